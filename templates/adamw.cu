@@ -24,6 +24,9 @@ LLMC_KERNEL adamw(float* __restrict__ master, const float* __restrict__ gradient
   const float root = 1.0f / sqrt(scalars->bias_correction2[unknown]);
   for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
+    if constexpr (kGroups != -1) {
+      if (!(kGroups >> chunk.group & 1)) continue;
+    }
     const GroupScalars group = groups[chunk.group];
     const float rate = group.lr / correction1, keep = 1.0f - group.lr * group.weight_decay;
     const auto step = [=](float& p, float slope, float& m, float& v, float& rounded) {

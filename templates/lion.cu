@@ -19,6 +19,9 @@ LLMC_KERNEL lion(float* __restrict__ master, const float* __restrict__ gradient,
   const float clip = results->clip_scale, beta1 = scalars->beta1, beta2 = scalars->beta2;
   for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
+    if constexpr (kGroups != -1) {
+      if (!(kGroups >> chunk.group & 1)) continue;
+    }
     const GroupScalars group = groups[chunk.group];
     const float rate = group.lr, keep = 1.0f - group.lr * group.weight_decay;
     const auto step = [=](float& p, float slope, float& m, float& rounded) {

@@ -21,6 +21,7 @@ constexpr bool kCopy = true;
 constexpr bool kNorms = true;
 constexpr bool kGradientShare = false;
 constexpr bool kWeightShare = false;
+constexpr int kGroups = -1;
 constexpr int kBatch = 2;
 constexpr int kSequence = 2048;
 constexpr int kHeads = 40;

@@ -28,7 +28,7 @@ namespace {
 std::vector<std::string> header(const plan::Plan& plan, const plan::Kernel& kernel) {
   std::string values;
   for (const plan::KernelParam& p : kernel.params)
-    values += fmt::format("{}{} = {}", values.empty() ? "" : ", ", p.name, p.value);
+    if (p.said) values += fmt::format("{}{} = {}", values.empty() ? "" : ", ", p.name, p.value);
   std::vector<std::string> lines = {fmt::format("{}: from template {} for run {} ({}).", kernel.name,
                                                 kernel.template_name, plan.spec.name, plan.fingerprint),
                                     "", values, ""};

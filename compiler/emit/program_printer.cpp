@@ -21,7 +21,7 @@ namespace {
 struct Text {
   const char* symbol;
   const char* file;
-  std::string ProgramTexts::* member;
+  std::string ProgramTexts::*member;
 };
 
 constexpr Text kTexts[] = {{"llmc_plan_text", "plan.txt", &ProgramTexts::plan_text},
@@ -53,10 +53,11 @@ void groups(Source& out, const plan::Plan& plan) {
   out.line("// Of parameters: name, whether weight decay applies, what scales its learning rate.");
   out.line("constexpr ParameterGroup kGroups[] = {");
   for (const ParameterGroup& g : plan.graph.groups)
-    out.line("    {\"$name$\", $decay$, RateScale::$scale$},",
+    out.line("    {\"$name$\", $decay$, RateScale::$scale$$optimizer$},",
              {{"name", g.name},
               {"decay", g.decay ? "true" : "false"},
-              {"scale", kRateScaleNames[static_cast<std::size_t>(g.scale)]}});
+              {"scale", kRateScaleNames[static_cast<std::size_t>(g.scale)]},
+              {"optimizer", g.optimizer ? fmt::format(", OptimizerKind::{}", row_of(*g.optimizer).name) : ""}});
   out.line("};");
   out.blank();
 }
@@ -68,14 +69,18 @@ std::size_t buffers(Source& out, const plan::Plan& plan) {
   std::size_t end = 0;
   for (const plan::HostBuffer& b : plan.layout.buffers) {
     const bool sharded = is_sharded(b.use, plan.spec.parallel.shard);
-    const std::int64_t elements = sharded ? Shares(plan.parameters.buckets).state_elements() : b.elements;
+    const std::int64_t elements =
+        sharded ? plan.parameters.state_elements(Shares(plan.parameters.buckets), b.block, b.groups) : b.elements;
     const std::size_t offset = sharded && end ? end : b.offset;
     if (sharded) end = offset + buffer_space(b.dtype, elements);
-    out.line("    {\"$name$\", $type$, $elements$, Use::$use$, $offset$},", {{"name", b.name},
-                                                                             {"type", dtype_literal(b.dtype)},
-                                                                             {"elements", std::to_string(elements)},
-                                                                             {"use", name_of(b.use)},
-                                                                             {"offset", std::to_string(offset)}});
+    const bool part = b.block != 1 || b.groups != kAllGroups;
+    out.line("    {\"$name$\", $type$, $elements$, Use::$use$, $offset$$part$},",
+             {{"name", b.name},
+              {"type", dtype_literal(b.dtype)},
+              {"elements", std::to_string(elements)},
+              {"use", name_of(b.use)},
+              {"offset", std::to_string(offset)},
+              {"part", part ? fmt::format(", {}, {:#x}", b.block, b.groups) : ""}});
   }
   out.line("};");
   out.blank();
@@ -236,6 +241,8 @@ std::string print_program(const plan::Plan& plan) {
   out.line("// What the trainer of run $name$ ($print$) is built for, and its main function.",
            {{"name", spec.name}, {"print", plan.fingerprint}});
   const bool cuda = spec.target.kind == spec::TargetKind::cuda;
+  if (std::ranges::any_of(plan.graph.groups, [](const ParameterGroup& g) { return g.optimizer.has_value(); }))
+    out.raw("#include \"program/optimizers.h\"\n");
   out.raw("#include \"program/program.h\"\n\n");
   if (!cuda) out.raw("#include \"device/cpu/wait_policy.h\"\n");
   out.raw("#include \"step.h\"\n\n// The files beside this one, from texts.S.\nextern \"C\" {\n");
@@ -281,12 +288,14 @@ std::string print_program(const plan::Plan& plan) {
       {"process_bytes", n(static_cast<std::int64_t>(plan.process_bytes))},
       {"buffers", "kBuffers"},
       {"buckets", "kBuckets"},
+      {"share_unit", p.share_unit == kShareUnit ? "" : n(p.share_unit)},
       {"gathered", gathers ? "kGathered" : "{}"},
       {"shard", fmt::format("Shard::{}", spec::text_of("parallel.shard", spec))},
       {"window_bytes", n(static_cast<std::int64_t>(plan.layout.window_bytes))},
       {"gradient_window_bytes", n(static_cast<std::int64_t>(plan.layout.gradient_window_bytes))},
       {"pieces", pieces(plan)}};
-  for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
+  for (const auto& [name, value] : fields)
+    if (!value.empty()) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
   out.raw(R"(};
 
 }  // namespace

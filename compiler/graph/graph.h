@@ -72,6 +72,9 @@ struct Tensor {
   TensorId partner = kNone;        // parameter <-> its gradient; of a copy: its parameter; of a bucket: the flat one
   Block block = Block::none;       // of a parameter: where it is; of a bucket: whose matrices it has, none: all vectors
   std::vector<Piece> pieces = {};  // of a parameter
+  // Of the optimizer's state: elements of parameters that one of its own stands for, and whose parameters it has.
+  std::int64_t state_block = 1;
+  GroupSet groups = kAllGroups;
 
   std::int64_t elements() const { return rows * pitch; }
   std::int64_t bytes() const { return bytes_of(dtype, elements()); }
@@ -94,7 +97,7 @@ enum class Group : unsigned {
 };
 /// A set of groups.
 using Groups = unsigned;
-constexpr Groups kAllGroups = 127;
+constexpr Groups kRecomputeAll = 127;
 
 using OpId = int;
 
@@ -159,10 +162,10 @@ struct Region {
   Block block = Block::none;  // which part of the model it computes
   Part part = Part::forward;
   Loop loop = Loop::once;
-  int variant = 0;                              // block layer: which of Graph::variants it stands for, or kAllVariants
-  std::optional<LayerKind> kind = {};           // of kAllVariants: the layers' kind; none: layers of all kinds
-  TensorId ResidualStream::* reads = nullptr;   // forward: where the block takes the stream from
-  TensorId ResidualStream::* writes = nullptr;  // and where it puts it
+  int variant = 0;                             // block layer: which of Graph::variants it stands for, or kAllVariants
+  std::optional<LayerKind> kind = {};          // of kAllVariants: the layers' kind; none: layers of all kinds
+  TensorId ResidualStream::*reads = nullptr;   // forward: where the block takes the stream from
+  TensorId ResidualStream::*writes = nullptr;  // and where it puts it
   std::vector<TensorId> saved = {};  // layer: what its forward region keeps for its backward twin, one copy a layer
   std::vector<Op> ops = {};
 

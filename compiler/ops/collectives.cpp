@@ -7,8 +7,9 @@
 
 namespace llmc::ops {
 
-std::string share_text(const Tensor& bucket) {
-  return fmt::format("share_of({}, s.ranks.world_size())", bucket.elements());
+std::string share_text(const Context& c, const Tensor& bucket) {
+  const std::string unit = c.flat.share_unit == kShareUnit ? "" : fmt::format(", {}", c.flat.share_unit);
+  return fmt::format("share_of({}, s.ranks.world_size(){})", bucket.elements(), unit);
 }
 
 std::string share_begin(const Context& c, const Tensor& bucket) {
@@ -63,7 +64,7 @@ std::vector<Work> all_reduce_work(const Context& c) {
 }
 
 std::vector<Work> reduce_scatter_work(const Context& c) {
-  return collective(c, "reduce_scatter_sum", {c.op.inputs[0], share_text(reduced(c))}, ring(c, bytes_sent(c)));
+  return collective(c, "reduce_scatter_sum", {c.op.inputs[0], share_text(c, reduced(c))}, ring(c, bytes_sent(c)));
 }
 
 std::vector<Work> all_gather_work(const Context& c) {
@@ -71,7 +72,7 @@ std::vector<Work> all_gather_work(const Context& c) {
   std::vector<Argument> arguments;
   if (c.op.inputs != c.op.outputs) arguments.emplace_back(c.in(0).name + " + " + share_begin(c, bucket));
   arguments.emplace_back(c.op.outputs[0]);
-  arguments.emplace_back(fmt::format("{} * {}", bytes_of(bucket.dtype, 1), share_text(bucket)));
+  arguments.emplace_back(fmt::format("{} * {}", bytes_of(bucket.dtype, 1), share_text(c, bucket)));
   return collective(c, "all_gather", std::move(arguments), ring(c, static_cast<double>(bucket.bytes())));
 }
 

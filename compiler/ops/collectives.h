@@ -9,7 +9,7 @@
 namespace llmc::ops {
 
 /// Elements of one rank's share.
-std::string share_text(const Tensor& bucket);
+std::string share_text(const Context& c, const Tensor& bucket);
 
 /// Where this rank's share begins in a buffer of shares.
 std::string share_begin(const Context& c, const Tensor& bucket);

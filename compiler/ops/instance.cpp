@@ -46,6 +46,12 @@ Instance& Instance::share(const char* name, Use use) {
   return flag(name, shared, use == Use::gradients ? "gradient_share" : "weight_share", "parallel.shard");
 }
 
+Instance& Instance::groups(GroupSet groups) {
+  integer("kGroups", static_cast<std::int32_t>(groups), "optimizer.kind");
+  work_.kernel.params.back().said = groups != kAllGroups;
+  return *this;
+}
+
 Instance& Instance::named(const std::string& suffix) {
   work_.kernel.name += "_" + suffix;
   return *this;

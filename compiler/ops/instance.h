@@ -30,6 +30,8 @@ class Instance {
   Instance& flag(const char* name, bool value, const char* suffix, const char* origin);
   /// A flag: whether the buffers of this use hold a rank's share alone, at the places of the optimizer's state.
   Instance& share(const char* name, Use use);
+  /// kGroups: the groups of parameters that it works on, a bit each; -1 of all.
+  Instance& groups(GroupSet groups);
   Instance& named(const std::string& suffix);
   /// kRows, kCols and kPitch of a matrix, of which the op sees `rows`.
   Instance& matrix(const Tensor& t, std::int64_t rows, const char* cols_origin = kHidden);

@@ -39,6 +39,15 @@ double no_products(const Operands&) { return 0; }
 
 TensorId over_first_input(const Op& op) { return op.inputs[0]; }
 
+BucketRange FlatSizes::buckets_of(GroupSet groups) const {
+  if (groups == kAllGroups) return {0, buckets.size()};
+  BucketRange range{buckets.size(), 0};
+  for (std::size_t group = 0; group < group_buckets.size(); ++group)
+    if (holds(groups, static_cast<int>(group)))
+      range = {std::min(range.first, group_buckets[group].first), std::max(range.past, group_buckets[group].past)};
+  return range;
+}
+
 void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoices&) {}
 
 std::string Heads::text() const { return fmt::format("heads {}/{} of {}", query, key, dim); }

@@ -51,6 +51,11 @@ struct FlatSizes {
   std::int64_t tensors = 0;                          // of a checkpoint
   std::vector<Bucket> buckets;                       // by offset, one for each layer
   std::map<graph::Block, std::size_t> first_bucket;  // of a block: index into buckets; of layers: layer 0's
+  std::int64_t share_unit = kShareUnit;              // of ranks' shares (program/shards.h)
+  std::vector<BucketRange> group_buckets;            // by group: from the first to the last that has its parameters
+
+  /// From the first to the last bucket that has parameters of these groups.
+  BucketRange buckets_of(GroupSet groups) const;
 };
 
 /// What decides how an op runs.

@@ -4,10 +4,13 @@
 
 namespace llmc::ops {
 
-std::string UpdateAttributes::text() const { return flags_text({{"copies", copies}, {"norms", norms}}); }
+std::string UpdateAttributes::text() const {
+  const std::string flags = flags_text({{"copies", copies}, {"norms", norms}});
+  return groups == kAllGroups ? flags : fmt::format("{}{}groups={:#b}", flags, flags.empty() ? "" : " ", groups);
+}
 
 void update_signature(const Operands& o) {
-  const auto [copies, norms] = o.op.as<UpdateAttributes>();
+  const auto& [copies, norms, groups] = o.op.as<UpdateAttributes>();
   for (const OptimizerRow& row : kOptimizers)
     if (std::string_view(row.name) == name_of(o.op.kind))
       return o.count(kUpdateState + row.state.size(), copies + (norms ? 2 : 0));
@@ -19,21 +22,37 @@ void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes&
     if (graph.at(id).role == Role::activation) graph.at(id).cols = graph.at(id).pitch = flat.chunk_count;
 }
 
+namespace {
+
+/// A buffer of state as kernels take it, whose elements Chunk::state counts from the first bucket's share on: moved
+/// back by what lies before the first bucket that it has.
+Argument state_argument(const Context& c, TensorId id, BucketRange range) {
+  if (range.first == 0) return id;
+  const Tensor& t = c.graph.at(id);
+  const std::string block = t.state_block == 1 ? "" : fmt::format(" / {}", t.state_block);
+  return fmt::format("{} - s.shares.begin_of({}){}", t.name, range.first, block);
+}
+
+}  // namespace
+
 std::vector<Work> update_work(const Context& c, double flops_per_element) {
   const Op& op = c.op;
-  const auto [copies, norms] = op.as<UpdateAttributes>();
+  const auto& [copies, norms, groups] = op.as<UpdateAttributes>();
   const DType copy = copies ? c.out(0).dtype : c.spec.compute;
   const auto& in = op.inputs;
   const auto output = [&, first = std::size_t{copies}, norms = norms](std::size_t i) {
     return norms ? Argument(op.outputs[first + i]) : "nullptr";
   };
+  const BucketRange range = c.flat.buckets_of(groups);
+  std::int64_t count = 0;
+  for (std::size_t bucket = range.first; bucket < range.past; ++bucket) count += c.flat.buckets[bucket].elements;
   // Gradients are read; masters, state and copies written, and all but the copies read before.
-  const double elements = static_cast<double>(c.flat.in_buckets);
-  double bytes = (4 + 2 * 4) * elements + (copies ? static_cast<double>(bytes_of(copy, c.flat.in_buckets)) : 0);
+  const double elements = static_cast<double>(count);
+  double bytes = (4 + 2 * 4) * elements + (copies ? static_cast<double>(bytes_of(copy, count)) : 0);
   std::vector<Argument> arguments = {in[kUpdateMasters], in[kUpdateGradients]};
   for (std::size_t i = kUpdateState; i < in.size(); ++i) {
-    arguments.push_back(in[i]);
-    bytes += 2 * static_cast<double>(bytes_of(c.in(i).dtype, c.flat.in_buckets));
+    arguments.push_back(state_argument(c, in[i], range));
+    bytes += 2 * static_cast<double>(bytes_of(c.in(i).dtype, in_blocks(count, c.in(i).state_block)));
   }
   for (Argument& argument :
        std::vector<Argument>{copies ? Argument(op.outputs[0]) : "nullptr", in[kUpdateChunks], "0", "kChunkCount",
@@ -45,6 +64,7 @@ std::vector<Work> update_work(const Context& c, double flops_per_element) {
               .flag("kNorms", norms, "norms", "metrics.per_parameter")
               .share("kGradientShare", Use::gradients)
               .share("kWeightShare", Use::masters)
+              .groups(groups)
               .costs(bytes, flops_per_element * elements)
               .stream(c.flat, std::move(arguments))};
 }

@@ -37,13 +37,13 @@ std::vector<Work> from_work(const Context& c) {
   const Tensor &wire = c.in(0), &bucket = c.in(1), &kept = c.out(0);
   const Shard shard = c.spec.parallel.shard;
   const bool adds = kept.role == Role::flat;
-  const std::string own = "s.ranks.rank() * " + share_text(bucket);
+  const std::string own = "s.ranks.rank() * " + share_text(c, bucket);
   std::vector<Argument> arguments = {c.op.inputs[0], c.op.outputs[0], std::to_string(bucket.elements()), "false"};
   std::int64_t elements = bucket.elements();
   if (shard != Shard::none) {
-    arguments = {wire.name + " + " + own, kept.name + " + " + (adds ? share_begin(c, bucket) : own), share_text(bucket),
-                 adds ? "!first" : "false"};
-    elements = share_of(elements, static_cast<int>(c.spec.parallel.world_size));
+    arguments = {wire.name + " + " + own, kept.name + " + " + (adds ? share_begin(c, bucket) : own),
+                 share_text(c, bucket), adds ? "!first" : "false"};
+    elements = share_of(elements, static_cast<int>(c.spec.parallel.world_size), c.flat.share_unit);
   }
   Work work =
       Instance(c, "from_wire")

@@ -16,6 +16,7 @@ struct KernelParam {
   std::string name;
   std::string value;
   std::string origin;  // the spec key it comes from, for `llmc diff`
+  bool said = true;    // false: has the value that it has in nearly every run, which texts leave out
 };
 
 /// One instance of a template.

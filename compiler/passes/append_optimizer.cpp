@@ -6,33 +6,60 @@ namespace llmc::passes {
 
 using namespace graph;
 
+namespace {
+
+/// An update of the parameters of each optimizer that groups name: its operands, but for what is written.
+std::vector<Op> updates(Graph& graph, const spec::Spec& spec) {
+  const std::vector<GroupsOptimizer> optimizers = optimizers_of(graph.groups, spec.optimizer.kind);
+  std::vector<Op> updates;
+  for (const GroupsOptimizer& of : optimizers) {
+    const OptimizerRow& row = row_of(of.kind);
+    const std::string name = row.name;
+    const TensorId own = graph.add_records((name + "_scalars").c_str(), Use::optimizer_scalars, Role::input, row.record,
+                                           row.record_bytes);
+    updates.push_back({.kind = kind_of(name),
+                       .name = name,
+                       .inputs = {graph.host(Use::results), graph.host(Use::masters), graph.host(Use::gradients),
+                                  graph.host(Use::chunks), own},
+                       .attributes = ops::UpdateAttributes{.norms = spec.metrics.per_parameter, .groups = of.groups}});
+  }
+  const TensorId groups = graph.add_records("group_scalars", Use::group_scalars, Role::input, "GroupScalars",
+                                            sizeof(GroupScalars), static_cast<std::int64_t>(graph.groups.size()));
+  for (std::size_t i = 0; i < optimizers.size(); ++i) {
+    updates[i].inputs.push_back(groups);
+    for (const StateTensor& state : row_of(optimizers[i].kind).state)
+      updates[i].inputs.push_back(graph.add({.name = state.name,
+                                             .dtype = state.dtype,
+                                             .rows = 1,
+                                             .cols = 1,
+                                             .role = Role::flat,
+                                             .use = Use::state,
+                                             .state_block = state.block,
+                                             .groups = optimizers[i].groups}));
+  }
+  return updates;
+}
+
+}  // namespace
+
 Graph append_optimizer(Graph graph, const spec::Spec& spec) {
   // All parameters at once; how many elements, chunks and tensors there are is known when they have offsets.
   const auto partial = [&](const char* name) { return graph.add({.name = name, .rows = 1, .cols = 1}); };
-  const TensorId masters = graph.host(Use::masters), gradients = graph.host(Use::gradients),
-                 chunks = graph.host(Use::chunks), scalars = graph.host(Use::scalars),
-                 results = graph.host(Use::results);
-  const OptimizerRow& optimizer = row_of(spec.optimizer.kind);
-  const std::string name = optimizer.name;
-  const TensorId own = graph.add_records((name + "_scalars").c_str(), Use::optimizer_scalars, Role::input,
-                                         optimizer.record, optimizer.record_bytes);
-  const TensorId groups = graph.add_records("group_scalars", Use::group_scalars, Role::input, "GroupScalars",
-                                            sizeof(GroupScalars), static_cast<std::int64_t>(graph.groups.size()));
-  std::vector<TensorId> inputs = {results, masters, gradients, chunks, own, groups};
-  for (const StateTensor& state : optimizer.state)
-    inputs.push_back(graph.add(
-        {.name = state.name, .dtype = state.dtype, .rows = 1, .cols = 1, .role = Role::flat, .use = Use::state}));
+  const TensorId gradients = graph.host(Use::gradients), chunks = graph.host(Use::chunks),
+                 scalars = graph.host(Use::scalars), results = graph.host(Use::results);
+  std::vector<Op> each = updates(graph, spec);
 
   Region region{.name = "optimizer", .part = Part::optimizer};
   const TensorId gradient_partial = partial("gradient_partial");
   region.ops.push_back(ops::make::gradient_norm("gradient_norm", {gradients, chunks}, {gradient_partial}));
   region.ops.push_back(ops::make::gradient_clip("gradient_clip", {gradient_partial, scalars}, {results}));
-  Op update{.kind = kind_of(name),
-            .name = name,
-            .inputs = inputs,
-            .attributes = ops::UpdateAttributes{.norms = spec.metrics.per_parameter}};
-  if (spec.metrics.per_parameter) update.outputs = {partial("weight_partial"), partial("update_partial")};
-  region.ops.push_back(update);
+  // Each writes the sums of its own chunks.
+  std::vector<TensorId> sums;
+  if (spec.metrics.per_parameter) sums = {partial("weight_partial"), partial("update_partial")};
+  for (Op& update : each) {
+    update.outputs = sums;
+    region.ops.push_back(std::move(update));
+  }
   if (spec.metrics.per_parameter) {
     const TensorId first_chunk = graph.add({.name = "first_chunk",
                                             .dtype = DType::i32,
@@ -42,8 +69,8 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec) {
                                             .use = Use::first_chunk});
     const TensorId norms =
         graph.add({.name = "tensor_norms", .rows = 1, .cols = 3, .role = Role::output, .use = Use::parameter_norms});
-    region.ops.push_back(ops::make::parameter_norms(
-        "parameter_norms", {gradient_partial, update.outputs[0], update.outputs[1], first_chunk}, {norms}));
+    region.ops.push_back(
+        ops::make::parameter_norms("parameter_norms", {gradient_partial, sums[0], sums[1], first_chunk}, {norms}));
   }
   graph.regions.push_back(std::move(region));
   return graph;

@@ -13,7 +13,7 @@ using namespace graph;
 namespace {
 
 constexpr Groups kWords = std::size(spec::kRecomputeGroups);
-static_assert(kAllGroups == ((1u << kWords) - 1) + static_cast<Groups>(Group::rest),
+static_assert(kRecomputeAll == ((1u << kWords) - 1) + static_cast<Groups>(Group::rest),
               "a bit for each word, and the rest");
 
 Groups group_of(const std::string& word) {
@@ -43,15 +43,15 @@ std::vector<Groups> recompute_of(const spec::Spec& spec) {
   for (std::size_t layer = 0; layer < layers.size(); ++layer) switch (wish.kind) {
       case spec::Recompute::Kind::none:
       case spec::Recompute::Kind::automatic: break;
-      case spec::Recompute::Kind::full: layers[layer] = kAllGroups; break;
+      case spec::Recompute::Kind::full: layers[layer] = kRecomputeAll; break;
       case spec::Recompute::Kind::every:
-        if (static_cast<std::int64_t>(layer) % wish.every == 0) layers[layer] = kAllGroups;
+        if (static_cast<std::int64_t>(layer) % wish.every == 0) layers[layer] = kRecomputeAll;
         break;
       case spec::Recompute::Kind::ops: layers[layer] = groups_of(wish.ops); break;
       case spec::Recompute::Kind::layers:
         for (const spec::LayerRange& range : wish.layers)
           if (range.first <= static_cast<std::int64_t>(layer) && static_cast<std::int64_t>(layer) <= range.last)
-            layers[layer] = range.full ? kAllGroups : groups_of(range.ops);
+            layers[layer] = range.full ? kRecomputeAll : groups_of(range.ops);
         break;
     }
   return layers;
@@ -61,12 +61,12 @@ spec::Recompute recompute_from(const std::vector<Groups>& layers) {
   using Kind = spec::Recompute::Kind;
   const bool same = std::ranges::all_of(layers, [&](Groups groups) { return groups == layers.front(); });
   if (same && layers.front() == 0) return {.kind = Kind::none};
-  if (same && layers.front() == kAllGroups) return {.kind = Kind::full};
+  if (same && layers.front() == kRecomputeAll) return {.kind = Kind::full};
   if (same) return {.kind = Kind::ops, .ops = words_of(layers.front())};
   spec::Recompute result{.kind = Kind::layers};
   for (std::size_t begin = 0, end = 0; begin < layers.size(); begin = end) {
     while (end < layers.size() && layers[end] == layers[begin]) ++end;
-    const bool full = layers[begin] == kAllGroups;
+    const bool full = layers[begin] == kRecomputeAll;
     if (layers[begin] == 0) continue;
     result.layers.push_back({.first = static_cast<std::int64_t>(begin),
                              .last = static_cast<std::int64_t>(end) - 1,

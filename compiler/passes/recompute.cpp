@@ -46,7 +46,7 @@ class Rewriter {
     const auto by = producer_.find(graph_.storage(id));
     if (by == producer_.end()) return false;
     // Row statistics are 1/hidden of the activations: kept unless the whole layer is computed again.
-    if (graph_.at(id).rows == 1 && again_ != kAllGroups) return false;
+    if (graph_.at(id).rows == 1 && again_ != kRecomputeAll) return false;
     return again_ & static_cast<Groups>(by->second->group);
   }
 
@@ -143,7 +143,7 @@ std::string suffix(const std::vector<Variant>& variants, std::size_t variant) {
   const Groups again = variants[variant].again;
   const bool kinds = std::ranges::any_of(variants, [&](const Variant& v) { return v.kind != variants[0].kind; });
   if (variants.size() == 1 || (!kinds && again == 0)) return "";
-  return !kinds && again == kAllGroups ? "_recomputed" : "_variant_" + std::to_string(variant);
+  return !kinds && again == kRecomputeAll ? "_recomputed" : "_variant_" + std::to_string(variant);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <map>
 #include <ranges>
 #include <set>
+#include <span>
 
 #include "compiler/ops/make.h"
 #include "compiler/passes/passes.h"
@@ -101,13 +102,16 @@ class Sharer {
     Region& optimizer = g_.region(Block::none, Part::optimizer);
     const TensorId results = g_.host(Use::results);
     std::vector<Op> all;
-    for (const Op& op : optimizer.ops) {
+    for (std::size_t i = 0; i < optimizer.ops.size(); ++i) {
+      const Op& op = optimizer.ops[i];
+      const auto later = std::span(optimizer.ops).subspan(i + 1);
       if (std::ranges::count(op.outputs, results))
         all.push_back(ops::make::sum_results("sum_results", {results}, {results}));
       all.push_back(op);
       if (shard_ == Shard::none) continue;
       for (const TensorId id : op.outputs)
-        if (g_.at(id).role == Role::activation)
+        if (g_.at(id).role == Role::activation &&
+            std::ranges::none_of(later, [id](const Op& other) { return std::ranges::count(other.outputs, id) > 0; }))
           all.push_back(ops::make::all_reduce("sum_" + g_.at(id).name, {id}, {id}));
     }
     optimizer.ops = std::move(all);

@@ -63,8 +63,12 @@ class LayoutMaker {
 
   /// "AdamW's two moments, fp32"
   std::string optimizer_state_text() const {
-    const OptimizerRow& optimizer = row_of(spec_.optimizer.kind);
-    return fmt::format("{}'s {}, {}", optimizer.title, optimizer.keeps, name_of(optimizer.state[0].dtype));
+    std::string text;
+    for (const GroupsOptimizer& of : optimizers_of(g_.groups, spec_.optimizer.kind)) {
+      const OptimizerRow& row = row_of(of.kind);
+      text += fmt::format("{}{}'s {}, {}", text.empty() ? "" : "; ", row.title, row.keeps, name_of(row.state[0].dtype));
+    }
+    return text;
   }
 
   /// A name for what begins here.
@@ -89,7 +93,8 @@ class LayoutMaker {
     Place place{.area = area(t.name)};
     place.offset = take(static_cast<std::size_t>(t.bytes()));
     layout_.fixed[id] = place;
-    layout_.buffers.push_back({t.name, t.dtype, t.elements(), t.use, place.offset, place.area});
+    layout_.buffers.push_back(
+        {t.name, t.dtype, t.elements(), t.use, place.offset, place.area, t.state_block, t.groups});
   }
 
   template <class Predicate>
@@ -114,15 +119,16 @@ class LayoutMaker {
   void place_shares(const FlatSection& flat) {
     const std::size_t begin = at_;
     const auto ranks = static_cast<int>(spec_.parallel.world_size);
-    const std::int64_t elements = Shares(parameters_.buckets, DataRank{0, ranks}).state_elements();
+    const Shares shares(parameters_.buckets, DataRank{0, ranks}, parameters_.share_unit);
     for (std::size_t i = 0; i < g_.tensors.size(); ++i) {
       const Tensor& t = g_.tensors[i];
       if (t.use != flat.use) continue;
       const std::size_t in = area(t.name);
       layout_.areas[in].shared = shared_++;
+      const std::int64_t elements = parameters_.state_elements(shares, t.state_block, t.groups);
       const std::size_t offset = take(static_cast<std::size_t>(bytes_of(t.dtype, elements)));
       layout_.fixed[static_cast<TensorId>(i)] = {offset, 0, in};
-      layout_.buffers.push_back({t.name, t.dtype, elements, t.use, offset, in});
+      layout_.buffers.push_back({t.name, t.dtype, elements, t.use, offset, in, t.state_block, t.groups});
     }
     section(flat.name, begin, ranks > 1 ? fmt::format("{}, one of {} shares", flat.what, ranks) : flat.what);
   }
@@ -153,7 +159,9 @@ class LayoutMaker {
     section("windows", begin, "in which blocks of what is shared out are whole for a while");
   }
 
-  std::size_t space_of(TensorId id) const { return buffer_space(g_.at(id).dtype, g_.at(id).elements() + kShareGap); }
+  std::size_t space_of(TensorId id) const {
+    return window_space(g_.at(id).dtype, g_.at(id).elements(), parameters_.share_unit);
+  }
 
   void open_window(TensorId id, std::size_t space, std::size_t count) {
     layout_.windows[id] = {layout_.window_bytes, count > 1 ? space : 0};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "error.h"
 #include "program/chunks.h"
 #include "program/shards.h"
 
@@ -54,11 +55,53 @@ Slice slice_of(const Tensor& t, const Piece& piece, const std::string& prefix, s
   return slice;
 }
 
+/// kBlocksInOrder, those whose matrices have one optimizer together, first the one of the vectors: each keeps its state
+/// for one run of buckets.
+std::vector<Block> blocks_by_optimizer(const Graph& graph, OptimizerKind kind) {
+  const std::vector<GroupsOptimizer> optimizers = optimizers_of(graph.groups, kind);
+  std::map<Block, std::size_t> optimizer;  // of a bucket
+  for (const Tensor& t : graph.tensors)
+    for (std::size_t i = 0; i < optimizers.size(); ++i)
+      if (t.role == Role::parameter && holds(optimizers[i].groups, t.pieces[0].group)) optimizer[bucket_of(t)] = i;
+  std::vector<Block> blocks(std::begin(kBlocksInOrder), std::end(kBlocksInOrder));
+  const std::size_t first = optimizer[Block::none];
+  std::ranges::stable_sort(blocks, {},
+                           [&](Block block) { return optimizer[block] == first ? 0 : optimizer[block] + 1; });
+  return blocks;
+}
+
+/// Of a flat tensor that every rank has whole: all, or of the optimizer's state those from its first bucket to the
+/// beginning of the one after its last.
+std::int64_t flat_elements_of(const Tensor& t, const ParameterLayout& layout) {
+  const BucketRange range = layout.buckets_of(t.groups);
+  const std::int64_t past = range.past == layout.buckets.size() ? layout.elements : layout.buckets[range.past].offset;
+  return in_blocks(past - layout.buckets[range.first].offset, t.state_block);
+}
+
+/// The largest block of the optimizer's state: where parameters and shares begin, so that none is cut.
+std::int64_t largest_block(const Graph& graph) {
+  std::int64_t largest = 1;
+  for (const Tensor& t : graph.tensors) largest = std::max(largest, t.state_block);
+  if (kChunkElements % largest != 0)
+    throw Failure(Exit::internal, fmt::format("the optimizer's state has blocks of {}, no part of a chunk", largest));
+  return largest;
+}
+
+/// Whether blocks of the optimizer's state are of one parameter each, without padding.
+void check_blocks(const Graph& graph, const ParameterLayout& layout) {
+  for (const Tensor& t : graph.tensors)
+    for (const Slice& slice : layout.slices)
+      if (t.state_block > 1 && holds(t.groups, slice.group) &&
+          (slice.offset % t.state_block != 0 || (slice.rows > 1 && slice.pitch != slice.cols)))
+        throw Failure(Exit::internal,
+                      fmt::format("{} cannot be cut into blocks of {} for {}", slice.name, t.state_block, t.name));
+}
+
 }  // namespace
 
 void size_flat(Graph& graph, const ParameterLayout& layout) {
   for (Tensor& t : graph.tensors) {
-    if (t.role == Role::flat) t.cols = t.pitch = layout.elements;
+    if (t.role == Role::flat) t.cols = t.pitch = flat_elements_of(t, layout);
     if (t.role == Role::bucket) t.cols = t.pitch = layout.buckets[layout.first_bucket.at(t.block)].elements;
     if (t.role == Role::wire)
       for (const Bucket& bucket : layout.buckets) t.cols = t.pitch = std::max(t.cols, bucket.elements);
@@ -70,12 +113,13 @@ void size_flat(Graph& graph, const ParameterLayout& layout) {
 
 ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
   // 256 bytes in the narrowest of the buffers that share these offsets.
-  const std::int64_t unit = 16 * vector_of(spec.compute);
+  const std::int64_t block = largest_block(graph), unit = std::max(16 * vector_of(spec.compute), block);
   const auto advance = [unit](std::int64_t& at, std::int64_t elements) {
     at = (at + elements + unit - 1) / unit * unit;
   };
   ParameterLayout layout;
   layout.chunk_elements = kChunkElements;
+  layout.share_unit = std::max(kShareUnit, block);
   std::map<Block, std::vector<TensorId>> parameters;
   for (std::size_t i = 0; i < graph.tensors.size(); ++i)
     if (graph.tensors[i].role == Role::parameter)
@@ -98,7 +142,7 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
     layout.first_bucket.try_emplace(bucket, layout.buckets.size());
     layout.buckets.push_back({begin, at - begin});
     layout.in_buckets += at - begin;
-    advance(at, kShareGap);
+    advance(at, share_gap(layout.share_unit));
   };
   for (const Block block : kBlocksInOrder) {
     const std::int64_t elements = place(block, Block::none);
@@ -107,7 +151,7 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
     at += (graph.layers() - 1) * elements;
   }
   close(0, Block::none);
-  for (const Block block : kBlocksInOrder) {
+  for (const Block block : blocks_by_optimizer(graph, spec.optimizer.kind)) {
     const std::int64_t begin = at, elements = place(block, block);
     close(begin, block);
     if (block != Block::layer) continue;
@@ -135,6 +179,9 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
     for (std::int64_t layer = 0; layer < (block == Block::layer ? graph.layers() : 1); ++layer)
       for (TensorId id : parameters[block]) name_parts(id, layer);
   layout.tensors = static_cast<std::int64_t>(layout.slices.size());
+  for (std::size_t group = 0; group < graph.groups.size(); ++group)
+    layout.group_buckets.push_back(buckets_of(layout.buckets, layout.slices, GroupSet{1} << group));
+  check_blocks(graph, layout);
   return layout;
 }
 

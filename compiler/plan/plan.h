@@ -37,6 +37,11 @@ struct ParameterLayout : ops::FlatSizes {
   std::int64_t layer_stride = 0, vector_stride = 0;  // elements
   std::int64_t logical = 0;                          // parameters as papers count them
   std::vector<Slice> slices;                         // in the order of offsets
+
+  /// Elements of a buffer of shares that has one for each `block` of those of some groups' parameters.
+  std::int64_t state_elements(const Shares& shares, std::int64_t block, GroupSet groups) const {
+    return in_blocks(shares.state_elements(buckets_of(groups)), block);
+  }
 };
 
 /// A stretch of the arena under one name. What there is once a layer (or once a layer of a variant) repeats with a
@@ -68,7 +73,9 @@ struct HostBuffer {
   std::int64_t elements = 0;
   Use use = Use::unseen;
   std::size_t offset = 0;
-  std::size_t area = 0;  // index into Layout::areas
+  std::size_t area = 0;          // index into Layout::areas
+  std::int64_t block = 1;        // as Buffer::block
+  GroupSet groups = kAllGroups;  // as Buffer::groups
 
   std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
 };

@@ -88,9 +88,9 @@ Plan laid_out(const spec::Spec& spec, const std::vector<LayerKind>& kinds, passe
 /// Every set of ops that memory.recompute has words for, the empty one first.
 std::vector<Groups> all_sets() {
   std::vector<Groups> sets;
-  const Groups named = graph::kAllGroups & ~static_cast<Groups>(graph::Group::rest);
+  const Groups named = graph::kRecomputeAll & ~static_cast<Groups>(graph::Group::rest);
   for (Groups groups = 0; groups <= named; ++groups) sets.push_back(groups);
-  sets.push_back(graph::kAllGroups);
+  sets.push_back(graph::kRecomputeAll);
   return sets;
 }
 
@@ -286,7 +286,7 @@ bool Search::fits_somehow() {
   };
   if (fits_with(wish_)) return true;
   if (!recompute_is_open()) return false;
-  if (fits_with(std::vector<Groups>(wish_.size(), graph::kAllGroups))) return true;
+  if (fits_with(std::vector<Groups>(wish_.size(), graph::kRecomputeAll))) return true;
   return std::ranges::any_of(candidates_, [this](Candidate& candidate) {
     assess(candidate);
     return solved(candidate).has_value();

@@ -75,13 +75,13 @@ struct CheckpointTexts {
   std::string spec_yaml;    // the keys that made the tensors, resolved; no name, path or interval
 };
 
-/// What a checkpoint of so many buffers (StateAccess) takes on the disk, counted generously: every file of it.
-std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::size_t buffers);
+/// What a checkpoint of these buffers takes on the disk, counted generously: every file of it.
+std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::span<const SavedBuffer> buffers);
 
 /// What is missing for a first save in `run`: throws Failure(checkpoint) when the folder cannot be written or has no
 /// space for one checkpoint; tell_small_disk() otherwise.
-void check_can_save(const std::filesystem::path& run, std::span<const ParameterInfo> parameters, std::size_t buffers,
-                    const Retention& retention, const Log& log);
+void check_can_save(const std::filesystem::path& run, std::span<const ParameterInfo> parameters,
+                    std::span<const SavedBuffer> buffers, const Retention& retention, const Log& log);
 
 /// A line for `log` where the disk of RUN/checkpoints, which is there, has no space for as many checkpoints of `bytes`
 /// as keep_last leaves and the one that is being written.

@@ -1,7 +1,9 @@
 #include "checkpoint/division.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "checkpoint/shards.h"
-#include "checkpoint/state_access.h"
 
 namespace llmc {
 
@@ -24,13 +26,18 @@ std::vector<TensorFile> tensor_files(std::span<const ParameterInfo> stored, std:
   return files;
 }
 
-std::map<std::string, StoredTensor> tensors_of(const TensorFile& file, std::span<const std::string> prefixes) {
-  std::map<std::string, StoredTensor> tensors;
-  for (std::size_t buffer = file.first; buffer < file.past; ++buffer)
-    for (const ParameterInfo& p : file.parameters) tensors[prefixes[buffer] + p.name] = {buffer, &p};
+std::vector<std::pair<std::string, StoredTensor>> tensors_of(const TensorFile& file,
+                                                             std::span<const SavedBuffer> buffers) {
+  std::vector<std::pair<std::string, StoredTensor>> tensors;
+  for (std::size_t buffer = file.first; buffer < file.past; ++buffer) {
+    const SavedBuffer& of = buffers[buffer];
+    for (const ParameterInfo& p : file.parameters)
+      if (of.covers(p)) tensors.push_back({of.prefix + p.name, {buffer, &p, parameter_in(of, p), of.dtype}});
+  }
+  std::ranges::sort(tensors, {}, [](const auto& tensor) {
+    return std::pair(-bytes_of(tensor.second.dtype, 1), std::string_view(tensor.first));
+  });
   return tensors;
 }
-
-std::int64_t flat_elements(const ParameterInfo& p) { return (p.rows - 1) * p.pitch + p.cols; }
 
 }  // namespace llmc

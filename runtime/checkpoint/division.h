@@ -3,17 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "checkpoint/state_access.h"
 #include "program/mesh.h"
 #include "program/parameters.h"
 
 namespace llmc {
 
-/// A file of tensors: of each of its parameters the elements of buffers [first, past) of a training state.
+/// A file of tensors: of each of its parameters the elements of those of buffers [first, past) that cover it.
 struct TensorFile {
   std::string name;
   std::vector<ParameterInfo> parameters;
@@ -30,12 +31,14 @@ std::vector<TensorFile> tensor_files(std::span<const ParameterInfo> stored, std:
 struct StoredTensor {
   std::size_t buffer;
   const ParameterInfo* parameter;
+  ParameterInfo elements;  // parameter_in()
+  DType dtype;
+
+  std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, flat_elements(elements))); }
 };
 
-/// The tensors of a file by name, which is their order in it. `prefixes`: StateAccess's.
-std::map<std::string, StoredTensor> tensors_of(const TensorFile& file, std::span<const std::string> prefixes);
-
-/// Elements from a parameter's first to its last in a flat buffer, the padding between rows included.
-std::int64_t flat_elements(const ParameterInfo& parameter);
+/// The tensors of a file with their names, in the order of safetensors::layout(). `buffers`: StateAccess's.
+std::vector<std::pair<std::string, StoredTensor>> tensors_of(const TensorFile& file,
+                                                             std::span<const SavedBuffer> buffers);
 
 }  // namespace llmc

@@ -19,7 +19,7 @@ struct Match {
   const safetensors::Reader* reader;
   const safetensors::Entry* entry;
   std::size_t buffer;
-  const ParameterInfo* parameter;
+  ParameterInfo elements;  // parameter_in()
 };
 
 [[noreturn]] void refuse_other_model(const std::string& what) {
@@ -40,10 +40,12 @@ Readers open_files(const fs::path& directory, std::span<const FileRecord> files,
 }
 
 /// Pairs every tensor of the files with a parameter; none may be missing, unknown, doubled or of another type.
-void match(const fs::path& directory, const Readers& readers, std::span<const ParameterInfo> stored, std::size_t buffer,
-           const std::string& prefix, std::set<std::string>& seen, std::vector<Match>& matches) {
+void match(const fs::path& directory, const Readers& readers, std::span<const ParameterInfo> stored, std::size_t index,
+           const SavedBuffer& buffer, std::set<std::string>& seen, std::vector<Match>& matches) {
   for (const ParameterInfo& p : stored) {
-    const safetensors::TensorSpec wanted = tensor_spec(p, prefix);
+    if (!buffer.covers(p)) continue;
+    const ParameterInfo elements = parameter_in(buffer, p);
+    const safetensors::TensorSpec wanted = tensor_spec(elements, buffer.prefix, buffer.dtype);
     const std::size_t before = matches.size();
     for (const auto& reader : readers) {
       const safetensors::Entry* entry = reader->find(wanted.name);
@@ -51,11 +53,12 @@ void match(const fs::path& directory, const Readers& readers, std::span<const Pa
       const std::string where = reader->tensor(wanted.name);
       if (matches.size() != before) refuse_other_model(where + " stands in two files");
       if (entry->dtype != wanted.dtype)
-        refuse_other_model(where + " is " + std::string(dtype_name(entry->dtype)) + ", but this run needs F32");
+        refuse_other_model(where + " is " + std::string(dtype_name(entry->dtype)) + ", but this run needs " +
+                           std::string(dtype_name(wanted.dtype)));
       if (entry->shape != wanted.shape)
         refuse_other_model(where + " is " + shape_text(entry->shape) + ", but this run needs " +
                            shape_text(wanted.shape));
-      matches.push_back({reader.get(), entry, buffer, &p});
+      matches.push_back({reader.get(), entry, index, elements});
     }
     if (matches.size() == before)
       refuse_other_model("no file of '" + directory.string() + "' holds tensor '" + wanted.name + "'");
@@ -127,18 +130,19 @@ TrainState load_checkpoint(const fs::path& checkpoint, std::span<const Parameter
   const Readers model = open_files(checkpoint, files, "model");
   const Readers optimizer = open_files(checkpoint, files, "optimizer");
 
+  const std::span<const SavedBuffer> buffers = access.buffers();
   std::set<std::string> seen;
   std::vector<Match> matches;
-  match(checkpoint, model, stored, kWeights, access.prefixes()[kWeights], seen, matches);
+  match(checkpoint, model, stored, kWeights, buffers[kWeights], seen, matches);
   refuse_unknown(model, seen);
   seen.clear();
-  for (std::size_t buffer = kWeights + 1; buffer < access.prefixes().size(); ++buffer)
-    match(checkpoint, optimizer, stored, buffer, access.prefixes()[buffer], seen, matches);
+  for (std::size_t i = kWeights + 1; i < buffers.size(); ++i)
+    match(checkpoint, optimizer, stored, i, buffers[i], seen, matches);
   refuse_unknown(optimizer, seen);
 
   for (const Match& found : matches)
-    read_parameter(*found.reader, *found.entry, *found.parameter,
-                   [&](std::int64_t offset, std::int64_t count, const float* values) {
+    read_parameter(*found.reader, *found.entry, found.elements, buffers[found.buffer].dtype,
+                   [&](std::int64_t offset, std::int64_t count, const std::byte* values) {
                      access.write(found.buffer, offset, count, values);
                    });
   return state;

@@ -1,14 +1,13 @@
 #include "checkpoint/parameter_stream.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <string_view>
 
-#include "checkpoint/division.h"
+#include "checkpoint/stored_numbers.h"
 #include "error.h"
 
 namespace llmc {
@@ -30,26 +29,23 @@ void for_each_block(const ParameterInfo& p, Block block) {
       block(row, col, 1, std::min(kBlockElements, p.cols - col));
 }
 
-/// IEEE 754's binary16 as fp32, exactly. No operand is a subnormal fp32, which the trainer's threads take for zero.
-float from_binary16(std::uint16_t bits) {
-  const std::uint32_t sign = (bits & 0x8000u) << 16, rest = bits & 0x7fffu;
-  std::uint32_t magnitude = (rest << 13) + (112u << 23);  // the biases are 15 and 127
-  if (rest < 0x400u) magnitude = std::bit_cast<std::uint32_t>(static_cast<float>(rest) * 0x1p-24f);
-  if (rest >= 0x7c00u) magnitude = 0x7f800000u | (rest & 0x3ffu) << 13;
-  return std::bit_cast<float>(sign | magnitude);
+/// Rows of `cols` elements of `size` bytes each, `pitch` apart, end to end.
+void pack_rows(std::vector<std::byte>& block, std::int64_t rows, std::int64_t cols, std::int64_t pitch,
+               std::size_t size) {
+  const auto bytes = [size](std::int64_t elements) { return static_cast<std::size_t>(elements) * size; };
+  for (std::int64_t r = 1; r < rows && pitch != cols; ++r)
+    std::memmove(block.data() + bytes(r * cols), block.data() + bytes(r * pitch), bytes(cols));
+  block.resize(bytes(rows * cols));
 }
 
-/// Elements of a file, F32, F16 or BF16, as fp32.
-void widen(safetensors::Dtype dtype, const std::vector<char>& stored, std::vector<float>& values) {
-  if (dtype == safetensors::Dtype::kF32) {
-    std::memcpy(values.data(), stored.data(), stored.size());
-    return;
-  }
-  const bool bf16 = dtype == safetensors::Dtype::kBF16;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    std::uint16_t bits;
-    std::memcpy(&bits, stored.data() + i * sizeof bits, sizeof bits);
-    values[i] = bf16 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16) : from_binary16(bits);
+/// The reverse, with zeros between the rows.
+void spread_rows(std::vector<std::byte>& block, std::int64_t rows, std::int64_t cols, std::int64_t pitch,
+                 std::size_t size) {
+  const auto bytes = [size](std::int64_t elements) { return static_cast<std::size_t>(elements) * size; };
+  block.resize(bytes((rows - 1) * pitch + cols));
+  for (std::int64_t r = rows - 1; r > 0 && pitch != cols; --r) {
+    std::memmove(block.data() + bytes(r * pitch), block.data() + bytes(r * cols), bytes(cols));
+    std::memset(block.data() + bytes((r - 1) * pitch + cols), 0, bytes(pitch - cols));
   }
 }
 
@@ -76,11 +72,11 @@ std::vector<ParameterInfo> stored_parameters(std::span<const ParameterInfo> para
   return stored;
 }
 
-safetensors::TensorSpec tensor_spec(const ParameterInfo& p, const std::string& prefix) {
+safetensors::TensorSpec tensor_spec(const ParameterInfo& p, const std::string& prefix, DType dtype) {
   std::vector<std::int64_t> shape;
   if (p.matrix) shape.push_back(p.rows);
   shape.push_back(p.cols);
-  return {prefix + p.name, safetensors::Dtype::kF32, std::move(shape)};
+  return {prefix + p.name, stored_type(dtype), std::move(shape)};
 }
 
 std::string shape_text(std::span<const std::int64_t> shape) {
@@ -92,21 +88,34 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return text + "]";
 }
 
-void write_parameter(safetensors::Writer& writer, const ParameterInfo& p, const FlatReader& read) {
-  std::vector<float> block;
+void write_parameter(safetensors::Writer& writer, const ParameterInfo& p, DType dtype, const FlatReader& read) {
+  const auto size = static_cast<std::size_t>(bytes_of(dtype, 1));
+  std::vector<std::byte> block;
   for_each_block(p, [&](std::int64_t row, std::int64_t col, std::int64_t rows, std::int64_t cols) {
-    block.resize(static_cast<std::size_t>((rows - 1) * p.pitch + cols));
-    read(p.offset + row * p.pitch + col, static_cast<std::int64_t>(block.size()), block.data());
-    for (std::int64_t r = 1; r < rows && p.pitch != cols; ++r)
-      std::memmove(block.data() + r * cols, block.data() + r * p.pitch, static_cast<std::size_t>(cols) * sizeof(float));
-    writer.append(block.data(), static_cast<std::size_t>(rows * cols) * sizeof(float));
+    const std::int64_t elements = (rows - 1) * p.pitch + cols;
+    block.resize(static_cast<std::size_t>(elements) * size);
+    read(p.offset + row * p.pitch + col, elements, block.data());
+    pack_rows(block, rows, cols, p.pitch, size);
+    writer.append(block.data(), block.size());
   });
 }
 
 void read_parameter(const safetensors::Reader& reader, const safetensors::Entry& entry, const ParameterInfo& p,
-                    const FlatWriter& write, std::int64_t first) {
+                    DType dtype, const FlatWriter& write) {
+  const auto size = static_cast<std::size_t>(bytes_of(dtype, 1));
+  std::vector<std::byte> block;
+  for_each_block(p, [&](std::int64_t row, std::int64_t col, std::int64_t rows, std::int64_t cols) {
+    block.resize(static_cast<std::size_t>(rows * cols) * size);
+    reader.read(entry, static_cast<std::uint64_t>(row * p.cols + col) * size, block.data(), block.size());
+    spread_rows(block, rows, cols, p.pitch, size);
+    write(p.offset + row * p.pitch + col, (rows - 1) * p.pitch + cols, block.data());
+  });
+}
+
+void read_weights(const safetensors::Reader& reader, const safetensors::Entry& entry, const ParameterInfo& p,
+                  std::int64_t first, const std::function<void(std::int64_t, std::span<const float>)>& write) {
   const auto size = static_cast<std::size_t>(safetensors::dtype_bytes(entry.dtype));
-  std::vector<char> stored;
+  std::vector<std::byte> stored;
   std::vector<float> dense, block;
   for_each_block(p, [&](std::int64_t row, std::int64_t col, std::int64_t rows, std::int64_t cols) {
     dense.resize(static_cast<std::size_t>(rows * cols));
@@ -115,7 +124,7 @@ void read_parameter(const safetensors::Reader& reader, const safetensors::Entry&
     widen(entry.dtype, stored, dense);
     block.assign(static_cast<std::size_t>((rows - 1) * p.pitch + cols), 0.0f);
     for (std::int64_t r = 0; r < rows; ++r) std::copy_n(dense.data() + r * cols, cols, block.data() + r * p.pitch);
-    write(p.offset + row * p.pitch + col, static_cast<std::int64_t>(block.size()), block.data());
+    write(p.offset + row * p.pitch + col, block);
   });
 }
 
@@ -124,14 +133,14 @@ void write_parameters(const std::filesystem::path& path, std::span<const Paramet
   std::vector<safetensors::TensorSpec> specs;
   std::map<std::string_view, const ParameterInfo*> by_name;  // the order of a file
   for (const ParameterInfo& p : parameters) {
-    specs.push_back(tensor_spec(p, ""));
+    specs.push_back(tensor_spec(p));
     by_name[p.name] = &p;
   }
   std::optional<safetensors::Writer> writer;
   if (!path.empty()) writer.emplace(path, specs);
   for (const auto& [name, p] : by_name) {
     source.gather(*p);
-    if (writer) write_parameter(*writer, *p, source.read);
+    if (writer) write_parameter(*writer, *p, DType::f32, source.read);
   }
   if (writer) writer->finish();
 }

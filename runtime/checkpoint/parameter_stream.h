@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
+#include "program/dtype.h"
 #include "program/parameters.h"
 
 namespace llmc {
 
-/// Copies `count` elements from element `offset` of a flat fp32 buffer to host memory, or back.
-using FlatReader = std::function<void(std::int64_t offset, std::int64_t count, float* out)>;
-using FlatWriter = std::function<void(std::int64_t offset, std::int64_t count, const float* values)>;
+/// Copies `count` elements from element `offset` of a flat buffer to host memory, or back.
+using FlatReader = std::function<void(std::int64_t offset, std::int64_t count, std::byte* out)>;
+using FlatWriter = std::function<void(std::int64_t offset, std::int64_t count, const std::byte* values)>;
 
 /// A flat fp32 buffer that may have to be put together: `gather` makes a parameter whole for `read`, and is called on
 /// every rank, in the same order.
@@ -27,19 +28,24 @@ struct FlatSource {
 /// embeddings) is left out. Throws Failure(internal) where any two others overlap.
 std::vector<ParameterInfo> stored_parameters(std::span<const ParameterInfo> parameters);
 
-/// F32 under PREFIX + name; [rows, cols] for matrices, [cols] for vectors.
-safetensors::TensorSpec tensor_spec(const ParameterInfo& parameter, const std::string& prefix);
+/// Under PREFIX + name; [rows, cols] for matrices, [cols] for vectors.
+safetensors::TensorSpec tensor_spec(const ParameterInfo& parameter, const std::string& prefix = "",
+                                    DType dtype = DType::f32);
 
 /// Shape as people write it: "[4096, 256]".
 std::string shape_text(std::span<const std::int64_t> shape);
 
-/// Appends the parameter's logical elements to the writer, whose turn it must be.
-void write_parameter(safetensors::Writer& writer, const ParameterInfo& parameter, const FlatReader& read);
+/// Appends the parameter's logical elements, of this type, to the writer, whose turn it must be.
+void write_parameter(safetensors::Writer& writer, const ParameterInfo& parameter, DType dtype, const FlatReader& read);
 
-/// Reads the parameter's elements from a tensor of F32, F16 or BF16 that holds them from its element `first` on, all of
-/// them in their order, into the flat buffer; padding between its rows becomes zero.
+/// Reads the parameter's elements from a tensor that holds them in this type and order; padding between its rows
+/// becomes zero.
 void read_parameter(const safetensors::Reader& reader, const safetensors::Entry& entry, const ParameterInfo& parameter,
-                    const FlatWriter& write, std::int64_t first = 0);
+                    DType dtype, const FlatWriter& write);
+
+/// The same, as fp32, from a tensor of F32, F16 or BF16 that holds them from its element `first` on.
+void read_weights(const safetensors::Reader& reader, const safetensors::Entry& entry, const ParameterInfo& parameter,
+                  std::int64_t first, const std::function<void(std::int64_t, std::span<const float>)>& write);
 
 /// A whole file of the given parameters, names as they are. Where `path` is empty this rank writes none, and gathers
 /// for the one that does.

@@ -41,11 +41,12 @@ std::string index_of(std::span<const TensorFile> files) {
 /// Reads a parameter for a file. Throws Failure(checkpoint) at a weight that is not finite: nothing could go on from
 /// it.
 FlatReader reader(StateAccess& access, std::size_t buffer, const ParameterInfo& parameter) {
-  return [&access, buffer, &parameter](std::int64_t offset, std::int64_t count, float* out) {
+  return [&access, buffer, &parameter](std::int64_t offset, std::int64_t count, std::byte* out) {
     access.read(buffer, offset, count, out);
     if (buffer != kWeights) return;
+    const auto* const weights = reinterpret_cast<const float*>(out);
     bool finite = true;
-    for (std::int64_t i = 0; i < count; ++i) finite &= std::abs(out[i]) <= std::numeric_limits<float>::max();
+    for (std::int64_t i = 0; i < count; ++i) finite &= std::abs(weights[i]) <= std::numeric_limits<float>::max();
     if (!finite)
       throw Failure(Exit::checkpoint, std::string("'") + parameter.name + "' has a weight that is not finite");
   };
@@ -84,16 +85,21 @@ void check_space(const fs::path& directory, std::int64_t needed) {
 
 }  // namespace
 
-std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::size_t buffers) {
-  const auto count = static_cast<std::int64_t>(buffers);
+std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::span<const SavedBuffer> buffers) {
   std::int64_t bytes = 1 << 20;  // texts, the manifest, and a block a file
-  for (const ParameterInfo& p : stored_parameters(parameters))
-    bytes += count * tensor_bytes(p) + (count + 1) * 512;  // lines of headers and of the index
+  for (const ParameterInfo& p : stored_parameters(parameters)) {
+    bytes += 512;  // a line of the index
+    for (const SavedBuffer& buffer : buffers) {
+      if (!buffer.covers(p)) continue;
+      const ParameterInfo elements = parameter_in(buffer, p);
+      bytes += bytes_of(buffer.dtype, elements.rows * elements.cols) + 512;  // and of a header
+    }
+  }
   return bytes;
 }
 
-void check_can_save(const fs::path& run, std::span<const ParameterInfo> parameters, std::size_t buffers,
-                    const Retention& retention, const Log& log) {
+void check_can_save(const fs::path& run, std::span<const ParameterInfo> parameters,
+                    std::span<const SavedBuffer> buffers, const Retention& retention, const Log& log) {
   const fs::path parent = checkpoints_directory(run);
   make_directories(parent);
   remove_stale_directories(parent, kCheckpointPrefix);
@@ -137,7 +143,7 @@ std::vector<std::string> Attempt::settle(const Savers& savers, const std::string
 }
 
 CheckpointSave::CheckpointSave(const fs::path& run, const TrainState& state, const CheckpointTexts& texts,
-                               std::span<const ParameterInfo> parameters, std::size_t buffers,
+                               std::span<const ParameterInfo> parameters, std::span<const SavedBuffer> buffers,
                                const SaveOptions& options)
     : run_(run),
       parent_(checkpoints_directory(run)),
@@ -145,7 +151,8 @@ CheckpointSave::CheckpointSave(const fs::path& run, const TrainState& state, con
       state_(state),
       texts_(texts),
       options_(options),
-      tensor_files_(tensor_files(stored_parameters(parameters), buffers, options.savers.self, options.shard_bytes)) {
+      tensor_files_(
+          tensor_files(stored_parameters(parameters), buffers.size(), options.savers.self, options.shard_bytes)) {
   if (options_.savers.self.index == 0)
     attempt_([&] {
       if (options_.prepare) options_.prepare();
@@ -160,16 +167,18 @@ CheckpointSave::CheckpointSave(const fs::path& run, const TrainState& state, con
 void CheckpointSave::write(StateAccess& access) {
   for (const TensorFile& file : tensor_files_) {
     const bool owner = file.owner == options_.savers.self;
-    const std::map<std::string, StoredTensor> tensors = tensors_of(file, access.prefixes());
+    const auto tensors = tensors_of(file, access.buffers());
     std::vector<safetensors::TensorSpec> specs;
     for (const auto& [name, tensor] : tensors)
-      specs.push_back(tensor_spec(*tensor.parameter, access.prefixes()[tensor.buffer]));
+      specs.push_back(tensor_spec(tensor.elements, access.buffers()[tensor.buffer].prefix, tensor.dtype));
     std::optional<safetensors::Writer> writer;
     if (owner) attempt_([&] { writer.emplace(folder_ / file.name, specs); });
     for (const auto& [name, tensor] : tensors) {
       access.gather(tensor.buffer, *tensor.parameter);
       if (!owner) continue;
-      attempt_([&] { write_parameter(*writer, *tensor.parameter, reader(access, tensor.buffer, *tensor.parameter)); });
+      attempt_([&] {
+        write_parameter(*writer, tensor.elements, tensor.dtype, reader(access, tensor.buffer, *tensor.parameter));
+      });
     }
     if (owner) attempt_([&] { files_.push_back(writer->finish()); });
   }
@@ -205,7 +214,7 @@ fs::path CheckpointSave::finish() {
 
 fs::path save_checkpoint(const fs::path& run, const TrainState& state, const CheckpointTexts& texts,
                          std::span<const ParameterInfo> parameters, StateAccess& access, const SaveOptions& options) {
-  CheckpointSave save(run, state, texts, parameters, access.prefixes().size(), options);
+  CheckpointSave save(run, state, texts, parameters, access.buffers(), options);
   save.write(access);
   save.settle();
   save.publish();

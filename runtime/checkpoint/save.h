@@ -45,7 +45,8 @@ class CheckpointSave {
   /// Makes the temporary directory, where there is space. Collective. What the parameters point to, and the texts,
   /// outlive it.
   CheckpointSave(const std::filesystem::path& run, const TrainState& state, const CheckpointTexts& texts,
-                 std::span<const ParameterInfo> parameters, std::size_t buffers, const SaveOptions& options);
+                 std::span<const ParameterInfo> parameters, std::span<const SavedBuffer> buffers,
+                 const SaveOptions& options);
 
   /// Writes the files that are this rank's. Collective where access.gather() is.
   void write(StateAccess& access);

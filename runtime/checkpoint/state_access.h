@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "program/buffers.h"
+#include "program/dtype.h"
+#include "program/optimizers.h"
 #include "program/parameters.h"
 
 namespace llmc {
@@ -14,21 +17,50 @@ namespace llmc {
 /// Index of the weights among the buffers of a training state; what the optimizer keeps of them follows.
 inline constexpr std::size_t kWeights = 0;
 
-/// Flat fp32 buffers of equal length; ParameterInfo says which elements belong to which tensor. Where several ranks
-/// share out a buffer, one may write any elements, of which it keeps its own, and reads what was gathered last.
+/// A buffer of a training state: the weights, or a tensor that the optimizer keeps of the parameters of some groups.
+/// Element i stands for elements [i * block, (i + 1) * block) of a flat buffer of all parameters.
+struct SavedBuffer {
+  std::string prefix;  // before a parameter's name in a checkpoint: nothing for the weights, "exp_avg." and so on
+  DType dtype = DType::f32;
+  std::int64_t block = 1;
+  GroupSet groups = kAllGroups;
+
+  bool covers(const ParameterInfo& parameter) const { return holds(groups, parameter.group); }
+};
+
+/// The weights, and what the optimizers keep that groups name, `kind` where they name none.
+std::vector<SavedBuffer> saved_buffers(std::span<const ParameterGroup> groups, OptimizerKind kind);
+
+/// A parameter's elements of a buffer, as a parameter of that buffer: itself, or a vector with an element for each
+/// block, whose offset counts the buffer's own elements. Throws Failure(internal) where a block would belong to another
+/// parameter as well, or to padding.
+ParameterInfo parameter_in(const SavedBuffer& buffer, const ParameterInfo& parameter);
+
+/// Those of a list of Buffer, or of the plan's own, in the order of a checkpoint.
+template <class Buffers>
+std::vector<SavedBuffer> saved_buffers(const Buffers& buffers) {
+  std::vector<SavedBuffer> saved;
+  for (const auto& b : buffers)
+    if (b.use == Use::masters)
+      saved.insert(saved.begin(), SavedBuffer{"", b.dtype});
+    else if (b.use == Use::state)
+      saved.push_back({std::string(b.name) + ".", b.dtype, b.block, b.groups});
+  return saved;
+}
+
+/// Elements of buffers, as parameter_in() places those of a parameter. Where several ranks share out a buffer, one may
+/// write any elements, of which it keeps its own, and reads what was gathered last.
 class StateAccess {
  public:
   virtual ~StateAccess() = default;
-  /// What stands before a parameter's name in a checkpoint, for each buffer: nothing for the weights, "exp_avg." and so
-  /// on for the optimizer's.
-  virtual std::span<const std::string> prefixes() const = 0;
+  virtual std::span<const SavedBuffer> buffers() const = 0;
   /// Makes a parameter's elements of a buffer whole on this rank, until the next call. Every rank calls it, in the same
   /// order; cheap in the order of a checkpoint's names, where what is gathered at once serves several.
   virtual void gather(std::size_t buffer, const ParameterInfo& parameter) = 0;
   /// Copies elements [offset, offset + count) to host memory; complete on return.
-  virtual void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) = 0;
+  virtual void read(std::size_t buffer, std::int64_t offset, std::int64_t count, std::byte* out) = 0;
   /// Copies host memory to elements [offset, offset + count); `values` may be reused on return.
-  virtual void write(std::size_t buffer, std::int64_t offset, std::int64_t count, const float* values) = 0;
+  virtual void write(std::size_t buffer, std::int64_t offset, std::int64_t count, const std::byte* values) = 0;
 };
 
 }  // namespace llmc

@@ -149,7 +149,7 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
 
   std::set<std::string> dtypes, used;
   for (const ParameterInfo& p : stored) {
-    safetensors::TensorSpec wanted = tensor_spec(p, "");
+    safetensors::TensorSpec wanted = tensor_spec(p);
     std::int64_t first = 0;
     auto place = places.find(wanted.name);
     if (const auto slice = slice_of(wanted.name, rows); slice && place == places.end()) {
@@ -190,23 +190,21 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
 
 void WeightFiles::read(const Take& take) const {
   for (const Found& found : found_)
-    read_parameter(
-        *found.reader, *found.entry, found.parameter,
-        [&](std::int64_t offset, std::int64_t count, const float* values) {
-          if (!std::all_of(values, values + count, [](float value) { return std::isfinite(value); }))
-            refuse(fmt::format("{} has a weight that is not finite", found.reader->tensor(found.entry->name)));
-          take(offset, count, values);
-        },
-        found.first);
+    read_weights(*found.reader, *found.entry, found.parameter, found.first,
+                 [&](std::int64_t offset, std::span<const float> values) {
+                   if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+                     refuse(fmt::format("{} has a weight that is not finite", found.reader->tensor(found.entry->name)));
+                   take(offset, values);
+                 });
 }
 
 void WeightFiles::check() const {
-  read([](std::int64_t, std::int64_t, const float*) {});
+  read([](std::int64_t, std::span<const float>) {});
 }
 
 void WeightFiles::load(StateAccess& access) const {
-  read([&](std::int64_t offset, std::int64_t count, const float* values) {
-    access.write(kWeights, offset, count, values);
+  read([&](std::int64_t offset, std::span<const float> values) {
+    access.write(kWeights, offset, static_cast<std::int64_t>(values.size()), std::as_bytes(values).data());
   });
 }
 

@@ -43,7 +43,7 @@ class WeightFiles {
     std::int64_t first;  // element of the entry
   };
 
-  using Take = std::function<void(std::int64_t offset, std::int64_t count, const float* values)>;
+  using Take = std::function<void(std::int64_t offset, std::span<const float> values)>;
   void read(const Take& take) const;
   void open(const std::filesystem::path& folder);
   void match(const std::filesystem::path& folder, std::span<const ParameterInfo> parameters);

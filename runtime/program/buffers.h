@@ -8,6 +8,7 @@
 #include <span>
 
 #include "program/dtype.h"
+#include "program/parameters.h"
 #include "program/shards.h"
 
 namespace llmc {
@@ -16,7 +17,7 @@ namespace llmc {
 enum class Use : std::uint8_t {
   unseen,  // nothing: only the step knows it
 
-  // [parameter elements], at the offsets of ParameterInfo
+  // [parameter elements], at the offsets of ParameterInfo; of state, elements that stand for some of these
   masters,    // fp32 weights
   gradients,  // fp32, accumulated over micro-batches
   copies,     // the weights in a type that matrix products read; one buffer a type
@@ -89,10 +90,13 @@ constexpr std::size_t buffer_space(DType dtype, std::int64_t elements) {
          kArenaAlignment;
 }
 
-/// Bytes of the arena that a bucket takes where it lies whole beside the shares.
-constexpr std::size_t window_space(DType dtype, const Bucket& bucket) {
-  return buffer_space(dtype, bucket.elements + kShareGap);
+/// Bytes of the arena that so many elements of a bucket take where they lie whole beside the shares.
+constexpr std::size_t window_space(DType dtype, std::int64_t elements, std::int64_t share_unit) {
+  return buffer_space(dtype, elements + share_gap(share_unit));
 }
+
+/// Elements of a buffer that has one for each block of those of parameters.
+constexpr std::int64_t in_blocks(std::int64_t elements, std::int64_t block) { return (elements + block - 1) / block; }
 
 struct Buffer {
   const char* name;
@@ -100,6 +104,10 @@ struct Buffer {
   std::int64_t elements;
   Use use;
   std::size_t offset;  // bytes from the arena's start
+  // Of state: elements of parameters that one of its own stands for, and the groups whose parameters it has. It begins
+  // with the first bucket that has some (buckets_of).
+  std::int64_t block = 1;
+  GroupSet groups = kAllGroups;
 
   constexpr std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
 };
@@ -121,14 +129,6 @@ inline const Buffer* find_buffer(std::span<const Buffer> buffers, Use use) {
 const Buffer& buffer_of(std::span<const Buffer> buffers, Use use);
 
 // Of a list of Buffer, or of the plan's own.
-
-/// How many buffers a checkpoint holds: the weights, and what the optimizer keeps of them.
-template <class Buffers>
-std::size_t saved_buffers(const Buffers& buffers) {
-  std::size_t count = 0;
-  for (const auto& b : buffers) count += b.use == Use::masters || b.use == Use::state;
-  return count;
-}
 
 /// The block of inputs: from the first to the end of the last, a multiple of kArenaAlignment.
 struct InputBlock {

@@ -11,6 +11,7 @@
 
 #include "device/types.h"
 #include "program/dtype.h"
+#include "program/parameters.h"
 
 namespace llmc {
 
@@ -22,10 +23,12 @@ struct OptimizerValues {
   double beta1 = 0, beta2 = 0, eps = 0;
 };
 
-/// A tensor of state with one element for each element of the parameters.
+/// A tensor of state, with one element for each element of the parameters, or for each block of so many that lie end to
+/// end. A block belongs to one parameter, whose rows have no padding, and to one rank's share.
 struct StateTensor {
   const char* name;  // stands before a parameter's in a checkpoint
   DType dtype;
+  std::int64_t block = 1;  // a power of two
 };
 
 struct OptimizerRow {
@@ -103,5 +106,25 @@ inline constexpr auto kOptimizers = std::to_array<OptimizerRow>({
 });
 
 constexpr const OptimizerRow& row_of(OptimizerKind kind) { return kOptimizers[static_cast<std::size_t>(kind)]; }
+
+/// An optimizer of a run, and the groups of parameters that name it.
+struct GroupsOptimizer {
+  OptimizerKind kind;
+  GroupSet groups;
+};
+
+/// The optimizers that groups name, `kind` where they name none, in the order in which they first do.
+inline std::vector<GroupsOptimizer> optimizers_of(std::span<const ParameterGroup> groups, OptimizerKind kind) {
+  std::vector<GroupsOptimizer> optimizers;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const OptimizerKind named = groups[i].optimizer.value_or(kind);
+    std::size_t at = 0;
+    while (at < optimizers.size() && optimizers[at].kind != named) ++at;
+    if (at == optimizers.size()) optimizers.push_back({named, 0});
+    optimizers[at].groups |= GroupSet{1} << i;
+  }
+  if (optimizers.size() == 1) optimizers[0].groups = kAllGroups;
+  return optimizers;
+}
 
 }  // namespace llmc

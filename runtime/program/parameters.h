@@ -2,18 +2,27 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace llmc {
+
+enum class OptimizerKind : std::uint8_t;  // program/optimizers.h
 
 /// The key of optimizer.rate_scale that a group of parameters goes by.
 enum class RateScale { matrices, head, embedding, vectors };
 inline constexpr const char* kRateScaleNames[] = {"matrices", "head", "embedding", "vectors"};
 
-/// Parameters that the optimizer treats alike.
+/// A set of groups of parameters, a bit for each ParameterInfo::group.
+using GroupSet = std::uint32_t;
+inline constexpr GroupSet kAllGroups = ~GroupSet{0};
+constexpr bool holds(GroupSet groups, int group) { return groups >> group & 1; }
+
+/// Parameters that their optimizer treats alike.
 struct ParameterGroup {
-  const char* name;  // for people
-  bool decay;        // weight decay applies, whatever optimizer.decay is
-  RateScale scale;   // times the learning rate
+  const char* name;                             // for people
+  bool decay;                                   // weight decay applies, whatever optimizer.decay is
+  RateScale scale;                              // times the learning rate
+  std::optional<OptimizerKind> optimizer = {};  // nothing: that of optimizer.kind
 };
 
 /// One tensor under its Hugging Face name. Fused weights (q, k, v; gate, up) are several of these, at different
@@ -29,5 +38,8 @@ struct ParameterInfo {
   float init_value;         // otherwise every element is this
   std::uint64_t key;        // xxh64 of the name: the stream of its random draws
 };
+
+/// Elements from a parameter's first to its last in a flat buffer, the padding between rows included.
+constexpr std::int64_t flat_elements(const ParameterInfo& p) { return (p.rows - 1) * p.pitch + p.cols; }
 
 }  // namespace llmc

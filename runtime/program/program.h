@@ -55,10 +55,11 @@ struct ProgramInfo {
   std::size_t process_bytes;            // on cpu: what its process takes beside the arena, at most; else 0
   std::span<const Buffer> buffers;      // of the arena of one rank; all but the unseen, and last those that ranks share
   std::span<const Bucket> buckets;      // of the flat buffers
-  std::span<const Gathered> gathered;   // of the weights that every rank has whole, before a step
-  Shard shard;                          // what several ranks share out
-  std::size_t window_bytes;             // of several ranks, behind the shares: see step/arena_places.h
-  std::size_t gradient_window_bytes;    // of these the first, in which gradients are reduced
+  std::int64_t share_unit = kShareUnit;  // see program/shards.h
+  std::span<const Gathered> gathered;    // of the weights that every rank has whole, before a step
+  Shard shard;                           // what several ranks share out
+  std::size_t window_bytes;              // of several ranks, behind the shares: see step/arena_places.h
+  std::size_t gradient_window_bytes;     // of these the first, in which gradients are reduced
   std::array<PieceWork, kPieces> pieces;
 
   std::size_t math_workspace_bytes() const {

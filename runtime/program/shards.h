@@ -2,10 +2,12 @@
 // it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "program/mesh.h"
+#include "program/parameters.h"
 
 namespace llmc {
 
@@ -19,15 +21,38 @@ struct Bucket {
   std::int64_t elements;  // parameters, and the padding between them
 };
 
-inline constexpr std::int64_t kShareUnit = 8;  // elements: 16 bytes of bf16, the narrowest type that is gathered
+/// Shares are multiples of this many elements, 16 bytes of bf16, the narrowest type that is gathered; where a tensor of
+/// the optimizer's state has an element for each block of more, of that many, so that no block is cut.
+inline constexpr std::int64_t kShareUnit = 8;
 inline constexpr int kMostRanks = 512;
 /// All shares of a bucket are equally long, so that the last ones may reach past its end: by less than this.
-inline constexpr std::int64_t kShareGap = kShareUnit * kMostRanks;
+constexpr std::int64_t share_gap(std::int64_t unit) { return unit * kMostRanks; }
+inline constexpr std::int64_t kShareGap = share_gap(kShareUnit);
 
-/// Elements of one rank's share of a bucket.
-constexpr std::int64_t share_of(std::int64_t elements, int ranks) {
-  const std::int64_t units = (elements + kShareUnit - 1) / kShareUnit;
-  return (units + ranks - 1) / ranks * kShareUnit;
+/// Elements of one rank's share of a bucket: rounded up to whole units.
+constexpr std::int64_t share_of(std::int64_t elements, int ranks, std::int64_t unit = kShareUnit) {
+  const std::int64_t units = (elements + unit - 1) / unit;
+  return (units + ranks - 1) / ranks * unit;
+}
+
+/// Buckets [first, past).
+struct BucketRange {
+  std::size_t first = 0, past = 0;
+};
+
+/// From the first to the last bucket that has parameters of these groups. `parameters`: ParameterInfo, or the plan's
+/// own.
+template <class Parameters>
+BucketRange buckets_of(std::span<const Bucket> buckets, const Parameters& parameters, GroupSet groups) {
+  if (groups == kAllGroups) return {0, buckets.size()};
+  BucketRange range{buckets.size(), 0};
+  for (const auto& parameter : parameters) {
+    if (!holds(groups, parameter.group)) continue;
+    std::size_t bucket = 0;
+    while (bucket + 1 < buckets.size() && buckets[bucket + 1].offset <= parameter.offset) ++bucket;
+    range = {bucket < range.first ? bucket : range.first, bucket < range.past ? range.past : bucket + 1};
+  }
+  return range;
 }
 
 /// Which part of each flat buffer one rank keeps the optimizer's state of, and updates.
@@ -35,33 +60,38 @@ class Shares {
  public:
   /// All of it.
   explicit Shares(std::span<const Bucket> buckets) : Shares(buckets, DataRank{}) {}
-  Shares(std::span<const Bucket> buckets, DataRank rank) : buckets_(buckets), rank_(rank) {}
+  Shares(std::span<const Bucket> buckets, DataRank rank, std::int64_t unit = kShareUnit)
+      : buckets_(buckets), rank_(rank), unit_(unit) {}
 
-  /// Elements of a buffer of the optimizer's state. Of one rank: as many as a flat buffer has, up to the end of the
-  /// last bucket, so that an element's place is the same in both.
-  std::int64_t state_elements() const {
-    if (ranks() == 1) return buckets_.empty() ? 0 : buckets_.back().offset + buckets_.back().elements;
-    std::int64_t elements = 0;
-    for (const Bucket& bucket : buckets_) elements += share_of(bucket.elements, ranks());
-    return elements;
+  /// Elements of a buffer of shares of all buckets, or of some. Of one rank: as many as a flat buffer has, up to the
+  /// end of the last one, so that an element's place is the same in both.
+  std::int64_t state_elements() const { return state_elements({0, buckets_.size()}); }
+  std::int64_t state_elements(BucketRange range) const {
+    if (range.first >= range.past) return 0;
+    const std::size_t last = range.past - 1;
+    return begin_of(last) + (ranks() == 1 ? buckets_[last].elements : share_of(last)) - begin_of(range.first);
   }
 
   /// Where this rank's share of a bucket begins in a buffer of shares; of one rank the bucket.
   std::int64_t begin_of(std::size_t bucket) const {
     if (ranks() == 1) return buckets_[bucket].offset;
     std::int64_t begin = 0;
-    for (const Bucket& before : buckets_.first(bucket)) begin += share_of(before.elements, ranks());
+    for (std::size_t before = 0; before < bucket; ++before) begin += share_of(before);
     return begin;
   }
 
+  /// Elements of a rank's share of a bucket.
+  std::int64_t share_of(std::size_t bucket) const { return llmc::share_of(buckets_[bucket].elements, ranks(), unit_); }
+
   /// Calls part(flat, state, elements) for each stretch of [offset, offset + count) of a flat buffer that this rank
-  /// has: where it lies there, and in a buffer of state.
+  /// has: where it lies there, and in a buffer of shares of all buckets.
   template <class Part>
   void own(std::int64_t offset, std::int64_t count, Part part) const {
     if (ranks() == 1) return part(offset, offset, count);
     std::int64_t state = 0;
-    for (const Bucket& bucket : buckets_) {
-      const std::int64_t share = share_of(bucket.elements, ranks()), begin = bucket.offset + rank_.index * share;
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      const Bucket& bucket = buckets_[i];
+      const std::int64_t share = share_of(i), begin = bucket.offset + rank_.index * share;
       const std::int64_t first = begin > offset ? begin : offset;
       std::int64_t last = begin + share;
       for (const std::int64_t end : {bucket.offset + bucket.elements, offset + count})
@@ -78,6 +108,7 @@ class Shares {
  private:
   std::span<const Bucket> buckets_;
   DataRank rank_;
+  std::int64_t unit_;
 };
 
 }  // namespace llmc

@@ -10,7 +10,8 @@ ArenaPlaces::ArenaPlaces(const ProgramInfo& info, const Shares& shares, int worl
   std::size_t at = first == buffers_.end() ? info.arena_bytes : first->offset;
   for (auto buffer = first; buffer != buffers_.end(); ++buffer) {
     shared_.push_back(at);
-    at += buffer_space(buffer->dtype, shares.state_elements());
+    const std::int64_t elements = shares.state_elements(buckets_of(info.buckets, info.parameters, buffer->groups));
+    at += buffer_space(buffer->dtype, in_blocks(elements, buffer->block));
   }
   shared_.push_back(at);
   bytes_ = at + (world_size > 1 ? info.window_bytes : 0);

@@ -30,7 +30,8 @@ void check_fits(const ProgramInfo& info, std::size_t arena_bytes, int ranks) {
 }
 
 void check_ranks_fit(const ProgramInfo& info, int ranks) {
-  const Shares shares = info.shard == Shard::none ? Shares(info.buckets) : Shares(info.buckets, DataRank{0, ranks});
+  const Shares shares =
+      info.shard == Shard::none ? Shares(info.buckets) : Shares(info.buckets, DataRank{0, ranks}, info.share_unit);
   check_fits(info, ArenaPlaces(info, shares, ranks).bytes(), ranks);
 }
 

@@ -11,7 +11,10 @@ namespace {
 
 constexpr std::size_t kVectors = 0;  // the first bucket
 
-std::size_t bytes(std::int64_t elements) { return static_cast<std::size_t>(elements) * sizeof(float); }
+/// Of a buffer, for so many elements of parameters.
+std::size_t bytes(const Buffer& buffer, std::int64_t elements) {
+  return static_cast<std::size_t>(bytes_of(buffer.dtype, in_blocks(elements, buffer.block)));
+}
 
 }  // namespace
 
@@ -30,13 +33,20 @@ void FlatBuffers::begin_step() {
   windows_used_ = false;
 }
 
-/// Where a bucket's elements are when they are whole. Between steps nobody needs the gradients: their buffer, or where
-/// they are shared out the windows in which they are reduced, which come first, and first the vectors'.
+/// Of those that a buffer has elements of.
+std::size_t FlatBuffers::first_bucket(const Buffer& buffer) const {
+  return buckets_of(info_.buckets, info_.parameters, buffer.groups).first;
+}
+
+/// Where a bucket's elements are when they are whole. Between steps nobody needs the gradients, whose elements are as
+/// large as any: their buffer, or where they are shared out the windows in which they are reduced, which come first,
+/// and first the vectors'.
 std::byte* FlatBuffers::whole_bucket(const Buffer& buffer, std::size_t bucket) const {
   const std::int64_t offset = info_.buckets[bucket].offset;
-  if (!shared_out(buffer)) return begin_of(buffer) + bytes(offset);
-  if (!in_windows(buffer)) return begin_of(buffer_of(info_.buffers, Use::gradients)) + bytes(offset);
-  const std::size_t vectors = window_space(DType::f32, info_.buckets[kVectors]);
+  if (!shared_out(buffer)) return begin_of(buffer) + bytes(buffer, offset - info_.buckets[first_bucket(buffer)].offset);
+  const Buffer& gradients = buffer_of(info_.buffers, Use::gradients);
+  if (!in_windows(buffer)) return begin_of(gradients) + bytes(gradients, offset);
+  const std::size_t vectors = window_space(gradients.dtype, info_.buckets[kVectors].elements, info_.share_unit);
   return arena_ + places_.windows() + (bucket == kVectors ? 0 : vectors);
 }
 
@@ -46,40 +56,47 @@ void FlatBuffers::gather(const Buffer& buffer, const ParameterInfo& parameter) {
   std::optional<Whole>& held = whole_[index == kVectors ? 0 : 1];
   const Whole wanted{&buffer, index};
   if (held == wanted) return;
-  const Bucket& bucket = info_.buckets[index];
-  const std::int64_t share = share_of(bucket.elements, shares_.ranks());
+  const std::size_t share = bytes(buffer, shares_.share_of(index));
   std::byte* const whole = whole_bucket(buffer, index);
-  if (shared_out(buffer))
-    device_.copy(whole + bytes(shares_.rank().index * share), begin_of(buffer) + bytes(shares_.begin_of(index)),
-                 bytes(share));
-  ranks_.all_gather(whole, bytes(share), device_.stream());
+  if (shared_out(buffer)) {
+    const std::int64_t begin = shares_.begin_of(index) - shares_.begin_of(first_bucket(buffer));
+    device_.copy(whole + static_cast<std::size_t>(shares_.rank().index) * share,
+                 begin_of(buffer) + bytes(buffer, begin), share);
+  }
+  ranks_.all_gather(whole, share, device_.stream());
   windows_used_ |= in_windows(buffer);
   held = wanted;
 }
 
-void FlatBuffers::check(std::int64_t offset, std::int64_t count) const {
-  const std::int64_t elements = info_.parameter_elements;
+void FlatBuffers::check(const Buffer& buffer, std::int64_t offset, std::int64_t count) const {
+  const std::int64_t elements = in_blocks(info_.parameter_elements, buffer.block);
   if (offset < 0 || count < 0 || offset > elements || count > elements - offset)
     throw Failure(Exit::internal, "access outside of the training state");
 }
 
-void FlatBuffers::read(const Buffer& buffer, std::int64_t offset, std::int64_t count, float* out) {
-  check(offset, count);
-  const std::size_t bucket = bucket_of(offset);
-  device_.copy_out(out, whole_bucket(buffer, bucket) + bytes(offset - info_.buckets[bucket].offset), bytes(count));
+void FlatBuffers::read(const Buffer& buffer, std::int64_t offset, std::int64_t count, std::byte* out) {
+  check(buffer, offset, count);
+  const std::int64_t flat = offset * buffer.block;
+  const std::size_t bucket = bucket_of(flat);
+  device_.copy_out(out, whole_bucket(buffer, bucket) + bytes(buffer, flat - info_.buckets[bucket].offset),
+                   bytes(buffer, count * buffer.block));
   device_.synchronize();
 }
 
-void FlatBuffers::write(const Buffer& buffer, std::int64_t offset, std::int64_t count, const float* values) {
-  check(offset, count);
+void FlatBuffers::write(const Buffer& buffer, std::int64_t offset, std::int64_t count, const std::byte* values) {
+  check(buffer, offset, count);
   whole_ = {};
-  const auto copy = [&](std::int64_t flat, std::int64_t place, std::int64_t part) {
-    device_.copy_in(begin_of(buffer) + bytes(place), values + (flat - offset), bytes(part));
+  const std::int64_t flat = offset * buffer.block, elements = count * buffer.block;
+  const auto copy = [&](std::int64_t from, std::int64_t place, std::int64_t part) {
+    device_.copy_in(begin_of(buffer) + bytes(buffer, place), values + bytes(buffer, from - flat), bytes(buffer, part));
   };
+  const std::size_t first = first_bucket(buffer);
   if (shared_out(buffer))
-    shares_.own(offset, count, copy);
+    shares_.own(flat, elements, [&](std::int64_t from, std::int64_t state, std::int64_t part) {
+      copy(from, state - shares_.begin_of(first), part);
+    });
   else
-    copy(offset, offset, count);
+    copy(flat, flat - info_.buckets[first].offset, elements);
 }
 
 }  // namespace llmc

@@ -1,4 +1,4 @@
-// The host's way to the flat fp32 buffers of all parameters, of which a rank may have its share alone.
+// The host's way to the flat buffers of all parameters, of which a rank may have its share alone.
 #pragma once
 
 #include <array>
@@ -23,9 +23,10 @@ class FlatBuffers {
   /// alone, in memory that a step uses for gradients. Collective. Nothing with one rank.
   void gather(const Buffer& buffer, const ParameterInfo& parameter);
   /// Copies elements [offset, offset + count) of a parameter that was gathered last to host memory; complete on return.
-  void read(const Buffer& buffer, std::int64_t offset, std::int64_t count, float* out);
+  /// Element i of a buffer of blocks is that of the parameters' elements from i * block on.
+  void read(const Buffer& buffer, std::int64_t offset, std::int64_t count, std::byte* out);
   /// Copies host memory to elements [offset, offset + count), of which a rank that has its share alone keeps that.
-  void write(const Buffer& buffer, std::int64_t offset, std::int64_t count, const float* values);
+  void write(const Buffer& buffer, std::int64_t offset, std::int64_t count, const std::byte* values);
   /// To be called before a step, which changes them. Windows are zero again where it writes nothing: kernels that add
   /// up a parameter's gradients read what fills it up to 16 bytes.
   void begin_step();
@@ -36,7 +37,8 @@ class FlatBuffers {
   std::size_t bucket_of(std::int64_t element) const;
   bool in_windows(const Buffer& buffer) const;
   std::byte* whole_bucket(const Buffer& buffer, std::size_t bucket) const;
-  void check(std::int64_t offset, std::int64_t count) const;
+  std::size_t first_bucket(const Buffer& buffer) const;
+  void check(const Buffer& buffer, std::int64_t offset, std::int64_t count) const;
 
   struct Whole {
     const Buffer* buffer;

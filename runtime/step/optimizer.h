@@ -13,7 +13,7 @@
 namespace llmc {
 
 struct OptimizerScalars {
-  std::vector<std::byte> record;  // of the kind of optimizer: OptimizerRow::record
+  std::vector<std::vector<std::byte>> records;  // of each that groups name, in the order of optimizers_of()
   std::vector<GroupScalars> groups;
 };
 

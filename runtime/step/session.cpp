@@ -20,12 +20,12 @@ namespace llmc {
 
 namespace {
 
-/// Where the inputs of a micro-batch come from, one a Use.
-std::span<const std::byte> input_bytes(Use use, const MicroBatch& micro, const StepScalars& scalars,
+/// Where the inputs of a micro-batch come from, one a Use, of optimizers' scalars `index` in their order.
+std::span<const std::byte> input_bytes(Use use, std::size_t index, const MicroBatch& micro, const StepScalars& scalars,
                                        const OptimizerScalars& optimizer) {
   switch (use) {
     case Use::scalars: return std::as_bytes(std::span(&scalars, 1));
-    case Use::optimizer_scalars: return optimizer.record;
+    case Use::optimizer_scalars: return optimizer.records.at(index);
     case Use::group_scalars: return std::as_bytes(std::span(optimizer.groups));
     case Use::tokens: return std::as_bytes(std::span(micro.inputs));
     case Use::targets: return std::as_bytes(std::span(micro.targets));
@@ -61,7 +61,7 @@ Session::Session(Device& device, Communicator& data, const Program& program, con
       mesh_(mesh),
       program_(program),
       shares_(program.info.shard == Shard::none ? Shares(program.info.buckets)
-                                                : Shares(program.info.buckets, mesh.data)),
+                                                : Shares(program.info.buckets, mesh.data, program.info.share_unit)),
       places_(program.info, shares_, mesh.data.size),
       arena_(allocate_arena(device, data, program.info, places_.bytes())),
       flat_(device, data, arena_, program.info, shares_, places_),
@@ -101,7 +101,7 @@ void Session::read(std::size_t offset, std::span<std::byte> bytes) { copy_out(ar
 FlatSource Session::source(Use use) {
   const Buffer& of = buffer(use);
   return {[this, &of](const ParameterInfo& parameter) { flat_.gather(of, parameter); },
-          [this, &of](std::int64_t offset, std::int64_t count, float* out) { flat_.read(of, offset, count, out); }};
+          [this, &of](std::int64_t offset, std::int64_t count, std::byte* out) { flat_.read(of, offset, count, out); }};
 }
 
 bool Session::own_weights_finite() {
@@ -143,9 +143,11 @@ void Session::need_whole_weights() const {
 
 void Session::send_inputs(const MicroBatch& micro, const StepScalars& scalars, const OptimizerScalars& optimizer) {
   std::byte* block = inputs_.next();
+  std::size_t optimizers = 0;
   for (const Buffer& buffer : info().buffers) {
     if (!is_input(buffer.use)) continue;
-    const std::span<const std::byte> from = input_bytes(buffer.use, micro, scalars, optimizer);
+    const std::size_t index = buffer.use == Use::optimizer_scalars ? optimizers++ : 0;
+    const std::span<const std::byte> from = input_bytes(buffer.use, index, micro, scalars, optimizer);
     if (from.size() != buffer.bytes())
       throw Failure(Exit::internal,
                     fmt::format("{} bytes of {}, for which the plan has {}", from.size(), buffer.name, buffer.bytes()));
@@ -283,19 +285,6 @@ void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const 
 void Session::follow_logits() {
   need_whole_weights();
   program_.next_logits(*step_);
-}
-
-Session::DeviceState::DeviceState(const ProgramInfo& info, FlatBuffers& flat) : flat_(flat) {
-  const auto add = [&](const Buffer& buffer, const std::string& prefix) {
-    if (buffer.dtype != DType::f32)
-      throw Failure(Exit::internal,
-                    fmt::format("{} is {}, and checkpoints hold fp32", buffer.name, name_of(buffer.dtype)));
-    buffers_.push_back(&buffer);
-    prefixes_.push_back(prefix);
-  };
-  add(buffer_of(info.buffers, Use::masters), "");
-  for (const Buffer& buffer : info.buffers)
-    if (buffer.use == Use::state) add(buffer, std::string(buffer.name) + ".");
 }
 
 }  // namespace llmc

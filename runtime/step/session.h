@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "checkpoint/parameter_stream.h"
-#include "checkpoint/state_access.h"
 #include "data/micro_batch.h"
 #include "device/pipeline.h"
 #include "program/mesh.h"
 #include "program/program.h"
 #include "program/shards.h"
 #include "step/arena_places.h"
+#include "step/device_state.h"
 #include "step/flat_buffers.h"
 #include "step/numbered_replay.h"
 #include "step/optimizer.h"
@@ -110,26 +110,6 @@ class Session {
   void follow_logits();
 
  private:
-  class DeviceState final : public StateAccess {
-   public:
-    DeviceState(const ProgramInfo& info, FlatBuffers& flat);
-    std::span<const std::string> prefixes() const override { return prefixes_; }
-    void gather(std::size_t buffer, const ParameterInfo& parameter) override {
-      flat_.gather(*buffers_.at(buffer), parameter);
-    }
-    void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override {
-      flat_.read(*buffers_.at(buffer), offset, count, out);
-    }
-    void write(std::size_t buffer, std::int64_t offset, std::int64_t count, const float* values) override {
-      flat_.write(*buffers_.at(buffer), offset, count, values);
-    }
-
-   private:
-    FlatBuffers& flat_;
-    std::vector<const Buffer*> buffers_;
-    std::vector<std::string> prefixes_;
-  };
-
   const Buffer& buffer(Use use) const { return buffer_of(info().buffers, use); }
   std::byte* place(Use use) const { return arena_ + places_.of(buffer(use)); }
   FlatSource source(Use use);

@@ -33,7 +33,7 @@ Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& se
       console_(console),
       ranks_(ranks),
       best_(record_at(state)),
-      longest_(static_cast<double>(checkpoint_bytes(session.info().parameters, session.state().prefixes().size())) /
+      longest_(static_cast<double>(checkpoint_bytes(session.info().parameters, session.state().buffers())) /
                kBytesPerSecond) {}
 
 /// The record of the best that the run has at a checkpoint. One rank's view of the disk counts for all.
@@ -65,13 +65,13 @@ bool Saver::snapshots() {
   if (!values_.checkpoint.asynchronous || no_memory_) return false;
   if (snapshot_) return true;
   const WorldRank self = session_.mesh().world;
-  const std::span<const std::string> prefixes = session_.state().prefixes();
+  const std::span<const SavedBuffer> buffers = session_.state().buffers();
   const std::span<const ParameterInfo> parameters = session_.info().parameters;
-  const std::size_t most = Snapshot::most_bytes(parameters, prefixes.size(), self, kShardBytes);
+  const std::size_t most = Snapshot::most_bytes(parameters, buffers, self, kShardBytes);
   std::byte* memory = nullptr;
   if (session_.fits_beside(most, static_cast<std::size_t>(values_.memory.budget))) {
     try {
-      memory = session_.allocate_host(Snapshot::bytes(parameters, prefixes.size(), self, kShardBytes));
+      memory = session_.allocate_host(Snapshot::bytes(parameters, buffers, self, kShardBytes));
     } catch (const Failure& failure) {
       console_.warning(fmt::format("{}: training waits for each checkpoint", failure.what()));
     }
@@ -79,7 +79,7 @@ bool Saver::snapshots() {
   // All ranks go the same way.
   for (const std::string& other : ranks_.all_gather(memory ? "+" : "-")) no_memory_ |= other == "-";
   if (no_memory_) return false;
-  snapshot_.emplace(parameters, prefixes, self, kShardBytes, memory);
+  snapshot_.emplace(parameters, buffers, self, kShardBytes, memory);
   return true;
 }
 
@@ -117,7 +117,7 @@ void Saver::begin(const TrainState& state, bool beside, std::optional<double> lo
   began_ = process_seconds();
   try {
     const bool copies = beside && snapshots();
-    save_.emplace(run_, state_, texts_, session_.info().parameters, session_.state().prefixes().size(), options());
+    save_.emplace(run_, state_, texts_, session_.info().parameters, session_.state().buffers(), options());
     if (copies)
       snapshot_->take(session_.state());
     else

@@ -133,7 +133,7 @@ RunFiles open_files(Rank& rank, Prepared& prepared) {
     if (const auto& start = prepared.start)
       complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint, rank.warnings());
     const Retention retention{policy.keep_last, policy.keep_every};
-    const std::size_t saved = saved_buffers(info.buffers);
+    const std::vector<SavedBuffer> saved = saved_buffers(info.buffers);
     check_can_save(prepared.folder->path(), info.parameters, saved, retention, rank.warnings());
     if (mirror) tell_small_disk(policy.mirror, checkpoint_bytes(info.parameters, saved), retention, rank.warnings());
   });

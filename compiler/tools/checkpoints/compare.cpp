@@ -39,13 +39,16 @@ std::optional<TensorChange> compare_values(const Tensor& before, const Tensor& a
                         .shapes = fmt::format("{} -> {}", type_of(*before.entry), type_of(*after.entry))};
   bool same = true;
   double norm = 0, difference = 0, largest = 0;
+  std::vector<std::byte> stored;
   std::vector<float> other;
   std::uint64_t at = 0;
-  for_each_block(*before.reader, *before.entry, [&](std::span<const float> values) {
+  for_each_block(*before.reader, *before.entry, [&](std::span<const float> values, std::span<const std::byte> bytes) {
+    stored.resize(bytes.size());
     other.resize(values.size());
-    after.reader->read(*after.entry, at, other.data(), values.size_bytes());
-    at += values.size_bytes();
-    same &= std::memcmp(values.data(), other.data(), values.size_bytes()) == 0;
+    after.reader->read(*after.entry, at, stored.data(), stored.size());
+    at += stored.size();
+    same &= std::memcmp(bytes.data(), stored.data(), bytes.size()) == 0;
+    widen(after.entry->dtype, stored, other);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double delta = static_cast<double>(other[i]) - values[i];
       norm += static_cast<double>(values[i]) * values[i];

@@ -9,6 +9,7 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/nearby.h"
+#include "checkpoint/parameter_stream.h"
 #include "compiler/graph/llama.h"
 #include "compiler/plan/parameters.h"
 #include "error.h"
@@ -31,15 +32,23 @@ std::int64_t Tensor::elements() const {
 bool holds_tensors(const std::string& file) { return file.ends_with(".safetensors"); }
 bool holds_weights(const std::string& file) { return holds_tensors(file) && file.starts_with("model"); }
 
-std::vector<safetensors::TensorSpec> expected_weights(const spec::Spec& spec) {
+Expected expected_tensors(const spec::Spec& spec, std::span<const SavedBuffer> buffers) {
   const graph::Graph graph = graph::build_llama(spec, graph::kinds_of(spec), 1);
-  std::vector<safetensors::TensorSpec> weights;
-  for (const plan::Slice& slice : plan::lay_out_parameters(graph, spec).slices) {
-    std::vector<std::int64_t> shape = {slice.cols};
-    if (slice.matrix) shape.insert(shape.begin(), slice.rows);
-    weights.push_back({slice.name, safetensors::Dtype::kF32, std::move(shape)});
-  }
-  return weights;
+  Expected expected;
+  for (const plan::Slice& slice : plan::lay_out_parameters(graph, spec).slices)
+    for (const SavedBuffer& buffer : buffers) {
+      // A shape does not depend on where it lies.
+      const ParameterInfo p{slice.name.c_str(), 0,           slice.rows, slice.cols, slice.cols,
+                            slice.matrix,       slice.group, 0,          0,          0};
+      if (!buffer.covers(p)) continue;
+      expected[buffer.prefix.substr(0, buffer.prefix.find('.'))].push_back(
+          tensor_spec(parameter_in(buffer, p), buffer.prefix, buffer.dtype));
+    }
+  return expected;
+}
+
+std::vector<safetensors::TensorSpec> expected_weights(const spec::Spec& spec) {
+  return std::move(expected_tensors(spec, std::vector<SavedBuffer>(1)).at(""));
 }
 
 std::vector<Tensor> tensors_of(const std::vector<std::unique_ptr<safetensors::Reader>>& readers,

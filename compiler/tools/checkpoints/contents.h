@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,8 +31,13 @@ struct Tensor {
 bool holds_tensors(const std::string& file);
 bool holds_weights(const std::string& file);
 
-/// The tensors that the weights of a model are made of, by Hugging Face's names, with their shapes; in the order of the
-/// forward pass.
+using Expected = std::map<std::string, std::vector<safetensors::TensorSpec>>;
+
+/// The tensors that a checkpoint of a model holds for these buffers, by Tensor::moment: their names and shapes, in the
+/// order of the forward pass.
+Expected expected_tensors(const spec::Spec& spec, std::span<const SavedBuffer> buffers);
+
+/// Those of the weights.
 std::vector<safetensors::TensorSpec> expected_weights(const spec::Spec& spec);
 
 /// The tensors of opened files: weights first, then moments, each in the order of `weights`, and by name what is not

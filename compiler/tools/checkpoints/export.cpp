@@ -48,7 +48,7 @@ Contents open_sound(const fs::path& path) {
 
 void append(safetensors::Writer& writer, const Tensor& tensor, DType dtype) {
   std::vector<bf16> rounded;
-  for_each_block(*tensor.reader, *tensor.entry, [&](std::span<const float> values) {
+  for_each_block(*tensor.reader, *tensor.entry, [&](std::span<const float> values, std::span<const std::byte>) {
     if (dtype == DType::f32) return writer.append(values.data(), values.size_bytes());
     rounded.resize(values.size());
     std::transform(values.begin(), values.end(), rounded.begin(), [](float value) { return from_float<bf16>(value); });

@@ -12,6 +12,7 @@
 #include "checkpoint/parameter_stream.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/shards.h"
+#include "compiler/graph/llama.h"
 #include "compiler/tools/checkpoints/blocks.h"
 #include "compiler/tools/checkpoints/contents.h"
 #include "compiler/tools/dataset/info.h"
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 namespace {
 
 using Readers = std::vector<std::unique_ptr<safetensors::Reader>>;
-using Weights = std::vector<safetensors::TensorSpec>;
+using BuffersOf = std::vector<SavedBuffer> (*)(const spec::Spec&);
 
 constexpr std::int64_t kTensorsShown = 8;  // of a file that is cut short, all after the cut are missing
 
@@ -49,7 +50,7 @@ std::vector<safetensors::Entry> entries_of_cut_file(const fs::path& path, std::u
 
 class Verification {
  public:
-  explicit Verification(const fs::path& path) { verdict_.path = path; }
+  Verification(const fs::path& path, BuffersOf buffers) : buffers_(buffers) { verdict_.path = path; }
 
   Verdict run() {
     std::vector<FileRecord> files;
@@ -65,7 +66,7 @@ class Verification {
     for (const FileRecord& file : files) opened &= check_file(file, readers);
     find_strangers(files);
     check_state();
-    if (const auto weights = check_spec(); weights && opened) check_tensors(*weights, readers);
+    if (const auto expected = check_spec(); expected && opened) check_tensors(*expected, readers);
     return std::move(verdict_);
   }
 
@@ -117,9 +118,9 @@ class Verification {
   /// A checksum is of a whole file. What a trainer never writes says where it was altered.
   void find_altered_tensors(const std::string& file, const safetensors::Reader& reader) {
     for (const safetensors::Entry& entry : reader.entries()) {
-      if (entry.dtype != safetensors::Dtype::kF32) continue;
+      if (entry.dtype != safetensors::Dtype::kF32 && entry.dtype != safetensors::Dtype::kBF16) continue;
       std::int64_t wrong = 0;
-      for_each_block(reader, entry, [&](std::span<const float> values) {
+      for_each_block(reader, entry, [&](std::span<const float> values, std::span<const std::byte>) {
         wrong += std::count_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
       });
       if (wrong) add(file, entry.name, fmt::format("{} of its values {} not finite", wrong, wrong == 1 ? "is" : "are"));
@@ -149,46 +150,48 @@ class Verification {
       add("state.json", "", fmt::format("it is of step {}, and the folder is '{}'", state_->step, name));
   }
 
-  /// The tensors that its model has.
-  std::optional<Weights> check_spec() {
+  /// The tensors that a checkpoint of its spec has.
+  std::optional<Expected> check_spec() {
     try {
       const spec::Values values = read_spec(verdict_.path);
       if (state_ && spec::model_fingerprint(values.spec) != state_->model_fingerprint) {
         add("spec.yaml", "", "its model is not the one whose fingerprint state.json has");
         return {};
       }
-      return expected_weights(values.spec);
+      return expected_tensors(values.spec, buffers_(values.spec));
     } catch (const Failure& failure) {
       add("spec.yaml", "", failure.what());
       return {};
     }
   }
 
-  void check_tensors(const Weights& weights, const Readers& readers) {
-    std::map<std::string, std::map<std::string, const Tensor*>> found = {{"", {}}};  // by moment, then parameter
-    const std::vector<Tensor> tensors = tensors_of(readers, weights);
+  void check_tensors(const Expected& expected, const Readers& readers) {
+    std::map<std::string, std::map<std::string, const Tensor*>> found;  // by moment, then name
+    const std::vector<Tensor> tensors = tensors_of(readers, expected.at(""));
     for (const Tensor& tensor : tensors)
-      if (!found[tensor.moment].emplace(tensor.parameter, &tensor).second)
+      if (!found[tensor.moment].emplace(tensor.name(), &tensor).second)
         add(tensor.file(), tensor.name(), "it stands twice");
-    for (auto& [moment, of_parameter] : found) {
-      const std::string prefix = moment.empty() ? "" : moment + ".", file = moment.empty() ? "model" : "optimizer";
-      for (const safetensors::TensorSpec& weight : weights) {
-        const auto node = of_parameter.extract(weight.name);
-        if (node.empty()) {
-          add(file + ".safetensors", prefix + weight.name, "no file holds it");
-          continue;
-        }
-        const Tensor& tensor = *node.mapped();
-        if (tensor.entry->dtype != weight.dtype || tensor.entry->shape != weight.shape)
-          add(tensor.file(), tensor.name(),
-              fmt::format("it is {} {}, and the spec says {} {}", safetensors::dtype_name(tensor.entry->dtype),
-                          shape_text(tensor.entry->shape), safetensors::dtype_name(weight.dtype),
-                          shape_text(weight.shape)));
-      }
-      for (const auto& [name, tensor] : of_parameter) add(tensor->file(), tensor->name(), "the spec's model has none");
-    }
-    if (found.size() == 1) add("optimizer.safetensors", "", "no file holds what the optimizer keeps");
+    const bool moments = found.size() > found.count("");
+    for (const auto& [moment, specs] : expected)
+      if (moment.empty() || moments)
+        for (const safetensors::TensorSpec& spec : specs) check_tensor(moment, spec, found[moment]);
+    for (const auto& [moment, rest] : found)
+      for (const auto& [name, tensor] : rest) add(tensor->file(), name, "the spec's model has none");
+    if (!moments) add("optimizer.safetensors", "", "no file holds what the optimizer keeps");
     check_index(tensors);
+  }
+
+  /// Takes it from those that were found.
+  void check_tensor(const std::string& moment, const safetensors::TensorSpec& spec,
+                    std::map<std::string, const Tensor*>& found) {
+    const auto node = found.extract(spec.name);
+    if (node.empty())
+      return add(moment.empty() ? "model.safetensors" : "optimizer.safetensors", spec.name, "no file holds it");
+    const Tensor& tensor = *node.mapped();
+    if (tensor.entry->dtype == spec.dtype && tensor.entry->shape == spec.shape) return;
+    add(tensor.file(), tensor.name(),
+        fmt::format("it is {} {}, and the spec says {} {}", safetensors::dtype_name(tensor.entry->dtype),
+                    shape_text(tensor.entry->shape), safetensors::dtype_name(spec.dtype), shape_text(spec.shape)));
   }
 
   /// The index that loaders of several files go by.
@@ -210,13 +213,18 @@ class Verification {
     }
   }
 
+  const BuffersOf buffers_;
   Verdict verdict_;
   std::optional<TrainState> state_;
 };
 
 }  // namespace
 
-Verdict verify(const fs::path& checkpoint) { return Verification(checkpoint).run(); }
+std::vector<SavedBuffer> buffers_of(const spec::Spec& spec) {
+  return saved_buffers(graph::build_llama(spec, graph::kinds_of(spec), 1).groups, spec.optimizer.kind);
+}
+
+Verdict verify(const fs::path& checkpoint, BuffersOf buffers) { return Verification(checkpoint, buffers).run(); }
 
 std::string verdict_text(const Verdict& verdict) {
   if (verdict.damage.empty())

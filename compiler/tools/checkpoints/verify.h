@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/state_access.h"
+#include "spec/spec.h"
+
 namespace llmc::checkpoints {
 
 /// One thing that is wrong.
@@ -22,10 +25,14 @@ struct Verdict {
   std::vector<std::string> strangers;              // files that the manifest does not list
 };
 
+/// What a checkpoint of a run of this spec holds.
+std::vector<SavedBuffer> buffers_of(const spec::Spec& spec);
+
 /// Reads all of a checkpoint: the manifest, every file's size and checksum, headers, state and spec, and whether every
-/// tensor of the spec's model is there with its shape and its moments. Throws Failure(checkpoint) only where there is
-/// no such folder.
-Verdict verify(const std::filesystem::path& checkpoint);
+/// tensor of the spec's model is there with its shape and what the optimizer keeps of it. `buffers`: what a run of a
+/// spec saves. Throws Failure(checkpoint) only where there is no such folder.
+Verdict verify(const std::filesystem::path& checkpoint,
+               std::vector<SavedBuffer> (*buffers)(const spec::Spec&) = buffers_of);
 
 /// A line, and one for each thing that is wrong; of a file's tensors the first few.
 std::string verdict_text(const Verdict& verdict);

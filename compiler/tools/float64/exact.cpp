@@ -68,6 +68,7 @@ Value Exact::value(const Launch& launch, TensorId id, const Value& trainers) {
 Run Exact::run(const Launch& launch, const Run& trainer, std::uint64_t seed) {
   const Region& region = plan_.graph.regions[launch.region];
   Run run{plan_.graph, region, region.ops[launch.op], {}, {}, !launch.first, seed};
+  run.state_begin = trainer.state_begin;
   for (std::size_t i = 0; i < run.op.inputs.size(); ++i)
     run.inputs.push_back(value(launch, run.op.inputs[i], trainer.inputs[i]));
   for (std::size_t i = 0; i < run.op.outputs.size(); ++i)

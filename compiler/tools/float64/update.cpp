@@ -48,18 +48,21 @@ void update(Run& run, void (*formula)(Element& element, const void* record)) {
     Value& state = run.inputs[kUpdateState + s];
     state.scales(state.matrix.cols);
   }
-  const auto [copies, norms] = run.op.as<UpdateAttributes>();
+  const auto& [copies, norms, updated] = run.op.as<UpdateAttributes>();
   const std::size_t partials = copies ? 1 : 0;
   std::vector<double*> state(states), scales(states);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
+    if (!holds(updated, chunks[c].group)) continue;
     const GroupScalars& group = groups[chunks[c].group];
     double weights = 0, updates = 0;
     for (int e = 0; e < chunks[c].length; ++e) {
       const auto at = static_cast<std::size_t>(chunks[c].offset + e),
-                 of_state = static_cast<std::size_t>(chunks[c].state + e);
+                 of_state = static_cast<std::size_t>(chunks[c].state - run.state_begin + e);
       for (std::size_t s = 0; s < states; ++s) {
-        state[s] = run.in(kUpdateState + s).data + of_state;
-        scales[s] = &run.inputs[kUpdateState + s].scale[of_state];
+        const std::size_t element =
+            of_state / static_cast<std::size_t>(run.graph.at(run.op.inputs[kUpdateState + s]).state_block);
+        state[s] = run.in(kUpdateState + s).data + element;
+        scales[s] = &run.inputs[kUpdateState + s].scale[element];
       }
       double& weight = masters.matrix.data[at];
       const double before = weight;

@@ -100,6 +100,8 @@ class Verifier {
     Local local{
         {}, {}, {}, {g_, region, region.ops[launch.op], {}, {}, !launch.first, plan_.spec.seed, left_out(launch)}};
     const Op& op = local.run.op;
+    const bool some = updates_some(op);
+    if (some) local.run.state_begin = plan_.parameters.buckets[first_bucket(op)].offset;
     local.memory.reserve(op.inputs.size() + op.outputs.size());
     const auto add = [&](TensorId id, std::vector<Extent>& extents, std::vector<Value>& values) {
       extents.push_back(extent_of(plan_, region, id));
@@ -109,8 +111,20 @@ class Verifier {
     for (const TensorId id : op.outputs) add(id, local.outputs, local.run.outputs);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) fetch(i, local.inputs[i], local.run.inputs[i]);
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
-      if (reads_before(g_.at(op.outputs[i]))) fetch(op.inputs.size() + i, local.outputs[i], local.run.outputs[i]);
+      if (some || reads_before(g_.at(op.outputs[i])))
+        fetch(op.inputs.size() + i, local.outputs[i], local.run.outputs[i]);
     return local;
+  }
+
+  /// Whether it updates the weights of some groups alone, and leaves those of others as they are.
+  static bool updates_some(const Op& op) {
+    const auto* update = std::get_if<ops::UpdateAttributes>(&op.attributes);
+    return update && update->groups != kAllGroups;
+  }
+
+  /// Of its optimizer's state.
+  std::size_t first_bucket(const Op& op) const {
+    return plan_.parameters.buckets_of(op.as<ops::UpdateAttributes>().groups).first;
   }
 
   /// The part of each term that a product of the op leaves out.

@@ -157,7 +157,7 @@ nlohmann::ordered_json ranks_json(const Plan& plan) {
     buckets.push_back({{"name", bucket_name(plan, i)},
                        {"offset", bucket.offset},
                        {"elements", bucket.elements},
-                       {"share", share_of(bucket.elements, ranks)}});
+                       {"share", share_of(bucket.elements, ranks, plan.parameters.share_unit)}});
   }
   for (const plan::Launch& l : plan.launches)
     if (l.call == ops::Call::collective && l.times)
@@ -198,17 +198,35 @@ std::string ranks_text(const Plan& plan) {
       ranks, spec::text_of("parallel.shard", plan::chosen_spec(plan)), plan.micro_batches(), plan.rank_micro_batches(),
       human_bytes(plan.cost.wire_bytes_per_step), human_bytes(beside), "region", "runs", "times", "sent", lines,
       plan.parameters.buckets.size(), human_count(static_cast<double>(most->elements)),
-      human_count(static_cast<double>(share_of(most->elements, static_cast<int>(ranks)))));
+      human_count(static_cast<double>(share_of(most->elements, static_cast<int>(ranks), plan.parameters.share_unit))));
+}
+
+/// As the runtime knows them; their names live in the plan.
+std::vector<ParameterInfo> parameters_of(const Plan& plan) {
+  std::vector<ParameterInfo> parameters;
+  for (const plan::Slice& s : plan.parameters.slices)
+    parameters.push_back({s.name.c_str(), s.offset, s.rows, s.cols, s.pitch, s.matrix, s.group, 0, 0, 0});
+  return parameters;
+}
+
+/// Of the tensors of a checkpoint.
+std::int64_t saved_bytes(const Plan& plan) {
+  std::int64_t bytes = 0;
+  for (const ParameterInfo& p : parameters_of(plan))
+    for (const SavedBuffer& buffer : saved_buffers(plan.layout.buffers)) {
+      if (!buffer.covers(p)) continue;
+      const ParameterInfo elements = parameter_in(buffer, p);
+      bytes += bytes_of(buffer.dtype, elements.rows * elements.cols);
+    }
+  return bytes;
 }
 
 /// Host memory of the snapshot from which a checkpoint is written beside training; 0: training waits.
 std::size_t snapshot_bytes(const Plan& plan) {
   if (!plan.spec.checkpoint.asynchronous) return 0;
-  std::vector<ParameterInfo> parameters;
-  for (const plan::Slice& s : plan.parameters.slices)
-    parameters.push_back({s.name.c_str(), s.offset, s.rows, s.cols, s.pitch, s.matrix, s.group, 0, 0, 0});
-  const std::size_t bytes = Snapshot::most_bytes(parameters, saved_buffers(plan.layout.buffers),
-                                                 {0, static_cast<int>(world(plan))}, kShardBytes);
+  const WorldRank rank{0, static_cast<int>(world(plan))};
+  const std::size_t bytes =
+      Snapshot::most_bytes(parameters_of(plan), saved_buffers(plan.layout.buffers), rank, kShardBytes);
   const auto budget = static_cast<std::size_t>(plan.spec.memory.budget);
   return plan.spec.target.kind == spec::TargetKind::cuda || plan.needed_bytes() + bytes <= budget ? bytes : 0;
 }
@@ -314,8 +332,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                  {"sections", sections},
                  {"buffers", buffers}};
   if (s.target.kind == spec::TargetKind::cuda) j["attention"] = attention_json(plan);
-  const std::int64_t save =
-      static_cast<std::int64_t>(saved_buffers(plan.layout.buffers) * sizeof(float)) * plan.parameters.logical;
+  const std::int64_t save = saved_bytes(plan);
   j["disk"] = {{"checkpoint_bytes", save}, {"most_bytes", save * (s.checkpoint.keep_last + 1)}};
   j["ranks"] = ranks_json(plan);
   add_time(j, plan);
@@ -329,7 +346,8 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   Json kernels = Json::array();
   for (const plan::Kernel& k : plan.kernels) {
     Json params = Json::object();
-    for (const plan::KernelParam& p : k.params) params[p.name] = p.value;
+    for (const plan::KernelParam& p : k.params)
+      if (p.said) params[p.name] = p.value;
     kernels.push_back(
         {{"name", k.name}, {"template", k.template_name}, {"params", params}, {"bytes", k.bytes}, {"flops", k.flops}});
   }

@@ -157,13 +157,13 @@ TEST(Checkpoint, OverlappingParametersAreAnInternalError) {
 TEST(Checkpoint, SpaceIsCountedForEveryFile) {
   // 4 MiB of weights, and twice that of moments.
   const std::vector<ParameterInfo> parameters = {{"w", 0, 1 << 10, 1 << 10, 1 << 10, true, 0, 0.02f, 0, 1}};
-  EXPECT_GE(checkpoint_bytes(parameters, 3), 12 << 20);
-  EXPECT_LT(checkpoint_bytes(parameters, 3), 14 << 20);
+  EXPECT_GE(checkpoint_bytes(parameters, HostState::adamw_buffers()), 12 << 20);
+  EXPECT_LT(checkpoint_bytes(parameters, HostState::adamw_buffers()), 14 << 20);
   test::Folder run;
   const fs::path saved = save(run.path, 1);
   std::uintmax_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(saved)) bytes += entry.file_size();
-  EXPECT_LE(bytes, static_cast<std::uintmax_t>(checkpoint_bytes(small_parameters(), 3)));
+  EXPECT_LE(bytes, static_cast<std::uintmax_t>(checkpoint_bytes(small_parameters(), HostState::adamw_buffers())));
 }
 
 TEST(Checkpoint, HoldsItsSpec) {
@@ -173,17 +173,23 @@ TEST(Checkpoint, HoldsItsSpec) {
 
 TEST(Checkpoint, AFolderThatCannotBeWrittenIsRefusedAtStart) {
   test::Folder run;
-  EXPECT_NO_THROW(check_can_save(run.path, small_parameters(), 3, {3, 0}, {}));
+  EXPECT_NO_THROW(check_can_save(run.path, small_parameters(), HostState::adamw_buffers(), {3, 0}, {}));
   EXPECT_TRUE(fs::is_empty(run.path / "checkpoints")) << "the probe stays";
   const std::vector<ParameterInfo> huge = {{"w", 0, std::int64_t{1} << 40, 8, 8, true, 0, 0.02f, 0, 1}};
-  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, huge, 3, {1, 0}, {}); }), "no space for a checkpoint");
+  EXPECT_CONTAINS(failure([&] {
+                    check_can_save(run.path, huge, HostState::adamw_buffers(), {1, 0}, {});
+                  }),
+                  "no space for a checkpoint");
   std::string said;
-  check_can_save(run.path, small_parameters(), 3, {std::int64_t{1} << 40, 0},
+  check_can_save(run.path, small_parameters(), HostState::adamw_buffers(), {std::int64_t{1} << 40, 0},
                  [&](const std::string& line) { said += line; });
   EXPECT_CONTAINS(said, "saving will fail");
   fs::remove(run.path / "checkpoints");
   write_all(run.path / "checkpoints", "in the way");
-  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, small_parameters(), 3, {1, 0}, {}); }), "checkpoints");
+  EXPECT_CONTAINS(failure([&] {
+                    check_can_save(run.path, small_parameters(), HostState::adamw_buffers(), {1, 0}, {});
+                  }),
+                  "checkpoints");
 }
 
 TEST(Retention, KeepsTheNewestAndTheMultiples) {
@@ -238,15 +244,15 @@ TEST(Retention, OnlyOurOwnNamesAreTouched) {
 /// The save's source of state fails half way, as a lost device would.
 class BrokenState final : public StateAccess {
  public:
-  std::span<const std::string> prefixes() const override { return prefixes_; }
+  std::span<const SavedBuffer> buffers() const override { return buffers_; }
   void gather(std::size_t, const ParameterInfo&) override {}
-  void read(std::size_t buffer, std::int64_t, std::int64_t, float*) override {
+  void read(std::size_t buffer, std::int64_t, std::int64_t, std::byte*) override {
     if (buffer == 2) throw Failure(Exit::checkpoint, "device lost");
   }
-  void write(std::size_t, std::int64_t, std::int64_t, const float*) override {}
+  void write(std::size_t, std::int64_t, std::int64_t, const std::byte*) override {}
 
  private:
-  std::string prefixes_[3] = {"", "exp_avg.", "exp_avg_sq."};
+  std::vector<SavedBuffer> buffers_ = HostState::adamw_buffers();
 };
 
 TEST(Checkpoint, AFailedSaveLeavesTheOldOneAndNoJunk) {

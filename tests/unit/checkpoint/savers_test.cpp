@@ -49,18 +49,18 @@ using Breaks = std::function<void()>;
 class GatheredState final : public StateAccess {
  public:
   GatheredState(StateAccess& whole, Breaks breaks) : whole_(whole), breaks_(std::move(breaks)) {}
-  std::span<const std::string> prefixes() const override { return whole_.prefixes(); }
+  std::span<const SavedBuffer> buffers() const override { return whole_.buffers(); }
   void gather(std::size_t buffer, const ParameterInfo& parameter) override {
     gathered_ = {buffer, parameter.offset, parameter.offset + parameter.rows * parameter.pitch};
     calls += std::to_string(buffer) + " of " + parameter.name + "; ";
   }
-  void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override {
+  void read(std::size_t buffer, std::int64_t offset, std::int64_t count, std::byte* out) override {
     if (breaks_ && buffer == 2) breaks_();
     if (buffer != gathered_.buffer || offset < gathered_.begin || offset + count > gathered_.end)
       throw std::logic_error("read of what was not gathered last");
     whole_.read(buffer, offset, count, out);
   }
-  void write(std::size_t, std::int64_t, std::int64_t, const float*) override {}
+  void write(std::size_t, std::int64_t, std::int64_t, const std::byte*) override {}
 
   std::string calls;
 

@@ -37,29 +37,38 @@ inline std::vector<ParameterInfo> small_parameters() {
           matrix("lm_head.weight", 0, 11, 6)};  // tied
 }
 
-/// Buffers of `elements` floats in host memory, owned by the caller: weights and AdamW's two moments.
+/// Buffers in host memory, owned by the caller, each for `elements` elements of parameters.
 class HostState final : public StateAccess {
  public:
+  HostState(std::vector<SavedBuffer> buffers, std::vector<std::byte*> memory, std::int64_t elements)
+      : buffers_(std::move(buffers)), memory_(std::move(memory)), elements_(elements) {}
+  /// Weights and AdamW's two moments.
   HostState(float* weights, float* exp_avg, float* exp_avg_sq, std::int64_t elements)
-      : buffers_{weights, exp_avg, exp_avg_sq}, elements_(elements) {}
-  std::span<const std::string> prefixes() const override { return prefixes_; }
+      : HostState(adamw_buffers(),
+                  {reinterpret_cast<std::byte*>(weights), reinterpret_cast<std::byte*>(exp_avg),
+                   reinterpret_cast<std::byte*>(exp_avg_sq)},
+                  elements) {}
+  static std::vector<SavedBuffer> adamw_buffers() { return {{}, {.prefix = "exp_avg."}, {.prefix = "exp_avg_sq."}}; }
+
+  std::span<const SavedBuffer> buffers() const override { return buffers_; }
   void gather(std::size_t, const ParameterInfo&) override {}
-  void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override {
-    std::copy_n(at(buffer, offset, count), count, out);
+  void read(std::size_t buffer, std::int64_t offset, std::int64_t count, std::byte* out) override {
+    std::copy_n(at(buffer, offset, count), bytes_of(buffers_[buffer].dtype, count), out);
   }
-  void write(std::size_t buffer, std::int64_t offset, std::int64_t count, const float* values) override {
-    std::copy_n(values, count, at(buffer, offset, count));
+  void write(std::size_t buffer, std::int64_t offset, std::int64_t count, const std::byte* values) override {
+    std::copy_n(values, bytes_of(buffers_[buffer].dtype, count), at(buffer, offset, count));
   }
 
  private:
-  float* at(std::size_t buffer, std::int64_t offset, std::int64_t count) const {
-    if (offset < 0 || count < 0 || offset > elements_ || count > elements_ - offset)
+  std::byte* at(std::size_t buffer, std::int64_t offset, std::int64_t count) const {
+    const std::int64_t elements = in_blocks(elements_, buffers_[buffer].block);
+    if (offset < 0 || count < 0 || offset > elements || count > elements - offset)
       throw Failure(Exit::internal, "access outside of the training state");
-    return buffers_[buffer] + offset;
+    return memory_[buffer] + bytes_of(buffers_[buffer].dtype, offset);
   }
 
-  float* buffers_[3];
-  std::string prefixes_[3] = {"", "exp_avg.", "exp_avg_sq."};
+  std::vector<SavedBuffer> buffers_;
+  std::vector<std::byte*> memory_;
   std::int64_t elements_;
 };
 

@@ -26,7 +26,7 @@ void save_step(const fs::path& run, std::int64_t step, const Retention& retentio
 
 /// A snapshot of the state, which is overwritten before anything is written.
 std::vector<float> memory_for(WorldRank rank, std::int64_t shard_bytes) {
-  const std::size_t bytes = Snapshot::bytes(small_parameters(), 3, rank, shard_bytes);
+  const std::size_t bytes = Snapshot::bytes(small_parameters(), HostState::adamw_buffers(), rank, shard_bytes);
   return std::vector<float>(bytes / sizeof(float));
 }
 
@@ -35,9 +35,9 @@ TEST(Snapshots, TheCheckpointIsOfTheStateAsItWas) {
   save_step(direct.path, 7);
   SmallState state(8);
   std::vector<float> memory = memory_for({}, kShardBytes);
-  Snapshot snapshot(small_parameters(), state.access.prefixes(), {}, kShardBytes,
+  Snapshot snapshot(small_parameters(), state.access.buffers(), {}, kShardBytes,
                     reinterpret_cast<std::byte*>(memory.data()));
-  CheckpointSave save(later.path, small_train_state(7), kTexts, small_parameters(), 3, {});
+  CheckpointSave save(later.path, small_train_state(7), kTexts, small_parameters(), state.access.buffers(), {});
   snapshot.take(state.access);
   for (auto& buffer : state.buffers) std::fill(buffer.begin(), buffer.end(), -1.0f);
   save.write(snapshot);
@@ -56,28 +56,30 @@ TEST(Snapshots, ARankHasWhatItWritesAndNothingElse) {
     for (int index = 0; index < ranks; ++index) {
       const WorldRank rank{index, ranks};
       std::vector<float> memory = memory_for(rank, kSmallShards);
-      Snapshot snapshot(small_parameters(), state.access.prefixes(), rank, kSmallShards,
+      Snapshot snapshot(small_parameters(), state.access.buffers(), rank, kSmallShards,
                         reinterpret_cast<std::byte*>(memory.data()));
       snapshot.take(state.access);
       for (const TensorFile& file : tensor_files(stored_parameters(small_parameters()), 3, rank, kSmallShards))
-        for (const auto& [name, tensor] : tensors_of(file, state.access.prefixes())) {
+        for (const auto& [name, tensor] : tensors_of(file, state.access.buffers())) {
           const std::int64_t elements = flat_elements(*tensor.parameter), at = tensor.parameter->offset;
           std::vector<float> read(static_cast<std::size_t>(elements));
+          auto* const out = reinterpret_cast<std::byte*>(read.data());
           if (file.owner != rank) {
-            EXPECT_THROW(snapshot.read(tensor.buffer, at, elements, read.data()), Failure) << name;
+            EXPECT_THROW(snapshot.read(tensor.buffer, at, elements, out), Failure) << name;
             continue;
           }
-          snapshot.read(tensor.buffer, at, elements, read.data());
+          snapshot.read(tensor.buffer, at, elements, out);
           const float* const original = state.buffers[tensor.buffer].data() + at;
           EXPECT_EQ(std::memcmp(read.data(), original, read.size() * sizeof(float)), 0) << name;
-          snapshot.read(tensor.buffer, at + 2, 3, read.data());
+          snapshot.read(tensor.buffer, at + 2, 3, out);
           EXPECT_EQ(std::memcmp(read.data(), original + 2, 3 * sizeof(float)), 0) << name;
-          EXPECT_THROW(snapshot.read(tensor.buffer, at, elements + 1, read.data()), Failure) << name;
+          EXPECT_THROW(snapshot.read(tensor.buffer, at, elements + 1, out), Failure) << name;
         }
       all += memory.size(), most = std::max(most, memory.size());
     }
-    EXPECT_EQ(all * sizeof(float), Snapshot::bytes(small_parameters(), 3, {}, kSmallShards));
-    EXPECT_EQ(most * sizeof(float), Snapshot::most_bytes(small_parameters(), 3, {0, ranks}, kSmallShards));
+    EXPECT_EQ(all * sizeof(float), Snapshot::bytes(small_parameters(), HostState::adamw_buffers(), {}, kSmallShards));
+    EXPECT_EQ(most * sizeof(float),
+              Snapshot::most_bytes(small_parameters(), HostState::adamw_buffers(), {0, ranks}, kSmallShards));
   }
 }
 
@@ -88,7 +90,7 @@ TEST(Snapshots, AFileThatChangedOnItsWayIsReadBack) {
   options.read_back = true;
   const fs::path hidden = AtomicDirectory::path_of(run.path / "checkpoints", checkpoint_name(7));
   for (const bool damage : {true, false}) {
-    CheckpointSave save(run.path, small_train_state(7), kTexts, small_parameters(), 3, options);
+    CheckpointSave save(run.path, small_train_state(7), kTexts, small_parameters(), state.access.buffers(), options);
     save.write(state.access);
     save.settle();
     if (damage) {

@@ -27,8 +27,8 @@ class SmallModel {
     const plan::ParameterLayout layout = plan::lay_out_parameters(graph, resolved_.spec);
     for (const plan::Slice& slice : layout.slices) {
       names_.push_back(slice.name);
-      parameters_.push_back({names_.back().c_str(), slice.offset, slice.rows, slice.cols, slice.pitch, slice.matrix, 0,
-                             1, 0, parameters_.size()});
+      parameters_.push_back({names_.back().c_str(), slice.offset, slice.rows, slice.cols, slice.pitch, slice.matrix,
+                             slice.group, 1, 0, parameters_.size()});
     }
     for (std::vector<float>& buffer : buffers_) buffer.resize(static_cast<std::size_t>(layout.elements));
     for (std::size_t kind = 0; kind < 3; ++kind)
@@ -49,12 +49,19 @@ class SmallModel {
   float& weight(const std::string& name, std::int64_t i) { return at(kWeights, parameter(name), i); }
   const spec::Spec& spec() const { return resolved_.spec; }
   std::size_t tensors() const { return parameters_.size(); }
+  std::span<const ParameterInfo> parameters() const { return parameters_; }
+  std::vector<float>& weights() { return buffers_[kWeights]; }
 
   /// The path of the checkpoint.
   std::filesystem::path save(const std::filesystem::path& run, std::int64_t step,
                              std::int64_t shard_bytes = kShardBytes) {
     HostState access(buffers_[0].data(), buffers_[1].data(), buffers_[2].data(),
                      static_cast<std::int64_t>(buffers_[0].size()));
+    return save(run, step, access, shard_bytes);
+  }
+  /// The same of another state.
+  std::filesystem::path save(const std::filesystem::path& run, std::int64_t step, StateAccess& access,
+                             std::int64_t shard_bytes = kShardBytes) {
     TrainState state = small_train_state(step);
     state.model_fingerprint = spec::model_fingerprint(resolved_.spec);
     const std::string yaml = spec::to_yaml(spec::values_of(resolved_), [](const spec::Key& key) { return !key.aside; });

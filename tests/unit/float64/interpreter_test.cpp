@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -35,8 +36,8 @@ class Example {
     return add_record(record, op_.outputs, outputs_);
   }
 
-  verify::Run run(bool adds = false, double left_out = 0) {
-    verify::Run run{graph_, region_, op_, inputs_, outputs_, adds, 42, left_out};
+  verify::Run run(bool adds = false, double left_out = 0, std::int64_t state_begin = 0) {
+    verify::Run run{graph_, region_, op_, inputs_, outputs_, adds, 42, left_out, state_begin};
     interpret(run);
     return run;
   }
@@ -229,6 +230,21 @@ TEST(Interpreter, LionIsTheFormula) {
   // g = 2: the direction is -2 + 1, the momentum -3 + 0.5; decay takes 1/8 of 8.
   const auto run = example.run();
   expect_near(run.in(1), {{8 - 1 + 0.25}});
+  expect_near(run.in(6), {{-2.5}});
+}
+
+/// Of two chunks the second is of a group that names the optimizer, which keeps state for it alone.
+TEST(Interpreter, AnUpdateOfOneGroupLeavesTheOthers) {
+  StepResults results{};
+  results.clip_scale = 0.5f;
+  std::array<Chunk, 2> chunks{{{0, 0, 1, 0, 0}, {1, 7, 1, 1, 1}}};
+  LionScalars scalars{0.5f, 0.75f};
+  std::array<GroupScalars, 2> groups{{{9, 9}, {0.25f, 0.5f}}};
+  Example example(Op{.kind = OpKind::lion, .name = "lion", .attributes = ops::UpdateAttributes{.groups = 0b10}});
+  example.in_record(results).in({{3, 8}}).in({{4, 4}}).in_record(chunks).in_record(scalars).in_record(groups).in(
+      {{-4}});
+  const auto run = example.run(false, 0, 7);
+  expect_near(run.in(1), {{3, 8 - 1 + 0.25}});
   expect_near(run.in(6), {{-2.5}});
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 TEST(Choice, DecidesWhateverTheSpecSays) {
   const spec::Spec spec = small_spec({"memory.recompute=full"}).spec;
-  const graph::Graph graph = passes::lower(spec, graph::kinds_of(spec), {4, 24, {0, graph::kAllGroups, 0}});
+  const graph::Graph graph = passes::lower(spec, graph::kinds_of(spec), {4, 24, {0, graph::kRecomputeAll, 0}});
   EXPECT_EQ(graph.batch, 4);
   EXPECT_EQ(graph.chunk_rows, 24);
   EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 0}));

@@ -156,7 +156,7 @@ std::size_t budget_of(const Plan& plan, double part) {
 
 /// What no one choice could beat: every micro-batch with every pattern of few sets of ops over the layers.
 void expect_the_fastest(const std::vector<double>& parts, const std::vector<std::string>& model) {
-  const std::vector<graph::Groups> sets = {0, 1, 32, 33, 4, 61, graph::kAllGroups};
+  const std::vector<graph::Groups> sets = {0, 1, 32, 33, 4, 61, graph::kRecomputeAll};
   const auto with_all_open = [&](std::vector<std::string> words) {
     words.insert(words.end(), model.begin(), model.end());
     return small_spec(all_open(std::move(words))).spec;

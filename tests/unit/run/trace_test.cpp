@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 FlatSource source_of(SmallState& state, std::size_t buffer) {
   return {[&state, buffer](const ParameterInfo& parameter) { state.access.gather(buffer, parameter); },
-          [&state, buffer](std::int64_t offset, std::int64_t count, float* out) {
+          [&state, buffer](std::int64_t offset, std::int64_t count, std::byte* out) {
             state.access.read(buffer, offset, count, out);
           }};
 }

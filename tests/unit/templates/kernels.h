@@ -133,6 +133,10 @@ LLMC_BOTH(lion, (float*, const float*, float*, Act*, const Chunk*, int, int, con
                  const StepResults*, float*, float*))
 void lion_share(float*, const float*, float*, bf16*, const Chunk*, int, int, const LionScalars*, const GroupScalars*,
                 const StepResults*, float*, float*);
+void adamw_second(float*, const float*, float*, float*, bf16*, const Chunk*, int, int, const AdamwScalars*,
+                  const GroupScalars*, const StepResults*, float*, float*);
+void lion_second(float*, const float*, float*, bf16*, const Chunk*, int, int, const LionScalars*, const GroupScalars*,
+                 const StepResults*, float*, float*);
 void swiglu_forward_of_4112(const float*, float*);
 void swiglu_forward_of_1028(const float*, float*);
 void swiglu_backward_of_4112(const float*, const float*, float*, float*);

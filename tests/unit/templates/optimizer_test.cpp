@@ -248,6 +248,28 @@ TEST(AdamW, TouchesItsChunksOnly) {
   check_adamw<bf16, true>(adamw_bf16_true, 2, 2, false, false);
 }
 
+/// kGroups: another optimizer's chunks, and what that writes of them, stay as they are.
+TEST(AdamW, OfOneGroupTouchesItsChunksOnly) {
+  const auto second = [](auto* p, auto* g, auto* m, auto* v, auto* copy, auto* chunks, int, int, auto... rest) {
+    adamw_second(p, g, m, v, copy, chunks, 0, kChunkCount, rest...);
+  };
+  check_adamw<bf16, true>(second, 3, 4, false, false);
+}
+
+TEST(Lion, OfOneGroupTouchesItsChunksOnly) {
+  const LionScalars s{.beta1 = 0.9f, .beta2 = 0.99f};
+  const StepResults results{.clip_scale = 0.37f};
+  Buffers some = buffers(), all = some;
+  std::vector<bf16> some_copy(kElements), all_copy(kElements);
+  std::vector<float> sums(kChunkCount, 7.0f), all_sums = sums;
+  run(1, lion_second, some.master.data(), some.gradient.data(), some.m.data(), some_copy.data(), kChunks.data(), 0,
+      kChunkCount, &s, kGroups, &results, sums.data(), sums.data());
+  run(1, lion_bf16_true, all.master.data(), all.gradient.data(), all.m.data(), all_copy.data(), kChunks.data(), 3, 4,
+      &s, kGroups, &results, all_sums.data(), all_sums.data());
+  EXPECT_TRUE(same_bits(some.master, all.master) && same_bits(some.m, all.m) && same_bits(some_copy, all_copy));
+  EXPECT_TRUE(same_bits(sums, all_sums));
+}
+
 TEST(AdamW, TouchesNothingInASkippedStep) {
   check_adamw<bf16, true>(adamw_bf16_true, 0, kChunkCount, true, false);
   check_adamw<float, false>(adamw_float_false, 0, kChunkCount, true, false);

@@ -170,8 +170,9 @@ TEST(Optimizer, ScalarsOfGroups) {
   optimizer.beta1 = 0.9, optimizer.beta2 = 0.95, optimizer.eps = 1e-8, optimizer.weight_decay = 0.1;
   const OptimizerScalars two = optimizer_scalars(optimizer, groups, 0.01, 1);  // after one update
   AdamwScalars adamw;
-  ASSERT_EQ(two.record.size(), sizeof adamw);
-  std::memcpy(&adamw, two.record.data(), sizeof adamw);
+  ASSERT_EQ(two.records.size(), 1u);
+  ASSERT_EQ(two.records[0].size(), sizeof adamw);
+  std::memcpy(&adamw, two.records[0].data(), sizeof adamw);
   EXPECT_EQ(adamw.updates, 1u);
   EXPECT_FLOAT_EQ(adamw.bias_correction1[0], 1 - 0.9f * 0.9f);
   EXPECT_FLOAT_EQ(adamw.bias_correction1[1], 1 - 0.9f * 0.9f * 0.9f);
@@ -186,6 +187,30 @@ TEST(Optimizer, ScalarsOfGroups) {
   EXPECT_EQ(two.groups[1].weight_decay, 0.0f);
   optimizer.decay_all = true;
   EXPECT_EQ(optimizer_scalars(optimizer, groups, 0.01, 1).groups[1].weight_decay, 0.1f);
+}
+
+TEST(Optimizer, EachThatGroupsNameHasItsScalars) {
+  ParameterGroup groups[] = {{"matrices", true, RateScale::matrices, OptimizerKind::lion},
+                             {"head", true, RateScale::head},
+                             {"embedding", false, RateScale::embedding, OptimizerKind::adamw},
+                             {"vectors", false, RateScale::vectors, OptimizerKind::lion}};
+  const auto named = [&](OptimizerKind kind) {
+    std::string text;
+    for (const GroupsOptimizer& of : optimizers_of(groups, kind))
+      text += fmt::format("{} {:#b} ", row_of(of.kind).name, of.groups);
+    return text;
+  };
+  EXPECT_EQ(named(OptimizerKind::adamw), "lion 0b1001 adamw 0b110 ");
+  EXPECT_EQ(named(OptimizerKind::lion), "lion 0b1011 adamw 0b100 ");
+  spec::Optimizer optimizer;
+  optimizer.kind = OptimizerKind::adamw;
+  const OptimizerScalars both = optimizer_scalars(optimizer, groups, 0.01, 1);
+  ASSERT_EQ(both.records.size(), 2u);
+  EXPECT_EQ(both.records[0].size(), sizeof(LionScalars));
+  EXPECT_EQ(both.records[1].size(), sizeof(AdamwScalars));
+  EXPECT_EQ(both.groups.size(), 4u);
+  for (ParameterGroup& group : groups) group.optimizer = {};
+  EXPECT_EQ(optimizers_of(groups, OptimizerKind::lion)[0].groups, kAllGroups) << "also those that a spec may add";
 }
 
 TEST(ProductRate, TheLargestPlainProductWithinBounds) {

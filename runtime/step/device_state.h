@@ -1,0 +1,38 @@
+// The training state on the device, as checkpoints read and write it.
+#pragma once
+
+#include <vector>
+
+#include "checkpoint/state_access.h"
+#include "program/program.h"
+#include "step/flat_buffers.h"
+
+namespace llmc {
+
+class DeviceState final : public StateAccess {
+ public:
+  /// Both live longer.
+  DeviceState(const ProgramInfo& info, FlatBuffers& flat)
+      : flat_(flat), saved_(saved_buffers(info.buffers)), buffers_{&buffer_of(info.buffers, Use::masters)} {
+    for (const Buffer& buffer : info.buffers)
+      if (buffer.use == Use::state) buffers_.push_back(&buffer);
+  }
+
+  std::span<const SavedBuffer> buffers() const override { return saved_; }
+  void gather(std::size_t buffer, const ParameterInfo& parameter) override {
+    flat_.gather(*buffers_.at(buffer), parameter);
+  }
+  void read(std::size_t buffer, std::int64_t offset, std::int64_t count, std::byte* out) override {
+    flat_.read(*buffers_.at(buffer), offset, count, out);
+  }
+  void write(std::size_t buffer, std::int64_t offset, std::int64_t count, const std::byte* values) override {
+    flat_.write(*buffers_.at(buffer), offset, count, values);
+  }
+
+ private:
+  FlatBuffers& flat_;
+  std::vector<SavedBuffer> saved_;
+  std::vector<const Buffer*> buffers_;  // in the same order
+};
+
+}  // namespace llmc
