@@ -1,4 +1,4 @@
-// Sizes and checksums of built files, so that one which was cut or altered since is built again.
+// Records sizes and checksums of built files, to rebuild those that were truncated or modified.
 #pragma once
 
 #include <filesystem>
@@ -7,18 +7,18 @@
 
 namespace llmc::build {
 
-/// "BYTES XXH3" of a regular file; empty where there is none, or where it cannot be read.
+/// Returns "BYTES XXH3" of a regular file; empty if it does not exist or cannot be read.
 std::string seal_of(const std::filesystem::path& file);
 
-/// The seals of the files in a folder, in its file `checksums`.
+/// Seals of the files in a folder, stored in its file `checksums`.
 class Checksums {
  public:
   static constexpr char kFile[] = "checksums";
 
-  /// Reads them; a list that is missing or damaged vouches for nothing.
+  /// Reads the list. If it is missing or damaged, no file counts as unchanged.
   explicit Checksums(std::filesystem::path folder);
 
-  /// Whether a file of the folder is as it was when it was added.
+  /// Whether a file of the folder is unchanged since it was added.
   bool vouch_for(const std::filesystem::path& name) const;
   void add(const std::filesystem::path& name);
   /// Writes the list by rename. Throws Failure(usage).

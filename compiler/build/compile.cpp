@@ -46,7 +46,7 @@ class Hash {
   mutable XXH3_state_t state_;
 };
 
-/// One hash over the headers that emitted sources include from the runtime and the templates.
+/// Hashes the headers that emitted sources include from the runtime and the templates.
 std::string header_hash(const Home& home) {
   std::set<fs::path> headers;
   for (const fs::path& folder : {home.source / "runtime", home.source / "templates"})
@@ -60,26 +60,26 @@ std::string header_hash(const Home& home) {
   return hash.hex();
 }
 
-/// Source text after the comment that names the run: two runs may share an object.
+/// Drops the comment that names the run, so that two runs may share an object.
 std::string without_header(const std::string& text) {
   std::size_t at = 0;
   while (text.compare(at, 2, "//") == 0) at = text.find('\n', at) + 1;
   return text.substr(at);
 }
 
-/// Where a compiler or linker writes `file` at first: compilers of an llmc that was killed may still write theirs.
+/// Returns a temporary output path of this process: compilers left by a killed llmc may still write theirs.
 fs::path unfinished(const fs::path& file) { return fmt::format("{}.{}.new", file.string(), getpid()); }
 
 struct Unit {
   std::string source;  // relative to the project
   fs::path object;
-  fs::path report;  // of ptxas; empty: none
+  fs::path report;  // ptxas output; empty: none
   Command command;
 
   bool built(const Checksums& checksums) const {
     return checksums.vouch_for(object.filename()) && (report.empty() || checksums.vouch_for(report.filename()));
   }
-  /// Takes over what the compiler left under temporary names.
+  /// Moves the compiler's outputs from their temporary names.
   void keep(const std::string& output, Checksums& checksums) const {
     if (!report.empty()) {
       emit::write_file(report, output);
@@ -161,7 +161,7 @@ class Project {
     return argv;
   }
 
-  /// The link line that CMake wrote when it built the runtime: its own libraries and what they need.
+  /// Reads the link line that CMake wrote for the runtime: its own libraries and their dependencies.
   std::vector<std::string> runtime_libraries() const {
     const fs::path list = home_.build / (cuda_ ? "runtime-cuda.link" : "runtime-cpu.link");
     std::ifstream in(list);
@@ -187,7 +187,7 @@ class Project {
   }
 
  private:
-  /// nvcc's objects are left to the linker that the toolkit is made for.
+  /// Empty for nvcc: the toolkit supports its own choice of linker.
   std::string linker() const { return cuda_ ? "" : cpu_.linker; }
 
   fs::path folder_;
@@ -207,8 +207,8 @@ void drop_old_objects(const fs::path& folder, const std::vector<Unit>& units) {
     if (!wanted.count(entry.filename())) fs::remove_all(entry, kept);
 }
 
-/// Returns the text of objects/trainer.hash for a trainer as it was linked from sources and libraries of `identity`;
-/// empty where it could not be started.
+/// Returns the text of objects/trainer.hash for a trainer linked from sources and libraries of `identity`; empty if it
+/// is not executable.
 std::string stamp_of(const fs::path& trainer, const std::string& identity) {
   return access(trainer.c_str(), X_OK) == 0 ? identity + " " + seal_of(trainer) : "";
 }
@@ -282,7 +282,7 @@ fs::path real_file(const fs::path& file) {
 fs::path spec_file(const spec::Resolved& resolved) { return real_file(resolved.files.front().path); }
 
 void note_spec(const fs::path& folder, const spec::Resolved& resolved) {
-  // Without symbolic links, as the system tells a program its own place.
+  // Resolved, because the system reports a program's own path without symbolic links.
   const auto real = [](const fs::path& path) { return disk::canonical(path, Exit::usage).string(); };
   std::string files;
   for (const spec::SpecFile& file : resolved.files)

@@ -16,7 +16,7 @@ namespace llmc::build {
 FolderLock::FolderLock(const std::filesystem::path& folder, const std::function<void(const std::string&)>& say) {
   emit::make_project_folder(folder);
   const std::string path = (folder / emit::kLockFile).string();
-  // Closed by exec, so that a trainer in place of llmc does not hold it.
+  // Closed by exec: a trainer that replaces llmc must not hold the lock.
   file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) throw Failure(Exit::usage, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
   if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;

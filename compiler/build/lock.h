@@ -1,4 +1,4 @@
-// One llmc at a time in a project's folder.
+// Locks a project's folder for one llmc at a time.
 #pragma once
 
 #include <filesystem>
@@ -7,11 +7,11 @@
 
 namespace llmc::build {
 
-/// Held from construction to destruction, and no longer than the process lives. A second holder of the same folder
-/// waits, and says so once.
+/// A lock held from construction to destruction, or until the process ends. A second holder of the same folder prints
+/// one message and waits.
 class FolderLock {
  public:
-  /// Makes the folder. Throws Failure(usage) where it cannot be, or holds files that llmc did not write.
+  /// Creates the folder. Throws Failure(usage) if that fails, or if the folder holds files that llmc did not write.
   FolderLock(const std::filesystem::path& folder, const std::function<void(const std::string&)>& say);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

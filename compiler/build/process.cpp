@@ -95,7 +95,7 @@ std::vector<Outcome> run_all(const std::vector<Command>& commands, int jobs) {
   std::vector<std::thread> threads;
   try {
     for (int j = 0; j < jobs; ++j) threads.emplace_back(work);
-  } catch (const std::system_error&) {  // the system gives no more: fewer do the work
+  } catch (const std::system_error&) {  // the system refuses more threads: fewer do the work
     if (threads.empty()) work();
   }
   for (std::thread& t : threads) t.join();

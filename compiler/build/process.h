@@ -20,15 +20,15 @@ struct Outcome {
   double seconds = 0;
 };
 
-/// Throws Failure(toolchain) when the program cannot be started.
+/// Runs a command and waits for it. Throws Failure(toolchain) if the program cannot be started.
 Outcome run(const Command& command);
 
-/// Runs all, at most `jobs` at a time, in order of the list; outcomes in the same order.
+/// Runs all commands in the order of the list, at most `jobs` at a time; outcomes have the same order.
 std::vector<Outcome> run_all(const std::vector<Command>& commands, int jobs);
 
-/// Replaces this process by the program at the path argv[0], and notes for a trainer when that was, and with which
-/// command its run goes on (empty: with the trainer's own); or returns only by throwing Failure(toolchain). No shell
-/// reads a file that is no program.
+/// Replaces this process by the program at the path argv[0]; returns only by throwing Failure(toolchain). Passes to a
+/// trainer the time of the start and the command that resumes its run (empty: the trainer's own). No shell interprets a
+/// file that is not executable.
 [[noreturn]] void become(const std::vector<std::string>& argv, const std::string& resume);
 
 using llmc::find_on_path;

@@ -9,8 +9,8 @@
 namespace llmc::build {
 namespace {
 
-/// A multiprocessor, by compute capability: the CUDA C++ programming guide's table of technical specifications. All
-/// have 65,536 registers.
+/// Limits of a multiprocessor by compute capability: the CUDA C++ programming guide's table of technical
+/// specifications. All have 65,536 registers.
 struct Multiprocessor {
   int capability;
   int threads, blocks;
@@ -20,9 +20,10 @@ constexpr Multiprocessor kMultiprocessors[] = {{80, 2048, 32, 164},  {86, 1536, 
                                                {89, 1536, 24, 100},  {90, 2048, 32, 228}, {100, 2048, 32, 228},
                                                {103, 2048, 32, 228}, {120, 1536, 24, 100}};
 constexpr std::int64_t kRegisters = 65536;
-constexpr std::int64_t kRegisterUnit = 256;                        // registers are given to a warp in such units,
-constexpr std::int64_t kWarpUnit = 4;                              // to four warps at a time
-constexpr std::int64_t kReservedShared = 1024, kSharedUnit = 128;  // of a block; what the system takes comes on top
+constexpr std::int64_t kRegisterUnit = 256;                        // registers are allocated to a warp in these units,
+constexpr std::int64_t kWarpUnit = 4;                              // and to four warps at a time
+constexpr std::int64_t kReservedShared = 1024, kSharedUnit = 128;  // bytes of a block; the system reserves some in
+                                                                   // addition
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -62,7 +63,7 @@ std::vector<KernelUse> parse_ptxas(const std::string& text, const std::string& f
       complete = false;
     }
     if (uses.empty()) continue;
-    // Functions that were not inlined have spills of their own.
+    // Functions that were not inlined have their own spills.
     if (std::regex_search(line, match, spills))
       uses.back().spill_stores += std::stoll(match[1]), uses.back().spill_loads += std::stoll(match[2]);
     if (std::regex_search(line, match, used)) {
@@ -77,7 +78,7 @@ std::vector<KernelUse> parse_ptxas(const std::string& text, const std::string& f
 }
 
 Occupancy occupancy(const KernelUse& use, std::int64_t threads) {
-  const int capability = std::stoi(use.arch);  // without the letter
+  const int capability = std::stoi(use.arch);  // the architecture without its letter
   const auto found = std::find_if(std::begin(kMultiprocessors), std::end(kMultiprocessors),
                                   [&](const Multiprocessor& m) { return m.capability == capability; });
   if (found == std::end(kMultiprocessors)) throw Failure(Exit::internal, "no figures of sm_" + use.arch);

@@ -1,4 +1,4 @@
-// What ptxas says of a kernel that it has assembled (nvcc -Xptxas -v).
+// Parses ptxas' report on an assembled kernel (nvcc -Xptxas -v).
 #pragma once
 
 #include <cstdint>
@@ -7,23 +7,23 @@
 
 namespace llmc::build {
 
-/// One kernel on one architecture. Bytes of spills: all loads and stores that ptxas put in for want of registers.
+/// Resources of one kernel on one architecture. Spills: all loads and stores that ptxas inserted for lack of registers.
 struct KernelUse {
   std::string arch;                                // "90a"
-  int registers = 0;                               // of a thread
+  int registers = 0;                               // per thread
   std::int64_t spill_stores = 0, spill_loads = 0;  // bytes
-  std::int64_t shared = 0;                         // bytes of a block, static
+  std::int64_t shared = 0;                         // bytes of static shared memory per block
 };
 
-/// What else the compiler printed beside the report: its warnings.
+/// Returns the compiler's output without the report: its warnings.
 std::string without_ptxas(const std::string& output);
 
-/// One entry an architecture, in ptxas' order, of the report on a file with one kernel. Throws Failure(toolchain) that
-/// names `file` where the text does not hold that.
+/// Parses the report on a file with one kernel: one entry per architecture, in ptxas' order. Throws Failure(toolchain)
+/// with the name `file` if the text holds no complete report.
 std::vector<KernelUse> parse_ptxas(const std::string& text, const std::string& file);
 
-/// Blocks of `threads` threads that fit a multiprocessor of the architecture at once, and the share of its threads that
-/// they are. Zero blocks: one does not fit.
+/// Blocks of `threads` threads that fit a multiprocessor of the architecture at once, and the fraction of its threads
+/// that they use. Zero blocks: none fits.
 struct Occupancy {
   int blocks = 0;
   double share = 0;

@@ -19,7 +19,7 @@ namespace {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// The line of `nvcc --version` that has the release in it.
+/// Returns the line of `nvcc --version` that contains the release.
 std::string release_line(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);)
@@ -39,8 +39,8 @@ std::string find_nvcc() {
   return "";
 }
 
-/// Where this program lies: in a prefix (bin, lib/llmc, share/llmc) or in a build folder, which knows the way to the
-/// sources from where it is. Other programs of the build, such as its tests, take the folders of the build.
+/// Locates this program: in a prefix (bin, lib/llmc, share/llmc), or in a build folder, whose file llmc-source has the
+/// relative path of the sources. Other programs of the build, such as its tests, use the build's folders.
 Home home_of_program() {
   const fs::path folder = executable_folder();
   std::error_code unknown;

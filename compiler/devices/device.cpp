@@ -123,8 +123,7 @@ class Reader {
   }
 
  private:
-  /// Fills in the names and the arch of a GPU that llmc knows (spec/gpus.h). Returns the figures that its file may
-  /// leave out.
+  /// Fills in the names and the arch of a known GPU (spec/gpus.h). Returns the figures that its file may leave out.
   static std::map<Figure, Value> take_known(Device& device) {
     for (const spec::Gpu& gpu : spec::gpus()) {
       if (device.name != gpu.name) continue;
@@ -143,7 +142,7 @@ class Reader {
     throw Failure(Exit::spec, fmt::format("{}:{}: {}; {}", name_, mark.line + 1, what, advice));
   }
 
-  /// Every key of `map` is one of these, once.
+  /// Throws Failure(spec) unless every key of `map` is one of `names` and stands once.
   void known(const YAML::Node& map, const std::vector<std::string>& names) const {
     std::set<std::string> seen;
     for (const auto& member : map) {
@@ -239,7 +238,7 @@ Device read_file(const std::filesystem::path& path) {
   return read(text.str(), path.string());
 }
 
-/// "90" of "90a".
+/// Drops the suffix of an architecture: "90" of "90a".
 std::string capability(const std::string& arch) { return arch.substr(0, arch.find_last_of("0123456789") + 1); }
 
 void check_target(const Device& device, const spec::Spec& spec) {
@@ -276,7 +275,7 @@ const char* name_of(Form form) { return kFormNames[static_cast<std::size_t>(form
 double ProductRates::at(DType operand, Form form, double m, double n, double k) const {
   struct Place {
     std::size_t below;
-    double part;  // of the way to the next size
+    double part;  // fraction of the distance to the next size
   };
   const auto place = [this](double size) -> Place {
     std::size_t i = 0;
@@ -367,7 +366,7 @@ std::filesystem::path user_folder() {
 
 std::filesystem::path user_file(const std::string& name) {
   const std::filesystem::path folder = user_folder(), path = folder / (name + ".yaml");
-  std::error_code unknown;  // a folder that may not be searched holds no file for this process
+  std::error_code unknown;  // a folder that this process may not search holds no file for it
   return !folder.empty() && std::filesystem::is_regular_file(path, unknown) ? path : std::filesystem::path();
 }
 
@@ -404,7 +403,8 @@ Device find(const spec::Spec& spec) {
     return device;
   }
   if (spec.target.kind == spec::TargetKind::cpu) return named("cpu");
-  // The smallest with one of the architectures, as memory.budget's default has it; where none has, one of the nearest.
+  // The smallest GPU with one of the target's architectures, as the default of memory.budget takes it; if none has one,
+  // the nearest architecture's.
   const auto distance = [&](const Device& device) {
     int least = std::numeric_limits<int>::max();
     for (const std::string& arch : spec.target.arch)

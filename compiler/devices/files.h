@@ -1,4 +1,4 @@
-// The device files that llmc has within itself.
+// Device files that are built into llmc.
 #pragma once
 
 #include <vector>

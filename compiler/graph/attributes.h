@@ -15,7 +15,7 @@
 
 namespace llmc::graph {
 
-/// Of an op whose operands say all.
+/// Attributes of an op that its operands describe completely.
 struct NoAttributes {
   std::string text() const { return ""; }
 };

@@ -1,4 +1,4 @@
-// Kinds of layers: what layers of one model may differ in beside their weights.
+// Kinds of layers: properties besides their weights in which layers of one model may differ.
 #pragma once
 
 #include <vector>
@@ -9,17 +9,17 @@ struct Spec;
 
 namespace llmc::graph {
 
-/// Parameters and activations of all kinds have the same shapes.
+/// Attributes of a kind. Parameters and activations of all kinds have the same shapes.
 struct LayerKind {
-  int window = 0;  // keys that a query sees, itself the last; 0: all up to it
+  int window = 0;  // keys that a query sees, including itself; 0: all keys up to it
 
   bool operator==(const LayerKind&) const = default;
 };
 
-/// Of each layer, as the spec has it. A window of the sequence's length or more is none.
+/// Returns the kind of each layer by the spec. A window of at least the sequence's length becomes 0.
 std::vector<LayerKind> kinds_of(const spec::Spec& spec);
 
-/// Each of `kinds` once, in the order of its first layer.
+/// Removes duplicates from `kinds`, in the order of first layers.
 std::vector<LayerKind> distinct(const std::vector<LayerKind>& kinds);
 
 }  // namespace llmc::graph

@@ -5,8 +5,7 @@
 namespace llmc::graph {
 namespace {
 
-// Groups of parameters: matrices have weight decay, the embedding and all vectors have none.
-// Indices into Graph::groups.
+// Indices into Graph::groups. Matrices have weight decay; the embedding and all vectors have none.
 constexpr int kHead = 1, kEmbedding = 2, kVectors = 3;
 
 /// Adds tensors and ops of one region.
@@ -16,12 +15,12 @@ class Builder {
     scope_ = region.block == Block::layer ? Scope::layer : Scope::step;
   }
 
-  /// One row a token.
+  /// Adds a tensor with one row per token.
   TensorId activation(const std::string& name, std::int64_t cols) {
     return graph_.add({.name = name, .rows = graph_.tokens(), .cols = cols, .scope = scope_, .axis = Axis::token});
   }
 
-  /// One number a token.
+  /// Adds a tensor with one number per token.
   TensorId statistic(const std::string& name) {
     return graph_.add({.name = name, .rows = 1, .cols = graph_.tokens(), .scope = scope_, .axis = Axis::token});
   }
@@ -30,21 +29,21 @@ class Builder {
     return graph_.add({.name = name, .rows = rows, .cols = cols, .role = role, .scope = scope_});
   }
 
-  /// The residual stream where the region reads or writes it.
+  /// Adds the tensor at which the region reads or writes the residual stream.
   TensorId stream(const std::string& name, std::int64_t cols, TensorId ResidualStream::* place) {
     const TensorId id = activation(name, cols);
     graph_.at(id).scope = Scope::boundary;
     return graph_.stream.*place = id;
   }
 
-  /// A matrix with the pieces one under the other, and its gradient.
+  /// Adds a matrix that stacks the pieces' rows, and its gradient.
   TensorId matrix(const std::string& name, std::int64_t cols, std::vector<Piece> pieces) {
     std::int64_t rows = 0;
     for (Piece& piece : pieces) piece.begin = rows, rows += piece.size;
     return parameter(name, rows, cols, std::move(pieces));
   }
 
-  /// A vector with the pieces end to end, without weight decay, and its gradient.
+  /// Adds a vector that concatenates the pieces, without weight decay, and its gradient.
   TensorId vector(const std::string& name, std::vector<Piece> pieces, std::int64_t halves = 1) {
     std::int64_t cols = 0;
     for (Piece& piece : pieces) piece.begin = cols, cols += piece.size, piece.matrix = false, piece.group = kVectors;
@@ -71,7 +70,7 @@ class Builder {
     return y;
   }
 
-  /// Turns the heads of q and k by their positions; with qk_norm each of them is normalised before.
+  /// Rotates the heads of q and k by their positions, after normalising each if qk_norm is set.
   TensorId turn_heads(TensorId qkv, TensorId table, const ops::Heads& heads, const spec::Model& m) {
     const TensorId y = activation("qkv", heads.columns());
     if (!m.qk_norm) {
@@ -88,7 +87,7 @@ class Builder {
     return y;
   }
 
-  /// `pieces`: names without ".weight" and ".bias", and how many columns of the result each gives.
+  /// Adds a linear layer. `pieces`: names without ".weight" and ".bias", and each one's columns of the result.
   TensorId linear(const std::string& name, TensorId x, const std::vector<Piece>& pieces, bool bias,
                   const std::string& result, Group group = Group::rest, std::int64_t halves = 1) {
     std::vector<Piece> weights = pieces, biases = pieces;

@@ -6,12 +6,12 @@
 
 namespace llmc::graph {
 
-/// Forward ops of one micro-batch of `micro_batch` sequences, everything in fp32 and unpadded, one region
-/// for each block: embed, layer (one region for all layers, of the first one's kind), head. Formulas: Touvron et al.
-/// 2023, as in transformers' LlamaForCausalLM and MistralForCausalLM and, with model.qk_norm, Qwen3ForCausalLM.
+/// Returns the forward ops of `micro_batch` sequences, in fp32 and unpadded. Each block is a region: embed, layer (one
+/// region for all layers, of the first one's kind), head. Formulas: Touvron et al. 2023, as in transformers'
+/// LlamaForCausalLM, MistralForCausalLM and, with model.qk_norm, Qwen3ForCausalLM.
 Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, std::int64_t micro_batch);
 
-/// Makes a region of layers one of `kind`.
+/// Sets the kind of a region of layers.
 void give_kind(Region& region, const LayerKind& kind);
 
 }  // namespace llmc::graph

@@ -1,5 +1,4 @@
-// Names every kind of op once: enum, text names, the table of rows and the rules of `llmc verify` follow from this
-// list.
+// Lists every kind of op once; the enum, names, table of rows and rules of `llmc verify` derive from it.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +38,7 @@
   OP(initialise, Initialise)                       \
   OP(cast, Cast)
 
-/// Ops between the ranks of a run, which one rank leaves out: no rule verifies them.
+/// Ops between the ranks of a run. A run of one rank leaves them out, and no rule verifies them.
 #define LLMC_RANK_OPS(OP)           \
   OP(all_reduce, AllReduce)         \
   OP(reduce_scatter, ReduceScatter) \
@@ -63,10 +62,10 @@ constexpr std::size_t kComputedOpKinds = LLMC_COMPUTED_OPS(LLMC_ONE);
 #undef LLMC_ONE
 
 const char* name_of(OpKind kind);
-/// Throws Failure(internal) where no kind has this name.
+/// Throws Failure(internal) if no kind has this name.
 OpKind kind_of(std::string_view name);
 
-/// Whether the op does nothing, or is not run, where there is one rank.
+/// Whether the op does nothing, or is left out, in a run of one rank.
 constexpr bool is_between_ranks(OpKind kind) { return static_cast<std::size_t>(kind) >= kComputedOpKinds; }
 
 }  // namespace llmc::graph

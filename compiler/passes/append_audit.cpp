@@ -14,8 +14,8 @@ using namespace graph;
 
 namespace {
 
-/// Puts the forward pass into `graph` a second time, in fp32: reads its weights and inputs, and has activations of its
-/// own. Nothing is kept for a backward pass, so that one stream serves all layers.
+/// Adds the forward pass to `graph` a second time, in fp32. The copy reads the graph's weights and inputs and has its
+/// own activations. It keeps nothing for a backward pass, so one stream serves all layers.
 class Twin {
  public:
   Twin(Graph& graph, const spec::Spec& spec)
@@ -23,7 +23,7 @@ class Twin {
         plain_(reuse_in_place(fuse_residual(pad_rows(build_llama(spec, graph.kinds, graph.batch), spec), spec), spec)) {
   }
 
-  /// Appends all before the head's product, which is forward op `last`; returns what that one takes.
+  /// Appends the ops before the head's product, which is forward op `last`; returns that product's inputs.
   std::vector<TensorId> append(OpId last) {
     std::vector<TensorId> features;
     for (Region region : plain_.regions) {
@@ -48,7 +48,7 @@ class Twin {
   }
 
  private:
-  /// Appends the region, and of layers one for each kind.
+  /// Appends the region; a layer region once for each kind.
   void for_each_kind(Region region) {
     const std::vector<LayerKind> kinds = distinct(graph_.kinds);
     if (region.block != Block::layer || kinds.size() == 1) return graph_.regions.push_back(std::move(region));
@@ -61,7 +61,7 @@ class Twin {
     }
   }
 
-  /// The tensor of `graph_` that stands for one of the plain pass. What the model's builder makes comes first in both.
+  /// Maps a tensor of the plain pass to one of `graph_`. Tensors of the model's builder have the same ids in both.
   TensorId own(TensorId id) {
     if (plain_.at(id).role != Role::activation) return id;
     if (plain_.stream.has(id)) id = plain_.stream.below;
@@ -78,7 +78,7 @@ class Twin {
   std::map<TensorId, TensorId> made_;
 };
 
-/// The head's product of training, with its result in fp32.
+/// Returns the head's product of training with its result in fp32.
 Op wide_product(Graph& graph) {
   Op logits = graph.region(Block::head, Part::loss).ops.front();
   Tensor wide = graph.at(logits.outputs[0]);

@@ -18,7 +18,7 @@ Graph append_inference(Graph graph, const spec::Spec&) {
   const Op sum = graph.region(Block::head, Part::backward).ops.front();
   Region total{.name = "evaluate_sum", .part = Part::evaluate, .ops = {sum}};
 
-  // Sampling wants one row of logits for each sequence, in fp32.
+  // Sampling needs one row of logits for each sequence, in fp32.
   const Tensor features = graph.at(logits.inputs[0]), all = graph.at(logits.outputs[0]);
   const TensorId rows = graph.add({.name = "sample_rows",
                                    .dtype = features.dtype,

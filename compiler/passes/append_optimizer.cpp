@@ -43,7 +43,7 @@ std::vector<Op> updates(Graph& graph, const spec::Spec& spec) {
 }  // namespace
 
 Graph append_optimizer(Graph graph, const spec::Spec& spec) {
-  // All parameters at once; how many elements, chunks and tensors there are is known when they have offsets.
+  // One op for all parameters. Counts of elements, chunks and tensors are known when parameters have offsets.
   const auto partial = [&](const char* name) { return graph.add({.name = name, .rows = 1, .cols = 1}); };
   const TensorId gradients = graph.host(Use::gradients), chunks = graph.host(Use::chunks),
                  scalars = graph.host(Use::scalars), results = graph.host(Use::results);

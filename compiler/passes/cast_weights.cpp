@@ -9,7 +9,7 @@ namespace llmc::passes {
 using namespace graph;
 
 Graph cast_weights(Graph graph, const spec::Spec&) {
-  // The copies of all parameters in one type are one flat buffer, which a cast op makes of the masters.
+  // The copies of all parameters in one dtype are one flat buffer, written by one cast op from the masters.
   std::map<std::pair<TensorId, DType>, TensorId> copies;
   std::map<DType, TensorId> flat;
   for (Region& region : graph.regions)
@@ -44,7 +44,7 @@ Graph cast_weights(Graph graph, const spec::Spec&) {
   Region refresh{.name = "refresh", .part = Part::refresh};
   for (const auto& [type, copy] : flat)
     refresh.ops.push_back(ops::make::cast(std::string("cast_weights_") + name_of(type), {masters, chunks}, {copy}));
-  // The update writes one of them on its way.
+  // The update writes one of them along with the masters.
   Region& optimizer = graph.region(Block::none, Part::optimizer);
   for (Op& op : optimizer.ops)
     if (ops::row_of(op.kind).updates_weights) {

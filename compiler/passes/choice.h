@@ -1,4 +1,4 @@
-// What may be decided for a run beside its spec: the value that a planner tries.
+// Decisions about a run beyond its spec: the values that a planner tries.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace llmc::passes {
 
 struct Choice {
   std::int64_t micro_batch = 0;               // sequences of a pass
-  std::int64_t loss_chunk = 0;                // rows of logits alive at once; divides the micro-batch's tokens
-  std::vector<graph::Groups> recompute = {};  // of each layer: what its backward pass computes again
+  std::int64_t loss_chunk = 0;                // rows of logits that are live at once; divides the micro-batch's tokens
+  std::vector<graph::Groups> recompute = {};  // of each layer: ops recomputed in its backward pass
 
   bool operator==(const Choice&) const = default;
 };
 
-/// What memory.recompute asks of each layer; nothing where it is auto.
+/// Returns the groups that memory.recompute sets for each layer; empty if it is auto.
 std::vector<graph::Groups> recompute_of(const spec::Spec& spec);
 
-/// The shortest memory.recompute that asks this of the layers.
+/// Returns the shortest memory.recompute that sets these groups for the layers.
 spec::Recompute recompute_from(const std::vector<graph::Groups>& layers);
 
 }  // namespace llmc::passes

@@ -40,7 +40,7 @@ Graph chunk_loss(Graph graph, const Choice& choice) {
   Region chunks{.name = "loss_chunk", .block = Block::head, .part = Part::loss, .loop = Loop::loss_chunks};
   chunks.ops = {logits, loss, dgrad, wgrad};
   backward.ops.insert(backward.ops.begin(), sum);
-  // What is left of the head, the final norm, evaluation and sampling run too.
+  // The rest of the head, the final norm, also runs for evaluation and sampling.
   graph.regions.insert(graph.regions.begin() + (&backward - graph.regions.data()), std::move(chunks));
   return graph;
 }

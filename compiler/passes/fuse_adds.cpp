@@ -14,14 +14,14 @@ bool used_once(const Region& region, TensorId id) {
   return uses == 1;
 }
 
-/// The op of `region` that writes `id` first of its outputs, or null.
+/// Returns the op of `region` whose first output is `id`, or null.
 Op* producer(Region& region, TensorId id) {
   for (Op& op : region.ops)
     if (op.outputs[0] == id) return &op;
   return nullptr;
 }
 
-/// Folds every add whose operand an op with attributes T writes into that op's residual input.
+/// Folds an add into the residual input of the op with attributes T that writes its operand.
 template <class T>
 Graph fuse_add_into(Graph graph) {
   for (Region& region : graph.regions) {

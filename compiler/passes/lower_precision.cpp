@@ -8,8 +8,8 @@ namespace llmc::passes {
 using namespace graph;
 
 Graph lower_precision(Graph graph, const spec::Spec& spec) {
-  // The residual stream is a long sum: rounding it to bf16 at every layer costs up to 1.5 times the gradient error of
-  // rounding only what enters products. Its gradient is rounded, as the operand of products that it is.
+  // The residual stream is a long sum: rounding it to bf16 at every layer raises the gradient error up to 1.5 times
+  // over that of rounding operands of products alone. Its gradient is such an operand and is rounded.
   const bool wide_stream = spec.residual == DType::f32;
   std::set<TensorId> exact;
   if (wide_stream) exact = {graph.stream.below, graph.stream.above, graph.stream.last};

@@ -14,7 +14,8 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1)
 Graph pad_rows(Graph graph, const spec::Spec& spec) {
   const std::int64_t unit = vector_of(spec.compute);  // elements in 16 bytes
 
-  // A row of gate and up is [gate | padding | up | padding], so what makes it has rows of zeros where the padding is.
+  // A row of gate and up is [gate | padding | up | padding]: the matrix that produces it needs rows of zeros at the
+  // padding.
   for (Tensor& t : graph.tensors) {
     if (t.halves == 1) continue;
     const std::int64_t half = round_up(t.cols / t.halves, unit);

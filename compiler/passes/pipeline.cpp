@@ -14,7 +14,7 @@ namespace llmc::passes {
 
 namespace {
 
-/// What is done with a graph after the pass of that number and name.
+/// Called with the graph after the pass of that number and name.
 using After = std::function<void(int number, const char* name, const Graph& graph)>;
 
 Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice,
@@ -28,25 +28,25 @@ Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& ki
   };
   const Pass passes[] = {
       {"build", [&](Graph) { return graph::build_llama(spec, kinds, choice.micro_batch); }},
-      // Fused before differentiation would need gradient rules for fused ops, so forward ops are still plain here.
+      // Forward ops are still unfused here: differentiating fused ops would need gradient rules for them.
       {"differentiate", with_spec(differentiate)},
       {"lower_precision", with_spec(lower_precision)},
       {"pad_rows", with_spec(pad_rows)},
       {"fuse_residual", with_spec(fuse_residual)},
       {"fuse_gradient_sum", with_spec(fuse_gradient_sum)},
       {"chunk_loss", [&](Graph g) { return chunk_loss(std::move(g), choice); }},
-      // After fusion: what overwrites what depends on which adds are gone.
+      // After fusion: which op overwrites which buffer depends on the adds that are gone.
       {"reuse_in_place", with_spec(reuse_in_place)},
       // Before split_reductions, which inserts ops that recompute need not know.
       {"recompute", [&](Graph g) { return recompute(std::move(g), choice); }},
       {"split_reductions", with_spec(split_reductions)},
       {"append_optimizer", with_spec(append_optimizer)},
       {"append_inference", with_spec(append_inference)},
-      // Late: fusing a residual changes the type of a result, and with it the type in which a bias is read.
+      // Late: fusing a residual changes the dtype of a result, and with it the dtype in which a bias is read.
       {"cast_weights", with_spec(cast_weights)},
-      // After cast_weights: what is gathered is what ops read.
+      // After cast_weights: ranks gather the copies that ops read.
       {"share_out", with_spec(share_out)},
-      // After share_out, which has ranks gather for training what ops read.
+      // After share_out: the audit's reads must not add to the buffers that ranks gather.
       {"append_audit", with_spec(append_audit)},
   };
   Graph g;
@@ -65,7 +65,7 @@ graph::Graph lower(const spec::Spec& spec, const std::vector<graph::LayerKind>& 
   try {
     verify(g, "the last");
   } catch (const Failure&) {
-    dumps(spec, kinds, choice);  // names the pass
+    dumps(spec, kinds, choice);  // throws with the name of the pass
     throw;
   }
   return g;

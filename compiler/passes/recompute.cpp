@@ -12,7 +12,7 @@ using namespace graph;
 
 namespace {
 
-/// Rewrites one layer's backward region for a set of forward ops that are computed again.
+/// Rewrites one layer's backward region for a set of recomputed forward ops.
 class Rewriter {
  public:
   Rewriter(const Graph& graph, const Region& forward, Groups again) : graph_(graph), forward_(forward), again_(again) {
@@ -41,7 +41,7 @@ class Rewriter {
   }
 
  private:
-  /// A forward activation that is not kept.
+  /// Whether the tensor is a forward activation that is not kept.
   bool dropped(TensorId id) const {
     const auto by = producer_.find(graph_.storage(id));
     if (by == producer_.end()) return false;
@@ -50,7 +50,8 @@ class Rewriter {
     return again_ & static_cast<Groups>(by->second->group);
   }
 
-  /// What a backward kernel can write besides its gradient, for free: it has the inputs at hand.
+  /// Returns the forward tensor that a backward kernel can write without extra reads, because it has the inputs; else
+  /// kNone.
   TensorId byproduct(const Op& op) const {
     if (ops::row_of(op.kind).give_forward)
       for (const Op& forward : forward_.ops)
@@ -62,19 +63,19 @@ class Rewriter {
     return std::any_of(waiting_.begin(), waiting_.end(), [&](const Op& op) { return may_wait_for(op) == id; });
   }
 
-  /// The operand of a weight gradient, which may come later; kNone of another op.
+  /// Returns the operand that a weight gradient may wait for; kNone for other ops.
   static TensorId may_wait_for(const Op& op) {
     const int input = ops::row_of(op.kind).may_wait_for;
     return input == ops::kNothing ? kNone : op.inputs[static_cast<std::size_t>(input)];
   }
 
-  /// Whether it is better taken from a later backward kernel than computed on its own.
+  /// Whether a later backward kernel will provide it, which costs less than recomputing it.
   bool comes_back_later(TensorId id, const Region& backward) const {
     if (!dropped(id) || available_.count(graph_.storage(id))) return false;
     return std::any_of(backward.ops.begin(), backward.ops.end(), [&](const Op& op) { return byproduct(op) == id; });
   }
 
-  /// Weight gradients whose operand is there now.
+  /// Appends the weight gradients whose operand is now available.
   void release() {
     for (auto op = waiting_.begin(); op != waiting_.end();) {
       if (available_.count(graph_.storage(may_wait_for(*op)))) {
@@ -89,7 +90,8 @@ class Rewriter {
   void ensure(TensorId id) {
     const TensorId buffer = graph_.storage(id);
     if (!dropped(id) || available_.count(buffer)) return;
-    for (const Op& op : forward_.ops) {  // every writer of the buffer, in order: RoPE turns what the projection wrote
+    for (const Op& op : forward_.ops) {  // every writer of the buffer, in order: RoPE overwrites the projection's
+                                         // result
       const bool writes = std::any_of(op.outputs.begin(), op.outputs.end(),
                                       [&](TensorId out) { return graph_.storage(out) == buffer; });
       if (!writes) continue;
@@ -112,7 +114,8 @@ class Rewriter {
   std::vector<Op> ops_, waiting_;
 };
 
-/// Forward activations that the backward region reads without having written them: one copy a layer stays.
+/// Returns the forward activations that the backward region reads without having written them: one copy per layer
+/// stays.
 std::vector<TensorId> kept(const Graph& graph, const Region& forward, const std::vector<Op>& backward) {
   std::set<TensorId> made, local;
   for (const Op& op : forward.ops)
@@ -130,7 +133,7 @@ std::vector<TensorId> kept(const Graph& graph, const Region& forward, const std:
   return result;
 }
 
-/// Layers that are computed alike, and of which the same is computed again.
+/// Layers of the same kind and the same recomputed ops.
 struct Variant {
   LayerKind kind;
   Groups again = 0;
@@ -138,7 +141,7 @@ struct Variant {
   bool operator==(const Variant&) const = default;
 };
 
-/// What the functions of a variant are called after.
+/// Returns the suffix of a variant's function names.
 std::string suffix(const std::vector<Variant>& variants, std::size_t variant) {
   const Groups again = variants[variant].again;
   const bool kinds = std::ranges::any_of(variants, [&](const Variant& v) { return v.kind != variants[0].kind; });

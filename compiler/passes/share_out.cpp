@@ -28,7 +28,7 @@ class Sharer {
     if (shard_ != Shard::none) {
       for (const Block block : kBlocksInOrder) gather(block);
     } else {
-      // Where nothing is gathered, nothing else makes ranks begin with the same bits on different processors.
+      // Without a gather, only a broadcast makes ranks on different processors start with the same bits.
       const TensorId masters = g_.host(Use::masters);
       g_.region(Block::none, Part::initialise).ops.push_back(ops::make::broadcast("broadcast", {masters}, {masters}));
     }
@@ -38,7 +38,7 @@ class Sharer {
  private:
   static std::string block_name(Block block) { return block == Block::none ? "vectors" : name_of(block); }
 
-  /// The stretch of a flat buffer that a bucket has.
+  /// Adds a bucket: a range of a flat buffer.
   TensorId bucket(Block block, TensorId flat, const std::string& what) {
     return g_.add({.name = block_name(block) + "_" + what,
                    .dtype = g_.at(flat).dtype,
@@ -50,7 +50,7 @@ class Sharer {
                    .block = block});
   }
 
-  /// A region for one bucket, in the order of the pass that it follows.
+  /// Returns a region for one bucket, in the order of the pass that it follows.
   Region region(const char* verb, Block block, Part part, Loop layers) const {
     return {.name = std::string(verb) + "_" + block_name(block),
             .block = block,
@@ -59,7 +59,7 @@ class Sharer {
             .variant = kAllVariants};
   }
 
-  /// In which types ops read the weights of each bucket.
+  /// Collects the flat buffers, one per dtype, from which ops read the weights of each bucket.
   void find_reads() {
     for (const Region& region : g_.regions)
       for (const Op& op : region.ops)
@@ -97,7 +97,7 @@ class Sharer {
     }
   }
 
-  /// Sums over chunks are those of this rank's elements until they are added over the ranks.
+  /// Sums over chunks cover this rank's elements only, until they are added over the ranks.
   void extend_optimizer() {
     Region& optimizer = g_.region(Block::none, Part::optimizer);
     const TensorId results = g_.host(Use::results);
@@ -132,8 +132,8 @@ class Sharer {
   Graph g_;
   const Shard shard_;
   const DType sent_;
-  std::set<Block> blocks_;                     // that have a bucket
-  std::map<Block, std::set<TensorId>> reads_;  // the flat buffers that its weights are read from
+  std::set<Block> blocks_;                     // blocks that have a bucket
+  std::map<Block, std::set<TensorId>> reads_;  // the flat buffers that the bucket's weights are read from
 };
 
 }  // namespace

@@ -10,13 +10,13 @@ using namespace graph;
 
 namespace {
 
-/// More partial sums than twice this are added in two steps, the first of which leaves so many: one after the other
-/// they would keep few lanes waiting long.
+/// Partial sums left by the first of two adding steps. More than twice this many are added in two steps: in one, few
+/// lanes would wait long.
 constexpr std::int64_t kFolded = 32;
 
-/// Row blocks of a column reduction. Fixed by the shape, never by the machine, so that sums have one order everywhere:
-/// at least 8 rows each, so that partial sums are few bytes, and enough to fill a GPU, whose SMs run four or more at
-/// once.
+/// Returns the row blocks of a column reduction. Their number depends on the shape alone, so that sums have one order
+/// on every machine. At least 8 rows each keep partial sums small; the number is enough to fill a GPU, whose SMs run
+/// four or more at once.
 std::int64_t row_blocks(std::int64_t rows) {
   const std::int64_t blocks = std::clamp<std::int64_t>(rows / 8, 1, 1024);
   return blocks > 2 * kFolded ? blocks / kFolded * kFolded : blocks;

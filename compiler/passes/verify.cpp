@@ -87,7 +87,8 @@ class Verifier {
     return false;
   }
 
-  /// Whether a region may read what it has not written: the stream, what an earlier region made, what a layer kept.
+  /// Whether a region may read a tensor that it has not written: the stream, a result of an earlier region, or a tensor
+  /// that a layer kept.
   bool from_outside(const Region& region, TensorId id) const {
     const TensorId buffer = g_.storage(id);
     if (g_.at(buffer).scope == Scope::boundary) return true;
@@ -103,7 +104,7 @@ class Verifier {
       if (t.role == Role::parameter && !touched_.count(t.partner)) fail("nothing writes the gradient of %" + t.name);
   }
 
-  /// A copy lies where its weight does, in the flat buffer of its type.
+  /// A copy has its weight's offset, in the flat buffer of its dtype.
   void check_copies() const {
     for (const Tensor& t : g_.tensors) {
       if (t.role != Role::copy) continue;

@@ -1,4 +1,4 @@
-// Checks that a graph is well formed, as it is after every pass.
+// Checks that a graph is well formed, as every pass must leave it.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace llmc::passes {
 
-/// Throws Failure(internal) that names the pass, the region and the op: wrong number or shapes of operands, a tensor
-/// read before it is written or after it was overwritten, a forward tensor read in the backward pass that is not kept,
-/// a parameter whose gradient nothing writes.
+/// Throws Failure(internal) that names the pass, the region and the op. Errors: wrong number or shapes of operands; a
+/// tensor read before it is written or after it is overwritten; a forward tensor that the backward pass reads but that
+/// is not kept; a parameter whose gradient nothing writes.
 void verify(const graph::Graph& graph, const std::string& after_pass);
 
 }  // namespace llmc::passes
