@@ -46,7 +46,7 @@ fs::path emit_to(const Planned& planned, const BuildOptions& options, const buil
 
 namespace {
 
-/// Says that the folder's trainer is of another spec, which this one replaces.
+/// Prints a note if the folder holds the trainer of another spec, which this one replaces.
 void note_other_spec(const fs::path& folder, const spec::Resolved& resolved) {
   const fs::path before = noted_spec(folder), now = build::spec_file(resolved);
   std::error_code missing;

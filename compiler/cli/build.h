@@ -1,4 +1,4 @@
-// Emitting and compiling a spec, as several commands do it.
+// Emits and compiles a spec for the commands that share these steps.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,22 +15,22 @@ struct BuildOptions {
   std::string out, style = "specialised", dump;
   bool bundle = false;
   emit::Probes probes = emit::Probes::none;
-  int jobs = 0;  // 0: one a core
+  int jobs = 0;  // 0: one per core
 };
 
-/// --jobs
+/// Adds --jobs.
 CLI::Option* add_jobs(CLI::App* command, BuildOptions& options);
 
-/// Held while the folder that the options name is written.
+/// Locks the output folder of the options while it is written.
 build::FolderLock lock_output(const Planned& planned, const BuildOptions& options);
 
-/// Emits into the folder that the options name, or build/<name>; that folder.
+/// Emits into the folder of the options, or build/<name>; returns that folder.
 std::filesystem::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home);
 
-/// Throws Failure(toolchain) where a trainer for a GPU could not start here.
+/// Throws Failure(toolchain) if a trainer for a GPU cannot start on this machine.
 void check_gpu(const spec::Spec& spec);
 
-/// Emits and builds what is not built yet; says on standard error what it does.
+/// Emits, and builds what is out of date; prints its steps to standard error.
 build::CompileResult compile(const Planned& planned, const BuildOptions& options);
 
 }  // namespace llmc::cli

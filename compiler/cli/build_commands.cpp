@@ -41,13 +41,13 @@ void add_emission(CLI::App* command, TrainerOptions& all) {
   command->add_option("--dump-ir", options.dump, "write the graph after each pass that changed it to this folder");
 }
 
-/// The overrides of `llmc run`: those that decide the trainer, those that belong to the run, as the trainer takes them,
-/// and all of them as they are written from any folder. Tokens by which `auto` is chosen do both.
+/// Overrides of `llmc run`: those that the trainer is compiled with, those that are passed to the run, and all of them
+/// with absolute paths. batch.tokens is in both lists if it decides an `auto`.
 struct RunWords {
   std::vector<std::string> compiled, run_time, all;
 };
 
-/// Checks all of them together.
+/// Checks all overrides together.
 RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolved) {
   RunWords words;
   for (const std::string& word : arguments.overrides) {
@@ -66,8 +66,8 @@ RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolv
   return words;
 }
 
-/// What goes on with a run whose trainer was compiled with overrides: the folder may hold the trainer of other ones by
-/// then.
+/// Returns the command that resumes a run whose trainer was compiled with overrides. By then the folder may hold the
+/// trainer of other overrides.
 std::string resume_with_llmc(const TrainerOptions& options, const RunWords& words, const fs::path& trainer,
                              const std::vector<std::string>& trainer_arguments) {
   if (words.compiled.empty()) return {};
@@ -82,7 +82,7 @@ std::string resume_with_llmc(const TrainerOptions& options, const RunWords& word
   return shell_line(line);
 }
 
-/// Throws Failure(usage) for the spec.yaml of a run or of a checkpoint: the new run would lie inside of it.
+/// Throws Failure(usage) for the spec.yaml of a run or of a checkpoint: the new run would be a folder inside it.
 void refuse_spec_of_a_run(const std::string& file) {
   const fs::path path = disk::absolute(file, Exit::usage).lexically_normal(), folder = path.parent_path();
   const std::string name = shell_word(folder.string());
@@ -101,9 +101,8 @@ void refuse_spec_of_a_run(const std::string& file) {
                             file, going_on));
 }
 
-/// What the trainer of this plan will refuse of its command line, its data and this machine, before anything is
-/// compiled for it. `command`: what was typed. False where the words ask for its help or version, which is printed
-/// then.
+/// Checks arguments, data and machine as this plan's trainer will, before anything is compiled for it. `command`: the
+/// command as typed. Returns false after printing help or version if the arguments ask for it.
 bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
                          const std::vector<std::string>& command) {
   const spec::Spec& spec = planned.plan.spec;
@@ -173,7 +172,7 @@ void add_build_commands(CLI::App& app, Result& result) {
     refuse_spec_of_a_run(options->spec.file);
     spec::Resolved all = load_spec(options->spec);
     const RunWords words = sort_words(options->spec, all);
-    // What belongs to the run stays out of the trainer's defaults.
+    // Keys of the run stay out of the trainer's defaults.
     if (!words.run_time.empty()) all = load_spec({options->spec.file, words.compiled}, false);
     const Planned planned = plan_loaded(std::move(all), true);
     std::vector<std::string> argv = words.run_time;

@@ -31,8 +31,8 @@ struct CalibrateOptions {
   BuildOptions build;
 };
 
-/// What the trainers that measure are made of. Layers of a width at which kernels run as in larger models; attention's
-/// sequence is between short ones and long ones.
+/// Spec of the measuring trainers. Layers are wide enough that kernels run as in larger models; the sequence is of
+/// medium length for attention.
 constexpr char kSpec[] = R"(name: calibrate
 model:
   vocab_size: 1024
@@ -58,8 +58,8 @@ std::string content(const fs::path& path) {
   return text.str();
 }
 
-/// One trainer each for a precision and a head_dim, one after the other in the same folder: most kernels of one are
-/// those of the next.
+/// Runs one trainer for each precision and head_dim, one after the other in the same folder, because they share most
+/// kernels.
 std::vector<calibration::Figures> measure(const CalibrateOptions& options) {
   const TemporaryFolder scratch("calibrate");
   const fs::path spec = scratch.path() / "calibrate.yaml", out = scratch.path() / "figures.json";
@@ -75,7 +75,7 @@ std::vector<calibration::Figures> measure(const CalibrateOptions& options) {
       BuildOptions build = options.build;
       build.out = (scratch.path() / "trainer").string();
       const fs::path trainer = compile(planned, build).trainer;
-      // Products take most of the time, and one trainer a precision measures them.
+      // Products take most of the time, so one trainer of each precision measures them.
       const bool whole = head_dim == 64;
       const double seconds = options.seconds * (whole ? 0.9 : 0.1) / 2;
       to_stderr("measuring {}, head_dim {}: about {:.0f} s\n", precision, head_dim, seconds);
@@ -91,7 +91,7 @@ std::vector<calibration::Figures> measure(const CalibrateOptions& options) {
   return all;
 }
 
-/// The device that the figures are of, as llmc has it built in.
+/// Returns the built-in device that the figures belong to.
 devices::Device base_of(const calibration::Figures& figures, const std::string& wish) {
   const std::string named = wish.empty() && figures.kind == spec::TargetKind::cpu ? "cpu" : wish;
   const std::string reported = figures.device.substr(0, figures.device.find(" (sm_"));
@@ -108,7 +108,7 @@ devices::Device base_of(const calibration::Figures& figures, const std::string& 
                             names));
 }
 
-/// Where the same work took the same time, half of the samples were within some percent of their median.
+/// Prints a note if half of the samples of a figure differ by more than some percent from their median.
 void note_spread(const std::vector<calibration::Figures>& all) {
   constexpr double kMost = 0.25;
   double most = 0;
@@ -133,7 +133,7 @@ void run(const CalibrateOptions& options) {
   if (options.files.empty() && !options.device.empty())
     throw Failure(Exit::usage, "--device is for files that a trainer has written on another device");
   const Writer writer{Exit::usage, "-o"};
-  if (options.files.empty()) {  // refused before a minute of measuring
+  if (options.files.empty()) {  // fail before a minute of measuring
     const fs::path path = place(options, "cpu");
     if (options.out.empty()) make_directories(path.parent_path(), writer);
     check_can_write(path, writer);

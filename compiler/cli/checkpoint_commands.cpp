@@ -41,7 +41,7 @@ void list(const CheckpointOptions& options) {
                                 : printable_text(checkpoints::listing_text(listing)));
 }
 
-/// What is to be verified: the folders that were named, and all checkpoints of a run folder.
+/// Returns the checkpoints to verify: the named folders, and all checkpoints of a named run folder.
 std::vector<fs::path> checkpoints_of(const std::vector<std::string>& named) {
   std::vector<fs::path> result;
   for (const std::string& name : named) {
@@ -57,7 +57,7 @@ std::vector<fs::path> checkpoints_of(const std::vector<std::string>& named) {
   return result;
 }
 
-/// The exit code: that of damaged checkpoints where there is one.
+/// Returns the exit code: that of damaged checkpoints if there is one.
 int verify(const CheckpointOptions& options) {
   bool complete = true;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -71,7 +71,7 @@ int verify(const CheckpointOptions& options) {
       list.push_back(checkpoints::verdict_json(verdict));
     else
       fmt::print("{}", printable_text(checkpoints::verdict_text(verdict)));
-    std::fflush(stdout);  // the next may take minutes
+    std::fflush(stdout);  // the next one may take minutes
   }
   if (options.json) fmt::print("{}", checkpoints::printed(list));
   return static_cast<int>(complete ? Exit::done : Exit::checkpoint);
@@ -101,7 +101,7 @@ void prune(const CheckpointOptions& options) {
   if (!options.yes && removed) to_stderr("the same command with --yes removes them\n");
 }
 
-/// A number of bytes as a spec writes it.
+/// Makes an option take a number of bytes in a spec's notation.
 void set_bytes(CLI::Option* option) {
   option->transform([](const std::string& text) {
     const spec::Scalar<std::int64_t> bytes = spec::parse_bytes(text);

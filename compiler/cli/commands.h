@@ -1,4 +1,4 @@
-// The commands of llmc. Each adds itself to the parser; its callback stores the exit code.
+// Declares the commands of llmc. Each adds itself to the parser; its callback stores the exit code.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -22,7 +22,7 @@ namespace llmc::cli {
 
 namespace {
 
-/// Where nobody watches a line change: into a log or a pipe.
+/// Interval of progress lines in a log or a pipe, where a line cannot be rewritten.
 constexpr std::chrono::seconds kBetweenLines{5};
 
 struct InfoOptions {
@@ -49,13 +49,13 @@ void show_on_terminal(const std::string& line) {
   std::fflush(stderr);
 }
 
-/// Of the text: where each is cut in two, both sides have it.
+/// Counts documents of the text. If a single document was cut in two, both splits contain it.
 std::int64_t document_count(const data::BuildResult& result) {
   const std::int64_t train = result.train.documents, held = result.validation.documents;
   return result.single_document_cut ? std::max(train, held) : train + held;
 }
 
-/// Lets a whole number be written as in a spec: 32K, 100M.
+/// Accepts whole numbers in a spec's notation: 32K, 100M.
 void allow_suffix(CLI::Option* option) {
   option->transform([name = option->get_name()](const std::string& text) {
     const spec::Scalar<std::int64_t> number = spec::parse_integer(text);
@@ -82,7 +82,7 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
     fmt::print("  {}; --glob takes them\n", spec::printable(data::passed_over_text(result.passed_over)));
 }
 
-/// What came out otherwise than asked for.
+/// Prints results that differ from the request.
 void print_notes(const data::BuildResult& result, const data::BuildOptions& options) {
   constexpr std::size_t kShown = 10;
   if (result.vocab_size < options.vocab_size)

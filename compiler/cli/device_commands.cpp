@@ -45,7 +45,7 @@ std::string file_of(const std::string& name) {
   }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < devices::all().size(); ++i) {
-    const std::string text = devices::files()[i].text;  // its first line says what the device is
+    const std::string text = devices::files()[i].text;  // its first line describes the device
     if (devices::all()[i].is_called(name)) return text.substr(0, text.find('\n') + 1) + to_yaml(devices::all()[i]);
     names.push_back(devices::all()[i].name);
   }

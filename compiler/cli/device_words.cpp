@@ -12,7 +12,7 @@ namespace llmc::cli {
 
 namespace {
 
-/// A size as memory.budget takes it: the device's name where that stands for the same.
+/// Returns a value of memory.budget: the device's name if it stands for the same size.
 std::string budget_word(const devices::Device& device) {
   const auto bytes = static_cast<std::int64_t>(device[devices::Figure::memory]);
   constexpr std::int64_t kMiB = 1 << 20;
@@ -44,7 +44,7 @@ std::vector<std::string> words_for_device(const SpecArguments& arguments, const 
   };
   const bool cuda = device.kind == spec::TargetKind::cuda;
   const std::string arch = fmt::format("[{}]", spec::arch_of_capability(device.arch));
-  if (!loaded.resolved) {  // perhaps since it is of another device: what else is wrong is said where it is planned
+  if (!loaded.resolved) {  // perhaps because it is for another device; planning reports its other errors
     if (cuda) add("target.arch", arch);
     add("target.device", name);
     if (cuda) add("memory.budget", budget_word(device));

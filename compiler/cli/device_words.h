@@ -1,4 +1,4 @@
-// --device: the device of a command line, and the overrides that make a spec one for it.
+// Turns --device into the overrides that plan a spec for that device.
 #pragma once
 
 #include <string>
@@ -9,12 +9,11 @@
 
 namespace llmc::cli {
 
-/// Throws Failure(usage) where there is no such device.
+/// Throws Failure(usage) if there is no such device.
 devices::Device device_of_option(const std::string& name);
 
-/// Overrides with which the spec is planned for the device `name`: target.device, and of target.kind, target.arch,
-/// memory.budget and precision.* what the spec has for another one. Keys that `arguments` override already are left as
-/// they are.
+/// Returns the overrides that plan the spec for the device `name`: target.device, and those of target.kind,
+/// target.arch, memory.budget and precision.* that differ. Leaves out keys that `arguments` override.
 std::vector<std::string> words_for_device(const SpecArguments& arguments, const std::string& name);
 
 }  // namespace llmc::cli

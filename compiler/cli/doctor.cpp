@@ -29,7 +29,7 @@ struct Finding {
   std::string advice;
 };
 
-/// What the compiler says against this source; empty where it compiles it.
+/// Returns the compiler's message on this source; empty if it compiles.
 std::string compile_problem(std::vector<std::string> argv, const std::string& name, const std::string& source) {
   try {
     const TemporaryFolder folder("doctor");
@@ -56,7 +56,7 @@ Finding cxx_compiler() {
   }
 }
 
-/// nvcc compiles a kernel, and ptxas assembles it.
+/// Compiles a kernel with nvcc and ptxas.
 Finding cuda_compiler(const build::CudaToolchain& tools) {
   if (tools.nvcc.empty())
     return {"CUDA compiler", "missing", false, "only target.kind: cuda needs it; llmc emit --bundle works without"};
@@ -65,7 +65,7 @@ Finding cuda_compiler(const build::CudaToolchain& tools) {
   return {"CUDA compiler", tools.version, problem.empty(), problem};
 }
 
-/// Each GPU with its memory and driver, as nvidia-smi lists them.
+/// Lists each GPU with its memory and driver by nvidia-smi.
 std::vector<Finding> gpus() {
   const std::string smi = build::find_on_path("nvidia-smi");
   if (smi.empty()) return {{"GPU", "none seen (no nvidia-smi)", false, "only trainers of target.kind: cuda need one"}};
@@ -80,7 +80,7 @@ std::vector<Finding> gpus() {
   return found;
 }
 
-/// Prints memory and processors of the machine, and what control groups leave this process of them.
+/// Reports the machine's memory and processors, and the limits of control groups on this process.
 Finding memory() {
   const double total = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   const auto [free, file] = HostLimits().free_memory();
@@ -140,7 +140,7 @@ void add_doctor_command(CLI::App& app, Result& result) {
                    f.good || f.advice.empty() ? "" : "; " + f.advice);
     }
     if (*json) fmt::print("{}\n", list.dump(2));
-    // What only one target needs is missing on many good machines; the rest must be there.
+    // Tools of a single target may be missing on a working machine; the others must be there.
     for (const Finding& f : findings)
       if (!f.good && (f.what == "CPU runtime" || f.what == "C++ compiler"))
         result.exit_code = static_cast<int>(Exit::toolchain);

@@ -1,4 +1,4 @@
-// llmc: compiles a description of one model and one training run into a trainer for exactly that run.
+// Compiles a description of one model and one training run into a trainer for exactly that run.
 
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@
 
 namespace {
 
-/// CLI11 takes a word that names no command for a missing one.
+/// Returns the message of a parse error. CLI11 reports an unknown command as a missing one, which this corrects.
 std::string usage_error(const CLI::App& app, const CLI::Error& error, const char* first) {
   std::string text = error.what();
   std::vector<std::string> names;
@@ -74,7 +74,7 @@ int run(int argc, char** argv) {
   llmc::cli::add_calibrate_command(app);
   llmc::cli::add_sizes_command(app);
   llmc::cli::add_doctor_command(app, result);
-  // What follows `--` is the trainer's, and CLI11 would take it for overrides.
+  // Arguments after `--` are the trainer's; CLI11 would take them for overrides.
   char** const dashes = std::find(argv, argv + argc, std::string_view("--"));
   result.trainer_arguments.assign(std::min(dashes + 1, argv + argc), argv + argc);
   if (dashes != argv + argc && !(argc > 1 && std::string_view(argv[1]) == "run"))
@@ -93,7 +93,7 @@ int run(int argc, char** argv) {
   return result.exit_code;
 }
 
-/// What llmc did wrong, and what helps to find it.
+/// Prints an internal error and how to report it.
 int internal(const std::exception& error) {
   std::fprintf(stderr,
                "llmc is wrong, not your spec: %s\n`llmc emit SPEC --dump-ir DIR` writes the graph after each pass; "
@@ -106,9 +106,9 @@ int internal(const std::exception& error) {
 
 int main(int argc, char** argv) {
   llmc::hold_standard_streams();
-  // The one command that computes.
+  // Of all commands, only this one computes.
   if (argc > 1 && std::string_view(argv[1]) == "verify") llmc::limit_spinning(argv);
-  // Where standard error cannot be written, fmt::print would throw.
+  // fmt::print would throw if standard error cannot be written.
   const auto say = [](const std::string& text) { std::fputs(text.c_str(), stderr); };
   try {
     const int code = run(argc, argv);

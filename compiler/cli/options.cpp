@@ -74,7 +74,7 @@ Planned plan_loaded(spec::Resolved resolved, bool here) {
   planned.plan = plan::make_plan(from_here(std::move(spec), planned.resolved.directory));
   spec::Values values = spec::values_of(planned.resolved);
   values.spec = plan::chosen_spec(planned.plan);
-  // `native` stays what the run is made for, wherever it goes on: what it became is the trainer's arch.
+  // Keeps `native`, because the run may resume on another machine; the trainer has the name that it resolved to.
   values.spec.target.arch = planned.resolved.spec.target.arch;
   values.spec.target.device = planned.resolved.spec.target.device;
   planned.plan.fingerprint = spec::fingerprint(values.spec);
@@ -93,7 +93,7 @@ std::filesystem::path output_folder(const std::string& wish, const std::string& 
   namespace fs = std::filesystem;
   if (!wish.empty()) return wish;
   const fs::path folder = fs::path("build") / name;
-  // In CMake's build folder, such as llmc's own, there are folders and programs of its own.
+  // CMake's build folder, such as llmc's own, may hold another folder or program of this name.
   const auto there = [](const fs::path& path) { return disk::exists(path, Exit::usage); };
   const bool ours = there(folder / ".llmc-files") || there(folder / emit::kLockFile);
   const bool taken = there("build/CMakeCache.txt") && there(folder) && !ours;

@@ -44,7 +44,7 @@ struct DiffOptions {
   bool full = false, json = false;
 };
 
-/// Keys of the resolved spec as text, for the comparison.
+/// Returns the keys of the resolved spec as text for the comparison.
 std::map<std::string, std::string> key_values(const std::string& keys_json) {
   std::map<std::string, std::string> values;
   for (const auto& key : nlohmann::json::parse(keys_json)) values[key.at("key")] = key.at("value").dump();
@@ -52,7 +52,7 @@ std::map<std::string, std::string> key_values(const std::string& keys_json) {
   return values;
 }
 
-/// A comparison's side keeps its plan alive.
+/// A side of the comparison. It points into the plan next to it.
 struct Loaded {
   Planned planned;
   report::Side side;
@@ -74,7 +74,7 @@ std::unique_ptr<Loaded> plan_side(const std::string& label, spec::Resolved resol
   throw Failure(failure.code(), fmt::format("{}: {}", label, failure.what()));
 }
 
-/// The keys with what stands for `auto` and `native`, and with paths as they are from everywhere.
+/// Returns the keys with `auto` and `native` resolved and paths made absolute.
 std::map<std::string, std::string> settled_values(const Planned& planned) {
   spec::Resolved settled = planned.resolved;
   settled.spec = plan::chosen_spec(planned.plan);
@@ -82,14 +82,14 @@ std::map<std::string, std::string> settled_values(const Planned& planned) {
   return key_values(spec::keys_json(settled));
 }
 
-/// Keys that are spelled otherwise and mean the same do not differ.
+/// Removes differences between keys that are spelled differently and mean the same.
 void settle(Loaded& a, Loaded& b) {
   const auto ours = settled_values(a.planned), theirs = settled_values(b.planned);
   for (auto& [key, value] : b.side.keys)
     if (ours.at(key) == theirs.at(key)) value = a.side.keys.at(key);
 }
 
-/// Plans of one side with one key as the other has it, where that is a spec and fits.
+/// Returns plans of one side with one key set as in the other, if that is a valid spec that fits.
 report::PlanAlone plans_alone(const Loaded& a, const Loaded& b) {
   return [&a, &b](const std::string& path, bool without) -> std::optional<plan::Plan> {
     const spec::Key& key = *spec::find_key(path);
@@ -104,7 +104,7 @@ report::PlanAlone plans_alone(const Loaded& a, const Loaded& b) {
   };
 }
 
-/// The spec as it was resolved, with what the planner chose.
+/// Prints the resolved spec with the planner's choices.
 std::string pinned(const Planned& planned) {
   spec::Resolved resolved = planned.resolved;
   const std::vector<std::string> arch = resolved.spec.target.arch;
@@ -115,7 +115,7 @@ std::string pinned(const Planned& planned) {
   return spec::to_yaml(resolved, false);
 }
 
-/// What ptxas reported, after compiling what is not compiled yet.
+/// Returns ptxas' reports, after compiling kernels that are out of date.
 report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& options) {
   report::KernelUses uses;
   if (planned.plan.spec.target.kind != spec::TargetKind::cuda) {
@@ -128,16 +128,16 @@ report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& optio
   return uses;
 }
 
-/// Prints what differs; whether nothing does.
+/// Prints the differences. Returns whether there are none.
 bool compare(const DiffOptions& options) {
-  std::error_code unknown;  // an override may be longer than a name
+  std::error_code unknown;  // an override may be longer than a file name may be
   if (options.b.find('=') != std::string::npos && !std::filesystem::exists(options.b, unknown))
     throw Failure(Exit::usage, fmt::format("'{0}' stands where the second spec is expected: llmc diff {1} {1} '{0}'",
                                            options.b, options.a));
   spec::Resolved before = load_spec({options.a, {}}), after = load_spec({options.b, options.overrides});
   std::string label = options.b;
   for (const std::string& word : options.overrides) label += " " + word;
-  // `native` is left open, unless it is to be compared with a name.
+  // Resolves `native` only if the other side names an architecture.
   const bool here = is_native(before) != is_native(after);
   const auto a = plan_side(options.a, std::move(before), here), b = plan_side(label, std::move(after), here);
   settle(*a, *b);
@@ -149,13 +149,13 @@ bool compare(const DiffOptions& options) {
   return difference.empty();
 }
 
-/// `llmc plan A B`: the second word is a spec. What the other options print is of one plan.
+/// Handles `llmc plan A B`, where the second argument is a spec. The other options apply to a single plan.
 bool compared(const PlanOptions& options) {
   const std::vector<std::string>& words = options.spec.overrides;
   if (words.empty()) return false;
   const std::string& second = words[0];
   const bool named = second.find('=') == std::string::npos && (second.ends_with(".yaml") || second.ends_with(".yml"));
-  std::error_code unknown;  // an override may be longer than a name
+  std::error_code unknown;  // an override may be longer than a file name may be
   if (!named && !std::filesystem::exists(second, unknown)) return false;
   if (options.hints || options.launches || options.kernels || options.pin || options.world || options.price > 0 ||
       !options.device.empty() || !options.explain.empty() || !options.measured.empty() || !options.html.empty())

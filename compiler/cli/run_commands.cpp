@@ -62,7 +62,7 @@ void add_report(CLI::App& app) {
       throw Failure(Exit::usage, fmt::format("-o '{}' does not end with .html, as the page that is written should",
                                              spec::printable(options->out)));
     std::vector<runs::Record> records;
-    std::set<std::filesystem::path> read;  // a run that two of the words name is shown once
+    std::set<std::filesystem::path> read;  // a run that two arguments name is shown once
     for (const std::string& folder : options->folders)
       for (const std::filesystem::path& run : runs::find_runs(folder).runs)
         if (read.insert(disk::canonical_if_known(run)).second) records.push_back(runs::read_record(run));

@@ -32,9 +32,9 @@ struct SizesOptions {
   bool json = false;
 };
 
-constexpr std::int64_t kMostTokens = 1'000'000'000'000'000;  // of which a schedule has its steps
+constexpr std::int64_t kMostTokens = 1'000'000'000'000'000;  // most tokens that a schedule of steps accepts
 
-/// Widths and depths of Llamas as they are trained, from 0.1 to 70 billion parameters.
+/// Widths and depths of published Llama models, from 0.1 to 70 billion parameters.
 struct Shape {
   std::int64_t hidden, layers, heads, key_heads, ffn;
 };
@@ -44,7 +44,8 @@ constexpr Shape kShapes[] = {
     {5120, 40, 40, 8, 13824}, {6144, 48, 48, 8, 16384}, {8192, 64, 64, 8, 22016}, {8192, 80, 64, 8, 28672},
 };
 
-/// Sequences of a step: about half a million tokens, more for larger models, a number that all ranks share.
+/// Returns the sequences of a step: about half a million tokens, more for larger models, divisible by the number of
+/// ranks.
 std::int64_t sequences_of_a_step(const Shape& shape, const SizesOptions& options) {
   const double wanted = shape.hidden < 4096 ? 512 * 1024 : 4 * 1024 * 1024;
   const auto each = static_cast<std::int64_t>(
@@ -78,7 +79,7 @@ spec::Spec spec_of(const Shape& shape, const SizesOptions& options, const device
   return spec;
 }
 
-/// Its plan; nothing where no choice fits.
+/// Plans a spec; returns nothing if no choice fits.
 std::optional<plan::Plan> planned(const spec::Spec& spec) {
   if (plan::planned_exit(spec) == Exit::does_not_fit) return {};
   return plan::make_plan(spec);

@@ -66,12 +66,12 @@ int check(const Options& options) {
   return 0;
 }
 
-/// `path`, from here, as it is written in a spec that lies at `spec` (here, where that is empty).
+/// Rewrites `path`, relative to the current folder, for a spec at `spec` (in the current folder if that is empty).
 std::string seen_from(const std::string& spec, const fs::path& path) {
   const fs::path folder =
       disk::absolute(spec.empty() ? "spec.yaml" : spec, Exit::usage).lexically_normal().parent_path();
   std::error_code error;
-  // Through a link, the folder above is another one for llmc than for the system.
+  // Through a symbolic link, `..` means another folder to llmc than to the system.
   const bool linked = fs::weakly_canonical(folder, error) != folder || error;
   const fs::path target = disk::absolute(path, Exit::usage);
   return (linked ? target
@@ -80,13 +80,13 @@ std::string seen_from(const std::string& spec, const fs::path& path) {
       .string();
 }
 
-/// A spec to write, and the command, from here, that makes its data; empty where llmc has none. Then, where there is
-/// one, the words of tokens/hf_to_shards.py.
+/// A spec to write, and the command, from the current folder, that builds its data (empty: none). `script`: arguments
+/// of tokens/hf_to_shards.py, if it is needed.
 struct NewSpec {
   std::string text, command, script = {};
 };
 
-/// Called as the file `out` is.
+/// Returns a sample spec, named after the file `out`.
 NewSpec sample(const std::string& out) {
   const std::string own = spec::run_name(fs::path(out).stem().string()), name = own.empty() ? "my-run" : own;
   const std::string data = "data/" + name;
@@ -94,7 +94,7 @@ NewSpec sample(const std::string& out) {
   return {spec::sample_spec(name, {seen_from(out, data), command}), command};
 }
 
-/// Whether `llmc data build --tokenizer` takes the folder.
+/// Whether `llmc data build --tokenizer` accepts the folder.
 bool has_tokenizer(const fs::path& folder) {
   try {
     return Tokenizer(folder / "tokenizer.model").separator_id() >= 0;
@@ -103,7 +103,7 @@ bool has_tokenizer(const fs::path& folder) {
   }
 }
 
-/// Whether samples can be decoded by the file.
+/// Whether samples can be decoded with the file.
 bool decodes(const fs::path& tokenizer_json) {
   try {
     return Tokenizer(tokenizer_json).vocab_size() > 0;
@@ -112,7 +112,7 @@ bool decodes(const fs::path& tokenizer_json) {
   }
 }
 
-/// Says why a tokenizer of the folder is not taken.
+/// Prints why a tokenizer in the folder is not accepted.
 void note_tokenizers(const fs::path& folder) {
   for (const char* name : {"tokenizer.model", "tokenizer.json"}) try {
       std::error_code error;
@@ -122,7 +122,7 @@ void note_tokenizers(const fs::path& folder) {
     }
 }
 
-/// Returns advice for a missing `from`, which may name a model on Hugging Face's hub: ORG/NAME, alone or in an address.
+/// Returns advice for a missing `from`, which may name a model on Hugging Face's hub: ORG/NAME, alone or in a URL.
 std::string how_to_fetch(std::string from) {
   for (const std::string_view site : {"https://", "http://", "hf://", "hf.co/", "huggingface.co/"})
     if (from.starts_with(site)) from.erase(0, site.size());
@@ -142,7 +142,7 @@ std::string how_to_fetch(std::string from) {
       from, name);
 }
 
-/// A spec for the model whose config.json is `from`, or lies in the folder `from`; it takes that folder's name.
+/// Makes a spec for the model whose config.json is `from`, or is in the folder `from`; the spec has the folder's name.
 NewSpec import_model(const fs::path& from, const std::string& out) {
   constexpr std::size_t kLimit = 1 << 20;
   std::error_code error;
@@ -183,7 +183,7 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
   return made;
 }
 
-/// Writes a new file, and what comes next; an existing one is never replaced.
+/// Writes a new file and prints the next commands; never replaces an existing file.
 void write_new(const std::string& path, const NewSpec& made) {
   if (path.empty()) {
     fmt::print("{}", made.text);

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// FLOPs of the interpreter from which on micro-batches are made shorter: minutes of a laptop.
+/// FLOPs of the interpreter above which micro-batches are shortened: minutes of a laptop.
 constexpr double kLongRun = 2e12;
 
 constexpr char kSpecFile[] = "spec.yaml";
@@ -37,7 +37,7 @@ struct VerifyOptions {
 
 void say(const std::string& line) { to_stderr("{}\n", line); }
 
-/// The reduced run, as a spec of its own in `folder`.
+/// Plans the reduced run as a spec of its own in `folder`.
 Planned plan_reduced(const Planned& users, const verify::Reduction& reduction, const fs::path& folder) {
   spec::Resolved resolved = users.resolved;
   resolved.spec = reduction.spec;
@@ -45,7 +45,7 @@ Planned plan_reduced(const Planned& users, const verify::Reduction& reduction, c
   return plan_loaded(load_spec({(folder / kSpecFile).string(), {}}, false), true);
 }
 
-/// Throws Failure(does_not_fit) where this machine has less memory than the interpreter needs.
+/// Throws Failure(does_not_fit) if this machine has less memory than the interpreter needs.
 void check_memory(const plan::Plan& reduced) {
   const auto [has, file] = HostLimits().free_memory();
   const double needs = verify::memory_of(reduced);
@@ -58,8 +58,7 @@ void check_memory(const plan::Plan& reduced) {
                               static_cast<double>(has) / kGiB));
 }
 
-/// Throws Failure(toolchain) for a trainer that does not start, and Failure(usage) for one that was not built for the
-/// reduced run.
+/// Throws Failure(toolchain) if the trainer does not start, and Failure(usage) if it was not built for the reduced run.
 void check_trainer(const fs::path& trainer, const plan::Plan& plan) {
   const auto [code, said, seconds] = build::run({"the trainer", {trainer.string(), "--version"}, ""});
   if (code != 0)
