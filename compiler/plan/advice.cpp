@@ -13,10 +13,10 @@ namespace {
 
 using spec::Spec;
 
-constexpr double kWorthSaying = 0.005;         // of a step: less is within what the model of time is wrong by
+constexpr double kWorthSaying = 0.005;         // of a step: less is within the time model's error
 constexpr std::int64_t kMostTokens = 1 << 24;  // of a pass: far more than devices hold
 
-/// The largest value that fits, up to multiples of a sixteenth of it where that is more than `unit`. `known` fits.
+/// Returns the largest value that fits, to within a sixteenth of it if that is more than `unit`. `known` fits.
 Limit largest(std::int64_t known, std::int64_t unit, std::int64_t most, const auto& fits) {
   std::int64_t low = known, high = 0;
   while (high == 0 && low < most) {
@@ -33,12 +33,12 @@ Limit largest(std::int64_t known, std::int64_t unit, std::int64_t most, const au
   return {low, low, high - low, high - low};
 }
 
-/// Of a pass of kMostTokens, or the most that the key takes.
+/// Returns the value for a pass of kMostTokens, or the key's maximum.
 std::int64_t most_of(const char* key, std::int64_t of_tokens) {
   return std::min(of_tokens, static_cast<std::int64_t>(*spec::find_key(key)->maximum));
 }
 
-/// With nothing computed again but what the plan does, then with everything.
+/// Searches with the plan's recomputation, then with everything recomputed.
 Limit both(const Plan& plan, const Spec& spec, std::int64_t known, std::int64_t unit, std::int64_t most,
            const auto& with) {
   const auto fits = [&](const spec::Recompute& recompute) {
@@ -83,7 +83,7 @@ class Hints {
   }
 
  private:
-  /// The change alone, with all else as the plan has it.
+  /// Tries the change alone and keeps the plan's other choices.
   void try_one(const auto& change) { consider(change, chosen_); }
 
   void consider(const auto& change, Spec spec) {
@@ -97,7 +97,7 @@ class Hints {
                       other.parameters.logical - plan_.parameters.logical});
   }
 
-  /// What the spec fixes and the planner could choose.
+  /// Tries to leave to the planner the keys that the spec fixes.
   void left_to_the_planner() {
     const Spec& s = plan_.spec;
     if (!s.batch.micro_batch && !s.memory.loss_chunk && s.parallel.shard_automatic &&
@@ -112,7 +112,7 @@ class Hints {
         s);
   }
 
-  /// An arch whose processors have more than its code uses: 90 in place of 90a.
+  /// Tries an arch that uses all of its processors' features: 90a in place of 90.
   void arch() {
     if (chosen_.target.kind != spec::TargetKind::cuda) return;
     std::vector<std::string> better = chosen_.target.arch;
@@ -121,7 +121,7 @@ class Hints {
     if (better != chosen_.target.arch) try_one([&](Spec& s) { s.target.arch.assign(once.begin(), once.end()); });
   }
 
-  /// Wider heads give attention's products more to do for each exponential; fewer of keys and values are fewer bytes.
+  /// Wider heads raise the FLOPs of attention's products per exponential; fewer key and value heads mean fewer bytes.
   void heads() {
     const spec::Model& m = chosen_.model;
     if (m.head_dim == 64 && m.num_attention_heads % 2 == 0 && m.num_key_value_heads % 2 == 0)

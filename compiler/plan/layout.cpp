@@ -71,7 +71,7 @@ class LayoutMaker {
     return text;
   }
 
-  /// A name for what begins here.
+  /// Starts a named area here.
   std::size_t area(std::string name, std::size_t stride = 0) {
     layout_.areas.push_back({std::move(name), at_, stride});
     return layout_.areas.size() - 1;
@@ -82,7 +82,7 @@ class LayoutMaker {
     if (at_ > begin) layout_.sections.push_back({std::move(name), begin, at_ - begin, std::move(what), lasting});
   }
 
-  /// A buffer that only libraries and copy streams use.
+  /// Places a buffer that only libraries and copy streams use.
   void place_bytes(const char* name, Use use, std::size_t bytes) {
     const std::size_t in = area(name);
     layout_.buffers.push_back({name, DType::byte, static_cast<std::int64_t>(bytes), use, take(bytes), in});
@@ -115,7 +115,7 @@ class LayoutMaker {
     section(flat.name, begin, flat.what);
   }
 
-  /// This rank's shares.
+  /// Places this rank's shards.
   void place_shares(const FlatSection& flat) {
     const std::size_t begin = at_;
     const auto ranks = static_cast<int>(spec_.parallel.world_size);
@@ -133,8 +133,8 @@ class LayoutMaker {
     section(flat.name, begin, ranks > 1 ? fmt::format("{}, one of {} shares", flat.what, ranks) : flat.what);
   }
 
-  /// Those of gradients first, and first of all that of the vectors, which every block makes: between steps the host
-  /// completes shares there (step/flat_buffers.h).
+  /// Places the gather buffers. Gradients' come first, and of these the vectors', which every block writes: between
+  /// steps the host completes shards there (step/flat_buffers.h).
   void place_windows() {
     std::vector<TensorId> buckets, wires;
     for (std::size_t i = 0; i < g_.tensors.size(); ++i) {
@@ -168,7 +168,8 @@ class LayoutMaker {
     layout_.window_bytes += count * space;
   }
 
-  /// Layers alternate between kLayerSlots. What the embedding and the head need at different times lies in one place.
+  /// Places one gather buffer. Layers alternate between kLayerSlots; the embedding and the head, which need theirs at
+  /// different times, share one.
   void place_window(TensorId id, const std::vector<TensorId>& buckets) {
     const Tensor& t = g_.at(id);
     const auto other = [&](Block block) {
@@ -194,14 +195,14 @@ class LayoutMaker {
     const std::size_t workspace = at_;
     place_bytes("math_workspace", Use::math_workspace, math_workspace_);
     section("matrix-product workspace", workspace, "cuBLASLt: partial sums of products that split k");
-    // This step's and the next one's. With many micro-batches the host is far enough ahead with fewer.
+    // This step's and the next one's. With many micro-batches fewer suffice, because the host is far enough ahead.
     const std::size_t slots = at_;
     const auto count = static_cast<std::size_t>(std::min<std::int64_t>(2 * micro_batches_, kMostInputSlots));
     place_bytes("input_slots", Use::input_slots, count * input_block(layout_.buffers).bytes);
     section("inputs on their way", slots, "two steps' micro-batches, filled by a copy stream");
   }
 
-  /// x[0] .. x[layers]: what each layer reads; a layer writes the next one's.
+  /// Places x[0] .. x[layers]: each layer reads its own and writes the next one's.
   void place_stream() {
     const std::size_t begin = at_;
     const ResidualStream& stream = g_.stream;
@@ -218,7 +219,7 @@ class LayoutMaker {
             Lasting::pass);
   }
 
-  /// Places of a kept tensor are the same in the forward and the backward region of its layers.
+  /// Offsets of a kept tensor are the same in the forward and the backward region of its layers.
   void place_slabs() {
     const std::size_t begin = at_;
     for (std::size_t r = 0; r < g_.regions.size(); ++r) {
@@ -254,8 +255,8 @@ class LayoutMaker {
     const std::size_t begin = at_;
     const std::vector<std::size_t> order = region_order(schedule_);
 
-    // What lives in one region only has the life of its ops; what crosses regions lives through all of them, since
-    // loops come back. Tensors of a layer that nothing keeps are new in each region.
+    // A tensor of one region lives as long as its ops. One that crosses regions lives through all of them, because
+    // loops return to them. Tensors of a layer that are not kept are new in each region.
     std::map<std::pair<TensorId, std::size_t>, Life> uses;  // (buffer, region or SIZE_MAX)
     int position = 0;
     layout_.region_begin.resize(g_.regions.size());
@@ -301,9 +302,9 @@ class LayoutMaker {
     section("transients", begin, "packed by lifetime", Lasting::op);
   }
 
-  /// The bytes of transients that are alive while each op runs, and the most of each region.
+  /// Records the bytes of transients that are live while each op runs, and the maximum of each region.
   void note_bounds(const std::vector<std::size_t>& order, const std::vector<Item>& items) {
-    std::vector<std::size_t> changes;  // by position, of the bytes alive; unsigned sums wrap back
+    std::vector<std::size_t> changes;  // of the live bytes, by position; unsigned sums wrap back
     for (const Item& item : items) {
       changes.resize(std::max(changes.size(), static_cast<std::size_t>(item.last) + 2));
       changes[static_cast<std::size_t>(item.first)] += aligned(item.bytes);
@@ -334,7 +335,7 @@ class LayoutMaker {
   const std::int64_t micro_batches_;
   const std::size_t math_workspace_;
   Layout layout_;
-  int shared_ = 0;  // buffers placed so far of which each rank has a share
+  int shared_ = 0;  // sharded buffers placed so far
   std::size_t at_ = 0;
 };
 

@@ -8,7 +8,7 @@ namespace llmc::plan {
 namespace {
 
 constexpr std::size_t kFew = 7;    // 5,040 orders
-constexpr int kMostAttempts = 64;  // of more buffers
+constexpr int kMostAttempts = 64;  // for more buffers
 
 using Order = std::vector<std::size_t>;
 
@@ -39,7 +39,7 @@ class Packer {
       while (result.bytes > result.bound && std::ranges::next_permutation(order).found) attempt();
     } else if (result.bytes > result.bound) {
       highest_first();
-      // Small buffers that live long, placed last, lie on top of large ones that soon go.
+      // Small, long-lived buffers go last, on top of large ones with short lives.
       order =
           sorted([&](const Item& item) { return item.bytes * static_cast<std::size_t>(item.last - item.first + 1); });
       attempt();
@@ -50,7 +50,7 @@ class Packer {
   }
 
  private:
-  /// The items with the largest of `key` first.
+  /// Returns the items in descending order of `key`.
   Order sorted(auto key) const {
     Order order(items_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -61,7 +61,7 @@ class Packer {
   std::size_t aligned(std::size_t bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }
   std::size_t end_of(const Item& item) const { return item.offset + aligned(item.bytes); }
 
-  /// Gives each item, in this order, the lowest offset that is free; the bytes that they take.
+  /// Gives each item, in this order, the lowest free offset. Returns the bytes that they take.
   std::size_t place(const Order& order) {
     std::size_t bytes = 0;
     std::vector<const Item*> placed;  // by offset
@@ -80,7 +80,7 @@ class Packer {
   }
 
   std::size_t bound() const {
-    std::map<int, std::size_t> change;  // of the bytes alive; unsigned sums wrap back
+    std::map<int, std::size_t> change;  // of the live bytes; unsigned sums wrap back
     for (const Item& item : items_) {
       change[item.first] += aligned(item.bytes);
       change[item.last + 1] -= aligned(item.bytes);

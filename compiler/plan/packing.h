@@ -6,7 +6,7 @@
 
 namespace llmc::plan {
 
-/// A buffer that is alive from position `first` to position `last`, both included.
+/// A buffer that is live from position `first` to position `last`, both included.
 struct Item {
   std::size_t bytes = 0;
   int first = 0, last = 0;
@@ -15,13 +15,13 @@ struct Item {
 
 struct Packing {
   std::size_t bytes = 0;  // size of the block
-  std::size_t bound = 0;  // the most bytes alive at one position: no packing can be smaller
+  std::size_t bound = 0;  // most live bytes at one position: no packing can be smaller
 };
 
-/// Greedy by size (Pisarchyk and Lee 2020): the largest first, each at the lowest offset that no buffer alive at the
-/// same time covers. Where that is above the bound, again with the buffer first that lies highest, for a while, then
-/// the same from the order by bytes times lifetime; of few buffers every order is tried, so that theirs is the least
-/// that any order gives. Offsets are multiples of `alignment`.
+/// Packs greedily by size (Pisarchyk and Lee 2020): the largest first, each at the lowest offset that no buffer live at
+/// the same time covers. While the result is above the bound, moves the topmost buffer to the front and retries, a
+/// limited number of times. Repeats this from the order by bytes times lifetime. Tries every order of few buffers, so
+/// that their packing is optimal among all orders. Offsets are multiples of `alignment`.
 Packing pack(std::vector<Item>& items, std::size_t alignment);
 
 }  // namespace llmc::plan

@@ -1,5 +1,4 @@
-// Parts of a step that `trainer calibrate` runs alone (runtime/trainer/commands/calibrate.h): which launches they are,
-// and their work.
+// Parts of a step that `trainer calibrate` runs alone (runtime/trainer/commands/calibrate.h): their launches and work.
 #pragma once
 
 #include <vector>
@@ -8,13 +7,13 @@
 
 namespace llmc::plan {
 
-/// Launches of one layer, of the first variant where layers differ, that the emitted step runs for a piece: attention's
-/// one pass or the other, or all other kernels of both passes. In the order of the step. Empty of StepPiece::optimizer
-/// and StepPiece::pass, which are functions of the step already.
+/// Returns the launches of one layer (the first variant) that the emitted step runs for a piece, in the step's order:
+/// attention's forward or backward pass, or all other kernels of both passes. Empty for StepPiece::optimizer and
+/// StepPiece::pass, which already are functions of the step.
 std::vector<const Launch*> launches_of(const Plan& plan, StepPiece piece);
 
-/// What running it once takes. FLOPs of attention: two products forward and five backward over half of the square,
-/// whatever its kernels compute again. Bytes of the optimizer: 0 where it multiplies matrices.
+/// Returns the work of one run. FLOPs of attention: two products forward and five backward over half of the square,
+/// without recomputation in kernels. Bytes of the optimizer: 0 if it multiplies matrices.
 PieceWork work_of(const Plan& plan, StepPiece piece);
 
 }  // namespace llmc::plan

@@ -23,7 +23,7 @@ std::string size_text(std::int64_t bytes) {
   return bytes >= kGiB ? fmt::format("{:.2f} GiB", exact / kGiB) : fmt::format("{:.2f} MiB", exact / (1 << 20));
 }
 
-/// Changes of a spec, and how they are said: "memory.recompute: full and memory.loss_chunk: auto".
+/// Changes of a spec and their text: "memory.recompute: full and memory.loss_chunk: auto".
 struct Way {
   spec::Spec spec;
   std::string words;
@@ -33,7 +33,7 @@ struct Way {
     change(changed.spec);
     return changed;
   }
-  /// What the spec fixes of a pass is left to the planner.
+  /// Leaves to the planner the keys of a pass that the spec fixes.
   Way relaxed() const {
     Way way = *this;
     if (way.spec.batch.micro_batch > 1)
@@ -50,7 +50,7 @@ Way automatic(const Way& way) {
                   [](spec::Spec& s) { s.memory.recompute = {.kind = spec::Recompute::Kind::automatic}; });
 }
 
-/// What makes the run fit: each of these was planned, and fits.
+/// Returns changes that make the run fit; each was planned.
 std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
   std::vector<std::string> ways;
   const auto try_one = [&](const Way& way) {
@@ -59,7 +59,7 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
     return good;
   };
   const Way as_is{spec, ""};
-  // What ranks have for sharing out costs words on the wire, and neither computation nor a smaller model.
+  // Sharding more costs traffic, but neither computation nor a smaller model, so it comes first.
   const bool shares = spec.parallel.world_size > 1 && !spec.parallel.shard_automatic;
   for (const Shard shard : shares ? possible_shards(spec) : std::vector<Shard>()) {
     if (shard <= spec.parallel.shard) continue;
@@ -96,8 +96,8 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
                      ways.size() > 1 ? "" : ", or make the model smaller");
 }
 
-/// The least that is changed for the run to fit on `ranks` devices: what they shard, then what the spec fixes of a
-/// pass, then what is computed again.
+/// Finds the smallest change with which the run fits on `ranks` devices: sharding, then the spec's fixed keys of a
+/// pass, then recomputation.
 std::optional<Way> on_ranks(const spec::Spec& spec, std::int64_t ranks) {
   const std::int64_t sequences = spec.batch.tokens / spec.batch.sequence_length;
   for (const int changed : {0, 1, 2})
@@ -119,12 +119,12 @@ std::optional<Way> on_ranks(const spec::Spec& spec, std::int64_t ranks) {
   return {};
 }
 
-/// "on several devices it fits from 4 on, with parallel.world_size: 4 and ...", on a line of its own; empty where no
-/// number of ranks that a step has sequences for makes it fit.
+/// Returns "on several devices it fits from 4 on, with parallel.world_size: 4 and ..." on a separate line; empty if no
+/// possible number of ranks makes it fit.
 std::string ranks_that_fit(const spec::Spec& spec) {
   if (spec.target.kind != spec::TargetKind::cuda) return {};  // ranks on a processor share its memory
   const std::int64_t most = std::min<std::int64_t>(spec.batch.tokens / spec.batch.sequence_length, kMostRanks);
-  // Too few and enough: found by the choice of fewest bytes, which is quickly laid out.
+  // Brackets the number by the choice of fewest bytes, which is quick to lay out.
   const auto fits = [&](std::int64_t ranks) {
     spec::Spec least = spec;
     least.parallel.world_size = ranks;

@@ -12,12 +12,12 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::size_t kProgram = 20 * kMiB;
 // oneDNN's scratchpad, which the runtime keeps below 16 MiB (runtime/math/onednn/gemm.cpp).
 constexpr std::size_t kScratchpad = 16 * kMiB;
-// Of each thread: its stack, and operands that oneDNN copies.
+// Per thread: its stack, and operands that oneDNN copies.
 constexpr std::size_t kThread = 2 * kMiB;
 
-// A token of a batch: input, target, and its place among those of its word (data/micro_batch.h).
+// Per token of a batch: its entries in the five arrays of a MicroBatch (data/micro_batch.h).
 constexpr std::size_t kTokenBytes = 5 * sizeof(std::int32_t);
-constexpr std::size_t kBatches = 5;  // the step's, those that are ready, the one that is made, one to be used again
+constexpr std::size_t kBatches = 5;  // the step's, the prepared ones, the one in preparation, and one free for reuse
 
 }  // namespace
 

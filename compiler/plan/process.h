@@ -1,4 +1,4 @@
-// What the process of a CPU's trainer takes beside its arena.
+// Estimates the memory of a CPU trainer's process besides its arena.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace llmc::plan {
 
-/// Bytes of one rank's process beside its arena and the snapshot of a checkpoint, at most: code and libraries, what
-/// oneDNN takes for products, stacks, batches that are prepared ahead. Planned for as many threads as plan.device has
-/// processors. 0 on cuda, where budgets are of the memory that a program has there (spec/targets.cpp).
+/// Returns the most bytes of one rank's process besides its arena and the snapshot of a checkpoint: code and libraries,
+/// oneDNN's memory for products, stacks, and batches prepared ahead. Assumes as many threads as plan.device has
+/// processors. 0 on cuda, where a budget covers a program's device memory only (spec/targets.cpp).
 std::size_t process_bytes(const Plan& plan);
 
 }  // namespace llmc::plan

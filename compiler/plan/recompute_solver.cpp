@@ -10,10 +10,11 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// A sum of the same seconds in another order is the same solution.
+// The same seconds summed in another order count as the same solution.
 constexpr double kTolerance = 1e-12;
 
-/// Options that no other one beats in both bytes and seconds, by bytes; of equals the one that computes least again.
+/// Returns the options that no other one beats in both bytes and seconds, by bytes; of equals, the one that recomputes
+/// least.
 std::vector<LayerOption> front_of(std::vector<LayerOption> options) {
   std::ranges::sort(options, [](const LayerOption& a, const LayerOption& b) {
     return std::tuple(a.kept, a.seconds, std::popcount(a.groups)) <
@@ -25,13 +26,14 @@ std::vector<LayerOption> front_of(std::vector<LayerOption> options) {
   return front;
 }
 
-/// Seconds by bytes, convex and falling: the least that layers take which may have fractions of options.
+/// Seconds as a convex, decreasing function of bytes: a lower bound for layers, reached if they could mix fractions of
+/// options.
 class Hull {
  public:
-  /// Of no layers.
+  /// Hull of no layers.
   Hull() : points_{{0, 0}} {}
 
-  /// Of one layer, the lower convex hull of its front.
+  /// Hull of one layer: the lower convex hull of its front.
   explicit Hull(const std::vector<LayerOption>& front) {
     for (const LayerOption& option : front) {
       const Point next{static_cast<double>(option.kept), option.seconds};
@@ -40,7 +42,7 @@ class Hull {
     }
   }
 
-  /// Of the layers of this hull and `many` of another: what saves most for a byte comes first.
+  /// Adds `many` layers of another hull, by descending savings per byte.
   Hull with(const Hull& other, double many) const {
     Hull sum;
     sum.points_[0] = {points_[0].bytes + many * other.points_[0].bytes,
@@ -60,7 +62,7 @@ class Hull {
     return sum;
   }
 
-  /// Infinity where no options are as small.
+  /// Infinity if no options are that small.
   double at(double bytes) const {
     if (bytes < points_.front().bytes * (1 - kTolerance)) return kNever;
     const auto above = std::ranges::upper_bound(points_, bytes, {}, &Point::bytes);
@@ -74,20 +76,20 @@ class Hull {
   struct Point {
     double bytes, seconds;
   };
-  /// Whether b lies below the line from a to c.
+  /// Whether b is below the line from a to c.
   static bool is_below(const Point& a, const Point& b, const Point& c) {
     return (b.seconds - a.seconds) * (c.bytes - a.bytes) < (c.seconds - a.seconds) * (b.bytes - a.bytes);
   }
   std::vector<Point> points_;
 };
 
-/// Layers of one kind with the options that are worth to be looked at.
+/// Layers of one kind with their non-dominated options.
 struct Front {
   std::int64_t layers = 0;
   std::vector<LayerOption> options;  // by bytes
 };
 
-/// One multiple-choice knapsack: an option of its front for each layer, within `room` bytes.
+/// A multiple-choice knapsack: one option of its front for each layer, within `room` bytes.
 class Knapsack {
  public:
   Knapsack(const std::vector<Front>& fronts, std::size_t room) : fronts_(fronts), room_(room) {
@@ -98,8 +100,8 @@ class Knapsack {
     }
   }
 
-  /// The places in their fronts of all layers' options, kind by kind and each kind's last layer first, where the sum of
-  /// seconds is below `best`; else nothing.
+  /// Returns, for each kind, the indices into its front of all its layers, last layer first. Empty if the sum of
+  /// seconds is not below `best`.
   std::vector<std::vector<std::size_t>> solve(double best) {
     best = std::min(best, rounded() * (1 + kTolerance));
     stages_.assign(1, {State{0, 0, 0, 0}});
@@ -108,7 +110,7 @@ class Knapsack {
       for (std::int64_t layer = 0; layer < front.layers; ++layer) extend(front.options, hulls_[--left], best);
     if (stages_.back().empty() || stages_.back().back().seconds >= best) return {};
     std::vector<std::vector<std::size_t>> choice(fronts_.size());
-    std::size_t state = stages_.back().size() - 1;  // fronts fall in seconds
+    std::size_t state = stages_.back().size() - 1;  // the last state has the fewest seconds
     std::size_t stage = stages_.size() - 1;
     for (std::size_t kind = fronts_.size(); kind-- > 0;)
       for (std::int64_t layer = fronts_[kind].layers; layer > 0; --layer, --stage) {
@@ -125,8 +127,8 @@ class Knapsack {
     std::size_t option, from;
   };
 
-  /// A solution to begin with: each kind's smallest options, then one kind after the other as many layers of two
-  /// options as fill what room is left, and the fastest that then fits for the last one.
+  /// Returns the seconds of an initial solution. It starts with each kind's smallest options. Then, kind by kind,
+  /// layers get one of two options until the room is filled, and the last layer the fastest option that still fits.
   double rounded() const {
     std::size_t least = 0;
     for (const Front& front : fronts_) least += static_cast<std::size_t>(front.layers) * front.options[0].kept;
@@ -166,7 +168,7 @@ class Knapsack {
     return best;
   }
 
-  /// `rest`: of the layers after this one.
+  /// Adds one layer. `rest`: hull of the layers after it.
   void extend(const std::vector<LayerOption>& options, const Hull& rest, double best) {
     std::vector<State> next;
     const std::vector<State>& now = stages_.back();
@@ -186,7 +188,7 @@ class Knapsack {
     stages_.push_back(std::move(kept));
   }
 
-  /// No solution from here takes fewer seconds.
+  /// Lower bound for the seconds of any solution from this state.
   double bound(const State& state, const Hull& rest) const {
     return (state.seconds + rest.at(static_cast<double>(room_ - state.bytes))) * (1 - kTolerance);
   }
@@ -197,7 +199,7 @@ class Knapsack {
   std::vector<std::vector<State>> stages_;
 };
 
-/// The bounds that a solution can have, each with the options that stay within it.
+/// Calls `attempt` for each bound that a solution can have, with the options that stay within it.
 template <class Try>
 void for_each_bound(const RecomputeProblem& problem, Try attempt) {
   std::vector<std::size_t> bounds = {problem.bound};
@@ -218,7 +220,7 @@ void for_each_bound(const RecomputeProblem& problem, Try attempt) {
   }
 }
 
-/// `choice`: of each kind the places in its front of its layers' options.
+/// `choice`: for each kind, the indices into its front of its layers.
 RecomputeSolution solution_of(const RecomputeProblem& problem, const std::vector<Front>& fronts,
                               const std::vector<std::vector<std::size_t>>& choice) {
   RecomputeSolution solution{.fits = true, .layers = {}, .seconds = 0, .bytes = problem.fixed};

@@ -1,4 +1,4 @@
-// Inverse frequencies of rotary position embeddings, plain and as Llama 3.1 scales them.
+// Inverse frequencies of rotary position embeddings, plain and with Llama 3.1's scaling.
 #pragma once
 
 #include <cmath>
@@ -9,9 +9,9 @@
 
 namespace llmc::plan {
 
-/// theta^(-2i / head_dim) for i < head_dim / 2 (Su et al. 2021). With llama3 scaling, as transformers'
+/// Returns theta^(-2i / head_dim) for i < head_dim / 2 (Su et al. 2021). llama3 scaling follows transformers'
 /// _compute_llama3_parameters: wavelengths above original / low_freq_factor are divided by `factor`, those below
-/// original / high_freq_factor stay, between the two the frequencies are interpolated linearly.
+/// original / high_freq_factor stay, and frequencies in between are interpolated linearly.
 inline std::vector<double> inverse_frequencies(const spec::Model& model) {
   const spec::RopeScaling& scaling = model.rope_scaling;
   const double original = static_cast<double>(scaling.original_max_position_embeddings);

@@ -49,7 +49,7 @@ class Builder {
     return found ? std::optional(g_.index_of(*found)) : std::nullopt;
   }
 
-  /// Of gathered weights, and of reduced gradients where the next block writes into the same buffer.
+  /// Adds events for gathered weights, and for reduced gradients if the next block writes into the same buffer.
   void events() {
     int number = 0;
     for (const Part part : {Part::gather, Part::reduce})
@@ -64,7 +64,7 @@ class Builder {
       }
   }
 
-  /// Nothing where there is no such region.
+  /// Returns no item if there is no such region.
   Items send(Part part, Block block, When when, std::int64_t layer = 0, LayerRange layers = {}) const {
     const auto region = find(part, block);
     if (!region) return {};
@@ -96,7 +96,7 @@ class Builder {
     return region.block == Block::layer && !g_.serves(region, g_.variants.front());
   }
 
-  /// Every region of `part`, in the graph's order; all variants of a layer are one loop.
+  /// Returns every region of `part` in the graph's order; all variants of a layer are one loop.
   Items runs(Part part) const {
     Items items;
     for (std::size_t r = 0; r < g_.regions.size(); ++r) {
@@ -104,7 +104,7 @@ class Builder {
       if (region.part != part || is_later_variant(region)) continue;
       const bool backward = part == Part::backward;
       Items body = backward ? joined(before_backward(region.block), {run(r)}) : Items{run(r)};
-      // In the last micro-batch of a step the gradients of a block are complete; those that are sharded do not stay.
+      // A block's gradients are complete in the last micro-batch of a step; sharded gradients are reduced in each.
       if (backward) body = joined(std::move(body), send(Part::reduce, region.block, reduces()));
       const bool up = region.loop == Loop::layers_up, down = region.loop == Loop::layers_down;
       if (up || down)
@@ -117,8 +117,9 @@ class Builder {
 
   When reduces() const { return gradients_ ? When::always : When::last; }
 
-  /// Before the backward pass of a block writes gradients into a buffer, those of the block before are reduced. A
-  /// layer's weights are gathered again, one ahead; those of the last two are in their buffers still.
+  /// Before a block's backward pass writes gradients into a buffer, the previous block's gradients there must be
+  /// reduced. A layer's weights are gathered a second time, one layer ahead; those of the last two layers are still in
+  /// their buffers.
   Items before_backward(Block block) const {
     if (block == Block::embed && gradients_) return wait(Part::reduce, Block::head, When::always);
     if (block != Block::layer || !gradients_) return {};
@@ -131,8 +132,8 @@ class Builder {
     return joined(std::move(items), wait(Part::reduce, Block::layer, When::always, inner));
   }
 
-  /// Each block's weights are gathered while the block before it runs. Layers alternate between two buffers, so that a
-  /// layer's begin when the one before the last is done.
+  /// Gathers each block's weights while the block before it runs. Layers alternate between two buffers, so a layer's
+  /// gather starts when the layer two before it is done.
   Items forward() const {
     const When when = schedule_.gathers;
     const auto first = [&](Part part) { return *find(part, Block::embed); };
@@ -165,14 +166,14 @@ class Builder {
     return items;
   }
 
-  /// One that has a forward pass of its own begins with the embedding.
+  /// An audit with its own forward pass begins with the embedding.
   Items audit() const {
     Items items = runs(Part::audit);
     if (items.empty() || find(Part::audit, Block::embed)) return items;
     return joined({forward_pass(When::never)}, std::move(items));
   }
 
-  /// Nothing where every pass gathers weights, or every rank has them.
+  /// Empty if every pass gathers weights, or if every rank has them.
   Items gather_weights() const {
     if (schedule_.gathers != When::gathering) return {};
     Items items;

@@ -1,4 +1,5 @@
-// The order of a step as data: passes, each a list of items. The printer prints it; time, bytes and counts walk it.
+// Describes the order of a step as data: passes, each a list of items. The printer prints it; time, bytes and counts
+// are computed by walking it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace llmc::plan {
 
-/// Functions of the trainer's step (program/program.h), and the forward pass that several of them begin with.
+/// Functions of the trainer's step (program/program.h), and the forward pass that begins several of them.
 enum class PassName {
   forward,
   evaluate,
@@ -25,13 +26,13 @@ enum class PassName {
 constexpr std::size_t kPasses = static_cast<std::size_t>(PassName::refresh_copies) + 1;
 const char* name_of(PassName pass);
 
-/// When an item runs.
+/// Condition of an item.
 enum class When {
   always,
   never,
   first,      // in the first micro-batch of a step
   last,       // in the last micro-batch of a step
-  gathering,  // where the pass gathers weights
+  gathering,  // if the pass gathers weights
 };
 
 /// Layers [from, count - before_end) of a loop over layers.
@@ -43,15 +44,15 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-/// Layers alternate between this many gather buffers, reduce buffers and events.
+/// Number of gather buffers, reduce buffers and events that layers alternate between.
 constexpr std::int64_t kLayerSlots = 2;
 
-/// The moment at which a region of collectives is done.
+/// Completion of a region of collectives.
 struct Event {
   std::string name;        // "layer_gathered"
   std::size_t after = 0;   // index into Graph::regions
   int number = 0;          // of the first slot
-  std::int64_t slots = 1;  // kLayerSlots where layers alternate
+  std::int64_t slots = 1;  // kLayerSlots if layers alternate
 };
 constexpr int kNoEvent = -1;
 
@@ -60,18 +61,18 @@ struct ScheduleItem {
     run,          // a region
     layers_up,    // `body` for each layer
     layers_down,  // `body` for each layer, the last one first
-    forward,      // pass `forward`, which gathers weights where `when` holds
-    send,         // a region of collectives, on a stream of their own, after all that runs so far
+    forward,      // pass `forward`, which gathers weights if `when` holds
+    send,         // a region of collectives, on a separate stream, after everything issued so far
     wait,         // for an event
-    join,         // for all that was sent
+    join,         // for all sends
   };
   Does does = Does::run;
   When when = When::always;
   LayerRange layers = {};                 // in a loop over layers
-  bool otherwise = false;                 // in a loop over layers: for those that the items before leave out
-  std::vector<std::size_t> regions = {};  // run, send: index into Graph::regions; of layers that differ, by variant
-  std::int64_t layer = 0;                 // send, of a layer's region: relative to the loop's layer, if there is one
-  std::int64_t chunks = 0;                // run: of the loss, one after the other; 0: the region has none
+  bool otherwise = false;                 // in a loop over layers: for the layers that the items before leave out
+  std::vector<std::size_t> regions = {};  // run, send: index into Graph::regions; by variant if layers differ
+  std::int64_t layer = 0;                 // send, of a layer's region: relative to the loop's layer, if any
+  std::int64_t chunks = 0;                // run: number of loss chunks, in sequence; 0: the region has none
   int event = kNoEvent;                   // wait: index into Schedule::events, at the loop's layer
   std::vector<ScheduleItem> body = {};
 };
@@ -80,23 +81,23 @@ struct Schedule {
   std::vector<int> variants;  // of each layer
   std::vector<Event> events;
   std::vector<std::vector<ScheduleItem>> passes = std::vector<std::vector<ScheduleItem>>(kPasses);  // by PassName
-  When gathers = When::never;  // whether the forward pass gathers weights: always, when it is told to, or never
+  When gathers = When::never;  // whether the forward pass gathers weights: always, on request, or never
 
   std::int64_t layers() const { return static_cast<std::int64_t>(variants.size()); }
   const std::vector<ScheduleItem>& pass(PassName name) const { return passes[static_cast<std::size_t>(name)]; }
-  /// The region that `item` runs or sends for `layer`.
+  /// Returns the region that `item` runs or sends for `layer`.
   std::size_t region(const ScheduleItem& item, std::int64_t layer) const {
     return item.regions.size() == 1 ? item.regions[0]
                                     : item.regions[static_cast<std::size_t>(variants[static_cast<std::size_t>(layer)])];
   }
-  /// The event at the end of a region; kNoEvent where nothing waits for it alone.
+  /// Returns the event at the end of a region; kNoEvent if no item waits for it alone.
   int event_after(std::size_t region) const;
 };
 
-/// Of a graph that all passes have seen.
+/// Makes the schedule of a graph after all passes.
 Schedule make_schedule(const graph::Graph& graph, Shard shard);
 
-/// Stable text form, one line an item: "  gathering: wait for vectors_gathered".
+/// Returns the stable text form, one line per item: "  gathering: wait for vectors_gathered".
 std::vector<std::string> text_lines(const Schedule& schedule, const graph::Graph& graph);
 
 }  // namespace llmc::plan

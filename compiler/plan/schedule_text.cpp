@@ -1,4 +1,4 @@
-// The stable text form of a schedule.
+// Prints the stable text form of a schedule.
 #include <fmt/format.h>
 
 #include "compiler/plan/schedule.h"

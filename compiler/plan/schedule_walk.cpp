@@ -68,7 +68,7 @@ class Walk {
   PassName pass_ = PassName::forward;
 };
 
-/// Each item and those of its body, in order.
+/// Visits each item and those of its body, in order.
 template <class Visit>
 void for_each_item(const std::vector<ScheduleItem>& items, const Visit& visit) {
   for (const ScheduleItem& item : items) {
@@ -77,7 +77,7 @@ void for_each_item(const std::vector<ScheduleItem>& items, const Visit& visit) {
   }
 }
 
-/// Whether a run lies between the send at `at` and the wait for it.
+/// Whether any item runs between the send at `at` and the wait for it.
 bool overlaps(const Schedule& schedule, const std::vector<Stop>& list, std::size_t at) {
   const int event = schedule.event_after(list[at].region);
   for (std::size_t i = at + 1; i < list.size(); ++i) {

@@ -1,4 +1,4 @@
-// Goes through a schedule: its items in order with loops unrolled, and what follows from their order.
+// Walks a schedule: its items in order with loops unrolled, and the facts that follow from their order.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,37 @@ struct Moment {
 /// One item at one layer.
 struct Stop {
   const ScheduleItem* item = nullptr;
-  PassName pass = PassName::forward;  // whose item it is
-  std::int64_t layer = 0;             // of a layer's region, a send's included; 0 where there is none
+  PassName pass = PassName::forward;  // the pass of the item
+  std::int64_t layer = 0;             // of a layer's region, including sends; else 0
   std::size_t region = 0;             // run, send: index into Graph::regions
 
-  /// How often it runs one after the other.
+  /// Number of runs in sequence.
   std::int64_t times() const { return item->chunks ? item->chunks : 1; }
-  /// Which of an event's slots a layer has.
+  /// Returns a layer's slot of an event.
   std::int64_t slot() const { return layer % kLayerSlots; }
 };
 
-/// Items of `pass` that run, wait, send or join, in order; a region of loss chunks is there once. Lives as long as the
-/// schedule.
+/// Lists the items of `pass` that run, wait, send or join, in order; a region of loss chunks is listed once. Valid as
+/// long as the schedule.
 std::vector<Stop> stops(const Schedule& schedule, PassName pass, Moment moment = {});
 
-/// How often training runs a region.
+/// Number of runs of a region in training.
 struct Runs {
-  std::int64_t times = 0;  // a micro-batch, or a step; 0: no step runs it
+  std::int64_t times = 0;  // per micro-batch, or per step; 0: no step runs it
   bool per_step = false;
 };
 
-/// By index into Graph::regions, which are `regions`.
+/// Returns the runs of each region, by index into Graph::regions. `regions`: their number.
 std::vector<Runs> runs_of(const Schedule& schedule, std::size_t regions);
 
 /// Regions of collectives: indices into Graph::regions.
 std::set<std::size_t> sent_regions(const Schedule& schedule);
 
-/// Indices into Graph::regions in the order of the time line: passes that branch from the forward pass follow it,
-/// collectives follow the pass that sends them.
+/// Returns indices into Graph::regions in the order of the timeline: passes that branch from the forward pass follow
+/// it, and collectives follow the pass that sends them.
 std::vector<std::size_t> region_order(const Schedule& schedule);
 
-/// In which passes something runs between a region's collectives and the wait for them.
+/// Passes in which something runs between a region's collectives and the wait for them.
 struct Overlap {
   bool forward = false, backward = false;
   bool any() const { return forward || backward; }

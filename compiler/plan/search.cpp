@@ -25,9 +25,10 @@ namespace {
 constexpr std::int64_t kFastChunk = 8192;
 constexpr std::int64_t kSmallestAutoChunk = 2048;  // fewer rows starve the head's matrix products
 
-constexpr std::size_t kAlternatives = 3;  // that a plan names beside the best
+constexpr std::size_t kAlternatives = 3;  // listed by a plan besides the best
 
-/// Chunks to try. `auto`: the smallest that costs no speed, then smaller ones, but not below what matrix products need.
+/// Returns the chunks to try. `auto`: the smallest one without loss of speed, then smaller ones, but not below the
+/// minimum of matrix products.
 std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tokens) {
   if (spec.memory.loss_chunk) {
     if (tokens % spec.memory.loss_chunk) return {};
@@ -41,7 +42,8 @@ std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tok
   return choices;
 }
 
-/// Micro-batches to try: those that leave every rank the same number, or where none does at least one.
+/// Returns the micro-batches to try: those that give every rank the same number; if there are none, at least one per
+/// rank.
 std::vector<std::int64_t> micro_batch_choices(const spec::Spec& spec) {
   if (spec.batch.micro_batch) return {spec.batch.micro_batch};
   const std::int64_t sequences = spec.batch.tokens / spec.batch.sequence_length, ranks = spec.parallel.world_size;
@@ -54,11 +56,11 @@ std::vector<std::int64_t> micro_batch_choices(const spec::Spec& spec) {
 
 std::vector<Shard> shard_choices(const spec::Spec& spec) {
   if (!spec.parallel.shard_automatic) return {spec.parallel.shard};
-  if (spec.parallel.world_size == 1) return {Shard::optimizer};  // alike for one rank
+  if (spec.parallel.world_size == 1) return {Shard::optimizer};  // equivalent for one rank
   return possible_shards(spec);
 }
 
-/// What the ops of a graph leave open: tensors of all parameters, and memory that an op wants beside its results.
+/// Sizes tensors of all parameters, and the scratch memory of ops.
 void size_tensors(Plan& plan) {
   size_flat(plan.graph, plan.parameters);
   for (const graph::Region& region : plan.graph.regions)
@@ -66,7 +68,7 @@ void size_tensors(Plan& plan) {
       ops::row_of(op.kind).scratch(plan.graph, op, plan.spec, plan.parameters, plan.attention);
 }
 
-/// Lowered and laid out, with those of attention's backward passes that fit.
+/// Lowers and lays out, with those of attention's backward passes that fit.
 Plan laid_out(const spec::Spec& spec, const std::vector<LayerKind>& kinds, passes::Choice choice,
               const devices::Device& device) {
   Plan plan;
@@ -85,7 +87,7 @@ Plan laid_out(const spec::Spec& spec, const std::vector<LayerKind>& kinds, passe
   return plan;
 }
 
-/// Every set of ops that memory.recompute has words for, the empty one first.
+/// Returns every set of ops that memory.recompute can name, the empty one first.
 std::vector<Groups> all_sets() {
   std::vector<Groups> sets;
   const Groups named = graph::kRecomputeAll & ~static_cast<Groups>(graph::Group::rest);
@@ -156,8 +158,8 @@ void Search::assess(Candidate& candidate) const {
   rest.budget = static_cast<std::size_t>(spec_.memory.budget);
 }
 
-/// Costs of a layer of each kind with each set of ops computed again: lowered at once, as a model that has a layer of
-/// each.
+/// Returns the costs of a layer of each kind with each set of recomputed ops. Lowers all of them at once, as a model
+/// with one layer of each.
 const std::vector<KindOfLayers>& Search::options(const Candidate& candidate) {
   std::vector<KindOfLayers>& known = known_[{candidate.micro_batch, candidate.shard}];
   if (!known.empty()) return known;
@@ -199,7 +201,7 @@ RecomputeProblem Search::problem(const Candidate& candidate) {
   return problem;
 }
 
-/// Of each layer what the solution has for its kind, in the order of the layers.
+/// Returns the solution's choice for each layer, in the order of the layers.
 std::vector<Groups> Search::by_layer(const RecomputeSolution& solution) const {
   const std::vector<LayerKind> kinds = graph::distinct(kinds_);
   std::vector<std::size_t> taken(kinds.size(), 0);
@@ -211,7 +213,7 @@ std::vector<Groups> Search::by_layer(const RecomputeSolution& solution) const {
   return layers;
 }
 
-/// The candidate with the fastest recomputation with which it fits; nothing where none does.
+/// Returns the candidate with the fastest recomputation that fits; nothing if none fits.
 std::optional<Plan> Search::solved(const Candidate& candidate) {
   if (!recompute_is_open()) return {};
   RecomputeProblem open = problem(candidate);
@@ -221,11 +223,11 @@ std::optional<Plan> Search::solved(const Candidate& candidate) {
     Plan plan = lay_out(candidate, by_layer(solution));
     const auto budget = static_cast<std::size_t>(spec_.memory.budget);
     if (plan.needed_bytes() <= budget) return plan;
-    open.budget -= std::min(open.budget, plan.needed_bytes() - budget);  // what packing takes above its bound
+    open.budget -= std::min(open.budget, plan.needed_bytes() - budget);  // the excess of packing over its bound
   }
 }
 
-/// The fastest plan of a candidate that fits; nothing where none does.
+/// Returns the fastest plan of a candidate that fits; nothing if none fits.
 std::optional<Plan> Search::fitting(Candidate& candidate) {
   if (!candidate.assessed) assess(candidate);
   if (candidate.bytes <= static_cast<std::size_t>(spec_.memory.budget)) return with_launches(lay_out(candidate, wish_));
@@ -235,7 +237,7 @@ std::optional<Plan> Search::fitting(Candidate& candidate) {
 }
 
 Plan Search::best() {
-  // A smaller chunk of the same pass reads the head's weight more often: it takes no less time than the first one.
+  // A smaller chunk of the same pass reads the head's weight more often, so it takes no less time than the first one.
   const Candidate* first = nullptr;
   for (Candidate& candidate : candidates_) {
     if (first && first->is_pass_of(candidate)) {
@@ -248,9 +250,9 @@ Plan Search::best() {
   std::ranges::stable_sort(candidates_, {}, &Candidate::seconds);
   std::vector<Plan> found;          // the fastest so far
   std::vector<Alternative> others;  // and the fastest of each pass
-  std::vector<Candidate> passes;    // that have one
+  std::vector<Candidate> passes;    // passes that have one
   for (Candidate& candidate : candidates_) {
-    // Computing again takes time: what follows cannot be faster.
+    // Recomputation adds time: later candidates cannot be faster.
     if (!found.empty() && candidate.seconds >= found[0].cost.time.seconds && others.size() > kAlternatives) break;
     if (std::ranges::any_of(passes, [&](const Candidate& known) { return known.is_pass_of(candidate); })) continue;
     std::optional<Plan> plan = fitting(candidate);
@@ -267,7 +269,7 @@ Plan Search::best() {
   return std::move(found[0]);
 }
 
-/// The plan of fewest bytes.
+/// Returns the plan of fewest bytes.
 Plan Search::least() {
   std::vector<Plan> found;
   for (Candidate& candidate : candidates_) {

@@ -1,4 +1,4 @@
-// Finds the fastest plan that fits memory.budget: over what a spec leaves to the planner.
+// Finds the fastest plan that fits memory.budget among the choices that a spec leaves open.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,29 @@
 
 namespace llmc::plan {
 
-/// Whether the arena, and what a CPU's trainer takes beside it, are within memory.budget.
+/// Whether the arena and a CPU trainer's other memory are within memory.budget.
 bool fits_budget(const Plan& plan);
 
-/// What ranks may share out, less first: not the weights where audit.compute: forward reads all of them (E0322).
+/// Returns the possible values of parallel.shard, least sharding first. Weights are excluded if audit.compute: forward
+/// reads all of them (E0322).
 std::vector<Shard> possible_shards(const spec::Spec& spec);
 
-/// Divisors of `sequences`, the largest first: of how many a pass may be.
+/// Returns the divisors of `sequences`, largest first: the possible sizes of a pass.
 std::vector<std::int64_t> micro_batch_sizes(std::int64_t sequences);
 
-/// Micro-batch, loss chunk, recomputation of each layer and what ranks share out: each as the spec says, or all that
-/// `auto` may become. Micro-batches, chunks and shares are tried one by one; recomputation is solved for each
+/// Searches over micro-batch, loss chunk, recomputation of each layer and sharding: the spec's value of each, or all
+/// values of `auto`. Micro-batches, chunks and shardings are enumerated; recomputation is solved for each
 /// (recompute_solver.h).
 class Search {
  public:
-  /// Throws Failure(spec) where target.device is none, or where no micro-batch has whole loss chunks.
+  /// Throws Failure(spec) if target.device is unknown, or if no micro-batch has whole loss chunks.
   explicit Search(const spec::Spec& spec);
 
-  /// The plan that is predicted to take least time, with its launches and times; where none fits the one of fewest
+  /// Returns the plan with the least predicted time, with its launches and times; if none fits, the one of fewest
   /// bytes.
   Plan best();
 
-  /// Whether any fits.
+  /// Whether any plan fits.
   bool fits_somehow();
 
  private:
@@ -40,9 +41,9 @@ class Search {
     Shard shard = Shard::none;
     std::int64_t micro_batch = 0, loss_chunk = 0;
     bool assessed = false;       // the rest is known; else `seconds` is a lower bound
-    double seconds = 0;          // of a step that computes nothing again, or what the spec says
-    std::size_t bytes = 0;       // and what it needs
-    RecomputeProblem rest = {};  // but for its kinds: what is there beside the layers
+    double seconds = 0;          // of a step without recomputation, or with the spec's
+    std::size_t bytes = 0;       // and the bytes that it needs
+    RecomputeProblem rest = {};  // without its kinds: bytes besides the layers
 
     bool is_pass_of(const Candidate& other) const { return shard == other.shard && micro_batch == other.micro_batch; }
   };
@@ -62,7 +63,7 @@ class Search {
   const std::vector<graph::LayerKind> kinds_;  // of each layer
   const devices::Device device_;
   const std::vector<graph::Groups> wish_;
-  std::vector<Candidate> candidates_;                                          // of a pass the largest chunk first
+  std::vector<Candidate> candidates_;                                          // of a pass, the largest chunk first
   std::map<std::pair<std::int64_t, Shard>, std::vector<KindOfLayers>> known_;  // of a micro-batch
 };
 

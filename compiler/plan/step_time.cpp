@@ -10,12 +10,12 @@ namespace llmc::plan {
 
 namespace {
 
-/// What only the first micro-batch of a step runs: it zeros what the others add to.
+/// Whether only the first micro-batch of a step runs the launch: it zeroes buffers that the others add to.
 bool is_once(const std::vector<Runs>& runs, const Launch& launch) {
   return launch.call == ops::Call::zero && launch.per_step && !runs[launch.region_index].per_step;
 }
 
-/// Two clocks: of the device, and of the collectives on a stream of their own.
+/// Simulates two clocks: of the device, and of the collectives on their stream.
 class Clocks {
  public:
   explicit Clocks(const Plan& plan)
@@ -26,12 +26,12 @@ class Clocks {
     streams_ = plan.spec.target.kind == spec::TargetKind::cuda;
   }
 
-  /// `spans`: where given, gets what runs and waits when.
+  /// `spans`: if given, receives the intervals of runs and waits.
   StepTime run(std::vector<Span>* spans = nullptr) {
     const std::int64_t passes = plan_.rank_micro_batches();
     spans_ = spans;
     pass(PassName::micro_batch, {true, passes == 1});
-    if (passes > 2) {  // those between the first and the last are alike: one of them, so many times
+    if (passes > 2) {  // those between the first and the last are alike: counts one of them several times
       const Clocks before = *this;
       ++pass_;
       pass(PassName::micro_batch, {false, false});
@@ -76,7 +76,7 @@ class Clocks {
     computed_ += seconds;
   }
 
-  /// Collectives begin once what they send is there, and after what was sent before.
+  /// Collectives start when their inputs are ready and earlier sends are done.
   void send(const Stop& stop) {
     double& clock = streams_ ? sent_ : now_;
     const double begin = std::max(clock, now_);
