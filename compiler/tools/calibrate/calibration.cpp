@@ -77,7 +77,7 @@ Figures parsed(const json& text) {
   return figures;
 }
 
-/// Seconds without those that the price of each launch has beside.
+/// Subtracts launch times, which the price of each launch counts separately.
 double without_launches(const Timed& timed, double launch) {
   return std::max(timed.seconds - timed.launches * launch, timed.seconds / 2);
 }
@@ -109,7 +109,7 @@ class Merge {
     device_.figures[figure] = {value, how.empty() ? origin_ : origin_ + ": " + how};
   }
 
-  /// The largest working set that is copied at three quarters of the fastest one's rate still, and one that no cache
+  /// Takes the largest working set that still reaches three quarters of the fastest copy's rate, and one that no cache
   /// holds.
   void copies(const Figures& f) {
     double fastest = 0;
@@ -127,7 +127,7 @@ class Merge {
     for (const DType type : {DType::bf16, DType::f32}) {
       const Figures* own = type == DType::bf16 ? bf16_ : fp32_;
       const bool cpu = device_.kind == spec::TargetKind::cpu;
-      if (!own && !cpu) continue;  // a GPU's other precision keeps what it had
+      if (!own && !cpu) continue;  // a GPU's other precision keeps its figures
       const Figures& f = own ? *own : type == DType::bf16 ? *fp32_ : *bf16_;
       const std::string how = own ? "" : "not in this precision, taken as in the other";
       double peak = 0, large = 0;
@@ -146,7 +146,7 @@ class Merge {
     }
   }
 
-  /// By the formula of plan/price.cpp: what rate gives these seconds.
+  /// Inverts the formula of plan/price.cpp: returns the rate that gives these seconds.
   void attention(DType type) {
     static constexpr Rate kOf[2][2] = {{Rate::attention_forward_64, Rate::attention_forward_128},
                                        {Rate::attention_backward_64, Rate::attention_backward_128}};
@@ -181,7 +181,7 @@ class Merge {
   const std::vector<Figures>& all_;
   Device device_;
   std::string origin_;
-  const Figures *bf16_ = nullptr, *fp32_ = nullptr;  // with products
+  const Figures *bf16_ = nullptr, *fp32_ = nullptr;  // those with products
 };
 
 }  // namespace

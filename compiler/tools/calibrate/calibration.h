@@ -1,4 +1,4 @@
-// A device file from what trainers have measured: `trainer calibrate` writes figures, these become a device's.
+// Converts the figures that `trainer calibrate` writes into a device file.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace llmc::calibration {
 
-/// A part of a step, run alone.
+/// A part of a step, timed alone.
 struct Timed {
   double seconds = 0, flops = 0, bytes = 0, launches = 0;
 };
@@ -23,8 +23,8 @@ struct Figures {
   int threads = 0;
   DType precision = DType::f32;
   std::int64_t head_dim = 0, sequence = 0;
-  double spread = 0;          // half of the samples lie within this part of their median
-  std::vector<double> sizes;  // of products; none: attention alone was measured
+  double spread = 0;          // half of the samples are within this fraction of their median
+  std::vector<double> sizes;  // of products; empty: attention alone was measured
   std::array<std::vector<double>, devices::kForms> products;  // FLOP/s by m, then n, then k
   std::vector<std::pair<double, double>> copies;              // bytes read and written, bytes/s
   double launch = 0;                                          // seconds
@@ -32,14 +32,14 @@ struct Figures {
   std::optional<Timed> kernels, optimizer;
 };
 
-/// `name`: of the file in messages. Throws Failure(usage) where the text is not of that form, or a figure in it is no
-/// number above 0.
+/// Parses figures; messages call the file `name`. Throws Failure(usage) if the text has another form, or if a figure in
+/// it is not a number above 0.
 Figures read_figures(const std::string& text, const std::string& name);
 
-/// `base` with the figures that were measured in place of its own; `origin` begins what each says of where it is from,
-/// "measured by llmc calibrate". What nobody measured stays, with its own origin, except that a precision or a head_dim
-/// without figures takes those of the other, and says so. Throws Failure(usage) where the list is of several devices or
-/// lacks products, copies and launches of every precision.
+/// Replaces figures of `base` by the measured ones. Each one's source begins with `origin`: "measured by llmc
+/// calibrate". Figures that were not measured stay with their source. Exception: a precision or a head_dim without
+/// figures takes those of the other, and its source says so. Throws Failure(usage) if the list is of several devices,
+/// or lacks products, copies and launches of every precision.
 devices::Device apply(const std::vector<Figures>& all, devices::Device base);
 
 }  // namespace llmc::calibration

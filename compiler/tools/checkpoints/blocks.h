@@ -1,4 +1,4 @@
-// A tensor's values in blocks of bounded size.
+// Reads a tensor's values in blocks of bounded size.
 #pragma once
 
 #include <algorithm>

@@ -32,7 +32,7 @@ std::string type_of(const safetensors::Entry& entry) {
   return fmt::format("{} {}", safetensors::dtype_name(entry.dtype), shape_text(entry.shape));
 }
 
-/// Nothing where both tensors have the same bits.
+/// Returns nothing if both tensors have the same bits.
 std::optional<TensorChange> compare_values(const Tensor& before, const Tensor& after) {
   if (before.entry->dtype != after.entry->dtype || before.entry->shape != after.entry->shape)
     return TensorChange{.name = before.name(),
@@ -53,7 +53,7 @@ std::optional<TensorChange> compare_values(const Tensor& before, const Tensor& a
       const double delta = static_cast<double>(other[i]) - values[i];
       norm += static_cast<double>(values[i]) * values[i];
       difference += delta * delta;
-      // std::max would drop a NaN, and this keeps it.
+      // std::max would drop a NaN; this keeps it.
       if (!(std::abs(delta) <= largest) && !std::isnan(largest)) largest = std::abs(delta);
     }
   });
@@ -124,7 +124,7 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
   for (const spec::Change& change : comparison.keys)
     keys.push_back({{"key", change.path}, {"before", change.before}, {"after", change.after}});
   for (const TensorChange& change : comparison.tensors)
-    if (change.shapes.empty())  // JSON has no NaN: null stands for it
+    if (change.shapes.empty())  // JSON has no NaN; null replaces it
       tensors.push_back({{"name", change.name}, {"relative", change.relative}, {"largest", change.largest}});
     else
       tensors.push_back({{"name", change.name}, {"shapes", change.shapes}});

@@ -1,4 +1,4 @@
-// A checkpoint opened for reading: what its texts say, and its tensors.
+// Opens a checkpoint for reading: its text files and its tensors.
 #pragma once
 
 #include <filesystem>
@@ -17,17 +17,17 @@ namespace llmc::checkpoints {
 /// A tensor of a checkpoint's files.
 struct Tensor {
   std::string parameter;  // "model.norm.weight"
-  std::string moment;     // what the optimizer keeps of it: "exp_avg"; empty: the weight itself
+  std::string moment;     // the optimizer's state of it: "exp_avg"; empty: the weight itself
   const safetensors::Reader* reader;
   const safetensors::Entry* entry;
 
-  /// The name in the file: "exp_avg.model.norm.weight".
+  /// Returns the name in the file: "exp_avg.model.norm.weight".
   const std::string& name() const { return entry->name; }
   std::string file() const { return reader->path().filename().string(); }
   std::int64_t elements() const;
 };
 
-/// Whether a file of a checkpoint holds tensors, and whether they are weights.
+/// Whether a file of a checkpoint holds tensors, or weights.
 bool holds_tensors(const std::string& file);
 bool holds_weights(const std::string& file);
 
@@ -40,8 +40,8 @@ Expected expected_tensors(const spec::Spec& spec, std::span<const SavedBuffer> b
 /// Those of the weights.
 std::vector<safetensors::TensorSpec> expected_weights(const spec::Spec& spec);
 
-/// The tensors of opened files: weights first, then moments, each in the order of `weights`, and by name what is not
-/// among them.
+/// Returns the tensors of opened files: weights first, then moments, each in the order of `weights`; others follow by
+/// name.
 std::vector<Tensor> tensors_of(const std::vector<std::unique_ptr<safetensors::Reader>>& readers,
                                const std::vector<safetensors::TensorSpec>& weights);
 
@@ -54,14 +54,14 @@ struct Contents {
   std::vector<Tensor> tensors;
 };
 
-/// The checkpoint that a user named: itself, or the newest of a run folder whose sizes are right. Throws
-/// Failure(checkpoint) where it is neither.
+/// Returns the checkpoint that a user named: `named` itself, or the newest one of a run folder with correct sizes.
+/// Throws Failure(checkpoint) if it is neither.
 std::filesystem::path find_checkpoint(const std::filesystem::path& named);
 
-/// The spec of a checkpoint's spec.yaml. Throws Failure(checkpoint).
+/// Returns the spec of a checkpoint's spec.yaml. Throws Failure(checkpoint).
 spec::Values read_spec(const std::filesystem::path& checkpoint);
 
-/// Opens a checkpoint of which manifest, sizes and headers are right; checksums are verify()'s. Throws
+/// Opens a checkpoint after checking its manifest, sizes and headers; verify() checks checksums. Throws
 /// Failure(checkpoint) naming the file.
 Contents open(const std::filesystem::path& checkpoint);
 

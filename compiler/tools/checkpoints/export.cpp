@@ -34,7 +34,7 @@ namespace {
 
 constexpr Writer kExportWriter{Exit::checkpoint, "-o"};
 
-/// Opens what verify() finds nothing wrong with: every tensor of the model is there.
+/// Opens a checkpoint that verify() accepts: every tensor of the model is there.
 Contents open_sound(const fs::path& path) {
   const Verdict verdict = verify(path);
   if (!verdict.damage.empty()) {
@@ -56,7 +56,7 @@ void append(safetensors::Writer& writer, const Tensor& tensor, DType dtype) {
   });
 }
 
-/// The weights into `folder`, in files of at most `shard_bytes`, in the order of the forward pass.
+/// Writes the weights into `folder`, in files of at most `shard_bytes`, in the order of the forward pass.
 void write_weights(const fs::path& folder, const std::vector<Tensor>& weights, DType dtype, std::int64_t shard_bytes,
                    Exported& result) {
   const safetensors::Dtype stored = dtype == DType::f32 ? safetensors::Dtype::kF32 : safetensors::Dtype::kBF16;
@@ -88,7 +88,7 @@ void write_weights(const fs::path& folder, const std::vector<Tensor>& weights, D
 }
 
 std::string generation_config(const std::optional<ModelTokenizer>& tokenizer) {
-  // No max_length: it counts the prompt, and a reader that goes by it writes nothing after a long one.
+  // No max_length: it counts the prompt, so programs that apply it write nothing after a long prompt.
   nlohmann::ordered_json config = nlohmann::ordered_json::object();
   if (tokenizer && tokenizer->eos) {
     config["eos_token_id"] = *tokenizer->eos;

@@ -1,4 +1,4 @@
-// A checkpoint's model as other programs read it: `llmc checkpoint export`.
+// Exports a checkpoint's model for other programs: `llmc checkpoint export`.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace llmc::checkpoints {
 
 struct ExportOptions {
   std::filesystem::path checkpoint, out;
-  std::filesystem::path tokenizer;           // a tokenizer or the folder of one; empty: the run's
-  std::optional<DType> dtype = {};           // f32 or bf16; nothing: the one that the run computes in
+  std::filesystem::path tokenizer;           // a tokenizer or its folder; empty: the run's
+  std::optional<DType> dtype = {};           // f32 or bf16; nothing: the run's compute dtype
   std::int64_t shard_bytes = 5'000'000'000;  // of tensors in a file
 };
 
@@ -21,15 +21,16 @@ struct Exported {
   DType dtype;
   std::int64_t parameters = 0, bytes = 0, files = 0;  // of weights
   std::string tokenizer;                              // its file; empty: none was found
-  std::filesystem::path looked_for;                   // where, then; empty: the checkpoint lies in no run folder
-  std::string not_loaded;                             // why transformers 5 refuses the model; empty: it does not
+  std::filesystem::path looked_for;                   // where, if none was found; empty: the checkpoint is not in a run
+                                                      // folder
+  std::string not_loaded;                             // why transformers 5 refuses the model; empty: it loads it
 };
 
 /// Writes a Hugging Face folder: weights in safetensors (bf16 is rounded to nearest, ties to even), config.json,
-/// generation_config.json, a README.md, and tokenizer.model or tokenizer.json with tokenizer_config.json where the run
-/// has a tokenizer. The folder appears by one rename. The checkpoint is verified first. Memory: two blocks of 16 MiB.
-/// Throws Failure(checkpoint): `out` is not a new or an empty folder, or the checkpoint is damaged; Failure(data): the
-/// tokenizer cannot be read, or is not the checkpoint's.
+/// generation_config.json and a README.md. If the run has a tokenizer, adds tokenizer.model or tokenizer.json with
+/// tokenizer_config.json. The folder appears by one rename. The checkpoint is verified first. Memory: two blocks of 16
+/// MiB. Throws Failure(checkpoint) if `out` is not a new or an empty folder, or if the checkpoint is damaged;
+/// Failure(data) if the tokenizer cannot be read, or is not the checkpoint's.
 Exported export_model(const ExportOptions& options);
 
 }  // namespace llmc::checkpoints

@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Where the run of a checkpoint has its tokenizer: data.tokenizer, or beside the shards as `llmc data build` leaves
-/// it.
+/// Returns the tokenizer of a checkpoint's run: data.tokenizer, or the one next to the shards, where `llmc data build`
+/// writes it.
 fs::path tokenizer_of_run(const fs::path& run) {
   const std::optional<std::string> text = run.empty() ? std::nullopt : RunFolder::spec_yaml(run);
   if (!text) return {};
@@ -52,7 +52,7 @@ std::string tokenizer_config(const Tokenizer& tokenizer, const TokenizerModel& a
   return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// That of a tokenizer.json: the one that lies beside it, or what `transformers` needs at least.
+/// Returns the config of a tokenizer.json: the one next to it, or the minimum that `transformers` needs.
 std::string json_tokenizer_config(const fs::path& file, const Tokenizer& tokenizer, std::int64_t sequence_length) {
   using Json = nlohmann::ordered_json;
   std::error_code error;

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Of the run folder that is thinned out.
+/// Error context of pruning a run folder.
 constexpr Writer kPruneWriter{Exit::checkpoint, "run folder", false};
 
 void check_run(const fs::path& run) {
@@ -38,7 +38,8 @@ void check_run(const fs::path& run) {
   refuse(has_manifest(run) ? "is a checkpoint" : "holds no run");
 }
 
-/// "val_loss", or "val_loss/NAME" where the set that leads has a name. A spec that cannot be read has none.
+/// Returns "val_loss", or "val_loss/NAME" if the leading set has a name. Falls back to "val_loss" if the spec cannot be
+/// read.
 std::string loss_key(const fs::path& run) try {
   const std::optional<std::string> text = RunFolder::spec_yaml(run);
   if (!text) return "val_loss";
@@ -47,13 +48,13 @@ std::string loss_key(const fs::path& run) try {
   return "val_loss";
 }
 
-/// Validation loss by step. Lines that are not as a trainer writes them say nothing.
+/// Returns validation losses by step; skips lines that no trainer writes.
 std::map<std::int64_t, double> validation_losses(const fs::path& run) {
   std::map<std::int64_t, double> losses;
   const std::string key = loss_key(run);
   std::ifstream file = disk::open(run / "metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
-    if (line.find("\"" + key + "\"") == std::string::npos) continue;  // most have none, and parsing takes long
+    if (line.find("\"" + key + "\"") == std::string::npos) continue;  // most lines have none, and parsing is slow
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
     if (!object.is_object() || !object.contains("step") || !object.contains(key)) continue;
     if (object["step"].is_number_integer() && object[key].is_number())
@@ -147,7 +148,7 @@ Pruning choose(const fs::path& run, const Retention& retention) {
       pruning.damaged.push_back(*it);
       continue;
     }
-    // Where the newest is damaged in a way that sizes do not show, so may all be: none is removed.
+    // Without a sound checkpoint none is removed: sizes did not show the damage of the newest, so all may be damaged.
     const bool stays = !newest || it->step == newest->step || last < retention.keep_last ||
                        (retention.keep_every > 0 && it->step % retention.keep_every == 0) ||
                        (best && it->step == best->step);

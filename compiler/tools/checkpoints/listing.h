@@ -1,4 +1,4 @@
-// The checkpoints of a run, and which of them are to go: `llmc checkpoint ls` and `prune`.
+// Lists and prunes the checkpoints of a run: `llmc checkpoint ls` and `prune`.
 #pragma once
 
 #include <filesystem>
@@ -16,37 +16,38 @@ struct Listed {
   std::filesystem::path path;
   std::string time;                   // UTC, "2026-01-31T12:00:00Z": when its manifest was written
   std::int64_t bytes = 0;             // of its files
-  std::optional<double> val_loss;     // as validation_loss()
-  std::optional<std::string> damage;  // as far as manifest and sizes tell
+  std::optional<double> val_loss;     // from validation_loss()
+  std::optional<std::string> damage;  // as far as manifest and sizes show
 };
 
 struct Listing {
-  std::vector<Listed> checkpoints;     // by step ascending
-  std::vector<std::string> strangers;  // names of what else lies among them
+  std::vector<Listed> checkpoints;     // by ascending step
+  std::vector<std::string> strangers;  // unlisted entries of their folder
 };
 
-/// Throws Failure(checkpoint) where `run` is no run folder. Reads no tensors.
+/// Lists a run's checkpoints without reading tensors. Throws Failure(checkpoint) if `run` is not a run folder.
 Listing list(const std::filesystem::path& run);
 
-/// Nats a token, of the set that leads (spec::leading_set), where the run's metrics.jsonl has one of this step.
+/// Returns the loss in nats per token of the leading set (spec::leading_set), if the run's metrics.jsonl has one of
+/// this step.
 std::optional<double> validation_loss(const std::filesystem::path& run, std::int64_t step);
 
 std::string listing_text(const Listing& listing);
 nlohmann::ordered_json listing_json(const Listing& listing);
 
-/// Which checkpoints of a run stay, and what becomes of the others.
+/// Checkpoints of a run that stay, and the others.
 struct Pruning {
   std::vector<Listed> removed;
   std::vector<Listed> kept;
   std::vector<Listed> damaged;  // left for their owner to examine
 };
 
-/// By the rule of checkpoint.keep_last and keep_every, with two more: the newest checkpoint whose checksums are right,
-/// which are read, stays, and so does that of best.json. Throws as list().
+/// Applies checkpoint.keep_last and keep_every. Also keeps the checkpoint of best.json and the newest one whose
+/// checksums, which are read, are right. Throws as list() does.
 Pruning choose(const std::filesystem::path& run, const Retention& retention);
 
-/// choose(), and removes those of `removed`, under the run folder's lock. Throws Failure(checkpoint): a trainer holds
-/// the lock; the folder holds no run; one cannot be removed, and then none after it is.
+/// Removes the checkpoints that choose() removes, under the run folder's lock. Throws Failure(checkpoint) if a trainer
+/// holds the lock, if the folder holds no run, or if one cannot be removed; those after it then stay.
 Pruning prune(const std::filesystem::path& run, const Retention& retention, const Log& log);
 
 }  // namespace llmc::checkpoints

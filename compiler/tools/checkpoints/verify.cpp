@@ -31,9 +31,9 @@ namespace {
 using Readers = std::vector<std::unique_ptr<safetensors::Reader>>;
 using BuffersOf = std::vector<SavedBuffer> (*)(const spec::Spec&);
 
-constexpr std::int64_t kTensorsShown = 8;  // of a file that is cut short, all after the cut are missing
+constexpr std::int64_t kTensorsShown = 8;  // per file: all tensors after a cut are missing
 
-/// The header that a safetensors file had before it was cut; nothing where that cannot be read.
+/// Returns the header's entries of a truncated safetensors file; none if it cannot be read.
 std::vector<safetensors::Entry> entries_of_cut_file(const fs::path& path, std::uint64_t bytes_before) {
   std::ifstream file = disk::open(path);
   std::uint64_t header_bytes = 0;
@@ -75,7 +75,7 @@ class Verification {
     verdict_.damage.push_back({file, tensor, what});
   }
 
-  /// Whether its tensors can be looked at.
+  /// Checks a file. Returns whether its tensors can be examined.
   bool check_file(const FileRecord& file, Readers& readers) {
     const fs::path path = verdict_.path / file.name;
     ++verdict_.files;
@@ -115,7 +115,7 @@ class Verification {
                                 : fmt::format("only {} of its {} bytes are there", left - entry.begin, entry.bytes()));
   }
 
-  /// A checksum is of a whole file. What a trainer never writes says where it was altered.
+  /// Locates the damage, which a checksum of a whole file cannot: a trainer never writes values that are not finite.
   void find_altered_tensors(const std::string& file, const safetensors::Reader& reader) {
     for (const safetensors::Entry& entry : reader.entries()) {
       if (entry.dtype != safetensors::Dtype::kF32 && entry.dtype != safetensors::Dtype::kBF16) continue;
@@ -232,7 +232,7 @@ std::string verdict_text(const Verdict& verdict) {
                        plural(verdict.files), report::human_bytes(static_cast<double>(verdict.bytes)),
                        data::grouped(verdict.tensors), plural(verdict.tensors));
   std::string text = fmt::format("{}: damaged\n", verdict.path.string());
-  std::map<std::string, std::int64_t> tensors;  // named of a file
+  std::map<std::string, std::int64_t> tensors;  // named so far, by file
   for (const Damage& damage : verdict.damage) {
     if (damage.tensor.empty())
       text += fmt::format("  {}: {}\n", damage.file, damage.what);

@@ -1,4 +1,4 @@
-// Everything that is wrong with a checkpoint: `llmc checkpoint verify`.
+// Finds all damage of a checkpoint: `llmc checkpoint verify`.
 #pragma once
 
 #include <filesystem>
@@ -11,10 +11,10 @@
 
 namespace llmc::checkpoints {
 
-/// One thing that is wrong.
+/// One defect.
 struct Damage {
   std::string file;    // of the checkpoint
-  std::string tensor;  // of that file; empty: of all of it, or it cannot be told
+  std::string tensor;  // of that file; empty: the whole file, or unknown
   std::string what;
 };
 
@@ -34,7 +34,7 @@ std::vector<SavedBuffer> buffers_of(const spec::Spec& spec);
 Verdict verify(const std::filesystem::path& checkpoint,
                std::vector<SavedBuffer> (*buffers)(const spec::Spec&) = buffers_of);
 
-/// A line, and one for each thing that is wrong; of a file's tensors the first few.
+/// Prints one line, and one for each defect; only the first few tensors of a file.
 std::string verdict_text(const Verdict& verdict);
 nlohmann::ordered_json verdict_json(const Verdict& verdict);
 

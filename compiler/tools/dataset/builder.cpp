@@ -54,7 +54,7 @@ struct Document {
   std::vector<std::int32_t> tokens;
 };
 
-/// Encodes a batch on several threads and checks every document by decoding it. Order is kept by the batch.
+/// Encodes a batch on several threads and checks every document by decoding it. The batch keeps the order.
 void encode(std::vector<Document>& batch, const Tokenizer& tokenizer, int threads) {
   std::atomic<std::size_t> next = 0;
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads));
@@ -101,7 +101,7 @@ nlohmann::ordered_json side_json(const SideSummary& side) {
   return {{"documents", side.documents}, {"bytes", side.bytes}, {"tokens", side.tokens}, {"shards", shards}};
 }
 
-/// The second pass: encodes every document into its side's shards.
+/// Encodes every document into the shards of its split, in the second pass.
 class Encoder {
  public:
   Encoder(const BuildOptions& options, const Tokenizer& tokenizer, const Split& split, const fs::path& folder,
@@ -177,7 +177,7 @@ double BuildResult::bytes_per_token() const {
 
 namespace {
 
-/// Throws where a folder that is to become a data set holds anything else, or one that is not to be replaced.
+/// Throws if a folder to become a data set holds anything else, or a data set that may not be replaced.
 void check_replaced(const std::filesystem::path& entry, bool replace) {
   const std::string name = entry.filename().string(), folder = entry.parent_path().string();
   const bool ours = name == "tokenizer.model" || name == "dataset.json" || matches_pattern("train-?????.bin", name) ||
@@ -194,7 +194,7 @@ void check_replaced(const std::filesystem::path& entry, bool replace) {
 
 BuildResult build_dataset(const BuildOptions& options) {
   check_options(options);
-  // Before the long work: an -o that cannot be is said at once.
+  // First, so that an invalid -o fails before the long work.
   PendingFolder folder(options.out, kDataWriter,
                        [&](const std::filesystem::path& entry) { check_replaced(entry, options.force); });
   const auto [files, passed_over] = find_corpus_files(options.from, options.globs);
@@ -243,7 +243,7 @@ BuildResult build_dataset(const BuildOptions& options) {
   if (!tokenizer) {
     report(BuildStage::training_tokenizer, 0, sample_bytes);
     std::vector<std::string> passages = sample.take();
-    if (passages.empty()) {  // every document fell to validation by its hash, and one of them is moved to training
+    if (passages.empty()) {  // the hash put every document into validation, and one of them is moved to training
       for_each_document(files, options.text_field, [&](std::string text) {
         if (!split.is_validation(text)) sample.add(text);
       });
@@ -282,7 +282,7 @@ BuildResult build_dataset(const BuildOptions& options) {
 }
 
 std::string dataset_json(const BuildResult& result, const BuildOptions& options) {
-  // Nothing about where and when: equal text and options, equal bytes.
+  // No paths and times: equal text and options must give equal bytes.
   nlohmann::ordered_json made_with = {{"globs", options.globs}, {"text_field", options.text_field}};
   if (result.tokenizer_checksum.empty()) {
     made_with["vocab_size"] = options.vocab_size;

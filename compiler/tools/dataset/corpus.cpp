@@ -40,7 +40,7 @@ bool wanted(const std::string& name, const std::vector<std::string>& globs) {
   return std::ranges::any_of(globs, [&](const std::string& glob) { return matches_pattern(glob, name); });
 }
 
-/// By the bytes of their paths, each once.
+/// Sorts by the bytes of paths and removes duplicates.
 void sort_and_unite(std::vector<fs::path>& files) {
   for (fs::path& file : files) file = file.lexically_normal();
   std::ranges::sort(files, {}, [](const fs::path& path) -> const std::string& { return path.native(); });
@@ -74,7 +74,7 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
   std::optional<std::string> text;
   std::string problem;
 
-  /// What is wrong with an object that has no text.
+  /// Returns the error message of an object without that text.
   std::string missing() const {
     return fmt::format("has no '{}' field{}", name_,
                        first_.empty() ? "" : fmt::format(" (but '{}'; --text-field names another)", first_));
@@ -156,7 +156,7 @@ bool is_lfs_file(const fs::path& path) {
   return fs::file_size(path, ignored) < kMaxLfsPointerBytes && is_lfs_pointer(read_file(path));
 }
 
-/// Why this is not text, and where; empty if it is.
+/// Returns why this is not text, and at which byte; empty if it is text.
 std::string no_text(std::string_view text) {
   if (is_lfs_pointer(text)) return kIsLfsPointer;
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return "UTF-16: save it as UTF-8";
@@ -207,7 +207,7 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
   }
   sort_and_unite(files);
   sort_and_unite(others);
-  for (const fs::path& other : others)  // one that is also named itself is read
+  for (const fs::path& other : others)  // a file that is also named itself is read
     if (std::ranges::find(from, other, &fs::path::lexically_normal) == from.end())
       ++found.passed_over[extension_of(other)];
   if (files.empty())

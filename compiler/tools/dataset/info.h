@@ -1,4 +1,4 @@
-// What token shards hold, as text and as JSON: `llmc data info`.
+// Describes token shards as text and as JSON: `llmc data info`.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ struct FileInfo {
   std::string path;
   std::string format, type;  // "llm.c uint16", "uint16"
   std::int64_t bytes = 0, tokens = 0;
-  std::int64_t documents = -1;  // -1: the format does not say
-  std::int64_t max_id = 0;      // negative: a negative id is in the file; 0 when there is no token
+  std::int64_t documents = -1;  // -1: the format does not record it
+  std::int64_t max_id = 0;      // negative: the file has a negative id; 0 if there is no token
   std::int64_t samples = 0;
 };
 
-/// What `llmc data build` read, from its dataset.json.
+/// Input of `llmc data build`, from its dataset.json.
 struct SourceInfo {
   std::int64_t files = 0, skipped_files = 0, skipped_lines = 0;  // skipped: as in CorpusCounts
   ExtensionCounts passed_over;
@@ -29,18 +29,18 @@ struct DataInfo {
   std::vector<FileInfo> files;
   std::optional<SourceInfo> source;  // of a folder with a dataset.json
   std::int64_t sequence_length = 0;  // 0: samples are not counted
-  std::string fingerprint, warning;  // as TokenShards says them
+  std::string fingerprint, warning;  // from TokenShards
 };
 
-/// `file` and `format` as in TokenShards, or the folder of a data set, whose shards are all described; reads every
-/// token once for the largest id. Throws Failure(Exit::data) like TokenShards and for a dataset.json that is none,
-/// Failure(Exit::usage) for a negative sequence length.
+/// Describes shards. `file` and `format` as in TokenShards, or the folder of a data set, all of whose shards are
+/// described. Reads every token once for the largest id. Throws Failure(Exit::data) as TokenShards does and for an
+/// invalid dataset.json, Failure(Exit::usage) for a negative sequence length.
 DataInfo describe(const std::string& file, const std::string& format, std::int64_t sequence_length);
 
-/// 1234567 as 1,234,567.
+/// Prints 1234567 as 1,234,567.
 std::string grouped(std::int64_t value);
 
-/// A line a file and a sum; ends with a newline.
+/// Prints one line per file and a sum; ends with a newline.
 std::string as_text(const DataInfo& info);
 std::string as_json(const DataInfo& info);
 

@@ -35,13 +35,12 @@ PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check
   std::error_code error;
   fs::create_directories(target_.parent_path(), error);
   remove_orphans();
-  if (!error)
-    fs::remove_all(path_, error);  // of a process that had this one's number; or a link, which is not followed
+  if (!error) fs::remove_all(path_, error);  // of an earlier process with the same id; a link is not followed
   if (!error && !fs::create_directory(path_, error) && !error) error = std::make_error_code(std::errc::file_exists);
   if (error)
     throw Failure(writer_.exit, fmt::format("cannot create '{}': {}; choose another {}", path_.string(),
                                             error.message(), writer_.option));
-  // Blocked before any other thread begins, so that none but the watcher gets them.
+  // Blocked before any other thread starts, so that only the watcher receives them.
   const sigset_t set = ending_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   try {
@@ -94,7 +93,7 @@ void PendingFolder::remove_orphans() const {
 }
 
 void PendingFolder::publish() {
-  check_target();  // it may have changed while we worked
+  check_target();  // it may have changed in the meantime
   const std::lock_guard<std::mutex> guard(mutex_);
   publish_directory(path_, target_, writer_);
   path_.clear();

@@ -1,4 +1,4 @@
-// A folder while it is made, such as that of a data set: it appears whole, or not at all.
+// Builds a folder, such as a data set's, that appears complete or not at all.
 #pragma once
 
 #include <atomic>
@@ -11,15 +11,14 @@
 
 namespace llmc::data {
 
-/// A folder beside the final one, so that a rename stays inside one file system. Gone with everything in it unless
-/// published: also when INT, TERM or HUP ends the process, and those of killed processes when the next one is made.
+/// A folder next to the final one, so that a rename stays inside one file system. It is removed with its contents
+/// unless published, also if INT, TERM or HUP ends the process. Creating one removes those of killed processes.
 class PendingFolder {
  public:
-  /// Called with what lies in a folder that has the name already; throws where that must stay.
+  /// Called with each entry of an existing folder of that name; throws if the entry must stay.
   using Check = std::function<void(const std::filesystem::path&)>;
 
-  /// Throws Failure(writer.exit) where `target` is anything but a new folder or one that is empty or that `check` lets
-  /// go.
+  /// Throws Failure(writer.exit) unless `target` is a new folder, an empty one, or one that `check` accepts.
   PendingFolder(const std::filesystem::path& target, const Writer& writer, Check check);
   ~PendingFolder();
   PendingFolder(const PendingFolder&) = delete;
@@ -27,7 +26,7 @@ class PendingFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Gives the folder its name, in place of the one that had it.
+  /// Renames the folder to its final name, replacing an existing one.
   void publish();
 
  private:
@@ -39,7 +38,7 @@ class PendingFolder {
   std::filesystem::path target_, path_;
   Writer writer_;
   Check check_;
-  std::mutex mutex_;  // of path_'s existence
+  std::mutex mutex_;  // guards the existence of path_
   std::atomic<bool> done_ = false;
   std::thread watcher_;
 };

@@ -1,4 +1,4 @@
-// A tokenizer that is there already, for a data set of the same tokens.
+// Reads an existing tokenizer for a data set of the same tokens.
 #pragma once
 
 #include <filesystem>
@@ -7,11 +7,11 @@
 
 namespace llmc::data {
 
-/// The bytes of a sentencepiece model: of the file `path`, or of the tokenizer.model in the folder `path`, such as that
-/// of another data set. What is in them is the Tokenizer's to check. Throws Failure(Exit::data).
+/// Returns the bytes of a sentencepiece model: the file `path`, or tokenizer.model in the folder `path`, such as
+/// another data set. Does not validate them; Tokenizer does. Throws Failure(Exit::data).
 std::string read_tokenizer(const std::filesystem::path& path);
 
-/// XXH3-64 in 16 hex digits.
+/// Returns XXH3-64 in 16 hex digits.
 std::string checksum_of(std::string_view bytes);
 
 }  // namespace llmc::data

@@ -13,7 +13,7 @@
 
 namespace llmc::data {
 
-/// A data set: its files end the process as data errors.
+/// Error context of a data set's files.
 inline constexpr Writer kDataWriter{Exit::data, "-o"};
 
 struct ShardSummary {
@@ -21,7 +21,8 @@ struct ShardSummary {
   std::int64_t tokens;
 };
 
-/// A run of tokens in files PREFIX-00000.bin, PREFIX-00001.bin, ... of at most `shard_tokens` (below 2^31) each.
+/// Writes a stream of tokens to files PREFIX-00000.bin, PREFIX-00001.bin, ... of at most `shard_tokens` (below 2^31)
+/// each.
 class ShardWriter {
  public:
   /// `wide`: uint32 (llm.c's Llama 3 header) instead of uint16.

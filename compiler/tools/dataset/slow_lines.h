@@ -10,8 +10,8 @@
 
 namespace llmc::data {
 
-/// Hands the newest line to `print` each time that `between` has passed, from a thread of its own, until it is
-/// destroyed: also while the work says nothing new. Nothing of work that is quicker.
+/// Passes the newest line to `print` at each interval `between`, from a separate thread, until destroyed. Repeats a
+/// line that has not changed. Prints nothing if the work is done before the first interval.
 class SlowLines {
  public:
   SlowLines(std::chrono::milliseconds between, std::function<void(const std::string&)> print);

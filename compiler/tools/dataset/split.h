@@ -1,4 +1,4 @@
-// Which documents are validation: a pure function of their content, so that copies of one never stand on both sides.
+// Assigns documents to training or validation by their content alone, so that duplicates are on the same side.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@ namespace llmc::data {
 /// Learns the documents in a first pass, then decides in a second.
 class Split {
  public:
-  /// `fraction` in [0, 1): the part of the documents that should be validation; 0: none.
+  /// `fraction` in [0, 1): the intended part of the documents for validation; 0: none.
   Split(double fraction, std::uint64_t seed) : fraction_(fraction), seed_(seed) {}
 
-  /// Counts a document; true when its hash alone puts it on the validation side.
+  /// Counts a document. Returns true if its hash alone puts it on the validation side.
   bool add(std::string_view text);
-  /// After the last add: when one side stayed empty, the document with the smallest hash goes to validation, or the one
-  /// with the largest to training.
+  /// Call after the last add(). If one side is empty, moves the document with the smallest hash to validation, or the
+  /// one with the largest hash to training.
   void finish();
-  /// True when all documents are equal (often there is only one): it is then cut in two, see `cut`.
+  /// Whether all documents are equal (often there is only one): it is then cut in two, see `cut`.
   bool cuts() const { return fraction_ > 0 && documents_ > 0 && smallest_ == largest_; }
 
   bool is_validation(std::string_view text) const;
-  /// Where to cut when cuts(): the last `fraction` of the text, from the line end before it (from a character boundary
-  /// when there is no line end). Both parts hold at least one character when the text has two.
+  /// Returns the offset to cut at if cuts(): the last `fraction` of the text, from the line end before it (from a
+  /// character boundary if there is no line end). Both parts hold at least one character if the text has two.
   std::size_t cut(std::string_view text) const;
-  /// Depends on every document and their order; two passes must agree.
+  /// Returns a hash of every document and their order; both passes must agree.
   std::uint64_t digest() const { return digest_; }
 
  private:

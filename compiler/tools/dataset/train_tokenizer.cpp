@@ -29,12 +29,12 @@ class Passages : public sentencepiece::SentenceIterator {
   std::size_t at_ = 0;
 };
 
-constexpr double kLeastCoverage = 0.98;      // sentencepiece trains with no less
+constexpr double kLeastCoverage = 0.98;      // sentencepiece's minimum for training
 constexpr std::int64_t kReserved = 256 + 2;  // bytes, unknown, end of text
 
-/// The part of the sample's characters that get a token of their own: sentencepiece's default, or less where the
-/// alphabet would take more than a quarter of the vocabulary, but at least what it asks for. Throws Failure(data) where
-/// the vocabulary has no room for that.
+/// Returns the fraction of the sample's characters that get a token of their own. That is sentencepiece's default, or
+/// less if the alphabet would take more than a quarter of the vocabulary, but not below its minimum. Throws
+/// Failure(data) if the vocabulary has no room for that.
 double character_coverage(const std::vector<std::string>& passages, std::int64_t vocab_size) {
   std::unordered_map<std::string_view, std::int64_t> count;
   std::int64_t total = 0;
@@ -101,12 +101,13 @@ std::vector<std::string> TextSample::take() {
 }
 
 std::string train_tokenizer(std::vector<std::string> passages, std::int64_t vocab_size) {
-  // The trainer reserves this character and drops every sentence that holds it; text still encodes it, by its bytes.
+  // sentencepiece reserves this character and drops every sentence that contains it. Text still encodes it by its
+  // bytes.
   std::erase_if(passages, [](const std::string& text) { return text.find("\xe2\x96\x85") != std::string::npos; });
   const std::unordered_map<std::string, std::string> options = {
       {"model_type", "bpe"},
       {"vocab_size", fmt::to_string(vocab_size)},
-      {"hard_vocab_limit", "false"},  // a small text may not hold that many pieces
+      {"hard_vocab_limit", "false"},  // a small text may not have that many pieces
       {"character_coverage", fmt::format("{:.6f}", character_coverage(passages, vocab_size))},
       // No byte may be lost or moved: measured, the defaults drop every newline of source code.
       {"byte_fallback", "true"},
@@ -114,14 +115,14 @@ std::string train_tokenizer(std::vector<std::string> passages, std::int64_t voca
       {"remove_extra_whitespaces", "false"},
       {"add_dummy_prefix", "false"},
       {"allow_whitespace_only_pieces", "true"},
-      {"split_by_unicode_script", "false"},  // measured on Python sources: 3.75 bytes a token, 3.40 with it
+      {"split_by_unicode_script", "false"},  // measured on Python sources: 3.75 bytes per token, 3.40 with it
       {"unk_id", "0"},
       {"eos_id", "1"},
       {"bos_id", "-1"},
       {"pad_id", "-1"},
       {"max_sentence_length", fmt::to_string(2 * kPassageBytes)},
-      {"input_sentence_size", "0"},  // the sample is made already
-      {"num_threads", "2"},          // a constant, for it is stored in the model
+      {"input_sentence_size", "0"},  // the sample is already drawn
+      {"num_threads", "2"},          // constant, because the model stores it
       {"minloglevel", "2"},
   };
   Passages iterator(passages);

@@ -5,7 +5,7 @@
 
 namespace llmc::verify {
 
-/// Loshchilov and Hutter 2019, as PyTorch has it: with g = gradient clip_scale,
+/// Loshchilov and Hutter 2019, as in PyTorch: with g = gradient clip_scale,
 /// m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
 /// p = p (1 - lr weight_decay) - lr / (1 - beta1^t) m / (sqrt(v / (1 - beta2^t)) + eps).
 void adamw(Run& run) {
@@ -22,7 +22,7 @@ void adamw(Run& run) {
         e.lr / static_cast<double>(scalars.bias_correction1[unknown]) /
         (std::sqrt(v / static_cast<double>(scalars.bias_correction2[unknown])) + static_cast<double>(scalars.eps));
     e.weight = before * (1 - e.lr * e.weight_decay) - rate * m;
-    // A moment is a small difference of its terms where beta is near 1, and the update has the moments' errors.
+    // A moment is a small difference of its terms if beta is near 1, and the update inherits the moments' errors.
     *e.state_scales[0] = m_terms;
     *e.state_scales[1] = v_terms;
     e.weight_scale = std::abs(before) + rate * m_terms + (v > 0 ? std::abs(rate * m) * v_terms / v : 0.0);

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-// A version for each width of vectors; the loader takes the widest that the processor has.
+// Compiles a version for each vector width; the loader selects the widest that the processor has.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define LLMC_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -20,7 +20,7 @@ using Vector = double __attribute__((vector_size(64)));
 constexpr int kLanes = 8;
 constexpr int kBlockRows = 4, kBlockVectors = 2, kBlockCols = kBlockVectors * kLanes;  // of d at once, in registers
 
-/// d[kBlockRows][kBlockCols] = the product of rows of a with a panel of b, [k, kBlockCols].
+/// Computes d[kBlockRows][kBlockCols] = rows of a times a panel of b, [k, kBlockCols].
 LLMC_CLONES void multiply_block(std::int64_t k, const double* a, std::int64_t row_step, std::int64_t step,
                                 const double* panel, double* d) {
   Vector sums[kBlockRows][kBlockVectors] = {};

@@ -1,4 +1,4 @@
-// Loops over float64 that most of the interpreter's time goes to.
+// Loops over float64 that take most of the interpreter's time.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace llmc::verify {
 
-/// d = op(a) op(b), or with `adds` d += op(a) op(b); op transposes where the flag says so.
+/// Computes d = op(a) op(b), or with `adds` d += op(a) op(b); op transposes if its flag is set.
 void multiply(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_b, const Matrix& d, bool adds);
 
-/// y += factor * x, `n` elements.
+/// Computes y += factor * x over `n` elements.
 void add_scaled(std::int64_t n, double factor, const double* x, double* y);
 
 double dot(std::int64_t n, const double* x, const double* y);
 double largest(std::int64_t n, const double* x);  // of the magnitudes
-/// The L2 norm.
+/// Returns the L2 norm.
 double length(std::int64_t n, const double* x);
 
 }  // namespace llmc::verify

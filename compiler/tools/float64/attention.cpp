@@ -1,4 +1,4 @@
-// attention: out = softmax(q k^T / sqrt(dim)) v for each head, several heads of q sharing one of k and v, under a mask.
+// attention: out = softmax(q k^T / sqrt(dim)) v for each head under a mask; several heads of q share one of k and v.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ struct Head {
   const double* row(std::int64_t i) const { return data + i * pitch; }
 };
 
-/// Its transpose, [dim, sequence].
+/// Returns the head's transpose, [dim, sequence].
 std::vector<double> transposed(const Head& head, std::int64_t sequence, std::int64_t dim) {
   std::vector<double> result(static_cast<std::size_t>(sequence * dim));
   for (std::int64_t i = 0; i < sequence; ++i)
@@ -24,7 +24,7 @@ std::vector<double> transposed(const Head& head, std::int64_t sequence, std::int
   return result;
 }
 
-/// out[j] = factor * the product of `x` with column j, of those from `first` to `last`.
+/// Computes out[j] = factor * (`x` . column j) for columns `first` to `last`.
 void products(const double* x, const std::vector<double>& columns, std::int64_t sequence, std::int64_t dim,
               std::int64_t first, std::int64_t last, double factor, double* out) {
   std::fill(out + first, out + last + 1, 0.0);
@@ -40,8 +40,8 @@ double largest_of(const Head& head, std::int64_t sequence, std::int64_t dim) {
   return most;
 }
 
-/// Kernels of bf16 round the softmax and its gradient to bf16 before they multiply with them: errors that add up as
-/// those of a random walk. In fp32 what is off is the exponential, of an argument that is a sum.
+/// In bf16, kernels round the softmax and its gradient before the products, and these errors add up as a random walk.
+/// In fp32 the error is that of the exponential, whose argument is a sum.
 double attention_noise(DType type) { return type == DType::bf16 ? 4 * kBf16 : 64 * kFp32; }
 
 }  // namespace
@@ -88,8 +88,8 @@ void attention(Run& run) {
     }
 }
 
-/// With p from q, k and the log-sum-exp: dv = p^T dout, ds = p (dout v^T - rowsum(dout out)), dq = ds k / sqrt(dim),
-/// dk = ds^T q / sqrt(dim) (Dao et al. 2022, appendix B).
+/// With p from q, k and the log-sum-exp: dv = p^T dout, ds = p (dout v^T - rowsum(dout out)), dq = ds k / sqrt(dim), dk
+/// = ds^T q / sqrt(dim) (Dao et al. 2022, appendix B).
 void attention_backward(Run& run) {
   const Matrix &dout = run.in(0), &out = run.in(1), &qkv = run.in(2), &lse = run.in(3), &dqkv = run.out(0);
   const auto [query, key, dim] = run.op.as<ops::AttentionAttributes>().heads;
@@ -118,7 +118,7 @@ void attention_backward(Run& run) {
       for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h) {
         const Head q{qkv.row(begin) + h * dim, qkv.pitch}, d{dout.row(begin) + h * dim, dout.pitch};
         const double head_q = largest_of(q, sequence, dim), head_d = largest_of(d, sequence, dim);
-        // In fp32 it is the difference of two sums over a head's elements that is off.
+        // In fp32 the error is that of the difference of two sums over a head's elements.
         const double fp32 = head_d * most_v * static_cast<double>(dim);
         const double beside = narrow ? fp32 * kFp32 / kBf16 : 0;
         most_q = std::max(most_q, head_q), most_d = std::max(most_d, head_d);

@@ -9,7 +9,8 @@
 namespace llmc::verify {
 namespace {
 
-/// Differences below the smallest normal number of fp32 and bf16 are those of numbers that are flushed to 0.
+/// Kernels may flush values to 0 below the smallest normal number of fp32 and bf16, so smaller differences do not
+/// count.
 constexpr double kSmallest = 0x1p-126;
 
 double rounding(DType stored) { return row_of(stored).roundoff; }

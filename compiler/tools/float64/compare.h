@@ -1,4 +1,4 @@
-// How far the trainer's tensors are from the interpreter's, and how far they may be.
+// Compares the trainer's tensors with the interpreter's, relative to an error bound.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,21 @@
 
 namespace llmc::verify {
 
-/// The element of one op's result that is farthest off, in units of what it may be off by.
+/// The element of one op's result with the largest error, in units of its bound.
 struct Worst {
-  double of_bound = 0;  // above 1: off
+  double of_bound = 0;  // above 1: beyond the bound
   double exact = 0, found = 0;
   std::int64_t row = 0, column = 0;
 };
 
-/// A result of an op against float64 of the op's own inputs: what a kernel in fp32 may be off by (Value), and half a
-/// unit in the last place of `stored`, the type in which the result was stored.
+/// Compares a result of an op with float64 on the op's own inputs. The bound is that of a kernel in fp32 (Value), plus
+/// half a unit in the last place of the result's dtype, `stored`.
 Worst compare(const Value& exact, const Matrix& found, DType stored);
 
-/// The same of what a step says (StepResults).
+/// Does the same for the numbers of a step (StepResults).
 Worst compare_results(const Value& exact, std::span<const std::byte> found);
 
-/// The L2 norm of the difference over that of `exact`, as both grow; infinite where only the first is not 0.
+/// Accumulates the L2 norm of the difference over that of `exact`; infinite if only the latter is 0.
 class Distance {
  public:
   void add(const Matrix& exact, const Matrix& found);

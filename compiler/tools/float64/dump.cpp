@@ -54,7 +54,7 @@ void DumpWriter::updated(const Launch& launch, Exact& exact) {
 
 void DumpWriter::parameters(const std::filesystem::path& file, const std::vector<double>& flat) const {
   std::map<std::string, const plan::Slice*> slices;
-  std::set<std::int64_t> offsets;  // of tied weights the first name
+  std::set<std::int64_t> offsets;  // of tied weights, only the first name is written
   std::vector<safetensors::TensorSpec> specs;
   for (const plan::Slice& slice : plan_.parameters.slices) {
     if (!offsets.insert(slice.offset).second) continue;

@@ -1,4 +1,4 @@
-// The exact run's tensors in files, as a trace has the trainer's, for who holds the interpreter against another
+// Writes the exact run's tensors to files in the layout of a trainer's trace, to compare the interpreter with another
 // program.
 #pragma once
 
@@ -12,17 +12,17 @@ namespace llmc::verify {
 
 /// Writes DIR/step-N for each step N: weights, gradients (before clipping) and updated.safetensors, F64 under Hugging
 /// Face names; tokens.safetensors with inputs and targets, I32 [micro-batches, micro_batch, sequence]; summary.json.
-/// Throws Failure(checkpoint) where a file cannot be written.
+/// Throws Failure(checkpoint) if a file cannot be written.
 class DumpWriter {
  public:
   /// An empty `folder`: nothing is written.
   DumpWriter(const plan::Plan& plan, std::filesystem::path folder) : plan_(plan), folder_(std::move(folder)) {}
 
-  /// With all gradients of a step, before any is used.
+  /// Call with all gradients of a step, before any is used.
   void gradients(const Launch& launch, Exact& exact);
-  /// With what the host has written for a launch.
+  /// Call with the operands that the host has written for a launch.
   void host(const Launch& launch, const Run& trainer);
-  /// After the update of all weights.
+  /// Call after the update of all weights.
   void updated(const Launch& launch, Exact& exact);
 
  private:

@@ -11,7 +11,7 @@ Owned& Exact::own(std::pair<TensorId, std::int64_t> key, const Extent& extent) {
   return own_.try_emplace(key, extent).first->second;
 }
 
-/// The flat buffer that holds a parameter, its copy, or its gradient.
+/// Returns the flat buffer that holds a parameter, its copy, or its gradient.
 TensorId Exact::flat_of(TensorId id) const {
   const Tensor& t = plan_.graph.at(id);
   const Use use = t.role == Role::gradient ? Use::gradients : t.role == Role::copy ? Use::copies : Use::masters;
@@ -55,7 +55,7 @@ Value Exact::value(const Launch& launch, TensorId id, const Value& trainers) {
                                                          : launch.layer + 1;
     key = {g.stream.first, boundary};
   } else if (g.dstream.has(id)) {
-    key = {g.dstream.above, 0};  // which every layer's backward pass takes over
+    key = {g.dstream.above, 0};  // every layer's backward pass reuses it
   }
   Value value = own(key, whole).value(whole);
   if (extent.rows != whole.rows) value.matrix.data += launch.chunk * extent.rows * whole.cols;

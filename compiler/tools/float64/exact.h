@@ -1,4 +1,4 @@
-// The same run in float64 from the first weights on: every tensor of the interpreter's own.
+// Runs the step in float64 from the initial weights on, with all of the interpreter's own tensors.
 #pragma once
 
 #include <map>
@@ -14,11 +14,11 @@ class Exact {
  public:
   explicit Exact(const plan::Plan& plan) : plan_(plan) {}
 
-  /// Runs the op on this run's tensors. What the host writes, and constants, are those of `trainer`, whose operands are
+  /// Runs the op on this run's tensors. Host-written operands and constants are those of `trainer`, whose operands are
   /// in the order of the op.
   Run run(const Launch& launch, const Run& trainer, std::uint64_t seed);
 
-  /// One of the flat buffers, [elements].
+  /// Returns one of the flat buffers, [elements].
   std::vector<double>& flat(graph::TensorId id);
   /// Figures that the step reports.
   const std::vector<std::byte>& records(graph::TensorId id) const { return own_.at({id, 0}).records; }

@@ -5,8 +5,8 @@
 
 namespace llmc::verify {
 
-/// Chen et al. 2023: with g = gradient clip_scale, p = p (1 - lr weight_decay) - lr sign(beta1 m + (1 - beta1) g),
-/// m = beta2 m + (1 - beta2) g.
+/// Chen et al. 2023: with g = gradient clip_scale, p = p (1 - lr weight_decay) - lr sign(beta1 m + (1 - beta1) g), m =
+/// beta2 m + (1 - beta2) g.
 void lion(Run& run) {
   update(run, [](Element& e, const void* record) {
     const auto& scalars = *static_cast<const LionScalars*>(record);
@@ -18,7 +18,7 @@ void lion(Run& run) {
     e.weight = before * (1 - e.lr * e.weight_decay) - e.lr * sign;
     m = beta2 * m + (1 - beta2) * g;
     *e.state_scales[0] = terms;
-    // Where rounding decides the sign the kernel may have the other one.
+    // If rounding decides the sign, the kernel may compute the other one.
     constexpr double kNoise = 8 * kFp32;
     e.weight_scale = std::abs(before) + e.lr + (std::abs(direction) <= kNoise * terms ? 2 * e.lr / kNoise : 0.0);
   });

@@ -1,4 +1,4 @@
-// The loss of each token, its gradient, and what a step says of all of them.
+// Loss of each token, its gradient, and the numbers that a step reports of all of them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,7 +13,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Softmax {
-  double highest = -kInfinity, total = 0, weighted = 0;  // weighted: sum of e^x x, with x below the highest
+  double highest = -kInfinity, total = 0, weighted = 0;  // weighted: sum of e^x x, with x relative to the highest
   double lse() const { return highest + std::log(total); }
 };
 
@@ -28,7 +28,7 @@ Softmax softmax_of(const Matrix& logits, std::int64_t row) {
   return s;
 }
 
-/// dlogits = (softmax(logits) - onehot(target)) loss_scale, over the logits where `to` is the same matrix.
+/// Computes dlogits = (softmax(logits) - onehot(target)) loss_scale, over the logits if `to` is the same matrix.
 void gradient_of_row(const Matrix& logits, std::int64_t row, const Softmax& s, std::int64_t target, double loss_scale,
                      const Matrix& to) {
   for (std::int64_t j = 0; j < logits.cols; ++j)

@@ -7,7 +7,7 @@
 namespace llmc::verify {
 namespace {
 
-/// Partial sums over rows: the total stands in the first row, and what it is a sum of is its scale.
+/// Zeroes partial sums over rows. The first row takes the total, whose scale is the sum of its terms' magnitudes.
 void begin_sums(Value& sums) {
   sums.sums_alone = true;
   for (std::int64_t i = 0; i < sums.matrix.rows; ++i)
@@ -21,7 +21,7 @@ void add_to(Value& sums, std::int64_t column, double term) {
   sums.scale[static_cast<std::size_t>(column)] += std::abs(term);
 }
 
-/// Turns the pair (a, b) by an angle.
+/// Rotates the pair (a, b) by an angle.
 void turn(double& a, double& b, double cosine, double sine) {
   const double turned = a * cosine - b * sine;
   b = b * cosine + a * sine;
@@ -46,7 +46,7 @@ void turn_heads(Run& run, double direction) {
 
 }  // namespace
 
-/// y = x rstd w, rstd = 1 / sqrt(mean(x^2) + eps).
+/// Computes y = x rstd w, rstd = 1 / sqrt(mean(x^2) + eps).
 void rms_norm(Run& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &y = run.out(0), &rstd = run.out(1);
   const double eps = run.op.as<ops::RmsNormAttributes>().eps;
@@ -58,7 +58,7 @@ void rms_norm(Run& run) {
   for (Value& result : run.outputs) result.relative = 32 * kFp32;
 }
 
-/// dx = rstd (w dy - x rstd^2 mean(w dy x)) (+ dresidual), dw = column sums of dy x rstd.
+/// Computes dx = rstd (w dy - x rstd^2 mean(w dy x)) (+ dresidual), dw = column sums of dy x rstd.
 void rms_norm_backward(Run& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &rstd = run.in(3), &dx = run.out(0);
   const auto [adds_residual, recompute] = run.op.as<ops::RmsNormBackwardAttributes>();
@@ -87,7 +87,7 @@ void rope(Run& run) { turn_heads(run, 1); }
 
 void rope_backward(Run& run) { turn_heads(run, -1); }
 
-/// Each head of q and k: n = x rstd w, then turned; heads of v are copied.
+/// Computes n = x rstd w for each head of q and k, then rotates it; copies heads of v.
 void qk_norm_rope(Run& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &table = run.in(2), &y = run.out(0), &rstd = run.out(1);
   const auto& [heads, eps] = run.op.as<ops::QkNormRopeAttributes>();
@@ -109,7 +109,7 @@ void qk_norm_rope(Run& run) {
   }
 }
 
-/// With d = dy turned back: dx = rstd (w d - x rstd^2 mean(w d x)), dw = sums of d x rstd over rows and heads.
+/// With d = dy rotated back: dx = rstd (w d - x rstd^2 mean(w d x)), dw = sums of d x rstd over rows and heads.
 void qk_norm_rope_backward(Run& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &table = run.in(3), &rstd = run.in(4);
   const Matrix& dx = run.out(0);

@@ -14,7 +14,7 @@ Extent extent_of(const plan::Plan& plan, const Region& region, TensorId id) {
   // A rank's state ends with the last bucket.
   if (t.role == Role::flat)
     extent.cols = extent.pitch = plan.parameters.buckets.back().offset + plan.parameters.buckets.back().elements;
-  // One element a token, in one row.
+  // One element per token, in one row.
   if (region.loop == Loop::loss_chunks && t.axis == Axis::token && !g.row_a_token(t))
     extent.cols = extent.pitch = g.chunk_rows;
   return extent;

@@ -1,4 +1,4 @@
-// The operands of one run of an op: as the trainer has them in memory, and as the interpreter takes them.
+// Operands of one run of an op, in the trainer's memory and as the interpreter's matrices.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ struct Extent {
   DType dtype = DType::f32;
   bool records = false;  // structs: `bytes()` of them
 
-  /// From the first element to the last one.
+  /// Bytes from the first element to the last one.
   std::int64_t bytes() const { return bytes_of(dtype, (rows - 1) * pitch + cols); }
 };
 Extent extent_of(const plan::Plan& plan, const graph::Region& region, graph::TensorId id);
 
-/// Elements of `extent` in memory, as float64, into a matrix of as many rows and columns.
+/// Converts the elements of `extent` in memory to float64, into a matrix of equal rows and columns.
 void widen(const Extent& extent, std::span<const std::byte> bytes, const Matrix& to);
 
-/// A tensor with memory of its own.
+/// A tensor with its own memory.
 struct Owned {
   std::vector<double> elements;
   std::vector<std::byte> records;
@@ -33,7 +33,7 @@ struct Owned {
   Value value(const Extent& extent);
 };
 
-/// Whether the op reads what was in an output before.
+/// Whether the op reads the previous contents of an output.
 bool reads_before(const graph::Tensor& output);
 
 }  // namespace llmc::verify

@@ -10,8 +10,9 @@
 namespace llmc::verify {
 namespace {
 
-/// Number `draw` of the stream (seed, key): Philox 4x32-10 (Salmon et al. 2011) with the draw and the seed as counter
-/// and the key as key; of its first two words the upper 24 bits each, in fp32, through Box and Muller.
+/// Returns number `draw` of the stream (seed, key): Philox 4x32-10 (Salmon et al. 2011) with draw and seed as the
+/// counter and the stream's key as the key. The upper 24 bits of its first two words go, in fp32, through Box and
+/// Muller.
 double normal(std::uint64_t draw, std::uint64_t seed, std::uint64_t key) {
   std::uint32_t x[4] = {static_cast<std::uint32_t>(draw), static_cast<std::uint32_t>(draw >> 32),
                         static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
@@ -23,7 +24,7 @@ double normal(std::uint64_t draw, std::uint64_t seed, std::uint64_t key) {
     std::copy(next, next + 4, x);
     k[0] += 0x9E3779B9, k[1] += 0xBB67AE85;
   }
-  // An odd integer of 25 bits may be rounded, which decides how far out the tail goes: fp32 as the definition says.
+  // Rounding an odd integer of 25 bits decides how far the tail reaches: fp32, as in the definition.
   const float uniform = (static_cast<float>(x[0] >> 8) + 0.5f) * 0x1p-24f;
   const double turns = static_cast<double>(x[1] >> 8) * 0x1p-24;
   return std::sqrt(-2 * std::log(static_cast<double>(uniform))) * std::cos(2 * M_PI * turns);
@@ -31,7 +32,7 @@ double normal(std::uint64_t draw, std::uint64_t seed, std::uint64_t key) {
 
 }  // namespace
 
-/// Of each chunk the sum of squares.
+/// Computes the sum of squares of each chunk.
 void gradient_norm(Run& run) {
   const Matrix &gradients = run.in(0), &partial = run.out(0);
   const auto chunks = chunks_of(run, 1);
@@ -58,7 +59,7 @@ void gradient_clip(Run& run) {
   results->updates += results->skipped == kApplied;
 }
 
-/// L2 norms of each parameter's gradient, weights and update, from the sums of squares of its chunks.
+/// Computes L2 norms of each parameter's gradient, weights and update from its chunks' sums of squares.
 void parameter_norms(Run& run) {
   const Matrix &first = run.in(3), &norms = run.out(0);
   run.outputs[0].relative = 32 * kFp32;

@@ -8,7 +8,7 @@
 namespace llmc::verify {
 namespace {
 
-/// L2 norms of the rows of op(m).
+/// Returns L2 norms of the rows of op(m).
 std::vector<double> norms(const Matrix& m, bool transposed) {
   std::vector<double> squares(static_cast<std::size_t>(transposed ? m.cols : m.rows));
   for (std::int64_t i = 0; i < m.rows; ++i)
@@ -18,9 +18,9 @@ std::vector<double> norms(const Matrix& m, bool transposed) {
   return squares;
 }
 
-/// The sum of k products in fp32 is off by some of its last places times the sum of their magnitudes, which no product
-/// of the norms of row and column is below (Cauchy and Schwarz). What a product leaves out of each term is a part of
-/// the same sum.
+/// Bounds a product's error. The sum of k products in fp32 has an error of some units in the last place times the sum
+/// of their magnitudes. That sum is at most the product of the norms of row and column (Cauchy and Schwarz). The part
+/// of each term that bf16x3 leaves out is relative to the same sum.
 void product(Run& run, bool transpose_a, bool transpose_b, bool adds) {
   const Matrix &a = run.in(0), &b = run.in(1), &d = run.out(0);
   Value& result = run.outputs[0];

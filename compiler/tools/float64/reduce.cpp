@@ -15,7 +15,7 @@ namespace llmc::verify {
 
 namespace {
 
-/// A layer of each variant, and two at least where there are two.
+/// Keeps one layer of each variant, and at least two layers if there are two.
 void take_layers(spec::Spec& spec, const plan::Plan& plan) {
   const std::vector<int>& variants = plan.graph.variants;
   std::vector<std::size_t> taken;

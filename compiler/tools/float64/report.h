@@ -20,7 +20,7 @@ struct Report {
 
 std::string as_text(const Report& report);
 
-/// {"version", "good", "reduced", "kernels", "classes", "ops", "off", "seconds"}: docs/reference/verify.md.
+/// Returns {"version", "good", "reduced", "kernels", "classes", "ops", "off", "seconds"}: docs/reference/verify.md.
 nlohmann::ordered_json as_json(const Report& report);
 
 }  // namespace llmc::verify

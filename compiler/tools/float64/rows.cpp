@@ -1,4 +1,4 @@
-// Ops of rows: look-ups, SwiGLU, additions and column sums.
+// Ops on rows: look-ups, SwiGLU, additions and column sums.
 #include <algorithm>
 #include <cmath>
 
@@ -23,7 +23,7 @@ void embedding(Run& run) {
   for (std::int64_t i = 0; i < x.rows; ++i) copy_row(table, index(tokens, i), x, i);
 }
 
-/// dtable[token] += the sum of dx over the token's positions, which `order` has side by side.
+/// Computes dtable[token] += the sum of dx over the token's positions, which are adjacent in `order`.
 void embedding_backward(Run& run) {
   const Matrix &dx = run.in(0), &order = run.in(1), &begin = run.in(2), &token = run.in(3), &count = run.in(4);
   const Matrix& dtable = run.out(0);
@@ -39,7 +39,7 @@ void embedding_backward(Run& run) {
   }
 }
 
-/// s = silu(gate) up, where gate is the first half of a row and up the second.
+/// Computes s = silu(gate) up; gate is the first half of a row and up the second.
 void swiglu(Run& run) {
   const Matrix &x = run.in(0), &s = run.out(0);
   run.outputs[0].relative = 32 * kFp32;
@@ -50,14 +50,14 @@ void swiglu(Run& run) {
     }
 }
 
-/// dgate = ds up sigmoid(gate) (1 + gate (1 - sigmoid(gate))), dup = ds silu(gate).
+/// Computes dgate = ds up sigmoid(gate) (1 + gate (1 - sigmoid(gate))), dup = ds silu(gate).
 void swiglu_backward(Run& run) {
   const Matrix &ds = run.in(0), &x = run.in(1), &dx = run.out(0);
   const std::int64_t half = x.cols / 2;
   std::vector<double>& scale = run.outputs[0].scales(x.cols);
   run.outputs[0].noise = 32 * kFp32;
   for (std::int64_t i = 0; i < ds.rows; ++i) {
-    std::fill_n(dx.row(i), dx.cols, 0.0);  // what fills up the halves
+    std::fill_n(dx.row(i), dx.cols, 0.0);  // padding of both parts
     for (std::int64_t j = 0; j < ds.cols; ++j) {
       const double gate = x.at(i, j), up = x.at(i, half + j), d = ds.at(i, j), s = sigmoid(gate);
       dx.at(i, j) = d * up * s * (1 + gate * (1 - s));
@@ -95,7 +95,7 @@ void column_sum(Run& run) {
     }
 }
 
-/// Row i of what is left is the sum of rows i, i + rows left, i + 2 rows left, ...
+/// Sums rows i, i + r, i + 2 r, ... into row i of the r result rows.
 void column_reduce(Run& run) {
   const Matrix &partial = run.in(0), &sum = run.out(0);
   std::vector<double>& scale = run.outputs[0].scales(sum.cols);

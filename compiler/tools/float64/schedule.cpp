@@ -11,7 +11,7 @@ using namespace graph;
 
 namespace {
 
-/// Every op of a pass but collectives, chunk by chunk.
+/// Adds every op of a pass but collectives, chunk by chunk.
 void add(const plan::Plan& plan, plan::PassName pass, std::int64_t step, std::int64_t micro,
          std::vector<Launch>& launches) {
   for (const plan::Stop& stop : plan::stops(plan.schedule, pass)) {

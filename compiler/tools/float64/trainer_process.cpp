@@ -23,7 +23,7 @@ TrainerProcess::TrainerProcess(const std::vector<std::string>& argv, const std::
   };
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refuse(errno);
   socket_ = ends[0];
-  fcntl(ends[1], F_SETFD, 0);  // the trainer's end stays open in it
+  fcntl(ends[1], F_SETFD, 0);  // the trainer inherits its end
   std::string variable = std::string(kProbeVariable) + "=" + std::to_string(ends[1]);
   std::vector<char*> words, environment;
   for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));

@@ -1,4 +1,4 @@
-// A trainer whose step stops around each op (runtime/step/probe.h), from llmc's end of the socket.
+// Controls a trainer whose step stops around each op (runtime/step/probe.h), from llmc's end of the socket.
 #pragma once
 
 #include <sys/types.h>
@@ -15,22 +15,22 @@ namespace llmc::verify {
 
 class TrainerProcess {
  public:
-  /// Starts argv[0]; its output goes to `log`. Throws Failure(toolchain) where it cannot be started.
+  /// Starts argv[0]; its output goes to `log`. Throws Failure(toolchain) if it cannot be started.
   TrainerProcess(const std::vector<std::string>& argv, const std::filesystem::path& log);
-  /// Ends it where it runs.
+  /// Kills the trainer if it still runs.
   ~TrainerProcess();
   TrainerProcess(const TrainerProcess&) = delete;
   TrainerProcess& operator=(const TrainerProcess&) = delete;
 
-  /// Waits for what it says next; nothing when it has ended.
+  /// Waits for its next event; nothing if it has ended.
   std::optional<ProbeEvent> next();
 
-  // While it waits for an answer. Throw Failure(internal) where it is gone.
+  // Valid while it waits for an answer. Throw Failure(internal) if it has ended.
   void read(std::size_t operand, std::int64_t offset, std::span<std::byte> bytes);
   void write(std::size_t operand, std::int64_t offset, std::span<const std::byte> bytes);
   void go_on();
 
-  /// Waits for its end; its exit code, 128 + n after signal n.
+  /// Waits for its end. Returns the exit code, 128 + n after signal n.
   int wait();
 
  private:

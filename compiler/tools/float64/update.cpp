@@ -12,7 +12,7 @@ namespace {
 
 double square(double x) { return x * x; }
 
-/// An update is the difference of two weights in fp32: of one that is small beside the weight few places are left.
+/// An update is the difference of two weights in fp32: if it is small relative to the weight, few digits are left.
 void bound_sums(Run& run, std::size_t first) {
   for (std::size_t i = first; i < run.outputs.size(); ++i) {
     Value& partial = run.outputs[i];

@@ -1,4 +1,4 @@
-// Declares what the rules of all optimizers' updates have alike.
+// Declares the common part of the rules of all optimizers' updates.
 #pragma once
 
 #include <span>
@@ -9,22 +9,22 @@
 
 namespace llmc::verify {
 
-/// The chunks of an input of records.
+/// Returns the chunks of an input of records.
 std::span<const Chunk> chunks_of(const Run& run, std::size_t input);
 
-/// One element of an update: what it reads, and what a rule writes.
+/// One element of an update: inputs of a rule, and its results.
 struct Element {
   double lr, weight_decay, gradient;  // the gradient is clipped
   unsigned updates;                   // this one included
   double& weight;
   std::span<double* const> state;
-  // How far a kernel may be from each, in fp32's rounding.
+  // Bounds of a kernel's error in each, in units of fp32's rounding.
   double& weight_scale;
   std::span<double* const> state_scales;
 };
 
-/// Calls `formula(element)` for each element of the chunks, and writes copies and sums that the op asks for; a skipped
-/// step leaves its results undefined.
+/// Calls `formula(element)` for each element of the chunks, and writes the op's copies and sums. A skipped step leaves
+/// its results undefined.
 void update(Run& run, void (*formula)(Element& element, const void* record));
 
 }  // namespace llmc::verify

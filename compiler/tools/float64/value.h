@@ -25,7 +25,7 @@ inline constexpr double kFp32 = row_of(DType::f32).roundoff, kBf16 = row_of(DTyp
 /// An operand of an op. Integers are float64 too, which holds them exactly.
 struct Value {
   Matrix matrix;
-  std::span<std::byte> records;  // of a tensor of structs of device/types.h, in place of the matrix
+  std::span<std::byte> records;  // of a tensor of structs of device/types.h, instead of the matrix
 
   // The tolerance of a result: how far a kernel, whose arithmetic is fp32, may be from it before its own
   // rounding. |error| <= relative * |element| + noise * scale of the element's part of its row.
@@ -33,14 +33,14 @@ struct Value {
   double noise = 8 * kFp32;
   std::vector<double> scale = {};  // [rows, parts], parts of equal width; empty: 0
   std::int64_t parts = 1;
-  bool sums_alone = false;  // the op leaves open which row takes what: its columns' sums are what counts
-  bool partial = false;     // sums of what is left open so
+  bool sums_alone = false;  // the op may distribute terms over rows freely: only its columns' sums count
+  bool partial = false;     // sums of such distributed terms
   bool undefined = false;   // scratch of the kernel
 
   double scale_at(std::int64_t i, std::int64_t j) const {
     return scale.empty() ? 0 : scale[static_cast<std::size_t>(i * parts + j / (matrix.cols / parts))];
   }
-  /// One scale for each of `count` parts of a row; all 0.
+  /// Returns one scale for each of `count` parts of a row; all 0.
   std::vector<double>& scales(std::int64_t count = 1) {
     parts = count;
     scale.assign(static_cast<std::size_t>(matrix.rows * count), 0.0);

@@ -22,10 +22,11 @@ using namespace graph;
 
 namespace {
 
-/// Vectors begin as ones or zeros, which hide what multiplies or adds them: each element is moved by up to this.
+/// Largest shift of each element of vectors. They start as ones or zeros, which hide errors of multiplying or adding
+/// them.
 constexpr double kMoved = 0.25;
 
-/// A number in [-1, 1) for each `index`: the finaliser of MurmurHash3 (Appleby), which has no state.
+/// Returns a number in [-1, 1) for each `index`: the finaliser of MurmurHash3 (Appleby), which has no state.
 double scattered(std::uint64_t index) {
   index = (index ^ index >> 33) * 0xff51afd7ed558ccd;
   index = (index ^ index >> 33) * 0xc4ceb9fe1a85ec53;
@@ -42,7 +43,7 @@ class Verifier {
     try {
       all(steps, progress);
     } catch (const Failure&) {
-      if (!verdict_.off) throw;  // else what comes after an op that is off follows from it
+      if (!verdict_.off) throw;  // otherwise the failure follows from the op beyond its bound
     }
     return std::move(verdict_);
   }
@@ -58,7 +59,7 @@ class Verifier {
     if (const int code = trainer_.wait(); code != 0) gone(code);
   }
 
-  /// A run of an op with memory of its own.
+  /// A run of an op with its own memory.
   struct Local {
     std::vector<Extent> inputs, outputs;
     std::vector<Owned> memory;
@@ -145,7 +146,7 @@ class Verifier {
     const Op& op = ours.run.op;
     if (g_.regions[launch.region].is_optimizer() && launch.op == 0) gradients(launch, ours.run);
     dump_.host(launch, ours.run);
-    // The exact run first: it reads the trainer's inputs, which some ops write over.
+    // The exact run comes first: it reads the trainer's inputs, and some ops overwrite these.
     const Run theirs = exact_.run(launch, ours.run, plan_.spec.seed);
     if (ops::row_of(op.kind).updates_weights) dump_.updated(launch, exact_);
     interpret(ours.run);
@@ -176,7 +177,8 @@ class Verifier {
         flat(launch, TensorClass::moments, t.name, theirs.matrix, found.matrix);
       else
         weights(launch, theirs.matrix, found.matrix);
-      // The next step of both begins with the same: where a gradient is near 0 AdamW's first updates have its sign.
+      // Makes both runs start the next step with the same weights: AdamW's first updates have the sign of the gradient,
+      // which rounding decides near 0.
       std::copy_n(found.matrix.data, found.matrix.cols, theirs.matrix.data);
       return;
     }
@@ -200,7 +202,8 @@ class Verifier {
          [&] { return fmt::format("{}, %{}", text_of(plan_, launch), t.name); });
   }
 
-  /// In the loss chunks: of the logits' gradient over the logits, and of what follows from it.
+  /// Whether the op's result is a gradient in the loss chunks: that of the logits, which overwrites them, or one
+  /// computed from it.
   bool launch_makes_gradient(const Launch& launch, std::size_t operand) const {
     const Op& op = g_.regions[launch.region].ops[launch.op];
     return operand < op.inputs.size() || op.of != kNone;
@@ -228,7 +231,7 @@ class Verifier {
            [&, name = name] { return fmt::format("step {}, {}", launch.step, name); });
   }
 
-  /// Of a flat buffer, each tensor of a checkpoint.
+  /// Compares a flat buffer, tensor by tensor of a checkpoint.
   void flat(const Launch& launch, TensorClass tensors, const std::string& what, const Matrix& exact,
             const Matrix& found) {
     if (launch.step == 0) return;
@@ -240,7 +243,7 @@ class Verifier {
     }
   }
 
-  /// Of all weights at once, over what the step has changed of them.
+  /// Compares all weights at once, relative to their change in the step.
   void weights(const Launch& launch, const Matrix& exact, const Matrix& found) {
     if (launch.step == 0) return;
     Distance distance, update;
@@ -256,7 +259,7 @@ class Verifier {
     return {flat.data + slice.offset, slice.rows, slice.cols, slice.pitch};
   }
 
-  /// All of a step, before they are used.
+  /// Compares all gradients of a step before they are used.
   void gradients(const Launch& launch, const Run& trainer) {
     dump_.gradients(launch, exact_);
     std::vector<double>& exact = exact_.flat(trainer.op.inputs[0]);
@@ -265,7 +268,7 @@ class Verifier {
     flat(launch, TensorClass::gradients, "gradient", {exact.data(), 1, found.cols, found.cols}, found);
   }
 
-  /// Both runs begin with the trainer's weights, of which vectors are moved.
+  /// Starts both runs with the trainer's weights, with vectors shifted.
   void move_vectors(TensorId masters) {
     const Extent extent = extent_of(plan_, g_.regions.front(), masters);
     std::vector<float> weights(static_cast<std::size_t>(extent.cols));
@@ -287,7 +290,7 @@ class Verifier {
   DumpWriter dump_;
   Verdict verdict_;
   std::vector<std::byte> bytes_;
-  std::vector<double> before_;  // the weights that the step began with
+  std::vector<double> before_;  // weights at the start of the step
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Runs a trainer op by op against the interpreter: each op alone on the trainer's own inputs, and the whole run in
-// float64 beside it.
+// Runs a trainer op by op against the interpreter: each op alone on the trainer's inputs, and next to it the whole run
+// in float64.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ enum class TensorClass { activations, activation_gradients, loss, gradients, par
 inline constexpr std::size_t kTensorClasses = static_cast<std::size_t>(TensorClass::moments) + 1;
 const char* name_of(TensorClass tensors);
 
-/// How far from the whole run in float64 a class of tensors may be: of each tensor the L2 norm of the difference over
-/// the norm (of what a step says the difference over the number).
+/// Returns the largest allowed error of a class of tensors relative to the whole run in float64: for each tensor the L2
+/// norm of the difference over the norm; for a step's numbers the difference over the number.
 double bound_of(TensorClass tensors, const spec::Spec& spec);
 
 struct ClassError {
@@ -28,7 +28,7 @@ struct ClassError {
   std::string where;  // "step 1, layer 0: attention_out"
 };
 
-/// An op that is off.
+/// An op with an error beyond its bound.
 struct Off {
   Launch launch;
   graph::TensorId result = graph::kNone;
@@ -39,18 +39,19 @@ struct Verdict {
   std::array<ClassError, kTensorClasses> classes = {};
   std::int64_t ops = 0;       // compared
   double worst_of_bound = 0;  // of all ops, in units of each one's bound
-  Launch worst;               // which
+  Launch worst;               // its launch
   std::optional<Off> off;     // the first op beyond its bound
   bool good(const spec::Spec& spec) const;
 };
 
-/// Where a reference run's tensors go: DIR/step-N/{weights,gradients,updated,tokens}.safetensors and summary.json.
+/// Folder for a reference run's tensors: DIR/step-N/{weights,gradients,updated,tokens}.safetensors and summary.json.
 struct Dump {
-  std::filesystem::path folder;  // empty: nowhere
+  std::filesystem::path folder;  // empty: not written
 };
 
-/// `argv`: a trainer of `plan` with probes, and the words that have it train `steps` steps. Throws Failure where the
-/// trainer ends early, with what it said, or does not run the plan's ops in their order (Exit::numerics).
+/// Verifies a trainer. `argv`: a trainer of `plan` with probes, and the arguments that make it train `steps` steps.
+/// Throws Failure with the trainer's output if it ends early; Failure(Exit::numerics) if it does not run the plan's ops
+/// in their order.
 Verdict verify(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
                std::int64_t steps, const Dump& dump, const std::function<void(const std::string&)>& progress);
 

@@ -1,4 +1,4 @@
-// Files that every page is made of, which the build puts into llmc: those of files/, and third_party/uplot.
+// Files shared by all pages, which the build embeds in llmc: those of files/ and third_party/uplot.
 #pragma once
 
 namespace llmc::page::files {

@@ -6,7 +6,7 @@ namespace llmc::page {
 
 namespace {
 
-/// JSON within a script element: no text in it ends the element, or begins a comment.
+/// Escapes JSON for a script element: none of its text ends the element or begins a comment.
 std::string as_script_data(const nlohmann::ordered_json& document) {
   const std::string json = document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   std::string text;
@@ -22,7 +22,7 @@ std::string as_script_data(const nlohmann::ordered_json& document) {
 }  // namespace
 
 std::string frame(const Parts& parts) {
-  // A browser that opens the page loads nothing, whatever stands in it.
+  // The page must load nothing, whatever its data contains.
   std::string text =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "

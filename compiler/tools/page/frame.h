@@ -1,4 +1,4 @@
-// An HTML page that needs nothing else: what `llmc report` and `llmc plan --html` have in common.
+// Builds a self-contained HTML page, for `llmc report` and `llmc plan --html`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,13 +7,13 @@
 
 namespace llmc::page {
 
-/// What a page has of its own, beside the charts' library, the style and the functions that all pages share.
+/// A page's own parts, besides the charts' library, style and functions that all pages share.
 struct Parts {
   const char* title = "";
-  const char* style = "";            // behind the common one
+  const char* style = "";            // after the common style
   const char* body = "";             // markup
-  std::vector<const char*> scripts;  // run in this order, behind the library and the common functions
-  nlohmann::ordered_json data;       // what the scripts read; none of its texts becomes markup or code
+  std::vector<const char*> scripts;  // run in this order, after the library and the common functions
+  nlohmann::ordered_json data;       // read by the scripts; none of its text becomes markup or code
 };
 
 std::string frame(const Parts& parts);

@@ -1,4 +1,4 @@
-// What else a planned run could be, for people and for programs.
+// Prints limits and hints for a planned run, for people and for programs.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,10 +8,10 @@
 
 namespace llmc::report {
 
-/// The largest micro-batch and the longest sequence that fit, then the hints, a line each.
+/// Prints the largest micro-batch and the longest sequence that fit, then the hints, one per line.
 std::string advice_text(const plan::Plan& plan, const plan::Limits& limits, const std::vector<plan::Hint>& hints);
 
-/// "limits" and "hints": what advice_text says.
+/// Adds "limits" and "hints": the contents of advice_text().
 void add_advice(nlohmann::ordered_json& json, const plan::Limits& limits, const std::vector<plan::Hint>& hints);
 
 }  // namespace llmc::report

@@ -19,7 +19,7 @@ constexpr std::size_t kLaunchesShown = 10;  // of the launches
 
 struct Pair {
   std::string name;
-  double values[2] = {0, 0};  // of the plan before and that after
+  double values[2] = {0, 0};  // of the plan before and after
 
   double difference() const { return values[1] - values[0]; }
 };
@@ -38,7 +38,7 @@ std::vector<Pair> memory(const Plan* const (&plans)[2]) {
   return list;
 }
 
-/// By what runs, the largest difference first.
+/// Lists times by kernel or product, largest difference first.
 std::vector<Pair> time(const Plan* const (&plans)[2]) {
   std::vector<Pair> list;
   for (const int side : {0, 1})

@@ -1,4 +1,4 @@
-// Two plans beside each other: memory by section, time by kernel or product, what was chosen.
+// Compares two plans side by side: memory by section, time by kernel or product, choices.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,12 +8,12 @@
 
 namespace llmc::report {
 
-/// Sections of the arena, and the launches whose time of a step differs most. Where the plans are for several devices
-/// their names are in it.
+/// Prints the arena's sections and the launches whose time in a step differs most. Names the devices if the plans are
+/// for different ones.
 std::string beside_text(const plan::Plan& a, const plan::Plan& b);
 
-/// {"choice": {before, after}, "step_seconds": ..., "memory": [{name, before, after}], "time": [{runs, before,
-/// after}]}: bytes, and seconds of a step; 0 of what one plan does not have.
+/// Returns {"choice": {before, after}, "step_seconds": ..., "memory": [{name, before, after}], "time": [{runs, before,
+/// after}]}: bytes, and seconds of a step; 0 for items that one plan lacks.
 nlohmann::ordered_json beside_json(const plan::Plan& a, const plan::Plan& b);
 
 }  // namespace llmc::report

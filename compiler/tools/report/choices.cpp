@@ -19,7 +19,7 @@ namespace {
 using plan::Plan;
 using spec::Recompute;
 
-constexpr std::ptrdiff_t kLarger = 2, kSmaller = 3;  // micro-batches to try beside the plan's
+constexpr std::ptrdiff_t kLarger = 2, kSmaller = 3;  // micro-batches to try besides the plan's
 constexpr const char* kOpen[] = {"batch.micro_batch", "memory.loss_chunk", "memory.recompute", "parallel.shard"};
 
 std::vector<std::int64_t> micro_batches_near(const Plan& plan) {
@@ -30,7 +30,7 @@ std::vector<std::int64_t> micro_batches_near(const Plan& plan) {
   return {at - std::min(kLarger, at - all.begin()), at + std::min(kSmaller + 1, all.end() - at)};
 }
 
-/// From nothing to everything, and what the plan has.
+/// Returns recompute settings from none to full, and the plan's.
 std::vector<Recompute> recomputations(const Plan& plan) {
   const auto of = [](std::vector<std::string> ops) {
     return Recompute{.kind = Recompute::Kind::ops, .ops = std::move(ops)};
@@ -45,7 +45,7 @@ std::vector<Recompute> recomputations(const Plan& plan) {
 
 std::vector<spec::Spec> specs_near(const Plan& plan) {
   std::vector<spec::Spec> specs;
-  spec::Spec base = plan.spec;  // a loss chunk that is open stays so
+  spec::Spec base = plan.spec;  // an open loss chunk stays open
   base.memory.budget = std::numeric_limits<std::int64_t>::max();
   base.parallel.shard_automatic = false;
   for (const std::int64_t micro_batch : micro_batches_near(plan))
@@ -79,7 +79,8 @@ std::vector<Choice> choices_near(const Plan& plan) {
   std::vector<Choice> list{{chosen, plan.cost.time.seconds, plan.layout.bytes, true, true}};
   std::set<std::string> known{choice_difference(chosen, chosen)};
   const auto add = [&](const spec::Spec& spec, double seconds, std::size_t bytes, bool fits) {
-    // Alike where the plan's own loss chunk is one of those that another budget leaves.
+    // A choice that differs in its loss chunk alone counts as the plan's own, because another budget may give another
+    // chunk.
     spec::Spec same_chunk = spec;
     same_chunk.memory.loss_chunk = chosen.memory.loss_chunk;
     const bool is_chunk = choice_difference(chosen, same_chunk).empty();

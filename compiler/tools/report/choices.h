@@ -1,4 +1,4 @@
-// What other choices of a plan's micro-batch, recomputation and shares would cost: each is planned, none is guessed.
+// Costs of other choices of a plan's micro-batch, recomputation and sharding; each is planned, none is estimated.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 namespace llmc::report {
 
 struct Choice {
-  spec::Spec spec;        // with the numbers that its `auto` became
+  spec::Spec spec;        // with the values chosen for `auto`
   double seconds = 0;     // of a step
   std::size_t bytes = 0;  // of the arena
-  bool fits = false;      // memory.budget
-  bool chosen = false;    // it is the plan
-  bool front = false;     // none of the others is as fast with fewer bytes
+  bool fits = false;      // within memory.budget
+  bool chosen = false;    // it is the plan's own
+  bool front = false;     // no other is as fast with fewer bytes
 };
 
-/// The plan's own choice first, then others near it, whether they fit or not.
+/// Returns the plan's own choice first, then others near it, whether they fit or not.
 std::vector<Choice> choices_near(const plan::Plan& plan);
 
-/// "batch.micro_batch: 8 and memory.recompute: full": what `other` has otherwise.
+/// Returns the keys in which `other` differs: "batch.micro_batch: 8 and memory.recompute: full".
 std::string choice_difference(const spec::Spec& chosen, const spec::Spec& other);
 
 }  // namespace llmc::report

@@ -22,7 +22,7 @@ namespace {
 
 using Keys = std::map<std::string, std::string>;
 
-/// Keys that differ, as key -> (before, after).
+/// Returns keys that differ, as key -> (before, after).
 std::vector<std::pair<std::string, std::pair<std::string, std::string>>> changed_keys(const Keys& a, const Keys& b) {
   std::vector<std::pair<std::string, std::pair<std::string, std::string>>> result;
   Keys all = a;
@@ -36,7 +36,8 @@ std::vector<std::pair<std::string, std::pair<std::string, std::string>>> changed
   return result;
 }
 
-/// The changed keys among those that a param is made from; a section such as "model" stands for all keys in it.
+/// Returns the changed keys among those that a param is computed from; a section such as "model" stands for all of its
+/// keys.
 std::vector<std::string> through(const std::string& origins, const Difference& difference) {
   std::vector<std::string> result;
   std::istringstream list(origins);
@@ -65,12 +66,12 @@ std::string value_of(const std::vector<KernelParam>& list, const std::string& na
   return "(none)";
 }
 
-/// Plans that differ from one side in one key, made once.
+/// Plans with one key changed from one side to the other, each made once.
 class Causes {
  public:
   Causes(const Difference& difference, const PlanAlone& alone) : difference_(difference), alone_(alone) {}
 
-  /// The keys through which a value became `after`. `value`: that of a plan, or nothing where the item is not in it.
+  /// Returns the keys that changed a value to `after`. `value`: that of a plan, or nothing if the item is not in it.
   std::vector<std::string> of(const std::string& before, const std::string& after,
                               const std::function<std::optional<std::string>(const Plan&)>& value) {
     std::vector<std::string> result;
@@ -99,7 +100,8 @@ class Causes {
   std::map<std::pair<std::string, bool>, std::optional<Plan>> plans_;
 };
 
-/// What of an item changed, through which keys. `items`: those of a plan; `params`: of an item.
+/// Returns an item's changed params with the keys that caused each. `items`: those of a plan; `params`: those of an
+/// item.
 template <class Item>
 std::vector<ParamChange> changed_params(const Item& a, const Item& b, const Difference& difference, Causes& causes,
                                         const auto& items, const auto& params) {
@@ -117,7 +119,7 @@ std::vector<ParamChange> changed_params(const Item& a, const Item& b, const Diff
       return {};
     };
     ParamChange change{p.name, before, after, causes.of(before, after, value)};
-    // Where neither key alone gives a run that can be planned: those that the value is made from.
+    // If neither key alone gives a valid run, lists the keys that the value is computed from.
     if (change.through.empty()) change.through = through(p.origin, difference);
     if (change.through.empty())
       change.through = through("model, precision, batch, memory, metrics, target", difference);
@@ -153,7 +155,7 @@ std::vector<KernelChange> compare_items(const Plan& plan_a, const Plan& plan_b, 
   }
   for (const Item& item : b)
     if (!named(a, item.name)) come.push_back(&item);
-  // What vanished under one name and came under another of the same family was changed.
+  // An item removed under one name and added under another of the same family counts as changed.
   for (const Item* old : gone) {
     const auto match =
         std::find_if(come.begin(), come.end(), [&](const Item* item) { return same_family(*old, *item); });
@@ -201,7 +203,7 @@ std::vector<Figure> figures(const Plan& a, const Plan& b) {
   return list;
 }
 
-/// Whether one trainer can have the values of both sides.
+/// Whether one trainer can run with the values of both sides.
 bool of_run_time(const Side& a, const Side& b, const Difference& difference) {
   return a.plan->fingerprint == b.plan->fingerprint && std::ranges::all_of(difference.keys, [](const auto& key) {
            const spec::Key* known = spec::key_of(key.first);
@@ -209,10 +211,10 @@ bool of_run_time(const Side& a, const Side& b, const Difference& difference) {
          });
 }
 
-/// Kernels and the step: what a reviewer reads. Tables of numbers and copies of the spec are left out.
+/// Whether a reviewer reads the file: kernels and the step, but not tables of numbers and copies of the spec.
 bool is_code(const std::string& file) { return file.rfind("kernels", 0) == 0 || file.rfind("step", 0) == 0; }
 
-/// The comment on top names the run and its fingerprint, which differ whenever specs do and say nothing.
+/// Drops the top comment: its run name and fingerprint differ whenever specs do, and carry no information.
 std::string without_identity(const std::string& text) {
   std::size_t at = 0;
   while (text.compare(at, 2, "//") == 0) at = text.find('\n', at) + 1;

@@ -1,4 +1,4 @@
-// What changes between the trainers of two specs: kernels, their parameters, memory, FLOPs, launches.
+// Compares the trainers of two specs: kernels, their parameters, memory, FLOPs, launches.
 #pragma once
 
 #include <functional>
@@ -39,14 +39,15 @@ struct Difference {
   bool empty() const { return keys.empty() && kernels.empty() && products.empty() && files.empty(); }
 };
 
-/// The plan of `a` with the one key as in `b`; of `b` with it as in `a` where `without`. Nothing where there is no such
-/// run.
+/// Returns the plan of `a` with the one key as in `b`; if `without`, that of `b` with the key as in `a`. Nothing if
+/// there is no such run.
 using PlanAlone = std::function<std::optional<plan::Plan>(const std::string& key, bool without)>;
 
-/// What a value changed through are the keys that change it alone, or without which it does not change.
+/// Compares two sides. The cause of a changed value is the keys that change it alone, or without which it does not
+/// change.
 Difference compare(const Side& a, const Side& b, const PlanAlone& alone);
 
-/// Text for people; with `full`, unified diffs of the kernels' and the step's sources.
+/// Prints the difference for people; with `full`, also unified diffs of the kernels' and the step's sources.
 std::string diff_text(const Side& a, const Side& b, const Difference& difference, bool full);
 nlohmann::ordered_json diff_json(const Side& a, const Side& b, const Difference& difference);
 

@@ -7,7 +7,7 @@
 namespace llmc::report {
 namespace {
 
-/// Of an optimizer step; none for what runs at start, for evaluation and for samples.
+/// Returns the launches of an optimizer step; 0 for kernels of the start, of evaluation and of samples.
 std::int64_t launches_per_step(const plan::Plan& plan, const plan::Kernel& kernel) {
   std::int64_t launches = 0;
   for (const plan::Launch& launch : plan.launches)

@@ -1,4 +1,4 @@
-// The kernels of a plan: what each launch moves, and what ptxas made of it.
+// Reports the kernels of a plan: bytes moved by each launch, and ptxas' figures.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@
 
 namespace llmc::report {
 
-/// By kernel; empty for a target that ptxas does not assemble for.
+/// By kernel; empty if ptxas does not assemble for the target.
 using KernelUses = std::map<std::string, std::vector<build::KernelUse>>;
 
 nlohmann::ordered_json kernels_json(const plan::Plan& plan, const KernelUses& uses);
 
-/// A line for each kernel, and architecture where there are several.
+/// Prints a line for each kernel, and for each architecture if there are several.
 std::string kernels_text(const plan::Plan& plan, const KernelUses& uses);
 
 }  // namespace llmc::report

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kVersion = 1;
 
-/// Layers that compute something else again run the same op.
+/// Layers with different recomputation run the same op.
 using Key = std::tuple<graph::Part, graph::Block, std::string>;
 
 Key key_of(const Plan& plan, const plan::Launch& launch) {
@@ -74,7 +74,7 @@ Measured read_measured(const std::filesystem::path& file, const Plan& plan) try 
     const bool known = keys.contains({launch.region, launch.op});
     keys.insert({{launch.region, launch.op}, key});
     MeasuredOp& op = ops.try_emplace(key, MeasuredOp{launch.region, launch.op, launch.what}).first->second;
-    // One attention pass may be several launches, and is timed as one.
+    // An attention pass may be several launches, and is timed as one.
     if (!known || launch.call != ops::Call::own_backward) op.times += times;
     op.predicted += times * plan::price(plan, launch).seconds;
   }
@@ -89,7 +89,7 @@ Measured read_measured(const std::filesystem::path& file, const Plan& plan) try 
   const Json& events = trace.at("traceEvents");
   const auto is_launch = [](const Json& event) { return event.at("ph") == "X" && event.at("args").contains("runs"); };
   std::map<Key, double> runs;
-  int passes = 0;  // the track that the steps are on
+  int passes = 0;  // the track of the steps
   for (const Json& event : events)
     if (event.at("ph") == "X" && event.at("cat") == "step") passes = event.at("tid").get<int>();
   for (const Json& event : events) {
@@ -108,7 +108,7 @@ Measured read_measured(const std::filesystem::path& file, const Plan& plan) try 
   for (const auto& [key, op] : ops) {
     const auto ran = runs.find(key);
     if (ran == runs.end() && plan.spec.parallel.world_size == 1 && op.predicted == 0)
-      continue;  // alone, nothing is sent
+      continue;  // a single rank sends nothing
     const double times = ran == runs.end() ? 0 : ran->second;
     if (std::abs(times - op.times) > 1e-6 * op.times)
       refuse(file,

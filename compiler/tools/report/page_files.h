@@ -1,4 +1,4 @@
-// Files that the page of `llmc plan --html` has of its own, which the build puts into llmc: those of page/.
+// Files of the page of `llmc plan --html`, which the build embeds in llmc: those of page/.
 #pragma once
 
 namespace llmc::report::files {

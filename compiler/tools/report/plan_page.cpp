@@ -23,7 +23,7 @@ namespace llmc::report {
 
 namespace {
 
-/// What the page is made of. Its scripts draw; each number and word is from here.
+/// Data of the page. The scripts only draw; each number and word comes from here.
 class PlanPage {
  public:
   explicit PlanPage(const plan::Plan& plan)
@@ -56,7 +56,7 @@ class PlanPage {
   const graph::Region& region(std::size_t index) const { return g_.regions[index]; }
   bool is_layer(std::size_t index) const { return region(index).block == graph::Block::layer; }
 
-  /// "layer_backward of layer 15"
+  /// Returns "layer_backward of layer 15".
   std::string place(const plan::RegionRun& run) const {
     return region(run.region).name + (is_layer(run.region) ? fmt::format(" of layer {}", run.layer) : "");
   }
@@ -66,7 +66,7 @@ class PlanPage {
     return static_cast<double>(bytes) / static_cast<double>(std::max<std::size_t>(peak_.bytes, 1));
   }
 
-  /// What of plan.json the scripts read.
+  /// Returns the part of plan.json that the scripts read.
   Object plan_object() const {
     const Object all = plan_json(plan_);
     Object part = Object::object();
@@ -87,7 +87,7 @@ class PlanPage {
     return {{"name", name}, {"what", what}, {"bytes", bytes}};
   }
 
-  /// What is alive at the peak, the largest first.
+  /// Returns the live tensors at the peak, largest first.
   Object peak_tensors() const {
     std::vector<Object> list;
     for (const plan::Section& section : plan_.layout.sections)
@@ -99,7 +99,7 @@ class PlanPage {
       kept -= bytes;
       if (bytes) list.push_back(named_bytes(fmt::format("{} × {}", tensor.name, times), what, bytes));
     };
-    if (peak_.run.kept == all_kept()) {  // else some layers' are there, and others' not
+    if (peak_.run.kept == all_kept()) {  // otherwise only some layers keep theirs
       keep(g_.at(g_.stream.below), g_.layers() + 1, "kept: the residual stream");
       for (const graph::Region& r : g_.regions)
         if (r.is_forward() && r.block == graph::Block::layer)
@@ -148,7 +148,7 @@ class PlanPage {
               {"tensors", peak_tensors()}}}};
   }
 
-  /// What takes time, with the work of one launch.
+  /// Returns the ops by time, with the work of one launch.
   Object ops() const {
     Object list = Object::array();
     for (const Spent& item : spent_) {
@@ -286,12 +286,12 @@ class PlanPage {
       return fmt::format("{:.1f}% {}", std::abs(change(other)), change(other) < 0 ? "less time" : "more time");
     };
     const auto bytes = [](const Choice& c) { return static_cast<double>(c.bytes); };
-    // Names choices beyond memory.budget only where the device has the memory.
+    // Names choices beyond memory.budget only if the device has the memory.
     const auto considered = [&](const Choice& other, bool fits) {
       return other.fits == fits &&
              (fits || bytes(other) + static_cast<double>(plan_.process_bytes) <= plan_.device[devices::Figure::memory]);
     };
-    // Of those that take as little time as the fastest, but for what nobody would choose by, that of fewest bytes.
+    // Of the choices within a negligible margin of the fastest, takes the one of fewest bytes.
     const auto fastest = [&](bool fits) {
       constexpr double kAlike = 1.002;
       double least = 0.995 * mine.seconds;

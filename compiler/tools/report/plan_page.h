@@ -1,4 +1,4 @@
-// A plan as one HTML page that needs nothing else: `llmc plan SPEC --html FILE`.
+// Prints a plan as a self-contained HTML page: `llmc plan SPEC --html FILE`.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace llmc::report {
 
-/// The page: what fills memory, what bounds the step and which key to turn, in words and as charts. Whatever stands in
-/// the spec is data in it, never markup or code.
+/// Returns the page: contents of memory, bounds of the step and the key to change, as text and as charts. Strings of
+/// the spec are data in it, never markup or code.
 std::string plan_page(const plan::Plan& plan);
 
 }  // namespace llmc::report

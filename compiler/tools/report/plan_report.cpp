@@ -49,20 +49,20 @@ std::string recompute_words(const spec::Recompute& r) {
   return "";
 }
 
-constexpr std::size_t kBar = 20;  // characters of all of the arena
+constexpr std::size_t kBar = 20;  // characters for the whole arena
 
 std::string bar(std::size_t bytes, std::size_t all) { return std::string((bytes * kBar + all / 2) / all, '#'); }
 
 const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind::cuda ? "cuda" : "cpu"; }
 
-/// Who computes a matrix product.
+/// Names the library or code that computes a matrix product.
 const char* product_by(const Plan& plan, const plan::Product& p) {
   if (plan.spec.target.kind == spec::TargetKind::cuda) return "cuBLASLt";
   if (p.shape.bf16x3()) return "bf16x3 in tiles";
   return p.shape.tiles ? "tiles" : "oneDNN";
 }
 
-/// Which products precision.matmul is about; empty for auto.
+/// Names the products that precision.matmul applies to; empty for auto.
 std::string matmul_text(const Plan& plan) {
   if (plan.spec.matmul == spec::Matmul::automatic) return "";
   std::vector<std::string> others;
@@ -104,7 +104,7 @@ nlohmann::ordered_json attention_json(const Plan& plan) {
   return json;
 }
 
-/// The backward passes that the trainer could take; empty where the spec names one.
+/// Lists the backward passes that the trainer can use; empty if the spec names one.
 std::string attention_text(const ops::AttentionChoice& choice) {
   if (choice.backward.size() + choice.left_out.size() < 2) return "";
   std::string out = choice.shape.window
@@ -124,7 +124,7 @@ std::string attention_text(const ops::AttentionChoice& choice) {
   return out + "\n";
 }
 
-/// A bucket of the flat buffers, in words.
+/// Names a bucket of the flat buffers.
 std::string bucket_name(const Plan& plan, std::size_t bucket) {
   for (const auto& [block, first] : plan.parameters.first_bucket) {
     if (block == graph::Block::layer && bucket >= first &&
@@ -137,7 +137,7 @@ std::string bucket_name(const Plan& plan, std::size_t bucket) {
 
 std::int64_t world(const Plan& plan) { return plan.spec.parallel.world_size; }
 
-/// Which passes a collective overlaps. On cpu every call returns when it is done.
+/// Returns the passes that a collective overlaps. On cpu every call blocks until it is done.
 plan::Overlap overlap(const Plan& plan, const plan::Launch& l) {
   if (!l.beside || plan.spec.target.kind != spec::TargetKind::cuda) return {};
   return plan::overlap_of(plan.schedule, l.region_index);
@@ -221,7 +221,7 @@ std::int64_t saved_bytes(const Plan& plan) {
   return bytes;
 }
 
-/// Host memory of the snapshot from which a checkpoint is written beside training; 0: training waits.
+/// Returns the host memory of the snapshot for writing a checkpoint during training; 0: training waits.
 std::size_t snapshot_bytes(const Plan& plan) {
   if (!plan.spec.checkpoint.asynchronous) return 0;
   const WorldRank rank{0, static_cast<int>(world(plan))};
@@ -268,7 +268,7 @@ bool has_windows(const Plan& plan) {
   return std::ranges::any_of(plan.graph.kinds, [](const graph::LayerKind& kind) { return kind.window > 0; });
 }
 
-/// Layers of each window, 0: of none.
+/// Returns the number of layers of each window; 0: no window.
 nlohmann::ordered_json windows_json(const Plan& plan) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const graph::LayerKind& kind : graph::distinct(plan.graph.kinds))
@@ -276,7 +276,7 @@ nlohmann::ordered_json windows_json(const Plan& plan) {
   return list;
 }
 
-/// "8 layers attend to 512 tokens, 8 to all", on a line of its own; empty where all attend to all.
+/// Prints "8 layers attend to 512 tokens, 8 to all" on a separate line; empty if all layers attend to all.
 std::string windows_text(const Plan& plan) {
   if (!has_windows(plan)) return "";
   std::string text;

@@ -1,4 +1,4 @@
-// What llmc tells people and programs about a plan.
+// Reports a plan to people and programs.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,21 +8,21 @@
 
 namespace llmc::report {
 
-/// "12.34 GiB", "480.00 MiB", "96 B".
+/// Prints "12.34 GiB", "480.00 MiB" or "96 B".
 std::string human_bytes(double bytes);
-/// The same with its sign: "+12.34 GiB".
+/// Prints the same with its sign: "+12.34 GiB".
 std::string signed_bytes(double bytes);
-/// "7.85 G", "372 k".
+/// Prints "7.85 G" or "372 k".
 std::string human_count(double count);
 
-/// plan.json: stable keys, everything in it.
+/// Returns plan.json: the whole plan under stable keys.
 nlohmann::ordered_json plan_json(const plan::Plan& plan);
 
-/// The page that `llmc plan` and `trainer --plan` print: model, memory by section, work by launch.
+/// Prints the page of `llmc plan` and `trainer --plan`: model, memory by section, work by launch.
 std::string plan_text(const plan::Plan& plan);
 
-/// A page in Markdown: every launch of a micro-batch and of an optimizer step, in order, with the bytes and FLOPs of
-/// one.
+/// Prints a page in Markdown: every launch of a micro-batch and of an optimizer step, in order, with its bytes and
+/// FLOPs.
 std::string launches_markdown(const plan::Plan& plan);
 
 }  // namespace llmc::report

@@ -30,7 +30,7 @@ double tokens_per_second(const Plan& plan) {
   return static_cast<double>(plan.spec.batch.tokens) / plan.cost.time.seconds;
 }
 
-/// Over the dense peaks of all devices, as trainers print it.
+/// Relative to the dense peaks of all devices, as trainers print it.
 double mfu(const Plan& plan) {
   const double peak = plan.device(devices::Rate::peak, plan.spec.compute);
   return plan.cost.model_flops_per_token * tokens_per_second(plan) /
@@ -41,7 +41,7 @@ double run_seconds(const Plan& plan) { return static_cast<double>(plan.spec.sche
 
 std::string chosen(const Plan& plan, const char* key) { return spec::text_of(key, plan::chosen_spec(plan)); }
 
-/// "micro_batch 8, loss_chunk 4096": what another choice has otherwise.
+/// Returns the keys in which another choice differs: "micro_batch 8, loss_chunk 4096".
 std::string differences(const spec::Spec& chosen, const spec::Spec& other) {
   std::string text;
   for (const spec::Change& change : spec::changes(chosen, other))
@@ -61,7 +61,7 @@ std::vector<Spent> spent(const Plan& plan) {
     const auto times = static_cast<double>(plan.times_a_step(launch));
     if (times == 0) continue;
     const plan::Price price = plan::price(plan, launch);
-    // The same in layers that compute something else again.
+    // Layers with different recomputation share a launch of the same price.
     const auto same = std::ranges::find_if(list, [&](const Spent& other) {
       return other.launch->what == launch.what && other.price.seconds == price.seconds &&
              part_of(plan, *other.launch) == part_of(plan, launch);

@@ -1,4 +1,4 @@
-// What a step is predicted to take, and what of it each op has.
+// Reports the predicted time of a step and the part of each op.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,37 +10,38 @@
 
 namespace llmc::report {
 
-/// "38 ms", "2.5 h", "12.3 days"
+/// Prints "38 ms", "2.5 h" or "12.3 days".
 std::string human_seconds(double seconds);
 
-/// Launches that are priced alike in one part of the step.
+/// Launches with the same price in one part of the step.
 struct Spent {
   const plan::Launch* launch;
-  plan::Price price;  // of one
+  plan::Price price;  // of one launch
   double seconds;     // of a step
   double times;
 };
 
-/// What runs in a step, that which takes most first. Collectives take link time, beside the passes or not.
+/// Lists the launches of a step, longest time first. Collectives count their link time, overlapped or not.
 std::vector<Spent> spent(const plan::Plan& plan);
 nlohmann::ordered_json spent_json(const Spent& item);
 
-/// "micro_batch 8, loss_chunk 8192, recompute none, shard optimizer": what `auto` became, or the spec says.
+/// Prints "micro_batch 8, loss_chunk 8192, recompute none, shard optimizer": the values of the spec, or those chosen
+/// for `auto`.
 std::string choice_words(const plan::Plan& plan);
 nlohmann::ordered_json choice_json(const plan::Plan& plan);
 
-/// Step time, tokens a second, MFU, the run's duration, what was chosen, and the ten launches that take most.
+/// Prints step time, tokens per second, MFU, the run's duration, the choices, and the ten longest launches.
 std::string time_text(const plan::Plan& plan);
 
-/// "step_seconds", "tokens_per_second", "mfu", "run_seconds", "time", "device" and "choice"; launches with their
+/// Adds "step_seconds", "tokens_per_second", "mfu", "run_seconds", "time", "device" and "choice"; launches with their
 /// seconds.
 void add_time(nlohmann::ordered_json& json, const plan::Plan& plan);
 
-/// The run's device-hours at `price` each, as a line. Steps alone: no evaluation, samples or saves.
+/// Prints a line with the run's device-hours at `price` each. Counts steps alone: no evaluation, samples or saves.
 std::string cost_text(const plan::Plan& plan, double price);
 
-/// The formula of every launch whose op or kernel is called `name`, with its numbers. Throws Failure(usage) where there
-/// is none, with the names that there are.
+/// Prints the formula with its numbers for every launch whose op or kernel is called `name`. Throws Failure(usage) with
+/// the known names if there is none.
 std::string explain_text(const plan::Plan& plan, const std::string& name);
 
 }  // namespace llmc::report

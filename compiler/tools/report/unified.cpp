@@ -21,8 +21,8 @@ struct Line {
   std::string text;
 };
 
-/// Longest common subsequence by dynamic programming after equal heads and tails are cut off: kernels are short, so the
-/// square table stays small.
+/// Finds the longest common subsequence by dynamic programming, after removing equal heads and tails. Kernels are
+/// short, so the square table stays small.
 std::vector<Line> align(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   std::size_t head = 0, tail = 0;
   while (head < a.size() && head < b.size() && a[head] == b[head]) ++head;
@@ -74,7 +74,7 @@ std::string unified_diff(const std::string& before, const std::string& after, co
       a_count += lines[end].mark != '+';
       b_count += lines[end].mark != '-';
     }
-    // A side without lines in the hunk names the line before it, as patch expects.
+    // A side without lines in the hunk has the number of the line before it, as patch expects.
     out += fmt::format("@@ -{},{} +{},{} @@\n{}", a_count ? a : a - 1, a_count, b_count ? b : b - 1, b_count, hunk);
     a += a_count, b += b_count, i = end;
   }

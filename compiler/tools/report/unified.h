@@ -1,11 +1,11 @@
-// Unified diff of two texts.
+// Prints the unified diff of two texts.
 #pragma once
 
 #include <string>
 
 namespace llmc::report {
 
-/// Lines that changed with `context` lines around them, as diff -u prints them; empty for equal texts.
+/// Returns the changed lines with `context` lines around them, as diff -u prints them; empty for equal texts.
 std::string unified_diff(const std::string& before, const std::string& after, const std::string& before_name,
                          const std::string& after_name, int context = 2);
 

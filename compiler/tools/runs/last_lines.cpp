@@ -43,7 +43,7 @@ bool LastLines::read_more() {
 std::optional<std::string> LastLines::next() {
   if (text_.empty() && !read_more()) return std::nullopt;
   std::size_t begin = std::string::npos;
-  // The last character is this line's break; the one before it is that of the line above.
+  // The last character is this line's break; the one before it ends the line above.
   while ((begin = text_.size() < 2 ? std::string::npos : text_.rfind('\n', text_.size() - 2)) == std::string::npos)
     if (!read_more()) break;
   begin = begin == std::string::npos ? 0 : begin + 1;

@@ -1,4 +1,4 @@
-// The lines of a growing file from its end, since what a run did last stands there and the file may be large.
+// Reads a growing file's lines from its end, because the newest are there and the file may be large.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,22 @@ inline constexpr std::size_t kMostLineBytes = std::size_t{4} << 20;  // no train
 
 class LastLines {
  public:
-  /// A file that is not there has no lines. Throws Failure(checkpoint) where it cannot be read, as next() does for a
-  /// line of more than kMostLineBytes.
+  /// A missing file has no lines. Throws Failure(checkpoint) if the file cannot be read; next() does so for a line of
+  /// more than kMostLineBytes.
   explicit LastLines(const std::filesystem::path& path);
 
-  /// The line before the one that was given last, at first the last one, without its line break. What stands behind the
-  /// last line break is being written, or was left by a kill, and is no line.
+  /// Returns the line before the previous result, at first the last line, without its line break. Text after the last
+  /// line break is incomplete and is ignored.
   std::optional<std::string> next();
 
  private:
-  /// Takes the block before what was read in front of `text_`; false at the beginning of the file.
+  /// Prepends the previous block of the file to `text_`. Returns false at the beginning of the file.
   bool read_more();
 
   std::filesystem::path path_;
   std::ifstream in_;
   std::uint64_t left_ = 0;  // bytes before those of `text_`
-  std::string text_;        // ends behind the line break of the next line
+  std::string text_;        // ends after the line break of the next line
 };
 
 }  // namespace llmc::runs

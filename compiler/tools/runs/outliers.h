@@ -1,4 +1,4 @@
-// Values far above those before them: spikes of a loss or of a gradient norm.
+// Detects values far above those before them: spikes of a loss or of a gradient norm.
 #pragma once
 
 #include <cstddef>
@@ -7,18 +7,18 @@
 
 namespace llmc::runs {
 
-/// Judges values in their order, by their logarithms, since losses and norms vary in proportion to their size. One is
-/// an outlier that lies above the median of the kWindow values before it by more than kFar times their median distance
-/// from that median, and by more than kLeast. Values that are not finite or not above zero are passed over.
+/// Compares logarithms, because losses and norms vary in proportion to their size. An outlier exceeds the median of the
+/// kWindow values before it by more than kFar times their median absolute deviation, and by more than kLeast. Values
+/// that are not finite or not above zero are skipped.
 class Outliers {
  public:
-  static constexpr std::size_t kWindow = 100, kFewest = 20;  // with fewer before it, nothing is an outlier
+  static constexpr std::size_t kWindow = 100, kFewest = 20;  // with fewer values before it, none is an outlier
   static constexpr double kFar = 8, kLeast = 0.1;            // 10 %
 
   bool observe(double value);
 
  private:
-  std::deque<double> window_;   // logarithms of the last ones, in order
+  std::deque<double> window_;   // logarithms of the last values, in order
   std::vector<double> sorted_;  // the same by size
 };
 

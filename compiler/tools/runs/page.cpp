@@ -26,7 +26,7 @@ constexpr std::size_t kSampleSteps = 100;  // of a run, whose samples are in the
 
 Object finite(double number) { return std::isfinite(number) ? Object(number) : Object(); }
 
-/// What tells the runs apart: their paths behind the folders that all have in common.
+/// Returns the runs' paths without the folders that all have in common.
 std::vector<std::string> short_names(std::span<const Record> runs) {
   std::vector<fs::path> paths;
   for (const Record& run : runs) paths.push_back(disk::canonical_if_known(run.summary.path));
@@ -59,7 +59,7 @@ Object columns(std::span<const Line> lines) {
   return all;
 }
 
-/// {key: {"step": [...], "value": [...]}} of what some lines have.
+/// Returns {key: {"step": [...], "value": [...]}} of values that only some lines have.
 Object sometimes(std::span<const Line> lines) {
   Object all = Object::object();
   for (const Line& line : lines)
@@ -70,7 +70,7 @@ Object sometimes(std::span<const Line> lines) {
   return all;
 }
 
-/// Those of so many steps, evenly spaced, and of the last.
+/// Returns the samples of kSampleSteps evenly spaced steps, and of the last step.
 Object few_samples(const Record& run) {
   std::vector<std::int64_t> steps;
   for (const Object& sample : run.samples)
@@ -86,7 +86,7 @@ Object few_samples(const Record& run) {
   return samples;
 }
 
-/// What of plan.json is shown; null where there is none.
+/// Returns the part of plan.json that is shown; null if there is none.
 Object plan_of(const Record& run) {
   if (run.plan.is_null()) return nullptr;
   Object plan = Object::object();
@@ -122,14 +122,14 @@ Object run_object(const Record& run, const std::string& shown, std::size_t point
           {"skipped", skipped},
           {"outliers", outliers},
           {"samples", few_samples(run)},
-          // Without a tokenizer, prompts and texts are token ids with blanks between them.
+          // Without a tokenizer, prompts and samples are token ids separated by blanks.
           {"after_prompt", run.values && run.values->spec.data.tokenizer.empty() ? " " : ""},
           {"starts", run.starts},
           {"plan", plan_of(run)}};
 }
 
-/// Keys that are not the same in all runs, each with the value of every run; null where a run does not read the key, or
-/// its spec cannot be read.
+/// Returns the keys that differ between runs, each with the value of every run. Null if a run does not read the key, or
+/// if its spec cannot be read.
 Object different_keys(std::span<const Record> runs) {
   Object rows = Object::array();
   for (const spec::Key& key : spec::keys()) {

@@ -1,4 +1,4 @@
-// Runs side by side as one HTML page that needs nothing else: `llmc report`.
+// Compares runs on one self-contained HTML page: `llmc report`.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace llmc::runs {
 
-/// The page. Whatever stands in the runs is data in it, never markup or code. `points`: see thinned().
+/// Returns the page. Strings of the runs are data in it, never markup or code. `points`: see thinned().
 std::string page(std::span<const Record> runs, std::size_t points);
 
 }  // namespace llmc::runs

@@ -27,7 +27,8 @@ void add_problem(Record& record, const std::string& problem) {
   if (all.find(problem) == std::string::npos) all += (all.empty() ? "" : "; ") + problem;
 }
 
-/// Reads a line; one of more than kMostLineBytes is passed over and comes out empty. False where no whole line is left.
+/// Reads a line; one of more than kMostLineBytes is skipped and returned as empty. Returns false if no complete line is
+/// left.
 bool next_line(std::istream& in, std::vector<char>& buffer, std::string& line) {
   in.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));
   const bool whole = !in.fail();
@@ -40,8 +41,8 @@ bool next_line(std::istream& in, std::vector<char>& buffer, std::string& line) {
   return true;
 }
 
-/// Calls `take` with each whole line that is an object with a step. What stands behind the last line break is being
-/// written, or was left by a kill.
+/// Calls `take` with each complete line that is an object with a step. Text after the last line break is incomplete and
+/// is ignored.
 void for_each_line(Record& record, const char* file, const std::function<void(Object&&)>& take) {
   std::ifstream in = disk::open(record.summary.path / file);
   if (!in) return;
@@ -66,7 +67,7 @@ double number_of(const Object& object, const char* key) {
   return at != object.end() && at->is_number() ? at->get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// What has members of its own in Line.
+/// Keys with members of their own in Line.
 const std::set<std::string>& members() {
   static const std::set<std::string> keys = [] {
     std::set<std::string> all = {"step",    "loss",         "lr", "grad_norm", "tokens", "tokens_per_second",
@@ -114,17 +115,17 @@ Line line_of(const Object& object) {
   return line;
 }
 
-/// A line is of the last start that went on from a step before it; each start counts its seconds anew, a
-/// rollback within it does not.
+/// Adds up the seconds of all starts. A line belongs to the last start that resumed from a step before it. Each start
+/// counts its seconds from 0; a rollback within it does not.
 void add_times(std::vector<Line>& lines, const std::vector<Object>& starts) {
-  std::vector<std::pair<std::int64_t, std::size_t>> by_step;  // step that a start goes on from, its place
+  std::vector<std::pair<std::int64_t, std::size_t>> by_step;  // step that a start resumes from, its index
   std::size_t clock = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     if (!starts[i].contains("rollback")) clock = i;
     by_step.emplace_back(starts[i]["step"].get<std::int64_t>(), clock);
   }
   std::ranges::sort(by_step);
-  double before = 0, last = 0;  // seconds of the starts before, and of this one up to the last line
+  double before = 0, last = 0;  // seconds of earlier starts, and of this one up to the last line
   std::size_t next = 0, start = 0;
   for (Line& line : lines) {
     const std::size_t start_before = start;
@@ -165,7 +166,7 @@ Record read_record(const std::filesystem::path& run) {
     if (!record.plan.is_object()) add_problem(record, "'plan.json' is no JSON object");
   }
   if (!record.plan.is_object()) record.plan = nullptr;
-  try {  // summarise() has said what is wrong
+  try {  // summarise() has reported errors
     if (const std::optional<std::string> text = RunFolder::spec_yaml(run))
       record.values = spec::read_values(*text, "spec.yaml");
   } catch (const std::exception&) {

@@ -1,4 +1,4 @@
-// All that a run folder says, as far as it can be read: what a report shows.
+// Reads all data of a run folder, as far as it is readable, for a report.
 #pragma once
 
 #include <array>
@@ -15,39 +15,39 @@
 
 namespace llmc::runs {
 
-/// What every line of metrics.jsonl has besides the members of Line, where the run and its llmc know it.
+/// Values of every line of metrics.jsonl besides the members of Line, if the run and its llmc know them.
 inline constexpr std::array<const char*, 9> kMeasures = {"top1",   "lse_mean",  "lse_max", "entropy",      "ignored",
                                                          "epochs", "data_wait", "mfu",     "product_share"};
 
-/// A line of metrics.jsonl. NaN: null, or not there.
+/// A line of metrics.jsonl. NaN: null or missing.
 struct Line {
   std::int64_t step = 0, tokens = 0;
   double loss, lr, grad_norm, tokens_per_second, seconds;
-  double time = 0;  // seconds of all starts together up to here; what a resume threw away is not counted
+  double time = 0;  // seconds of all starts up to this line, without work that a resume discarded
   std::array<double, kMeasures.size()> measures;
   bool evaluated = false;
-  /// Every other number of the line by its key, and of per_parameter "ratio_median" and "ratio_largest", over the
-  /// parameters that have a ratio.
+  /// The line's other numbers by key. For per_parameter: "ratio_median" and "ratio_largest" over the parameters that
+  /// have a ratio.
   std::vector<std::pair<std::string, double>> sometimes;
   std::vector<std::uint64_t> skipped;                          // sample ids
-  std::string skip_reason;                                     // empty: none is said
+  std::string skip_reason;                                     // empty: none is given
   bool loss_is_outlier = false, grad_norm_is_outlier = false;  // see Outliers
 };
 
 struct Record {
   Summary summary;
-  std::vector<Line> lines;                     // steps ascending
+  std::vector<Line> lines;                     // by ascending step
   std::vector<nlohmann::ordered_json> starts;  // lines of history.jsonl
   std::vector<nlohmann::ordered_json> samples;
-  nlohmann::ordered_json plan;         // null: not there, or not readable
-  std::optional<spec::Values> values;  // of spec.yaml, paths as they are written there
+  nlohmann::ordered_json plan;         // null: missing or not readable
+  std::optional<spec::Values> values;  // of spec.yaml, with paths as written there
 };
 
-/// Never throws for what is in the folder: that becomes summary.problem, with how many lines could not be read.
+/// Reads a run folder. Errors in it do not throw: summary.problem describes them, with the number of unreadable lines.
 Record read_record(const std::filesystem::path& run);
 
-/// At most about `points` lines, evenly spaced, and besides those that were evaluated, skipped or are outliers, the
-/// first and the last.
+/// Returns about `points` evenly spaced lines at most. Adds the first and the last line, and those that were evaluated,
+/// skipped or are outliers.
 std::vector<Line> thinned(const std::vector<Line>& lines, std::size_t points);
 
 }  // namespace llmc::runs

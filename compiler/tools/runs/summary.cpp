@@ -26,7 +26,7 @@ using Json = nlohmann::json;
 namespace {
 
 constexpr std::size_t kRecent = 100;  // steps whose median speed is shown
-constexpr int kDeepest = 8;           // folders below the one that was named
+constexpr int kDeepest = 8;           // levels below the named folder
 
 /// Throws std::runtime_error that names the file.
 Json parse_line(const std::string& line, const fs::path& path) {
@@ -45,7 +45,7 @@ std::optional<double> number(const Json& object, const char* key) {
   return at->get<double>();
 }
 
-/// `val_loss`: the key of the validation loss that stands for all.
+/// `val_loss`: the key of the leading validation loss.
 void read_metrics(Summary& run, const std::string& val_loss) {
   const fs::path path = run.path / "metrics.jsonl";
   LastLines lines(path);
@@ -103,7 +103,7 @@ State state_of(const Summary& run, bool running, std::int64_t saved) {
 
 namespace {
 
-/// Why a folder, or what a run has in it, is kept from this process; empty where it is not.
+/// Returns why this process cannot read a folder or its run's files; empty if it can.
 std::string why_unreadable(const fs::path& folder) try {
   if (!RunFolder::holds_run(folder)) disk::entries(folder, Exit::checkpoint);
   for (const char* file : {"spec.yaml", "history.jsonl", "metrics.jsonl"})
@@ -160,7 +160,7 @@ Summary summarise(const fs::path& path) {
 
 namespace {
 
-/// Whether there is a run in `folder` or below.
+/// Whether there is a run in `folder` or below it.
 bool look_into(const fs::path& folder, int depth, Found& found) {
   std::error_code gone;
   if (!why_unreadable(folder).empty() || RunFolder::holds_run(folder)) {
@@ -174,7 +174,7 @@ bool look_into(const fs::path& folder, int depth, Found& found) {
   Found below;
   for (const fs::path& each : folders)
     if (!look_into(each, depth + 1, below)) below.others.push_back(each);
-  if (depth > 0 && below.runs.empty()) return false;  // named once, not each folder in it
+  if (depth > 0 && below.runs.empty()) return false;  // the folder is listed once, instead of each folder in it
   found.runs.insert(found.runs.end(), below.runs.begin(), below.runs.end());
   found.others.insert(found.others.end(), below.others.begin(), below.others.end());
   return !below.runs.empty();

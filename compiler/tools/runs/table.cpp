@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kColumns = 7;
 using Row = std::array<std::string, kColumns>;
 
-/// The folder's own name where `run` is `base`.
+/// Returns the path relative to `base`; the folder's own name if `run` is `base`.
 std::string shown(const fs::path& run, const fs::path& base) {
   const fs::path relative = run.lexically_relative(base);
   return relative.empty() || relative == "." ? disk::canonical_if_known(run).filename().string() : relative.string();

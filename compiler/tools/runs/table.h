@@ -1,4 +1,4 @@
-// Runs below each other, for `llmc runs`.
+// Prints a table of runs for `llmc runs`.
 #pragma once
 
 #include <filesystem>
@@ -10,13 +10,13 @@
 
 namespace llmc::runs {
 
-/// A table with a line for each run; then what is wrong with damaged ones, and the folders that hold no run. Paths are
-/// shown from `base`.
+/// Prints a table with a line for each run, then the problems of damaged ones, and the folders without a run. Paths are
+/// relative to `base`.
 std::string as_text(std::span<const Summary> runs, std::span<const std::filesystem::path> others,
                     const std::filesystem::path& base);
 
-/// {"runs": [{"run", "path", "state", "step", "steps", "loss", "val_loss", "val_step", "tokens_per_second", "started",
-/// "problem"}], "others": [...]}; null where a number is not known or not finite.
+/// Prints {"runs": [{"run", "path", "state", "step", "steps", "loss", "val_loss", "val_step", "tokens_per_second",
+/// "started", "problem"}], "others": [...]}; null for a number that is unknown or not finite.
 std::string as_json(std::span<const Summary> runs, std::span<const std::filesystem::path> others,
                     const std::filesystem::path& base);
 
