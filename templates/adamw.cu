@@ -1,4 +1,4 @@
-// adamw: PyTorch's AdamW, with g = gradient * clip_scale; nothing changes in a skipped step.
+// adamw: PyTorch's AdamW, with g = gradient * clip_scale; a skipped step changes nothing.
 //   p -= lr * weight_decay * p, m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
 //   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 #include "device/group.h"
@@ -6,8 +6,8 @@
 
 namespace llmc {
 
-/// Flat parameter buffers, of exp_avg and exp_avg_sq this rank's share, and of gradient (kGradientShare) and of master
-/// and copy (kWeightShare); chunks [begin, end). kCopy: copy = the new weights in Act. kNorms: weight_partial,
+/// Flat parameter buffers: this rank's shard of exp_avg and exp_avg_sq, of gradient (kGradientShare), and of master and
+/// copy (kWeightShare); chunks [begin, end). kCopy: copy = the new weights in Act. kNorms: weight_partial,
 /// update_partial = sums of squares of a chunk's new weights and of their change.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL adamw(float* __restrict__ master, const float* __restrict__ gradient, float* __restrict__ exp_avg,

@@ -4,7 +4,7 @@
 
 namespace llmc {
 
-/// logits [kRows, kCols]; targets, losses [kRows]. Without a target 0.
+/// logits [kRows, kCols]; targets, losses [kRows], 0 without a target.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL audit_loss(const float* __restrict__ logits, const int* __restrict__ targets, float* __restrict__ losses) {
   const Group<kLanes> lanes;

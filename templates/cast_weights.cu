@@ -4,7 +4,7 @@
 
 namespace llmc {
 
-/// Flat parameter buffers, or (kWeightShare) this rank's shares of them; chunks [begin, end).
+/// Flat parameter buffers, or (kWeightShare) this rank's shards of them; chunks [begin, end).
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL cast_weights(const float* __restrict__ master, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
                          int begin, int end) {

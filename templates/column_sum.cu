@@ -1,4 +1,4 @@
-// column_sum: sums of the columns of dy over each of kBlocks blocks of rows: a bias gradient's first stage.
+// column_sum: sums of the columns of dy over each of kBlocks blocks of rows: the first stage of a bias gradient.
 #include "device/group.h"
 #include "params.h"
 

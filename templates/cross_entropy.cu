@@ -1,7 +1,6 @@
 // cross_entropy: losses = -log softmax(logits)[target]; kGradient: logits become (softmax(logits) - onehot(target)) *
-// loss_scale. A target of -1 has no loss and no gradient. fp32 maths, whatever the logits are stored as. Of each row
-// also its log-sum-exp, the entropy log(total) - sum(softmax (v - highest)), and whether no logit is above the
-// target's.
+// loss_scale. A target of -1 has no loss and no gradient. fp32 maths for any dtype of logits. Also writes each row's
+// log-sum-exp, its entropy log(total) - sum(softmax (v - highest)), and whether no logit is above the target's.
 #include "device/group.h"
 #include "params.h"
 
@@ -17,7 +16,7 @@ LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targ
   for (const int row : lanes.rows(kRows)) {
     const auto out = lanes.row<kCols, kPitch>(logits, row);
     const auto in = lanes.load_ahead<kCols, kPitch>(logits, row, kRows);
-    // No branch: an ignored row is as much work, but no row waits for its target before it is read.
+    // No branch: an ignored row costs as much work, but no row waits for its target before it is read.
     const bool ignored = targets[row] < 0;
     const int target = ignored ? 0 : targets[row];
     // The lane that writes the target's column also reads it, before the other columns change.

@@ -1,5 +1,5 @@
-// embedding_backward: adds to each row of dtable that occurs the gradients of its positions, in the order of `order`:
-// each row has one writer, so there are no atomics.
+// embedding_backward: adds to each row of dtable that occurs the gradients of its positions, in the order of `order`.
+// Each row has one writer, so there are no atomics.
 #include "device/group.h"
 #include "params.h"
 

@@ -1,5 +1,4 @@
-// from_wire: sums of gradients as they came from other ranks, written, or (add) added to those of earlier
-// micro-batches.
+// from_wire: writes sums of gradients received from other ranks, or (add) adds them to those of earlier micro-batches.
 #include "device/group.h"
 #include "params.h"
 

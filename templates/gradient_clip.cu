@@ -1,5 +1,5 @@
-// gradient_clip: the global gradient norm, the factor that brings it to clip_norm at most, whether to skip the step:
-// for what is not finite, or above the step's limits; and how many were not skipped.
+// gradient_clip: computes the global gradient norm and the factor that limits it to clip_norm. Skips a step whose
+// numbers are not finite or above the step's limits, and counts the others.
 #include "device/group.h"
 #include "params.h"
 

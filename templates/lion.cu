@@ -1,11 +1,11 @@
-// lion: Chen et al. 2023, with g = gradient * clip_scale; nothing changes in a skipped step.
+// lion: Chen et al. 2023, with g = gradient * clip_scale; a skipped step changes nothing.
 //   p -= lr * weight_decay * p, p -= lr * sign(beta1 m + (1 - beta1) g), m = beta2 m + (1 - beta2) g
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-/// Flat parameter buffers, of momentum this rank's share, and of gradient (kGradientShare) and of master and copy
+/// Flat parameter buffers: this rank's shard of momentum, of gradient (kGradientShare), and of master and copy
 /// (kWeightShare); chunks [begin, end). kCopy: copy = the new weights in Act. kNorms: weight_partial, update_partial =
 /// sums of squares of a chunk's new weights and of their change.
 LLMC_BOUNDS(kLanes)

@@ -1,4 +1,4 @@
-// Default params: what lets every template compile, lint and run alone. An instance gets a params.h of its own.
+// Default params, so that every template compiles, lints and runs alone. An instance gets its own params.h.
 #pragma once
 
 #include "device/types.h"

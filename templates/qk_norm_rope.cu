@@ -1,6 +1,6 @@
-// qk_norm_rope: each head of q and k, divided by its root mean square and scaled by the weight of q's heads or of k's,
-// then turned by its position as in RoPE: with n = x * rstd * weight, pair i becomes (n1 cos - n2 sin, n2 cos + n1
-// sin). Heads of v are copied.
+// qk_norm_rope: divides each head of q and k by its root mean square, scales it by the weight of q's or k's heads, and
+// rotates it by its position as in RoPE. With n = x * rstd * weight, pair i becomes (n1 cos - n2 sin, n2 cos + n1 sin).
+// Heads of v are copied.
 #include "device/group.h"
 #include "params.h"
 

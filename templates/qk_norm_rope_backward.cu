@@ -1,6 +1,7 @@
-// qk_norm_rope_backward: in place, the gradient of each head of q and k, turned back by its position, then through the
-// norm: with d the gradient turned back and g = d * weight, dx = rstd * (g - x * rstd^2 * mean(g * x)). dweight = sum
-// over rows and heads of d * x * rstd, as one partial sum for each block of rows. Heads of v stay as they are.
+// qk_norm_rope_backward: in place, rotates the gradient of each head of q and k back by its position, then
+// differentiates the norm. With d the rotated gradient and g = d * weight, dx = rstd * (g - x * rstd^2 * mean(g * x)).
+// dweight = sum over rows and heads of d * x * rstd, as one partial sum for each block of rows. Heads of v are
+// unchanged.
 #include "device/group.h"
 #include "params.h"
 

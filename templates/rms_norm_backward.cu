@@ -5,8 +5,8 @@
 
 namespace llmc {
 
-/// dy, x, dresidual, dx, y [kRows, kCols]; weight [kCols]; rstd [kRows]; dweight_partial [kBlocks, kCols].
-/// dx may be dy or dresidual. kRecompute: y = the forward's result, the same bits. Unused pointers are null.
+/// dy, x, dresidual, dx, y [kRows, kCols]; weight [kCols]; rstd [kRows]; dweight_partial [kBlocks, kCols]. dx may be dy
+/// or dresidual. kRecompute: y = the forward pass's result, bit for bit. Unused pointers are null.
 LLMC_BOUNDS_RESIDENT(kLanes, 768)
 LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* weight, const float* rstd,
                               const Act* dresidual, Act* dx, float* dweight_partial, Act* y) {
@@ -19,10 +19,10 @@ LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* wei
     for (int row = first; row < last; ++row) {
       const auto gradient = lanes.load(lanes.row<kCols, kPitch>(dy, row));
       const auto in = lanes.load(lanes.row<kCols, kPitch>(x, row));
-      // Read here, with the others, so that a row waits for memory once.
+      // Read with the others, so that a row waits for memory once.
       [[maybe_unused]] const auto residual = lanes.load_if<kResidual>(lanes.row<kCols, kPitch>(dresidual, row));
       const float r = rstd[row];
-      // What needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
+      // Work that needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
       lanes.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
       if constexpr (kRecompute) {
         lanes.store(lanes.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) { return v * r * w; });

@@ -29,7 +29,7 @@ std::string Addresses::address(std::size_t r, TensorId id) {
   if (area.shared >= 0) return text;
   const std::size_t inside = place.offset - area.offset;
   const std::string stride = area_name(place.area) + "Stride";
-  const bool boundary = area.stride && t.scope == Scope::boundary;  // inside: whole strides
+  const bool boundary = area.stride && t.scope == Scope::boundary;  // then `inside` is a multiple of the stride
   if (inside && !boundary) text += fmt::format(" + {}", inside);
   const std::string layer = t.scope == Scope::layer && g_.variant_count() > 1 ? "kSlab[layer]" : "layer";
   if (boundary && place.layer_stride && inside)
@@ -43,7 +43,7 @@ std::string Addresses::address(std::size_t r, TensorId id) {
   return text;
 }
 
-/// The flat buffer that holds a parameter, its copy, its gradient, or a bucket of any of these.
+/// Returns the flat buffer that holds a parameter, its copy, its gradient, or a bucket of any of these.
 TensorId Addresses::flat_of(TensorId id) const {
   const Tensor& t = g_.at(id);
   if (t.role == Role::bucket) return t.partner;
@@ -69,8 +69,8 @@ std::string Addresses::window(TensorId bucket, const std::string& inside) {
   return text + inside;
 }
 
-/// The element where the tensor begins in its flat buffer. What ranks share out is found there by one rank; several
-/// find it in a window, as far into it as it is into its bucket.
+/// Returns the address of a tensor inside its flat buffer. With one rank, sharded buffers are whole there; several
+/// ranks read the gather buffer, at the tensor's offset in its bucket.
 std::string Addresses::in_flat(TensorId id) {
   const Tensor& t = g_.at(id);
   const plan::ParameterLayout& layout = plan_.parameters;
@@ -82,7 +82,7 @@ std::string Addresses::in_flat(TensorId id) {
   const bool vector = t.role != Role::bucket && block == Block::none;
   const std::string strides = std::string("layer * ") + (vector ? "kLayerVectors" : "kLayerMatrices");
   const auto bytes = [&](std::int64_t elements, bool of_layer) {
-    // Not a product of literals, which would be of type int.
+    // The first factor keeps the type size_t; a product of literals would be an int.
     if (!of_layer) return elements ? fmt::format(" + {}", size * elements) : std::string();
     return fmt::format(" + {} * {}", size, elements ? fmt::format("({} + {})", elements, strides) : strides);
   };
@@ -90,7 +90,7 @@ std::string Addresses::in_flat(TensorId id) {
   const std::string there = area_address(plan_.layout.fixed.at(flat).area) + bytes(offset, layer);
   if (!is_sharded(g_.at(flat).use, plan_.spec.parallel.shard)) return there;
   whole_ = true;
-  // A layer's own window begins with the layer.
+  // A layer's gather buffer begins with the layer.
   const std::string here = window(bucket_in(flat, block), bytes(offset - bucket, layer && vector));
   return fmt::format("s.whole({}, {})", there, here);
 }
@@ -111,7 +111,7 @@ void Addresses::print_places(Source& out) const {
   }
   if (has_shared()) {
     out.blank();
-    out.line("// Which of Step::places, for what depends on the number of ranks.");
+    out.line("// Indices into Step::places of offsets that depend on the number of ranks.");
   }
   std::size_t count = 0;
   for (const plan::Area& area : layout.areas) count += area.shared >= 0;
@@ -122,7 +122,7 @@ void Addresses::print_places(Source& out) const {
   out.raw(number("std::size_t", "kLayerMatrices", static_cast<std::size_t>(plan_.parameters.layer_stride),
                  "elements from a layer's matrices to the next layer's"));
   out.raw(number("std::size_t", "kLayerVectors", static_cast<std::size_t>(plan_.parameters.vector_stride),
-                 "the same of its vectors"));
+                 "the same for its vectors"));
   out.raw(
       number("int", "kChunkCount", static_cast<std::size_t>(plan_.parameters.chunk_count),
              fmt::format("of at most {} elements: the optimizer's units of work", plan_.parameters.chunk_elements)));
@@ -133,8 +133,9 @@ void Addresses::print_places(Source& out) const {
       variants += (variants.empty() ? "" : ", ") + std::to_string(variant);
       ranks += (ranks.empty() ? "" : ", ") + std::to_string(counts[static_cast<std::size_t>(variant)]++);
     }
-    out.line("constexpr int kVariant[] = {$variants$};  // which functions run a layer", {{"variants", variants}});
-    out.line("constexpr std::size_t kSlab[] = {$ranks$};  // a layer's place among the layers of its variant",
+    out.line("constexpr int kVariant[] = {$variants$};  // variant of each layer's functions",
+             {{"variants", variants}});
+    out.line("constexpr std::size_t kSlab[] = {$ranks$};  // a layer's index among the layers of its variant",
              {{"ranks", ranks}});
   }
   out.blank();

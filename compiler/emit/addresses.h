@@ -1,4 +1,4 @@
-// Where the emitted step finds its tensors: places in the arena as text, and the constants that they are made of.
+// Prints the addresses of tensors in the emitted step: offsets in the arena as text, and the constants in them.
 #pragma once
 
 #include <set>
@@ -13,18 +13,19 @@ class Addresses {
  public:
   explicit Addresses(const plan::Plan& plan) : plan_(plan), g_(plan.graph) {}
 
-  /// Of a tensor in a region: bytes from the arena's start, in words of print_places() and of struct Step.
+  /// Returns a tensor's address in a region: bytes from the arena's start, by the names of print_places() and struct
+  /// Step.
   std::string address(std::size_t region, graph::TensorId id);
-  /// Of a buffer's area.
+  /// Returns the address of a buffer's area.
   std::string area_address(std::size_t area);
-  /// What the step calls a tensor. A copy goes by its parameter's name: no function reads both.
+  /// Returns the step's name of a tensor. A copy has its parameter's name, because no function reads both.
   std::string name(graph::TensorId id) const;
 
-  /// Whether addresses are of places that only struct Step knows: shares, windows.
+  /// Whether some addresses are known to struct Step only: shards and gather buffers.
   bool has_shared() const { return !shared_.empty() || windows_; }
   bool has_whole() const { return whole_; }
 
-  /// Constants for what addresses were asked of.
+  /// Prints the constants of the addresses that were requested.
   void print_places(Source& out) const;
 
  private:
@@ -36,8 +37,8 @@ class Addresses {
 
   const plan::Plan& plan_;
   const graph::Graph& g_;
-  std::set<std::size_t> used_;    // of Layout::areas, by offset
-  std::set<std::size_t> shared_;  // of these, those that ranks share out
+  std::set<std::size_t> used_;    // indices into Layout::areas, by offset
+  std::set<std::size_t> shared_;  // the sharded ones of these
   bool windows_ = false, whole_ = false;
 };
 

@@ -43,7 +43,7 @@ if(NOT EXISTS "${LLMC_RUNTIME}/CMakeLists.txt")
 endif()
 )");
   out.line("set(LLMC_TARGET $target$)", {{"target", cuda ? "cuda" : "cpu"}});
-  out.raw(R"(# Several sources of the runtime at once: most of their compilation is the headers that they share.
+  out.raw(R"(# Compiles several sources of the runtime at once, because most of the time goes to shared headers.
 set(CMAKE_UNITY_BUILD ON)
 add_subdirectory("${LLMC_RUNTIME}" runtime)
 set(CMAKE_UNITY_BUILD OFF)
@@ -75,7 +75,7 @@ endforeach()
     out.line("add_executable(trainer program.cpp texts.S step.cpp $k$)", {{"k", "${kernels}"}});
     std::vector<std::string> flags = build::cpu_flags();
     flags.erase(flags.begin());
-    flags.push_back("-Wno-unused-parameter");  // a kernel takes what its template does, whoever asks for warnings
+    flags.push_back("-Wno-unused-parameter");  // a kernel has its template's parameters, used or not
     out.line("set_source_files_properties(step.cpp $k$ PROPERTIES COMPILE_OPTIONS \"$flags$;-march=$a$\")",
              {{"k", "${kernels}"}, {"flags", joined(flags, ";")}, {"a", "${ARCH}"}});
     out.line("target_compile_definitions(trainer PRIVATE LLMC_ARCH=\"$a$\")", {{"a", "${ARCH}"}});

@@ -7,7 +7,7 @@
 
 namespace llmc::emit {
 
-/// Builds the trainer where llmc itself is not: from the runtime's sources of a bundle, or of LLMC_RUNTIME.
+/// Prints a build without llmc: from the runtime's sources of a bundle, or of LLMC_RUNTIME.
 std::string print_cmake(const plan::Plan& plan);
 
 }  // namespace llmc::emit

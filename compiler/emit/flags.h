@@ -1,4 +1,4 @@
-// Compiler flags of emitted sources: one list for llmc's own builds, for emitted CMake projects and for proofs.
+// Compiler flags of emitted sources, shared by llmc's builds, emitted CMake projects and proofs.
 #pragma once
 
 #include <string>
@@ -6,16 +6,16 @@
 
 namespace llmc::build {
 
-/// g++ on kernels and step. -fno-math-errno and 512-bit vectors: measured, AdamW 3.3 times and SwiGLU 2 times faster
-/// (docs/explanation/kernels.md); no contraction, so that every target rounds where the source says so.
+/// Flags of g++ for kernels and step. -fno-math-errno and 512-bit vectors make AdamW 3.3 times and SwiGLU 2 times
+/// faster (docs/explanation/kernels.md). No contraction: every target must round where the source does.
 inline std::vector<std::string> cpu_flags() {
   return {"-std=c++20", "-O3", "-fopenmp", "-mprefer-vector-width=512", "-fno-math-errno", "-ffp-contract=off"};
 }
 
-/// nvcc on kernels and step.
+/// Flags of nvcc for kernels and step.
 inline std::vector<std::string> cuda_flags() { return {"-std=c++20", "-O3", "--fmad=false"}; }
 
-/// One -gencode pair for each architecture ("80", "90a", "100").
+/// Returns one -gencode pair for each architecture ("80", "90a", "100").
 inline std::vector<std::string> gencode(const std::vector<std::string>& archs) {
   std::vector<std::string> flags;
   for (const std::string& arch : archs) {

@@ -60,7 +60,7 @@ SpecialiseInput specialise_input(const plan::Plan& plan, const plan::Kernel& ker
 }
 
 std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTree& tree, Style style) {
-  if (style == Style::specialised) disk::working_folder(Exit::usage);  // Clang ends the process where there is none
+  if (style == Style::specialised) disk::working_folder(Exit::usage);  // Clang exits the process if there is none
   std::vector<KernelSource> sources(plan.kernels.size());
   std::vector<std::exception_ptr> errors(plan.kernels.size());
   std::atomic<std::size_t> next{0};
@@ -77,7 +77,7 @@ std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTre
   std::jthread second;
   try {
     second = std::jthread(work);
-  } catch (const std::system_error&) {  // the system gives no other: this one does all
+  } catch (const std::system_error&) {  // the system refuses another thread: this one does all the work
   }
   work();
   if (second.joinable()) second.join();

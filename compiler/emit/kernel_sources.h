@@ -1,4 +1,4 @@
-// Source text of every kernel of a plan, specialised or as template plus params.
+// Source text of every kernel of a plan, specialised or as template with params.
 #pragma once
 
 #include <atomic>
@@ -11,13 +11,13 @@ namespace llmc::emit {
 
 struct KernelSource {
   std::string name;
-  std::string declaration;  // for kernels.h: types spelled out, no params names
+  std::string declaration;  // for kernels.h: types are spelled out, without names of params
   std::string text;
 };
 
 std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTree& tree, Style style);
 
-/// Throws Failure(internal) when the file cannot be read.
+/// Throws Failure(internal) if the file cannot be read.
 std::string read_text(const std::filesystem::path& file);
 
 }  // namespace llmc::emit

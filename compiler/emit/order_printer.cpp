@@ -42,7 +42,7 @@ std::string region_parameters(const plan::Plan& plan, std::size_t r) {
 void OrderPrinter::events() {
   for (const plan::Event& event : schedule_.events) {
     if (event.number == 0)
-      out_.line("// Marks on the ranks' own stream, which the passes wait for; layers take turns in two.");
+      out_.line("// Events on the ranks' stream that the passes wait for; layers alternate between two.");
     out_.line("constexpr int $constant$ = $number$;",
               {{"constant", constant_name(event.name)}, {"number", std::to_string(event.number)}});
   }
@@ -54,7 +54,7 @@ std::string OrderPrinter::event(int number) const {
   return constant_name(event.name) + (event.slots > 1 ? fmt::format(" + layer % {}", event.slots) : "");
 }
 
-/// Items in braces of their condition; neighbours that have one share them.
+/// Groups neighbours with the same condition in its braces.
 void OrderPrinter::items(const Items& list) {
   for (std::size_t begin = 0, end = 0; begin < list.size(); begin = end) {
     const bool gathering = list[begin].when == When::gathering;
@@ -101,7 +101,7 @@ void OrderPrinter::item(const ScheduleItem& item) {
   }
 }
 
-/// A layer's function is that of its variant.
+/// Calls the function of the layer's variant.
 void OrderPrinter::run(const ScheduleItem& item) {
   const auto call = [this](std::size_t region) {
     out_.line("$name$($arguments$);",
@@ -161,8 +161,8 @@ void OrderPrinter::forward() {
 
 void OrderPrinter::gather_weights() {
   if (schedule_.gathers == When::gathering) return function("void gather_weights(Step& s)", PassName::gather_weights);
-  out_.line("/// $why$",
-            {{"why", schedule_.gathers == When::always ? "Every pass gathers them." : "Every rank has all of them."}});
+  out_.line("/// $why$", {{"why", schedule_.gathers == When::always ? "Every pass gathers the weights."
+                                                                    : "Every rank has all weights."}});
   out_.line("void gather_weights(Step&) {}");
   out_.blank();
 }

@@ -1,4 +1,4 @@
-// Prints the passes of a schedule: which region functions they call, in which order, and what they wait for.
+// Prints the passes of a schedule: the calls of region functions in their order, and the events they wait for.
 #pragma once
 
 #include <string>
@@ -9,24 +9,24 @@
 
 namespace llmc::emit {
 
-/// Arguments of a region's function; of a layer's, `layer` is the argument.
+/// Returns the arguments of a region's function; `layer` is the argument of a layer's.
 std::string region_arguments(const plan::Plan& plan, std::size_t region, const std::string& layer = "layer");
-/// Parameters of a region's function.
+/// Returns the parameters of a region's function.
 std::string region_parameters(const plan::Plan& plan, std::size_t region);
 
 class OrderPrinter {
  public:
-  /// Both outlive it.
+  /// `plan` and `out` must outlive the printer.
   OrderPrinter(const plan::Plan& plan, Source& out) : plan_(plan), schedule_(plan.schedule), out_(out) {}
 
-  /// Constants of the schedule's events.
+  /// Prints the constants of the schedule's events.
   void events();
-  /// "kLayerGathered + layer % 2".
+  /// Returns the event's expression: "kLayerGathered + layer % 2".
   std::string event(int number) const;
 
-  /// void forward(Step&), which all passes begin with.
+  /// Prints void forward(Step&), which begins all passes.
   void forward();
-  /// gather_weights(), micro_batch(), optimizer_step(), evaluate() and next_logits() of Program.
+  /// Prints gather_weights(), micro_batch(), optimizer_step(), evaluate() and next_logits() of Program.
   void passes();
 
  private:
@@ -47,7 +47,7 @@ class OrderPrinter {
   const plan::Plan& plan_;
   const plan::Schedule& schedule_;
   Source& out_;
-  bool looped_ = false;  // over layers
+  bool looped_ = false;  // inside a loop over layers
 };
 
 }  // namespace llmc::emit

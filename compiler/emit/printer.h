@@ -14,13 +14,13 @@ namespace llmc::emit {
 /// Replaces each $name$ in `text`. Throws Failure(internal) for a name without a value and for a lone $.
 std::string fill(std::string_view text, const std::map<std::string, std::string, std::less<>>& values);
 
-/// "kQkvForward" for "qkv_forward".
+/// Returns "kQkvForward" for "qkv_forward".
 std::string constant_name(std::string_view name);
 
-/// As C++ spells the enumerator, which is not always the type's name.
+/// Returns the C++ spelling of the enumerator, which can differ from the dtype's name.
 const char* dtype_literal(DType type);
 
-/// The target's architectures, "80,90a": names from a closed list.
+/// Joins the target's architectures, "80,90a": names from a closed list.
 std::string arch_list(const spec::Spec& spec);
 
 /// Lines of generated source, indented by the nesting of braces that the caller opens and closes.
@@ -30,12 +30,12 @@ class Source {
 
   void line(std::string_view text, const Values& values = {});
   void blank() { text_ += '\n'; }
-  /// A line that ends in " {"; what follows is indented until close().
+  /// Adds a line that ends in " {"; later lines are indented until close().
   void open(std::string_view text, const Values& values = {});
   void close(std::string_view text = "}");
-  /// "} else {": closes and opens.
+  /// Adds "} else {": closes and opens.
   void middle(std::string_view text);
-  /// Text that stands as it is.
+  /// Adds text unchanged.
   void raw(std::string_view text) { text_ += text; }
   std::string take() { return std::move(text_); }
 

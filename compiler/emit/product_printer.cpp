@@ -7,7 +7,7 @@
 namespace llmc::emit {
 namespace {
 
-/// The members of the constant that differ from a GemmShape's own.
+/// Returns the members of the constant that differ from a GemmShape's defaults.
 std::string fields(const plan::Product& p) {
   const GemmShape& s = p.shape;
   std::string text = fmt::format(".name = \"{}\", .m = {}, .n = {}, .k = {}", p.name, s.m, s.n, s.k);

@@ -8,10 +8,10 @@
 
 namespace llmc::emit {
 
-/// "[64, 32] x [96, 32]^T -> [64, 96] bf16 + bias"
+/// Returns "[64, 32] x [96, 32]^T -> [64, 96] bf16 + bias".
 std::string product_text(const plan::Product& product);
 
-/// One constant a product, and kProducts, all of them.
+/// Prints one constant for each product, and kProducts, the list of all.
 void print_products(Source& out, const plan::Plan& plan);
 
 }  // namespace llmc::emit

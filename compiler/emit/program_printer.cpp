@@ -17,7 +17,7 @@
 namespace llmc::emit {
 namespace {
 
-/// A file that is part of the program, and the symbol that it begins at.
+/// A text that is embedded in the program, and its symbol.
 struct Text {
   const char* symbol;
   const char* file;
@@ -50,7 +50,7 @@ void frequencies(Source& out, const plan::Plan& plan) {
 }
 
 void groups(Source& out, const plan::Plan& plan) {
-  out.line("// Of parameters: name, whether weight decay applies, what scales its learning rate.");
+  out.line("// Groups of parameters: name, whether weight decay applies, scale of the learning rate.");
   out.line("constexpr ParameterGroup kGroups[] = {");
   for (const ParameterGroup& g : plan.graph.groups)
     out.line("    {\"$name$\", $decay$, RateScale::$scale$$optimizer$},",
@@ -62,9 +62,10 @@ void groups(Source& out, const plan::Plan& plan) {
   out.blank();
 }
 
-/// As it is with one rank; of another number the program sizes at start what is sharded. Returns the arena's bytes.
+/// Prints the buffers of one rank; the program sizes sharded ones at start for another number of ranks. Returns the
+/// arena's bytes.
 std::size_t buffers(Source& out, const plan::Plan& plan) {
-  out.line("// Of the arena of one rank: name, type, elements, use, offset in bytes.");
+  out.line("// Buffers of one rank's arena: name, dtype, elements, use, offset in bytes.");
   out.line("constexpr Buffer kBuffers[] = {");
   std::size_t end = 0;
   for (const plan::HostBuffer& b : plan.layout.buffers) {
@@ -88,7 +89,7 @@ std::size_t buffers(Source& out, const plan::Plan& plan) {
 }
 
 void buckets(Source& out, const plan::Plan& plan) {
-  out.line("// What ranks reduce and gather at once: first element, elements.");
+  out.line("// Ranges that ranks reduce and gather at once: first element, elements.");
   out.line("constexpr Bucket kBuckets[] = {");
   for (const Bucket& b : plan.parameters.buckets)
     out.line("    {$offset$, $elements$},",
@@ -97,7 +98,7 @@ void buckets(Source& out, const plan::Plan& plan) {
   out.blank();
 }
 
-/// Whether there are any.
+/// Prints the ranges that ranks gather. Returns whether there are any.
 bool gathered(Source& out, const plan::Plan& plan) {
   std::vector<std::string> lines;
   for (const graph::Region& region : plan.graph.regions)
@@ -113,7 +114,7 @@ bool gathered(Source& out, const plan::Plan& plan) {
                                     plan.parameters.buckets[i].offset, plan.parameters.buckets[i].elements));
     }
   if (lines.empty()) return false;
-  out.line("// What ranks gather before a step, of which flat buffer: first element, elements.");
+  out.line("// Ranges that ranks gather before a step: flat buffer, first element, elements.");
   out.line("constexpr Gathered kGathered[] = {");
   for (const std::string& line : lines) out.line(line);
   out.line("};");
@@ -123,7 +124,7 @@ bool gathered(Source& out, const plan::Plan& plan) {
 
 bool has_audit(const plan::Plan& plan) { return std::ranges::any_of(plan.graph.regions, &graph::Region::is_audit); }
 
-/// Those of cuDNN.
+/// Returns the attentions that cuDNN computes.
 std::vector<const ops::AttentionChoice*> attentions(const plan::Plan& plan) {
   std::vector<const ops::AttentionChoice*> list;
   for (const ops::AttentionChoice& choice : plan.attention.list)
@@ -131,21 +132,21 @@ std::vector<const ops::AttentionChoice*> attentions(const plan::Plan& plan) {
   return list;
 }
 
-/// `next`: the plan that follows in the list, or empty.
+/// `next`: constant of the next attention in the list, or empty.
 void print_attention(Source& out, const ops::AttentionChoice& choice, const std::string& next) {
   const AttentionShape& s = choice.shape;
   const std::string suffix = ops::attention_suffix(s);
   const bool own = choice.carries(AttentionBy::portable);
   out.blank();
   if (own) {
-    out.line("/// llmc's own kernels of attention's backward pass. `delta`: fp32, one a query and head.");
+    out.line("/// llmc's own kernels of attention's backward pass. `delta`: fp32, one per query and head.");
     out.line("void own_attention_backward$s$(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv,",
              {{"s", suffix}});
     out.line("                            const float* lse, bf16* dqkv, float* delta);");
     out.blank();
   }
   out.line(
-      "// cuDNN's attention; the ways through its backward pass, as predicted: by whom, ms a layer (0: unknown), "
+      "// cuDNN's attention. Variants of its backward pass: implementation, predicted ms per layer (0: unknown), "
       "workspace.");
   out.line("inline constexpr BackwardWay kBackwardWays$s$[] = {", {{"s", suffix}});
   for (const BackwardWay& way : choice.backward)
@@ -170,7 +171,7 @@ std::string attention_constant(const ops::AttentionChoice& choice) {
   return "kAttention" + ops::attention_suffix(choice.shape);
 }
 
-/// The last one first, since each names the next.
+/// In reverse order, because each names the next.
 void print_attentions(Source& out, const plan::Plan& plan) {
   std::string next;
   for (const ops::AttentionChoice* choice : std::views::reverse(attentions(plan))) {
@@ -198,7 +199,7 @@ std::vector<std::pair<std::string, std::string>> text_files(const ProgramTexts& 
 
 std::string print_texts() {
   Source out;
-  out.raw("// What the trainer carries of the files beside this one, each closed by a zero.\n\n    .section .rodata\n");
+  out.raw("// Files next to this one that the trainer contains, each ended by a zero.\n\n    .section .rodata\n");
   for (const Text& text : kTexts)
     out.line("    .globl $s$\n$s$: .incbin \"$f$\"\n    .byte 0", {{"s", text.symbol}, {"f", text.file}});
   out.raw("    .section .note.GNU-stack, \"\", @progbits\n");
@@ -230,7 +231,7 @@ void run_piece(Step& step, StepPiece piece, std::size_t layer);
 )");
   if (has_audit(plan)) out.line("void audit(Step& step);");
   if (plan.spec.target.kind != spec::TargetKind::cuda)
-    out.raw("\nextern const std::uint64_t kInstructions;  // that the step and its kernels may use\n");
+    out.raw("\nextern const std::uint64_t kInstructions;  // instruction sets of the step and its kernels\n");
   out.raw("\n}  // namespace llmc\n");
   return out.take();
 }
@@ -238,14 +239,14 @@ void run_piece(Step& step, StepPiece piece, std::size_t layer);
 std::string print_program(const plan::Plan& plan) {
   const spec::Spec& spec = plan.spec;
   Source out;
-  out.line("// What the trainer of run $name$ ($print$) is built for, and its main function.",
+  out.line("// Constants of the trainer of run $name$ ($print$), and its main function.",
            {{"name", spec.name}, {"print", plan.fingerprint}});
   const bool cuda = spec.target.kind == spec::TargetKind::cuda;
   if (std::ranges::any_of(plan.graph.groups, [](const ParameterGroup& g) { return g.optimizer.has_value(); }))
     out.raw("#include \"program/optimizers.h\"\n");
   out.raw("#include \"program/program.h\"\n\n");
   if (!cuda) out.raw("#include \"device/cpu/wait_policy.h\"\n");
-  out.raw("#include \"step.h\"\n\n// The files beside this one, from texts.S.\nextern \"C\" {\n");
+  out.raw("#include \"step.h\"\n\n// Files embedded by texts.S.\nextern \"C\" {\n");
   for (const Text& text : kTexts) out.line("extern const char $s$[];", {{"s", text.symbol}});
   out.raw("}\n\nnamespace llmc {\nnamespace {\n\n");
   parameters(out, plan);

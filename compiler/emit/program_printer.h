@@ -1,4 +1,4 @@
-// Prints what the runtime must know of a run: parameters, arena, shapes, and the texts it carries.
+// Prints the run's constants for the runtime: parameters, arena, shapes and embedded texts.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace llmc::emit {
 
-/// Texts that the trainer carries. They hold strings of the spec, so no source has them: they are files of the project,
-/// which the assembler takes in byte by byte.
+/// Texts embedded in the trainer. They contain strings of the spec, so they are files of the project that the assembler
+/// includes byte by byte, instead of string literals.
 struct ProgramTexts {
   std::string plan_text, plan_json, spec_yaml, config_json;
 };
 
-/// Name and content of the file of each text.
+/// Returns name and content of the file of each text.
 std::vector<std::pair<std::string, std::string>> text_files(const ProgramTexts& texts);
 
-/// texts.S: a symbol for each of them.
+/// Prints texts.S: a symbol for each text.
 std::string print_texts();
 
-/// program.cpp: defines llmc::program() and main().
+/// Prints program.cpp, which defines llmc::program() and main().
 std::string print_program(const plan::Plan& plan);
 
-/// step.h: the step's matrix products, and the functions of step.cpp that program.cpp puts into its table.
+/// Prints step.h: the step's matrix products, and the functions of step.cpp in program.cpp's table.
 std::string print_step_header(const plan::Plan& plan);
 
 }  // namespace llmc::emit

@@ -39,7 +39,7 @@ std::set<std::string> earlier_files(const fs::path& folder) {
   return names;
 }
 
-/// Only names that this program could have written: nothing outside the folder is ever removed.
+/// Accepts only names that llmc can have written: nothing outside the folder may be removed.
 bool is_inside(const std::string& file) {
   return !file.empty() && file[0] != '/' && file.find("..") == std::string::npos;
 }
@@ -59,7 +59,7 @@ void write_file(const fs::path& file, const std::string& text) {
   if (std::ifstream old = disk::open(file); old) {
     std::ostringstream now;
     now << old.rdbuf();
-    if (now.str() == text) return;  // the time stamp stays, so that nothing is built again
+    if (now.str() == text) return;  // keeps the time stamp, so that nothing is rebuilt
   }
   make_directories(file.parent_path(), kProjectWriter);
   const fs::path temporary = file.string() + ".new";
@@ -107,7 +107,7 @@ void make_project_folder(const fs::path& folder) {
 
 namespace {
 
-/// What a killed llmc was writing.
+/// Removes files that a killed llmc left half written.
 void remove_unfinished(const fs::path& folder) {
   std::error_code ignored;
   for (const fs::path& file : disk::readable_entries(folder))

@@ -64,7 +64,7 @@ class StepPrinter {
 
  private:
   void head() {
-    out_.line("// The training step of $name$: what runs, in which order, on which bytes of the arena.",
+    out_.line("// The training step of $name$: ops in order, on their offsets in the arena.",
               {{"name", plan_.spec.name}});
     out_.line("// Made by llmc from spec $print$; change the spec, not this file.", {{"print", plan_.fingerprint}});
     out_.line("//");
@@ -95,7 +95,7 @@ class StepPrinter {
     out_.line("Communicator& ranks;");
     out_.line("const Shares& shares;");
     out_.line("std::byte* arena;");
-    out_.line("std::span<const std::size_t> places;  // in the arena: what depends on the number of ranks");
+    out_.line("std::span<const std::size_t> places;  // offsets in the arena that depend on the number of ranks");
     out_.line("MathLibrary math;");
     for (const plan::Product& p : plan_.products)
       out_.line("Gemm $name$;  // $what$", {{"name", p.name}, {"what", product_text(p)}});
@@ -106,13 +106,13 @@ class StepPrinter {
         "Step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena, "
         "std::span<const std::size_t> places);");
     out_.blank();
-    out_.line("/// The planned place `bytes` from the arena's start.");
+    out_.line("/// Address at the planned offset `bytes` from the arena's start.");
     out_.open("template <class T> T* at(std::size_t bytes) const");
     out_.line("return reinterpret_cast<T*>(arena + bytes);");
     out_.close();
     if (where_.has_whole()) {
       out_.blank();
-      out_.line("/// What ranks share out where it is whole: with one rank in its `buffer`, else in a `window`.");
+      out_.line("/// Offset of a whole sharded buffer: with one rank its `buffer`, else a gather buffer, `window`.");
       out_.open("std::size_t whole(std::size_t buffer, std::size_t window) const");
       out_.line("return ranks.world_size() == 1 ? buffer : window;");
       out_.close();
@@ -120,9 +120,9 @@ class StepPrinter {
     if (is_sharded(Use::gradients, shard_)) {
       out_.blank();
       out_.line(
-          "/// Whether gradients add to those of the micro-batches before. Of several ranks it is their sums that add "
-          "up,");
-      out_.line("/// in the shares: each micro-batch's own gradients are reduced and gone.");
+          "/// Whether gradients add to those of earlier micro-batches. With several ranks each micro-batch's "
+          "gradients");
+      out_.line("/// are reduced, and their sums add up in the shards.");
       out_.open("bool adds(bool first) const");
       out_.line("return !first && ranks.world_size() == 1;");
       out_.close();
@@ -145,7 +145,7 @@ class StepPrinter {
     out_.blank();
   }
 
-  /// What products leave to the collectives of several ranks.
+  /// Prints the argument that leaves SMs to the collectives of several ranks.
   std::string reserved_sms() const {
     const std::int64_t sms = plan_.spec.parallel.reserved_sms;
     return sms ? fmt::format(", communicator.world_size() > 1 ? {} : 0", sms) : "";
@@ -219,7 +219,7 @@ class StepPrinter {
     }
   }
 
-  /// Of the names of the attention that a launch is of.
+  /// Returns the suffix in the names of a launch's attention.
   std::string suffix(const plan::Launch& launch) const {
     return ops::attention_suffix(
         ops::attention_shape(g_, g_.regions[launch.region_index].ops[launch.op_index], plan_.spec));
@@ -237,8 +237,8 @@ class StepPrinter {
     if (probed) out_.line("s.probe.after();");
   }
 
-  /// Tells llmc of the op, where this is a step to verify. Whether it does: nothing is looked at of what only several
-  /// ranks do.
+  /// Prints the call of the probe before an op in a step to verify. Returns false for ops between ranks, which are not
+  /// probed.
   bool probe(std::size_t r, const Op& op) {
     if (!probed_ || is_between_ranks(op.kind)) return false;
     const Region& region = g_.regions[r];
@@ -253,7 +253,7 @@ class StepPrinter {
     return true;
   }
 
-  /// What ranks do beside the passes, on a stream of their own.
+  /// Prints the ranks' ops, which overlap the passes on a separate stream.
   void beside(std::size_t r) {
     const bool kernels = std::any_of(plan_.launches.begin(), plan_.launches.end(), [r](const plan::Launch& l) {
       return l.region_index == r && l.call == ops::Call::kernel;
@@ -283,7 +283,7 @@ class StepPrinter {
     }
   }
 
-  /// Whether the region's ops stand in the function of the pass that runs it, without one of their own.
+  /// Whether the region's ops are printed in the function of the pass that runs it, without a function of their own.
   bool in_place(std::size_t r) const {
     for (const plan::PassName pass : {plan::PassName::initialise, plan::PassName::refresh_copies})
       for (const plan::ScheduleItem& item : plan_.schedule.pass(pass))
@@ -339,20 +339,20 @@ class StepPrinter {
       ops_of(plan::PassName::refresh_copies);
       out_.close();
     } else {
-      out_.line("/// The masters are what matrix products read.");
+      out_.line("/// Matrix products read the masters.");
       out_.line("void refresh_copies(Step&) {}");
     }
     out_.blank();
     order_.passes();
   }
 
-  /// What `trainer calibrate` times alone.
+  /// Prints the parts of a layer that `trainer calibrate` times separately.
   void pieces() {
     constexpr std::pair<StepPiece, const char*> kOfALayer[] = {{StepPiece::attention_forward, "attention_forward"},
                                                                {StepPiece::attention_backward, "attention_backward"},
                                                                {StepPiece::kernels, "kernels"}};
     out_.line(
-        "// Parts of a layer alone, which `trainer calibrate` times. Ends the step's source, whose offsets it uses.");
+        "// Parts of a layer for `trainer calibrate` to time. Included at the end of the step, whose offsets it uses.");
     out_.raw("#pragma once\n\nnamespace llmc {\n\n");
     out_.open("void run_piece(Step& s, StepPiece piece, std::size_t layer)");
     for (const auto& [piece, name] : kOfALayer) {

@@ -1,9 +1,9 @@
-// What the trainer of run llama-1b (67f153b1f9efd53ce0b214734deeb5f9) is built for, and its main function.
+// Constants of the trainer of run llama-1b (67f153b1f9efd53ce0b214734deeb5f9), and its main function.
 #include "program/program.h"
 
 #include "step.h"
 
-// The files beside this one, from texts.S.
+// Files embedded by texts.S.
 extern "C" {
 extern const char llmc_plan_text[];
 extern const char llmc_plan_json[];
@@ -200,7 +200,7 @@ constexpr double kInverseFrequencies[] = {
     3.0138581521391712e-06,
 };
 
-// Of parameters: name, whether weight decay applies, what scales its learning rate.
+// Groups of parameters: name, whether weight decay applies, scale of the learning rate.
 constexpr ParameterGroup kGroups[] = {
     {"matrices", true, RateScale::matrices},
     {"head", true, RateScale::head},
@@ -208,7 +208,7 @@ constexpr ParameterGroup kGroups[] = {
     {"norms, biases", false, RateScale::vectors},
 };
 
-// Of the arena of one rank: name, type, elements, use, offset in bytes.
+// Buffers of one rank's arena: name, dtype, elements, use, offset in bytes.
 constexpr Buffer kBuffers[] = {
     {"masters", DType::f32, 1241655296, Use::masters, 0},
     {"copies_bf16", DType::bf16, 1241655296, Use::copies, 4966621184},
@@ -236,7 +236,7 @@ constexpr Buffer kBuffers[] = {
     {"exp_avg_sq", DType::f32, 1241651200, Use::state, 51367604736},
 };
 
-// What ranks reduce and gather at once: first element, elements.
+// Ranges that ranks reduce and gather at once: first element, elements.
 constexpr Bucket kBuckets[] = {
     {0, 67584},
     {71680, 268435456},
@@ -258,7 +258,7 @@ constexpr Bucket kBuckets[] = {
     {1180833792, 60817408},
 };
 
-// What ranks gather before a step, of which flat buffer: first element, elements.
+// Ranges that ranks gather before a step: flat buffer, first element, elements.
 constexpr Gathered kGathered[] = {
     {"masters", 0, 67584},
     {"masters", 71680, 268435456},

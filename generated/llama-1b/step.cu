@@ -1,4 +1,4 @@
-// The training step of llama-1b: what runs, in which order, on which bytes of the arena.
+// The training step of llama-1b: ops in order, on their offsets in the arena.
 // Made by llmc from spec 67f153b1f9efd53ce0b214734deeb5f9; change the spec, not this file.
 //
 // A micro-batch is 16 sequences of 2048 tokens. Activations are written with =; gradients of parameters with = by
@@ -50,12 +50,12 @@ constexpr std::size_t kKept = 17069576704;
 constexpr std::size_t kKeptStride = 1682178048;
 constexpr std::size_t kTransients = 43984425472;
 
-// Which of Step::places, for what depends on the number of ranks.
+// Indices into Step::places of offsets that depend on the number of ranks.
 constexpr std::size_t kExpAvg = 0;
 constexpr std::size_t kExpAvgSq = 1;
 
 constexpr std::size_t kLayerMatrices = 60821504;  // elements from a layer's matrices to the next layer's
-constexpr std::size_t kLayerVectors = 4096;       // the same of its vectors
+constexpr std::size_t kLayerVectors = 4096;       // the same for its vectors
 constexpr int kChunkCount = 75809;                // of at most 16384 elements: the optimizer's units of work
 
 }  // namespace
@@ -66,7 +66,7 @@ struct Step {
   Communicator& ranks;
   const Shares& shares;
   std::byte* arena;
-  std::span<const std::size_t> places;  // in the arena: what depends on the number of ranks
+  std::span<const std::size_t> places;  // offsets in the arena that depend on the number of ranks
   MathLibrary math;
   Gemm qkv_forward;            // [32768, 2048] x [3072, 2048]^T -> [32768, 3072] bf16
   Gemm o_forward;              // [32768, 2048] x [2048, 2048]^T -> [32768, 2048] fp32 + residual
@@ -89,7 +89,7 @@ struct Step {
   Step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,
        std::span<const std::size_t> places);
 
-  /// The planned place `bytes` from the arena's start.
+  /// Address at the planned offset `bytes` from the arena's start.
   template <class T>
   T* at(std::size_t bytes) const {
     return reinterpret_cast<T*>(arena + bytes);
@@ -125,7 +125,7 @@ Step::Step(Device& d, Communicator& communicator, const Shares& of_rank, std::by
 
 namespace {
 
-// Marks on the ranks' own stream, which the passes wait for; layers take turns in two.
+// Events on the ranks' stream that the passes wait for; layers alternate between two.
 constexpr int kVectorsGathered = 0;
 constexpr int kEmbedGathered = 1;
 constexpr int kLayerGathered = 2;

@@ -31,11 +31,11 @@ inline constexpr GemmShape kQkvWgrad = {.name = "qkv_wgrad", .m = 3072, .n = 204
 inline constexpr GemmShape kSampleLogitsForward = {.name = "sample_logits_forward", .m = 16, .n = 131072, .k = 2048, .transpose_b = true, .pitch_a = 2048, .pitch_b = 2048, .pitch_d = 131072, .operand = DType::bf16};
 inline constexpr GemmShape kProducts[] = {kQkvForward, kOForward, kGateUpForward, kDownForward, kLmHeadForward, kLmHeadDgrad, kLmHeadWgrad, kDownDgrad, kDownWgrad, kGateUpDgrad, kGateUpWgrad, kOWgrad, kODgrad, kQkvDgrad, kQkvWgrad, kSampleLogitsForward};
 
-/// llmc's own kernels of attention's backward pass. `delta`: fp32, one a query and head.
+/// llmc's own kernels of attention's backward pass. `delta`: fp32, one per query and head.
 void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv,
                             const float* lse, bf16* dqkv, float* delta);
 
-// cuDNN's attention; the ways through its backward pass, as predicted: by whom, ms a layer (0: unknown), workspace.
+// cuDNN's attention. Variants of its backward pass: implementation, predicted ms per layer (0: unknown), workspace.
 inline constexpr BackwardWay kBackwardWays[] = {
     {AttentionBy::portable, 2.436, 4194304},
     {AttentionBy::cudnn, 3.421, 1142947840},

@@ -1,4 +1,4 @@
-// What the trainer carries of the files beside this one, each closed by a zero.
+// Files next to this one that the trainer contains, each ended by a zero.
 
     .section .rodata
     .globl llmc_plan_text

@@ -1,10 +1,10 @@
-// What the trainer of run quickstart (274398525d62afeedc289c02dc9a8bde) is built for, and its main function.
+// Constants of the trainer of run quickstart (274398525d62afeedc289c02dc9a8bde), and its main function.
 #include "program/program.h"
 
 #include "device/cpu/wait_policy.h"
 #include "step.h"
 
-// The files beside this one, from texts.S.
+// Files embedded by texts.S.
 extern "C" {
 extern const char llmc_plan_text[];
 extern const char llmc_plan_json[];
@@ -95,7 +95,7 @@ constexpr double kInverseFrequencies[] = {
     0.00017782794100389227,
 };
 
-// Of parameters: name, whether weight decay applies, what scales its learning rate.
+// Groups of parameters: name, whether weight decay applies, scale of the learning rate.
 constexpr ParameterGroup kGroups[] = {
     {"matrices", true, RateScale::matrices},
     {"head", true, RateScale::head},
@@ -103,7 +103,7 @@ constexpr ParameterGroup kGroups[] = {
     {"norms, biases", false, RateScale::vectors},
 };
 
-// Of the arena of one rank: name, type, elements, use, offset in bytes.
+// Buffers of one rank's arena: name, dtype, elements, use, offset in bytes.
 constexpr Buffer kBuffers[] = {
     {"masters", DType::f32, 5803264, Use::masters, 0},
     {"gradients", DType::f32, 5803264, Use::gradients, 23213056},
@@ -128,7 +128,7 @@ constexpr Buffer kBuffers[] = {
     {"exp_avg_sq", DType::f32, 5799168, Use::state, 311549952},
 };
 
-// What ranks reduce and gather at once: first element, elements.
+// Ranges that ranks reduce and gather at once: first element, elements.
 constexpr Bucket kBuckets[] = {
     {0, 3328},
     {7424, 1048576},
@@ -140,7 +140,7 @@ constexpr Bucket kBuckets[] = {
     {5012736, 786432},
 };
 
-// What ranks gather before a step, of which flat buffer: first element, elements.
+// Ranges that ranks gather before a step: flat buffer, first element, elements.
 constexpr Gathered kGathered[] = {
     {"masters", 0, 3328},
     {"masters", 7424, 1048576},

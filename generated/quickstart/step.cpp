@@ -1,4 +1,4 @@
-// The training step of quickstart: what runs, in which order, on which bytes of the arena.
+// The training step of quickstart: ops in order, on their offsets in the arena.
 // Made by llmc from spec 274398525d62afeedc289c02dc9a8bde; change the spec, not this file.
 //
 // A micro-batch is 8 sequences of 256 tokens. Activations are written with =; gradients of parameters with = by
@@ -49,12 +49,12 @@ constexpr std::size_t kKept = 61328384;
 constexpr std::size_t kKeptStride = 31539200;
 constexpr std::size_t kTransients = 250563584;
 
-// Which of Step::places, for what depends on the number of ranks.
+// Indices into Step::places of offsets that depend on the number of ranks.
 constexpr std::size_t kExpAvg = 0;
 constexpr std::size_t kExpAvgSq = 1;
 
 constexpr std::size_t kLayerMatrices = 790528;  // elements from a layer's matrices to the next layer's
-constexpr std::size_t kLayerVectors = 512;      // the same of its vectors
+constexpr std::size_t kLayerVectors = 512;      // the same for its vectors
 constexpr int kChunkCount = 365;                // of at most 16384 elements: the optimizer's units of work
 
 }  // namespace
@@ -65,7 +65,7 @@ struct Step {
   Communicator& ranks;
   const Shares& shares;
   std::byte* arena;
-  std::span<const std::size_t> places;  // in the arena: what depends on the number of ranks
+  std::span<const std::size_t> places;  // offsets in the arena that depend on the number of ranks
   MathLibrary math;
   Gemm qkv_forward;            // [2048, 256] x [512, 256]^T -> [2048, 512] fp32
   Gemm o_forward;              // [2048, 256] x [256, 256]^T -> [2048, 256] fp32 + residual
@@ -87,7 +87,7 @@ struct Step {
   Step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,
        std::span<const std::size_t> places);
 
-  /// The planned place `bytes` from the arena's start.
+  /// Address at the planned offset `bytes` from the arena's start.
   template <class T>
   T* at(std::size_t bytes) const {
     return reinterpret_cast<T*>(arena + bytes);
@@ -122,7 +122,7 @@ Step::Step(Device& d, Communicator& communicator, const Shares& of_rank, std::by
 
 namespace {
 
-// Marks on the ranks' own stream, which the passes wait for; layers take turns in two.
+// Events on the ranks' stream that the passes wait for; layers alternate between two.
 constexpr int kVectorsGathered = 0;
 constexpr int kEmbedGathered = 1;
 constexpr int kLayerGathered = 2;
@@ -457,7 +457,7 @@ void initialise(Step& s, std::uint64_t seed) {
   launch(s.stream, init_normal, masters, init_rules, chunks, 0, kChunkCount, seed);
 }
 
-/// The masters are what matrix products read.
+/// Matrix products read the masters.
 void refresh_copies(Step&) {}
 
 void gather_weights(Step& s) {

@@ -42,6 +42,6 @@ void evaluate(Step& step, bool first);
 void next_logits(Step& step);
 void run_piece(Step& step, StepPiece piece, std::size_t layer);
 
-extern const std::uint64_t kInstructions;  // that the step and its kernels may use
+extern const std::uint64_t kInstructions;  // instruction sets of the step and its kernels
 
 }  // namespace llmc

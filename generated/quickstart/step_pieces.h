@@ -1,4 +1,4 @@
-// Parts of a layer alone, which `trainer calibrate` times. Ends the step's source, whose offsets it uses.
+// Parts of a layer for `trainer calibrate` to time. Included at the end of the step, whose offsets it uses.
 #pragma once
 
 namespace llmc {

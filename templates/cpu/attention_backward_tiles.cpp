@@ -1,7 +1,7 @@
 // attention_backward in AMX tiles: its five products in tile registers, probabilities and their gradients in vectors.
 //
-// Scores and their gradients are transposed, [key][query], as in attention_backward.cpp, which says what must come out.
-// Work is cut into units of 32 queries of one head and blocks of 32 keys, as in attention_forward_tiles.cpp.
+// Scores and their gradients are transposed, [key][query], as in attention_backward.cpp, which defines the result. Work
+// is divided into units of 32 queries of one head and blocks of 32 keys, as in attention_forward_tiles.cpp.
 #include "device/cpu/pack.h"
 #include "device/cpu/tiles.h"
 #include "device/group.h"
@@ -11,7 +11,7 @@
 namespace llmc {
 
 constexpr int kGroupHeads = kHeads / kKvHeads;
-/// A tile of queries is four units where that goes: heads that share a key head first, then further queries.
+/// A tile of queries is four units if possible: heads that share a key head first, then further queries.
 constexpr int kTileHeads = kGroupHeads % 4 == 0 ? 4 : kGroupHeads % 3 == 0 ? 3 : kGroupHeads % 2 == 0 ? 2 : 1;
 constexpr int kQueryBlocks = 4 / kTileHeads;
 constexpr int kUnits = kQueryBlocks * kTileHeads;  // unit u: head u % kTileHeads, query block u / kTileHeads
@@ -22,7 +22,7 @@ constexpr int kPaddedSequence = (kSequence + 63) / 64 * 64;  // rows of dK and d
 constexpr float kScale = inverse_sqrt(kHeadDim);
 constexpr float kNever = 1e30f;  // the logsumexp of a query that does not exist: all its probabilities vanish
 
-/// One tile of queries, and the block of keys it meets.
+/// One tile of queries and its current block of keys.
 struct BackwardTile {
   alignas(64) float queries[kUnits][kWords * 32];    // q^T [kWords, 32]
   alignas(64) float query_rows[kUnits][16 * kDim];   // q, pairs of queries [16, kDim]
@@ -33,16 +33,16 @@ struct BackwardTile {
   alignas(64) float delta[kUnits][32];               // dout . out of each query
   alignas(64) float probabilities[kUnits][32 * 16];  // P^T, words of two queries [32, 16]
   alignas(64) float dscores[kUnits][32 * 16];        // dS^T, words of two queries [32, 16]
-  alignas(64) float scores[2][32 * 32];              // S^T, then P^T; unit u has number u % 2
+  alignas(64) float scores[2][32 * 32];              // S^T, then P^T; unit u uses number u % 2
   alignas(64) float slopes[2][32 * 32];              // dP^T, then dS^T
   alignas(64) float words[2][16 * 32];               // dS^T, pairs of keys [16, 32]
   alignas(64) float keys[32 * kWords];
   alignas(64) float key_columns[kDim * 16];  // k^T, pairs of keys
   alignas(64) float values[32 * kWords];
-  int edge;  // of a window: the queries from here on, as from the tile's first one, do not see the block's first key
+  int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
 };
 
-/// A unit's scores and slopes for the block of keys.
+/// Computes a unit's scores and slopes for the block of keys.
 LLMC_TILE void multiply_keys(Tiles& tiles, BackwardTile& tile, int unit) {
   multiply_block<false>(tiles, {tile.keys, kWords, 16}, {tile.queries[unit], 32, 16 * 32}, kDim / 32,
                         tile.scores[unit % 2], 32);
@@ -50,7 +50,7 @@ LLMC_TILE void multiply_keys(Tiles& tiles, BackwardTile& tile, int unit) {
                         tile.slopes[unit % 2], 32);
 }
 
-/// Turns them into probabilities and dS. kDiagonal: key i is masked for the queries before i.
+/// Converts them to probabilities and dS. kDiagonal: key i is masked for the queries before i.
 template <bool kDiagonal>
 LLMC_TILE void differentiate(BackwardTile& tile, int unit) {
   for (int key = 0; key < 32; ++key) {
@@ -70,14 +70,14 @@ LLMC_TILE void differentiate(BackwardTile& tile, int unit) {
   pair_rows<32>(tile.slopes[unit % 2], 32, 32, tile.words[unit % 2]);
 }
 
-/// What the block adds to a unit's dq.
+/// Adds the block's part to a unit's dq.
 LLMC_TILE void add_to_queries(Tiles& tiles, BackwardTile& tile, int unit) {
   for (int d = 0; d < kDim; d += 32)
     multiply_block<true>(tiles, {tile.key_columns + d * 16, 16, 0}, {tile.words[unit % 2], 32, 0}, 1,
                          tile.dqueries[unit] + d * 32, 32);
 }
 
-/// What the units from `unit` to `end` add to dk and dv [32, kDim] of the block of keys.
+/// Adds the part of units `unit` to `end` to dk and dv [32, kDim] of the block of keys.
 LLMC_TILE void add_to_keys(Tiles& tiles, const BackwardTile& tile, int unit, int end, float* dkeys, float* dvalues) {
   for (int d = 0; d < kDim; d += 32) {
     multiply_block<true>(tiles, {tile.probabilities[unit], 16, 32 * 16}, {tile.output_rows[unit] + d, kDim, 16 * kDim},
@@ -140,10 +140,10 @@ LLMC_KERNEL attention_backward_tiles(const bf16* __restrict__ dout, const bf16* 
           pack_rows<32, kHeadDim / 2, kWords>(words(keys + row), kPitch / 2, kSequence - key, tile.keys);
           pack_pair_columns<kHeadDim, kDim>(keys + row, kPitch, kSequence - key, tile.key_columns);
           pack_rows<32, kHeadDim / 2, kWords>(words(values + row), kPitch / 2, kSequence - key, tile.values);
-          const int diagonal = (key - first) / 32;  // the query block that these keys lie in
+          const int diagonal = (key - first) / 32;  // the query block of these keys
           const int begin = key > first ? diagonal * kTileHeads : 0, end = blocks * kTileHeads;
-          // Tiles and vectors are different units of the core: the neighbours' products run while this one's vectors
-          // do.
+          // Tile registers and vectors are separate units of the core: the next unit's products overlap this one's
+          // vectors.
           multiply_keys(tiles, tile, begin);
           for (int unit = begin; unit < end; ++unit) {
             if (unit + 1 < end) multiply_keys(tiles, tile, unit + 1);

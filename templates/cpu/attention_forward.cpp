@@ -22,24 +22,24 @@ constexpr int kTile = kTileHeads * kTileQueries;  // lanes of a tile; vector v h
 constexpr int kTiles = (kSequence + kTileQueries - 1) / kTileQueries;
 constexpr int kKeys = 32;                                                          // keys of a block
 constexpr int kDim = (kHeadDim + kVectorLanes - 1) / kVectorLanes * kVectorLanes;  // padded with zeros
-constexpr int kDepth = kHeadDim / kPerWord<Act>;  // words of a head's row: bf16 elements travel in pairs where they can
-constexpr float kScale = kLog2e * inverse_sqrt(kHeadDim);  // scores count powers of 2
-constexpr float kNothing = -1e30f;                         // the score of a key that lies after the query
+constexpr int kDepth = kHeadDim / kPerWord<Act>;  // words of a head's row: bf16 elements are paired if possible
+constexpr float kScale = kLog2e * inverse_sqrt(kHeadDim);  // scores are exponents of 2
+constexpr float kNothing = -1e30f;                         // the score of a key after the query
 
 /// The state of one tile of queries between blocks of keys.
 struct ForwardTile {
   alignas(64) float queries[kDim * kTile];   // [kDepth, kTile]
   alignas(64) float sums[kDim * kTile];      // [kDim, kTile], sum of exp(score - maximum) * value
   alignas(64) float scores[kKeys * kTile];   // [keys of the block, kTile]
-  alignas(64) float weights[kKeys * kTile];  // the same as pairs of keys, unused in fp32
+  alignas(64) float weights[kKeys * kTile];  // scores as pairs of keys, unused in fp32
   alignas(64) float keys[kKeys * kDim];      // [keys of the block, kDim]
-  alignas(64) float values[kKeys * kDim];    // [keys of the block, kDim], or half as many rows of pairs
+  alignas(64) float values[kKeys * kDim];    // [keys of the block, kDim], or half the rows with pairs of keys
   alignas(64) float maximum[kTile];          // of the scores so far, times kScale
   alignas(64) float denominator[kTile];
-  int edge;  // of a window: the queries from here on, as from the tile's first one, do not see the block's first key
+  int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
 };
 
-/// Takes in a block of kCount keys for the last kVectors vectors of the tile. kDiagonal: key i is masked for the lanes
+/// Processes a block of kCount keys for the last kVectors vectors of the tile. kDiagonal: key i is masked for the lanes
 /// below i of the first kTileHeads of those vectors.
 template <int kVectors, int kCount, bool kDiagonal>
 LLMC_BLOCK void forward_block(ForwardTile& tile) {
@@ -102,7 +102,7 @@ LLMC_BLOCK void pack_keys(ForwardTile& tile, const Act* keys, const Act* values,
   pack_across<kCount, kHeadDim, kDim>(values, kPitch, count, tile.values);
 }
 
-/// The blocks on the diagonal: block j has the keys of query vector j and concerns that vector and later ones.
+/// Processes the blocks on the diagonal: block j has the keys of query vector j, for that vector and later ones.
 template <int kBlock>
 LLMC_TILE void forward_diagonal(ForwardTile& tile, const Act* keys, const Act* values, int count) {
   if constexpr (kBlock < kQueryVectors) {
@@ -114,7 +114,7 @@ LLMC_TILE void forward_diagonal(ForwardTile& tile, const Act* keys, const Act* v
   }
 }
 
-/// qkv [kBatch * kSequence, kPitch], its rows q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], rotated already;
+/// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out, float* __restrict__ lse) {
   constexpr int kHeadTiles = kHeads / kTileHeads;
@@ -123,7 +123,7 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
   for (int task : lanes.rows(kBatch * kHeadTiles * kTiles)) {
     const int batch = task / (kHeadTiles * kTiles);
     const int head = task / kTiles % kHeadTiles * kTileHeads;
-    // Late tiles see more keys: short and long ones alternate, so that equal shares of tasks are equal work.
+    // Late tiles see more keys. Short and long ones alternate, so that equal numbers of tasks are equal work.
     const int order = task % kTiles;
     const int first = (order % 2 ? kTiles - 1 - order / 2 : order / 2) * kTileQueries;
     const Act* rows = qkv + static_cast<long long>(batch) * kSequence * kPitch;

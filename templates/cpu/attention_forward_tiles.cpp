@@ -1,8 +1,8 @@
 // attention_forward in AMX tiles: both products in tile registers, the softmax between them in vectors.
 //
-// Scores are transposed, S^T[key][query], as in attention_forward.cpp, which says what must come out. Work is cut into
-// units of 32 queries of one head and blocks of 32 keys: a unit takes a block whole, or half of it on the diagonal, or
-// not.
+// Scores are transposed, S^T[key][query], as in attention_forward.cpp, which defines the result. Work is divided into
+// units of 32 queries of one head and blocks of 32 keys. A unit uses a whole block, half of it on the diagonal, or none
+// of it.
 #include "device/cpu/pack.h"
 #include "device/cpu/tiles.h"
 #include "device/group.h"
@@ -12,7 +12,7 @@
 namespace llmc {
 
 constexpr int kGroupHeads = kHeads / kKvHeads;
-/// A tile of queries is four units where that goes: heads that share a key head first, then further queries.
+/// A tile of queries is four units if possible: heads that share a key head first, then further queries.
 constexpr int kTileHeads = kGroupHeads % 4 == 0 ? 4 : kGroupHeads % 3 == 0 ? 3 : kGroupHeads % 2 == 0 ? 2 : 1;
 constexpr int kQueryBlocks = 4 / kTileHeads;
 constexpr int kUnits = kQueryBlocks * kTileHeads;  // unit u: head u % kTileHeads, query block u / kTileHeads
@@ -20,25 +20,25 @@ constexpr int kTileQueries = kQueryBlocks * 32;
 constexpr int kTiles = (kSequence + kTileQueries - 1) / kTileQueries;
 constexpr int kDim = (kHeadDim + 31) / 32 * 32;  // padded with zeros
 constexpr int kWords = kDim / 2;
-constexpr float kScale = kLog2e * inverse_sqrt(kHeadDim);  // scores count powers of 2
-constexpr float kNothing = -1e30f;                         // the score of a key that lies after the query
-/// A maximum stays until a score exceeds it by this much: weights then reach 2^11, and sums are seldom scaled again.
+constexpr float kScale = kLog2e * inverse_sqrt(kHeadDim);  // scores are exponents of 2
+constexpr float kNothing = -1e30f;                         // the score of a key after the query
+/// A maximum stays until a score exceeds it by this much: weights then reach 2^11, and sums are seldom rescaled.
 constexpr float kSlack = 11.0f;
 
 /// The state of one tile of queries between blocks of keys.
 struct ForwardTile {
   alignas(64) float queries[kUnits][kWords * 32];  // q^T [kWords, 32]
   alignas(64) float sums[kUnits][kDim * 32];       // [kDim, 32], sum of exp(score - maximum) * value
-  alignas(64) float maximum[kUnits][32];           // of the scores so far, times kScale, or less by up to kSlack
+  alignas(64) float maximum[kUnits][32];           // of the scores so far, times kScale, or up to kSlack below
   alignas(64) float denominator[kUnits][32];
-  alignas(64) float scores[2][32 * 32];   // [keys, queries], then their exponentials; unit u has number u % 2
-  alignas(64) float weights[2][16 * 32];  // the same as pairs of keys
+  alignas(64) float scores[2][32 * 32];   // [keys, queries], then their exponentials; unit u uses number u % 2
+  alignas(64) float weights[2][16 * 32];  // the exponentials as pairs of keys
   alignas(64) float keys[32 * kWords];
   alignas(64) float values[kDim * 16];  // v^T, pairs of keys
-  int edge;  // of a window: the queries from here on, as from the tile's first one, do not see the block's first key
+  int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
 };
 
-/// Makes the maxima of a unit at least `top`, and what was summed under the old ones smaller.
+/// Raises the maxima of a unit to at least `top`, and rescales the sums under the old ones.
 LLMC_TILE void raise(ForwardTile& tile, int unit, const float* top) {
   for (int v = 0; v < 32; v += kVectorLanes) {
     const vector before = load(tile.maximum[unit] + v), now = larger(load(top + v), before);
@@ -52,13 +52,13 @@ LLMC_TILE void raise(ForwardTile& tile, int unit, const float* top) {
   }
 }
 
-/// A unit's scores of the block of keys, unscaled.
+/// Computes a unit's scores of the block of keys, unscaled.
 LLMC_TILE void multiply_keys(Tiles& tiles, ForwardTile& tile, int unit) {
   multiply_block<false>(tiles, {tile.keys, kWords, 16}, {tile.queries[unit], 32, 16 * 32}, kDim / 32,
                         tile.scores[unit % 2], 32);
 }
 
-/// Turns a unit's scores into weights. kDiagonal: key i is masked for the queries before i.
+/// Converts a unit's scores to weights. kDiagonal: key i is masked for the queries before i.
 template <bool kDiagonal>
 LLMC_TILE void softmax(ForwardTile& tile, int unit) {
   float* scores = tile.scores[unit % 2];
@@ -97,14 +97,14 @@ LLMC_TILE void softmax(ForwardTile& tile, int unit) {
   pair_rows<32>(scores, 32, 32, tile.weights[unit % 2]);
 }
 
-/// Adds the block's values by a unit's weights.
+/// Adds the block's values, weighted by a unit's weights.
 LLMC_TILE void add_values(Tiles& tiles, ForwardTile& tile, int unit) {
   for (int d = 0; d < kDim; d += 32)
     multiply_block<true>(tiles, {tile.values + d * 16, 16, 0}, {tile.weights[unit % 2], 32, 0}, 1,
                          tile.sums[unit] + d * 32, 32);
 }
 
-/// qkv [kBatch * kSequence, kPitch], its rows q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], rotated already;
+/// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restrict__ out, float* __restrict__ lse) {
   constexpr int kHeadTiles = kHeads / kTileHeads;
@@ -114,7 +114,7 @@ LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restri
   for (int task : lanes.rows(kBatch * kHeadTiles * kTiles)) {
     const int batch = task / (kHeadTiles * kTiles);
     const int head = task / kTiles % kHeadTiles * kTileHeads;
-    // Late tiles see more keys: short and long ones alternate, so that equal shares of tasks are equal work.
+    // Late tiles see more keys. Short and long ones alternate, so that equal numbers of tasks are equal work.
     const int order = task % kTiles;
     const int first = (order % 2 ? kTiles - 1 - order / 2 : order / 2) * kTileQueries;
     const int blocks = (kSequence - first + 31) / 32 < kQueryBlocks ? (kSequence - first + 31) / 32 : kQueryBlocks;
@@ -140,9 +140,9 @@ LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restri
       const long long row = static_cast<long long>(key) * kPitch;
       pack_rows<32, kHeadDim / 2, kWords>(words(keys + row), kPitch / 2, kSequence - key, tile.keys);
       pack_pair_columns<kHeadDim, kDim>(values + row, kPitch, kSequence - key, tile.values);
-      const int diagonal = (key - first) / 32;  // the query block that these keys lie in
+      const int diagonal = (key - first) / 32;  // the query block of these keys
       const int begin = key > first ? diagonal * kTileHeads : 0, end = blocks * kTileHeads;
-      // Tiles and vectors are different units of the core: the neighbours' products run while this one's vectors do.
+      // Tile registers and vectors are separate units of the core: the next unit's products overlap this one's vectors.
       multiply_keys(tiles, tile, begin);
       for (int unit = begin; unit < end; ++unit) {
         if (unit + 1 < end) multiply_keys(tiles, tile, unit + 1);

@@ -1,11 +1,11 @@
-// The gradients of attention_forward with respect to keys and values. P = exp(score - lse) is computed again,
-// transposed; dS = P * (dout v^T - delta); dv = P^T dout; dk = dS^T q / sqrt(kHeadDim), summed over the heads that
-// share the key head, which take turns.
+// Gradients of attention_forward with respect to keys and values. Recomputes P = exp(score - lse), transposed; dS = P *
+// (dout v^T - delta); dv = P^T dout; dk = dS^T q / sqrt(kHeadDim), summed over the heads that share the key head, one
+// after the other.
 //
-// A warp has 32 keys of a key head, 16 of a wide one, and of heads wider than 128 a quarter of their columns; queries
-// and dout pass through shared memory, the next ones on their way while these are multiplied. No sums meet in memory,
-// so equal runs give equal bits. Floor: 4 kSequence^2 kHeadDim FLOPs a head; qkv, dout, lse and delta read once, dk and
-// dv written once.
+// A warp owns 32 keys of a key head (16 of a wide one), and of heads wider than 128 a quarter of their columns. Queries
+// and dout pass through shared memory; copies of the next ones overlap the products of these. There are no atomic sums,
+// so equal runs give equal bits. Floor: 4 kSequence^2 kHeadDim FLOPs per head; qkv, dout, lse and delta read once, dk
+// and dv written once.
 #include "device/cuda/fragments.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -30,10 +30,10 @@ LLMC_TILE_BOUNDS(kLanes, kHeadDim)
 LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* __restrict__ qkv,
                                     const float* __restrict__ lse, const float* __restrict__ delta,
                                     bf16* __restrict__ dqkv) {
-  __shared__ __align__(16) bf16 tiles[2][2][kQueries * kStride];  // of two turns: queries, dout
+  __shared__ __align__(16) bf16 tiles[2][2][kQueries * kStride];  // double buffer: queries, dout
   __shared__ __align__(16) float lines[2][2][kQueries];           // lse, delta
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  // The first keys have the most queries, and come first, so that blocks end together.
+  // The first keys have the most queries and are scheduled first, so that blocks end together.
   const int task = blockIdx.x;
   const int first = task / kSequences * kKeys;
   const int part = task % kParts, kv_head = task / kParts % kKvHeads, batch = task % kSequences / (kParts * kKvHeads);
@@ -54,7 +54,7 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
     copy_line<kLanes, kQueries>(lines[turn % 2][0], lse + line, kSequence - query);
     copy_line<kLanes, kQueries>(lines[turn % 2][1], delta + line, kSequence - query);
   };
-  const int key = first + kRows * warp, count = kSequence - key;  // the warp's first, and how many there are
+  const int key = first + kRows * warp, count = kSequence - key;  // the warp's first key, keys from there on
   const long long key_row = static_cast<long long>(row + key) * kPitch + (kHeads + kv_head) * kHeadDim;
   unsigned keys[kDim / 16][kRowTiles][4], values[kDim / 16][kRowTiles][4];
 #pragma unroll
@@ -64,7 +64,7 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
   }
 
   float dk[kRowTiles][kPart / 8][4] = {}, dv[kRowTiles][kPart / 8][4] = {};
-  // A turn has kQueries queries of one of the heads; the first one, which has none yet, only begins to copy.
+  // An iteration has kQueries queries of one of the heads. The first one has none yet and only starts the copies.
   for (int turn = -1, query = first; query < kSequence; ++turn, query = first + turn / kGroupHeads * kQueries) {
     if constexpr (kWindow > 0) {
       if (query > kMask.hi(first + kKeys - 1)) break;
@@ -72,7 +72,7 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
     const bf16 *queries = tiles[turn & 1][0], *gradients = tiles[turn & 1][1];
     const float *row_lse = lines[turn & 1][0], *row_delta = lines[turn & 1][1];
     wait_for_copies();
-    __syncthreads();  // all copies have come, and all warps are done with the other buffer
+    __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
     begin_copies(turn + 1);
     for (int step = turn < 0 || key >= kSequence ? kQueries : max(0, key - query); step < kQueries; step += 16) {
       if constexpr (kWindow > 0) {

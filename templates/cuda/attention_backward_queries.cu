@@ -1,11 +1,10 @@
-// The gradient of attention_forward with respect to the queries, and what attention_backward_keys needs of each query:
-// delta = dot(dout, out). P = exp(score - lse) is computed again; dS = P * (dout v^T - delta); dq = dS k /
-// sqrt(kHeadDim).
+// Gradient of attention_forward with respect to the queries, and delta = dot(dout, out) of each query for
+// attention_backward_keys. Recomputes P = exp(score - lse); dS = P * (dout v^T - delta); dq = dS k / sqrt(kHeadDim).
 //
-// A warp has 32 queries of a head, 16 of a wide one, and of heads wider than 128 half of their columns of dq; keys and
-// values pass through shared memory, the next ones on their way while these are multiplied. No sums meet in memory, so
-// equal runs give equal bits. Floor: 3 kSequence^2 kHeadDim FLOPs a head; qkv, dout, out and lse read once, dq and
-// delta written once.
+// A warp owns 32 queries of a head (16 of a wide one), and of heads wider than 128 half of their columns of dq. Keys
+// and values pass through shared memory; copies of the next ones overlap the products of these. There are no atomic
+// sums, so equal runs give equal bits. Floor: 3 kSequence^2 kHeadDim FLOPs per head; qkv, dout, out and lse read once,
+// dq and delta written once.
 #include "device/cuda/fragments.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -34,7 +33,7 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
   __shared__ __align__(16) bf16 keys[2][kKeys * kStride];
   __shared__ __align__(16) bf16 values[2][kKeys * kStride];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  // The last queries have the most keys: they come first, so that blocks end together.
+  // The last queries have the most keys and are scheduled first, so that blocks end together.
   const int task = blockIdx.x;
   const int first = (kTiles - 1 - task / kSequences) * kQueries, end = min(first + kQueries, kSequence);
   const int part = task % kParts, head = task / kParts % kHeads, batch = task % kSequences / (kParts * kHeads);
@@ -45,7 +44,7 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
     copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(keys[buffer], from, kSequence - key);
     copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(values[buffer], from + kKvHeads * kHeadDim, kSequence - key);
   };
-  const int query = first + kRows * warp, count = kSequence - query;  // the warp's first, and how many there are
+  const int query = first + kRows * warp, count = kSequence - query;  // the warp's first, queries from there on
   const long long out_row = (row + query) * kOutPitch + head * kHeadDim;
   unsigned queries[kDim / 16][kRowTiles][4], gradients[kDim / 16][kRowTiles][4];
   float row_delta[kRowTiles][2] = {};  // dot(dout, out)
@@ -70,11 +69,11 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
 
   float dq[kRowTiles][kPart / 8][4] = {};
   constexpr Mask kMask = {kSequence, kWindow};
-  // The first turn has no keys yet: it begins to copy some.
+  // The first iteration has no keys yet and only starts the copies.
   for (int key = -kKeys, buffer = 1; key < end; key += kKeys, buffer ^= 1) {
     if constexpr (kWindow > 0) key = max(key, kMask.first_tile(first, kKeys) - kKeys);
     wait_for_copies();
-    __syncthreads();  // all copies have come, and all warps are done with the other buffer
+    __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
     if (key + kKeys < end) begin_copies(buffer ^ 1, key + kKeys);
     for (int step = key < 0 || count <= 0 ? kKeys : 0; step < kKeys && key + step < query + kRows; step += 16) {
       if constexpr (kWindow > 0) {

@@ -1,9 +1,9 @@
 // Causal attention of packed q, k, v rows with grouped key and value heads, on tensor cores, with an online softmax:
-// Dao 2023 (FlashAttention-2). For sm_80 and later; where cuDNN has no engine, and to check it by.
+// Dao 2023 (FlashAttention-2). For sm_80 and later: used where cuDNN has no engine, and to check cuDNN.
 //
-// A warp has 32 queries of a head, 16 of a wide one; keys and values pass through shared memory, the next ones on their
-// way while these are multiplied. Floor: 2 kSequence^2 kHeadDim FLOPs a head, qkv read once, out and lse written once;
-// each block of queries reads the keys before it again, which the L2 cache holds.
+// A warp owns 32 queries of a head (16 of a wide one). Keys and values pass through shared memory; copies of the next
+// ones overlap the products of these. Floor: 2 kSequence^2 kHeadDim FLOPs per head, qkv read once, out and lse written
+// once. Each block of queries rereads the keys before it, which the L2 cache holds.
 #include "device/cuda/fragments.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -21,19 +21,19 @@ constexpr int kTiles = (kSequence + kQueries - 1) / kQueries;
 constexpr int kSequences = kBatch * kHeads;
 constexpr int kGroupHeads = kHeads / kKvHeads;
 
-/// qkv [kBatch * kSequence, kPitch], its rows q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], rotated already;
+/// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 LLMC_TILE_BOUNDS(kLanes, kHeadDim)
 LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ out, float* __restrict__ lse) {
   __shared__ __align__(16) bf16 keys[2][kKeys * kStride];
   __shared__ __align__(16) bf16 values[2][kKeys * kStride];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  // The last queries have the most keys: they come first, so that blocks end together.
+  // The last queries have the most keys and are scheduled first, so that blocks end together.
   const int task = blockIdx.x, first = (kTiles - 1 - task / kSequences) * kQueries;
   const int end = min(first + kQueries, kSequence), batch = task % kSequences / kHeads, head = task % kHeads;
   const bf16* rows = qkv + static_cast<long long>(batch) * kSequence * kPitch;
   const bf16* key_rows = rows + (kHeads + head / kGroupHeads) * kHeadDim;
-  const int query = first + kRows * warp;  // the warp's first
+  const int query = first + kRows * warp;  // the warp's first query
   const bf16* query_rows = rows + static_cast<long long>(query) * kPitch + head * kHeadDim;
 
   unsigned queries[kDim / 16][kRowTiles][4];
@@ -46,11 +46,11 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
   for (int half = 0; half < 2 * kRowTiles; ++half) highest[half / 2][half % 2] = kNothing;
 
   constexpr Mask kMask = {kSequence, kWindow};
-  // The first turn has no keys yet: it begins to copy some.
+  // The first iteration has no keys yet and only starts the copies.
   for (int key = -kKeys, buffer = 1; key < end; key += kKeys, buffer ^= 1) {
     if constexpr (kWindow > 0) key = max(key, kMask.first_tile(first, kKeys) - kKeys);
     wait_for_copies();
-    __syncthreads();  // all copies have come, and all warps are done with the other buffer
+    __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
     if (key + kKeys < end) {
       const bf16* from = key_rows + static_cast<long long>(key + kKeys) * kPitch;
       const int count = kSequence - key - kKeys;

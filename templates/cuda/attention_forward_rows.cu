@@ -1,13 +1,13 @@
 // Causal attention of packed q, k, v rows in fp32 with grouped key and value heads, with an online softmax: Milakov and
-// Gimelshein 2018. For audits, which run now and then and want no rounding: tensor cores have no fp32.
+// Gimelshein 2018. For audits, which are rare and need fp32: tensor cores do not have it.
 //
-// A warp has one query of a head and takes its keys in turn.
+// A warp owns one query of a head and processes its keys in sequence.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-/// qkv [kBatch * kSequence, kPitch], its rows q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], rotated already;
+/// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL attention_forward_rows(const float* __restrict__ qkv, float* __restrict__ out, float* __restrict__ lse) {

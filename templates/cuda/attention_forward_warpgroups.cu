@@ -1,9 +1,9 @@
-// attention_forward for heads of 64 on sm_90a: the same formulas by products of warpgroups.
+// attention_forward for heads of 64 on sm_90a: the same formulas with warpgroup products.
 //
-// A warpgroup, which is a block, has 64 queries of a head, as fragments; keys and values pass through shared memory, 64
-// of each at a time, the next ones on their way while these are multiplied. Exponentials are a left operand as they
-// are: no result ever goes through memory. Floor: 2 kSequence^2 kHeadDim FLOPs a head, qkv read once, out and lse
-// written once; each block of queries reads the keys before it again, which the L2 cache holds.
+// A block is one warpgroup and owns 64 queries of a head as fragments. Keys and values pass through shared memory, 64
+// of each at a time; copies of the next ones overlap the products of these. Exponentials are a left operand in
+// registers: no intermediate result goes through memory. Floor: 2 kSequence^2 kHeadDim FLOPs per head, qkv read once,
+// out and lse written once. Each block of queries rereads the keys before it, which the L2 cache holds.
 #include "device/cuda/warpgroup.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -15,14 +15,14 @@ constexpr int kTiles = (kSequence + kTile - 1) / kTile;
 constexpr int kGroupHeads = kHeads / kKvHeads;
 static_assert(kHeadDim == kTile);
 
-/// qkv [kBatch * kSequence, kPitch], its rows q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], rotated already;
+/// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 __launch_bounds__(kLanes, 4) LLMC_KERNEL
     attention_forward_warpgroups(const bf16* __restrict__ qkv, bf16* __restrict__ out, float* __restrict__ lse) {
-  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // of two turns: keys, values
+  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // double buffer: keys, values
   const int lane = threadIdx.x % 32;
-  // Heads that share keys come together. The last queries have the most keys, and come first, so that blocks end
-  // together.
+  // Heads that share keys are scheduled together. The last queries have the most keys and are scheduled first, so that
+  // blocks end together.
   const int task = blockIdx.x, first = (kTiles - 1 - task / kGroupHeads % kTiles) * kTile;
   const int sequence = task / (kGroupHeads * kTiles), kv_head = sequence % kKvHeads, batch = sequence / kKvHeads;
   const int head = kv_head * kGroupHeads + task % kGroupHeads;
@@ -38,7 +38,7 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
     begin_copies(0, kMask.first_tile(first, kTile));
   else
     begin_copies(0, 0);
-  const int query = first + threadIdx.x / 32 * 16;  // the warp's first
+  const int query = first + threadIdx.x / 32 * 16;  // the warp's first query
   const bf16* query_rows = rows + static_cast<long long>(query) * kPitch + head * kHeadDim;
   unsigned queries[4][1][4];
 #pragma unroll
@@ -50,7 +50,7 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
     if constexpr (kWindow > 0) key = max(key, kMask.first_tile(first, kTile));
     wait_for_copies();
     show_to_warpgroups();
-    __syncthreads();  // all copies have come, and all warps are done with the other buffer
+    __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
     if (key < first) begin_copies(buffer ^ 1, key + kTile);
     float scores[8][4];
     wgmma_fence();

@@ -1,5 +1,5 @@
-// Default params of the templates that only GPUs have, so that each compiles, lints and runs alone.
-// llmc replaces this file by the params of a run.
+// Default params of templates for GPUs only, so that each compiles, lints and runs alone. A run's params replace this
+// file.
 #pragma once
 
 #ifndef LLMC_PARAMS_GIVEN

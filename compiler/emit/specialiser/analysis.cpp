@@ -1,5 +1,5 @@
-// The only file that includes Clang: parses a template with its params and notes what the specialiser may edit; formats
-// text.
+// Parses a template with its params, notes what the specialiser may edit, and formats text. The only file that includes
+// Clang.
 #include "compiler/emit/specialiser/analysis.h"
 
 #include <clang/AST/ASTConsumer.h>
@@ -46,7 +46,7 @@ class Diagnostics : public clang::DiagnosticConsumer {
   const SpecialiseInput& input_;
 };
 
-/// Where the template invokes macros with arguments: a params name there may never reach the AST.
+/// Records where the template invokes macros with arguments: a params name there may never reach the AST.
 class MacroUses : public clang::PPCallbacks {
  public:
   MacroUses(clang::SourceManager& sources, Analysis& analysis) : sources_(sources), analysis_(analysis) {}
@@ -67,7 +67,7 @@ class Action : public clang::ASTFrontendAction {
  public:
   Action(const SpecialiseInput& input, Analysis& analysis) : input_(input), analysis_(analysis) {}
 
-  /// Kept here because Clang is compiled without exceptions: none may pass through it.
+  /// Stored, because Clang is compiled without exceptions and none may pass through it.
   std::optional<Failure> failure;
 
  private:
@@ -81,8 +81,8 @@ class Action : public clang::ASTFrontendAction {
         action.failure = error;
       }
     }
-    /// Of the headers' functions only signatures matter, and what Clang needs whatever this says: constants, deduced
-    /// types. Their bodies are half of all parsing.
+    /// Of headers' functions only signatures matter; Clang still parses bodies that it needs for constants and deduced
+    /// types. Bodies are half of all parsing.
     bool shouldSkipFunctionBody(clang::Decl* function) override {
       const clang::SourceManager& sources = function->getASTContext().getSourceManager();
       return !sources.isInMainFile(sources.getExpansionLoc(function->getLocation()));
@@ -99,7 +99,8 @@ class Action : public clang::ASTFrontendAction {
   Analysis& analysis_;
 };
 
-/// Arguments of the compiler proper: no driver, so that no toolkit or library is looked for on this machine.
+/// Returns arguments of the compiler proper. There is no driver, which would search this machine for toolkits and
+/// libraries.
 std::vector<std::string> arguments(const SpecialiseInput& input) {
   std::vector<std::string> all = {"-fsyntax-only",
                                   "-std=c++20",
@@ -149,7 +150,7 @@ Analysis analyse(const SpecialiseInput& input) {
   const auto reading = clang::CompilerInstance::createDiagnostics(new clang::DiagnosticOptions, &diagnostics, false);
   clang::CompilerInvocation::CreateFromArgs(*invocation, pointers, *reading);
   clang::CompilerInstance compiler;
-  invocation->getFrontendOpts().SkipFunctionBodies = true;  // those that the consumer names
+  invocation->getFrontendOpts().SkipFunctionBodies = true;  // those that the consumer selects
   compiler.setInvocation(invocation);
   compiler.createDiagnostics(&diagnostics, /*ShouldOwnClient=*/false);
   compiler.createFileManager(overlay);

@@ -1,4 +1,4 @@
-// What Clang knows about a template, as plain data: offsets into its text, no AST.
+// Clang's analysis of a template as plain data: offsets into its text, no AST.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@ struct Range {
 /// An `if constexpr` whose condition is known.
 struct Prune {
   Range statement;
-  Range taken;                        // the branch that stays, braces included; empty when nothing stays
+  Range taken;                        // the branch that stays, with its braces; empty if none stays
   bool braced = false;                // taken is a compound statement
-  bool in_block = false;              // the statement stands directly in a compound statement
+  bool in_block = false;              // the statement is directly in a compound statement
   bool must_scope = false;            // the branch declares something whose lifetime ends with it
   std::vector<std::string> declared;  // names declared directly in the branch
 };
@@ -33,7 +33,7 @@ struct Fold {
   std::string literal;
 };
 
-/// A declaration that is dropped when nothing that stays says one of its names.
+/// A declaration that is dropped if the remaining text mentions none of its names.
 struct Declaration {
   std::size_t location = 0;  // of the name
   Range statement;           // empty at namespace scope, where `location` identifies it
@@ -45,17 +45,17 @@ struct Analysis {
   std::vector<Prune> prunes;
   std::vector<Fold> folds;
   std::vector<Declaration> declarations;
-  std::vector<Range> checked_asserts;           // static_asserts that mention a params name: they held
+  std::vector<Range> checked_asserts;           // static_asserts that mention a params name: they passed
   std::vector<Range> macro_uses;                // macro invocations with arguments
-  std::optional<std::string> entry;             // what stands between the parentheses of its declaration
-  std::map<std::string, std::string> literals;  // params constant -> what a direct reference prints
-  std::map<std::string, std::string> of_arch;   // headers' constants of the instruction set that the text relies on
+  std::optional<std::string> entry;             // text between the parentheses of its declaration
+  std::map<std::string, std::string> literals;  // params constant -> text that replaces a direct reference
+  std::map<std::string, std::string> of_arch;   // headers' constants of the instruction set that the text depends on
 };
 
 /// Parses the template with its params for the target. Throws Failure(internal) with file:line on any diagnostic.
 Analysis analyse(const SpecialiseInput& input);
 
-/// The lines of the repository's .clang-format.
+/// Contents of the repository's .clang-format.
 inline constexpr char kFormatStyle[] =
     "{BasedOnStyle: Google, ColumnLimit: 120, DerivePointerAlignment: false, PointerAlignment: Left, "
     "AllowShortCaseLabelsOnASingleLine: true}";

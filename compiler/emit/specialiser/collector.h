@@ -1,4 +1,4 @@
-// The visitor of a template's syntax tree: notes what the specialiser may edit. Only analysis.cpp includes it.
+// Visits a template's syntax tree and notes what the specialiser may edit. Only analysis.cpp includes it.
 #pragma once
 
 #include <clang/AST/ASTContext.h>
@@ -17,12 +17,12 @@
 
 namespace llmc::emit {
 
-// Files that exist only in the overlay. No real folder has this name, so nothing on disk is picked by accident.
+// Files that exist only in the overlay. No real folder has this name, so none on disk is read by accident.
 inline constexpr char kKernelPath[] = "/llmc-specialiser/kernel.cu";
 inline constexpr char kParamsPath[] = "/llmc-specialiser/params.h";
 inline constexpr char kStubPath[] = "/llmc-specialiser/cuda_stub.h";
 
-/// "file:line", with the names that people know in place of the overlay's.
+/// Returns "file:line" with the real names of the overlay's files.
 inline std::string place(const clang::SourceManager& sources, clang::SourceLocation at, const SpecialiseInput& input) {
   const clang::PresumedLoc where = sources.getPresumedLoc(sources.getExpansionLoc(at));
   if (where.isInvalid()) return input.template_file;
@@ -32,8 +32,7 @@ inline std::string place(const clang::SourceManager& sources, clang::SourceLocat
   return file + ":" + std::to_string(where.getLine());
 }
 
-/// The literal that has this value and this type; nothing for types and values that have none (infinity, the least
-/// int).
+/// Returns the literal of this value and type; nothing for types and values without one (infinity, the least int).
 inline std::optional<std::string> literal(const clang::APValue& value, clang::QualType type) {
   const auto* builtin = type->getAs<clang::BuiltinType>();
   if (!builtin) return std::nullopt;
@@ -74,14 +73,14 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     return (expression && mentions_params(expression) && fold(expression)) || Base::TraverseStmt(statement);
   }
 
-  /// Clang lists what a use instantiates after the template's own declaration, perhaps before params.h, and gives it
-  /// the use's arguments, which are visited where they stand.
+  /// Skips implicit instantiations. Clang lists them after the template's own declaration, perhaps before params.h,
+  /// with arguments that are visited at the use.
   bool TraverseVarTemplateSpecializationDecl(clang::VarTemplateSpecializationDecl* variable) {
     return variable->getTemplateSpecializationKind() == clang::TSK_ImplicitInstantiation ||
            Base::TraverseVarTemplateSpecializationDecl(variable);
   }
 
-  /// Constants of the template that follow from the instruction set become numbers, where that is known.
+  /// Folds the template's constants that depend on the instruction set alone, if that is known.
   bool TraverseVarDecl(clang::VarDecl* variable) {
     const bool constant = for_one_arch() && variable->isConstexpr() && variable->getDeclContext()->isFileContext() &&
                           in_template(variable->getLocation()) && variable->getType()->isIntegralOrEnumerationType();
@@ -98,7 +97,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
 
   bool TraverseIfStmt(clang::IfStmt* branch) {
     const auto taken = branch->getNondiscardedCase(context_);
-    // What another machine would decide otherwise stays, and both its branches are specialised.
+    // A condition that differs between machines stays, and both its branches are specialised.
     const bool known = taken && in_template(branch->getBeginLoc()) && decided(branch->getCond());
     if (!known) return Base::TraverseIfStmt(branch);
     if (branch->hasInitStorage() || branch->hasVarStorage()) {
@@ -133,7 +132,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
   bool VisitVarDecl(clang::VarDecl* variable) {
     if (!is_param(variable)) return true;
     const clang::Expr* value = variable->getInit()->IgnoreImplicit();
-    // The initialiser's own text, when it is one literal of the constant's own type.
+    // The initialiser's own text, if it is a single literal of the constant's type.
     const auto* sign = llvm::dyn_cast<clang::UnaryOperator>(value);
     const bool negative = sign && sign->getOpcode() == clang::UO_Minus;
     const clang::Expr* bare = negative ? sign->getSubExpr() : value;
@@ -150,7 +149,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     return true;
   }
 
-  /// The entry's parameters, aliases of the params spelled out.
+  /// Records the entry's parameters with aliases of the params spelled out.
   bool VisitFunctionDecl(clang::FunctionDecl* function) {
     if (!in_template(function->getLocation()) || function->getNameAsString() != input_.template_name) return true;
     clang::PrintingPolicy policy(context_.getLangOpts());
@@ -205,7 +204,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     for (const clang::Decl* declared : statement->decls()) {
       const auto* variable = llvm::dyn_cast<clang::VarDecl>(declared);
       const bool constant = (variable && variable->isConstexpr()) || llvm::isa<clang::TypedefNameDecl>(declared);
-      // Attributes may stand before the range that Clang reports.
+      // Attributes may come before the range that Clang reports.
       if (!constant || declared->hasAttrs()) return true;
       declaration.names.push_back(llvm::cast<clang::NamedDecl>(declared)->getNameAsString());
     }
@@ -227,7 +226,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
            sources_.getFileID(sources_.getExpansionLoc(declaration->getLocation())) == params_;
   }
 
-  /// Bytes of the template's text, if that is where the tokens are spelled (macro arguments are, macro bodies are not).
+  /// Returns bytes of the template's text, if the tokens are spelled there (macro arguments are, macro bodies are not).
   std::optional<Range> edited(clang::SourceRange tokens) const {
     const auto range = clang::Lexer::makeFileCharRange(clang::CharSourceRange::getTokenRange(tokens), sources_,
                                                        context_.getLangOpts());
@@ -235,7 +234,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     return Range{sources_.getFileOffset(range.getBegin()), sources_.getFileOffset(range.getEnd())};
   }
 
-  /// The statement with the semicolon that ends it, which Clang counts to the enclosing one.
+  /// Returns the statement with its final semicolon, which Clang attributes to the enclosing one.
   Range whole(const clang::Stmt* statement) const {
     auto range = edited(statement->getSourceRange());
     if (!range) fail(statement->getBeginLoc(), "`if constexpr` in a macro cannot be pruned");
@@ -249,7 +248,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     return *range;
   }
 
-  /// The statement that another one ends with, if it ends with one.
+  /// Returns the statement that ends another one, if there is one.
   static const clang::Stmt* tail_of(const clang::Stmt* statement) {
     if (const auto* s = llvm::dyn_cast<clang::IfStmt>(statement)) return s->getElse() ? s->getElse() : s->getThen();
     if (const auto* s = llvm::dyn_cast<clang::ForStmt>(statement)) return s->getBody();
@@ -274,14 +273,14 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     if (const auto* reference = llvm::dyn_cast<clang::DeclRefExpr>(statement)) {
       return llvm::isa<clang::VarDecl>(reference->getDecl()) && is_param(reference->getDecl());
     }
-    if (llvm::isa<clang::LambdaExpr>(statement)) return false;  // its body is visited on its own
+    if (llvm::isa<clang::LambdaExpr>(statement)) return false;  // its body is visited separately
     for (const clang::Stmt* child : statement->children()) {
       if (child && mentions_params(child)) return true;
     }
     return false;
   }
 
-  /// Whether the text may be compiled for one instruction set only, so that its vectors are known.
+  /// Whether the text is compiled for one instruction set only, so that its vectors are known.
   bool for_one_arch() const { return input_.target == spec::TargetKind::cpu && !input_.arch.empty(); }
 
   bool is_of_arch(const clang::VarDecl* constant) const {
@@ -289,13 +288,14 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
            constant->getType()->isIntegralOrEnumerationType();
   }
 
-  /// Whether the constant is the same wherever the text may be compiled; notes what of the instruction set that takes.
+  /// Whether the constant is the same on every machine that may compile the text. Records the constants of the
+  /// instruction set that this depends on.
   bool decided(const clang::Stmt* statement) {
     if (portability_.holds(statement)) return true;
     if (!for_one_arch()) return false;
     std::set<const clang::VarDecl*> found;
     portability_.bases(statement, found);
-    if (found.empty()) return false;  // a macro, or the size of a type: nothing that could be checked
+    if (found.empty()) return false;  // a macro, or the size of a type: not checkable
     for (const clang::VarDecl* base : found) {
       const clang::APValue* value = base->evaluateValue();
       if (const auto text = value ? literal(*value, base->getType()) : std::nullopt)
@@ -304,7 +304,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     return true;
   }
 
-  /// Whether the expression is constant and converts nothing on the way: what a reader would compute in the head.
+  /// Whether the expression is constant and converts nothing, so that its value is what a reader expects.
   bool foldable(const clang::Expr* e) {
     if (e->isInstantiationDependent()) return false;
     if (const auto* parens = llvm::dyn_cast<clang::ParenExpr>(e)) return foldable(parens->getSubExpr());
@@ -343,7 +343,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
            (is_param(constant) || in_template(constant->getLocation()) || is_of_arch(constant));
   }
 
-  /// Notes the fold of an expression that mentions a params name; false when only its parts can be folded.
+  /// Records the fold of an expression that mentions a params name. Returns false if only its parts can be folded.
   bool fold(const clang::Expr* expression) {
     const bool direct = constant_of(expression->IgnoreParenImpCasts()) != nullptr;
     const auto range = edited(expression->getSourceRange());
@@ -354,7 +354,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     }
     if (!range) return false;
     if (llvm::isa<clang::DeclRefExpr>(expression)) {
-      // A dependent or lvalue context: the literal itself is what stands there.
+      // A dependent or lvalue context takes the literal itself.
       analysis_.folds.push_back({*range, analysis_.literals.at(constant_of(expression)->getNameAsString())});
       return true;
     }
@@ -371,7 +371,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     return true;
   }
 
-  /// What the branch declares directly, which decides whether its braces may go.
+  /// Records the names that the branch declares directly, which decide whether its braces can be removed.
   void note_declarations(const clang::Stmt* kept, Prune& prune) const {
     const auto* block = llvm::dyn_cast<clang::CompoundStmt>(kept);
     prune.braced = block != nullptr;

@@ -1,12 +1,11 @@
-// What CUDA source may use without the toolkit: a stub that Clang includes first, since it cannot parse CUDA 13's own
-// headers.
+// Stub that Clang includes before CUDA source, because it cannot parse CUDA 13's own headers.
 #pragma once
 
 namespace llmc::emit {
 
 /// Function qualifiers, launch bounds, built-in variables, barriers, full-mask and sub-mask shuffles, votes, vector
-/// loads, and the float functions that nvcc knows without an #include. A kernel or group header that needs more adds it
-/// here.
+/// loads, and the float functions that nvcc knows without an #include. Extend it if a kernel or group header needs
+/// more.
 inline constexpr char kCudaStub[] = R"(#define __CUDACC__ 1
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))

@@ -39,7 +39,7 @@ std::string Edits::apply() const {
     if (!gone) all.push_back(r);
   }
   for (const Range& range : removals) all.push_back({range, ""});
-  // Insertions come before a change that starts at the same place.
+  // Insertions come before a change that starts at the same offset.
   std::stable_sort(all.begin(), all.end(), [](const Replacement& a, const Replacement& b) {
     return a.range.begin != b.range.begin ? a.range.begin < b.range.begin : a.range.end < b.range.end;
   });

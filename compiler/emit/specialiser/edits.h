@@ -1,4 +1,4 @@
-// Changes to a text, collected in any order and applied at once.
+// Collects changes to a text in any order and applies them at once.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@ namespace llmc::emit {
 
 class Edits {
  public:
-  /// `text` must outlive the edits; `file` is how errors name it.
+  /// `text` must outlive the edits; errors call it `file`.
   Edits(const std::string& text, std::string file) : text_(text), file_(std::move(file)) {}
 
   void remove(Range range) { removals_.push_back(range); }
   void replace(Range range, std::string with) { replacements_.push_back({range, std::move(with)}); }
   void insert(std::size_t at, std::string what) { replacements_.push_back({{at, at}, std::move(what)}); }
 
-  /// Whether the byte at this offset goes.
+  /// Whether the byte at this offset is removed.
   bool touches(std::size_t at) const;
 
-  /// Removals may overlap each other, and swallow what lies inside; a replacement given twice counts once. Any other
-  /// overlap throws Failure(internal) with file:line.
+  /// Returns the edited text. Removals may overlap each other and contain other changes; a repeated replacement counts
+  /// once. Any other overlap throws Failure(internal) with file:line.
   std::string apply() const;
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 bool is(const Token& token, std::string_view text) { return token.text == text; }
 
-/// Index of the last token of the declaration that starts at `first`.
+/// Returns the index of the last token of the declaration that starts at `first`.
 std::size_t last_of(const std::vector<Token>& tokens, std::size_t first) {
   int depth = 0;
   for (std::size_t at = first; at < tokens.size(); ++at) {
@@ -19,7 +19,7 @@ std::size_t last_of(const std::vector<Token>& tokens, std::size_t first) {
     if (is(token, "}") || is(token, ")") || is(token, "]")) --depth;
     if (depth == 0 && is(token, ";")) return at;
     if (depth != 0 || !is(token, "}")) continue;
-    // A function's body ends it; after an initialiser or a class body the declaration goes on.
+    // A function's body ends its declaration; an initialiser or a class body may be followed by more of it.
     std::size_t next = at + 1;
     while (next < tokens.size() && tokens[next].kind == TokenKind::comment) ++next;
     const bool goes_on = next < tokens.size() && tokens[next].kind == TokenKind::punctuation &&
@@ -90,7 +90,7 @@ Range with_comments(const std::string& text, const std::vector<Token>& tokens, R
   for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
     if (token->begin >= range.begin) continue;
     const std::size_t start = line_begin(text, token->begin);
-    // Directly above: nothing but the end of its own line lies between.
+    // Directly above: only the end of its own line is in between.
     const bool above = token->kind == TokenKind::comment && only_space(text, start, token->begin) &&
                        text.find('\n', token->end) + 1 == range.begin && only_space(text, token->end, range.begin);
     if (!above) break;

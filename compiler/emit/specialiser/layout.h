@@ -1,5 +1,4 @@
-// How a source text is laid out: its declarations at namespace scope, whole lines, and the comments that belong to
-// them.
+// Layout of a source text: declarations at namespace scope, whole lines, and their comments.
 #pragma once
 
 #include <optional>
@@ -12,23 +11,23 @@
 namespace llmc::emit {
 
 struct Layout {
-  /// Declarations and definitions at namespace scope, from their first token to the semicolon or brace that ends them.
+  /// Declarations and definitions at namespace scope, from the first token to the final semicolon or brace.
   std::vector<Range> chunks;
-  /// Just past the `{` of the first `namespace llmc {`.
+  /// Offset after the `{` of the first `namespace llmc {`.
   std::optional<std::size_t> namespace_begin;
 };
 
 Layout lay_out(const std::vector<Token>& tokens);
 
-/// The range with the comment lines directly above it, a comment after it on its last line, and that line's newline.
-/// Where other text shares a line, the range stays as it is on that side.
+/// Extends the range by the comment lines directly above it, a comment after it on its last line, and that line's
+/// newline. A side that shares its line with other text is not extended.
 Range with_comments(const std::string& text, const std::vector<Token>& tokens, Range range);
 
-/// Past white space from `at`; before white space that ends at `at`.
+/// Skips white space after `at`; before `at`.
 std::size_t skip_space(const std::string& text, std::size_t at);
 std::size_t back_over_space(const std::string& text, std::size_t at);
 
-/// Past a comment that follows on the same line, else `at`.
+/// Skips a comment that follows on the same line, else returns `at`.
 std::size_t past_trailing_comment(const std::string& text, const std::vector<Token>& tokens, std::size_t at);
 
 }  // namespace llmc::emit

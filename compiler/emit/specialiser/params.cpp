@@ -1,4 +1,4 @@
-// params.h as text: writing it, reading it back, and which of its names a template reads.
+// Writes and parses params.h, and finds the names of it that a template reads.
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -24,7 +24,7 @@ std::vector<Param> parse_params(const std::string& text, const std::string& file
   const auto fail = [&](std::size_t at, const std::string& what) {
     throw Failure(Exit::internal, file + ":" + std::to_string(line_of(text, at)) + ": " + what);
   };
-  /// Source text of tokens [first, last).
+  /// Returns the source text of tokens [first, last).
   const auto spelled = [&](std::size_t first, std::size_t last) {
     return text.substr(tokens[first].begin, tokens[last - 1].end - tokens[first].begin);
   };

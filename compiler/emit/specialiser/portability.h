@@ -1,5 +1,4 @@
-// Which constants are the same on every machine that the emitted text may be compiled for. Only analysis.cpp includes
-// it.
+// Finds constants that are the same on every machine that may compile the emitted text. Only analysis.cpp includes it.
 #pragma once
 
 #include <clang/AST/ASTContext.h>
@@ -12,9 +11,9 @@
 
 namespace llmc::emit {
 
-/// Vector widths, tile sizes and the like depend on the instruction set that the kernel is compiled for. They come from
-/// the folders of a target, from macros and from vector types, and make every constant non-portable that is computed
-/// from them. A text for one instruction set may rely on them; bases() says on which.
+/// Vector widths, tile sizes and the like depend on the instruction set. They come from the folders of a target, from
+/// macros and from vector types; every constant computed from them is non-portable. A text for one instruction set may
+/// depend on them; bases() lists which.
 class Portability {
  public:
   explicit Portability(const clang::SourceManager& sources) : sources_(sources) {}
@@ -42,7 +41,7 @@ class Portability {
     return true;
   }
 
-  /// Adds the constants of the target's headers that the statement is computed from, itself or through others.
+  /// Adds the constants of the target's headers that the statement is computed from, directly or through others.
   void bases(const clang::Stmt* statement, std::set<const clang::VarDecl*>& found) const {
     if (const auto* reference = llvm::dyn_cast<clang::DeclRefExpr>(statement)) {
       const auto* variable = llvm::dyn_cast<clang::VarDecl>(reference->getDecl());
@@ -65,7 +64,7 @@ class Portability {
   }
 
  private:
-  /// A whole number with a name of its own, no instance of a template.
+  /// Whether it is a named integer constant and no instance of a template.
   bool is_base(const clang::VarDecl* constant) const {
     return of_target(constant->getLocation()) && constant->isConstexpr() &&
            constant->getType()->isIntegralOrEnumerationType() && constant->getDeclContext()->isFileContext() &&
@@ -73,7 +72,7 @@ class Portability {
   }
 
   bool holds(const clang::Decl* declaration) {
-    // Assumed while it is looked at, so that recursion ends.
+    // Assumed portable while it is examined, so that recursion ends.
     const auto [known, unseen] = known_.try_emplace(declaration, true);
     if (!unseen) return known->second;
     bool result = !of_target(declaration->getLocation());

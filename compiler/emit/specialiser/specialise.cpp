@@ -1,4 +1,4 @@
-// The specialiser's rules as edits of the template's text; what Clang knows comes from analysis.h.
+// Applies the specialiser's rules as edits of the template's text; analysis.h has Clang's results.
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -56,7 +56,7 @@ class Specialiser {
     if (!result.empty()) result += "\n";
     const std::string body = edits_.apply();
     result = format(result + body.substr(skip_space(body, 0)));
-    // Rarely, formatting a second time still moves a comment; specialising the output again must not.
+    // Formatting a second time can still move a comment; specialising the output again must not.
     return {format(result), declared(input_, analysis_)};
   }
 
@@ -65,7 +65,7 @@ class Specialiser {
     throw Failure(Exit::internal, input_.template_file + ":" + std::to_string(line_of(text_, at)) + ": " + what);
   }
 
-  /// What #if decides on this machine, another may decide otherwise.
+  /// Refuses #if: its result may differ on another machine.
   void check_directives() const {
     for (const Token& token : tokens_) {
       if (token.kind != TokenKind::directive) continue;
@@ -81,7 +81,7 @@ class Specialiser {
       if (!is_identifier(name))
         throw Failure(Exit::internal, input_.template_file + ": not a function name: '" + name + "'");
     }
-    std::string all = text_;  // a param may also be read by another one
+    std::string all = text_;  // a param may also be read by another param
     for (const Param& param : input_.params) {
       if (!is_identifier(param.name)) fail(0, "not a params name: '" + param.name + "'");
       all += "\n" + param.value;
@@ -114,7 +114,7 @@ class Specialiser {
     return range;
   }
 
-  // Rule 1: only the taken branch of `if constexpr` stays, without braces where that changes no scope.
+  // Rule 1: only the taken branch of `if constexpr` stays, without braces if that changes no scope.
 
   void apply(const Prune& prune) {
     const Range& taken = prune.taken;
@@ -141,7 +141,7 @@ class Specialiser {
     }
   }
 
-  /// No name that the branch declares is said anywhere else in the function, in text that stays.
+  /// Whether no name that the branch declares is mentioned elsewhere in the function's remaining text.
   bool braces_may_go(const Prune& prune) const {
     if (prune.must_scope) return false;
     if (prune.declared.empty()) return true;
@@ -162,7 +162,7 @@ class Specialiser {
 
   // Rule 2: constant expressions become literals.
 
-  /// The literal, in parentheses if it is negative and an operator stands beside it.
+  /// Returns the literal, in parentheses if it is negative and an operator is next to it.
   std::string in_context(const Fold& fold) const {
     if (fold.literal[0] != '-') return fold.literal;
     const std::size_t before = back_over_space(text_, fold.expression.begin);
@@ -173,8 +173,8 @@ class Specialiser {
     return (opens || returns) && closes ? fold.literal : "(" + fold.literal + ")";
   }
 
-  /// Pragmas and arguments of macros that drop them never reach Clang's tree; there the literal replaces the name. A
-  /// macro's body cannot be judged.
+  /// Replaces names by literals in pragmas and in macro arguments that never reach Clang's tree. Uses in a macro's body
+  /// are not replaced, because their context is unknown.
   void fold_unparsed() {
     for (const Token& token : tokens_) {
       if (token.kind == TokenKind::identifier) fold_name(token, in_macro_use(token.begin));
@@ -200,7 +200,8 @@ class Specialiser {
     edits_.replace(fold.expression, in_context(fold));
   }
 
-  // Rule 3: what the entry cannot reach goes. Reaching is by name, so an overload too many may stay, never one too few.
+  // Rule 3: declarations that the entry cannot reach are dropped. Reachability is by name, so an overload too many may
+  // stay, never one too few.
 
   void drop_unreachable() {
     std::vector<Item> items;
@@ -232,7 +233,7 @@ class Specialiser {
   }
 
   void mark_live(std::vector<Item>& items) {
-    // Names said by each item's own text that stays; by no item: directives between declarations.
+    // Names in each item's own remaining text; directives between declarations belong to no item.
     std::vector<std::set<std::string_view>> said(items.size());
     for (const Token& token : tokens_) {
       if (token.kind == TokenKind::directive) {
@@ -261,12 +262,12 @@ class Specialiser {
     }
   }
 
-  /// At the head of namespace llmc: the params aliases that the remaining text says, in the params' order, and what it
-  /// takes for granted of the instruction set.
+  /// Prints the head of namespace llmc: the params aliases that the remaining text mentions, in the params' order, and
+  /// its assumptions about the instruction set.
   void print_head() {
     std::set<std::string, std::less<>> used(live_names_.begin(), live_names_.end());
     std::vector<std::string> lines;
-    // An alias may only say earlier ones, so going backwards finds all.
+    // An alias may mention only earlier ones, so going backwards finds all.
     for (auto param = input_.params.rbegin(); param != input_.params.rend(); ++param) {
       if (param->type != "using" || !used.contains(param->name)) continue;
       for (const Token& token : tokenize(param->value)) {
@@ -291,7 +292,7 @@ class Specialiser {
     edits_.insert(*layout_.namespace_begin, "\n\n" + text);
   }
 
-  // Rule 4: the entry has the instance's name.
+  // Rule 4: the entry gets the instance's name.
 
   void rename_entry() {
     const std::string& from = input_.template_name;
@@ -319,7 +320,8 @@ class Specialiser {
     return result;
   }
 
-  /// `rope` may be an English word; `rope()`, `rope` in backticks and names with an underscore are not.
+  /// Whether a word in a comment is the entry's name: `rope()`, `rope` in backticks and names with an underscore are; a
+  /// bare `rope` may be English.
   bool means_entry(const Token& word) const {
     const char after = word.end < text_.size() ? text_[word.end] : ' ';
     return word.text.find('_') != std::string_view::npos || after == '(' || after == '`';

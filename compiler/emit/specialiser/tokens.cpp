@@ -8,14 +8,14 @@ namespace {
 
 bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 
-/// Past the closing quote of the string or character literal whose opening quote is at `at`.
+/// Returns the offset after the string or character literal whose opening quote is at `at`.
 std::size_t quoted_end(std::string_view text, std::size_t at) {
   const char quote = text[at++];
   while (at < text.size() && text[at] != quote) at += text[at] == '\\' ? 2 : 1;
   return std::min(at + 1, text.size());
 }
 
-/// Past `R"tag(...)tag"`, whose quote is at `at`.
+/// Returns the offset after `R"tag(...)tag"`, whose quote is at `at`.
 std::size_t raw_string_end(std::string_view text, std::size_t at) {
   const std::size_t open = text.find('(', at);
   if (open == std::string_view::npos) return text.size();
@@ -36,7 +36,7 @@ bool opens_comment(std::string_view text, std::size_t at) {
   return text[at] == '/' && at + 1 < text.size() && (text[at + 1] == '/' || text[at + 1] == '*');
 }
 
-/// A digit separator is part of a number, a sign only after an exponent.
+/// Returns the end of a number. A digit separator belongs to it, a sign only after an exponent.
 std::size_t number_end(std::string_view text, std::size_t at) {
   const bool hexadecimal = text.substr(at, 2) == "0x" || text.substr(at, 2) == "0X";
   for (++at; at < text.size(); ++at) {

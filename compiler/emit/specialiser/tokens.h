@@ -1,4 +1,4 @@
-// A lexer for C++ text that keeps offsets: enough to find names, comments and blocks without a compiler.
+// Splits C++ text into tokens with offsets: enough to find names, comments and blocks without a compiler.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace llmc::emit {
 
 enum class TokenKind { identifier, number, literal, punctuation, comment, directive };
 
-/// Bytes [begin, end) of the text. A directive is a whole preprocessor line, continuation lines included, up to its
+/// Bytes [begin, end) of the text. A directive is a whole preprocessor line with its continuation lines, up to its
 /// newline or the comment that ends it.
 struct Token {
   TokenKind kind;
@@ -18,17 +18,17 @@ struct Token {
   std::string_view text;
 };
 
-/// Tokens of `text`, which must outlive them. White space is what lies between tokens.
+/// Returns the tokens of `text`, which must outlive them. Everything between tokens is white space.
 std::vector<Token> tokenize(std::string_view text);
 
-/// The identifiers inside a directive, with offsets into the text that the directive came from.
+/// Returns the identifiers inside a directive, with offsets into the text that the directive came from.
 std::vector<Token> directive_identifiers(const Token& directive);
 
-/// Whether a name may go on with this character.
+/// Whether a name may contain this character.
 bool in_name(char c);
 bool is_identifier(std::string_view text);
 
-/// 1-based line of an offset.
+/// Returns the 1-based line of an offset.
 int line_of(std::string_view text, std::size_t offset);
 
 }  // namespace llmc::emit

@@ -6,12 +6,12 @@
 //
 // 32768 keys of 8 heads; moves 411.04 MB, 549755.81 MFLOP a launch.
 
-// attention_backward_keys for heads of 64 on sm_90a: the same formulas by products of warpgroups.
+// attention_backward_keys for heads of 64 on sm_90a: the same formulas with warpgroup products.
 //
-// A warpgroup, which is a block, has 64 keys of a key head, as fragments; queries and dout pass through shared memory,
-// 64 of each at a time, the next ones on their way while these are multiplied. Scores are transposed, so that P and dS
-// are left operands as they are: no result ever goes through memory. No sums meet there either, so equal runs give
-// equal bits. Floor: 4 kSequence^2 kHeadDim FLOPs a head; qkv, dout, lse and delta read once, dk and dv written once.
+// A block is one warpgroup and owns 64 keys of a key head as fragments. Queries and dout pass through shared memory, 64
+// of each at a time; copies of the next ones overlap the products of these. Scores are transposed, so that P and dS are
+// left operands in registers: no intermediate result goes through memory. There are no atomic sums, so equal runs give
+// equal bits. Floor: 4 kSequence^2 kHeadDim FLOPs per head; qkv, dout, lse and delta read once, dk and dv written once.
 #include "device/cuda/warpgroup.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -28,11 +28,11 @@ __launch_bounds__(128) LLMC_KERNEL
     attention_backward_keys_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ qkv,
                                        const float* __restrict__ lse, const float* __restrict__ delta,
                                        bf16* __restrict__ dqkv) {
-  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // of two turns: queries, dout
+  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // double buffer: queries, dout
   __shared__ __align__(16) float lines[2][2][kTile];           // lse, delta
   const int lane = threadIdx.x % 32;
-  // What a batch's blocks read stays in the L2 cache. The first keys have the most queries, and come first, so that its
-  // blocks end together.
+  // Tensors that a batch's blocks read stay in the L2 cache. The first keys have the most queries and are scheduled
+  // first, so that its blocks end together.
   const int task = blockIdx.x;
   const int first = task / 8 % kTiles * kTile, kv_head = task % 8, batch = task / (8 * kTiles);
   const int row = batch * 2048;
@@ -48,7 +48,7 @@ __launch_bounds__(128) LLMC_KERNEL
     copy_line<128, kTile>(lines[turn % 2][1], delta + line, 2048 - query);
   };
   begin_copies(0);
-  const int key = first + threadIdx.x / 32 * 16, count = 2048 - key;  // the warp's first, and how many there are
+  const int key = first + threadIdx.x / 32 * 16, count = 2048 - key;  // the warp's first key, keys from there on
   const long long key_row = static_cast<long long>(row + key) * 3072 + (32 + kv_head) * 64;
   unsigned keys[4][1][4], values[4][1][4];
 #pragma unroll
@@ -58,13 +58,13 @@ __launch_bounds__(128) LLMC_KERNEL
   }
 
   float dk[1][8][4] = {}, dv[1][8][4] = {};
-  // A turn has 64 queries of one of the heads. Its last two products end in the next turn.
+  // An iteration has 64 queries of one of the heads. Its last two products end in the next iteration.
   for (int turn = 0, query = first; query < 2048; ++turn, query = first + turn / kGroupHeads * kTile) {
     const bf16 *queries = tiles[turn & 1][0], *gradients = tiles[turn & 1][1];
     const float *row_lse = lines[turn & 1][0], *row_delta = lines[turn & 1][1];
     wait_for_copies();
     show_to_warpgroups();
-    __syncthreads();                    // all copies have come
+    __syncthreads();                    // all copies have arrived
     float scores[8][4], dscores[8][4];  // [keys, queries]
     wgmma_fence();
     begin_rows(scores, keys, queries);

@@ -6,12 +6,12 @@
 //
 // 32768 queries of 32 heads; moves 612.37 MB, 412316.86 MFLOP a launch.
 
-// attention_backward_queries for heads of 64 on sm_90a: the same formulas by products of warpgroups.
+// attention_backward_queries for heads of 64 on sm_90a: the same formulas with warpgroup products.
 //
-// A warpgroup, which is a block, has 64 queries of a head, as fragments; keys and values pass through shared memory, 64
-// of each at a time, the next ones on their way while these are multiplied. dS is a left operand as it is: no result
-// ever goes through memory. No sums meet there either, so equal runs give equal bits. Floor: 3 kSequence^2 kHeadDim
-// FLOPs a head; qkv, dout, out and lse read once, dq and delta written once.
+// A block is one warpgroup and owns 64 queries of a head as fragments. Keys and values pass through shared memory, 64
+// of each at a time; copies of the next ones overlap the products of these. dS is a left operand in registers: no
+// intermediate result goes through memory. There are no atomic sums, so equal runs give equal bits. Floor: 3
+// kSequence^2 kHeadDim FLOPs per head; qkv, dout, out and lse read once, dq and delta written once.
 #include "device/cuda/warpgroup.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -28,10 +28,10 @@ __launch_bounds__(128, 3) LLMC_KERNEL
     attention_backward_queries_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ out,
                                           const bf16* __restrict__ qkv, const float* __restrict__ lse,
                                           bf16* __restrict__ dqkv, float* __restrict__ delta) {
-  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // of two turns: keys, values
+  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // double buffer: keys, values
   const int lane = threadIdx.x % 32;
-  // Heads that share keys come together, which then stay in the L2 cache. The last queries have the most keys, and come
-  // first, so that blocks end together.
+  // Heads that share keys are scheduled together, so that the keys stay in the L2 cache. The last queries have the most
+  // keys and are scheduled first, so that blocks end together.
   const int task = blockIdx.x, first = (kTiles - 1 - task / kGroupHeads % kTiles) * kTile;
   const int sequence = task / (kGroupHeads * kTiles), kv_head = sequence % 8, batch = sequence / 8;
   const int head = kv_head * kGroupHeads + task % kGroupHeads;
@@ -43,7 +43,8 @@ __launch_bounds__(128, 3) LLMC_KERNEL
     copy_swizzled<128, 3072>(tiles[buffer][1], from + 512, 2048 - key);
   };
   begin_copies(0, 0);
-  const int query = first + threadIdx.x / 32 * 16, count = 2048 - query;  // the warp's first, how many there are
+  const int query = first + threadIdx.x / 32 * 16, count = 2048 - query;  // the warp's first, queries from there
+                                                                          // on
   const long long out_row = (row + query) * 2048 + head * 64;
   unsigned queries[4][1][4], gradients[4][1][4];
   float row_delta[1][2] = {};  // dot(dout, out)
@@ -70,7 +71,7 @@ __launch_bounds__(128, 3) LLMC_KERNEL
   for (int key = 0, buffer = 0; key <= first; key += kTile, buffer ^= 1) {
     wait_for_copies();
     show_to_warpgroups();
-    __syncthreads();  // all copies have come, and all warps are done with the other buffer
+    __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
     if (key < first) begin_copies(buffer ^ 1, key + kTile);
     float scores[8][4], dscores[8][4];
     wgmma_fence();

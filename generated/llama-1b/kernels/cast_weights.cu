@@ -11,7 +11,7 @@ namespace llmc {
 
 using Act = bf16;
 
-/// Flat parameter buffers, or (kWeightShare) this rank's shares of them; chunks [begin, end).
+/// Flat parameter buffers, or (kWeightShare) this rank's shards of them; chunks [begin, end).
 LLMC_BOUNDS(256)
 LLMC_KERNEL cast_weights(const float* __restrict__ master, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
                          int begin, int end) {

@@ -9,11 +9,11 @@
 
 namespace llmc {
 
-constexpr int kSlice = 128;  // columns that one group sums: many groups, since there are few columns
+constexpr int kSlice = 128;  // columns summed by one group: few columns must make many groups
 constexpr int kSlices = 16;
 
-/// partial [kBlocks, kCols], out [kCols]; accumulate: add to what is there.
-LLMC_BOUNDS_RESIDENT(32, 256)  // registers for the rows that are read at once
+/// partial [kBlocks, kCols], out [kCols]; accumulate: add to out.
+LLMC_BOUNDS_RESIDENT(32, 256)  // registers for rows read at once
 LLMC_KERNEL column_reduce_2048(const float* __restrict__ partial, float* __restrict__ out, int accumulate) {
   const Group<32> lanes;
   for (const int part : lanes.rows(kSlices)) {

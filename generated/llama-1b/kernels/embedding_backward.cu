@@ -4,8 +4,8 @@
 //
 // 32768 rows of 2048; moves 671.09 MB, 67.11 MFLOP a launch.
 
-// embedding_backward: adds to each row of dtable that occurs the gradients of its positions, in the order of `order`:
-// each row has one writer, so there are no atomics.
+// embedding_backward: adds to each row of dtable that occurs the gradients of its positions, in the order of `order`.
+// Each row has one writer, so there are no atomics.
 #include "device/group.h"
 
 namespace llmc {

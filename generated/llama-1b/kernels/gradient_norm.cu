@@ -9,8 +9,8 @@
 
 namespace llmc {
 
-/// gradients: a flat parameter buffer, or (kGradientShare) this rank's share of one; chunks [begin, end); partial: one
-/// number a chunk.
+/// gradients: a flat parameter buffer, or (kGradientShare) this rank's shard of one; chunks [begin, end); partial: one
+/// number per chunk.
 LLMC_BOUNDS(256)
 LLMC_KERNEL gradient_norm(const float* __restrict__ gradients, const Chunk* __restrict__ chunks,
                           float* __restrict__ partial, int begin, int end) {

@@ -4,8 +4,8 @@
 //
 // 1241581568 elements in 75809 chunks of at most 16384; moves 4966.33 MB a launch.
 
-// init_normal: initial weights. Element (r, c) of a parameter is normal draw number r * cols + c of the stream (seed,
-// key) times std, whatever the layout: Philox4x32-10 (Salmon et al. 2011) with the draw and the seed as counter, then
+// init_normal: initial weights, independent of the layout. Element (r, c) of a parameter is normal draw number r * cols
+// + c of the stream (seed, key), times std: Philox4x32-10 (Salmon et al. 2011) with draw and seed as the counter, then
 // Box-Muller.
 #include "device/group.h"
 
@@ -23,7 +23,7 @@ LLMC_HD inline void philox(unsigned (&counter)[4], unsigned low, unsigned high) 
   }
 }
 
-/// Number `draw` of the stream: the cosine half of a Box-Muller pair. Magnitudes end at 5.9.
+/// Returns number `draw` of the stream: the cosine half of a Box-Muller pair. Magnitudes end at 5.9.
 LLMC_HD inline float normal(unsigned long long draw, unsigned long long seed, unsigned long long key) {
   unsigned counter[4] = {static_cast<unsigned>(draw), static_cast<unsigned>(draw >> 32), static_cast<unsigned>(seed),
                          static_cast<unsigned>(seed >> 32)};
@@ -34,8 +34,8 @@ LLMC_HD inline float normal(unsigned long long draw, unsigned long long seed, un
   return sqrt(-2.0f * log(uniform)) * cos_turns(turns);
 }
 
-/// master: a flat parameter buffer, or (kWeightShare) this rank's share of one; chunks [begin, end); rules: one a
-/// parameter. Where std is 0, every element is `value`. What fills up rows is zero.
+/// master: a flat parameter buffer, or (kWeightShare) this rank's shard of one; chunks [begin, end); rules: one per
+/// parameter. If std is 0, every element is `value`. The padding of rows is zero.
 LLMC_BOUNDS(256)
 LLMC_KERNEL init_normal(float* __restrict__ master, const InitRule* __restrict__ rules,
                         const Chunk* __restrict__ chunks, int begin, int end, unsigned long long seed) {
@@ -44,7 +44,7 @@ LLMC_KERNEL init_normal(float* __restrict__ master, const InitRule* __restrict__
     const Chunk chunk = chunks[begin + i];
     const InitRule rule = rules[chunk.parameter];
     float* data = master + (false ? chunk.state : chunk.offset);
-    // The chunk's part of each row in turn.
+    // Writes the chunk's part of each row in turn.
     const int pitch = static_cast<int>(rule.pitch), cols = static_cast<int>(rule.cols);
     long long row = (chunk.offset - rule.offset) / pitch;
     int column = static_cast<int>((chunk.offset - rule.offset) % pitch);

@@ -15,8 +15,8 @@ namespace llmc {
 using Act = bf16;
 using Residual = float;
 
-/// dy, x, dresidual, dx, y [kRows, kCols]; weight [kCols]; rstd [kRows]; dweight_partial [kBlocks, kCols].
-/// dx may be dy or dresidual. kRecompute: y = the forward's result, the same bits. Unused pointers are null.
+/// dy, x, dresidual, dx, y [kRows, kCols]; weight [kCols]; rstd [kRows]; dweight_partial [kBlocks, kCols]. dx may be dy
+/// or dresidual. kRecompute: y = the forward pass's result, bit for bit. Unused pointers are null.
 LLMC_BOUNDS_RESIDENT(256, 768)
 LLMC_KERNEL rms_norm_backward_residual_recompute(const Act* dy, const Residual* x, const float* weight,
                                                  const float* rstd, const Act* dresidual, Act* dx,
@@ -30,10 +30,10 @@ LLMC_KERNEL rms_norm_backward_residual_recompute(const Act* dy, const Residual* 
     for (int row = first; row < last; ++row) {
       const auto gradient = lanes.load(lanes.row<2048, 2048>(dy, row));
       const auto in = lanes.load(lanes.row<2048, 2048>(x, row));
-      // Read here, with the others, so that a row waits for memory once.
+      // Read with the others, so that a row waits for memory once.
       [[maybe_unused]] const auto residual = lanes.load_if<true>(lanes.row<2048, 2048>(dresidual, row));
       const float r = rstd[row];
-      // What needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
+      // Work that needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
       lanes.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
       lanes.store(lanes.row<2048, 2048>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
       const float dot = lanes.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });

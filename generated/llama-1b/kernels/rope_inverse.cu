@@ -4,8 +4,8 @@
 //
 // 32768 rows of 2560; moves 336.07 MB, 251.66 MFLOP a launch.
 
-// rope: turns each pair of elements (i, i + kHeadDim / 2) of the first kHeads heads of a row by its position's angle
-// number i, in place: (a, b) -> (a cos - b sin, b cos + a sin). The gradient is the turn by minus the angle.
+// rope: rotates in place each pair of elements (i, i + kHeadDim / 2) of a row's first kHeads heads by its position's
+// angle number i: (a, b) -> (a cos - b sin, b cos + a sin). The gradient rotates by minus the angle.
 #include "device/group.h"
 
 namespace llmc {

@@ -13,7 +13,7 @@ namespace llmc {
 using Act = bf16;
 
 /// dout, out [kRows, kCols]; gate_up, dgate_up [kRows, 2 * kPitch]: gate in the first kCols columns, up kPitch after
-/// it. dgate_up may be gate_up. kRecompute: out = the forward's result, the same bits; otherwise null.
+/// it. dgate_up may be gate_up. kRecompute: out = the forward pass's result, bit for bit; otherwise null.
 LLMC_BOUNDS(256)
 LLMC_KERNEL swiglu_backward_recompute(const Act* dout, const Act* gate_up, Act* dgate_up, Act* out) {
   const Group<256, Act> lanes;

@@ -5,11 +5,11 @@
 //
 // 8 sequences of 256 tokens, 8 query and 4 key heads of 32; moves 12.65 MB, 671.09 MFLOP a launch.
 
-// The gradients of attention_forward: probabilities are recomputed block by block from the scores and their logsumexp.
+// Gradients of attention_forward. Recomputes probabilities block by block from the scores and their logsumexp.
 //
 // Scores and their gradients are transposed, [key][query], as in the forward pass: they feed dQ^T with queries along
-// the lanes, and dV and dK as the scalars of "one scalar times a row". One task owns a key head: what it adds to dK and
-// dV comes in an order that no number of threads changes.
+// the lanes, and dV and dK as the scalars of "one scalar times a row". One task owns a key head, so dK and dV are
+// summed in the same order for any number of threads.
 #include "device/cpu/pack.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -29,7 +29,7 @@ constexpr int kTileQueries = kQueryVectors * kVectorLanes;
 constexpr int kTile = kTileHeads * kTileQueries;  // lanes of a tile; vector v holds head v % kTileHeads
 constexpr int kKeys = 32;                         // keys of a block
 constexpr int kDim = (32 + kVectorLanes - 1) / kVectorLanes * kVectorLanes;  // padded with zeros
-constexpr int kDepth = 32 / kPerWord<Act>;  // words of a head's row: bf16 elements travel in pairs where they can
+constexpr int kDepth = 32 / kPerWord<Act>;  // words of a head's row: bf16 elements are paired if possible
 /// Rows of dK and dV in the workspace: whole tiles, so that no block needs a check.
 constexpr int kPaddedSequence = 256;
 constexpr int kPaddedDim = 32;
@@ -41,9 +41,9 @@ constexpr int kRowVectors = kTileVectors >= 4 && kDimVectors % 4 == 0   ? 4
                                                                         : 1;
 constexpr int kBlockRows = kRowVectors == 1 ? 8 : kRowVectors == 2 && kTileVectors >= 4 ? 8 : 4;
 constexpr float kScale = inverse_sqrt(32);
-constexpr float kNothing = -1e30f;  // the score of a key that lies after the query
+constexpr float kNothing = -1e30f;  // the score of a key after the query
 
-/// One tile of queries, and the block of keys it meets. "along" operands hold words of neighbours of head_dim, "across"
+/// One tile of queries and its current block of keys. "along" operands hold words of neighbours in head_dim, "across"
 /// operands words of neighbouring rows; in fp32 a word is one element.
 struct BackwardTile {
   alignas(64) float queries[kDim * kTile];      // q^T [kDepth, kTile]
@@ -54,14 +54,14 @@ struct BackwardTile {
   alignas(64) float lse[kTile];                 // of each query's scores, as a power of 2
   alignas(64) float delta[kTile];               // dout . out of each query
   alignas(64) float scores[kKeys * kTile];      // P^T, then dS^T
-  alignas(64) float words[kKeys * kTile];       // the same as words; unused in fp32
+  alignas(64) float words[kKeys * kTile];       // the same in words; unused in fp32
   alignas(64) float keys[kKeys * kDim];         // k along [keys of the block, kDim]
   alignas(64) float key_rows[kKeys * kDim];     // k across; unused in fp32
   alignas(64) float values[kKeys * kDim];       // v along
-  int edge;  // of a window: the queries from here on, as from the tile's first one, do not see the block's first key
+  int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
 };
 
-/// to[kCount, kDim] += scores [kCount, lanes from kFirst on] times rows [lanes, kDim].
+/// Computes to[kCount, kDim] += scores [kCount, lanes from kFirst on] times rows [lanes, kDim].
 template <int kFirst, int kCount>
 LLMC_BLOCK void add_rows(const float* scores, const float* rows, float* to) {
   constexpr int kWords = kPerWord<Act>;
@@ -79,7 +79,7 @@ LLMC_BLOCK void add_rows(const float* scores, const float* rows, float* to) {
   }
 }
 
-/// Takes in a block of kCount keys for the last kVectors vectors of the tile, and adds to their dkeys and dvalues
+/// Processes a block of kCount keys for the last kVectors vectors of the tile, and adds to its dkeys and dvalues
 /// [kCount, kPaddedDim]. kDiagonal: key i is masked for the lanes below i of the first kTileHeads of those vectors.
 template <int kVectors, int kCount, bool kDiagonal>
 LLMC_BLOCK void backward_block(BackwardTile& tile, float* dkeys, float* dvalues) {
@@ -137,7 +137,7 @@ LLMC_BLOCK void pack_keys(BackwardTile& tile, const Act* keys, const Act* values
   pack_along<kCount, 32, kDim>(values, 512, count, tile.values);
 }
 
-/// The blocks on the diagonal: block j has the keys of query vector j and concerns that vector and later ones.
+/// Processes the blocks on the diagonal: block j has the keys of query vector j, for that vector and later ones.
 template <int kBlock>
 LLMC_TILE void backward_diagonal(BackwardTile& tile, const Act* keys, const Act* values, int count, float* dkeys,
                                  float* dvalues) {
@@ -188,7 +188,7 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
           store(tile.delta + lane0, row_products<32>(d_out, o, 256, count));
         }
         for (int i = 0; i < kDim * kTile; ++i) tile.dqueries[i] = 0.0f;
-        // What the next tile reads, and where this one's dq goes.
+        // Prefetches inputs of the next tile, and the destination of this one's dq.
         const int next = first + kTileQueries, left = 256 - next;
         const long long column = head * 32;
         prefetch_rows<kTileQueries, kTileHeads * 32>(qkv + (row0 + next) * 512 + column, 512, left);

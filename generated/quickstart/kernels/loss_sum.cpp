@@ -4,14 +4,14 @@
 //
 // 1 rows of 2048; moves 0.04 MB, 0.01 MFLOP a launch.
 
-// loss_sum: what a step says of its targets, (=|+=) loss_scale * the sum over the rows of losses, correct ones, lse and
-// entropies, in double and in a fixed order; and the largest lse. Passes on what the outside asks of this rank.
+// loss_sum: reports on a step's targets. (=|+=) loss_scale * the sums over rows of losses, correct, lse and entropies,
+// in double and in a fixed order, and the largest lse. Also passes on the requests to this rank.
 #include "device/group.h"
 
 namespace llmc {
 
-/// losses, lse, entropies, correct [kRows]: of a row without a target 0, and lse -infinity. accumulate: add to what is
-/// there.
+/// losses, lse, entropies, correct [kRows]: 0 in a row without a target, and lse -infinity. accumulate: add to the
+/// results.
 LLMC_BOUNDS(1)
 LLMC_KERNEL loss_sum(const float* __restrict__ losses, const float* __restrict__ lse,
                      const float* __restrict__ entropies, const float* __restrict__ correct,

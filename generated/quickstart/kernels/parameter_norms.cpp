@@ -9,7 +9,7 @@
 
 namespace llmc {
 
-/// gradient_partial, weight_partial, update_partial: one number a chunk; parameter p has chunks first_chunk[p] up to
+/// gradient_partial, weight_partial, update_partial: one number per chunk; parameter p has chunks first_chunk[p] up to
 /// first_chunk[p + 1] - 1; norms [kParameters, 3].
 LLMC_BOUNDS(1)
 LLMC_KERNEL parameter_norms(const float* __restrict__ gradient_partial, const float* __restrict__ weight_partial,

@@ -4,8 +4,8 @@
 //
 // 2048 rows of 384; moves 6.32 MB, 2.36 MFLOP a launch.
 
-// rope: turns each pair of elements (i, i + kHeadDim / 2) of the first kHeads heads of a row by its position's angle
-// number i, in place: (a, b) -> (a cos - b sin, b cos + a sin). The gradient is the turn by minus the angle.
+// rope: rotates in place each pair of elements (i, i + kHeadDim / 2) of a row's first kHeads heads by its position's
+// angle number i: (a, b) -> (a cos - b sin, b cos + a sin). The gradient rotates by minus the angle.
 #include "device/group.h"
 
 namespace llmc {

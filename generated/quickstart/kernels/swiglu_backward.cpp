@@ -12,7 +12,7 @@ namespace llmc {
 using Act = float;
 
 /// dout, out [kRows, kCols]; gate_up, dgate_up [kRows, 2 * kPitch]: gate in the first kCols columns, up kPitch after
-/// it. dgate_up may be gate_up. kRecompute: out = the forward's result, the same bits; otherwise null.
+/// it. dgate_up may be gate_up. kRecompute: out = the forward pass's result, bit for bit; otherwise null.
 LLMC_BOUNDS(1)
 LLMC_KERNEL swiglu_backward(const Act* dout, const Act* gate_up, Act* dgate_up, Act* out) {
   const Group<1, Act> lanes;

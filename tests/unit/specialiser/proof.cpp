@@ -37,8 +37,8 @@ void write(const fs::path& file, const std::string& text) {
   if (!(stream << text).flush()) throw Failure(Exit::toolchain, "cannot write " + file.string());
 }
 
-/// Runs a program by argv, its standard error in `log`. Throws Failure(toolchain) with that text unless it exits with
-/// 0.
+/// Runs a program by argv with its standard error in `log`. Throws Failure(toolchain) with that text if the exit code
+/// is not 0.
 void run_program(const std::vector<std::string>& argv, const fs::path& log) {
   std::vector<char*> pointers;
   for (const std::string& argument : argv) pointers.push_back(const_cast<char*>(argument.c_str()));
@@ -78,8 +78,8 @@ std::vector<std::string> command(const SpecialiseInput& input, const std::string
           stub.string(), "-S"};
 }
 
-/// Gives names that a compiler makes up numbers in order of appearance: local labels, which g++ counts by declarations,
-/// and functions of lambdas, which are counted within the kernel. What was dropped or pruned has counted too.
+/// Renumbers compiler-generated names by order of appearance: g++'s local labels count declarations, and lambdas are
+/// counted within the kernel. Both counts include dropped and pruned code.
 class LocalNames {
  public:
   std::string renamed(const std::string& line) {
@@ -108,7 +108,7 @@ class LocalNames {
   std::map<std::string, std::size_t> numbers_;
 };
 
-/// The lines that say what the machine does.
+/// Returns the lines of machine code, without directives that name files or producers.
 std::vector<std::string> code_lines(const std::string& assembly) {
   std::vector<std::string> lines;
   LocalNames names;
