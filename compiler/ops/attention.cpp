@@ -1,5 +1,5 @@
-// attention: causal or in a window, q, k and v packed in one row (Dao et al. 2022). On CPU one kernel each way, on CUDA
-// cuDNN or kernels of llmc's own.
+// attention: causal or with a window, q, k and v packed in one row (Dao et al. 2022). On CPU one kernel for each pass,
+// on CUDA cuDNN or llmc's own kernels.
 #include "compiler/ops/attention.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ void backward_signature(const Operands& o) {
   o.same_shape(o.in(2), o.out(0));
 }
 
-/// Dao et al. 2022 (FlashAttention), appendix B: P is computed again from q, k and the log-sum-exp.
+/// Dao et al. 2022 (FlashAttention), appendix B: P is recomputed from q, k and the log-sum-exp.
 void gradient(Backward& b, const Op& op) {
   const TensorId qkv = op.inputs[0], dout = b.of(op.outputs[0]);
   const TensorId workspace = b.scratch(op.name + "_workspace");
@@ -84,9 +84,9 @@ Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const T
 
 enum class Pass { forward, backward_queries, backward_keys };
 
-/// templates/cuda/attention_*.cu: a warp has 32 queries (backward_keys: keys) of a head, 16 of one wider than 64; with
-/// products of warpgroups a block has 64. A head wider than 128 leaves room in shared memory for two warps, and in
-/// registers for half of the columns of dq, or a quarter of those of dk and dv.
+/// Launches templates/cuda/attention_*.cu. A warp owns 32 queries (backward_keys: keys) of a head, 16 of one wider than
+/// 64; with warpgroup products a block owns 64. A head wider than 128 leaves room in shared memory for two warps, and
+/// in registers for half of the columns of dq, or a quarter of those of dk and dv.
 Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out, std::vector<Argument> arguments) {
   const auto [query, key, dim] = heads_of(c);
   const std::int64_t batch = c.graph.batch, sequence = c.graph.sequence;
@@ -105,7 +105,7 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
                            : keys  ? "attention_backward_keys"
                                    : "attention_backward_queries";
   Instance instance = Instance::of_target(c, name + (warpgroups ? "_warpgroups" : ""));
-  if (!warpgroups) batched(instance, c);  // theirs is the slowest part of a block's number
+  if (!warpgroups) batched(instance, c);  // warpgroup kernels derive the batch from the block's index
   return shape(instance, c, qkv, out)
       .real("kScale", 1 / std::sqrt(static_cast<double>(dim)), "model.head_dim")
       .costs(bytes, (forward ? 2
@@ -117,7 +117,7 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
               std::move(arguments));
 }
 
-/// Of an audit on a GPU: a warp a query.
+/// Attention of an audit on a GPU: a warp per query.
 Work in_fp32(const Context& c, const Tensor& qkv, const Tensor& out) {
   const std::int64_t rows = c.graph.tokens() * heads_of(c).query;
   Instance instance = Instance::of_target(c, "attention_forward_rows");
@@ -139,7 +139,7 @@ Work on_cpu(const Context& c, std::string name, int passes, double products, con
                         heads_of(c).query, heads_of(c).key, heads_of(c).dim));
 }
 
-/// Each operand once; the workspace does not count.
+/// Counts each operand once, without the workspace.
 Work in_cudnn(const Context& c, Call call, double products, std::size_t outputs) {
   Work work{.call = call, .arguments = all_operands(c.op), .flops = products * product_of_scores(c.graph, c.op)};
   for (TensorId id : c.op.inputs) work.bytes += static_cast<double>(c.graph.at(id).bytes());
@@ -161,7 +161,7 @@ std::vector<Work> backward_work(const Context& c) {
   const Tensor &out = c.in(1), &qkv = c.in(2);
   if (!c.cuda()) return {on_cpu(c, "attention_backward", 2, 5, qkv, out, c.in(3))};
   if (chosen(c).forward == AttentionBy::cudnn) {
-    // Class Attention takes one of the ways that the trainer carries: as predicted the first, as tuned any.
+    // Class Attention uses one of the variants in the trainer: before tuning the first, after it any.
     const bool own = chosen(c).backward.front().by == AttentionBy::portable;
     std::vector<Work> ways = {in_cudnn(c, Call::attention_backward, 5, 1)};
     ways[0].taken = !own;

@@ -1,4 +1,5 @@
-// Declares the attributes of attention and of its backward op, and which kernels attention and the CPU's products have.
+// Declares the attributes of attention and of its backward op, and selects the kernels of attention and of the CPU's
+// products.
 #pragma once
 
 #include <cstdint>
@@ -20,26 +21,26 @@ namespace llmc::ops {
 
 struct AttentionAttributes {
   Heads heads = {};
-  int window = 0;  // keys that a query sees, itself the last; 0: all up to it
+  int window = 0;  // keys that a query sees, including itself; 0: all keys up to it
 
   constexpr Mask mask(std::int64_t sequence) const { return {static_cast<int>(sequence), window}; }
   std::string text() const;
 };
 
-/// Whether the CPU has AMX's tiles by its arch. "native" has none before a compilation makes it this machine's name.
+/// Whether the CPU's arch has AMX tiles. "native" has none until compilation replaces it by this machine's name.
 bool has_tiles(const spec::Spec& spec);
 
-/// Whether a product of these operands may run in tiles: where they are, bf16 always and fp32 by precision.matmul.
+/// Whether a product of these operands may run in AMX tiles: bf16 always, fp32 by precision.matmul.
 bool products_in_tiles(const spec::Spec& spec, DType operand);
 
-/// Whether attention on the CPU runs in tiles: where they are, and in bf16.
+/// Whether attention on the CPU runs in AMX tiles: in bf16.
 bool attention_in_tiles(const spec::Spec& spec);
 
-/// Whether llmc's own attention on CUDA is by products of warpgroups: heads of 64, compiled for sm_90a alone.
+/// Whether llmc's own attention on CUDA uses warpgroup products: heads of 64, compiled for sm_90a alone.
 bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim);
 
-/// Multiplications and additions of one product of q's or out's shape with k's or v's, of the scores that the mask of
-/// an attention leaves: causal half of the square.
+/// Returns the FLOPs of one product of q's or out's shape with k's or v's, for the scores that an attention's mask
+/// leaves: causal half of the square.
 double product_of_scores(const graph::Graph& graph, const graph::Op& attention);
 
 }  // namespace llmc::ops

@@ -15,7 +15,7 @@ namespace {
 
 using Refusal = std::string (*)(const AttentionShape& shape, DType compute, int capability);
 
-/// What `refusal` says of the first architecture that it refuses; empty if of none.
+/// Returns the reason of `refusal` for the first architecture that it refuses; empty if it refuses none.
 std::string first_refusal(Refusal refusal, const AttentionShape& shape, const spec::Spec& spec) {
   for (const std::string& arch : spec.target.arch) {
     const std::string why = refusal(shape, spec.compute, std::stoi(arch));
@@ -24,16 +24,16 @@ std::string first_refusal(Refusal refusal, const AttentionShape& shape, const sp
   return "";
 }
 
-// Rates within the reference run's step on an H100 (docs/reference/benchmarks.md): of cuDNN's five products, of the
-// gradients of all scores, which it writes and reads again where sums must have one order (some of them in the L2
-// cache), and of the seven products of llmc's passes by warps and by warpgroups. One row tile, as heads wider than 64
-// have, was not measured: it is bound by shared memory at 8 clocks for 6.4.
+// Rates within the reference run's step on an H100 (docs/reference/benchmarks.md): of cuDNN's five products; of the
+// gradients of all scores, which it writes and rereads if sums must have one order (some of them in the L2 cache); and
+// of the seven products of llmc's passes by warps and by warpgroups. One row tile, used for heads wider than 64, was
+// not measured: it is bound by shared memory at 8 clocks for 6.4.
 constexpr double kCudnnFlops = 249e12, kScoreBytes = 13e12;
 constexpr double kOwnFlops = 256e12, kOwnWideFlops = kOwnFlops * 6.36 / 8, kOwnWarpgroupFlops = 395e12;
 
-/// Predicted ms of a layer's backward pass.
+/// Predicts the ms of a layer's backward pass.
 double backward_ms(const AttentionShape& s, AttentionBy by, const spec::Spec& spec) {
-  // Twice the mask's: of a causal one the whole square, of which cuDNN keeps and a product computes half.
+  // Twice the mask's scores: the whole square of a causal one. cuDNN keeps and a product computes half of it.
   const double scores = 2 * s.mask().scores() * static_cast<double>(s.batch * s.heads);
   const double product = scores * static_cast<double>(s.head_dim);
   const double score_bytes = s.deterministic ? 2 * 2 * scores : 0;
@@ -44,7 +44,7 @@ double backward_ms(const AttentionShape& s, AttentionBy by, const spec::Spec& sp
 
 std::size_t backward_workspace_bytes(const AttentionShape& s, AttentionBy by) {
   if (by == AttentionBy::cudnn) return attention_workspace_bytes(s);
-  // templates/cuda/attention_backward_queries.cu: delta, fp32, one a query and head.
+  // templates/cuda/attention_backward_queries.cu: delta, fp32, one per query and head.
   return static_cast<std::size_t>(s.batch * s.heads * s.sequence) * 4;
 }
 

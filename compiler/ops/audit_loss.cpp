@@ -1,5 +1,5 @@
 // audit_loss: loss[t] = log(sum(exp(logits[t]))) - logits[t][target[t]] of logits in fp32, with exp, sum and log in
-// double: nothing of it is what training computes its loss with.
+// double. It shares no code with the loss of training.
 #include <fmt/format.h>
 
 #include "compiler/ops/instance.h"
@@ -15,7 +15,7 @@ void signature(const Operands& o) {
   o.expect(o.in(1).cols == o.graph.tokens() && o.out(0).cols == o.graph.tokens(), "one target and one loss a token");
 }
 
-/// A row is read for its largest logit, and again for the sum.
+/// A row is read twice: for its largest logit and for the sum.
 std::vector<Work> work(const Context& c) {
   const Tensor& logits = c.in(0);
   const std::int64_t rows = c.rows(logits);

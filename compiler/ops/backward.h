@@ -15,19 +15,19 @@ class Backward {
  public:
   explicit Backward(Graph& graph) : graph_(graph) {}
 
-  /// The backward region of `forward`: its ops' rules, last op first.
+  /// Returns the backward region of `forward`: its ops' rules, last op first.
   Region reverse(const Region& forward);
 
   // For rules.
 
-  /// Says that `gradient` is (a part of) the gradient of `tensor`.
+  /// Declares `gradient` as (a part of) the gradient of `tensor`.
   void seed(TensorId tensor, TensorId gradient) { parts_[tensor].push_back(gradient); }
-  /// The gradient of `tensor`: the sum of all parts, added up by ops where there are several.
+  /// Returns the gradient of `tensor`: the sum of its parts, for which it emits ops if there are several.
   TensorId of(TensorId tensor);
-  /// A new part of the gradient of `tensor`, which the op at hand computes.
+  /// Adds a new part of the gradient of `tensor`, which the current op computes.
   TensorId part(TensorId tensor);
   TensorId of_parameter(TensorId parameter) const { return graph_.at(parameter).partner; }
-  /// Whether an op before this one writes the tensor.
+  /// Whether an earlier op writes the tensor.
   bool is_written(TensorId tensor) const;
   /// Appends an op.
   void emit(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs,

@@ -1,4 +1,4 @@
-// Collectives: what the ranks of a run tell each other in a step. With one rank none does anything.
+// Collectives: communication of a run's ranks in a step. With one rank none does anything.
 #include "compiler/ops/collectives.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ void reduce_signature(const Operands& o) {
            "works in place");
 }
 
-/// a bucket -> the same; or the flat buffer with this rank's share, elsewhere -> the bucket
+/// a bucket -> the same; or the flat buffer with this rank's shard, elsewhere -> the bucket
 void gather_signature(const Operands& o) {
   o.count(1, 1);
   o.expect(o.op.inputs == o.op.outputs || o.in(0).role == Role::flat, "gathers in place, or from shares");
@@ -41,7 +41,7 @@ void gather_signature(const Operands& o) {
 
 double ranks(const Context& c) { return static_cast<double>(c.spec.parallel.world_size); }
 
-/// What every rank of a ring sends when each share of `bytes` passes all of them once.
+/// Returns the bytes that every rank of a ring sends if each shard of `bytes` passes all ranks once.
 double ring(const Context& c, double bytes) { return bytes * (ranks(c) - 1) / ranks(c); }
 
 Work call(const Context& c, const char* function, std::vector<Argument> arguments, double wire) {
@@ -54,7 +54,7 @@ std::vector<Work> collective(const Context& c, const char* function, std::vector
   return {call(c, function, std::move(arguments), wire)};
 }
 
-/// What is reduced: elements of the last input, sent in the type of the first.
+/// Returns the reduced tensor: elements of the last input, sent in the dtype of the first.
 const Tensor& reduced(const Context& c) { return c.in(c.op.inputs.size() - 1); }
 double bytes_sent(const Context& c) { return static_cast<double>(bytes_of(c.in(0).dtype, reduced(c).elements())); }
 
@@ -81,7 +81,7 @@ std::vector<Work> broadcast_work(const Context& c) {
                     static_cast<double>(c.in(0).bytes()));
 }
 
-/// StepResults begin with numbers that are sums.
+/// The first members of StepResults are sums.
 std::vector<Work> sum_results_work(const Context& c) {
   return {call(c, "all_reduce_sum", {"&results->loss", std::to_string(kSummedResults)},
                2 * ring(c, kSummedResults * sizeof(double))),

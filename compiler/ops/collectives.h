@@ -1,4 +1,4 @@
-// Spells the shares of a bucket in the emitted step.
+// Prints the shards of a bucket in the emitted step.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace llmc::ops {
 /// Elements of one rank's share.
 std::string share_text(const Context& c, const Tensor& bucket);
 
-/// Where this rank's share begins in a buffer of shares.
+/// Offset of this rank's shard in a buffer of shards.
 std::string share_begin(const Context& c, const Tensor& bucket);
 
 }  // namespace llmc::ops

@@ -28,7 +28,7 @@ std::vector<Work> sum_work(const Context& c) {
                     fmt::format("{} rows of {} in {} blocks", x.rows, x.cols, partial.rows))};
 }
 
-/// Rows of a matrix lie end to end: adding up every 32nd row is adding up rows that are 32 times as long.
+/// Rows of a matrix are contiguous: adding up every 32nd row equals adding up rows that are 32 times as long.
 std::vector<Work> reduce_work(const Context& c) {
   const Tensor &partial = c.in(0), &sum = c.out(0);
   const std::int64_t left = sum.rows, cols = left * partial.cols;

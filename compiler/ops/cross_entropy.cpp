@@ -1,5 +1,5 @@
-// cross_entropy: loss[t] = log(sum(exp(logits[t]))) - logits[t][target[t]]; it writes the gradient over the logits. Of
-// each row also its log-sum-exp, the entropy of its softmax, and whether its target has the largest logit.
+// cross_entropy: loss[t] = log(sum(exp(logits[t]))) - logits[t][target[t]]; the gradient overwrites the logits. Also
+// computes each row's log-sum-exp, the entropy of its softmax, and whether its target has the largest logit.
 #include "compiler/ops/cross_entropy.h"
 
 #include <fmt/format.h>
@@ -26,12 +26,12 @@ void backward_signature(const Operands& o) {
   o.same_shape(o.in(0), o.out(0));
 }
 
-/// dlogits = (softmax(logits) - onehot(target)) / targets of the global batch: no gradient of the losses is asked for.
+/// dlogits = (softmax(logits) - onehot(target)) / targets of the global batch. The losses have no gradient input.
 void gradient(Backward& b, const Op& op) {
   b.emit(OpKind::cross_entropy_backward, op.name + "_backward", {op.inputs[0], op.inputs[1]}, {b.part(op.inputs[0])});
 }
 
-/// Thread-block clusters, from sm_90 on: every architecture of the binary must have them.
+/// Whether every architecture of the binary has thread-block clusters, which exist from sm_90 on.
 bool has_clusters(const std::vector<std::string>& archs) {
   return std::all_of(archs.begin(), archs.end(), [](const std::string& arch) { return std::stoi(arch) >= 90; });
 }
@@ -42,7 +42,7 @@ std::vector<Work> work(const Context& c) {
   const bool clusters = c.cuda() && has_clusters(c.spec.target.arch),
              gradient = c.op.as<CrossEntropyAttributes>().gradient;
   const LaunchShape shape = (clusters ? cluster_shape : launch_shape)(rows, logits.cols, logits.dtype);
-  // A row that does not stay is read for its sum and for its gradient.
+  // A row that does not stay in registers is read for its sum and for its gradient.
   const bool once = !c.cuda() || stays_in_registers(shape, logits.cols, logits.dtype);
   const double reads = once || !gradient ? 1 : 2;
   return {Instance(c, "cross_entropy")

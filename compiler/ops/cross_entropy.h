@@ -6,7 +6,7 @@
 namespace llmc::ops {
 
 struct CrossEntropyAttributes {
-  bool gradient = false;  // the logits are overwritten by their gradient
+  bool gradient = false;  // the gradient overwrites the logits
   std::string text() const;
 };
 

@@ -17,10 +17,10 @@ void signature(const Operands& o) {
 /// dx, order, run_begin, run_token, run_count -> dtable
 void backward_signature(const Operands& o) { o.count(5, 1); }
 
-/// A row of the table has the type of the residual stream.
+/// A row of the table has the residual stream's dtype.
 DType table_type(const Operands& o, std::size_t) { return o.out(0).dtype; }
 
-/// dtable is added to, so where the head, which has its backward pass first, has another weight, zeros come before.
+/// The op adds to dtable. If the head, whose backward pass comes first, has another weight, dtable is zeroed first.
 void gradient(Backward& b, const Op& op) {
   const TensorId dtable = b.of_parameter(op.inputs[1]), dx = b.of(op.outputs[0]);
   if (!b.is_written(dtable)) b.emit(OpKind::zero, op.name + "_zero", {}, {dtable});
@@ -40,8 +40,8 @@ std::vector<Work> work(const Context& c) {
               .rows(x.rows, x.cols, x.dtype, all_operands(c.op))};
 }
 
-/// Rows of dtable that occur, read and written: at most so many. Lanes for one: the sums are fp32, and by the lanes of
-/// a bf16 row they spill (2,048 columns, sm_90a).
+/// Counts the rows of dtable that can occur as read and written. Lanes are those of an fp32 row: with those of a bf16
+/// row the fp32 sums spill (2,048 columns, sm_90a).
 std::vector<Work> backward_work(const Context& c) {
   const Tensor &dx = c.in(0), &dtable = c.out(0);
   return {Instance(c, "embedding_backward")

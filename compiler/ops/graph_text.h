@@ -1,4 +1,4 @@
-// Prints a graph, with each op's attributes as the file of the op has them.
+// Prints a graph, with the attributes of each op as its file prints them.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace llmc::ops {
 
-/// Stable text form, one line a tensor and one line an op; what --dump-ir writes and tests compare.
+/// Returns the stable text form, one line per tensor and one line per op; --dump-ir writes it and tests compare it.
 std::string to_text(const graph::Graph& graph);
 std::string to_text(const graph::Graph& graph, const graph::Op& op);
 

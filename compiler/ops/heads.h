@@ -1,4 +1,4 @@
-// Declares what one row of q, k and v holds: an attribute of all ops that work on heads.
+// Declares the layout of a row of q, k and v: an attribute of all ops on heads.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ Instance::Instance(const Context& context, const std::string& template_name)
     : cuda_(context.cuda()), shard_(context.spec.parallel.shard) {
   work_.kernel.name = work_.kernel.template_name = template_name;
   work_.kernel.source = template_name + ".cu";
-  if (context.region.is_audit()) named("fp32");  // beside the same of another type
+  if (context.region.is_audit()) named("fp32");  // distinguishes it from the instance of another dtype
 }
 
 Instance Instance::of_target(const Context& context, const std::string& template_name) {
@@ -30,7 +30,7 @@ Instance& Instance::integer(const char* name, std::int64_t value, const char* or
 }
 
 Instance& Instance::real(const char* name, double value, const char* origin) {
-  std::string text = fmt::format("{}", value);  // shortest that reads back
+  std::string text = fmt::format("{}", value);  // shortest text that reads back
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   work_.kernel.params.push_back({"float", name, text + "f", origin});
   return *this;

@@ -8,7 +8,7 @@
 
 namespace llmc::ops {
 
-// Spec keys that several params come from.
+// Spec keys that several params derive from.
 constexpr const char* kTokens = "batch.micro_batch, batch.sequence_length";
 constexpr const char* kStreamType = "precision.compute, precision.residual";
 constexpr const char* kHidden = "model.hidden_size";
@@ -18,36 +18,36 @@ constexpr const char* kHeadCounts = "model.num_attention_heads, model.num_key_va
 
 class Instance {
  public:
-  /// Of templates/NAME.cu, which serves all targets.
+  /// Instantiates templates/NAME.cu, which serves all targets.
   Instance(const Context& context, const std::string& template_name);
-  /// Of templates/cuda/NAME.cu or templates/cpu/NAME.cpp: each target has a template of its own.
+  /// Instantiates templates/cuda/NAME.cu or templates/cpu/NAME.cpp: each target has its own template.
   static Instance of_target(const Context& context, const std::string& template_name);
 
   Instance& element(DType dtype, const char* name = "Act", const char* origin = "precision.compute");
   Instance& integer(const char* name, std::int64_t value, const char* origin);
   Instance& real(const char* name, double value, const char* origin);
-  /// A flag that is set is part of the instance's name.
+  /// Adds a flag; a set flag is part of the instance's name.
   Instance& flag(const char* name, bool value, const char* suffix, const char* origin);
-  /// A flag: whether the buffers of this use hold a rank's share alone, at the places of the optimizer's state.
+  /// Adds a flag: whether the buffers of this use hold a rank's shard alone, at the offsets of the optimizer's state.
   Instance& share(const char* name, Use use);
   /// kGroups: the groups of parameters that it works on, a bit each; -1 of all.
   Instance& groups(GroupSet groups);
   Instance& named(const std::string& suffix);
-  /// kRows, kCols and kPitch of a matrix, of which the op sees `rows`.
+  /// Adds kRows, kCols and kPitch of a matrix, of which the op sees `rows`.
   Instance& matrix(const Tensor& t, std::int64_t rows, const char* cols_origin = kHidden);
 
-  /// What one launch moves and computes.
+  /// Sets the bytes and FLOPs of one launch.
   Instance& costs(double bytes, double flops);
 
-  /// All elements of flat buffers, chunk by chunk.
+  /// Processes all elements of flat buffers, chunk by chunk.
   Work stream(const FlatSizes& flat, std::vector<Argument> arguments);
-  /// Up to all elements of a bucket, in parts of kPart.
+  /// Processes up to all elements of a bucket, in parts of kPart.
   Work parts(const FlatSizes& flat, std::vector<Argument> arguments);
-  /// `groups` of lanes share the work; each holds rows of `width` elements of `dtype`. `work` as for shaped(), where it
-  /// is not "GROUPS rows of WIDTH".
+  /// Divides the work among `groups` of lanes; each group holds rows of `width` elements of `dtype`. `work`: as for
+  /// shaped(); the default is "GROUPS rows of WIDTH".
   Work rows(std::int64_t groups, std::int64_t width, DType dtype, std::vector<Argument> arguments,
             std::string work = "");
-  /// `work`: what one launch goes through, for the kernel's header.
+  /// `work`: the work of one launch, for the kernel's header.
   Work shaped(LaunchShape shape, std::string work, std::vector<Argument> arguments);
 
  private:
@@ -56,7 +56,7 @@ class Instance {
   Work work_;
 };
 
-/// The op's inputs, then its outputs.
+/// Returns the op's inputs, then its outputs.
 std::vector<Argument> all_operands(const Op& op);
 
 }  // namespace llmc::ops

@@ -1,4 +1,4 @@
-// How many lanes share a row on a GPU, and how many blocks a kernel gets.
+// Computes how many lanes share a row on a GPU, and the number of a kernel's blocks.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ struct LaunchShape {
   std::int64_t lanes, threads, blocks, cluster = 1;  // lanes: in one block
 };
 
-/// A lane keeps at most four 16-byte vectors of a row in registers where 1,024 lanes allow it; a block has at least 128
-/// threads, so narrow rows share one.
+/// Returns a shape in which a lane keeps at most four 16-byte vectors of a row in registers, up to 1,024 lanes. A block
+/// has at least 128 threads, so narrow rows share one.
 inline LaunchShape launch_shape(std::int64_t groups, std::int64_t width, DType dtype) {
   const std::int64_t vectors = (bytes_of(dtype, width) + 15) / 16;
   std::int64_t lanes = 32;
@@ -24,7 +24,8 @@ inline LaunchShape launch_shape(std::int64_t groups, std::int64_t width, DType d
   return {lanes, threads, std::max<std::int64_t>(1, (groups + groups_per_block - 1) / groups_per_block)};
 }
 
-/// For rows so short that a warp holds several: as many lanes as a row has 16-byte vectors, from 4 to a warp.
+/// Returns the shape for rows so short that a warp holds several: as many lanes as a row has 16-byte vectors, from 4 to
+/// a warp.
 inline LaunchShape short_shape(std::int64_t groups, std::int64_t width, DType dtype) {
   const std::int64_t vectors = (bytes_of(dtype, width) + 15) / 16;
   std::int64_t lanes = 4;
@@ -33,24 +34,25 @@ inline LaunchShape short_shape(std::int64_t groups, std::int64_t width, DType dt
   return {lanes, threads, std::max<std::int64_t>(1, (groups + groups_per_block - 1) / groups_per_block)};
 }
 
-/// For a kernel that keeps several rows of fp32 numbers at once: eight columns a lane where 1,024 lanes allow it, so
-/// that 80 registers are enough and an SM holds 768 threads.
+/// Returns the shape for a kernel that keeps several rows of fp32 numbers at once: eight columns per lane, up to 1,024
+/// lanes, so that 80 registers suffice and an SM holds 768 threads.
 inline LaunchShape resident_shape(std::int64_t groups, std::int64_t width) {
   return launch_shape(groups, 2 * width, DType::f32);
 }
 
-/// What streams through a block's share of flat buffers: small blocks, so that while one adds up its sums others read.
+/// Returns the shape for streaming through a block's part of flat buffers: small blocks, so that some read while others
+/// add up their sums.
 inline LaunchShape stream_shape(std::int64_t groups) { return {256, 256, groups}; }
 
-/// Whether a block of a cluster holds its share of a row in shared memory while it works on the row before.
+/// Whether a block of a cluster holds its part of a row in shared memory while it processes the previous row.
 inline bool fetched_ahead(std::int64_t lanes, std::int64_t cluster, std::int64_t bytes) {
   const std::int64_t per_turn = lanes * cluster * 16;
   return cluster > 1 && (bytes + per_turn - 1) / per_turn * lanes * 16 <= kAheadBytes;
 }
 
-/// Rows of more than 96 KiB on devices with clusters: 512 lanes in each of up to eight blocks, which every such device
-/// can place together, keep four vectors each, eight at most. A row beyond that is read again by each operation. A
-/// cluster has eight rows where there are many, since all but its first are fetched ahead.
+/// Returns the shape for rows of more than 96 KiB on devices with clusters: 512 lanes in each of up to eight blocks,
+/// which every such device can schedule together. A lane keeps four vectors, eight at most. Each operation rereads a
+/// row beyond that. With many rows a cluster has eight, because all but its first are fetched ahead.
 inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, DType dtype) {
   const std::int64_t bytes = bytes_of(dtype, width), lanes = 512, most = 8;
   if (bytes <= 96 << 10 || bytes > most * lanes * 8 * 16) return launch_shape(groups, width, dtype);
@@ -60,7 +62,7 @@ inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, DType 
   return {lanes, lanes, (groups + each - 1) / each * cluster, cluster};
 }
 
-/// Whether a lane holds its share of a row in registers from one operation to the next.
+/// Whether a lane holds its part of a row in registers from one operation to the next.
 inline bool stays_in_registers(const LaunchShape& shape, std::int64_t width, DType dtype) {
   return bytes_of(dtype, width) <= shape.cluster * shape.lanes * kKeptVectors * 16;
 }

@@ -45,7 +45,7 @@ void wgrad_signature(const Operands& o) {
   o.expect(o.out(0).dtype == DType::f32, "weight gradients accumulate in fp32");
 }
 
-/// Both operands of a product have one type; a bias has that of the result, to which it is added.
+/// Both operands of a product have one dtype; a bias has that of the result.
 DType weight_type(const Operands& o, std::size_t i) { return i == 1 ? o.in(0).dtype : o.out(0).dtype; }
 
 /// dW += dy^T x, db += column sums of dy, dx = dy W.
@@ -59,7 +59,7 @@ void gradient(Backward& b, const Op& op) {
 
 Inputs column_makers(const Op& op) { return input(1) | (op.as<LinearAttributes>().bias ? input(2) : kNoInputs); }
 
-/// A multiplication and an addition for each element of the weight that a checkpoint has.
+/// Counts a multiplication and an addition for each element of the checkpoint's weight.
 double model_flops(const Operands& o) {
   const Tensor& weight = o.in(1);
   std::int64_t rows = 0;
@@ -72,7 +72,7 @@ std::int64_t stream_elements(const Operands& o) {
   return o.op.as<LinearAttributes>().residual ? 2 * o.out(0).elements() : 0;
 }
 
-/// The product of a's and b's rows and columns, where `shape` says which are m, n and k and what is transposed.
+/// Returns the product of a and b; `shape` has m, n, k and the transpositions.
 Work product(const Context& c, std::string name, GemmShape shape) {
   const Tensor &a = c.in(0), &b = c.in(1), &d = c.out(0);
   shape.operand = a.dtype;
@@ -135,7 +135,7 @@ constexpr Row kLinear = ForwardRow{.signature = signature,
 constexpr Row kLinearDgrad =
     BackwardRow{.signature = dgrad_signature, .weight_type = weight_type, .exact = kNoOutputs, .work = dgrad_work};
 
-/// Nothing in the backward pass reads its result.
+/// No op of the backward pass reads its result.
 constexpr Row kLinearWgrad =
     BackwardRow{.signature = wgrad_signature, .exact = kNoOutputs, .may_wait_for = 1, .work = wgrad_work};
 

@@ -1,4 +1,4 @@
-// loss_sum: what the loss kernel says of the rows of a micro-batch, added to what the step says.
+// loss_sum: adds the loss kernel's results for the rows of a micro-batch to the step's results.
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
 #include "compiler/ops/rows.h"
@@ -9,7 +9,7 @@ namespace {
 /// losses, lse, entropies, correct, scalars -> results
 void signature(const Operands& o) { o.count(5, 1); }
 
-/// The loss is where gradients start.
+/// The loss is the origin of gradients.
 void gradient(Backward&, const Op&) {}
 
 std::vector<Work> work(const Context& c) {

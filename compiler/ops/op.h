@@ -1,4 +1,4 @@
-// What the compiler knows of each kind of op: one row of a table, all of it in the op's own file.
+// Defines the properties of each kind of op: one row of a table, stated in the op's own file.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,12 +19,12 @@ namespace llmc::ops {
 
 using namespace graph;
 
-/// What is wrong with an op's operands.
+/// Thrown for wrong operands of an op.
 struct Malformed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// An op and the tensors that it works on.
+/// An op and its tensors.
 struct Operands {
   const Graph& graph;
   const Region& region;
@@ -43,7 +43,7 @@ struct Operands {
   }
 };
 
-/// The flat buffers that hold all parameters, each of `elements`, cut into chunks for the optimizer.
+/// The flat buffers of all parameters, each of `elements`, divided into chunks for the optimizer.
 struct FlatSizes {
   std::int64_t elements = 0;
   std::int64_t in_buckets = 0;  // of these: parameters, and the padding between them
@@ -58,7 +58,7 @@ struct FlatSizes {
   BucketRange buckets_of(GroupSet groups) const;
 };
 
-/// What decides how an op runs.
+/// Inputs of the decision how an op runs.
 struct Context : Operands {
   const spec::Spec& spec;
   const FlatSizes& flat;
@@ -68,18 +68,18 @@ struct Context : Operands {
   bool cuda() const { return spec.target.kind == spec::TargetKind::cuda; }
   /// Bytes of a tensor without its padding.
   static double bytes(const Tensor& t) { return static_cast<double>(bytes_of(t.dtype, t.rows * t.cols)); }
-  /// How often a step runs the op.
+  /// Runs of the op in a step.
   std::int64_t launches() const {
     return micro_batches * (region.loop == Loop::loss_chunks ? graph.tokens() / graph.chunk_rows : 1);
   }
-  /// True in the emitted step where a launch adds to the gradients that an earlier one wrote.
+  /// Expression in the emitted step that is true if a launch adds to the gradients of an earlier one.
   std::string adds() const {
     const std::string earlier = is_sharded(Use::gradients, spec.parallel.shard) ? "s.adds(first)" : "!first";
     return earlier + (region.loop == Loop::loss_chunks ? " || chunk > 0" : "");
   }
 };
 
-/// The scratch memory of an op, once parameters have their places.
+/// Sizes the scratch memory of an op, after parameters have offsets.
 using Scratch = void (*)(Graph& graph, const Op& op, const spec::Spec& spec, const FlatSizes& flat,
                          const AttentionChoices& attention);
 
@@ -107,7 +107,7 @@ constexpr Inputs input(unsigned i) { return 1u << i; }
 constexpr int kNoSum = -1;
 constexpr int kNothing = -1;
 
-/// Whose measured rates price the kernels of an op.
+/// Measured rates that price the kernels of an op.
 enum class PricedAs { bytes_moved, attention_forward, attention_backward };
 
 // Members of rows.
@@ -123,21 +123,21 @@ using ListWork = std::vector<Work> (*)(const Context&);
 
 // Defaults of rows.
 DType reads_fp32(const Operands&, std::size_t);
-void no_gradient(Backward&, const Op&);  // throws Failure(internal): the op stands in no forward pass
+void no_gradient(Backward&, const Op&);  // throws Failure(internal): the op is not part of a forward pass
 TensorId in_a_new_place(const Op&);
 Inputs no_column_makers(const Op&);
 void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoices&);
 std::int64_t off_the_stream(const Operands&);
 
-/// For attributes: "bias residual", the names of those that are set.
+/// Prints attributes: "bias residual", the names of the flags that are set.
 std::string flags_text(std::initializer_list<std::pair<const char*, bool>> flags);
 
 // Members that several rows share.
 TensorId over_first_input(const Op& op);
 double no_products(const Operands&);           // of model_flops
-std::vector<Work> fused_away(const Context&);  // throws Failure(internal): a pass should have taken the op out
+std::vector<Work> fused_away(const Context&);  // throws Failure(internal): a pass should have removed the op
 
-/// Of an op of the forward pass. What is Stated has no safe default.
+/// Row of an op of the forward pass. Members that are Stated have no safe default.
 struct ForwardRow {
   Stated<Signature> signature;
   WeightType weight_type = reads_fp32;
@@ -153,7 +153,7 @@ struct ForwardRow {
   Stated<ListWork> work;
 };
 
-/// Of an op that computes gradients.
+/// Row of an op that computes gradients.
 struct BackwardRow {
   Stated<Signature> signature;
   WeightType weight_type = reads_fp32;
@@ -168,7 +168,7 @@ struct BackwardRow {
   Stated<ListWork> work;
 };
 
-/// Of an op outside of both passes: optimizer, start, inference, audit. Its types are as its pass makes them.
+/// Row of an op outside of both passes: optimizer, start, inference, audit. Its pass sets its dtypes.
 struct StepRow {
   Stated<Signature> signature;
   Scratch scratch = no_scratch;
@@ -177,14 +177,14 @@ struct StepRow {
   Stated<ListWork> work;
 };
 
-/// Of an op between ranks, which changes no type and has no gradient.
+/// Row of an op between ranks, which changes no dtype and has no gradient.
 struct RankRow {
   Stated<Signature> signature;
   bool gathers = false;
   Stated<ListWork> work;
 };
 
-/// All that the compiler knows of a kind of op.
+/// All properties of a kind of op.
 struct Row {
   constexpr Row(const ForwardRow& r)
       : signature(r.signature),
@@ -219,29 +219,29 @@ struct Row {
         work(r.work) {}
   constexpr Row(const RankRow& r) : signature(r.signature), gathers(r.gathers), work(r.work) {}
 
-  /// Checks number, shapes and types of the operands, in the order that a comment beside it gives.
+  /// Checks number, shapes and dtypes of the operands; a comment at its definition lists them in order.
   Signature signature;
-  /// The type in which the op reads its input `i` where that is a parameter.
+  /// Returns the dtype in which the op reads its input `i` if that is a parameter.
   WeightType weight_type = reads_fp32;
-  /// What stays fp32 whatever the compute type: statistics of rows, losses, workspaces.
+  /// Outputs that are fp32 for any compute dtype: statistics of rows, losses, workspaces.
   Outputs exact = kNoOutputs;
-  /// Whether its first output is the residual stream, which has a type of its own.
+  /// Whether its first output is the residual stream, which has its own dtype.
   bool writes_stream = false;
   /// Emits the ops that compute the gradients of its inputs.
   Gradient gradient = no_gradient;
-  /// Has the kernel, a backward one with the inputs at hand, write the forward op's first output again, as its last;
-  /// null where it cannot.
+  /// Makes a backward kernel with the forward op's inputs also write that op's first output, as its last; null if it
+  /// cannot.
   GiveForward give_forward = nullptr;
-  /// The input that a backward op may wait for until another one has made it; kNothing: it runs where it stands.
+  /// The input that a backward op may wait for until another op has written it; kNothing: it runs in place.
   int may_wait_for = kNothing;
-  /// The output that is a sum over rows, which split_reductions cuts in two stages.
+  /// The output that is a sum over rows, which split_reductions divides into two stages.
   int row_sum = kNoSum;
-  /// FLOPs a token of its matrix products, without padding and of the scores that a mask leaves. The model's FLOPs are
+  /// FLOPs per token of its matrix products, without padding, for the scores that a mask leaves. The model's FLOPs are
   /// three times those of the forward ops: the backward pass has two products for each.
   ModelFlops model_flops = no_products;
-  /// Parameters of which each row, or element of a vector, makes one column of the first output: padded with it.
+  /// Parameters whose rows, or elements of a vector, each produce one column of the first output: padded with it.
   ColumnMakers column_makers = no_column_makers;
-  /// The input that the first output may lie over; kNone where it needs a place of its own.
+  /// The input that the first output may overwrite; kNone if it needs its own buffer.
   Overwrites overwrites = in_a_new_place;
   Scratch scratch = no_scratch;
   /// Elements of the residual stream that it reads and writes.
@@ -250,11 +250,11 @@ struct Row {
   Inputs changes = kNoInputs;
   /// Whether it is an optimizer's update of all weights.
   bool updates_weights = false;
-  /// Whether its output holds the shares of all ranks.
+  /// Whether its output holds the shards of all ranks.
   bool gathers = false;
-  /// Of its kernels; products and what ranks send have prices of their own.
+  /// Price of its kernels; products and collectives have their own prices.
   PricedAs priced_as = PricedAs::bytes_moved;
-  /// What runs it, in order.
+  /// Lists its launches, in order.
   ListWork work;
 };
 

@@ -1,6 +1,6 @@
 // qk_norm_rope: RMSNorm over each head of q and k, one weight for q's heads and one for k's, then RoPE (Qwen 3: Yang et
-// al. 2025). One kernel, so that q and k are read and written once. It needs the projection again in the backward pass,
-// so its result is a tensor of its own, v's heads copied along.
+// al. 2025). One kernel reads and writes q and k once. The backward pass needs the projection, so the result is a
+// separate tensor, with v's heads copied.
 #include "compiler/ops/qk_norm_rope.h"
 
 #include <fmt/format.h>
@@ -36,15 +36,15 @@ void backward_signature(const Operands& o) {
   expect_heads(o, o.op.as<QkNormRopeBackwardAttributes>().heads, o.in(1), o.in(2), o.in(3), o.in(4));
 }
 
-/// The rotation by minus the angle, then RMSNorm's: with d turned back, dx = rstd * (w d - x rstd^2 mean(w d x)),
-/// dw += d x rstd over rows and heads.
+/// The rotation by minus the angle, then RMSNorm's: with d rotated back, dx = rstd * (w d - x rstd^2 mean(w d x)), dw
+/// += d x rstd over rows and heads.
 void gradient(Backward& b, const Op& op) {
   const TensorId qkv = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
   b.emit(OpKind::qk_norm_rope_backward, op.name + "_backward", {dy, qkv, weight, op.inputs[2], op.outputs[1]},
          {b.part(qkv), b.of_parameter(weight)}, QkNormRopeBackwardAttributes{op.as<QkNormRopeAttributes>().heads});
 }
 
-/// Both are of this op's params; `qkv` is read and written by row, `weight` has q's and k's.
+/// Adds the params of both kernels; `qkv` is read and written by row, `weight` has q's and k's.
 Instance& shape(Instance& instance, const Context& c, const Heads& heads, const Tensor& qkv, const Tensor& weight) {
   return instance.element(qkv.dtype)
       .integer("kRows", qkv.rows, kTokens)
@@ -56,7 +56,7 @@ Instance& shape(Instance& instance, const Context& c, const Heads& heads, const 
       .integer("kWeightPitch", weight.cols / weight.halves, "model.head_dim");
 }
 
-/// A block of threads has `blocks` of rows, whose heads its groups of lanes share.
+/// Returns a shape in which a block of threads has `blocks` of rows, whose heads its groups of lanes share.
 LaunchShape by_head(const Heads& heads, std::int64_t blocks, DType dtype) {
   LaunchShape shape = short_shape(blocks, heads.dim / 2, dtype);
   shape.blocks = blocks;

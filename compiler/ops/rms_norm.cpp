@@ -32,7 +32,7 @@ void gradient(Backward& b, const Op& op) {
          {b.part(x), b.of_parameter(weight)}, RmsNormBackwardAttributes{});
 }
 
-/// The gradient of the residual stream is one buffer from the loss down to the embedding.
+/// The gradient of the residual stream is one buffer from the loss to the embedding.
 TensorId over_the_residual(const Op& op) {
   return op.as<RmsNormBackwardAttributes>().residual ? op.inputs.back() : kNone;
 }

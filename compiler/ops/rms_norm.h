@@ -12,7 +12,7 @@ struct RmsNormAttributes {
 
 struct RmsNormBackwardAttributes {
   bool residual = false;   // the last input is added to the first output
-  bool recompute = false;  // the last output is the forward op's output again
+  bool recompute = false;  // the last output is the forward op's output, recomputed
   std::string text() const;
 };
 

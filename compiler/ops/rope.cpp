@@ -1,4 +1,4 @@
-// rope: turns pairs of elements of the heads of q and k by their position's angle (Su et al. 2021).
+// rope: rotates pairs of elements of the heads of q and k by their position's angle (Su et al. 2021).
 #include "compiler/ops/rope.h"
 
 #include "compiler/ops/backward.h"

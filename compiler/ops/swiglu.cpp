@@ -1,4 +1,4 @@
-// swiglu: s = silu(gate) * up (Shazeer 2020), gate and up side by side in one row.
+// swiglu: s = silu(gate) * up (Shazeer 2020), gate and up concatenated in one row.
 #include "compiler/ops/swiglu.h"
 
 #include "compiler/ops/backward.h"

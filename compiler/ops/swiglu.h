@@ -6,7 +6,7 @@
 namespace llmc::ops {
 
 struct SwigluBackwardAttributes {
-  bool recompute = false;  // the last output is the forward op's output again
+  bool recompute = false;  // the last output is the forward op's output, recomputed
   std::string text() const;
 };
 

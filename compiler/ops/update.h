@@ -1,5 +1,5 @@
-// Declares the members of rows of ops that update all weights: one op for each optimizer (program/optimizers.h), which
-// has its name.
+// Declares members of rows of ops that update all weights: one op for each optimizer (program/optimizers.h), with its
+// name.
 #pragma once
 
 #include <vector>
@@ -23,13 +23,13 @@ enum UpdateInput : unsigned {
 /// [partial sums of squares of weights, of updates]
 void update_signature(const Operands& o);
 
-/// One partial sum for each chunk.
+/// Sizes partial sums: one per chunk.
 void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes& flat, const AttentionChoices&);
 
-/// The masters, and `state` tensors.
+/// Returns the masters and `state` tensors.
 constexpr Inputs update_changes(unsigned state) { return input(kUpdateMasters) | ((1u << state) - 1) << kUpdateState; }
 
-/// Of the template with the op's name, which computes so much for each element.
+/// Launches the template with the op's name, which computes `flops_per_element`.
 std::vector<Work> update_work(const Context& c, double flops_per_element);
 
 }  // namespace llmc::ops

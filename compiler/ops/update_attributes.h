@@ -9,7 +9,7 @@ namespace llmc::ops {
 
 /// Of an op that updates the weights of some groups of parameters, or all.
 struct UpdateAttributes {
-  bool copies = false;  // writes the parameters' copies too
+  bool copies = false;  // also writes the parameters' copies
   bool norms = false;   // writes sums of squares of each chunk's weights and of their updates
   GroupSet groups = kAllGroups;
   std::string text() const;

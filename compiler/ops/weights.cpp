@@ -1,4 +1,4 @@
-// What writes all weights outside of an optimizer step: initialise draws them, cast copies them in another type.
+// Ops that write all weights outside of an optimizer step: initialise draws them, cast copies them in another dtype.
 #include "compiler/ops/instance.h"
 #include "compiler/ops/rows.h"
 

@@ -1,5 +1,5 @@
-// Gradients on their way between ranks: rounded to the type in which they are sent, and what came back put where this
-// rank keeps it. With one rank none of it runs.
+// Ops around a transfer of gradients between ranks: one rounds them to the dtype in which they are sent, one writes the
+// received sums to this rank's gradients. With one rank neither runs.
 #include <fmt/format.h>
 
 #include "compiler/ops/collectives.h"
@@ -14,7 +14,7 @@ void to_signature(const Operands& o) {
   o.expect(o.in(0).role == Role::bucket && o.out(0).role == Role::wire, "takes a bucket to the wire");
 }
 
-/// what was reduced: the wire or a bucket, the bucket -> where gradients are kept: the bucket or their flat buffer
+/// the reduced values: the wire or a bucket, the bucket -> stored gradients: the bucket or their flat buffer
 void from_signature(const Operands& o) {
   o.count(2, 1);
   o.expect(o.in(1).role == Role::bucket && o.op.outputs[0] != o.op.inputs[0],
@@ -31,7 +31,7 @@ std::vector<Work> to_work(const Context& c) {
   return {std::move(work)};
 }
 
-/// All of a bucket where every rank keeps all, else this rank's share, which gradients that are shared out add up over
+/// Processes the whole bucket if every rank keeps all gradients, else this rank's shard. Sharded gradients add up over
 /// micro-batches.
 std::vector<Work> from_work(const Context& c) {
   const Tensor &wire = c.in(0), &bucket = c.in(1), &kept = c.out(0);

@@ -1,4 +1,5 @@
-// What runs an op: kernels, matrix products or a library's attention, each with its operands, bytes and FLOPs.
+// Describes the launches of an op: kernels, matrix products or a library's attention, each with its operands, bytes and
+// FLOPs.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct Kernel {
   std::string template_name;  // "rms_norm_backward"
   std::string source;         // of the template: "rms_norm_backward.cu", "cpu/attention_forward.cpp"
   std::vector<KernelParam> params;
-  std::string work;                                   // what one launch goes through: "32768 rows of 2048"
+  std::string work;                                   // the work of one launch: "32768 rows of 2048"
   std::int64_t blocks = 1, threads = 1, cluster = 1;  // cuda launch
   double bytes = 0, flops = 0;                        // of one launch
 
@@ -43,7 +44,7 @@ struct Product {
   bool is_same_as(const Product& other) const;
 };
 
-/// What a launch passes on: a tensor of the graph, or an expression of the emitted step.
+/// An argument of a launch: a tensor of the graph, or an expression of the emitted step.
 struct Argument {
   graph::TensorId tensor = graph::kNone;
   std::string text;
@@ -58,13 +59,12 @@ struct Argument {
   }
 };
 
-/// Whose function a launch calls.
+/// The function that a launch calls.
 enum class Call { kernel, product, attention_forward, attention_backward, own_backward, zero, collective };
 
 /// One launch of an op. By `call`: of `kernel`, of `product`, of class Attention, a memset of the first argument, or
-/// `function` of class Communicator.
-/// own_backward: of `kernel` by own_attention_backward(), which class Attention calls where it does not take cuDNN's
-/// pass.
+/// `function` of class Communicator. own_backward: of `kernel` by own_attention_backward(), which class Attention calls
+/// in place of cuDNN's pass.
 struct Work {
   Call call = Call::kernel;
   std::vector<Argument> arguments = {};
@@ -73,8 +73,8 @@ struct Work {
   const char* function = nullptr;  // of a collective
   double bytes = 0, flops = 0;
   double wire = 0;    // bytes that a rank sends to others, at parallel.world_size
-  bool taken = true;  // false: another way, which the trainer carries, is predicted to be faster; nothing to send
-  bool adds = false;  // to what earlier micro-batches of the step left; the first one writes
+  bool taken = true;  // false: another variant in the trainer is predicted to be faster, or there is nothing to send
+  bool adds = false;  // to the result of earlier micro-batches of the step; the first one writes
 };
 
 }  // namespace llmc::ops

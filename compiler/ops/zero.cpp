@@ -1,4 +1,4 @@
-// zero: what later micro-batches of a step add to, the first one zeros.
+// zero: the first micro-batch of a step zeroes the buffer that later ones add to.
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {

@@ -14,8 +14,8 @@ using namespace graph;
 
 namespace {
 
-/// Index of `item` in `list`, to which it is added unless it is there. Two that share a name are the same, else
-/// emitted sources would run one in the place of the other. Throws Failure(internal) where they are not.
+/// Returns the index of `item` in `list`, after adding it if it is new. Items of one name must be equal, because
+/// emitted sources refer to them by name. Throws Failure(internal) if they are not.
 template <class T>
 std::size_t index_of(std::vector<T>& list, const T& item, const char* kind) {
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -74,7 +74,7 @@ void list_work(Plan& plan) {
   const Graph& g = plan.graph;
   Cost& cost = plan.cost;
 
-  // With shares of gradients each micro-batch of several ranks makes its own.
+  // With sharded gradients, each micro-batch of several ranks has its own.
   const bool adds = plan.spec.parallel.world_size == 1 || !is_sharded(Use::gradients, plan.spec.parallel.shard);
   const std::int64_t wider = bytes_of(plan.spec.residual, 1) - bytes_of(plan.spec.compute, 1);
   const std::vector<Runs> runs = runs_of(plan.schedule, g.regions.size());
@@ -103,7 +103,7 @@ void list_work(Plan& plan) {
                       .arguments = std::move(work.arguments),
                       .adds = work.adds,
                       .times = work.taken ? runs[r].times : 0,
-                      // What later micro-batches add to, the first one zeros.
+                      // The first micro-batch zeroes the buffers that later ones add to.
                       .per_step = runs[r].per_step || (work.call == ops::Call::zero && adds),
                       .bytes = work.bytes,
                       .flops = work.flops,

@@ -6,7 +6,7 @@
 namespace llmc::plan {
 
 /// Fills plan.kernels, plan.products, plan.launches and plan.cost from its graph.
-/// Model FLOPs a token: 6 * (parameters of the layers' linears and of the head) + 6 * layers * heads * head_dim *
+/// Model FLOPs per token: 6 * (parameters of the layers' linears and of the head) + 6 * layers * heads * head_dim *
 /// sequence (attention, causal counted once as half).
 void list_work(Plan& plan);
 

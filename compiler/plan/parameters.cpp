@@ -15,7 +15,8 @@ using namespace graph;
 
 namespace {
 
-constexpr std::int64_t kChunkElements = 16384;  // 64 KiB of fp32: an L1's worth, and thousands of chunks for a GPU
+constexpr std::int64_t kChunkElements = 16384;  // 64 KiB of fp32: the size of an L1 cache, and thousands of chunks for
+                                                // a GPU
 
 double deviation(const spec::Spec& spec, const spec::InitStd& rule, std::int64_t columns) {
   switch (rule.kind) {
@@ -28,7 +29,7 @@ double deviation(const spec::Spec& spec, const spec::InitStd& rule, std::int64_t
   return 0;
 }
 
-/// The standard deviation of a piece's first weights; 0 where they are all the same.
+/// Returns the standard deviation of a piece's initial weights; 0 if they are constant.
 double deviation(const spec::Spec& spec, Init init, std::int64_t columns) {
   switch (init) {
     case Init::zeros:
@@ -40,7 +41,7 @@ double deviation(const spec::Spec& spec, Init init, std::int64_t columns) {
   return 0;
 }
 
-/// A piece of `t`, which begins at `offset`.
+/// Returns a piece of `t`, which begins at `offset`.
 Slice slice_of(const Tensor& t, const Piece& piece, const std::string& prefix, std::int64_t offset,
                const spec::Spec& spec) {
   Slice slice{.name = prefix + piece.name,
@@ -126,7 +127,8 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
       parameters[graph.tensors[i].block].push_back(static_cast<TensorId>(i));
 
   std::int64_t at = 0;
-  /// Places those of a block that are in `bucket`, once for each layer; elements from one layer to the next.
+  /// Places the parameters of a block that are in `bucket`, once for each layer. Returns the elements from one layer to
+  /// the next.
   const auto place = [&](Block block, Block bucket) {
     const std::int64_t begin = at;
     for (TensorId id : parameters[block])

@@ -11,14 +11,14 @@ namespace {
 using devices::Figure;
 using devices::Rate;
 
-// Compute and memory of a product overlap, but not at its begin and end: between their maximum (an exponent of
-// infinity) and their sum (1). Measured on an H100 within the step, docs/reference/benchmarks.md: 564 TFLOP/s for
-// o_forward, whose result and addend are fp32, beside 694 to 756 for the others.
+// Compute and memory of a product overlap, except at its beginning and end: the time is between their maximum (an
+// exponent of infinity) and their sum (1). Measured on an H100 within the step, docs/reference/benchmarks.md: 564
+// TFLOP/s for o_forward, whose result and addend are fp32; 694 to 756 for the others.
 constexpr double kOverlap = 1.5;
 double overlapped(double a, double b) { return std::pow(std::pow(a, kOverlap) + std::pow(b, kOverlap), 1 / kOverlap); }
 
-/// Tiles of a GPU's products, and which part of the rate of the largest they reach: a smaller tile reads its operands
-/// more often (a tile of a x b reads a + b for a b results).
+/// Tiles of a GPU's products, and the fraction of the largest tile's rate that they reach. A smaller tile reads its
+/// operands more often (a tile of a x b reads a + b for a b results).
 constexpr struct {
   std::int64_t m, n;
   double rate;
@@ -27,7 +27,7 @@ constexpr std::int64_t kLeastSplit = 1024;  // of k, for each part
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Numbers of a formula, which become text only where somebody reads it.
+// Numbers of a formula, formatted only if it is printed.
 struct Number {
   double value;
   const char* unit;
@@ -74,7 +74,7 @@ class Pricing {
     if (formula_) *formula_ += fmt::format(text, std::forward<T>(values)...) + "\n";
   }
 
-  /// Bytes a second of a kernel that moves so many: a cache has what it holds twice over.
+  /// Returns bytes/s of a kernel that moves `bytes`; a cache must hold them twice.
   double rate(double bytes) const { return 2 * bytes <= at(Figure::cache) ? at(Figure::cache_copy) : at(Figure::copy); }
 
   Price with_launch(double seconds, Bound bound) {
@@ -83,7 +83,7 @@ class Pricing {
     return {seconds + launch, seconds < launch ? Bound::launch : bound};
   }
 
-  /// Measured rates are of kernels that follow each other as in a step: what caches keep between them is in these.
+  /// Measured rates are of kernels in the order of a step, so they include data that caches keep between kernels.
   Price kernel() {
     const bool optimizer = plan_.graph.regions[launch_.region_index].is_optimizer();
     const Figure measured =
@@ -99,7 +99,7 @@ class Pricing {
     return with_launch(seconds, Bound::memory);
   }
 
-  /// FLOPs that a GPU's SMs are busy with: in its last wave some have nothing to do.
+  /// Returns the FLOPs of whole waves of tiles: in the last wave some of a GPU's SMs are idle.
   double in_waves(const GemmShape& shape) {
     const double sms = at(Figure::processors);
     double least = 0;
@@ -109,7 +109,7 @@ class Pricing {
         const auto tiles = static_cast<double>(ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n) * split);
         const double waves = std::ceil(tiles / sms);
         const double of_a_tile = 2.0 * static_cast<double>(tile.m * tile.n) * static_cast<double>(shape.k / split);
-        // The parts of a sum pass memory as fp32.
+        // The parts of a split sum pass through memory as fp32.
         const double sums = split == 1 ? 0 : 8.0 * static_cast<double>(split * shape.m * shape.n) / at(Figure::copy);
         const double flops = waves * sms * of_a_tile / tile.rate + sums * rate_of_products();
         if (least == 0 || flops < least) {
@@ -128,13 +128,13 @@ class Pricing {
     return device_(Rate::product, type_of(shape)) / times_of(shape);
   }
 
-  /// What a product multiplies, and how often: no device file has rates of bf16x3, which is three products of bf16.
+  /// Dtype and number of a product's passes. No device file has rates of bf16x3, which is three products of bf16.
   static DType type_of(const GemmShape& shape) { return shape.bf16x3() ? DType::bf16 : shape.operand; }
   static double times_of(const GemmShape& shape) { return shape.bf16x3() ? 3 : 1; }
   static const char* said_of(const GemmShape& shape) { return shape.bf16x3() ? ", a third of bf16's" : ""; }
 
-  /// At the measured rate of its sizes, which has the bytes of a plain product in it; an addend, or a wider result,
-  /// comes on top.
+  /// Prices a product at the measured rate of its sizes, which includes the bytes of a plain product; an addend or a
+  /// wider result is added.
   Price measured_product(const GemmShape& shape) {
     const devices::Form form = shape.transpose_a   ? devices::Form::weight_gradient
                                : shape.transpose_b ? devices::Form::forward
@@ -164,7 +164,7 @@ class Pricing {
     return with_launch(seconds, compute >= memory ? Bound::compute : Bound::memory);
   }
 
-  /// A score's time is a line in head_dim: products grow with it, the exponential does not.
+  /// A score's time is linear in head_dim: products grow with it, the exponential does not.
   Price attention(bool backward) {
     const graph::Op& op = plan_.graph.regions[launch_.region_index].ops[launch_.op_index];
     const auto& attention = op.as<ops::AttentionAttributes>();
@@ -177,7 +177,7 @@ class Pricing {
         2 * products * 64 / device_(backward ? Rate::attention_backward_64 : Rate::attention_forward_64, type);
     const double at_128 =
         2 * products * 128 / device_(backward ? Rate::attention_backward_128 : Rate::attention_forward_128, type);
-    // Where the line would reach 0 before head_dim does, half of 64's time for each element is the least.
+    // Limits the line, which may reach 0 before head_dim does, to half of 64's time for each element.
     const double score = std::max(at_64 + (at_128 - at_64) * (dim - 64) / 64, at_64 * dim / 128);
     double seconds = scores * score;
     say("{} scores, {:.4g} ns each at head_dim {:.0f}: {}", giga(scores), 1e9 * score, dim, ms(seconds));
