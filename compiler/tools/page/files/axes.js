@@ -4,7 +4,7 @@ function cssColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/// Lines of a logarithmic axis: powers of ten or, where these are fewer than three, 2 and 5 times them as well.
+/// Returns the grid lines of a logarithmic axis: powers of ten and, if these are fewer than three, 2 and 5 times them.
 function logarithmicSplits(low, high) {
   const decades = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); ++power) decades.push(power);
@@ -12,7 +12,7 @@ function logarithmicSplits(low, high) {
   return all.filter(value => value >= low * 0.999 && value <= high * 1.001);
 }
 
-/// An axis as all charts have it.
+/// Returns an axis in the style of all charts.
 function ruler(options) {
   const line = { stroke: () => cssColour("--line"), width: 1 };
   const font = "12px system-ui, sans-serif";

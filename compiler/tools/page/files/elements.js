@@ -1,5 +1,5 @@
 "use strict";
-// Elements of a page. Text of data becomes text nodes only.
+// Makes elements of a page. Text of data becomes text nodes only.
 
 const byId = name => document.getElementById(name);
 
@@ -10,14 +10,14 @@ function element(name, properties, ...children) {
   return made;
 }
 
-/// A patch of `of.colour`, a custom property.
+/// Returns a patch of `of.colour`, a custom property.
 function swatch(of) {
   const made = element("span", { className: "swatch" });
   made.style.setProperty("--colour", `var(${of.colour})`);
   return made;
 }
 
-/// `rows`: lists of texts and nodes. `kinds`: a class for each column.
+/// `rows`: lists of strings and nodes. `kinds`: a class for each column.
 function table(heads, rows, kinds = []) {
   const cells = (name, row) => row.map((cell, i) => element(name, { className: kinds[i] || "" }, cell === null || cell === undefined ? "–" : cell));
   return element("div", { className: "scroll" },

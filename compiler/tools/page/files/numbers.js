@@ -1,4 +1,4 @@
-// Numbers as a page shows them, and the search for one in a list.
+// Formats numbers for a page, and searches for one in a list.
 
 function bytes(count) {
   if (typeof count !== "number") return null;
@@ -26,7 +26,7 @@ function duration(seconds) {
   return parts.slice(first, first + 2).filter(([count]) => count > 0).map(([count, unit]) => count + unit).join(" ");
 }
 
-/// Index of the entry of an ascending list that is nearest to `value`; -1 in an empty one.
+/// Returns the index of the entry of an ascending list that is nearest to `value`; -1 if it is empty.
 function nearest(list, value) {
   let low = 0, high = list.length - 1;
   if (high < 0) return -1;

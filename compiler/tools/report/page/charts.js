@@ -1,19 +1,19 @@
 "use strict";
-// The charts of a plan. `data` is what plan_page.cpp writes.
+// Draws the charts of a plan. plan_page.cpp writes `data`.
 
 const BOUNDS = { compute: "--compute", memory: "--memory", launch: "--launch", link: "--link" };
 const PARTS = { forward: "--run-0", loss: "--run-4", backward: "--run-5", optimizer: "--run-2", send: "--run-3", wait: "--alarm" };
-const BANDS = ["--run-0", "--run-6", "--run-2", "--run-4", "--run-7"];  // of what lies still
+const BANDS = ["--run-0", "--run-6", "--run-2", "--run-4", "--run-7"];  // of buffers that live all step
 
 function milliseconds(seconds) {
   return seconds >= 1 ? `${parseFloat(seconds.toPrecision(4))} s` : seconds >= 1e-3 ? `${parseFloat((1e3 * seconds).toPrecision(4))} ms` : `${parseFloat((1e6 * seconds).toPrecision(3))} µs`;
 }
 
-/// A colour with so much of it.
+/// Returns a colour with the given opacity.
 function faded(name, share) { return `color-mix(in srgb, ${cssColour(name)} ${100 * share}%, transparent)`; }
 
-/// A plot in its box with a line of text below, redrawn where the box gets another width or the colours change.
-/// `read`: what the text says at an index of the data; -1 without a cursor.
+/// Makes a plot in its box with a line of text below; redraws it if the width of the box or the colours change.
+/// `read`: returns the text at an index of the data; -1 without a cursor.
 function plotted(box, options, data, read, height = width => Math.round(Math.min(360, Math.max(240, width * 0.5)))) {
   const canvas = element("div", {}), readout = element("div", { className: "readout" });
   box.append(canvas, readout);
@@ -26,7 +26,7 @@ function plotted(box, options, data, read, height = width => Math.round(Math.min
   return plot;
 }
 
-/// Paints in the plot's area alone. `paint(ctx, x, y, ratio)`: x and y turn values into places.
+/// Paints in the plot's area alone. `paint(ctx, x, y, ratio)`: x and y convert values to positions.
 function painted(paint) {
   return plot => {
     const { ctx, bbox } = plot, ratio = window.devicePixelRatio || 1;
@@ -49,19 +49,19 @@ function dashedLine(ctx, ratio, colour, ...ends) {
   ctx.setLineDash([]);
 }
 
-/// GiB, or for small plans MiB: its name, and what turns bytes into it.
+/// GiB, or MiB for small plans: its name and the bytes of one.
 function unitOf(plan) {
   const size = plan.arena_bytes >= 2 ** 30 ? 2 ** 30 : 2 ** 20;
   return { name: size === 2 ** 30 ? "GiB" : "MiB", of: count => count / size };
 }
 
-/// The launches of a pass in order, each with what is alive.
+/// Returns the launches of a pass in order, each with the live bytes.
 function launchesInOrder(memory) {
   return memory.runs.flatMap(run => memory.transients[run.region].map(([op, transient]) =>
     ({ op, transient, kept: run.kept, place: run.region + (run.layer === null ? "" : ` of layer ${run.layer}`) })));
 }
 
-/// [name, bytes] of what lies still: the largest parts, and the rest in one.
+/// Returns [name, bytes] of buffers that live all step: the largest ones, and the sum of the others.
 function stillBands(memory) {
   const sorted = [...memory.sections].sort((a, b) => b.bytes - a.bytes);
   const bands = sorted.slice(0, BANDS.length - 1).filter(band => band.bytes > memory.fixed_bytes / 50).map(band => [band.name, band.bytes]);
@@ -172,7 +172,7 @@ function drawChoices(box, data) {
   });
 }
 
-/// Two lanes: what the device computes or waits for, and what ranks send beside it.
+/// Draws two lanes: computing and waiting of the device, and the sends of ranks that overlap it.
 function drawStreams(box, pass) {
   box.replaceChildren();
   const { spans } = pass, begin = Math.min(...spans.map(span => span.begin)), end = Math.max(...spans.map(span => span.end));

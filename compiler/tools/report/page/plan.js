@@ -1,5 +1,5 @@
 "use strict";
-// What the page of a plan shows beside its charts.
+// Shows the texts and tables next to the charts of a plan.
 
 function showHead(data) {
   const { plan } = data, choice = data.choices.find(other => other.chosen);
@@ -47,7 +47,7 @@ function showOps({ ops }) {
     byId("ops").append(element("details", {}, element("summary", {}, `${ops.length - most} more`), table(heads, ops.slice(most).map(row), kinds)));
 }
 
-/// A difference, with its sign.
+/// Formats a difference with its sign.
 function signed(value, text) { return (value > 0 ? "+" : value < 0 ? "−" : "±") + text(Math.abs(value)); }
 
 function showFront({ choices }) {

@@ -1,6 +1,6 @@
 "use strict";
-// Curves of several runs over one x axis. A run's numbers stand as columns of equal length in `lines`, and what some steps have
-// in `sometimes`, see page.cpp; null is a number that was not finite.
+// Draws curves of several runs over one x axis. A run's numbers are columns of equal length in `lines`; those of some steps only are
+// in `sometimes`, see page.cpp. null is a number that was not finite.
 
 const AXES = {
   step: { label: "step", of: run => run.lines.step, text: value => value.toLocaleString("en") },
@@ -8,8 +8,8 @@ const AXES = {
   time: { label: "time", of: run => run.lines.time, text: duration },
 };
 
-// `keys`: what is drawn of each run, with what tells it from the first. `validation`: the metric whose sets are drawn beside it.
-// `group`: where it stands, "" for what everybody looks at. A chart that no run has a number for is left out.
+// `keys`: numbers drawn for each run, labelled if there are several. `validation`: the metric whose sets are drawn with them.
+// `group`: its section, "" for the main charts. A chart without numbers of any run is left out.
 const CHARTS = [
   { group: "", keys: [["loss", ""]], title: "Loss (nats a token)", validation: "val_loss", spiky: true, text: lossText },
   { group: "", keys: [["grad_norm", ""]], title: "Gradient norm, before clipping", spiky: true, text: value => value.toPrecision(4) },
@@ -27,27 +27,27 @@ const CHARTS = [
   { group: "machine", keys: [["memory", "device"], ["resident", "process"]], title: "Memory (bytes)", exact: true, text: value => bytes(value) },
 ];
 
-/// Dashes of the second curve of a run, the third and so on.
+/// Dashes of a run's second curve, its third and so on.
 const DASHES = [[], [7, 3], [2, 3], [10, 3, 2, 3]];
 
-/// {step, value}: the numbers of a run under a key, or nothing.
+/// Returns {step, value}: the numbers of a run under a key, or nothing.
 function column(run, key) {
   return run.lines[key] ? { step: run.lines.step, value: run.lines[key] } : run.sometimes[key];
 }
 
-/// [name, column] of each validation set that has the metric; "" is that without a name.
+/// Returns [name, column] of each validation set that has the metric; "" is the unnamed one.
 function validations(run, metric) {
   return Object.entries(run.sometimes).filter(([key]) => key === metric || key.startsWith(`${metric}/`))
     .map(([key, column]) => [key.slice(metric.length + 1), column]);
 }
 
-/// Whether a run has anything for the chart.
+/// Whether a run has numbers for the chart.
 function has(run, kind) {
   return kind.keys.some(([key]) => column(run, key) && column(run, key).value.some(value => value !== null && (value !== 0 || !kind.unlessZero))) ||
     (kind.validation && validations(run, kind.validation).length > 0);
 }
 
-/// The step where a start began another schedule; nothing where it did not.
+/// Returns the step at which a start began another schedule; nothing if it did not.
 function scheduleStep(start) {
   const changed = (start.changed || {})["schedule.from_step"];
   return changed ? Number([changed].flat().pop()) : null;
@@ -57,7 +57,7 @@ function lossText(value) {
   return value === 0 || value >= 0.001 ? value.toFixed(4) : value.toExponential(2);
 }
 
-/// Exponential mean that counts what lies further back less; the first values are not pulled to zero.
+/// Returns the exponential moving average, without bias of the first values to zero.
 function smoothed(values, weight) {
   let sum = 0, total = 0;
   return values.map(value => {
@@ -68,14 +68,14 @@ function smoothed(values, weight) {
   });
 }
 
-/// [lowest, highest] of what a curve shows with `cut spikes off`; nothing of an empty one.
+/// Returns [lowest, highest] of a curve with `cut spikes off`; nothing if it is empty.
 function withoutSpikes(values) {
   const sorted = values.filter(value => value !== null).sort((a, b) => a - b);
   return sorted.length ? [[sorted[0], sorted[Math.min(sorted.length - 1, Math.floor(0.99 * sorted.length))]]] : [];
 }
 
 class Chart {
-  /// `view`: {axis, smoothing, log, clip, shown: Set of runs}, which the page changes before it calls draw().
+  /// `view`: {axis, smoothing, log, clip, shown: Set of runs}; the page changes it before calling draw().
   constructor(parent, kind, runs, view) {
     Object.assign(this, { kind, runs, view, plot: null });
     this.box = element("div", { className: "chart" }, element("h3", {}, kind.title));
@@ -95,13 +95,13 @@ class Chart {
 
   axis() { return AXES[this.view.axis]; }
 
-  /// What outliers and skipped updates are marked on.
+  /// The curve on which outliers and skipped updates are marked.
   values(run) { return run.lines[this.kind.keys[0][0]]; }
 
-  /// A logarithm has no place for what is not above zero.
+  /// A logarithmic axis cannot show values that are not above zero.
   placed(values) { return this.view.log ? values.map(value => value !== null && value <= 0 ? null : value) : values; }
 
-  /// [x values, y values] of each curve, and how each is drawn.
+  /// Returns [x values, y values] of each curve, and its style.
   curves() {
     const tables = [], series = [{}];
     const add = (x, y, options) => {
@@ -217,7 +217,7 @@ class Chart {
     ctx.restore();
   }
 
-  /// The numbers of each run at the cursor; without one, the last.
+  /// Shows the numbers of each run at the cursor; without a cursor, the last ones.
   read(plot) {
     const { left } = plot.cursor;
     const value = left >= 0 ? plot.posToVal(left, "x") : Infinity;

@@ -1,5 +1,5 @@
 "use strict";
-// What the page shows beside its curves.
+// Shows the texts and tables next to the curves of runs.
 
 const named = run => element("span", { className: "name" }, swatch(run), run.name);
 
@@ -41,7 +41,7 @@ function showControls(view, redraw, charts) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach(chart => chart.plot && chart.plot.redraw(false)));
 }
 
-/// One step at a time: of each run the samples of that step or, where it has none then, of the one before.
+/// Shows the samples of one step: for each run those of that step or, if it has none, of the step before.
 function showSamples(runs) {
   const section = byId("samples");
   const steps = [...new Set(runs.flatMap(run => run.samples.map(sample => sample.step)))].sort((a, b) => a - b);
