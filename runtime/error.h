@@ -1,4 +1,4 @@
-// The one exception that reaches a user: a sentence that says what is wrong and what to do, and the exit code.
+// The one exception that reaches a user: an exit code and a message saying what is wrong and what to do.
 #pragma once
 
 #include <stdexcept>

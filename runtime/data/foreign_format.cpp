@@ -22,7 +22,7 @@ constexpr Kind kKinds[] = {
     {"\xfd\x37zXZ", "an xz file", kUnpack},
 };
 
-/// Of numpy.save: magic, version, length of a Python literal, and in that 'descr': '<u2'.
+/// Describes a file of numpy.save: magic, version, length of a Python literal, and in that 'descr': '<u2'.
 std::string of_numpy(std::string_view text) {
   const std::string_view header = text.substr(0, 256);
   constexpr std::string_view kKey = "'descr': '";

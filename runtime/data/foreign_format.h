@@ -1,4 +1,4 @@
-// Files that hold data, but not as a shard does: known by how they begin, so that they are called by their name.
+// Recognises data files in formats other than a shard's by their first bytes, so that errors can name the format.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace llmc {
 
-/// "is a NumPy .npy file (<u2); ..." with what to do instead; empty where nothing of the kind is seen. OLMo's and
-/// dolma's files of this name are raw tokens, and have no such header.
+/// Returns "is a NumPy .npy file (<u2); ..." with advice; empty for an unknown format. The .npy files of OLMo and dolma
+/// are raw tokens without such a header.
 std::string foreign_format(std::span<const std::byte> file);
 
 }  // namespace llmc

@@ -15,7 +15,7 @@ namespace {
 
 bool has_wildcard(std::string_view text) { return text.find_first_of("*?") != std::string_view::npos; }
 
-/// The entries of `folder` whose names match; a folder that is missing or no folder holds none.
+/// Entries of `folder` whose names match; none if it is missing or not a directory.
 std::vector<fs::path> matching_entries(const fs::path& folder, const std::string& component,
                                        const std::string& pattern) {
   std::vector<fs::path> found;
@@ -35,7 +35,7 @@ std::vector<fs::path> matching_entries(const fs::path& folder, const std::string
 }  // namespace
 
 bool matches_pattern(std::string_view pattern, std::string_view name) {
-  // On a mismatch only the last * can help, so this is linear in practice and never exponential.
+  // On a mismatch only the last * needs backtracking, so this is linear in practice and never exponential.
   std::size_t p = 0, n = 0, star = std::string_view::npos, star_name = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

@@ -28,7 +28,7 @@ std::string files(std::size_t count) {
   return fmt::format("{} file{}", count, plural(static_cast<std::int64_t>(count)));
 }
 
-/// The pattern with * in place of [...] and {...}, which a shell reads and llmc does not; empty where it has neither.
+/// Pattern with * in place of [...] and {...}, which shells expand and llmc does not; empty if it has neither.
 std::string without_brackets(const std::string& pattern) {
   std::string text;
   bool found = false;
@@ -56,7 +56,7 @@ std::string of_folder(const fs::path& folder) {
   return fmt::format("; '{}' is a folder, and has no .bin file in it", folder.string());
 }
 
-/// Files of the folder that a pattern is of.
+/// Suggests other files of the pattern's folder.
 std::string of_neighbours(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) return fmt::format("; there is no folder '{}'", folder.string());
@@ -79,7 +79,7 @@ std::string glob_hint(const std::string& pattern) {
   std::error_code error;
   if (fs::is_directory(pattern, error)) return of_folder(pattern);
   if (pattern.starts_with("~")) return "; ~ is not read as a home folder: write the whole path";
-  // Megatron's tools name a pair of files by what stands before their extensions.
+  // Megatron's tools name a pair of files by their common prefix without extension.
   for (const char* extension : {".bin", ".idx"})
     if (matches(pattern + extension)) return fmt::format("; '{0}{1}' is there: write '{0}{1}'", pattern, extension);
   if (const std::string plain = without_brackets(pattern); !plain.empty()) {

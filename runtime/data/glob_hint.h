@@ -1,12 +1,12 @@
-// What there is in place of the files that a pattern does not match.
+// Suggests existing files for a pattern that matches nothing.
 #pragma once
 
 #include <string>
 
 namespace llmc {
 
-/// For a pattern that glob_files() finds nothing for: what was meant, as far as that shows, and what to write for it.
-/// "; 'data' is a folder: write 'data/*.bin', which is 3 files". Empty where nothing is near.
+/// For a pattern without matches: the likely meaning and the pattern to write, such as "; 'data' is a folder: write
+/// 'data/*.bin', which is 3 files". Empty if nothing similar exists.
 std::string glob_hint(const std::string& pattern);
 
 }  // namespace llmc

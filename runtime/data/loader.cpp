@@ -34,10 +34,10 @@ Loader::Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, st
       sequences_per_step / micro_batch < share.self.size)
     throw Failure(Exit::internal, fmt::format("a loader of {} sequences a step in micro-batches of {} for {} ranks",
                                               sequences_per_step, micro_batch, share.self.size));
-  // Signals are the main thread's: a new thread inherits the mask that is set around its start.
+  // Only the main thread handles signals. A new thread inherits the mask set around its start.
   sigset_t all, before;
   sigfillset(&all);
-  sigdelset(&all, SIGBUS);  // of a shard that was cut short, for the thread that reads it
+  sigdelset(&all, SIGBUS);  // raised in the reading thread by a truncated shard
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { run(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -120,7 +120,7 @@ void Loader::fill(MicroBatch& micro, StepBatch& batch) {
   batch.target_count += micro.target_count;
 }
 
-/// A micro-batch of another rank: of its samples only the numbers count.
+/// For another rank's micro-batch only sample numbers and target counts are needed.
 void Loader::pass_over(StepBatch& batch) {
   for (std::int64_t row = 0; row < micro_batch_; ++row) {
     std::int64_t targets = 0;
@@ -141,7 +141,7 @@ std::vector<MicroBatch> evaluation_batches(std::shared_ptr<const TokenShards> sh
     std::ranges::fill(batch.inputs, 0);
     std::ranges::fill(batch.targets, -1);
     for (std::int64_t row = 0; row < micro_batch && taken < wanted; ++row, ++taken) {
-      // taken * count / wanted without the product, which could pass 2^63
+      // taken * count / wanted, without the product, which could exceed 2^63
       const std::int64_t stride = samples.count() / wanted, rest = samples.count() % wanted;
       samples.read(taken * stride + taken * rest / wanted, sample);
       set_row(batch, row, sample);

@@ -1,4 +1,4 @@
-// Hands out the batch of each optimizer step, prepared ahead on a thread of its own.
+// Prepares the batch of each optimizer step ahead of time on its own thread.
 #pragma once
 
 #include <condition_variable>
@@ -18,33 +18,32 @@
 
 namespace llmc {
 
-/// Which micro-batches of a step a rank runs: consecutive ones, as many as the others or one more or fewer.
+/// Micro-batches of a step that a rank runs: consecutive, and equally many on all ranks up to one.
 struct RankShare {
   DataRank self;
-  bool all = false;  // the loader gives the others' as well
+  bool all = false;  // the batch also contains the other ranks'
 
   std::int64_t begin(std::int64_t micro_batches) const { return micro_batches * self.index / self.size; }
   std::int64_t past(std::int64_t micro_batches) const { return micro_batches * (self.index + 1) / self.size; }
 };
 
-/// The whole state of the loader is its position: a loader started there gives the same batches as one that got there.
-/// Its samples are those of SampleWalk, so that every target of an epoch is trained on once, but for the tails of
-/// shards that a length drops.
-/// The loader's thread reads files and counts; it starts no other threads (no OpenMP), takes no signals, and stays at
-/// most two steps ahead.
+/// The loader's state is its position: a loader started at a position gives the same batches as one that reached it.
+/// Samples come from SampleWalk, so each target of an epoch is trained on once, except shard tails that a sequence
+/// length drops.
+/// The loader's thread reads files and counts. It starts no other threads (no OpenMP), handles no signals, and prepares
+/// at most two steps ahead.
 class Loader {
  public:
-  /// `sequences_per_step` is a multiple of `micro_batch`; all are counted in sequences of `sequence_length` tokens. A
-  /// step has at least as many micro-batches as there are ranks. Throws Failure(Exit::data) when the shards hold no
-  /// sample.
+  /// `sequences_per_step` is a multiple of `micro_batch`; both count sequences of `sequence_length` tokens. A step has
+  /// at least one micro-batch per rank. Throws Failure(data) if the shards contain no sample.
   Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
          std::int64_t micro_batch, std::int64_t sequences_per_step, const DataPosition& start, RankShare share = {});
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// The next step's batch; waits for it. `used` gives its memory back for a later batch. What the thread threw is
-  /// thrown here, again on every further call.
+  /// Waits for the next step's batch. `used` recycles the memory of an earlier batch. Rethrows the thread's exception,
+  /// also on every later call.
   StepBatch next(StepBatch used = {});
   std::int64_t samples_per_epoch() const { return walk_.samples().count(); }
 
@@ -56,9 +55,9 @@ class Loader {
 
   SampleWalk walk_;
   std::int64_t micro_batch_, sequences_per_step_;
-  std::uint64_t tokens_;  // trained on up to the last batch that is ready
+  std::uint64_t tokens_;  // trained on up to the last prepared batch
   RankShare share_;
-  std::vector<std::int32_t> sample_, counts_;  // scratch of the thread
+  std::vector<std::int32_t> sample_, counts_;  // the thread's scratch
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -68,8 +67,8 @@ class Loader {
   std::thread thread_;
 };
 
-/// `sequences` samples spread evenly over the shards, in file order (all of them when there are fewer), so that every
-/// evaluation of a run sees the same ones. The last micro-batch is filled up with inputs 0 and targets -1.
+/// Draws `sequences` samples spread evenly over the shards, in file order (all if there are fewer), so that every
+/// evaluation of a run uses the same ones. The last micro-batch is padded with inputs 0 and targets -1.
 std::vector<MicroBatch> evaluation_batches(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length,
                                            std::int64_t micro_batch, std::int64_t sequences);
 

@@ -20,7 +20,7 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   const auto fail = [&](const std::string& what) -> void {
     throw Failure(Exit::data, fmt::format("'{}': {}", path_.string(), what));
   };
-  // O_NONBLOCK: opening a FIFO must not wait for its writer.
+  // O_NONBLOCK: opening a FIFO must not block.
   const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) fail(fmt::format("cannot be opened: {}", std::strerror(errno)));
   struct ::stat about = {};
@@ -55,7 +55,7 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::release(std::size_t first, std::size_t count) const {
-  // Linux maps up to so much on each side of a page that is read, where its cache has that too.
+  // Linux also maps cached pages around the page that is read, up to this many bytes on each side.
   constexpr std::size_t kAround = 64 << 10, kPage = 4096;
   const std::size_t begin = (first - std::min(first, kAround)) / kPage * kPage,
                     end = std::min(first + count + kAround, size_);
@@ -63,7 +63,7 @@ void MappedFile::release(std::size_t first, std::size_t count) const {
 }
 
 std::string MappedFile::damage() const {
-  // The rest of the last page reads as zeros without any error.
+  // Reading past the end within the last page gives zeros and no error, so the size is compared.
   struct ::stat now = {};
   if (data_ != nullptr && ::stat(path_.c_str(), &now) == 0 &&
       inode_ == std::pair<std::uint64_t, std::uint64_t>(now.st_dev, now.st_ino) &&

@@ -12,29 +12,29 @@
 
 namespace llmc {
 
-/// Owns the mapping. Where another process shortens the file, or its disk fails, what is missing reads as zeros: who
-/// has read bytes asks damage() before they are used. Replace files by rename instead of writing over them.
+/// Owns the mapping. If another process truncates the file, or its disk fails, the missing bytes read as zeros: call
+/// damage() before using bytes that were read. Replace files by rename instead of overwriting them.
 class MappedFile {
  public:
-  /// Throws Failure(Exit::data) naming the file when it cannot be opened, is no regular file, cannot be mapped, or is a
-  /// Git LFS pointer.
+  /// Throws Failure(data) naming the file if it cannot be opened, is no regular file, cannot be mapped, or is a Git LFS
+  /// pointer.
   explicit MappedFile(std::filesystem::path path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  /// Takes what was read of bytes [first, first + count) out of this process's memory, not out of the system's cache,
-  /// with what the system mapped around it.
+  /// Drops the pages of bytes [first, first + count) and those mapped around them from this process's memory. The page
+  /// cache keeps them.
   void release(std::size_t first, std::size_t count) const;
-  /// Why bytes that were read may not be the file's; empty where they are.
+  /// Describes why bytes read so far may be wrong; empty if they are correct.
   std::string damage() const;
-  /// Throws Failure(Exit::data) with the file and its damage(), where there is some.
+  /// Throws Failure(data) with the file and damage(), unless that is empty.
   void check() const;
   const std::filesystem::path& path() const { return path_; }
-  /// Changes whenever the file is replaced or written: absolute path, size, modification time, device and inode.
+  /// Absolute path, size, modification time, device and inode: changes whenever the file is replaced or written.
   const std::string& identity() const { return identity_; }
-  /// Device and inode: the same for every path of one file.
+  /// Device and inode: equal for all paths of one file.
   const std::pair<std::uint64_t, std::uint64_t>& inode() const { return inode_; }
 
  private:

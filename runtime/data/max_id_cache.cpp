@@ -29,7 +29,7 @@ std::optional<std::uint64_t> MaxIdCache::find(const std::string& identity) const
   std::ifstream file = disk::open(file_for(identity));
   std::string stored;
   std::uint64_t max_id = 0;
-  // The identity is in the file too, so a hash that two files share cannot hand one the answer of the other.
+  // The file contains the identity as well, so that a hash collision cannot return another file's answer.
   if (!(file >> max_id) || file.get() != ' ' || !std::getline(file, stored, '\0') || stored != identity)
     return std::nullopt;
   return max_id;

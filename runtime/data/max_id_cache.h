@@ -1,4 +1,4 @@
-// Remembers the largest token id of a file between runs, so that a data set is scanned once.
+// Caches the largest token id of each file between runs, so that a data set is scanned once.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace llmc {
 
-/// $XDG_CACHE_HOME/llmc or ~/.cache/llmc; empty (nothing is remembered) when neither is known.
+/// $XDG_CACHE_HOME/llmc or ~/.cache/llmc; empty (no caching) if neither is known.
 std::filesystem::path default_cache_folder();
 
-/// One small file an identity (see MappedFile::identity). Folders that cannot be read or written only cost time.
+/// Stores one small file per identity (see MappedFile::identity). Errors of its folder only cost time.
 class MaxIdCache {
  public:
   explicit MaxIdCache(std::filesystem::path folder) : folder_(std::move(folder)) {}

@@ -32,7 +32,7 @@ void index_tokens(MicroBatch& batch, std::vector<std::int32_t>& counts) {
     batch.run_token[run] = static_cast<std::int32_t>(token);
     batch.run_begin[run] = begin;
     const std::int32_t end = begin + counts[token];
-    counts[token] = begin;  // from here on: where this token's next position goes
+    counts[token] = begin;  // from here on: next free slot of this token
     begin = end;
   }
   std::fill(batch.run_begin.begin() + runs, batch.run_begin.end(), begin);

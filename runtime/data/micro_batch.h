@@ -1,4 +1,4 @@
-// The host-side tensors of one pass and of one optimizer step, laid out as the inputs of buffers.h.
+// Host tensors of one micro-batch and one optimizer step, laid out like the inputs of buffers.h.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct MicroBatch {
   std::vector<std::int32_t> inputs, targets;  // [micro_batch * T]; a target of -1 is ignored by the loss
   std::vector<std::int32_t> order;            // [micro_batch * T]: positions sorted by their input token, stable
   std::vector<std::int32_t>
-      run_begin;  // [micro_batch * T + 1]: where in `order` each distinct token begins, then the end
+      run_begin;  // [micro_batch * T + 1]: start of each distinct token's run in `order`, then the end
   std::vector<std::int32_t> run_token;  // [micro_batch * T]: the distinct tokens, ascending; zero past run_count
   std::int32_t run_count = 0;
   std::int64_t target_count = 0;  // targets that are not -1
@@ -21,20 +21,20 @@ struct MicroBatch {
 
 struct StepBatch {
   std::vector<MicroBatch> micro_batches;  // this rank's, or all
-  std::size_t begin = 0, past = 0;        // this rank's are [begin, past) of them
+  std::size_t begin = 0, past = 0;        // this rank's are [begin, past)
   std::int64_t target_count = 0;          // over the micro-batches of all ranks
-  DataPosition end;                       // where the run stands after this step
-  std::vector<std::uint64_t> sample_ids;  // [sequences_per_step], in the order they are trained on
+  DataPosition end;                       // position after this step
+  std::vector<std::uint64_t> sample_ids;  // [sequences_per_step], in training order
 };
 
 /// Writes row `row` of the batch from a sample of T + 1 tokens: inputs are tokens [0, T), targets are tokens [1, T].
 void set_row(MicroBatch& batch, std::int64_t row, std::span<const std::int32_t> sample);
 
-/// The same tokens with nothing to predict: no loss, and gradients of zero.
+/// Same tokens without targets: no loss, and zero gradients.
 MicroBatch without_targets(MicroBatch batch);
 
-/// Fills order, run_begin, run_token, run_count and target_count from inputs and targets, by a counting sort.
-/// `counts` is scratch that may be kept between calls; every input must be in [0, 2^31).
+/// Computes order, run_begin, run_token, run_count and target_count from inputs and targets by a counting sort.
+/// `counts` is scratch, reusable between calls. Every input must be in [0, 2^31).
 void index_tokens(MicroBatch& batch, std::vector<std::int32_t>& counts);
 
 }  // namespace llmc

@@ -6,9 +6,9 @@ namespace llmc {
 
 namespace {
 
-constexpr int kRounds = 8;  // four make a good permutation for large n; small halves need more to mix
+constexpr int kRounds = 8;  // four give a good permutation for large n; small n needs more rounds to mix
 
-/// splitmix64's finaliser (Steele, Lea, Flood 2014).
+/// Finaliser of splitmix64 (Steele, Lea, Flood 2014).
 std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -20,9 +20,9 @@ std::uint64_t mix(std::uint64_t x) {
 
 namespace {
 
-/// The network's halves and round keys for one (n, seed, epoch).
+/// Width and round keys of the Feistel network for one (n, seed, epoch).
 struct Network {
-  int half;  // bits of each half: the domain is below 4n, so walks are short
+  int half;  // bits of each half; the domain is below 4n, so cycle walks are short
   std::uint64_t mask, key;
 
   Network(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch)

@@ -41,7 +41,7 @@ void SampleWalk::pass_over(std::uint64_t count) {
   place = (place + count) % samples;
 }
 
-/// Sets the targets of a sample that this epoch has trained on to -1; how many are left. Target t of a sample that
+/// Sets targets that this epoch has already trained on to -1 and returns the number left. Target t of a sample that
 /// begins at token o of its shard is token o + t + 1.
 std::int64_t SampleWalk::mask_visited(std::uint64_t sample, std::span<std::int32_t> targets) const {
   const auto index = static_cast<std::int64_t>(sample), length = samples_.sequence_length();

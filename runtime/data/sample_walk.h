@@ -1,4 +1,4 @@
-// The samples of a run one after the other, from any place in its data.
+// Iterates over the samples of a run from any position in its data.
 #pragma once
 
 #include <algorithm>
@@ -13,22 +13,21 @@
 
 namespace llmc {
 
-/// Each epoch visits the samples of `sequence_length` in their order. Where the position has stretches of other
-/// lengths, the epoch goes on in the order of this length: a target that they have trained on is -1 (its token is
-/// context only), and a sample without any other is passed over.
+/// Visits the samples of `sequence_length` in each epoch's order. If the position has stretches of other lengths,
+/// targets they trained on become -1 (such tokens are context only). Samples without other targets are skipped.
 class SampleWalk {
  public:
-  /// Throws Failure(Exit::data) when the shards hold no sample, Failure(Exit::checkpoint) when the position lies behind
-  /// the end of its epoch.
+  /// Throws Failure(data) if the shards contain no sample, Failure(checkpoint) if the position lies past the end of its
+  /// epoch.
   SampleWalk(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
              const DataPosition& start);
 
   const Samples& samples() const { return samples_; }
-  /// Where the walk stands; its `tokens` are those of the start.
+  /// Current position; its `tokens` are those at the start.
   const DataPosition& position() const { return position_; }
 
-  /// The number of the next sample with something left to train on. `read` is called with a sample's number and gives
-  /// its targets [sequence_length], of which those that this epoch has trained on become -1.
+  /// Advances to the next sample with targets left and returns its number. `read` is called with a sample's number and
+  /// returns its targets [sequence_length]; those already trained on in this epoch are set to -1.
   template <class Read>
   std::uint64_t next(Read read) {
     while (true) {
@@ -39,18 +38,18 @@ class SampleWalk {
       if (left > 0) return id;
     }
   }
-  /// The same without reading it; `targets`: how many it has left.
+  /// Same without reading it; `targets`: number of its targets left.
   std::uint64_t next(std::int64_t& targets);
 
-  /// As next() `count` times; at once, but for what is left of an epoch of several stretches. The targets of all are
-  /// below 2^63.
+  /// Same as calling next() `count` times. Constant time, except for the rest of an epoch with several stretches. The
+  /// total of targets must be below 2^63.
   void pass_over(std::uint64_t count);
 
  private:
   std::int64_t mask_visited(std::uint64_t sample, std::span<std::int32_t> targets) const;
   void step_place();
 
-  /// A stretch of this epoch before the current one.
+  /// Stretch of this epoch before the current one.
   struct Earlier {
     Samples samples;
     SampleOrder order;

@@ -21,7 +21,7 @@ constexpr std::size_t kHeaderBytes = 256 * sizeof(std::int32_t);
 constexpr std::string_view kMegatronMagic("MMIDIDX\0\0", 9);
 constexpr std::size_t kMegatronHeaderBytes = 34;
 
-/// Megatron's arrays start at byte 34, so nothing in them is aligned.
+/// Megatron's arrays start at byte 34, so its values are unaligned.
 template <typename T>
 T load(std::span<const std::byte> bytes, std::size_t offset) {
   T value;
@@ -102,7 +102,7 @@ ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string&
 }
 
 ShardLayout parse_raw_shard(std::span<const std::byte> file, ShardFormat format, const std::string& name) {
-  // A header read as tokens trains on garbage silently, so a wrong 'format' is refused where it can be seen.
+  // A header read as tokens would silently train on garbage, so a recognisably wrong 'format' is refused.
   if (has_llmc_magic(file)) fail(name, "starts with llm.c's header; say 'format: llmc' or 'format: auto'");
   if (has_megatron_magic(file)) fail(name, "is a Megatron index; say 'format: megatron' or 'format: auto'");
   const TokenType type = format == ShardFormat::nanogpt32 ? TokenType::u32 : TokenType::u16;
@@ -126,18 +126,18 @@ ShardLayout parse_megatron_index(std::span<const std::byte> index, std::uint64_t
   const auto sequences = load<std::uint64_t>(index, 18);
   const auto documents = load<std::uint64_t>(index, 26);
 
-  // Counts come from a stranger: compare by division, so that nothing can overflow.
+  // Counts come from an untrusted file: comparing by division cannot overflow.
   const std::uint64_t body = index.size() - kMegatronHeaderBytes;
   if (sequences > body / 12 || documents > (body - sequences * 12) / 8)
     fail(name, fmt::format("its header says {} sequences and {} documents, which do not fit in its {} bytes", sequences,
                            documents, index.size()));
   const std::uint64_t used = sequences * 12 + documents * 8;
-  if (body != used && body != used + sequences)  // + one byte a sequence: the optional modes of multimodal data
+  if (body != used && body != used + sequences)  // + one byte per sequence: the optional modes of multimodal data
     fail(name, fmt::format("has {} bytes where its header means {}", index.size(), kMegatronHeaderBytes + used));
 
   const std::size_t lengths = kMegatronHeaderBytes, offsets = lengths + sequences * 4, ends = offsets + sequences * 8;
   const auto width = static_cast<std::uint64_t>(size_of(type));
-  std::uint64_t expected = 0;  // byte where the next sequence must begin; bounded by bin_bytes, so it cannot overflow
+  std::uint64_t expected = 0;  // expected offset of the next sequence; bounded by bin_bytes, so it cannot overflow
   for (std::uint64_t i = 0; i < sequences; ++i) {
     const auto length = load<std::int32_t>(index, lengths + i * 4);
     const auto offset = load<std::int64_t>(index, offsets + i * 8);
@@ -163,7 +163,8 @@ ShardLayout parse_megatron_index(std::span<const std::byte> index, std::uint64_t
           .type = type,
           .begin = 0,
           .tokens = static_cast<std::int64_t>(bin_bytes / width),
-          .documents = documents > 0 ? static_cast<std::int64_t>(documents) - 1 : 0};  // the last entry closes the list
+          .documents = documents > 0 ? static_cast<std::int64_t>(documents) - 1 : 0};  // the last entry terminates the
+                                                                                       // list
 }
 
 }  // namespace llmc

@@ -1,4 +1,4 @@
-// Where the tokens of a shard lie: reads and checks the headers of the field's formats, as pure functions of bytes.
+// Locates the tokens of a shard: parses and checks the headers of common formats, as pure functions of bytes.
 #pragma once
 
 #include <cstddef>
@@ -17,27 +17,27 @@ std::string_view name_of(TokenType type);
 /// Bytes of one token.
 std::int64_t size_of(TokenType type);
 
-/// A shard is a flat run of tokens: token i is at byte `begin + i * size_of(type)` of the token file.
+/// A shard is a flat array of tokens: token i is at byte `begin + i * size_of(type)` of the token file.
 struct ShardLayout {
   ShardFormat format;
   TokenType type;
-  std::uint64_t begin;  // bytes before the first token
+  std::uint64_t begin;  // offset of the first token in bytes
   std::int64_t tokens;
-  std::int64_t documents;  // megatron's index says; -1 elsewhere
+  std::int64_t documents;  // from megatron's index; -1 for other formats
 
   bool operator==(const ShardLayout&) const = default;
 };
 
-/// True when the file starts with the magic number of llm.c (either width) or of a Megatron index.
+/// Returns whether the file starts with the magic number of llm.c (either width) or of a Megatron index.
 bool has_llmc_magic(std::span<const std::byte> file);
 bool has_megatron_magic(std::span<const std::byte> file);
 
-/// `file` is the whole shard, `name` is what errors call it. All three throw Failure(Exit::data) on a header that is
-/// unknown, or disagrees with the size of the file.
+/// Parse a header. `file` is the whole shard, `name` is its name in errors. All three throw Failure(data) if the header
+/// is unknown or contradicts the file size.
 ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string& name);
 /// Raw tokens: uint16 (nanogpt) or uint32 (nanogpt32).
 ShardLayout parse_raw_shard(std::span<const std::byte> file, ShardFormat format, const std::string& name);
-/// `index` is the .idx file, `bin_bytes` the size of the .bin file. The sequences must lie in it back to back.
+/// `index` is the .idx file, `bin_bytes` the size of the .bin file. Its sequences must be contiguous.
 ShardLayout parse_megatron_index(std::span<const std::byte> index, std::uint64_t bin_bytes, const std::string& name);
 
 }  // namespace llmc

@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Calls f with a pointer to the first token, of the shard's own type. Token data is aligned: mappings start on pages,
-/// and every header is a multiple of the largest token.
+/// Calls f with a pointer to the first token, of the shard's own type. Tokens are aligned: mappings start on pages, and
+/// every header is a multiple of the largest token.
 template <typename F>
 auto with_tokens(const TokenShards::Shard& shard, F f) {
   const std::byte* data = shard.file.bytes().data() + shard.layout.begin;
@@ -37,7 +37,7 @@ auto with_tokens(const TokenShards::Shard& shard, F f) {
   throw Failure(Exit::internal, "unknown token type");
 }
 
-/// Tokens that were read count no longer to the memory of the process.
+/// Pages already read should not count as the process's memory.
 void release(const TokenShards::Shard& shard, std::int64_t first, std::int64_t count) {
   const auto size = static_cast<std::size_t>(size_of(shard.layout.type));
   shard.file.release(shard.layout.begin + static_cast<std::size_t>(first) * size,
@@ -88,7 +88,7 @@ TokenShards::Shard open_shard(const fs::path& path, const std::string& format) {
   return {std::move(file), layout};
 }
 
-/// A pattern like data/* names both halves of a Megatron pair: keep one.
+/// A pattern like data/* matches both files of a Megatron pair: keep one.
 std::vector<fs::path> without_second_halves(std::vector<fs::path> paths, const std::string& format) {
   if (format != "auto" && format != "megatron") return paths;
   const std::set<fs::path> all(paths.begin(), paths.end());
@@ -98,7 +98,7 @@ std::vector<fs::path> without_second_halves(std::vector<fs::path> paths, const s
   return paths;
 }
 
-/// The deepest folder that all shards lie in.
+/// Deepest folder that contains all shards.
 fs::path common_folder(const std::vector<TokenShards::Shard>& shards) {
   fs::path common = shards.front().file.path().parent_path();
   for (const TokenShards::Shard& shard : shards) {
@@ -111,7 +111,7 @@ fs::path common_folder(const std::vector<TokenShards::Shard>& shards) {
   return common;
 }
 
-/// Whether raw uint16 numbers look like the halves of uint32 tokens.
+/// Returns whether raw uint16 numbers look like the two halves of uint32 tokens.
 bool is_of_halves(const TokenShards::Shard& shard) {
   if (shard.layout.format != ShardFormat::nanogpt) return false;
   const auto* numbers = reinterpret_cast<const std::uint16_t*>(shard.file.bytes().data());
@@ -148,7 +148,7 @@ TokenShards::TokenShards(const std::string& pattern, const std::string& format, 
         Exit::data,
         fmt::format("unknown format '{}' of '{}'; write auto, llmc, nanogpt, nanogpt32 or megatron", format, pattern));
   const MaxIdCache known(cache);
-  std::vector<std::string> wider;  // paths of files that look so
+  std::vector<std::string> wider;  // paths of files that look wider
   for (const fs::path& path : without_second_halves(glob_files(pattern), format)) {
     shards_.push_back(open_shard(path, format));
     shards_.back().file.check();
@@ -172,7 +172,7 @@ void TokenShards::check_ids(const Shard& shard, const MaxIdCache& known) const {
         "is read as uint16 tokens, and vocab_size {} has tokens above 65,535; say 'format: nanogpt32' if the "
         "file is uint32, or use the vocabulary that the data was made with",
         vocab_size_));
-  // The way the bytes are read is part of what was scanned.
+  // The identity includes the format, because the same bytes scan differently in another.
   const std::string identity = fmt::format("{}|{}", shard.file.identity(), name_of(shard.layout.format));
   auto max_id = known.find(identity);
   if (!max_id) {
@@ -232,7 +232,7 @@ void TokenShards::read(std::size_t shard_index, std::int64_t first, std::span<st
 }
 
 TokenShards::Identity TokenShards::identify() const {
-  // All of a terabyte cannot be hashed at every start: sizes, both ends, and blocks in between.
+  // Hashing terabytes at every start would take too long, so sizes, both ends, and blocks in between are sampled.
   constexpr std::size_t kEnd = 64 << 10, kBlock = 4 << 10, kBlocks = 16;
   XXH64_hash_t all = 0, own = 0;
   const auto add = [&](const void* data, std::size_t bytes) {
@@ -278,7 +278,7 @@ Samples::Samples(std::shared_ptr<const TokenShards> shards, std::int64_t sequenc
 }
 
 std::size_t Samples::shard_of(std::int64_t index) const {
-  const auto after = std::ranges::upper_bound(first_, index);  // shards without a sample are stepped over
+  const auto after = std::ranges::upper_bound(first_, index);  // skips shards without a sample
   return static_cast<std::size_t>(after - first_.begin()) - 1;
 }
 

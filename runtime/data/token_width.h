@@ -1,4 +1,4 @@
-// Raw tokens of one width that are read as those of another.
+// Detects raw tokens whose width differs from the stated one.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace llmc {
 
-/// Whether uint16 numbers are more likely the halves of uint32 tokens, low half first: of blocks spread over all of
-/// them, every second number is 0 or 1 nearly always, and the others are mostly not.
+/// Returns whether uint16 numbers are more likely halves of uint32 tokens, low half first. In blocks sampled from the
+/// file, nearly every second number is 0 or 1, and most others are not.
 bool looks_like_uint32(std::span<const std::uint16_t> numbers);
 
 }  // namespace llmc

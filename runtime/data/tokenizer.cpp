@@ -18,13 +18,13 @@ namespace llmc {
 namespace {
 
 constexpr std::size_t kMaxModelBytes = 64 << 20;
-/// Text goes through sentencepiece in pieces of this size: its merge queue is quicker on short text, and memory is
-/// bounded.
+/// Encoding in segments of this size bounds memory and is faster, because sentencepiece's merge queue is quicker on
+/// short text.
 constexpr std::size_t kSegmentBytes = 1024;
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";    // U+2581
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-/// Length of the prefix of `text` that sentencepiece keeps as it is.
+/// Length of the prefix of `text` that sentencepiece leaves unchanged.
 std::size_t plain_prefix(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
@@ -36,8 +36,8 @@ std::size_t plain_prefix(std::string_view text) {
   return at;
 }
 
-/// Where to cut plain text so that the tokens are those of the whole: no piece reaches across the start of a run of
-/// spaces. Text without such a place in reach is cut between any two characters.
+/// End of the next segment, chosen such that the tokens equal those of the whole text: no piece crosses the start of a
+/// run of spaces. Without such a boundary within reach, the text is cut between any two characters.
 std::size_t segment_end(std::string_view text) {
   if (text.size() <= kSegmentBytes) return text.size();
   for (std::size_t at = kSegmentBytes; at > kSegmentBytes / 2; --at)
@@ -64,11 +64,11 @@ void check_size(std::string_view model, const std::string& name) {
 }  // namespace
 
 struct Tokenizer::State {
-  std::optional<JsonVocabulary> json;  // then nothing of the rest but bytes_of is there
+  std::optional<JsonVocabulary> json;  // if set, of the other members only bytes_of is filled
   TokenizerModel about;
   sentencepiece::SentencePieceProcessor processor;
-  std::vector<std::string> bytes_of;         // [vocab_size]: what each token decodes to
-  std::array<std::int32_t, 256> byte_piece;  // token of each byte; the unknown token where there is none
+  std::vector<std::string> bytes_of;         // [vocab_size]: decoded bytes of each token
+  std::array<std::int32_t, 256> byte_piece;  // token of each byte, or the unknown token
   bool exact = false;
 
   State(std::string_view model, const std::string& name) {
@@ -122,7 +122,7 @@ struct Tokenizer::State {
   void append_bytes(std::string_view text, std::vector<std::int32_t>& ids) const {
     for (const char byte : text) ids.push_back(byte_piece[static_cast<unsigned char>(byte)]);
   }
-  /// A stranger's model may call a letter a control token or a byte: only what comes back is trusted.
+  /// An untrusted model may mark a letter as a control token or a byte, so only a verified round trip counts.
   bool spells(const std::vector<int>& tokens, std::string_view text) const {
     for (const int id : tokens) {
       const std::string& bytes = bytes_of[static_cast<std::size_t>(id)];
@@ -139,7 +139,7 @@ Tokenizer::Tokenizer(const std::filesystem::path& path) {
   try {
     state_ = std::make_unique<State>(model, path.string());
   } catch (const Failure&) {
-    file.check();  // of a file that was cut short meanwhile, what was found wrong is not in it
+    file.check();  // a truncated file must not be blamed on its content
     throw;
   }
   file.check();
@@ -169,7 +169,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
     throw Failure(Exit::data, "llmc decodes by a tokenizer.json, and encodes by sentencepiece models alone");
   std::vector<std::int32_t> ids;
   std::vector<int> scratch;
-  if (!state_->exact) {  // every call would add a prefix or drop spaces at its ends: one call
+  if (!state_->exact) {  // each call would add a prefix or drop spaces at the ends, so there must be only one
     state_->append(text, ids, scratch);
     return ids;
   }

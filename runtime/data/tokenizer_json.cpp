@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 constexpr std::int64_t kMaxTokens = 1 << 20;
 constexpr std::size_t kMaxTokenBytes = 4096, kMaxLevels = 32, kMaxDecoderValues = 1000, kMaxValues = 1 << 23;
 
-/// What decoding needs of a file; the rest (merges, normalizer, pre-tokenizer, templates) is passed over.
+/// Parts of the file that decoding needs. Merges, normalizer, pre-tokenizer and templates are skipped.
 struct Contents {
   std::string model_type;
   std::vector<std::pair<std::string, std::int64_t>> vocabulary;
@@ -34,8 +34,8 @@ struct Contents {
   Json decoder;
 };
 
-/// Follows nlohmann's SAX events by the path of keys; its DOM lets duplicate keys win in silence and takes 26 times the
-/// file.
+/// Tracks nlohmann's SAX events by the path of keys. Its DOM silently accepts duplicate keys and takes 26 times the
+/// file's size.
 class Events : public nlohmann::json_sax<Json> {
  public:
   Contents contents;
@@ -55,7 +55,7 @@ class Events : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     if (name.size() > kMaxTokenBytes) return fail("a key or a token is too long");
     Level& level = levels_.back();
-    // Tokens are compared with each other when all are there.
+    // Tokens are checked for duplicates once all are known.
     if (!in_vocabulary_map() && !level.seen.insert(name).second)
       return fail(fmt::format("a key stands twice in one object at level {}", levels_.size()));
     level.key = std::move(name);
@@ -70,7 +70,7 @@ class Events : public nlohmann::json_sax<Json> {
     bool object;
     std::string key;             // of an object: the last one
     std::set<std::string> seen;  // of an object: all
-    Json* decoder = nullptr;     // the part of the decoder that is open
+    Json* decoder = nullptr;     // current part of the decoder
   };
 
   const std::string& top() const { return levels_[0].key; }
@@ -82,7 +82,7 @@ class Events : public nlohmann::json_sax<Json> {
     return levels_.size() == 3 && levels_[2].object && !levels_[1].object && top() == "added_tokens";
   }
 
-  /// The place of a value of the decoder; null elsewhere.
+  /// Slot for a value of the decoder; null for other values.
   Json* decoder_place(Json&& value) {
     if (levels_.empty() || !levels_[0].object || top() != "decoder") return nullptr;
     if (levels_.size() == 1) return &(contents.decoder = std::move(value));
@@ -170,10 +170,10 @@ class Events : public nlohmann::json_sax<Json> {
   std::size_t values_ = 0, decoder_values_ = 0;
 };
 
-/// How a file's decoder turns tokens into bytes, read from all of its steps.
+/// Steps from tokens to bytes, collected from all of a file's decoders.
 struct Steps {
   bool byte_level = false, byte_fallback = false;
-  std::vector<std::pair<std::string, std::string>> replacements;  // each in the place of the other
+  std::vector<std::pair<std::string, std::string>> replacements;  // each replaces the first by the second
 };
 
 std::string text_at(const Json& object, const char* key) {
@@ -181,7 +181,7 @@ std::string text_at(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// Adds one decoder; what is wrong with it, or nothing.
+/// Adds one decoder. Returns its problem; empty if it has none.
 std::string add_steps(const Json& decoder, Steps& steps) {
   if (!decoder.is_object()) return "it has no decoder";
   const std::string type = text_at(decoder, "type");
@@ -206,7 +206,7 @@ std::string add_steps(const Json& decoder, Steps& steps) {
       if (std::string problem = add_steps(part, steps); !problem.empty()) return problem;
     }
   } else if (type == "Strip") {
-    // Of blanks at the beginning of a text alone: what is decoded here goes on with another text.
+    // Only blanks at the start of a whole text may be stripped, because segments decoded here follow other text.
     const auto stop = decoder.find("stop");
     if (stop == decoder.end() || *stop != 0) return "its Strip decoder takes off the end of a text";
   } else if (type != "Fuse") {
@@ -215,8 +215,8 @@ std::string add_steps(const Json& decoder, Steps& steps) {
   return "";
 }
 
-/// The byte of each code point of byte-level tokens: printable Latin-1 stands for itself, the other 68 bytes follow
-/// from 256 on, in their order (GPT-2's bytes_to_unicode).
+/// Maps code points of byte-level tokens to bytes: printable Latin-1 is itself, the other 68 bytes follow from 256 on,
+/// in order (GPT-2's bytes_to_unicode).
 const std::unordered_map<std::string, char>& byte_level_table() {
   static const std::unordered_map<std::string, char> table = [] {
     std::unordered_map<std::string, char> result;
@@ -238,7 +238,7 @@ const std::unordered_map<std::string, char>& byte_level_table() {
   return table;
 }
 
-/// A token with a character that stands for no byte is itself.
+/// A token with a character that encodes no byte decodes to itself.
 std::string from_byte_level(const std::string& token) {
   std::string bytes;
   for (std::size_t at = 0; at < token.size();) {

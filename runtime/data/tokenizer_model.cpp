@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMaxPieces = 1 << 20;
 constexpr std::size_t kMaxPieceBytes = 4096;
 
-/// One field at a time of a protobuf message; every length is checked against what is left.
+/// Reads a protobuf message field by field and checks every length against the remaining bytes.
 class Fields {
  public:
   Fields(std::string_view rest, const std::string& name) : rest_(rest), name_(name) {}
@@ -33,7 +33,7 @@ class Fields {
     }
     return true;
   }
-  /// The bytes of a string or message field.
+  /// Bytes of a string or message field.
   std::string_view message() const {
     if (wire != 2) fail();
     return bytes;
@@ -82,7 +82,7 @@ constexpr std::uint64_t kBpe = 2;
 TokenizerModel check_tokenizer_model(std::string_view model, const std::string& name) {
   const auto fail = [&](const std::string& what) { throw Failure(Exit::data, fmt::format("'{}': {}", name, what)); };
   TokenizerModel about;
-  std::uint64_t model_type = 1;  // unigram, when the file does not say
+  std::uint64_t model_type = 1;  // unigram, the default of the format
   for (Fields field(model, name); field.next();) {
     if (field.number == kPieces) {
       if (++about.pieces > kMaxPieces) fail(fmt::format("holds more than {} pieces", kMaxPieces));

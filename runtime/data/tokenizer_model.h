@@ -1,4 +1,4 @@
-// Checks a sentencepiece model file before the library sees it.
+// Checks a sentencepiece model file before the library parses it.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace llmc {
 
-/// What decides whether text survives encoding and decoding.
+/// Properties that decide whether text survives encoding and decoding.
 struct TokenizerModel {
   std::int64_t pieces = 0;
   bool byte_fallback = false;
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
 };
 
-/// Walks the protobuf wire format of sentencepiece's ModelProto. Throws Failure(Exit::data) naming `name` when it is
-/// malformed, holds more than 2^20 pieces or one of more than 4096 bytes, is no BPE model, or normalises text (the
-/// library follows the offsets of a normalisation table without checking them, and it makes decoding inexact anyway).
+/// Parses the protobuf wire format of sentencepiece's ModelProto. Throws Failure(data) naming `name` if it is
+/// malformed, has more than 2^20 pieces or a piece of more than 4096 bytes, is no BPE model, or normalises text. The
+/// library follows the offsets of a normalisation table unchecked, and normalising would make decoding inexact.
 TokenizerModel check_tokenizer_model(std::string_view model, const std::string& name);
 
 }  // namespace llmc

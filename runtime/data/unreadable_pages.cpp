@@ -11,9 +11,10 @@
 
 namespace llmc {
 
-/// In a list that only grows, so that a signal handler may walk it at any time. Those of closed files are used again.
+/// Element of a list that only grows, so that a signal handler may traverse it at any time. Elements of closed files
+/// are reused.
 struct UnreadablePages::Mapping {
-  std::atomic<std::uintptr_t> begin{UINTPTR_MAX}, end{0};  // as here: no mapping
+  std::atomic<std::uintptr_t> begin{UINTPTR_MAX}, end{0};  // initially: no mapping
   std::atomic<bool> damaged{false};
   Mapping* next = nullptr;
 };
@@ -25,24 +26,24 @@ using Mapping = UnreadablePages::Mapping;
 std::atomic<Mapping*> first{nullptr};
 std::mutex changes;
 std::vector<Mapping*>& unused() {
-  static auto* list = new std::vector<Mapping*>();  // longer-lived than any file
+  static auto* list = new std::vector<Mapping*>();  // outlives every file
   return *list;
 }
 struct sigaction before{};
 
-/// Maps zeros over the rest of the file. All calls may be made in a signal handler.
+/// Maps zeros over the rest of the file. Uses only async-signal-safe calls.
 void give_zeros(int signal, siginfo_t* about, void*) {
   const auto address = reinterpret_cast<std::uintptr_t>(about->si_addr);
   for (Mapping* mapping = first.load(); mapping; mapping = mapping->next) {
     const std::uintptr_t begin = mapping->begin.load(), end = mapping->end.load();
     if (address < begin || address >= end) continue;
-    mapping->damaged.store(true);  // before anybody can read a zero
+    mapping->damaged.store(true);  // before any thread can read a zero
     const std::uintptr_t page = address & ~std::uintptr_t{4095};
     if (mmap(reinterpret_cast<void*>(page), end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
         MAP_FAILED)
       return;
   }
-  sigaction(signal, &before, nullptr);  // the access is made again, and ends as it would have
+  sigaction(signal, &before, nullptr);  // the access is repeated and fails as without this handler
 }
 
 void handle() {

@@ -1,4 +1,4 @@
-// Pages of mapped files that the system cannot give: of a file that was cut short, or of a disk with an error.
+// Handles pages of mapped files that cannot be read because the file was truncated or its disk fails.
 #pragma once
 
 #include <atomic>
@@ -6,9 +6,9 @@
 
 namespace llmc {
 
-/// While it exists, reading a page of the mapping that cannot be read gives zeros, where the system would end the
-/// process with SIGBUS, and damaged() says so from then on, to every thread that has seen zeros. The thread must not
-/// block SIGBUS. A SIGBUS for another address does what it did before.
+/// For its lifetime, unreadable pages of the mapping read as zeros instead of ending the process with SIGBUS. damaged()
+/// is then true for every thread that has read such zeros. Reading threads must not block SIGBUS. A SIGBUS for another
+/// address is handled as before.
 class UnreadablePages {
  public:
   UnreadablePages() = default;

@@ -22,7 +22,7 @@ std::string vocabulary_note(std::int64_t vocab_size, const fs::path& tokenizer, 
                                     : check_tokenizer_model(model, file.string()).pieces;
     mapped.check();
   } catch (const Failure&) {
-    return "";  // what needs the tokenizer says what is wrong with it
+    return "";  // users of the tokenizer report its error
   }
   if (vocab_size > tokens)
     return fmt::format(

@@ -1,4 +1,4 @@
-// Whether a model's vocabulary is that of the text it is to be trained on.
+// Checks whether a model's vocabulary matches that of its training text.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace llmc {
 
-/// One sentence where the model's vocabulary is not the tokenizer's; empty where it is, or where no tokenizer can be
-/// read. The tokenizer is `tokenizer`, or where that is empty the tokenizer.model that `llmc data build` leaves beside
-/// `shards`, a path or pattern.
+/// Returns one sentence if the model's vocabulary size differs from the tokenizer's; empty if it matches or no
+/// tokenizer can be read. The tokenizer is `tokenizer`, or if that is empty the tokenizer.model that `llmc data build`
+/// writes next to `shards`, a path or pattern.
 std::string vocabulary_note(std::int64_t vocab_size, const std::filesystem::path& tokenizer,
                             const std::filesystem::path& shards);
 

@@ -1,11 +1,11 @@
-// How row operations take their arguments: rows, of which constant ones are only read, then the function.
+// Argument lists of row operations: rows, of which const ones are only read, then the function.
 #pragma once
 
 #include "device/types.h"
 
 namespace llmc {
 
-/// What may stand for a row in a row operation derives from this.
+/// Base of every type that can be passed as a row to a row operation.
 struct RowArgument {};
 
 template <class T>

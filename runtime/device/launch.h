@@ -1,4 +1,4 @@
-// Starts a kernel: launch(stream, kernel, arguments...) on cpu, launch(stream, Grid{blocks, threads}, kernel,
+// Launches a kernel: launch(stream, kernel, arguments...) on cpu, launch(stream, Grid{blocks, threads}, kernel,
 // arguments...) on cuda.
 #pragma once
 

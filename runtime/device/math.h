@@ -1,5 +1,5 @@
-// Scalar functions of kernels: bf16 conversions, exp, log, cos, all without libm, so that loops over them vectorise and
-// every CPU gives the same bits. A GPU has an instruction for exp, which is far cheaper and rounds otherwise.
+// Scalar functions for kernels: bf16 conversions, exp, log, cos. None uses libm, so that loops vectorise and every CPU
+// gives the same bits. On a GPU exp is an instruction, which is far cheaper and rounds differently.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -47,7 +47,7 @@ LLMC_HD inline float from_float<float>(float v) {
   return v;
 }
 
-/// Rounds to the nearest, ties to even; NaN stays NaN.
+/// Rounds to nearest, ties to even; NaN stays NaN.
 template <>
 LLMC_HD inline bf16 from_float<bf16>(float v) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -60,19 +60,18 @@ LLMC_HD inline bf16 from_float<bf16>(float v) {
 #endif
 }
 
-/// e^v. On a GPU one instruction: relative error below 2.4e-7 + 7.3e-8 |v|, most of it from rounding v log2 e, which is
-/// far below what bf16 keeps; 0 below 2^-126, infinity from 2^128 on. Elsewhere relative error below 1.8e-7, without
+/// e^v. On a GPU one instruction: relative error below 2.4e-7 + 7.3e-8 |v|, mostly from rounding v log2 e and far below
+/// the precision of bf16; 0 below 2^-126, infinity from 2^128 on. Elsewhere relative error below 1.8e-7, without
 /// branches: v = n ln 2 + r, |r| <= ln 2 / 2, a polynomial of degree 5 in r, and n added to the exponent; saturates at
 /// 2^-120 and just below 2^128. NaN stays NaN. exp(0) is 1.
 LLMC_HD inline float exp(float v) {
 #if defined(__CUDA_ARCH__)
   return exp2_approx(v * 1.44269504f);
 #else
-  constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits
+  constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, which ends up in the low bits
   const float shifted = fma(v, 1.44269504f, kShift);
   const float n = shifted - kShift;
-  float r =
-      fma(n, -0.693145752f, v);  // ln 2 in two parts, the first with 7 zeros at its end, so that n * part is exact
+  float r = fma(n, -0.693145752f, v);  // ln 2 in two parts, the first with 7 trailing zeros, so that n * part is exact
   r = fma(n, -1.42860677e-6f, r);
   float p = fma(0.008312521f, r, 0.04189016f);
   p = fma(p, r, 0.16667114f);
@@ -81,13 +80,13 @@ LLMC_HD inline float exp(float v) {
   p = fma(p, r, 1.0f);
   const float power =
       __builtin_bit_cast(float, __builtin_bit_cast(unsigned, p) + (__builtin_bit_cast(unsigned, shifted) << 23));
-  // Last, and with comparisons that NaN fails: clamping v instead takes g++ three times the instructions.
+  // Saturates last, with comparisons that are false for NaN: clamping v instead takes g++ three times the instructions.
   const float bounded = v < -83.17766f ? 0x1p-120f : power;  // -120 ln 2
   return v > 88.722836f ? 0x1.fffffep127f : bounded;         // 128 ln 2
 #endif
 }
 
-/// 1 / (1 + e^-v): exp's error times 1 - sigmoid(v), and 1.2e-7 (on a GPU 1.8e-7) of the sum and the quotient.
+/// 1 / (1 + e^-v). Error: exp's times 1 - sigmoid(v), plus 1.2e-7 (on a GPU 1.8e-7) from the sum and the quotient.
 LLMC_HD inline float sigmoid(float v) {
 #if defined(__CUDA_ARCH__)
   return reciprocal_approx(1.0f + exp(-v));
@@ -97,7 +96,7 @@ LLMC_HD inline float sigmoid(float v) {
 }
 
 /// Natural logarithm of a positive normal number, within 1 ulp: v = m 2^e with m in [2/3, 4/3), log1p by a polynomial.
-/// NaN and infinity pass.
+/// NaN and infinity are returned unchanged.
 LLMC_HD inline float log(float v) {
   const unsigned bits = __builtin_bit_cast(unsigned, v);
   const unsigned exponent = (bits - 0x3f2aaaabu) & 0xff800000u;

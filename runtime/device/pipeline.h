@@ -1,4 +1,4 @@
-// What lets the host run ahead of its device: inputs on their way, results that are read later.
+// Lets the host run ahead of its device: inputs in flight, and results that are read later.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,20 @@
 
 namespace llmc {
 
-/// Blocks of equal size that the host writes in turn, each of which the device takes to one place. cuda: through pinned
-/// memory and a copy stream, so that a block travels while the device works on those before it; cpu: the place itself.
+/// Ring of equally sized blocks that the host fills in turn and the device copies to one fixed address. cuda: through
+/// pinned memory and a copy stream, so that transfers overlap with earlier work. cpu: the block is that address itself.
 class InputRing {
  public:
-  /// `place`: device memory of `bytes`, where kernels read. `slots`: device memory of `count` blocks on their way; null
-  /// and 0 on cpu.
+  /// `place`: device memory of `bytes`, read by kernels. `slots`: device memory for `count` blocks in flight; null and
+  /// 0 on cpu.
   InputRing(Device& device, std::byte* place, std::byte* slots, std::size_t bytes, std::size_t count);
   ~InputRing();
   InputRing(const InputRing&) = delete;
   InputRing& operator=(const InputRing&) = delete;
 
-  /// Host memory for the next block. Waits for the device when all slots are on their way.
+  /// Host memory for the next block. Waits for the device if all slots are in flight.
   std::byte* next();
-  /// Sends the block that next() gave; what is put on the stream from now on finds it at the place.
+  /// Sends the block of the last next(); later work on the stream finds it at `place`.
   void send();
 
  private:
@@ -30,7 +30,7 @@ class InputRing {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Bytes of the device as they are at one point of its stream, read by the host later.
+/// Snapshot of device bytes at one point of its stream, read by the host later.
 class ReadBack {
  public:
   ReadBack(Device& device, const std::byte* from, std::size_t bytes);
@@ -38,10 +38,9 @@ class ReadBack {
   ReadBack(const ReadBack&) = delete;
   ReadBack& operator=(const ReadBack&) = delete;
 
-  /// Asks for the bytes as they will be after the work that is on the stream now. At most kDepth may be asked for
-  /// ahead.
+  /// Requests the bytes as of all work now on the stream. At most kDepth requests may be pending.
   void ask();
-  /// The oldest that were asked for and not received; waits for them. Valid until kDepth more are asked for.
+  /// Waits for the oldest pending request and returns its bytes. Valid until kDepth more requests.
   std::span<const std::byte> receive();
 
   static constexpr std::size_t kDepth = 2;

@@ -1,5 +1,5 @@
-// A named stretch of the host's work, for the stream's listener (device/timeline.h) and on a profiler's time line.
-// cuda: an NVTX range, as Nsight Systems shows them; cpu: none, since perf and VTune know functions by name.
+// A named range of the host's work, for the stream's listener (device/timeline.h) and a profiler's timeline. cuda: an
+// NVTX range, as shown by Nsight Systems; cpu: none, because perf and VTune know functions by name.
 #pragma once
 
 #include "device/timeline.h"
@@ -8,7 +8,7 @@ namespace llmc {
 
 class Range {
  public:
-  /// `name` lives as long as the range.
+  /// `name` must outlive the range.
   Range(Stream& stream, const char* name);
   ~Range();
   Range(const Range&) = delete;

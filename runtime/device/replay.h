@@ -1,5 +1,4 @@
-// Work of fixed shape, addresses and order, told to the device once and then run again by one call. One implementation
-// a target.
+// Work of fixed shape, addresses and order, recorded once and then replayed by one call. One implementation per target.
 #pragma once
 
 #include <functional>
@@ -9,10 +8,9 @@
 
 namespace llmc {
 
-/// `cpu`: calls the work each time. `cuda`: calls it the first time, so that libraries load what they load at first
-/// use; takes it down as a CUDA graph the second time; after that launches the graph. Under a profiler
-/// (Device::profiled), or where launches are listened to, it calls the work: a graph would show no names but those of
-/// kernels.
+/// `cpu`: calls the work each time. `cuda`: calls it the first time, so that libraries load their code; captures it as
+/// a CUDA graph the second time; then launches the graph. Under a profiler (Device::profiled) or a launch listener it
+/// calls the work, because a graph would show only names of kernels.
 class Replay {
  public:
   explicit Replay(Device& device);
@@ -20,8 +18,8 @@ class Replay {
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
-  /// `work` must put the same operations on the device's stream each time: what differs between runs lies in device
-  /// memory. It may not wait for the device. What it throws passes, and nothing of it is kept.
+  /// `work` must put the same operations on the device's stream each time; varying inputs lie in device memory. It must
+  /// not wait for the device. Its exceptions are passed on, and nothing is recorded then.
   void run(const std::function<void()>& work);
 
  private:

@@ -1,4 +1,5 @@
-// Who hears of each launch of a step while one is timed (step/timeline.h). Otherwise a launch costs one branch more.
+// Interface for listening to each launch of a step that is timed (step/timeline.h). Without a listener a launch costs
+// one more branch.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +10,15 @@
 
 namespace llmc {
 
-/// How a launch is asked for. A region's launches come in the plan's order: with their kinds each is told by its place.
+/// Kind of a launch. A region's launches come in the plan's order, so kind and position identify each.
 enum class LaunchKind : std::uint8_t { kernel, product, attention, memset, collective };
 
 class LaunchListener {
  public:
-  /// Around a named stretch of the host's work, such as a region; they nest. `name` lives on.
+  /// Called around a named range of the host's work, such as a region; ranges nest. `name` stays valid.
   virtual void enter(const char* name) = 0;
   virtual void leave() = 0;
-  /// Around what one call puts on `stream`. `product`: the name of a matrix product, which lives on; else null.
+  /// Called around everything that one call puts on `stream`. `product`: name of a GEMM, which stays valid; else null.
   virtual void begin(Stream& stream, LaunchKind kind, const char* product) = 0;
   virtual void end(Stream& stream) = 0;
 
@@ -25,7 +26,7 @@ class LaunchListener {
   ~LaunchListener() = default;
 };
 
-/// A launch, from here to the end of the block.
+/// Marks a launch until the end of its scope.
 class Launched {
  public:
   Launched(LaunchListener* listener, Stream& stream, LaunchKind kind, const char* product = nullptr)
@@ -45,8 +46,8 @@ class Launched {
   Stream& stream_;
 };
 
-/// Points in the time of streams' work. cpu: when the host was there; cuda: events, which nothing waits for until they
-/// are read. One implementation a target.
+/// Points in time on streams. cpu: the host's clock; cuda: events, waited for only when they are read. One
+/// implementation per target.
 class Marks {
  public:
   Marks();
@@ -54,9 +55,9 @@ class Marks {
   Marks(const Marks&) = delete;
   Marks& operator=(const Marks&) = delete;
 
-  /// After what is on the stream now. Its number: 0, 1, ...
+  /// Sets a mark after all work now on the stream. Returns its number: 0, 1, ...
   std::size_t set(Stream& stream);
-  /// Seconds from mark 0 to this one; waits for both. Some microseconds fine on a GPU.
+  /// Seconds from mark 0 to this one; waits for both. Accurate to some microseconds on a GPU.
   double seconds(std::size_t mark) const;
 
  private:

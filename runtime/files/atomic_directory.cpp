@@ -22,13 +22,13 @@ bool entry_exists(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
-/// Best effort: what stays has a hidden name and is removed before the next save.
+/// Best effort: leftovers have a hidden name and are removed before the next save.
 void remove_tree(const fs::path& path) {
   std::error_code ignored;
   fs::remove_all(path, ignored);
 }
 
-/// What is no longer needed once a function ends, however it ends.
+/// Removes a directory at the end of a function, on every return path.
 struct RemovedAtTheEnd {
   fs::path path;
   ~RemovedAtTheEnd() {
@@ -68,7 +68,7 @@ void publish_directory(const fs::path& temporary, const fs::path& target, const 
   } else if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     old.path = temporary;
   } else if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) {
-    // A file system without exchange (NFS): between these renames the name is absent, never half.
+    // File systems without exchange (NFS): between the two renames the name is absent, but never half written.
     const fs::path trash = parent / (kTrash + target.filename().string());
     remove_tree(trash);
     if (::rename(target.c_str(), trash.c_str()) != 0) throw_errno("rename", target, writer);

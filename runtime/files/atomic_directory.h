@@ -1,4 +1,4 @@
-// A directory that appears by one rename, whole, or not at all.
+// A directory that appears complete by one rename, or not at all.
 #pragma once
 
 #include <filesystem>
@@ -8,22 +8,22 @@
 
 namespace llmc {
 
-/// Work happens in PARENT/.tmp-NAME. One writer a parent: the run folder's lock sees to that.
+/// Files are written in PARENT/.tmp-NAME. The run folder's lock guarantees one writer per parent.
 class AtomicDirectory {
  public:
-  /// A leftover .tmp-NAME of a killed process is removed first. Throws Failure(writer.exit).
+  /// Removes a leftover .tmp-NAME of a killed process first. Throws Failure(writer.exit).
   AtomicDirectory(const std::filesystem::path& parent, const std::string& name, const Writer& writer = kRunWriter);
-  /// Removes what was not committed.
+  /// Removes the directory if it was not committed.
   ~AtomicDirectory();
   AtomicDirectory(const AtomicDirectory&) = delete;
   AtomicDirectory& operator=(const AtomicDirectory&) = delete;
 
-  /// Where files are to be created; each must be finished before commit().
+  /// Directory to create files in. Finish each file before commit().
   const std::filesystem::path& path() const { return temporary_; }
-  /// The same, for another process that creates some of them.
+  /// Returns path() for another process that creates some of the files.
   static std::filesystem::path path_of(const std::filesystem::path& parent, const std::string& name);
 
-  /// publish_directory() as PARENT/NAME; its path.
+  /// Publishes the directory as PARENT/NAME (publish_directory()) and returns that path.
   std::filesystem::path commit();
 
  private:
@@ -32,18 +32,16 @@ class AtomicDirectory {
   bool owns_temporary_ = false;
 };
 
-/// Syncs `temporary`, gives it the name `target` beside it and syncs their parent. A directory that had the name is
-/// exchanged for it and then deleted. Throws Failure(writer.exit); then `target` is the old one or the new one, and
-/// whole.
+/// Syncs `temporary`, renames it to its sibling `target` and syncs their parent. An existing `target` is exchanged for
+/// it and then deleted. Throws Failure(writer.exit); `target` is then the complete old or the complete new directory.
 void publish_directory(const std::filesystem::path& temporary, const std::filesystem::path& target,
                        const Writer& writer = kRunWriter);
 
-/// Renames PARENT/NAME to PARENT/.trash-NAME and deletes it, so that no half-deleted directory is ever seen under NAME.
-/// Throws Failure(writer.exit) when the rename fails; then nothing was touched.
+/// Renames PARENT/NAME to PARENT/.trash-NAME and deletes it, so that NAME never shows a half-deleted directory. Throws
+/// Failure(writer.exit) if the rename fails; nothing has changed then.
 void remove_directory(const std::filesystem::path& parent, const std::string& name, const Writer& writer = kRunWriter);
 
-/// Removes the .tmp-PREFIX* and .trash-PREFIX* directories that killed processes left in `parent`; nothing else is
-/// touched.
+/// Removes only the .tmp-PREFIX* and .trash-PREFIX* directories that killed processes left in `parent`.
 void remove_stale_directories(const std::filesystem::path& parent, const std::string& prefix);
 
 }  // namespace llmc

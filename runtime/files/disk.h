@@ -1,5 +1,5 @@
-// The calls of the file system that can fail: each failure names the path and the system's reason. std::filesystem's
-// own throw what no user can act on, so that none of them is called elsewhere without an error_code.
+// File system calls whose failures name the path and the system's reason. std::filesystem's own exceptions tell a user
+// too little: elsewhere its calls always take an error_code.
 #pragma once
 
 #include <cstdint>
@@ -13,52 +13,53 @@
 
 namespace llmc::disk {
 
-/// Whether there is something, a folder, a regular file (through links). Throws Failure(exit) where that cannot be
-/// told: a folder above may not be searched, links in a circle, a name that is too long.
+/// Return whether the path exists, is a directory, or is a regular file; links are followed. Throw Failure(exit) if
+/// that cannot be determined: a parent that may not be searched, a cycle of links, a name that is too long.
 bool exists(const std::filesystem::path& path, Exit exit);
 bool is_folder(const std::filesystem::path& path, Exit exit);
 bool is_file(const std::filesystem::path& path, Exit exit);
 
-/// A regular file, open to be read. A stream that has failed, and errno says why, for anything else: opening a pipe
-/// would wait for its writer, and /dev/zero has no end.
+/// Opens a regular file for reading. For anything else returns a failed stream and sets errno: opening a pipe would
+/// block, and /dev/zero has no end.
 std::ifstream open(const std::filesystem::path& path);
 
-/// All of a regular file; nothing where it cannot be read. A stream that is parsed throws where the disk fails.
+/// Returns the content of a regular file, or nothing if it cannot be read. Parsing straight from a stream would throw
+/// on a disk error.
 std::optional<std::string> text(const std::filesystem::path& path);
 
-/// Whether there is a file with bytes in it, as far as that can be told.
+/// Returns whether the file can be seen to exist and to hold at least one byte.
 bool has_content(const std::filesystem::path& file);
 
-/// Bytes of a regular file.
+/// Size of a regular file in bytes.
 std::uint64_t size(const std::filesystem::path& path, Exit exit);
 
-/// Paths of what lies in a folder, sorted by name.
+/// Paths of a directory's entries, sorted by name.
 std::vector<std::filesystem::path> entries(const std::filesystem::path& folder, Exit exit);
 
-/// The same, as far as the folder can be read; a folder that cannot be read has none.
+/// Same as entries(), for as much of the directory as can be read; none if it cannot be read.
 std::vector<std::filesystem::path> readable_entries(const std::filesystem::path& folder);
 
-/// Regular files in a folder and in those below it, sorted.
+/// Regular files in a directory and in all directories below it, sorted.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder, Exit exit);
 
 std::filesystem::path working_folder(Exit exit);
 std::filesystem::path absolute(const std::filesystem::path& path, Exit exit);
 
-/// Absolute, without links; weakly: the end of the path need not be there.
+/// Absolute path without links. weakly_canonical(): the end of the path need not exist.
 std::filesystem::path canonical(const std::filesystem::path& path, Exit exit);
 std::filesystem::path weakly_canonical(const std::filesystem::path& path, Exit exit);
 
-/// The same, or where it cannot be told the path as it is written: to compare and to show.
+/// Same as weakly_canonical(), or the path as written if that fails. For comparing and printing only.
 std::filesystem::path canonical_if_known(const std::filesystem::path& path);
 
 void rename(const std::filesystem::path& from, const std::filesystem::path& to, Exit exit);
 
-/// A file or an empty folder; nothing is wrong where it is not there.
+/// Removes a file or an empty directory. A missing path is no error.
 void remove(const std::filesystem::path& path, Exit exit);
-/// With all that is in it.
+/// Removes a path with all its content.
 void remove_tree(const std::filesystem::path& path, Exit exit);
 
-/// Where the system has its temporary files.
+/// The system's directory for temporary files.
 std::filesystem::path temporary_files(Exit exit);
 
 }  // namespace llmc::disk

@@ -27,8 +27,7 @@ int open_retrying(const fs::path& path, int flags) {
   return fd;
 }
 
-/// An fsync that failed must not be tried again: the kernel has dropped the dirty pages. Only EINTR means "not done
-/// yet".
+/// A failed fsync must not be retried, because the kernel has dropped the dirty pages. Only EINTR means "not done yet".
 bool sync_retrying(int fd) {
   int result;
   do result = ::fsync(fd);
@@ -36,7 +35,7 @@ bool sync_retrying(int fd) {
   return result == 0;
 }
 
-/// Linux has released the descriptor even when close says EINTR, and the data was synced before.
+/// Linux has released the descriptor even if close returns EINTR, and the data was synced before.
 bool close_checked(int fd) { return ::close(fd) == 0 || errno == EINTR; }
 
 }  // namespace
@@ -119,7 +118,7 @@ void sync_directory(const fs::path& directory, const Writer& writer) {
   const fs::path path = directory.empty() ? fs::path(".") : directory;
   const int fd = open_retrying(path, O_RDONLY | O_DIRECTORY);
   if (fd < 0) throw_errno("open", path, writer);
-  // Some file systems cannot sync a directory and say EINVAL; there is nothing better to do there.
+  // Some file systems cannot sync a directory and return EINVAL. Nothing better can be done there.
   if (!sync_retrying(fd) && errno != EINVAL) {
     const int code = errno;
     ::close(fd);
@@ -148,7 +147,7 @@ void refuse_link(const fs::path& path, const Writer& writer) {
 namespace {
 
 void make_directories_above(const fs::path& directory, const Writer& writer) {
-  std::error_code ignored;  // what it hides, mkdir says
+  std::error_code ignored;  // mkdir reports the error instead
   if (directory.empty() || fs::is_directory(directory, ignored)) return;
   make_directories_above(directory.parent_path(), writer);
   if (::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) throw_errno("create", directory, writer);
@@ -168,14 +167,14 @@ void make_directories(const fs::path& directory, const Writer& writer) {
 
 namespace {
 
-constexpr int kMostLinks = 40;  // as many as Linux follows
+constexpr int kMostLinks = 40;  // Linux's own limit
 
-/// A file, and the one that becomes it by a rename.
+/// Target of an atomic write, and the temporary file that is renamed to it.
 struct Replaced {
   fs::path path, temporary;
 
-  /// A link's file is meant where links are followed. What is there and no file, such as a pipe or /dev/null, would be
-  /// lost by a rename.
+  /// Resolves a link to its target if links are followed. Refuses existing pipes and devices such as /dev/null, because
+  /// a rename would replace them.
   Replaced(const fs::path& named, const Writer& writer) : path(named) {
     std::error_code error;
     for (int links = 0; writer.follows_links && fs::is_symlink(path, error) && links < kMostLinks; ++links)
@@ -187,7 +186,7 @@ struct Replaced {
                     std::string(writer.option) + " '" + named.string() + "': that is " +
                         (fs::is_directory(status) ? "a folder; name a file in it" : "no regular file; name another"));
     temporary = path.parent_path() / (".tmp-" + path.filename().string());
-    // What one that was killed left there goes; where it cannot, creating the file says why.
+    // Removes the leftover of a killed process. If that fails, creating the file reports why.
     ::unlink(temporary.c_str());
   }
 };

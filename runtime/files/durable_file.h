@@ -1,4 +1,4 @@
-// Files whose bytes are on the disk when finish() returns: every system call checked, checksummed while written.
+// Files that are on disk when finish() returns: every system call is checked, content is checksummed while written.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace llmc {
 
-/// Who writes: how the process ends where a file cannot be written, and the option that names another place. Links are
-/// followed where the user has named the file, and not in a folder of llmc's own, where somebody may have put them.
+/// Exit code of a failed write, and the option that names another target. Links are followed only if the user named the
+/// file: in llmc's own folders somebody else may have planted them.
 struct Writer {
   Exit exit;
   const char* option;
@@ -21,14 +21,14 @@ struct Writer {
 };
 inline constexpr Writer kRunWriter{Exit::checkpoint, "--run", false};
 
-/// What a manifest knows of a file.
+/// A manifest's record of a file.
 struct FileRecord {
   std::string name;  // without a directory
   std::uint64_t bytes = 0;
   std::string xxh3;  // XXH3-64 of the content, 16 hex digits
 };
 
-/// XXH3-64, a block at a time.
+/// Streaming XXH3-64.
 class Checksum {
  public:
   Checksum();
@@ -41,28 +41,29 @@ class Checksum {
   std::unique_ptr<State> state_;
 };
 
-/// XXH3-64 of a regular file; empty where it cannot be read.
+/// XXH3-64 of a regular file; empty if it cannot be read.
 std::string file_checksum(const std::filesystem::path& path);
 
-/// A new file. All functions throw Failure(writer.exit) that names the path and the system's reason.
+/// A new file. Every function throws Failure(writer.exit) with the path and the system's reason.
 class DurableFile {
  public:
   /// Creates `path` with O_EXCL.
   explicit DurableFile(const std::filesystem::path& path, const Writer& writer = kRunWriter);
-  /// Closes; a file that was not finished stays behind for its owner to remove.
+  /// Closes the file. The owner removes a file that was not finished.
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
 
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  /// Replaces bytes that were written: a header whose values are known last. The record has no checksum then.
+  /// Replaces bytes already written, such as a header whose values are known last. The record then has no checksum.
   void overwrite(std::uint64_t offset, std::string_view bytes);
-  /// fsync and close; nothing may be written after.
+  /// Calls fsync and close. Nothing may be written afterwards.
   FileRecord finish();
 
  private:
-  /// `call(next, bytes, done)`: what writes a part, as write(2) does.
+  /// Calls `call(next, bytes, done)` until everything is written; it writes a part and returns its size, as write(2)
+  /// does.
   template <typename Call>
   void write_all(const void* data, std::size_t bytes, const Call& call);
 
@@ -74,36 +75,36 @@ class DurableFile {
   bool overwritten_ = false;
 };
 
-/// Makes entries of a directory (creations, renames) survive a power loss.
+/// Makes creations and renames in a directory survive a power loss.
 void sync_directory(const std::filesystem::path& directory, const Writer& writer = kRunWriter);
 
-/// Asks the system to drop its copy in memory of a file that was finished, so that the next read is of the disk. No
-/// error: file systems in memory have nothing else.
+/// Drops a finished file from the page cache, so that the next read comes from the disk. Ignores errors: file systems
+/// in memory have no other copy.
 void forget_cached(const std::filesystem::path& path);
 
-/// Throws Failure(writer.exit) where `path` is a link, whether it leads anywhere or not.
+/// Throws Failure(writer.exit) if `path` is a link, dangling or not.
 void refuse_link(const std::filesystem::path& path, const Writer& writer);
 
-/// Creates a directory and what is missing above it, each durable. One that is a link is refused, unless the writer
-/// follows links; those above it may be.
+/// Creates a directory and its missing parents, each durably. Refuses a link as the last component unless the writer
+/// follows links; parents may be links.
 void make_directories(const std::filesystem::path& directory, const Writer& writer = kRunWriter);
 
-/// Replaces `path`, or where the writer follows links the file that it links to, by one rename; readers see the old
-/// content or all of the new. What is there and no regular file is refused.
+/// Replaces `path` by one rename; a link's target instead, if the writer follows links. Readers see the old or the new
+/// content, never a mix. Refuses anything that exists and is not a regular file.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,
                            const Writer& writer = kRunWriter);
 
-/// The same, unless that is what the file holds.
+/// Same as write_file_atomically(), but keeps a file that already has this content.
 void replace_where_different(const std::filesystem::path& path, std::string_view content,
                              const Writer& writer = kRunWriter);
 
-/// Throws where write_file_atomically() could not write `path`, before there is something to write; leaves nothing.
+/// Throws if write_file_atomically() could not write `path`. Leaves no file behind.
 void check_can_write(const std::filesystem::path& path, const Writer& writer);
 
-/// Failure(checkpoint): "cannot ACTION 'PATH': REASON" for the current errno, of what is only read.
+/// Throws Failure(checkpoint) "cannot ACTION 'PATH': REASON" for the current errno of a failed read.
 [[noreturn]] void throw_read_errno(const char* action, const std::filesystem::path& path);
 
-/// Failure(writer.exit): "cannot ACTION 'PATH': REASON" for the current errno.
+/// Throws Failure(writer.exit) "cannot ACTION 'PATH': REASON" for the current errno.
 [[noreturn]] void throw_errno(const char* action, const std::filesystem::path& path, const Writer& writer = kRunWriter);
 
 }  // namespace llmc

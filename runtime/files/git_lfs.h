@@ -1,4 +1,4 @@
-// What Git leaves in place of a large file that was not fetched.
+// Recognises the pointer files that Git LFS leaves in place of large files not fetched.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace llmc {
 
-/// Bytes of the largest pointer that Git LFS reads.
+/// Git LFS reads no larger pointer than this, in bytes.
 inline constexpr std::size_t kMaxLfsPointerBytes = 1024;
 
-/// Whether `text`, all of a file, is a pointer to the file that is meant.
+/// Returns whether `text`, the whole content of a file, is a Git LFS pointer.
 inline bool is_lfs_pointer(std::string_view text) {
   return text.size() < kMaxLfsPointerBytes && text.starts_with("version https://git-lfs.github.com/spec/");
 }

@@ -1,4 +1,4 @@
-// A folder for files that nobody needs later.
+// A temporary directory.
 #pragma once
 
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 
 namespace llmc {
 
-/// Made where the system has its temporary files, and gone with all that is in it when this is.
+/// Created in the system's temporary directory; the destructor removes it with all its content.
 class TemporaryFolder {
  public:
-  /// `purpose`: a word of its name. Throws Failure(toolchain).
+  /// `purpose` becomes part of its name. Throws Failure(toolchain).
   explicit TemporaryFolder(const std::string& purpose) {
     const std::filesystem::path parent = disk::temporary_files(Exit::toolchain);
     std::string name = (parent / ("llmc-" + purpose + "-XXXXXX")).string();

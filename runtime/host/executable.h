@@ -1,4 +1,4 @@
-// Where this program lies: files beside it belong to it.
+// Finds the folder of the running executable, which also holds the files that belong to it.
 #pragma once
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 
 namespace llmc {
 
-/// The folder of the running executable; empty where the system does not say.
+/// Folder of the running executable; empty if /proc/self/exe cannot be read.
 inline std::filesystem::path executable_folder() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A group's folder, of the version that its files are of.
+/// Folder of a control group, and the version (v1 or v2) of its files.
 struct Group {
   fs::path folder;
   bool second;
@@ -32,10 +32,10 @@ bool has_word(const std::string& list, std::string_view word) {
   return false;
 }
 
-/// The group of this process below the mount of a hierarchy: of version 1 the one of `controller`.
+/// Path of this process's group below the mount of a hierarchy. For v1, of the hierarchy of `controller`.
 std::optional<std::string> group_path(const fs::path& root, bool second, std::string_view controller) {
   std::ifstream file(root / "proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {  // 4:cpu,cpuacct:/path, and of version 2 0::/path
+  for (std::string line; std::getline(file, line);) {  // v1: 4:cpu,cpuacct:/path; v2: 0::/path
     const auto first = line.find(':'), last = line.find(':', first + 1);
     if (last == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, last - first - 1);
@@ -44,8 +44,8 @@ std::optional<std::string> group_path(const fs::path& root, bool second, std::st
   return std::nullopt;
 }
 
-/// The process's group and those above it, as far as they are mounted. A container may see its own as the root of its
-/// mount, by another name than the machine has for it.
+/// Adds the process's group and its ancestors, as far as they are mounted. A container may see its own group as the
+/// root of the mount, under another name than the host uses.
 void add_groups(std::vector<Group>& groups, const fs::path& root, const fs::path& mount, const std::string& mounted,
                 const std::string& path, bool second) {
   std::string below = path;
@@ -61,7 +61,7 @@ void add_groups(std::vector<Group>& groups, const fs::path& root, const fs::path
   }
 }
 
-/// Innermost first.
+/// Innermost group first.
 std::vector<Group> groups_of(const fs::path& root, std::string_view controller) {
   std::vector<Group> groups;
   std::ifstream mounts(root / "proc/self/mountinfo");
@@ -80,14 +80,14 @@ std::vector<Group> groups_of(const fs::path& root, std::string_view controller) 
   return groups;
 }
 
-/// The first word of a file as a number; nothing where it is missing or another word, such as "max".
+/// First token of a file as a number; nothing if the file is missing or the token is no number, such as "max".
 std::optional<double> number_in(const fs::path& path) {
   std::ifstream file(path);
   double value = 0;
   return file >> value ? std::optional(value) : std::nullopt;
 }
 
-/// Files of lines "name value", with or without a colon and a unit.
+/// Parses lines "name value", with or without a colon and a unit.
 std::map<std::string, double> numbers_in(const fs::path& path) {
   std::map<std::string, double> numbers;
   std::ifstream file(path);
@@ -100,21 +100,21 @@ std::map<std::string, double> numbers_in(const fs::path& path) {
   return numbers;
 }
 
-/// Bytes that a group has left of its limit.
+/// Bytes left below a group's memory limit.
 std::optional<HostLimits::Memory> left_of(const Group& group) {
   const fs::path file = group.folder / (group.second ? "memory.max" : "memory.limit_in_bytes");
   const std::optional<double> limit = number_in(file);
-  constexpr double kNone = 0x1p62;  // version 1 writes the largest multiple of a page below 2^63
+  constexpr double kNone = 0x1p62;  // v1 writes "no limit" as the largest multiple of a page below 2^63
   if (!limit || *limit >= kNone) return std::nullopt;
   const double used = number_in(group.folder / (group.second ? "memory.current" : "memory.usage_in_bytes")).value_or(0);
   auto stat = numbers_in(group.folder / "memory.stat");
-  const std::string of = group.second ? "" : "total_";  // with the groups below
+  const std::string of = group.second ? "" : "total_";  // totals include descendant groups
   const double cache = stat[of + "active_file"] + stat[of + "inactive_file"];
   const double left = std::min(*limit, *limit - used + cache);
   return HostLimits::Memory{static_cast<std::size_t>(std::max(left, 1.0)), file.string()};
 }
 
-/// Processors' time that a group has for each time that passes.
+/// Processors' worth of time that a group may use.
 std::optional<double> time_of(const Group& group) {
   double quota = 0, period = 0;
   if (group.second) {

@@ -1,4 +1,4 @@
-// Where a program lies that is started by its name.
+// Finds a program on PATH.
 #pragma once
 
 #include <unistd.h>
@@ -11,8 +11,8 @@
 
 namespace llmc {
 
-/// The program's path if `name` is executable on PATH, else empty. For execv(): execvp() takes a file that is no
-/// program, such as an empty one, for a script of /bin/sh, which then ends with 0.
+/// Path of the executable `name` on PATH, else empty. For execv(): execvp() would run a file that is no program, even
+/// an empty one, as a script of /bin/sh, which then exits with 0.
 inline std::string find_on_path(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path ? path : "");

@@ -1,4 +1,4 @@
-// Standard input, output and error as a caller may leave them: closed, full, a pipe that nobody reads.
+// Handles standard streams that are closed, full, or pipes without a reader.
 #pragma once
 
 #include <fcntl.h>
@@ -14,23 +14,23 @@
 
 namespace llmc {
 
-/// Takes the numbers of the streams that are closed: a file that got one would be written into by the next message. A
-/// file that reaches the size that this process may write (ulimit -f) fails to be written, in place of a signal. To be
-/// called before anything is opened.
+/// Opens /dev/null on every closed standard stream, so that no later file gets its descriptor and receives messages.
+/// Ignores SIGXFSZ, so that exceeding the file size limit (ulimit -f) is a write error. Call it before opening
+/// anything.
 inline void hold_standard_streams() {
   std::signal(SIGXFSZ, SIG_IGN);
   for (int stream = 0; stream <= 2; ++stream) {
     if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
-    // Output that nobody gets is an error; a message that nobody reads is none.
+    // stdout is opened for reading only, so that writing to it fails: lost output is an error, a lost message is not.
     if (::open("/dev/null", stream == 2 ? O_WRONLY : O_RDONLY) < 0) return;
   }
 }
 
-/// errno of what keeps text from a stream; 0 where all of it has arrived.
+/// Flushes the stream and returns the errno of a failed write; 0 if everything was written.
 inline int stream_error(std::FILE* stream) {
   errno = 0;
   if (std::fflush(stream) == 0 && !std::ferror(stream)) return 0;
-  // The call that failed may be long past: its reason is that of another one.
+  // The failed call may be long past and errno reset, so another write finds the reason.
   if (errno == 0 && ::write(fileno(stream), "\n", 1) >= 0) errno = EIO;
   return errno;
 }
@@ -40,12 +40,12 @@ inline std::string unwritten(const char* stream, int error) {
          "; send it to a file on a disk with room, or to a program that reads it";
 }
 
-/// Throws Failure(usage) where text has not reached standard output. To be called when a command has printed all.
+/// Throws Failure(usage) if standard output could not be written. Call it at the end of a command.
 inline void check_output() {
   if (const int error = stream_error(stdout)) throw Failure(Exit::usage, unwritten("standard output", error));
 }
 
-/// Why a call that prints has failed; empty where it has not.
+/// Describes why printing failed; empty if it did not.
 inline std::string stream_problem() {
   if (const int error = stream_error(stdout)) return unwritten("standard output", error);
   return {};

@@ -1,5 +1,5 @@
-// The parts of the arena that more than the step knows: what the host writes and reads, and what a checkpoint holds.
-// The plan lists them, the trainer finds them here by their use.
+// Buffers of the arena that the host reads or writes, or that a checkpoint contains. The plan lists them; the trainer
+// looks them up by use.
 #pragma once
 
 #include <array>
@@ -13,29 +13,28 @@
 
 namespace llmc {
 
-/// What a buffer is to the host.
+/// Use of a buffer by the host.
 enum class Use : std::uint8_t {
-  unseen,  // nothing: only the step knows it
+  unseen,  // only the step uses it
 
   // [parameter elements], at the offsets of ParameterInfo; of state, elements that stand for some of these
   masters,    // fp32 weights
   gradients,  // fp32, accumulated over micro-batches
-  copies,     // the weights in a type that matrix products read; one buffer a type
-  state,      // of the optimizer, in the order of a checkpoint; its name stands there before each parameter's
+  copies,     // weights in the dtype that GEMMs read; one buffer per dtype
+  state,      // optimizer state, in checkpoint order; its name prefixes each parameter's in a checkpoint
 
-  // written before a micro-batch, one after the other and in one copy
+  // written before a micro-batch, contiguous, in one copy
   scalars,            // StepScalars
-  optimizer_scalars,  // of the kind of optimizer: OptimizerRow::record
+  optimizer_scalars,  // record of the optimizer kind: OptimizerRow::record
   group_scalars,      // GroupScalars [groups]
   tokens,             // i32 [micro_batch * sequence_length]
-  targets,            // the same shape; -1: no loss
+  targets,            // same shape; -1: ignored position
   embedding_order,    // i32 [tokens]: positions sorted by token, stable
-  run_begin,          // i32 [tokens + 1]: where in that order each distinct token's positions begin
+  run_begin,          // i32 [tokens + 1]: start of each distinct token's run in that order
   run_token,          // i32 [tokens]: the distinct tokens, ascending
   run_count,          // i32 [1]
 
-  positions,  // before sampling: i32 [micro_batch], the row whose logits are wanted, sequence * sequence_length +
-              // position
+  positions,  // before sampling: i32 [micro_batch], row whose logits are read: sequence * sequence_length + position
 
   // written once, at start
   rope_table,   // fp32 [sequence_length, head_dim]: cos of head_dim / 2 angles, then sin
@@ -50,8 +49,8 @@ enum class Use : std::uint8_t {
   audit_losses,     // fp32 [micro_batch * sequence_length]: nats of each target, 0 without one; with audit.compute
 
   // cuda
-  math_workspace,  // of matrix products
-  input_slots,     // blocks of inputs on their way, each with the bytes of input_block()
+  math_workspace,  // of GEMMs
+  input_slots,     // staging slots for input blocks in flight, each of input_block() bytes
 };
 
 /// In the order of Use.
@@ -66,11 +65,12 @@ inline constexpr auto kUseNames =
 static_assert(kUseNames.size() == static_cast<std::size_t>(Use::input_slots) + 1, "a name for each Use");
 constexpr const char* name_of(Use use) { return kUseNames[static_cast<std::size_t>(use)]; }
 
-/// Whether it is part of the block that the host sends before a micro-batch.
+/// Returns whether the buffer is part of the block that the host sends before a micro-batch.
 constexpr bool is_input(Use use) { return use >= Use::scalars && use <= Use::run_count; }
 
-/// Whether each rank has its share of it alone (shares.h). Such a buffer lies at the end of the arena, where its size,
-/// which depends on the number of ranks, moves nothing else; and the elements of a share lie end to end.
+/// Returns whether each rank holds only its own shard of the buffer (shards.h). Such buffers lie at the end of the
+/// arena, so that their size, which depends on the number of ranks, moves no other buffer. A shard's elements are
+/// contiguous.
 constexpr bool is_sharded(Use use, Shard shard) {
   switch (use) {
     case Use::state: return shard >= Shard::optimizer;
@@ -81,10 +81,10 @@ constexpr bool is_sharded(Use use, Shard shard) {
   }
 }
 
-/// Every buffer begins at a multiple of this many bytes.
+/// Alignment of every buffer, in bytes.
 inline constexpr std::size_t kArenaAlignment = 256;
 
-/// Bytes of the arena that a buffer takes.
+/// Bytes of the arena that a buffer occupies.
 constexpr std::size_t buffer_space(DType dtype, std::int64_t elements) {
   return (static_cast<std::size_t>(bytes_of(dtype, elements)) + kArenaAlignment - 1) / kArenaAlignment *
          kArenaAlignment;
@@ -112,23 +112,23 @@ struct Buffer {
   constexpr std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
 };
 
-/// A stretch of a flat buffer that is gathered before each step, so that every rank has the same there.
+/// Range of a flat buffer that is gathered before each step, so that it is equal on every rank.
 struct Gathered {
   const char* buffer;
   std::int64_t offset, elements;
 };
 
-/// The first buffer of this use; null where there is none.
+/// First buffer with this use, or null.
 inline const Buffer* find_buffer(std::span<const Buffer> buffers, Use use) {
   for (const Buffer& b : buffers)
     if (b.use == use) return &b;
   return nullptr;
 }
 
-/// The same, which a trainer cannot do without: throws Failure(internal) where there is none. Defined in train/.
+/// Same as find_buffer(), but throws Failure(internal) if there is none. Defined in train/.
 const Buffer& buffer_of(std::span<const Buffer> buffers, Use use);
 
-// Of a list of Buffer, or of the plan's own.
+// `Buffers` is a list of Buffer or the plan's own list.
 
 /// The block of inputs: from the first to the end of the last, a multiple of kArenaAlignment.
 struct InputBlock {

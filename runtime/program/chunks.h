@@ -1,4 +1,4 @@
-// Cuts parameters into chunks: the table that the optimizer's kernels walk, the same in the plan and at run time.
+// Cuts parameters into chunks for the optimizer's kernels. The plan and the trainer build the same table.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace llmc {
 
-/// How many chunks so many elements of one parameter are.
+/// Number of chunks for `elements` elements of one parameter.
 inline std::int64_t chunks_of(std::int64_t elements, std::int64_t chunk_elements) {
   return (elements + chunk_elements - 1) / chunk_elements;
 }
@@ -22,9 +22,9 @@ struct ChunkTable {
   std::vector<std::int32_t> first_chunk;  // [parameters + 1]
 };
 
-/// A chunk is a contiguous run of at most `chunk_elements` elements of one parameter, padding included, so that
-/// per-parameter sums add whole chunks in a fixed order. Of each, the table has the part that is this rank's: a chunk
-/// has the same number on every rank, so that sums over chunks can be added element by element.
+/// Builds the chunk table. A chunk is a contiguous run of at most `chunk_elements` elements of one parameter, padding
+/// included, so that per-parameter sums add whole chunks in a fixed order. The table contains this rank's part of each
+/// chunk. Chunk numbers are equal on all ranks, so that sums over chunks can be reduced element by element.
 inline ChunkTable make_chunks(std::span<const ParameterInfo> parameters, std::int64_t chunk_elements,
                               const Shares& shares) {
   ChunkTable table;

@@ -1,4 +1,4 @@
-// The types that elements of tensors have: one list for specs, graphs, matrix products and reports.
+// Lists the element types of tensors, for specs, graphs, GEMMs and reports.
 #pragma once
 
 #include <array>
@@ -11,14 +11,14 @@ enum class DType : std::uint8_t { f32, bf16, i32, byte };
 
 struct DTypeRow {
   DType type;
-  int bits;            // of one element
+  int bits;            // bits per element
   const char* name;    // in specs, reports and --dump-ir
   const char* c_name;  // in emitted sources (device/types.h)
   const char* torch;   // in config.json
-  double roundoff;     // half the distance from 1 to the next number; 0: integers
+  double roundoff;     // half the distance from 1 to the next larger number; 0: integers
 };
 
-/// In the order of DType: a type without a row does not compile.
+/// In the order of DType. A dtype without a row does not compile.
 inline constexpr auto kDTypes = std::to_array<DTypeRow>({
     {DType::f32, 32, "fp32", "float", "float32", 0x1p-24},
     {DType::bf16, 16, "bf16", "bf16", "bfloat16", 0x1p-8},
@@ -30,10 +30,10 @@ static_assert(kDTypes.size() == static_cast<std::size_t>(DType::byte) + 1, "a ro
 constexpr const DTypeRow& row_of(DType type) { return kDTypes[static_cast<std::size_t>(type)]; }
 constexpr const char* name_of(DType type) { return row_of(type).name; }
 
-/// Bytes of `elements` that lie end to end, the last byte filled up.
+/// Bytes of `elements` contiguous elements, rounded up to a whole byte.
 constexpr std::int64_t bytes_of(DType type, std::int64_t elements) { return (elements * row_of(type).bits + 7) / 8; }
 
-/// How many elements 16 bytes hold, the widest access of a kernel.
+/// Elements in 16 bytes, the widest access of a kernel.
 constexpr std::int64_t vector_of(DType type) { return 128 / row_of(type).bits; }
 
 }  // namespace llmc

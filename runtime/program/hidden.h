@@ -1,11 +1,11 @@
-// What std::unique_ptr is to the hidden part of a class, without <memory>: emitted sources see these classes, and to
-// read <memory> takes g++ longer than to compile them.
+// Owning pointer to the hidden part of a class, in place of std::unique_ptr: emitted sources include these classes, and
+// parsing <memory> takes g++ longer than compiling them.
 #pragma once
 
 namespace llmc {
 
-/// Owns one object made by `new`, or none. T may be incomplete where the class that has the member is declared, not
-/// where that class is made or ends.
+/// Owns one object made by `new`, or none. T may be incomplete where the member is declared, but not in the owner's
+/// constructor and destructor.
 template <class T>
 class Hidden {
  public:

@@ -1,20 +1,20 @@
-// Where a rank stands: among all ranks of a launch, and along each axis of their mesh.
+// Position of a rank: among all ranks of a launch, and along each axis of their mesh.
 #pragma once
 
 namespace llmc {
 
-/// Among all ranks of a launch: who writes files, meets the others, and ends with them.
+/// Rank among all ranks of a launch. Decides who writes files, and who waits and exits with whom.
 struct WorldRank {
   int index = 0, size = 1;
   bool operator==(const WorldRank&) const = default;
 };
 
-/// Among the ranks that train on samples of their own: who has which micro-batches and which shards.
+/// Rank among the data-parallel ranks. Decides micro-batches and shards.
 struct DataRank {
   int index = 0, size = 1;
 };
 
-/// Data is the only axis, so that both numbers are equal.
+/// Data is the only axis, so both ranks are equal.
 struct Mesh {
   WorldRank world;
   DataRank data;

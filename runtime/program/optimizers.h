@@ -1,4 +1,4 @@
-// Lists the optimizers: what each keeps of every parameter, and what the host tells its kernel before a step.
+// Lists the optimizers: the state each keeps per parameter, and the scalars its kernel gets before a step.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace llmc {
 
-/// optimizer.kind, in the order of kOptimizers.
+/// Values of optimizer.kind, in the order of kOptimizers.
 enum class OptimizerKind : std::uint8_t { adamw, lion };
 
 /// Keys whose meaning depends on the kind.
@@ -26,23 +26,23 @@ struct OptimizerValues {
 /// A tensor of state, with one element for each element of the parameters, or for each block of so many that lie end to
 /// end. A block belongs to one parameter, whose rows have no padding, and to one rank's share.
 struct StateTensor {
-  const char* name;  // stands before a parameter's in a checkpoint
+  const char* name;  // prefix of a parameter's name in a checkpoint
   DType dtype;
   std::int64_t block = 1;  // a power of two
 };
 
 struct OptimizerRow {
   OptimizerKind kind;
-  const char* name;   // in specs; of its op and of its template
+  const char* name;   // in specs; also the name of its op and its template
   const char* title;  // for people
   const char* doc;
   std::span<const StateTensor> state;
-  const char* keeps;  // of `state`, for people
+  const char* keeps;  // describes `state`, for people
   std::array<double, 2> betas;
   const char* betas_doc;
-  const char* record;  // the struct of device/types.h that the host sends before each step
+  const char* record;  // struct of device/types.h sent to the device before each step
   std::size_t record_bytes;
-  /// That struct for a step before which `updates` are known to have been applied, and one more may have been.
+  /// Fills that struct for a step. `updates` updates are known to have been applied; one more may have been.
   std::vector<std::byte> (*scalars)(const OptimizerValues& values, std::int64_t updates);
 };
 

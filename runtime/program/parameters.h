@@ -1,4 +1,4 @@
-// The tensors of a model inside the flat buffers of weights, gradients and optimizer state.
+// Layout of the model's tensors inside the flat buffers of weights, gradients and optimizer state.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +25,17 @@ struct ParameterGroup {
   std::optional<OptimizerKind> optimizer = {};  // nothing: that of optimizer.kind
 };
 
-/// One tensor under its Hugging Face name. Fused weights (q, k, v; gate, up) are several of these, at different
+/// One tensor under its Hugging Face name. A fused weight (q, k, v; gate, up) is several of these, at different
 /// offsets.
 struct ParameterInfo {
   const char* name;         // "model.layers.3.self_attn.q_proj.weight"
-  std::int64_t offset;      // elements from the start of each flat parameter buffer
+  std::int64_t offset;      // offset in elements in each flat parameter buffer
   std::int64_t rows, cols;  // logical shape [rows, cols]; vectors have rows == 1 and rank 1 in files
-  std::int64_t pitch;       // elements from row to row; the padding is always zero (vectors: their length)
+  std::int64_t pitch;       // elements between rows; padding is always zero (vectors: their length)
   bool matrix;              // rank 2 in files
   int group;                // index into ProgramInfo::groups
-  float init_std;           // > 0: normal draws
-  float init_value;         // otherwise every element is this
+  float init_std;           // > 0: standard deviation of normal draws
+  float init_value;         // otherwise: value of every element
   std::uint64_t key;        // xxh64 of the name: the stream of its random draws
 };
 

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What `llmc compile` noted beside a trainer.
+/// Spec files that `llmc compile` recorded next to a trainer.
 struct Note {
   struct File {
     std::string checksum;
@@ -37,8 +37,7 @@ Note read_note(const fs::path& folder) {
   return note;
 }
 
-/// The file in `folder`: under its name, or else one of the same content, as a rename leaves it; empty where neither
-/// is.
+/// Finds `file` in `folder` by its name, else by equal content, as after a rename. Empty if neither is found.
 fs::path found_in(const fs::path& folder, const Note::File& file) {
   std::error_code error;
   const fs::path path = folder / file.path.filename();
@@ -53,7 +52,7 @@ fs::path found_in(const fs::path& folder, const Note::File& file) {
   return {};
 }
 
-/// The place that `path` has from `folder` when the trainer's folder and it were moved together.
+/// Maps `path` to its new location, assuming that it and the trainer's folder were moved together.
 fs::path moved(const Note& note, const fs::path& path, const fs::path& folder) {
   return (folder / path.lexically_relative(note.folder)).lexically_normal();
 }

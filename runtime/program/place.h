@@ -1,4 +1,4 @@
-// Where a trainer's spec is, seen from the place where the trainer lies now.
+// Finds the spec a trainer was compiled from, also after the tree was moved.
 #pragma once
 
 #include <filesystem>
@@ -7,29 +7,28 @@
 
 namespace llmc {
 
-/// The file beside a trainer in which `llmc compile` leaves two absolute folders, a line each: the spec's, and the one
-/// that it built the trainer in.
+/// File next to a trainer in which `llmc compile` records two absolute folders, one per line: the spec's folder, and
+/// the folder the trainer was built in.
 inline constexpr char kSpecDirectoryFile[] = "spec_directory";
 
-/// The file beside a trainer in which it leaves the files that the spec was read from, the spec itself first: a line
-/// "XXH3-64 PATH" each.
+/// File next to a trainer that lists the files the spec was read from, the spec itself first. One line "XXH3-64 PATH"
+/// each.
 inline constexpr char kSpecFilesFile[] = "spec_files";
 
-/// What the spec's relative paths and the default run folder are relative to, for a trainer in `folder`: the folder of
-/// its spec; where a tree was moved or copied with the spec in it, that of the spec in the same tree; where nothing is
-/// noted, as in a bundle, the current one. Throws Failure(usage) where the trainer lies elsewhere and the spec did not
-/// come along: it would train into the original's run folder.
+/// Base folder for the spec's relative paths and the default run folder, for a trainer in `folder`. It is the folder of
+/// the spec; in a tree moved or copied with its spec, the spec's folder in the same tree; the current folder if nothing
+/// is recorded, as in a bundle. Throws Failure(usage) if the trainer was moved without its spec, because it would train
+/// into the original's run folder.
 std::filesystem::path default_base(const std::filesystem::path& folder);
 
-/// The file that the trainer in `folder` was compiled from, where it is now, also under another name in its folder;
-/// empty where nothing is noted.
+/// Current path of the file that the trainer in `folder` was compiled from, also if renamed within its folder. Empty if
+/// nothing is recorded.
 std::filesystem::path noted_spec(const std::filesystem::path& folder);
 
-/// The same file, where it was then.
+/// Path of the same file at compile time.
 std::filesystem::path spec_when_compiled(const std::filesystem::path& folder);
 
-/// Files of the spec that were edited since the trainer in `folder` was compiled. In a tree that was moved, those in
-/// it.
+/// Spec files edited since the trainer in `folder` was compiled. In a moved tree, the files of that tree.
 std::vector<std::string> edited_spec_files(const std::filesystem::path& folder);
 
 }  // namespace llmc

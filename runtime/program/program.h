@@ -1,4 +1,4 @@
-// What an emitted project hands to the runtime: constants of one run, and the functions of one step.
+// Interface of an emitted project: the constants of one run and the functions of one step.
 #pragma once
 
 #include <array>
@@ -18,42 +18,42 @@ namespace llmc {
 struct AttentionPlan;  // math/attention.h
 class Communicator;    // comm/collectives.h
 
-/// Parts of a step that `trainer calibrate` times: of a layer attention's two passes and all other kernels that
-/// multiply no matrices; the optimizer's step; forward and backward of a micro-batch.
+/// Parts of a step that `trainer calibrate` times. For a layer: forward and backward of attention, and all kernels
+/// except GEMMs. Also the optimizer step, and forward plus backward of a micro-batch.
 enum class StepPiece { attention_forward, attention_backward, kernels, optimizer, pass };
-constexpr std::size_t kPieces = static_cast<std::size_t>(StepPiece::pass);  // whose work is known
+constexpr std::size_t kPieces = static_cast<std::size_t>(StepPiece::pass);  // pieces whose work is known
 
-/// What running a piece once takes.
+/// Work of running a piece once.
 struct PieceWork {
-  double flops;  // of attention: the products that its definition needs, of the scores under the mask
-  double bytes;  // that its kernels read and write; 0: the piece is not one that bytes say the time of
+  double flops;  // of attention: the GEMMs of its definition, counting only unmasked scores
+  double bytes;  // read and written by its kernels; 0: the piece's time does not follow from bytes
   int launches;
 };
 
 struct ProgramInfo {
   const char* name;
-  const char* fingerprint;  // hex; of what is compiled in
-  const char* plan_text;    // what --plan prints
+  const char* fingerprint;  // hex; of the compiled-in values
+  const char* plan_text;    // output of --plan
   const char* plan_json;
   const char* spec_yaml;              // resolved, as spec::to_yaml(Values) prints it
   const char* config_json;            // Hugging Face config.json
   const char* arch;                   // "x86-64-v4", "znver4", "90a": what the kernels were compiled for
-  const std::uint64_t* instructions;  // cpu: those that they may use, as device/cpu/instructions.h has them; null: any
+  const std::uint64_t* instructions;  // cpu: instruction sets they may use, as in device/cpu/instructions.h; null: any
   std::int64_t vocab_size, vocab_pitch, hidden_size, layers, head_dim;
   std::int64_t sequence_length, micro_batch;
   std::int64_t sequences_per_step;  // global batch in sequences
-  std::int64_t parameter_count;     // logical elements
+  std::int64_t parameter_count;     // without padding
   std::int64_t parameter_elements;  // with padding: length of each flat buffer
-  double flops_per_token;           // model FLOPs, of the scores under the masks: causal attention as half
+  double flops_per_token;           // model FLOPs; only unmasked scores count, so causal attention counts half
   std::span<const ParameterInfo> parameters;
   std::span<const double> inverse_frequencies;  // RoPE, head_dim / 2
   std::span<const ParameterGroup> groups;
   std::int64_t chunk_elements;          // see program/chunks.h, which fills chunks and first_chunk at start
-  std::span<const GemmShape> products;  // every matrix product of the step, by name
-  const AttentionPlan* attention;       // the first of a list; null where cuDNN has no part in it
-  std::size_t arena_bytes;              // of one rank
-  std::size_t process_bytes;            // on cpu: what its process takes beside the arena, at most; else 0
-  std::span<const Buffer> buffers;      // of the arena of one rank; all but the unseen, and last those that ranks share
+  std::span<const GemmShape> products;  // every GEMM of the step, by name
+  const AttentionPlan* attention;       // first element of a list; null if cuDNN is not used
+  std::size_t arena_bytes;              // per rank
+  std::size_t process_bytes;            // on cpu: at most what the process uses besides the arena; else 0
+  std::span<const Buffer> buffers;      // of one rank's arena; without the unseen, sharded buffers last
   std::span<const Bucket> buckets;      // of the flat buffers
   std::int64_t share_unit = kShareUnit;  // see program/shards.h
   std::span<const Gathered> gathered;    // of the weights that every rank has whole, before a step
@@ -68,44 +68,46 @@ struct ProgramInfo {
   }
 };
 
-/// Device-side state of a step: the emitted project defines it (GEMMs, attention, arena pointer).
+/// Device-side state of a step (GEMMs, attention, arena pointer). Defined by the emitted project.
 struct Step;
 
-/// The functions of one run. All work is ordered on the device's stream.
+/// Functions of one run. All work is ordered on the device's stream.
 struct Program {
   const ProgramInfo& info;
-  /// Builds every GEMM and attention descriptor, once. `shares`: this rank's; `places`: ArenaPlaces::shared(). Both
-  /// outlive the step.
+  /// Creates every GEMM and attention descriptor, once. `shares`: this rank's; `places`: offsets from
+  /// ArenaPlaces::shared(). Both must outlive the step.
   Step* (*create)(Device&, Communicator& ranks, const Shares& shares, std::byte* arena,
                   std::span<const std::size_t> places);
   void (*destroy)(Step*);
-  /// Draws the initial weights into the masters, of which each rank may draw its share alone; the same for every target
-  /// layout and number of ranks.
+  /// Draws the initial weights into the masters; a rank may draw only its shard. The result does not depend on the
+  /// target layout or the number of ranks.
   void (*initialise)(Step&, std::uint64_t seed);
-  /// Writes the compute copies from the masters (after initialise or load), each rank those of its share.
+  /// Writes the compute copies from the masters, each rank its shard. Call it after initialise or a load.
   void (*refresh_copies)(Step&);
-  /// Makes the weights that this rank reads whole, for what is no micro-batch: a step's first micro-batch gathers for
-  /// itself what the optimizer's steps of all ranks have written. Nothing where every pass gathers them.
+  /// Gathers the weights that this rank reads, before an evaluation or sampling. A step's first micro-batch gathers
+  /// what the optimizer steps of all ranks have written by itself. Does nothing if every pass gathers.
   void (*gather_weights)(Step&);
-  /// Forward and backward of one micro-batch. `first`: gradients and loss are written, later ones add. `last`: the
-  /// gradients, complete, are summed over the ranks, unless each micro-batch's are.
+  /// Runs forward and backward of one micro-batch. `first`: gradients and loss are written instead of added. `last`:
+  /// the complete gradients are summed over the ranks, unless every micro-batch does that.
   void (*micro_batch)(Step&, bool first, bool last);
   /// Gradient norm, clipping, update, compute copies, per-parameter norms.
   void (*optimizer_step)(Step&);
-  /// Forward only; adds loss_scale * (sum of the losses) to StepResults::loss (`first`: writes).
+  /// Forward only. Adds loss_scale * (sum of the losses) to StepResults::loss; `first`: writes it.
   void (*evaluate)(Step&, bool first);
-  /// Forward only; writes sample_logits for `positions`.
+  /// Forward only. Writes sample_logits for `positions`.
   void (*next_logits)(Step&);
-  /// The launches of a piece of one layer, on whatever lies in the arena; of optimizer and pass nothing. Null: none.
+  /// Runs the launches of a piece of one layer on the arena's current content. Does nothing for optimizer and pass.
+  /// Null: not available.
   void (*run_piece)(Step&, StepPiece piece, std::size_t layer) = nullptr;
-  /// Forward only; writes audit_losses, of logits in fp32 or of a whole pass in fp32 (audit.compute). Null: none.
+  /// Forward only. Writes audit_losses, from logits in fp32 or a whole pass in fp32 (audit.compute). Null: not
+  /// available.
   void (*audit)(Step&) = nullptr;
 };
 
 /// Defined by the emitted project.
 const Program& program();
 
-/// Everything that a trainer's main does; returns the exit code.
+/// Runs a whole trainer and returns the exit code.
 int train_main(int argc, char** argv, const Program& program);
 
 }  // namespace llmc

@@ -1,5 +1,4 @@
-// How the ranks of a run share out the flat buffers of all parameters: bucket by bucket, to each rank one stretch of
-// it.
+// Shards the flat buffers of all parameters over the ranks: of each bucket, every rank owns one range.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +10,14 @@
 
 namespace llmc {
 
-/// What the ranks of a run share out among them; each word shares out what those before it do.
+/// Tensors that are sharded over the ranks; each value includes those before it.
 enum class Shard { none, optimizer, gradients, parameters };
 
-/// A stretch of the flat buffers that is reduced and gathered at once: the matrices of one block, or all vectors.
+/// Range of the flat buffers that is reduced and gathered in one collective: the matrices of one block, or all vectors.
 /// The kShareGap elements after it belong to no parameter.
 struct Bucket {
   std::int64_t offset;    // elements
-  std::int64_t elements;  // parameters, and the padding between them
+  std::int64_t elements;  // of the parameters and the padding between them
 };
 
 /// Shares are multiples of this many elements, 16 bytes of bf16, the narrowest type that is gathered; where a tensor of
@@ -55,7 +54,7 @@ BucketRange buckets_of(std::span<const Bucket> buckets, const Parameters& parame
   return range;
 }
 
-/// Which part of each flat buffer one rank keeps the optimizer's state of, and updates.
+/// The part of each flat buffer that one rank updates and keeps the optimizer state of.
 class Shares {
  public:
   /// All of it.
@@ -72,7 +71,7 @@ class Shares {
     return begin_of(last) + (ranks() == 1 ? buckets_[last].elements : share_of(last)) - begin_of(range.first);
   }
 
-  /// Where this rank's share of a bucket begins in a buffer of shares; of one rank the bucket.
+  /// Offset of this rank's shard of a bucket in a sharded buffer; with one rank, of the bucket in the flat buffer.
   std::int64_t begin_of(std::size_t bucket) const {
     if (ranks() == 1) return buckets_[bucket].offset;
     std::int64_t begin = 0;

@@ -1,4 +1,4 @@
-// A file that grows by whole pieces: a line, a record.
+// A file that grows by whole lines or records.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,18 @@
 
 namespace llmc {
 
-/// Appends with one write, so that a kill leaves what was appended before. All functions throw Failure(checkpoint).
+/// Appends with one write, so that a kill leaves earlier content intact. All functions throw Failure(checkpoint).
 class AppendFile {
  public:
-  /// Opens or creates; a link is not followed. `flags`: more of open(2)'s, such as O_EXCL.
+  /// Opens or creates the file; links are not followed. `flags`: additional flags of open(2), such as O_EXCL.
   explicit AppendFile(const std::filesystem::path& path, int flags = 0);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  /// When it throws, the file is as before.
+  /// If it throws, the file is unchanged.
   void append(std::string_view bytes);
-  /// Drops what is behind the first `bytes` bytes.
+  /// Truncates the file to `bytes` bytes.
   void cut(std::int64_t bytes);
 
   int descriptor() const { return fd_; }

@@ -20,7 +20,7 @@ constexpr std::array<std::uint32_t, 256> crc_table() {
   return table;
 }
 
-/// CRC-32C (Castagnoli), masked: a checksum over data that holds checksums would be weak.
+/// CRC-32C (Castagnoli), masked as TFRecord does: a checksum over data that contains checksums would be weak.
 std::uint32_t masked_crc(std::string_view bytes) {
   static constexpr std::array<std::uint32_t, 256> kTable = crc_table();
   std::uint32_t crc = 0xffffffffu;
@@ -99,7 +99,7 @@ std::string begin_event(double wall_time, std::int64_t step) {
   return out;
 }
 
-/// Takes it off the front of `bytes`.
+/// Removes a varint from the front of `bytes`.
 std::optional<std::uint64_t> take_varint(std::string_view& bytes) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < bytes.size() && i < 10; ++i) {

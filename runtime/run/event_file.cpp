@@ -23,7 +23,7 @@ constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".llmc";
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-/// Ours, in the order of their names.
+/// Event files written by llmc, sorted by name.
 std::vector<fs::path> event_files(const fs::path& folder) {
   std::vector<fs::path> files;
   if (!disk::exists(folder, Exit::checkpoint)) return files;
@@ -35,7 +35,7 @@ std::vector<fs::path> event_files(const fs::path& folder) {
   return files;
 }
 
-/// The seconds in the name of a file; 0 where there are none.
+/// Seconds in the name of a file; 0 if it has none.
 std::int64_t seconds_of(const fs::path& file) {
   const std::string digits = file.filename().string().substr(kPrefix.size(), 10);
   return digits.size() == 10 && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; })
@@ -69,7 +69,7 @@ void EventFile::add_scalars(std::int64_t step, std::span<const Scalar> scalars) 
 }
 
 void EventFile::add_text(std::int64_t step, std::string_view tag, std::string_view text) {
-  // Four blanks before each line: code in Markdown, of which nothing is taken for markup.
+  // Four blanks before each line make a code block in Markdown, so that no markup is interpreted.
   std::string block = "    ";
   for (const char c : text) {
     block += c;

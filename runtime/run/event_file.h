@@ -1,4 +1,4 @@
-// tensorboard/ of a run folder: one event file for each start, none of them with steps that a resume went back before.
+// tensorboard/ of a run folder: one event file per start. On resume, later steps are removed from all of them.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace llmc {
 
-/// The file of one start, written an event at a time. All functions throw Failure(checkpoint).
+/// Event file of one start, written one event at a time. All functions throw Failure(checkpoint).
 class EventFile {
  public:
-  /// Creates the file, and `folder` where it is missing. `step`: steps done so far. The name sorts behind those of
-  /// earlier starts, whatever the clock says, since readers take files by name.
+  /// Creates the file, and `folder` if missing. `step`: steps done so far. Its name sorts after those of earlier
+  /// starts, whatever the clock shows, because readers order files by name.
   EventFile(const std::filesystem::path& folder, std::int64_t step);
 
-  /// When they throw, the file is as before.
+  /// If they throw, the file is unchanged.
   void add_scalars(std::int64_t step, std::span<const Scalar> scalars);
-  /// `text`: UTF-8, which is shown as it stands, as a block of code.
+  /// `text`: UTF-8, shown verbatim as a code block.
   void add_text(std::int64_t step, std::string_view tag, std::string_view text);
 
  private:
@@ -30,9 +30,9 @@ class EventFile {
   std::optional<AppendFile> file_;
 };
 
-/// Cuts the files of earlier starts back to what they say of steps up to `step`, and to whole records (a torn last one
-/// silently, others are named to `log`), and removes those that are left without a value. Files of other names stay as
-/// they are. Cut short by a kill, it is done by the next start. Throws Failure(checkpoint).
+/// Truncates the files of earlier starts to whole records of steps up to `step`, and removes files left without a
+/// value. A torn last record is cut silently, other damage is reported to `log`. Ignores files with other names. If
+/// killed midway, the next start finishes it. Throws Failure(checkpoint).
 void cut_events_after(const std::filesystem::path& folder, std::int64_t step, const Log& log);
 
 }  // namespace llmc

@@ -17,7 +17,7 @@ namespace llmc {
 
 namespace {
 
-/// errno says why not.
+/// Sets errno on failure.
 bool try_lock(int fd, int kind) {
   int result;
   do result = ::flock(fd, kind | LOCK_NB);
@@ -37,13 +37,13 @@ bool FolderLock::is_held(const std::filesystem::path& directory) {
 
 FolderLock::FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log,
                        const Writer& writer) {
-  refuse_planted_links(directory, writer);  // whoever writes to the folder comes here first
+  refuse_planted_links(directory, writer);  // every writer of the folder takes the lock first
   const std::filesystem::path path = directory / "state" / "lock";
   do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) throw_errno("open", path, writer);
   if (try_lock(fd_, LOCK_EX)) return;
-  // Who looks whether the folder is locked (is_held) holds the lock for a moment.
+  // is_held() takes the lock for a moment, so a failure is retried.
   for (int tries = 0; errno == EWOULDBLOCK && tries < 10; ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (try_lock(fd_, LOCK_EX)) return;

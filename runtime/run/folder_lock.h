@@ -1,4 +1,4 @@
-// The lock of a run folder, by which one process at a time writes to it.
+// Locks a run folder, so that one process at a time writes to it.
 #pragma once
 
 #include <sys/stat.h>
@@ -11,24 +11,23 @@
 
 namespace llmc {
 
-/// Holds DIRECTORY/state/lock while it lives; a kill gives it back, too.
+/// Holds DIRECTORY/state/lock for its lifetime. The kernel releases it when the process is killed.
 class FolderLock {
  public:
-  /// The folder `state` must be there. Throws Failure(checkpoint) where a trainer holds the lock, with `advice`, what
-  /// to do other than wait; where something in the folder is a link (refuse_planted_links()); or where the file cannot
-  /// be made. On a file system without locks that is said to `log`, and nothing is held: refusing to train there would
-  /// help nobody.
+  /// The folder `state` must exist. Throws Failure(checkpoint) if a trainer holds the lock, with `advice` on how to
+  /// avoid waiting; if the folder contains a link (refuse_planted_links()); or if the file cannot be created. On a file
+  /// system without locks it warns on `log` and holds nothing, because refusing to train would help nobody.
   FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log,
              const Writer& writer = kRunWriter);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&& other) noexcept;
 
-  /// Whether a trainer, or who else changes a run, holds the lock of `directory`, on this machine or, on a file system
-  /// with shared locks, on another. Where there are no locks, nobody seems to.
+  /// Returns whether a trainer or another writer holds the lock of `directory`, on this machine or, if the file system
+  /// shares locks, on another. False on a file system without locks.
   static bool is_held(const std::filesystem::path& directory);
 
-  /// Whether this is the file that is locked.
+  /// Returns whether the held lock is on this file.
   bool holds(const struct stat& file) const;
 
  private:

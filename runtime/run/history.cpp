@@ -34,12 +34,12 @@ DataOrder order_of(const Json& line) {
   return order;
 }
 
-/// Whether numbers that somebody wrote can be of a run.
+/// Rejects values that no run can have: the file may have been edited.
 bool possible(const DataOrder& order) {
   return order.samples_per_step > 0 && length_of(order.position) > 0 && is_possible(order.position);
 }
 
-/// The line that ends at `end` or before, which becomes its beginning; empty where there is no further one.
+/// Returns the last line that ends at or before `end` and moves `end` to its start; empty at the beginning.
 std::string line_before(const std::string& text, std::size_t& end) {
   while (end > 0 && text[end - 1] == '\n') --end;
   const std::size_t last = end;
@@ -93,7 +93,7 @@ std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step)
   for (std::size_t end = text.size(); end > 0;) try {
       const Json line = Json::parse(line_before(text, end));
       const auto from = line.at("step").get<std::int64_t>();
-      if (from > step) continue;  // what came before it and went further is no part of the run
+      if (from > step) continue;  // earlier entries past this step were abandoned and are not part of the run
       OrderFrom found{from, line.at("checkpoint").get<std::string>(), order_of(line),
                       line.value("rollbacks", std::int64_t{0})};
       if (!possible(found.order)) return std::nullopt;

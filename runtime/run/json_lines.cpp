@@ -72,9 +72,9 @@ void truncate_lines_after(const fs::path& path, std::int64_t step, const Log& lo
   fs::remove(temporary, ignored);
   try {
     DurableFile out(temporary);
-    std::string line, pending;  // kept lines, a block at a time
+    std::string line, pending;  // kept lines, flushed a block at a time
     for (std::int64_t number = 1; std::getline(in, line); ++number) {
-      const bool torn = in.eof();  // getline met the end before a line break
+      const bool torn = in.eof();  // getline reached the end before a line break
       const std::optional<std::int64_t> found = torn ? std::nullopt : step_of(line);
       if (!found && !torn && log)
         log("line " + std::to_string(number) + " of '" + path.string() +

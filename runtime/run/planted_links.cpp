@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Every entry whose name begins so; of a folder that is not there, none.
+/// Checks every entry whose name starts with `prefix`. A missing folder has none.
 void refuse_in(const fs::path& folder, std::string_view prefix, const Writer& writer) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))

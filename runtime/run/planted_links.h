@@ -1,4 +1,4 @@
-// Links in a folder that llmc writes to: nothing is written, cut or removed through one.
+// Refuses links in a folder that llmc writes to: nothing is written, cut or removed through one.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace llmc {
 
-/// Throws Failure(writer.exit) that names a link in `folder` under any name that a run folder or a mirror has: its logs
-/// and texts, state/, checkpoints/ and the checkpoints, tensorboard/, ranks/, and what lies in these. `folder` itself
-/// may be a link, and other names are their owner's.
+/// Throws Failure(writer.exit) naming a link in `folder` under a name that a run folder or a mirror uses: its logs and
+/// text files, state/, checkpoints/ and the checkpoints, tensorboard/, ranks/, and their content. `folder` itself may
+/// be a link. Other names belong to the user.
 void refuse_planted_links(const std::filesystem::path& folder, const Writer& writer = kRunWriter);
 
 }  // namespace llmc

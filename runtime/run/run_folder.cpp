@@ -25,10 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kOtherFolder[] = "choose another --run";  // than the one that is locked
+constexpr char kOtherFolder[] = "choose another --run";  // instead of the locked one
 
-/// Files that a folder for a run may have before it has one: what a shell or a scheduler writes there, and a start that
-/// was killed.
+/// Files that may exist in a folder before its first run: output of a shell or a scheduler, and leftovers of a killed
+/// start.
 bool may_come_first(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string(), extension = entry.path().extension().string();
   std::error_code ignored;
@@ -37,7 +37,7 @@ bool may_come_first(const fs::directory_entry& entry) {
                                                                       extension == ".err" || extension == ".txt"));
 }
 
-/// Throws where there is no run in `directory`, and something else.
+/// Throws if `directory` holds no run but holds other files.
 void check_new_folder(const fs::path& directory) {
   if (RunFolder::holds_run(directory)) return;
   std::vector<std::string> others;
@@ -45,7 +45,7 @@ void check_new_folder(const fs::path& directory) {
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
     if (!may_come_first(*at)) others.push_back(at->path().filename().string());
   if (others.empty()) return;
-  // The fingerprint of a run comes first, so files of ours without one belong to somebody else.
+  // The run's fingerprint is written first, so these names without one belong to somebody else.
   for (const char* name : {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
     if (std::ranges::find(others, name) != others.end())
       throw Failure(Exit::checkpoint, "'" + directory.string() + "' holds a '" + name +
@@ -56,13 +56,13 @@ void check_new_folder(const fs::path& directory) {
                                       "; a run has a folder of its own, such as --run runs/NAME");
 }
 
-/// The absolute path of a folder that has a run or may have one.
+/// Absolute path of a folder that holds a run or may get one.
 fs::path checked(const fs::path& directory) {
   check_new_folder(directory);
   return disk::absolute(directory, Exit::checkpoint).lexically_normal();
 }
 
-/// The folder `state`, which the lock lies in, is made first.
+/// Creates the folder `state` first, because the lock lies in it.
 FolderLock lock_folder(const fs::path& directory, const Log& log) {
   make_directories(directory / "state");
   return FolderLock(directory, kOtherFolder, log);
@@ -85,7 +85,7 @@ void RunFolder::check_model(const fs::path& directory, const spec::Spec& spec) {
   std::string keys;
   try {
     if (const auto text = spec_yaml(directory)) keys = spec::model_changes(spec::read_values(*text, "").spec, spec);
-  } catch (const std::invalid_argument&) {  // the fingerprints say enough
+  } catch (const std::invalid_argument&) {  // the fingerprints suffice
   }
   throw Failure(Exit::checkpoint,
                 "run folder '" + disk::absolute(directory, Exit::checkpoint).lexically_normal().string() +
@@ -139,7 +139,7 @@ void RunFolder::write_start() {
   metrics_ = std::make_unique<JsonLines>(directory_ / "metrics.jsonl");
   samples_ = std::make_unique<JsonLines>(directory_ / "samples.jsonl");
   events_ = std::make_unique<EventFile>(events_folder(directory_), step_);
-  // The line comes first: what spec.yaml says has always been told.
+  // history.jsonl comes first, so that spec.yaml never describes a start without a line.
   JsonLines(directory_ / "history.jsonl").append(history_line_);
   replace_where_different(directory_ / "spec.yaml", spec_yaml_);
   replace_where_different(directory_ / "plan.json", plan_json_);
@@ -150,12 +150,13 @@ bool RunFolder::renew() {
   struct stat there{};
   if (::stat((state / "lock").c_str(), &there) == 0) {
     if (lock_.holds(there)) return false;
-    // Some network file systems number a file anew; the start that was noted last is this one's or not.
+    // Some network file systems change inode numbers. The last line of the history then shows whether this start still
+    // owns the folder.
     if (history().ends_with(history_line_ + "\n")) return false;
     throw Failure(Exit::checkpoint, "'" + directory_.string() +
                                         "' was removed while this run was training, and another run was started in it");
   }
-  // Else the file system is in trouble, or somebody removed the lock alone: the save will show which.
+  // Otherwise the file system is failing or somebody removed only the lock; the next save shows which.
   if (errno != ENOENT || disk::exists(state / "model", Exit::checkpoint)) return false;
   lock_ = lock_folder(directory_, log_);
   write_file_atomically(state / "model", model_);

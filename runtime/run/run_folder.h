@@ -1,4 +1,4 @@
-// The folder of one run: who may write to it, what runs in it, and its growing logs.
+// The folder of one run: its lock, the spec that runs in it, and its logs.
 #pragma once
 
 #include <cstdint>
@@ -15,57 +15,58 @@
 
 namespace llmc {
 
-/// Holds the folder's lock while it lives, so that two trainers never share one. On several ranks, rank 0 owns it.
+/// Holds the folder's lock for its lifetime, so that two trainers never share a folder. With several ranks, rank 0 owns
+/// it.
 class RunFolder {
  public:
-  /// Whether a run was started in `directory`. Looks, and creates nothing.
+  /// Returns whether a run was started in `directory`. Creates nothing.
   static bool holds_run(const std::filesystem::path& directory);
 
-  /// Throws Failure(checkpoint) that names the keys, where `directory` holds a run of another model than `spec` has; or
-  /// other things and no run.
+  /// Throws Failure(checkpoint) naming the keys if `directory` holds a run of a model other than that of `spec`, or
+  /// other files and no run.
   static void check_model(const std::filesystem::path& directory, const spec::Spec& spec);
 
-  /// What ran in `directory` last; nothing where no run was started.
+  /// Resolved spec that ran last in `directory`; nothing if no run was started.
   static std::optional<std::string> spec_yaml(const std::filesystem::path& directory);
 
-  /// history.jsonl; empty where no run was started.
+  /// Content of history.jsonl; empty if no run was started.
   static std::string history(const std::filesystem::path& directory);
 
-  /// Creates or opens `directory` for a run of the model of `spec`. Throws Failure(checkpoint): another trainer holds
-  /// the lock; the folder holds a run of another model, or other things and no run; it cannot be written.
+  /// Creates or opens `directory` for a run of the model of `spec`. Throws Failure(checkpoint) if another trainer holds
+  /// the lock; if the folder holds a run of another model, or other files and no run; or if it cannot be written.
   RunFolder(const std::filesystem::path& directory, const spec::Spec& spec, Log log);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return directory_; }
-  /// The run's own, as run_id() reads it.
+  /// The run's id, as read by run_id().
   const std::string& id() const { return id_; }
-  /// What ran here last; nothing before the first start.
+  /// Resolved spec that ran last in this folder; nothing before the first start.
   std::optional<std::string> spec_yaml() const { return spec_yaml(directory_); }
   std::string history() const { return history(directory_); }
 
-  /// What runs from here on, after `step` steps: writes spec.yaml and plan.json, each atomically, where their text
-  /// differs, drops what metrics.jsonl, samples.jsonl and tensorboard/ say of later steps, or from step 0 sets them
-  /// aside, and adds a line to history.jsonl.
+  /// Records the spec that runs from now on, after `step` steps. Writes spec.yaml and plan.json atomically if their
+  /// text changed. Drops later steps from metrics.jsonl, samples.jsonl and tensorboard/; at step 0 moves these aside.
+  /// Appends a line to history.jsonl.
   void start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line, std::int64_t step);
 
-  /// The same for a run that goes back to `step` while it trains; after start().
+  /// Same for a run that rolls back to `step` during training. Call it after start().
   void go_back(std::string_view history_line, std::int64_t step);
 
-  /// Makes the folder again, with what start() wrote, where it was removed meanwhile; whether that was so. What had
-  /// grown in it is lost. Throws Failure(checkpoint) where it cannot be made, or another run was started in its place.
+  /// Recreates the folder with the files of start() if it was removed meanwhile, and returns whether it was. Its logs
+  /// are lost. Throws Failure(checkpoint) if it cannot be created, or another run was started in its place.
   bool renew();
 
-  /// Notes that a checkpoint of `step` has appeared; see saved_step(). Throws Failure(checkpoint).
+  /// Records that a checkpoint of `step` is complete; see saved_step(). Throws Failure(checkpoint).
   void note_saved(std::int64_t step);
 
-  /// One JSON object, without a line break; after start(). Throws Failure(checkpoint); then the file is as before.
+  /// Append one JSON object without a line break; after start(). Throw Failure(checkpoint); the file is unchanged then.
   void append_metrics(std::string_view json);
   void append_sample(std::string_view json);
-  /// Of metrics.jsonl; empty where there is none. After start().
+  /// Last line of metrics.jsonl; empty if there is none. Call it after start().
   std::string last_metrics() const { return last_line(directory_ / "metrics.jsonl"); }
 
-  /// The event file of this start; after start().
+  /// Event file of this start; after start().
   EventFile& events() { return *events_; }
 
  private:
@@ -75,7 +76,7 @@ class RunFolder {
   Log log_;
   std::string id_, model_, spec_yaml_, plan_json_, history_line_;  // as they are written
   FolderLock lock_;
-  std::int64_t step_ = 0;  // that this start goes on from
+  std::int64_t step_ = 0;  // this start resumes from
   std::unique_ptr<JsonLines> metrics_, samples_;
   std::unique_ptr<EventFile> events_;
 };

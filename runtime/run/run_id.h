@@ -1,4 +1,4 @@
-// state/run: a name drawn when a run begins, by which what belongs to it is known wherever its folder lies.
+// state/run: an id drawn when a run begins, which identifies its files wherever its folder is moved.
 #pragma once
 
 #include <filesystem>
@@ -6,13 +6,13 @@
 
 namespace llmc {
 
-/// 32 hex digits that no other run has.
+/// Draws 32 hex digits, unique to the run.
 std::string draw_run_id();
 
-/// That of a run folder; empty where none can be read.
+/// Id of a run folder; empty if it cannot be read.
 std::string run_id(const std::filesystem::path& run);
 
-/// Notes it. Throws Failure(checkpoint).
+/// Writes the id. Throws Failure(checkpoint).
 void write_run_id(const std::filesystem::path& run, const std::string& id);
 
 }  // namespace llmc

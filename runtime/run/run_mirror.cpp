@@ -22,18 +22,18 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// The run that a mirror belongs to.
+/// Run that a mirror belongs to.
 struct Mark {
   std::string id;
   fs::path folder;
 
-  /// Whether it is still where it was.
+  /// Returns whether that run is still in its folder.
   bool is_there() const { return !id.empty() && run_id(folder) == id; }
 };
 
 fs::path mark_file(const fs::path& mirror) { return mirror / "state" / "mirror_of"; }
 
-/// One that cannot be read is of no run.
+/// A mark that cannot be read belongs to no run.
 std::optional<Mark> read_mark(const fs::path& mirror) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(mark_file(mirror), error))) return std::nullopt;
@@ -63,10 +63,10 @@ bool same_folder(const fs::path& a, const fs::path& b) {
   return fs::equivalent(a, b, error);
 }
 
-/// Without a slash at its end.
+/// Removes a trailing slash.
 fs::path plain(const fs::path& folder) { return folder.has_filename() ? folder : folder.parent_path(); }
 
-/// What to write in place of a mirror of another run.
+/// Advice for a mirror that belongs to another run.
 std::string another(const fs::path& mirror, const fs::path& run) {
   return fmt::format("give this run a mirror of its own, such as checkpoint.mirror={}-{}",
                      spec::printable(plain(mirror).string()), spec::printable(plain(run).filename().string()));
@@ -76,7 +76,7 @@ std::string another(const fs::path& mirror, const fs::path& run) {
   throw Failure(Exit::checkpoint, fmt::format("checkpoint.mirror '{}' {}", spec::printable(mirror.string()), why));
 }
 
-/// Of a mirror without a mark: throws where its checkpoints are not the run's.
+/// For a mirror without a mark: throws if its checkpoints are not the run's.
 void check_contents(const fs::path& mirror, const std::vector<CheckpointEntry>& there, const RunMirror::Start& start,
                     bool from_here) {
   bool known = from_here;
@@ -95,7 +95,7 @@ void check_contents(const fs::path& mirror, const std::vector<CheckpointEntry>& 
                                another(mirror, start.run)));
 }
 
-/// Throws where the mirror is another run's.
+/// Throws if the mirror belongs to another run.
 void check_owner(const fs::path& mirror, const std::vector<CheckpointEntry>& there, const RunMirror::Start& start,
                  const Log& log) {
   const bool from_here = same_folder(start.checkpoint.parent_path(), checkpoints_directory(mirror));
@@ -119,12 +119,12 @@ void check_owner(const fs::path& mirror, const std::vector<CheckpointEntry>& the
                     spec::printable(mirror.string()), owner));
 }
 
-/// Throws where the mirror has checkpoints that a run which goes on from an earlier step would mix with its own.
+/// Throws if the mirror has checkpoints later than the step this run resumes from: they would mix with its own.
 void check_newest(const fs::path& mirror, const std::vector<CheckpointEntry>& there, const RunMirror::Start& start) {
   if (there.empty() || there.back().step <= start.step) return;
   const std::vector<CheckpointEntry> own = list_checkpoints(start.run);
   for (const CheckpointEntry& copy : there) {
-    // One that the run folder has, too, is damaged there and was passed over: it is made again.
+    // If the run folder also has this checkpoint, its copy there is damaged and was skipped; it will be written anew.
     if (copy.step <= start.step || std::ranges::find(own, copy.step, &CheckpointEntry::step) != own.end()) continue;
     refuse(mirror, fmt::format("has '{}', and this run goes on from step {}; resume from the newer one by --resume {}, "
                                "or remove what is newer from the mirror, too",
@@ -152,7 +152,7 @@ RunMirror::RunMirror(const fs::path& path, const Start& start, std::int64_t inte
   remove_stale_directories(checkpoints_directory(path_), kCheckpointPrefix);
 }
 
-/// Counts in steps, and by what the mirror has: a start, or a save between two intervals, changes nothing.
+/// Compares with the mirror's newest earlier copy, so that a restart or an extra save does not shift the interval.
 bool RunMirror::due(std::int64_t step) const {
   if (interval_ == 0) return true;
   std::int64_t newest = 0;

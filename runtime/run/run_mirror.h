@@ -1,4 +1,4 @@
-// checkpoint.mirror of one run: its lock, the mark by which it belongs to that run, and which checkpoints it gets.
+// checkpoint.mirror of one run: its lock, the mark that ties it to that run, and the choice of checkpoints to copy.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,10 @@
 
 namespace llmc {
 
-/// Holds the mirror's lock while it lives. MIRROR/state/mirror_of names the run that it belongs to, by its id and its
-/// folder.
+/// Holds the mirror's lock for its lifetime. MIRROR/state/mirror_of records the owning run's id and folder.
 class RunMirror {
  public:
-  /// A start of a run: its folder and id, and the checkpoint that it goes on from, of `step`; empty and 0: from the
-  /// beginning.
+  /// Start of a run: its folder and id, and the checkpoint and `step` it resumes from; empty and 0: from the beginning.
   struct Start {
     std::filesystem::path run;
     std::string id;
@@ -23,17 +21,17 @@ class RunMirror {
     std::filesystem::path checkpoint = {};
   };
 
-  /// Makes the mirror this run's. One of another run is refused; but a start that goes on from the mirror takes it over
-  /// where that run's folder is gone. A mirror without a mark, which an older llmc wrote, is this run's where its
-  /// checkpoints are. `interval`: steps between two copies; 0: every checkpoint is copied. Throws Failure(checkpoint)
-  /// with what to write; also where the mirror cannot be written, is used now, or has checkpoints from after the start.
+  /// Claims the mirror for this run. Refuses another run's mirror, unless this start resumes from the mirror and that
+  /// run's folder is gone. A mirror without a mark (older llmc) is claimed if its checkpoints are the run's.
+  /// `interval`: steps between two copies; 0: copy every checkpoint. Throws Failure(checkpoint) with advice; also if
+  /// the mirror cannot be written, is in use, or has checkpoints later than the start.
   RunMirror(const std::filesystem::path& path, const Start& start, std::int64_t interval, const Log& log);
 
-  /// Brings the mirror up to the run's newest checkpoint, of `step`: copies it where it is due, and removes what
-  /// retention does not keep. Done twice, it changes nothing. Throws Failure(checkpoint).
+  /// Copies the run's newest checkpoint, of `step`, if it is due, and applies retention. Idempotent. Throws
+  /// Failure(checkpoint).
   void follow(std::int64_t step, const Retention& retention, const Log& log) const;
 
-  /// Removes the checkpoints of steps above `step`, which the run has left. Throws Failure(checkpoint).
+  /// Removes the checkpoints after `step`, which a rollback abandoned. Throws Failure(checkpoint).
   void remove_after(std::int64_t step) const;
 
  private:
@@ -44,7 +42,7 @@ class RunMirror {
   FolderLock lock_;
 };
 
-/// Steps from one copy to the next, for `every` and `mirror_every` of a spec; 0: every checkpoint is copied.
+/// Steps between copies, from a spec's `every` and `mirror_every`; 0: copy every checkpoint.
 std::int64_t mirror_interval(std::int64_t every, std::int64_t mirror_every);
 
 }  // namespace llmc

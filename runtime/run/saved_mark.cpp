@@ -24,7 +24,7 @@ std::optional<std::int64_t> saved_step(const fs::path& run) {
   try {
     const std::string text = read_small_file(mark(run));
     std::from_chars(text.data(), text.data() + text.size(), step);
-  } catch (const Failure&) {  // it is there, which says enough
+  } catch (const Failure&) {  // the file exists, which is enough
   }
   return step < 0 ? 0 : step;
 }

@@ -1,4 +1,4 @@
-// state/saved: that a run folder has saved, which it remembers when its checkpoints are gone.
+// state/saved: records that a run has saved, also after its checkpoints are gone.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,10 @@
 
 namespace llmc {
 
-/// The step of the checkpoint that appeared last in `run`; 0 where the file cannot be read. Nothing where none
-/// appeared.
+/// Step of the newest checkpoint written in `run`; 0 if the file cannot be read. Nothing if none was written.
 std::optional<std::int64_t> saved_step(const std::filesystem::path& run);
 
-/// Notes a checkpoint that has appeared. Throws Failure(checkpoint).
+/// Records that a checkpoint was written. Throws Failure(checkpoint).
 void note_saved(const std::filesystem::path& run, std::int64_t step);
 
 }  // namespace llmc

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder that was not there.
+/// Finds an unused folder name.
 fs::path new_folder(const fs::path& run) {
   for (int number = 1;; ++number) {
     const fs::path folder = run / ("set-aside-" + std::to_string(number));
@@ -30,7 +30,7 @@ fs::path new_folder(const fs::path& run) {
 void set_logs_aside(const fs::path& run, const Log& log) {
   if (!disk::has_content(run / "metrics.jsonl") && !disk::has_content(run / "samples.jsonl")) return;
   const fs::path folder = new_folder(run);
-  // What decides whether there is something goes last.
+  // The logs checked above are moved last, so that the next start finishes an interrupted move.
   for (const char* name : {"tensorboard", "samples.jsonl", "metrics.jsonl"})
     if (::rename((run / name).c_str(), (folder / name).c_str()) != 0 && errno != ENOENT)
       throw_errno("rename", run / name);

@@ -1,4 +1,4 @@
-// Logs of a start that saved nothing, kept under another name where the run begins anew.
+// Keeps the logs of a start that saved nothing under another name when the run begins anew.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace llmc {
 
-/// Moves tensorboard/, samples.jsonl and metrics.jsonl of `run`, where one of these has something, to a new folder
-/// RUN/set-aside-N, and says so to `log`. Cut short by a kill, the next start moves the rest to a folder of its own.
-/// Throws Failure(checkpoint).
+/// Moves tensorboard/, samples.jsonl and metrics.jsonl of `run` to a new folder RUN/set-aside-N if one of them has
+/// content, and reports it to `log`. After a kill midway the next start moves the rest to a folder of its own. Throws
+/// Failure(checkpoint).
 void set_logs_aside(const std::filesystem::path& run, const Log& log);
 
 }  // namespace llmc

@@ -1,4 +1,4 @@
-// Traces for `llmc diff` and the reference: weights, tokens, gradients and loss of each step, in safetensors.
+// Writes traces for `llmc diff` and the reference: weights, tokens, gradients and loss of each step, as safetensors.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,24 @@
 
 namespace llmc {
 
-/// Writes DIR/step-N/ for each step: begin_step, add_micro_batch for each micro-batch, finish_step. A directory appears
-/// when its step is finished. All functions throw Failure(checkpoint) when a file cannot be written.
+/// Writes DIR/step-N/ for each step: begin_step, then add_micro_batch per micro-batch, then finish_step. The directory
+/// appears when the step is finished. All functions throw Failure(checkpoint) if a file cannot be written.
 class TraceWriter {
  public:
-  /// `micro_batch` sequences of `sequence_length` tokens a micro-batch. `parameters` must outlive the writer. An empty
-  /// `directory`: another rank writes, and all functions do nothing.
+  /// A micro-batch is `micro_batch` sequences of `sequence_length` tokens. `parameters` must outlive the writer. An
+  /// empty `directory` means that another rank writes, and all functions do nothing.
   TraceWriter(const std::filesystem::path& directory, std::span<const ParameterInfo> parameters,
               std::int64_t micro_batch, std::int64_t sequence_length);
 
-  /// weights.safetensors. `masters` reads the flat buffer as it is before the step. A step-N that exists already, from
-  /// another run, is a Failure(checkpoint).
+  /// Writes weights.safetensors. `masters` reads the flat buffer before the step. An existing step-N of another run is
+  /// a Failure(checkpoint).
   void begin_step(std::int64_t step, const FlatSource& masters);
 
   /// Both [micro_batch, sequence_length]; targets of -1 are ignored positions.
   void add_micro_batch(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets);
 
-  /// tokens.safetensors, gradients.safetensors and summary.json. `gradients` reads the flat buffer, before clipping.
+  /// Writes tokens.safetensors, gradients.safetensors and summary.json. `gradients` reads the flat buffer, before
+  /// clipping.
   void finish_step(const FlatSource& gradients, const StepResults& results, float lr);
 
  private:
@@ -41,8 +42,8 @@ class TraceWriter {
   std::vector<std::int32_t> inputs_, targets_;
 };
 
-/// {"loss":...,"grad_norm":...,"lr":...,"top1":...,"lse_mean":...,"lse_max":...,"entropy":...}: the shortest digits
-/// that read back as the same double; null when not finite.
+/// {"loss":...,"grad_norm":...,"lr":...,"top1":...,"lse_mean":...,"lse_max":...,"entropy":...}, with the shortest
+/// digits that read back as the same double; null if not finite.
 std::string format_summary(const StepResults& results, float lr);
 
 }  // namespace llmc

@@ -1,4 +1,4 @@
-// Where the buffers of a rank's arena lie: at the plan's places, and behind these what depends on the number of ranks.
+// Lays out a rank's arena: the plan's offsets, then the buffers whose size depends on the number of ranks.
 #pragma once
 
 #include <cstddef>
@@ -10,24 +10,24 @@
 
 namespace llmc {
 
-/// What every rank has whole lies where the plan says. Behind it come the buffers that are shared out, one after the
-/// other, and where there are several ranks the windows: memory in which parts of those are whole for a while.
+/// Unsharded buffers keep the plan's offsets. The sharded buffers follow one after the other, and with several ranks
+/// the gather buffers, in which parts of them are temporarily gathered.
 class ArenaPlaces {
  public:
-  /// `shares` are those of a rank, and whole where `world_size` ranks share out nothing.
+  /// `shares`: the shards of a rank; the full buffers if nothing is sharded over the `world_size` ranks.
   ArenaPlaces(const ProgramInfo& info, const Shares& shares, int world_size);
 
-  /// Bytes from the arena's start.
+  /// Offsets in bytes from the arena's start. windows(): of the gather buffers.
   std::size_t of(const Buffer& buffer) const;
   std::size_t windows() const { return shared_.back(); }
-  /// Of the arena.
+  /// Size of the arena in bytes.
   std::size_t bytes() const { return bytes_; }
-  /// The places of the buffers that are shared out, in their order, and that of the windows: what a Step is told.
+  /// Offsets of the sharded buffers, in order, and then of the gather buffers, as passed to Program::create.
   std::span<const std::size_t> shared() const { return shared_; }
 
  private:
   std::span<const Buffer> buffers_;
-  std::size_t first_ = 0;  // index of the first buffer that is shared out
+  std::size_t first_ = 0;  // index of the first sharded buffer
   std::vector<std::size_t> shared_;
   std::size_t bytes_ = 0;
 };

@@ -1,5 +1,5 @@
-// What a run needs in its arena before the first step: rotary angles, the optimizer's chunks, the rules of initial
-// weights.
+// Computes the constants a run needs in its arena before the first step: rotary angles, the optimizer's chunks, the
+// rules of initial weights.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,14 @@
 
 namespace llmc {
 
-/// [sequence_length, 2 * pairs]: each row the cosines of position * inverse_frequencies[i], then the sines, computed in
-/// double and rounded once.
+/// [sequence_length, 2 * pairs]: each row contains the cosines of position * inverse_frequencies[i], then the sines,
+/// computed in double and rounded once.
 std::vector<float> rope_table(std::int64_t sequence_length, std::span<const double> inverse_frequencies);
 
-/// One rule a parameter.
+/// One rule per parameter.
 std::vector<InitRule> init_rules(std::span<const ParameterInfo> parameters);
 
-/// Copies all constants to their places in the arena. Throws Failure(internal) when they are not what the plan made
-/// room for.
+/// Copies all constants into the arena. Throws Failure(internal) if their sizes differ from the plan's.
 void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info, const Shares& shares);
 
 }  // namespace llmc

@@ -12,9 +12,9 @@
 namespace llmc {
 
 void check_fits(const ProgramInfo& info, std::size_t arena_bytes, int ranks) {
-  if (info.process_bytes == 0) return;  // its memory is a GPU's
+  if (info.process_bytes == 0) return;  // a GPU run's memory is on the GPU
   const auto [free, file] = HostLimits().free_memory();
-  // What the process has already is no longer free.
+  // Memory that this process already uses is not counted as free.
   const std::size_t have = ranks == 1 ? static_cast<std::size_t>(resident_bytes()) : 0;
   const std::size_t beside = info.process_bytes - std::min(info.process_bytes, have);
   const std::size_t needed = static_cast<std::size_t>(ranks) * (arena_bytes + beside);

@@ -9,7 +9,7 @@ namespace llmc {
 
 namespace {
 
-constexpr std::size_t kVectors = 0;  // the first bucket
+constexpr std::size_t kVectors = 0;  // bucket 0 holds the vectors
 
 /// Of a buffer, for so many elements of parameters.
 std::size_t bytes(const Buffer& buffer, std::int64_t elements) {

@@ -14,13 +14,13 @@ namespace llmc {
 
 class FlatBuffers {
  public:
-  /// All of these live longer.
+  /// All references must outlive this.
   FlatBuffers(Device& device, Communicator& ranks, std::byte* arena, const ProgramInfo& info, const Shares& shares,
               const ArenaPlaces& places)
       : device_(device), ranks_(ranks), arena_(arena), info_(info), shares_(shares), places_(places) {}
 
-  /// Makes a parameter's elements whole on this rank, until those of another bucket are; where the rank has its share
-  /// alone, in memory that a step uses for gradients. Collective. Nothing with one rank.
+  /// Gathers a parameter's elements on this rank, valid until another bucket is gathered. If the rank holds only its
+  /// shard, they are stored in memory that a step uses for gradients. Collective. Does nothing with one rank.
   void gather(const Buffer& buffer, const ParameterInfo& parameter);
   /// Copies elements [offset, offset + count) of a parameter that was gathered last to host memory; complete on return.
   /// Element i of a buffer of blocks is that of the parameters' elements from i * block on.
@@ -52,7 +52,7 @@ class FlatBuffers {
   const ProgramInfo& info_;
   const Shares& shares_;
   const ArenaPlaces& places_;
-  // The bucket of all vectors, whose parameters stand among the matrices' in a checkpoint, and another one.
+  // Gathered buckets: the one of all vectors, whose parameters alternate with matrices in a checkpoint, and one other.
   std::array<std::optional<Whole>, 2> whole_;
   bool windows_used_ = false;
 };

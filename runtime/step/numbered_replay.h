@@ -1,4 +1,4 @@
-// A replay whose collectives are numbered each time that they run, also from a graph, where nobody calls them.
+// A replay whose collectives are numbered on every run, also when a graph runs them without calls.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@ namespace llmc {
 
 class NumberedReplay {
  public:
-  /// `log`: null where there is one rank.
+  /// `log`: null with one rank.
   NumberedReplay(Device& device, CollectiveLog* log) : replay_(device), log_(log) {}
 
-  /// As Replay::run().
+  /// Same as Replay::run().
   void run(const std::function<void()>& work) {
     if (!log_) return replay_.run(work);
     bool called = false;
@@ -30,7 +30,7 @@ class NumberedReplay {
  private:
   Replay replay_;
   CollectiveLog* const log_;
-  std::vector<Collective> collectives_;  // of the last time that they were called
+  std::vector<Collective> collectives_;  // of the last run that called them
 };
 
 }  // namespace llmc

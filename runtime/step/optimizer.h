@@ -1,4 +1,4 @@
-// What the host tells the optimizer's kernels before each step.
+// Computes the scalars that the host sends to the optimizer's kernels before each step.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct OptimizerScalars {
   std::vector<GroupScalars> groups;
 };
 
-/// At learning rate `lr`, where `updates` are known to have been applied (OptimizerRow::scalars).
+/// At learning rate `lr`; `updates` are known to have been applied (OptimizerRow::scalars).
 OptimizerScalars optimizer_scalars(const spec::Optimizer& optimizer, std::span<const ParameterGroup> groups, double lr,
                                    std::int64_t updates);
 

@@ -20,7 +20,7 @@ int socket_of_llmc() {
   return std::atoi(number);
 }
 
-/// All of it, or Failure.
+/// Transfers all bytes or throws Failure.
 template <class Byte, class Move>
 void move_all(Byte* data, std::size_t bytes, Move move) {
   while (bytes > 0) {

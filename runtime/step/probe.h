@@ -1,5 +1,4 @@
-// In a trainer that `llmc verify` has built: around each op of the step, llmc reads what the op gets and what it makes
-// of it.
+// Lets llmc read each op's inputs and outputs, in a trainer built by `llmc verify`.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +10,17 @@
 
 namespace llmc {
 
-/// Names, in the trainer's environment, the descriptor of the socket at whose other end llmc is.
+/// Environment variable with the descriptor of the socket whose other end llmc holds.
 inline constexpr char kProbeVariable[] = "LLMC_PROBE";
 
-/// What the trainer says: it is about to run an op, or has done so. `op`: the op's number, counted through all regions.
-/// `layer` and `chunk`: 0 where the op's region has none.
+/// Sent by the trainer before it runs an op and after. `op`: number of the op, counted through all regions. `layer` and
+/// `chunk`: 0 if the op's region has none.
 struct ProbeEvent {
   std::int32_t op, layer, chunk, done;
 };
 
-/// What llmc answers, any number of times, the last time `go_on`. After `read` the trainer sends `bytes` of the operand
-/// from `offset` on; after `write` llmc does. Operands are counted through the op's inputs, then its outputs.
+/// Sent by llmc in reply, any number of times; `go_on` is the last. After `read` the trainer sends `bytes` of the
+/// operand from `offset` on; after `write` llmc does. Operands are numbered through the op's inputs, then its outputs.
 struct ProbeRequest {
   enum Kind : std::int32_t { go_on, read, write } kind;
   std::int32_t operand;
@@ -30,10 +29,10 @@ struct ProbeRequest {
 
 class Probe {
  public:
-  /// Ops do not run from recordings from now on. Throws Failure(usage) where llmc has not started this process.
+  /// From now on ops do not run from recordings. Throws Failure(usage) if llmc did not start this process.
   explicit Probe(Device& device);
 
-  /// Around an op. Both throw Failure(internal) where llmc is gone.
+  /// Called before and after an op. Both throw Failure(internal) if llmc has exited.
   void before(int op, std::size_t layer, std::size_t chunk, std::initializer_list<void*> operands);
   void after();
 

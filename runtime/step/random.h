@@ -1,4 +1,4 @@
-// Philox4x32-10: random numbers that are a function of a key and a counter, so that there is no state to save.
+// Philox4x32-10: random numbers as a function of key and counter, without state to save.
 #pragma once
 
 #include <array>

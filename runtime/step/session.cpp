@@ -37,7 +37,7 @@ std::span<const std::byte> input_bytes(Use use, std::size_t index, const MicroBa
   }
 }
 
-/// The blocks of inputs on their way; none on cpu.
+/// Staging slots of input blocks in flight; none on cpu.
 std::byte* slots(std::byte* arena, const ProgramInfo& info) {
   const Buffer* buffer = find_buffer(info.buffers, Use::input_slots);
   return buffer ? arena + buffer->offset : nullptr;
@@ -136,7 +136,7 @@ void Session::gather_weights() {
   gathered_ = true;
 }
 
-/// A pass does not gather by itself: a rank that has no pass would leave that out, and its others wait for it.
+/// A pass does not gather by itself: a rank without a pass would skip the collective, and the others would wait for it.
 void Session::need_whole_weights() const {
   if (!gathered_) throw Failure(Exit::internal, "a pass without an update reads weights that were not gathered");
 }
@@ -156,7 +156,7 @@ void Session::send_inputs(const MicroBatch& micro, const StepScalars& scalars, c
   inputs_.send();
 }
 
-/// Where every micro-batch has collectives no rank may run fewer than another.
+/// If every micro-batch has collectives, all ranks must run equally many.
 std::size_t Session::passes_of_all() const {
   if (shares_.ranks() == 1 || !is_sharded(Use::gradients, info().shard)) return 0;
   const auto ranks = static_cast<std::int64_t>(shares_.ranks());
@@ -179,7 +179,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
     const Range range(device_.stream(), "micro-batch");
     const MicroBatch& micro = batch.micro_batches[batch.begin + std::min(i, own - 1)];
     send_inputs(i < own ? micro : without_targets(micro), scalars, optimizer);
-    const bool first = i == 0, last = i + 1 == passes || of_all > 0;  // each is reduced alike
+    const bool first = i == 0, last = i + 1 == passes || of_all > 0;  // every one is reduced
     micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); });
   }
   if (own_results_) own_results_->ask();
@@ -207,7 +207,7 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
     finished.norms = {reinterpret_cast<const float*>(norms.data()), norms.size() / sizeof(float)};
   }
   waits.reset();
-  // The optimizer reads gradients and scales them on the way: the buffer still holds them as they were before clipping.
+  // The optimizer scales gradients as it reads them, so the buffer still holds their values from before clipping.
   if (trace) trace->finish_step(source(Use::gradients), finished.results, lr);
   return finished;
 }

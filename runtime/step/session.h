@@ -1,4 +1,4 @@
-// A run's step on its device: the arena, and everything that the host copies into it and out of it.
+// Runs the steps of a run on its device: owns the arena and copies data into and out of it.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ class TraceWriter;
 
 class Session {
  public:
-  /// Allocates the arena (ArenaPlaces::bytes(), the only allocation on the device), uploads the constants and builds
-  /// the step. `data`: the communicator of the ranks that `mesh` has along data. Throws Failure(does_not_fit).
+  /// Allocates the arena (ArenaPlaces::bytes(), the only allocation on the device), uploads the constants and creates
+  /// the step. `data`: communicator of the ranks that `mesh` has along data. Throws Failure(does_not_fit).
   Session(Device& device, Communicator& data, const Program& program, const Mesh& mesh = {});
   ~Session();
   Session(const Session&) = delete;
@@ -36,38 +36,37 @@ class Session {
   const ProgramInfo& info() const { return program_.info; }
   const Mesh& mesh() const { return mesh_; }
   std::size_t allocated_bytes() const { return places_.bytes(); }
-  /// Whether so much memory of the host may be used beside the arena: on cpu `budget` counts both, and the process.
+  /// Returns whether `bytes` of host memory may be used besides the arena. On cpu `budget` covers both and the process.
   bool fits_beside(std::size_t bytes, std::size_t budget) const {
     return runs_ahead() || bytes + allocated_bytes() + info().process_bytes <= budget;
   }
-  /// As Device::allocate_host().
+  /// Same as Device::allocate_host().
   std::byte* allocate_host(std::size_t bytes) { return device_.allocate_host(bytes); }
   /// Draws the initial weights.
   void initialise(std::uint64_t seed);
-  /// To be called when masters have been written through state().
+  /// Call after writing masters through state().
   void refresh_copies();
-  /// The weights and what the optimizer keeps of them; synchronised. Its gather() is collective, and may use the memory
-  /// of the gradients.
+  /// Weights and optimizer state; synchronised. Its gather() is collective, and may use the memory of the gradients.
   StateAccess& state() { return state_; }
-  /// Whether the weights that this rank updates, all or its share, are numbers.
+  /// Returns whether all weights that this rank updates are finite.
   bool own_weights_finite();
   /// Copies bytes of the arena to host memory; complete on return.
   void read(std::size_t offset, std::span<std::byte> bytes);
 
-  /// Has the device count updates on from so many: to be called before the first step, and when one goes back.
+  /// Sets the device's count of applied updates. Call before the first step and after a rollback.
   void set_updates(std::int64_t applied);
 
-  /// Puts one optimizer step over this rank's micro-batches on the device's stream. At most one step may be sent before
-  /// the one before it is finished, and only where the device runs ahead. Of `scalars`, the loss's scale is filled in
-  /// here; `requests` comes back in StepResults, summed over the ranks. With a trace, the step is written to it as
-  /// number `step`, and is to be finished before another is sent.
+  /// Puts one optimizer step over this rank's micro-batches on the device's stream. A second step may be sent before
+  /// the first is finished only if the device runs ahead. The loss scale in `scalars` is filled in here; `requests` is
+  /// returned in StepResults, summed over the ranks. With a trace, the step is written to it as number `step`, and must
+  /// be finished before another is sent.
   void send(const StepBatch& batch, const OptimizerScalars& optimizer, StepScalars scalars, std::int64_t step,
             TraceWriter* trace);
 
   bool runs_ahead() const { return device_.runs_ahead(); }
-  /// Between profile(true) and profile(false) a profiler's capture is on; see Device::profile.
+  /// Turns a profiler's capture on or off; see Device::profile().
   void profile(bool on) { device_.profile(on); }
-  /// As Device::listen().
+  /// Same as Device::listen().
   void listen(LaunchListener* listener) { device_.listen(listener); }
 
   struct Finished {
@@ -76,37 +75,37 @@ class Session {
     std::span<const float> norms;  // L2 norms of gradient, weight and update, [parameters, 3]; until the next finish();
                                    // empty without metrics.per_parameter
   };
-  /// Waits for the oldest step that was sent. `trace` as for send(); `lr` is written to it.
+  /// Waits for the oldest step sent. `trace` as in send(); `lr` is written to it.
   Finished finish(TraceWriter* trace, float lr);
 
-  /// Makes the weights whole that the last step of all ranks has written. Collective: every rank calls it, whatever
-  /// part of the passes it has. evaluate(), next_logits() and follow_logits() throw Failure(internal) without it.
+  /// Gathers the weights that the last step of all ranks has written. Collective: every rank calls it, even one without
+  /// passes to run. evaluate(), next_logits() and follow_logits() throw Failure(internal) without it.
   void gather_weights();
-  /// Whether every rank has a part in each pass of each other: they gather weights for it.
+  /// Returns whether every rank must run each pass of every other rank, because passes gather weights.
   bool passes_together() const { return shares_.ranks() > 1 && info().shard == Shard::parameters; }
 
-  /// Makes the weights whole and sets the sums to 0, which stay so where this rank has no part. Collective.
+  /// Gathers the weights and sets the sums to 0, where they stay on ranks without a part. Collective.
   void begin_evaluation();
-  /// Sums over the targets, of losses and of those that are the first choice, times `loss_scale`, added to those before
-  /// unless `first`.
+  /// Adds the sums over the targets, times `loss_scale`, of losses and of targets with the largest logit. `first`:
+  /// overwrites earlier sums.
   void evaluate(const MicroBatch& batch, float loss_scale, bool first);
-  /// A part of a step alone, on what lies in the arena: for times, not for results.
+  /// Runs a part of a step on the arena's current content, for timing only.
   void run_piece(StepPiece piece, std::size_t layer);
   struct Evaluated {
     double loss, top1;  // as in StepResults
   };
-  /// What was evaluated since begin_evaluation(), by all ranks, each of which calls this.
+  /// Results since begin_evaluation(), summed over all ranks. Collective.
   Evaluated evaluated();
 
-  /// Sum of the losses of this rank's part of a batch, in nats, as audit.compute has them (Program::audit, which is
-  /// there). `masters`: of passes that read the master weights. Collective.
+  /// Sum of the losses of this rank's part of a batch, in nats, computed as audit.compute says (Program::audit, which
+  /// must exist). `masters`: the passes read the master weights. Collective.
   double audit(const StepBatch& batch, bool masters);
 
   /// Logits after row `positions[i]` of `tokens` [micro_batch * sequence_length], i < micro_batch: rows of vocab_pitch
   /// floats in `logits` [micro_batch * vocab_pitch].
   void next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,
                    std::vector<float>& logits);
-  /// This rank's part in another's next_logits().
+  /// Takes part in another rank's next_logits().
   void follow_logits();
 
  private:
@@ -130,7 +129,7 @@ class Session {
   const ArenaPlaces places_;
   std::byte* arena_;
   FlatBuffers flat_;
-  bool gathered_ = false;  // the weights that this rank reads are whole
+  bool gathered_ = false;  // the weights that this rank reads are gathered
   Step* step_;
   std::array<NumberedReplay, 4> micro_batches_;  // [first + 2 * last]: middle, first, last, only
   NumberedReplay optimizer_step_;
@@ -140,7 +139,7 @@ class Session {
   const InputBlock block_;
   InputRing inputs_;
   ReadBack results_;
-  std::optional<ReadBack> own_results_;  // of several ranks: before they are summed
+  std::optional<ReadBack> own_results_;  // with several ranks: before summation
   std::optional<ReadBack> norms_;        // with metrics.per_parameter
 };
 

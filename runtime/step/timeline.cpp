@@ -15,11 +15,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kRegion = 3;  // ranges that are open within a region: step, micro-batch, the region
+constexpr std::size_t kRegion = 3;  // depth of ranges within a region: step, micro-batch, the region
 constexpr double kMicroseconds = 1e6;
 constexpr int kPasses = 1, kRanks = 2;  // tracks
 
-/// In the order of LaunchKind, as the plan has them.
+/// In the order of LaunchKind, named as in the plan.
 constexpr const char* kKinds[] = {"kernel", "product", "attention", "memset", "collective"};
 
 struct PlanLaunch {
@@ -27,7 +27,7 @@ struct PlanLaunch {
   std::int64_t transients;
 };
 
-/// What the trainer was compiled from, by region.
+/// A region of the plan that the trainer was compiled from.
 struct PlanRegion {
   std::int64_t opens = 0, frees = 0;
   bool beside = false;
@@ -49,15 +49,15 @@ std::map<std::string, PlanRegion> regions_of(const Json& plan) {
   return regions;
 }
 
-/// The plan's launch that was timed, from `at` on; `at` goes behind it. A step leaves out only what one rank sends, and
-/// what later micro-batches do not zero.
+/// Finds the plan's launch that was timed, searching from `at`, and moves `at` past it. A step omits only collectives,
+/// with a single rank, and zeroing, in later micro-batches.
 const PlanLaunch& match(const PlanRegion& region, std::size_t& at, LaunchKind kind, const char* product,
                         const char* name) {
   const std::string launched_as = kKinds[static_cast<std::size_t>(kind)];
   while (at < region.launches.size()) {
     const PlanLaunch& launch = region.launches[at++];
     if (launch.launched_as == launched_as && (!product || launch.runs == product)) {
-      // One call of an attention pass may be several kernels.
+      // One call of an attention pass may launch several kernels.
       while (kind == LaunchKind::attention && at < region.launches.size() && region.launches[at].op == launch.op) ++at;
       return launch;
     }
@@ -109,7 +109,7 @@ void Timeline::write(std::size_t arena_bytes) {
 std::string Timeline::text(std::size_t arena_bytes) const {
   const Json plan = Json::parse(info_.plan_json);
   const std::map<std::string, PlanRegion> regions = regions_of(plan);
-  // The plan's, and what shares of another number of ranks take more or less than those that it was made for.
+  // The plan's bytes, adjusted to this number of ranks: its shards differ in size from those the plan was made for.
   const std::int64_t fixed = plan.at("memory").at("live").at("fixed_bytes").get<std::int64_t>() +
                              static_cast<std::int64_t>(arena_bytes) - static_cast<std::int64_t>(info_.arena_bytes);
   const auto at = [this](std::size_t mark) { return kMicroseconds * marks_.seconds(mark); };
@@ -145,7 +145,7 @@ std::string Timeline::text(std::size_t arena_bytes) const {
     kept += region.opens;
     double begin = 0, end = 0;
     int track = kPasses;
-    std::size_t next = 0;  // of the region's launches
+    std::size_t next = 0;  // index into the region's launches
     const std::size_t first = i;
     for (; i < launches_.size() && launches_[i].call == call; ++i) {
       const Timed& timed = launches_[i];

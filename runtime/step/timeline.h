@@ -1,4 +1,4 @@
-// Times each launch of some steps, and writes them by the plan's names, with the arena's live bytes, as a Chrome trace.
+// Times each launch of some steps and writes them as a Chrome trace, with the plan's names and the arena's live bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,24 @@ struct StepWindow {
 
 class Timeline final : public LaunchListener {
  public:
-  /// What the file says of where it was made.
+  /// Machine description written to the file.
   struct Machine {
     std::string device;
     int threads, world_size;
   };
 
-  /// Throws Failure(usage) where `file` cannot be written.
+  /// Throws Failure(usage) if `file` cannot be written.
   Timeline(const std::filesystem::path& file, const StepWindow& steps, Device& device, const ProgramInfo& info,
            Machine machine);
 
-  /// Whether step `step` + 1, the next to be sent, is one to listen to.
+  /// Returns whether step `step` + 1, the next to be sent, is to be timed.
   bool covers(std::int64_t step) const;
-  /// To be called before it is sent.
+  /// Call before sending the step.
   void begin_step(std::int64_t step) { steps_.push_back({step + 1, 0, 0}); }
-  /// Whether the last step of the window is the `step`-th, so that the file is to be written when it is finished.
+  /// Returns whether the `step`-th step is the last of the window, so that the file is written once it is finished.
   bool ends_with(std::int64_t step) const { return !written_ && step == window_.first + window_.count; }
-  /// Writes the file, of the steps that were sent, all of which are finished; nothing where there are none, or where it
-  /// is written. `arena_bytes`: of this number of ranks. Throws Failure(checkpoint).
+  /// Writes the file from the steps sent so far, all of which must be finished. Does nothing if there are none or it is
+  /// already written. `arena_bytes`: with this number of ranks. Throws Failure(checkpoint).
   void write(std::size_t arena_bytes);
 
   void enter(const char* name) override;
@@ -48,7 +48,7 @@ class Timeline final : public LaunchListener {
     std::int64_t number;
     std::size_t begin, end;  // marks
   };
-  /// One run of a region: a layer, a chunk of the loss.
+  /// One execution of a region: a layer, a chunk of the loss.
   struct Call {
     std::size_t step;  // index into steps_
     const char* region;
@@ -72,8 +72,8 @@ class Timeline final : public LaunchListener {
   std::vector<Step> steps_;
   std::vector<Call> calls_;
   std::vector<Timed> launches_;
-  std::size_t ranges_ = 0;   // that are open: step, micro-batch, region, product
-  std::size_t calling_ = 0;  // of what is listened to: an attention pass may be several launches of its own
+  std::size_t ranges_ = 0;   // open ranges: step, micro-batch, region, product
+  std::size_t calling_ = 0;  // depth of open launches: an attention pass may contain several of its own
   bool written_ = false;
 };
 

@@ -17,13 +17,13 @@
 namespace llmc {
 namespace {
 
-/// A log pipe that is gone is no reason to stop: errors are ignored, where fmt::print would throw.
+/// Writes without throwing, unlike fmt::print: a broken log pipe must not stop a run.
 void put(std::FILE* out, const std::string& text) {
   std::fputs(text.c_str(), out);
   std::fflush(out);
 }
 
-/// Columns of the terminal; a line that wraps could not be rewritten.
+/// Columns of the terminal. A line that wraps could not be rewritten in place.
 std::size_t terminal_columns(std::FILE* out) {
   winsize size{};
   return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
@@ -54,7 +54,7 @@ double without_nan_sign(double number) {
 std::string format_progress(const Progress& p, std::size_t columns) {
   const std::string steps = fmt::format("{}", p.steps);
   struct Field {
-    int importance;  // the smallest goes first
+    int importance;  // the smallest is dropped first
     std::string text;
   };
   std::vector<Field> fields;

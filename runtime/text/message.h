@@ -1,4 +1,4 @@
-// Messages: text for standard error.
+// Prints messages to standard error.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,8 @@
 
 namespace llmc {
 
-/// Prints to standard error. A message that cannot be written is lost and changes no exit code; fmt::print would throw.
+/// Prints to standard error. A message that cannot be written is lost without changing the exit code; fmt::print would
+/// throw.
 template <class... T>
 void to_stderr(fmt::format_string<T...> format, T&&... values) {
   const std::string text = fmt::format(format, std::forward<T>(values)...);

@@ -1,4 +1,4 @@
-// Checks of options' values that CLI11 does not have.
+// Validators for option values that CLI11 lacks.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,8 @@
 
 namespace llmc {
 
-/// A finite number from `low`, or above it, to `high`: NaN, which CLI11's ranges let through, is none.
+/// Accepts a finite number from `low` (or, with `above`, greater than it) to `high`. CLI11's ranges accept NaN; this
+/// rejects it.
 inline CLI::Validator finite(double low, bool above, double high) {
   const std::string wanted = fmt::format("{} {} and at most {}", above ? "above" : "of at least", low, high);
   return {[low, above, high, wanted](std::string& text) {
@@ -25,8 +26,8 @@ inline CLI::Validator finite_above(double low, double high) { return finite(low,
 
 constexpr char kEmptyValue[] = "is empty; give it a value, or leave it out";
 
-/// Has the app and its commands refuse a value that a script has left empty, for every option and every word. A
-/// transformation is what CLI11 applies before all checks.
+/// Makes the app and its commands refuse an empty value, as an unset variable in a script leaves it, for every option
+/// and argument. Uses a transformation, because CLI11 applies those before all checks.
 inline void refuse_empty_values(CLI::App& app) {
   for (CLI::Option* option : app.get_options())
     if (option->get_items_expected_max() > 0)
@@ -35,7 +36,7 @@ inline void refuse_empty_values(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands(nullptr)) refuse_empty_values(*command);
 }
 
-/// Parses a command line; no value of it is empty. Throws what CLI11 throws.
+/// Parses a command line without empty values. Throws what CLI11 throws.
 inline void parse_words(CLI::App& app, int argc, const char* const* argv) {
   refuse_empty_values(app);
   for (int i = 1; i < argc; ++i) {  // of "--option=" CLI11 takes the next word for the value

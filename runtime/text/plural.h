@@ -1,4 +1,4 @@
-// The ending of a noun that a number stands before.
+// Plural ending of a counted noun.
 #pragma once
 
 #include <cstdint>

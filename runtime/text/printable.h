@@ -1,4 +1,4 @@
-// Text that comes from elsewhere (peers, files, names of files), as a terminal may show it.
+// Makes untrusted text (from peers, files, file names) safe to print on a terminal.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 
 namespace llmc {
 
-/// Whether a terminal would obey the character of `length` bytes instead of showing it: C0, DEL, C1.
+/// Returns whether the character of `length` bytes is a control character: C0, DEL or C1.
 inline bool is_control(std::string_view text, std::size_t length) {
   const auto first = static_cast<unsigned char>(text[0]);
   return first < 0x20 || first == 0x7f || (length == 2 && first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0);
 }
 
-/// Whether it breaks a line, or turns the direction in which the rest is shown.
+/// Returns whether it is a line separator or changes the direction of the following text.
 inline bool turns_text(std::string_view text, std::size_t length) {
   if (length != 3) return false;
   const auto last = static_cast<unsigned char>(text[2]);
@@ -24,7 +24,7 @@ inline bool turns_text(std::string_view text, std::size_t length) {
          (text.starts_with("\xe2\x81") && last >= 0xa6 && last <= 0xa9);
 }
 
-/// "\x1b" for each byte.
+/// Escapes each byte, as "\x1b".
 inline std::string as_hex(std::string_view bytes) {
   constexpr const char* kDigits = "0123456789abcdef";
   std::string result;
@@ -35,7 +35,7 @@ inline std::string as_hex(std::string_view bytes) {
   return result;
 }
 
-/// Returns `text` with control characters and bytes that are no UTF-8 as \xNN. Line feeds and tabs stay.
+/// Returns `text` with control characters and invalid UTF-8 as \xNN. Line feeds and tabs stay.
 inline std::string printable_text(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -48,7 +48,7 @@ inline std::string printable_text(std::string_view text) {
   return result;
 }
 
-/// The same on one line: a line feed or a tab becomes a blank, and what turns the direction of writing \xNN.
+/// Same on one line: line feeds and tabs become blanks, characters that change the direction of writing \xNN.
 inline std::string printable(std::string_view text) {
   std::string result;
   while (!text.empty()) {

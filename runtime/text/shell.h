@@ -1,14 +1,14 @@
-// Command lines as they are shown: words that a shell takes as they are meant.
+// Quotes command lines, so that a shell reads the displayed text as intended.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace llmc {
 
-/// The word in quotes where a shell would read it otherwise.
+/// Quotes the argument if a shell would interpret it.
 std::string shell_word(const std::string& word);
 
-/// The words, each as shell_word(), with blanks between.
+/// Joins the arguments, each as shell_word(), with blanks.
 std::string shell_line(const std::vector<std::string>& words);
 
 }  // namespace llmc

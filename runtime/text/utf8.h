@@ -1,4 +1,4 @@
-// Strict UTF-8.
+// Decodes strict UTF-8.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace llmc {
 
-/// Bytes of the character that `text` starts with, 1 to 4; 0 when it does not start with a well-formed one (overlong
-/// forms, surrogates and everything past U+10FFFF are not well-formed) or is empty.
+/// Length in bytes, 1 to 4, of the first character of `text`. 0 if `text` is empty or starts with no well-formed
+/// character: overlong forms, surrogates and values past U+10FFFF are malformed.
 inline std::size_t utf8_length(std::string_view text) {
   if (text.empty()) return 0;
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -34,7 +34,7 @@ inline std::size_t utf8_floor(std::string_view text, std::size_t at) {
   return at;
 }
 
-/// Bytes at the end of `text`, 0 to 3, that begin a character whose further bytes are still to come.
+/// Bytes at the end of `text`, 0 to 3, of an incomplete character.
 std::size_t utf8_unfinished(std::string_view text);
 
 }  // namespace llmc

@@ -14,14 +14,14 @@ void follow_save(RunFolder& folder, const RunMirror* mirror, const spec::Checkpo
   const auto attempt = [&](const auto& work) {
     try {
       work();
-    } catch (const std::exception& failure) {  // the checkpoint itself is there
+    } catch (const std::exception& failure) {  // the checkpoint itself is complete
       log(fmt::format("{}; training goes on", failure.what()));
     }
   };
   const Retention retention{policy.keep_last, policy.keep_every, kept.keep_before,
                             kept.best ? std::optional(kept.best->step) : std::nullopt};
   attempt([&] { folder.note_saved(kept.step); });
-  // Before the checkpoint that was the best goes.
+  // Comes before retention, which may remove the previous best checkpoint.
   if (policy.best != "none") attempt([&] { settle_best(folder.path(), kept.best); });
   if (mirror) attempt([&] { mirror->follow(kept.step, retention, log); });
   apply_retention(folder.path(), kept.step, retention, log);

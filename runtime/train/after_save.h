@@ -1,4 +1,4 @@
-// What follows a checkpoint that has appeared: a list that the next start completes where a kill cut it off.
+// Work after a checkpoint has been published. If a kill interrupts it, the next start completes it.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,19 @@
 
 namespace llmc {
 
-/// What the run keeps when the checkpoint of `step` has appeared.
+/// State of the run when the checkpoint of `step` was published.
 struct Kept {
   std::int64_t step = 0;
-  std::optional<Best> best;               // the record, this step included; nothing without checkpoint.best
+  std::optional<Best> best;               // the best so far, this step included; nothing without checkpoint.best
   std::vector<std::int64_t> keep_before;  // as Retention's
 };
 
-/// Notes the save, writes best.json, brings the mirror (null: there is none) up to date, and removes what retention
-/// does not keep. Each is done whatever comes of the others, whose failures go to `log`; done twice, nothing changes.
-/// Of rank 0.
+/// Records the save, writes best.json, updates the mirror (null: none), and applies retention. Each part is attempted
+/// even if others fail; failures are reported to `log`. Idempotent. Rank 0 only.
 void follow_save(RunFolder& folder, const RunMirror* mirror, const spec::Checkpoint& policy, const Kept& kept,
                  const Log& log);
 
-/// The same at a start from the checkpoint with `state`, where that is the folder's own.
+/// Same, when starting from the checkpoint with `state`, if it is in this run's folder.
 void complete_save(RunFolder& folder, const RunMirror* mirror, const spec::Spec& values, const TrainState& state,
                    const std::filesystem::path& checkpoint, const Log& log);
 

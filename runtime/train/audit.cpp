@@ -14,7 +14,7 @@ namespace llmc {
 Audited Audit::run(Session& session, Rendezvous& ranks, const StepBatch& batch) const {
   const double begin = process_seconds();
   const double own = session.audit(batch, values_.compute == spec::AuditCompute::forward);
-  double sum = 0;  // in the order of ranks
+  double sum = 0;  // in rank order
   for (const std::string& text : ranks.all_gather({reinterpret_cast<const char*>(&own), sizeof own})) {
     double part = 0;
     std::memcpy(&part, text.data(), sizeof part);
@@ -25,7 +25,7 @@ Audited Audit::run(Session& session, Rendezvous& ranks, const StepBatch& batch) 
 
 std::string Audit::judge(std::int64_t step, double training, double audited, double lse_max) {
   const double difference = training - audited;
-  const bool numbers = std::isfinite(training) || std::isfinite(audited);  // where neither is one, guards say so
+  const bool numbers = std::isfinite(training) || std::isfinite(audited);  // if neither is finite, the guards report it
   const bool apart = numbers && !(std::abs(difference) <= values_.bound);
   if (apart == std::exchange(apart_, apart) || !apart) return "";
   return fmt::format(

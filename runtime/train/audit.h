@@ -1,5 +1,5 @@
-// The audit of a step's loss: what audit.compute has in fp32 gives it a second time, of the same samples and weights,
-// and a difference past audit.bound is said. See docs/reference/guards.md.
+// Audits a step's loss: recomputes it from the same samples and weights with the parts named by audit.compute in fp32,
+// and warns of a difference above audit.bound. See docs/reference/guards.md.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@
 
 namespace llmc {
 
-/// One audit of a step, as metrics.jsonl has it.
+/// One audit, as written to metrics.jsonl.
 struct Audited {
   double loss = 0;     // mean over the step's targets, nats
-  double seconds = 0;  // that it took
+  double seconds = 0;  // duration of the audit
 };
 
 class Audit {
  public:
   explicit Audit(const spec::Audit& values) : values_(values) {}
 
-  /// Whether step `step` (from 1 on) has one: the first, and multiples of audit.every.
+  /// Returns whether step `step` (from 1 on) is audited: the first, and multiples of audit.every.
   bool due(std::int64_t step) const { return values_.every > 0 && (step == 1 || step % values_.every == 0); }
 
-  /// The loss of a batch that is about to be sent, with nothing before it on its way. Changes no byte that training
-  /// reads. Collective.
+  /// Computes the loss of a batch before it is sent. No step may be in flight. Changes no byte that training reads.
+  /// Collective.
   Audited run(Session& session, Rendezvous& ranks, const StepBatch& batch) const;
 
-  /// What to warn of, or empty: `training`, the loss of the step, is further than audit.bound from its audit, or one of
-  /// them alone is no number; and the audit before it was near, or there was none.
+  /// Returns a warning if `training`, the step's loss, differs from its audit by more than audit.bound, or if only one
+  /// of them is finite. Empty otherwise, and if the previous audit already differed.
   std::string judge(std::int64_t step, double training, double audited, double lse_max);
 
  private:
   spec::Audit values_;
-  bool apart_ = false;  // as of the last audit
+  bool apart_ = false;  // in the last audit
 };
 
 }  // namespace llmc

@@ -1,4 +1,4 @@
-// Work beside training, one job at a time.
+// Runs one job at a time concurrently with training.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace llmc {
 
-/// A job runs on a thread of its own, which takes no signal.
+/// A job runs on its own thread, which handles no signals.
 class Background {
  public:
   Background() = default;
@@ -15,10 +15,10 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  /// Waits for the job before. `job` does not throw.
+  /// Waits for the previous job, then starts `job`, which must not throw.
   void start(std::function<void()> job);
   bool busy() const { return busy_.load(std::memory_order_acquire); }
-  /// Returns when the job is done; what it wrote is then seen.
+  /// Waits for the job; its writes are visible afterwards.
   void wait();
 
  private:

@@ -14,7 +14,7 @@ namespace llmc {
 
 namespace {
 
-/// Bytes of what the targets of the batches decode to; 0 where one is no token of the tokenizer.
+/// Bytes of the targets' decoded text; 0 if the tokenizer lacks one of them.
 std::int64_t text_bytes(const std::vector<MicroBatch>& batches, const Tokenizer& tokenizer) {
   std::int64_t bytes = 0;
   for (const MicroBatch& batch : batches)

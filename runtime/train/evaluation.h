@@ -1,4 +1,4 @@
-// Loss on held-out data: the same samples every time, and nothing of the training state changes.
+// Computes the loss on held-out data: always on the same samples, without changing the training state.
 #pragma once
 
 #include <functional>
@@ -14,31 +14,31 @@
 
 namespace llmc {
 
-/// What an evaluation gives, over its targets.
+/// Result of an evaluation, over its targets.
 struct Validation {
-  std::string set;                      // its name; empty: that of data.validation.path
+  std::string set;                      // name of the set; empty: data.validation.path
   double loss = 0;                      // mean, nats
-  double top1 = 0;                      // share that are the model's first choice; see StepResults
-  std::optional<double> bits_per_byte;  // of the targets' text; nothing where the tokenizer cannot say what that is
+  double top1 = 0;                      // fraction whose largest logit is the target's; see StepResults
+  std::optional<double> bits_per_byte;  // of the targets' text; nothing if the tokenizer cannot decode them
 };
 
-/// Of a set among those that were evaluated; nothing where it is none of them.
+/// Loss of a set among those evaluated; nothing if it is not among them.
 std::optional<double> loss_of(std::span<const Validation> all, const std::string& set);
 
 class Evaluation {
  public:
-  /// `set`: its name, empty for that of data.validation.path. `sequences` samples (fewer when there are fewer), read at
-  /// the first run. `tokenizer` (null: none) is what their text is by, and outlives this. Throws Failure(data) when
-  /// there are none.
+  /// `set`: its name, empty for data.validation.path. Reads `sequences` samples (fewer if the set has fewer) at the
+  /// first run. `tokenizer` (null: none) decodes them and must outlive this. Throws Failure(data) if there are no
+  /// samples.
   Evaluation(std::string set, std::shared_ptr<const TokenShards> shards, const ProgramInfo& info,
              std::int64_t sequences, const Tokenizer* tokenizer);
 
   const std::string& set() const { return set_; }
 
-  /// Changes with the samples that it is evaluated on.
+  /// Changes with the evaluated samples.
   std::string fingerprint() const { return shards_->fingerprint(); }
 
-  /// Nothing when `interrupted` said so between two batches.
+  /// Returns nothing if `interrupted` returned true between two batches.
   std::optional<Validation> run(Session& session, const std::function<bool()>& interrupted);
 
  private:
@@ -47,10 +47,10 @@ class Evaluation {
   std::int64_t sequence_length_, micro_batch_, sequences_;
   const Tokenizer* tokenizer_;
   std::vector<MicroBatch> batches_;
-  std::int64_t bytes_ = 0;  // of the targets' text; 0: not known
+  std::int64_t bytes_ = 0;  // of the targets' text; 0: unknown
 };
 
-/// All of them, one after the other; empty when `interrupted` said so.
+/// Evaluates all sets in order; empty if `interrupted` returned true.
 std::vector<Validation> evaluate_all(std::span<Evaluation> sets, Session& session,
                                      const std::function<bool()>& interrupted);
 

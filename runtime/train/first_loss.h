@@ -1,4 +1,4 @@
-// What the first loss of a run should be, from weights that nobody has trained.
+// Predicts the first loss of a run from freshly drawn weights.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,19 @@
 
 namespace llmc {
 
-/// Nats a target. Logits of fresh weights have a variance of about hidden_size * embedding_std^2, since what the head
-/// reads is normalised: the mean loss of such logits is ln V + variance / 2. Where the head is the embedding, the
-/// logit of the input token may be as high as hidden_size * embedding_std, as far as the layers add little to the
-/// embedding: `most` allows for that.
+/// Nats per target. The head reads normalised values, so logits of fresh weights have a variance of about hidden_size *
+/// embedding_std^2 and a mean loss of ln V + variance / 2. With tied embeddings the input token's logit may reach
+/// hidden_size * embedding_std if the layers add little to the embedding; `most` allows for that.
 struct FirstLoss {
-  double uniform;      // ln V: every token is as likely as any other
-  double least, most;  // beyond which something is likely to be wrong: 10 %, and 4 standard deviations of the mean
+  double uniform;      // ln V: all tokens equally likely
+  double least, most;  // outside these an error is likely: 10 %, and 4 standard deviations of the mean
 };
 
-/// `targets`: of one step.
+/// `targets`: number of targets in one step.
 FirstLoss expected_first_loss(const spec::Spec& spec, std::int64_t targets);
 
-/// What to say of the first loss, with likely causes; empty where it is as expected, or not finite, which the guard of
-/// skipped updates tells.
+/// Returns a warning with likely causes. Empty if the first loss is as expected, or not finite, which the guard of
+/// skipped updates reports.
 std::string first_loss_warning(const FirstLoss& expected, double loss);
 
 }  // namespace llmc

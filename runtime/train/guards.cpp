@@ -15,9 +15,9 @@ namespace llmc {
 namespace {
 
 constexpr float kNone = std::numeric_limits<float>::infinity();
-constexpr double kNoNorm = 1e-30;  // and below: gradients of zero
+constexpr double kNoNorm = 1e-30;  // at or below: zero gradients
 
-/// Of an even number of values, the mean of the two in the middle. Changes their order.
+/// Median; for an even number of values the mean of the middle two. Reorders them.
 double median_of(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
@@ -25,10 +25,10 @@ double median_of(std::vector<double>& values) {
   return 0.5 * (*middle + *std::max_element(values.begin(), middle));
 }
 
-/// A float that the device compares with; a limit beyond them is none.
+/// Converts a limit to the float that the device compares with; one out of range becomes no limit.
 float as_limit(double limit) { return limit < std::numeric_limits<float>::max() ? static_cast<float>(limit) : kNone; }
 
-/// All but those that a window of so many would have dropped.
+/// Keeps the last `count` values.
 template <class T>
 void keep_last(std::vector<T>& values, std::size_t count) {
   if (values.size() > count) values.erase(values.begin(), values.end() - static_cast<std::ptrdiff_t>(count));
@@ -83,7 +83,7 @@ StepLimits Guard::limits(std::int64_t step) const {
     const auto [median, spread] =
         window(state_.grad_norms, [](double norm) { return std::log(std::max(norm, kNoNorm)); });
     const double limit = std::exp(median + values_.grad_norm * std::clamp(spread, kNormFloor, kNormCeiling));
-    // Gradients of zero say nothing of others.
+    // A median of zero gradients gives no usable limit.
     if (median > std::log(kNoNorm)) limits.grad_norm = as_limit(std::max(limit, clip_norm_));
   }
   return limits;
@@ -94,7 +94,7 @@ std::string Guard::observe(std::int64_t step, const StepResults& results, const 
   step_ = step;
   if (results.skipped != kApplied) {
     state_.skipped.push_back(step);
-  } else if (std::isfinite(results.grad_norm)) {  // of the device it is, as a double, and this a float
+  } else if (std::isfinite(results.grad_norm)) {  // the device checks finiteness in double, but this value is a float
     state_.losses.push_back(results.loss);
     state_.grad_norms.push_back(results.grad_norm);
     state_.newest = step;

@@ -1,4 +1,4 @@
-// Which updates a run refuses, and when it has refused too many: docs/reference/guards.md.
+// Decides which updates a run skips, and when it has skipped too many: docs/reference/guards.md.
 #pragma once
 
 #include <cstdint>
@@ -12,52 +12,52 @@
 
 namespace llmc {
 
-/// The median of the numbers, and 1.4826 times the median of their distances from it: for normal numbers their standard
-/// deviation, and however far a few of them lie, about the same. At least one number, all finite.
+/// Median of the numbers, and 1.4826 times the median of their distances from it. For normally distributed numbers that
+/// is their standard deviation, and a few outliers hardly change it. At least one number, all finite.
 struct Spread {
   double median, spread;
 };
 Spread spread_of(std::span<const double> values);
 
-/// Above these the device skips a step's update; infinite: nothing is above.
+/// The device skips a step's update above these; infinite: no limit.
 struct StepLimits {
   float loss, grad_norm;
 };
 
-/// Judges steps by those before them. Ranks see the same results, and so agree. Steps count from 1, as in
+/// Judges steps by the steps before them. All ranks see the same results, and so agree. Steps count from 1, as in
 /// metrics.jsonl.
 class Guard {
  public:
-  /// The smallest spread of log(1 + loss) and of log(norm): a window of nearly equal numbers would take any other for
-  /// an outlier. The largest of norms: a window in which they rise or fall has a wide one, which says nothing of
+  /// Smallest spread of log(1 + loss) and log(norm): a window of nearly equal numbers would make every other one an
+  /// outlier. Largest spread of norms: a window of rising or falling norms has a wide spread that says nothing of
   /// outliers.
   static constexpr double kLossFloor = 0.02, kNormFloor = 0.1, kNormCeiling = 0.2;
 
-  /// `clip_norm`: a gradient norm up to it is never too large. `state`: of the checkpoint that the run goes on from.
+  /// `clip_norm`: gradient norms up to it are never refused. `state`: from the checkpoint that the run resumes from.
   Guard(const spec::Guards& values, double clip_norm, GuardState state);
 
-  /// In the logarithm, since the norms of few tokens have a long tail: expm1(median + guards.loss * spread) of
-  /// log(1 + loss), exp(median + guards.grad_norm * spread) of log(norm). From the last guards.window applied steps up
-  /// to `step` - 2: where the host runs ahead, the results of step - 1 are not there yet when a step is sent, and every
-  /// target is to have the same limits. Infinite while fewer than guards.judge_after are known. Steps up to `step` - 2
+  /// Computed in the logarithm, because norms of few tokens have a long tail: expm1(median + guards.loss * spread) of
+  /// log(1 + loss), exp(median + guards.grad_norm * spread) of log(norm). Uses the last guards.window applied steps up
+  /// to `step` - 2: if the host runs ahead, the results of step - 1 are unknown when a step is sent, and all targets
+  /// must have the same limits. Infinite while fewer than guards.judge_after are known. Steps up to `step` - 2 must
   /// have been observed.
   StepLimits limits(std::int64_t step) const;
 
-  /// Takes the results of the next step, sent with `limits`. `where`: of several ranks, those where what is not finite
-  /// began: "the loss on rank 1 (host b)". Returns what to warn of, empty when the update was applied.
+  /// Takes the results of the next step, which was sent with `limits`. `where`: with several ranks, the origin of a
+  /// non-finite value, such as "the loss on rank 1 (host b)". Returns a warning, empty if the update was applied.
   std::string observe(std::int64_t step, const StepResults& results, const StepLimits& limits,
                       std::span<const std::uint64_t> samples, const std::string& where = "");
 
-  /// Skipped updates up to now, without one that was applied between them.
+  /// Updates skipped since the last applied one.
   std::int64_t in_a_row() const;
-  /// Why the run may not go on as it is; empty where it may.
+  /// Returns why the run must not continue; empty if it may.
   std::string exhausted() const;
-  /// What to do then; names the keys.
+  /// Advice for that case; names the keys.
   std::string advice() const;
-  /// The first of the skipped steps for which the run may not go on.
+  /// First of the skipped steps because of which the run must not continue.
   std::int64_t first_skipped() const;
 
-  /// Steps before which the newest checkpoint may be wanted for a rollback.
+  /// Steps whose newest earlier checkpoint a rollback may need.
   std::vector<std::int64_t> may_go_back_before() const;
 
   const GuardState& state() const { return state_; }
@@ -68,18 +68,18 @@ class Guard {
   spec::Guards values_;
   double clip_norm_;
   GuardState state_;
-  std::int64_t step_ = 0;    // the last that was observed
-  std::string first_where_;  // of those in a row
+  std::int64_t step_ = 0;    // last observed step
+  std::string first_where_;  // of the skipped updates in a row
 };
 
-/// Notices losses that stand still.
+/// Detects a loss that no longer changes.
 class FrozenLoss {
  public:
-  /// After `steps` (0: never) losses in a row whose largest and smallest differ by at most `change` of the largest,
-  /// once.
+  /// Warns once after `steps` (0: never) losses in a row whose largest and smallest differ by at most `change` of the
+  /// largest.
   FrozenLoss(std::int64_t steps, double change) : steps_(steps), change_(change) {}
 
-  /// What to warn of, or empty.
+  /// Returns a warning, or an empty string.
   std::string observe(std::int64_t step, double loss);
 
  private:
@@ -88,10 +88,10 @@ class FrozenLoss {
   bool told_ = false;
 };
 
-/// "loss", "grad_norm" or "not_finite", as metrics.jsonl has it; empty where the update was applied.
+/// "loss", "grad_norm" or "not_finite", as in metrics.jsonl; empty if the update was applied.
 const char* skip_reason(int skipped);
 
-/// So many samples of a skipped step are named in a warning; metrics.jsonl has all.
+/// Samples of a skipped step named in a warning; metrics.jsonl has all of them.
 inline constexpr std::size_t kNamedSamples = 8;
 
 /// "samples 12, 7 and 14 more"

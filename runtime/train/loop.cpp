@@ -19,12 +19,12 @@ namespace llmc {
 
 namespace {
 
-// Ranks add up their requests: how many ask to stop, times kSaveRequest how many ask to save, and kFinishRequest where
-// rank 0 has written its part of a checkpoint. A float counts up to 2^24.
+// Ranks sum their requests in one float, which counts exactly up to 2^24: ranks that ask to stop, times kSaveRequest
+// ranks that ask to save, and kFinishRequest if rank 0 has written its part of a checkpoint.
 constexpr float kStopRequest = 1, kSaveRequest = 1024, kFinishRequest = 1024 * 1024;
 static_assert(kSaveRequest > kMostRanks);
 
-// A deadline leaves so many seconds, and so many times the longest turn and the longest save.
+// Before a deadline the run reserves kSpareSeconds, and kSpareFactor times the longest step and the longest save.
 constexpr double kSpareSeconds = 5, kSpareFactor = 2;
 
 constexpr char kNextSave[] = "training goes on; the next save is tried at the next interval";
@@ -45,14 +45,15 @@ int TrainLoop::own_reason() const {
   return run_.deadline > 0 && process_seconds() + needed >= run_.deadline ? kDeadline : 0;
 }
 
-/// Many ranks go by what came back with a step, which is the same on all of them.
+/// Several ranks decide by the requests returned with a step, which are equal on all of them.
 int TrainLoop::stop_signal() const {
   const int own = own_reason();
   if (!many_ranks()) return own;
   return !stop_asked_ ? 0 : own != 0 ? own : kOtherRank;
 }
 
-/// Whether something is due after a step that needs the device as that step leaves it, or that begins and ends there.
+/// Returns whether something is due after a step that needs the device in its state after that step, or that starts or
+/// ends there.
 bool TrainLoop::stays_alone(std::int64_t step) const {
   const auto holds = [step](const StepListener* listener) { return listener->holds(step); };
   return step == run_.stop || run_.trace || stop_signal() != 0 || std::ranges::any_of(run_.listeners, holds) ||
@@ -92,7 +93,7 @@ void TrainLoop::send() {
   if (launches) run_.session.listen(nullptr);
 }
 
-/// The time of a step that was sent ahead begins where the one before it ended.
+/// A step sent ahead is timed from the end of the previous one.
 void TrainLoop::finish() {
   done_ = std::move(sent_.front());
   sent_.pop_front();
@@ -126,7 +127,7 @@ FinishedStep TrainLoop::finished_step() const {
           .norms = finished_.norms};
 }
 
-/// Many ranks add up their parts, so that none may leave its out.
+/// With several ranks every rank must take part, because the results are summed.
 void TrainLoop::evaluate() {
   run_.ranks.at(state_.step, "evaluating");
   validation_ =
@@ -158,11 +159,12 @@ std::optional<double> TrainLoop::best_loss() const {
   return loss_of(validation_, spec::leading_set(run_.values));
 }
 
-/// Of several ranks whose update was skipped because something is not finite, those where that began; else empty.
+/// With several ranks, the ranks where a non-finite value first appeared, if it made the step skip its update; else
+/// empty.
 std::string TrainLoop::where_not_finite() {
   if (!many_ranks() || finished_.results.skipped != kNotFinite) return {};
-  // A letter for a loss, one for weights that are not finite: the others have them after the gather, so that the loss
-  // may be that of all ranks.
+  // "l" for a non-finite loss, "w" for non-finite weights. Gathering spreads bad weights to the other ranks, so that
+  // every rank's loss may be affected.
   std::string mine = std::isfinite(finished_.own_loss) ? "" : "l";
   if (guard_.in_a_row() == 0 && !run_.session.own_weights_finite()) mine += "w";
   const std::vector<std::string> all = run_.ranks.all_gather(mine);
@@ -193,7 +195,7 @@ void TrainLoop::observe() {
   if (const std::string still = frozen_.observe(state_.step, results.loss); !still.empty()) run_.console.warning(still);
 }
 
-/// Of a run whose weights were drawn at this start: of its first step alone.
+/// For a run whose weights were drawn at this start; only after its first step.
 void TrainLoop::check_first_loss() {
   const auto expected = std::exchange(run_.first_loss, {});
   if (!expected) return;
@@ -234,7 +236,7 @@ void TrainLoop::go_back(const std::string& why) {
   TrainState now = state_;
   now.guard = guard_.state();
   saver_.rest();
-  while (!sent_.empty()) finish();  // a step that was sent ahead: its update goes with the rest
+  while (!sent_.empty()) finish();  // finishes steps sent ahead; the rollback discards their updates too
   run_.ranks.at(left, "going back to a checkpoint");
   const auto state = roll_back(run_.path, run_.mirror, run_.folder, now, guard_.first_skipped(), why, run_.start,
                                run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
@@ -256,17 +258,17 @@ int TrainLoop::run() try {
   const int signal = train();
   for (StepListener* listener : run_.listeners) listener->ended();
   return signal;
-} catch (const SharedFailure&) {  // what ends all of them leaves what was begun to be saved
+} catch (const SharedFailure&) {  // an error of all ranks must not lose a save that has begun
   saver_.finish();
   throw;
 }
 
 int TrainLoop::train() {
   turn_began_ = process_seconds();
-  bool asked = false;  // to save
+  bool asked = false;  // whether a save is requested
   while (state_.step < run_.stop) {
     if (sent_.empty()) send();
-    // The device always has the next step before the host looks at the results of this one.
+    // The device must always have the next step queued before the host reads the results of this one.
     if (run_.session.runs_ahead() && sent_.size() == 1 && !asked && !stays_alone(state_.step + 1)) send();
     finish();
     const bool last = state_.step == run_.stop;
@@ -278,11 +280,11 @@ int TrainLoop::train() {
     if (many_ranks() ? std::exchange(finish_asked_, false) : saver_.written()) finish_save();
     const double now = process_seconds();
     longest_turn_ = std::max(longest_turn_, now - std::exchange(turn_began_, now));
-    // Asked for while the samples were written is early enough.
+    // Read here, a request that arrived while samples were written still counts.
     const int signal = stop_signal();
     asked |= many_ranks() ? std::exchange(save_asked_, false) : run_.signals.take_save_request();
     asked |= best_loss() && saver_.is_best(state_.step, *best_loss());
-    if (!sent_.empty()) continue;  // what is saved is the state between two steps
+    if (!sent_.empty()) continue;  // a save needs the state between two steps
     const bool ends = last || signal != 0, saves = signal != 0 || asked || save_due();
     if (saves || due(run_.values.parallel.compare_every, state_.step)) compare();
     if (saves) save(!ends);

@@ -1,4 +1,4 @@
-// The training loop: steps, guards, evaluation and saves. Who logs or shows steps listens to it.
+// The training loop: steps, guards, evaluation and saves. Logging and display are listeners of its steps.
 #pragma once
 
 #include <cstdint>
@@ -31,29 +31,29 @@
 
 namespace llmc {
 
-/// What a run is made of; all of it outlives the loop.
+/// Inputs of a run; all of them outlive the loop.
 struct Run {
   const spec::Spec& values;
   const CheckpointTexts& texts;
   Session& session;
   std::unique_ptr<Loader>& loader;
-  std::function<std::unique_ptr<Loader>(const DataPosition&)> open_loader;  // another, that begins there
+  std::function<std::unique_ptr<Loader>(const DataPosition&)> open_loader;  // opens another loader at a position
   const std::filesystem::path& path;                                        // of the run folder
   RunFolder* folder;                                                        // null: another rank's
   const RunMirror* mirror;                                                  // null: another rank's, or none
   Console& console;
   Rendezvous& ranks;
   SignalWatch& signals;
-  std::span<Evaluation> evaluation;                       // each validation set; empty: none
+  std::span<Evaluation> evaluation;                       // one per validation set; empty: none
   Audit* audit;                                           // null: none
   TraceWriter* trace;                                     // null: none
-  std::span<StepListener* const> listeners;               // each hears of a step in this order
+  std::span<StepListener* const> listeners;               // called in this order
   std::int64_t stop;                                      // last step, at most values.schedule.steps
-  const HistoryEntry& start;                              // the line of this start
-  std::function<std::string(std::uint64_t)> sample_text;  // how a sample begins; empty: not to be shown
-  std::optional<FirstLoss> first_loss;                    // of a run whose weights were drawn at this start
-  bool final_checkpoint;  // whether the last step is saved when nothing else asks for it
-  double deadline;        // process_seconds() by which everything is saved; 0: none
+  const HistoryEntry& start;                              // history entry of this start
+  std::function<std::string(std::uint64_t)> sample_text;  // beginning of a sample's text; empty: not shown
+  std::optional<FirstLoss> first_loss;                    // if the weights were drawn at this start
+  bool final_checkpoint;                                  // whether to save the last step if nothing else requests it
+  double deadline;  // process_seconds() by which everything must be saved; 0: none
 };
 
 class TrainLoop {
@@ -64,36 +64,38 @@ class TrainLoop {
         saver_(run.values, run.texts, run.session, run.path, run.folder, run.mirror, run.console, run.ranks, start),
         guard_(run.values.guards, run.values.optimizer.clip_norm, start.guard),
         frozen_(run.values.guards.frozen_steps, run.values.guards.frozen_change) {
-    if (start.updates() > 0) run_.session.set_updates(start.updates());  // else the arena's zero is right
+    if (start.updates() > 0)
+      run_.session.set_updates(start.updates());  // otherwise the arena's initial zero is
+                                                  // correct
   }
 
-  /// Trains up to run.stop. Returns the signal that stopped it earlier, with everything saved, else 0; kDeadline where
-  /// the deadline did, kOtherRank where another rank has got a signal.
-  /// Throws SharedFailure(numerics) after too many skipped updates, Failure(checkpoint) when the last state could not
-  /// be saved, Failure(data) when the loader fails.
+  /// Trains up to run.stop and returns 0. If stopped earlier, everything is saved and it returns the signal, kDeadline
+  /// for the deadline, or kOtherRank for a signal on another rank.
+  /// Throws SharedFailure(numerics) after too many skipped updates, Failure(checkpoint) if the last state could not be
+  /// saved, Failure(data) if the loader fails.
   int run();
   static constexpr int kOtherRank = -1, kDeadline = -2;
 
   const TrainState& state() const { return state_; }
 
  private:
-  /// A step that the device works on or has done: what its report needs.
+  /// A step in flight or just finished, with the values that its report needs.
   struct Sent {
     double lr;
     std::vector<std::uint64_t> sample_ids;
-    std::int64_t targets;   // trained on in the step
+    std::int64_t targets;   // trained on in this step
     DataPosition position;  // after it
     StepLimits limits;
     double begin;
     double data_wait;  // seconds
     std::optional<Audited> audited;
-    double seconds = 0;  // that it took, where it is done
+    double seconds = 0;  // duration, once finished
   };
 
   bool many_ranks() const;
-  /// What this rank tells the others with the next step.
+  /// Requests that this rank sends to the others with the next step.
   float requests();
-  /// Why this rank would stop: a signal, the deadline, or 0.
+  /// This rank's reason to stop: a signal, the deadline, or 0.
   int own_reason() const;
   int stop_signal() const;
   int train();
@@ -105,15 +107,15 @@ class TrainLoop {
   void check_first_loss();
   FinishedStep finished_step() const;
   void report();
-  /// Throws SharedFailure(numerics) where it cannot, or may not.
+  /// Rolls back. Throws SharedFailure(numerics) if it cannot or is not allowed to.
   void go_back(const std::string& why);
   void evaluate();
-  /// Throws SharedFailure(numerics) where a rank has drifted from the others.
+  /// Throws SharedFailure(numerics) if a rank has drifted from the others.
   void compare();
   void save(bool beside);
-  /// Says what came of the save in flight.
+  /// Reports the result of the save in flight.
   void finish_save();
-  /// Of this step and the set that checkpoint.best names.
+  /// Loss of this step on the set that checkpoint.best names.
   std::optional<double> best_loss() const;
   bool due(std::int64_t every, std::int64_t step) const { return llmc::due(every, step, run_.stop); }
   bool save_due() const {
@@ -127,15 +129,15 @@ class TrainLoop {
   Guard guard_;
   FrozenLoss frozen_;
   StepBatch batch_;
-  std::deque<Sent> sent_;  // steps state_.step + 1 and, ahead of its results, the next
-  Sent done_{};            // the last one that is finished, and its results
+  std::deque<Sent> sent_;  // step state_.step + 1 and, sent ahead, the one after it
+  Sent done_{};            // the last finished step and its results
   Session::Finished finished_{};
   double done_at_ = 0;
   std::vector<Validation> validation_;        // of this step, in the order of the sets; empty: none
   std::optional<double> saving_seconds_;      // since the last report
-  std::int64_t of_start_ = 0;                 // steps that are finished, of this start
-  double turn_began_ = 0, longest_turn_ = 0;  // from one step's end to the next, with all that is between
-  // By any of many ranks, as of the last step that is finished.
+  std::int64_t of_start_ = 0;                 // steps finished since this start
+  double turn_began_ = 0, longest_turn_ = 0;  // time of one loop iteration, everything included
+  // Requested by any rank, as of the last finished step.
   bool stop_asked_ = false, save_asked_ = false, finish_asked_ = false;
 };
 

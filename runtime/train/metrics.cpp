@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 std::string line(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-/// The double with the shortest digits that still name this float: 0.1, not 0.10000000149011612.
+/// Double with the shortest digits that still round to this float: 0.1, not 0.10000000149011612.
 Json short_number(float value) {
   if (!std::isfinite(value)) return nullptr;
   char text[32];
@@ -28,7 +28,7 @@ struct Norms {
   float grad, weight, update, ratio;
 };
 
-/// Of a weight that is all zeros there is no ratio: infinity or NaN.
+/// A weight that is all zeros has no ratio: infinity or NaN.
 Norms norms_of(const StepMetrics& metrics, std::size_t parameter) {
   const float* norms = &metrics.parameter_norms[3 * parameter];
   return {norms[0], norms[1], norms[2], norms[2] / norms[1]};

@@ -12,7 +12,7 @@ namespace {
 
 void remove_from_mirror(const RunMirror* mirror, std::int64_t step, const Log& log) try {
   if (mirror) mirror->remove_after(step);
-} catch (const std::exception& failure) {  // the run itself goes back
+} catch (const std::exception& failure) {  // the rollback itself continues
   log(fmt::format("the mirror keeps checkpoints that the run has left: {}", failure.what()));
 }
 
@@ -25,8 +25,8 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
   if (folder)
     if (const auto found = find_checkpoint_before(run, first_skipped, log)) {
       name = found->path.filename().string();
-      // First, so that a run that is killed here goes on from a step before, and comes here again; and of these the
-      // mirror, which is never to have what the run has left.
+      // Removed first, so that a run killed here resumes from an earlier step and rolls back once more. The mirror
+      // comes before the run, because it must never hold checkpoints that the run has abandoned.
       remove_from_mirror(mirror, found->step, log);
       remove_checkpoints_after(run, found->step);
     }
@@ -36,7 +36,7 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
   TrainState state = load_checkpoint(checkpoint, session.info().parameters, session.state(),
                                      folder ? Trust::verified : Trust::unverified);
   session.refresh_copies();
-  // Samples between the checkpoint and the first that tripped are left behind as well: they made the weights that did.
+  // Samples between the checkpoint and the first skipped step are skipped as well: they led to the weights that failed.
   state.position = with_tokens(now.position, tokens_of(state.position));
   state.guard.rollbacks = now.guard.rollbacks + 1;
   if (folder) {

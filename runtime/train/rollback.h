@@ -1,4 +1,4 @@
-// Going back: to the state before updates that had to be skipped, and on behind the samples that they came with.
+// Rolls a run back to a checkpoint before skipped updates, and skips the samples that caused them.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@
 
 namespace llmc {
 
-/// Loads the newest whole checkpoint of `run` from before step `first_skipped`, and leaves the run folder (of rank 0,
-/// else null) as a resume from there does: newer checkpoints, metrics, samples and events are gone, and its history has
-/// a line, `start`'s but for the place. `now`: the state that is left, at the end of the last skipped step. The state
-/// returned stands in the data where `now` does. Nothing, with everything as it was, where there is no such checkpoint.
-/// `mirror`: that of rank 0, which loses the same checkpoints; one that fails is a warning. Null: there is none.
-/// Collective. Throws Failure.
+/// Loads the newest complete checkpoint of `run` from before step `first_skipped`. Leaves the run folder (rank 0; null
+/// on other ranks) as a resume from there would: newer checkpoints, metrics, samples and events are removed, and its
+/// history gets a line that equals `start` except for the position. `now`: the abandoned state, at the end of the last
+/// skipped step. The returned state has the data position of `now`. `mirror`: of rank 0, null if none; the same
+/// checkpoints are removed from it, and a failure is only a warning.
+/// Returns nothing, and changes nothing, if no such checkpoint exists. Collective. Throws Failure.
 std::optional<TrainState> roll_back(const std::filesystem::path& run, const RunMirror* mirror, RunFolder* folder,
                                     const TrainState& now, std::int64_t first_skipped, const std::string& why,
                                     const HistoryEntry& start, Session& session, Rendezvous& ranks, const Log& log);

@@ -13,9 +13,9 @@ namespace llmc {
 
 namespace {
 
-constexpr std::int64_t kTokens = 24;  // about a line of text
+constexpr std::int64_t kTokens = 24;  // about one line of text
 
-/// `text` on one line between quotes.
+/// `text` in quotes on one line.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {

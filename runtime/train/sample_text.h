@@ -1,4 +1,4 @@
-// Training samples for people: where a sample lies, and how its text begins.
+// Describes training samples for people: their file, and the beginning of their text.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace llmc {
 
-/// The file of a sample, and the first of its tokens there.
+/// File of a sample, and the index of its first token in it.
 struct SamplePlace {
   std::string file;
   std::int64_t token;
 };
 SamplePlace place_of(const Samples& samples, std::int64_t sample);
 
-/// How the text of a sample begins. Without a tokenizer (null): its first token ids. Throws Failure(data).
+/// Beginning of a sample's text. Without a tokenizer (null): its first token ids. Throws Failure(data).
 std::string beginning_of(const Samples& samples, std::int64_t sample, const Tokenizer* tokenizer);
 
-/// The same for a terminal: text is on one line, in quotes, and its control characters are escaped.
+/// Same for a terminal: on one line, in quotes, with control characters escaped.
 std::string shown_beginning_of(const Samples& samples, std::int64_t sample, const Tokenizer* tokenizer);
 
 }  // namespace llmc

@@ -25,7 +25,7 @@ double draw_for(std::uint64_t seed, std::int64_t step, std::size_t prompt, std::
                         {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)}));
 }
 
-/// `decodes`: there is a tokenizer, of the other direction alone.
+/// `decodes`: whether there is a tokenizer that only decodes.
 std::vector<std::int32_t> parse_ids(const std::string& prompt, bool decodes) {
   if (auto ids = spec::parse_token_ids(prompt)) return *std::move(ids);
   if (decodes)
@@ -38,7 +38,7 @@ std::vector<std::int32_t> parse_ids(const std::string& prompt, bool decodes) {
                             printable(prompt)));
 }
 
-/// Which tokens are not among the fewest likeliest ones whose weights reach `enough`.
+/// Marks the tokens outside the nucleus, the fewest most likely tokens whose weights sum to `enough`.
 template <class Weight>
 std::vector<bool> outside_nucleus(std::span<const float> logits, Weight weight, double enough) {
   std::vector<std::int32_t> order(logits.size());
@@ -82,7 +82,7 @@ std::int32_t choose_token(std::span<const float> logits, double temperature, dou
     if (drawable(i)) left -= weight(logits[i]);
     if (left < 0) return static_cast<std::int32_t>(i);
   }
-  return static_cast<std::int32_t>(best);  // only by rounding of the sum
+  return static_cast<std::int32_t>(best);  // reached only through rounding of the sum
 }
 
 Sampling::Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, const ProgramInfo& info,
@@ -158,7 +158,7 @@ std::optional<std::vector<Sample>> Sampling::run(Session& session, std::int64_t 
 void Sampling::stream(Session& session, std::int64_t step, std::size_t prompt,
                       const std::function<void(const std::string&)>& written) const {
   std::vector<std::vector<std::int32_t>> texts = {prompts_.at(prompt)};
-  std::string pending;  // the beginning of a character
+  std::string pending;  // incomplete character at the end
   bool began = false;
   go_on(
       session, step, prompt, texts, [] { return false; },

@@ -17,7 +17,7 @@ namespace llmc {
 
 namespace {
 
-/// A slow disk, for the first save's time.
+/// Speed of a slow disk, to estimate the first save's time.
 constexpr double kBytesPerSecond = 100e6;
 
 }  // namespace
@@ -36,7 +36,7 @@ Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& se
       longest_(static_cast<double>(checkpoint_bytes(session.info().parameters, session.state().buffers())) /
                kBytesPerSecond) {}
 
-/// The record of the best that the run has at a checkpoint. One rank's view of the disk counts for all.
+/// Best loss that the run has at a checkpoint. Uses one rank's view of the disk for all ranks.
 std::optional<Best> Saver::record_at(const TrainState& state) {
   const std::string& set = values_.checkpoint.best;
   if (set == "none") return std::nullopt;
@@ -56,11 +56,11 @@ void Saver::go_back(const TrainState& state) {
 
 bool Saver::is_best(std::int64_t step, double loss) const {
   const std::optional<Best>& best = in_flight() && candidate_ ? candidate_ : best_;
-  // A record of a later step is of a run that this one has left.
+  // A record of a later step was abandoned by a rollback.
   return std::isfinite(loss) && (!best || best->step >= step || loss < best->loss);
 }
 
-/// Whether there is memory for a snapshot, which is allocated the first time.
+/// Returns whether there is memory for a snapshot, which is allocated on first use.
 bool Saver::snapshots() {
   if (!values_.checkpoint.asynchronous || no_memory_) return false;
   if (snapshot_) return true;
@@ -76,7 +76,7 @@ bool Saver::snapshots() {
       console_.warning(fmt::format("{}: training waits for each checkpoint", failure.what()));
     }
   }
-  // All ranks go the same way.
+  // All ranks must make the same choice.
   for (const std::string& other : ranks_.all_gather(memory ? "+" : "-")) no_memory_ |= other == "-";
   if (no_memory_) return false;
   snapshot_.emplace(parameters, buffers, self, kShardBytes, memory);
@@ -125,7 +125,7 @@ void Saver::begin(const TrainState& state, bool beside, std::optional<double> lo
     background_.start([this, copies] {
       if (copies) save_->write(*snapshot_);
       ended_ = process_seconds();
-      if (!alone()) return;  // the rest needs all
+      if (!alone()) return;  // the remaining steps need all ranks
       try {
         save_->settle();
         save_->publish();
@@ -138,8 +138,8 @@ void Saver::begin(const TrainState& state, bool beside, std::optional<double> lo
       follow_up();
     });
     if (!copies) finish();
-  } catch (const std::exception& failure) {  // the file system library throws its own
-    // What one rank fails by alone leaves the others waiting: it ends.
+  } catch (const std::exception& failure) {  // std::filesystem throws its own exceptions
+    // With several ranks, an unexpected error of one must end it, because the others are waiting.
     const auto* known = dynamic_cast<const Failure*>(&failure);
     if (!alone() && !(known && known->code() == Exit::checkpoint)) throw;
     fail(failure.what());

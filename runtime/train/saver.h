@@ -1,4 +1,5 @@
-// When and how a run's state is saved: beside training where there is memory for a snapshot of it, else at once.
+// Decides when and how a run's state is saved: concurrently with training if a snapshot fits into memory, else
+// synchronously.
 #pragma once
 
 #include <cstdint>
@@ -20,39 +21,39 @@
 
 namespace llmc {
 
-/// One save at a time is in flight. All ranks of a run make the same calls.
+/// One save is in flight at a time. All ranks of a run make the same calls.
 class Saver {
  public:
-  /// All of these outlive it; `folder` is null on other ranks than the first, and `mirror` where there is none.
-  /// `state`: that the run goes on from. Collective.
+  /// All references outlive the saver. `folder` is null except on rank 0, `mirror` is null if there is none. `state`:
+  /// the state that the run resumes from. Collective.
   Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& session, const std::filesystem::path& run,
         RunFolder* folder, const RunMirror* mirror, Console& console, Rendezvous& ranks, const TrainState& state);
-  /// Gives up what several ranks write; what one writes is finished.
+  /// Abandons a save of several ranks; a save of one rank is completed.
   ~Saver() = default;
 
-  /// Begins to save the state between two steps, when the save before is finished, which it waits for. `beside`: goes
-  /// on beside training where there is memory for it; otherwise everything is done on return. `loss`: of the
-  /// validation set of checkpoint.best at this step; `keep_before`: as Retention's. Collective.
+  /// Waits for the previous save, then starts saving the state between two steps. `beside`: continue concurrently with
+  /// training if memory allows; otherwise the save is complete on return. `loss`: on the validation set of
+  /// checkpoint.best at this step. `keep_before`: as in Retention. Collective.
   void begin(const TrainState& state, bool beside, std::optional<double> loss,
              const std::vector<std::int64_t>& keep_before);
   bool in_flight() const { return save_.has_value(); }
-  /// Whether this rank has done its part of the save that is in flight.
+  /// Returns whether this rank has finished its part of the save in flight.
   bool written() const { return !background_.busy(); }
-  /// Waits for the save that is in flight, and says what came of it. Of several ranks the first goes on beside training
-  /// with what follows a checkpoint: mirror and retention. Collective.
+  /// Waits for the save in flight and reports its result. With several ranks, rank 0 then updates the mirror and
+  /// applies retention concurrently with training. Collective.
   void finish();
-  /// finish(), and waits for what follows: nothing of a save touches the run's folder or its mirror from then on.
+  /// Calls finish() and waits for mirror and retention: no save touches the run's folder or its mirror afterwards.
   void rest();
-  /// When the run has gone back to `state`, that of a checkpoint of its own: the record of the best is that one's.
+  /// Call after a rollback to `state`, that of a checkpoint of this run: restores the best loss of that checkpoint.
   /// Collective.
   void go_back(const TrainState& state);
-  /// Whether the save that was finished last failed.
+  /// Returns whether the last finished save failed.
   bool failed() const { return failed_; }
 
-  /// Whether this is the lowest loss that checkpoint.best has seen.
+  /// Returns whether this is the lowest loss so far for checkpoint.best.
   bool is_best(std::int64_t step, double loss) const;
 
-  /// The longest that a save has taken, or the first is thought to take.
+  /// Longest duration of a save so far, or an estimate before the first.
   double longest_seconds() const { return longest_; }
 
  private:
@@ -60,7 +61,7 @@ class Saver {
   std::optional<Best> record_at(const TrainState& state);
   bool snapshots();
   SaveOptions options();
-  /// What follows a checkpoint that has appeared. Of rank 0.
+  /// Work after a checkpoint has been published (after_save.h). Rank 0 only.
   void follow_up();
   void fail(const std::string& why);
   void say_notes();
@@ -74,22 +75,22 @@ class Saver {
   Console& console_;
   Rendezvous& ranks_;
 
-  std::optional<Best> best_;  // what checkpoint.best has, without the save in flight
+  std::optional<Best> best_;  // record for checkpoint.best, without the save in flight
   std::optional<Snapshot> snapshot_;
-  bool no_memory_ = false;  // for it
+  bool no_memory_ = false;  // no memory for a snapshot
 
-  // Of the save in flight; the background has them until it is done.
+  // State of the save in flight; the background thread uses it until it is done.
   std::optional<CheckpointSave> save_;
   TrainState state_;
-  std::optional<Best> candidate_;  // where it is the best
+  std::optional<Best> candidate_;  // record of this save, if it is the best
   std::vector<std::int64_t> keep_before_;
-  std::string error_;               // alone: what it failed by
-  std::vector<std::string> notes_;  // to be said
+  std::string error_;               // one rank only: error of the background thread
+  std::vector<std::string> notes_;  // to be printed by the main thread
   double began_ = 0, ended_ = 0;
 
   bool failed_ = false;
   double longest_;
-  Background background_;  // goes first
+  Background background_;  // destroyed first
 };
 
 }  // namespace llmc

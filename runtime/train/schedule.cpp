@@ -9,7 +9,7 @@ namespace llmc {
 using spec::ScheduleKind;
 
 double learning_rate(const spec::Schedule& whole, double peak, std::int64_t step_of_run) {
-  // From here on everything is counted from where the schedule begins.
+  // Below, steps count from the start of the schedule.
   spec::Schedule schedule = whole;
   schedule.steps -= whole.from_step;
   const std::int64_t step = step_of_run - whole.from_step;
@@ -22,7 +22,7 @@ double learning_rate(const spec::Schedule& whole, double peak, std::int64_t step
     case ScheduleKind::linear:
     case ScheduleKind::cosine: {
       const std::int64_t span = last - schedule.warmup_steps;
-      if (span <= 0) return peak;  // a single step after the warm-up has no room to fall
+      if (span <= 0) return peak;  // with only one step after warm-up there is no decay
       const double done = static_cast<double>(step - schedule.warmup_steps) / static_cast<double>(span);
       const double left =
           schedule.kind == ScheduleKind::linear ? 1 - done : 0.5 * (1 + std::cos(std::numbers::pi * done));

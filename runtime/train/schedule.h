@@ -1,4 +1,4 @@
-// The learning rate as a function of the step.
+// Learning rate as a function of the step.
 #pragma once
 
 #include <cstdint>

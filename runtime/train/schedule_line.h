@@ -1,4 +1,4 @@
-// The learning rate of a whole run as one line of block characters.
+// Draws the learning rate of a whole run as one line of block characters.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace llmc {
 
-/// Whether what a process prints may be UTF-8: the locale of its environment is.
+/// Returns whether the locale of the environment uses UTF-8.
 bool prints_utf8();
 
-/// "▁▄█████▇▆▅▄▂▁▁": `columns` places, each the learning rate at its middle, in eighths of the largest one; of ASCII
-/// characters where `utf8` is false.
+/// "▁▄█████▇▆▅▄▂▁▁": `columns` characters, each the learning rate at its middle in eighths of the largest. ASCII
+/// characters if `utf8` is false.
 std::string schedule_line(const spec::Schedule& schedule, double peak, int columns, bool utf8);
 
 }  // namespace llmc

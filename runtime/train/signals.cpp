@@ -11,7 +11,7 @@
 namespace llmc {
 namespace {
 
-// A handler can reach nothing but these; any thread may run it.
+// Signal handlers reach only these, on any thread.
 std::atomic<std::int64_t> asked_to_stop{0}, asked_to_save{0};  // when, in milliseconds; 0: not yet
 std::atomic<int> stop{0};
 std::atomic<bool> save{false};
@@ -24,7 +24,7 @@ std::int64_t milliseconds() {
   return now.tv_sec * std::int64_t{1000} + now.tv_nsec / 1000000 + 1;
 }
 
-/// Whether a signal that came `now` asks for more than one that came `before` did.
+/// Returns whether a signal that arrived at `now` is a second request after one at `before`.
 bool asks_again(const siginfo_t& info, std::int64_t before, std::int64_t now) {
   if (info.si_code == SI_QUEUE) return info.si_value.sival_int == static_cast<int>(PassedOn::again);
   return now - before >= kSameRequest.count();
@@ -62,7 +62,7 @@ SignalWatch::SignalWatch() {
     former_.push_back(former);
   };
   for (int signal : {SIGTERM, SIGINT, SIGUSR2}) install(signal, on_stop);
-  // A closed terminal; whoever ignores that (nohup) wants the run to go on.
+  // Sent when the terminal closes. If it is ignored (nohup), the run is meant to continue.
   struct sigaction hang_up{};
   if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) install(SIGHUP, on_stop);
   install(SIGUSR1, on_save);

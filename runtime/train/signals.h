@@ -1,4 +1,4 @@
-// What the outside world asks of a running trainer: save, or stop after this step.
+// Requests from outside to a running trainer: save, or stop after this step.
 #pragma once
 
 #include <csignal>
@@ -6,9 +6,9 @@
 
 namespace llmc {
 
-/// While it lives: USR1 asks for a save; TERM, INT, HUP (unless it is ignored) and USR2 ask to stop after the step, and
-/// another of them, a second or more after the first (comm/requests.h), ends the process at once with exit code 128 +
-/// signal. One at a time; the former handlers come back at the end.
+/// Handles signals for its lifetime. USR1 requests a save. TERM, INT, HUP (unless ignored) and USR2 request a stop
+/// after the step; a second one, at least a second later (comm/requests.h), ends the process at once with exit code 128
+/// + signal. One instance at a time; the destructor restores the previous handlers.
 class SignalWatch {
  public:
   SignalWatch();
@@ -16,9 +16,9 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// The signal that asked to stop, 0 if none did.
+  /// Signal that requested a stop, 0 if none.
   int stop_signal() const;
-  /// True once for each request to save.
+  /// Returns true once per request to save.
   bool take_save_request();
 
  private:

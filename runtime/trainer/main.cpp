@@ -42,7 +42,7 @@ void print_error(const char* text) {
                printable_text(text).c_str());
 }
 
-/// The command line without --ranks, as each rank gets it.
+/// Command line for each rank: the same without --ranks.
 std::vector<std::string> words_of_a_rank(int argc, char** argv) {
   std::vector<std::string> words = {disk::canonical("/proc/self/exe", Exit::toolchain).string()};
   for (int i = 1; i < argc; ++i) {
@@ -65,9 +65,9 @@ int internal(const std::exception& error) {
   return static_cast<int>(Exit::internal);
 }
 
-/// Trains as one of the launch's ranks; those who wait for this one hear of what it fails by.
+/// Trains as one rank of the launch, and reports its failure to waiting ranks.
 int train_as_rank(const Options& options, const Program& program) {
-  // Outlives the process's own end: a request that a launcher passes on late must not end a rank that has saved.
+  // Never destroyed: a request that a launcher passes on late must not end a rank that has saved.
   static auto& signals = *new std::optional<SignalWatch>;
   const Launch launch = identified(launch_of_this_process(), program.info.fingerprint, options.run);
   Rendezvous::Limits limits;
@@ -81,7 +81,7 @@ int train_as_rank(const Options& options, const Program& program) {
     return code;
   } catch (const SharedFailure& failure) {
     if (launch.rank == 0) print_error(failure.what());
-    rendezvous.leave();  // when that is said: a launcher may end the others as soon as one has ended
+    rendezvous.leave();  // after printing: a launcher may end the others as soon as one has exited
     return static_cast<int>(failure.code());
   } catch (const Failure& failure) {
     rendezvous.farewell(static_cast<int>(failure.code()), failure.what());
@@ -95,9 +95,9 @@ int train_as_rank(const Options& options, const Program& program) {
   }
 }
 
-/// Does what the words ask for in place of a run; false where that is nothing.
+/// Runs the command requested instead of training; returns false if there is none.
 bool answer(const Options& options, const Program& program) {
-  // One of several ranks asks when the others can hear of it.
+  // Training with several ranks checks this later, when the other ranks can be told.
   if (options.tune || options.calibrate || options.evaluate || options.sample || options.ranks > 1)
     check_processor(program.info);
   if (options.plan)
@@ -134,7 +134,7 @@ int train_main(int argc, char** argv, const Program& program) try {
       throw Failure(Exit::usage,
                     fmt::format("{} has started this process as one of {} ranks already: leave out --ranks", launch.by,
                                 launch.world_size));
-    std::signal(SIGPIPE, SIG_IGN);  // as of a rank
+    std::signal(SIGPIPE, SIG_IGN);  // same as in a rank
     check_ranks_fit(program.info, options->ranks);
     return spawn_ranks(words_of_a_rank(argc, argv), options->ranks, rank_starter());
   }

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// "START:COUNT", or with `alone` "START" for that step alone. Throws Failure(usage).
+/// Parses "START:COUNT", or with `alone` also "START" for that step only. Throws Failure(usage).
 StepWindow step_window(const char* option, const std::string& text, bool alone) {
   const char* const end = text.data() + text.size();
   std::int64_t start = 0, count = 1;
@@ -37,7 +37,7 @@ StepWindow step_window(const char* option, const std::string& text, bool alone) 
                                          alone ? ", or it and" : " and"));
 }
 
-/// Days, hours, minutes and seconds, such as "3h50m", as seconds.
+/// Parses days, hours, minutes and seconds, such as "3h50m", into seconds.
 double duration(const std::string& text) {
   static constexpr struct {
     char unit;
@@ -57,7 +57,7 @@ double duration(const std::string& text) {
   return seconds;
 }
 
-/// One line a run-time key, "  optimizer.lr=0.0003".
+/// Lists the run-time keys, one "  optimizer.lr=0.0003" per line.
 std::string list_run_time_keys(const ProgramInfo& info) {
   const spec::Values built = built_values(info, "");
   std::string text;
@@ -67,7 +67,7 @@ std::string list_run_time_keys(const ProgramInfo& info) {
   return text;
 }
 
-/// The words of a command line, and what they have become when they are parsed.
+/// CLI11 options of a trainer and their parsed values.
 struct CommandWords {
   explicit CommandWords(const ProgramInfo& info);
   CommandWords(const CommandWords&) = delete;
@@ -81,7 +81,7 @@ struct CommandWords {
   void add_calibrate();
   std::string footer() const;
 
-  /// Refuses words of a run beside tune and calibrate.
+  /// Refuses arguments of a run together with tune and calibrate.
   void check_alone() const;
   void take_calibration();
   /// Options of a run, of --plan and of --batches, but for its folder.
@@ -353,7 +353,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
     return options;
   }
   words.take_run();
-  if (options.plan || options.tune) return options;  // they need no folder
+  if (options.plan || options.tune) return options;  // these need no folder
   options.base = words.base.empty() ? default_base() : disk::absolute(words.base, Exit::usage);
   options.run_named = !words.run.empty();
   options.run = words.run.empty() ? options.base / "runs" / info.name : fs::path(words.run);

@@ -56,11 +56,11 @@ struct SavedWords::State {
         ->type_name("N")
         ->check(CLI::Range(0, 1023))
         ->group(gpu ? "Options" : "");
-    added->add_option("--ranks", ranks)->group("");  // refused, and said why
+    added->add_option("--ranks", ranks)->group("");  // parsed only to refuse it with a message
     return added;
   }
 
-  /// Whether `command` was given, and nothing of a run beside it.
+  /// Returns whether `command` was given. Throws if options of a run accompany it.
   bool given(const CLI::App* command) const {
     if (!command->parsed()) return false;
     std::string others = ranks > 0 ? "--ranks" : "";

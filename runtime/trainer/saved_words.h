@@ -1,4 +1,4 @@
-// The command lines of `trainer evaluate` and `trainer sample`.
+// Command-line options of `trainer evaluate` and `trainer sample`.
 #pragma once
 
 #include <filesystem>
@@ -14,15 +14,15 @@ class App;
 
 namespace llmc {
 
-/// Adds both commands to a trainer's words. Lives as long as the app.
+/// Adds both commands to a trainer's command line. Must live as long as the app.
 class SavedWords {
  public:
-  /// `gpu`: whether the trainer is for one.
+  /// `gpu`: whether the trainer runs on a GPU.
   SavedWords(CLI::App& app, bool gpu);
   ~SavedWords();
 
-  /// After parsing, the command that was given. `default_base`: called where --base says nothing. Throws Failure(usage)
-  /// where words of a run stand beside it, or several ranks are asked for.
+  /// Return the options of the command if it was given, after parsing. `default_base`: called without --base. Throw
+  /// Failure(usage) if options of a run accompany it or several ranks are requested.
   std::optional<EvaluateCommand> evaluate(const std::function<std::filesystem::path()>& default_base) const;
   std::optional<SampleCommand> sample(const std::function<std::filesystem::path()>& default_base) const;
 

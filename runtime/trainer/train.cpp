@@ -48,7 +48,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// This process among those of its launch, and what it was started with.
+/// This process as a rank of its launch, and its options.
 struct Rank {
   const Options& options;
   const Program& program;
@@ -79,7 +79,7 @@ Prepared prepare_alike(Rank& rank) {
   return prepared;
 }
 
-/// Of rank 0; null where the run has no mirror.
+/// Rank 0 only; null if the run has no mirror.
 std::unique_ptr<RunMirror> open_mirror(Rank& rank, const Prepared& p) {
   const spec::Checkpoint& policy = p.run().checkpoint;
   if (policy.mirror.empty()) return nullptr;
@@ -95,7 +95,7 @@ void complete_ended(Rank& rank, const Prepared& p) {
   std::unique_ptr<RunMirror> mirror;
   try {
     mirror = open_mirror(rank, p);
-  } catch (const Failure& failure) {  // there is nothing to train that would not be copied
+  } catch (const Failure& failure) {  // nothing will be trained that the mirror could miss
     rank.console.warning(failure.what());
   }
   complete_save(*p.folder, mirror.get(), p.run(), p.state, p.start->checkpoint, rank.warnings());
@@ -114,7 +114,7 @@ struct RunFiles {
   std::unique_ptr<RunFolder> folder;
   std::unique_ptr<RunMirror> mirror;
   RankLog log;
-  fs::path path;  // of the run folder, which all ranks see
+  fs::path path;  // of the run folder, on all ranks
 };
 
 RunFiles open_files(Rank& rank, Prepared& prepared) {
@@ -171,7 +171,7 @@ void check_profile(const StepWindow& window, const Device& device, std::int64_t 
 
 constexpr std::int64_t kWarmUpSteps = 2, kTimelineSteps = 3;
 
-/// Those that were asked for, or some after those in which libraries load what they load at first use.
+/// Requested steps, or some after the first ones, in which libraries load their code.
 StepWindow timeline_steps(const Options& options, std::int64_t done, std::int64_t stop) {
   const StepWindow steps = options.timeline_steps.value_or(StepWindow{done + kWarmUpSteps, kTimelineSteps});
   if (steps.first < done || steps.first + steps.count > stop)
@@ -188,11 +188,11 @@ struct Machine {
   std::unique_ptr<Device> device;
   std::unique_ptr<Timeline> timeline;  // null: none
   std::unique_ptr<Communicator> ranks;
-  std::optional<ProductRate> products;  // as measured here
-  std::optional<double> product_flops;  // FLOP/s of all devices' products
+  std::optional<ProductRate> products;  // measured on this rank
+  std::optional<double> product_flops;  // total FLOP/s of all devices' GEMMs
 };
 
-/// The first batches are read while the device gets ready.
+/// The first batches are read while the device is being set up.
 Machine start_machine(Rank& rank, const Prepared& prepared) {
   const Options& options = rank.options;
   const spec::Spec& run = prepared.run();
@@ -211,13 +211,13 @@ Machine start_machine(Rank& rank, const Prepared& prepared) {
   machine.ranks =
       std::make_unique<Communicator>(device, rank.launch, rank.rendezvous,
                                      CollectiveNeeds{run.deterministic, static_cast<int>(run.parallel.reserved_sms)});
-  // While the device's memory is free: what is allocated for it goes again.
+  // Measured while the device's memory is still free; its own allocations are freed afterwards.
   if (run.metrics.product_share) machine.products = measure_products(rank.info(), rank.device(), options.threads);
   machine.product_flops = rate_of_ranks(rank.rendezvous, machine.products);
   return machine;
 }
 
-/// The model and its optimizer on the device.
+/// Model and optimizer on the device.
 struct OnDevice {
   std::unique_ptr<Session> session;
   std::unique_ptr<TraceWriter> trace;  // null: none
@@ -247,7 +247,8 @@ void announce(Rank& rank, const Prepared& p, const Machine& machine, const Sessi
   Console& console = rank.console;
   print_header(console, session, *machine.device, p.run(), *p.inputs.train, machine.loader->samples_per_epoch(),
                rank.options.run, p.state, p.start, p.stop);
-  // Said before the first step. Once a run trains, its log is no reason to stop; a pipe may be gone at any time.
+  // A full output file is an error before the first step only. Once a run trains, a lost log must not stop it, and a
+  // pipe may break at any time.
   if (rank.is_first() && stream_error(stdout) != EPIPE) check_output();
   if (!p.start)
     console.text("weights " + (p.weights ? p.weights->description() : fmt::format("drawn, seed {}", p.run().seed)));
@@ -267,7 +268,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
   if (p.values.before) changed = spec::changes(p.values.before->spec, p.run());
   tell_changes(rank.console, changed, differences(last_environment(history), now), p.start.has_value());
   if (p.start) tell_rate(rank.console, p.values.before->spec, p.run(), p.state.step);
-  rank.rendezvous.barrier();  // all have read the history
+  rank.rendezvous.barrier();  // until all ranks have read the history
   HistoryEntry entry{.step = p.state.step,
                      .time = utc_now(),
                      .checkpoint = p.start ? p.start->checkpoint.string() : "",
@@ -291,7 +292,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
   return entry;
 }
 
-/// Metrics, progress, samples, a profile and a timeline of one run, those of them that it has.
+/// Step listeners of one run: metrics, progress, samples, profile and timeline, as far as it has them.
 class Listeners {
  public:
   Listeners(Rank& rank, const Prepared& p, const Machine& machine, Session& session, const RunFiles& files,
@@ -329,7 +330,7 @@ class Listeners {
   }
 
   std::span<StepListener* const> all() const { return all_; }
-  /// Null: not asked for.
+  /// Null if not requested.
   const StepTimes* times() const { return times_; }
 
  private:
@@ -347,7 +348,7 @@ class Listeners {
   const StepTimes* times_ = nullptr;
 };
 
-/// How the beginning of a sample is shown; empty where it is not to be.
+/// Formats the beginning of a sample's text; empty if it is not to be shown.
 std::function<std::string(std::uint64_t)> sample_text(const Rank& rank, const Prepared& prepared) {
   if (!rank.is_first() || !prepared.run().guards.log_text) return {};
   return [samples = Samples(prepared.inputs.train, rank.info().sequence_length),
@@ -356,7 +357,7 @@ std::function<std::string(std::uint64_t)> sample_text(const Rank& rank, const Pr
   };
 }
 
-/// The loop, and what it reads; a save of its own may still be copied when its steps are done.
+/// The loop and the objects it uses. A last save may still be copied when its steps are done.
 class Training {
  public:
   Training(Rank& rank, Prepared& prepared, Machine& machine, const OnDevice& model, const RunFiles& files,
@@ -388,7 +389,7 @@ class Training {
                .deadline = rank.options.deadline},
               prepared.state) {}
 
-  /// As TrainLoop::run(). What all ranks end by stands in the log of each; rank 0 shows it.
+  /// Same as TrainLoop::run(). A failure of all ranks is written to each rank's log; rank 0 prints it.
   int run() try {
     const double begin = process_seconds();
     std::optional<StopLimit> stop_limit;
@@ -415,7 +416,7 @@ class Training {
     const spec::Audit& values = prepared.run().audit;
     return values.compute == spec::AuditCompute::none ? nullptr : &audit_.emplace(values);
   }
-  /// Nothing where the weights are somebody's.
+  /// Nothing for weights that were not freshly drawn.
   static std::optional<FirstLoss> first_loss_of(const Prepared& prepared) {
     if (prepared.start || prepared.weights) return std::nullopt;
     return expected_first_loss(prepared.run(), prepared.run().batch.tokens);
@@ -435,7 +436,7 @@ std::string stopped_by(int signal) {
 }
 
 Exit say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop) {
-  rank.rendezvous.barrier();  // who ends its part of NCCL looks lost to those that still work
+  rank.rendezvous.barrier();  // a rank that leaves NCCL looks lost to those still working
   if (signal == 0) return Exit::done;
   // A run that a launcher started is resumed by the launcher's own command, which no rank knows.
   const std::string how =
@@ -452,26 +453,26 @@ Exit say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop)
 
 int train(const Options& options, const Program& program, const Launch& launch, Rendezvous& rendezvous,
           std::optional<SignalWatch>& signals) {
-  std::signal(SIGPIPE, SIG_IGN);  // a log pipe that dies must not end a run
+  std::signal(SIGPIPE, SIG_IGN);  // a broken log pipe must not end a run
   Rank rank{options, program, launch, rendezvous};
   // Every rank finds values, checkpoint and data by itself, and all agree on them before anything is written.
   Prepared prepared = prepare_alike(rank);
-  // A run that has all its steps ends here; what a kill cut off behind its last save is completed.
+  // A run that has all its steps ends here, after completing an interrupted save.
   if (is_done(rank, prepared)) return static_cast<int>(Exit::done);
-  // Rank 0 makes or locks the run folder and its mirror, and the others open a log in it.
+  // Rank 0 creates or locks the run folder and its mirror; the others open a log in it.
   const RunFiles files = open_files(rank, prepared);
-  // The loader, the device, the ranks' library and a timeline start; products are timed while memory is free.
+  // Starts the loader, the device, the communication library and a timeline. GEMMs are timed while memory is free.
   Machine machine = start_machine(rank, prepared);
-  // The arena is allocated, and filled from a checkpoint, from imported weights or from the seed.
+  // Allocates the arena and fills it from a checkpoint, imported weights or the seed.
   const OnDevice model = load_model(rank, prepared, machine);
-  // The header says what is trained, on what, and from where.
+  // Prints model, hardware and starting point.
   announce(rank, prepared, machine, *model.session);
-  // Changes since the start before are told, and the history of the run gets a line.
+  // Reports changes since the previous start, and adds a line to the run's history.
   const HistoryEntry entry = enter_history(rank, prepared, machine, *model.session, files);
-  // Steps are trained up to the last one, or until a signal or the deadline.
+  // Trains up to the last step, or until a signal or the deadline.
   Training training(rank, prepared, machine, model, files, entry, signals.emplace());
   const int signal = training.run();
-  // All ranks meet once more; a run that was stopped says how to go on.
+  // Waits for all ranks. A run that was stopped prints how to resume.
   return static_cast<int>(say_end(rank, signal, training.step(), prepared.stop));
 }
 

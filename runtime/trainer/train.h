@@ -1,4 +1,4 @@
-// Training as one rank of a run: from a command line to an exit code.
+// Trains as one rank of a run: from command line to exit code.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace llmc {
 
-/// Returns when every rank has trained, or has saved on a request to stop. `signals` is watched from the first step on,
-/// and by the caller's wish longer than this runs. Throws Failure; SharedFailure where all ranks end by it.
+/// Returns when every rank has trained, or has saved after a request to stop. `signals` is watched from the first step
+/// on; the caller decides how long it outlives this call. Throws Failure; SharedFailure if all ranks fail together.
 int train(const Options& options, const Program& program, const Launch& launch, Rendezvous& rendezvous,
           std::optional<SignalWatch>& signals);
 

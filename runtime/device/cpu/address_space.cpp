@@ -12,7 +12,7 @@ namespace llmc {
 
 void require_address_space(std::size_t bytes, const char* purpose) {
   rlimit limit{};
-  // Without a limit there is as much as anybody asks for, and memory is counted elsewhere.
+  // Without a limit any reservation succeeds, and memory is checked elsewhere.
   if (bytes == 0 || getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   void* tried = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (tried == MAP_FAILED)

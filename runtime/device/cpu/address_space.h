@@ -1,15 +1,15 @@
-// A try of the address space that a library is about to take, where it would end the process for want of it.
+// Checks for address space that a library is about to reserve, if failing to would end the process.
 #pragma once
 
 #include <cstddef>
 
 namespace llmc {
 
-/// Throws Failure(does_not_fit) that names `purpose` and the limit, where the system does not give so many bytes of
-/// address space (ulimit -v). Takes none of it.
+/// Throws Failure(does_not_fit) naming `purpose` and the limit if the system does not grant `bytes` of address space
+/// (ulimit -v). Reserves nothing.
 void require_address_space(std::size_t bytes, const char* purpose);
 
-/// What the stacks of so many threads take.
+/// Address space for the stacks of `threads` threads, in bytes.
 std::size_t stack_bytes(int threads);
 
 }  // namespace llmc

@@ -20,7 +20,7 @@ int level() {
   return __builtin_cpu_supports("x86-64-v2") ? 2 : 1;
 }
 
-/// Whether the system saves tile registers: bits 17 and 18 of XCR0. Linux does from 5.16 on.
+/// Returns whether the system saves tile registers: bits 17 and 18 of XCR0. Linux does from 5.16 on.
 bool system_has_tiles() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kOsXsaveBit = 1u << 27, kTileState = 3u << 17;
@@ -29,7 +29,7 @@ bool system_has_tiles() {
   return (eax & kTileState) == kTileState;
 }
 
-/// EDX of the processor's features that are not in its first list; 0 where there is no second one.
+/// EDX of CPUID leaf 7; 0 if there is none.
 unsigned newer_features() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) ? edx : 0;
@@ -79,7 +79,7 @@ bool arch_has_tiles(std::string_view arch) {
 }
 
 void require_tiles() {
-  constexpr long kTileData = 18;  // the state's number in XCR0
+  constexpr long kTileData = 18;  // number of the state component in XCR0
   if (syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, kTileData) != 0)
     throw Failure(Exit::toolchain,
                   std::string("arch_prctl(ARCH_REQ_XCOMP_PERM, 18): the system refuses AMX's tile registers (") +

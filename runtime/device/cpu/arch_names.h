@@ -1,4 +1,4 @@
-// The names of x86-64 processors that g++ takes after -march=, and which instructions code for each may use.
+// Table of g++'s -march names for x86-64 processors and the instructions that code for each may use.
 #pragma once
 
 #include <array>
@@ -6,16 +6,16 @@
 
 namespace llmc {
 
-/// Instructions beyond the x86-64-v4 level. g++ 12 cannot be asked about AMX by name.
+/// Instructions beyond the x86-64-v4 level. g++ 12 cannot be queried for AMX by name.
 enum Extension : unsigned { kNone = 0, kVnni = 1, kBf16 = 2, kFp16 = 4, kAmx = 8, kVbmi2 = 16 };
 
 struct CpuArch {
   std::string_view name;
-  int level;            // the x86-64-vN that it includes
+  int level;            // x86-64-vN level that it includes
   unsigned extensions;  // of Extension
 };
 
-/// Newest first among the names that g++ 12 has: machine_arch() takes the first that fits.
+/// Names that g++ 12 has, newest first: machine_arch() takes the first that fits.
 inline constexpr std::array kProposedArchs = {
     CpuArch{"sapphirerapids", 4, kVnni | kBf16 | kFp16 | kAmx | kVbmi2},
     CpuArch{"cooperlake", 4, kVnni | kBf16},
@@ -29,7 +29,7 @@ inline constexpr std::array kProposedArchs = {
     CpuArch{"x86-64", 1, kNone},
 };
 
-/// Never proposed: names that newer compilers have, or that say no more than one above.
+/// Never proposed: names only newer compilers have, or equivalent to one above.
 inline constexpr std::array kOtherArchs = {
     CpuArch{"emeraldrapids", 4, kVnni | kBf16 | kFp16 | kAmx | kVbmi2},
     CpuArch{"graniterapids", 4, kVnni | kBf16 | kFp16 | kAmx | kVbmi2},

@@ -33,7 +33,7 @@ std::string gibibytes(std::size_t bytes) {
   return text;
 }
 
-/// The processor's own name, without the padding that some makers put around it.
+/// Processor's own name, without the padding of some vendors.
 std::string cpu_model() {
   char name[49] = {};
   for (unsigned part = 0; part < 3; ++part) {
@@ -47,7 +47,7 @@ std::string cpu_model() {
   return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
 }
 
-/// The instruction set that oneDNN generates code for, by oneDNN's own names (ONEDNN_MAX_CPU_ISA included).
+/// Instruction set that oneDNN generates code for, by oneDNN's names; respects ONEDNN_MAX_CPU_ISA.
 const char* isa_name() {
   switch (dnnl::get_effective_cpu_isa()) {
     case dnnl::cpu_isa::avx512_core_amx: return "avx512_core_amx";
@@ -62,7 +62,7 @@ const char* isa_name() {
   }
 }
 
-/// Threads of a parallel region that asks for so many.
+/// Threads that OpenMP grants to a parallel region that requests `wanted`.
 int team_of(int wanted) {
   int given = 1;
 #pragma omp parallel num_threads(wanted)
@@ -71,7 +71,7 @@ int team_of(int wanted) {
   return given;
 }
 
-/// Calls work(first, count) for each thread's share of so many bytes.
+/// Calls work(first, count) on each thread for its part of `bytes` bytes.
 template <class Work>
 void share_out(std::size_t bytes, Work work) {
 #pragma omp parallel
@@ -103,8 +103,8 @@ struct Device::Impl {
 int Device::index_of(int) { return 0; }
 
 Device::Device(int, int asked) : impl_(new Impl()) {
-  // As many as there are processors that this process may run on, or has time for; the thread itself may be bound to
-  // one of them.
+  // By default one thread per processor that this process may run on or has time for. The affinity of this thread does
+  // not count, because OpenMP may have bound it to one processor.
   const int wanted = asked > 0                        ? asked
                      : std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads()
                                                       : HostLimits().processors(omp_get_num_procs());
@@ -112,9 +112,9 @@ Device::Device(int, int asked) : impl_(new Impl()) {
     throw Failure(Exit::usage, "OMP_NUM_THREADS asks for " + std::to_string(wanted) + " threads; write at most " +
                                    std::to_string(kMostThreads));
   require_address_space(stack_bytes(wanted - 1), "the stacks of its threads");  // libgomp would end the process
-  // A team that shrank in the middle of a run would change the partition, and with it the matrix products' bits.
+  // A team that shrank during a run would change the partition, and with it the bits of GEMMs.
   omp_set_dynamic(0);
-  // OpenMP may give fewer: oneDNN and the kernels in tiles would leave undone what is the part of a missing one.
+  // OpenMP may grant fewer threads. oneDNN and the tiled kernels would then leave the missing threads' part undone.
   const int threads = impl_->threads = team_of(wanted);
   if (asked > threads)
     throw Failure(Exit::usage, "--threads " + std::to_string(asked) + ": OpenMP gives " + std::to_string(threads) +
@@ -124,7 +124,7 @@ Device::Device(int, int asked) : impl_(new Impl()) {
       cpu_model() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", " + isa_name();
 #pragma omp parallel num_threads(threads)
   {
-    // Denormals cost a hundred cycles each in attention and AdamW: flush them to zero and read them as zero.
+    // Denormals cost about a hundred cycles each in attention and AdamW, so they are flushed to zero and read as zero.
     constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
     _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
   }
@@ -142,7 +142,7 @@ std::byte* Device::allocate(std::size_t bytes) {
                                           (file.empty() ? "machine" : "process, by '" + file + "',") + " has " +
                                           gibibytes(available) +
                                           " available; make batch.micro_batch or the model smaller");
-  // Huge pages need their own alignment. The slack is address space only, never touched.
+  // Huge pages need stricter alignment. The slack is only address space and never touched.
   const bool huge = size >= 2 * kHugePage;
   const std::size_t mapped = huge ? size + kHugePage : size;
   void* address = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -153,7 +153,7 @@ std::byte* Device::allocate(std::size_t bytes) {
   auto* memory = static_cast<std::byte*>(address);
   if (huge) {
     memory += (kHugePage - reinterpret_cast<std::uintptr_t>(memory) % kHugePage) % kHugePage;
-    // Whole huge pages only: the last, partial one would make up to 2 MiB resident that the plan does not count.
+    // Advises whole huge pages only: a partial last one could make up to 2 MiB resident that the plan does not count.
     madvise(memory, size / kHugePage * kHugePage, MADV_HUGEPAGE);
   }
   return memory;

@@ -1,5 +1,5 @@
-// Group on the CPU: one lane. A row is the memory itself, a row operation is a vector loop over it, and rows are spread
-// over OpenMP threads in contiguous shares.
+// Group on the CPU: one lane. A row is the memory itself, a row operation is a vector loop over it, and rows are
+// divided among OpenMP threads in contiguous ranges.
 #pragma once
 
 #include "device/arguments.h"
@@ -17,17 +17,17 @@ extern "C" int omp_get_num_threads() noexcept;
 
 namespace llmc {
 
-/// Partial sums of a reduction: column c goes to number c % kPartials, whatever the instruction set.
+/// Partial sums of a reduction: column c is added to number c % kPartials on every instruction set.
 constexpr int kPartials = 64;
 
-/// Bytes that a row operation asks for ahead of what it reads. Hardware follows a row to the end of its page, 4 KiB,
-/// and begins anew in the next one.
+/// Prefetch distance of a row operation in bytes. Hardware prefetching stops at the end of a 4 KiB page and starts
+/// again in the next one.
 constexpr int kAhead = 6144;
 
-/// Bytes of a matrix of which the caches of a few cores hold little once it is written.
+/// Bytes of a matrix above which little of it is still in the caches of a few cores after it was written.
 constexpr long long kStreamed = 4 << 20;
 
-/// A thread's contiguous share of n rows.
+/// Contiguous range of n rows for one thread.
 struct RowRange {
   struct Iterator {
     int row;
@@ -40,8 +40,8 @@ struct RowRange {
   Iterator end() const { return {last}; }
 };
 
-/// kSegments times kCols elements, each segment kStep after the one before; after the only one comes padding up to
-/// kPitch.
+/// kSegments times kCols elements, with kStep elements between segment starts. A single segment is followed by padding
+/// up to kPitch.
 template <class T, int kColumns, int kPitch, int kSegmentCount, int kStep>
 struct Row : RowArgument {
   static constexpr int kSegments = kSegmentCount;
@@ -61,7 +61,7 @@ struct StreamedPointer {
   float& operator[](int i) const { return at[i]; }
 };
 
-/// An fp32 row that goes past the caches: written, not read. Its address is a multiple of 64.
+/// An fp32 row written with streaming stores, never read. Its address is a multiple of 64.
 template <int kColumns, int kPitch>
 struct StreamedRow : RowArgument {
   static constexpr int kSegments = 1;
@@ -88,7 +88,7 @@ struct Run : RowArgument {
   void pad() const {}
 };
 
-/// One fp32 number a column.
+/// One fp32 number per column.
 template <int kColumns>
 struct Columns : RowArgument {
   static constexpr int kSegments = 1;
@@ -101,7 +101,7 @@ struct Columns : RowArgument {
   void pad() const {}
 };
 
-/// e^(v - highest) of each element of a row, their sum, and that of their products with v - highest.
+/// e^(v - highest) of each element of a row, their sum, and the sum of their products with v - highest.
 template <int kColumns>
 struct Powers : Columns<kColumns> {
   float highest, total, weighted;
@@ -117,7 +117,7 @@ struct Sums : RowArgument {
   void pad() const {}
 };
 
-/// The number of a column.
+/// Column index.
 struct Indices : RowArgument {
   static constexpr bool kPartial = false, kInMemory = false;
   int operator[](int column) const { return column; }
@@ -125,7 +125,7 @@ struct Indices : RowArgument {
   void pad() const {}
 };
 
-/// One element while the function works on it: read at first, written at the end unless it is constant.
+/// One element during the function: loaded first, stored at the end unless it is const.
 template <class T>
 struct Element {
   T& place;
@@ -148,7 +148,7 @@ struct Element<int> {
   LLMC_ALWAYS explicit Element(int c) : column(c) {}
   LLMC_ALWAYS int get() const { return column; }
 };
-/// One element of a block of results: read from the row, written to the block.
+/// One element of a block of results: loaded from the row, stored to the block.
 template <class T>
 struct Rounded {
   T& place;
@@ -162,7 +162,7 @@ struct Element<Rounded<T>> {
   LLMC_ALWAYS ~Element() { result = value; }
   LLMC_ALWAYS float& get() { return value; }
 };
-/// One element of a block of results that nothing reads.
+/// One element of a write-only block of results.
 struct Unread {
   float& result;
 };
@@ -181,8 +181,8 @@ Element(Rounded<T>) -> Element<Rounded<T>>;
 Element(Unread) -> Element<Unread>;
 Element(int) -> Element<int>;
 
-/// A block of a row. What is written to a bf16 row is rounded a vector at a time once the block is computed: the
-/// machine has one instruction for that, which g++ does not find in a loop over elements.
+/// A block of a row. Results for a bf16 row are rounded by vectors after the block is computed: the CPU has an
+/// instruction for that, which g++ does not use in a loop over elements.
 template <class P>
 struct Block {
   P at;
@@ -363,7 +363,7 @@ class Group {
  private:
   static float larger(float a, float b) { return a > b ? a : b; }
 
-  /// Halves the partial results until one is left.
+  /// Reduces the partial results pairwise.
   template <class T, class Operation>
   static T combine(Sums<T>& partial, Operation operation) {
     for (int half = kPartials / 2; half > 0; half /= 2)
@@ -384,7 +384,7 @@ class Group {
     f(Element(at[Rows::kPartial ? i : first + i]).get()...);
   }
 
-  /// The body is a function of its own, since `omp simd` makes arrays of the loop's local variables.
+  /// The body is a separate function, because `omp simd` turns local variables of the loop into arrays.
   template <class... Rows, class F, class... Pointers>
   LLMC_ALWAYS static void columns_each(F& f, int first, int count, Pointers... at) {
 #pragma omp simd
@@ -410,7 +410,7 @@ class Group {
     }
   }
 
-  /// Whole blocks, then the columns that are left.
+  /// Processes whole blocks, then the remaining columns.
   template <class... Rows, class F, class... Pointers>
   LLMC_ALWAYS static void blocks_each(F& f, int cols, Pointers... at) {
     int first = 0;

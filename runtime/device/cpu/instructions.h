@@ -1,12 +1,12 @@
-// The instruction sets that a source was compiled for, as a number in its object: what a trainer asks the processor for
-// before its first kernel.
+// Records the instruction sets that a source was compiled for as a number in its object, so that a trainer can check
+// the processor before its first kernel.
 #pragma once
 
 #include <cstdint>
 
 namespace llmc {
 
-/// Those that compilers use unasked, and AMX, which kernels ask for. One bit each.
+/// Instruction sets that compilers use by themselves, and AMX, which kernels use explicitly. One bit each.
 enum Instructions : std::uint64_t {
   kSse3 = 1u << 0,
   kSsse3 = 1u << 1,
@@ -41,7 +41,7 @@ enum Instructions : std::uint64_t {
   kAmxBf16 = 1u << 30,
 };
 
-/// Of the source that includes this: a constant of each, which no other source may share.
+/// Instruction sets of the including source. Static, so that each source has its own constant.
 static constexpr std::uint64_t kInstructionsOfSource = 0
 #ifdef __SSE3__
                                                        | kSse3

@@ -1,41 +1,41 @@
-// Copies of matrix tiles in the layouts that products in registers read: fp32, or words of two bf16 (pairs).
+// Copies matrix tiles into the layouts that products in registers read: fp32, or words of two bf16 (pairs).
 //
-// Words travel as float, bit for bit: they are only loaded, shuffled and stored, never computed with.
+// Words are stored as float, bit for bit: they are only loaded, shuffled and stored, never computed with.
 //
-// Loops over rows stay loops (unroll 1): memory is what they wait for, and g++ would unroll those of narrow heads in
-// full, 2 to 3 times the code.
+// Loops over rows are not unrolled (unroll 1): they wait for memory, and g++ would fully unroll those of narrow heads,
+// to 2 to 3 times the code.
 #pragma once
 
 #include "device/cpu/vector.h"
 
 namespace llmc {
 
-/// Pairs pay where one instruction multiplies them; elsewhere bf16 operands are widened to fp32 when they are packed.
+/// Pairs pay off if one instruction multiplies them; otherwise bf16 operands are widened to fp32 while packing.
 #if defined(__AVX512BF16__)
 constexpr bool kHasPairs = true;
 #else
 constexpr bool kHasPairs = false;
 #endif
 
-/// Whether products of this type work on pairs, and how many elements along the sum then make one word.
+/// Returns whether products of this type use pairs, and the number of elements along the sum per word.
 template <class T>
 constexpr bool kPairsOf = kHasPairs && sizeof(T) == 2;
 template <class T>
 constexpr int kPerWord = kPairsOf<T> ? 2 : 1;
 
-/// Rows of elements as the words that a product along the row reads.
+/// Rows of elements reinterpreted as the words that a product along the row reads.
 LLMC_TILE const float* words(const float* row) { return row; }
 LLMC_TILE const float* words(const bf16* row) { return reinterpret_cast<const float*>(row); }
 
-/// Row `r` of those that exist, or else the last one (rows - 1, even if that lies before `from`): what stands in for a
-/// missing row is never used, but must be finite, and a branch a row would cost more than the copy.
+/// Row `r` if it exists, otherwise the last row (rows - 1, even if that lies before `from`). The substitute is never
+/// used but must be finite, and a branch per row would cost more than the copy.
 template <class T>
 LLMC_TILE const T* row_or_last(const T* from, int pitch, int rows, int r) {
   return from + static_cast<long long>(r < rows ? r : rows - 1) * pitch;
 }
 
-/// Asks for kCols elements of kRows rows, of which `rows` exist: rows that lie a pitch apart are nothing that hardware
-/// foresees.
+/// Prefetches kCols elements of kRows rows, of which `rows` exist. Hardware does not predict rows that are a pitch
+/// apart.
 template <int kRows, int kCols, class T>
 LLMC_TILE void prefetch_rows(const T* from, int pitch, int rows) {
 #pragma GCC unroll 1
@@ -55,7 +55,7 @@ LLMC_TILE void pack_rows(const T* from, int pitch, int rows, float* to) {
   }
 }
 
-/// to[r / 2][c] = the word of from[r][c] and from[r + 1][c], even r; zeros as in pack_rows.
+/// to[r / 2][c] = the pair of from[r][c] and from[r + 1][c], even r; zeros as in pack_rows.
 template <int kRows, int kCols, int kPitch>
 LLMC_TILE void pack_row_pairs(const bf16* from, int pitch, int rows, float* to) {
 #pragma GCC unroll 1
@@ -63,14 +63,14 @@ LLMC_TILE void pack_row_pairs(const bf16* from, int pitch, int rows, float* to) 
     const bf16* even = row_or_last(from, pitch, rows, r);
     const bf16* odd = row_or_last(from, pitch, rows, r + 1);
     for (int c = 0; c < kPitch; c += kVectorLanes) {
-      // Widening puts the element into the upper half of a word; the even row moves to the lower one.
+      // Widening puts an element into the upper half of a word; the even row is shifted to the lower half.
       const vector_bits low = (vector_bits)load_some(even + c, kCols - c) >> 16;
       store(to + r / 2 * kPitch + c, (vector)(low | (vector_bits)load_some(odd + c, kCols - c)));
     }
   }
 }
 
-/// to[c][r / 2] = the word of from[r][c] and from[r + 1][c], even r < 2 kVectorLanes: pack_row_pairs transposed, in
+/// to[c][r / 2] = the pair of from[r][c] and from[r + 1][c], even r < 2 kVectorLanes: pack_row_pairs transposed, in
 /// lines of kVectorLanes words. Zeros for kCols <= c < kLines.
 template <int kCols, int kLines>
 LLMC_TILE void pack_pair_columns(const bf16* from, int pitch, int rows, float* to) {
@@ -98,7 +98,7 @@ LLMC_TILE void pack_columns(const T* from, int pitch, int rows, float* to, int t
   }
 }
 
-/// to[r][c] = from[c][r] * scale[r] for r < rows and c < kCols: the way back, rounded to T.
+/// to[r][c] = from[c][r] * scale[r] for r < rows and c < kCols, rounded to T: the inverse of pack_columns.
 template <int kCols, class T>
 LLMC_TILE void unpack_columns(const float* from, int from_pitch, vector scale, T* to, int pitch, int rows) {
   for (int c = 0; c < kCols; c += kVectorLanes) {
@@ -110,7 +110,7 @@ LLMC_TILE void unpack_columns(const float* from, int from_pitch, vector scale, T
   }
 }
 
-/// The operand of a product that sums along the row: rows [kRows, kPitch], kPitch in words.
+/// Packs the operand of a product that sums along the row: rows [kRows, kPitch], kPitch in words.
 template <int kRows, int kCols, int kPitch, class T>
 LLMC_TILE void pack_along(const T* from, int pitch, int rows, float* to) {
   if constexpr (kPairsOf<T>)
@@ -119,7 +119,7 @@ LLMC_TILE void pack_along(const T* from, int pitch, int rows, float* to) {
     pack_rows<kRows, kCols, kPitch>(from, pitch, rows, to);
 }
 
-/// The operand of a product that sums over rows: [kRows / kPerWord, kPitch].
+/// Packs the operand of a product that sums over rows: [kRows / kPerWord, kPitch].
 template <int kRows, int kCols, int kPitch, class T>
 LLMC_TILE void pack_across(const T* from, int pitch, int rows, float* to) {
   if constexpr (kPairsOf<T>)
@@ -128,7 +128,8 @@ LLMC_TILE void pack_across(const T* from, int pitch, int rows, float* to) {
     pack_rows<kRows, kCols, kPitch>(from, pitch, rows, to);
 }
 
-/// The transposed operand of a product that sums along the row: [kCols / kPerWord, to_pitch], kVectorLanes rows of it.
+/// Packs kVectorLanes rows of the transposed operand of a product that sums along the row: [kCols / kPerWord,
+/// to_pitch].
 template <int kCols, class T>
 LLMC_TILE void pack_transposed(const T* from, int pitch, int rows, float* to, int to_pitch) {
   if constexpr (kPairsOf<T>)
@@ -137,7 +138,7 @@ LLMC_TILE void pack_transposed(const T* from, int pitch, int rows, float* to, in
     pack_columns<kCols>(from, pitch, rows, to, to_pitch);
 }
 
-/// to[r / 2] = words of rows r and r + 1 of an fp32 tile, kWidth lanes: what a product that sums over its rows reads.
+/// to[r / 2] = pairs of rows r and r + 1 of an fp32 tile, kWidth lanes, for a product that sums over its rows.
 template <int kWidth>
 LLMC_TILE void pair_rows(const float* from, int rows, int pitch, float* to) {
 #pragma GCC unroll 1
@@ -147,7 +148,7 @@ LLMC_TILE void pair_rows(const float* from, int rows, int pitch, float* to) {
   }
 }
 
-/// The rows of an fp32 tile rounded to bf16, kWidth elements of `pitch`; a row of `to` is pitch / 2 words.
+/// Rounds the rows of an fp32 tile to bf16, kWidth elements of `pitch`; a row of `to` is pitch / 2 words.
 template <int kWidth>
 LLMC_TILE void round_rows(const float* from, int rows, int pitch, float* to) {
 #pragma GCC unroll 1

@@ -1,4 +1,4 @@
-// The order in which work runs on the CPU: everything runs at once.
+// Execution order on the CPU: all work runs immediately.
 #pragma once
 
 #include "device/device.h"
@@ -7,7 +7,7 @@
 namespace llmc {
 
 struct Stream {
-  LaunchListener* listener = nullptr;  // of a step that is timed
+  LaunchListener* listener = nullptr;  // while a step is timed
 };
 
 }  // namespace llmc

@@ -1,8 +1,8 @@
-// The tile registers of a core with AMX: products of 32 x 32 blocks, bf16 operands and sums in fp32. The one place that
-// has these instructions; with LLMC_SOFTWARE_TILES it has their arithmetic instead, bit for bit, for any machine.
+// AMX tile registers: products of 32 x 32 blocks, bf16 operands and sums in fp32. Only this file uses these
+// instructions. With LLMC_SOFTWARE_TILES it emulates their arithmetic on any machine, bit for bit.
 //
-// A tile has 16 rows of 16 words. In an operand a word holds two bf16 that are neighbours along the sum (pack.h), so a
-// tile of A is [16 rows, 32 deep] and one of B [32 deep, 16 columns]; a tile of C is [16, 16] fp32.
+// A tile has 16 rows of 16 words. In an operand a word holds two bf16 adjacent along the sum (pack.h). So a tile of A
+// is [16 rows, 32 deep], one of B [32 deep, 16 columns], and one of C [16, 16] fp32.
 #pragma once
 
 #include "device/cpu/vector.h"
@@ -11,10 +11,9 @@ namespace llmc {
 
 static_assert(kVectorLanes == 16, "a machine with tiles has vectors of 16 lanes");
 
-constexpr int kTileSide = 16;  // rows of a tile, and words of each
+constexpr int kTileSide = 16;  // rows of a tile, and words per row
 
-/// This thread's tile registers from here to the end of the scope. The thread has asked for them before:
-/// require_tiles().
+/// Owns this thread's tile registers within a scope. The process must have called require_tiles().
 class Tiles {
  public:
   LLMC_TILE Tiles();
@@ -22,7 +21,7 @@ class Tiles {
   Tiles(const Tiles&) = delete;
   Tiles& operator=(const Tiles&) = delete;
 
-  /// Tile kTile = 16 rows from `from` on, `pitch` words from one to the next.
+  /// Loads tile kTile: 16 rows from `from` on, `pitch` words apart.
   template <int kTile>
   LLMC_TILE void load(const float* from, int pitch);
   template <int kTile>
@@ -43,13 +42,13 @@ class Tiles {
 
 #if defined(LLMC_SOFTWARE_TILES)
 
-/// What a thread has asked of the model, tile by tile: tests hold it against what products cannot do without.
+/// Tile operations a thread has requested from the software model; tests compare them with the minimum a product needs.
 struct TileCounts {
   long long loads = 0, stores = 0, products = 0;
 };
 inline thread_local TileCounts tile_counts;
 
-/// A denormal is zero on the way in and on the way out, whatever the thread's own setting.
+/// Flushes denormals to zero on input and output, whatever the thread's own setting.
 inline float flushed(float value) {
   const unsigned bits = __builtin_bit_cast(unsigned, value);
   return bits & 0x7f800000u ? value : __builtin_bit_cast(float, bits & 0x80000000u);
@@ -78,8 +77,8 @@ LLMC_TILE void Tiles::zero() {
     for (float& v : row) v = 0.0f;
 }
 
-/// TDPBF16PS: the elements at even places along the sum and those at odd ones are summed apart from zero, each product
-/// added by an fma; their total is added to C. All sums round to the nearest, ties to even.
+/// TDPBF16PS: elements at even and at odd positions along the sum are summed separately from zero, each product added
+/// by an fma. Their total is added to C. All sums round to nearest, ties to even.
 inline void Tiles::multiply(Tile& sums, const Tile& a, const Tile& b) {
   const auto half = [](float word, int odd) {
     const unsigned bits = __builtin_bit_cast(unsigned, word);
@@ -104,7 +103,7 @@ LLMC_TILE void Tiles::multiply() {
 
 #else
 
-/// LDTILECFG's operand: palette 1, eight tiles of 16 rows of 64 bytes.
+/// Operand of LDTILECFG: palette 1, eight tiles of 16 rows of 64 bytes.
 struct alignas(64) TileShapes {
   unsigned char palette = 1, reserved[15] = {};
   unsigned short row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -140,8 +139,7 @@ LLMC_TILE void Tiles::multiply() {
 
 #endif
 
-/// Where a sum's operand lies: the first word, the words from row to row, and from one step of 32 along the sum to the
-/// next.
+/// Location of an operand: the first word, and the strides in words between rows and between steps of 32 along the sum.
 struct TileOperand {
   const float* data;
   int pitch, step;
@@ -149,8 +147,8 @@ struct TileOperand {
 
 /// C [32, 32] = A B, or C += A B, summed over `steps` times 32. `pitch` is C's.
 ///
-/// Half of C at a time, and four tile registers: where another thread of the same core uses tiles too, few are left to
-/// rename them to, and eight registers in use took twice as long as four (docs/explanation/amx.md).
+/// Computes half of C at a time, in four tile registers. If another thread of the same core uses tiles too, few
+/// physical ones remain for renaming: using eight registers took twice as long as four (docs/explanation/amx.md).
 template <bool kAdd>
 LLMC_TILE void multiply_block(Tiles& tiles, TileOperand a, TileOperand b, int steps, float* c, int pitch) {
   for (int half = 0; half < 2; ++half) {

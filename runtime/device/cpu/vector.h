@@ -1,28 +1,28 @@
-// The widest float vectors of the instruction set that a CPU kernel is compiled for, and matrix products in registers.
+// The widest float vectors of the instruction set a CPU kernel is compiled for, and GEMMs in registers.
 #pragma once
 
 #include "device/mask.h"
 #include "device/types.h"
 
-/// Everything here lives in registers: a call would spill it all, and instances of one template would share the callee.
+/// Forces inlining: everything here lives in registers, which a call would spill, and instances of one template would
+/// share the callee.
 #define LLMC_TILE inline __attribute__((always_inline))
 
-/// A block of work of thousands of cycles that a kernel does from several places: called, since g++'s passes take more
-/// than linear time over one function that holds all copies (attention's backward pass of narrow heads: 3.5 s,
-/// called 1.0), and instruction caches are small. Static: kernels from one template have blocks of the same names in
-/// one program.
+/// Keeps a block of thousands of cycles that a kernel uses in several places out of line. g++'s passes are superlinear
+/// in the size of a function with all copies (attention's backward pass of narrow heads: 3.5 s, out of line 1.0 s), and
+/// instruction caches are small. Static: kernels from one template have equally named blocks in one program.
 #define LLMC_BLOCK static __attribute__((noinline))
 
 namespace llmc {
 
-// The model of AMX's tiles (tiles.h) goes with vectors of the machine that has them, on any machine.
+// The software model of AMX tiles (tiles.h) uses the vector width of machines that have AMX, on any machine.
 #if defined(__AVX512F__) || defined(LLMC_SOFTWARE_TILES)
 #define LLMC_SIXTEEN_LANES
 #endif
 
 #if defined(LLMC_SIXTEEN_LANES)
 constexpr int kVectorLanes = 16;
-constexpr int kTileVectors = 4;  // vectors of one row of a product in registers: 4 rows of them leave room for operands
+constexpr int kTileVectors = 4;  // vectors per row of a product in registers: 4 such rows leave room for operands
 #elif defined(__AVX__)
 constexpr int kVectorLanes = 8;
 constexpr int kTileVectors = 2;
@@ -39,7 +39,7 @@ typedef unsigned short vector_half __attribute__((vector_size(2 * kVectorLanes))
 
 constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
 
-/// 1 / sqrt(n) for constant expressions, where Clang has no square root: Newton's iteration from above.
+/// 1 / sqrt(n) for constant expressions, because Clang has no constexpr square root: Newton's iteration from above.
 constexpr float inverse_sqrt(int n) {
   double root = n;
   for (int i = 0; i < 40; ++i) root = 0.5 * (root + n / root);
@@ -63,7 +63,7 @@ LLMC_TILE vector load(const bf16* from) {
 
 LLMC_TILE void store(float* to, vector value) { __builtin_memcpy(to, &value, sizeof(value)); }
 
-/// The same past the caches, so that their old content is not read; `to` is a multiple of the vector's bytes.
+/// Streaming store, so that the old content is not read; `to` must be aligned to the vector.
 LLMC_TILE void stream(float* to, vector value) {
 #if defined(__AVX512F__) || (defined(__AVX__) && !defined(LLMC_SIXTEEN_LANES))
   asm("vmovntps %1, %0" : "=m"(*reinterpret_cast<vector*>(to)) : "v"(value));
@@ -74,7 +74,7 @@ LLMC_TILE void stream(float* to, vector value) {
 #endif
 }
 
-/// The upper halves of the words, rounded to the nearest, ties to even; NaN stays NaN.
+/// Upper halves of the words, rounded to nearest, ties to even; NaN stays NaN.
 LLMC_TILE vector_half round_to_half(vector value) {
 #if defined(__AVX512BF16__)
   vector_half half;
@@ -88,7 +88,7 @@ LLMC_TILE vector_half round_to_half(vector value) {
 #endif
 }
 
-/// Words of two elements rounded so, `low` in the lower half.
+/// Rounds two vectors the same way into words of two elements, `low` in the lower half.
 LLMC_TILE vector round_to_pairs(vector low, vector high) {
 #if defined(__AVX512BF16__)
   typedef unsigned short halves __attribute__((vector_size(64)));
@@ -107,7 +107,7 @@ LLMC_TILE void store(bf16* to, vector value) {
   __builtin_memcpy(to, &half, sizeof(half));
 }
 
-/// One element in all lanes. As an integer: the element may be a word of two bf16.
+/// One element in all lanes. Copied as an integer, because it may be a pair of bf16.
 LLMC_TILE vector broadcast(const float* from) {
   int bits;
   __builtin_memcpy(&bits, from, sizeof(bits));
@@ -147,7 +147,7 @@ LLMC_TILE void transpose(vector (&rows)[kVectorLanes]) {
   if constexpr (kVectorLanes >= 16) exchange<(kVectorLanes >= 16 ? 8 : 1)>(rows);
 }
 
-/// The first `count` elements, then zeros.
+/// Loads the first `count` elements, then zeros.
 template <class T>
 LLMC_TILE vector load_some(const T* from, int count) {
   if (count >= kVectorLanes) return load(from);
@@ -166,22 +166,22 @@ LLMC_TILE void store_some(T* to, vector value, int count) {
 
 LLMC_TILE vector larger(vector a, vector b) { return a > b ? a : b; }
 
-/// `otherwise` in the lanes below `lane`.
+/// Replaces the lanes below `lane` by `otherwise`.
 LLMC_TILE vector mask_below(int lane, vector value, float otherwise) {
   vector_int lanes;
   for (int i = 0; i < kVectorLanes; ++i) lanes[i] = i;
   return lanes < vector_int{} + lane ? otherwise - vector{} : value;
 }
 
-/// The same in the lanes from `lane` on.
+/// Replaces the lanes from `lane` on by `otherwise`.
 LLMC_TILE vector mask_from(int lane, vector value, float otherwise) {
   vector_int lanes;
   for (int i = 0; i < kVectorLanes; ++i) lanes[i] = i;
   return lanes < vector_int{} + lane ? value : otherwise - vector{};
 }
 
-/// a * b + c, rounded once where the machine can. In assembly, because -ffp-contract=off splits the expression, g++ and
-/// Clang name the instruction differently, and 16 calls of fmaf cost a second of compilation in every product.
+/// a * b + c, rounded once if the machine has fma. In assembly because -ffp-contract=off splits the expression, g++ and
+/// Clang name the instruction differently, and 16 calls of fmaf cost a second of compilation per product.
 LLMC_TILE vector multiply_add(vector a, vector b, vector c) {
 #if defined(__AVX512F__) || (defined(__FMA__) && !defined(LLMC_SIXTEEN_LANES))
   asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
@@ -194,7 +194,7 @@ LLMC_TILE vector multiply_add(vector a, vector b, vector c) {
 #endif
 }
 
-/// c + a.low * b.low + a.high * b.high for words that hold two bf16, sums in fp32.
+/// c + a.low * b.low + a.high * b.high for words of two bf16, sums in fp32.
 LLMC_TILE vector multiply_add_pairs(vector a, vector b, vector c) {
 #if defined(__AVX512BF16__)
   asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
@@ -205,7 +205,8 @@ LLMC_TILE vector multiply_add_pairs(vector a, vector b, vector c) {
 #endif
 }
 
-/// a * b + c into a's register: a polynomial's coefficient c stays where it is, which multiply_add would copy first.
+/// a * b + c into a's register: a polynomial's coefficient c stays in its register, while multiply_add would copy it
+/// first.
 LLMC_TILE vector horner(vector a, vector b, vector c) {
 #if defined(__AVX512F__) || (defined(__FMA__) && !defined(LLMC_SIXTEEN_LANES))
   asm("vfmadd213ps %2, %1, %0" : "+v"(a) : "v"(b), "v"(c));
@@ -219,8 +220,8 @@ LLMC_TILE vector horner(vector a, vector b, vector c) {
 /// added to the exponent. Saturates at 2^-120; v must be below 127.5. NaN stays NaN. 2^0 is 1.
 LLMC_TILE vector exp2(vector v) {
   const vector shift =
-      12582912.0f - vector{};         // 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits
-  v = larger(-120.0f - vector{}, v);  // in this order NaN passes
+      12582912.0f - vector{};         // 1.5 * 2^23: adding it rounds to an integer, which ends up in the low bits
+  v = larger(-120.0f - vector{}, v);  // this order of operands keeps NaN
   const vector shifted = v + shift;
   const vector r = v - (shifted - shift);
   vector p = 1.3264727e-3f - vector{};
@@ -232,12 +233,12 @@ LLMC_TILE vector exp2(vector v) {
   return (vector)((vector_bits)p + ((vector_bits)shifted << 23));
 }
 
-/// sum[i][v] += sum over k < depth of a[i * row + k * step] * b[k * pitch + v], v in vectors. kPairs: an element of a
-/// and of b is a word of two bf16 that are neighbours along k.
+/// sum[i][v] += sum over k < depth of a[i * row + k * step] * b[k * pitch + v], v in vectors. kPairs: elements of a and
+/// b are pairs of bf16 adjacent along k.
 template <bool kPairs, int kRows, int kVectors>
 LLMC_TILE void multiply(const float* a, int row, int step, const float* b, int pitch, int depth,
                         vector (&sum)[kRows][kVectors]) {
-#pragma GCC unroll 1  // the product below fills the registers: a copy of it gains nothing
+#pragma GCC unroll 1  // the product below fills the registers, so unrolling gains nothing
   for (int k = 0; k < depth; ++k) {
     vector line[kVectors];
     for (int v = 0; v < kVectors; ++v) line[v] = load(b + k * pitch + v * kVectorLanes);

@@ -1,13 +1,13 @@
-// How long OpenMP threads spin before they sleep.
+// Limits how long OpenMP threads spin before they sleep.
 #pragma once
 
 namespace llmc {
 
-/// libgomp's threads spin for milliseconds at the end of every parallel region. On a machine that other processes use
-/// too, a spinning thread holds the core that the last worker waits for, and each of a step's regions costs a turn of
-/// the scheduler. libgomp reads its settings before main, so this sets a short spin and starts the program again, once;
-/// a user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT stands. Nothing is started again where the user binds threads to
-/// processors: libgomp has bound this one by now, and all of the new program's would share its processor.
+/// libgomp's threads spin for milliseconds at the end of every parallel region. On a shared machine a spinning thread
+/// occupies the core that the last worker needs, and each region of a step costs a scheduler time slice. libgomp reads
+/// its settings before main, so this sets a short spin and restarts the program by exec, once. The user's own
+/// OMP_WAIT_POLICY or GOMP_SPINCOUNT is kept. If the user binds threads to processors there is no restart: libgomp has
+/// already bound this thread, and all threads of the new program would share its processor.
 void limit_spinning(char** argv);
 
 }  // namespace llmc

@@ -7,7 +7,7 @@
 namespace llmc {
 namespace {
 
-// The part of nvml.h that is used here, so that nothing of it is needed where trainers are compiled.
+// Excerpt of nvml.h, so that compiling trainers does not require it.
 using Result = int;  // 0: success
 constexpr int kSmClock = 1;
 constexpr std::pair<unsigned long long, const char*> kReasons[] = {

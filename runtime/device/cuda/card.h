@@ -1,4 +1,4 @@
-// What the card does while it works, as NVML says it: a time means little without its clock.
+// Reads the GPU's clocks and state from NVML: a timing means little without its clock.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ struct CardState {
   std::string throttled;  // "power cap, thermal slowdown": what holds the clock back; empty: nothing
 };
 
-/// NVML, loaded where the driver has it; a machine without it has no states.
+/// Loads NVML if the driver has it; without it there are no states.
 class Card {
  public:
   /// `identity`: Device::identity(), 32 hexadecimal digits.

@@ -9,7 +9,7 @@ namespace {
 
 struct Advice {
   Exit code;
-  const char* before;  // the call and CUDA's own words
+  const char* before;  // the call and CUDA's own message
   const char* after;
 };
 
@@ -33,7 +33,7 @@ Advice advice(cudaError_t error) {
       return {Exit::does_not_fit, "the GPU is out of memory: ",
               "; make batch.micro_batch or memory.budget smaller, or end what else runs on it"};
     default:
-      // Errors of kernels surface at a later call.
+      // Kernel errors surface at a later call.
       return {Exit::internal, "",
               "; an earlier kernel may have caused it: CUDA_LAUNCH_BLOCKING=1 stops at the one that did"};
   }
@@ -43,7 +43,7 @@ Advice advice(cudaError_t error) {
 
 void check(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return;
-  cudaGetLastError();  // errors that are not sticky are ours now: the next call starts clean
+  cudaGetLastError();  // clears errors that are not sticky, so that the next call starts clean
   const Advice about = advice(error);
   throw Failure(about.code, about.before + std::string(call) + " says \"" + cudaGetErrorString(error) + "\" (" +
                                 cudaGetErrorName(error) + ")" + about.after);

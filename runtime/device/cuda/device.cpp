@@ -18,7 +18,8 @@
 namespace llmc {
 namespace {
 
-constexpr std::size_t kGranule = std::size_t{2} << 20;  // what the driver maps: whole granules are aligned to one
+constexpr std::size_t kGranule = std::size_t{2} << 20;  // mapping granularity of the driver; whole granules are aligned
+                                                        // to it
 
 std::string gibibytes(std::size_t bytes) {
   char text[32];
@@ -36,7 +37,7 @@ int visible_devices() {
 
 struct Device::Impl {
   Stream stream;
-  std::optional<Staging> staging;  // after the stream, which it waits for when it goes
+  std::optional<Staging> staging;  // declared after the stream, because its destructor waits for the stream
   std::vector<void*> allocations;
   std::vector<std::span<const std::byte>> pinned;
   std::string description, identity;

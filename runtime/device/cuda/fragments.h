@@ -1,27 +1,27 @@
-// Matrices of bf16 for tensor cores: in shared memory, and in the registers of a warp ("fragments").
+// bf16 matrices for tensor cores: in shared memory, and in the registers of a warp ("fragments").
 //
-// A fragment is [16, 16]: four words a lane, as mma_bf16_16x8x16() has its left operand. A result is [16, 8 * kTiles]
-// fp32, kTiles times four numbers a lane. Lane 4 r + c has rows r and r + 8, and pairs of columns from 2 c. A warp has
-// kRowTiles of either, one below the other.
+// A fragment is [16, 16]: four words per lane, the layout of mma_bf16_16x8x16()'s left operand. A result is [16, 8 *
+// kTiles] fp32, kTiles times four numbers per lane. Lane 4 r + c holds rows r and r + 8, and pairs of columns from 2 c
+// on. A warp has kRowTiles of either, stacked by rows.
 #pragma once
 
 #include "device/cuda/vectors.h"
 
-/// Launch bounds of kernels on tiles of heads. ptxas trades registers for one more block an SM; at widths that are no
-/// multiple of 64 it spills some bytes to get there, which a bound of one block keeps it from.
+/// Launch bounds of kernels on tiles of heads. ptxas trades registers for one more block per SM. At widths that are no
+/// multiple of 64 that spills some bytes, which a bound of one block avoids.
 #define LLMC_TILE_BOUNDS(lanes, width) __launch_bounds__(lanes, (width) % 64 ? 1 : 0)
 
 namespace llmc {
 
-/// Elements after each row in shared memory: row pitches of an odd number of 16 bytes, so that eight rows of a matrix
-/// lie in different banks.
+/// Padding elements per row in shared memory: row pitches are an odd multiple of 16 bytes, so that eight rows of a
+/// matrix lie in different banks.
 constexpr int kRowPadding = 8;
 
-/// Row tiles of a warp. Two share what is loaded of the right operand, which halves the traffic of shared memory; of
-/// heads wider than 64 the results of two would not fit into registers.
+/// Row tiles per warp. Two share loads of the right operand, which halves shared-memory traffic. For heads wider than
+/// 64 the results of two would not fit into registers.
 constexpr int row_tiles(int width) { return width <= 64 ? 2 : 1; }
 
-/// The score of a key that lies after its query.
+/// Score of a masked key.
 constexpr float kNothing = -1e30f;
 
 /// exp(score * kScale - lse) is 2^(score * kScale * kLog2e - lse * kLog2e).
@@ -33,13 +33,13 @@ constexpr int kAccessWidth = kWidth % 8 == 0 && kPitch % 8 == 0   ? 8
                              : kWidth % 4 == 0 && kPitch % 4 == 0 ? 4
                                                                   : 2;
 
-/// Begins to copy kRows rows of kWidth elements, kPitch apart, into rows of kPadded, kPadded + kRowPadding apart, by
+/// Starts copying kRows rows of kWidth elements, kPitch apart, into rows of kPadded, kPadded + kRowPadding apart, with
 /// all threads of the block. Columns past kWidth and rows past `count` become zero.
 template <int kThreads, int kRows, int kWidth, int kPadded, int kPitch>
 __device__ __forceinline__ void copy_tile(bf16* tile, const bf16* from, int count) {
   constexpr int kAccess = kAccessWidth<kWidth, kPitch>;
-  constexpr int kAccesses = kPadded / kAccess;                                               // of a row
-  constexpr int kAcross = kAccesses > 16 ? 32 : kAccesses > 8 ? 16 : kAccesses > 4 ? 8 : 4;  // threads of a row
+  constexpr int kAccesses = kPadded / kAccess;                                               // per row
+  constexpr int kAcross = kAccesses > 16 ? 32 : kAccesses > 8 ? 16 : kAccesses > 4 ? 8 : 4;  // threads per row
   constexpr int kDown = kThreads / kAcross;
   const int row = threadIdx.x / kAcross, access = threadIdx.x % kAcross;
   const bf16* source = from + row * kPitch + access * kAccess;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void copy_tile(bf16* tile, const bf16* from, int coun
   }
 }
 
-/// Begins to copy kCount numbers; zeros from `count` on.
+/// Starts copying kCount numbers; zeros from `count` on.
 template <int kThreads, int kCount>
 __device__ __forceinline__ void copy_line(float* line, const float* from, int count) {
 #pragma unroll
@@ -68,14 +68,14 @@ __device__ __forceinline__ void copy_line(float* line, const float* from, int co
   }
 }
 
-/// This lane's pair of bf16 of a matrix with `count` rows of kWidth, kPitch apart; zero outside.
+/// Loads this lane's pair of bf16 of a matrix with `count` rows of kWidth, kPitch apart; zero outside.
 template <int kWidth, int kPitch>
 __device__ __forceinline__ unsigned load_pair(const bf16* from, int row, int column, int count) {
   if (row >= count || column >= kWidth) return 0;
   return *reinterpret_cast<const unsigned*>(from + static_cast<long long>(row) * kPitch + column);
 }
 
-/// The fragments at `column` of rows [0, 16 kRowTiles) of a matrix in global memory.
+/// Loads the fragments at `column` of rows [0, 16 kRowTiles) of a matrix in global memory.
 template <int kWidth, int kPitch, int kRowTiles>
 __device__ __forceinline__ void load_fragments(unsigned (&a)[kRowTiles][4], const bf16* from, int column, int count) {
   const int lane = threadIdx.x % 32;
@@ -88,7 +88,7 @@ __device__ __forceinline__ void load_fragments(unsigned (&a)[kRowTiles][4], cons
   }
 }
 
-/// A result's eight columns as columns [8 n, +8) of a fragment, rounded to bf16.
+/// Rounds a result's eight columns to bf16 into columns [8 n, +8) of a fragment.
 template <int kRowTiles>
 __device__ __forceinline__ void round_columns(unsigned (&a)[kRowTiles][4], const float (&d)[kRowTiles][4], int n) {
 #pragma unroll
@@ -98,7 +98,7 @@ __device__ __forceinline__ void round_columns(unsigned (&a)[kRowTiles][4], const
   }
 }
 
-/// Adds the products of the elements of rows r, and of rows r + 8, of each row tile.
+/// Adds the products of the elements of rows r and of rows r + 8 for each row tile.
 template <int kRowTiles>
 __device__ __forceinline__ void add_products(float (&sum)[kRowTiles][2], const unsigned (&a)[kRowTiles][4],
                                              const unsigned (&b)[kRowTiles][4]) {
@@ -112,11 +112,11 @@ __device__ __forceinline__ void add_products(float (&sum)[kRowTiles][2], const u
   }
 }
 
-/// Scores of eight columns, the first of `query` and `key`, become kNothing for keys after their query. kTransposed:
-/// rows are keys, columns queries.
+/// Masks scores of eight columns, starting at `query` and `key`: kNothing for keys after their query. kTransposed: rows
+/// are keys, columns are queries.
 template <bool kTransposed, int kRowTiles>
 __device__ __forceinline__ void mask_later(float (&scores)[kRowTiles][4], int query, int key) {
-  const int lane = threadIdx.x % 32, apart = lane / 4 - lane % 4 * 2;  // row less column of the lane's first score
+  const int lane = threadIdx.x % 32, apart = lane / 4 - lane % 4 * 2;  // row minus column of the lane's first score
 #pragma unroll
   for (int i = 0; i < 4 * kRowTiles; ++i) {
     const int more = i / 2 * 8 - i % 2;
@@ -125,11 +125,11 @@ __device__ __forceinline__ void mask_later(float (&scores)[kRowTiles][4], int qu
   }
 }
 
-/// The same for keys before those that their query sees, of a mask with a window of kSeen keys. They become less than
-/// kNothing: a row that has seen no other keys yet, whose highest score is kNothing, gives them no weight.
+/// Masks keys before the window of kSeen keys that their query sees. They become less than kNothing, so that they get
+/// no weight in a row whose highest score is still kNothing.
 template <bool kTransposed, int kSeen, int kRowTiles>
 __device__ __forceinline__ void mask_earlier(float (&scores)[kRowTiles][4], int query, int key) {
-  const int lane = threadIdx.x % 32, apart = lane / 4 - lane % 4 * 2;  // row less column of the lane's first score
+  const int lane = threadIdx.x % 32, apart = lane / 4 - lane % 4 * 2;  // row minus column of the lane's first score
 #pragma unroll
   for (int i = 0; i < 4 * kRowTiles; ++i) {
     const int more = i / 2 * 8 - i % 2;
@@ -174,8 +174,8 @@ __device__ __forceinline__ void multiply_columns(float (&d)[kRowTiles][kTiles][4
   }
 }
 
-/// Writes d * `factor`, with a factor for rows r and one for rows r + 8 of each row tile, to columns from `column` of a
-/// matrix with `count` rows of kWidth, kPitch apart.
+/// Writes d * `factor` to columns from `column` of a matrix with `count` rows of kWidth, kPitch apart. There is one
+/// factor for rows r and one for rows r + 8 of each row tile.
 template <int kWidth, int kPitch, int kRowTiles, int kTiles>
 __device__ __forceinline__ void store_result(const float (&d)[kRowTiles][kTiles][4],
                                              const float (&factor)[kRowTiles][2], bf16* to, int column, int count) {
@@ -196,7 +196,7 @@ __device__ __forceinline__ void store_result(const float (&d)[kRowTiles][kTiles]
   }
 }
 
-/// The same with one factor for all rows.
+/// Same with one factor for all rows.
 template <int kWidth, int kPitch, int kRowTiles, int kTiles>
 __device__ __forceinline__ void store_result(const float (&d)[kRowTiles][kTiles][4], float factor, bf16* to, int column,
                                              int count) {
@@ -206,7 +206,7 @@ __device__ __forceinline__ void store_result(const float (&d)[kRowTiles][kTiles]
   store_result<kWidth, kPitch>(d, factors, to, column, count);
 }
 
-/// The sum, and the maximum, over the four lanes that share a row.
+/// Sum and maximum over the four lanes that share a row.
 __device__ __forceinline__ float sum_of_row(float v) {
   v += __shfl_xor_sync(0xffffffffu, v, 1);
   return v + __shfl_xor_sync(0xffffffffu, v, 2);

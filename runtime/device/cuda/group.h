@@ -1,8 +1,8 @@
-// Group on a GPU: a part of a warp, a warp, or several, or the blocks of a cluster. A row moves as 16-byte vectors
-// dealt to the lanes in turn, and stays in registers if it is short enough; reductions go over shuffles, then shared
-// memory. Rows that the blocks of a cluster share (sm_90 and later) have a softmax and no other reduction.
+// Group on a GPU: part of a warp, a warp, several warps, or the blocks of a cluster. A row moves as 16-byte vectors
+// dealt to the lanes in turn, and stays in registers if it is short enough. Reductions use shuffles, then shared
+// memory. Rows shared by the blocks of a cluster (sm_90 and later) support softmax and no other reduction.
 //
-// A block has max(kLanes, 128) threads. compiler/ops/lanes.h says how many lanes a row gets.
+// A block has max(kLanes, 128) threads. compiler/ops/lanes.h determines the lanes per row.
 #pragma once
 
 #include "device/cuda/ptx.h"
@@ -12,7 +12,7 @@
 #define LLMC_KERNEL __global__ void
 #define LLMC_THREADS(lanes) ((lanes) < 128 ? 128 : (lanes))
 #define LLMC_BOUNDS(lanes) __launch_bounds__(LLMC_THREADS(lanes))
-// ptxas then issues a row's loads together; left to itself it holds some back to save registers that nothing needs.
+// Makes ptxas issue a row's loads together. Without it ptxas delays some to save registers that are not needed.
 #define LLMC_BOUNDS_RESIDENT(lanes, resident) \
   __launch_bounds__(LLMC_THREADS(lanes), ((resident) + LLMC_THREADS(lanes) - 1) / LLMC_THREADS(lanes))
 
@@ -37,16 +37,16 @@ class Group {
   static_assert(kCluster == 1 || (kCluster <= 8 && kLanes >= 128),
                 "blocks of a cluster that every device has room for");
   static constexpr int kVector = 16 / sizeof(Element);
-  static constexpr int kGroups = kLanes < 128 ? 128 / kLanes : 1;  // of a block
-  static constexpr int kAll = kLanes * kCluster;                   // lanes of a row
+  static constexpr int kGroups = kLanes < 128 ? 128 / kLanes : 1;  // per block
+  static constexpr int kAll = kLanes * kCluster;                   // lanes per row
   template <int kCols>
-  static constexpr int kVectors = (kCols + kVector * kAll - 1) / (kVector * kAll);  // of one lane
+  static constexpr int kVectors = (kCols + kVector * kAll - 1) / (kVector * kAll);  // per lane
 
  public:
   __device__ Group() : lane_(threadIdx.x % kLanes), group_(threadIdx.x / kLanes) {
     if constexpr (kCluster > 1) {
       lane_ += cluster_rank() * kLanes;
-      cluster_arrive_relaxed();  // to say that this block has begun, which whoever writes to it waits for
+      cluster_arrive_relaxed();  // signals that this block has started, for blocks that write to its shared memory
     }
   }
 
@@ -117,7 +117,7 @@ class Group {
     if constexpr (kCluster == 1 || kOwn * kLanes * 16 > kAheadBytes || !R::template kAlwaysWhole<kVector>) {
       return load(now);
     } else {
-      __shared__ uint4 ahead[kOwn][kLanes];  // each lane reads what it has copied itself: no barrier
+      __shared__ uint4 ahead[kOwn][kLanes];  // each lane reads only its own copies: no barrier
       const auto ask = [&](int which) {
         const auto* const data = row<kCols, kPitch>(matrix, which).data;
 #pragma unroll
@@ -162,7 +162,7 @@ class Group {
   template <int kRows, int kCols, int kSlice, class T>
   __device__ __forceinline__ void add_rows(Columns<kVectors<kSlice>, kVector, kSlice>& sums, const T* matrix,
                                            int part) const {
-    // A slice that may be shorter has branches, which copies of the loop would only repeat.
+    // A slice that may be shorter has branches, so unrolling would only repeat them.
     constexpr int kTogether = kCols % kSlice == 0 ? 32 : 1;
 #pragma unroll kTogether
     for (int row = 0; row < kRows; ++row)
@@ -187,7 +187,7 @@ class Group {
                    arguments...);
   }
 
-  /// The threads of a block take the columns in turn, and add up the groups in their order.
+  /// The threads of a block take the columns in turn and add the groups in order.
   template <class T, int kCols, int kPitch, bool kAligned>
   __device__ void store_shared(Row<T, kCols, kPitch, 1, 0, kAligned> out,
                                const Columns<kVectors<kCols>, kVector, kCols>& columns) const {
@@ -204,7 +204,7 @@ class Group {
         for (int group = 0; group < kGroups; ++group) sum += of_group[group][c];
       out.data[c] = from_float<T>(sum);
     }
-    __syncthreads();  // before what they have read is written again
+    __syncthreads();  // before the values just read are overwritten
   }
 
   template <class T = float, class... Arguments>
@@ -215,8 +215,8 @@ class Group {
     return total(partial);
   }
 
-  /// Each lane takes the powers of its elements' differences to its own highest one, so that they need not wait for
-  /// the row's; what it lacks is one factor, known when the lanes have met once.
+  /// Each lane takes powers relative to the highest of its own elements, so that it need not wait for the row's. The
+  /// missing factor is known after the lanes have exchanged their maxima once.
   template <class R>
   __device__ __forceinline__ auto softmax(const R& row) const {
     static_assert(kLanes >= 32, "lanes meet in whole warps");
@@ -228,7 +228,7 @@ class Group {
       for (int e = 0; e < kVector; ++e) most.value[e] = kLowest;
       each([](float& m, float v) { m = max(m, v); }, most, row);
       highest = fold(most, [](float a, float b) { return max(a, b); });
-      // One number and not one for each place of a vector, for which there are no registers.
+      // One number, not one per vector element, because there are no registers for those.
       each(
           [&](float& power, float v) {
             const float below = v - highest;
@@ -288,9 +288,9 @@ class Group {
  private:
   static constexpr float kLowest = -3.40282347e38f;  // finite: a lane without columns may subtract it from itself
 
-  /// The first column of this lane's vector number k.
+  /// First column of this lane's k-th vector.
   __device__ int column(int k) const { return (k * kAll + lane_) * kVector; }
-  /// Whether it is one of the row. kTotal: 0 where only `total` knows how long that is.
+  /// Returns whether it lies in the row. kTotal: 0 if only `total` knows the row's length.
   template <int kTotal>
   __device__ bool within(int k, int total) const {
     return (kTotal > 0 && (k + 1) * kAll * kVector <= kTotal) || column(k) < total;
@@ -314,7 +314,7 @@ class Group {
       for (int k = 0; k < kVectors<Shape::kMost>; ++k)
         if (within<Shape::kTotal>(k, total)) whole_or_tail<Shape::kTotal>(f, total, k, rows...);
     } else {
-      // What is written cannot be read ahead of; more copies of such a loop only take registers.
+      // Reads cannot be moved ahead of writes, so unrolling a writing loop further only costs registers.
       [[maybe_unused]] constexpr int kCopies = ((Rows::kWritten && !Rows::kPartial) || ...) ? 2 : 4;
 #pragma unroll kCopies
       for (int k = 0; column(k) < total; ++k) whole_or_tail<Shape::kTotal>(f, total, k, rows...);
@@ -322,7 +322,7 @@ class Group {
     (pad(rows), ...);
   }
 
-  /// kTotal: 0 where only `total` knows it.
+  /// kTotal: 0 if only `total` knows it.
   template <int kTotal, class F, class... Rows>
   __device__ __forceinline__ void whole_or_tail(F& f, int total, int k, Rows&... rows) const {
     const int at = column(k);
@@ -340,7 +340,7 @@ class Group {
       if (kWhole || e < count) f(pieces.value[e]...);
   }
 
-  /// Zeros the padding that lies behind the last vector.
+  /// Zeros the padding after the last vector.
   template <class R>
   __device__ void pad(R& row) const {
     if constexpr (R::kWritten && R::kPadded > 0) {
@@ -350,7 +350,7 @@ class Group {
     }
   }
 
-  /// Over the numbers of a lane.
+  /// Reduces the numbers of one lane.
   template <class T, class Operation>
   __device__ static T fold(Sums<T, kVector>& partial, Operation operation) {
 #pragma unroll
@@ -360,7 +360,7 @@ class Group {
     return partial.value[0];
   }
 
-  /// The group's lanes of this warp. Its other groups may have ended, or have more rows.
+  /// Lanes of this group within the warp. Other groups may have exited, or have more rows.
   __device__ unsigned own_lanes() const {
     if constexpr (kLanes < 32)
       return ((1u << kLanes) - 1u) << threadIdx.x % 32 / kLanes * kLanes;
@@ -368,7 +368,8 @@ class Group {
       return 0xffffffffu;
   }
 
-  /// Over the numbers of a lane, the lanes of a warp, the warps, always in the same order; every lane gets the result.
+  /// Reduces over the numbers of a lane, the lanes of a warp, then the warps, always in the same order. Every lane gets
+  /// the result.
   template <class T, class Operation>
   __device__ T combine(Sums<T, kVector>& partial, Operation operation) const {
     static_assert(kCluster == 1, "blocks of a cluster meet in softmax()");
@@ -377,7 +378,7 @@ class Group {
     for (int distance = (kLanes < 32 ? kLanes : 32) / 2; distance > 0; distance /= 2)
       result = operation(result, __shfl_xor_sync(own_lanes(), result, distance));
     if constexpr (kLanes > 32) {
-      // Two sets in turn: whoever writes a set has met all lanes since they read it.
+      // Two sets alternate: a thread that writes a set has synchronised with all lanes since they read it.
       __shared__ T of_warp[2][32];
       const int warp = group_ * (kLanes / 32);
       if (lane_ % 32 == 0) of_warp[turn_][warp + lane_ % kLanes / 32] = result;
@@ -391,8 +392,8 @@ class Group {
     return result;
   }
 
-  /// Of lanes `kCount` apart or less: the highest, and the sums of what each has summed up relative to its own: powers,
-  /// and powers times the difference of which they are powers.
+  /// Combines lanes up to `kCount` apart: the highest value, and each lane's sums relative to its own highest,
+  /// rescaled. Sums are of powers, and of powers times their exponent.
   template <int kCount>
   __device__ static void meet_in_warp(float& highest, float& sum, float& weighted) {
     const float own = highest;
@@ -409,13 +410,13 @@ class Group {
     }
   }
 
-  /// The same for all lanes of the row: those of a warp, then all warps, each of which tells all blocks, so that one
-  /// barrier is enough and no block reads the memory of another, which may have ended.
+  /// Combines all lanes of the row: first within a warp, then all warps. Each warp writes to all blocks, so that one
+  /// barrier suffices and no block reads the memory of another, which may have exited.
   __device__ __forceinline__ void meet(float& highest, float& sum, float& weighted) const {
     meet_in_warp<32>(highest, sum, weighted);
     if constexpr (kAll > 32) {
       constexpr int kWarps = kAll / 32, kEach = (kWarps + 31) / 32;
-      __shared__ float4 of_warp[2][kGroups * kWarps];  // in turn, as above
+      __shared__ float4 of_warp[2][kGroups * kWarps];  // alternating, as above
       float4* const mine = &of_warp[turn_][group_ * kWarps];
       const int lane = lane_ % 32, warp = lane_ / 32;
       if constexpr (kCluster > 1) {
@@ -431,7 +432,7 @@ class Group {
       highest = mine[lane % kWarps].x, sum = 0.0f, weighted = 0.0f;
 #pragma unroll
       for (int i = 1; i < kEach; ++i) highest = max(highest, mine[(lane + 32 * i) % kWarps].x);
-      // Read again: there are no registers to keep what a lane has read beside its powers.
+      // Reads them from shared memory a second time: a lane has no registers to keep them besides its powers.
       __syncwarp();
 #pragma unroll 1
       for (int i = 0; i < kEach; ++i) {
@@ -445,7 +446,7 @@ class Group {
     }
   }
 
-  /// Only the group's own lanes: groups of a block may have different numbers of rows.
+  /// Synchronises only this group's lanes: groups of a block may have different numbers of rows.
   __device__ void barrier() const {
     if constexpr (kGroups == 1) {
       __syncthreads();
@@ -456,8 +457,8 @@ class Group {
 
   int lane_, group_;
   mutable int turn_ = 0;
-  mutable bool begun_ = false;  // all blocks of the cluster have
-  mutable bool asked_ = false;  // for the row that load_ahead() reads next
+  mutable bool begun_ = false;  // whether all blocks of the cluster have started
+  mutable bool asked_ = false;  // for the next row that load_ahead() reads
 };
 
 }  // namespace llmc

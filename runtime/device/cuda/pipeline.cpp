@@ -13,8 +13,8 @@ struct InputRing::Impl {
   struct Slot {
     Pinned host;
     std::byte* device;
-    Event arrived;  // on the copy stream: the slot is filled and the host memory free again
-    Event taken;    // on the device's stream: the slot is free again
+    Event arrived;  // on the copy stream: the slot is filled and the host memory is free for reuse
+    Event taken;    // on the device's stream: the slot is free for reuse
   };
 
   cudaStream_t compute = nullptr, copies = nullptr;
@@ -38,7 +38,7 @@ InputRing::InputRing(Device& device, std::byte* place, std::byte* slots, std::si
   check(cudaStreamCreateWithFlags(&impl_->copies, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   for (std::size_t i = 0; i < count; ++i) {
     impl_->slots.push_back({Pinned(bytes), slots + i * bytes, Event(), Event()});
-    impl_->slots.back().taken.record(impl_->compute);  // free once what is on the stream now, which clears it, is done
+    impl_->slots.back().taken.record(impl_->compute);  // free once the work now on the stream, which zeroes it, is done
   }
 }
 
@@ -57,8 +57,8 @@ void InputRing::send() {
   check(cudaMemcpyAsync(slot.device, slot.host.get(), impl_->bytes, cudaMemcpyHostToDevice, impl_->copies),
         "cudaMemcpyAsync");
   slot.arrived.record(impl_->copies);
-  // Graphs have the place of their inputs built in, hence a second copy: 0.6 MB of the reference run, which a GPU's
-  // memory moves in less than a microsecond.
+  // Graphs have the address of their inputs built in, so a second copy is needed: 0.6 MB in the reference run, which a
+  // GPU's memory moves in less than a microsecond.
   slot.arrived.hold(impl_->compute);
   check(cudaMemcpyAsync(impl_->place, slot.device, impl_->bytes, cudaMemcpyDeviceToDevice, impl_->compute),
         "cudaMemcpyAsync");

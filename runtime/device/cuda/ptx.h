@@ -1,8 +1,8 @@
-// Every instruction that CUDA C++ has no name for: one function each, and no inline PTX anywhere else. Simulated
-// devices have their own file of this name, in plain C++ (tests/sim).
+// All instructions without a name in CUDA C++, one function each. There is no inline PTX elsewhere. Simulated devices
+// have their own file of this name in plain C++ (tests/sim).
 #pragma once
 
-/// The operands of a warpgroup's result: 64 columns, four numbers of each eight.
+/// Operands of a warpgroup's result: 64 columns, four numbers per eight columns.
 #define LLMC_RESULTS(d)                                                                                        \
   "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),     \
       "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), \
@@ -12,12 +12,12 @@
 
 namespace llmc {
 
-/// Waits for `threads` threads of the block, whole warps, at barrier `id`, 1 to 15: 0 is __syncthreads().
+/// Waits for `threads` threads of the block, whole warps, at barrier `id` from 1 to 15; 0 is __syncthreads().
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-/// The bits of `v` as bf16, rounded to the nearest, ties to even. For sm_80 and later, as below.
+/// Bits of `v` as bf16, rounded to nearest, ties to even. For sm_80 and later, as are the following.
 __device__ __forceinline__ unsigned short bf16_bits(float v) {
   unsigned short bits;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(v));
@@ -45,7 +45,7 @@ __device__ __forceinline__ float reciprocal_approx(float v) {
   return inverse;
 }
 
-/// d [16, 8] += a [16, 16] b [16, 8], of a whole warp. Lane 4 r + c has of d: rows r and r + 8, columns 2 c and 2 c +
+/// d [16, 8] += a [16, 16] b [16, 8], by a whole warp. Lane 4 r + c holds of d: rows r and r + 8, columns 2 c and 2 c +
 /// 1, in this order; of a: pairs of columns from 2 c of both rows, then from 2 c + 8; of b: pairs of rows from 2 c,
 /// then from 2 c + 8, of column r.
 __device__ __forceinline__ void mma_bf16_16x8x16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
@@ -56,8 +56,8 @@ __device__ __forceinline__ void mma_bf16_16x8x16(float (&d)[4], const unsigned (
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/// Four 8 x 8 matrices of 16-bit elements. Lane 8 m + r of the warp says where row r of matrix m lies in shared memory,
-/// 16 bytes there; lane 4 r + c gets columns 2 c and 2 c + 1 of row r of each matrix.
+/// Loads four 8 x 8 matrices of 16-bit elements. Lane 8 m + r of the warp gives the shared address of row r of matrix
+/// m, 16 bytes; lane 4 r + c gets columns 2 c and 2 c + 1 of row r of each matrix.
 __device__ __forceinline__ void load_matrix_x4(unsigned (&r)[4], const void* shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -65,7 +65,7 @@ __device__ __forceinline__ void load_matrix_x4(unsigned (&r)[4], const void* sha
                : "memory");
 }
 
-/// The same, each matrix transposed on its way: lane 4 r + c gets rows 2 c and 2 c + 1 of column r.
+/// Same, with each matrix transposed: lane 4 r + c gets rows 2 c and 2 c + 1 of column r.
 __device__ __forceinline__ void load_matrix_x4_transposed(unsigned (&r)[4], const void* shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -73,9 +73,9 @@ __device__ __forceinline__ void load_matrix_x4_transposed(unsigned (&r)[4], cons
                : "memory");
 }
 
-/// Begins to copy kBytes, 4, 8 or 16, from global to shared memory, both aligned to that; zeros where !real, when
-/// `global` is not read. What is copied is there for this thread after wait_for_copies(), for others after a barrier
-/// behind that.
+/// Starts copying kBytes (4, 8 or 16) from global to shared memory, both aligned to that. Copies zeros if !real;
+/// `global` is not read then. The data is visible to this thread after wait_for_copies(), to others after a subsequent
+/// barrier.
 template <int kBytes>
 __device__ __forceinline__ void copy_async(void* shared, const void* global, bool real) {
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -88,39 +88,38 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, boo
   }
 }
 
-/// Waits for all copies that this thread has begun.
+/// Waits for all copies that this thread has started.
 __device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-/// What this thread has copied to shared memory, and waited for, is seen by products of warpgroups begun behind the
-/// next barrier. For sm_90a, as below.
+/// Makes this thread's completed copies to shared memory visible to warpgroup products after the next barrier. For
+/// sm_90a, as are the following.
 __device__ __forceinline__ void show_to_warpgroups() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/// Comes before a warpgroup's products whose registers anything else has written.
+/// Required before a warpgroup's products if anything else has written their registers.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
 /// Ends a group of products.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-/// Waits for all groups but the last kLater.
+/// Waits for all groups except the last kLater.
 template <int kLater>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLater) : "memory");
 }
 
-/// The same, where `d` is a result of one that is waited for.
+/// Same, for products that write `d`.
 template <int kLater>
 __device__ __forceinline__ void wgmma_wait(float (&d)[8][4]) {
   asm volatile("wgmma.wait_group.sync.aligned %32;" : LLMC_RESULTS(d) : "n"(kLater) : "memory");
 }
 
-/// Begins d [64, 64] = a b, or += with `adds`, of a warpgroup, of which each warp has 16 rows as mma_bf16_16x8x16 has
-/// them. b is a part of a tile [64, 64] in shared memory, which begins at a multiple of 1,024 bytes; of row r, 128
-/// bytes, the eighth p lies in the place p ^ r % 8. kDown: b is rows [16 step, +16) of the tile; else the tile's
-/// columns [16 step, +16), transposed.
+/// Starts d [64, 64] = a b, or += with `adds`, by a warpgroup; each warp holds 16 rows as in mma_bf16_16x8x16. b is
+/// part of a [64, 64] tile in shared memory, aligned to 1,024 bytes. Rows have 128 bytes; eighth p of row r is stored
+/// at p ^ r % 8. kDown: b is rows [16 step, +16) of the tile; else columns [16 step, +16), transposed.
 template <bool kDown>
 __device__ __forceinline__ void wgmma_64x64x16(float (&d)[8][4], const unsigned (&a)[4], const void* tile, int step,
                                                bool adds) {
-  // Of the descriptor: the address, the pitch of eight rows, the exchange of eighths; in units of 16 bytes.
+  // Descriptor fields: address, pitch of eight rows, swizzle of eighths; in units of 16 bytes.
   const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(tile)) + step * (kDown ? 2048 : 32);
   const unsigned long long b = 1ull << 62 | 1024ull / 16 << 32 | 1ull << 16 | (address & 0x3ffff) >> 4;
   asm volatile(
@@ -135,25 +134,25 @@ __device__ __forceinline__ void wgmma_64x64x16(float (&d)[8][4], const unsigned 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)), "n"(kDown));
 }
 
-/// The number of this block in its cluster. For sm_90 and later, as below.
+/// Index of this block in its cluster. For sm_90 and later, as are the following.
 __device__ __forceinline__ int cluster_rank() {
   int rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
 
-/// One half of a barrier of the cluster's threads: says that this one has come. What it wrote before is seen by those
-/// that wait; _relaxed: is not, and nothing is waited for that is still on its way to memory.
+/// Arrives at the barrier of the cluster's threads. Earlier writes are visible to the threads that wait. _relaxed: they
+/// are not, and pending memory operations are not waited for.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 __device__ __forceinline__ void cluster_arrive_relaxed() {
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 
-/// The other half: waits until all have come.
+/// Waits until all threads have arrived.
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
-/// Writes what this block's `shared` is in the block of number `rank` of the cluster. That block must have begun: a
-/// barrier comes before.
+/// Writes `v` to the variable `shared` of block `rank` of the cluster. A barrier must have ensured that the block has
+/// started.
 __device__ __forceinline__ void cluster_write(float4* shared, int rank, float4 v) {
   unsigned address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;"

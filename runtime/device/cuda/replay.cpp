@@ -18,13 +18,13 @@ Replay::Replay(Device& device) : impl_(new Impl{device, device.stream().handle})
 
 Replay::~Replay() {
   if (!impl_->graph) return;
-  // A graph that still runs may not go. Errors have nobody left to tell.
+  // A running graph must not be destroyed. Errors cannot be reported from a destructor.
   cudaStreamSynchronize(impl_->stream);
   cudaGraphExecDestroy(impl_->graph);
 }
 
 void Replay::Impl::capture(const std::function<void()>& work) {
-  // Of this thread only: the loader's threads may go on meanwhile.
+  // Captures this thread only, because the loader's threads may continue meanwhile.
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   cudaGraph_t recorded = nullptr;
   try {
@@ -34,7 +34,7 @@ void Replay::Impl::capture(const std::function<void()>& work) {
     throw;
   }
   check(cudaStreamEndCapture(stream, &recorded), "cudaStreamEndCapture");
-  // Without the flag a graph ignores its streams' priorities, and collectives wait until a product's blocks are done.
+  // Without the flag a graph ignores its streams' priorities, and collectives wait until a GEMM's blocks are done.
   const cudaError_t error = cudaGraphInstantiate(&graph, recorded, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(recorded);
   check(error, "cudaGraphInstantiate");

@@ -1,4 +1,4 @@
-// Owners of what CUDA hands out: pinned host memory and events.
+// Owners of CUDA resources: pinned host memory and events.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace llmc {
 
-/// Host memory that copies reach without the processor.
+/// Page-locked host memory, accessible by DMA.
 class Pinned {
  public:
   explicit Pinned(std::size_t bytes) { check(cudaHostAlloc(&memory_, bytes, cudaHostAllocDefault), "cudaHostAlloc"); }
@@ -24,7 +24,7 @@ class Pinned {
   void* memory_ = nullptr;
 };
 
-/// A point of a stream. One that was never recorded counts as reached.
+/// An event on a stream. One that was never recorded counts as reached.
 class Event {
  public:
   Event() { check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
@@ -33,9 +33,9 @@ class Event {
     if (handle_) cudaEventDestroy(handle_);
   }
   void record(cudaStream_t stream) { check(cudaEventRecord(handle_, stream), "cudaEventRecord"); }
-  /// Keeps the host until the point is reached.
+  /// Blocks the host until the event is reached.
   void wait() const { check(cudaEventSynchronize(handle_), "cudaEventSynchronize"); }
-  /// Keeps what is put on `stream` from now on until the point is reached.
+  /// Makes later work on `stream` wait for the event.
   void hold(cudaStream_t stream) const { check(cudaStreamWaitEvent(stream, handle_, 0), "cudaStreamWaitEvent"); }
 
  private:

@@ -10,7 +10,7 @@ namespace llmc {
 Staging::Staging(cudaStream_t stream) : stream_(stream) {}
 
 Staging::~Staging() {
-  cudaStreamSynchronize(stream_);  // the buffers may still be the target of copies; errors have nobody left to tell
+  cudaStreamSynchronize(stream_);  // the buffers may still be the target of copies; errors cannot be reported here
 }
 
 void Staging::settle(Slot& slot) {
@@ -55,7 +55,7 @@ void Staging::copy_out(void* dst, const void* src, std::size_t bytes) {
 }
 
 void Staging::finish() {
-  // Oldest first: of two copies to one address the later one stays.
+  // Oldest first: of two copies to one address the later one must win.
   for (std::size_t i = 0; i < kSlots; ++i) settle(slots_[(turn_ + i) % kSlots]);
 }
 

@@ -1,4 +1,4 @@
-// Copies between pageable host memory and the GPU through a ring of pinned buffers, in the order of a stream.
+// Copies between pageable host memory and the GPU through a ring of pinned buffers, in stream order.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace llmc {
 
-/// Copies to the device have left the caller's memory when copy_in returns; copies from it arrive at the latest in
-/// finish().
+/// When copy_in returns, the caller's memory may be reused. Copies from the device are complete after finish() at the
+/// latest.
 class Staging {
  public:
   explicit Staging(cudaStream_t stream);
@@ -32,7 +32,7 @@ class Staging {
     Pinned memory{kSlotBytes};
     Event done;
     bool busy = false;
-    void* dst = nullptr;  // where a copy from the device goes once it is here
+    void* dst = nullptr;  // final destination of a copy from the device
     std::size_t bytes = 0;
   };
 

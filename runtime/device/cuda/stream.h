@@ -1,4 +1,4 @@
-// The order in which work runs on one GPU: a CUDA stream.
+// Execution order on one GPU: a CUDA stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@ namespace llmc {
 
 struct Stream {
   cudaStream_t handle = nullptr;
-  LaunchListener* listener = nullptr;  // of a step that is timed
+  LaunchListener* listener = nullptr;  // while a step is timed
 };
 
 }  // namespace llmc

@@ -1,8 +1,8 @@
-# Looks for everything that the CUDA runtime is built from. Sets LLMC_CUDA, and with it
-#   LLMC_CUDA_INCLUDES  the toolkit's include folders
-#   LLMC_CUDA_LINK      the libraries of a trainer's link line, to go after the runtime's own, one word an element
-# Without all parts LLMC_CUDA is OFF and one line says what to install; everything for the CPU builds as before. The
-# bundle of a CUDA run ends there.
+# Finds everything that the CUDA runtime is built from. Sets LLMC_CUDA, and with it
+#   LLMC_CUDA_INCLUDES  include folders of the toolkit
+#   LLMC_CUDA_LINK      libraries of a trainer's link line, after the runtime's own, one argument per element
+# If a part is missing, LLMC_CUDA is OFF and one line says what to install; everything for the CPU builds as before. The
+# bundle of a CUDA run stops there.
 set(LLMC_CUDA OFF)
 macro(cuda_runtime_not_built problem)
   if(LLMC_TARGET STREQUAL "cuda")
@@ -45,7 +45,7 @@ endif()
 set(LLMC_CUDA ON)
 set(LLMC_CUDA_INCLUDES ${CUDAToolkit_INCLUDE_DIRS})
 get_target_property(LLMC_CUBLASLT_LIBRARY CUDA::cublasLt IMPORTED_LOCATION)
-get_target_property(LLMC_NVRTC_LIBRARY CUDA::nvrtc IMPORTED_LOCATION)  # cudnn-frontend has an engine that wants it
+get_target_property(LLMC_NVRTC_LIBRARY CUDA::nvrtc IMPORTED_LOCATION)  # required by an engine of cudnn-frontend
 get_target_property(LLMC_CUDART_LIBRARY CUDA::cudart_static IMPORTED_LOCATION)
 set(folders ${LLMC_CUBLASLT_LIBRARY} ${LLMC_NVRTC_LIBRARY} ${CUDNN_LIBRARY} ${NCCL_LIBRARY})
 list(TRANSFORM folders REPLACE "/[^/]*$" "")

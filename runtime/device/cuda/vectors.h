@@ -1,4 +1,4 @@
-// How a lane reads and writes its vectors of a row on a GPU: 16-byte accesses where the row's alignment allows them.
+// A lane's reads and writes of a row's vectors on a GPU: 16-byte accesses if the row's alignment allows them.
 #pragma once
 
 #include "device/arguments.h"
@@ -24,7 +24,7 @@ struct Bare<T&> {
 template <class T>
 using ShapeOf = typename Bare<T>::Type;
 
-/// 32-bit words that kVector elements of T take.
+/// 32-bit words in kVector elements of T.
 template <class T, int kVector>
 constexpr int kWords = kVector * sizeof(T) / 4;
 
@@ -76,8 +76,8 @@ __device__ __forceinline__ void pack(const float (&value)[kVector], unsigned (&w
   }
 }
 
-/// kSegmentCount times kColumns elements, each segment kStep after the one before; after the only one comes padding up
-/// to kPitch. kAligned: every vector starts at a multiple of 16 bytes, and lies in one segment.
+/// kSegmentCount times kColumns elements, with kStep elements between segment starts. A single segment is followed by
+/// padding up to kPitch. kAligned: every vector is aligned to 16 bytes and lies in one segment.
 template <class T, int kColumns, int kPitch, int kSegmentCount, int kStep, bool kAligned>
 struct Row : RowArgument {
   using Stored = typename Bare<T>::Type;
@@ -87,12 +87,12 @@ struct Row : RowArgument {
   static constexpr bool kPartial = false, kRegisters = false, kWritten = !kReadOnly<T>;
   T* data;
 
-  /// Where the last vector ends if it is written as a whole.
+  /// End of the last vector if it is written whole.
   template <int kVector>
   static constexpr int kEnd = (kTotal + kVector - 1) / kVector * kVector;
   template <int kVector>
   static constexpr int kPaddedFrom = kAligned && kEnd<kVector> <= kPadded ? kEnd<kVector> : kTotal;
-  /// Whether each vector is read and written as a whole.
+  /// Returns whether all vectors are read and written whole.
   template <int kVector>
   static constexpr bool kAlwaysWhole = kAligned && kEnd<kVector> <= kPadded;
   __device__ static constexpr int total() { return kTotal; }
@@ -148,7 +148,7 @@ struct Row : RowArgument {
   }
 };
 
-/// A number of elements known at run time. kAligned: the first is at a multiple of 16 bytes.
+/// A number of elements known at run time. kAligned: the first one is aligned to 16 bytes.
 template <class T, int kAtMost, bool kAligned>
 struct Run : RowArgument {
   using Stored = typename Bare<T>::Type;
@@ -183,7 +183,7 @@ struct Run : RowArgument {
   }
 };
 
-/// A row in registers, as it is stored.
+/// A row in registers, in its storage type.
 template <class T, int kVectors, int kVector, int kColumns>
 struct Kept : RowArgument {
   using Value = float;
@@ -195,7 +195,7 @@ struct Kept : RowArgument {
   __device__ __forceinline__ void read(int k, int, float (&value)[kVector]) const { unpack<T>(words[k], value); }
 };
 
-/// One fp32 number a column, in registers.
+/// One fp32 number per column, in registers.
 template <int kVectors, int kVector, int kColumns>
 struct Columns : RowArgument {
   using Stored = float;
@@ -215,8 +215,8 @@ struct Columns : RowArgument {
   }
 };
 
-/// e^(v - highest) of each element of a row, their sum, and that of their products with v - highest. In registers:
-/// relative to the highest of this lane's elements, and the factor that is missing.
+/// e^(v - highest) of each element of a row, their sum, and the sum of their products with v - highest. In registers:
+/// powers relative to the highest of this lane's elements, and the missing factor.
 template <int kVectors, int kVector, int kColumns>
 struct KeptPowers : RowArgument {
   using Value = float;
@@ -232,7 +232,7 @@ struct KeptPowers : RowArgument {
   }
 };
 
-/// The same of a row that is read again.
+/// Same for a row that is read a second time.
 template <class R>
 struct ReadPowers : RowArgument {
   using Value = float;
@@ -249,7 +249,7 @@ struct ReadPowers : RowArgument {
   }
 };
 
-/// Partial results of a reduction, one for each place in a vector.
+/// Partial results of a reduction, one per element of a vector.
 template <class T, int kVector>
 struct Sums : RowArgument {
   using Stored = T;
@@ -267,7 +267,7 @@ struct Sums : RowArgument {
   }
 };
 
-/// The number of a column.
+/// Column index.
 struct Indices : RowArgument {
   using Value = int;
   static constexpr int kPadded = 0;
@@ -280,7 +280,7 @@ struct Indices : RowArgument {
   }
 };
 
-/// A lane's vector of one row while a function works on it: read at first, written at the end if the row may be.
+/// A lane's vector of one row during a function: loaded first, stored at the end if the row is writable.
 template <class R, int kVector>
 struct Piece {
   R& row;

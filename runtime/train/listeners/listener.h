@@ -1,5 +1,5 @@
-// Who watches the steps of a run: metrics, progress, samples, a profile, a timeline. None of them changes what is
-// trained.
+// Interface for observers of a run's steps: metrics, progress, samples, profile, timeline. None of them affects
+// training.
 #pragma once
 
 #include <cstdint>
@@ -14,48 +14,47 @@
 
 namespace llmc {
 
-/// A step whose results have come back.
+/// A step whose results have arrived.
 struct FinishedStep {
   std::int64_t number;                     // from 1 on: optimizer steps done, this one included
-  std::int64_t of_start;                   // the same of this start alone
-  double seconds;                          // that it took; sent ahead, from the end of the step before
-  double data_wait;                        // seconds of it in which the loop waited for its batch
+  std::int64_t of_start;                   // same, counted from this start
+  double seconds;                          // duration; if sent ahead, from the end of the previous step
+  double data_wait;                        // seconds in which the loop waited for its batch
   double lr;                               // of its update
-  std::int64_t targets;                    // trained on
+  std::int64_t targets;                    // trained on in this step
   std::span<const std::uint64_t> samples;  // ids
   const DataPosition& position;            // after it
   std::optional<Audited> audited;
   const StepResults& results;
-  std::span<const float> norms;  // as Session::Finished has them
+  std::span<const float> norms;  // as in Session::Finished
 };
 
-/// A finished step that the guards have judged, after its evaluation where one was due.
+/// A finished step after the guards have judged it, and after its evaluation if one was due.
 struct StepReport {
   FinishedStep step;
-  bool line;  // metrics.every is due: a line of progress stays
+  bool line;  // metrics.every is due: its progress line is kept
   bool evaluated;
   std::span<const Validation> validation;    // of each set; empty: none, or interrupted
-  std::optional<double> evaluation_seconds;  // where there are some
-  std::optional<double> saving_seconds;      // of the save between the step before and this one
-  bool left;                                 // the run goes back to a checkpoint from before the step
+  std::optional<double> evaluation_seconds;  // if there was one
+  std::optional<double> saving_seconds;      // of the save between the previous step and this one
+  bool left;                                 // the run rolls back to a checkpoint before this step
 };
 
-/// Calls come from the loop's thread; of several listeners, each call goes to one after the other. Steps are numbered
-/// from 1 on.
+/// Called on the loop's thread, each listener in turn. Steps are numbered from 1.
 class StepListener {
  public:
   virtual ~StepListener() = default;
-  /// Whether step `step` + 1 may not be sent ahead: the listener needs the device as step `step` leaves it, or begins
-  /// or ends between them. The same on all ranks.
+  /// Returns whether step `step` + 1 must not be sent ahead: the listener needs the device in its state after step
+  /// `step`, or starts or ends between the two. Must be equal on all ranks.
   virtual bool holds(std::int64_t /*step*/) const { return false; }
-  /// The step comes next; its batch is read after this.
+  /// Called before the step's batch is read.
   virtual void begins(std::int64_t /*step*/) {}
-  /// The step is sent now. Who hears of its launches; null: nobody.
+  /// Called when the step is sent. Returns the listener for its launches; null: none.
   virtual LaunchListener* launches(std::int64_t /*step*/) { return nullptr; }
   virtual void finished(const FinishedStep& /*step*/) {}
-  /// Once after finished(), unless the run has gone back before.
+  /// Called once after finished(), unless the run has rolled back in between.
   virtual void reported(const StepReport& /*report*/) {}
-  /// The run is at its end or was stopped, and has not failed.
+  /// Called when the run has ended or was stopped, but not after a failure.
   virtual void ended() {}
 };
 

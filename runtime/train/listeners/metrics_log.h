@@ -13,7 +13,7 @@ namespace llmc {
 
 class MetricsLog final : public StepListener {
  public:
-  /// Objects that outlive the log, and values that stay the same over a run.
+  /// References that outlive the log, and values constant over a run.
   struct Of {
     RunFolder& folder;
     Console& console;
@@ -21,7 +21,7 @@ class MetricsLog final : public StepListener {
     const Session& session;
     Peaks peaks;
     std::int64_t samples_per_epoch;
-    double seconds_before;  // of the starts that this one goes on from
+    double seconds_before;  // of the earlier starts that this one resumes
   };
   explicit MetricsLog(const Of& of) : of_(of) {}
 

@@ -1,4 +1,4 @@
-// Some steps that are watched launch by launch: by a profiler, or for a timeline.
+// Records the launches of selected steps, for a profiler or a timeline.
 #pragma once
 
 #include "step/session.h"
@@ -24,11 +24,11 @@ class ProfiledSteps final : public StepListener {
 
  private:
   Session& session_;
-  std::int64_t before_, last_;  // the step before the first of them, and the last
+  std::int64_t before_, last_;  // the step before the first, and the last
 };
 
-/// Hands the launches of some steps to a timeline, which is written after the last of them, or of those that there
-/// were. A file that cannot be written is a warning: what is only looked at may not end a run.
+/// Passes the launches of some steps to a timeline. It is written after the last of them, or when the run ends earlier.
+/// Failing to write the file is only a warning, because an observer must not end a run.
 class TimedSteps final : public StepListener {
  public:
   TimedSteps(Timeline& timeline, const Session& session, Console& console)

@@ -1,4 +1,4 @@
-// Shows how far a run is: a line of progress, rewritten in place on a terminal.
+// Shows the progress of a run as one line, rewritten in place on a terminal.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ class ProgressLine final : public StepListener {
   struct Of {
     Console& console;
     Peaks peaks;
-    std::int64_t stop;          // the last step
-    std::int64_t batch_tokens;  // of a step
-    std::string set;            // whose validation loss is shown
+    std::int64_t stop;          // last step
+    std::int64_t batch_tokens;  // tokens per step
+    std::string set;            // set whose validation loss is shown
   };
   explicit ProgressLine(const Of& of);
 
@@ -29,10 +29,10 @@ class ProgressLine final : public StepListener {
 
   Of of_;
   double began_, shown_ = 0;
-  /// The steps since the last line that stays.
+  /// Steps since the last kept line.
   struct Recent {
-    std::int64_t steps = 0, tokens = 0, all_tokens = 0;  // all: with those that have no target
-    double seconds = 0, sum = 0, largest = 0;            // losses: of the steps whose loss is finite
+    std::int64_t steps = 0, tokens = 0, all_tokens = 0;  // all: including those without a target
+    double seconds = 0, sum = 0, largest = 0;            // losses: only finite ones
   } recent_;
 };
 

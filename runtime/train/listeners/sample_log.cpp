@@ -7,7 +7,7 @@
 
 namespace llmc {
 
-/// Rank 0 samples. Where a pass gathers weights all ranks run it, as often as rank 0 says.
+/// Rank 0 samples. If a pass gathers weights, all ranks run it as often as rank 0 does.
 void SampleLog::reported(const StepReport& report) {
   const std::int64_t step = report.step.number;
   if (report.left || !holds(step)) return;

@@ -1,4 +1,4 @@
-// Lets the model write, at sampling.every, and shows and logs its texts.
+// Generates samples from the model every sampling.every steps, shows and logs them.
 #pragma once
 
 #include <cstdint>

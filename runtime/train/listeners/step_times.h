@@ -1,4 +1,4 @@
-// Keeps how long each step took, for --timing.
+// Records the duration of each step, for --timing.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ class StepTimes final : public StepListener {
     seconds_.push_back(step.seconds);
   }
 
-  /// Since the start of the process, at the end of the first step.
+  /// Seconds from the start of the process to the end of the first step.
   double first_end() const { return first_end_; }
   const std::vector<double>& seconds() const { return seconds_; }
 

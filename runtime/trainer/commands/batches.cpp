@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// Where the samples of step first + 1 come from: the step that the order counts from, and the order. `history`: of the
-/// run folder.
+/// Finds the order that the samples of step first + 1 follow, and the step it counts from. `history`: of the run
+/// folder.
 OrderFrom order_of_step(const Prepared& p, const Options& options, const ProgramInfo& info, const std::string& history,
                         std::int64_t first) {
   const TrainState& state = p.state;
@@ -69,7 +69,7 @@ void print_text(const Json& step) {
 }  // namespace
 
 void print_batches(const Options& options, const ProgramInfo& info) {
-  Console console(stdout, true);  // of what a start says, the warnings
+  Console console(stdout, true);  // prints only the warnings of a start
   RunFolder::check_model(options.run, built_values(info, options.base).spec);
   const Prepared p = prepare(options, info, noted_spec(executable_folder()), false, console);
   const spec::Spec& run = p.values.run.spec;
@@ -84,7 +84,7 @@ void print_batches(const Options& options, const ProgramInfo& info) {
   std::optional<SampleWalk> walk;
   OrderFrom from;
   for (std::int64_t step = first; step < first + count; ++step) {
-    // The steps of one range may be of several starts.
+    // The steps of one range may belong to several starts.
     OrderFrom now = order_of_step(p, options, info, history, step);
     if (!walk || now.step != from.step || !(now.order == from.order)) {
       from = std::move(now);

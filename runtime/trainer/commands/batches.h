@@ -1,4 +1,4 @@
-// `trainer --batches`: which samples a step of the run is trained on, without a device.
+// `trainer --batches`: prints the samples a step of the run is trained on, without a device.
 #pragma once
 
 #include "program/program.h"
@@ -6,9 +6,10 @@
 
 namespace llmc {
 
-/// Prints the steps of options.batches: of those that the run has saved, what it was trained on, as its history has it;
-/// of later ones, what the run trains on when it goes on with these options. Looks, and writes nothing. Throws Failure:
-/// (usage) for steps that the run does not have, (checkpoint) where its history does not tell, and what a start throws.
+/// Prints the steps of options.batches. For steps already saved, the samples they were trained on according to the
+/// history; for later ones, the samples the run would train on if resumed with these options. Reads only. Throws
+/// Failure(usage) for steps that the run does not have, Failure(checkpoint) if the history does not cover them, and the
+/// failures of a start.
 void print_batches(const Options& options, const ProgramInfo& info);
 
 }  // namespace llmc

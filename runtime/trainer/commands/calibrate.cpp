@@ -26,9 +26,9 @@
 namespace llmc {
 namespace {
 
-constexpr std::size_t kPoolBytes = std::size_t{256} << 20;  // of operands in turn: more than caches hold
+constexpr std::size_t kPoolBytes = std::size_t{256} << 20;  // for rotating operands: more than caches hold
 constexpr std::size_t kMostSlots = 16;
-constexpr double kSampleSeconds = 2e-3;  // of launches that are timed together: far above the clock's resolution
+constexpr double kSampleSeconds = 2e-3;  // duration of launches timed together: far above the clock's resolution
 constexpr double kMostLaunches = 200;
 constexpr std::size_t kLeastCopy = std::size_t{64} << 10;
 
@@ -42,19 +42,19 @@ constexpr struct {
   bool transpose_a, transpose_b;
 } kForms[] = {{"forward", false, true}, {"data_gradient", false, false}, {"weight_gradient", true, false}};
 
-/// Something that is timed. `run` puts so many launches of it on the stream.
+/// Something to be timed. `run` puts the given number of launches on the stream.
 struct Item {
   std::string name;
   std::function<void(int)> run;
   std::unique_ptr<Replay> replay;
-  int launches = 1;             // of one sample
-  std::vector<double> seconds;  // of a launch, a sample each
+  int launches = 1;             // per sample
+  std::vector<double> seconds;  // per launch, one for each sample
 
   double median() {
     std::ranges::sort(seconds);
     return seconds[seconds.size() / 2];
   }
-  /// Half of the samples lie within this part of the median.
+  /// Interquartile range of the samples, relative to the median.
   double spread() {
     const double middle = median();
     return (seconds[seconds.size() * 3 / 4] - seconds[seconds.size() / 4]) / middle;
@@ -95,14 +95,14 @@ class Calibration {
     return items_.size() - 1;
   }
 
-  // A product as the trainers of this target run those of its form.
+  // Times a GEMM the way trainers of this target run those of its form.
   void product(const GemmShape& shape) {
     const auto bytes = [](std::int64_t elements, DType dtype) {
       return (static_cast<std::size_t>(bytes_of(dtype, elements)) + 255) / 256 * 256;
     };
     const std::size_t a = bytes(shape.m * shape.k, shape.operand), b = bytes(shape.k * shape.n, shape.operand),
                       d = bytes(shape.m * shape.n, shape.result);
-    // In a step what comes before has just written A, so that caches have what they can hold of it.
+    // In a step the previous launch has just written A, so caches hold as much of it as they can.
     const std::size_t slots = kPoolBytes > a ? std::min(kMostSlots, (kPoolBytes - a) / (b + d)) : 0;
     if (slots == 0)
       throw Failure(Exit::usage, fmt::format("--sizes {}: a product of these does not fit the 256 MiB that they get",
@@ -116,7 +116,7 @@ class Calibration {
     });
   }
 
-  /// bf16x3 is planned by the rates of bf16, and what is measured in fp32 stands for products in fp32.
+  /// bf16x3 is planned with the rates of bf16. GEMMs in fp32 are measured in fp32.
   void products() {
     const std::vector<std::int64_t>& sizes = sizes_of(command_, device_);
     for (const auto& form : kForms) {
@@ -155,7 +155,7 @@ class Calibration {
     });
   }
 
-  /// Layer by layer, so that what a layer needs is in no cache but for what a step leaves there.
+  /// Cycles through the layers, so that caches hold only what a step would leave there.
   std::size_t piece(StepPiece piece) {
     return add("piece", [this, piece, layer = std::int64_t{0}](int launches) mutable {
       for (int i = 0; i < launches; ++i, layer = (layer + 1) % info_.layers)
@@ -186,11 +186,11 @@ class Calibration {
     to_stderr("calibrate: {} measurements in rounds, about {:.0f} s\n", items_.size(), command_.seconds);
     const double begin = process_seconds();
     for (Item& item : items_) {
-      item.run(1);  // the first one loads code
+      item.run(1);  // the first run loads code
       const double once = timed([&] { item.run(1); }, 1);
       item.launches = static_cast<int>(std::clamp(std::ceil(kSampleSeconds / once), 1.0, kMostLaunches));
       const std::function<void()> sample = [&item] { item.run(item.launches); };
-      if (device_.runs_ahead())  // run, then recorded
+      if (device_.runs_ahead())  // runs, then records
         for (int i = 0; i < 2; ++i) timed([&] { item.replay->run(sample); }, 1);
     }
     do {
@@ -216,7 +216,7 @@ class Calibration {
     return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
 
-  /// Of most of the measurements.
+  /// Upper quartile of the items' spreads.
   double spread() {
     std::vector<double> all;
     for (Item& item : items_) all.push_back(item.spread());

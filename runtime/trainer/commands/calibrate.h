@@ -1,4 +1,5 @@
-// `trainer calibrate`: how fast this device runs what steps are made of. `llmc calibrate` makes a device file of it.
+// `trainer calibrate`: measures this device's speed at the parts of a step. `llmc calibrate` turns it into a device
+// file.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +12,22 @@
 namespace llmc {
 
 struct CalibrateCommand {
-  double seconds = 20;              // after which no round of all measurements begins; the first is always whole
-  std::vector<std::int64_t> sizes;  // of products; empty: as the device's kind has them
+  double seconds = 20;              // no round of measurements starts after this; the first round is always completed
+  std::vector<std::int64_t> sizes;  // of GEMMs; empty: those of the device's kind
   bool attention_only = false;
-  std::filesystem::path out;  // where the figures go as JSON; empty: nowhere
+  std::filesystem::path out;  // JSON file for the figures; empty: none
   int device = 0;
-  int threads = 0;  // as Device has them
+  int threads = 0;  // as in Device
 };
 
-/// Measures, in rounds that take turns, and prints medians:
-///   products   m, n and k each of `sizes`, with the transposes of a forward product, of the gradient of its input and
-///              of its weight, in the run's compute type, on a left operand that stays and others that no cache holds
+/// Measures in alternating rounds and prints medians:
+///   products   GEMMs with m, n and k each of `sizes`, transposed as a forward product, its input gradient and its
+///              weight gradient are, in the run's compute type; one left operand is reused, the others are in no cache
 ///   copies     within the device, by bytes read and written
 ///   launch     from one small kernel to the next
-///   attention  forward and backward, at the run's head_dim and sequence
-///   kernels    all others of a layer, in their order; and the optimizer's step: bytes a second
-/// Throws Failure(does_not_fit) where the device has no memory for the run's arena or 256 MiB beside it.
+///   attention  forward and backward, at the run's head_dim and sequence length
+///   kernels    all others of a layer, in order, and the optimizer's step: bytes per second
+/// Throws Failure(does_not_fit) if the device has no memory for the run's arena or another 256 MiB.
 void calibrate(const CalibrateCommand& command, const Program& program);
 
 inline constexpr char kCalibrationFormat[] = "llmc-calibration-1";

@@ -18,22 +18,22 @@ namespace llmc {
 namespace {
 
 constexpr int kMostRounds = 5;
-constexpr double kRoundSeconds = 2e-3;         // of launches that are timed together: far above the clock's resolution
-constexpr double kAllSeconds = 15e-3;          // after which no round begins
-constexpr double kMostLaunchesOfARound = 100;  // of a round: tiny products are not worth more
+constexpr double kRoundSeconds = 2e-3;         // duration of launches timed together: far above the clock's resolution
+constexpr double kAllSeconds = 15e-3;          // no round starts after this
+constexpr double kMostLaunchesOfARound = 100;  // per round: tiny GEMMs are not worth more
 constexpr std::int64_t kBoundedMultiple = 64;
 
 double flops_of(const GemmShape& shape) {
   return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
 }
 
-/// `size`, or less where the product has `flops` that are too many: a multiple of 64.
+/// `size`, reduced to a multiple of 64 if the GEMM has more than kBoundedFlops `flops`.
 std::int64_t bounded_size(std::int64_t size, double flops) {
   const auto fitting = static_cast<std::int64_t>(static_cast<double>(size) * kBoundedFlops / flops);
   return std::min(size, std::max(kBoundedMultiple, fitting / kBoundedMultiple * kBoundedMultiple));
 }
 
-/// Numbers between -1 and 1, of which each block of memory has the same.
+/// Numbers between -1 and 1; every block of memory gets the same ones.
 std::vector<std::byte> random_block(DType dtype) {
   constexpr std::size_t kElements = 1 << 16;
   std::vector<std::byte> block(static_cast<std::size_t>(bytes_of(dtype, kElements)));
@@ -94,7 +94,7 @@ std::optional<ProductRate> measure_products(const ProgramInfo& info, int device_
     return (process_seconds() - begin) / launches;
   };
   const double begin = process_seconds();
-  seconds(1);  // the first one loads code
+  seconds(1);  // the first run loads code
   double fastest = seconds(1);
   const int launches = static_cast<int>(std::clamp(std::ceil(kRoundSeconds / fastest), 1.0, kMostLaunchesOfARound));
   for (int round = 0; round < kMostRounds && process_seconds() - begin < kAllSeconds; ++round)

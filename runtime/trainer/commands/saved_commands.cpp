@@ -43,7 +43,7 @@ namespace {
 
 void warn(const std::string& line) { to_stderr("warning: {}\n", printable_text(line)); }
 
-/// The weights that a command works with, and the values of the run that they come from, or of the trainer.
+/// Weights that a command uses, with the values of their run, or of the trainer.
 struct Chosen {
   SavedModel model;
   spec::Spec values;
@@ -63,7 +63,7 @@ Chosen choose(const SavedCommand& command, const ProgramInfo& info) {
   return chosen;
 }
 
-/// A device of its own for the weights, which are read into it.
+/// Loads the weights onto a device of the command's own.
 class Loaded {
  public:
   Loaded(const SavedCommand& command, const WeightFiles& weights, const Program& program)
@@ -90,11 +90,11 @@ std::string read_prompt(const std::string& word) {
   std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(std::cin.gcount()));
   if (text.size() > kMost) throw Failure(Exit::usage, "standard input has more than 1 MiB, too much for a prompt");
-  if (text.ends_with('\n')) text.pop_back();  // the shell's, not the prompt's
+  if (text.ends_with('\n')) text.pop_back();  // the shell's newline, not part of the prompt
   return text;
 }
 
-/// The file that prompts are read with; empty where there is none.
+/// File to encode prompts with; empty if there is none.
 fs::path tokenizer_of(const SampleCommand& command, const Chosen& chosen) {
   std::error_code error;
   if (!command.tokenizer.empty()) return command.tokenizer;
@@ -103,7 +103,7 @@ fs::path tokenizer_of(const SampleCommand& command, const Chosen& chosen) {
   return chosen.values.data.tokenizer;
 }
 
-/// A checkpoint says which tokenizer its run has had.
+/// Throws if the tokenizer differs from the one that the checkpoint was trained with.
 void check_tokenizer(const fs::path& file, const SavedModel& model) {
   if (!model.state || model.state->tokenizer.empty()) return;
   const std::string checksum = file_checksum(file);
@@ -119,7 +119,7 @@ void write(const std::string& text) {
   std::fflush(stdout);
 }
 
-/// What the command is to evaluate.
+/// Sets that the command evaluates.
 std::vector<spec::ValidationSet> chosen_sets(const EvaluateCommand& command, const spec::Spec& values) {
   if (!command.data.empty()) return {{"", {command.data, command.format}}};
   std::vector<spec::ValidationSet> sets = spec::validation_sets(values.data);
@@ -136,7 +136,7 @@ std::vector<spec::ValidationSet> chosen_sets(const EvaluateCommand& command, con
                                                             spec::either(words, " and "))));
 }
 
-/// A set with its shards opened, and how many of its sequences are taken.
+/// A set with its open shards and the number of sequences to evaluate.
 struct Opened {
   spec::ValidationSet set;
   std::int64_t there, sequences;

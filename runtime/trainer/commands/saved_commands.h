@@ -1,4 +1,4 @@
-// What a trainer does with saved weights in place of a run: `trainer evaluate` and `trainer sample`.
+// Commands on saved weights: `trainer evaluate` and `trainer sample`.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace llmc {
 
-/// What both commands take.
+/// Options of both commands.
 struct SavedCommand {
-  std::filesystem::path checkpoint;  // as find_saved_model() takes it
-  std::filesystem::path base;        // of the spec's relative paths
+  std::filesystem::path checkpoint;  // argument of find_saved_model()
+  std::filesystem::path base;        // base of the spec's relative paths
   int threads = 0;                   // 0: OMP_NUM_THREADS or the affinity mask
   std::optional<int> device;
 };
 
 struct EvaluateCommand : SavedCommand {
   std::string data;                       // pattern of shards; empty: the spec's validation data
-  std::string set;                        // of these, ValidationSet::word() of the one to evaluate; empty: all
-  std::string format = "auto";            // of these shards
-  std::optional<std::int64_t> sequences;  // 0: all of them; nothing: as many as an evaluation of the run has
+  std::string set;                        // ValidationSet::word() of the set to evaluate; empty: all sets of the spec
+  std::string format = "auto";            // of `data`
+  std::optional<std::int64_t> sequences;  // 0: all; nothing: as many as in the run's evaluations
   bool json = false;
 };
 
@@ -35,12 +35,12 @@ struct SampleCommand : SavedCommand {
   std::optional<std::uint64_t> seed;
 };
 
-/// Prints the mean loss of held-out data, of each validation set or of `data`: for the data and sequences of a training
-/// run what its metrics.jsonl has as val_loss, to the bit; with it perplexity and top-1 accuracy. Throws
-/// Failure(checkpoint) for weights that cannot be used, Failure(data) for data.
+/// Prints the mean loss on held-out data with perplexity and top-1 accuracy, for each validation set or for `data`.
+/// With a run's data and sequences the loss equals val_loss of its metrics.jsonl to the bit. Throws Failure(checkpoint)
+/// for unusable weights, Failure(data) for unusable data.
 void evaluate(const EvaluateCommand& command, const Program& program);
 
-/// Writes prompts and what the model goes on with to standard output, as it is drawn. Throws as evaluate().
+/// Writes prompts and the model's continuations to standard output as they are drawn. Throws like evaluate().
 void sample(const SampleCommand& command, const Program& program);
 
 }  // namespace llmc

@@ -14,10 +14,10 @@
 namespace llmc {
 namespace {
 
-/// Of tuned.json, beside the trainer.
+/// Writes tuned.json next to the trainer.
 constexpr Writer kTuneWriter{Exit::usage, "folder for the trainer, by llmc compile -o"};
 
-/// How often a micro-batch of training runs each product.
+/// Runs of each GEMM per micro-batch of training.
 std::map<std::string, std::int64_t> launches(const char* plan_json) {
   std::map<std::string, std::int64_t> times;
   const auto plan = nlohmann::json::parse(plan_json);
@@ -54,7 +54,7 @@ void tune_all_products(const ProgramInfo& info, int device_index, const TuneHow&
              tuned_file().string());
 }
 
-/// With a device of its own, so that the products' memory is free again.
+/// Opens its own device, so that the GEMMs' memory has been freed.
 void tune_backward(const ProgramInfo& info, const AttentionPlan& plan, int device_index, const TuneHow& how) {
   Device device(device_index, 0);
   const int window = plan.shape.window;
@@ -74,7 +74,7 @@ void tune_backward(const ProgramInfo& info, const AttentionPlan& plan, int devic
 void tune(const ProgramInfo& info, int device_index, double sustained_ms) {
   const TuneHow all{0, sustained_ms};
   tune_all_products(info, device_index, all);
-  // Several ranks run the same products on fewer SMs.
+  // With several ranks the same GEMMs run on fewer SMs.
   if (const auto reserved = static_cast<int>(built_values(info, "").spec.parallel.reserved_sms))
     tune_all_products(info, device_index, {reserved, sustained_ms});
   for (const AttentionPlan* plan = info.attention; plan; plan = plan->next)

@@ -76,7 +76,7 @@ void print_header(Console& console, const Session& session, const Device& device
   if (!start && values.init.from.empty())
     console.text(fmt::format("loss    begins near ln {} = {:.2f}", info.vocab_size,
                              std::log(static_cast<double>(info.vocab_size))));
-  // --resume may name a checkpoint of another folder: this one is where the run goes on.
+  // --resume may name a checkpoint of another folder; the run continues in this one.
   const bool foreign = start && disk::canonical_if_known(start->checkpoint).parent_path() !=
                                     disk::canonical_if_known(checkpoints_directory(run));
   console.text(fmt::format("run     {}, {}{}", run.string(),
@@ -94,7 +94,7 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
   std::string build;
   const auto add = [&](const std::string& text) { build += (build.empty() ? "" : ", ") + text; };
   for (const spec::Change& c : changed) {
-    if (c.path == "target.arch") continue;  // what it became is among the surroundings
+    if (c.path == "target.arch") continue;  // its resolved value is part of the environment
     const std::string text = fmt::format("{} {} -> {}", c.path, c.before, c.after);
     if (c.key->stage == spec::Stage::compiled && !c.key->aside)
       add(text);
@@ -107,12 +107,12 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
 }
 
 void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run, std::int64_t step) {
-  constexpr double kJump = 0.01;  // of the rate: less is lost in the steps' own noise
+  constexpr double kJump = 0.01;  // relative to the rate: smaller jumps vanish in the noise of steps
   std::string changed;
   for (const spec::Change& c : spec::changes(before, run))
     if (c.path.starts_with("schedule."))
       changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", c.path, c.before, c.after);
-  // One that begins here is meant to.
+  // A schedule that begins at this step is meant to jump.
   if (changed.empty() || run.schedule.from_step == step) return;
   const double peak = run.optimizer.lr, now = learning_rate(run.schedule, peak, step),
                was = learning_rate(before.schedule, peak, std::min(step, before.schedule.steps - 1));

@@ -16,7 +16,7 @@ std::shared_ptr<const TokenShards> open_shards(const spec::DataSource& source, c
   return std::make_shared<const TokenShards>(source.path, source.format, info.vocab_size);
 }
 
-/// Files that the run would train on and evaluate on, by whatever paths.
+/// Files used both for training and for evaluation, under any path.
 std::string shared_files(const TokenShards& train, const TokenShards& held, const std::string& key) {
   std::set<std::pair<std::uint64_t, std::uint64_t>> trained;
   for (const TokenShards::Shard& shard : train.shards()) trained.insert(shard.file.inode());
@@ -39,7 +39,7 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
   };
   inputs.train = open_shards(run.data.train, info);
   warn(inputs.train->warning());
-  Samples(inputs.train, info.sequence_length);  // refuses data without a whole sample
+  Samples(inputs.train, info.sequence_length);  // throws on data without a complete sample
   const std::vector<spec::ValidationSet> sets = spec::validation_sets(run.data);
   const bool evaluates = !sets.empty() && run.evaluation.every > 0;
   const bool samples = !run.sampling.prompts.empty() && run.sampling.every > 0;

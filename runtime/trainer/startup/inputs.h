@@ -1,4 +1,4 @@
-// The files that a run reads: opened, and held against the model, before anything is trained.
+// Opens the files that a run reads and checks them against the model before training.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,14 @@ namespace llmc {
 
 struct Inputs {
   std::shared_ptr<const TokenShards> train;
-  std::vector<Evaluation> evaluation;          // where the run evaluates: each validation set
-  std::unique_ptr<const Tokenizer> tokenizer;  // of texts that are shown and measured; null: token ids
-  std::optional<Sampling> sampling;            // where the run samples
-  std::vector<std::string> warnings;           // of data that can be read, and may not be what is meant
+  std::vector<Evaluation> evaluation;          // one per validation set; empty if the run does not evaluate
+  std::unique_ptr<const Tokenizer> tokenizer;  // for displayed and measured text; null: token ids
+  std::optional<Sampling> sampling;            // if the run samples
+  std::vector<std::string> warnings;           // data that is readable but may not be what the user meant
 };
 
-/// `run`: with paths that are resolved. Of `info`, the vocabulary, the length of a sequence and the micro-batch are
-/// read. Throws Failure(data) for files that are damaged, in another format, too short, or of a larger vocabulary.
+/// `run`: with resolved paths. Uses only the vocabulary size, sequence length and micro-batch of `info`. Throws
+/// Failure(data) for files that are damaged, in another format, too short, or of a larger vocabulary.
 Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info);
 
 }  // namespace llmc

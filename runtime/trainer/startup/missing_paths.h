@@ -1,4 +1,4 @@
-// The files that a run reads, and whether they are there.
+// Finds files that a run would read and that do not exist.
 #pragma once
 
 #include <filesystem>
@@ -11,11 +11,11 @@ namespace llmc {
 
 struct MissingPath {
   std::string key;             // "data.train.path"
-  std::filesystem::path path;  // where nothing is; may hold * and ?
-  std::string hint;            // of a pattern: glob_hint()
+  std::filesystem::path path;  // missing path; may contain * and ?
+  std::string hint;            // for a pattern: glob_hint()
 };
 
-/// The paths that a run of this spec opens and that lead to nothing. Relative ones are taken from `directory`.
+/// Returns the paths of this spec that lead to nothing. Relative ones are resolved against `directory`.
 std::vector<MissingPath> missing_paths(const spec::Spec& spec, const std::filesystem::path& directory);
 
 }  // namespace llmc

@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Values that the command line asked for, by override or by --follow-spec, and that no step of a finished run was
-/// trained with: "optimizer.lr 0.001, not 0.003". The number of steps is not one of them.
+/// Values that the command line requested, by override or --follow-spec, and that no step of a finished run used:
+/// "optimizer.lr 0.001, not 0.003". The number of steps does not count.
 std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const Options& options) {
   std::string text;
   for (const spec::Change& c : spec::changes(before, run)) {
@@ -36,8 +36,8 @@ std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const
   return text;
 }
 
-/// A run that went back to this checkpoint, and was stopped before it saved again, goes on behind the samples that it
-/// had left.
+/// If the run rolled back to this checkpoint and was stopped before its next save, it resumes after the samples that
+/// the rollback skipped.
 void follow_rollback(TrainState& state, const StartPoint& start, const std::string& history) {
   const std::optional<OrderFrom> from = order_after(history, state.step);
   if (!from || from->step != state.step || from->rollbacks <= state.guard.rollbacks ||
@@ -48,8 +48,8 @@ void follow_rollback(TrainState& state, const StartPoint& start, const std::stri
   state.guard.rollbacks = from->rollbacks;
 }
 
-/// Which shards are others than those that the checkpoint was trained on, as far as a history tells: of the folder that
-/// the checkpoint lies in, or of this run.
+/// Describes the shards that differ from those the checkpoint was trained on, as far as a history lists them: that of
+/// the checkpoint's folder, or of this run.
 std::string changed_shards(const TrainState& saved, const Prepared& p, const fs::path& run) {
   if (saved.data_fingerprint == p.state.data_fingerprint) return "";
   for (const fs::path& folder :
@@ -80,7 +80,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
   Prepared p;
   p.spec_file = spec_file;
   const Log log = [&](const std::string& line) { console.warning(line); };
-  // A folder is made when all that can be refused without it is right.
+  // The folder is created only after everything that can be refused without it has been checked.
   const spec::Spec built = built_values(info, options.base).spec;
   p.model = spec::model_fingerprint(built);
   check_spec(options, spec_file);

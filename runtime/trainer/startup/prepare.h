@@ -1,4 +1,4 @@
-// What a run needs before anything is trained: found, opened and checked.
+// Finds, opens and checks everything a run needs before training.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@
 namespace llmc {
 
 struct Prepared {
-  std::filesystem::path spec_file;    // that the trainer is compiled from; empty: not known
-  std::unique_ptr<RunFolder> folder;  // of rank 0, where it is there already
+  std::filesystem::path spec_file;    // spec the trainer was compiled from; empty: unknown
+  std::unique_ptr<RunFolder> folder;  // of rank 0, if it already exists
   std::optional<StartPoint> start;
-  std::optional<std::string> last;  // what ran in the folder before
+  std::optional<std::string> last;  // spec that ran in the folder before
   StartValues values;
   Inputs inputs;
-  std::optional<WeightFiles> weights;  // of init.from, where the run begins
+  std::optional<WeightFiles> weights;  // of init.from, if the run starts from the beginning
   TrainState state;
   std::vector<ShardRecord> shards;  // of the training data
   std::int64_t stop = 0;
@@ -35,29 +35,29 @@ struct Prepared {
 
   /// Values that the run trains with.
   const spec::Spec& run() const { return values.run.spec; }
-  /// Of a step.
+  /// Sequences per step.
   std::int64_t sequences(const ProgramInfo& info) const { return run().batch.tokens / info.sequence_length; }
 };
 
-/// All that a rank can find out by reading. Of many ranks, only the first (`owner`) holds the folder's lock, and a
-/// folder is not made before all that can be refused without it is right. Throws Failure.
+/// Does everything a rank can check by reading. With several ranks only the first (`owner`) holds the folder's lock. A
+/// folder is created only after everything that can be refused without it has been checked. Throws Failure.
 Prepared prepare(const Options& options, const ProgramInfo& info, const std::filesystem::path& spec_file, bool owner,
                  Console& console);
 
-/// The shards that a start adds to the history: none where a line lists them, or where they are too many for one.
+/// Shards that a start adds to the history: none if a line already lists them, or if they are too many.
 std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history);
 
-/// Throws Failure(toolchain) where this processor lacks instructions that the kernels may use.
+/// Throws Failure(toolchain) if this processor lacks instructions that the kernels may use.
 void check_processor(const ProgramInfo& info);
 
-/// Throws Failure(does_not_fit) where a step has less work than ranks.
+/// Throws Failure(does_not_fit) if a step has fewer micro-batches than there are ranks.
 void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks);
 
-/// What all ranks must have alike. Throws SharedFailure.
+/// Checks that values that must be equal on all ranks are. Throws SharedFailure.
 void agree(Rendezvous& ranks, const Options& options, const ProgramInfo& info, const Prepared& p);
 
-/// Why there is no step to train; empty where there is one. Throws SharedFailure(usage) where there is none though the
-/// command line asks for values to train with.
+/// Returns why no step is left to train; empty if one is. Throws SharedFailure(usage) if none is left but the command
+/// line requests values to train with.
 std::string nothing_to_do(const Prepared& p, const Options& options);
 
 }  // namespace llmc

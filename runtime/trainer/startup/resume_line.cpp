@@ -11,7 +11,7 @@ namespace llmc {
 
 std::string resume_line(const std::vector<std::string>& argv, const std::filesystem::path& was,
                         const std::filesystem::path& spec) {
-  // The id: a trainer that is started from within one is a run of its own.
+  // The process id distinguishes this run from a trainer started by one, which inherits the variable.
   if (const char* noted = std::getenv(kResumeVariable)) {
     char* end = nullptr;
     if (std::strtol(noted, &end, 10) == getpid() && *end == ' ') {

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// checkpoint.mirror of what ran in the folder last, where it has checkpoints; else empty.
+/// checkpoint.mirror of the spec that ran last in the folder, if it has checkpoints; else empty.
 fs::path mirror_with_checkpoints(const fs::path& run) try {
   const std::optional<std::string> text = RunFolder::spec_yaml(run);
   if (!text) return {};
@@ -29,7 +29,7 @@ fs::path mirror_with_checkpoints(const fs::path& run) try {
   return {};
 }
 
-/// Throws where a folder without checkpoints is of a run that came further than its beginning.
+/// Throws if a folder without checkpoints belongs to a run that had already trained.
 void refuse_anew(const fs::path& run) {
   const std::string anew = fmt::format("for a new run choose another --run, or rename or remove '{}'", run.string());
   const std::optional<std::int64_t> saved = saved_step(run);

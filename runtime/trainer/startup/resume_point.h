@@ -1,4 +1,4 @@
-// Where a run starts: anew, or from a checkpoint of this run folder or of another.
+// Finds the state a run starts from: none, or a checkpoint of this or another run folder.
 #pragma once
 
 #include <filesystem>
@@ -14,12 +14,12 @@ struct StartPoint {
   Trust trust;
 };
 
-/// `depth`: how a checkpoint that is not named is held against its manifest; with `sizes` it is not to be loaded.
-/// `resume`: auto | none | the directory of a checkpoint, or of a run: its newest whole one. Nothing: start anew.
-/// Throws Failure(checkpoint) when
-///   auto: the folder has checkpoints and all of them are damaged, or has none though the run in it came further;
+/// `resume`: auto | none | directory of a checkpoint, or of a run: its newest complete one. `depth`: how thoroughly a
+/// checkpoint that is not named is checked against its manifest; with `sizes` it must not be loaded. Nothing: start
+/// from the beginning. Throws Failure(checkpoint) if
+///   auto: the folder has checkpoints and all are damaged, or has none although its run had saved;
 ///   none: the folder holds a run;
-///   a directory: there is none, or the run folder has a newer checkpoint, which a later `auto` would take instead.
+///   a directory: it does not exist, or the run folder has a newer checkpoint, which a later `auto` would take instead.
 std::optional<StartPoint> find_start(const std::filesystem::path& run, const std::string& resume, const Log& log,
                                      Depth depth = Depth::checksums);
 

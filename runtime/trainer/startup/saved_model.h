@@ -1,4 +1,4 @@
-// A folder with a model's weights, in place of a run's own state: which folder is meant, and whether its model fits.
+// Finds a folder with a model's weights, other than the run's own state, and checks that the model matches.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace llmc {
 
-/// A checkpoint, or a Hugging Face folder: config.json and safetensors.
+/// A checkpoint, or a Hugging Face folder with config.json and safetensors.
 struct SavedModel {
   std::filesystem::path folder;
-  std::filesystem::path run;        // the run folder that a checkpoint lies in; empty: in none
+  std::filesystem::path run;        // run folder of the checkpoint; empty: none
   std::optional<TrainState> state;  // of a checkpoint
 };
 
-/// `folder`: one of them, or a run folder, of which the newest whole checkpoint is taken; damaged ones are named to
-/// `log`. Throws Failure(checkpoint) where it is none; where its model is another than that of `spec`, with both values
-/// of each key; where it is none that llmc trains.
+/// `folder`: a checkpoint, a Hugging Face folder, or a run folder, whose newest complete checkpoint is used; damaged
+/// ones are reported to `log`. Throws Failure(checkpoint) if it is none of these; if its model differs from that of
+/// `spec`, with both values of each key; or if llmc cannot train its model.
 SavedModel find_weights(const std::filesystem::path& folder, const spec::Spec& spec, const Log& log);
 
 }  // namespace llmc

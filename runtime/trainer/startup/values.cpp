@@ -54,7 +54,7 @@ spec::Values go_on_with(const spec::Values& built, const spec::Values& before, b
 
 namespace {
 
-/// Whether a message names the key, by its path or the last word of it.
+/// Returns whether a message names the key, by its path or the last part of it.
 bool names_key(const std::string& message, const std::string& path) {
   const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   const std::string leaf = spec::leaf_of(path);
@@ -100,7 +100,7 @@ StartValues find_values(const Options& options, const ProgramInfo& info, const s
   with_origins(options, values, [&] {
     values.run = spec::override_values(values.run, options.overrides, disk::working_folder(Exit::usage));
   });
-  if (values.before && !kept)  // a checkpoint knows nothing of the rest: no change
+  if (values.before && !kept)  // a checkpoint does not contain these keys, so they count as unchanged
     for (const spec::Key& key : spec::keys())
       if (key.aside) key.set(values.before->spec, key.get(values.run.spec));
   return values;
@@ -132,7 +132,7 @@ void check_paths(const Options& options, const StartValues& values, bool kept) {
              : fmt::format("the spec (relative paths in it are from '{}')", options.base.string());
     text += fmt::format("no file matches '{}', which is {} of {}{}\n", path.string(), key,
                         overrides(options, key) ? "the command line" : of_run, hint);
-    // The trainer's own place, where there is something: a run folder that was moved lost only its way there.
+    // Suggests the trainer's own path if it exists: a run folder that was moved may have broken its relative paths.
     const bool known = !overrides(options, key) &&
                        std::ranges::none_of(also_of_trainer, [&](const MissingPath& m) { return m.key == key; }) &&
                        !spec::path_at(key, values.built.spec).empty();
@@ -168,7 +168,7 @@ void check_start(const Options& options, const ProgramInfo& info, const fs::path
   RunFolder::check_model(options.run, built_values(info, options.base).spec);
   const std::optional<std::string> kept = RunFolder::spec_yaml(options.run);
   const StartValues values = find_values(options, info, kept, {});
-  // A checkpoint's own schedule may be longer, and its data others.
+  // The schedule of another run's checkpoint may be longer, and its data different.
   if (!kept && options.resume != "auto" && options.resume != "none") return;
   last_step(options, values);
   check_paths(options, values, kept.has_value());
@@ -195,7 +195,7 @@ void check_resume(const TrainState& saved, const spec::Spec& before, const Train
     refuse("model", saved.model_fingerprint, ours.model_fingerprint + (keys.empty() ? "" : " (" + keys + ")"),
            "choose another --run");
   }
-  // Of files, `theirs` and `mine` are checksums of what they hold.
+  // For files, `theirs` and `mine` are checksums of the content.
   const auto guard = [&](const char* key, const std::string& theirs, const std::string& mine, const char* remedy) {
     if (theirs != mine && std::ranges::find(allowed, key) == allowed.end())
       refuse(key, theirs, mine, fmt::format("{}, or go on with --allow {}", remedy, key));

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What transformers reads, with its index where there are several files, and what only other programs do.
+// Files that transformers reads (with an index for several files), and files only other programs read.
 constexpr const char* kOfTransformers[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
 constexpr const char* kOthers[] = {"consolidated.00.pth", "consolidated.safetensors", "tf_model.h5",
                                    "flax_model.msgpack"};

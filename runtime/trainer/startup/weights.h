@@ -1,4 +1,4 @@
-// Which files of weights a Hugging Face folder has, and how those that llmc does not read are converted.
+// Finds the weight files of a Hugging Face folder, and how to convert formats that llmc does not read.
 #pragma once
 
 #include <filesystem>
@@ -6,18 +6,17 @@
 
 namespace llmc {
 
-/// Whether the folder has model.safetensors, or its index.
+/// Returns whether the folder has model.safetensors or its index.
 bool has_safetensors(const std::filesystem::path& folder);
 
-/// The name of a file with weights in a format that llmc does not read, such as pytorch_model.bin; empty: there is
-/// none.
+/// Name of a weight file in a format that llmc does not read, such as pytorch_model.bin; empty if there is none.
 std::string other_weights(const std::filesystem::path& folder);
 
-/// The command line that converts the weights of `folder` in `file`, which other_weights() named; where transformers
-/// cannot, the sentence that says what to fetch.
+/// Command that converts `file`, as returned by other_weights(), in `folder`. If transformers cannot convert it, a
+/// sentence on what to download.
 std::string conversion(const std::filesystem::path& folder, const std::string& file);
 
-/// Throws Failure(checkpoint) where the folder has no safetensors, with what to write instead.
+/// Throws Failure(checkpoint) with advice if the folder has no safetensors.
 void check_has_safetensors(const std::filesystem::path& folder);
 
 }  // namespace llmc
