@@ -1,4 +1,4 @@
-// A file that was cut, altered or replaced since it was built is noticed.
+// Detects files that were truncated, changed or replaced since the build.
 #include "compiler/build/checksums.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Programs are started by argument list; what they write and how they end comes back.
+// Runs programs by argument list and returns their output and exit status.
 #include "compiler/build/process.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST(Process, AsManyAtOnceAsJobsAllow) {
     run_all(commands, jobs);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  EXPECT_GE(seconds(1), 1.2);  // one after the other
+  EXPECT_GE(seconds(1), 1.2);  // sequentially
   const double two = seconds(2), four = seconds(4);
   EXPECT_GE(two, 0.6);
   EXPECT_LT(four, 1.2) << "four at once take as long as four in a row";

@@ -1,4 +1,4 @@
-// What ptxas says of kernels, read and turned into occupancy.
+// Parses ptxas reports of kernels and computes occupancy from them.
 #include "compiler/build/ptxas.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,8 @@ std::pair<int, int> fits(const char* arch, int registers, int shared, int thread
   return {o.blocks, static_cast<int>(100 * o.share + 0.5)};
 }
 
-// By hand: 65,536 registers in units of 256 a warp, to four warps at a time; 1 KiB more shared memory a block.
+// Computed by hand: 65,536 registers allocated in units of 256 per warp, for groups of four warps; 1 KiB of reserved
+// shared memory per block.
 TEST(Ptxas, Occupancy) {
   using Fit = std::pair<int, int>;
   EXPECT_EQ(fits("90a", 32, 0, 1024), Fit(2, 100));   // threads

@@ -1,4 +1,4 @@
-// Compilers that are there, and what is said when they are not.
+// Finds compilers, and reports missing ones.
 #include "compiler/build/toolchain.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@
 namespace llmc::build {
 namespace {
 
-/// Sets a variable of the environment until the end of the scope.
+/// Sets an environment variable until the end of the scope.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -103,7 +103,7 @@ TEST(Toolchain, Bf16x3NeedsAnArchWithTiles) {
   EXPECT_NO_THROW(check_matmul(spec));
 }
 
-// Of the names that the installed g++ has: its own macros say which instructions it may use.
+// Checks the names known to the installed g++ against its own macros for the instructions it may use.
 TEST(Toolchain, NamesOfProcessorsHaveTheInstructionsThatTheCompilerUses) {
   int known = 0;
   const auto check = [&known](const CpuArch& arch) {

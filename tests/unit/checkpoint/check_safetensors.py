@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-# name: (offset, rows, cols), rows padded to 8 elements; None: a vector. As in small_state.h.
+# name: (offset, rows, cols), rows padded to 8 elements; None: a vector. Same as in small_state.h.
 PARAMETERS = {
     "model.embed_tokens.weight": (0, 11, 6),
     "model.layers.0.input_layernorm.weight": (128, None, 6),
@@ -64,7 +64,7 @@ def main():
                 [files[weight_map[name]][name], moments["exp_avg." + name], moments["exp_avg_sq." + name]]):
                 want = expected(name, kind, step + 1)
                 assert found.shape == want.shape, (name, found.shape)
-                # Two implementations of a float sine of arguments up to 3,000: half an ulp each.
+                # Two implementations of a float sine for arguments up to 3,000: half an ulp each.
                 assert np.allclose(found, want, rtol=0, atol=2e-7), name
         state = json.loads((checkpoint / "state.json").read_text())
         assert state["step"] == step and state["seed"] == 2**64 - 1 and state["tokens"] == 16, state

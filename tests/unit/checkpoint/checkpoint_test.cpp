@@ -1,4 +1,4 @@
-// Saving and loading: layout, equality, sharding, retention, and the refusals of another model's checkpoint.
+// Saving and loading: layout, equality, sharding, retention, and refusal of another model's checkpoint.
 #include "checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(Checkpoint, SplitsIntoFilesInLayerOrder) {
   EXPECT_EQ(files.count("model.safetensors"), 0u);
   EXPECT_EQ(files.count("model-00001-of-00005.safetensors"), 1u);
   EXPECT_EQ(files.count("optimizer-00005-of-00005.safetensors"), 1u);
-  // Bytes: 264 + 24 | 192 + 96 | 96 | 312, above the limit and so alone | 24.
+  // Bytes: 264 + 24 | 192 + 96 | 96 | 312, alone because it exceeds the limit | 24.
   const std::string& index = files.at("model.safetensors.index.json");
   EXPECT_CONTAINS(index, "\"model.embed_tokens.weight\": \"model-00001-of-00005.safetensors\"");
   EXPECT_CONTAINS(index, "\"model.layers.0.self_attn.q_proj.weight\": \"model-00002-of-00005.safetensors\"");
@@ -101,7 +101,7 @@ TEST(Checkpoint, SavingAStepAgainReplacesIt) {
 }
 
 TEST(Checkpoint, TensorsAboveTheBlockSize) {
-  // 16 MiB blocks: a tall padded matrix of several blocks, and one whose single row is longer than a block.
+  // With 16 MiB blocks: a tall padded matrix of several blocks, and one whose single row exceeds a block.
   const std::int64_t tall = 700000, wide = (4 << 20) + 5;
   const std::vector<ParameterInfo> parameters = {{"tall", 0, tall, 7, 8, true, 0, 0, 0, 0},
                                                  {"wide", tall * 8, 2, wide, wide + 3, true, 0, 0, 0, 0}};
@@ -241,7 +241,7 @@ TEST(Retention, OnlyOurOwnNamesAreTouched) {
   EXPECT_FALSE(fs::exists(parent / ".trash-step-00000008"));
 }
 
-/// The save's source of state fails half way, as a lost device would.
+/// Source of state that fails midway through a save, as a lost device would.
 class BrokenState final : public StateAccess {
  public:
   std::span<const SavedBuffer> buffers() const override { return buffers_; }

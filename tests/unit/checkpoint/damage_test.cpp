@@ -1,4 +1,5 @@
-// Every file of a checkpoint cut, flipped, zeroed or removed: found, named, and the checkpoint before it is used.
+// Truncates, flips, zeroes or removes every file of a checkpoint: the damage is found and named, and the previous
+// checkpoint is used.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -22,7 +23,7 @@ class Damage : public testing::Test {
     }
     newest_ = run_.path / "checkpoints" / "step-00000002";
   }
-  /// The newest must be named with `file` in the message, and step 1 be used.
+  /// Expects a message that names the newest checkpoint and `file`, and that step 1 is used.
   void expect_found(const std::string& file, const std::string& what) {
     std::string log;
     const auto latest = find_latest_checkpoint(run_.path, [&](const std::string& line) { log += line; });
@@ -102,7 +103,7 @@ TEST_F(Damage, IncompleteNewestIsPassedOver) {
 TEST_F(Damage, AManifestNamesNoFileOutside) {
   const fs::path path = newest_ / "manifest.json";
   std::string text = read_all(path);
-  // Keeps the canonical order: "../state.json" would sort first, so the escape hides in the last name.
+  // Preserves the canonical order: "../state.json" would sort first, so the path is placed in the last name.
   text.replace(text.rfind("state.json"), 10, "t/../state.json");
   write_all(path, text);
   const auto damage = find_checkpoint_damage({2, newest_}, Depth::sizes);

@@ -1,4 +1,4 @@
-// The file system's calls that fail: path, reason and exit code are said, also for what root may look up as little.
+// Failing file system calls report path, reason and exit code, also for failures that occur as root.
 #include "files/disk.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A link to itself, which nobody can follow.
+/// Creates a link to itself, which cannot be followed.
 fs::path make_loop(const fs::path& folder) {
   fs::create_symlink("loop", folder / "loop");
   return folder / "loop";
@@ -69,7 +69,7 @@ TEST(Disk, WhatCannotBeLookedUpIsSaid) {
   EXPECT_EQ(refused(Exit::usage, [] { disk::absolute("", Exit::usage); }), "an empty path names nothing; write one");
 }
 
-/// Opening a pipe waits for a writer: a test that fails hangs, unless there is one.
+/// Opening a pipe waits for a writer, so a failing test would hang without one.
 TEST(Disk, OnlyRegularFilesAreOpened) {
   test::Folder base;
   write_all(base.path / "file", "text");
@@ -89,7 +89,7 @@ TEST(Disk, OnlyRegularFilesAreOpened) {
   write_all(base.path / "empty", "");
   EXPECT_EQ(disk::text(base.path / "empty"), "");
   for (const fs::path& path : {base.path / "pipe", base.path, base.path / "none", fs::path("/proc/self/mem")})
-    EXPECT_FALSE(disk::text(path)) << path;  // the last is a file that cannot be read where there is nothing
+    EXPECT_FALSE(disk::text(path)) << path;  // reading /proc/self/mem at offset 0 fails
   ::close(writer);
 }
 

@@ -1,4 +1,4 @@
-// What a durable file says of itself once it is on the disk.
+// Records, replacement and errors of durable files.
 #include "files/durable_file.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(DurableFile, RecordHasSizeAndChecksum) {
   EXPECT_EQ(read_all(directory.path / "a"), "one two");
 }
 
-/// The checksum is taken while bytes are written in order: of a file that was changed again it would be wrong.
+/// The checksum is computed as bytes are written in order, so it would be wrong after overwriting.
 TEST(DurableFile, AnOverwrittenFileHasNoChecksum) {
   test::Folder directory;
   DurableFile file(directory.path / "a");
@@ -37,7 +37,7 @@ TEST(DurableFile, AnOverwrittenFileHasNoChecksum) {
 
 constexpr Writer kWriter{Exit::usage, "--out"};
 
-/// A rename would put a file in their place.
+/// A rename would replace them by a file.
 TEST(DurableFile, WhatIsNoFileIsNotReplaced) {
   test::Folder directory;
   const std::filesystem::path pipe = directory.path / "pipe";

@@ -1,10 +1,10 @@
-// LD_PRELOAD library: the n-th call that changes or syncs the disk fails, is cut short, or kills the process.
+// LD_PRELOAD library: makes the n-th call that changes or syncs the disk fail, write only a part, or kill the process.
 //
 // LLMC_FAIL_CALL=n counts from 1; LLMC_FAIL_MODE=ENOSPC|EIO|EINTR|SHORT|SYNC|KILL. EINTR counts only calls that POSIX
-// lets a signal interrupt before they began (open, write, fsync), SHORT only writes, SYNC (EIO) only fsync. Removals
-// are counted for KILL only: what is not removed has a hidden name, and goes before the next save.
-// LLMC_FAIL_FREE=bytes: what statvfs reports. LLMC_FAIL_LOG=file: which calls came, in their order.
-// LLMC_FAIL_SLOW=file: while it is there, the removal of a checkpoint, which begins with its renaming, waits for 0.5 s.
+// lets a signal interrupt before they start (open, write, fsync), SHORT only writes, SYNC (EIO) only fsync. Removals
+// count for KILL only: leftovers have a hidden name, and are removed before the next save.
+// LLMC_FAIL_FREE=bytes: free bytes that statvfs reports. LLMC_FAIL_LOG=file: logs the calls in order.
+// LLMC_FAIL_SLOW=file: while it exists, removing a checkpoint, which begins with a rename, takes 0.5 s longer.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ std::string_view mode() {
   return text == nullptr ? "" : text;
 }
 
-/// True when this call is the one to fail; errno is then set.
+/// Returns whether this call must fail; sets errno then.
 bool fails(Call call) {
   static long calls = 0;
   static const char* wanted = std::getenv("LLMC_FAIL_CALL");
@@ -46,7 +46,7 @@ bool fails(Call call) {
   return true;
 }
 
-/// Closing a file that was only read loses nothing, and nobody looks at its result.
+/// Closing a file that was only read cannot lose data, and its result is ignored.
 bool only_read(int fd) {
   struct stat status{};
   return (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
@@ -61,7 +61,7 @@ void note(const char* call, const std::string& what) {
   std::fclose(file);
 }
 
-/// The path of an entry of an open directory.
+/// Path of an entry of an open directory.
 std::string in(int directory, const char* name) {
   if (directory == AT_FDCWD || name[0] == '/') return name;
   char path[4096];
@@ -95,7 +95,7 @@ ssize_t write(int fd, const void* data, size_t bytes) {
   static const auto real = next<ssize_t (*)(int, const void*, size_t)>("write");
   if (fd <= 2 || !fails(Call::kWrite)) return real(fd, data, bytes);
   if (mode() == "SHORT") return real(fd, data, (bytes + 1) / 2);
-  if (mode() == "ENOSPC" && bytes > 1) (void)!real(fd, data, bytes / 2);  // a full disk takes a part first
+  if (mode() == "ENOSPC" && bytes > 1) (void)!real(fd, data, bytes / 2);  // a full disk first accepts a part
   errno = mode() == "ENOSPC" ? ENOSPC : mode() == "EINTR" ? EINTR : EIO;
   return -1;
 }
@@ -169,7 +169,7 @@ int remove(const char* path) {
   return fails(Call::kRemove) ? -1 : real(path);
 }
 
-/// What std::filesystem::remove_all removes with, but for the folder itself.
+/// Called by std::filesystem::remove_all for everything except the folder itself.
 int unlinkat(int directory, const char* path, int flags) {
   static const auto real = next<int (*)(int, const char*, int)>("unlinkat");
   note((flags & AT_REMOVEDIR) != 0 ? "rmdir" : "unlink", in(directory, path));

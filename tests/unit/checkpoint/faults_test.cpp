@@ -1,5 +1,5 @@
-// The n-th system call of a save fails, for every n: afterwards the new checkpoint is whole or absent, the old one
-// loads, and no junk outlives the next save.
+// Fails the n-th system call of a save, for every n. Afterwards the new checkpoint is complete or absent, the old one
+// loads, and no leftovers survive the next save.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -56,15 +56,15 @@ void expect_loads(const CheckpointEntry& checkpoint) {
   EXPECT_TRUE(loaded == SmallState(static_cast<float>(checkpoint.step + 1)));
 }
 
-/// As save_program does, without a fault.
+/// Saves like save_program, without a fault.
 void save_here(const fs::path& run, std::int64_t step) {
   SmallState state(static_cast<float>(step + 1));
   save_checkpoint(run, small_train_state(step), kTexts, small_parameters(), state.access,
                   {.retention = {1, 0}, .log = {}, .shard_bytes = 600});
 }
 
-/// Step 10 is there; saving `step` with a failure at call n leaves 10 or `step`, whole. Returns how many calls there
-/// are.
+/// Saves `step` after step 10, with a failure at each call n; 10 or a complete `step` must remain. Returns the number
+/// of calls.
 int fail_every_call(const std::string& mode, std::int64_t step, bool no_exchange = false) {
   std::vector<std::pair<std::string, std::string>> environment = {{"LLMC_FAIL_MODE", mode}, {"LLMC_FAIL_CALL", ""}};
   if (no_exchange) environment.emplace_back("LLMC_FAIL_EXCHANGE", "1");
@@ -79,7 +79,7 @@ int fail_every_call(const std::string& mode, std::int64_t step, bool no_exchange
 
     std::string damage;
     const auto latest = find_latest_checkpoint(run.path, [&](const std::string& line) { damage += line; });
-    EXPECT_TRUE(damage.empty()) << damage;  // whole or absent, never half
+    EXPECT_TRUE(damage.empty()) << damage;  // complete or absent, never partial
     if (!latest) {
       ADD_FAILURE() << "no checkpoint is left; " << ending.output;
       return 0;
@@ -93,7 +93,7 @@ int fail_every_call(const std::string& mode, std::int64_t step, bool no_exchange
       EXPECT_EQ(latest->step, step);
     }
     if (ending.exit_code == 10 &&
-        (mode == "EIO" || mode == "ENOSPC" || mode == "SYNC")) {  // only retention may go on after an error
+        (mode == "EIO" || mode == "ENOSPC" || mode == "SYNC")) {  // after an error only retention may continue
       EXPECT_NE(ending.output.find("an old checkpoint was not removed"), std::string::npos) << ending.output;
     }
     if (ending.exit_code != 10 && !killed) {
@@ -125,7 +125,7 @@ TEST(Faults, ReplacingAStep) { EXPECT_GE(fail_every_call("EIO", 10), kLeastCalls
 TEST(Faults, ReplacingAStepKilled) { EXPECT_GE(fail_every_call("KILL", 10), kLeastCalls - 1); }
 TEST(Faults, ReplacingAStepWithoutExchange) { EXPECT_GE(fail_every_call("EIO", 10, true), kLeastCalls); }
 
-/// The calls of a save of step 20, with step 10 there to go, paths without the folder in front.
+/// Calls of a save of step 20 that removes step 10; paths are relative to the folder.
 std::vector<std::string> calls_of_a_save(const fs::path& run) {
   const test::Folder elsewhere;
   const fs::path log = elsewhere.path / "log";
@@ -138,7 +138,7 @@ std::vector<std::string> calls_of_a_save(const fs::path& run) {
   return calls;
 }
 
-/// Position of a call; the test fails where it is not there.
+/// Position of a call; fails the test if it is missing.
 std::ptrdiff_t at(const std::vector<std::string>& calls, const std::string& call, std::ptrdiff_t from = 0) {
   const auto found = std::find(calls.begin() + from, calls.end(), call);
   EXPECT_NE(found, calls.end()) << call << " after call " << from;

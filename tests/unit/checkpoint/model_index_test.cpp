@@ -1,4 +1,4 @@
-// model.safetensors.index.json: what is read, and what is refused.
+// Reading model.safetensors.index.json, and refusing invalid ones.
 #include "checkpoint/model_index.h"
 
 #include <gtest/gtest.h>

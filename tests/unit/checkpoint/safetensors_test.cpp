@@ -1,5 +1,4 @@
-// The safetensors parser against sound and unsound headers, and the writer against the bytes that the format
-// prescribes.
+// Checks the safetensors parser on valid and invalid headers, and the writer against the bytes of the format.
 #include "checkpoint/safetensors.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Ranks that write one checkpoint together: the same files as one writes, or none.
+// Ranks that write one checkpoint together produce the same files as one rank, or none.
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -44,8 +44,8 @@ class Meeting {
 
 using Breaks = std::function<void()>;
 
-/// Each parameter can be read when it was gathered last, as where ranks share it out. `breaks` is called where a moment
-/// is read, unless it is empty.
+/// Parameters can be read only after being gathered, as with sharded ranks. `breaks` is called when a moment is read,
+/// unless it is empty.
 class GatheredState final : public StateAccess {
  public:
   GatheredState(StateAccess& whole, Breaks breaks) : whole_(whole), breaks_(std::move(breaks)) {}
@@ -77,7 +77,7 @@ struct Saved {
   std::vector<std::string> errors, calls;
 };
 
-/// Step 7 by so many ranks; `change` may spoil what one of them saves.
+/// Saves step 7 with `ranks` ranks; `change` may corrupt one rank's save.
 Saved save_together(const fs::path& run, int ranks,
                     const std::function<void(int rank, float* weights, Breaks&)>& change = {}) {
   Meeting meeting(ranks);
@@ -127,7 +127,7 @@ TEST(Savers, WriteTheFilesOfOne) {
   EXPECT_GE(files, 5u + 2 * 5) << "every rank had files of both kinds";
 }
 
-/// All ranks say the same of it, and nothing is left.
+/// Expects the same error on all ranks, and no leftovers.
 void expect_failed(const std::string& error, const std::function<void(int rank, float* weights, Breaks&)>& change) {
   test::Folder run;
   const Saved saved = save_together(run.path, 3, change);

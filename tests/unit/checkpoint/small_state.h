@@ -1,5 +1,4 @@
-// A model of a few hundred parameters with everything that is awkward: padded rows, fused weights, vectors, tied
-// embeddings.
+// A model of a few hundred parameters with all awkward cases: padded rows, fused weights, vectors, tied embeddings.
 #pragma once
 
 #include <algorithm>
@@ -115,7 +114,7 @@ inline void write_all(const std::filesystem::path& path, const std::string& cont
   std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
 }
 
-/// Names of hidden entries: what a save may leave only when it is killed.
+/// Names of hidden entries: only a killed save may leave them.
 inline std::vector<std::string> hidden_entries(const std::filesystem::path& directory) {
   std::vector<std::string> names;
   if (std::filesystem::exists(directory))

@@ -1,4 +1,4 @@
-// What differs between two checkpoints: measures of tensors, keys, state.
+// Differences between two checkpoints: statistics of tensors, keys, state.
 #include "compiler/tools/checkpoints/compare.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Exported folders: which tensors, in which files and bits; what is refused, and that nothing is left then.
+// Exported folders: tensors, files and bits; refusals, which leave no files.
 #include "compiler/tools/checkpoints/export.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ class Export : public testing::Test {
  protected:
   fs::path out() const { return folder_.path / "out"; }
   nlohmann::json json(const char* name) const { return nlohmann::json::parse(read_all(out() / name)); }
-  /// Bits of every element of every tensor, by name, from all files.
+  /// Bits of every element of every tensor, by name, over all files.
   template <class Element>
   std::map<std::string, std::vector<Element>> tensors() const {
     std::map<std::string, std::vector<Element>> result;
@@ -101,7 +101,7 @@ TEST_F(Export, FilesOfAtMostTheLimit) {
 
 TEST_F(Export, Bf16IsRoundedToNearestTiesToEven) {
   const std::string name = "model.norm.weight";
-  // Between 1 and 2 neighbours in bf16 are 2^-7 apart.
+  // Adjacent bf16 numbers between 1 and 2 are 2^-7 apart.
   const std::vector<std::pair<float, float>> cases = {{1 + 0x1p-8f, 1},            // a tie: 1 is even
                                                       {1 + 0x3p-8f, 1 + 0x1p-6f},  // a tie: the even one is above
                                                       {1 + 0x1p-8f + 0x1p-23f, 1 + 0x1p-7f},  // above a tie
@@ -202,7 +202,7 @@ TEST_F(Export, TokenizersOfOthers) {
   const std::string said = refusal(options, Exit::data);
   EXPECT_NE(said.find("is not the tokenizer that the checkpoint was trained with"), std::string::npos) << said;
   EXPECT_FALSE(fs::exists(out()));
-  // Without one: the checkpoint lies in a folder that is no run.
+  // The checkpoint's folder is no run, so there is no tokenizer.
   EXPECT_EQ(export_model({.checkpoint = checkpoint, .out = out(), .tokenizer = {}}).tokenizer, "");
 }
 

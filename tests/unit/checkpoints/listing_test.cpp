@@ -1,4 +1,4 @@
-// The checkpoints of a run, and which of them prune removes.
+// Listing a run's checkpoints, and choosing those that prune removes.
 #include "compiler/tools/checkpoints/listing.h"
 
 #include <gtest/gtest.h>
@@ -111,7 +111,7 @@ TEST_F(ListingTest, DamagedOnesNeitherCountNorGo) {
 
 TEST_F(ListingTest, TheNewestThatCanBeUsedStays) {
   save({1, 2, 3, 4});
-  flip(4);  // of the right size: only its checksum tells
+  flip(4);  // of the right size: only its checksum differs
   flip(3);
   EXPECT_EQ(steps(prune(run_.path, {.keep_last = 1, .keep_every = 0}, {}).removed), (Steps{1, 3}));
   EXPECT_EQ(there(), (Steps{2, 4}));
@@ -127,7 +127,7 @@ TEST_F(ListingTest, NotBesideATrainerAndOnlyInRuns) {
               std::string::npos);
     EXPECT_EQ(there(), (Steps{1, 2}));
   }
-  // Nothing is removed through a link, and the advice is not a trainer's.
+  // Nothing is removed through a link, and the advice differs from a trainer's.
   fs::rename(run_.path / "checkpoints", run_.path / "elsewhere");
   fs::create_directory_symlink("elsewhere", run_.path / "checkpoints");
   const std::string linked = refusal([&] { prune(run_.path, {.keep_last = 1, .keep_every = 0}, {}); });

@@ -1,4 +1,4 @@
-// Checkpoints of a small model, saved as a trainer saves them.
+// Saves checkpoints of a small model as a trainer does.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@
 
 namespace llmc::checkpoints {
 
-/// The state of a model with the small spec: every weight and moment another number.
+/// State of a model with the small spec: all weights and moments are distinct.
 class SmallModel {
  public:
   explicit SmallModel(const std::vector<std::string>& overrides = {}) : resolved_(small_spec(overrides)) {

@@ -1,4 +1,4 @@
-// Damage of every kind, named by file and, where that can be told, by tensor; and what a sound checkpoint shows.
+// Damage of every kind, reported by file and, if possible, by tensor; and the report of an intact checkpoint.
 #include "compiler/tools/checkpoints/verify.h"
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ namespace fs = std::filesystem;
 
 class Verify : public testing::Test {
  protected:
-  /// "file|tensor" of all that is wrong.
+  /// "file|tensor" of every error.
   std::vector<std::string> wrong(const fs::path& path) {
     std::vector<std::string> list;
     for (const Damage& damage : verify(path).damage) list.push_back(damage.file + "|" + damage.tensor);
     return list;
   }
-  /// Lets the manifest say what is there: what is wrong then is no matter of checksums.
+  /// Updates the manifest's checksums to the files, so that the remaining errors are not found by checksum.
   void bless(const fs::path& path) {
     std::vector<FileRecord> records;
     for (const auto& entry : fs::directory_iterator(path)) {
@@ -36,7 +36,7 @@ class Verify : public testing::Test {
     fs::remove(path / "manifest.json");
     write_manifest(path, records);
   }
-  /// Writes a file of tensors again, each with the shape that `change` makes of it; without those that it empties.
+  /// Rewrites a file of tensors with each shape passed through `change`; omits tensors that it empties.
   void rewrite(const fs::path& file, const std::function<void(safetensors::TensorSpec&)>& change) {
     std::vector<safetensors::TensorSpec> tensors;
     {
@@ -123,11 +123,11 @@ TEST_F(Verify, AFileThatIsCutNamesTheTensorsThatAreLost) {
   std::vector<std::string> expected = {"model.safetensors|"};
   for (std::size_t i = names.size() - 3; i < names.size(); ++i) expected.push_back("model.safetensors|" + names[i]);
   EXPECT_EQ(wrong(path), expected);
-  // Of many the first few, and how many more.
+  // Long lists show the first few entries, and how many more there are.
   write_all(file, sound.substr(0, 20'000));
   const std::string text = verdict_text(verify(path));
   EXPECT_NE(text.find(" more tensors; --json names all"), std::string::npos) << text;
-  // In the header: nothing is known of tensors.
+  // A truncated header gives no tensors.
   write_all(file, sound.substr(0, 100));
   EXPECT_EQ(wrong(path), (std::vector<std::string>{"model.safetensors|"}));
 }

@@ -1,8 +1,9 @@
-// What every communicator must do, on as many ranks as started this program: each operation with sizes 0 and 1, odd
-// ones and ones past every buffer, at addresses that are no multiple of 16, twice with equal bits. `conformance`
-// checks; `conformance MIB` measures the collectives of a step with gradients of that size; `conformance
-// KIND:TYPE:BYTES...` checks these, as a plan lists them. `conformance --fault HOW` ends with 170, HOW the last rank
-// fails: it skips one, sends another size, or sleeps (skip, size, sleep).
+// Checks required of every communicator, on all ranks that started this program: each operation with sizes 0 and 1, odd
+// ones and ones larger than every buffer, at addresses that are no multiple of 16, twice with equal bits.
+//
+// `conformance` runs the checks; `conformance MIB` times the collectives of a step with gradients of that size;
+// `conformance KIND:TYPE:BYTES...` checks these, in the notation of a plan. `conformance --fault HOW` ends with 170:
+// the last rank skips a collective, sends another size, or sleeps (skip, size, sleep).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@
 namespace llmc {
 namespace {
 
-constexpr std::size_t kGuard = 64;  // elements around the data, which must stay
+constexpr std::size_t kGuard = 64;  // guard elements around the data, which must not change
 
 class Conformance {
  public:
@@ -54,7 +55,7 @@ class Conformance {
     return wrong_;
   }
 
-  /// Checks collectives of a plan: words such as "reduce_scatter:f32:4096", with a rank's bytes.
+  /// Checks collectives of a plan: arguments such as "reduce_scatter:f32:4096", with a rank's bytes.
   int run(std::span<char*> words) {
     for (const std::string word : words) {
       const std::string kind = word.substr(0, word.rfind(':'));
@@ -75,7 +76,7 @@ class Conformance {
     return wrong_;
   }
 
-  /// What ends all ranks with 170 and a table: a rank that skips a collective, sends another size, or sleeps.
+  /// Provokes an end of all ranks with 170 and a table: one rank skips a collective, sends another size, or sleeps.
   void fail(const std::string& how) {
     const bool fails = ranks_.rank() == ranks_.world_size() - 1;
     auto* data = reinterpret_cast<float*>(device_.allocate(4096));
@@ -91,7 +92,7 @@ class Conformance {
   void measure(std::size_t bytes) {
     const std::size_t share = bytes / sizeof(float) / n_;
     auto* data = reinterpret_cast<float*>(device_.allocate(n_ * share * sizeof(float)));
-    const std::vector<float> values(n_ * share, 1e-3f);  // memory that nobody wrote to is read faster
+    const std::vector<float> values(n_ * share, 1e-3f);  // reading memory that was never written is faster
     device_.copy_in(data, values.data(), values.size() * sizeof(float));
     time("reduce_scatter_sum", bytes, [&] { ranks_.reduce_scatter_sum(data, share, device_.stream()); });
     time("all_gather", bytes, [&] { ranks_.all_gather(data, share * sizeof(float), device_.stream()); });
@@ -103,7 +104,7 @@ class Conformance {
   }
 
  private:
-  /// Element i of a rank: values of many sizes, so that another order of adding gives other bits.
+  /// Element i of a rank: values of varied magnitude, so that another order of addition changes the bits.
   template <typename T>
   static T value(std::size_t rank, std::size_t i) {
     std::uint64_t bits = (i + 1) * 0x9e3779b97f4a7c15u + (rank + 1) * 0xc2b2ae3d27d4eb4fu;
@@ -127,8 +128,8 @@ class Conformance {
     if (++wrong_ <= 10) fmt::print(stderr, "rank {}: wrong {}, element {}\n", ranks_.rank(), what, element);
   }
 
-  /// Runs an operation twice on `mine` at `offset`, checks what stands around it, that both times gave the same, and,
-  /// where `everywhere`, that all ranks have the same; and returns the result.
+  /// Runs an operation twice on `mine` at `offset` and returns the result. Checks the guard elements, equal results of
+  /// both runs and, if `everywhere`, equal results on all ranks.
   template <typename T>
   std::vector<T> operate(const std::string& what, const std::vector<T>& mine, std::size_t offset, bool everywhere,
                          const std::function<void(T*)>& operation) {
@@ -210,7 +211,7 @@ class Conformance {
         const float summand = to_float(from_float<bf16>(value<float>(rank, i)));
         exact += summand, size += std::fabs(summand);
       }
-      // Half a unit in the last place where the sum is rounded once, and once more with each summand where it is bf16.
+      // Half a unit in the last place if the sum is rounded once, one more rounding per summand for bf16.
       const float bound = device_.runs_ahead() ? static_cast<float>(n_) * size : std::fabs(exact);
       check(std::fabs(to_float(bf16{result[i]}) - exact) <= bound / 256, what, i);
     }
@@ -226,7 +227,7 @@ class Conformance {
     for (std::size_t i = 0; i < result.size(); ++i) check(result[i] == byte(i / share, i), what, i);
   }
 
-  /// On the communicator's own stream, for which the device's waits. One rank does nothing.
+  /// On the communicator's own stream, which the device's stream waits for. Does nothing with one rank.
   void all_gather_from_elsewhere(std::size_t share, std::size_t offset) {
     if (n_ == 1) return;
     const std::string what = fmt::format("all_gather of shares of {} from elsewhere", share);
@@ -254,7 +255,7 @@ class Conformance {
 
   static unsigned char byte(std::size_t rank, std::size_t i) { return static_cast<unsigned char>(i * 7 + rank * 31); }
 
-  /// NCCL adds in an order of its own.
+  /// NCCL uses its own order of addition.
   template <typename T>
   bool is_sum(T result, std::size_t i) const {
     if (!device_.runs_ahead()) return result == sum<T>(i);

@@ -1,4 +1,4 @@
-// Launchers: what their variables mean, and what is refused.
+// Launchers: the meaning of their variables, and refused combinations.
 #include "comm/launch.h"
 
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ TEST(Launch, KubernetesNeedsNoLocalRankAndOneRankNoAddress) {
 TEST(Launch, MpiAndTorchrunStandBeforeSlurm) {
   EXPECT_EQ(find(with(kSlurm, kTorchrun)).by, "torchrun");
   EXPECT_EQ(find(with(kSlurm, kOpenMpi)).by, "Open MPI");
-  // srun --mpi=pmi2: its PMI names no host, the step does.
+  // srun --mpi=pmi2: its PMI gives no host, the job step does.
   EXPECT_EQ(text(with(kSlurm, kPmi)), "2/4 local 1 by 'PMI' at 'gpu07':15474 id '123456.2'");
   // srun started Open MPI's daemons with a PMI of its own.
   EXPECT_EQ(find(with(with(kSlurm, kOpenMpi), {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}})).by, "Open MPI");

@@ -1,4 +1,4 @@
-// What llmc declares of Open MPI, against its header.
+// Checks llmc's declarations of Open MPI against its header.
 #include "comm/mpi_abi.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// Open MPI is started only where its own launchers have started the process.
+// Starts Open MPI only if its own launcher started the process.
 #include "comm/mpi_library.h"
 
 #include <gmock/gmock.h>

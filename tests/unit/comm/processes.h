@@ -1,4 +1,4 @@
-// Ranks of a test as processes of this machine: forked, so that a rank is a function.
+// Runs ranks of a test as forked processes on this machine, so that a rank is a function.
 #pragma once
 
 #include <sys/prctl.h>
@@ -22,10 +22,10 @@ namespace llmc::ranks {
 
 using namespace std::chrono_literals;
 
-/// Short, for tests; the silence is long enough for a machine that does other things.
+/// Short limits for tests; the silence limit still allows for a busy machine.
 inline constexpr Rendezvous::Limits kLimits{1500ms, 50ms, 1000ms};
 
-/// A port of this machine that nobody had a moment ago.
+/// A port of this machine that was free a moment ago.
 inline int free_port() { return port_of(listen_at(0, {})); }
 
 struct End {
@@ -33,13 +33,13 @@ struct End {
   std::string err;
 };
 
-/// One process; what it writes to stderr is kept.
+/// A process whose stderr is captured.
 class Process {
  public:
   explicit Process(const std::function<int()>& body) : err_(std::tmpfile()) {
     pid_ = fork();
     if (pid_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // with a test that is killed
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the test is killed
     dup2(fileno(err_), STDERR_FILENO);
     int code = static_cast<int>(Exit::internal);
     try {
@@ -61,7 +61,7 @@ class Process {
 
   void signal(int number) const { ::kill(pid_, number); }
 
-  /// This process, its children, theirs and so on: a launcher, its mpirun, the ranks, what these have started.
+  /// This process and all its descendants: a launcher, its mpirun, the ranks, and their children.
   std::vector<pid_t> tree() const {
     std::vector<pid_t> all = {pid_};
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -86,12 +86,12 @@ class Process {
   std::FILE* err_;
 };
 
-/// The launch of a test's rank.
+/// Launch description of a test's rank.
 inline Launch launch_of(int rank, int world_size, int port) {
   return {rank, world_size, rank, "torchrun", "127.0.0.1", port, "test", "trainer"};
 }
 
-/// Starts ranks that meet and then run `body`.
+/// Starts ranks that connect and then run `body`.
 inline std::vector<Process> start(int world_size, const std::function<int(int rank, Rendezvous&)>& body,
                                   const Rendezvous::Limits& limits = kLimits) {
   const int port = free_port();
@@ -110,7 +110,7 @@ inline std::vector<End> wait(std::vector<Process>& processes) {
   return ends;
 }
 
-/// Runs them to their ends.
+/// Runs the ranks until all have exited.
 inline std::vector<End> run(int world_size, const std::function<int(int rank, Rendezvous&)>& body) {
   std::vector<Process> processes = start(world_size, body);
   return wait(processes);

@@ -1,4 +1,4 @@
-// Rendezvous between processes: what they tell each other, and what becomes of the others when one is lost.
+// Rendezvous between processes: the messages exchanged, and the effect of a lost rank on the others.
 #include "comm/rendezvous.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using testing::StartsWith;
 
 void sleep(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 
-/// What only a lost peer ends.
+/// Returns only when a peer is lost.
 [[noreturn]] void wait_for_the_others() {
   while (true) sleep(1000ms);
 }
@@ -78,7 +78,7 @@ TEST_P(Sizes, ARankThatWorksForLongIsNotLost) {
     if (rank == 1) sleep(kLimits.silence + 300ms);
     rendezvous.barrier();
     rendezvous.leave();
-    sleep(100ms * rank);  // nobody minds who goes first
+    sleep(100ms * rank);  // the order of leaving does not matter
     return 0;
   }));
 }
@@ -132,7 +132,7 @@ TEST(Rendezvous, DifferencesNameRanksHostsAndValues) {
 TEST(Rendezvous, WhoIsAloneWithAValueIsNamed) {
   const auto ends = run(5, [](int rank, Rendezvous& rendezvous) {
     const std::string host = " (host " + own_host() + ")";
-    const auto alone = [&](const char* values) {  // a letter a rank
+    const auto alone = [&](const char* values) {  // one letter per rank
       return rendezvous.compare({{"weights", std::string(1, values[rank])}, {"moments", "same"}});
     };
     int wrong = check(alone("aaaaa").text.empty() && alone("aaaaa").alone.empty(), "equal");
@@ -148,7 +148,7 @@ TEST(Rendezvous, WhoIsAloneWithAValueIsNamed) {
   expect_done(ends);
 }
 
-/// All but the lost rank end with 170, and with one line that has these words.
+/// Expects that all ranks but the lost one exit with 170 and one line that contains `how`.
 void expect_lost(const std::vector<End>& ends, int lost, const std::string& how) {
   for (int rank = 0; rank < static_cast<int>(ends.size()); ++rank) {
     if (rank == lost) continue;
@@ -163,7 +163,7 @@ void expect_lost(const std::vector<End>& ends, int lost, const std::string& how)
   }
 }
 
-/// Ranks of which `lost` is at step 7 and does `act` there, when the others know that and are at step 8.
+/// Starts ranks of which `lost` runs `act` at step 7, when the others know that and are at step 8.
 std::vector<End> lose(int world_size, int lost, const std::function<int(Rendezvous&)>& act) {
   std::vector<Process> processes = start(world_size, [&](int rank, Rendezvous& rendezvous) {
     rendezvous.at(rank == lost ? 7 : 8, rank == lost ? "forward" : "all-reduce");
@@ -176,7 +176,8 @@ std::vector<End> lose(int world_size, int lost, const std::function<int(Rendezvo
   std::vector<End> ends(processes.size());
   for (std::size_t rank = 0; rank < ends.size(); ++rank)
     if (static_cast<int>(rank) != lost) ends[rank] = processes[rank].wait();
-  processes[static_cast<std::size_t>(lost)].signal(SIGCONT);  // who was stopped is lost to itself too
+  processes[static_cast<std::size_t>(lost)].signal(SIGCONT);  // a rank that was stopped by a signal counts itself as
+                                                              // lost too
   ends[static_cast<std::size_t>(lost)] = processes[static_cast<std::size_t>(lost)].wait();
   return ends;
 }
@@ -260,7 +261,7 @@ TEST(Rendezvous, AStartThatTakesTooLongEndsTheProcess) {
 }
 
 TEST(Rendezvous, ARankThatEndsForAnotherDoesNotHideIt) {
-  // Rank 1's library sees that rank 2 is gone before the heartbeats do.
+  // Rank 1's library detects that rank 2 is gone before the heartbeats do.
   for (const int hurried : {0, 1}) {
     const auto ends = run(3, [&](int rank, Rendezvous& rendezvous) -> int {
       rendezvous.at(rank == 2 ? 7 : 8, rank == 2 ? "forward" : "all-reduce");
@@ -345,7 +346,7 @@ TEST(Rendezvous, ASignalIsTheMainThreads) {
     sigemptyset(&usr1);
     sigaddset(&usr1, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &usr1, &before);
-    ::kill(getpid(), SIGUSR1);  // nobody takes it: only a thread of the rendezvous could
+    ::kill(getpid(), SIGUSR1);  // blocked everywhere: only a thread of the rendezvous could receive it
     sleep(30ms);
     int wrong = check(in_main == 0, "the signal came to a thread");
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -355,7 +356,7 @@ TEST(Rendezvous, ASignalIsTheMainThreads) {
   }));
 }
 
-/// Ranks at step 3 in "training" that end with 170, each with this sentence; rank 0 alone shows the table.
+/// Expects ranks at step 3 in "training" that exit with 170 and this sentence; only rank 0 prints the table.
 void expect_apart(const std::vector<End>& ends, const std::string& what, const std::vector<std::string>& rows) {
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     EXPECT_EQ(ends[rank].code, 170) << rank << ": " << ends[rank].err;
@@ -368,7 +369,7 @@ void expect_apart(const std::vector<End>& ends, const std::string& what, const s
 constexpr Collective kSum{CollectiveKind::all_reduce, CollectiveType::fp32, 96};
 constexpr Collective kGather{CollectiveKind::all_gather, CollectiveType::bytes, 64};
 
-/// Ranks that call what `calls` says, and wait in the last.
+/// Runs ranks that call the collectives in `calls` and wait in the last one.
 std::vector<End> collectives_of(int world_size, const std::function<std::vector<Collective>(int)>& calls,
                                 std::chrono::milliseconds limit) {
   Rendezvous::Limits limits = kLimits;
@@ -412,7 +413,7 @@ TEST(Collectives, OneThatLastsTooLongEndsAll) {
                {"ranks 0-1                3  training                  number 1, all-reduce of 96 fp32, waits"});
 }
 
-/// What the heartbeats of a rank that waits for `ms` in one collective come to.
+/// Judges the heartbeats of a rank that waits for `ms` in one collective.
 bool lasts_too_long(std::chrono::milliseconds ms, std::chrono::milliseconds limit, std::int64_t steps,
                     std::chrono::milliseconds of_step, bool waits = true) {
   CollectiveJudge judge(2, limit);

@@ -1,4 +1,4 @@
-// Ranks that a process starts itself: their output, signals and ends.
+// Ranks spawned by a process: their output, signals and exit codes.
 #include "comm/spawn.h"
 
 #include <fcntl.h>
@@ -25,10 +25,10 @@ using testing::Not;
 
 namespace fs = std::filesystem;
 
-/// Of a shell script: rank and size, whoever started it.
+/// Sets rank and size in a shell script, for any launcher.
 constexpr const char* kRank = "r=${RANK:-$OMPI_COMM_WORLD_RANK} n=${WORLD_SIZE:-$OMPI_COMM_WORLD_SIZE}; ";
 
-/// Ranks of a shell script, spawned in a process of their own; its stdout and stderr together.
+/// Spawns ranks of a shell script from a separate process; captures stdout and stderr together.
 Process spawn(Starter starter, int ranks, const std::string& script) {
   return Process([=] {
     dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -46,7 +46,7 @@ class Spawn : public testing::TestWithParam<Starter> {
 
   End run(int ranks, const std::string& script) const { return spawn(GetParam(), ranks, script).wait(); }
 
-  /// Waits until all ranks have said in `folder_` that they are ready.
+  /// Waits until all ranks have reported readiness in `folder_`.
   void wait_for(int ranks) const {
     for (int rank = 0; rank < ranks; ++rank)
       while (!fs::exists(folder_ / ("ready" + std::to_string(rank)))) std::this_thread::sleep_for(2ms);
@@ -93,7 +93,7 @@ TEST_P(Spawn, WhatCannotBeSaidChangesNoCode) {
 }
 
 TEST_P(Spawn, OneWhoWaitedIsNotTheCause) {
-  if (GetParam() == Starter::mpirun) return;  // ends the others itself
+  if (GetParam() == Starter::mpirun) return;  // mpirun ends the others by itself
   const End end = run(2, "if [ $r = 1 ]; then sleep 0.2; echo cause >&2; exit 7; else exit 170; fi");
   EXPECT_EQ(end.code, 7) << end.err;
   EXPECT_THAT(end.err, HasSubstr("\nrank 1 of 2 ended with exit code 7; the last that it said:\n  cause\n"));
@@ -113,7 +113,7 @@ TEST_P(Spawn, SignalsArePassedOn) {
   if (GetParam() == Starter::self)
     signals.insert(signals.end(), {{SIGINT, "INT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}});
   for (const auto& [signal, name] : signals) {
-    // 75 of the first does not end the others, which are still saving.
+    // Exit code 75 of the first rank must not end the others, which are still saving.
     Process process = spawn(GetParam(), 2,
                             "trap 'echo got " + name + "; sleep 0.$((r * 3)); echo saved; exit 75' " + name + "; : > " +
                                 (folder_ / "ready").string() + "$r; while :; do sleep 0.02; done");
@@ -130,7 +130,8 @@ TEST_P(Spawn, SignalsArePassedOn) {
 }
 
 TEST_P(Spawn, ASignalToEveryProcessIsOneRequest) {
-  // The launcher, mpirun and the ranks, three times. A rank hears its own, and once what the launcher passes on.
+  // Signals the launcher, mpirun and the ranks, three times. A rank receives its own signal, and once the one that the
+  // launcher passes on.
   const std::string script = "n=0; trap 'n=$((n + 1))' TERM; : > " + (folder_ / "ready").string() +
                              "$r; while [ $n = 0 ]; do sleep 0.02; done; for i in $(seq 40); do sleep 0.02; done; "
                              "echo heard $n; [ $n -le 2 ] && exit 75; exit 143";

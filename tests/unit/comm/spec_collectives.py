@@ -1,7 +1,7 @@
-"""Gives a program the collectives that the plans of specs/ list, for each parallel.shard.
+"""Passes the collectives in the plans of specs/ to a program, for each parallel.shard.
 
-spec_collectives.py LLMC COMMAND [ARGUMENT...]: words KIND:TYPE:BYTES follow the arguments. Large ones are made shorter: the last
-16 bits of their bytes stay, on which alignment and odd ends depend."""
+spec_collectives.py LLMC COMMAND [ARGUMENT...]: arguments KIND:TYPE:BYTES are appended. Large sizes are reduced,
+keeping the last 16 bits of their bytes, on which alignment and odd ends depend."""
 
 import json
 import pathlib
@@ -17,7 +17,8 @@ LONGEST = 1 << 17
 
 
 def planned(llmc, spec, shard):
-    """The collectives of two ranks, of which each sends half of what it has in common with the other: a rank's bytes."""
+    """Returns the collectives of two ranks, each of which sends half of the common data to the other: bytes per rank.
+    """
     words = [
         llmc, "plan", spec, "--json", "--world", "2", f"parallel.shard={shard}", "memory.budget=1TiB",
         "batch.micro_batch=auto"

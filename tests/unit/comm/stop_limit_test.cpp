@@ -1,4 +1,4 @@
-// A rank that was asked to stop and is stuck in a collective ends by itself; one that is slow, or saves, does not.
+// A rank that must stop and hangs in a collective exits by itself; one that is slow, or saves, does not.
 #include "comm/stop_limit.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ constexpr auto kPatience = 400ms;
 void pause(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 
 TEST(StopLimit, ARankThatIsStuckEndsWithItsSignal) {
-  // Their heartbeats go on. Rank 1 got no signal: it hears of rank 0.
+  // The ranks' heartbeats continue. Rank 1 got no signal itself but learns of rank 0's.
   std::vector<Process> ranks = start(2, [](int rank, Rendezvous& rendezvous) {
     rendezvous.at(7, Rendezvous::kTraining);
     rendezvous.doing(rank == 0 ? "all-reduce" : "all-gather");
@@ -35,7 +35,7 @@ TEST(StopLimit, ARankThatIsStuckEndsWithItsSignal) {
   EXPECT_THAT(ends[1].err, HasSubstr("it ended with exit code 143: it was asked to stop by signal 15"));
 }
 
-/// The code of two ranks that do `work` under a limit after a signal.
+/// Expects that two ranks that do `work` under a limit after a signal run to the end.
 void expect_spared(const std::function<void(Rendezvous&, std::atomic<int>& signal)>& work) {
   std::vector<Process> ranks = start(2, [&](int, Rendezvous& rendezvous) {
     std::atomic<int> signal{0};

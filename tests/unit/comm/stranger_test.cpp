@@ -1,4 +1,4 @@
-// Who is not of this run: other programs and other runs at its port.
+// Refuses unlisted connections to a run's port: other programs and other runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 MonotonicTime soon() { return std::chrono::steady_clock::now() + 1s; }
 
-/// A connection to the port that sends `bytes`; tried until somebody listens.
+/// Opens a connection to the port and sends `bytes`; retries until a process listens.
 Socket visit(int port, const std::string& bytes) {
   std::string why;
   std::optional<Socket> socket;
@@ -62,7 +62,7 @@ TEST(Stranger, AtRank0sPortIsNotBelieved) {
   for (const End& end : wait(processes)) EXPECT_EQ(end.code, 0) << end.err;
 }
 
-/// The words of rank 0's refusal.
+/// Text of rank 0's refusal.
 std::string answer_to(const Socket& socket) {
   MessageReader reader(8192);
   std::string bytes(8192, '\0');
@@ -128,7 +128,7 @@ TEST(Stranger, WhoIsRefusedCannotFillTheMemoryOfRank0) {
     pollfd wait{visitor.fd(), POLLOUT, 0};
     ASSERT_GT(poll(&wait, 1, 20000), 0);
     const ssize_t n = send(visitor.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (n < 0 && errno != EAGAIN) break;  // its time is up
+    if (n < 0 && errno != EAGAIN) break;  // time limit reached
     if (n > 0) sent += static_cast<std::size_t>(n);
   }
   processes.emplace_back([&] {
@@ -155,7 +155,7 @@ TEST(Stranger, ManyWhoSayNothingDoNotKeepRanksOut) {
 }
 
 struct Answer {
-  std::string bytes, words;  // what rank 1 says of it
+  std::string bytes, words;  // rank 1's message about it
   bool close = false;
 };
 

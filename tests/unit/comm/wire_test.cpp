@@ -1,4 +1,4 @@
-// What a rendezvous believes of what comes from the wire.
+// Validates messages received by a rendezvous.
 #include "comm/wire.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Attention's two passes, run on a device, against the formulas in double, at rows drawn from all batches and heads.
+// Compares attention's two passes on a device with the formulas in double, at rows drawn from all batches and heads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 
 namespace llmc {
 
-/// One shape's tensors, there and back. make(device, pieces) gives an object with forward() and backward() as class
-/// Attention has them. `sharpness`: a power of 2, by which queries, and so all scores, are multiplied.
+/// One shape's tensors, copied to the device and back. make(device, pieces) returns an object with forward() and
+/// backward() like class Attention. `sharpness`: a power of 2 that scales queries, and so all scores.
 struct AttentionRun {
   template <class MakeAttention>
   AttentionRun(const AttentionShape& shape, std::size_t workspace, const MakeAttention& make, float sharpness = 1)
@@ -89,12 +89,11 @@ struct AttentionRun {
 struct AttentionBounds {
   double lse, out, dq, dk, dv;
 };
-/// Scores are fp32 sums of bf16 products. P and dS are rounded to bf16 before their products and so is each result: up
-/// to 2^-9 = 0.2 % each, and dk and dv of a group are sums of results already rounded.
+/// Scores are fp32 sums of bf16 products. P, dS and every result are rounded to bf16: up to 2^-9 = 0.2 % each. dk and
+/// dv of a group are sums of results already rounded.
 constexpr AttentionBounds kPlainScores{1e-4, 0.006, 0.01, 0.01, 0.01};
-/// Of a run whose sharpness is kSharp: scores pass 88, beyond which fp32 holds no exponential, so that only differences
-/// to a row's largest do. One key has nearly all of a row's weight: dq and dk are then differences of nearly equal
-/// terms.
+/// For sharpness kSharp: scores exceed 88, beyond which fp32 holds no exponential, so that only differences to a row's
+/// largest do. One key has nearly all of a row's weight, so dq and dk are differences of nearly equal terms.
 constexpr float kSharp = 32;
 constexpr AttentionBounds kLargeScores{5e-4, 0.006, 0.04, 0.04, 0.01};
 
@@ -137,7 +136,7 @@ inline void expect_formulas(const AttentionRun& run, int samples, const Attentio
     }
   }
   EXPECT_LT(out.value(), bounds.out);
-  if (s.window != 1) {  // with one key the softmax is constant, and dq and dk are rounding alone
+  if (s.window != 1) {  // with one key the softmax is constant, and dq and dk are only rounding errors
     EXPECT_LT(dq.value(), bounds.dq);
     EXPECT_LT(dk.value(), bounds.dk);
   }

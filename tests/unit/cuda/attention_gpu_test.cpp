@@ -1,4 +1,4 @@
-// cuDNN's attention against the formulas.
+// Compares cuDNN's attention with the formulas.
 #include <gtest/gtest.h>
 
 #include "attention_formulas.h"
@@ -21,7 +21,7 @@ AttentionShape make(std::int64_t batch, std::int64_t sequence, std::int64_t head
 constexpr BackwardWay kCudnnBackward[] = {{AttentionBy::cudnn}};
 
 AttentionRun run_cudnn(const AttentionShape& shape, float sharpness = 1) {
-  std::unique_ptr<MathLibrary> library;  // outlives the attention made of it
+  std::unique_ptr<MathLibrary> library;  // must outlive the attention created from it
   const auto make = [&](Device& device, Pieces& pieces) {
     library = std::make_unique<MathLibrary>(device, pieces.take(std::size_t{32} << 20), std::size_t{32} << 20);
     return Attention(*library, {shape, kCudnnBackward});

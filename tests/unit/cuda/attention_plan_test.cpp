@@ -1,4 +1,4 @@
-// What the compiler knows of attention on CUDA without a toolkit: its workspace, its slices, what is refused.
+// The compiler's knowledge of attention on CUDA without a toolkit: its workspace, its slices, refusals.
 #include <gtest/gtest.h>
 
 #include "math/attention.h"
@@ -32,7 +32,7 @@ TEST(AttentionPlan, MoreSequencesTakeProportionallyMore) {
   EXPECT_EQ(attention_slice_bytes(shape, {1, 8}) - kMiB, 8 * (attention_slice_bytes(shape, {1, 1}) - kMiB));
 }
 
-/// What cuDNN 9.19.0 itself answered for these backward plans (its own finalisation of the graphs of attention.cpp).
+/// Workspace sizes that cuDNN 9.19.0 returned for these backward plans, from finalising the graphs of attention.cpp.
 struct Answer {
   int capability;
   AttentionShape shape;
@@ -68,7 +68,7 @@ TEST(AttentionPlan, CoversWhatCudnnAsksFor) {
   for (const Answer& answer : answers) {
     const std::size_t planned = attention_slice_bytes(answer.shape, {answer.shape.batch, answer.shape.kv_heads});
     EXPECT_GE(planned, answer.bytes) << answer.capability << ", sequence " << answer.shape.sequence;
-    // On Hopper, deterministic, the plan is not more than cuDNN's need and the room for other versions.
+    // On Hopper, deterministic, the plan must not exceed cuDNN's need plus the margin for other versions.
     if (answer.capability == 90 && answer.shape.deterministic) {
       EXPECT_LE(planned, answer.bytes + kMiB) << answer.shape.sequence;
     }
@@ -101,7 +101,7 @@ TEST(AttentionPlan, ALongSequenceIsCutByHeads) {
   const AttentionSlice slice = attention_slice(llama(2, 8192, true));
   EXPECT_EQ(slice.batch, 1);
   EXPECT_EQ(slice.kv_heads, 2);
-  // One group of 32768 is 8 GiB: it is planned, not hidden.
+  // One group of 32768 takes 8 GiB: it is planned, not hidden.
   EXPECT_EQ(attention_slice(llama(1, 32768, true)).kv_heads, 1);
   EXPECT_GT(attention_workspace_bytes(llama(1, 32768, true)), std::size_t{8} << 30);
 }

@@ -1,4 +1,4 @@
-# Compiles templates/cuda/attention_* for some head_dim; fails where ptxas spills.
+# Compiles templates/cuda/attention_* for some head_dim; fails if ptxas spills.
 # cmake -DNVCC= -DSOURCE= -DFOLDER= -P attention_spills.cmake
 include(${CMAKE_CURRENT_LIST_DIR}/spills.cmake)
 foreach(head_dim 16 40 64 96 128)

@@ -1,7 +1,8 @@
-# Instances of templates/cross_entropy.cu whose rows lie in a warp, in one block, and in clusters of two to eight.
+# Instances of templates/cross_entropy.cu whose rows are handled by a warp, one block, and clusters of two to eight.
 include(${CMAKE_CURRENT_LIST_DIR}/instances.cmake)
 set(cross_entropy_shapes
-  # name type rows columns pitch lanes cluster; "again": too long to be kept; "few": most lanes of the cluster have no column
+  # name type rows columns pitch lanes cluster. "again": too long for registers; "few": most lanes of the cluster have
+  # no column
   "warp bf16 7 203 208 32 1"
   "again bf16 4 9001 9008 128 1"
   "block bf16 5 1003 1008 128 1"
@@ -10,7 +11,7 @@ set(cross_entropy_shapes
   "eight bf16 3 65537 65544 512 8"
   "few float 4 130 132 128 8")
 
-# Appends them to ${out}.
+# Appends the instances to ${out}.
 function(cross_entropy_instances out)
   foreach(shape IN LISTS cross_entropy_shapes)
     separate_arguments(shape)

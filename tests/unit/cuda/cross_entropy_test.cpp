@@ -1,5 +1,5 @@
-// Cross-entropy whose rows are shared by the blocks of a cluster, against the formula, on a simulated GPU and on a real
-// one.
+// Compares cross-entropy with rows shared by the blocks of a cluster with the formula, on a simulated and on a real
+// GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace llmc {
 
-// cross_entropy.cmake makes them.
+// Instances from cross_entropy.cmake.
 void cross_entropy_warp(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
 void cross_entropy_again(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
 void cross_entropy_block(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
@@ -41,7 +41,7 @@ struct CrossEntropy {
     return values;
   }
 
-  /// The first column, the last, an ignored one, and others.
+  /// Targets: the first column, the last, an ignored one, and others.
   std::vector<int> targets() const {
     std::vector<int> all(static_cast<std::size_t>(rows));
     for (int r = 0; r < rows; ++r) all[static_cast<std::size_t>(r)] = static_cast<int>(r * 4801LL % cols);
@@ -52,7 +52,7 @@ struct CrossEntropy {
     return all;
   }
 
-  /// `groups`: of blocks, each with rows of its own.
+  /// `groups`: groups of blocks, each with its own rows.
   Result run(unsigned groups) const {
     Device device(0, 0);
     Pieces pieces(device, (std::size_t{1} << 20) + static_cast<std::size_t>(rows * pitch) * 4);
@@ -81,8 +81,9 @@ struct CrossEntropy {
     const Result result = run(2);  // a cluster then has more than one row
     const std::vector<float> x = logits();
     const std::vector<int> wanted = targets();
-    // The difference to the highest logit is up to 34. fp32 rounds it by 1.9e-6, which the exponential turns into a
-    // factor; exp itself is off by 7.3e-8 of it and by two times 2 ulp. bf16 keeps eight bits of the result.
+    // The difference to the highest logit is up to 34. fp32 rounds it by 1.9e-6, which becomes a relative error of the
+    // exponential. exp itself has a relative error of 7.3e-8 times it, plus two times 2 ulp. bf16 keeps eight bits of
+    // the result.
     const double relative = sizeof(Act) == 2 ? 1.0 / 256 : 6e-6;
     for (int r = 0; r < rows; ++r) {
       const float* row = &x[static_cast<std::size_t>(r * pitch)];
@@ -119,7 +120,7 @@ struct CrossEntropy {
   }
 };
 
-// The numbers of cross_entropy.cmake.
+// Numbers as in cross_entropy.cmake.
 TEST(ClusteredCrossEntropy, OneWarp) { CrossEntropy<bf16>{cross_entropy_warp, 7, 203, 208, 32, 1}.check(); }
 TEST(ClusteredCrossEntropy, RowReadAgain) { CrossEntropy<bf16>{cross_entropy_again, 4, 9001, 9008, 128, 1}.check(); }
 TEST(ClusteredCrossEntropy, OneBlock) { CrossEntropy<bf16>{cross_entropy_block, 5, 1003, 1008, 128, 1}.check(); }

@@ -1,4 +1,4 @@
-// A GPU as a Device.
+// Tests the Device of a GPU.
 #include <gtest/gtest.h>
 
 #include <cstdint>

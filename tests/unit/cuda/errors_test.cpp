@@ -1,4 +1,4 @@
-// The CUDA runtime on a machine without a GPU: which GPUs a trainer runs on, and what a user is told.
+// The CUDA runtime on a machine without a GPU: which GPUs a trainer runs on, and error messages.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -63,7 +63,7 @@ TEST(CudaCheck, NamesTheCallTheErrorAndWhatToDo) {
 }
 
 TEST(CudaProgram, WithoutAGpuSaysSoAndExits3) {
-  // The variable hides a GPU that may be there: this is about the message.
+  // The variable hides a GPU, because this tests the message.
   FILE* program = popen("CUDA_VISIBLE_DEVICES= " LLMC_CUDA_PROGRAM " 2>&1", "r");
   ASSERT_NE(program, nullptr);
   std::string output;

@@ -1,4 +1,4 @@
-// A program that uses the whole CUDA runtime as a trainer does: it links here, and runs where a GPU is.
+// A program that uses the whole CUDA runtime like a trainer: it must link, and run on machines with a GPU.
 #include <cstdio>
 
 #include "comm/collectives.h"

@@ -1,4 +1,4 @@
-// Products of cuBLASLt against sums in double.
+// Compares cuBLASLt's GEMMs with sums in double.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -17,7 +17,7 @@ struct Case {
   GemmShape shape;
 };
 
-/// For GoogleTest, which would list a case by its bytes.
+/// For GoogleTest, which would print a case as bytes.
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 constexpr std::int64_t padded(std::int64_t n) { return (n + 7) / 8 * 8; }
@@ -84,8 +84,8 @@ TEST_P(Gemm_gpu, EqualsSumsInDouble) {
                b[static_cast<std::size_t>(s.transpose_b ? j * s.pitch_b + l : l * s.pitch_b + j)];
       error.add(got[at], sum);
     }
-  // One rounding to bf16 is at most 2^-9 and on average half of it. Sums of at most 200 in fp32: below 1e-6, where TF32
-  // would show 3e-4.
+  // One rounding to bf16 is at most 2^-9 and on average half of it. fp32 sums of at most 200 stay below 1e-6; TF32
+  // would give 3e-4.
   EXPECT_LT(error.value(), s.result == DType::bf16 ? 0.002 : 2e-6);
 }
 

@@ -1,7 +1,7 @@
-# Kernel instances of the tests on GPUs, as llmc's --style=include writes them.
+# Creates kernel instances for tests on GPUs, as written by llmc's --style=include.
 
-# Writes templates/<template>.cu with the name <kernel>_<suffix> and params ("using Act = bf16", "int kCols = 300") as a
-# file of the current build folder, and appends that to the list `out`.
+# Writes templates/<template>.cu with the name <kernel>_<suffix> and params ("using Act = bf16", "int kCols = 300") to a
+# file in the current build folder, and appends it to the list `out`.
 function(cuda_instance out template suffix)
   set(params)
   foreach(param IN LISTS ARGN)

@@ -1,12 +1,12 @@
-# Reads the PTX that kernels_spills.cmake has left of the kernels of generated/llama-1b; fails where rows of data are not read and
-# written 16 bytes at a time, and where a kernel that must not reads a part of a row after its lanes have met. ptxas keeps
-# the width of an access; for SASS a toolkit would need nvdisasm too (tests/bench/sass.py).
+# Reads the PTX that kernels_spills.cmake leaves of the kernels of generated/llama-1b. Fails if rows of data are not
+# read and written 16 bytes at a time, or if a listed kernel reads part of a row after its lanes have synchronised.
+# ptxas keeps the width of an access; checking SASS would need nvdisasm as well (tests/bench/sass.py).
 # cmake -DSOURCE= -DPTX= -P kernels_accesses.cmake
 cmake_minimum_required(VERSION 3.25)
 
-# KERNEL LOADS STORES: how many of its global accesses may be narrower, and why.
+# KERNEL LOADS STORES: number of global accesses that may be narrower, with the reason.
 set(narrow
-  # Rows: what there is one of for each row, which the lanes share.
+  # Rows: values that exist once per row and are shared by its lanes.
   "embedding_backward 5 0"  # the order of positions, a run's ends and token
   "embedding_forward 1 0"   # the token
   "gather_rows 1 0"         # the row's number
@@ -17,35 +17,36 @@ set(narrow
   "rope_inverse 0 0"
   "swiglu_backward_recompute 0 0"
   "swiglu_forward 0 0"
-  # Rows come by cp.async, 16 bytes each; the target with its four results, its logit (of 2 bytes) and that logit's gradient.
+  # Rows are copied by cp.async, 16 bytes each. Narrow: the target with its four results, its logit (of 2 bytes) and
+  # that logit's gradient.
   "cross_entropy 2 8"
   "cross_entropy_gradient 3 9"
-  # One row: the step's scalars and results, and here the row's end, of a length that only the run knows.
+  # One row: the step's scalars and results, and the row's end, whose length is only known at run time.
   "gradient_clip 21 3"
   "loss_sum 8 8"
-  # A sum that is added to what is there.
+  # A sum that is added to an existing value.
   "column_reduce_2048 0 0"
   "column_reduce_to_32_2048 0 0"
-  # Fragments of registers: pairs of bf16 of 8 rows a warp, once for each block; lse and delta. The tiles that the loop
-  # reads come by cp.async, 16 bytes each.
+  # Fragments in registers: pairs of bf16 of 8 rows per warp, once per block; lse and delta. The loop's tiles are copied
+  # by cp.async, 16 bytes each.
   "attention_backward_keys_warpgroups 64 64"
   "attention_backward_queries_warpgroups 100 36"
-  # Flat parameters by the optimizer's table of chunks: the table, the step's scalars, sums of a chunk, and code for the
-  # chunk's end. Of what is cast a lane has 4 elements, 16 bytes of fp32 and 8 of bf16.
+  # Flat parameters by the optimizer's chunk table: the table, the step's scalars, a chunk's sums, and code for the
+  # chunk's end. When casting, a lane has 4 elements: 16 bytes of fp32 and 8 of bf16.
   "adamw_copy_norms 55 36"
   "cast_weights 18 10"
   "gradient_norm 18 1"
-  # The same with a rule a parameter, once a run; the random numbers take longer than the stores.
+  # Same with one rule per parameter, once per run; the random numbers take longer than the stores.
   "init_normal 31 32"
-  # A few numbers a parameter, which begin anywhere; 1 MB in all.
+  # A few numbers per parameter, at unaligned offsets; 1 MB in all.
   "parameter_norms 89 3")
-# Those that read (write) no rows; cast_weights writes its 8 bytes a lane.
+# Kernels that read (write) no rows; cast_weights writes 8 bytes per lane.
 set(without_wide_ld attention_backward_keys_warpgroups attention_backward_queries_warpgroups cross_entropy cross_entropy_gradient
   init_normal parameter_norms)
 set(without_wide_st attention_backward_keys_warpgroups attention_backward_queries_warpgroups
   cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms)
 
-# Those that read all of a row before their lanes meet: a row waits for memory once.
+# Kernels that read a whole row before their lanes synchronise, so that a row waits for memory once.
 set(reads_first cross_entropy cross_entropy_gradient rms_norm_backward rms_norm_backward_residual_recompute)
 
 file(GLOB kernels ${SOURCE}/generated/llama-1b/kernels/*.cu)
@@ -84,7 +85,7 @@ foreach(kernel IN LISTS kernels)
       message(FATAL_ERROR "${name} reads a part of a row after its lanes have met")
     endif()
   endif()
-  # This row's four vectors at first, then those of the next one.
+  # Copies this row's four vectors first, then those of the next one.
   if(name MATCHES "^cross_entropy")
     string(REGEX MATCHALL "cp\\.async\\.cg\\.shared\\.global" copies "${ptx}")
     list(LENGTH copies copies)
@@ -92,7 +93,7 @@ foreach(kernel IN LISTS kernels)
       message(FATAL_ERROR "${name} has ${copies} copies to shared memory and not 8")
     endif()
   endif()
-  # Of 32 rows of partial sums, without a loop: ptxas then begins all reads before the first addition.
+  # Reads 32 rows of partial sums without a loop, so that ptxas starts all reads before the first addition.
   if(name MATCHES "^column_reduce")
     string(REGEX MATCHALL "ld\\.global\\.nc[.a-z0-9]*\\.v4" reads "${ptx}")
     list(LENGTH reads reads)

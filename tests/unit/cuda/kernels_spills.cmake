@@ -1,5 +1,6 @@
-# Compiles the kernels of generated/llama-1b with the flags that llmc gives nvcc, the norms' backward pass for wider models, and the
-# norms of heads; fails where ptxas spills. Leaves the PTX of the former in FOLDER/ptx, for kernels_accesses.cmake.
+# Compiles the kernels of generated/llama-1b with the flags that llmc gives nvcc, the norms' backward pass for wider
+# models, and the norms of heads; fails if ptxas spills. Leaves the former's PTX in FOLDER/ptx for
+# kernels_accesses.cmake.
 # cmake -DNVCC= -DSOURCE= -DFOLDER= -P kernels_spills.cmake
 include(${CMAKE_CURRENT_LIST_DIR}/spills.cmake)
 file(GLOB kernels ${SOURCE}/generated/llama-1b/kernels/*.cu)
@@ -11,12 +12,12 @@ file(MAKE_DIRECTORY ${FOLDER}/ptx)
 foreach(kernel IN LISTS kernels)
   get_filename_component(name ${kernel} NAME_WE)
   must_not_spill(${name} 90a --fmad=false -keep -keep-dir ${FOLDER}/ptx ${kernel})  # cross-entropy uses clusters
-  if(NOT name MATCHES "_warpgroups$")  # of sm_90a alone
+  if(NOT name MATCHES "_warpgroups$")  # only on sm_90a
     must_not_spill(${name} 100 --fmad=false ${kernel})
   endif()
 endforeach()
 
-# It keeps most of a row. Lanes as compiler/plan/lanes.h has them: eight columns each.
+# These keep most of a row in registers. Lanes as in compiler/plan/lanes.h: eight columns each.
 foreach(width 4096 8192)
   math(EXPR lanes "${width} / 8")
   foreach(stream float bf16)
@@ -34,7 +35,7 @@ constexpr bool kResidual = true, kRecompute = true;
   endforeach()
 endforeach()
 
-# Half a head a vector and lane, as compiler/ops/lanes.h has them, of up to six rows at once.
+# Half a head per vector and lane, as in compiler/ops/lanes.h, of up to six rows at once.
 foreach(heads "64 4" "80 8" "128 8" "256 16")
   separate_arguments(heads)
   list(GET heads 0 dim)

@@ -12,7 +12,7 @@
 
 namespace llmc {
 
-/// Values that bf16 holds exactly, so that a reference sees what the GPU sees.
+/// Values that bf16 represents exactly, so that reference and GPU see the same.
 inline std::vector<float> normal(std::size_t count, unsigned seed, float std = 1.0f) {
   std::mt19937 generator(seed);
   std::normal_distribution<float> draw(0.0f, std);
@@ -21,7 +21,7 @@ inline std::vector<float> normal(std::size_t count, unsigned seed, float std = 1
   return values;
 }
 
-/// Memory of a device, one piece after another, each aligned to 256 bytes.
+/// Device memory handed out piece by piece, each aligned to 256 bytes.
 class Pieces {
  public:
   Pieces(Device& device, std::size_t bytes) : device_(device), next_(device.allocate(bytes)), end_(next_ + bytes) {}
@@ -69,7 +69,7 @@ class Pieces {
   std::byte* end_;
 };
 
-/// Norm of the difference over the norm of what is expected.
+/// Norm of the difference over the norm of the expected values.
 class RelativeError {
  public:
   void add(double got, double expected) {

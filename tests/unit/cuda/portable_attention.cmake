@@ -1,7 +1,7 @@
-# Instances of templates/cuda/attention_*, one file a kernel.
+# Instances of templates/cuda/attention_*, one file per kernel.
 include(${CMAKE_CURRENT_LIST_DIR}/instances.cmake)
 set(portable_attention_shapes
-  # name batch sequence heads kv_heads head_dim qkv_pitch out_pitch lanes scale; with a window, that
+  # name batch sequence heads kv_heads head_dim qkv_pitch out_pitch lanes scale [window]
   "grouped 2 100 8 1 64 648 528 128 0.125f"
   "tiles 1 300 4 1 32 192 128 128 0.17677669f"
   "odd 2 77 6 3 10 124 66 128 0.31622777f"
@@ -13,7 +13,7 @@ set(portable_attention_shapes
   "window_but_one 1 139 2 1 128 520 264 128 0.088388348f 138"
   "window_of_widest 1 60 2 1 256 1032 520 64 0.0625f 23")
 
-# Of the twins for heads of 64 on sm_90a.
+# Variants for heads of 64 on sm_90a.
 set(warpgroup_attention_shapes
   "shared 2 200 8 2 64 776 520 128 0.125f"
   "single 1 64 3 3 64 576 192 128 0.125f"
@@ -22,7 +22,7 @@ set(warpgroup_attention_shapes
   "of_one 1 70 2 1 64 264 136 128 0.125f 1"
   "but_one 1 130 3 3 64 584 200 128 0.125f 129")
 
-# Writes them into the current build folder, and appends their names to ${out}. twin: _warpgroups, or nothing.
+# Writes them to the current build folder and appends their names to ${out}. twin: _warpgroups, or empty.
 function(attention_instances out shapes twin)
   foreach(shape IN LISTS shapes)
     separate_arguments(shape)

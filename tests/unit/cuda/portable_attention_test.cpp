@@ -1,4 +1,4 @@
-// llmc's own attention against the formulas, on a simulated GPU and on a real one.
+// Compares llmc's own attention with the formulas, on a simulated and on a real GPU.
 #include <gtest/gtest.h>
 
 #include "attention_formulas.h"
@@ -6,7 +6,7 @@
 
 namespace llmc {
 
-// portable_attention.cmake makes them.
+// Instances from portable_attention.cmake.
 #define LLMC_INSTANCE(name)                                                                                   \
   void attention_forward_##name(const bf16*, bf16*, float*);                                                  \
   void attention_backward_queries_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*); \
@@ -37,7 +37,7 @@ LLMC_INSTANCE(but_one)
 
 namespace {
 
-/// The kernels of one instance in class Attention's place.
+/// Kernels of one instance with the interface of class Attention.
 struct Portable {
   void (*forward_kernel)(const bf16*, bf16*, float*);
   void (*queries_kernel)(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
@@ -45,7 +45,7 @@ struct Portable {
   AttentionShape s;
   bool warpgroups = false;
 
-  /// As compiler/ops/attention.cpp has it. `parts`: of a wide head's columns.
+  /// Same as in compiler/ops/attention.cpp. `parts`: slices of a wide head's columns.
   Grid grid(std::int64_t heads, std::int64_t parts) const {
     const bool wide = s.head_dim > 128;
     const std::int64_t rows = warpgroups ? 64 : (wide ? 2 : 4) * (s.head_dim <= 64 ? 32 : 16);
@@ -82,7 +82,7 @@ void check(const AttentionShape& s, const Portable& kernels) {
           {attention_forward_##name, attention_backward_queries_##name, attention_backward_keys_##name, shape}); \
   }
 
-// The numbers of portable_attention.cmake.
+// Numbers as in portable_attention.cmake.
 LLMC_CHECK(EightHeadsOfOneKeyHead, grouped, 2, 100, 8, 1, 64, 648, 528)
 LLMC_CHECK(FourHeadsOfAKeyHeadAndThreeTiles, tiles, 1, 300, 4, 1, 32, 192, 128)
 LLMC_CHECK(FourByteRowsAndOddLengths, odd, 2, 77, 6, 3, 10, 124, 66)

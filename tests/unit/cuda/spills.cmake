@@ -1,4 +1,4 @@
-# must_not_spill(WHAT ARCHS FLAGS...): compiles with nvcc for each of ARCHS; an error where ptxas spills a register.
+# must_not_spill(WHAT ARCHS FLAGS...): compiles with nvcc for each of ARCHS; fails if ptxas spills a register.
 function(must_not_spill what archs)
   foreach(arch IN LISTS archs)
     execute_process(COMMAND ${NVCC} -std=c++20 -O3 -cubin -arch=sm_${arch} -Xptxas -v -I${SOURCE}/runtime ${ARGN} -o ${FOLDER}/spills.cubin

@@ -24,7 +24,7 @@ namespace {
 using test::Folder;
 namespace fs = std::filesystem;
 
-/// A sentencepiece model as `llmc data build` trains them, but for these options.
+/// A sentencepiece model trained as `llmc data build` does, with these options changed.
 std::string model_with(const std::unordered_map<std::string, std::string>& changes) {
   class Sentences : public sentencepiece::SentenceIterator {
    public:
@@ -68,7 +68,7 @@ class BuildDatasetTest : public testing::Test {
     options_.force = true;
     options_.threads = 2;
   }
-  /// The documents of a side, decoded from its shards.
+  /// Documents of a side, decoded from its shards.
   std::vector<std::string> documents(const std::string& side) const {
     const Tokenizer tokenizer(options_.out / "tokenizer.model");
     const TokenShards shards((options_.out / (side + "-*.bin")).string(), "auto", tokenizer.vocab_size(), "");
@@ -130,7 +130,7 @@ TEST_F(BuildDatasetTest, SameTextSameBytesWithAnyThreads) {
   options_.threads = 3;
   build_dataset(options_);  // replaces the first
   EXPECT_EQ(files(), first);
-  EXPECT_EQ(first.size(), 4u);  // nothing is left beside the four files
+  EXPECT_EQ(first.size(), 4u);  // no other files are left
 }
 
 TEST_F(BuildDatasetTest, OneDocumentIsCutForValidation) {
@@ -179,7 +179,7 @@ TEST_F(BuildDatasetTest, BadOptionsAreUsageErrors) {
 TEST_F(BuildDatasetTest, AnErrorLeavesWhatWasThere) {
   build_dataset(options_);
   const auto before = files();
-  // Text that changes between the two passes: the second document set is not the first.
+  // The text changes between the two passes, so the second document set differs.
   options_.progress = [&](const BuildProgress& progress) {
     if (progress.stage == BuildStage::training_tokenizer) corpus_.write("f1.py", "something else\n");
   };
@@ -238,7 +238,7 @@ TEST(SlowLines, QuickWorkSaysNothing) {
 
 TEST_F(BuildDatasetTest, OnlyADataSetIsReplaced) {
   fs::create_directories(options_.out);
-  build_dataset(options_);  // an empty folder is fine
+  build_dataset(options_);  // an empty folder is accepted
   out_.write("data/thesis.tex", "years of work");
   EXPECT_FAILS_WITH(build_dataset(options_), "holds 'thesis.tex'");
   EXPECT_EQ(out_.read("data/thesis.tex"), "years of work");
@@ -255,8 +255,8 @@ TEST_F(BuildDatasetTest, AnotherDataSetIsReplacedOnRequestOnly) {
 }
 
 TEST_F(BuildDatasetTest, WhatAKilledBuildLeftIsRemoved) {
-  fs::create_directories(out_.path / "data.partial-2147483646");  // no process has this number
-  fs::create_directories(out_.path / "data.partial-1");           // this one lives
+  fs::create_directories(out_.path / "data.partial-2147483646");  // no process has this id
+  fs::create_directories(out_.path / "data.partial-1");           // this process is alive
   out_.write("data.partial-2147483646/train-00000.bin", "half");
   build_dataset(options_);
   EXPECT_FALSE(fs::exists(out_.path / "data.partial-2147483646"));
@@ -285,7 +285,7 @@ TEST_F(BuildDatasetTest, FilesOfOtherNamesAreCounted) {
   EXPECT_NE(text.find("from 40 files, 0 skipped; 2 files passed over for their names (.parquet 1, no extension 1)"),
             std::string::npos)
       << text;
-  // Who gives --glob has chosen: what else lies there, such as what Python compiles, changes no byte.
+  // With --glob the selection is explicit: other files, such as Python's compiled ones, change no byte.
   options_.globs = {"*.py"};
   EXPECT_TRUE(build_dataset(options_).passed_over.empty());
   EXPECT_EQ(nlohmann::json::parse(as_json(describe(options_.out.string(), "auto", 0)))["source"],
@@ -309,7 +309,7 @@ TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {
   EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file: all are empty");
 }
 
-/// The second data set of a tokenizer: the same text in another order gives the same tokens.
+/// A second data set with an existing tokenizer: the same text in another order gives the same tokens.
 TEST_F(BuildDatasetTest, ATokenizerThatIsThereIsUsedAsItIs) {
   build_dataset(options_);
   const auto trained = files();
@@ -332,7 +332,7 @@ TEST_F(BuildDatasetTest, ATokenizerThatIsThereIsUsedAsItIs) {
     EXPECT_EQ(options["tokenizer_xxh3"], checksum.hex());
     EXPECT_EQ(text.find(out_.path.string()), std::string::npos) << "by its content, not by its place";
   }
-  // Its own folder may be replaced, too.
+  // The tokenizer's own folder may be replaced, too.
   options_.vocab_size = 0;
   options_.tokenizer = options_.out;
   build_dataset(options_);

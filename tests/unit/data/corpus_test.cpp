@@ -28,7 +28,7 @@ TEST(FindCorpusFiles, ExtensionsGlobsHiddenAndLinks) {
   EXPECT_EQ(names(folder, {}), (std::vector<std::string>{"a/c.txt", "a/e.jsonl", "b.py"}));
   EXPECT_EQ(names(folder, {"*.bin", "Make*"}), (std::vector<std::string>{"a/Makefile", "a/d.bin"}));
   EXPECT_FAILS_WITH(find_corpus_files({folder / "missing"}, {}), "missing' does not exist");
-  // A file that is named is taken whatever its name, and only once.
+  // A file given by name is taken whatever its extension, and only once.
   EXPECT_EQ(find_corpus_files({folder / "a/d.bin", folder / "a/../a/d.bin"}, {}).files.size(), 1u);
 }
 
@@ -37,11 +37,11 @@ TEST(FindCorpusFiles, WhatIsPassedOverIsCountedByExtension) {
   for (const char* name : {"a.TXT", "b.parquet", "c/d.parquet", "c/E.GZ", "c/Makefile", "c/.hidden.gz", "c/f.csv"})
     folder.write(name, "x");
   EXPECT_EQ(names(folder, {}), std::vector<std::string>{"a.TXT"}) << "extensions are known in either case";
-  // A folder that is given twice is searched once, and what is named itself is read.
+  // A folder given twice is searched once, and a file given by name is read.
   EXPECT_EQ(find_corpus_files({folder.path, folder / "c", folder / "c/f.csv"}, {}).passed_over,
             (ExtensionCounts{{".parquet", 2}, {".gz", 1}, {"", 1}}));
   EXPECT_EQ(find_corpus_files({folder.path}, {"*.csv"}).passed_over.size(), 4u);
-  // Without a file to read, the message has what was seen.
+  // Without a file to read, the message lists the skipped ones.
   EXPECT_FAILS_WITH(find_corpus_files({folder / "c"}, {}),
                     "no file to read: 4 files passed over for their names (.csv 1, .gz 1, .parquet 1, no extension 1)");
   EXPECT_FAILS_WITH(find_corpus_files({folder.path}, {"*.none"}), "(.parquet 2, .csv 1, .gz 1, .txt 1, no extens");
@@ -119,7 +119,7 @@ TEST(TextOfJson, RefusesWhatIsAmbiguous) {
                                                      {"{\"a\": {\"text\": \"a\"}}", "no 'text' field"}};
   for (const auto& [line, what] : bad) EXPECT_FAILS_WITH(text_of_json(line, "text"), what);
   EXPECT_FAILS_WITH(text_of_json("{\"body\": 5}", "body"), "'body' that is no string");
-  // Deep nesting must not cost stack.
+  // Deep nesting must not use stack.
   EXPECT_FAILS_WITH(text_of_json("{\"a\":" + std::string(1000000, '['), "text"), "is not JSON");
 }
 
@@ -153,7 +153,7 @@ TEST(Split, OneDocumentIsCutAtALineEnd) {
   const std::size_t cut = split.cut(text);
   EXPECT_EQ(text[cut - 1], '\n');
   EXPECT_NEAR(static_cast<double>(cut), 0.9 * static_cast<double>(text.size()), 9);
-  EXPECT_EQ(split.cut("ßß"), 2u);  // no line end: between characters, and never nothing
+  EXPECT_EQ(split.cut("ßß"), 2u);  // no line end: cuts between characters, and never returns 0
   Split two(0.1, 1);
   two.add("a");
   two.add("b");

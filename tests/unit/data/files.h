@@ -1,4 +1,4 @@
-// Files that the data tests make for themselves.
+// Creates files for data tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-/// An llm.c shard; `count` other than the real one makes a damaged file.
+/// An llm.c shard; a wrong `count` makes it damaged.
 template <typename T>
 std::string llmc_shard(const std::vector<T>& tokens, std::int32_t count = -1) {
   std::vector<std::int32_t> header(256, 0);
@@ -33,7 +33,7 @@ std::string llmc_shard(const std::vector<T>& tokens, std::int32_t count = -1) {
   return bytes_of(header) + bytes_of(tokens);
 }
 
-/// A Megatron index over sequences of these lengths (in tokens of `width` bytes), one document a sequence.
+/// A Megatron index over sequences of these lengths (in tokens of `width` bytes), one document per sequence.
 inline std::string megatron_index(std::uint8_t type, std::uint64_t width, const std::vector<std::int32_t>& lengths) {
   std::string index("MMIDIDX\0\0", 9);
   const auto put = [&](auto value) { index.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
@@ -51,7 +51,7 @@ inline std::string megatron_index(std::uint8_t type, std::uint64_t width, const 
   return index;
 }
 
-/// The message of the Failure that `f` throws; its exit code must be `code`.
+/// Message of the Failure that `f` throws; its exit code must be `code`.
 inline std::string failure_of(const std::function<void()>& f, Exit code = Exit::data) {
   try {
     f();

@@ -17,7 +17,7 @@ TEST(MatchesPattern, StarsAndQuestionMarks) {
   EXPECT_FALSE(matches_pattern("?", ""));
   EXPECT_TRUE(matches_pattern("*", ""));
   EXPECT_FALSE(matches_pattern("", "a"));
-  EXPECT_TRUE(matches_pattern("[a]", "[a]"));  // no character classes: brackets are themselves
+  EXPECT_TRUE(matches_pattern("[a]", "[a]"));  // no character classes: brackets match themselves
   EXPECT_FALSE(matches_pattern("[a]", "a"));
 }
 

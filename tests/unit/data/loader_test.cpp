@@ -30,7 +30,7 @@ class LoaderTest : public testing::Test {
   std::shared_ptr<const TokenShards> shards_;
 };
 
-/// The position of a run that has visited `samples` of the 23.
+/// Position of a run that has visited `samples` of the 23.
 DataPosition after(int samples) {
   const auto n = static_cast<std::uint64_t>(samples);
   return {n * kLength, n / 23, {{kLength, n % 23}}};
@@ -51,8 +51,8 @@ void expect_equal(const StepBatch& a, const StepBatch& b) {
   }
 }
 
-/// Epoch 0 with other lengths on the way: each target that the last length covers comes exactly once, and the position
-/// of any step leads to the same batches again.
+/// Changes the length within epoch 0: each target that the last length covers occurs exactly once, and the position of
+/// any step leads to the same batches.
 TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
   Folder folder;
   std::vector<int> tokens(4001);
@@ -75,7 +75,7 @@ TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
         EXPECT_GT(batch.target_count, 0);
         EXPECT_EQ(batch.end.tokens, position.tokens + static_cast<std::uint64_t>(batch.target_count));
         position = batch.end;
-        // Behind the last sample with something new, the next epoch begins.
+        // After the last sample with unvisited targets the next epoch begins.
         const bool next = position.epoch == 1 && position.stretches.back().samples > 0;
         for (const int target : batch.micro_batches[0].targets)
           if (target >= 0 && !next) ++times[target];
@@ -91,7 +91,7 @@ TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
   }
 }
 
-/// Passing over any number of samples leads where that many steps lead, with stretches of other lengths and without.
+/// pass_over() of any number of samples reaches the same position as that many steps, with one or several stretches.
 TEST(SampleWalks, PassOverAsTheyStep) {
   Folder folder;
   folder.write("s-0.bin", test::llmc_shard(test::counting(13 * kLength + 1, 50)));
@@ -109,7 +109,7 @@ TEST(SampleWalks, PassOverAsTheyStep) {
       EXPECT_EQ(others, targets);
     }
   SampleWalk far(shards, 5, kLength, {});
-  far.pass_over(std::uint64_t{23} << 40);  // at once, or this test never ends
+  far.pass_over(std::uint64_t{23} << 40);  // must take constant time, or this test never ends
   EXPECT_EQ(far.position().epoch, std::uint64_t{1} << 40);
   EXPECT_EQ(far.position().stretches[0].samples, 0u);
 }
@@ -182,7 +182,7 @@ TEST_F(LoaderTest, AStepMayBeLargerThanAnEpoch) {
   for (const auto& [id, n] : times) EXPECT_TRUE(n == 2 || n == 3) << id;
 }
 
-/// Ranks run consecutive micro-batches of the same global batches, also where a change of length has left targets out.
+/// Ranks run consecutive micro-batches of the same global batches, also after a change of length has masked targets.
 TEST_F(LoaderTest, RanksShareOutEveryStep) {
   const DataPosition changed{4 * kLength, 0, {{kLength / 2, 9}, {kLength, 0}}};
   for (const DataPosition& start : {after(0), changed})

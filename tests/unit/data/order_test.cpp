@@ -38,7 +38,7 @@ TEST(SampleOrder, EpochsAndSeedsDiffer) {
     seed_same += order.at(i) == other.at(i);
     sorted_same += order.at(i) == i;
   }
-  // Two random permutations agree in one place on average (Poisson); more than 8 has a chance of 1e-6.
+  // Two random permutations agree at one index on average (Poisson); more than 8 has a probability of 1e-6.
   EXPECT_LE(epoch_same, 8);
   EXPECT_LE(seed_same, 8);
   EXPECT_LE(sorted_same, 8);
@@ -55,7 +55,7 @@ TEST(SampleOrder, NeighboursAreNotCorrelated) {
     steps.insert((order.at(i + 1) + n - order.at(i)) % n);
   }
   EXPECT_LT(std::abs(sum / n), 4 / std::sqrt(static_cast<double>(n)));  // four standard deviations
-  EXPECT_GT(steps.size(), n / 2);  // an affine shuffle has one step; random ones have n (1 - 1/e) of them
+  EXPECT_GT(steps.size(), n / 2);  // an affine shuffle has one step size; random permutations have n (1 - 1/e)
 }
 
 TEST(SampleOrder, SmallSetsReachEveryOrder) {
@@ -77,7 +77,7 @@ TEST(SampleOrder, WorksPast32BitsAndIsTheSameEverywhere) {
   EXPECT_GE(seen.size(), 999u);  // two epochs may share a sample; the chance of two such pairs is 1e-13
   EXPECT_LT(*seen.rbegin(), n);
   EXPECT_GT(*seen.rbegin(), std::uint64_t{1} << 32);
-  // Golden: saved runs resume on other machines and versions in this order.
+  // Golden order: saved runs must resume on other machines and versions in this order.
   const SampleOrder small(10, 1337);
   std::vector<std::uint64_t> golden;
   for (std::uint64_t i = 0; i < 20; ++i) golden.push_back(small.at(i));

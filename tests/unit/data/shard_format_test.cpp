@@ -43,7 +43,7 @@ TEST(LlmcShard, HostileHeaders) {
   EXPECT_FAILS_WITH(parse_llmc_shard(as_bytes(with(shard, 4, 7)), "x"), "version 7");
   EXPECT_FAILS_WITH(parse_llmc_shard(as_bytes(with(shard, 8, -1)), "x"), "says -1 tokens");
   EXPECT_FAILS_WITH(parse_llmc_shard(as_bytes(with(shard, 8, 0x7fffffff)), "x"), "4294967294 bytes should follow");
-  // 4 * 2^30 would be 0 in 32 bits, and the file would seem to fit.
+  // 4 * 2^30 would wrap to 0 in 32 bits, and the file would seem to fit.
   EXPECT_FAILS_WITH(parse_llmc_shard(as_bytes(with(llmc_shard<std::uint32_t>({}), 8, 1 << 30)), "x"),
                     "4294967296 bytes");
 }
@@ -86,7 +86,7 @@ TEST(MegatronIndex, HostileHeaders) {
   constexpr std::size_t version = 9, sequences = 18, documents = 26, lengths = 34, offsets = 42, ends = 58;
   const auto parse = [](const std::string& text) { return parse_megatron_index(as_bytes(text), 14, "x"); };
   EXPECT_EQ(parse(index).tokens, 7);
-  EXPECT_EQ(parse(index + std::string(2, '\0')).tokens, 7);  // one mode a sequence
+  EXPECT_EQ(parse(index + std::string(2, '\0')).tokens, 7);  // one mode per sequence
   EXPECT_FAILS_WITH(parse(index + std::string(3, '\0')), "where its header means");
   EXPECT_FAILS_WITH(parse(with(index, version, std::uint64_t{2})), "version 2");
   for (const std::uint64_t count :

@@ -57,7 +57,7 @@ TEST(TokenShards, EveryFormatGivesTheSameSamples) {
   folder.write("raw32.bin", test::bytes_of(counting<std::uint32_t>(50, 120)));
   EXPECT_EQ(sample(Samples(open(folder / "raw32.bin", "nanogpt32", 120), 7), 6),
             (std::vector<std::int32_t>{42, 43, 44, 45, 46, 47, 48, 49}));
-  EXPECT_EQ(open(folder / "m*", "auto")->shards().size(), 5u);  // both halves of a pair are one shard
+  EXPECT_EQ(open(folder / "m*", "auto")->shards().size(), 5u);  // both files of a pair are one shard
   EXPECT_EQ(open(folder / "m*", "megatron")->shards().size(), 5u);
 }
 
@@ -99,9 +99,9 @@ TEST(TokenShards, OffsetsPast4GiB) {
             (std::vector<std::int32_t>{0, 0, 0, 0, 0, 0, 500, 501, 502, 503, 504}));
 }
 
-/// Pages of a mapped file count as memory of the process from when they are read.
+/// Pages of a mapped file count as process memory once they are read.
 TEST(TokenShards, WhatWasReadIsNoMemoryOfTheProcess) {
-  Folder folder(std::filesystem::temp_directory_path());  // files in memory are counted apart
+  Folder folder(std::filesystem::temp_directory_path());  // files in tmpfs are counted differently
   constexpr std::int64_t kTokens = 16 << 20;
   folder.write("large.bin", std::string(2 * kTokens, '\1'));
   const auto mapped_kib = [] {
@@ -120,7 +120,7 @@ TEST(TokenShards, WhatWasReadIsNoMemoryOfTheProcess) {
   EXPECT_LT(mapped_kib() - before, 2048) << "KiB of 32,768, of which samples were read";
 }
 
-/// A file that is mapped, cut to so many bytes.
+/// A mapped file truncated to so many bytes.
 class CutShort : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(CutShort, IsSaidWithTheSample) {
@@ -170,7 +170,7 @@ TEST(TokenShards, IdsOutsideTheVocabularyAreRefused) {
   EXPECT_FAILS_WITH(open(folder / "a.bin", "auto", 99), "a.bin': holds token 99, but vocab_size is 99");
   EXPECT_FAILS_WITH(open(folder / "wide.bin", "auto", 1 << 30), "holds token 4294967295");
   EXPECT_FAILS_WITH(open(folder / "signed.bin", "auto", 1 << 30), "holds token -1");
-  // Without the scan, reading still checks.
+  // Reading checks ids even without the scan.
   EXPECT_FAILS_WITH(sample(Samples(open(folder / "wide.bin", "auto", 0), 2), 0), "holds token 4294967295");
   EXPECT_FAILS_WITH(sample(Samples(open(folder / "signed.bin", "auto", 0), 2), 0), "holds token -1");
 }
@@ -225,7 +225,7 @@ TEST(TokenShards, OtherFilesAreCalledByTheirName) {
       EXPECT_FAILS_WITH(open(folder / "a.npy", format),
                         "a.npy': " + (said[0] == '(' ? "is a NumPy .npy file " + said : said));
   }
-  folder.write("a.npy", test::bytes_of(counting<std::uint32_t>(50, 120)));  // OLMo's have no header
+  folder.write("a.npy", test::bytes_of(counting<std::uint32_t>(50, 120)));  // OLMo's files have no header
   EXPECT_EQ(open(folder / "a.npy", "nanogpt32", 120)->tokens(), 50);
 }
 
@@ -264,7 +264,7 @@ TEST(TokenShards, ScansAFileOnceAndAgainWhenItChanges) {
   open_cached(10);
   ASSERT_EQ(std::distance(std::filesystem::directory_iterator(cache.path / "sub"), {}), 1);
   const std::string entry = std::filesystem::directory_iterator(cache.path / "sub")->path();
-  // Proof that the cache is read: a planted answer is believed, a planted answer about another file is not.
+  // Proves that the cache is used: a planted answer is taken, one about another file is not.
   std::string text = cache.read("sub/" + std::filesystem::path(entry).filename().string());
   ASSERT_EQ(text.substr(0, 2), "3 ");
   std::ofstream(entry, std::ios::binary) << "77" << text.substr(1);
@@ -321,7 +321,7 @@ TEST(TokenShards, FingerprintFollowsContentAndNotPaths) {
   };
   EXPECT_NE(fingerprint, with_other_tokens(0, 1));
   EXPECT_NE(fingerprint, with_other_tokens(big.size() - 1, 1));
-  // In between only blocks are read: any change as long as the gap between two of them shows.
+  // Between both ends only blocks are read: any change as long as the gap between two blocks is detected.
   constexpr std::size_t kGap = 24'500;
   for (std::size_t first = 0; first + kGap <= big.size(); first += kGap / 2)
     EXPECT_NE(fingerprint, with_other_tokens(first, kGap)) << "tokens " << first << " to " << first + kGap;

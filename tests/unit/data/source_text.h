@@ -1,4 +1,4 @@
-// Source code made from a seed: enough structure for a tokenizer to learn, the same on every machine.
+// Source code generated from a seed: enough structure for training a tokenizer, equal on every machine.
 #pragma once
 
 #include <array>

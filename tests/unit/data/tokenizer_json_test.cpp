@@ -1,4 +1,4 @@
-// Hugging Face's tokenizer.json: what its tokens decode to, and what is refused.
+// Hugging Face's tokenizer.json: decoded bytes of its tokens, and refusals.
 #include "data/tokenizer_json.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// As GPT-2, Llama 3 and Qwen 3 have it: "Ġ" is a blank, "Ċ" a line feed, "ÃĢ" the two bytes of "À".
+/// As in GPT-2, Llama 3 and Qwen 3: "Ġ" is a blank, "Ċ" a line feed, "ÃĢ" the two bytes of "À".
 Json byte_level() {
   return {{"version", "1.0"},
           {"added_tokens",
@@ -37,7 +37,7 @@ Json byte_level() {
             {"merges", {"\xc4\xa0 b", Json::array({"a", "b"})}}}}};
 }
 
-/// As Llama 2 has it: U+2581 is a blank, <0x0A> a byte.
+/// As in Llama 2: U+2581 is a blank, <0x0A> a byte.
 Json byte_fallback() {
   return Json::parse(
       R"({"added_tokens": [{"id": 0, "content": "<unk>", "special": true}, {"id": 1, "content": "</s>", "special": true}],
@@ -71,9 +71,9 @@ std::string problem(Json json, const std::string& pointer, const Json& value) {
 TEST(TokenizerJson, ByteLevelTokensAreBytes) {
   EXPECT_EQ(decode(byte_level(), {0, 1, 2, 5}), "a b\n!");
   EXPECT_EQ(decode(byte_level(), {3, 4}), "\xc3\x80");
-  EXPECT_EQ(decode(byte_level(), {4}), "\x80");           // the half of a character
+  EXPECT_EQ(decode(byte_level(), {4}), "\x80");           // one byte of a character
   EXPECT_EQ(decode(byte_level(), {0, 6, 0}), "aa");       // special tokens give nothing
-  EXPECT_EQ(decode(byte_level(), {7, 8}), "<think>a b");  // others are text, a blank that stands for no byte included
+  EXPECT_EQ(decode(byte_level(), {7, 8}), "<think>a b");  // others are text, including a blank that encodes no byte
   const Tokenizer tokenizer(byte_level().dump(), "test");
   EXPECT_EQ(tokenizer.vocab_size(), 9);
   EXPECT_EQ(tokenizer.separator_id(), 6);
@@ -85,8 +85,7 @@ TEST(TokenizerJson, ByteLevelTokensAreBytes) {
 }
 
 TEST(TokenizerJson, EveryByteHasACharacter) {
-  // The 256 characters of bytes_to_unicode, in the order of bytes: printable ones themselves, the others from U+0100
-  // on.
+  // The 256 characters of bytes_to_unicode, in the order of bytes: printable ones unchanged, the others from U+0100 on.
   Json json = byte_level();
   json["added_tokens"] = Json::array();
   Json& vocabulary = json["model"]["vocab"] = Json::object();

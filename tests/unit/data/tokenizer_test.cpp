@@ -33,7 +33,7 @@ void expect_round_trip(const std::string& text) {
   const std::vector<std::int32_t> ids = tokenizer().encode(text);
   EXPECT_EQ(tokenizer().decode(ids), text);
   for (const std::int32_t id : ids) {
-    ASSERT_GE(id, 2);  // neither unknown nor separator, whatever the text says
+    ASSERT_GE(id, 2);  // neither unknown nor separator, for any text
     ASSERT_LT(id, tokenizer().vocab_size());
   }
 }
@@ -123,7 +123,8 @@ TEST(Tokenizer, RandomMixturesOfTrickyPartsRoundTrip) {
 }
 
 TEST(Tokenizer, CuttingLongTextDoesNotChangeItsTokens) {
-  // Encoding is additive where a run of spaces begins; text far past one segment must equal the sum of its lines.
+  // Encoding is additive at the start of a run of spaces: text much longer than a segment must equal the sum of its
+  // lines.
   std::string text;
   std::vector<std::int32_t> expected;
   for (int i = 0; i < 200; ++i) {
@@ -173,7 +174,7 @@ TEST(Tokenizer, EveryTruncationAndManyDamagesEndInAMessage) {
   for (std::size_t size = 0; size < model().size(); size += 1 + size / 50) {
     try {
       const Tokenizer cut(std::string_view(model()).substr(0, size), "cut");
-      cut.decode(cut.encode("def value(x):\n"));  // a cut between two fields may leave a whole, smaller model
+      cut.decode(cut.encode("def value(x):\n"));  // a cut between two fields may leave a valid, smaller model
     } catch (const Failure& failure) {
       EXPECT_EQ(failure.code(), Exit::data);
     }
@@ -206,7 +207,7 @@ std::string field(int number, const std::string& bytes) {
 TEST(TokenizerModel, RefusesWhatIsNotExactOrNotSafe) {
   EXPECT_EQ(check_tokenizer_model(model(), "x").pieces, tokenizer().vocab_size());
   EXPECT_TRUE(check_tokenizer_model(model(), "x").byte_fallback);
-  // Fields of a later copy of a message are merged into the first, so these are what the library would see.
+  // The library merges fields of a later copy of a message into the first, so it would see these.
   EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(3, field(2, "table")), "x"), "normalises text");
   EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(5, field(2, "table")), "x"), "normalises text");
   EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(4, "x"), "x"), "self-tests");
@@ -220,7 +221,7 @@ TEST(TokenizerModel, RefusesWhatIsNotExactOrNotSafe) {
 }
 
 TEST(TokenizerModel, AModelThatLosesLettersStillGivesThemBack) {
-  // 'd' as a piece of type control (field 3 = 3): sentencepiece itself refuses every text that holds it.
+  // 'd' as a control piece (field 3 = 3): sentencepiece itself refuses every text that contains it.
   std::string odd = model();
   const std::size_t at = odd.find(field(1, "d") + '\x15');
   ASSERT_NE(at, std::string::npos);
@@ -236,7 +237,7 @@ TEST(Vocabulary, ANoteWhereItIsNotTheTokenizers) {
   const std::string given = folder.write("given.model", model()), shards = folder / "set/train-*.bin";
   const std::int64_t tokens = tokenizer().vocab_size();
   EXPECT_EQ(vocabulary_note(tokens + 1, folder / "none.model", shards), "");
-  EXPECT_EQ(vocabulary_note(tokens + 1, "", shards), "");  // nothing beside the shards
+  EXPECT_EQ(vocabulary_note(tokens + 1, "", shards), "");  // no tokenizer next to the shards
   const std::string beside = folder.write("set/tokenizer.model", model());
   for (const auto& [tokenizer, file] : {std::pair(given, given), {"", beside}}) {
     EXPECT_EQ(vocabulary_note(tokens, tokenizer, shards), "");

@@ -1,4 +1,4 @@
-// Generated text from named variables.
+// Prints generated text from named variables.
 #include "compiler/emit/printer.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which files a project has, and what writing it touches.
+// Files of a project, and which of them writing it touches.
 #include "compiler/emit/project.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ TEST_F(Project, ProductsInBf16x3AreFp32ProductsInTiles) {
   EXPECT_NE(bf16x3.at("step.cpp").find("fp32 + bias + residual, bf16x3 in tiles"), std::string::npos);
   for (const auto& [name, text] : fp32) {
     if (name.starts_with("kernels")) {
-      const std::string& other = bf16x3.at(name);  // its first line has the fingerprint
+      const std::string& other = bf16x3.at(name);  // its first line contains the fingerprint
       EXPECT_EQ(text.substr(text.find('\n')), other.substr(other.find('\n'))) << name;
     }
   }
@@ -113,7 +113,7 @@ TEST_F(Project, OnlyItsOwnFilesAreRemoved) {
   write_project({{"a.txt", "a\n"}, {"b.txt", "b\n"}}, folder_ / "out", kTree, false);
   std::ofstream(folder_ / "out/mine.txt") << "mine\n";
   std::ofstream(folder_ / "outside.txt") << "outside\n";
-  // A list that someone has changed may not reach outside of the folder.
+  // An edited list must not reach outside the folder.
   std::ofstream(folder_ / "out/.llmc-files", std::ios::app) << "../outside.txt\n"
                                                             << (folder_ / "outside.txt").string() << "\n";
   write_project({{"a.txt", "a\n"}}, folder_ / "out", kTree, false);

@@ -25,7 +25,7 @@ plan::Plan plan_of(const std::string& file, const std::vector<std::string>& over
   return plan::make_plan(loaded.resolved->spec);
 }
 
-/// The output as a template of its own, without params.
+/// Output as a template without params.
 SpecialiseInput again(SpecialiseInput input, const std::string& text) {
   input.template_text = text;
   input.template_name = input.entry;
@@ -34,7 +34,7 @@ SpecialiseInput again(SpecialiseInput input, const std::string& text) {
   return input;
 }
 
-/// Checks all kernels, two at a time: the time goes into the compilers.
+/// Checks all kernels, two at a time, because the compilers take the time.
 void prove(const std::string& file, const std::vector<std::string>& archs,
            const std::vector<std::string>& overrides = {}) {
   const plan::Plan plan = plan_of(file, overrides);

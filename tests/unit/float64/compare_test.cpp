@@ -39,7 +39,7 @@ TEST(Compare, AScaleIsOfAPartOfARow) {
 }
 
 TEST(Compare, RoundingToBf16IsNoError) {
-  std::vector<double> exact = {1.00390624}, found = {1.0};  // all but half way to 1.0078125
+  std::vector<double> exact = {1.00390624}, found = {1.0};  // just below the midpoint to 1.0078125
   Value value;
   value.matrix = row(exact);
   EXPECT_LE(compare(value, row(found), DType::bf16).of_bound, 1);

@@ -1,4 +1,4 @@
-// Rules of the interpreter against values that were worked out by hand.
+// Checks rules of the interpreter against values computed by hand.
 #include "compiler/tools/float64/interpreter.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class Example {
 
   Example& in(const Rows& rows) { return add(rows, op_.inputs, inputs_); }
   Example& out(const Rows& rows) { return add(rows, op_.outputs, outputs_); }
-  /// An output whose elements nobody has written.
+  /// Output initialised to values that must be overwritten.
   Example& out(std::size_t rows, std::size_t cols) { return out(Rows(rows, std::vector<double>(cols, -99.0))); }
   template <class T>
   Example& in_record(T& record) {
@@ -85,7 +85,7 @@ TEST(Interpreter, LinearAddsBiasAndResidual) {
 }
 
 TEST(Interpreter, WhatAProductLeavesOutIsInItsBound) {
-  // Norms of row and column 5 and 13; a sum of two products in fp32 is off by some 2^-24 of them.
+  // Norms of row and column 5 and 13; an fp32 sum of two products has an error of some 2^-24 of them.
   Example example(Op{.kind = OpKind::linear, .name = "y", .attributes = ops::LinearAttributes{}});
   example.in({{3, 4}}).in({{5, 12}}).out(1, 1);
   const auto fp32 = example.run(), split = example.run(false, kBf16x3);
@@ -102,7 +102,7 @@ TEST(Interpreter, WeightGradientsAddUp) {
 }
 
 TEST(Interpreter, ProductsOfEveryShapeOfBlock) {
-  // 5 rows and 17 columns leave a rest of a block each way.
+  // 5 rows and 17 columns leave partial blocks in both directions.
   Rows x(5, std::vector<double>(3)), w(17, std::vector<double>(3)), y(5, std::vector<double>(17));
   for (std::size_t i = 0; i < 5; ++i)
     for (std::size_t k = 0; k < 3; ++k) x[i][k] = static_cast<double>(i + 10 * k);
