@@ -1,4 +1,4 @@
-// A folder for the files of one test.
+// Temporary folders for the files of one test.
 #pragma once
 
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 
 namespace llmc::test {
 
-/// In memory unless TMPDIR says otherwise, since each save syncs a dozen times.
+/// In memory unless TMPDIR is set, because each save syncs a dozen times.
 inline std::filesystem::path memory() {
   const bool here = std::getenv("TMPDIR") == nullptr && std::filesystem::is_directory("/dev/shm");
   return here ? "/dev/shm" : std::filesystem::temp_directory_path();
 }
 
-/// Gone with everything in it at the end.
+/// Removed with all its content by the destructor.
 class Folder {
  public:
   explicit Folder(const std::filesystem::path& parent = memory()) : path(made(parent)) {}
@@ -27,7 +27,7 @@ class Folder {
   Folder& operator=(const Folder&) = delete;
 
   std::string operator/(const std::string& name) const { return (path / name).string(); }
-  /// Makes the file and the folders above it; returns its path.
+  /// Creates the file and its parent folders; returns its path.
   std::string write(const std::string& name, const std::string& bytes) const {
     std::filesystem::create_directories((path / name).parent_path());
     std::ofstream(path / name, std::ios::binary) << bytes;

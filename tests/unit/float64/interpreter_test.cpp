@@ -164,7 +164,7 @@ TEST(Interpreter, AttentionIsCausal) {
 TEST(Interpreter, SwigluAndItsGradient) {
   const double g = std::log(3.0), s = 0.75;  // sigmoid(ln 3)
   Example forward(Op{.kind = OpKind::swiglu, .name = "s"});
-  expect_near(forward.in({{g, 0, 4, 0}}).out(1, 1).run().out(0), {{g * s * 4}});  // halves of two, one filled
+  expect_near(forward.in({{g, 0, 4, 0}}).out(1, 1).run().out(0), {{g * s * 4}});  // halves of two elements, one used
   Example backward(
       Op{.kind = OpKind::swiglu_backward, .name = "s", .attributes = ops::SwigluBackwardAttributes{.recompute = true}});
   const auto run = backward.in({{2}}).in({{g, 0, 4, 0}}).out(1, 4).out(1, 1).run();

@@ -1,4 +1,4 @@
-// Tensors and regions by the names that dumps have, which the compiler itself never looks at.
+// Looks up tensors and regions by their names in dumps, which the compiler itself never does.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Differentiation: which ops the backward regions have, and in which order.
+// Differentiation: the ops of the backward regions, and their order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TEST(Gradients, EveryForwardOpHasItsBackward) {
         "mlp_norm_backward", "o_wgrad", "o_bgrad", "o_dgrad", "attention_backward", "rope_backward", "qkv_wgrad",
         "qkv_bgrad", "qkv_dgrad", "attention_norm_backward"})
     EXPECT_EQ(std::count(layer.begin(), layer.end(), name), 1) << name;
-  // Two uses of the stream in each half of a layer: one sum each.
+  // Two uses of the stream in each half of a layer need one sum each.
   EXPECT_EQ(std::count_if(region(graph, "layer_backward").ops.begin(), region(graph, "layer_backward").ops.end(),
                           [](const Op& op) { return op.kind == OpKind::add; }),
             2);

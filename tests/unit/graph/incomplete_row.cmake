@@ -1,4 +1,4 @@
-# A row without a member that has no safe default does not compile.
+# Checks that a row missing a member without a safe default does not compile.
 file(MAKE_DIRECTORY ${FOLDER})
 
 function(compile what source expected)
@@ -13,7 +13,7 @@ endfunction()
 
 compile("ops/rope.cpp" ${SOURCE}/compiler/ops/rope.cpp "")
 
-# Each member without a safe default refuses to be left out.
+# Removes each such member in turn.
 file(READ ${SOURCE}/compiler/ops/rope.cpp row)
 foreach(member signature exact gradient model_flops work)
   string(REGEX REPLACE "[.]${member} = [a-zA-Z_]+[,}]" "" less "${row}")

@@ -1,4 +1,4 @@
-// What single passes promise, on the small spec.
+// Properties of individual passes, on the small spec.
 #include "compiler/passes/passes.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(Passes, StatisticsAndGradientsOfWeightsStayFp32) {
     }
 }
 
-/// The dtypes of the stream as layers and the head read it, inside a layer, and of its gradient.
+/// Dtypes of the stream between layers and at the head, within a layer, and of its gradient.
 std::vector<DType> stream(const std::vector<std::string>& overrides) {
   const Graph g = lowered(overrides);
   std::vector<DType> types;
@@ -70,7 +70,7 @@ TEST(Passes, RowsArePaddedTo16Bytes) {
       EXPECT_GE(t.pitch, t.cols) << t.name;
       EXPECT_LT(t.pitch, t.cols + unit) << t.name;
     }
-    // Gate and up have a half each: 50 columns in a padded half.
+    // Gate and up fill one half each: 50 columns in a padded half.
     const std::int64_t half = (50 + unit - 1) / unit * unit;
     EXPECT_EQ(graph.at(find(graph, "gate_up_out")).cols, 2 * half);
     EXPECT_EQ(graph.at(find(graph, "gate_up_weight")).rows, 2 * half);
@@ -102,7 +102,7 @@ TEST(Passes, RecomputeOfNormsAndSwigluCostsNoOp) {
     if (const auto* norm = std::get_if<ops::RmsNormBackwardAttributes>(&op.attributes)) flags += norm->recompute;
     if (const auto* swiglu = std::get_if<ops::SwigluBackwardAttributes>(&op.attributes)) flags += swiglu->recompute;
   }
-  EXPECT_EQ(flags, 3);  // two norms and SwiGLU write their output again
+  EXPECT_EQ(flags, 3);  // two norms and SwiGLU recompute their output
 }
 
 TEST(Passes, HeadsAreNormalisedAgainFromTheProjection) {
@@ -149,7 +149,7 @@ const std::vector<std::string> kTwoKinds = {"model.attention_bias=false", "model
                                             "model.sliding_window=7",
                                             "model.layer_types=[sliding_attention, full_attention]"};
 
-/// The windows of the attention ops of a region.
+/// Sliding windows of a region's attention ops.
 std::set<int> windows(const Region& region) {
   std::set<int> found;
   for (const Op& op : region.ops)
@@ -184,7 +184,7 @@ TEST(Passes, TheAuditsPassHasARegionOfEachKind) {
 
 TEST(Passes, KindsThatAreEqualAreOne) {
   std::vector<std::string> overrides = kTwoKinds;
-  overrides[2] = "model.sliding_window=24";  // the sequence's length
+  overrides[2] = "model.sliding_window=24";  // equals the sequence length
   const std::vector<std::string> plain(kTwoKinds.begin(), kTwoKinds.begin() + 2);
   EXPECT_EQ(ops::to_text(lowered(overrides)), ops::to_text(lowered(plain)));
   overrides[2] = "model.sliding_window=23";
@@ -200,7 +200,7 @@ TEST(Passes, ReductionsHaveAFixedOrder) {
       if (op.kind != OpKind::column_sum && op.kind != OpKind::rms_norm_backward) continue;
       ++partials;
       const TensorId partial = op.outputs[op.kind == OpKind::column_sum ? 0 : 1];
-      EXPECT_EQ(graph.at(partial).rows, 6) << op.name;  // 48 rows, 8 a block, whatever the machine
+      EXPECT_EQ(graph.at(partial).rows, 6) << op.name;  // 48 rows, 8 per block, on every machine
       EXPECT_EQ(region.ops[i + 1].kind, OpKind::column_reduce);
       EXPECT_EQ(region.ops[i + 1].inputs[0], partial);
     }
@@ -261,7 +261,7 @@ TEST(Passes, DumpsOnlyWhatChanged) {
   std::set<std::string> files;
   for (const Dump& dump : found) files.insert(dump.file);
   EXPECT_TRUE(files.count("00-build.txt"));
-  EXPECT_FALSE(files.count("02-lower_precision.txt"));  // fp32 is what the graph begins with
+  EXPECT_FALSE(files.count("02-lower_precision.txt"));  // the graph starts in fp32
   for (std::size_t i = 1; i < found.size(); ++i) EXPECT_NE(found[i].text, found[i - 1].text) << found[i].file;
 }
 

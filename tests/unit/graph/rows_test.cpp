@@ -1,4 +1,4 @@
-// The table of ops, and that nothing is decided by the name of a tensor, an op or a region.
+// The table of ops; no code decides by the name of a tensor, an op or a region.
 #include "compiler/ops/rows.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Each kind has a row of its own, and only the last ones are between ranks.
+/// Each kind has its own row, and only the last ones communicate between ranks.
 TEST(Rows, EachStandsAtItsKind) {
   std::set<std::string> names;
   std::set<const Row*> rows;
@@ -29,7 +29,7 @@ TEST(Rows, EachStandsAtItsKind) {
   EXPECT_TRUE(is_between_ranks(OpKind::from_wire));
 }
 
-/// Lines that look a tensor, op or region up by name, or compare its name with a text.
+/// Lines that look up a tensor, op or region by name, or compare its name with a string.
 const std::regex kByName(
     R"re((\bname|label\(\))\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>()-]*\bname\b|\b(graph|g_?)(\.|->)(find|region)\("|)re"
     R"re(\bname\.(find|rfind|compare|substr|starts_with|ends_with|erase)\()re");

@@ -1,4 +1,4 @@
-// The small spec lowered: two sequences a micro-batch, sixteen rows a chunk of the loss.
+// The lowered small spec: two sequences per micro-batch, sixteen rows per chunk of the loss.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A spec small enough to read its graph, with every kind of op in it.
+// A spec with a graph small enough to read, containing every kind of op.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ data: {train: [{path: train.bin}]}
 target: {kind: cpu, arch: native}
 )";
 
-/// The resolved small spec; the test fails with all messages when an override is wrong.
+/// Resolves the small spec; fails the test with all messages if an override is wrong.
 inline spec::Resolved small_spec(const std::vector<std::string>& overrides = {}) {
   spec::LoadResult result = spec::load_text(kSmallSpec, "small.yaml", overrides);
   EXPECT_TRUE(result.resolved) << spec::render(result.diagnostics);

@@ -1,4 +1,4 @@
-// The verifier finds every kind of damage, and says where.
+// The verifier finds every kind of damage and its location.
 #include "compiler/passes/verify.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ Op& op(Graph& graph, const std::string& in, const std::string& name) {
 struct Damage {
   const char* what;
   std::function<void(Graph&)> inflict;
-  std::vector<std::string> message;  // parts of it
+  std::vector<std::string> message;  // required parts of the message
 };
 
 void erase(Graph& graph, const std::string& in, const std::string& name) {

@@ -1,4 +1,4 @@
-// What control groups leave of a machine, from files as kernels write them.
+// Limits by control groups, from files as kernels write them.
 #include "host/limits.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace llmc {
 namespace {
 
 constexpr std::size_t kGiB = std::size_t{1} << 30;
-constexpr const char* kNoLimit = "9223372036854771712\n";  // as version 1 says it
+constexpr const char* kNoLimit = "9223372036854771712\n";  // "no limit" of version 1
 
 class Limits : public testing::Test {
  protected:
@@ -23,7 +23,7 @@ class Limits : public testing::Test {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  /// Of version 2, at /job of a slice.
+  /// Version 2, in /job of a slice.
   void second_version() const {
     write("proc/self/cgroup", "0::/slice/job\n");
     write("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
@@ -72,7 +72,7 @@ TEST_F(Limits, TheMachineMayHaveLess) {
 TEST_F(Limits, AGroupThatIsFullHasNothing) {
   second_version();
   group("sys/fs/cgroup/slice/job", std::to_string(kGiB) + "\n", kGiB + 4096, 0);
-  EXPECT_EQ(limits().free_memory().bytes, 1u);  // 0 would say that nothing is known
+  EXPECT_EQ(limits().free_memory().bytes, 1u);  // 0 would mean unknown
 }
 
 TEST_F(Limits, VersionOneHasAHierarchyForEachController) {
@@ -121,7 +121,7 @@ TEST_F(Limits, TimeOfProcessorsIsRoundedUp) {
     write("sys/fs/cgroup/slice/job/cpu.max", most);
     EXPECT_EQ(limits().processors(6), processors) << most;
   }
-  write("sys/fs/cgroup/slice/cpu.max", "100000 100000\n");  // above
+  write("sys/fs/cgroup/slice/cpu.max", "100000 100000\n");  // in the parent group
   EXPECT_EQ(limits().processors(6), 1);
   EXPECT_EQ(limits().processors(), 1);
 }

@@ -1,4 +1,4 @@
-// Standard streams that the caller has closed.
+// Standard streams closed by the caller.
 #include "host/standard_streams.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace llmc {
 namespace {
 
-/// The number that a file gets in a process that began without the streams that `closed` has bits of.
+/// Descriptor that a file gets in a process started without the streams whose bits are set in `closed`.
 int number_of_file(int closed) {
   const pid_t child = fork();
   if (child == 0) {

@@ -1,5 +1,5 @@
-# The CPU attention templates with the params of each test: name, type, batch, sequence, heads, key heads, head_dim; with a
-# window, that.
+# Instances of the CPU attention templates with each test's params: name, type, batch, sequence, heads, key heads,
+# head_dim [window].
 set(instances
     "tiny float 1 1 1 1 8" "grouped float 2 64 4 2 32" "three float 2 77 6 2 10" "alone float 1 131 3 3 48"
     "eight float 1 100 8 1 64" "five float 2 45 5 1 18" "wide float 1 33 4 1 128"
@@ -16,7 +16,7 @@ foreach(line IN LISTS instances)
   string(REPLACE " " ";" field "${line}")
   list(APPEND field 0)
   list(POP_FRONT field name act batch sequence heads kv_heads head_dim window)
-  # Rows with more padding than the least, so that a pitch taken for a width shows.
+  # Rows have more padding than the minimum, so that confusing pitch and width fails.
   math(EXPR pitch "((${heads} + 2 * ${kv_heads}) * ${head_dim} + 7) / 8 * 8 + 8")
   math(EXPR out_pitch "(${heads} * ${head_dim} + 7) / 8 * 8 + 16")
   string(APPEND table "INSTANCE(${name}, ${act}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch}, ${window})\n")
@@ -35,7 +35,7 @@ constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1, kWindow = @
 ]])
     list(APPEND sources ${file})
   endforeach()
-  # The twins in tiles: by the model of tiles.h, which every machine runs, and by the instructions.
+  # Variants in tiles: by the software model of tiles.h, which runs on every machine, and by the instructions.
   if(act STREQUAL "bf16")
     string(APPEND tiles "TILES(${name}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch}, ${window})\n")
     foreach(kernel attention_forward_tiles attention_backward_tiles)
@@ -75,10 +75,11 @@ endforeach()
 
 list(APPEND soft_sources tile_counts_test.cpp)
 add_executable(test_cpu_attention attention_test.cpp tiles_test.cpp ${sources} ${soft_sources} ${soft_products} ${hard_sources})
-# A trainer's flags: contraction off, the machine's own vectors.
+# Flags of a trainer: contraction off, the machine's own vectors.
 set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
   "-O3;-march=native;-mprefer-vector-width=512;-fno-math-errno;-ffp-contract=off")
-# The model never finds an instruction that it stands for. It rounds alike at any -O: with -O3 each file takes five times as long.
+# The model must not find the instructions it replaces. It rounds equally at any -O; with -O3 each file compiles five
+# times as long.
 set_source_files_properties(${soft_sources} PROPERTIES COMPILE_OPTIONS
   "-O1;-march=native;-mno-avx512f;-Wno-psabi;-DLLMC_SOFTWARE_TILES;-fno-math-errno;-ffp-contract=off")
 set_source_files_properties(${hard_sources} PROPERTIES COMPILE_OPTIONS

@@ -1,5 +1,5 @@
-// The CPU attention kernels against sums in double: odd lengths, grouped heads, windows, both types, any number of
-// threads.
+// Compares the CPU attention kernels with sums in double: odd lengths, grouped heads, windows, both types, any number
+// of threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ struct Sizes {
   int batch, sequence, heads, kv_heads, head_dim, pitch, out_pitch, window;
 };
 
-/// What a run of both kernels reads and writes, and the same in double.
+/// Inputs and outputs of both kernels, and the same in double.
 template <class Act>
 struct Run {
   Sizes s;
@@ -57,8 +57,8 @@ struct Run {
   std::vector<float> lse, workspace;
   std::vector<double> true_out, true_lse, true_dqkv;
 
-  /// `sharpness`: a factor on q, and so on all scores. `growth`: the row of token t is 1 + growth t times as large, so
-  /// that later keys have the larger scores.
+  /// `sharpness`: factor on q, and so on all scores. `growth`: scales the row of token t by 1 + growth t, so that later
+  /// keys have larger scores.
   explicit Run(const Sizes& sizes, float sharpness = 1, float growth = 0) : s(sizes) {
     const std::size_t rows = std::size_t(s.batch) * s.sequence;
     qkv.resize(rows * s.pitch), out.resize(rows * s.out_pitch), dout.resize(out.size()), dqkv.resize(qkv.size());
@@ -70,7 +70,7 @@ struct Run {
       put(qkv[i], normal(engine) * (static_cast<int>(i % s.pitch) < s.heads * s.head_dim ? sharpness : 1) *
                       (1 + growth * static_cast<float>(i / s.pitch % s.sequence)));
     for (Act& x : dout) put(x, normal(engine));
-    // What a kernel leaves alone must still be there; what it forgets to write must show.
+    // Fills outputs with a marker: elements a kernel must not write keep it, missing writes show it.
     for (Act& x : out) put(x, 77.0f);
     for (Act& x : dqkv) put(x, 77.0f);
     for (float& x : workspace) x = NAN;
@@ -142,7 +142,7 @@ void run(Run<Act>& r, Forward forward, Backward backward) {
   backward(r.dout.data(), r.out.data(), r.qkv.data(), r.lse.data(), r.dqkv.data(), r.workspace.data());
 }
 
-/// Scores beyond +-88, whose exponentials fp32 does not hold: only differences to a row's largest do.
+/// Scores exceed +-88, beyond which fp32 holds no exponentials, so that only differences to a row's largest do.
 template <class Act, class Forward, class Backward>
 void check_large_scores(const Sizes& s, Forward forward, Backward backward) {
   constexpr float kSharpness = 30;
@@ -151,8 +151,8 @@ void check_large_scores(const Sizes& s, Forward forward, Backward backward) {
   r.reference();
   run(r, forward, backward);
   const int q = s.heads * s.head_dim, k = q + s.kv_heads * s.head_dim, v = k + s.kv_heads * s.head_dim;
-  // Scores end at 160, where fp32 has steps of 1.5e-5: they become relative errors of exp, averaged over the keys. In
-  // most rows one key has nearly all of the weight: dq and dk are then differences of nearly equal terms.
+  // Scores reach 160, where fp32 has steps of 1.5e-5: relative errors of exp, averaged over the keys. In most rows one
+  // key has nearly all of the weight, so dq and dk are differences of nearly equal terms.
   const bool half = sizeof(Act) == 2;
   EXPECT_LT(error(r.out, r.true_out, s.out_pitch, 0, q), half ? 2.4e-3 : 5e-6);
   EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, k, v), half ? 3.9e-3 : 5e-6) << "dv";
@@ -169,15 +169,16 @@ void check(const Sizes& s, Forward forward, Backward backward) {
   Run<Act> r(s);
   r.reference();
   run(r, forward, backward);
-  // fp32: the scores' rounding, 2^-24 times their size (up to 10), becomes relative error of exp, and exp itself is
-  // good to 2e-7; both average out over the keys. bf16: three roundings of at most 2^-8 (P or dS, out, the result),
-  // each 2^-8 / sqrt(12) to 2^-8 / sqrt(3) of the value in the mean.
+  // fp32: rounding of scores, 2^-24 times their size (up to 10), becomes a relative error of exp, and exp itself is
+  // accurate to 2e-7; both average out over the keys. bf16: three roundings of at most 2^-8 (P or dS, out, the result),
+  // on average 2^-8 / sqrt(12) to 2^-8 / sqrt(3) of the value each.
   const bool half = sizeof(Act) == 2;
   const double tolerance = half ? 3.9e-3 : 1.5e-6;
   const int q = s.heads * s.head_dim, k = q + s.kv_heads * s.head_dim, v = k + s.kv_heads * s.head_dim;
-  EXPECT_LT(error(r.out, r.true_out, s.out_pitch, 0, q), half ? 2.4e-3 : 6e-7);  // out has one rounding less
+  EXPECT_LT(error(r.out, r.true_out, s.out_pitch, 0, q), half ? 2.4e-3 : 6e-7);  // out is rounded once less
   EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, k, v), tolerance) << "dv";
-  if (s.sequence > 1 && s.window != 1) {  // with one key the softmax is constant, and dq and dk are rounding alone
+  if (s.sequence > 1 && s.window != 1) {  // with one key the softmax is constant, and dq and dk are only rounding
+                                          // errors
     EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, 0, q), tolerance) << "dq";
     EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, q, k), tolerance) << "dk";
   }
@@ -214,13 +215,14 @@ void expect_same_bits(const Run<bf16>& a, const Run<bf16>& b) {
   EXPECT_EQ(a.lse, b.lse);
 }
 
-/// The twins in tiles: against double by the model of the instructions, and bit by bit by the instructions where this
-/// machine has them.
+/// Checks the variants in tiles: the software model against double, and the instructions against the model bit by bit
+/// if this machine has them.
 template <class Kernel, class Gradient>
 void check_tiles(const Sizes& s, Kernel soft_forward, Gradient soft_backward, Kernel forward, Gradient backward) {
   check<bf16>(s, soft_forward, soft_backward);
   check_large_scores<bf16>(s, soft_forward, soft_backward);
-  // Scores that grow by far more than what lets a maximum stand (templates/cpu/attention_forward_tiles.cpp).
+  // Scores that grow by far more than the threshold below which the kernel keeps its maximum
+  // (templates/cpu/attention_forward_tiles.cpp).
   Run<bf16> rising = ran(s, 0.05f, soft_forward, soft_backward);
   rising.reference();
   EXPECT_LT(error(rising.out, rising.true_out, s.out_pitch, 0, s.heads * s.head_dim), 2.4e-3);

@@ -1,4 +1,4 @@
-// The CPU as a device: memory, threads, floating-point mode and instruction sets.
+// The CPU device: memory, threads, floating-point mode and instruction sets.
 #include "device/device.h"
 
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ std::size_t address_space() {
 }
 
 TEST(AddressSpace, IsTriedWhereThereIsALimit) {
-  require_address_space(std::size_t{1} << 46, "anything");  // no limit: nobody asks
+  require_address_space(std::size_t{1} << 46, "anything");  // no limit: nothing is checked
   const auto tried = [](std::size_t bytes) {
     const rlim_t most = address_space() + (std::size_t{64} << 20);
     const rlimit limit{most, most};

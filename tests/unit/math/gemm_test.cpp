@@ -1,4 +1,5 @@
-// Gemm against sums in double, for every combination of transposes, types, pitches, bias, residual and accumulation.
+// Compares Gemm with sums in double, for every combination of transposes, types, pitches, bias, residual and
+// accumulation.
 #include "math/gemm.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +59,7 @@ Buffer random(DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t pi
   Buffer buffer(dtype, rows * pitch);
   std::mt19937 engine(seed);
   std::uniform_real_distribution<float> uniform(-1, 1);
-  // Padding holds a number that would show in every sum if it were read.
+  // Padding holds a number that would change every sum that reads it.
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < pitch; ++c) buffer.set(r * pitch + c, c < cols ? uniform(engine) : 1000.0f);
   return buffer;
@@ -145,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest,
                                          Case{128, 96, 256, bf16, bf16}, Case{97, 31, 511, bf16, f32},
                                          Case{9, 17, 4500, bf16, bf16}, Case{64, 48, 80, f32, f32}));
 
-/// Blocks of the result, and those that are cut at its last row, its last column and both.
+/// Blocks of the result, also partial ones at its last row, its last column and both.
 TEST(Gemm, BlocksOfAPaddedResultMatchSumsInDouble) {
   Device device(0, 2);
   MathLibrary library(device, nullptr, 0);
@@ -172,7 +173,7 @@ std::size_t allocated_by(MathLibrary& library, const GemmShape& shape) {
   return allocated() - before;
 }
 
-/// Of a wide result whose rows have padding oneDNN would hold copies: 20 MiB here, where blocks take 7.
+/// For a wide result with padded rows oneDNN would allocate copies: 20 MiB here, where blocks take 7.
 TEST(Gemm, BlocksOfAPaddedResultTakeLittleMemory) {
   Device device(0, 2);
   MathLibrary library(device, nullptr, 0);
@@ -186,7 +187,7 @@ TEST(Gemm, BlocksOfAPaddedResultTakeLittleMemory) {
   EXPECT_LE(peak_resident() - before, std::size_t{12} << 20);
 }
 
-/// oneDNN would cut the sum into as many parts as there are threads, each with a result of 16 MiB.
+/// oneDNN would split the sum over all threads, each with a result of 16 MiB.
 TEST(Gemm, LongSumsOnManyThreadsTakeLittleMemory) {
   Device device(0, 16);
   MathLibrary library(device, nullptr, 0);
@@ -205,7 +206,7 @@ TEST(Gemm, EqualCallsGiveEqualBits) {
   for (const DType operand : {f32, bf16}) {
     Device device(0, 2);
     MathLibrary library(device, nullptr, 0);
-    // A weight gradient: the long sum, the one a library is tempted to split between threads.
+    // A weight gradient: a long sum, which a library may split between threads.
     GemmShape shape{.m = 72, .n = 40, .k = 2048, .transpose_a = true, .pitch_a = 72, .pitch_b = 40, .pitch_d = 40};
     shape.operand = operand;
     const Buffer a = random(operand, 2048, 72, 72, 1), b = random(operand, 2048, 40, 40, 2);

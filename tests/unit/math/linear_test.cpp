@@ -1,5 +1,5 @@
-// Forward products and gradients of inputs in tiles against sums in double, for any number of threads; and the model of
-// the tiles against the instructions where this machine has them.
+// Compares forward GEMMs and input gradients in tiles with sums in double, for any number of threads, and the tiles'
+// software model with the instructions if this machine has them.
 #include "math/tiles/linear.h"
 
 #include <gtest/gtest.h>
@@ -15,16 +15,16 @@
 
 namespace llmc {
 
-/// runtime/math/tiles/linear.cpp by the model.
+/// runtime/math/tiles/linear.cpp compiled with the software model.
 void linear_product_soft(const GemmShape& shape, const void* a, const void* b, const void* bias, const void* c, void* d,
                          int part, int parts, void* workspace);
 
 namespace {
 
-/// A matrix of either type, each number exact in it.
+/// A matrix of either type whose numbers are exact in it.
 struct Matrix {
   DType type = DType::bf16;
-  std::vector<std::uint32_t> words;  // starts on a cache line, as the arena's matrices do
+  std::vector<std::uint32_t> words;  // aligned to a cache line, like the arena's matrices
 
   Matrix(std::int64_t count, DType dtype, std::mt19937& engine) : type(dtype), words(count + 16) {
     std::normal_distribution<float> normal;
@@ -82,7 +82,7 @@ struct Product {
   }
   bool same(const Matrix& x, const Matrix& y) const { return std::memcmp(x.data(), y.data(), x.bytes()) == 0; }
 
-  /// The terms of D [i, j].
+  /// Terms of D [i, j].
   Terms terms(std::int64_t i, std::int64_t j) const {
     Terms terms;
     for (std::int64_t l = 0; l < shape.k; ++l)
@@ -112,8 +112,8 @@ GemmShape in_fp32(GemmShape shape) {
   return shape;
 }
 
-/// Each way through the kernel: both types of operands, both forms of B, one chunk of the sum and several, all columns
-/// at once and in panels, what is added, and a D that goes past the caches.
+/// Covers every path through the kernel: both operand types, both forms of B, one or several chunks of the sum, all
+/// columns at once or in panels, addends, and streaming stores to D.
 std::vector<GemmShape> shapes() {
   GemmShape residual = shape(64, 96, 544, true, DType::f32), both = shape(96, 64, 64, false, DType::bf16);
   GemmShape streamed = shape(1184, 448, 32, true, DType::bf16), wide = shape(1184, 224, 32, false, DType::f32);
@@ -129,7 +129,7 @@ std::vector<GemmShape> shapes() {
                                 streamed,
                                 wide};
   for (std::size_t i = 0, count = all.size(); i < count; ++i) all.push_back(in_fp32(all[i]));
-  all.back().pitch_a += 1;  // no word of two, and fp32 needs none
+  all.back().pitch_a += 1;  // no pairs for bf16, and fp32 needs none
   return all;
 }
 
@@ -150,7 +150,7 @@ TEST(Linear, MatchesSumsInDouble) {
   }
 }
 
-/// The norm of what the kernel's result is off by, over the result's.
+/// Norm of the kernel's error relative to the norm of the result.
 double error(const Product& product, const std::function<double(std::int64_t, std::int64_t)>& exact) {
   const Matrix d = product.run(linear_product_soft, 1);
   double off = 0, size = 0;
@@ -166,9 +166,9 @@ TEST(Linear, Bf16x3IsNearFp32AndFarFromBf16) {
   const GemmShape narrow = shape(64, 64, 256, true, DType::f32);
   const Product three(in_fp32(narrow));
   const auto exact = [&](std::int64_t i, std::int64_t j) { return three.terms(i, j).sum; };
-  // 2^-17.6 for each term, and for a sum of them as much: as often up as down.
+  // 2^-17.6 for each term, and relatively the same for their sum, because errors have either sign.
   EXPECT_LT(error(three, exact), 6e-6);
-  Product one(narrow);  // the same operands, rounded
+  Product one(narrow);  // same operands, rounded
   const auto round = [](const Matrix& from, Matrix& to) {
     for (std::size_t i = 0; i < from.bytes() / 4; ++i) {
       std::uint32_t word;

@@ -1,5 +1,5 @@
-// How many tile instructions the kernels in tiles give for the quick start's products, by the model that every machine
-// runs, beside the fewest that the products need.
+// Counts the tile instructions of the kernels in tiles on the quick start's GEMMs, by the software model, and compares
+// them with the fewest possible.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -24,8 +24,7 @@ namespace {
 
 constexpr double kTileMacs = 16 * 16 * 32;  // of one TDPBF16PS
 
-/// Counts of `work`, printed as a row of docs/reference/kernel-counts.md; `macs`: multiplications that its products
-/// need.
+/// Counts of `work`, printed as a row of docs/reference/kernel-counts.md; `macs`: multiply-adds that its GEMMs need.
 template <class Work>
 TileCounts counted(const char* name, double macs, Work work) {
   tile_counts = {};
@@ -37,7 +36,7 @@ TileCounts counted(const char* name, double macs, Work work) {
   return found;
 }
 
-/// Memory that starts on a cache line.
+/// Memory aligned to a cache line.
 class Memory {
  public:
   explicit Memory(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes) + 64) {}
@@ -62,10 +61,12 @@ TEST(TileCounts, OfAttention) {
     attention_backward_tiles_soft_half_grouped(out.as<bf16>(), out.as<bf16>(), qkv.as<bf16>(), lse.as<float>(),
                                                qkv.as<bf16>(), workspace.as<float>());
   });
-  // Blocks of 32 x 32 scores, those on the diagonal whole: 36 of each of the 16 heads, with 4 products for 32 of depth.
+  // Blocks of 32 x 32 scores, with whole blocks on the diagonal: 36 for each of the 16 heads, with 4 tile products per
+  // depth of 32.
   EXPECT_EQ(forward.products, 2 * 4 * 36 * 16);
   EXPECT_EQ(backward.products, 5 * 4 * 36 * 16);
-  // A head of 32 is one step of 32 along the sum: what a product adds to comes from memory for each, or begins at zero.
+  // A head of 32 is one step of 32 along the sum, so each product's accumulator is loaded from memory or starts at
+  // zero.
   EXPECT_LE(forward.loads, 2 * forward.products);
   EXPECT_LE(backward.loads, 2 * backward.products);
   EXPECT_LE(forward.stores + backward.stores, forward.products + backward.products);
@@ -114,7 +115,8 @@ TEST(TileCounts, OfLinearLayers) {
                                                            1, copies.as<void>());
                                     })}) {
       EXPECT_EQ(static_cast<double>(found.products), macs / kTileMacs) << "no product is made twice";
-      // Two products share each tile of B: 1.5 loads. Of a sum's parts of 256, its four tiles come and go once.
+      // Two products share each tile of B: 1.5 loads each. Accumulators are loaded and stored once per chunk of 256:
+      // four tiles.
       EXPECT_LE(static_cast<double>(found.loads), (1.5 + 4.0 / 32) * static_cast<double>(found.products));
       EXPECT_LE(static_cast<double>(found.stores), 4.0 / 32 * static_cast<double>(found.products));
     }

@@ -1,5 +1,5 @@
-// The model of AMX's tile products: against double, at its edges, and bit by bit against the instructions where there
-// are any.
+// Checks the software model of AMX's tile products against double, at edge cases, and bit by bit against the
+// instructions if there are any.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +34,7 @@ std::uint32_t bits(float value) {
   return word;
 }
 
-/// Element k of row or column `i` of an operand whose words lie `pitch` apart along the sum.
+/// Element k of row or column `i` of an operand whose words are `pitch` apart along the sum.
 float element(const std::vector<float>& words, std::size_t i, std::size_t k, bool rows) {
   const std::uint32_t word = bits(rows ? words[i * 32 + k / 2] : words[k / 2 * 32 + i]);
   return widened(k % 2 ? word >> 16 : word & 0xffff);
@@ -69,7 +69,7 @@ TEST(Tiles, MultiplyAsDoubleDoes) {
 }
 
 TEST(Tiles, DenormalsAreZero) {
-  // Row 0 of a times column 0 of b: one product of 2^-60 2^-70, below what fp32 has without denormals.
+  // Row 0 of a times column 0 of b: one product of 2^-60 2^-70, below fp32's normal range.
   Operands in;
   const std::uint32_t small_a = (127 - 60) << 7, small_b = (127 - 70) << 7;
   std::memcpy(&in.a[0], &small_a, 4);
@@ -100,7 +100,7 @@ TEST(Tiles, TheModelHasTheInstructionsBits) {
     multiply_block_soft(in.a.data(), in.b.data(), soft.data());
     multiply_block_hard(in.a.data(), in.b.data(), hard.data());
     for (std::size_t i = 0; i < 1024; ++i) {
-      if (std::isnan(soft[i]) && std::isnan(hard[i])) continue;  // which NaN does not matter
+      if (std::isnan(soft[i]) && std::isnan(hard[i])) continue;  // any NaN is accepted
       ASSERT_EQ(bits(soft[i]), bits(hard[i])) << "round " << round << ", element " << i;
     }
   }

@@ -1,5 +1,5 @@
-// The weight gradient in tiles against sums in double, for any number of threads; and the model of the tiles against
-// the instructions where this machine has them.
+// Compares the weight gradient in tiles with sums in double, for any number of threads, and the tiles' software model
+// with the instructions if this machine has them.
 #include "math/tiles/weight_gradient.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace llmc {
 
-/// runtime/math/tiles/weight_gradient.cpp by the model.
+/// runtime/math/tiles/weight_gradient.cpp compiled with the software model.
 void weight_gradient_soft(const GemmShape& shape, const void* a, const void* b, void* d, bool accumulate, int part,
                           int parts, void* copies);
 
@@ -35,9 +35,9 @@ GemmShape shape(DType operand, std::int64_t m, std::int64_t n, std::int64_t k, s
           .tiles = true};
 }
 
-/// Each way through the kernel: both types of operands, A the wide one and B, two depths of k (of fp32 three) and
-/// several chunks, more columns than a panel has, strips that make no whole group, a D that goes past the caches (its
-/// rows begin on cache lines) and one that does not.
+/// Covers every path through the kernel: both operand types, A or B as the wide one, two depths of k (three for fp32),
+/// several chunks, more columns than a panel, strips that fill no whole group, and D with streaming stores (its rows
+/// aligned to cache lines) and without.
 std::vector<GemmShape> shapes() {
   std::vector<GemmShape> all;
   for (const DType operand : {DType::bf16, DType::f32})
@@ -48,7 +48,7 @@ std::vector<GemmShape> shapes() {
 
 struct Product {
   GemmShape shape;
-  std::vector<std::uint16_t> a, b;  // halves of words, or words of two halves
+  std::vector<std::uint16_t> a, b;  // bf16, or halves of fp32
   std::vector<float> before;
 
   explicit Product(const GemmShape& s) : shape(s) {
@@ -68,7 +68,7 @@ struct Product {
     for (float& x : before) x = normal(engine);
   }
 
-  /// Of an element, from its upper one on.
+  /// Halves per element; the index is of its upper one.
   int halves() const { return shape.operand == DType::f32 ? 2 : 1; }
   float at(const std::vector<std::uint16_t>& matrix, std::int64_t i) const {
     std::uint16_t pair[2] = {};

@@ -1,4 +1,4 @@
-// What a plan advises: limits that are limits, and hints whose gains are those of the plans that they name.
+// Advice of a plan: limits are exact, and hints promise the gains of the plans they name.
 #include "compiler/plan/advice.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(Advice, WhatIsBeyondALimitDoesNotFit) {
   EXPECT_EQ((Passes{1, length.as_chosen + length.to_within}.planned(budget)), Exit::does_not_fit);
 }
 
-/// With everything computed again more than twice as much fits, and is searched for in larger steps.
+/// With full recomputation more than twice as much fits, and the search uses larger steps.
 TEST(Advice, EachLimitSaysHowNearItIs) {
   const auto quickstart = [](const std::vector<std::string>& words) {
     const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/quickstart.yaml", words);
@@ -71,11 +71,11 @@ TEST(Advice, WhereEverythingFitsNoLimitIsClaimed) {
   EXPECT_EQ(found.sequence_length.as_chosen, 1 << 20);
 }
 
-/// `words`: a run of fp32 for which there is something to say of each kind.
+/// `words`: an fp32 run with a hint of every kind.
 void expect_true_hints(const std::vector<std::string>& words) {
   const Plan plan = make_plan(small_spec(words).spec);
   const std::vector<Hint> found = hints(plan);
-  ASSERT_GE(found.size(), 3u);  // bf16, fewer heads of keys and values, nothing computed again
+  ASSERT_GE(found.size(), 3u);  // bf16, fewer key-value heads, no recomputation
   for (const Hint& hint : found) {
     std::vector<std::string> changed = words;
     for (const spec::Change& change : hint.changes) {
@@ -91,7 +91,7 @@ void expect_true_hints(const std::vector<std::string>& words) {
   for (std::size_t i = 1; i < found.size(); ++i) EXPECT_GE(found[i - 1].seconds, found[i].seconds);
 }
 
-/// Only code for 90a has the products of warpgroups.
+/// Only code for 90a has warpgroup products.
 TEST(Advice, AnArchWithoutItsOwnProductsIsHinted) {
   const auto hinted = [](const char* arch) {
     const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", {arch});
@@ -107,7 +107,7 @@ TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
   std::vector<std::string> words = {"precision.compute=fp32", "model.num_key_value_heads=12",
                                     "model.num_attention_heads=12", "memory.recompute=full"};
   expect_true_hints(words);
-  // bf16 instead, and with it products in bf16.
+  // Hints bf16, and with it GEMMs in bf16.
   words.insert(words.end(), {"precision.matmul=bf16x3", "target.arch=sapphirerapids"});
   expect_true_hints(words);
 }

@@ -1,5 +1,5 @@
-// Runs the plan on a shadow of the arena: every byte remembers which tensor of which layer was written there last, and
-// every op must find what it reads.
+// Executes the plan on a shadow of the arena: every byte records the tensor and layer last written there, and every op
+// must find its inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,19 +21,19 @@ class Shadow {
  public:
   explicit Shadow(const Plan& plan) : plan_(plan), g_(plan.graph), owner_(plan.layout.bytes / kGranule + 1) {}
 
-  /// A whole step: forward, loss and backward for each micro-batch, what ranks do together, optimizer; then evaluation
-  /// and sampling.
+  /// A whole step: forward, loss and backward for each micro-batch, collectives, optimizer; then evaluation and
+  /// sampling.
   void run() {
     for (int micro_batch = 0; micro_batch < 2; ++micro_batch)
       for (Part part : {Part::forward, Part::loss, Part::backward}) run(part);
     for (Part part : {Part::reduce, Part::optimizer, Part::gather}) run(part);
     for (Part part : {Part::forward, Part::evaluate, Part::forward, Part::sample}) run(part);
     for (Part part : {Part::forward, Part::audit}) run(part);
-    run(Part::audit);  // one of a whole pass has no other before it
+    run(Part::audit);  // a whole audit pass has no other before it
   }
 
  private:
-  static constexpr std::size_t kGranule = 256;  // places begin at multiples of it
+  static constexpr std::size_t kGranule = 256;  // offsets are multiples of it
 
   struct Range {
     std::size_t begin, end;  // granules
@@ -81,14 +81,14 @@ class Shadow {
     const Region& region = g_.regions[r];
     const Place& place = plan_.layout.find(g_, r, id);
     auto index = static_cast<std::size_t>(layer);
-    if (g_.at(id).scope == Scope::layer)  // its rank among the layers of its variant
+    if (g_.at(id).scope == Scope::layer)  // index among the layers of its variant
       index = static_cast<std::size_t>(std::count(g_.variants.begin(), g_.variants.begin() + layer, region.variant));
     const std::size_t begin = place.offset + index * place.layer_stride;
     EXPECT_EQ(begin % kGranule, 0u) << g_.at(id).name;
     return {begin / kGranule, (begin + static_cast<std::size_t>(g_.at(id).bytes()) + kGranule - 1) / kGranule};
   }
 
-  /// One name for all names of a buffer: the stream and its gradient have several.
+  /// One identity for all names of a buffer: the stream and its gradient have several.
   std::string identity(TensorId id, std::int64_t layer) const {
     const TensorId buffer = g_.storage(id);
     if (id == g_.stream.below) return "stream " + std::to_string(layer);
@@ -115,7 +115,7 @@ class Shadow {
         const Range range = place(r, layer, id);
         ASSERT_GE(range.begin * kGranule, first_activation()) << "%" << g_.at(id).name << " lies among the weights";
         ASSERT_LE(range.end * kGranule, state_begin()) << "%" << g_.at(id).name << " lies in the optimizer's state";
-        // What an op reads may not lie under what it writes, unless it is the same buffer.
+        // An op's inputs must not overlap its outputs, except in the same buffer.
         for (TensorId other : op.inputs)
           if (has_place(g_.at(other)) && identity(other, layer) != identity(id, layer)) {
             ASSERT_FALSE(range.meets(place(r, layer, other)))
@@ -131,7 +131,7 @@ class Shadow {
     }
   }
 
-  /// Weights and their gradients come first; sample_logits and parameter norms stand among the step's tables.
+  /// Weights and their gradients come first; sample_logits and parameter norms are among the step's tables.
   std::size_t first_activation() const {
     return place_of(Use::gradients) + 4 * static_cast<std::size_t>(plan_.parameters.elements);
   }
@@ -145,7 +145,7 @@ class Shadow {
   std::vector<std::string> owner_;
 };
 
-/// Overrides of the small spec, drawn at random.
+/// Random overrides of the small spec.
 std::vector<std::string> draw(unsigned seed) {
   std::mt19937 rng(seed);
   const auto pick = [&](const std::vector<const char*>& values) { return std::string(values[rng() % values.size()]); };
@@ -191,7 +191,7 @@ void check(const std::vector<std::string>& overrides) {
   EXPECT_EQ(end, plan.layout.bytes);
 }
 
-/// Of the quick start's model on the CPU and of the reference run, which has slots, a workspace and copies.
+/// The quick start's model on the CPU, and the reference run, which has slots, a workspace and copies.
 std::vector<Plan> both_targets() {
   const spec::LoadResult cuda = spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", {});
   EXPECT_TRUE(cuda.resolved) << spec::render(cuda.diagnostics);
@@ -228,7 +228,7 @@ TEST(Arena, TheHostsBuffersLieApartAndSharedOnesLast) {
   }
 }
 
-/// 8.03 billion parameters: 2 bytes of a copy, 4 of a weight, of its gradient and of each moment.
+/// 8.03 billion parameters: 2 bytes for a copy, 4 each for the weight, its gradient and each moment.
 TEST(Arena, AModelOf8BillionFitsOnGpusThatShareItOut) {
   for (const int ranks : {8, 64})
     for (const Shard shard : {Shard::gradients, Shard::parameters}) {
@@ -275,7 +275,7 @@ TEST(Arena, SlabsOfLayersAreApart) {
       stride = place.layer_stride;
       ++slabs;
     }
-    EXPECT_EQ(stride, bytes);  // dense: one slab holds what is kept and nothing else
+    EXPECT_EQ(stride, bytes);  // dense: one slab contains nothing but kept tensors
   }
   EXPECT_GT(slabs, 5u);
 }
@@ -298,14 +298,14 @@ TEST(Arena, ABudgetOfExactlyItsBytesIsEnough) {
       return make_plan(small_spec(words).spec);
     };
     const Plan plan = with_budget("1GiB");
-    // 64 MiB of workspace for products, where the budget has them.
+    // 64 MiB of GEMM workspace, if the budget allows.
     const std::size_t bytes = plan.needed_bytes() - (cuda ? kTunedWorkspace - kUntunedWorkspace : 0);
     EXPECT_EQ(with_budget(std::to_string(bytes)).needed_bytes(), bytes);
     EXPECT_THROW(with_budget(std::to_string(bytes - 1)), Failure);
   }
 }
 
-/// Of the whole process on a CPU: more threads, tokens and words to sample from take more.
+/// A CPU budget covers the whole process: more threads, tokens and a larger vocabulary to sample from take more.
 TEST(Arena, ABudgetOfACpuCountsTheProcess) {
   const auto process = [](std::vector<std::string> words) {
     const Plan plan = make_plan(small_spec(words).spec);

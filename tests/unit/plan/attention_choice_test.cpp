@@ -1,5 +1,5 @@
-// Who computes attention on CUDA: the choice by predicted time, by what cuDNN has, by memory.budget, and as the spec
-// says.
+// Chooses the attention implementation on CUDA: by predicted time, by cuDNN's support, by memory.budget, and as the
+// spec says.
 #include "compiler/ops/attention_choice.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ By by(const std::vector<BackwardWay>& ways) {
   return result;
 }
 
-/// Of the reference run, with overrides.
+/// Plan of the reference run with overrides.
 Plan llama(const std::vector<std::string>& overrides) {
   const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", overrides);
   EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
@@ -35,14 +35,14 @@ ops::AttentionChoice only(const Plan& plan) {
 ops::AttentionChoice choice(const std::vector<std::string>& overrides) { return only(llama(overrides)); }
 
 TEST(AttentionChoice, BothWaysByPredictedTime) {
-  // By hand: a product of 16 x 32 x 2048 x 2048 scores and 64 columns is 137.4 GFLOP. cuDNN: five at 249 TFLOP/s, and
-  // 2 bytes of each of 2.15 G scores twice at 13 TB/s; the own passes by warpgroups: seven at 395 TFLOP/s.
+  // By hand: a product of 16 x 32 x 2048 x 2048 scores and 64 columns is 137.4 GFLOP. cuDNN: five at 249 TFLOP/s, and 2
+  // bytes of each of 2.15 G scores twice at 13 TB/s. Own warpgroup passes: seven at 395 TFLOP/s.
   const ops::AttentionChoice narrow = choice({});
   ASSERT_EQ(by(narrow.backward), (By{kPortable, kCudnn}));
   EXPECT_EQ(narrow.forward, kCudnn);
   EXPECT_NEAR(narrow.backward[0].predicted_ms, 7 * 137.439 / 395, 1e-3);
   EXPECT_NEAR(narrow.backward[1].predicted_ms, 5 * 137.439 / 249 + 4 * 2.147484 / 13, 1e-3);
-  // Wider heads make more of the products and as many scores, and the own passes, by warps, lose.
+  // Wider heads mean larger products and equally many scores, so the own passes, by warps, are slower.
   const ops::AttentionChoice wide = choice({"model.head_dim=128"});
   ASSERT_EQ(by(wide.backward), (By{kCudnn, kPortable}));
   EXPECT_LT(wide.backward[0].predicted_ms, wide.backward[1].predicted_ms);
@@ -58,7 +58,7 @@ TEST(AttentionChoice, WithoutRatesCudnnIsFirst) {
 }
 
 TEST(AttentionChoice, WhereCudnnHasNoneTheOwnKernelsDoAll) {
-  // No multiple of 8; wider than 128, which only Hopper has; wider than 128 on one of two.
+  // Not a multiple of 8; wider than 128, supported only on Hopper; wider than 128 on one of two architectures.
   for (const std::vector<std::string>& overrides : {std::vector<std::string>{"model.head_dim=66"},
                                                     {"model.head_dim=192", "memory.budget=77GiB", "target.arch=[80]"},
                                                     {"model.head_dim=192", "target.arch=[90a, 100]"}}) {
@@ -76,7 +76,7 @@ TEST(AttentionChoice, ANamedWayIsTheOnlyOne) {
   const ops::AttentionChoice portable = choice({"target.attention=portable"});
   EXPECT_EQ(portable.forward, kPortable);
   EXPECT_EQ(by(portable.backward), By{kPortable});
-  EXPECT_EQ(by(choice({"deterministic=false"}).backward), By{kCudnn});  // nothing that determinism costs is to be saved
+  EXPECT_EQ(by(choice({"deterministic=false"}).backward), By{kCudnn});  // no cost of determinism to avoid
 }
 
 TEST(AttentionChoice, TheWorkspaceIsWhatAnyNeeds) {
@@ -84,7 +84,7 @@ TEST(AttentionChoice, TheWorkspaceIsWhatAnyNeeds) {
   EXPECT_EQ(only(both).workspace_bytes(), attention_workspace_bytes(only(both).shape));
   EXPECT_EQ(only(both).workspace_bytes(), only(cudnn).workspace_bytes());
   EXPECT_EQ(both.layout.bytes, cudnn.layout.bytes);
-  // One kernel for each pass, whoever is first.
+  // One kernel per pass, whichever implementation comes first.
   for (const Plan& plan : {both, llama({"model.head_dim=128"})}) {
     int kernels = 0;
     for (const Kernel& kernel : plan.kernels) kernels += kernel.template_name.starts_with("attention_backward");
@@ -105,7 +105,7 @@ TEST(AttentionChoice, IsOneForEachMask) {
   ASSERT_EQ(choices.list.size(), 2u);
   const ops::AttentionChoice &all = choices.list[0], &window = choices.list[1];
   EXPECT_EQ(ops::attention_suffix(all.shape) + "|" + ops::attention_suffix(window.shape), "|_window_512");
-  // A window of a quarter of the sequence leaves a quarter of the square, less its half: 7 of 16 of what is causal.
+  // A window of a quarter of the sequence leaves a quarter of the square minus half of its own: 7/16 of causal.
   for (std::size_t i = 0; i < 2; ++i)
     EXPECT_NEAR(window.backward[i].predicted_ms, all.backward[i].predicted_ms * 7 / 16, 1e-2);
   for (const graph::Op& op : sliding.ops)
@@ -120,7 +120,7 @@ TEST(AttentionChoice, IsOneForEachMask) {
 }
 
 TEST(AttentionChoice, AWayThatDoesNotFitTheBudgetIsLeftOut) {
-  // Long sequences in small layers: dP of a sequence is most of what is alive at once.
+  // Long sequences in small layers: dP of one sequence is most of the live memory.
   const std::vector<std::string> small = {"model.num_hidden_layers=1",  "model.vocab_size=512",
                                           "batch.sequence_length=8192", "batch.micro_batch=1",
                                           "batch.tokens=16384",         "memory.loss_chunk=2048"};
@@ -131,7 +131,7 @@ TEST(AttentionChoice, AWayThatDoesNotFitTheBudgetIsLeftOut) {
   };
   const Plan both = llama(small);
   ASSERT_EQ(by(only(both).backward), (By{kPortable, kCudnn}));
-  // The workspace of products shrinks first, then cuDNN's backward pass goes.
+  // The GEMM workspace shrinks first, then cuDNN's backward pass is dropped.
   const std::size_t narrow = both.layout.bytes - (kTunedWorkspace - kUntunedWorkspace);
   EXPECT_EQ(by(only(with_budget(narrow)).backward), (By{kPortable, kCudnn}));
   const Plan one = with_budget(narrow - 1);

@@ -1,4 +1,4 @@
-// Rates by size in a device file, what prices make of them, and a device file made of what trainers have measured.
+// Rates by size in a device file, prices computed from them, and a device file made from trainers' measurements.
 #include "compiler/tools/calibrate/calibration.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ const Device& cpu() {
   throw std::logic_error("no cpu");
 }
 
-/// As a trainer writes it: rates of 1 to 8 GFLOP/s times `scale`, and attention of half a millisecond.
+/// Output of a trainer: rates of 1 to 8 GFLOP/s times `scale`, and attention of half a millisecond.
 nlohmann::json written(const char* precision, int head_dim, bool whole, double scale = 1) {
   nlohmann::json all = {{"format", kCalibrationFormat}, {"kind", "cpu"},  {"device", "a CPU, 3 threads"},
                         {"date", "2026-11-24"},         {"threads", 3},   {"precision", precision},
@@ -62,7 +62,8 @@ TEST(Calibration, BecomesADevice) {
   EXPECT_EQ(device[Figure::cache_copy], 7e9);
   EXPECT_NEAR(device[Figure::kernels_fp32], 4e9, 1) << "4 MB in 1.2 ms less two launches";
   EXPECT_NEAR(device[Figure::kernels_optimizer], 5e9, 1);
-  // 1e8 FLOP of half of the square of 64 tokens in 0.4 ms; as many scores again are computed beyond the diagonal.
+  // 1e8 FLOP for the lower half of the square of 64 tokens in 0.4 ms; equally many scores are computed above the
+  // diagonal.
   EXPECT_NEAR(device[Figure::attention_forward_64_fp32] / 5e11, 1, 1e-9);
   EXPECT_NEAR(device[Figure::attention_forward_128_fp32] / 15e11, 1, 1e-9);
   EXPECT_NEAR(device[Figure::attention_backward_128] / 10e11, 1, 1e-9);
@@ -82,7 +83,7 @@ TEST(Calibration, OfOnePrecisionSaysSoOfTheOther) {
   EXPECT_NE(device.figures.at(Figure::product_bf16).from.find("not in this precision"), std::string::npos);
 }
 
-/// A file that is read back is the same file.
+/// Writing and reading a file gives the same file.
 TEST(Calibration, FilesAreReadAsTheyAreWritten) {
   const std::string text = devices::to_yaml(measured());
   const Device again = devices::read(text, "mine.yaml");
@@ -110,7 +111,7 @@ TEST(Calibration, RefusesWhatIsNoMeasurement) {
   };
   with("/launch", 0);
   with("/launch", -1e-6);
-  with("/launch", nullptr);  // how JSON has what is no number
+  with("/launch", nullptr);  // JSON for a non-finite number
   with("/products/forward/7", 0);
   with("/products/sizes", {256, 64});
   with("/products/sizes", {64, 128, 256});
@@ -145,7 +146,7 @@ TEST(Price, TakesMeasuredRates) {
   for (const plan::Launch& launch : plan.launches) {
     if (!launch.times) continue;
     const double seconds = plan::price(plan, launch).seconds - gap;
-    if (launch.what == "gate_up_forward") {  // 100 wide and 36 deep, 48 rows: next to 64 in n alone
+    if (launch.what == "gate_up_forward") {  // 100 wide and 36 deep, 48 rows: nearest to 64 in n only
       const GemmShape& shape = plan.products[launch.product].shape;
       const double rate = plan.device.products.at(DType::f32, Form::forward, static_cast<double>(shape.m),
                                                   static_cast<double>(shape.n), static_cast<double>(shape.k));

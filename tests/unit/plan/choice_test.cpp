@@ -1,4 +1,4 @@
-// A choice is a value beside the spec, and lowering one is cheap enough to try thousands.
+// A choice is a value separate from the spec, and lowering one is cheap enough to try thousands.
 #include "compiler/passes/choice.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(Choice, IsNotWrittenIntoTheSpec) {
   EXPECT_GT(plan.choice.loss_chunk, 0);
 }
 
-/// `auto` and the numbers that it became are one trainer, from whichever tokens it became them.
+/// `auto` and the numbers it resolved to give the same trainer, whatever token counts they resolved from.
 TEST(Choice, IsWhatTheFingerprintIsOf) {
   const std::string small = "batch.tokens=192", larger = "batch.tokens=384", open = "batch.micro_batch=auto";
   const std::size_t bytes = make_plan(small_spec({larger, "batch.micro_batch=8"}).spec).needed_bytes();
@@ -43,7 +43,7 @@ TEST(Choice, IsWhatTheFingerprintIsOf) {
   EXPECT_EQ(make_plan(chosen_spec(plan)).fingerprint, plan.fingerprint);
   EXPECT_EQ(make_plan(small_spec({small, budget, "batch.micro_batch=8"}).spec).fingerprint, plan.fingerprint);
   EXPECT_NE(make_plan(small_spec({small, budget, "batch.micro_batch=4"}).spec).fingerprint, plan.fingerprint);
-  // A chunk of some rows is a number, whether it was chosen or written.
+  // A chunk of rows is a number, whether chosen or written.
   const spec::Spec reference =
       spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", {"memory.loss_chunk=auto"}).resolved->spec;
   EXPECT_EQ(make_plan(reference).fingerprint,
@@ -59,7 +59,7 @@ TEST(Choice, OfTheReferenceRunIsLoweredInFiveMilliseconds) {
   // The processor's time, the best of 20: what others do on the machine does not count.
   double best = 1e9;
   for (int i = 0; i < 20; ++i) {
-    choice.recompute[0] = static_cast<graph::Groups>(i);  // another one each time
+    choice.recompute[0] = static_cast<graph::Groups>(i);  // a different one each time
     const std::clock_t begin = std::clock();
     const graph::Graph graph = passes::lower(spec, kinds, choice);
     best = std::min(best, 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);

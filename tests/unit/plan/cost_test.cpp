@@ -1,4 +1,4 @@
-// Figures of known models.
+// Costs of known models.
 #include "compiler/plan/cost.h"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ TEST(Cost, Llama1b) {
   EXPECT_EQ(plan.micro_batches(), 32);
 }
 
-/// By the formula that knew Llama alone: 6 (layers (hidden (q + 2 kv) + q hidden + 3 hidden ffn) + hidden vocab), and
-/// 6 layers q sequence.
+/// The formula for Llama only: 6 (layers (hidden (q + 2 kv) + q hidden + 3 hidden ffn) + hidden vocab), and 6 layers q
+/// sequence.
 TEST(Cost, ModelFlopsAreThoseOfTheForwardOps) {
   const struct {
     const char* spec;
@@ -79,26 +79,26 @@ TEST(Cost, LaunchesAreWhatTheStepDoes) {
   }
   EXPECT_EQ(plan.cost.launches_per_step, launches);
   EXPECT_NEAR(plan.cost.hardware_flops_per_step, flops, 1e-9 * flops);
-  // Without recomputation nearly all FLOPs are the model's; attention's backward computes the scores again.
+  // Without recomputation nearly all FLOPs are the model's; attention's backward recomputes the scores.
   const double model = plan.cost.model_flops_per_token * static_cast<double>(plan.spec.batch.tokens);
   EXPECT_GT(flops, model);
   EXPECT_LT(flops, 1.1 * model);
 }
 
-/// Blocks of a cluster, and how often the kernel moves its logits.
+/// Blocks per cluster, and how often the kernel moves its logits.
 std::pair<std::int64_t, double> cross_entropy(const std::vector<std::string>& overrides) {
   const Plan plan = of_file("llama-1b.yaml", overrides);
   const auto rows = static_cast<double>(plan.graph.chunk_rows),
              columns = static_cast<double>(plan.spec.model.vocab_size);
   for (const Kernel& k : plan.kernels)
     if (k.name == "cross_entropy_gradient")
-      // Besides the logits, each row has a target and four results.
+      // Besides its logits, each row has a target and four results.
       return {k.cluster, (k.bytes - 20.0 * rows) / (2.0 * rows * columns)};
   return {};
 }
 
-/// Bytes of all launches of a micro-batch (per_step: of a step) whose kernel's name begins so, in GB, and of them the
-/// stream's.
+/// Bytes of all launches per micro-batch (per_step: per step) of kernels with this prefix, in GB, and the stream's part
+/// of them.
 std::pair<double, double> gigabytes(const Plan& plan, const std::string& kernel) {
   std::pair<double, double> sum = {0, 0};
   for (const Launch& launch : plan.launches)
@@ -109,8 +109,8 @@ std::pair<double, double> gigabytes(const Plan& plan, const std::string& kernel)
   return sum;
 }
 
-/// q and k in and out, v copied along; backward their gradients in and out, q and k in. The rest is a rstd a head and
-/// the table.
+/// q and k are read and written, v is copied; backward reads and writes their gradients and reads q and k. The rest is
+/// one rstd per head and the table.
 TEST(Cost, NormsOfHeadsMoveQAndKOnce) {
   const Plan plan = of_file("llama-1b.yaml", {"model.qk_norm=true", "memory.recompute=none", "memory.budget=200GiB"});
   const double tokens = 16.0 * 2048, layers = 16, turned = tokens * (32 + 8) * 64, values = tokens * 8 * 64;
@@ -122,8 +122,8 @@ TEST(Cost, NormsOfHeadsMoveQAndKOnce) {
   EXPECT_LE(gigabytes(plan, "qk_norm_rope").first - planned, 1.02 * forward);
 }
 
-/// Where the bytes of a pass must go, from the formulas behind shared figures of the large run: each tensor once,
-/// everything in bf16 that may be. What a kernel moves beyond it is the fp32 stream or less than a tenth.
+/// Minimum traffic of each pass, from formulas for the large run: each tensor once, everything in bf16 that may be.
+/// Traffic beyond that is the fp32 stream or less than a tenth.
 TEST(Cost, KernelsOfTheLargeRunMoveWhatTheyMust) {
   const Plan plan = of_file("llama-1b.yaml");
   const spec::Model& m = plan.spec.model;
@@ -132,12 +132,13 @@ TEST(Cost, KernelsOfTheLargeRunMoveWhatTheyMust) {
   const double norms = 2 * layers;
   struct Row {
     const char* kernel;
-    double gigabytes, stream;  // the fp32 stream's bytes beyond a bf16 one's
+    double gigabytes, stream;  // bytes of the fp32 stream beyond a bf16 one
   };
   const Row rows[] = {
       {"rms_norm_forward", 1e-9 * norms * 2 * 2 * hidden, 1e-9 * (norms + 1) * 2 * hidden},   // x, y
       {"rms_norm_backward", 1e-9 * norms * 2 * 5 * hidden, 1e-9 * (norms + 1) * 2 * hidden},  // dy, x, dresidual, dx, y
-      {"rope", 1e-9 * layers * 2 * 2 * 2 * heads, 0},                                         // both ways, in place
+      {"rope", 1e-9 * layers * 2 * 2 * 2 * heads, 0},                                         // forward and backward,
+                                                                                              // in place
       {"swiglu_forward", 1e-9 * layers * 3 * 2 * ffn, 0},                                     // gate, up, s
       {"swiglu_backward", 1e-9 * layers * 6 * 2 * ffn, 0},                                    // and ds, dgate, dup
       {"cross_entropy", 1e-9 * 2 * 2 * tokens * static_cast<double>(m.vocab_size), 0},        // logits, dlogits
@@ -165,7 +166,7 @@ TEST(Cost, TheStreamsBytesAreWhatABf16StreamSaves) {
   EXPECT_NEAR(wide.cost.bytes_per_step - narrow.cost.bytes_per_step, wide.cost.stream_bytes_per_step, 1);
   EXPECT_EQ(narrow.cost.stream_bytes_per_step, 0);
   EXPECT_EQ(of_file("quickstart.yaml").cost.stream_bytes_per_step, 0);
-  // Of the arena: half of the stream between layers, half of it within each.
+  // In the arena: half of the difference is the stream between layers, half is within layers.
   EXPECT_EQ(wide.layout.bytes - narrow.layout.bytes, std::size_t{17 + 16} * 2 * 32768 * 2048);
 }
 
@@ -191,7 +192,7 @@ TEST(Cost, AutoTakesTheSmallestLossChunkThatCostsNothing) {
   EXPECT_EQ(chunk({"batch.micro_batch=64", "memory.recompute=full", "memory.budget=141GiB"}), 8192);
   EXPECT_EQ(chunk({"batch.micro_batch=2", "batch.tokens=8192"}), 4096);  // all rows
   EXPECT_EQ(chunk({"batch.sequence_length=1500", "batch.micro_batch=8", "batch.tokens=24000"}),
-            12000);  // no divisor from 8,192 on but all
+            12000);  // no divisor from 8,192 on except all rows
   const Plan large = of_file("llama-1b.yaml");
   const std::string less = "memory.budget=" + std::to_string(large.layout.bytes - (64u << 20));
   EXPECT_EQ(chunk({less}), 4096);
@@ -201,7 +202,7 @@ TEST(Cost, LongRowsOfLogitsAreReadOnceWhereThereAreClusters) {
   using Figures = std::pair<std::int64_t, double>;
   EXPECT_EQ(cross_entropy({}), Figures(8, 2));
   EXPECT_EQ(cross_entropy({"memory.budget=77GiB", "target.arch=[80]"}),
-            Figures(1, 3));                                            // for the sum, and for the gradient
+            Figures(1, 3));                                            // once for the sum, once for the gradient
   EXPECT_EQ(cross_entropy({"target.arch=[80, 90a]"}), Figures(1, 3));  // one launch for both
   EXPECT_EQ(cross_entropy({"memory.budget=77GiB", "target.arch=[80]", "model.vocab_size=65536"}), Figures(1, 2));
   EXPECT_EQ(cross_entropy({"model.vocab_size=49152"}), Figures(1, 2));  // 96 KiB
@@ -210,7 +211,7 @@ TEST(Cost, LongRowsOfLogitsAreReadOnceWhereThereAreClusters) {
   EXPECT_EQ(cross_entropy({"model.vocab_size=262152"}), Figures(1, 3));
 }
 
-/// The names of the plan's attention kernels.
+/// Names of the plan's attention kernels.
 std::set<std::string> attention(const std::vector<std::string>& overrides) {
   std::set<std::string> names;
   for (const Kernel& k : of_file("quickstart.yaml", overrides).kernels)
@@ -223,7 +224,7 @@ TEST(Cost, AttentionIsInTilesWhereTheArchHasThem) {
   const std::set<std::string> tiles = {"attention_forward_tiles", "attention_backward_tiles"};
   EXPECT_EQ(attention({"precision.compute=bf16", "target.arch=sapphirerapids"}), tiles);
   EXPECT_EQ(attention({"precision.compute=bf16", "target.arch=cooperlake"}), portable);
-  EXPECT_EQ(attention({"precision.compute=bf16"}), portable);      // native: the same plan on every machine
+  EXPECT_EQ(attention({"precision.compute=bf16"}), portable);      // native: same plan on every machine
   EXPECT_EQ(attention({"target.arch=sapphirerapids"}), portable);  // fp32
 }
 

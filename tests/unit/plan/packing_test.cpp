@@ -1,4 +1,4 @@
-// The packer against all orders of placing, on random lifetimes.
+// Compares the packer with all orders of placement, on random lifetimes.
 #include "compiler/plan/packing.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 bool alive_together(const Item& a, const Item& b) { return a.first <= b.last && b.first <= a.last; }
 
-/// The smallest block there is: some order of placing each item at the lowest free offset gives it, since any packing
-/// can be pushed down in the order of its offsets.
+/// Smallest possible block. Some order of placing each item at the lowest free offset reaches it, because any packing
+/// can be compacted in the order of its offsets.
 std::size_t smallest(std::vector<Item> items) {
   std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -89,8 +89,7 @@ TEST(Packing, ManyItems) {
   }
 }
 
-/// Transients of a plan: from the largest on, with any buffer first that lies highest, they take 5 % more than are
-/// alive.
+/// Transients of a plan: placing the largest first, or any buffer that lies highest first, takes 5 % more than is live.
 TEST(Packing, LongLivesBeforeLargeSizes) {
   std::vector<Item> items = {
       {50160, 1, 2, 0},    {50160, 26, 45, 0}, {380, 1, 1, 0},      {380, 26, 47, 0},   {109440, 2, 4, 0},

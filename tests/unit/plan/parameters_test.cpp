@@ -1,4 +1,4 @@
-// Where parameters lie in the flat buffers.
+// Layout of parameters in the flat buffers.
 #include "compiler/plan/parameters.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(Parameters, EveryTensorOfACheckpointOnce) {
   const Plan plan = planned({});
   std::set<std::string> names;
   for (const Slice& s : plan.parameters.slices) EXPECT_TRUE(names.insert(s.name).second) << s.name;
-  EXPECT_EQ(names.size(), 3u + 3u * 16u);  // embedding, final norm, head; 7 matrices, 7 biases, 2 norms a layer
+  EXPECT_EQ(names.size(), 3u + 3u * 16u);  // embedding, final norm, head; 7 matrices, 7 biases, 2 norms per layer
   for (const char* name :
        {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight", "model.layers.2.mlp.down_proj.bias",
         "model.layers.0.self_attn.k_proj.bias", "model.layers.1.input_layernorm.weight"})
@@ -29,7 +29,7 @@ TEST(Parameters, EveryTensorOfACheckpointOnce) {
 TEST(Parameters, SlicesAreApartAndInOrder) {
   for (const char* compute : {"fp32", "bf16"}) {
     const Plan plan = planned({std::string("precision.compute=") + compute});
-    // Vectors first, then matrices; each of them in the order of a checkpoint.
+    // Vectors first, then matrices; each in checkpoint order.
     std::int64_t vectors = 0, matrices = 0, logical = 0;
     for (const Slice& s : plan.parameters.slices) {
       std::int64_t& end = s.matrix ? matrices : vectors;
@@ -96,7 +96,7 @@ TEST(Parameters, DecayIsForMatricesOnly) {
   }
 }
 
-/// The standard deviation of the initial weights of one slice, by what its name says.
+/// Expected standard deviation of a slice's initial weights, by its name.
 double expected_std(const std::string& name, double embedding, double into, double out_of_attention,
                     double out_of_mlp) {
   const auto ends = [&](const char* end) { return name.ends_with(end); };
@@ -104,11 +104,11 @@ double expected_std(const std::string& name, double embedding, double into, doub
   if (ends("o_proj.weight")) return out_of_attention;
   if (ends("down_proj.weight")) return out_of_mlp;
   if (ends("norm.weight") || ends(".bias")) return 0;
-  return into;  // read by the residual stream's 36 columns
+  return into;  // reads the residual stream's 36 columns
 }
 
 TEST(Parameters, InitialWeightsHaveTheStdOfTheirRule) {
-  // depth_scaled: 1 / sqrt(2 * layers * hidden_size), as GPT-2's: two sums into the stream for each layer.
+  // depth_scaled: 1 / sqrt(2 * layers * hidden_size) like GPT-2, for two additions to the stream per layer.
   for (const Slice& s : planned({}).parameters.slices)
     EXPECT_NEAR(
         s.init_std,
@@ -120,7 +120,7 @@ TEST(Parameters, InitialWeightsHaveTheStdOfTheirRule) {
     EXPECT_NEAR(s.init_std, expected_std(s.name, 0.5, 0.125, 1 / std::sqrt(2 * 7 * 36.0), 1 / std::sqrt(2 * 7 * 36.0)),
                 1e-12)
         << s.name;
-  // fan_in of what comes out of 6 heads of 10, and of 50 columns.
+  // fan_in of the outputs of 6 heads of 10, and of 50 columns.
   for (const Slice& s : planned({"init.residual=fan_in"}).parameters.slices)
     EXPECT_NEAR(s.init_std, expected_std(s.name, 0.02, 1 / std::sqrt(36.0), 1 / std::sqrt(60.0), 1 / std::sqrt(50.0)),
                 1e-12)

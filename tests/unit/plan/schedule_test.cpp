@@ -1,4 +1,4 @@
-// The order of a step, with each setting of parallel.shard, and what is derived from it.
+// The order of a step for each value of parallel.shard, and everything derived from it.
 #include "compiler/plan/schedule.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ Plan of_ranks(const std::string& shard, std::vector<std::string> overrides = {})
   return make_plan(small_spec(overrides).spec);
 }
 
-/// Lines of one pass, without its name.
+/// Lines of one pass, without the pass's name.
 std::string text_of_pass(const Plan& plan, const std::string& pass) {
   std::string text;
   bool inside = false;
@@ -92,7 +92,7 @@ TEST(Schedule, OfWholeGradientsReducesInTheLastMicroBatch) {
   EXPECT_EQ(text_of_pass(of_ranks("none"), "forward").find("gather"), std::string::npos);
 }
 
-/// A pass that is told nothing gathers and reduces nothing; layers come in the order of the pass, each in its variant.
+/// Without stops a pass gathers and reduces nothing. Layers come in the order of the pass, each in its variant.
 TEST(Schedule, StopsAreThoseOfTheMoment) {
   const Plan plan = of_ranks("optimizer", {"memory.recompute={every: 2}"});
   std::vector<std::string> names;
@@ -146,7 +146,7 @@ TEST(Schedule, SaysWhatNothingHides) {
   EXPECT_EQ(of("reduce_vectors"), "");
 }
 
-/// Names are what emitted sources call: one that stands for two shapes would run one product in the other's place.
+/// Emitted sources call GEMMs by name: a name with two shapes would run the wrong one.
 TEST(Schedule, ProductsOfOneNameHaveOneShape) {
   Plan plan = of_ranks("optimizer");
   for (graph::Region& r : plan.graph.regions)

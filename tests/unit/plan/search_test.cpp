@@ -1,4 +1,4 @@
-// The solver against exhaustive search, and the search over a spec's choices against what it promises.
+// Compares the solver with exhaustive search, and the search over a spec's choices with its guarantees.
 #include "compiler/plan/search.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace llmc::plan {
 namespace {
 
-/// Every assignment of options to layers.
+/// Tries every assignment of options to layers.
 RecomputeSolution exhaustive(const RecomputeProblem& problem) {
   RecomputeSolution best;
   std::vector<const std::vector<LayerOption>*> layers;
@@ -86,7 +86,7 @@ TEST(RecomputeSolver, AgreesWithExhaustiveSearch) {
   EXPECT_GT(fitting, 1000);
 }
 
-/// The least seconds where layers could have fractions of options: of one constraint, two of them are enough.
+/// Least seconds if layers could use fractions of options. With one constraint, two options suffice.
 double fractional_bound(const RecomputeProblem& problem) {
   const auto& [layers, options] = problem.kinds[0];
   const double room = static_cast<double>(problem.budget - problem.fixed - options[0].bound);
@@ -105,7 +105,7 @@ double fractional_bound(const RecomputeProblem& problem) {
   return best * static_cast<double>(layers);
 }
 
-/// 128 layers of 40 options, as no exhaustive search could try: above the bound by less than one layer can make.
+/// 128 layers with 40 options, beyond exhaustive search: above the bound by less than one layer's contribution.
 TEST(RecomputeSolver, IsNearTheFractionalBoundForManyLayers) {
   std::mt19937 rng(9);
   RecomputeProblem problem;
@@ -131,7 +131,7 @@ TEST(RecomputeSolver, IsNearTheFractionalBoundForManyLayers) {
   EXPECT_GT(bound, 1.02 * 128 * fastest) << "the budget binds";
 }
 
-/// False where nothing fits.
+/// Returns false if nothing fits.
 bool planned(const spec::Spec& spec, Plan& plan) {
   try {
     plan = make_plan(spec);
@@ -149,12 +149,12 @@ std::vector<std::string> all_open(std::vector<std::string> more) {
   return more;
 }
 
-/// A budget with a part of the arena's bytes.
+/// A budget of a fraction of the arena's bytes.
 std::size_t budget_of(const Plan& plan, double part) {
   return plan.process_bytes + static_cast<std::size_t>(part * static_cast<double>(plan.layout.bytes));
 }
 
-/// What no one choice could beat: every micro-batch with every pattern of few sets of ops over the layers.
+/// Lower bound: tries every micro-batch with every pattern of a few sets of ops over the layers.
 void expect_the_fastest(const std::vector<double>& parts, const std::vector<std::string>& model) {
   const std::vector<graph::Groups> sets = {0, 1, 32, 33, 4, 61, graph::kRecomputeAll};
   const auto with_all_open = [&](std::vector<std::string> words) {
@@ -208,7 +208,7 @@ TEST(Search, TimesNeverRiseWithTheBudget) {
   EXPECT_GT(fitting, 40);
 }
 
-/// Arena and packing of specs with everything open, at budgets that ask for mixed recomputation.
+/// Arena and packing of specs with all choices open, at budgets that require mixed recomputation.
 TEST(Search, PacksWhatItChoosesWithinThreePercent) {
   int mixed = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
@@ -255,7 +255,7 @@ TEST(Search, SharesOutWhatMustBe) {
   EXPECT_EQ(shard("/llama-8b.yaml", "40GiB"), Shard::parameters);
 }
 
-/// On a processor no number of ranks is offered: they share its memory.
+/// On a CPU no number of ranks is suggested, because they share its memory.
 TEST(Search, SaysFromHowManyDevicesARunFits) {
   const auto refusal = [](std::vector<std::string> words) {
     for (const char* word : {"memory.budget=5GiB", "memory.loss_chunk=auto", "memory.recompute=full",
@@ -279,13 +279,13 @@ TEST(Search, SaysFromHowManyDevicesARunFits) {
   EXPECT_EQ(refusal(on(5, "parameters")), "");
   EXPECT_NE(refusal(on(4, "parameters")), "");
   EXPECT_NE(refusal(on(5, "gradients")), "") << "what is sharded least is named";
-  // What the spec fixes of a pass is loosened where that is needed; the number is not counted from the spec's own.
+  // The spec's constraints on a pass are relaxed if needed. The number does not start from the spec's own.
   EXPECT_TRUE(refusal({"batch.micro_batch=16"}).ends_with(line + " and batch.micro_batch: auto"));
   EXPECT_TRUE(refusal(on(8, "none")).ends_with(line));
   EXPECT_EQ(refusal({"target.kind=cpu", "batch.micro_batch=auto"}).find("devices"), std::string::npos);
 }
 
-/// E0322: the audit reads weights that each rank would have its share of alone.
+/// E0322: the audit reads weights that would be sharded.
 TEST(Search, AnAuditOfTheForwardPassKeepsTheWeightsWhole) {
   const std::vector<std::string> words = {"precision.compute=bf16", "audit.compute=forward", "parallel.world_size=2",
                                           "parallel.shard=auto"};

@@ -1,4 +1,4 @@
-// What llmc says to write instead is right: every example of every code, and the suggestions of random wrong specs.
+// Suggested edits are correct: every example of every code, and the suggestions for random wrong specs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ LoadResult load_example(const std::string& example) {
 }
 
 TEST(Examples, OfAllCodesAreAsTheySay) {
-  // What is not text of a spec is told in words.
+  // Suggestions that are no spec text are given in words.
   const std::set<std::string> in_words = {"E0102", "E0103", "E0402"};
   for (const Code& code : codes()) {
     if (in_words.count(code.code)) continue;
@@ -73,10 +73,10 @@ TEST(Examples, AreFoundInEitherCase) {
     EXPECT_NE(explain_all().find(fmt::format("{}  {}\n", code.code, code.title)), std::string::npos);
 }
 
-/// A spec as key paths and values, so that an edit is a change of a map.
+/// A spec as a map from key path to value, so that an edit changes one entry.
 using Flat = std::map<std::string, std::string>;
 
-/// The keys below `prefix` as a flow map, in nested maps.
+/// Keys below `prefix` as nested flow maps.
 std::string flow(const Flat& flat, const std::string& prefix) {
   std::set<std::string> children;
   for (const auto& [path, value] : flat)
@@ -145,7 +145,7 @@ const std::vector<Flat>& bases() {
   return list;
 }
 
-/// Makes one thing wrong, most of the time.
+/// Introduces one error, most of the time.
 void damage(Flat& flat, std::mt19937& random) {
   const auto pick = [&](const auto& list) { return list[random() % std::size(list)]; };
   static const char* const kNumbers[] = {"1",   "2",  "3",   "5",   "7",   "12",    "20",   "31",   "48",
@@ -157,20 +157,20 @@ void damage(Flat& flat, std::mt19937& random) {
   const Key& key = keys()[random() % keys().size()];
   switch (random() % 6) {
     case 0:
-    case 1:  // a number in place of one
+    case 1:  // replaces a number
       flat[key.path] = pick(kNumbers);
       return;
-    case 2:  // a number of what relations are about
+    case 2:  // a number in a relation
       flat[pick(std::vector<std::string>{"model.hidden_size", "model.num_attention_heads", "model.num_key_value_heads",
                                          "model.head_dim", "batch.tokens", "batch.micro_batch", "batch.sequence_length",
                                          "memory.loss_chunk", "schedule.steps", "schedule.warmup_steps",
                                          "checkpoint.every", "checkpoint.keep_every", "model.num_hidden_layers"})] =
           pick(kNumbers);
       return;
-    case 3:  // a word
+    case 3:  // a word value
       flat[key.path] = pick(kWords);
       return;
-    case 4: {  // a key with a letter too few
+    case 4: {  // a key with a letter missing
       const auto found = std::next(flat.begin(), static_cast<std::ptrdiff_t>(random() % flat.size()));
       std::string path = found->first;
       if (path.size() - path.rfind('.') < 4) return;
@@ -180,7 +180,7 @@ void damage(Flat& flat, std::mt19937& random) {
       flat[path] = value;
       return;
     }
-    case 5:  // what belongs to a choice that is not made
+    case 5:  // a key of an option not chosen
       flat[pick(std::vector<std::string>{"schedule.decay_fraction", "model.rope_scaling.factor", "sampling.tokens",
                                          "evaluation.sequences", "memory.recompute", "target.arch"})] =
           pick(std::vector<std::string>{"0.25", "8", "16", "{every: 9}", "[norm, qkv]", "[90a, 9O]"});
@@ -195,7 +195,7 @@ Flat edited(Flat flat, const Edit& edit) {
     flat.erase(edit.from);
   }
   for (const auto& [path, value] : edit.write) {
-    const auto below = path + ".";  // a value in place of a map
+    const auto below = path + ".";  // a value instead of a map
     for (auto it = flat.begin(); it != flat.end();)
       it = it->first.compare(0, below.size(), below) == 0 ? flat.erase(it) : std::next(it);
     flat[path] = value;
@@ -220,7 +220,8 @@ TEST(Suggestions, OfRandomWrongSpecsAreRight) {
         const Flat changed = edited(flat, edit);
         const LoadResult after = load_flat(changed);
         const std::string where = fmt::format("{}\n{}{}\n", flow(flat, ""), render(d), flow(changed, ""));
-        const bool slip = !edit.from.empty() && (edit.meant || !find_group(group_of(edit.from)));  // whatever its value
+        const bool slip =
+            !edit.from.empty() && (edit.meant || !find_group(group_of(edit.from)));  // independent of its value
         for (const Diagnostic& left : after.diagnostics) {
           EXPECT_FALSE(left.code == d.code && left.key == d.key) << where << render(left);
           EXPECT_TRUE(slip || known.count({left.code, left.key})) << where << render(left);
@@ -264,7 +265,7 @@ TEST(Synonyms, LeadToKeysAndWordsThatExist) {
   }
 }
 
-/// Keys in sections that llmc does not have, as a torchtitan command line or file names them.
+/// Keys in sections unknown to llmc, as in torchtitan's command line or files.
 TEST(Synonyms, OfSectionsOfOtherFrameworks) {
   EXPECT_EQ(advice("training.seq_len=2048"), "llmc's key is batch.sequence_length");
   EXPECT_EQ(advice("training.local_batch_size=8"), "llmc's key is batch.micro_batch");
@@ -290,7 +291,7 @@ TEST(Synonyms, OfSectionsOfOtherFrameworks) {
   EXPECT_TRUE(file.diagnostics[1].advice.starts_with("the keys at the top are name, ")) << file.diagnostics[1].advice;
 }
 
-/// The key's place is said whatever its value is worth.
+/// The key's correct place is reported whatever its value.
 TEST(Suggestions, OfAKeyWithoutItsGroup) {
   for (const char* value : {"128", "100", "0"})
     EXPECT_EQ(advice(fmt::format("sequence_length={}", value)), "the key is batch.sequence_length") << value;
@@ -312,7 +313,7 @@ TEST(Suggestions, OfWordsThatAreNoValues) {
   EXPECT_EQ(advice("model.vocab_size="), "write a value: this key has no default");
 }
 
-/// A section that is given one of its values, and the elements of a list.
+/// A section given one of its values, and elements of a list.
 TEST(Suggestions, OfSectionsWithoutTheirKeys) {
   EXPECT_EQ(advice("precision=bf16"), "write precision.compute=bf16");
   EXPECT_EQ(advice("precision=bfloat16"), "write precision.compute=bf16");
@@ -330,14 +331,15 @@ TEST(Suggestions, OfSectionsWithoutTheirKeys) {
   EXPECT_EQ(advice("memory.recompute=attention"), "did you mean [attention]?");
   EXPECT_EQ(advice("memory.recompute=norms,swiglu"), "did you mean [norms, swiglu]?");
   EXPECT_TRUE(advice("memory.recompute=norms,attn").starts_with("write auto, none, full, ")) << "attn is no op";
-  // What the file says of the section stays: fp32 does not go with its residual stream.
+  // The section's content in the file is kept: fp32 conflicts with its residual stream.
   const LoadResult kept =
       load_text(std::string(kBase) + "precision: {compute: bf16, residual: bf16}\n", "base.yaml", {"precision=fp32"});
   ASSERT_EQ(kept.diagnostics.size(), 1u);
   EXPECT_EQ(kept.diagnostics[0].advice, "write precision.compute=..., or another of its keys");
 }
 
-/// What a new user writes who knows nanoGPT, modded-nanogpt or TRL; what llmc cannot do has what there is in its place.
+/// First attempts of a user who knows nanoGPT, modded-nanogpt or TRL; for unsupported keys the closest alternative is
+/// named.
 TEST(Synonyms, OfAFirstHour) {
   const std::pair<const char*, const char*> cases[] = {
       {"eval_every=1", "llmc's key is evaluation.every"},
@@ -378,7 +380,7 @@ TEST(Synonyms, OfOtherFrameworks) {
   EXPECT_NE(advice("batch.gradient_accumulation_steps=8").find("batch.tokens"), std::string::npos);
   EXPECT_EQ(advice("target.kind=gpu"), "did you mean cuda?");
   EXPECT_EQ(advice("precision.linear=fp32"),
-            "the keys here are compute, residual and matmul");  // not init.linear: that takes no fp32
+            "the keys here are compute, residual and matmul");  // not init.linear, which takes no fp32
   EXPECT_EQ(advice("precision.compute=bfloat16"), "did you mean bf16?");
   EXPECT_EQ(advice("memory.budget=rtx4090"), "did you mean rtx4090-24gb?");
   EXPECT_NE(advice("memory.budget=mi300").find("h100-80gb"), std::string::npos);

@@ -1,4 +1,4 @@
-// Predicted times against what was measured, and device files against what the runtime knows of the same devices.
+// Compares predicted times with measurements, and device files with the runtime's knowledge of the same devices.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -45,8 +45,8 @@ TEST(Time, OfTheReferenceRunIsWhatAnH100Took) {
   }
 }
 
-/// The order of what was published of this model (docs/explanation/planning.md): the more is computed again, the more
-/// time and the less memory.
+/// The published order for this model (docs/explanation/planning.md): more recomputation takes more time and less
+/// memory.
 TEST(Time, RecomputationsComeInTheOrderOfTheirPrice) {
   const std::string one = "batch.tokens=32768";
   const Plan none = reference({one, "memory.recompute=none"}), half = reference({one, "memory.recompute={every: 2}"}),
@@ -55,11 +55,11 @@ TEST(Time, RecomputationsComeInTheOrderOfTheirPrice) {
   EXPECT_LT(half.cost.time.seconds, full.cost.time.seconds);
   EXPECT_GT(none.layout.bytes, half.layout.bytes);
   EXPECT_GT(half.layout.bytes, full.layout.bytes);
-  // Norms and SwiGLU are written again by backward kernels that have their inputs at hand.
+  // Backward kernels recompute norms and SwiGLU from inputs they read anyway.
   EXPECT_NEAR(seconds({one, "memory.recompute=[norms]"}) / none.cost.time.seconds, 1, 0.01);
   EXPECT_NEAR(seconds({one, "memory.recompute=[norms, swiglu]"}) / none.cost.time.seconds, 1, 0.02);
-  // A layer's forward pass once more: a third of its products, attention and bytes, where the head has none of it. 17 %
-  // were published of another program.
+  // A layer's forward pass once more: a third of its GEMMs, attention and bytes; the head has none of it. 17 % were
+  // published for another program.
   EXPECT_NEAR(full.cost.time.seconds / none.cost.time.seconds, 1.22, 0.06);
 }
 
@@ -69,7 +69,7 @@ TEST(Time, FourSmallPassesBeatOneThatComputesAgain) {
   EXPECT_LT(small, 0.85 * large);
 }
 
-/// One rank sends nothing; eight on a host hide what they send, and over slow links they wait.
+/// One rank communicates nothing; eight on one host hide their communication, and over slow links they wait.
 TEST(Time, OfRanksHasWhatNothingHides) {
   const auto on = [](int ranks, const char* shard) {
     return reference({"parallel.world_size=" + std::to_string(ranks), std::string("parallel.shard=") + shard,
@@ -87,7 +87,7 @@ TEST(Time, OfRanksHasWhatNothingHides) {
     EXPECT_NEAR(time.compute_seconds + time.exposed_seconds, time.seconds, 1e-9);
 }
 
-/// A step on the CPU is its launches one after the other.
+/// A step on the CPU is the sum of its launches.
 TEST(Time, OfOneStreamIsTheSumOfItsPrices) {
   const Plan plan = make_plan(small_spec({"batch.tokens=384", "batch.micro_batch=2"}).spec);
   double sum = 0;
@@ -97,7 +97,7 @@ TEST(Time, OfOneStreamIsTheSumOfItsPrices) {
   EXPECT_NEAR(plan.cost.time.seconds / sum, 1, 1e-9);
 }
 
-/// No device file has rates of bf16x3: it is three products of bf16.
+/// No device file has rates of bf16x3: it counts as three bf16 GEMMs.
 TEST(Time, OfBf16x3IsThreeTimesBf16s) {
   Plan plan = make_plan(small_spec({"precision.compute=fp32", "precision.matmul=bf16x3", "target.arch=sapphirerapids",
                                     "model.hidden_size=512", "model.num_attention_heads=8", "model.head_dim=64",
@@ -116,7 +116,7 @@ TEST(Time, OfBf16x3IsThreeTimesBf16s) {
   EXPECT_EQ(compute(), fmt::format("compute {0:.4g} GFLOP / {1:.4g} GFLOP/s, a third of bf16's = {2:.4g} ms",
                                    1e-9 * product->flops, 1e-9 * plan.device[Figure::product_bf16] / 3,
                                    3e3 * product->flops / plan.device[Figure::product_bf16]));
-  // And where a device has rates by size, those of bf16.
+  // With rates by size, those of bf16 apply too.
   const auto rates = [](double rate) {
     return std::array<std::vector<double>, devices::kForms>{{{rate}, {rate}, {rate}}};
   };

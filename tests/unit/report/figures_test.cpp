@@ -1,4 +1,4 @@
-// Bytes and counts as people read them.
+// Bytes and counts in human-readable form.
 #include <gtest/gtest.h>
 
 #include "compiler/tools/report/plan_report.h"

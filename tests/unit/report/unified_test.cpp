@@ -1,4 +1,4 @@
-// Unified diffs: known texts, and random ones applied again.
+// Unified diffs: known texts, and random ones that are applied.
 #include "compiler/tools/report/unified.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// What `patch` does: the text after, from the text before and a diff. Every line of context and every removed line
-/// must be there.
+/// Applies a diff as `patch` does. All context lines and removed lines must match.
 std::string patched(const std::string& before, const std::string& diff) {
   const std::vector<std::string> old = lines_of(before), patch = lines_of(diff);
   std::string after;

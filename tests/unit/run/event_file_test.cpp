@@ -1,4 +1,4 @@
-// TensorBoard's event files: bytes that others wrote alike, and what is left of them when a run goes back.
+// TensorBoard event files: bytes equal to TensorFlow's, and truncation when a run goes back.
 #include "run/event_file.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::string hex(const std::string& bytes) {
   return text;
 }
 
-/// Bytes as TensorFlow writes them.
+/// Bytes written by TensorFlow.
 TEST(Event, RecordsAreThoseOfTensorFlow) {
   EXPECT_EQ(hex(event_record(version_event(1.7e9))),
             "1800000000000000a37f4b220900000040fc54d9411a0d627261696e2e4576656e743a32eced8f9d");
@@ -70,7 +70,7 @@ class EventFiles : public testing::Test {
     }
   }
 
-  /// Steps with values, of all files in the order of their names; everything has to be whole.
+  /// Steps with values, over all files sorted by name; every record must be complete.
   std::vector<std::int64_t> steps() const {
     std::vector<std::int64_t> steps;
     for (const fs::path& path : files()) {

@@ -1,4 +1,4 @@
-// history.jsonl: a line for each start, and what differs between two.
+// history.jsonl: one line per start, and differences between two.
 #include "run/history.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ TEST(History, OrderOfAStep) {
     return format_history(entry) + "\n";
   };
   const std::string text = line(0, 1) + line(5, 2) + line(9, 3) + line(5, 4) + line(7, 5);
-  // The start from step 5 went back: what had gone on from step 9 is no part of the run any more.
+  // The start from step 5 went back, so the later steps of the start from step 9 are abandoned.
   for (const auto& [step, seed, from] :
        {std::tuple{0, 1u, 0}, {4, 1u, 0}, {5, 4u, 5}, {6, 4u, 5}, {7, 5u, 7}, {20, 5u, 7}}) {
     const auto found = order_after(text, step);

@@ -1,4 +1,4 @@
-// The run folder: lock, fingerprint, atomic files, logs that are cut back on resume.
+// The run folder: lock, fingerprint, atomic files, logs truncated on resume.
 #include "run/run_folder.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ std::string failure(const fs::path& path, const spec::Spec& spec) try {
   return failure.what();
 }
 
-/// A start at step 0 with this spec.
+/// Starts at step 0 with this spec.
 void start(const fs::path& path, const std::string& spec, const std::string& plan = "{}\n") {
   RunFolder folder(path, model(1), {});
   folder.start(spec, plan, "{\"step\":0}", 0);
@@ -106,12 +106,12 @@ TEST(RunFolder, WhoLooksRefusesNobody) {
   ends.join();
 }
 
-/// As some network file systems have it, where a file has another number now than when it was opened.
+/// On some network file systems a file's inode number changes after it was opened.
 TEST(RunFolder, AnotherLockFileIsNoOtherRun) {
   test::Folder base;
   RunFolder folder(base.path, model(1), {});
   folder.start("name: a\n", "{}\n", "{\"step\":0,\"time\":\"now\"}", 0);
-  fs::rename(base.path / "state/lock", base.path / "state/old");  // which keeps its number
+  fs::rename(base.path / "state/lock", base.path / "state/old");  // keeps its inode number
   std::ofstream(base.path / "state/lock");
   EXPECT_FALSE(folder.renew());
   std::ofstream(base.path / "history.jsonl", std::ios::app) << "{\"step\":0,\"time\":\"later\"}\n";
@@ -155,7 +155,7 @@ TEST(JsonLines, ATornLastLineIsCutOnOpening) {
     JsonLines(path).append("{\"step\":3}");
   }
   EXPECT_EQ(read_all(path), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
-  write_all(path, std::string(10000, 'x'));  // a torn line longer than one block, and no whole one
+  write_all(path, std::string(10000, 'x'));  // a torn line longer than one block, and no complete one
   {
     JsonLines(path).append("{\"step\":3}");
   }

@@ -1,4 +1,4 @@
-// Traces: files, shapes, exact values, tied embeddings, and floats that read back as they were.
+// Traces: files, shapes, exact values, tied embeddings, and floats that round-trip.
 #include "run/trace.h"
 
 #include <gtest/gtest.h>

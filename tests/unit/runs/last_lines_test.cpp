@@ -1,4 +1,4 @@
-// Lines of a file from its end, whatever the blocks are in which it is read.
+// Reads lines from a file's end, for any position of block boundaries.
 #include "compiler/tools/runs/last_lines.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ TEST(LastLines, OfSmallFiles) {
     EXPECT_EQ(backwards(path), lines) << text;
   }
   EXPECT_THROW(LastLines{base.path}, Failure) << "a folder";
-  // Opening a pipe would wait for a writer; here there is one, so that a test that fails ends.
+  // Opening a pipe would wait for a writer; with one, a failing test ends.
   ASSERT_EQ(::mkfifo((base.path / "pipe").c_str(), 0600), 0);
   const int writer = ::open((base.path / "pipe").c_str(), O_RDWR);
   try {
@@ -65,7 +65,7 @@ TEST(LastLines, OfALineThatIsTooLong) {
 TEST(LastLines, OfFilesOfSeveralBlocks) {
   test::Folder base;
   const fs::path path = base.path / "lines";
-  // Breaks before, at and behind each end of a block of 64 KiB, a line of several blocks, and one of many lines.
+  // Line breaks before, at and after each block boundary of 64 KiB, a line of several blocks, and many lines.
   for (const std::size_t torn :
        {std::size_t{0}, std::size_t{1}, std::size_t{65535}, std::size_t{65536}, std::size_t{200000}}) {
     std::vector<std::string> lines = {"first", std::string(300000, 'x'), "", "y"};

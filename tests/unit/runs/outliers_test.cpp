@@ -1,4 +1,4 @@
-// Which values stand out from those before them.
+// Values that stand out from those before them.
 #include "compiler/tools/runs/outliers.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace llmc::runs {
 namespace {
 
-/// The places of the outliers among `values`.
+/// Indices of the outliers in `values`.
 std::vector<std::size_t> found(const std::vector<double>& values) {
   Outliers outliers;
   std::vector<std::size_t> places;
@@ -19,7 +19,7 @@ std::vector<std::size_t> found(const std::vector<double>& values) {
   return places;
 }
 
-/// Falls from 11 to 3 and trembles by 2 %.
+/// Falls from 11 to 3 with noise of 2 %.
 std::vector<double> losses(std::size_t count) {
   std::vector<double> values;
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// What a report reads of a run folder: numbers, times over several starts, and what is left out of long runs.
+// Data that a report reads from a run folder: numbers, times over several starts, and thinning of long runs.
 #include "compiler/tools/runs/record.h"
 
 #include <fmt/format.h>
@@ -28,12 +28,12 @@ std::vector<double> times(const Record& record) {
 
 TEST(Record, TimesOfSeveralStartsAddUp) {
   test::Folder base;
-  // From the beginning to 4; killed, back to 2 and on to 3; killed, back to 2 again, which took longer to begin.
+  // From the beginning to 4; killed, resumed at 2 and run to 3; killed, resumed at 2 with a longer start.
   write_all(base.path / "history.jsonl", "{\"step\":0}\n{\"step\":2}\n{\"step\":2}\n{\"step\":4}\n");
   write_all(base.path / "metrics.jsonl",
             metrics_line(1, 10) + metrics_line(2, 11) + metrics_line(3, 50) + metrics_line(4, 51) + metrics_line(5, 5));
   EXPECT_EQ(times(read_record(base.path)), (std::vector<double>{10, 11, 61, 62, 67}));
-  // A start that goes back while it runs counts on, also where it goes back before its beginning.
+  // Time keeps accumulating when a start rolls back, even to a step before its own beginning.
   write_all(base.path / "history.jsonl", "{\"step\":0}\n{\"step\":4}\n{\"step\":2,\"rollback\":{}}\n");
   write_all(base.path / "metrics.jsonl", metrics_line(1, 10) + metrics_line(2, 11) + metrics_line(3, 50) +
                                              metrics_line(4, 51) + metrics_line(5, 52));

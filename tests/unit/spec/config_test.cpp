@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// meta-llama/Llama-3.2-1B, key for key as published.
+// meta-llama/Llama-3.2-1B, with all keys as published.
 const char* const kLlama32 = R"({
   "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 128000, "eos_token_id": 128001,
   "head_dim": 64, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 8192,
@@ -24,7 +24,7 @@ const char* const kLlama32 = R"({
 
 Spec import(const Json& config) { return resolve(from_huggingface(config.dump(), "Some Model/1B")).spec; }
 
-/// The sentence of the refusal, or "" when there is none.
+/// Message of the refusal, or "" if there is none.
 std::string refusal(const Json& config) {
   try {
     from_huggingface(config.dump(), "Some Model/1B");
@@ -143,7 +143,7 @@ TEST(FromHuggingFace, AcceptsWhatChangesNothing) {
   EXPECT_EQ(refusal(changed("/attention_bias", true)), "");
 }
 
-// HuggingFaceTB/SmolLM2-135M and mistralai/Mistral-7B-v0.3, key for key as published.
+// HuggingFaceTB/SmolLM2-135M and mistralai/Mistral-7B-v0.3, with all keys as published.
 const char* const kSmolLm2 = R"({
   "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 0, "eos_token_id": 0,
   "hidden_act": "silu", "hidden_size": 576, "initializer_range": 0.041666666666666664, "intermediate_size": 1536,
@@ -176,7 +176,7 @@ TEST(FromHuggingFace, TakesTheSameMathematics) {
   EXPECT_NE(refusal(mistral).find("architectures"), std::string::npos);
 }
 
-// Qwen/Qwen3-0.6B, key for key as published.
+// Qwen/Qwen3-0.6B, with all keys as published.
 const char* const kQwen3 = R"({
   "architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 151643,
   "eos_token_id": 151645, "head_dim": 128, "hidden_act": "silu", "hidden_size": 1024, "initializer_range": 0.02,
@@ -260,7 +260,7 @@ TEST(FromHuggingFace, AQwen3SlidesWhereItIsSwitchedOn) {
   EXPECT_NE(from_huggingface(config.dump(), "a").find(shortest), std::string::npos);
 }
 
-/// Of the models that windows make, the class and its keys; what is read back is the same model.
+/// For models with windows: the class and its keys, and reading them back gives the same model.
 TEST(ConfigJson, WindowsComeBack) {
   const auto exported = [](const std::vector<std::string>& overrides) {
     const Spec spec = resolve(kGood, overrides).spec;

@@ -16,14 +16,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Whether one of the schema's patterns for keys matches.
+/// Returns whether one of the schema's key patterns matches.
 bool matches_one(const Json& schema, const std::string& key) {
   const Json patterns = schema.value("patternProperties", Json::object());
   return std::ranges::any_of(patterns.items(),
                              [&](const auto& entry) { return std::regex_search(key, std::regex(entry.key())); });
 }
 
-/// The words of draft-07 that the schema uses; any other word fails the test that meets it.
+/// Implements the draft-07 keywords that the schema uses; any other keyword fails the test.
 bool valid(const Json& schema, const Json& value) {
   for (const auto& [word, rule] : schema.items()) {
     bool good = true;
@@ -91,7 +91,7 @@ bool valid(const Json& schema, const Json& value) {
   return true;
 }
 
-/// What a YAML 1.2 reader with the core schema makes of a node.
+/// JSON that a YAML 1.2 reader with the core schema makes of a node.
 Json as_json(const Node& node) {
   if (node.kind == Node::Kind::list) {
     Json list = Json::array();
@@ -193,7 +193,7 @@ TEST(Table, IsComplete) {
     if (!key.when_key.empty()) {
       EXPECT_TRUE(find_key(key.when_key) || find_group(key.when_key)) << key.path;
     }
-    // One way to a default, or none because the key is required or its absence means something.
+    // Exactly one source of a default, or none if the key is required or its absence has a meaning.
     const bool absent = key.path == "data.tokenizer" || key.path == "data.validation.path" || key.path == "init.from" ||
                         key.path == "checkpoint.mirror" || key.path == "target.device" ||
                         key.path == "model.sliding_window" || key.type == Type::named_paths;

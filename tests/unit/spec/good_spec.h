@@ -1,4 +1,4 @@
-// A spec without errors, short enough to change in a test.
+// A valid spec, short enough to modify in a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ data:
     - path: train-*.bin
 )";
 
-/// The resolved spec; the test fails with all messages when there is none.
+/// Resolves a spec; fails the test with all messages if it has errors.
 inline Resolved resolve(const std::string& text, const std::vector<std::string>& overrides = {},
                         const ReadFile& files = {}, const std::string& name = "good.yaml") {
   LoadResult result = load_text(text, name, overrides, files);
@@ -34,7 +34,7 @@ inline Resolved resolve(const std::string& text, const std::vector<std::string>&
   return result.resolved ? std::move(*result.resolved) : Resolved{};
 }
 
-/// Every key that is read, as text: two specs that agree here are equal.
+/// All keys as text: specs with equal text are equal.
 inline std::string all_values(const Spec& spec) {
   std::string text;
   for (const Key& key : keys())
@@ -42,7 +42,7 @@ inline std::string all_values(const Spec& spec) {
   return text;
 }
 
-/// The codes of all errors, "E0201 E0205".
+/// Codes of all errors, such as "E0201 E0205".
 inline std::string codes_of(const LoadResult& result) {
   std::string codes;
   for (const Diagnostic& d : result.diagnostics) codes += (codes.empty() ? "" : " ") + d.code;

@@ -203,7 +203,7 @@ TEST(Load, Bf16x3IsAChoiceOfFp32RunsWithTiles) {
   EXPECT_NE(fingerprint(resolve(kGood, split).spec), fingerprint(resolve(kGood, fp32).spec));
   EXPECT_EQ(model_fingerprint(resolve(kGood, split).spec), model_fingerprint(resolve(kGood, fp32).spec))
       << "a checkpoint goes on in either";
-  // What native is, only the machine that builds knows.
+  // Only the machine that builds knows the meaning of native.
   EXPECT_EQ(resolve(kGood, {"precision.compute=fp32", "precision.matmul=bf16x3"}).spec.matmul, Matmul::bf16x3);
   const auto advice = [](const std::vector<std::string>& overrides) {
     const LoadResult result = load_text(kGood, "a.yaml", overrides);
@@ -250,13 +250,13 @@ TEST(Load, ArchOfAKindThatWasReplacedFallsBack) {
   ASSERT_EQ(result.notes.size(), 1u);
   EXPECT_EQ(result.notes[0],
             "target.arch [\"80\", \"90a\"] is of cuda; for target.kind cpu it is [native], the default");
-  // A file over the one that has the arch, too; and the other way round.
+  // A file that extends the one with the arch, and the other way round.
   const ReadFile base = [](const std::string&) { return std::string(kGood) + "target: {kind: cpu, arch: native}\n"; };
   const LoadResult over = load_text("extends: base.yaml\ntarget: {kind: cuda}\n", "b.yaml", {}, base);
   ASSERT_TRUE(over.resolved) << render(over.diagnostics);
   EXPECT_EQ(over.resolved->spec.target.arch, std::vector<std::string>{"90a"});
   EXPECT_EQ(over.notes.size(), 1u);
-  // What was written for this kind stays, and so does what is wrong.
+  // Values for the new kind are kept, and so are errors.
   EXPECT_EQ(resolve(cuda, {"target.kind=cuda"}).spec.target.arch, (std::vector<std::string>{"80", "90a"}));
   EXPECT_EQ(codes_of(load_text(cuda, "a.yaml", {"target.kind=cpu", "target.arch=90a"})), "E0311");
   EXPECT_EQ(
@@ -276,11 +276,11 @@ TEST(Load, BudgetAndAttentionOfAKindThatWasReplacedFallBack) {
   EXPECT_EQ(cpu.notes,
             (std::vector<std::string>{"target.attention cudnn is of cuda, and left out for target.kind cpu",
                                       "memory.budget 77GiB is of cuda; for target.kind cpu it is 16GiB, the default"}));
-  // A file without a kind is of the default one, and so is its budget.
+  // A file without a kind means the default kind, and so does its budget.
   const LoadResult gpu = load_text(std::string(kGood) + "memory: {budget: 2GiB}\n", "a.yaml", {"target.kind=cuda"});
   ASSERT_TRUE(gpu.resolved) << render(gpu.diagnostics);
   EXPECT_EQ(gpu.resolved->spec.memory.budget, 77 * kGiB);
-  // Through two files: the budget is of the kind of the file that it stands in, or of those that this one extends.
+  // Through two files: a budget applies to the kind of its own file, or of those it extends.
   const auto three = disk({{"middle.yaml", "extends: base.yaml\nmemory: {budget: 3GiB}\n"},
                            {"base.yaml", std::string(kGood) + "target: {kind: cuda}\n"}});
   const auto budget = [&](const char* text, const std::vector<std::string>& words) {
@@ -309,7 +309,7 @@ TEST(Load, ByteOrderMarkAndCrlf) {
   std::string text = "\xef\xbb\xbf";
   for (const char* c = kGood; *c; ++c) text += *c == '\n' ? "\r\n" : std::string(1, *c);
   EXPECT_EQ(to_yaml(resolve(text), false), to_yaml(resolve(kGood), false));
-  // What its checksum is taken of is what stands on the disk, of a file that it extends as well.
+  // Checksums cover the bytes on disk, also of extended files.
   const std::string over =
       "\xef\xbb\xbf"
       "extends: base.yaml\n";
@@ -358,13 +358,13 @@ TEST(Budget, OfACudaRunFitsTheSmallestDeviceOfItsArch) {
     return resolve(kGood, {std::string("target={kind: cuda, arch: ") + arch + "}"}).spec.memory.budget;
   };
   EXPECT_EQ(resolve(kGood, {"target.kind=cuda"}).spec.memory.budget, *device_budget("h100-80gb"));
-  // NCCL takes its buffers beside the arena.
+  // NCCL's buffers are outside the arena.
   EXPECT_EQ(resolve(kGood, {"target.kind=cuda", "parallel.world_size=2"}).spec.memory.budget,
             *device_budget("h100-80gb") - (std::int64_t{1} << 30));
   EXPECT_EQ(budget("[90a]"), 77 * kGiB);
   EXPECT_EQ(budget("[100, 90]"), 77 * kGiB);
   EXPECT_EQ(budget("[80]"), 37 * kGiB);
-  EXPECT_EQ(budget("[87]"), 16 * kGiB);  // none in the table
+  EXPECT_EQ(budget("[87]"), 16 * kGiB);  // not in the table
   EXPECT_EQ(resolve(kGood).spec.memory.budget, 16 * kGiB);
 }
 

@@ -37,7 +37,7 @@ TEST(Printable, NothingReachesTheTerminal) {
   EXPECT_EQ(printable("\xe2\x81\xa6\xe2\x81\xaa"), "\\xe2\\x81\\xa6\xe2\x81\xaa");
   EXPECT_EQ(printable("\xff\xc3\xa9\xe2\x82"), "\\xff\xc3\xa9\\xe2\\x82");
   EXPECT_EQ(in_quotes(std::string(59, 'x') + "\xc3\xa9y"),
-            '"' + std::string(59, 'x') + "...\"");  // no half of a letter
+            '"' + std::string(59, 'x') + "...\"");  // never half of a character
 }
 
 TEST(YamlReader, SpansAreTheTextOfEachValue) {

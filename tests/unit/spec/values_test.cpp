@@ -1,4 +1,4 @@
-// Values without a YAML library: what to_yaml prints is read back, and one value is read as YAML's own reader does.
+// Values without a YAML library: the output of to_yaml is read back, and single values are read as YAML's reader does.
 #include "spec/values.h"
 
 #include <random>
@@ -68,7 +68,7 @@ TEST(Values, NamedValidationSetsMergeByName) {
             "v.bin: Code_2=code.bin third=/x/t *.bin");
   EXPECT_EQ(sets(override_values(built, {"data.validation.Code_2=../c.bin", "data.validation.path="}, "/x")),
             ": web=web *.bin Code_2=/c.bin");
-  // A list of one source is what it was, and takes names beside it.
+  // A list of one source stays and accepts names next to it.
   const std::string list = std::string(kGood) + "  validation: [{path: v.bin, format: llmc}]\n";
   EXPECT_EQ(sets(values_of(resolve(list, {"data.validation.web=w.bin"}))), "v.bin: web=w.bin");
   EXPECT_EQ(sets(values_of(resolve(list, {"data.validation={web: w.bin, code: c.bin}"}))), ": web=w.bin code=c.bin");
@@ -102,7 +102,7 @@ TEST(Values, NamesOfValidationSetsAreChecked) {
   EXPECT_EQ(said("  validation: {abcdefghijklmnopqrstuvwxyz-12345: a.bin, z9: b.bin}\n"), "");
   EXPECT_EQ(said("  validation: {web: [a.bin]}\n").substr(0, 46), "data.validation.web takes a path, not a list; ");
   EXPECT_EQ(said("  validation: {web: \"\"}\n").substr(0, 30), "data.validation.web is empty; ");
-  // In a list stands one source, whose keys are no names.
+  // A list contains one source, whose keys are no names.
   EXPECT_EQ(said("  validation: [{path: a.bin, pth: b.bin}]\n").substr(0, 49),
             "there is no key \"pth\" in data.validation; path is");
   EXPECT_NE(said("  validation: {path: a.bin}\n"), "") << "one source stands in a list";
@@ -145,7 +145,7 @@ TEST(Values, DamagedTextsAreRefused) {
   EXPECT_NE(problem("seed: fast\n").find("seed takes an integer"), std::string::npos);
   EXPECT_NE(problem("sed: 1\n").find("did you mean seed?"), std::string::npos);
   EXPECT_NE(problem("name: a\n\x01"), "");
-  // A group where a list of one is wanted: what is wrong has a place.
+  // A group in place of a list of one: the error has a position.
   std::string no_list = good;
   no_list.replace(no_list.find("- path"), 2, "  ");
   EXPECT_NE(problem(no_list).find("takes a list of one source"), std::string::npos) << problem(no_list);
@@ -173,7 +173,7 @@ std::string shown(const Node& node) {
   return text;
 }
 
-/// Whatever one line means to the reader of overrides, it means to YAML.
+/// Every line has the same meaning to the reader of overrides and to YAML.
 TEST(FlowReader, AgreesWithYaml) {
   std::mt19937 random(11);
   const std::vector<std::string> pieces = {"a",    "12",       "[",       "]",    "{",           "}",      ", ",

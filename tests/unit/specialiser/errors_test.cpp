@@ -1,4 +1,4 @@
-// What the specialiser refuses, with the place it names.
+// Errors of the specialiser, with their positions.
 #include <gtest/gtest.h>
 
 #include "error.h"
@@ -16,7 +16,7 @@ std::string message(const SpecialiseInput& input) {
   }
 }
 
-/// The text that sample() puts before its function's body takes 5 lines.
+/// sample() puts 5 lines of text before its function's body.
 TEST(Errors, AnyClangDiagnosticWithFileAndLine) {
   EXPECT_EQ(message(sample(kColumns, "  out[0] = in[kCols]\n")),
             "templates/sample.cu:6: expected ';' after expression");

@@ -40,7 +40,7 @@ TEST(Proof, NvccAgrees) {
   EXPECT_EQ(difference, std::nullopt) << *difference;
 }
 
-/// What group headers do on a GPU parses, and compiles, with the stub and with nvcc alike.
+/// Constructs of group headers on a GPU parse and compile with the stub as with nvcc.
 TEST(Proof, TheStubOffersWhatAGroupNeeds) {
   SpecialiseInput input;
   input.template_name = input.entry = "sum_rows";
@@ -79,7 +79,7 @@ __global__ __launch_bounds__(kLanes) void sum_rows(const float* __restrict__ x, 
 }
 
 TEST(Proof, IncludeStyleCompilesToTheSameCode) {
-  // The layout of an emitted project: templates/ beside runtime/.
+  // Layout of an emitted project: templates/ next to runtime/.
   const test::Folder files;
   const std::filesystem::path root = files.path;
   std::filesystem::create_directories(root / "templates");

@@ -1,4 +1,4 @@
-// Each rule of the specialiser on a small template, compared with the exact text that comes out.
+// Each rule of the specialiser on a small template, compared with its exact output.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -93,7 +93,7 @@ TEST(Fold, VariableTemplatesOfParams) {
 
 TEST(Fold, FloatsKeepTheirBits) {
   // The sum of the floats nearest to 0.1 and 0.6 is not the float nearest to 0.7; 16777217 has no float; the last is
-  // the least denormal.
+  // the smallest denormal.
   const std::vector<Param> params = {
       {"float", "kA", "0.1f"}, {"float", "kB", "0.6f"}, {"int", "kN", "16777217"}, {"float", "kTiny", "1e-45f"}};
   expect(sample(params,
@@ -130,7 +130,7 @@ TEST(Fold, WhatDependsOnTheMachineStays) {
                    "  if constexpr (2048 % kTile == 0) {\n    out[2048] = 1;\n  } else {\n    out[2048] = 2;\n  }\n"
                    "  if constexpr (sizeof(wide) == 64) out[10240] = 3;\n  static_assert(2048 >= kTile);\n",
                    "constexpr int kTile = 4 * kLanesOfMachine;\nconstexpr int tiled(int n) { return n + kTile; }\n\n"));
-  // In a text for one instruction set its names are numbers too; macros, types and functions still stay.
+  // For one instruction set its constants are numbers too; macros, types and functions stay.
   input.arch = "sapphirerapids";
   expect(input, "#include \"device/cpu/width.h\"\n\n" +
                     expected("  out[0] = in[131072];\n  out[32] = in[2048 + WIDTH];\n  out[2112] = in[twice(2048)];\n"
@@ -156,7 +156,7 @@ TEST(Fold, ArgumentsOfMacros) {
   SpecialiseInput input = sample(kColumns, "  out[TWICE(kCols + 1)] = in[n];\n  IGNORE(kCols)\n");
   const std::string macros = "#define TWICE(x) ((x) * 2)\n#define IGNORE(x)\n";
   input.template_text = macros + input.template_text;
-  // The invocation is the maximal expression.
+  // The invocation is the largest expression.
   expect(input, macros + "\n" + expected("  out[4098] = in[n];\n  IGNORE(2048)\n"));
 }
 

@@ -1,4 +1,4 @@
-// Small templates for the specialiser's tests, and the input that specialises them.
+// Small templates for the specialiser's tests, and inputs that specialise them.
 #pragma once
 
 #include <filesystem>
@@ -11,10 +11,10 @@ namespace llmc::emit {
 
 inline const std::filesystem::path kRuntime = std::filesystem::path(LLMC_SOURCE_DIR) / "runtime";
 
-/// The one param of most of them.
+/// The only param of most templates.
 inline const std::vector<Param> kColumns = {{"int", "kCols", "2048"}};
 
-/// A template named `sample` whose function body is `body`; `before` stands before the function.
+/// A template named `sample` with this function body; `before` precedes the function.
 inline SpecialiseInput sample(std::vector<Param> params, const std::string& body, const std::string& before = "") {
   SpecialiseInput input;
   input.template_name = "sample";
@@ -27,13 +27,13 @@ inline SpecialiseInput sample(std::vector<Param> params, const std::string& body
   return input;
 }
 
-/// What specialise() makes of such a template, given the same way.
+/// Expected output of specialise() for such a template.
 inline std::string expected(const std::string& body, const std::string& before = "") {
   return "namespace llmc {\n\n" + before + "void sample(float* out, const float* in, int n) {\n" + body +
          "}\n\n}  // namespace llmc\n";
 }
 
-/// The input whose template is `text`, already specialised.
+/// Input whose template is `text`, the output of a first specialisation.
 inline SpecialiseInput again(SpecialiseInput input, const std::string& text) {
   input.template_text = text;
   input.template_name = input.entry;

@@ -23,7 +23,7 @@ std::string read(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// The template with its default params; empty name where the target does not have it.
+/// Template with its default params; empty name if the target has no such template.
 SpecialiseInput load(const fs::path& file, spec::TargetKind target) {
   SpecialiseInput input;
   input.template_name = file.stem().string();
@@ -35,7 +35,7 @@ SpecialiseInput load(const fs::path& file, spec::TargetKind target) {
   const std::vector<Param> all = parse_params(read(file.parent_path() / "params.h"), "params.h");
   const std::vector<std::string> names = params_read(input.template_text, all);
   for (const Param& param : all) {
-    // The default has one number of lanes for each target, under #if.
+    // The default number of lanes depends on the target, under #if.
     if (param.name == "kLanes" || std::find(names.begin(), names.end(), param.name) == names.end()) continue;
     input.params.push_back(param);
   }
@@ -60,7 +60,7 @@ std::vector<SpecialiseInput> all_templates() {
   return all;
 }
 
-/// Every flag on its own and all turned, both activation types, a width that no vector divides.
+/// Each flag flipped alone and all together, both activation types, a width that no vector divides.
 std::vector<std::vector<Param>> variants(const std::vector<Param>& defaults) {
   std::vector<std::vector<Param>> all = {defaults};
   std::vector<Param> turned = defaults;
@@ -73,7 +73,7 @@ std::vector<std::vector<Param>> variants(const std::vector<Param>& defaults) {
     if (param == defaults[i]) continue;
     all.push_back(defaults);
     all.back()[i] = param;
-    if (param.name == "kCols") all.pop_back();  // goes with kPitch
+    if (param.name == "kCols") all.pop_back();  // must change together with kPitch
   }
   all.push_back(turned);
   return all;
@@ -89,7 +89,7 @@ TEST(Templates, EverySetOfParamsIsStable) {
       if (text.empty()) continue;
       for (const Param& param : params) {
         if (param.type == "using") continue;
-        // Comments may speak of it.
+        // Comments may mention it.
         EXPECT_TRUE(params_read(text, {param}).empty()) << param.name << " stays in\n" << text;
       }
       EXPECT_EQ(specialise(again(input, text)), text);

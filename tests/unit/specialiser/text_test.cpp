@@ -1,4 +1,4 @@
-// The parts of the specialiser that need no compiler: tokens, edits, layout, params as text, --style=include.
+// Parts of the specialiser without a compiler: tokens, edits, layout, params as text, --style=include.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Collectives that run from a recording are numbered as those that are called.
+// Collectives replayed from a recording are numbered like those that are called.
 #include "step/numbered_replay.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 
 namespace llmc {
 
-// A target whose Replay calls the work twice, as that of cuda does, and where `profiled` each time.
+// A target whose Replay calls the work twice, like cuda's, and if `profiled` every time.
 struct Device::Impl {};
 Device::Device(int, int) : impl_(new Impl) {}
 Device::~Device() = default;
@@ -89,7 +89,7 @@ TEST_F(NumberedReplays, KeepsWhatOthersCallOutOfItsRuns) {
 
 TEST_F(NumberedReplays, AnErrorOfTheWorkPasses) {
   EXPECT_THROW(replay.run([] { throw std::runtime_error("no link"); }), std::runtime_error);
-  log.add(sum_of(99));  // into no recording that is gone
+  log.add(sum_of(99));  // must not enter a recording that is gone
   replay.run(work);
   replay.run(work);
   replay.run(work);

@@ -1,4 +1,4 @@
-// Embedding lookups, their gradient, and rows picked by number: to the bit.
+// Embedding lookups, their gradient, and rows selected by number: bit-exact.
 #include <algorithm>
 #include <numeric>
 

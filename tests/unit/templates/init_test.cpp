@@ -1,5 +1,4 @@
-// Initial weights: the stream against Philox in plain steps, the normal distribution's moments, independence of the
-// layout.
+// Initial weights: the stream against a plain Philox, moments of the normal distribution, independence of the layout.
 #include <algorithm>
 #include <cstdint>
 
@@ -8,7 +7,7 @@
 namespace llmc {
 namespace {
 
-/// In chunks of 64 elements, as parameters are cut. `rules` [begin, end) alone are drawn.
+/// Cuts rules into chunks of 64 elements, as parameters are cut. Only `rules` [begin, end) are drawn.
 std::vector<Chunk> chunks_of_rules(const std::vector<InitRule>& rules, std::size_t begin, std::size_t end) {
   std::vector<Chunk> chunks;
   for (std::size_t p = begin; p < end; ++p)
@@ -33,7 +32,7 @@ std::vector<float> draw(const std::vector<InitRule>& rules, int elements, unsign
   return draw_chunks(init_normal_small, rules, chunks_of_rules(rules, 0, rules.size()), elements, seed);
 }
 
-/// Philox4x32-10 as published, in double from there on.
+/// Philox4x32-10 as published, then in double.
 double reference(std::uint64_t number, std::uint64_t seed, std::uint64_t key) {
   std::uint32_t counter[4] = {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
                               static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
@@ -104,7 +103,7 @@ TEST(InitNormal, ConstantsAndRanges) {
   }
 }
 
-/// Two ranks: what each has of its share, put together, is what one draws.
+/// Two ranks: their shards together equal the result of one.
 TEST(InitNormal, SharesArePartsOfTheWhole) {
   const std::vector<InitRule> rules = {{0, 5, 50, 64, 7, 1.0f, 0.0f}, {320, 1, 24, 24, 8, 0.0f, 1.0f}};
   const auto whole = draw(rules, 344, 3);

@@ -1,15 +1,15 @@
-# Kernel instances for tests and benchmarks: params, a name of their own, and an #include of the template, as llmc's
-# --style=include writes them.
+# Creates kernel instances for tests and benchmarks: params, a unique name, and an #include of the template, as written
+# by llmc's --style=include.
 set(LLMC_KERNEL_FLAGS -O3 -fopenmp -march=native -mprefer-vector-width=512 -fno-math-errno -ffp-contract=off)
 
-# Adds to `target` the kernel <template>_<suffix>; the other arguments are params: "Act=bf16" "kRows=13".
+# Adds the kernel <template>_<suffix> to `target`; the other arguments are params: "Act=bf16" "kRows=13".
 function(llmc_kernel target template suffix)
   set(text "#include \"device/types.h\"\n\n#define LLMC_PARAMS_GIVEN\nnamespace llmc {\n")
   foreach(param IN LISTS ARGN)
     string(REGEX MATCH "^([A-Za-z]+)=(.*)$" _ "${param}")
     set(name "${CMAKE_MATCH_1}")
     set(value "${CMAKE_MATCH_2}")
-    if(name MATCHES "^[A-Z]")  # a type: kNames are numbers
+    if(name MATCHES "^[A-Z]")  # a type: numbers have names kName
       string(APPEND text "using ${name} = ${value};\n")
     else()
       string(APPEND text "constexpr auto ${name} = ${value};\n")

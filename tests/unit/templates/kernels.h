@@ -1,4 +1,4 @@
-// The kernel instances under test, and what tests of kernels share: random data, one run on several numbers of threads.
+// Kernel instances under test, and shared parts of kernel tests: random data, runs on several numbers of threads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,8 +21,9 @@ double value(T v) {
   return to_float(v);
 }
 
-/// How far a result in T may lie from the exact one: `fp32` relative to `scale` for the arithmetic, and half a unit in
-/// the last place of T (2^-8 for bf16, a little more since the fp32 result may lie on the other side of a tie).
+/// Allowed distance of a result in T from the exact one. `fp32`: of the arithmetic, relative to `scale`. Plus half a
+/// unit in the last place of T (2^-8 for bf16, slightly more because the fp32 result may lie on the other side of a
+/// tie).
 template <class T>
 double tolerance(double exact, double scale, double fp32 = 1e-6) {
   return fp32 * scale + (sizeof(T) == 2 ? std::abs(exact) * (1.0 / 256) * 1.01 : 0);
@@ -37,7 +38,7 @@ std::vector<T> random_values(std::size_t count, unsigned seed, double spread = 1
   return values;
 }
 
-/// What padding holds before a kernel runs: it must neither matter nor stay.
+/// Content of padding before a kernel runs: it must have no effect and must be overwritten.
 template <class T>
 T garbage() {
   return from_float<T>(1e6f);
@@ -56,7 +57,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-/// Not the bytes: of NaN there are several.
+/// Compares values instead of bytes, because there are several NaNs.
 inline bool same_bits(const std::vector<StepResults>& a, const std::vector<StepResults>& b) {
   const auto all = [](const StepResults& r) {
     return std::tuple(r.loss, r.top1, r.lse, r.entropy, r.lse_max, r.grad_norm, r.clip_scale, r.skipped, r.updates);
@@ -73,7 +74,7 @@ void run(int threads, void (*kernel)(Parameters...), Arguments... arguments) {
   launch(stream, kernel, arguments...);
 }
 
-/// `make()` gives the buffers, `run(threads, buffers)` a kernel on them: all numbers of threads must leave the same
+/// Runs a kernel via `run(threads, buffers)` on the buffers of `make()`: all numbers of threads must give the same
 /// bits. Returns the buffers after one of the runs.
 template <class Make, class Run>
 auto on_any_threads(Make make, Run run) {
@@ -159,7 +160,7 @@ void init_normal_share(float*, const InitRule*, const Chunk*, int, int, unsigned
 
 #undef LLMC_INSTANCE
 
-/// A shape and type that kernels are instantiated for; the numbers are those of CMakeLists.txt.
+/// A shape and type with kernel instances; numbers as in CMakeLists.txt.
 template <class T, int kR, int kC, int kP, int kB>
 struct Case {
   using Act = T;
@@ -172,7 +173,7 @@ using WideFloat = Case<float, 40, 256, 272, 7>;
 using WideHalf = Case<bf16, 40, 256, 272, 7>;
 using Cases = testing::Types<OddFloat, OddHalf, WideFloat, WideHalf>;
 
-/// The instance of `name` for a Case; LLMC_OF_FLAG: also by flag.
+/// Selects the instance of `name` for a Case; LLMC_OF_FLAG: also by flag.
 #define LLMC_PICK(odd_float, odd_bf16, wide_float, wide_bf16) \
   [] {                                                        \
     if constexpr (TypeParam::kOdd && TypeParam::kHalf)        \

@@ -39,7 +39,7 @@ void check(Kernel kernel, float shift) {
     for (int c = 0; c < C::kCols; ++c)
       logits[r * C::kPitch + c] = from_float<Act>(to_float(logits[r * C::kPitch + c]) + shift);
   const auto target = targets<C>(logits);
-  // A row in which the target has the largest logit together with another column.
+  // A row in which the target shares the largest logit with another column.
   logits[5 * C::kPitch + (target[5] + 50) % C::kCols] = logits[5 * C::kPitch + target[5]];
   const StepScalars s = scalars();
   const std::vector<float> before(C::kRows, 7.0f);
@@ -73,8 +73,8 @@ void check(Kernel kernel, float shift) {
     for (int c = 0; kGradient && c < C::kPitch; ++c) {
       const double probability = c < C::kCols ? std::exp(at(c) - highest) / sum : 0;
       const double exact = target[r] < 0 || c >= C::kCols ? 0 : (probability - (c == target[r])) * kScale;
-      // The difference to the highest logit, up to 32, is rounded by up to 1e-6, which the exponential turns into a
-      // factor.
+      // The difference to the highest logit, up to 32, is rounded by up to 1e-6, which becomes a relative error of the
+      // exponential.
       ASSERT_NEAR(value(after[r * C::kPitch + c]), exact,
                   tolerance<Act>(exact, kScale * (probability + (c == target[r])), 3e-6))
           << r << " " << c;
@@ -83,7 +83,7 @@ void check(Kernel kernel, float shift) {
 }
 
 TYPED_TEST(CrossEntropy, MatchesTheFormula) {
-  for (const float shift : {0.0f, 1000.0f, -1000.0f}) {  // only differences of logits matter
+  for (const float shift : {0.0f, 1000.0f, -1000.0f}) {  // only differences of logits have an effect
     check<TypeParam, false>(LLMC_OF_FLAG(cross_entropy, false), shift);
     check<TypeParam, true>(LLMC_OF_FLAG(cross_entropy, true), shift);
   }
@@ -107,7 +107,7 @@ TYPED_TEST(CrossEntropy, HidesNoNaN) {
 
 template <class C>
 void check_audit(void (*kernel)(const float*, const int*, float*)) {
-  for (const float shift : {0.0f, 3e7f, -3e7f}) {  // from 2^24 on fp32 has whole numbers alone, and so have differences
+  for (const float shift : {0.0f, 3e7f, -3e7f}) {  // from 2^24 on fp32 has only integers, and so have differences
     auto logits = random_rows<float>(C::kRows, C::kCols, C::kPitch, 1, 25.0);
     for (float& v : logits) v += shift;
     const auto target = targets<C>(logits);

@@ -1,4 +1,4 @@
-// exp, log, cos and the conversions against double precision, over their whole ranges.
+// Compares exp, log, cos and the conversions with double precision, over their whole ranges.
 #include <cstdint>
 #include <limits>
 
@@ -16,7 +16,7 @@ TEST(Exp, IsAccurateOverItsRange) {
     const float x = static_cast<float>(v);
     worst = std::max(worst, std::abs(exp(x) / std::exp(static_cast<double>(x)) - 1));
   }
-  EXPECT_LT(worst, 1.8e-7);  // 1.05e-7 of the polynomial and one rounding, at most 0.6e-7
+  EXPECT_LT(worst, 1.8e-7);  // 1.05e-7 from the polynomial and one rounding, at most 0.6e-7
   EXPECT_EQ(exp(0.0f), 1.0f);
   EXPECT_EQ(exp(-0.0f), 1.0f);
 }
@@ -39,7 +39,7 @@ TEST(Exp2, IsAccurateAndSaturates) {
   double worst = 0;
   for (float v = -120; v < 127; v += 1.0f / 1024)
     worst = std::max(worst, std::abs(one(v) / std::exp2(static_cast<double>(v)) - 1));
-  // 9.2e-8 of the polynomial, and three roundings near 1 where there is no fma.
+  // 9.2e-8 from the polynomial, and three roundings near 1 without fma.
   EXPECT_LT(worst, 2.5e-7);
   EXPECT_EQ(one(0.0f), 1.0f);
   for (const float v : {-121.0f, -1e30f, -std::numeric_limits<float>::infinity()}) EXPECT_EQ(one(v), 0x1p-120f) << v;
@@ -90,12 +90,12 @@ TEST(CosTurns, IsAccurate) {
   }
 }
 
-/// Round to nearest even by comparing the two neighbours in double.
+/// Rounds to nearest even by comparing the two neighbours in double.
 std::uint16_t nearest_bf16(float v) {
   const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, v);
   const std::uint32_t down = bits & 0xffff0000u;
   const double low = bits_of(down), high = (down & 0x7f800000u) == 0x7f800000u ? low : [&] {
-    // One step away from zero; past the largest finite number, the next power of two counts.
+    // One step away from zero. Past the largest finite number, the next power of two is used.
     const std::uint32_t up = down + 0x10000u;
     return (up & 0x7fffffffu) == 0x7f800000u ? std::copysign(std::ldexp(1.0, 128), low)
                                              : static_cast<double>(bits_of(up));

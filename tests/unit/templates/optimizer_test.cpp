@@ -1,4 +1,4 @@
-// The optimizer's kernels: norms, clipping, AdamW against PyTorch's formula in double, copies.
+// The optimizer kernels: norms, clipping, AdamW against PyTorch's formula in double, copies.
 #include <limits>
 
 #include "kernels.h"
@@ -22,7 +22,7 @@ Buffers buffers() {
   return b;
 }
 
-/// Of the groups of kChunks: the second has no decay, the third another rate.
+/// For the groups in kChunks: the second has no decay, the third another learning rate.
 const GroupScalars kGroups[] = {{3e-3f, 0.1f}, {3e-3f, 0}, {1e-3f, 0.1f}};
 
 AdamwScalars scalars() {
@@ -100,7 +100,7 @@ void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
     }
 }
 
-/// The same elements, moved as where each rank has its share alone: from 64 on, and to the front.
+/// The same elements at the offsets of a shard: from 64 on, moved to the front.
 TEST(AdamW, OfSharesIsThatOfTheWhole) {
   const Buffers whole = buffers();
   const AdamwScalars s = scalars();
@@ -139,7 +139,7 @@ TEST(AdamW, OfSharesIsThatOfTheWhole) {
       ASSERT_EQ(cast[e].bits, from_float<bf16>(part.master[e]).bits) << e;
 }
 
-/// Where the device has applied an update that the host did not know of, the second of what it sent counts.
+/// If the device has applied an update that the host did not know of, the second correction is used.
 TEST(AdamW, TakesTheCorrectionOfItsOwnCount) {
   const AdamwScalars known = scalars();
   AdamwScalars late = known;
@@ -157,12 +157,12 @@ TEST(AdamW, TakesTheCorrectionOfItsOwnCount) {
   EXPECT_FALSE(same_bits(updated(known, known.updates + 1), updated(late, late.updates + 1)));
 }
 
-/// Of the whole and of a share, which begins at element 64: whatever else they write, one formula.
+/// Full buffers and a shard that begins at element 64 follow the same formula.
 TEST(Lion, IsItsFormula) {
   const LionScalars s{.beta1 = 0.9f, .beta2 = 0.99f};
   StepResults results{.clip_scale = 0.37f};
   Buffers before = buffers();
-  before.gradient[5] = before.m[5] = 0;  // of no direction, as padding
+  before.gradient[5] = before.m[5] = 0;  // no direction, as in padding
   const auto [p, m, copy, weights, updates] = on_any_threads(
       [&] {
         return std::tuple(before.master, before.m, std::vector<bf16>(kElements), std::vector<float>(kChunkCount),
@@ -207,7 +207,7 @@ TEST(Lion, IsItsFormula) {
   EXPECT_TRUE(same_bits(skipped.master, before.master) && same_bits(skipped.m, before.m));
 }
 
-/// Parts of 64 elements, the last one of 22; what lies behind stays.
+/// Parts of 64 elements, the last of 22; elements after them are kept.
 TEST(Wire, RoundsOnceAndAddsInFp32) {
   constexpr int kCount = 150;
   const auto gradients = random_values<float>(kCount, 1), before = random_values<float>(kCount + 8, 2);

@@ -53,7 +53,7 @@ std::vector<float> angles() {
   return table;
 }
 
-/// The two weights, of sizes of their own, garbage in the padding.
+/// Both weights, each with its own size, with garbage in the padding.
 template <class C>
 std::vector<float> weights() {
   auto values = random_rows<float>(2, C::kHeadDim, C::kWeightPitch, 7);
@@ -86,7 +86,7 @@ struct Head {
     return c < C::kHalf ? normed(i) * cosine[i] - normed(i + C::kHalf) * sine[i]
                         : normed(c) * cosine[i] + normed(i) * sine[i];
   }
-  /// What rounding the terms of element c or its partner by one part in a million may change.
+  /// Effect of an error of one part in a million in the terms of element c or its partner.
   double size(int c) const { return std::abs(normed(c % C::kHalf)) + std::abs(normed(c % C::kHalf + C::kHalf)); }
 };
 
@@ -145,7 +145,7 @@ TYPED_TEST(QkNorm, Backward) {
       }
       for (int c = 0; c < C::kHeadDim; ++c) {
         dot += back[c] * head.weight[c] * head.x[c];
-        size = std::max(size, head.rstd * std::abs(head.weight[c]) * 4);  // of gradients turned back
+        size = std::max(size, head.rstd * std::abs(head.weight[c]) * 4);  // gradients rotated back
         dweight[part + c] += back[c] * head.x[c] * head.rstd;
         sizes[part + c] += 4 * std::abs(head.x[c] * head.rstd);
       }

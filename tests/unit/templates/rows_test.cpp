@@ -1,4 +1,4 @@
-// RMSNorm, forward and backward, and sums of columns.
+// RMSNorm forward and backward, and column sums.
 #include "kernels.h"
 
 namespace llmc {
@@ -31,7 +31,7 @@ TYPED_TEST(Rows, RmsNormForward) {
   }
 }
 
-/// kFlag: with a residual and the forward's output again.
+/// kFlag: with a residual and a recomputed forward output.
 template <class C, bool kFlag, class Kernel>
 void check_backward(Kernel kernel, const std::vector<typename C::Act>& forward_y, const std::vector<float>& rstd,
                     const std::vector<typename C::Act>& x, const std::vector<float>& weight, bool in_place) {

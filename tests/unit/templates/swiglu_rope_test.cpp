@@ -17,7 +17,7 @@ double silu(double v) { return v / (1 + std::exp(-v)); }
 template <class C>
 std::vector<typename C::Act> gate_up() {
   auto values = random_rows<typename C::Act>(2 * C::kRows, C::kCols, C::kPitch, 1, 4.0);
-  values[0] = from_float<typename C::Act>(-95.0f);  // beyond where exp saturates
+  values[0] = from_float<typename C::Act>(-95.0f);  // past the saturation of exp
   values[1] = from_float<typename C::Act>(95.0f);
   return values;
 }
@@ -33,7 +33,7 @@ TYPED_TEST(Swiglu, Forward) {
     for (int c = 0; c < C::kPitch; ++c) {
       const int gate = 2 * r * C::kPitch + c;
       const double exact = c < C::kCols ? silu(value(in[gate])) * value(in[gate + C::kPitch]) : 0;
-      // At the smallest gates exp saturates: 95 * 2^-120 and the like are zero next to anything.
+      // At the smallest gates exp saturates: values such as 95 * 2^-120 are negligible.
       ASSERT_NEAR(value(out[r * C::kPitch + c]), exact, tolerance<Act>(exact, std::abs(exact) + 1e-25))
           << r << " " << c;
     }
@@ -83,7 +83,7 @@ TYPED_TEST(Swiglu, Backward) {
   }
 }
 
-/// Elements from 64 bytes on.
+/// Elements with 64-byte alignment.
 struct Aligned {
   struct Free {
     void operator()(float* p) const { operator delete[](p, std::align_val_t(64)); }
@@ -93,7 +93,7 @@ struct Aligned {
   int size;
 };
 
-/// Results that go past the caches have the bits of those that do not, tails and padding included.
+/// Streaming stores give the same bits as normal ones, tails and padding included.
 TEST(SwigluOfManyRows, GoesPastTheCaches) {
   constexpr int kMany = 4112, kFew = 1028, kCols = 250, kPitch = 256, kCount = kMany * kPitch;
   const auto gates = random_rows<float>(2 * kMany, kCols, kPitch, 1),

@@ -1,5 +1,5 @@
-// A run that is killed before any call that changes a file, and started again: everything that follows a save is as in
-// a run that was never killed.
+// A run killed before any call that changes a file, and restarted: everything after a save equals a run that was never
+// killed.
 #include "runs.h"
 
 namespace llmc::fake {
@@ -26,8 +26,7 @@ class AfterKill : public Runs {
     return words;
   }
 
-  /// Every file of a run and its mirror, by its path, that a kill must not change: times are left out, and what each
-  /// start writes anew.
+  /// Content of a run and its mirror by path, except times and files that each start rewrites.
   std::map<std::string, std::string> tree(const std::string& run) const {
     std::map<std::string, std::string> files;
     const std::string mirror = run + "-mirror";
@@ -49,7 +48,7 @@ class AfterKill : public Runs {
     files["saved"] = read_file(folder_ / run / "state/saved");
     return files;
   }
-  /// Names of what differs.
+  /// Names of the files that differ.
   static std::string difference(const std::map<std::string, std::string>& a,
                                 const std::map<std::string, std::string>& b) {
     std::string names;
@@ -65,7 +64,7 @@ class AfterKill : public Runs {
   Words words_;
 };
 
-/// LLMC_EVERY_CALL=1 kills before each call; else before some.
+/// LLMC_EVERY_CALL=1 kills before each call; otherwise before some.
 TEST_F(AfterKill, TheWholeTreeIsThatOfARunNeverKilled) {
   train(with("clean"));
   const auto clean = tree("clean");
@@ -94,7 +93,7 @@ class AfterSave : public Runs {};
 TEST_F(AfterSave, AFailedRecordDoesNotSkipTheMirror) {
   const std::string mirror = "checkpoint.mirror=" + (folder_ / "mirror").string();
   train({"--run", "run", "--steps", "2"});
-  fs::create_directory(folder_ / "run/checkpoints/best.json");  // in the way
+  fs::create_directory(folder_ / "run/checkpoints/best.json");  // blocks best.json
   const Result result = train({"--run", "run", mirror, "checkpoint.best=validation", "checkpoint.keep_last=1",
                                "evaluation.every=5", "optimizer.lr=0.5"});
   EXPECT_TRUE(contains(result.err, "best.json': that is a folder") && contains(result.err, "training goes on"))

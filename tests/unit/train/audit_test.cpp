@@ -1,4 +1,4 @@
-// When a loss is audited, and when its difference is said.
+// When a loss is audited, and when a difference is reported.
 #include "train/audit.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(Audit, IsSaidOncePerCrossing) {
       "computed in too few bits (does precision.compute: fp32 agree with the audit?), logits that have grown "
       "beyond what bf16 tells apart (the largest log-sum-exp is 45.25), memory that returns what was not written; "
       "said again after a difference within the bound");
-  EXPECT_EQ(audit.judge(8, 2.5, 3.0, 9), "");  // still
+  EXPECT_EQ(audit.judge(8, 2.5, 3.0, 9), "");  // still differs
   EXPECT_EQ(audit.judge(12, 3.0199, 3.0, 9), "");
   EXPECT_NE(audit.judge(16, 3.03, 3.0, 9), "");
 }
@@ -40,7 +40,7 @@ TEST(Audit, NoNumberAgainstANumber) {
     EXPECT_NE(audit.judge(4, training, audited, 9), "") << training;
   }
   Audit audit({spec::AuditCompute::forward, 4, 0.02});
-  EXPECT_EQ(audit.judge(4, kNaN, kNaN, 9), "");  // guards say so
+  EXPECT_EQ(audit.judge(4, kNaN, kNaN, 9), "");  // reported by the guards
 }
 
 TEST(Audit, ABoundOf0IsOfEveryDifference) {

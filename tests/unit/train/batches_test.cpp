@@ -1,4 +1,4 @@
-// trainer --batches: it names the samples that training trains on, of steps behind and ahead, and touches nothing.
+// trainer --batches: names the samples of past and future steps, and changes nothing.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 class Batches : public Runs {
  protected:
-  /// A JSON object for each step.
+  /// One JSON object per step.
   std::vector<Json> batches(Words words, const Words& environment = {}) {
     words.push_back("--json");
     const Result result = train(words, environment);
@@ -41,7 +41,7 @@ class Batches : public Runs {
   }
 };
 
-/// Updates that are skipped log their samples: nine in a row may be.
+/// Skipped updates log their samples; up to nine in a row are allowed.
 const char kSkips[] = "FAKE_SKIP=1,2,3,4,5,6,7,8,9,11,12,13,14,15,16,17,18,19";
 
 TEST_F(Batches, AreThoseThatTrainingLogs) {
@@ -60,7 +60,7 @@ TEST_F(Batches, AreThoseThatTrainingLogs) {
     }
   }
   EXPECT_EQ(batches({"--run", "run", "--batches", "7"}), std::vector<Json>{after[6]});
-  EXPECT_EQ(after[19]["epoch"], 3);  // 25 samples in an epoch, four a step
+  EXPECT_EQ(after[19]["epoch"], 3);  // 25 samples per epoch, four per step
 }
 
 TEST_F(Batches, LieWhereTheTraceHasTheirTokens) {
@@ -88,10 +88,10 @@ TEST_F(Batches, LieWhereTheTraceHasTheirTokens) {
 
 TEST_F(Batches, OfARunThatChangedAreWhatEachStartTrainedOn) {
   train({"--run", "run", "--steps", "5", "guards.limit_in_a_row=100"}, {"FAKE_SKIP=1,2,3,4,5"});
-  // Ahead of a run stand the values that would train it.
+  // Future steps use the values that the run would train with.
   const auto ahead = batches({"--run", "run", "--batches", "6:5", "batch.tokens=32"});
   train({"--run", "run", "--steps", "10", "batch.tokens=32"}, {"FAKE_SKIP=1,2,3,4,5"});
-  // An epoch goes on with samples of another length.
+  // An epoch continues with samples of another length.
   train({"--run", "run", "--steps", "14"}, {"FAKE_LENGTH=8", "FAKE_MICRO_BATCH=1", "FAKE_SKIP=1,2,3,4"});
   const auto steps = batches({"--run", "run", "--batches", "1:14"}, {"FAKE_LENGTH=8", "FAKE_MICRO_BATCH=1"});
   const auto metrics = lines("run/metrics.jsonl");
@@ -119,7 +119,7 @@ TEST_F(Batches, AreReadableAndChangeNothing) {
   EXPECT_TRUE(tree("run") == before);
 }
 
-/// A trainer holds its folder's lock: who asks what it trains on need not wait for its end.
+/// A trainer holds its folder's lock, but --batches need not wait for it.
 TEST_F(Batches, OfARunThatTrains) {
   const pid_t child = start({"--run", "run"}, {"FAKE_GATES=7"});
   wait_for_gate(child, 7);
@@ -144,7 +144,7 @@ TEST_F(Batches, RefuseWhatTheRunDoesNotHave) {
   refuse(5, {"--batches", "1", "data.train.path=missing"}, "no file matches");
   train({"--run", "run", "--steps", "5"});
   refuse(6, {"--run", "run", "--resume", "none", "--batches", "1"}, "holds a run already");
-  // As an older llmc wrote it.
+  // As written by an older llmc.
   std::string history = read_file(folder_ / "run/history.jsonl");
   history.replace(history.find("\"order\""), 7, "\"older\"");
   std::ofstream(folder_ / "run/history.jsonl") << history;

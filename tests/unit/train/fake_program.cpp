@@ -21,7 +21,7 @@ struct Step {
   std::byte* arena;
   int optimizer_steps = 0;
 
-  /// The `index`-th buffer of this use.
+  /// The `index`-th buffer with this use.
   template <typename T>
   T* at(Use use, int index = 0);
 };
@@ -29,7 +29,7 @@ struct Step {
 namespace fake {
 namespace {
 
-constexpr std::int64_t kElements = kVocab * kPitch + kPitch;  // the table, and a vector that has no gradient
+constexpr std::int64_t kElements = kVocab * kPitch + kPitch;  // the table, and a vector without a gradient
 
 constexpr ParameterInfo kParameters[] = {
     {"model.embed_tokens.weight", 0, kVocab, kVocab, kPitch, true, 0, 0.5f, 0, 1},
@@ -48,7 +48,7 @@ int micro_batch_size() { return setting("FAKE_MICRO_BATCH", kMicroBatch); }
 constexpr ParameterGroup kGroups[] = {{"matrices", true, RateScale::matrices}, {"others", false, RateScale::vectors}};
 constexpr std::int64_t kChunks = kVocab * kPitch / 64 + 1, kParameterCount = std::size(kParameters);
 
-/// The list that a plan would make for the arena, one after the other.
+/// Buffers that a plan would list for the arena, one after the other.
 std::vector<Buffer> make_buffers() {
   const std::int64_t tokens = length() * micro_batch_size();
   std::vector<Buffer> buffers;
@@ -156,8 +156,7 @@ void initialise(Step& step, std::uint64_t seed) {
 void refresh_copies(Step&) {}
 void gather_weights(Step&) {}
 
-/// Adds what one position gives of the results, times `scale`, and its gradient to the table's row where `gradients` is
-/// not null.
+/// Adds the results of one position, times `scale`, and its gradient to the table's row if `gradients` is not null.
 void position(Step& step, int token, int target, float scale, float* gradients, StepResults& results) {
   if (target < 0) return;
   const float* row = step.at<float>(Use::masters) + token * kPitch;
@@ -177,7 +176,7 @@ void position(Step& step, int token, int target, float scale, float* gradients, 
   results.lse_max = std::max(results.lse_max, std::log(sum));
 }
 
-/// What a pass adds to: nothing yet where it is the first.
+/// Results that a pass adds to; zeroed in the first pass.
 StepResults& begin(Step& step, bool first) {
   StepResults* results = step.at<StepResults>(Use::results);
   if (first) {
@@ -187,7 +186,7 @@ StepResults& begin(Step& step, bool first) {
   return *results;
 }
 
-/// By runs of equal tokens, as a real embedding's backward goes, so that every index array counts.
+/// Processes runs of equal tokens, as a real embedding's backward does, so that every index array is used.
 void micro_batch(Step& step, bool first, bool) {
   float* gradients = step.at<float>(Use::gradients);
   if (first) std::fill_n(gradients, kElements, 0.0f);

@@ -1,4 +1,4 @@
-// Guards: what the window allows, what ends a run, and runs that meet what they are for.
+// Guards: limits from the window, conditions that end a run, and runs with real spikes.
 #include "train/guards.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,8 @@ TEST(Guard, JudgesByTheWindowTwoStepsBack) {
   const float norms[] = {8, 4, 5, 3, 4.5f, 3.5f, 4, 2};
   const StepLimits none{kNone, kNone};
   for (std::int64_t step = 1; step <= 8; ++step) {
-    // With the results of the step before, as where the host waits, and without, as where it runs ahead: the same.
+    // Limits are the same with the results of the previous step, as if the host waits, and without, as if it runs
+    // ahead.
     const StepLimits ahead = guard.limits(step + 1);
     const auto i = static_cast<std::size_t>(step - 1);
     EXPECT_EQ(guard.observe(step, results(losses[i], norms[i]), none, {}), "");
@@ -58,7 +59,7 @@ TEST(Guard, JudgesByTheWindowTwoStepsBack) {
     EXPECT_EQ(ahead.grad_norm, waited.grad_norm) << step;
     EXPECT_EQ(waited.loss == kNone, step < 4) << "fewer than judge_after";
   }
-  // Of the last five up to step 7: 5, 3, 4.5, 3.5, 4.
+  // The last five up to step 7: 5, 3, 4.5, 3.5, 4.
   const double loss_spread = 1.4826 * std::log(5 / 4.5), loss_limit = 5 * std::exp(10 * loss_spread) - 1;
   EXPECT_FLOAT_EQ(guard.limits(9).loss, static_cast<float>(loss_limit));
   const double norm_spread = 1.4826 * std::log(4 / 3.5);
@@ -67,7 +68,7 @@ TEST(Guard, JudgesByTheWindowTwoStepsBack) {
   EXPECT_FLOAT_EQ(guard.limits(9).grad_norm, static_cast<float>(4 * std::exp(20 * norm_spread)));
   EXPECT_EQ(guard.state().losses.size(), 6u);
   EXPECT_EQ(guard.state().newest, 8);
-  // A guard that goes on from the state, also with a shorter window, has the same limits as one that always had it.
+  // A guard restored from its state, also with a shorter window, has the same limits as one that always had it.
   EXPECT_EQ(Guard(values(), 0.5, guard.state()).limits(9).loss, guard.limits(9).loss);
   spec::Guards shorter = values();
   shorter.window = 3;
@@ -88,7 +89,7 @@ TEST(Guard, HasASmallestSpreadAndALargestOne) {
   state.grad_norms = {0, 0, 0, 0, 0};
   EXPECT_FLOAT_EQ(Guard(values(), 0, state).limits(7).loss, static_cast<float>(std::exp(10 * 0.02) - 1));
   EXPECT_EQ(Guard(values(), 0, state).limits(7).grad_norm, kNone) << "zeros say nothing";
-  state.grad_norms = {32, 16, 8, 4, 2};  // as in a run that begins
+  state.grad_norms = {32, 16, 8, 4, 2};  // as at the start of a run
   EXPECT_FLOAT_EQ(Guard(values(), 0, state).limits(7).grad_norm, static_cast<float>(8 * std::exp(20 * 0.2)));
   spec::Guards wide = values();
   wide.loss = wide.grad_norm = 1e6;
@@ -96,7 +97,7 @@ TEST(Guard, HasASmallestSpreadAndALargestOne) {
   EXPECT_EQ(Guard(wide, 0, state).limits(7).grad_norm, kNone);
 }
 
-/// Norms of a step of 64 tokens: a normal logarithm with a long tail, as tests/bench/guards.py measures them.
+/// Norms of a step of 64 tokens: log-normal with a long tail, as measured by tests/bench/guards.py.
 TEST(Guard, TheTailOfSmallBatchesIsNoSpike) {
   spec::Guards v = values();
   v.window = 200;
@@ -154,7 +155,7 @@ TEST(Guard, EndsAfterTooManyInARowOrInAll) {
   take(row, 1, false);
   take(row, 2, true, "the loss on rank 1 (host b)");
   take(row, 3, true, "the loss on ranks 0-1");
-  // The run is stopped and goes on: it counts on.
+  // After a stop and resume the count continues.
   Guard resumed(values(), 0.5, row.state());
   EXPECT_EQ(resumed.in_a_row(), 2);
   for (Guard* each : {&row, &resumed}) {
@@ -216,7 +217,7 @@ TEST(GuardState, IsPartOfAStateAndOlderOnesHaveNone) {
 namespace fake {
 namespace {
 
-/// Twenty steps of the fake trainer are enough to learn by.
+/// Twenty steps of the fake trainer suffice to fill the window.
 const Words kWatched = {"guards.window=8", "guards.judge_after=5", "guards.loss=8", "guards.grad_norm=8"};
 
 class Guards : public Runs {
@@ -249,7 +250,7 @@ TEST_F(Guards, ASpikeIsSkippedAndNamed) {
           << result.err;
   }
   EXPECT_NE(checkpoint("run", 12)["model.safetensors"], checkpoint("run", 13)["model.safetensors"]);
-  // Without guards the steps are taken, and nothing is said.
+  // Without guards the steps are applied without warnings.
   const Result off = train({"--run", "off", "guards.loss=0", "guards.grad_norm=0"}, {"FAKE_SPIKE=12", "FAKE_STEEP=15"});
   EXPECT_EQ(off.err, "");
 }
@@ -263,7 +264,7 @@ TEST_F(Guards, ChangeNothingWhereNothingTrips) {
   EXPECT_TRUE(skipped("watched", "loss").empty() && skipped("watched", "grad_norm").empty());
 }
 
-/// So narrow that clean steps trip: each start has to have the window that the run had there.
+/// Limits so tight that normal steps exceed them: each start must have the window that the run had there.
 TEST_F(Guards, AResumeHasTheSameWindow) {
   const Words narrow = {"guards.window=4", "guards.judge_after=2", "guards.loss=0.5", "guards.grad_norm=0.5"};
   const auto words = [&](Words first) {
@@ -320,11 +321,11 @@ TEST_F(Guards, RollbackEndsAsTheRunWouldHaveWithoutTheSamples) {
   EXPECT_EQ(history[1]["rollback"]["from_step"], 16);
   EXPECT_EQ(history[1]["build"], history[0]["build"]) << "the next start is compared with it";
 
-  // A run that stands at step 10 where the rollback went on.
+  // A run that is at step 10 when the rollback resumes.
   train(with({"--run", "without", "--steps", "10"}, {"checkpoint.every=5"}));
   const fs::path at = folder_ / "without/checkpoints/step-00000010";
   TrainState state = parse_train_state(read_file(at / "state.json"));
-  state.position = {state.position.tokens, 2, {{4, 14}}};  // 64 of 25 samples an epoch are behind
+  state.position = {state.position.tokens, 2, {{4, 14}}};  // 64 of 25 samples per epoch are consumed
   state.guard.rollbacks = 1;
   auto files = read_manifest(at);
   fs::remove(at / "state.json");
@@ -334,7 +335,7 @@ TEST_F(Guards, RollbackEndsAsTheRunWouldHaveWithoutTheSamples) {
   write_manifest(at, files);
   train({"--run", "without"});
   expect_same_checkpoint("without", "run", 20);
-  // --batches tells where the samples were before and after.
+  // --batches shows the samples before and after the rollback.
   const Result batches = train({"--run", "run", "--batches", "11", "--json"});
   const Result moved = train({"--run", "without", "--batches", "11", "--json"});
   EXPECT_EQ(batches.out, moved.out);
@@ -345,7 +346,7 @@ TEST_F(Guards, ARollbackThatIsKilledIsFollowed) {
   train(words, {"FAKE_SPIKE=14,15,16"});
   Words again = words;
   again[1] = "run";
-  const pid_t child = start(again, {"FAKE_SPIKE=14,15,16", "FAKE_GATES=18"});  // the second step after it
+  const pid_t child = start(again, {"FAKE_SPIKE=14,15,16", "FAKE_GATES=18"});  // second step after it
   wait_for_gate(child, 18);
   ::kill(child, SIGKILL);
   EXPECT_EQ(finish(child).status, 128 + SIGKILL);
@@ -354,13 +355,13 @@ TEST_F(Guards, ARollbackThatIsKilledIsFollowed) {
   EXPECT_EQ(lines("run/metrics.jsonl").size(), 20u);
 }
 
-/// Checkpoints of the steps that are skipped push out older ones, but not the one that is wanted.
+/// Checkpoints of skipped steps replace older ones, but not the one a rollback may need.
 TEST_F(Guards, RetentionKeepsWhereARunMayGoBackTo) {
   const Result result = train(with({"--run", "run"}, {"guards.rollback=true", "guards.limit_in_a_row=4",
                                                       "checkpoint.every=1", "checkpoint.keep_last=1"}),
                               {"FAKE_SPIKE=10,14,15,16,17"});
   EXPECT_TRUE(contains(result.err, "the run goes back to step 13")) << result.err;
-  // The one from before step 10 is kept as well, while a limit may be about it.
+  // The checkpoint from before step 10 is kept too, while a limit may still refer to it.
   EXPECT_EQ(checkpoint("run", 9).size(), 6u);
   EXPECT_EQ(checkpoint("run", 12).size(), 0u);
   EXPECT_EQ(checkpoint("run", 19).size(), 0u);
@@ -386,7 +387,7 @@ TEST_F(Guards, RollbacksHaveAnEnd) {
 }
 
 TEST_F(Guards, ALossThatStandsStillIsSaid) {
-  write_shard(folder_ / "data/few.bin", 17, 1);  // four samples: every step the same, in another order
+  write_shard(folder_ / "data/few.bin", 17, 1);  // four samples: the same in every step, in another order
   const Result result = train({"--run", "run", "data.train.path=" + (folder_ / "data/few.bin").string(),
                                "optimizer.lr=0", "guards.frozen_steps=6"});
   EXPECT_TRUE(contains(result.err, "step 6: the loss has stood still at 2.5")) << result.err;

@@ -1,4 +1,4 @@
-// What a run is: its model, how it is computed, its values; which of them a resume keeps, tells and refuses.
+// Identity of a run: its model, its computation, its values; which of them a resume keeps, reports and refuses.
 #include "runs.h"
 
 namespace llmc::fake {
@@ -71,7 +71,7 @@ TEST_F(Identity, AResumeSaysEachValueThatChanges) {
   EXPECT_TRUE(contains(back.out, "change  optimizer.lr 0.01 -> 0.05\n")) << back.out;
 }
 
-/// Nobody wrote it in this command: it is the run's.
+/// The value is not in this command: it is kept from the run.
 TEST_F(Identity, AKeptValueIsBlamedWithItsOrigin) {
   train({"--run", "run", "--steps", "5", "schedule.warmup_steps=8"});
   const std::string origin =
@@ -81,7 +81,7 @@ TEST_F(Identity, AKeptValueIsBlamedWithItsOrigin) {
   EXPECT_TRUE(contains(refused.err, "warmup_steps 8 leaves nothing of 7 steps")) << refused.err;
   EXPECT_TRUE(contains(refused.err, origin)) << refused.err;
   EXPECT_FALSE(contains(refused.err, "schedule.steps 20")) << refused.err;
-  // What the command line says has no other origin.
+  // Values on the command line have no other origin.
   EXPECT_FALSE(contains(run({"--run", "run", "schedule.warmup_steps=30"}).err, "the run keeps"));
   train({"--run", "short", "--steps", "5", "schedule.steps=10"});
   EXPECT_TRUE(contains(run({"--run", "short", "--steps", "15"}).err,
@@ -101,7 +101,7 @@ TEST_F(Identity, AScheduleThatIsExtendedSaysItsJump) {
   EXPECT_FALSE(
       contains(train({"--run", "run", "--steps", "17", "schedule.steps=30", "schedule.from_step=16"}).err, "rate"))
       << "it is meant to";
-  // A constant rate stays, and another peak is meant.
+  // A constant rate stays the same, and a new peak is intended.
   train({"--run", "constant", "--steps", "5", "schedule.kind=constant", "schedule.steps=10"});
   EXPECT_EQ(train({"--run", "constant", "schedule.steps=12", "optimizer.lr=0.01"}).err, "");
 }
@@ -117,7 +117,7 @@ TEST_F(Identity, FollowSpecTakesTheTrainersValues) {
                "to take the trainer's, add optimizer.lr=0.05 'optimizer.betas=[0.9, 0.95]' schedule.steps=20, or "
                "--follow-spec for all\n"))
       << kept.out;
-  // The command line comes over the trainer's values.
+  // The command line overrides the trainer's values.
   const Result followed = train({"--run", "run", "--steps", "9", "--follow-spec", "optimizer.betas=[0.9, 0.99]"});
   for (const char* change : {"optimizer.lr 0.01 -> 0.05", "optimizer.betas [0.5, 0.75] -> [0.9, 0.99]",
                              "checkpoint.every 4 -> 5", "schedule.steps 19 -> 20"})
@@ -127,7 +127,7 @@ TEST_F(Identity, FollowSpecTakesTheTrainersValues) {
       << followed.out;
   EXPECT_EQ(history("run")[2]["changed"].size(), 4u);
   EXPECT_FALSE(contains(train({"--run", "run", "--steps", "10"}).out, "change ")) << "the run has them from then on";
-  // What is guarded is still asked for, and a fresh run has the trainer's values anyway.
+  // Guarded keys still need permission, and a new run has the trainer's values anyway.
   train({"--run", "guarded", "--steps", "5", "seed=1"});
   refuse({"--run", "guarded", "--follow-spec"}, "seed 1, this run has 42");
   train({"--run", "guarded", "--steps", "6", "--follow-spec", "--allow", "seed"});
@@ -146,7 +146,7 @@ TEST_F(Identity, AStartThatDoesNothingWritesNothing) {
   train({"--run", "run", "--steps", "5"});
   const auto before = tree("run");
   train({"--run", "run", "--steps", "5"});
-  EXPECT_EQ(run({"--run", "run", "--steps", "5", "optimizer.lr=0.01"}).status, 2);  // nobody would train with it
+  EXPECT_EQ(run({"--run", "run", "--steps", "5", "optimizer.lr=0.01"}).status, 2);  // no step would use it
   EXPECT_TRUE(tree("run") == before);
   refuse({"--run", "run", "seed=1"}, "seed");
   EXPECT_TRUE(tree("run") == before);
@@ -163,14 +163,14 @@ TEST_F(Identity, AnotherMicroBatchGoesOnAndIsTold) {
   EXPECT_EQ(history("run")[1]["changed"].dump(), R"({"batch.micro_batch":["2","1"]})");
   const auto clean = lines("clean/metrics.jsonl"), ours = lines("run/metrics.jsonl");
   ASSERT_EQ(ours.size(), 20u);
-  for (std::size_t i = 0; i < 20; ++i)  // other orders of fp32 sums
+  for (std::size_t i = 0; i < 20; ++i)  // another order of fp32 sums
     EXPECT_NEAR(ours[i]["loss"].get<double>(), clean[i]["loss"].get<double>(), i < 10 ? 0 : 1e-4) << i;
   EXPECT_EQ(ours.back()["tokens"], clean.back()["tokens"]);
   EXPECT_FALSE(contains(train({"--run", "run", "schedule.steps=22"}, {"FAKE_MICRO_BATCH=1"}).err, "micro_batch"))
       << "told once";
 }
 
-/// What kernels were compiled for is the trainer's arch; what the spec calls it differs in runs of an older llmc.
+/// Kernels are compiled for the trainer's arch; its name in the spec differs in runs of an older llmc.
 TEST_F(Identity, AnotherNameOfTheArchIsNoOtherTrainer) {
   train({"--run", "run", "--steps", "5"});
   std::string spec = read_file(folder_ / "run/spec.yaml");
@@ -187,7 +187,7 @@ TEST_F(Identity, AnotherLengthGoesOnInTheSameEpoch) {
   EXPECT_TRUE(contains(moved.err, "batch.sequence_length 4 -> 8")) << moved.err;
   const auto ours = lines("run/metrics.jsonl");
   ASSERT_EQ(ours.size(), 12u);
-  // A bigram model sees the same pairs, in another order: losses stay near.
+  // A bigram model sees the same pairs in another order, so losses stay close.
   EXPECT_NEAR(ours[11]["loss"].get<double>(), lines("clean/metrics.jsonl")[11]["loss"].get<double>(), 0.4);
   EXPECT_EQ(ours[1]["tokens"], 32);
   const Json state = Json::parse(checkpoint("run", 5)["state.json"]);

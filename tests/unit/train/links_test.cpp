@@ -1,4 +1,4 @@
-// Links that somebody put into a run folder or a mirror: nothing is read, written or removed through one.
+// Links planted in a run folder or a mirror: nothing is read, written or removed through them.
 #include "runs.h"
 
 namespace llmc::fake {
@@ -6,14 +6,14 @@ namespace {
 
 class PlantedLinks : public Runs {
  protected:
-  /// Every file below `folder` with its content.
+  /// Content of every file below `folder`.
   static std::map<std::string, std::string> files(const fs::path& folder) {
     std::map<std::string, std::string> found;
     for (const auto& entry : fs::recursive_directory_iterator(folder))
       found[entry.path()] = entry.is_directory() ? "" : read_file(entry.path());
     return found;
   }
-  /// Moves RUN/NAME out of its folder, and puts a link to it there.
+  /// Moves RUN/NAME out of its folder and replaces it by a link.
   void plant(const fs::path& in, const std::string& name) {
     const fs::path outside = folder_ / "outside" / name, inside = folder_ / in / name;
     fs::create_directories(outside.parent_path());

@@ -1,4 +1,5 @@
-// Run folders whose checkpoints are gone: a run that saved is never begun anew by itself, and no curve is deleted.
+// Run folders that lost their checkpoints: a run that saved never restarts from the beginning by itself, and no curve
+// is deleted.
 #include "runs.h"
 
 namespace llmc::fake {
@@ -37,7 +38,7 @@ TEST_F(LostCheckpoints, ARunThatSavedDoesNotBeginAnew) {
 TEST_F(LostCheckpoints, AFolderOfAnOlderLlmcIsKnownByItsCheckpointsAndItsHistory) {
   train({"--run", "run", "--steps", "7"});
   fs::remove(folder_ / "run/state/saved");
-  train({"--run", "run", "--steps", "7"});  // nothing to do, but noted
+  train({"--run", "run", "--steps", "7"});  // no step to train, but recorded
   EXPECT_EQ(read_file(folder_ / "run/state/saved"), "7\n");
   train({"--run", "run", "--steps", "9"});
   fs::remove(folder_ / "run/state/saved");

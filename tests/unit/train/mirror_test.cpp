@@ -1,4 +1,4 @@
-// checkpoint.mirror: it belongs to one run, and another one is refused with what to write.
+// checkpoint.mirror belongs to one run; another run is refused with advice.
 #include <fcntl.h>
 #include <sys/file.h>
 
@@ -23,7 +23,7 @@ class MirrorOfARun : public Runs {
     EXPECT_TRUE(contains(result.err, "checkpoint.mirror '" + mirror() + "' " + reason)) << result.err;
     EXPECT_EQ(names(), before) << "a refused start changes no mirror";
   }
-  /// Every file of the mirror with its content.
+  /// Content of every file of the mirror.
   std::string names() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(mirror()))
@@ -48,7 +48,7 @@ TEST_F(MirrorOfARun, TwoRunsOfASweepDoNotShareOne) {
   train({"--run", "b", "checkpoint.mirror=" + mirror() + "-b", "--steps", "4"});
   train(with("a"));
   expect_copy("a", 20);
-  // Also where it begins from the mirror of a run that is still there.
+  // Also if it starts from the mirror of a run that still exists.
   refused(with("c", {"--resume", mirror(), "schedule.steps=21"}), "belongs to the run in '");
   train({"--run", "c", "--resume", mirror(), "schedule.steps=21"});
 }
@@ -90,7 +90,7 @@ TEST_F(MirrorOfARun, ARunThatWentBackSaysSo) {
   fs::remove_all(folder_ / "mirror/checkpoints/step-00000006");
   train(with("run", {"--steps", "8"}));
   expect_copy("run", 8);
-  // One that is damaged in the run folder is passed over there, and made again.
+  // A checkpoint damaged in the run folder is skipped there and written anew.
   fs::resize_file(folder_ / "run/checkpoints/step-00000008/model.safetensors", 10);
   train(with("run"));
   train({"--run", "clean"});

@@ -1,4 +1,4 @@
-// The small parts: random numbers, choice of tokens, constants, and the texts that people and programs read.
+// Small parts: random numbers, choice of tokens, constants, and texts for people and programs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST(Fits, WhatIsLargerThanTheMachineIsRefused) {
   EXPECT_EQ(code_of(kTooMuch, 0, 1), Exit::done) << "on a GPU";
 }
 
-TEST(Philox, KnownAnswers) {  // of Random123's kat_vectors
+TEST(Philox, KnownAnswers) {  // from Random123's kat_vectors
   using Words = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
@@ -68,7 +68,7 @@ TEST(ChooseToken, FollowsTheCumulativeDistribution) {
   EXPECT_EQ(choose_token(logits, 1, 1, 0.374), 1);
   EXPECT_EQ(choose_token(logits, 1, 1, 0.376), 2);
   EXPECT_EQ(choose_token(logits, 1, 1, 0.999999), 2);
-  // At half the temperature weights are squared: 1, 4, 25 of 30.
+  // At half the temperature weights are squared: 1, 4, 25 out of 30.
   EXPECT_EQ(choose_token(logits, 0.5, 1, 0.034), 1);
   EXPECT_EQ(choose_token(logits, 0.5, 1, 0.166), 1);
   EXPECT_EQ(choose_token(logits, 0.5, 1, 0.168), 2);
@@ -100,10 +100,10 @@ TEST(ChooseToken, DrawsFromTheNucleus) {
   using Counts = std::array<int, 4>;
   EXPECT_EQ(drawn(1), (Counts{200, 500, 100, 200}));
   EXPECT_EQ(drawn(0.85), (Counts{222, 556, 0, 222}));  // all three are needed: .7 is too little
-  EXPECT_EQ(drawn(0.6), (Counts{286, 714, 0, 0}));     // of equal ones the first
+  EXPECT_EQ(drawn(0.6), (Counts{286, 714, 0, 0}));     // the first of equal ones
   EXPECT_EQ(drawn(0.5 - 1e-9), (Counts{0, 1000, 0, 0}));
-  EXPECT_EQ(drawn(1e-9), (Counts{0, 1000, 0, 0}));  // never nothing
-  // At twice the temperature weights are roots: 1.41, 2.24, 1, 1.41 of 6.06.
+  EXPECT_EQ(drawn(1e-9), (Counts{0, 1000, 0, 0}));  // never empty
+  // At twice the temperature weights are square roots: 1.41, 2.24, 1, 1.41 out of 6.06.
   EXPECT_EQ(choose_token(logits, 2, 0.3, 0.999), 1);
   EXPECT_EQ(choose_token(logits, 2, 0.4, 0.999), 1);
   EXPECT_EQ(choose_token(logits, 2, 0.4, 0.0), 0);
@@ -115,7 +115,7 @@ TEST(Printable, KeepsTextAndShowsTheRestAsBytes) {
   EXPECT_EQ(printable_text("a\n\tb\xc3\xa9"), "a\n\tb\xc3\xa9");
   EXPECT_EQ(printable_text("\x1b[2J\r\x7f"), "\\x1b[2J\\x0d\\x7f");
   EXPECT_EQ(printable_text("\xff\xc3"), "\\xff\\xc3");
-  EXPECT_EQ(printable_text("\xc2\x9b"), "\\xc2\\x9b");  // a control character that some terminals obey
+  EXPECT_EQ(printable_text("\xc2\x9b"), "\\xc2\\x9b");  // a control character in some terminals
   EXPECT_EQ(printable_text(std::string("\0", 1)), "\\x00");
 }
 
@@ -284,13 +284,13 @@ TEST(Metrics, Lines) {
   EXPECT_EQ(line["evaluation_seconds"], 3);
   EXPECT_EQ(line["saving_seconds"], 4);
   EXPECT_EQ(line["audit_loss"], 1.25);
-  EXPECT_TRUE(line["audit_difference"].is_null());  // the loss is no number
+  EXPECT_TRUE(line["audit_difference"].is_null());  // the loss is not finite
   EXPECT_EQ(line["audit_seconds"], 6);
   EXPECT_EQ(line["memory"], 1024);
   EXPECT_EQ(line["resident"], 2048);
   EXPECT_EQ(line["skipped"], (std::vector<int>{3, 9}));
   EXPECT_EQ(line["skip_reason"], "loss");
-  // The device has computed no norms of an update that it skipped: these are of the step before.
+  // The device computes no norms for a skipped update: these are from the previous step.
   EXPECT_EQ(line["per_parameter"].dump(), R"({"a.weight":{"grad":null}})");
   std::string scalars;
   for (const Scalar& scalar : metrics_scalars(metrics, parameters))
@@ -350,7 +350,7 @@ TEST(FirstLoss, IsNearLnV) {
   EXPECT_NEAR(tied.uniform, 8.3178, 1e-4);
   EXPECT_EQ(first_loss_warning(tied, 8.3704), "");  // the quick start's
   EXPECT_EQ(first_loss_warning(tied, 7.6), "");
-  EXPECT_EQ(first_loss_warning(tied, std::nan("")), "");  // which the guard tells
+  EXPECT_EQ(first_loss_warning(tied, std::nan("")), "");  // reported by the guard
   EXPECT_NE(first_loss_warning(tied, 10.5).find("the first loss is 10.5000"), std::string::npos);
   EXPECT_NE(first_loss_warning(tied, 10.5).find("ln(vocab_size) = 8.3178, at most"), std::string::npos);
   EXPECT_NE(first_loss_warning(tied, 7.3).find("at least"), std::string::npos);
@@ -376,7 +376,7 @@ TEST(Usage, PeaksAreOfWholeDevicesByTheirNames) {
 }
 
 TEST(Usage, ModelFlopsOverThePeakOfAllDevices) {
-  // The reference run as published: 65,000 tokens a second of 7.852 GFLOP each on an H100.
+  // The reference run as published: 65,000 tokens per second of 7.852 GFLOP each on an H100.
   EXPECT_NEAR(utilisation(7.852e9, 65000, 1, 989e12), 0.516, 5e-4);
   EXPECT_NEAR(utilisation(7.852e9, 65000, 2, 989e12), 0.258, 5e-4);
 }

@@ -1,4 +1,4 @@
-// Where a trainer takes its spec's folder to be: at its place, in a tree that was moved, and as a copy.
+// Finds a trainer's spec folder: unmoved, in a moved tree, and for a copy.
 #include "program/place.h"
 
 #include <fmt/format.h>
@@ -68,11 +68,11 @@ TEST_F(Place, ACopyWithoutItsSpecIsRefused) {
   for (const fs::path& path : {folder_ / "tree/build/a", folder_ / "else/where/a", folder_ / "tree/specs"})
     EXPECT_TRUE(contains(said, "'" + path.string() + "'")) << said;
   EXPECT_TRUE(contains(said, "--base DIR")) << said;
-  fs::create_directories(folder_ / "else/specs");  // a folder of that name, with other specs
+  fs::create_directories(folder_ / "else/specs");  // a folder of that name with other specs
   EXPECT_TRUE(contains(refusal(folder_ / "else/where/a"), "--base DIR"));
 }
 
-/// The original's spec is where it was from here, too: this is no place of its own.
+/// From here, too, the original's spec is at its old path: the copy has none of its own.
 TEST_F(Place, ACopyBesideTheOriginalIsRefused) {
   fs::copy(folder_ / "tree/build/a", folder_ / "tree/build/b", fs::copy_options::recursive);
   EXPECT_TRUE(contains(refusal(folder_ / "tree/build/b"), "--base DIR"));
@@ -93,7 +93,7 @@ TEST_F(Place, TheSpecOfATrainer) {
   EXPECT_EQ(noted_spec(folder_ / "moved/build/a"), folder_ / "moved/specs/a.yaml");
 }
 
-/// A spec that was renamed is the one of its content, and is offered under its new name.
+/// A renamed spec is found by its content and suggested under its new name.
 TEST_F(Place, ARenamedSpec) {
   const fs::path trainer = folder_ / "tree/build/a";
   std::ofstream(folder_ / "tree/specs/other.yaml") << "name: b\n";
@@ -114,7 +114,7 @@ TEST_F(Place, ARenamedSpec) {
   EXPECT_EQ(noted_spec(folder_ / "moved/build/a"), folder_ / "tree/specs/a.yaml") << "nothing has its content";
 }
 
-/// Two specs with one name: the default run folder is that of the first, as long as its file is there.
+/// Two specs with one name: the default run folder belongs to the first while its file exists.
 TEST_F(Place, AnotherSpecOfTheSameName) {
   std::ofstream(folder_ / "tree/specs/b.yaml") << "name: a\n";
   for (const char* name : {"a", "b"}) {
@@ -142,14 +142,14 @@ TEST_F(Place, AnotherSpecOfTheSameName) {
   EXPECT_EQ(start("tree", "b", "--steps 3 --run data/runs/fake"), 0) << said();
   EXPECT_EQ(start("tree", "a", "--steps 4"), 6) << "it is the run of b now";
   EXPECT_EQ(start("tree", "b", "--steps 4"), 0) << said();
-  // A spec that is gone was renamed; one that moved along with the run is the same.
+  // A missing spec was renamed; one moved along with the run is the same.
   fs::rename(a, folder_ / "tree/specs/c.yaml");
   std::ofstream(folder_ / "tree/build/a" / kSpecFilesFile) << "0 " << (folder_ / "tree/specs/c.yaml").string() << "\n";
   fs::rename(b, folder_ / "tree/specs/d.yaml");
   EXPECT_EQ(start("tree", "a", "--steps 5"), 0) << said();
 }
 
-/// A whole trainer: --base decides, and what needs no folder works without one.
+/// With a complete trainer: --base decides, and commands that need no folder work without one.
 TEST_F(Place, TheCopyOfATrainer) {
   fs::create_directories(folder_ / "copy");
   fs::copy(FAKE_TRAINER, folder_ / "copy/trainer");

@@ -1,4 +1,4 @@
-// What a trainer refuses, with which words and which exit code.
+// Refusals of a trainer, with messages and exit codes.
 #include "runs.h"
 
 namespace llmc::fake {
@@ -92,7 +92,7 @@ TEST_F(Refusals, RunFolders) {
   expect({"--run", "run", "schedule.steps=10"}, 6, "--allow schedule.steps");
   const Result again = train({"--run", "run", "--steps", "6"});
   EXPECT_TRUE(contains(again.out, "nothing to do")) << again.out;
-  // Another learning rate would be trained by nobody, without a word.
+  // No step would use another learning rate, so it must not be ignored silently.
   expect({"--run", "run", "--steps", "6", "optimizer.lr=0.01"}, 2, "optimizer.lr 0.05, not 0.01");
   expect({"--run", "run", "--steps", "6", "optimizer.lr=0.01"}, 2, "--run runs/NAME");
   write_shard(folder_ / "data/train-0.bin", 61, 9);

@@ -1,4 +1,4 @@
-// What ranks compare with each other, by what they share out.
+// Ranges that ranks compare with each other, by value of parallel.shard.
 #include "step/replicas.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace llmc {
 namespace {
 
-/// "masters 0+4000; copies_bf16 128+320 640+320; ": names, and offsets and bytes of the stretches.
+/// "masters 0+4000; copies_bf16 128+320 640+320; ": names, and offset and bytes of each range.
 std::string replicas_of(Shard shard, std::span<const Gathered> gathered) {
   static constexpr Buffer kBuffers[] = {{"masters", DType::f32, 1000, Use::masters, 0},
                                         {"copies_bf16", DType::bf16, 1000, Use::copies, 4096},

@@ -1,4 +1,4 @@
-// Whole runs of the fake program: what they write, and that they can be stopped and resumed anywhere without a trace.
+// Whole runs of the fake program: their output, and that stopping and resuming anywhere leaves no trace.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -33,7 +33,7 @@ TEST_F(Runs, WritesMetricsSamplesAndCheckpoints) {
     EXPECT_EQ(line.contains("saving_seconds"), i > 0 && i % 5 == 0) << "of the step before";
     EXPECT_EQ(line["memory"], 8448);
     EXPECT_GT(line["resident"], 1 << 20);
-    // No softmax over twelve has more entropy than ln 12, and none of 16 targets is right by a part.
+    // No softmax over twelve exceeds an entropy of ln 12, and a fraction of 16 targets is a multiple of 1/16.
     EXPECT_GT(line["entropy"], 0);
     EXPECT_LE(line["entropy"], std::log(12.0));
     EXPECT_LE(line["lse_mean"], line["lse_max"]);
@@ -54,7 +54,7 @@ TEST_F(Runs, WritesMetricsSamplesAndCheckpoints) {
   EXPECT_EQ(result.err, "");
 }
 
-/// A whole tensor of a file.
+/// A complete tensor of a file.
 template <typename T>
 std::vector<T> tensor(const fs::path& file, const char* name) {
   const safetensors::Reader reader(file);
@@ -96,7 +96,7 @@ TEST_F(Runs, ValidationSetsByNameHaveTheirOwnMetrics) {
   const std::string same = "data.validation.same=" + (folder_ / "data/same.bin").string(),
                     train_set = "data.validation.Train-2=" + (folder_ / "data/train-*.bin").string();
   train({"--run", "plain", "data.validation.path=" + (folder_ / "data/val.bin").string()});
-  // Evaluations more or less, also from a resume on, change no bit of what is trained.
+  // Additional evaluations, also after a resume, change no bit of training.
   train({"--run", "run", "--steps", "5", same});
   train({"--run", "run", "--steps", "10", train_set});
   const Result shared = train({"--run", "run", "--steps", "15", "data.validation.same="});
@@ -150,7 +150,7 @@ TEST_F(Runs, BitsPerByteAreOfTheTextOfTheTargets) {
               1e-12);
   EXPECT_FALSE(lines("run/metrics.jsonl")[3].contains("val_bits_per_byte"));
 
-  // Of data with a token that the tokenizer has not, the text is not known.
+  // For data with tokens unknown to the tokenizer, the text is unknown.
   std::ofstream(folder_ / "data/tokenizer.json")
       << Json{{"decoder", {{"type", "ByteLevel"}}},
               {"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}}}, {"merges", Json::array()}}}};
@@ -221,7 +221,7 @@ TEST_F(Runs, TheLastStepNeedNotBeSaved) {
   EXPECT_TRUE(contains(none.out, "ended at step 20 without a checkpoint of it")) << none.out;
   EXPECT_EQ(lines("none/metrics.jsonl").size(), 20u);
   train({"--run", "clean"});
-  train({"--run", "none"});  // anew, over the lines of the run that was not kept
+  train({"--run", "none"});  // starts anew and replaces the lines of the run that saved nothing
   expect_same_checkpoint("clean", "none", 20);
   EXPECT_EQ(lines("none/metrics.jsonl").size(), 20u);
 
@@ -231,7 +231,7 @@ TEST_F(Runs, TheLastStepNeedNotBeSaved) {
   const Result due = train({"--run", "some", "--no-final-checkpoint"});
   EXPECT_TRUE(contains(due.out, "resumed at step 10")) << due.out;
   EXPECT_FALSE(contains(due.out, "without a checkpoint")) << due.out;
-  expect_same_checkpoint("clean", "some", 20);  // which checkpoint.every=5 asks for
+  expect_same_checkpoint("clean", "some", 20);  // requested by checkpoint.every=5
 }
 
 TEST_F(Runs, ASignalSavesWithoutAFinalCheckpointToo) {
@@ -244,7 +244,7 @@ TEST_F(Runs, ASignalSavesWithoutAFinalCheckpointToo) {
   const std::size_t steps = lines("run/metrics.jsonl").size();
   EXPECT_LT(steps, 20u);
   EXPECT_EQ(checkpoint("run", static_cast<int>(steps)).size(), 6u);
-  EXPECT_TRUE(contains(result.err, "--no-final-checkpoint")) << result.err;  // in the command that goes on
+  EXPECT_TRUE(contains(result.err, "--no-final-checkpoint")) << result.err;  // in the resume command
 }
 
 TEST_F(Runs, ResumeFromADirectoryIntoAnotherRun) {
@@ -265,7 +265,7 @@ TEST_F(Runs, MetricsOfLostStepsAreDropped) {
   for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(metrics[i]["step"], i + 1);
   train({"--run", "clean"});
   EXPECT_EQ(read_file(folder_ / "run/samples.jsonl").size() > 0, true);
-  // step 12 was an end of a run, with samples of its own, that a resumed run does not have
+  // step 12 was the end of a run, with its own samples, which a resumed run does not have
   EXPECT_EQ(read_file(folder_ / "run/samples.jsonl"), read_file(folder_ / "clean/samples.jsonl"));
 }
 
@@ -280,7 +280,7 @@ TEST_F(Runs, SamplesDependOnTheSeedAndTheTemperatureOnly) {
   int count = 0;
   for (int id; ids >> id; ++count) EXPECT_TRUE(id >= 0 && id < kVocab);
   EXPECT_EQ(count, 6);
-  // Greedy continuations of a bigram model follow from their last token alone, whatever window was fed.
+  // Greedy continuations of a bigram model depend only on their last token, whatever context was fed.
   train({"--run", "c", "sampling.temperature=0", "sampling.prompts=[\"5 6 7 8 9\", \"9\"]"});
   const auto c = lines("c/samples.jsonl");
   for (std::size_t i = 0; i < c.size(); i += 2) EXPECT_EQ(c[i]["text"], c[i + 1]["text"]);
@@ -292,7 +292,7 @@ TEST_F(Runs, SkippedUpdatesLeaveTheWeightsAlone) {
   EXPECT_EQ(checkpoint("run", 2)["model.safetensors"], checkpoint("run", 3)["model.safetensors"]);
   EXPECT_EQ(checkpoint("run", 2)["optimizer.safetensors"], checkpoint("run", 3)["optimizer.safetensors"]);
   EXPECT_NE(checkpoint("run", 3)["model.safetensors"], checkpoint("run", 4)["model.safetensors"]);
-  // Bias correction goes by updates that were applied, before and after a resume.
+  // Bias correction counts applied updates, before and after a resume.
   EXPECT_FALSE(contains(checkpoint("run", 2)["state.json"], "skipped_updates"));
   EXPECT_TRUE(contains(checkpoint("run", 3)["state.json"], "\"skipped_updates\": 1"));
   train({"--run", "again", "--steps", "5", "checkpoint.every=1"}, {"FAKE_SKIP=3"});
@@ -373,7 +373,7 @@ TEST_F(Runs, AMovedRunFolderSaysWhereItsPathsAreFrom) {
         "which is data.train.path of '" + file + "'",
         "no file matches '" + (folder_ / "far/away/data/val.bin").string() + "', which is data.validation.path of"})
     EXPECT_TRUE(contains(lost.err, part)) << part << "\n" << lost.err;
-  // The whole command: with the trainer's own places, since there are files; typed, it goes on.
+  // The complete command uses the trainer's own paths, because they exist; running it resumes the run.
   const std::string data = (folder_ / "data").string(), words = "--base data --threads 1 --run far/away/run --steps 4";
   const std::string command = std::string(FAKE_TRAINER) + " " + words + " 'data.train.path=" + data +
                               "/train-*.bin' data.validation.path=" + data + "/val.bin";
@@ -387,12 +387,12 @@ TEST_F(Runs, AMovedRunFolderSaysWhereItsPathsAreFrom) {
 }
 
 TEST_F(Runs, ARemovedRunFolderIsMadeAgain) {
-  // No save is under way while the folder is removed.
+  // No save is in progress while the folder is removed.
   const pid_t child = start({"--run", "run", "checkpoint.every=10"}, {"FAKE_GATES=7,18"});
   wait_for_gate(child, 7);
   fs::remove_all(folder_ / "run");
   open_gate(7);
-  wait_for_gate(child, 18);  // the save of step 10 has begun
+  wait_for_gate(child, 18);  // the save of step 10 has started
   EXPECT_EQ(lines("run/metrics.jsonl").front()["step"], 11);
   open_gate(18);
   const Result done = finish(child);

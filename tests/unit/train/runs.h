@@ -1,4 +1,4 @@
-// Runs the fake trainer as a process of its own, in a folder that is gone after the test.
+// Runs the fake trainer as a separate process, in a temporary folder.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,8 +31,7 @@ inline std::string read_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// 20240520 shards of uint16 tokens below 12: sevenths of a Fibonacci-like sequence, so that there is something to
-/// learn.
+/// 20240520 shards of uint16 tokens below 12: sevenths of a Fibonacci-like sequence, which a model can learn.
 inline void write_shard(const fs::path& path, int count, unsigned seed) {
   std::vector<std::int32_t> header(256, 0);
   header[0] = 20240520;
@@ -104,7 +103,7 @@ class Runs : public ::testing::Test {
     siginfo_t state{};
     return ::waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) != 0 || state.si_pid != 0;
   }
-  /// Until the trainer is within the step that FAKE_GATES names.
+  /// Waits until the trainer is within the step named by FAKE_GATES.
   void wait_for_gate(pid_t child, int step) const {
     while (!fs::exists(folder_ / ("at-" + std::to_string(step)))) {
       ASSERT_FALSE(ended(child)) << "the trainer ended before step " << step;
@@ -115,7 +114,7 @@ class Runs : public ::testing::Test {
   void close_gate(int step) const {
     for (const char* name : {"at-", "go-"}) fs::remove(folder_ / (name + std::to_string(step)));
   }
-  /// Every file of a checkpoint by name.
+  /// Content of a checkpoint's files, by name.
   std::map<std::string, std::string> checkpoint(const std::string& run, int step) const {
     char name[32];
     std::snprintf(name, sizeof name, "step-%08d", step);

@@ -1,4 +1,4 @@
-// Checkpoints beside training: what is saved, when, where, and what failures and kills leave.
+// Checkpoints written during training: content, schedule, place, and the effects of failures and kills.
 #include <random>
 
 #include "runs.h"
@@ -79,7 +79,7 @@ TEST_F(Saving, AMirrorHasEveryOtherCheckpointAndARunGoesOnFromIt) {
     words.insert(words.end(), {"--steps", step});
     return words;
   };
-  train(until("12"));  // which is saved, and between two copies
+  train(until("12"));  // this step is saved, and lies between two copies
   EXPECT_EQ(steps_in("mirror"), (std::vector<int>{10}));
   train(until("15"));
   EXPECT_EQ(steps_in("mirror"), (std::vector<int>{10}));
@@ -147,7 +147,7 @@ TEST_F(Saving, EveryCallOfASaveBesideTrainingMayFail) {
   const Words words = {"--run", "run", "evaluation.every=0", "sampling.every=0"};
   const std::string shim = std::string("LD_PRELOAD=") + LLMC_FAIL_SHIM;
   int failed = 0, survived = 0;
-  // Closing a log that is written needs no word: one call that fails unseen is not yet the end.
+  // A failed close of a fully written log may pass without a message, so one silent failure does not end the loop.
   for (int n = 1, quiet = 0; quiet < 2; n += 5) {
     fs::remove_all(folder_ / "run");
     const Result result = run(words, {shim, "LLMC_FAIL_MODE=EIO", "LLMC_FAIL_CALL=" + std::to_string(n)});
@@ -221,7 +221,7 @@ TEST_F(Saving, ADiskTooSmallForKeepLastIsToldAtStart) {
   EXPECT_TRUE(contains(two, "mirror/checkpoints' has space for 3 more checkpoints")) << two;
   EXPECT_TRUE(contains(two, "checkpoint.keep_last=4 takes 4 more with the one that is being written")) << two;
   EXPECT_FALSE(contains(two, "run/checkpoints' has")) << "two are there" << two;
-  // Of three that are there one stays for good, and makes no room.
+  // One of three existing checkpoints is kept forever and frees no space.
   const std::string kept =
       said({"checkpoint.keep_last=5", "checkpoint.keep_every=3", "checkpoint.mirror=", "--steps", "6"});
   EXPECT_TRUE(contains(kept, "run/checkpoints' has space for 3 more checkpoints") && contains(kept, "takes 4 more"))

@@ -33,7 +33,7 @@ TEST(Schedule, MinimumIsAtTheLastStep) {
 }
 
 TEST(Schedule, HalfWay) {
-  // 45 of 90 steps after the warm-up: both are the mean of peak and minimum.
+  // 45 of 90 steps after the warm-up: both are at the mean of peak and minimum.
   EXPECT_NEAR(rate(ScheduleKind::cosine, 55), 0.55 * kPeak, 1e-15);
   EXPECT_NEAR(rate(ScheduleKind::linear, 55), 0.55 * kPeak, 1e-15);
   // A quarter: the cosine is above the line by half of sqrt(1/2) - 1/2.

@@ -1,4 +1,4 @@
-// How ranks share out the flat buffers: nothing twice, nothing left out, aligned.
+// Sharding of the flat buffers: nothing twice, nothing omitted, aligned.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -10,7 +10,7 @@
 namespace llmc {
 namespace {
 
-/// Three buckets with their gaps: the second is smaller than a share of many ranks.
+/// Three buckets with their gaps: the second is smaller than a shard of many ranks.
 constexpr Bucket kBuckets[] = {{0, 1000}, {1000 + kShareGap, 24}, {1024 + 2 * kShareGap, 5000}};
 constexpr std::int64_t kElements = 6024 + 3 * kShareGap;
 
@@ -60,7 +60,7 @@ TEST(Shares, OfOneRankAllIsWhereItIs) {
   });
 }
 
-/// A matrix that is the third bucket, and two parameters that share the first.
+/// A matrix in the third bucket, and two parameters in the first.
 std::vector<ParameterInfo> parameters() {
   const auto parameter = [](const char* name, std::int64_t offset, std::int64_t rows, std::int64_t cols) {
     return ParameterInfo{name, offset, rows, cols, cols, rows > 1, 0, 0, 0, 0};

@@ -11,7 +11,7 @@ class Signals : public Runs {
  protected:
   void SetUp() override {
     Runs::SetUp();
-    ::signal(SIGHUP, SIG_DFL);  // nohup would have it ignored
+    ::signal(SIGHUP, SIG_DFL);  // nohup would ignore it
     train({"--run", "clean"});
   }
 };
@@ -45,7 +45,7 @@ TEST_F(Signals, Usr1SavesAndGoesOn) {
   EXPECT_EQ(finish(child).status, 0);
   int saves = 0;
   for (const auto& entry : fs::directory_iterator(folder_ / "run/checkpoints")) saves += entry.is_directory();
-  EXPECT_EQ(saves, 2);  // the one that was asked for, and the last
+  EXPECT_EQ(saves, 2);  // the requested one, and the last
   expect_same_checkpoint("clean", "run", 20);
 }
 
@@ -69,7 +69,7 @@ TEST_F(Signals, ARequestToSaveBeforeTheFirstStepIsNoEnd) {
 }
 
 TEST_F(Signals, TheSecondOneStopsAtOnce) {
-  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=4"});  // which is never opened: the step does not end
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=4"});  // never opened: the step does not end
   wait_for_gate(child, 4);
   while (!ended(child)) {
     ::kill(child, SIGTERM);
@@ -84,9 +84,9 @@ TEST_F(Signals, ARepeatAtOnceIsTheSameRequest) {
   wait_for_gate(child, 4);
   for (const int signal : {SIGTERM, SIGTERM, SIGHUP, SIGTERM}) {
     ::kill(child, signal);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // or they become one
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // or they merge into one
   }
-  // What a launcher passes on is the same request however late it comes.
+  // A launcher's forwarded signal is the same request, however late it arrives.
   std::this_thread::sleep_for(kSameRequest);
   sigqueue(child, SIGTERM, sigval{.sival_int = static_cast<int>(PassedOn::first)});
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -100,7 +100,7 @@ TEST_F(Signals, WhatALauncherPassesOnAgainStopsAtOnce) {
   const pid_t child = start({"--run", "run"}, {"FAKE_GATES=4"});
   wait_for_gate(child, 4);
   sigqueue(child, SIGTERM, sigval{.sival_int = static_cast<int>(PassedOn::first)});
-  while (!ended(child)) {  // one that comes while another is pending is dropped
+  while (!ended(child)) {  // a signal is dropped while another is pending
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     sigqueue(child, SIGTERM, sigval{.sival_int = static_cast<int>(PassedOn::again)});
   }
