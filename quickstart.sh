@@ -1,6 +1,6 @@
 #!/bin/sh
-# The main job, end to end: installs what llmc needs, builds it, makes a data set from the Python standard library's
-# sources, compiles specs/quickstart.yaml into a trainer and trains. A second run skips what is done.
+# The main use, end to end: installs what llmc needs, builds it, makes a data set from the Python standard library's
+# sources, compiles specs/quickstart.yaml into a trainer and trains. A second run skips completed steps.
 set -eu
 cd "$(dirname "$0")"
 say() { printf '\n== %s\n' "$*"; }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what llmc needs on Debian 12, and the packages named as arguments; skips what is there.
+# Installs what llmc needs on Debian 12, and the packages given as arguments; skips installed ones.
 set -eu
 packages="g++ cmake ninja-build ccache git
   llvm-19-dev libclang-19-dev clang-19 libclang-rt-19-dev clang-format-19 yapf3
@@ -15,7 +15,7 @@ done
 as_root=""
 if [ "$(id -u)" != 0 ]; then as_root="sudo"; fi
 echo "installing:$missing"
-# Another apt may be at work, as on a machine that has just started: wait for its locks, and say so.
+# Another apt may be running, as on a machine that has just booted: waits for its locks, with a message.
 apt() {
   said=""
   until output=$(LC_ALL=C DEBIAN_FRONTEND=noninteractive $as_root apt-get "$@" 2>&1); do

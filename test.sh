@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds llmc and runs every test that needs no GPU. Ends with ctest's summary and with what was left out; exit code 0 when
+# Builds llmc and runs every test that needs no GPU. Ends with ctest's summary and the tests left out; exit code 0 if
 # all pass.
 set -eu
 cd "$(dirname "$0")"
@@ -16,14 +16,14 @@ begin=$(date +%s)
 . ./cmake/build.sh
 configure
 cmake --build build -j "$jobs"
-# A thread that waits for another gives its core to the other tests: spinning was half of a small trainer's time of processor.
+# A waiting thread yields its core to other tests: spinning took half of a small trainer's CPU time.
 export OMP_WAIT_POLICY=passive
 status=0
-# One test more than processors: some wait for a limit of time, for another rank, or for the one compiler that they have called.
+# One test more than processors, because some wait for a time limit, another rank, or the one compiler they have called.
 ctest --test-dir build --output-on-failure -LE gpu -j $((jobs + 1)) || status=$?
 [ "$status" != 0 ] || echo $((($(date +%s) - begin + 59) / 60)) > "$minutes"
 
-# Names after a count; nothing where there are none.
+# Prints names after a count; nothing if there are none.
 left_out() {
   [ -z "$2" ] || printf 'Left out, %s: %s\n%s\n' "$1" "$(echo "$2" | wc -l)" "$(echo "$2" | sed 's/^/  /')"
 }

@@ -1,7 +1,8 @@
-# Emits every run of RUNS into BUILD/generated and compares with SOURCE/generated (MODE compare), or replaces it (write).
+# Emits every run of RUNS into BUILD/generated and compares with SOURCE/generated (MODE compare), or replaces it
+# (write).
 string(REPLACE "," ";" RUNS "${RUNS}")
 set(different)
-# What a user's own device files say changes predicted times, and is not in generated/.
+# A user's own device files would change predicted times, which generated/ must not contain.
 set(ENV{XDG_CONFIG_HOME} ${BUILD}/generated)
 
 function(llmc)
@@ -43,7 +44,7 @@ foreach(run IN LISTS RUNS)
   endforeach()
 endforeach()
 
-# Pages of docs/ that llmc writes.
+# Pages of docs/ written by llmc.
 set(page_keys schema --markdown)
 set(page_launches plan ${SOURCE}/specs/llama-1b.yaml --launches)
 foreach(page IN ITEMS keys launches)

@@ -1,5 +1,6 @@
 # generated/, docs/reference/keys.md and docs/reference/launches.md are outputs of llmc. They are kept in the repository
-# so that a review shows what a change does to the code. The build fails when they are not up to date; the target `regenerate` writes them again.
+# so that a review shows the effect of a change on the code. The build fails if they are out of date; the target
+# `regenerate` rewrites them.
 set(generated_arguments
   -DLLMC=$<TARGET_FILE:llmc> -DSOURCE=${PROJECT_SOURCE_DIR} -DBUILD=${PROJECT_BINARY_DIR}
   "-DRUNS=quickstart,llama-1b" -P ${PROJECT_SOURCE_DIR}/cmake/CompareGenerated.cmake)

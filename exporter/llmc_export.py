@@ -20,15 +20,15 @@ import tempfile
 import time
 
 POLL_SECONDS = 2.0
-REMEMBERED = 100_000  # steps whose losses are kept, to see when a run that went back trains them to others
+REMEMBERED = 100_000  # steps whose losses are kept, to detect a run that went back and trained them to other losses
 
 
 class ExportError(Exception):
-    """What the user can mend."""
+    """An error that the user can fix."""
 
 
 def complete_lines(path):
-    """The JSON objects of a file to which a trainer may be writing; a line without its end is not there yet."""
+    """The JSON objects of a file that a trainer may be writing; an incomplete last line is skipped."""
     try:
         with open(path, "rb") as file:
             text = file.read()
@@ -42,8 +42,7 @@ def complete_lines(path):
 
 
 def flatten(line, per_parameter=True):
-    """name -> number of one line of metrics.jsonl, by the names that TensorBoard shows; `step` is left out, and what is
-    not finite."""
+    """name -> number for one line of metrics.jsonl, with TensorBoard's names. Skips `step` and non-finite values."""
     flat = {}
 
     def add(name, value):
@@ -65,7 +64,7 @@ def flatten(line, per_parameter=True):
 
 
 def config_of(run):
-    """The run's spec with dots in its keys."""
+    """The run's spec as a flat dict with dotted keys."""
     import yaml
 
     with open(os.path.join(run, "spec.yaml"), encoding="utf-8") as file:
@@ -98,7 +97,7 @@ def write_atomically(path, text):
 
 
 def export_csv(run, output, per_parameter):
-    """A row a step, a column a number; empty where a step has none."""
+    """Writes a row per step and a column per number; empty if a step has none."""
     rows = [{"step": line["step"], **flatten(line, per_parameter)}
             for line in complete_lines(os.path.join(run, "metrics.jsonl"))]
     columns = ["step"] + sorted({name for row in rows for name in row} - {"step"})
@@ -116,7 +115,7 @@ def export_csv(run, output, per_parameter):
 
 
 class Wandb:
-    """Runs of Weights & Biases. The service goes by rising steps, so that each is logged once."""
+    """Runs of Weights & Biases. The service requires rising steps, so each is logged once."""
 
     def __init__(self, arguments):
         self.project, self.entity = arguments.project, arguments.entity
@@ -175,8 +174,8 @@ class Mlflow:
 
 
 class Sent:
-    """What a service has of a run: the identity of its run there, the last step, and the losses by which a step that is
-    trained again is told from another."""
+    """State of an export to a service: the id of its run there, the last step, and losses to detect steps that were
+    trained anew."""
 
     def __init__(self, run, service):
         self.path = os.path.join(run, "state", f"export-{service}.json")
@@ -195,7 +194,7 @@ class Sent:
         return max(self.losses, default=-1)
 
     def differ(self, lines):
-        """The first step that was sent and was trained to another loss since; nothing where there is none."""
+        """The first exported step that has since been trained to another loss; None if there is none."""
         for line in lines:
             if self.losses.get(line["step"], line["loss"]) != line["loss"]:
                 return line["step"]
@@ -203,7 +202,7 @@ class Sent:
 
 
 def follow(run, service, name, arguments):
-    """Sends what is new, again and again with --follow, until it is interrupted."""
+    """Exports new steps, repeatedly with --follow, until interrupted."""
     path = os.path.join(run, "metrics.jsonl")
     lines = complete_lines(path)
     group = arguments.name or os.path.basename(os.path.abspath(run))
@@ -272,7 +271,7 @@ def main(words):
         if arguments.command == "csv":
             export_csv(arguments.run, arguments.output, arguments.per_parameter)
             return 0
-        complete_lines(os.path.join(arguments.run, "metrics.jsonl"))  # before anything is opened at a service
+        complete_lines(os.path.join(arguments.run, "metrics.jsonl"))  # fails before contacting a service
         service = {"wandb": Wandb, "mlflow": Mlflow}[arguments.command](arguments)
         follow(arguments.run, service, arguments.command, arguments)
         return 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every C++ and CUDA source that is written by hand is as clang-format 19 leaves it with the file in the root.
+"""Checks that every hand-written C++ and CUDA source is formatted by clang-format 19 with the file in the root.
 
     tests/format.py SOURCE_FOLDER CLANG_FORMAT [--fix]
 """

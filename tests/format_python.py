@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Every Python source is as yapf 0.32 leaves it with the file in the root.
+"""Checks that every Python source is formatted by yapf 0.32 with the file in the root.
 
     tests/format_python.py SOURCE_FOLDER YAPF [KNOWN] [--fix]
 
-KNOWN is a file that keeps the checksums of texts that were found formatted: only what has changed since is looked at.
+KNOWN is a file of checksums of formatted sources: only files changed since are checked.
 """
 import hashlib
 import pathlib

@@ -18,7 +18,7 @@ CALLS = (
     "last_write_time|permissions|read_symlink|remove|remove_all|rename|resize_file|space|status|symlink_status|"
     "temp_directory_path|directory_iterator|recursive_directory_iterator")
 CALL = re.compile(rf"\b(?:fs|filesystem)::({CALLS})\b(?:\s+\w+)?\s*\(")
-# Going to the next entry throws, whatever the iterator was made with.
+# Advancing an iterator throws, however the iterator was made.
 LOOP = re.compile(r"\bfor\s*\([^;{}]*:\s*(?:std::filesystem|fs)::(?:recursive_)?directory_iterator\b")
 ENTRY = re.compile(
     r"(?:\.|->)(is_regular_file|is_directory|is_symlink|is_fifo|is_other|file_size|last_write_time|symlink_status|hard_link_count)\(\)"
@@ -29,7 +29,7 @@ CODE = re.compile(r"error_code&? (\w+)")
 
 
 def arguments(text, begin):
-    """The arguments of the call whose parenthesis ends before `begin`."""
+    """Arguments of the call whose parenthesis ends before `begin`."""
     found, depth, start = [], 0, begin
     for at in range(begin, len(text)):
         if text[at] in "([{":

@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-# A room of runtime/, and what it includes nothing of. Rooms below the last include nothing of these either.
+# A folder of runtime/, and the folders that it must not include. Folders below the last must not include any of these.
 ABOVE = {"trainer": (), "train": ("trainer", ), "step": ("train", "trainer")}
 LOWEST = ("step", "train", "trainer")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"(\w+)/', re.MULTILINE)

@@ -49,7 +49,7 @@ def is_exempt(rule, name):
 
 
 def broken(rule, root):
-    """Lines that the rule forbids, as "file:number: line"."""
+    """Lines that violate the rule, as "file:number: line"."""
     sources = [file for file in sorted((root / rule.folder).rglob("*")) if SOURCE.search(file.name)]
     assert sources, f"no sources in {rule.folder}"
     for file in sources:

@@ -22,19 +22,19 @@ import struct
 import sys
 import time
 
-ENDS = ("<|end_of_text|>", "<|endoftext|>", "</s>")  # as llmc knows them, in this order
+ENDS = ("<|end_of_text|>", "<|endoftext|>", "</s>")  # known to llmc, in this order
 BATCH_BYTES = 4 << 20
 SAY_SECONDS = 5.0
-HEADERS = {2: (20240520, 1), 4: (20240801, 7)}  # magic number and version, by the bytes of a token
+HEADERS = {2: (20240520, 1), 4: (20240801, 7)}  # magic number and version, by bytes per token
 MOST_SHARD_TOKENS = 2**31 - 1
 
 
 class DataError(Exception):
-    """What the user can mend."""
+    """An error that the user can fix."""
 
 
 class Shards:
-    """A run of tokens in files PREFIX-00000.bin, PREFIX-00001.bin, ... of at most `most` tokens each."""
+    """Tokens in files PREFIX-00000.bin, PREFIX-00001.bin, ... of at most `most` tokens each."""
 
     def __init__(self, folder, prefix, width, most):
         self.folder, self.prefix, self.width, self.most = folder, prefix, width, most
@@ -42,7 +42,7 @@ class Shards:
         self.out = None
 
     def add(self, ids, text_bytes):
-        """One document; `text_bytes` of text."""
+        """Adds one document; `text_bytes`: size of its text."""
         tokens = array.array("H" if self.width == 2 else "I", ids)
         if sys.byteorder != "little":
             tokens.byteswap()
@@ -54,7 +54,7 @@ class Shards:
             if self.out is None:
                 self.files.append({"file": f"{self.prefix}-{len(self.files):05}.bin", "tokens": 0})
                 self.out = open(os.path.join(self.folder, self.files[-1]["file"]), "wb")
-                self.out.write(bytes(1024))  # the header, written when the count is known
+                self.out.write(bytes(1024))  # header, written when the count is known
             part = tokens[done:done + self.most - self.files[-1]["tokens"]]
             part.tofile(self.out)
             self.files[-1]["tokens"] += len(part)
@@ -94,7 +94,7 @@ class Lines:
 
 
 class Source:
-    """The documents of files or of a dataset, and what was passed over."""
+    """Documents of files or of a dataset, and counts of those skipped."""
 
     def __init__(self, field):
         self.field = field
@@ -149,7 +149,7 @@ class Source:
 
 
 def need(name):
-    """A package of requirements.txt, which not every use of this script needs."""
+    """Imports a package of requirements.txt that only some uses need."""
     try:
         return __import__(name, fromlist=["x"])
     except ImportError:
@@ -183,7 +183,8 @@ def is_held_out(text, part, seed):
 
 
 def end_token(tokenizer, path, named):
-    """The id that ends a document: of --eos, else as tokenizer_config.json beside it says, else the first that is known."""
+    """Id of the token that ends a document: from --eos, else from tokenizer_config.json in the same folder, else the
+    first known one."""
     names = [named] if named else []
     config = os.path.join(os.path.dirname(path), "tokenizer_config.json")
     if not names and os.path.exists(config):
@@ -197,7 +198,7 @@ def end_token(tokenizer, path, named):
 
 
 def batches(texts, limit):
-    """Lists of documents of some megabytes together, `limit` documents at most in all (0: as many as there are)."""
+    """Lists of documents of some megabytes in total, at most `limit` documents (0: all)."""
     batch, size, count = [], 0, 0
     for text in texts:
         batch.append(text)
@@ -224,7 +225,7 @@ class Progress:
 
 
 def write_shards(texts, encode_batch, end, vocab_size, folder, options):
-    """Training and validation shards of `texts`; encode_batch() gives the ids of each text of a list."""
+    """Writes training and validation shards of `texts`; encode_batch() returns the ids of each text in a list."""
     width = 2 if vocab_size <= 65536 else 4
     train, held = (Shards(folder, prefix, width, options.shard_tokens) for prefix in ("train", "val"))
     progress = Progress()
@@ -246,7 +247,7 @@ def write_shards(texts, encode_batch, end, vocab_size, folder, options):
 
 
 def description(source, train, held, width, vocab_size, end, options):
-    """dataset.json, as `llmc data info` reads it."""
+    """dataset.json as read by `llmc data info`."""
     count = train.tokens + held.tokens
     return {
         "format": "llmc-dataset", "version": 1, "tokenizer": "tokenizer.json", "vocab_size": vocab_size, "separator_id":
@@ -260,7 +261,8 @@ def description(source, train, held, width, vocab_size, end, options):
 
 
 def published(folder, fill):
-    """Calls fill() with a folder that gets the name `folder` when all is written, and is gone otherwise; what fill() gives."""
+    """Calls fill() with a temporary folder that is renamed to `folder` on success and removed otherwise; returns
+    fill()'s result."""
     if os.path.isdir(folder) and os.listdir(folder) or os.path.isfile(folder):
         raise DataError(f"'{folder}' is there already: give another -o, or remove it")
     partial = f"{folder.rstrip('/')}.partial-{os.getpid()}"

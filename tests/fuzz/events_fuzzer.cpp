@@ -1,5 +1,6 @@
-// libFuzzer target: TensorBoard's event files, which a resume cuts. The first byte is the step it goes back to, and
-// with its highest bit what follows are messages, each behind a 0x1e, for which records are made; else it is the file.
+// libFuzzer target: TensorBoard event files, which a resume truncates. The low bits of the first byte are the step to
+// go back to. With its highest bit the rest are messages, each after a 0x1e, from which records are made; otherwise the
+// rest is the file.
 #include <cstdint>
 #include <cstdlib>
 #include <sstream>
@@ -40,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   const llmc::KeptEvents first = kept(file, step);
   check(first.bytes <= file.size());
-  // What is left is whole, and can be gone on with.
+  // The remaining file is complete and can be appended to.
   std::string left = file.substr(0, first.bytes);
   const llmc::KeptEvents again = kept(left, step);
   check(again.bytes == left.size() && again.has_values == first.has_values && !again.damaged);

@@ -1,4 +1,4 @@
-// libFuzzer target: model.safetensors.index.json. What is accepted names only files beside it.
+// libFuzzer target: model.safetensors.index.json. An accepted index only names files in its own folder.
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>

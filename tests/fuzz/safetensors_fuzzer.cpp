@@ -1,4 +1,4 @@
-// libFuzzer target: a safetensors header, parsed as if a file of the size it claims followed it, and laid out again.
+// libFuzzer target: a safetensors header, parsed as if a file of the claimed size followed, and written again.
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
@@ -9,7 +9,7 @@
 
 using namespace llmc::safetensors;
 
-/// Whatever the parser accepts must be tight, and what the writer makes of it must parse to the same tensors.
+/// Anything that the parser accepts must have no gaps, and written again must parse to the same tensors.
 void check(const Header& header, std::uint64_t data_bytes) {
   std::vector<TensorSpec> specs;
   std::uint64_t position = 0;
@@ -34,7 +34,7 @@ void check(const Header& header, std::uint64_t data_bytes) {
   }
 }
 
-/// Input: two bytes of data size, then the header's JSON. Small sizes are what a fuzzer can hit.
+/// Input: two bytes of data size, then the header's JSON. A fuzzer can only hit small sizes.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return -1;
   const std::uint64_t data_bytes = data[0] | static_cast<std::uint64_t>(data[1]) << 8;

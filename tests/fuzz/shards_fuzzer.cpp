@@ -1,4 +1,4 @@
-// libFuzzer target: the headers of token shards. Any bytes end in a layout that fits the file, or in a Failure.
+// libFuzzer target: the headers of token shards. Any bytes give a layout that fits the file, or a Failure.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +11,7 @@ namespace {
 
 using llmc::ShardLayout;
 
-/// Whoever reads tokens by this layout must stay inside of `bytes`.
+/// Reading tokens by this layout must stay inside `bytes`.
 void check(const ShardLayout& layout, std::uint64_t bytes) {
   const auto width = static_cast<std::uint64_t>(llmc::size_of(layout.type));
   if (layout.tokens < 0 || layout.begin > bytes ||
@@ -36,7 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   attempt([&] { return llmc::parse_llmc_shard(file, "fuzz"); }, size);
   for (const auto format : {llmc::ShardFormat::nanogpt, llmc::ShardFormat::nanogpt32})
     attempt([&] { return llmc::parse_raw_shard(file, format, "fuzz"); }, size);
-  // The size of the .bin file is not in the index: take it from the end of the input, and try a small one too.
+  // The index does not contain the size of the .bin file: takes it from the end of the input, and tries a small one
+  // too.
   if (size >= 8) {
     std::uint64_t bin_bytes;
     std::memcpy(&bin_bytes, data + size - 8, 8);

@@ -1,4 +1,4 @@
-// libFuzzer target: any bytes as a spec, with what follows each 0x1e byte as an override.
+// libFuzzer target: any bytes as a spec, with the bytes after each 0x1e as an override.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -44,11 +44,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(result.resolved.has_value() == result.diagnostics.empty());
   const std::string shown = render(result.diagnostics);
   for (char c : shown)
-    check(c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f));  // nothing drives the terminal
+    check(c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f));  // no terminal control characters
   to_json(result.diagnostics);
   for (const Diagnostic& d : result.diagnostics) check(explain(d.code).has_value());
   if (result.resolved) {
-    // What was accepted prints to a text that means the same.
+    // An accepted spec prints to a text with the same meaning.
     const std::string yaml = to_yaml(*result.resolved, true);
     const LoadResult again = load_text(yaml, "again.yaml");
     check(again.resolved.has_value());

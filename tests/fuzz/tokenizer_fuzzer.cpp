@@ -1,4 +1,4 @@
-// libFuzzer target: tokenizer models. Any bytes end in a usable tokenizer or in a Failure, within the memory limit.
+// libFuzzer target: tokenizer models. Any bytes give a usable tokenizer or a Failure, within the memory limit.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// libFuzzer target: tokenizer.json. Any bytes end in a vocabulary of one length throughout, or in a Failure.
+// libFuzzer target: tokenizer.json. Any bytes give a vocabulary with tables of equal length, or a Failure.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

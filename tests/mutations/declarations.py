@@ -1,8 +1,8 @@
-"""The declarations of a C++ or CUDA source, by their names. Reads brackets and semicolons, not the language."""
+"""Finds the declarations of a C++ or CUDA source by name. Parses brackets and semicolons, not the language."""
 
 import re
 
-# Comments, directives and texts; what is left has no bracket that is not one.
+# Comments, directives and strings. The remaining text has only real brackets.
 OPAQUE = re.compile(
     r"""//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.)*|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<!\w)'(?:[^'\\\n]|\\.)*'""",
     re.DOTALL | re.MULTILINE)
@@ -13,12 +13,12 @@ SCOPE = re.compile(r"(?:inline\s+)?(namespace|extern|class|struct|union)\b\s*(?:
 
 
 def plain(text):
-    """The text without what is opaque, each character in its place."""
+    """The text with opaque parts blanked, so that offsets are kept."""
     return OPAQUE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), text)
 
 
 def closing(text):
-    """Of every opening bracket the place of its closing one."""
+    """Position of the closing bracket for every opening one."""
     places, opened = {}, []
     for found in re.finditer(r"[][(){}]", text):
         if found.group() in "([{":
@@ -29,7 +29,7 @@ def closing(text):
 
 
 def simple(head):
-    """What stands in front of a body, a value or a semicolon, without parameters, values and arguments of templates."""
+    """The text before a body, a value or a semicolon, without parameters, values and template arguments."""
     head = re.sub(r"\b(public|private|protected)\s*:", " ", head.replace("->", " "))
     for brackets, left in ((r"\([^()]*\)", "\0"), (r"<[^<>]*>", "")):
         while head != (head := re.sub(brackets, left, head)):
@@ -40,7 +40,7 @@ def simple(head):
 
 
 def name_of(head):
-    """The names of what the head declares, as ("Schedule", "walk")."""
+    """Names declared by the head, such as ("Schedule", "walk")."""
     function = FUNCTION.search(head)
     if function:
         return tuple(function.group(1).split("::"))
@@ -70,9 +70,9 @@ def declarations(text):
                 if scope:
                     yield from within(place + 1, at - 1, name)
                     if scope.group(1) not in ("namespace", "extern"):
-                        continue  # to the semicolon
+                        continue  # up to the semicolon
                 elif not FUNCTION.search(head) or re.search(r"\)[^:]*:[^:].*[\w>]\s*$", raw, re.DOTALL):
-                    continue  # a value, or that of a member
+                    continue  # a value, or a member's initialiser
             yield name, start, at
             start = at
 

@@ -1,5 +1,6 @@
-"""All faults. Each is a mistake that somebody could make: one place of one function, and the tests that must notice it by what
-the program does. Texts that llmc writes (generated/, golden files) are no such tests: `regenerate` would hide the fault."""
+"""All faults. Each is a plausible mistake: one place in one function, and the tests that must detect it by the
+program's behaviour. Texts written by llmc (generated/, golden files) do not count: `regenerate` would hide the
+fault."""
 
 import dataclasses
 
@@ -7,13 +8,13 @@ import dataclasses
 @dataclasses.dataclass(frozen=True)
 class Fault:
     name: str
-    anchor: str  # the function, or what else is declared outside of one; see Sources.place
-    old: str  # its tokens stand there exactly once
+    anchor: str  # the function, or another declaration outside of one; see Sources.place
+    old: str  # these tokens occur there exactly once
     new: str
     tests: tuple  # "PROGRAM FILTER" of a GoogleTest program, or the whole name of a test of ctest
 
     def cheap(self):
-        """Whether what must be built and run takes seconds."""
+        """Whether building and running its tests takes only seconds."""
         return all(test.partition(" ")[0] in CHEAP and test.partition(" ")[2] for test in self.tests)
 
 

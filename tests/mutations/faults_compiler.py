@@ -3,7 +3,7 @@
 from faults import fault
 
 FAULTS = [
-    # what llmc says of runs
+    # reports on runs
     fault("a_text_ends_the_script", "as_script_data", "if (c == '<')", "if (c == '\\0')", "run_report"),
     fault("starts_count_from_zero", "add_times", "before += std::exchange(last, 0);", "last = 0;",
           "test_runs Record.TimesOfSeveralStartsAddUp"),

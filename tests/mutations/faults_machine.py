@@ -1,4 +1,4 @@
-"""Faults about the machine that a trainer meets: its instructions, its limits, its disks."""
+"""Faults in handling the machine: its instructions, limits and disks."""
 
 from faults import fault
 

@@ -1,4 +1,4 @@
-"""Faults of what trainers link: runtime/."""
+"""Faults of the code linked into trainers: runtime/."""
 
 from faults import fault
 

@@ -1,5 +1,5 @@
-"""The place of a fault: tokens inside a declaration that is found by its name. White space and comments between tokens do
-not count, nor does the file, so that code may be moved and laid out anew."""
+"""Finds the place of a fault: tokens inside a declaration that is found by name. White space and comments between
+tokens do not count, nor does the file, so that code may be moved and reformatted."""
 
 import functools
 import os
@@ -12,12 +12,12 @@ GAP = r"(?:\s|//[^\n]*\n|/\*.*?\*/)"
 
 
 class OutOfDate(Exception):
-    """An entry of a list of faults that no longer says anything."""
+    """An entry of a list of faults that does not match the sources any more."""
 
 
 @functools.lru_cache(maxsize=None)
 def tokens(old):
-    """Matches `old` with any white space."""
+    """A pattern that matches `old` with any white space."""
     pattern, before = "", ""
     for token in re.findall(r"\w+|[^\w\s]", old):
         words = re.match(r"\w", token) and re.search(r"\w$", before)
@@ -46,7 +46,8 @@ class Sources:
         return self.known[file]
 
     def places(self, name, old, part=""):
-        """How many declarations have this name in files whose paths hold `part`, and every (file, begin, end) of `old` in them."""
+        """Number of declarations with this name in files whose paths contain `part`, and every (file, begin, end) of
+        `old` in them."""
         names, found, count = tuple(name.split("::")), set(), 0
         for file, text in self.texts.items():
             if part in file and names[-1] in text:
@@ -60,7 +61,7 @@ class Sources:
         return f"{file}:{self.texts[file].count(chr(10), 0, place) + 1}"
 
     def place(self, anchor, old):
-        """(file, begin, end). `anchor`: the end of a qualified name, with " in PATH" where others have the same tokens."""
+        """(file, begin, end). `anchor`: end of a qualified name, with " in PATH" if others have the same tokens."""
         name, _, part = anchor.partition(" in ")
         count, found = self.places(name, old, part)
         if len(found) == 1:
@@ -76,14 +77,14 @@ class Sources:
                         (f"; it stands in {', '.join(others)}" if others else "; it stands nowhere"))
 
     def with_fault(self, anchor, old, new):
-        """The file relative to the root, its text, and the same with `new` in the place of `old`."""
+        """The file relative to the root, its text, and the text with `old` replaced by `new`."""
         file, begin, end = self.place(anchor, old)
         text = self.texts[file]
         return file, text, text[:begin] + new + text[end:]
 
 
 def with_fault(path, old, new):
-    """The text of one file, which has `old` once, and the same with `new`."""
+    """The text of one file that contains `old` once, and the text with `new`."""
     with open(path) as file:
         text = file.read()
     found = list(tokens(old).finditer(text))

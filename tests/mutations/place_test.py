@@ -1,4 +1,4 @@
-"""Where a fault's tokens are found, and what is said where they are not."""
+"""Finding a fault's tokens, and the messages if they are not found."""
 
 import os
 import tempfile

@@ -27,23 +27,23 @@ import faults  # noqa: E402
 from place import OutOfDate, Sources, put  # noqa: E402
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# What the tests of ctest need, by the beginning of their names.
+# Build targets that ctest's tests need, by the prefix of their names.
 NEEDS = {
     "no_throwing_calls": [], "conformance_": ["conformance"], "run_": ["llmc"], "reference_": ["llmc"],
     "sim_conformance_": ["conformance_sim"], "sim_": ["llmc", "llmc_sim", "sim_nvml"]
 }
-LIMIT = 2400  # seconds after which a build or a test has hung; a run that reaches it has no verdict
+LIMIT = 2400  # seconds after which a build or a test counts as hung; a run that reaches it has no verdict
 
 
 def tracked(source):
-    """What git has or would add, relative to the checkout."""
+    """Files that git tracks or would add, relative to the checkout."""
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=source,
                             check=True, stdout=subprocess.PIPE).stdout
     return [name for name in listed.decode().split("\0") if name and os.path.exists(os.path.join(source, name))]
 
 
 def copy_tree(source, to):
-    """Brings `to` up to date; files whose bytes are the same keep their times, so that little is built again."""
+    """Updates `to`; files with equal bytes keep their times, so that little is rebuilt."""
     wanted = set(tracked(source))
     for name in wanted:
         path = os.path.join(to, name)
@@ -65,7 +65,8 @@ def copy_tree(source, to):
 
 
 def check_list():
-    """Every fault whose place is gone, by name; for who has rewritten the place: choose another one, of the same kind."""
+    """Every fault whose place is gone, by name. If code was rewritten, choose another place with the same kind of
+    mistake."""
     sources, found = Sources(SOURCE), []
     for fault in faults.ALL:
         try:
@@ -77,7 +78,7 @@ def check_list():
 
 
 class Tree:
-    """The copy, its build folder, and what was shown of it without faults."""
+    """The copy, its build folder, and the test results without faults."""
 
     def __init__(self, folder, jobs, options):
         self.folder, self.build_folder, self.jobs = folder, os.path.join(folder, "build"), jobs
@@ -100,7 +101,7 @@ class Tree:
         return done.returncode, done.stdout
 
     def build(self, tests):
-        """The build's exit code and output. `cmake --build` itself has no limit of time but LIMIT."""
+        """The build's exit code and output. `cmake --build` itself has no time limit except LIMIT."""
         targets = {target for test in tests for target in self.targets(test)}
         if not targets:
             return 0, ""
@@ -114,7 +115,8 @@ class Tree:
         return next(needs for prefix, needs in NEEDS.items() if program.startswith(prefix))
 
     def run(self, test):
-        """Whether the test passes. 'PROGRAM FILTER': of a GoogleTest program; otherwise a test of ctest, by its whole name."""
+        """Whether the test passes. 'PROGRAM FILTER': a filter of a GoogleTest program; otherwise the full name of a
+        test of ctest."""
         program, _, pattern = test.partition(" ")
         if pattern:
             (path, ) = [
@@ -132,7 +134,7 @@ class Tree:
         return code == 0, said
 
     def passes_without(self, tests):
-        """Every test must pass before its failure says anything."""
+        """A test must pass without the fault before its failure means anything."""
         missing = [test for test in tests if test not in self.passed]
         if not missing:
             return
@@ -146,7 +148,7 @@ class Tree:
             self.passed.add(test)
 
     def kill(self, fault):
-        """The tests that do not notice the fault."""
+        """Tests that do not detect the fault."""
         self.passes_without(fault.tests)
         file, before, after = self.sources.with_fault(fault.anchor, fault.old, fault.new)
         path = os.path.join(self.folder, file)

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Compares ten AdamW steps with PyTorch's, driven by the trace's own gradients.
 
-Running free, early Adam steps are close to the sign of the gradient and amplify rounding, so the reference takes the
+In a free run, early Adam steps are close to the sign of the gradient and amplify rounding. So the reference takes the
 weights and gradients of the trace and only repeats the update: clipping, decay, both moments, bias correction. The
-error is that of the step (weights after minus weights before), norm over norm, and must be at most 1e-3: a step is a
+error is that of the step (weights after minus weights before), norm over norm, and must be at most 1e-3. A step is a
 small difference of fp32 weights, so their rounding (6e-8 of a weight) is 1e-4 of it.
 """
 
@@ -29,11 +29,11 @@ def main():
     parser.add_argument("--compute", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--head-dims", type=int, nargs="*", default=specs.HEAD_DIMS)
     arguments = parser.parse_args()
-    # Untied, with biases, so every kind of parameter is there.
+    # Untied, with biases, so that every kind of parameter occurs.
     spec = specs.draw(1, arguments.compute, arguments.head_dims)
     path = specs.write(spec, arguments.folder)
     build = os.path.join(arguments.folder, "build")
-    # Few tokens: the update knows nothing of where a gradient came from.
+    # Few tokens suffice, because the update does not depend on the source of a gradient.
     traces.run(arguments.llmc, "compile", path, "-o", build, "optimizer.clip_norm=0.5", "schedule.kind=linear",
                "schedule.warmup_steps=3", "batch.sequence_length=16", "batch.micro_batch=1", "batch.tokens=16",
                "memory.loss_chunk=16")
@@ -50,14 +50,14 @@ def main():
 
 
 def part_of(name, parameter):
-    """The key of optimizer.rate_scale that a parameter goes by."""
+    """The key of optimizer.rate_scale that applies to a parameter."""
     if parameter.dim() == 1:
         return "vectors"
     return {"model.embed_tokens.weight": "embedding", "lm_head.weight": "head"}.get(name, "matrices")
 
 
 def check(trace, decay, scales):
-    """Ten steps of a trace; True if all are PyTorch's."""
+    """Checks ten steps of a trace; True if all equal PyTorch's."""
 
     def weights(step):
         return safetensors_file.read(os.path.join(trace, f"step-{step}", "weights.safetensors"))

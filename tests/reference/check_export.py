@@ -67,7 +67,7 @@ VARIANTS = {
     "qk-norm-tied-biased": ["model.qk_norm=true", "model.tie_word_embeddings=true", "model.attention_bias=true"],
 }
 
-# A Llama that transformers 5 refuses, and the Qwen 3 of the same sizes, which it takes.
+# A Llama that transformers 5 refuses, and a Qwen 3 of the same sizes, which it loads.
 ANY_WIDTH = ["model.hidden_size=38"]
 VARIANTS["qk-norm-any-width"] = ["model.qk_norm=true", *ANY_WIDTH]
 
@@ -99,7 +99,7 @@ def loss_of(model, tokens):
 
 
 def load(folder, **options):
-    """The model, and that every weight of the files is in it and no other was made up."""
+    """The model; checks that it uses every weight of the files and no others."""
     model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, **options)
     return model.eval(), [
         list(info[kind]) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") if info[kind]
@@ -132,7 +132,7 @@ def check_variant(checks, llmc, folder, name, overrides):
     checks.expect(error <= 1e-5, f"{name}: validation loss {ours}, transformers {loss}")
     with open(os.path.join(folder, "fp32", "config.json")) as file:
         config = json.load(file)
-    config["qk_norm"] = config["model_type"] == "qwen3"  # as llama.py says it
+    config["qk_norm"] = config["model_type"] == "qwen3"  # same as in llama.py
     exact = llama.forward({key: torch.tensor(value, dtype=torch.float64)
                            for key, value in masters.items()}, config, tokens[:, :-1])
     apart = ((logits - exact).abs().max() / exact.abs().max()).item()
@@ -164,7 +164,7 @@ def check_variant(checks, llmc, folder, name, overrides):
 
 
 def check_refused(checks, llmc, folder):
-    """Where the export says that transformers 5 does not load it, it does not."""
+    """Checks that transformers 5 refuses an export that is said not to load."""
     folder = os.path.join(folder, "any-width")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
@@ -194,7 +194,7 @@ TEXTS = [
 
 
 def text_of(pieces, ids):
-    """As llmc decodes: byte pieces are bytes wherever they stand."""
+    """Decodes as llmc does: byte pieces are bytes wherever they occur."""
     parts = [
         bytes([int(piece[3:5], 16)]) if pieces.is_byte(i) else piece.replace("\u2581", " ").encode()
         for i, piece in ((i, pieces.id_to_piece(i)) for i in ids)
@@ -238,7 +238,7 @@ def check_tokenizer(checks, llmc, folder):
         with open(os.path.join(folder, "text", name)) as file:
             texts.append(file.read())
     for number, text in enumerate(texts):
-        # A text may spell "<unk>", which transformers take for the token unless told.
+        # A text may spell "<unk>", which transformers treat as the token by default.
         ids, expected = tokenizer.encode(text, split_special_tokens=True), pieces.encode(text)
         if "\u2581" not in text:  # sentencepiece's own stand-in for a space: llmc gives its bytes
             checks.expect(ids == expected, f"text {number}: {ids[:20]}, sentencepiece {expected[:20]}")
@@ -251,7 +251,7 @@ def check_tokenizer(checks, llmc, folder):
     written = model.generate(**prompt, max_new_tokens=SAMPLED, max_length=None, do_sample=False)
     with open(os.path.join(trained, "samples.jsonl")) as file:
         line = json.loads(file.readline())
-    # Bytes that are no UTF-8 are several U+FFFD for one reader and one for another.
+    # Readers differ in the number of U+FFFD for bytes that are not UTF-8.
     ours, theirs = (re.sub("\ufffd+", "\ufffd", text)
                     for text in (line["text"], text_of(pieces, written[0, prompt["input_ids"].shape[1]:].tolist())))
     checks.expect(ours == theirs, f"'def ' goes on as {theirs!r}, the trainer's as {ours!r}")
@@ -260,7 +260,7 @@ def check_tokenizer(checks, llmc, folder):
 
 
 def main(documentation, check_one, others):
-    """The command line of a check, and all of what it names: variants, and other checks by their name."""
+    """Command line of a check, with all its names: variants, and other checks."""
     parser = argparse.ArgumentParser(description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--llmc", required=True)
     parser.add_argument("--folder", required=True, help="for specs, trainers, runs and folders of models")

@@ -42,7 +42,7 @@ def run(*command, **options):
 
 
 def forget(folder):
-    """Removes what an earlier call has left of the run."""
+    """Removes the leftovers of an earlier call."""
     for name in ("run", "trace"):
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
 
@@ -52,7 +52,7 @@ def build(llmc, spec_path, folder, overrides):
 
 
 def trace_step(folder, overrides):
-    """Runs one step of the trainer with run-time overrides; the folder of its trace."""
+    """Runs one step of the trainer with run-time overrides; returns the folder of its trace."""
     forget(folder)
     run(os.path.join(folder, "build", "trainer"), "--run", os.path.join(folder, "run"), "--steps", "1", "--resume",
         "none", "--trace", os.path.join(folder, "trace"), *overrides)
@@ -83,12 +83,13 @@ def errors(gradients, reference):
 
 
 def largest(values):
-    """The largest of name -> number, with its name."""
+    """Largest of name -> number, with its name."""
     return max((value, name) for name, value in values.items())
 
 
 class Step:
-    """What PyTorch says of one step: loss, gradients and the other figures in float64, the errors of its autocast."""
+    """PyTorch's results for one step: loss, gradients and the other figures in float64, and the errors of its
+    autocast."""
 
     def __init__(self, *data):
         self.data, self.autocast = data, {}
@@ -103,7 +104,8 @@ class Step:
 
 
 class Reference:
-    """Steps of one model (config.json's keys), each computed once: trainers that differ in precision alone have them in common."""
+    """Steps of one model (config.json's keys), each computed once: trainers that differ only in precision share them.
+    """
 
     def __init__(self, model):
         self.model, self.steps = model, {}
@@ -170,7 +172,7 @@ class Draws:
 
 
 def check(llmc, seed, compute, residuals, folder, head_dims, overrides, draws):
-    """A line of the table for each dtype of the stream; whether all bounds hold, for each."""
+    """Prints a table row for each dtype of the stream; returns whether all bounds hold, for each."""
     spec = specs.draw(seed, compute, head_dims)
     reference = Reference(specs.config(spec))
     return [
@@ -200,7 +202,7 @@ def main():
     parser.add_argument("--head-dims", type=int, nargs="*", default=specs.HEAD_DIMS)
     parser.add_argument("--override", nargs="*", default=[], help="of every spec: key.path=value")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)  # shapes are tiny: threads only cost
+    torch.set_num_threads(1)  # shapes are tiny, so threads only cost time
     results = [
         result for seed in arguments.seeds
         for result in check(arguments.llmc, seed, arguments.compute, arguments.residual,

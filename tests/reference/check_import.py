@@ -30,7 +30,7 @@ FORMS = {
 
 
 def differing(ours, theirs):
-    """Files of two checkpoints that are not the same bytes."""
+    """Files that differ between two checkpoints."""
     names = sorted(set(os.listdir(ours)) | set(os.listdir(theirs)))
     return [
         name for name in names if not all(os.path.exists(os.path.join(folder, name)) for folder in (ours, theirs))
@@ -102,7 +102,8 @@ def check_variant(checks, llmc, folder, name, overrides):
         print(f"{where}: {type(model).__name__} in {len(files)} files, first loss {ours:.6f}, {error:.1e} apart",
               flush=True)
 
-    if "model.attention_bias=true" in overrides:  # q and k of this width have no biases on a GPU, which llmc init writes a spec for
+    if "model.attention_bias=true" in overrides:  # q and k of this width have no biases on a GPU, the target of specs
+        # from llmc init
         return
     out = os.path.join(folder, "imported.yaml")
     run(llmc, "init", "--from", os.path.join(folder, "fp32"), "-o", out)
@@ -111,7 +112,7 @@ def check_variant(checks, llmc, folder, name, overrides):
 
 
 def byte_level():
-    """As Llama 3 and Qwen 3 have it."""
+    """Same as in Llama 3 and Qwen 3."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([
         tokenizers.pre_tokenizers.Split(
@@ -127,7 +128,7 @@ def byte_level():
 
 
 def byte_fallback():
-    """As Llama 2 has it; without the blank that it puts before a text, which decoding takes off again."""
+    """Same as in Llama 2, without the blank that it puts before a text and decoding removes."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     made.normalizer = tokenizers.normalizers.Replace(" ", "\u2581")
     made.decoder = tokenizers.decoders.Sequence(

@@ -25,10 +25,11 @@ import specs
 from checks import Checks
 
 HIDDEN, LAYERS, VOCABULARY, SEQUENCE, MICRO_BATCH = 36, 3, 97, 24, 2
-EMBEDDING_STD = 0.17  # of the head, too: so that logits, and with them the losses of samples, differ from the first step on
+EMBEDDING_STD = 0.17  # of the head, too, so that logits, and with them the losses of samples, differ from the first
+# step on
 SHARDS = (4, 3)  # samples of the validation shards
 PROMPTS = ("1 2 3", "40", " ".join(str(7 * i % VOCABULARY)
-                                   for i in range(SEQUENCE + 2)))  # more than rows, and one too long
+                                   for i in range(SEQUENCE + 2)))  # more tokens than rows, and one prompt too long
 SAMPLED = 30  # tokens: more than a sequence, so that the context moves
 ERRORS = 6  # standard errors
 
@@ -56,7 +57,7 @@ seed: 11
 
 
 def train(folder, name, *overrides):
-    """Two steps; the folders of the run and of its trace."""
+    """Trains two steps; returns the folders of the run and of its trace."""
     run, trace = (os.path.join(folder, f"{name}-{kind}") for kind in ("run", "trace"))
     traces.run("rm", "-rf", run, trace)
     traces.run(os.path.join(folder, "build", "trainer"), "--run", run, "--steps", "2", "--resume", "none", "--trace",
@@ -82,7 +83,7 @@ def expected_std(name):
 
 
 def check_initial_weights(checks, first, other):
-    """`other`: those of another seed."""
+    """`other`: weights of another seed."""
     normal = {}
     for name, array in first.items():
         values = torch.tensor(array, dtype=torch.float64).flatten()
@@ -171,7 +172,7 @@ def main():
     run, trace = train(folder, "some", "evaluation.sequences=5")
     other_run, other_trace = train(folder, "all", "evaluation.sequences=100", "seed=12")
     check_initial_weights(checks, weights(trace, 0), weights(other_trace, 0))
-    # What is evaluated and sampled after step 1 are the weights that step 1 of the trace begins with.
+    # Evaluation and sampling after step 1 use the weights that step 2 of the trace begins with.
     for name, at, of, chosen in (("5 samples of 7", run, trace, [i * 7 // 5 for i in range(5)]),
                                  ("all 7 samples", other_run, other_trace, range(7))):
         parameters = {n: torch.tensor(array, dtype=torch.float64) for n, array in weights(of, 1).items()}

@@ -52,7 +52,7 @@ EVERYTHING = {event_accumulator.SCALARS: 0, event_accumulator.TENSORS: 0}
 
 
 def whole_lines(path):
-    """The objects of the whole lines; none where the file is not there yet."""
+    """Objects of the complete lines; none if the file does not exist yet."""
     if not os.path.exists(path):
         return []
     with open(path, "rb") as file:
@@ -60,7 +60,8 @@ def whole_lines(path):
 
 
 class Readers:
-    """Of scalars, and that of TensorBoard's server for texts: the other one does not forget texts that a resume took back."""
+    """Reads scalars, and texts as TensorBoard's server does: the other reader does not forget texts that a resume took
+    back."""
 
     def __init__(self, folder):
         self.scalars = event_accumulator.EventAccumulator(folder, size_guidance=EVERYTHING)
@@ -72,7 +73,7 @@ class Readers:
 
 
 def read_each_file(folder):
-    """How many events each file has, by the loader that TensorBoard's server uses."""
+    """Number of events of each file, by the loader of TensorBoard's server."""
     return {
         name: sum(1 for _ in event_file_loader.EventFileLoader(os.path.join(folder, name)).Load())
         for name in sorted(os.listdir(folder))
@@ -80,7 +81,7 @@ def read_each_file(folder):
 
 
 def check_scalars(checks, reader, run, where, killed):
-    """Each scalar that the reader has against metrics.jsonl, and the other way round."""
+    """Compares each scalar of the reader with metrics.jsonl, and the other way round."""
     lines = whole_lines(os.path.join(run, "metrics.jsonl"))
     expected = {}
     for line in lines:
@@ -95,7 +96,7 @@ def check_scalars(checks, reader, run, where, killed):
         found[tag] = {event.step: np.float32(event.value) for event in events}
     for tag in sorted(set(expected) | set(found)):
         ours, theirs = expected.get(tag, {}), found.get(tag, {})
-        # A line is written before its event, so that a kill may come between.
+        # A line is written before its event, so a kill may come between them.
         missing = [step for step in ours if step not in theirs and not (killed and step == last)]
         checks.expect(not missing, f"{where}: {tag} lacks the steps {missing[:5]}")
         checks.expect(not set(theirs) - set(ours),
@@ -106,7 +107,8 @@ def check_scalars(checks, reader, run, where, killed):
 
 
 def start_and_kill(trainer, run, stop_at, delay):
-    """One start, killed `delay` seconds after metrics.jsonl has reached `stop_at`; whether it was killed."""
+    """Starts the trainer and kills it `delay` seconds after metrics.jsonl has reached `stop_at`; returns whether it
+    was killed."""
     process = subprocess.Popen([trainer, "--run", run, "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     path = os.path.join(run, "metrics.jsonl")
     while process.poll() is None:
@@ -128,7 +130,7 @@ def main():
     parser.add_argument("--folder", required=True)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    logging.getLogger("tensorboard").setLevel(logging.ERROR)  # it says what it forgets at each resume
+    logging.getLogger("tensorboard").setLevel(logging.ERROR)  # it logs each step that it forgets at a resume
     folder, run = os.path.abspath(arguments.folder), os.path.join(os.path.abspath(arguments.folder), "run")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)

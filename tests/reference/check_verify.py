@@ -34,13 +34,13 @@ def read(folder, name):
 
 
 def updated(weights, gradients):
-    """What PyTorch makes of weights and gradients in its first step."""
+    """Weights after PyTorch's first step from these weights and gradients."""
     parameters = {name: torch.tensor(array, dtype=torch.float64) for name, array in weights.items()}
     for name, parameter in parameters.items():
         parameter.grad = gradients[name].clone()
     norm = torch.nn.utils.clip_grad_norm_(parameters.values(), CLIP).item()
 
-    def decays(parameter):  # optimizer.decay: matrices, but for the table of the embedding
+    def decays(parameter):  # optimizer.decay: matrices except the embedding table
         return parameter.dim() == 2 and parameter is not parameters["model.embed_tokens.weight"]
 
     groups = [{"params": [p for p in parameters.values() if decays(p) == group], "weight_decay": DECAY * group}

@@ -1,8 +1,8 @@
-"""What a reference check says where something is wrong."""
+"""Reporting of failed reference checks."""
 
 
 class Checks:
-    """Says what is wrong and counts it."""
+    """Reports failures and counts them."""
 
     def __init__(self):
         self.failed = 0

@@ -11,7 +11,7 @@ import torch
 
 
 def inverse_frequencies(model, dtype):
-    """RoPE frequencies [head_dim / 2]; llama3 scaling as transformers' _compute_llama3_parameters."""
+    """RoPE frequencies [head_dim / 2]; llama3 scaling as in transformers' _compute_llama3_parameters."""
     d = model["head_dim"]
     exponents = torch.arange(0, d, 2, dtype=torch.float64) / d
     frequencies = 1.0 / (float(model["rope_theta"])**exponents)
@@ -39,7 +39,7 @@ def rms_norm(x, weight, eps):
 
 
 def masks(model, length, dtype):
-    """What is added to the scores [query, key] of each layer."""
+    """Masks added to the scores [query, key] of each layer."""
     query, key = torch.arange(length)[:, None], torch.arange(length)[None, :]
     window = model.get("sliding_window")
     types = model.get("layer_types") or ["sliding_attention" if window else "full_attention"]

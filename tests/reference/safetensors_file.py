@@ -1,4 +1,4 @@
-"""Reads and writes safetensors files with numpy alone, so that the reference shares no code with llmc."""
+"""Reads and writes safetensors files with numpy only, so that the reference shares no code with llmc."""
 
 import json
 import struct

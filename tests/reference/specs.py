@@ -1,4 +1,4 @@
-"""Draws small specs at random, from a seed, and writes them with token shards for a trainer."""
+"""Draws small random specs from a seed and writes them with token shards for a trainer."""
 
 import os
 import random
@@ -8,10 +8,10 @@ RECOMPUTE = [
     "none", "full", "{every: 2}", "[norms, swiglu]", "[norms, attention, swiglu]", "[qkv, residual, gate_up]",
     "[norms, qkv, attention, residual, gate_up, swiglu]"
 ]
-# A target may not take all of them: cuDNN wants multiples of 8.
+# A target may not support all of them: cuDNN needs multiples of 8.
 HEAD_DIMS = [4, 6, 8, 10, 16, 24, 32]
-# By seed, of models without biases or with qk_norm: a window, no multiple of a tile and shorter than all sequences, and
-# which layers slide; none: all.
+# By seed, for models without biases or with qk_norm: a window that is no multiple of a tile and shorter than all
+# sequences, and the layers that use it; none: all.
 WINDOWS = {
     4: (33, ["sliding", "full"]), 8: (7, []), 13: (2, ["full", "sliding"]), 14: (50, ["sliding", "full"]), 15: (50, []),
     17: (70, ["sliding", "sliding", "full"])
@@ -23,11 +23,12 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
     they are Qwen 3's: with qk_norm, without biases of the MLP, heads that hidden_size does not give; seven have every recompute."""
     rng = random.Random(seed * 7919 + 13)
     ratio = [1, 2, 4, 8, 3, 1, 8, 2, 4, 5, 6, 7][seed % 12]
-    # One single head is left out: softmax cancels nearly all of its key bias's gradient, and what is left is rounding.
+    # A single head is excluded: softmax cancels nearly all of its key bias's gradient, and the rest is rounding.
     kv_heads = rng.choice([1, 2, 3] if ratio > 1 else [2, 3])
     heads = kv_heads * ratio
     head_dim = rng.choice(head_dims)
-    # Wide enough that bf16's guards say something: in rows of a few elements nothing averages out, for autocast neither.
+    # Wide enough for bf16's bounds to be meaningful: in rows of a few elements nothing averages out, for autocast
+    # neither.
     hidden = rng.choice([84, 96, 100, 116, 132, 148])
     hidden += -hidden % heads
     sequence = rng.choice([77, 95, 127, 130, 161])
@@ -79,8 +80,8 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
 
 
 def left_open(seed):
-    """draw()'s spec with what a planner can choose left to it, and more of what it chooses by: layers, both dtypes of the stream,
-    sequences and their length. From seed 12 on qk_norm is drawn too."""
+    """The spec of draw() with all planner choices open, and more variety in their inputs: layers, both dtypes of the
+    stream, sequences and their length. From seed 12 on qk_norm is drawn too."""
     rng = random.Random(seed * 104729 + 29)
     compute, residual = rng.choice([("fp32", "fp32"), ("bf16", "fp32"), ("bf16", "bf16")])
     spec = draw(seed, compute)
@@ -102,7 +103,7 @@ def left_open(seed):
 
 
 def config(spec):
-    """config.json's keys, as llama.py takes them."""
+    """config.json's keys as llama.py takes them."""
     model = dict(spec["model"])
     model["rms_norm_eps"] = float(model["rms_norm_eps"])
     return model
@@ -138,8 +139,8 @@ seed: {spec['seed']}
 
 
 def write_tokens(path, vocab, count, seed):
-    """llm.c's uint16 shard of uniform tokens: rows of the embedding repeat, and no token rules the mean loss."""
-    import numpy as np  # here alone: tests/runs draws specs with nothing but the standard library
+    """llm.c's uint16 shard of uniform tokens: rows of the embedding repeat, and no token dominates the mean loss."""
+    import numpy as np  # imported here only: tests/runs draws specs with just the standard library
 
     tokens = np.random.default_rng(seed).integers(0, vocab, size=count, dtype=np.uint16)
     with open(path, "wb") as file:

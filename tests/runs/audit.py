@@ -1,4 +1,5 @@
-"""The audit of the loss in whole runs: what it is, that it changes no bit of training, and that it finds a loss in too few bits."""
+"""The audit of the loss in whole runs: its values, that it changes no bit of training, and that it detects a loss in
+too few bits."""
 
 import os
 import shutil
@@ -8,7 +9,7 @@ from harness import RunTest
 
 NARROW = harness.SMALL.replace("compute: fp32", "compute: bf16")
 KINDS = ("logits", "forward")
-# The sum of a softmax in bf16, one element after the other, as a kernel without a wider accumulator has it.
+# Sum of a softmax in bf16, element by element, as in a kernel without a wider accumulator.
 EXACT = "    const auto powers = lanes.softmax(in);\n"
 IN_BF16 = """    auto powers = lanes.softmax(in);
     float narrow = 0.0f;
@@ -27,7 +28,7 @@ class Audit(RunTest):
         cls.trainers = {kind: cls.compile(cls.spec, kind, f"audit.compute={kind}", "audit.every=4") for kind in KINDS}
 
     def run_of(self, trainer, name, *words):
-        """A run in a folder of its own, which is returned, and what it printed on standard error."""
+        """Trains in a new folder; returns it and the standard error."""
         run = self.path("runs", name)
         return run, self.succeed(trainer, "--run", run, *words).err
 
@@ -48,14 +49,15 @@ class Audit(RunTest):
             self.assertEqual(list(audited[kind]), [1, 4, 8, 12])
             for line in audited[kind].values():
                 self.assertAlmostEqual(line["audit_difference"], line["loss"] - line["audit_loss"], delta=1e-12)
-                # 97 logits below 8 are rounded by 2^-9 of themselves; the mean of 96 losses moves by far less than that.
+                # 97 logits below 8 are rounded by 2^-9 of themselves; the mean of 96 losses moves by far less than
+                # that.
                 self.assertLess(abs(line["audit_difference"]), 2e-3)
                 self.assertNotEqual(line["audit_difference"], 0)
             keys = ("audit_loss", "audit_difference", "audit_seconds")
             without = [{key: value for key, value in line.items() if key not in keys} for line in self.metrics(run)]
             theirs = harness.without_timing(self.metrics(plain))
             for line in without + theirs:
-                line.pop("memory", None)  # an audit takes some
+                line.pop("memory", None)  # an audit needs memory
             self.assertEqual(harness.without_timing(without), theirs)
         for step in audited["logits"]:
             self.assertNotEqual(audited["logits"][step]["audit_loss"], audited["forward"][step]["audit_loss"])
@@ -69,7 +71,7 @@ class Audit(RunTest):
         fresh = self.audits(self.run_of(self.trainers["forward"], "fresh", "--steps", 1)[0])[1]
         later = self.audits(
             self.run_of(self.trainers["forward"], "later", "--steps", 1, "init.from=" + self.trained())[0])[1]
-        # The same weights and samples, and sums of fp32 in another order: 1e-6 of the loss.
+        # Same weights and samples, and fp32 sums in another order: 1e-6 of the loss.
         self.assertAlmostEqual(fresh["audit_loss"], losses[0], delta=5e-6)
         self.assertAlmostEqual(later["audit_loss"], losses[1], delta=5e-6)
         self.assertGreater(abs(fresh["audit_difference"]), 5e-6)
@@ -94,10 +96,10 @@ class Audit(RunTest):
                      "model.vocab_size=1000", env=harness.environment(LLMC_HOME=home))
         run, errors = self.run_of(os.path.join(out, "trainer"), "faulty")
         said = [line for line in errors.splitlines() if "computed again in fp32" in line]
-        self.assertEqual(len(said), 1, errors)  # one crossing
+        self.assertEqual(len(said), 1, errors)  # one crossing of the bound
         self.assertIn("step 1: the loss is ", said[0])
         audits = self.audits(run)
-        # A sum of numbers below 1 in bf16 ends at 256. Of 1,000 powers it is more than 400, so that the loss reads too well.
+        # A sum of numbers below 1 in bf16 stops at 256. 1,000 powers sum to more than 400, so the loss is too low.
         self.assertLess(audits[1]["audit_difference"], -0.5)
         for line in audits.values():
             self.assertGreater(abs(line["audit_difference"]), 0.02)
@@ -123,7 +125,8 @@ class Audit(RunTest):
                                    os.path.join(whole, "checkpoints", "step-00000012"), kind)
 
     def test_ranks_audit_their_parts(self):
-        """Also where they have the master weights of other ranks' shares from before their updates, and where they run each pass together."""
+        """Also if ranks hold other shards' master weights from before their updates, and if all run each pass
+        together."""
         together = self.compile(self.spec, "together", "parallel.shard=parameters", "audit.compute=logits",
                                 "audit.every=4")
         without, _ = self.run_of(self.plain, "two-without", "--ranks", 2)
@@ -131,14 +134,14 @@ class Audit(RunTest):
             alone, _ = self.run_of(self.trainers.get(kind, self.trainers["logits"]), f"alone-{kind}")
             two, errors = self.run_of(trainer, f"two-{kind}", "--ranks", 2)
             self.assertNotIn("computed again in fp32", errors)
-            for name in ("model.safetensors", "optimizer.safetensors"):  # spec.yaml has parallel.shard
+            for name in ("model.safetensors", "optimizer.safetensors"):  # spec.yaml contains parallel.shard
                 files = [os.path.join(run, "checkpoints", "step-00000012", name) for run in (two, without)]
                 self.assertTrue(harness.read(files[0]) == harness.read(files[1]), f"{kind}: {name}")
             ours, theirs = self.audits(two), self.audits(alone)
             self.assertEqual(list(ours), [1, 4, 8, 12])
             self.assertAlmostEqual(ours[1]["audit_loss"], theirs[1]["audit_loss"], delta=1e-12)
-            # The weights differ by the order of the gradients' sums, and by roundings of their bf16 copies after it: 1.2e-4 of a
-            # loss with products in AMX tiles.
+            # The weights differ by the order of the gradients' sums, and by later roundings of their bf16 copies:
+            # 1.2e-4 of a loss with GEMMs in AMX tiles.
             for step, line in ours.items():
                 self.assertAlmostEqual(line["audit_loss"], theirs[step]["audit_loss"], delta=5e-4)
                 self.assertLess(abs(line["audit_difference"]), 2e-3)

@@ -1,4 +1,4 @@
-"""What tests/bench/torch_compile_launches.py takes for the price of a product and of a kernel is what `llmc plan` takes."""
+"""tests/bench/torch_compile_launches.py prices a GEMM and a kernel as `llmc plan` does."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class Prices(unittest.TestCase):
         self.hold(*bench.RUN)
 
     def test_of_small_products(self):
-        """Few tiles: smaller ones, and k in parts. Operands that a cache holds."""
+        """Few tiles: smaller ones, and k in parts. Operands that fit into a cache."""
         small = ("batch.micro_batch=1", "memory.recompute=none", "model.vocab_size=4096", "target.device=h100-sxm")
         for length, hidden in ((1024, 2048), (2048, 512), (1024, 512), (256, 512)):
             self.hold(*small, f"batch.sequence_length={length}", f"batch.tokens={length}",

@@ -1,4 +1,5 @@
-"""What may not change a bit of a gradient (recomputation, --style), and what may change it by rounding only."""
+"""Settings that must not change a bit of a gradient (recomputation, --style), and those that may change it by rounding
+only."""
 
 import os
 
@@ -9,7 +10,7 @@ RECOMPUTE = [
     "none", "full", "{every: 2}", "{every: 3}", "{layers: {0: [norms, qkv, gate_up], 1: full}}", "[norms, swiglu]",
     "[attention]", "[qkv, residual, gate_up]", "[norms, qkv, attention, residual, gate_up, swiglu]"
 ]
-# Other orders of fp32 sums. One rounding is 6e-8; three layers of sums over up to 96 rows stay below 100 of them.
+# fp32 sums in another order. One rounding is 6e-8; three layers of sums over up to 96 rows stay below 100 of them.
 ROUNDING = 5e-6
 
 
@@ -21,7 +22,7 @@ class BitEquality(RunTest):
         cls.spec = harness.write_small(cls.folder)
 
     def trace(self, name, *overrides, trainer_arguments=(), style="specialised"):
-        """Two steps with the given overrides; the folder of the trace."""
+        """Runs two steps with the given overrides; returns the folder of the trace."""
         trainer = self.compile(self.spec, name, "--style", style, *overrides)
         trace = self.path(name + "-trace")
         self.succeed(trainer, "--run", self.path(name + "-run"), "--steps", 2, "--trace", trace, *trainer_arguments)

@@ -1,4 +1,4 @@
-"""A bundle builds where llmc is not: plain CMake in an empty folder, and the same trainer."""
+"""A bundle builds without llmc: plain CMake in an empty folder gives the same trainer."""
 
 import json
 import os
@@ -13,9 +13,10 @@ class Bundle(RunTest):
 
     def test_builds_and_trains(self):
         spec = harness.write_small(self.path("small"))
-        arch = "target.arch=x86-64-v3"  # native is this machine for `llmc compile`, and whichever builds it for a bundle
+        arch = "target.arch=x86-64-v3"  # native means this machine for `llmc compile`, but the building machine for a
+        # bundle
         self.succeed(LLMC, "emit", spec, "-o", self.path("emitted"), "--bundle", arch)
-        # Elsewhere, so that nothing of this checkout is found by chance.
+        # In another place, so that nothing of this checkout is found by chance.
         bundle = self.path("elsewhere")
         shutil.move(self.path("emitted"), bundle)
         for name, content in harness.tree(bundle).items():
@@ -31,7 +32,7 @@ class Bundle(RunTest):
                                "bundle and llmc compile")
 
     def build_without_cuda(self, bundle):
-        """Where there seems to be a CUDA toolkit: nothing looks at it, and nothing of the runtime's CUDA parts is compiled."""
+        """Builds with an apparent CUDA toolkit: nothing looks at it, and no CUDA part of the runtime is compiled."""
         toolkit, build = self.path("toolkit"), os.path.join(bundle, "build")
         nvcc = os.path.join(toolkit, "bin", "nvcc")
         os.makedirs(os.path.dirname(nvcc))
@@ -40,7 +41,7 @@ class Bundle(RunTest):
         os.chmod(nvcc, 0o755)
         env = harness.environment(CUDA_HOME=toolkit, CUDA_PATH=toolkit, CUDACXX=nvcc)
         env["PATH"] = os.path.dirname(nvcc) + ":" + env["PATH"]
-        # As llmc's own build, so that ccache, where there is one, finds what that has compiled from the same text.
+        # Configured like llmc's own build, so that ccache finds objects compiled there.
         said = self.succeed("cmake", "-G", "Ninja", "-S", bundle, "-B", build, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
                             "-DCMAKE_CXX_FLAGS_RELEASE=-O3 -DNDEBUG -Wall -Wextra -Wno-restrict",
                             "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", env=env)
@@ -58,8 +59,8 @@ class Bundle(RunTest):
         self.assertEqual([source for source in sources if re.search("cuda|cublas|cudnn|nccl", source)], [])
 
     def test_a_cuda_bundle_says_what_is_missing(self):
-        """While it is configured: without its CUDA runtime it could only fail to link. Debian 12's CMake looks for the toolkit as
-        this stand-in does, and fails at what CUDA 13 no longer has."""
+        """Fails during configuration: without its CUDA runtime it could not be linked. Debian 12's CMake looks for the
+        toolkit as this stand-in does, and fails at parts that CUDA 13 removed."""
         project = self.path("cuda-bundle")
         os.makedirs(project)
         with open(os.path.join(project, "FindCUDAToolkit.cmake"), "w") as file:
@@ -76,7 +77,7 @@ class Bundle(RunTest):
         self.assertIn("CUDA runtime: no CUDA toolkit (nvcc) on PATH", done.err)
 
     def test_same_bytes_everywhere(self):
-        """Emitting again, into another folder, from another directory, gives the same bytes."""
+        """Emitting again to another folder from another directory gives the same bytes."""
         spec = harness.write_small(self.path("bytes"))
         for style in ("specialised", "include"):
             self.succeed(LLMC, "emit", spec, "-o", self.path("one-" + style), "--style", style)
@@ -85,7 +86,7 @@ class Bundle(RunTest):
             self.assert_same_files(self.path("one-" + style), self.path("two", style), style)
 
     def test_foreign_folder(self):
-        """A folder with files that llmc did not write is left alone."""
+        """Refuses a folder with files that llmc did not write."""
         spec = harness.write_small(self.path("foreign"))
         before = harness.tree(self.path("foreign"))
         done = harness.call(LLMC, "emit", spec, "-o", self.path("foreign"))
@@ -93,7 +94,7 @@ class Bundle(RunTest):
         self.assertEqual(harness.tree(self.path("foreign")), before)
 
     def test_stale_files_go(self):
-        """A kernel that the new spec does not need is removed; a file that someone put beside it stays."""
+        """Removes kernels that the new spec does not need; keeps files added by the user."""
         spec = harness.write_small(self.path("stale"))
         out = self.path("stale-out")
         self.succeed(LLMC, "emit", spec, "-o", out)

@@ -1,4 +1,5 @@
-"""`llmc calibrate` and `trainer calibrate`: what they write is what times are planned with. No figure is compared: machines differ."""
+"""`llmc calibrate` and `trainer calibrate`: plans use the written figures. No figure is compared, because machines
+differ."""
 
 import json
 import os
@@ -37,10 +38,10 @@ class Calibrate(RunTest):
         self.assertRegex(text,
                          r"processors: {value: 1, from: \"measured by llmc calibrate, \d{4}-\d\d-\d\d, .*, 1 thread, ")
         self.assertRegex(text, r"memory: {value: \d+MiB, from: \"assumed")
-        # What `llmc devices` shows is what times are planned with.
+        # Times are planned with the figures shown by `llmc devices`.
         self.assertIn(text, self.succeed(LLMC, "devices", "cpu", env=env).out)
         self.assertNotEqual(self.succeed(LLMC, "devices", env=env).out, self.succeed(LLMC, "devices").out)
-        # The spec names no device, and is planned with this one; one that names the file too.
+        # A spec without a device is planned with this one, as is one that names the file.
         after = self.planned(env)
         self.assertNotEqual(after["step_seconds"], before["step_seconds"])
         self.assertEqual(
@@ -69,7 +70,7 @@ class Calibrate(RunTest):
                 file.write(re.sub(r'"spread": [^,\n]+', f'"spread": {spread}', text))
             self.assertEqual(
                 "by 50 % for half of the samples" in self.succeed(LLMC, "calibrate", figures, "-o", device).err, noted)
-        # Refused, with the file as it was.
+        # Refused, and the file is unchanged.
         was = harness.read(device)
         for name, changed, why in (("empty", "", "is no file of `trainer calibrate -o FILE`"),
                                    ("zero", re.sub(r'"launch": [^,\n]+', '"launch": 0',

@@ -1,4 +1,4 @@
-"""llmc checkpoint: what it says of the checkpoints that trainers save, on one rank and on two, what it removes and exports."""
+"""llmc checkpoint: listing, comparing, removing and exporting checkpoints of trainers with one rank and two."""
 
 import fcntl
 import glob
@@ -90,7 +90,7 @@ class Checkpoint(RunTest):
         verdict = self.json("verify", self.step(4, run), code=6)[0]
         self.assertEqual([(entry["file"], entry.get("tensor")) for entry in verdict["damage"]],
                          [("optimizer.safetensors", None)])
-        # Two checkpoints of which one is damaged tell where: its tensor is the only one that differs.
+        # Comparing with a damaged checkpoint locates the damage: its tensor is the only one that differs.
         found = self.json("diff", self.step(4), self.step(4, run), code=1)
         last = list(harness.tensors(os.path.join(self.step(4), "optimizer.safetensors")))[-1]
         self.assertEqual([entry["name"] for entry in found["tensors"]], [last])
@@ -143,7 +143,7 @@ class Checkpoint(RunTest):
         self.assertEqual(done.out, f"removed {self.step(2, run)}\n1 checkpoint removed, 2 kept\n")
         self.assertEqual(os.listdir(os.path.join(run, "checkpoints")).count("step-00000002"), 0)
         self.assertEqual([entry["step"] for entry in self.json("ls", run)], [4, 6])
-        self.succeed(self.trainer, "--run", run, "--steps", "8")  # goes on from what is left
+        self.succeed(self.trainer, "--run", run, "--steps", "8")  # resumes from the remaining one
         self.assertEqual(harness.json_lines(os.path.join(run, "history.jsonl"))[-1]["step"], 6)
 
     def test_two_ranks(self):
@@ -152,8 +152,8 @@ class Checkpoint(RunTest):
         self.assertEqual([entry["step"] for entry in self.json("ls", run)], [2, 4, 6])
         found = self.json("diff", self.run_folder, run, code=1)
         self.assertEqual((found["state"], found["keys"], found["removed"], found["added"]), ([], [], [], []))
-        # Gradients are summed in another order, and AdamW divides small ones, such as those of key biases, by their own size:
-        # matrices have enough large ones (see ranks.py).
+        # Gradients are summed in another order, and AdamW divides small ones, such as those of key biases, by their own
+        # size. Matrices have enough large ones (see ranks.py).
         matrices = [
             entry["relative"] for entry in found["tensors"]
             if not entry["name"].startswith("exp_avg") and entry["name"].endswith("weight")
@@ -168,7 +168,7 @@ class Checkpoint(RunTest):
         self.assertIn("no tokenizer was exported: ", done.err)
         self.assertEqual(sorted(os.listdir(out)),
                          ["README.md", "config.json", "generation_config.json", "model.safetensors"])
-        # Masters are fp32, and so is the run: the same files as the checkpoint's.
+        # Masters are fp32, and so is the run: the files equal the checkpoint's.
         for name in ("model.safetensors", "config.json"):
             self.assertEqual(harness.read(os.path.join(out, name)), harness.read(os.path.join(self.step(6), name)),
                              name)
@@ -192,7 +192,7 @@ class Checkpoint(RunTest):
         self.assertIn("is not empty", done.err)
 
     def test_export_bf16(self):
-        """In several files; every value is the nearest of bf16, of two the even one."""
+        """In several files; every value is the nearest in bf16, ties to even."""
         out = self.path("rounded")
         self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", out, "--dtype", "bf16", "--shard-size", "30K")
         self.assertEqual(json.loads(harness.read(os.path.join(out, "config.json")))["dtype"], "bfloat16")
@@ -252,7 +252,7 @@ class Checkpoint(RunTest):
                              ("LlamaTokenizer", "</s>", "<unk>"))
             self.assertEqual((config["bos_token"], config["add_prefix_space"], config["legacy"]), (None, False, False))
             self.assertEqual((generation["eos_token_id"], ours["eos_token_id"], ours["bos_token_id"]), (1, 1, None))
-        # What was exported makes a spec of the same model, whose data are made with the same tokenizer.
+        # An export gives a spec of the same model, whose data is made with the same tokenizer.
         imported = self.succeed(LLMC, "init", "--from", out).out
         for line in ("  vocab_size: 336\n", "  head_dim: 10\n", "  num_key_value_heads: 2\n", f"--tokenizer {out} "):
             self.assertIn(line, imported)
@@ -267,7 +267,7 @@ class Checkpoint(RunTest):
         self.assertFalse(os.path.exists(self.path("none")))
 
     def test_a_terminal_obeys_no_name(self):
-        """A folder and a manifest from elsewhere, with sequences that a terminal would act on."""
+        """A folder and a manifest from elsewhere, with terminal escape sequences."""
         run = self.copy("a\x1b]0;b")
         with open(os.path.join(self.step(6, run), "manifest.json"), "r+b") as file:
             text = file.read().replace(b'"config.json"', rb'"\u001b[2J\u009b"')

@@ -1,4 +1,4 @@
-"""The commands of llmc that train nothing: help, doctor, explain, schema, config, init, check."""
+"""Commands of llmc that do not train: help, doctor, explain, schema, config, init, check."""
 
 import json
 import os
@@ -18,7 +18,7 @@ COMMANDS = [
 
 
 def on_terminal(command, env):
-    """Standard error of a command that has a terminal for it."""
+    """Standard error of a command that runs on a terminal."""
     master, slave = pty.openpty()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=slave, env=env)
     os.close(slave)
@@ -62,7 +62,7 @@ class Cli(RunTest):
         self.assertIn("error: there is no command 'complie'; did you mean compile? the commands are check,", done.err)
 
     def test_options_of_the_trainer(self):
-        """Without the `--` before them: where they go is said."""
+        """Trainer options without the `--` before them get a hint."""
         done = harness.call(LLMC, "run", "specs/tiny.yaml", "--steps", "10", cwd=SOURCE)
         self.assertEqual((done.code, done.out), (2, ""))
         self.assertIn("llmc run SPEC -- --steps 100", done.err)
@@ -74,7 +74,7 @@ class Cli(RunTest):
         self.assertTrue(by_name["C++ compiler"]["good"])
         self.assertTrue(all(finding["good"] or finding["advice"] for finding in findings))
         self.assertIn("C++ compiler", self.succeed(LLMC, "doctor").out)
-        # Without a compiler on the PATH: exit 3, and what to install.
+        # Without a compiler on the PATH: exit 3, and packages to install.
         done = harness.call(LLMC, "doctor", env=harness.environment(PATH="/nonexistent"))
         self.assertEqual(done.code, 3)
         self.assertIn("apt-get install g++", done.out)
@@ -100,7 +100,7 @@ class Cli(RunTest):
                              "docs/reference/keys.md is not up to date: cmake --build build --target regenerate")
 
     def test_config_round_trip(self):
-        """The resolved spec is a spec, with the same values and the same trainer."""
+        """The resolved spec is a spec with the same values and the same trainer."""
         for name in ("tiny", "quickstart", "llama-1b"):
             spec = os.path.join(SOURCE, "specs", name + ".yaml")
             resolved = self.path(name + ".yaml")
@@ -128,7 +128,8 @@ class Cli(RunTest):
         self.assertEqual(harness.call(LLMC, "init", "-o", spec).code, 2)  # an existing file is never replaced
 
     def follow_init(self, spec, *words):
-        """What init says comes next makes the data that its spec names, from where init was called; gives what trains."""
+        """Commands suggested by init make the data that its spec names, from any current directory; the result trains.
+        """
         environment = harness.environment()
         environment["PATH"] = os.path.dirname(os.path.realpath(LLMC)) + ":" + environment["PATH"]
         here = self.path("here")
@@ -156,7 +157,7 @@ class Cli(RunTest):
             " schedule.steps=20 schedule.warmup_steps=2 model.num_hidden_layers=1 -- --steps 1")
         self.assertTrue(os.path.exists(self.path("here", "runs", "flat", "checkpoints", "step-00000001")))
         self.follow_init("../beside.yaml")
-        # A model that comes with a tokenizer: its data is made with that.
+        # Data for a model with a tokenizer is made with that tokenizer.
         os.makedirs(self.path("here", "a model"))
         shutil.copy(self.path("here", "data", "flat", "tokenizer.model"), self.path("here", "a model"))
         with open(self.path("here", "a model", "config.json"), "w") as file:
@@ -168,7 +169,7 @@ class Cli(RunTest):
         self.follow_init("specs/deep/a.yaml", "--from", "a model")
         self.assertEqual(harness.read(self.path("here", "data", "a-model", "tokenizer.model")),
                          harness.read(self.path("here", "data", "flat", "tokenizer.model")))
-        # The folder above a link is not that of its name: the path is whole.
+        # The parent of a link differs from that of its name, so the path is absolute.
         os.symlink("specs/deep", self.path("here", "linked"))
         self.succeed(LLMC, "init", "-o", "linked/b.yaml", cwd=self.path("here"))
         self.assertIn("path: " + self.path("here", "data", "b", "train-*.bin"),
@@ -177,7 +178,7 @@ class Cli(RunTest):
         self.assertEqual((done.code, done.err), (2, "error: cannot write none/a.yaml: No such file or directory\n"))
 
     def test_init_from_a_checkpoints_config(self):
-        """config.json as a trainer writes it comes back as the same model."""
+        """config.json of a trainer imports as the same model."""
         small = harness.write_small(self.path("model"))
         trainer = self.compile(small, "trainer", "model.attention_bias=false", "model.head_dim=16")
         self.succeed(trainer, "--run", self.path("run"), "--steps", 1)
@@ -199,7 +200,7 @@ class Cli(RunTest):
         self.assertIn("num_local_experts", done.err)
 
     def test_shapes_that_transformers_does_not_load(self):
-        """They train, and check says that an export of them does not load."""
+        """They train, and check warns that an export does not load."""
         spec = os.path.join(SOURCE, "specs", "tiny.yaml")
         said = "is no multiple of num_attention_heads 4, and transformers 5 loads no Llama of that shape"
         self.assertIn("warning: hidden_size 66 " + said,
@@ -207,7 +208,7 @@ class Cli(RunTest):
         self.assertNotIn("transformers", self.succeed(LLMC, "check", spec).err)
 
     def test_wrong_words_that_are_often_meant(self):
-        """A command with a letter too few, a model's configuration for a spec, a model's name on a hub for its folder."""
+        """A mistyped command, a model's configuration instead of a spec, a model's hub name instead of its folder."""
         self.assertIn("there is no command 'pan'; did you mean plan? the commands are",
                       harness.call(LLMC, "pan", "x.yaml").err)
         self.assertIn("error: write a command: check, config, ", harness.call(LLMC).err)
@@ -235,7 +236,7 @@ class Cli(RunTest):
                 harness.read(self.path(name + ".yaml")).decode())
 
     def test_colour(self):
-        """Colour on a terminal, unless NO_COLOR says otherwise; never in a pipe."""
+        """Colour on a terminal, unless NO_COLOR is set; never in a pipe."""
         command = [LLMC, "check", os.path.join(SOURCE, "specs", "tiny.yaml"), "model.hidden_size=0"]
         plain = harness.environment()
         plain.pop("NO_COLOR", None)
@@ -252,25 +253,26 @@ class Cli(RunTest):
         self.assertGreater(len(names), 8)
 
     def test_check_says_what_is_not_there(self):
-        """A warning for each file that a run would open, and the same exit code."""
+        """Warns of each file that a run would open, with the same exit code."""
         spec = harness.write_small(self.path("check"))
         self.assertEqual(self.succeed(LLMC, "check", spec).err, "")
         done = self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "data.train.path=no-*.bin", cwd="/")
-        # What is typed is relative to the current directory.
+        # Paths typed on the command line are relative to the current directory.
         self.assertEqual(
             done.err, "warning: data.tokenizer: no file matches '/t.model' here; a run needs it\n"
             "warning: data.train.path: no file matches '/no-*.bin' here; a run needs it\n")
         self.assertEqual(
             self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0").err,
             "")
-        # Nothing is decoded then; a guard that shows samples does.
+        # Nothing is decoded then, but a guard that shows samples needs it.
         self.assertIn(
             "t.model",
             self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0",
                          "guards.log_text=true").err)
 
     def test_sizes(self):
-        """The larger the model, the longer: by its FLOPs, within what small ones waste. What fits is what a plan fits."""
+        """Larger models take longer, by their FLOPs and the inefficiency of small ones. A size that is listed to fit
+        has a plan."""
         rows = json.loads(
             self.succeed(LLMC, "sizes", "--device", "l40s", "--tokens", "1G", "--price", "2", "--json").out)
         fitting = [row for row in rows if row["fits"]]
@@ -292,7 +294,7 @@ class Cli(RunTest):
             self.assertIn(words[0], done.err)
 
     def test_time_of_a_plan(self):
-        """Its formula, its price, and the spec that it pins, which plans to the same trainer."""
+        """Its formula, its price, and the spec that pins it, which plans to the same trainer."""
         spec = "specs/llama-1b.yaml"
         words = ["batch.micro_batch=auto", "memory.loss_chunk=auto", "memory.recompute=auto", "memory.budget=50GiB"]
         plan = json.loads(self.succeed(LLMC, "plan", spec, *words, "--json", cwd=SOURCE).out)
@@ -317,7 +319,7 @@ class Cli(RunTest):
         self.assertAlmostEqual(float(price), 2.5 * float(hours), delta=0.02)
 
     def test_what_a_plan_advises(self):
-        """As text, and with --hints in the JSON: a hint's gain is that of the spec that it names."""
+        """As text, and with --hints as JSON: a hint's gain is that of the spec that it names."""
         spec = "specs/llama-1b.yaml"
         words = ["memory.recompute=full"]
         plan = json.loads(self.succeed(LLMC, "plan", spec, *words, "--json", "--hints", cwd=SOURCE).out)
@@ -334,7 +336,7 @@ class Cli(RunTest):
         self.assertIn(f"most that fits: micro_batch {plan['limits']['micro_batch']['as_chosen']}", text)
 
     def test_two_plans(self):
-        """Beside each other, as llmc diff has them, and with exit code 0; no option of a single plan."""
+        """Side by side, as llmc diff shows them, with exit code 0; options of a single plan are refused."""
         spec = "specs/llama-1b.yaml"
         done = self.succeed(LLMC, "plan", spec, spec, "memory.recompute=full", cwd=SOURCE)
         self.assertEqual(done.out, harness.call(LLMC, "diff", spec, spec, "memory.recompute=full", cwd=SOURCE).out)
@@ -370,7 +372,7 @@ class Cli(RunTest):
         self.assertIn(f"ranks: 8, shard {plan['choice']['shard']};", text)
 
     def test_a_plan_for_another_device(self):
-        """--device sets what else a spec has for another device, and prints what keeps it."""
+        """--device resets values meant for another device, and prints the keys that keep them."""
         for spec, device, words in (
             ("llama-1b", "rtx-4090",
              "'target.arch=[89]' target.device=rtx-4090 memory.budget=rtx-4090 parallel.world_size=8"),
@@ -388,7 +390,7 @@ class Cli(RunTest):
             self.assertEqual(json.loads(done.out)["device"]["name"], device)
             kept = self.succeed("sh", "-c", f"{LLMC} plan {spec} {' '.join(more)} {words} --json", cwd=SOURCE)
             self.assertEqual((kept.out, kept.err), (done.out, ""))
-        # What is typed stands.
+        # Typed values are kept.
         done = self.succeed(LLMC, "plan", "specs/llama-1b.yaml", "memory.budget=60GiB", "--device", "h200", "--json",
                             cwd=SOURCE)
         self.assertEqual(json.loads(done.out)["memory"]["budget_bytes"], 60 << 30)
@@ -412,7 +414,7 @@ class Cli(RunTest):
             self.assertIn(words[0], done.err)
 
     def test_a_device_of_ones_own(self):
-        """A file, by its path; its rates are those that times are made of."""
+        """A device file given by path; times use its rates."""
         folder = self.path("device")
         spec = harness.write_small(folder, harness.SMALL)
         text = self.succeed(LLMC, "devices", "cpu").out
@@ -423,7 +425,7 @@ class Cli(RunTest):
         def seconds(spec, *words, **options):
             return json.loads(self.succeed(LLMC, "plan", spec, *words, "--json", **options).out)["step_seconds"]
 
-        slow = seconds(spec, "target.device=slow.yaml", cwd=folder)  # typed: from here
+        slow = seconds(spec, "target.device=slow.yaml", cwd=folder)  # typed: relative to the current directory
         self.assertGreater(slow, 2 * seconds(spec, "target.device=fast.yaml", cwd=folder))
         with open(spec, encoding="utf-8") as file:
             lines = file.read()
@@ -431,7 +433,7 @@ class Cli(RunTest):
         named = os.path.join(folder, "named.yaml")
         with open(named, "w", encoding="utf-8") as file:
             file.write(lines.replace("target: {", "target: {device: slow.yaml, "))
-        self.assertEqual(seconds(named, cwd="/"), slow)  # written: from the spec
+        self.assertEqual(seconds(named, cwd="/"), slow)  # written: relative to the spec
         done = harness.call(LLMC, "plan", spec, "target.device=h100-sxm")
         self.assertEqual(done.code, 1)
         self.assertIn("target.device h100-sxm is of compute capability 90, and target.kind is cpu", done.err)
@@ -443,7 +445,7 @@ class Cli(RunTest):
             self.assertRegex(done.err, r"llmc diff (SPEC|specs/tiny.yaml) (SPEC|specs/tiny.yaml) '?(key|optimizer)")
 
     def test_bf16x3_is_never_something_else(self):
-        """A plan says which products it is about; a machine without tiles, and sources for any machine, are refused it."""
+        """A plan says which GEMMs use it; it is refused for machines without tiles and sources for any machine."""
         spec = harness.write_small(self.path("bf16x3"))
         named = [*harness.BF16X3, "target.arch=sapphirerapids"]
         plan = json.loads(self.succeed(LLMC, "plan", spec, *named, "--json").out)
@@ -476,7 +478,7 @@ class Cli(RunTest):
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "memory.budget=1MiB", cwd=SOURCE)
         self.assertEqual((done.code, done.out), (4, ""))
         for word in ("1.00 MiB", "micro_batch",
-                     "write memory.budget: "):  # its state alone is larger: nothing else helps
+                     "write memory.budget: "):  # its state alone is larger, so nothing else helps
             self.assertIn(word, done.err)
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "memory.budget=44MiB", "memory.recompute=none", cwd=SOURCE)
         self.assertEqual(done.code, 4)
@@ -484,7 +486,7 @@ class Cli(RunTest):
             self.assertIn(word, done.err)
 
     def test_what_would_fit_does(self):
-        """Each way out that a run which does not fit is given: llmc can plan it as it is written."""
+        """llmc can plan every suggestion for a run that does not fit, as written."""
         seen = set()
         for spec, sizes in (("llama-1b", [
             ("24GiB", ), ("23GiB", "batch.micro_batch=1", "memory.loss_chunk=2048", "memory.recompute=none"),
@@ -500,7 +502,7 @@ class Cli(RunTest):
                 said = re.search(
                     r"\nwrite (.*), where the device has it(, or make the model smaller)?(\non several devices it fits from \d+ on, with (.*))?\n$",
                     done.err)
-                self.assertEqual(bool(said[4]), spec == "llama-1b")  # on a processor ranks share memory
+                self.assertEqual(bool(said[4]), spec == "llama-1b")  # on a CPU ranks share memory
                 ways = said[1].split(", or ") + [said[4]] * bool(said[4])
                 for way in ways:
                     changes = dict(re.findall(r"([a-z_.]+): (\[.*?\]|\S+)", way))

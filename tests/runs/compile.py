@@ -1,5 +1,5 @@
-"""What llmc compile compiles and what it has already; and how long llmc takes, which is printed and decides nothing: it depends
-on the machine and on what else runs there. The goals beside the figures are for two quiet cores."""
+"""Which parts llmc compile compiles, and which it reuses. It also prints how long llmc takes, which decides nothing,
+because it depends on the machine and its load. The goals next to the figures are for two idle cores."""
 
 import os
 import re
@@ -20,7 +20,7 @@ class Compile(RunTest):
         return harness.environment(PATH=":".join(folder for folder in path.split(":") if "ccache" not in folder))
 
     def timed(self, what, goal, *command):
-        """Runs llmc; its output. Prints the wall-clock seconds beside the goal."""
+        """Runs llmc and returns its output. Prints the wall-clock seconds next to the goal."""
         begin = time.monotonic()
         done = self.succeed(LLMC, *command, env=self.plain())
         seconds = time.monotonic() - begin
@@ -40,13 +40,13 @@ class Compile(RunTest):
         output = self.timed("second compile", 0.5, "compile", QUICKSTART, "-o", out)
         self.assertEqual(self.counts(output), (0, compiled))
         self.assertNotIn("linked", output)
-        # A learning rate stands in texts alone; a trainer with it is linked again.
+        # A learning rate occurs in texts only; the trainer is only linked again.
         output = self.timed("compile with another learning rate", 5, "compile", QUICKSTART, "-o", out,
                             "optimizer.lr=1.25e-4")
         self.assertEqual(self.counts(output), (1, compiled - 1))
         self.assertIn("linked", output)
         self.assertIn("optimizer.lr=0.000125", self.succeed(os.path.join(out, "trainer"), "--help").out)
-        # A removed object is made again, alone.
+        # Only a removed object is rebuilt.
         objects = [name for name in os.listdir(os.path.join(out, "objects")) if name.endswith(".o")]
         os.remove(os.path.join(out, "objects", sorted(objects)[0]))
         self.assertEqual(
@@ -56,7 +56,7 @@ class Compile(RunTest):
         self.heals(out)
 
     def heals(self, out):
-        """What is not as it was built is built again, and only that; `llmc run` starts the trainer that is meant."""
+        """Rebuilds only files that differ from the build; `llmc run` starts the right trainer."""
 
         def run():
             done = self.succeed(LLMC, "run", QUICKSTART, "-o", out, "--", "--plan", env=self.plain())
@@ -78,7 +78,7 @@ class Compile(RunTest):
             os.truncate(os.path.join(objects, first), cut)
             os.truncate(trainer, 0)
             self.assertIn("compiling 1 of", run())
-        # A source that was changed by hand is written anew.
+        # A source changed by hand is rewritten.
         with open(os.path.join(out, "step.cpp"), "a") as file:
             file.write("#error changed\n")
         self.assertEqual(run(), "")
@@ -103,7 +103,7 @@ class Compile(RunTest):
             self.assertEqual(compile(), (sources, 0), header)
 
     def test_products_in_bf16x3(self):
-        """Built here for a processor with tiles; without one a trainer ends before it begins."""
+        """Built for a processor with tiles; without one a trainer exits before it starts."""
         spec = harness.write_small(self.path("small-bf16x3"))
         trainer = self.compile(spec, "bf16x3", *harness.BF16X3, "target.arch=sapphirerapids")
         self.assertIn(b".tiles = true", harness.read(self.path("bf16x3", "step.h")))
@@ -116,7 +116,7 @@ class Compile(RunTest):
         shutil.rmtree(self.path("llama-1b"))
 
     def test_start_of_the_trainer(self):
-        """From process start to the end of step 0, less one steady step."""
+        """From process start to the end of step 0, minus one steady step."""
         spec = harness.write_small(self.path("small"))
         trainer = self.compile(spec, "small-trainer", "model.vocab_size=4096", "model.hidden_size=256",
                                "model.num_hidden_layers=6", "model.num_attention_heads=8",

@@ -20,7 +20,8 @@ DATASET = os.environ.get("LLMC_DATASET", "/tmp/llmc-dataset")
 class Data(RunTest):
 
     def test_build_and_info(self):
-        """The quick start's vocabulary on part of Python's standard library; a second build of the same text gives the same bytes."""
+        """The quick start's vocabulary on part of Python's standard library; a second build of the same text gives the
+        same bytes."""
         library = sysconfig.get_paths()["stdlib"]
         parts = [
             os.path.join(library, name) for name in ("asyncio", "email", "json", "unittest", "argparse.py", "typing.py")
@@ -51,8 +52,8 @@ class Data(RunTest):
         self.assertIn("tokens", people)
 
     def test_hf_to_shards(self):
-        """The script's own part, with a stub in place of the tokenizer of a package: both widths, whole documents that end, a split
-        by content. And .jsonl of it."""
+        """The script's own code, with a stub for the tokenizer package: both widths, whole documents with ends, a
+        split by content. Also its .jsonl output."""
         path = os.path.join(harness.SOURCE, "tokens", "hf_to_shards.py")
         module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location("hf_to_shards", path))
         spec.loader.exec_module(module)
@@ -96,7 +97,7 @@ class Data(RunTest):
             with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(
                     io.StringIO()) as skipped:
                 self.assertEqual(module.main([*words, "--shard-tokens", "5000", "-o", out]), 0)
-                self.assertEqual(module.main([*words, "-o", out]), 5)  # it is there
+                self.assertEqual(module.main([*words, "-o", out]), 5)  # the folder exists
             self.assertIn("200 documents, 3 lines skipped", said.getvalue())
             self.assertIn("b.jsonl:2", skipped.getvalue())
             info = json.loads(self.succeed(LLMC, "data", "info", out, "--json").out)
@@ -127,7 +128,7 @@ class Data(RunTest):
                          texts[:170])
 
     def test_another_vocabulary_is_said(self):
-        """Where the data set is: a word of check and compile, which go on."""
+        """A warning of check and compile next to the data set; both continue."""
         text = " ".join(f"import {name}\n" for name in ("json", "random", "decimal", "fractions") * 50)
         os.makedirs(self.path("text"))
         for number in range(3):
@@ -149,7 +150,7 @@ class Data(RunTest):
         self.assertIn(note.replace("note: ", "note    "), started)
 
     def test_an_odd_share_of_held_out_tokens_is_said(self):
-        """Documents stay whole, so a few of different size may be split far from what was asked for."""
+        """Documents are not split, so few documents of different size may give a share far from the requested one."""
         os.makedirs(self.path("uneven"))
         for number, count in enumerate((1, 400)):
             with open(self.path("uneven", f"{number}.py"), "w") as file:
@@ -161,7 +162,8 @@ class Data(RunTest):
         self.assertNotIn("held out", self.succeed(*words, "--validation", 0, "-o", self.path("none")).err)
 
     def test_more_data_of_a_tokenizer(self):
-        """A second data set with the first one's tokenizer: a run whose model has that vocabulary trains and evaluates on it."""
+        """A second data set with the first one's tokenizer: a run whose model has that vocabulary trains and evaluates
+        on it."""
         for folder, word in (("alpha", "alpha"), ("omega", "omega")):
             os.makedirs(self.path(folder))
             for number in range(8):
@@ -187,7 +189,7 @@ class Data(RunTest):
         self.assertNotIn("note", started)
         evaluated = [line for line in harness.json_lines(self.path("more-run", "metrics.jsonl")) if "val_loss" in line]
         self.assertTrue(evaluated)
-        # And on the second set alone, in a run of its own.
+        # Also on the second set only, in a separate run.
         self.succeed(trainer, "--run", self.path("second-run"), "--steps", 1,
                      "data.train.path=" + self.path("second", "train-*.bin"))
 
@@ -207,7 +209,7 @@ class Data(RunTest):
         self.assertIn(said, done.err)
 
     def test_words_of_the_output(self):
-        """One document is one, though both sides have a part of it; numbers may end as in a spec."""
+        """A document counts once even if both sides have a part of it; numbers may have suffixes as in a spec."""
         os.makedirs(self.path("single"))
         with open(self.path("single", "a.txt"), "w") as file:
             file.write("word after word, \n" * 400)
@@ -225,7 +227,7 @@ class Data(RunTest):
             self.assertIn(message, done.err)
 
     def test_refusals(self):
-        """What is wrong with data is said in one line, with exit code 5 (or 2 for the command line)."""
+        """Errors in data are reported on one line, with exit code 5 (or 2 for the command line)."""
         bad = self.path("bad.bin")
         with open(bad, "wb") as file:
             file.write(b"\0" * 2000)

@@ -1,4 +1,5 @@
-"""llmc diff: golden texts of pairs, exit codes, and JSON that names the keys. LLMC_UPDATE_GOLDEN=1 rewrites the texts."""
+"""llmc diff: golden texts of pairs, exit codes, and JSON that names the keys. LLMC_UPDATE_GOLDEN=1 rewrites the texts.
+"""
 
 import json
 import os
@@ -9,7 +10,8 @@ from harness import LLMC, SOURCE, RunTest
 
 GOLDEN = os.path.join(SOURCE, "tests", "golden", "diff")
 UPDATE = os.environ.get("LLMC_UPDATE_GOLDEN") == "1"
-# Changes to specs/tiny.yaml, and what the texts must at least say of them: keys, and kernels or products with a "through".
+# Changes to specs/tiny.yaml, and the minimum that the texts must contain: keys, and kernels or products with a
+# "through".
 CASES = {
     "hidden_size": (["model.hidden_size=80", "model.head_dim=16"], ["model.hidden_size"]),
     "precision": (["precision.compute=fp32"], ["precision.compute"]),
@@ -62,8 +64,8 @@ class Diff(RunTest):
         self.assertEqual(harness.call(LLMC, "diff", "specs/tiny.yaml", copy, cwd=SOURCE).code, 0)
 
     def test_spelled_otherwise(self):
-        """A run's own spec.yaml has numbers for `auto` and other relative paths; `native` may have its name. It is the same trainer,
-        with the same fingerprint."""
+        """A run's own spec.yaml has numbers for `auto` and other relative paths; `native` may be resolved. It is the
+        same trainer with the same fingerprint."""
         folder = self.path("spelled")
         spec = harness.write_small(
             folder,
@@ -124,7 +126,7 @@ class Diff(RunTest):
                              [{"name": "tiles", "before": "false", "after": "true", "through": ["precision.matmul"]}])
 
     def test_causes_are_what_changes_a_value(self):
-        """Of two changed keys, a product's sizes name the one that changes them alone."""
+        """If two keys changed, a GEMM's size names the one that changes it alone."""
         report = json.loads(
             self.diff("--json", "model.rope_scaling={type: llama3}", "batch.micro_batch=2",
                       "model.intermediate_size=96").out)
@@ -133,7 +135,7 @@ class Diff(RunTest):
         self.assertEqual(product["qkv_forward"], {"m": ["batch.micro_batch"]})
 
     def emitted(self, name, *overrides):
-        """What llmc emits: each kernel and the step without its comment on top, and the plan."""
+        """Emitted files: each kernel and the step without its header comment, and the plan."""
         folder = self.path(name)
         if not os.path.exists(folder):
             self.succeed(LLMC, "emit", "specs/tiny.yaml", "-o", folder, *overrides, cwd=SOURCE)
@@ -145,7 +147,8 @@ class Diff(RunTest):
             return sources, json.load(file)
 
     def test_names_what_differs_in_content(self):
-        """Against two emitted projects: the files that differ, and each kernel of one name with the params that differ."""
+        """Compares two emitted projects: the files that differ, and for kernels with equal names the params that
+        differ."""
         before, plan = self.emitted("tiny")
         equal_names = 0
         for name, (overrides, _) in CASES.items():

@@ -18,7 +18,7 @@ PAGES = ("README.md", ) + tuple(
                  "reference/guards", "reference/ranks", "how-to/use-saved-weights", "how-to/start-from-weights",
                  "how-to/resume", "how-to/sweep", "how-to/export", "how-to/inspect-a-step", "how-to/export-metrics",
                  "tutorial/first-gpu-run", "tutorial/several-nodes", "reference/gpu-messages", "explanation/planning"))
-# What is not run.
+# Commands that are not run.
 NOT_HERE = {
     "./test.sh": "runs this test",
     "cmake -G Ninja -B build && cmake --build build": "made the llmc of this test",
@@ -35,7 +35,7 @@ NOT_HERE = {
     "llmc calibrate figures.json": "takes what a trainer has measured; run_calibrate does both",
     "nsys profile --capture-range=cudaProfilerApi build/llama-1b/trainer --steps 30 --profile 20:5": "needs a GPU",
 }
-# What is run in a shorter form, which ends earlier or reads less.
+# Commands run in a shorter form, which ends earlier or reads less.
 SHORTER = {
     "build/quickstart/trainer":
     f"build/quickstart/trainer --steps 1 {pages.FEW}",
@@ -74,7 +74,7 @@ SHORTER = {
     "cmake -G Ninja -S bundle -B bundle/build && cmake --build bundle/build":
     "cmake -G Ninja -S bundle -B bundle/build",
 }
-# What is refused, or says that two runs differ.
+# Commands that are refused, or report differences.
 EXIT_CODES = {
     "llmc check specs/quickstart.yaml model.hidden_size=250 optimizer.lrr=3": 1,
     "llmc init --from some-model": 1,
@@ -90,14 +90,14 @@ class Documentation(RunTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.tree = pages.Tree(os.path.join(cls.folder, "tree"), DATASET)
-        # Packages are there, and llmc is built: setup.sh and quickstart.sh go on from there.
+        # Packages are installed and llmc is built: setup.sh and quickstart.sh continue from there.
         cls.built = os.path.join(cls.folder, "built")
         os.makedirs(cls.built)
         for name, script in (("dpkg-query", "echo install ok installed"), ("cmake", "exit 0")):
             with open(os.path.join(cls.built, name), "w") as file:
                 file.write(f"#!/bin/sh\n{script}\n")
             os.chmod(os.path.join(cls.built, name), 0o755)
-        # The model of the manual's refusal.
+        # Model of the manual's refusal.
         model = os.path.join(cls.tree.folder, "some-model")
         os.makedirs(model)
         with open(os.path.join(model, "config.json"), "w") as file:

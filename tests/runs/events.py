@@ -1,4 +1,4 @@
-"""TensorBoard's event files, read by hand: every checksum, and the values."""
+"""Parses TensorBoard's event files: every checksum, and the values."""
 
 import os
 import struct
@@ -31,7 +31,7 @@ def masked(data):
 
 
 def records(data):
-    """The data of each TFRecord; a ValueError where one is not whole."""
+    """Data of each TFRecord; a ValueError if one is incomplete."""
     at = 0
     while at < len(data):
         head = data[at:at + 12]
@@ -55,7 +55,7 @@ def varint(data, at):
 
 
 def fields(data):
-    """(field number, value) of a protobuf message: an int, or the bytes of what has a length or a fixed size."""
+    """(field number, value) of a protobuf message: an int, or the bytes of a field with a length or a fixed size."""
     at = 0
     while at < len(data):
         key, at = varint(data, at)
@@ -73,14 +73,14 @@ def fields(data):
 
 
 class Events:
-    """Those of a run folder, in the order in which TensorBoard reads them."""
+    """Events of a run folder, in TensorBoard's reading order."""
 
     def __init__(self, run):
         folder = os.path.join(run, "tensorboard")
         self.files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         self.scalars = []  # (tag, step, value), value a 32-bit float
         self.texts = []  # (tag, step, text)
-        self.restarts = []  # steps from which a reader forgets what it knew
+        self.restarts = []  # steps from which a reader drops earlier values
         self.wall_times = []
         for name in self.files:
             with open(os.path.join(folder, name), "rb") as file:
@@ -111,13 +111,13 @@ class Events:
 
 
 def rounded(value):
-    """As a 32-bit float; None, which is what JSON has for them, for one that is not finite."""
+    """Rounded to a 32-bit float; None, as in JSON, if it is not finite."""
     value = struct.unpack("<f", struct.pack("<f", value))[0]
     return value if abs(value) < float("inf") else None
 
 
 def expected_scalars(metrics):
-    """What the lines of a metrics.jsonl are in event files."""
+    """Scalars expected in event files for the lines of a metrics.jsonl."""
     tags = {
         "val_loss": "validation/loss", "val_top1": "validation/top1", "val_bits_per_byte": "validation/bits_per_byte",
         "audit_loss": "audit/loss", "audit_difference": "audit/difference"
@@ -134,8 +134,8 @@ def expected_scalars(metrics):
 
 
 def assert_as_logged(test, run, where):
-    """The event files of a run of harness.SMALL say what its metrics.jsonl and samples.jsonl say, each point once. Each file is a
-    start, which goes on from no earlier step than the one before it had left; wall times only grow."""
+    """Checks that the event files of a run of harness.SMALL contain metrics.jsonl and samples.jsonl, each point once.
+    Each file is one start, which resumes from no earlier step than the previous one left; wall times only grow."""
     found = Events(run)
     scalars = [(tag, step, value if abs(value) < float("inf") else None) for tag, step, value in found.scalars]
     lines = harness.json_lines(os.path.join(run, "metrics.jsonl"))

@@ -1,5 +1,5 @@
-"""exporter/llmc_export.py: CSV of a run, and what W&B and MLflow are sent, by stand-ins for their packages that write down
-each call. The packages themselves are not installed by the tests."""
+"""exporter/llmc_export.py: CSV of a run, and the calls to W&B and MLflow, recorded by stand-ins for their packages.
+The packages themselves are not installed by the tests."""
 
 import csv
 import io
@@ -101,14 +101,14 @@ class Exporter(RunTest):
         return harness.json_lines(os.path.join(self.folder_of_run, "metrics.jsonl"))
 
     def train_again(self, step, **values):
-        """What a resume from `step` leaves: the lines behind it are of another training."""
+        """Simulates a resume from `step`: later lines belong to another training."""
         lines = [line for line in self.lines() if line["step"] <= step]
         later = [dict(line, **values) for line in self.lines() if line["step"] > step]
         with open(os.path.join(self.folder_of_run, "metrics.jsonl"), "w") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines + later)
 
     def test_csv(self):
-        """A row a step with the numbers of metrics.jsonl, per-parameter norms on request, nothing half-written."""
+        """A row per step with the numbers of metrics.jsonl, per-parameter norms on request, no incomplete rows."""
         for more in ([], ["--per-parameter"]):
             done = self.export("csv", self.folder_of_run, *more)
             self.assertEqual(done.code, 0, done.err)
@@ -126,7 +126,7 @@ class Exporter(RunTest):
         self.assertEqual(self.export("csv", self.folder_of_run, "-o", table, "--per-parameter").code, 0)
         self.assertEqual(harness.read(table).decode(), done.out.replace("\n", "\r\n"))
         with open(os.path.join(self.folder_of_run, "metrics.jsonl"), "a") as file:
-            file.write('{"step": 7, "lo')  # a trainer is at it
+            file.write('{"step": 7, "lo')  # a trainer is writing
         self.assertEqual(self.export("csv", self.folder_of_run, "--per-parameter").out, done.out)
         with open(os.path.join(self.folder_of_run, "metrics.jsonl"), "a") as file:
             file.write("\n")
@@ -138,7 +138,7 @@ class Exporter(RunTest):
         self.assertIn("folder of a run", nowhere.err)
 
     def test_wandb_has_no_point_twice(self):
-        """Each step once, over calls, an exact resume and one that trains to other losses."""
+        """Each step once, over several calls, an exact resume and one that trains to other losses."""
         self.assertEqual(self.export("wandb", self.folder_of_run, "--project", "p", "--name", "n").code, 0)
         first = self.said()
         self.assertEqual(first[0], ["init", "run-n", "p", "n", 36, "allow"])
@@ -195,7 +195,7 @@ class Exporter(RunTest):
 
     def test_what_is_missing_is_named(self):
         os.remove(os.path.join(self.folder_of_run + "-packages", "wandb.py"))
-        # -S: without what this machine has installed
+        # -S: without packages installed on this machine
         done = harness.call(sys.executable, "-S", EXPORTER, "wandb", self.folder_of_run, "--project", "p",
                             env=self.environment)
         self.assertEqual(done.code, 1)

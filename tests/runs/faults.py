@@ -1,4 +1,4 @@
-"""What goes wrong on one of three ranks, in each phase of a run: all ranks end and name it, and the job goes on by itself."""
+"""Faults of one of three ranks in each phase of a run: all ranks end and name it, and the job resumes."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ YIELD = 24  # system call of x86-64: sched_yield
 
 
 class Job:
-    """The ranks of a run that saves `every` so many steps; `shell`: what each does before it becomes the trainer."""
+    """Ranks of a run that saves every `every` steps; `shell`: commands of each rank before it becomes the trainer."""
 
     def __init__(self, test, name, trainer, *words, every=4, ranks_=RANKS, shell=""):
         self.test, self.folder, self.ranks = test, test.path(name), ranks_
@@ -51,7 +51,7 @@ class Job:
         self.found = {}
 
     def end(self):
-        """Of what is left."""
+        """Kills the remaining processes."""
         if self.mpirun.poll() is None:
             for process in filter(None, [*map(self.find, range(self.ranks)), self.mpirun.pid]):
                 with contextlib.suppress(ProcessLookupError):
@@ -62,7 +62,7 @@ class Job:
         return harness.read(self.log).decode(errors="replace")
 
     def until(self, what, condition, *arguments):
-        """Polls fast: a phase may last for a millisecond."""
+        """Polls fast, because a phase may last only a millisecond."""
         limit = time.monotonic() + LATE
         while True:
             over = self.mpirun.poll() is not None or time.monotonic() > limit  # asked first: its last act counts
@@ -73,7 +73,7 @@ class Job:
             time.sleep(1e-5)
 
     def rank(self, rank=VICTIM):
-        """Its process."""
+        """The rank's process."""
         if rank not in self.found:
             self.found[rank] = self.until(f"rank {rank}", self.find, rank)
         return self.found[rank]
@@ -98,27 +98,27 @@ class Job:
         return max((int(entry[5:]) for entry in self.entries() if re.fullmatch(r"step-\d{8}", entry)), default=0)
 
     def log_size(self):
-        """Bytes that the victim has logged, also in earlier starts."""
+        """Bytes logged by the victim, including earlier starts."""
         log = os.path.join(self.folder, "ranks", f"rank-{VICTIM:04}.log")
         return os.path.getsize(log) if os.path.exists(log) else 0
 
     def steps(self):
-        """Whether a new run has made two: then every rank has made its first update, and no moment is 0."""
+        """Whether a new run has made two steps: then every rank has made its first update, and no moment is 0."""
         metrics = os.path.join(self.folder, "metrics.jsonl")
         return os.path.exists(metrics) and harness.read(metrics).count(b"\n") > 1
 
     def trains(self):
-        """Returns when it has saved since it was started."""
+        """Returns when the run has saved since its start."""
         self.until("a checkpoint", lambda: self.last_step() > self.before)
 
     def ended(self):
-        """The launcher's exit code, and what all ranks have said."""
+        """The launcher's exit code, and the output of all ranks."""
         return self.mpirun.wait(timeout=LATE), self.said()
 
-    # Phases. Each returns with the victim stopped there.
+    # Phases. Each returns with the victim stopped in it.
 
     def caught(self, what, there):
-        """Lets it run and stops it again until it is `there`(file of the code, system call)."""
+        """Lets it run and stops it repeatedly until it is `there`(file of the code, system call)."""
         limit = time.monotonic() + LATE
         while time.monotonic() < limit:
             processes.stop(self.rank())
@@ -148,7 +148,7 @@ class Job:
             os.kill(self.rank(), signal.SIGCONT)
 
     def in_the_start(self):
-        """As soon as it has met the others and says what it will do."""
+        """When it has connected to the others and announces its next step."""
         process = self.rank()
         self.until("the log of the start", lambda: self.log_size() > self.logged)
         processes.stop(process)
@@ -165,17 +165,17 @@ class Faults(ranks.RanksTest):
         return Job(self, name, self.trainer("fp32", shard), *words, **options)
 
     def assert_named(self, said, how, others=(0, 2)):
-        """Each of the others has one line that names the victim, its host and step, and its own."""
+        """Each other rank prints one line that names the victim, its host and step, and its own."""
         for rank in others:
             self.assertRegex(
                 said,
                 rf"error: rank {VICTIM} \(host {HOST}\) is lost: {how}.*\. This is rank {rank} \(host {HOST}\), (at step \d+ )?in .*, which ends with exit code {LOST}"
             )
 
-    # Lost in each phase.
+    # Faults in each phase.
 
     def fault(self, phase, number, *words):
-        """One rank is lost, by a signal, of the job that each of these goes on with."""
+        """Loses one rank, by a signal, of a job that each of these resumes."""
         job = self.job("lost", "optimizer", *words)
         phase(job)
         begin = time.monotonic()
@@ -184,7 +184,7 @@ class Faults(ranks.RanksTest):
         took = time.monotonic() - begin
         if number == signal.SIGKILL:
             self.assertEqual(code, 128 + signal.SIGKILL, said)
-            # Before they train, mpirun's signal ends the others sooner than they can say it.
+            # Before training, mpirun's signal ends the others before they can report it.
             if phase is not Job.in_the_start:
                 self.assert_named(said, "its process ended without a word")
         else:
@@ -194,11 +194,11 @@ class Faults(ranks.RanksTest):
         return said
 
     def fault_at_the_end(self, number, end):
-        """When the last checkpoint is there, and the others may or may not have left yet: they end in any case."""
+        """When the last checkpoint is complete; the others may or may not have exited yet, and must end in any case."""
         job = self.job("lost", "optimizer", "--steps", end)
         victim = job.rank()
         job.until("the last checkpoint", lambda: job.last_step() == end)
-        with contextlib.suppress(ProcessLookupError):  # it was faster
+        with contextlib.suppress(ProcessLookupError):  # the process was faster
             os.kill(victim, number)
         limit = time.monotonic() + ENDED
         while job.find(0) or job.find(2):
@@ -233,14 +233,15 @@ class Faults(ranks.RanksTest):
             self.assertEqual(ended, code, said)
             self.assertIn(line, said)
 
-    # Weights that are no longer those of the others.
+    # Weights that differ from those of the other ranks.
 
     def test_a_rank_that_drifts_is_named_before_anything_is_saved(self):
         plan = self.plan("none")
         element = plan["ranks"]["buckets"][-1]["offset"] + 5
         for buffer, every, compare in (("masters", 1000000, 7), ("exp_avg_sq", 8, 1000000)):
             with self.subTest(buffer=buffer):
-                # So slow that it learns nothing by heart: without gradients moments are 0 soon, and so is what is flipped in them.
+                # So slow that it memorises nothing: without gradients moments soon become 0, and flipped bits have no
+                # effect.
                 job = self.job("drift-" + buffer, "none", f"parallel.compare_every={compare}", "optimizer.lr=1e-6",
                                every=every)
                 job.until("a step", job.steps)
@@ -273,7 +274,7 @@ class Faults(ranks.RanksTest):
         )
 
     def test_weights_that_are_gathered_are_compared_too(self):
-        """What another rank keeps is gathered before each step: here it goes wrong again and again."""
+        """Values of another rank are gathered before each step; here they are repeatedly wrong."""
         plan = self.plan("optimizer")
         job = self.job("gathered", "optimizer", "parallel.compare_every=1", every=1000000)
         job.until("a step", job.steps)
@@ -300,7 +301,7 @@ class Faults(ranks.RanksTest):
         self.assertEqual(code, NUMERICS, said)
         self.assertIn(f"rank {VICTIM} (host {HOST}) drifted from the others", said)
 
-    # Not a number.
+    # Non-finite values.
 
     def test_a_rank_full_of_nan_is_named_and_nothing_of_it_is_saved(self):
         for shard, compare in (("optimizer", 100), ("none", 0)):
@@ -319,7 +320,7 @@ class Faults(ranks.RanksTest):
                     said,
                     rf"error: .* at first (the loss on rank.* \(host {HOST}\), )?weights of rank {VICTIM} \(host {HOST}\)"
                 )
-                if shard == "optimizer":  # with none, rank 0 saves its own
+                if shard == "optimizer":  # unsharded: rank 0 saves its own
                     self.assertRegex(said,
                                      rf"CHECKPOINT FAILED at step \d+: rank \d: '.*' has a weight that is not finite")
                 for file in ("model", "optimizer"):
@@ -332,7 +333,7 @@ class Faults(ranks.RanksTest):
                                   "checkpoint.every=4", "--steps", end), env=ranks.environment())
 
     def test_a_layer_of_nan_on_one_rank_is_rolled_back(self):
-        for shard, compare in (("optimizer", 100), ("none", 0)):  # else the ranks would end as drifted
+        for shard, compare in (("optimizer", 100), ("none", 0)):  # otherwise the ranks would end because of the drift
             with self.subTest(shard=shard):
                 plan = self.plan(shard)
                 name = "back-" + shard
@@ -344,7 +345,8 @@ class Faults(ranks.RanksTest):
                 layer = plan["ranks"]["buckets"][1]
                 processes.Arena(job.rank(), plan, HEAD_DIM).write("masters", layer["offset"],
                                                                   struct.pack("<f", float("nan")) * layer["elements"])
-                # Checkpoints are removed slowly: the last save's retention is still at one when the run goes back, which removes it, too.
+                # Checkpoints are removed slowly: retention of the last save is still removing one when the run goes
+                # back, which removes it too.
                 open(slow, "w").close()
                 os.kill(job.rank(), signal.SIGCONT)
                 line = job.until(
@@ -372,7 +374,7 @@ class Faults(ranks.RanksTest):
         limit = f'[ "$OMPI_COMM_WORLD_RANK" = {VICTIM} ] && ulimit -v 400000'
         code, said = self.job("memory", "optimizer", "batch.tokens=120000000", shell=limit).ended()
         self.assertEqual(code, DOES_NOT_FIT, said)
-        # By what it allocates, or before that by what oneDNN would.
+        # Caused by its own allocation, or earlier by oneDNN's.
         out = "(the host's memory is used up|the limit of address space)"
         self.assertRegex(said, "error: " + out)
         self.assert_named(said, "it ended with exit code 4: " + out)

@@ -1,5 +1,5 @@
-"""The GPU's benchmark kit off the device: its archive from a clean copy of the sources, where it finds CUDA's libraries, what
-it says of a machine. How it measures: tests/sim/bench_kit.py."""
+"""The GPU benchmark kit without a GPU: its archive from a clean copy of the sources, its search for CUDA's libraries,
+its description of a machine. tests/sim/bench_kit.py tests its measurements."""
 
 import json
 import os
@@ -26,7 +26,7 @@ import toolkit  # noqa: E402
 
 
 def clean_copy(folder):
-    """The sources as a clone would have them, with what is changed and not committed."""
+    """The sources as in a clone, including uncommitted changes."""
     listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             capture_output=True, text=True)
     if listed.returncode == 0:
@@ -78,7 +78,7 @@ class GpuKit(RunTest):
                 found = list((top / "third_party" / "usr" / "lib").rglob(library))
                 self.assertEqual(len(found), 1, library)
                 self.assertTrue(found[0].resolve().is_relative_to(top.resolve()), "a link leaves the archive")
-        # Every library has what it needs in the archive, or comes with a compiler.
+        # Every library's dependencies are in the archive, or come with a compiler.
         carried = {path.name: path for path in (top / "third_party").rglob("*.so*")}
         self.assertGreater(len(carried), 6)
         for path in carried.values():
@@ -101,7 +101,7 @@ class GpuKit(RunTest):
             third_party.packaged("libnowhere-dev")
 
     def library(self, path, text):
-        """A shared library whose function probe() returns a text."""
+        """A shared library whose function probe() returns `text`."""
         path.parent.mkdir(parents=True, exist_ok=True)
         source = path.with_suffix(".c")
         source.write_text(
@@ -114,7 +114,7 @@ class GpuKit(RunTest):
         path.write_text(f'#define {re.sub("[^A-Z]", "", path.name.upper())}_FROM "{text}"\n')
 
     def test_libraries_of_python_packages(self):
-        """CUDA 13's packages: nvidia/cu13/{include,lib} with libX.so.13 only; cuDNN's and NCCL's have folders of their own."""
+        """CUDA 13's packages: nvidia/cu13/{include,lib} with libX.so.13 only; cuDNN and NCCL have separate folders."""
         root, site = pathlib.Path(self.path("toolkit")), pathlib.Path(self.path("site", "nvidia"))
         nowhere = pathlib.Path(self.path("nowhere"))
         for name in ("cuda_runtime.h", "nvrtc.h"):
@@ -139,7 +139,7 @@ class GpuKit(RunTest):
                 "cudart": "toolkit",
                 "cudart_static": "toolkit",
                 "cublasLt": "Python's nvidia/cu13",
-                "nvrtc": "Python's nvidia/cu13",  # whose header the toolkit has, and no library
+                "nvrtc": "Python's nvidia/cu13",  # the toolkit has its header, but no library
                 "nvtx": "Python's nvidia/cu13",
                 "cudnn": "Python's nvidia/cudnn",
                 "nccl": None
@@ -159,7 +159,7 @@ class GpuKit(RunTest):
             'int main() { std::puts(CUBLASLTH_FROM); std::puts(CUDARUNTIMEH_FROM); std::puts(probe_libcublast());'
             ' std::puts(probe_libnvrtc()); std::puts(probe_libcudart()); }\n')
         environment = links.environment(harness.environment())
-        # As a bundle's build does it: CMake has the paths, -isystem the toolkit's headers.
+        # Same as in a bundle's build: CMake gets the paths, -isystem the toolkit's headers.
         self.succeed("g++", program, "-isystem", root / "include", options["CUDA_cublasLt_LIBRARY"], "-lnvrtc",
                      root / "lib64" / "libcudart.so", "-o", self.path("program"), env=environment)
         environment["LD_LIBRARY_PATH"] += f":{root / 'lib64'}"
@@ -183,7 +183,8 @@ class GpuKit(RunTest):
         self.assertLessEqual(max(first, last), 540)
 
     def test_the_floors_of_the_large_run(self):
-        """GB a micro-batch (a step for the last two) of perfectly fused kernels, with the formulas worked out by hand."""
+        """GB per micro-batch (per step for the last two) of perfectly fused kernels, with the formulas computed by
+        hand."""
         folder = pathlib.Path(SOURCE, "generated", "llama-1b")
         plan, model = (json.loads((folder / name).read_text()) for name in ("plan.json", "config.json"))
         narrow = json.loads(json.dumps(plan))
@@ -197,12 +198,13 @@ class GpuKit(RunTest):
                 "SwiGLU backward": 51.5, "cross-entropy, both ways": 17.2, "gradient norm": 5.0, "AdamW": 37.2
             })
         self.assertAlmostEqual(stream / 1e9, 17.7, delta=0.05)
-        # As measured: products 339 ms, attention 13.7 + 38.9; 40.2 GB of norms, 17.2 of cross-entropy, 5.0 and 37.2 at 3,026 GB/s.
+        # As measured: GEMMs 339 ms, attention 13.7 + 38.9; 40.2 GB of norms, 17.2 of cross-entropy, 5.0 and 37.2 at
+        # 3,026 GB/s.
         self.assertAlmostEqual(floors.floor(plan, 1, 3026, 339, 52.6), 425, delta=0.6)
         self.assertAlmostEqual(floors.floor(plan, 4, 3026, 339, 52.6), 4 * 425 - 3 * (5.0 + 37.2) / 3.026, delta=2.4)
 
     def test_what_the_card_did_in_a_row(self):
-        """Between two moments: the energy of all of it, the rest from samples in which the card was busy."""
+        """Between two times: the total energy, and averages over samples in which the card was busy."""
         samples = [(0.0, 100.0, 345, 70.0, 30, 0x1), (1.0, 170.0, 1980, 300.0, 35, 0x0),
                    (2.0, 470.0, 1755, 695.0, 50, 0x4), (3.0, 1165.0, 1740, 700.0, 55, 0x4),
                    (4.0, 1865.0, 345, 90.0, 52, 0x1)]

@@ -1,4 +1,4 @@
-"""What guards are for, in whole runs: garbage text, a learning rate that is far too high, weights of a rank that are no numbers."""
+"""Guards in whole runs: garbage text, a far too high learning rate, non-finite weights of one rank."""
 
 import array
 import json
@@ -12,7 +12,7 @@ from harness import RunTest
 
 NUMERICS = 7
 STEPS, SPOILT = 120, 90
-SAMPLES, LENGTH = 4 * STEPS + 8, 24  # less than an epoch: each sample comes once
+SAMPLES, LENGTH = 4 * STEPS + 8, 24  # less than an epoch: each sample occurs once
 WATCHED = ["guards.window=40", "guards.judge_after=30"]
 
 
@@ -30,7 +30,7 @@ class Guards(RunTest):
 
     @classmethod
     def write_shard(cls, garbage=()):
-        """A few tokens in turn, which is soon learned; samples from the places of `garbage` are any tokens."""
+        """Repeats a few tokens, which is soon learned; samples at the positions in `garbage` are random."""
         tokens = array.array("H", [(2 * i + i // 7) % 5 for i in range(SAMPLES * LENGTH + 1)])
         rng = random.Random(3)
         for begin in garbage:
@@ -69,7 +69,7 @@ class Guards(RunTest):
         ]
         self.assertEqual(model[0], model[1])
         self.assertNotEqual(model[1], model[2])
-        # Stopped within the window's reach and started again, it has the same bytes.
+        # Stopped within the window's range and restarted, it gives the same bytes.
         again = self.path("garbage-again")
         self.succeed(self.trainer, "--run", again, "--steps", SPOILT - 1, "guards.log_text=true", "checkpoint.every=1",
                      *WATCHED)

@@ -1,4 +1,4 @@
-"""What the whole-run tests share: a small spec with its shards, running llmc and trainers, comparing run folders."""
+"""Shared by the whole-run tests: a small spec with its shards, running llmc and trainers, comparing run folders."""
 
 import array
 import json
@@ -14,11 +14,11 @@ import unittest
 LLMC = os.path.abspath(os.environ.get("LLMC", "build/llmc"))
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VOCABULARY = 97
-HANGS = 2400  # seconds after which a program has hung, as in tests/CMakeLists.txt
+HANGS = 2400  # seconds after which a program counts as hung, as in tests/CMakeLists.txt
 SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()  # every save syncs its files
 
-# Three layers, so that {every: 2} has layers of both kinds; odd widths, so that rows are padded; two micro-batches a step.
-# Evaluation, sampling and saving fall on one step, every third.
+# Three layers, so that {every: 2} has layers of both kinds; odd widths, so that rows are padded; two micro-batches per
+# step. Evaluation, sampling and saving coincide, every third step.
 SMALL = """name: small
 model:
   vocab_size: 97
@@ -45,17 +45,18 @@ checkpoint: {every: 3, keep_last: 100}
 metrics: {every: 1}
 target: {kind: cpu, arch: native}
 """
-# Over SMALL: matrix products as three of bf16, all but those of its 97 words. Widths are multiples of 32, as tiles need them.
+# Over SMALL: GEMMs as three of bf16, except those of its 97 tokens. Widths are multiples of 32, as tiles require.
 BF16X3 = ("precision.matmul=bf16x3", "model.hidden_size=64", "model.num_attention_heads=2",
           "model.num_key_value_heads=1", "model.head_dim=32", "model.intermediate_size=96", "batch.sequence_length=32",
           "batch.micro_batch=1", "memory.loss_chunk=32")
-# Of a run of SMALL that lasts until it is disturbed: after some hundred steps it has its few samples by heart, and spikes at times.
+# For a run of SMALL that lasts until interrupted: after some hundred steps it has memorised its few samples, and its
+# loss spikes at times.
 ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", "guards.loss=0",
            "guards.grad_norm=0")
 
 
 def write_shard(path, count, seed, vocabulary=VOCABULARY):
-    """llm.c's format: a header of 256 int32, then tokens that repeat with a twist, so that there is something to learn."""
+    """llm.c's format: a header of 256 int32, then tokens with a learnable pattern."""
     rng = random.Random(seed)
     magic, version, code = (20240520, 1, "H") if vocabulary <= 65536 else (20240801, 7, "I")
     tokens = array.array(code, [(7 * i + seed) % vocabulary if rng.random() < 0.7 else rng.randrange(vocabulary)
@@ -66,7 +67,8 @@ def write_shard(path, count, seed, vocabulary=VOCABULARY):
 
 
 def write_small(folder, text=SMALL):
-    """The small spec and shards of 5 and 4 samples (with tails): a step of 4 samples crosses ends of shards and of epochs."""
+    """The small spec and shards of 5 and 4 samples (with tails): a step of 4 samples crosses ends of shards and of
+    epochs."""
     os.makedirs(folder, exist_ok=True)
     spec = os.path.join(folder, "small.yaml")
     with open(spec, "w") as file:
@@ -78,10 +80,10 @@ def write_small(folder, text=SMALL):
 
 
 def environment(**changes):
-    """The caller's environment, with ccache's compilers first where Debian has put them: the tests compile alike kernels often.
-    Paths of SCRATCH are taken relative to the current directory, so that a kernel is found again from a folder of any name.
-    Simulated kernels begin with a precompiled header, with which ccache caches only what is allowed by CCACHE_SLOPPINESS.
-    A folder of device files that is not there: predicted times are those that llmc comes with, whatever was measured here."""
+    """The caller's environment, with ccache's compilers first (Debian's location), because the tests often compile
+    equal kernels. Paths below SCRATCH are relative to the current directory, so that a folder's name does not
+    matter. Simulated kernels use a precompiled header, which ccache caches only with CCACHE_SLOPPINESS. The folder
+    of device files does not exist, so that predicted times are llmc's own, whatever was measured here."""
     env = dict(os.environ, CCACHE_BASEDIR=SCRATCH, CCACHE_NOHASHDIR="1", CCACHE_SLOPPINESS="pch_defines,time_macros",
                XDG_CONFIG_HOME=os.path.join(SCRATCH, "llmc-no-config"))
     if os.path.isdir("/usr/lib/ccache"):
@@ -93,12 +95,12 @@ def environment(**changes):
 
 
 def has_tiles():
-    """Whether this machine's processor has AMX's tiles of bf16, as runtime/device/cpu/arch.cpp asks it."""
+    """Whether this processor has AMX's bf16 tiles, checked as in runtime/device/cpu/arch.cpp."""
     return {"amx_tile", "amx_bf16"} <= set(read("/proc/cpuinfo").decode().split())
 
 
 class Done:
-    """What a process left behind."""
+    """Exit code and output of a process."""
 
     def __init__(self, process):
         self.code, self.out, self.err = process.returncode, process.stdout, process.stderr
@@ -111,7 +113,7 @@ def call(*command, cwd=None, env=None, timeout=HANGS):
 
 
 def compile_trainer(spec, out, *overrides):
-    """Compiles into the folder `out`, from there (see environment()); the trainer's path."""
+    """Compiles into the folder `out`, from within it (see environment()); returns the trainer's path."""
     os.makedirs(out, exist_ok=True)
     done = call(LLMC, "compile", spec, "-o", out, *overrides, cwd=out)
     if done.code:
@@ -120,7 +122,7 @@ def compile_trainer(spec, out, *overrides):
 
 
 def run_measured(command, log):
-    """Runs a program, its output into the file `log`; its exit code and peak resident bytes, by wait4."""
+    """Runs a program with its output in the file `log`; returns its exit code and peak resident bytes, by wait4."""
     with open(log, "wb") as file:
         process = subprocess.Popen([str(word) for word in command], stdout=file, stderr=subprocess.STDOUT,
                                    env=environment())
@@ -130,12 +132,12 @@ def run_measured(command, log):
 
 
 def read_terminal(master):
-    """All that is written to a terminal until its last writer has closed it; closes `master`."""
+    """Reads a terminal until its last writer has closed it; closes `master`."""
     output = b""
     while True:
         try:
             part = os.read(master, 4096)
-        except OSError:  # Linux ends a terminal that way
+        except OSError:  # Linux signals the end of a terminal this way
             break
         if not part:
             break
@@ -150,7 +152,7 @@ def read(path):
 
 
 def tree(folder):
-    """Relative path -> bytes, of every file below a folder."""
+    """Relative path -> bytes, for every file below a folder."""
     return {
         os.path.relpath(os.path.join(root, name), folder): read(os.path.join(root, name))
         for root, _, names in os.walk(folder) for name in names
@@ -191,7 +193,7 @@ def relative_difference(ours, reference):
 
 
 class RunTest(unittest.TestCase):
-    """A temporary folder, in memory where there is one."""
+    """A temporary folder, in memory if possible."""
 
     maxDiff = 4000
 
@@ -213,11 +215,11 @@ class RunTest(unittest.TestCase):
 
     @classmethod
     def compile(cls, spec, name, *overrides):
-        """Compiles into <folder>/<name>; the trainer's path."""
+        """Compiles into <folder>/<name>; returns the trainer's path."""
         return compile_trainer(spec, os.path.join(cls.folder, name), *overrides)
 
     def assert_same_files(self, ours, theirs, where):
-        """Every file of two folders, byte for byte; names the first that differs, not its bytes."""
+        """Compares every file of two folders byte by byte; names the first that differs, without its bytes."""
         a, b = tree(ours), tree(theirs)
         self.assertEqual(sorted(a), sorted(b), where)
         for name in sorted(a):
@@ -233,7 +235,7 @@ def without_timing(metrics):
 
 
 def allocated_bytes(output):
-    """The arena that a trainer says it has allocated."""
+    """Bytes of the arena that a trainer reports."""
     return int(
         re.search(r"memory\s+([\d_,' ]+) bytes allocated", output).group(1).translate({ord(c): None
                                                                                        for c in "_,' "}))

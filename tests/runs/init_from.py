@@ -1,4 +1,4 @@
-"""init.from: runs that begin with the weights of a Hugging Face folder, in every form that such folders have."""
+"""init.from: runs that start from the weights of a Hugging Face folder, in every form of such folders."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def write_tensors(path, tensors):
 
 
 def fuse(tensors):
-    """As Phi 3 and others store them: q, k, v below each other, and gate, up."""
+    """As stored by Phi 3 and others: q, k, v stacked, and gate, up."""
     result = {}
     for name, tensor in tensors.items():
         for fused, parts in FUSED.items():
@@ -77,7 +77,7 @@ class InitFrom(RunTest):
         cls.weights = read_tensors(os.path.join(cls.checkpoint, "model.safetensors"))
 
     def folder_of(self, name, tensors, files=1):
-        """A Hugging Face folder: config.json, and the tensors in so many files."""
+        """A Hugging Face folder: config.json, and the tensors in `files` files."""
         folder = self.path(name)
         os.makedirs(folder)
         shutil.copy(os.path.join(self.checkpoint, "config.json"), folder)
@@ -116,7 +116,7 @@ class InitFrom(RunTest):
         return done.err
 
     def test_not_finite(self):
-        """Seen before there is a run folder."""
+        """Detected before the run folder is created."""
         name = "model.layers.1.mlp.up_proj.weight"
         dtype, shape, data = self.weights[name]
         for number in ("inf", "nan"):
@@ -127,13 +127,13 @@ class InitFrom(RunTest):
                 f"'{os.path.join(folder, 'model.safetensors')}': tensor '{name}' has a weight that is not finite")
 
     def test_forms(self):
-        """fp32 in every form gives the run that begins with llmc's own checkpoint, byte for byte."""
+        """fp32 in every form gives the same run as llmc's own checkpoint, byte for byte."""
         own, done = self.trained(self.checkpoint, "own")
         self.assertIn(f"weights 42 tensors of '{self.checkpoint}' (F32)", done.out)
         self.assertNotIn("begins near", done.out)
         drawn = harness.json_lines(os.path.join(self.first, "metrics.jsonl"))[0]["loss"]
         self.assertNotEqual(harness.json_lines(os.path.join(own, "metrics.jsonl"))[0]["loss"], drawn)
-        # The weights were there before the first step: the loss of data that no step has seen is the checkpoint's.
+        # The weights were loaded before the first step: the loss on data that no step has used is the checkpoint's.
         self.succeed(LLMC, "checkpoint", "export", self.first, "-o", self.path("exported"))
         for name, folder in (("of-run", self.first), ("of-export", self.path("exported")),
                              ("of-shards", self.folder_of("shards", self.weights,
@@ -154,10 +154,10 @@ class InitFrom(RunTest):
         self.same_training(*ranks)
 
     def test_half_precision(self):
-        """fp16 and bf16 mean exact values: the same run as from a file that has them in fp32."""
+        """fp16 and bf16 stand for exact values: the run equals one from a file with them in fp32."""
 
         def numbers(name):
-            # Of fp16 subnormal numbers, both zeros, the largest and the smallest ones too.
+            # fp16 subnormal numbers, both zeros, the largest and the smallest ones too.
             bits = [0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x83ff, 0x0001, 0x1234, 0x2e66
                     ] if name == "model.embed_tokens.weight" else []
             return [struct.unpack("<e", struct.pack("<H", b))[0] for b in bits]
@@ -182,7 +182,7 @@ class InitFrom(RunTest):
             self.same_training(ours, theirs)
 
     def test_what_a_run_keeps(self):
-        """history.jsonl says where weights came from; a run that goes on needs the folder no more."""
+        """history.jsonl records the source of weights; a resumed run does not need the folder."""
         folder = self.folder_of("gone", self.weights)
         run, _ = self.trained(folder, "goes-on")
         shutil.rmtree(folder)
@@ -269,7 +269,7 @@ class InitFrom(RunTest):
         self.assertEqual((done.code, os.path.exists(self.path("never-built"))), (6, False), done.err)
 
     def test_tied(self):
-        """A folder may hold the head beside tied embeddings, if it is the embedding."""
+        """A folder may contain the head in addition to tied embeddings, if it equals the embedding."""
         path = self.path("tied.yaml")
         with open(path, "w") as file:
             file.write(TIED)
@@ -290,11 +290,12 @@ class InitFrom(RunTest):
                 self.refused(folder, "model.tie_word_embeddings: true makes them one; write false", trainer=trainer)
 
     def test_init_writes_it(self):
-        """llmc init of a model with weights makes a spec that begins with them; of a config.json alone one that draws."""
+        """llmc init of a model with weights makes a spec that starts from them; of a config.json only, one that draws.
+        """
         folder = self.folder_of("Some Model", self.weights)
         config = json.loads(harness.read(os.path.join(folder, "config.json")))
         with open(os.path.join(folder, "config.json"),
-                  "w") as file:  # what the spec that llmc init writes for a GPU can have
+                  "w") as file:  # values possible in the GPU spec that llmc init writes
             json.dump({**config, "attention_bias": False, "head_dim": 16}, file)
         os.makedirs(self.path("specs"))
         spec = self.path("specs", "mine.yaml")

@@ -65,7 +65,7 @@ class Injection(RunTest):
 
     def test_no_string_in_sources(self):
         plain = self.emit("plain", spec_with(filled("plain")))
-        data = {"plan.json", "plan.txt", "spec.yaml", "config.json"}  # which texts.S takes in as bytes
+        data = {"plan.json", "plan.txt", "spec.yaml", "config.json"}  # included in texts.S as bytes
         compiled = set(plain) - data
         self.assertEqual(len([path for path in compiled if path.startswith("kernels/")]) > 10, True)
         for number, text in enumerate(HOSTILE):
@@ -97,14 +97,14 @@ class Injection(RunTest):
                 done = harness.call(LLMC, "emit", spec, "-o", self.path("never"), f"{key}={json.dumps(text)}")
                 self.assertEqual(done.code, 1, f"{key}={text!r}: {done.out}{done.err}")
                 self.assertFalse(os.path.exists(self.path("never")))
-        for text in HOSTILE:  # as the name that a key has in a file
+        for text in HOSTILE:  # as a key's name in a file
             with open(self.path("named.yaml"), "w", encoding="utf-8") as file:
                 file.write(harness.SMALL.replace("[{path: val-*.bin}]", f"{{{json.dumps(text)}: val-*.bin}}"))
             done = harness.call(LLMC, "emit", self.path("named.yaml"), "-o", self.path("never"))
             self.assertEqual(done.code, 1, f"{text!r}: {done.out}{done.err}")
 
     def test_no_string_in_command_lines(self):
-        """A g++ that writes down its arguments and goes on as the real one."""
+        """A g++ that records its arguments and runs the real one."""
         log, tools = self.path("log"), self.path("tools")
         os.makedirs(tools)
         fake = os.path.join(tools, "g++")
@@ -125,7 +125,7 @@ class Injection(RunTest):
         self.assertFalse(os.path.exists(self.path("pwned")))
 
     def test_folders_with_any_name(self):
-        """Folders are the caller's, and reach compilers as one argument each."""
+        """Folders are chosen by the caller, and reach compilers as one argument each."""
         folder = self.path("it's, touch; touch pwned $(touch pwned) \"\\ #")
         spec = harness.write_small(folder)
         out = os.path.join(folder, "out -o x")

@@ -1,4 +1,4 @@
-"""llmc plan --kernels: ptxas' reports, kept beside the objects that they are about."""
+"""llmc plan --kernels: ptxas reports, stored next to their objects."""
 
 import glob
 import json
@@ -45,7 +45,7 @@ class Kernels(RunTest):
             text = file.read()
         os.remove(reports[0])
         self.assertIn("compiling 1 of ", self.plan().err)
-        with open(reports[0]) as file:  # but for times and the names of temporary files
+        with open(reports[0]) as file:  # except times and the names of temporary files
             self.assertEqual(text.count("registers"), file.read().count("registers"))
         self.assertEqual(sorted(glob.glob(os.path.join(self.out, "objects", "*.ptxas"))), reports)
         done = self.succeed(LLMC, "compile", SPEC, *TARGET, "-o", self.out)

@@ -1,5 +1,5 @@
-"""Compares docs/reference/launches.md with the emitted step of the large run: the same launches, as often, each tensor once
-a launch."""
+"""Compares docs/reference/launches.md with the emitted step of the large run: the same launches, equally often, each
+tensor once per launch."""
 
 import collections
 import itertools
@@ -12,12 +12,12 @@ CALL = re.compile(r"launch\(s\.stream, Grid\{[^}]+\}, (\w+), (.*)\);|s\.(\w+)\(s
                   r"|s\.attention\.(\w+)\(s\.stream, (.*)\);|s\.device\.(zero)\((.*)\);")
 with open(os.path.join(SOURCE, "generated", "llama-1b", "step.h")) as header:
     HEADER = header.read()
-# What a call may name twice: never a tensor.
+# Arguments that may occur twice in a call: never a tensor.
 NO_TENSOR = {"nullptr", "false", "!first", "0", "kChunkCount", "!first || chunk > 0"}
 
 
 def functions():
-    """The emitted step's functions: name -> body, each statement on one line."""
+    """Functions of the emitted step: name -> body, each statement on one line."""
     with open(os.path.join(SOURCE, "generated", "llama-1b", "step.cu")) as file:
         text = re.sub(r"//.*", "", file.read())
     bodies = {}
@@ -38,20 +38,20 @@ def calls(body):
             names = [kernel or product or zero or f"attention {attention} (cuDNN)"]
             if attention == "backward" and "{AttentionBy::portable" in HEADER.split("kBackwardWays[]")[1].split(
                     "\n")[1]:
-                # The way that the trainer begins with is llmc's own, of two kernels.
+                # The variant chosen by default is llmc's own, of two kernels.
                 names = re.findall(r"launch\(stream, Grid\{[^}]+\}, (\w+),", functions()["own_attention_backward"])
             found += [(name, arguments) for name in names]
     return found
 
 
 def open_after(text):
-    """Whether a brace before it is still open at its end."""
+    """Whether a brace is still open at its end."""
     depths = itertools.accumulate({"{": 1, "}": -1}.get(character, 0) for character in text)
     return all(depth >= 0 for depth in depths)
 
 
 def regions_run(bodies, name, times, out):
-    """Adds to `out` how often each region runs when function `name` does, loops counted."""
+    """Counts in `out` how often each region runs when function `name` runs, including loops."""
     body = bodies[name]
     if calls(body):
         out[name] += times
@@ -91,7 +91,8 @@ class Launches(unittest.TestCase):
             self.assertGreater(len(emitted), 3)
 
     def test_no_launch_takes_a_tensor_twice(self):
-        # So each tensor is read at most once and written at most once by a launch, in place or accumulated into where it is both.
+        # So each tensor is read at most once and written at most once per launch; in place or accumulated into if it is
+        # both.
         seen = 0
         for name, body in self.bodies.items():
             for runs, arguments in calls(body):

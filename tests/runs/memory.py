@@ -1,4 +1,4 @@
-"""The plan's bytes are the trainer's bytes."""
+"""A plan's bytes are those of its trainer."""
 
 import os
 
@@ -8,15 +8,15 @@ from harness import SOURCE, RunTest
 from planned import MIB
 
 DATASET = os.environ.get("LLMC_DATASET", "/tmp/llmc-dataset")
-# Of the random specs that tests/bench/random_memory.py goes through: four micro-batches of three layers in fp32; two chunks of the loss,
-# whose rows of logits are padded, in bf16. Both compute other things again in one layer than in another.
+# Two of the random specs of tests/bench/random_memory.py: four micro-batches of three layers in fp32; two chunks of the
+# loss with padded rows of logits, in bf16. Both recompute different ops in different layers.
 SEEDS = (27, 51)
 
 
 class Memory(RunTest):
 
     def test_arena_is_the_plan(self):
-        """What llmc plan says, what trainer --plan says, what the trainer allocates."""
+        """Output of llmc plan, output of trainer --plan, and the trainer's allocation."""
         spec = harness.write_small(self.path("small"))
         variants = ([], ["memory.recompute=full"], ["memory.recompute={layers: {0: full, 2: [norms, attention]}}"],
                     ["model.tie_word_embeddings=true", "memory.loss_chunk=1"], ["metrics.per_parameter=true"])
@@ -26,11 +26,11 @@ class Memory(RunTest):
                                 self.path(f"run-{number}"), *self.saves(number))
 
     def saves(self, name):
-        """Words for all that a save does."""
+        """Arguments that enable everything a save does."""
         return "checkpoint.verify=true", "checkpoint.mirror=" + self.path(f"mirror-{name}")
 
     def test_arena_is_the_plan_with_everything_open(self):
-        """The same for random specs, whose budgets ask for recomputation, several micro-batches and chunks."""
+        """Same for random specs, whose budgets require recomputation, several micro-batches and chunks."""
         for seed in SEEDS:
             with self.subTest(seed=seed):
                 spec = planned.write_random(seed, self.path(f"seed-{seed}"))
@@ -38,7 +38,8 @@ class Memory(RunTest):
                                 *self.saves(seed))
 
     def test_peak_of_the_quick_start(self):
-        """Peak resident memory of the quick-start trainer, with evaluation, samples and a save beside training, against the plan's total."""
+        """Peak resident memory of the quick-start trainer, with evaluation, samples and a concurrent save, against the
+        plan's total."""
         data = [
             f"data.tokenizer={DATASET}/tokenizer.model", f"data.train.path={DATASET}/train-*.bin",
             f"data.validation.path={DATASET}/val-*.bin"

@@ -1,6 +1,8 @@
-"""Ranks on two hosts, which here are network namespaces with a link between them: it is cut, and it is slow.
+"""Ranks on two hosts, simulated by network namespaces with a link between them: it is cut, and it is slow.
 
-network.py --probe: exit code 0 where such hosts can be made, else a line that says what is missing (tests/runs/CMakeLists.txt)."""
+network.py --probe: exit code 0 if such hosts can be created, else a line naming what is missing
+(tests/runs/CMakeLists.txt).
+"""
 
 import os
 import shlex
@@ -13,14 +15,15 @@ import time
 import harness
 import ranks
 
-RANKS = 4  # two a host
-TIMEOUT = 3  # seconds of silence after which a rank is lost
+RANKS = 4  # two per host
+TIMEOUT = 3  # seconds of silence after which a rank counts as lost
 SUBNET = "10.213.77"
 ENDLESS = (*harness.ENDLESS, "checkpoint.every=5")
 
 
 class Hosts:
-    """node-0 and node-1, each a network namespace and a host name; `folder` gets the script by which mpirun starts its daemons."""
+    """node-0 and node-1, each a network namespace and a host name; `folder` gets the script by which mpirun starts its
+    daemons."""
 
     def __init__(self, folder):
         self.names = [f"llmc-{os.getpid()}-{number}" for number in (0, 1)]
@@ -50,7 +53,7 @@ class Hosts:
         return f"{SUBNET}.{number + 1}"
 
     def mpirun(self, *command):
-        """The words that start `command` on all ranks, from node-0."""
+        """Command line that starts `command` on all ranks, from node-0."""
         hosts = ",".join(f"{self.address(number)}:{RANKS // 2}" for number in (0, 1))
         network = [word for kind in ("btl", "oob") for word in ("--mca", kind + "_tcp_if_include", f"{SUBNET}.0/24")]
         words = [
@@ -75,7 +78,7 @@ class Hosts:
             run("tc", "-n", name, "qdisc", "delete", "dev", link, "root")
 
     def processes(self):
-        """What runs on the hosts: their ids."""
+        """Process ids on the hosts."""
         listed = [
             subprocess.run(["ip", "netns", "pids", name], stdout=subprocess.PIPE,
                            stderr=subprocess.DEVNULL).stdout.split() for name in self.names
@@ -150,8 +153,8 @@ class Network(harness.RunTest):
         self.assert_same_files(self.checkpoint("slow", 3), self.checkpoint("quick", 3), "a slow link")
 
     def cut(self, when):
-        """Cuts the link in a job as soon as `when` holds. Returns what each rank has said when all have ended."""
-        # What a rank says on the far host cannot come through mpirun any more.
+        """Cuts the link of a job as soon as `when` holds. Returns the output of each rank when all have ended."""
+        # Output of a rank on the remote host cannot reach mpirun any more.
         said = self.path("cut-said-$OMPI_COMM_WORLD_RANK")
         words = shlex.join([
             self.trainer, "--run",
@@ -181,7 +184,7 @@ class Network(harness.RunTest):
         return texts
 
     def test_a_cut_link_ends_all_and_the_job_goes_on(self):
-        """In the start, in steps, in a save."""
+        """During start, steps and a save."""
         for rank, text in enumerate(self.cut(lambda: len(self.trainers()) == RANKS)):
             with self.subTest(phase="start", rank=rank):
                 self.assertRegex(
@@ -192,7 +195,7 @@ class Network(harness.RunTest):
         for phase, when in (("steps", lambda: self.saved("cut") > 0), ("save", lambda: self.saves("cut"))):
             for rank, text in enumerate(self.cut(when)):
                 with self.subTest(phase=phase, rank=rank):
-                    # Rank 0 misses those of the other host, and they miss rank 0.
+                    # Rank 0 loses the ranks of the other host, and they lose rank 0.
                     self.assertRegex(
                         text,
                         f"rank {'[23]' if rank < RANKS // 2 else '0'} .host node-{1 if rank < RANKS // 2 else 0}. is lost: nothing was heard from it for {TIMEOUT} s"
@@ -204,7 +207,7 @@ class Network(harness.RunTest):
         self.assert_same_files(self.checkpoint("cut", end), self.checkpoint("uncut", end), "after the link was cut")
 
     def saved(self, name):
-        """The newest step."""
+        """Newest saved step."""
         folder = self.path(name, "checkpoints")
         return max((int(entry[5:])
                     for entry in (os.listdir(folder) if os.path.isdir(folder) else []) if entry.startswith("step-")),
@@ -215,7 +218,7 @@ class Network(harness.RunTest):
         return any(not entry.startswith("step-") for entry in os.listdir(self.path(name, "checkpoints")))
 
     def trainers(self):
-        """Processes of the hosts that train."""
+        """Trainer processes on the hosts."""
         running = []
         for process in self.hosts.processes():
             try:
@@ -226,7 +229,7 @@ class Network(harness.RunTest):
 
 
 def probe():
-    """Makes everything that the test makes, once."""
+    """Creates everything the test needs, once."""
     with tempfile.TemporaryDirectory() as folder:
         hosts = Hosts(folder)
         try:

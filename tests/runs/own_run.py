@@ -1,4 +1,4 @@
-"""From the quick start to a run of one's own: its last hints as written, llmc in a prefix, two llmc in one folder."""
+"""From the quick start to an own run: its last hints as written, llmc in a prefix, two llmc in one folder."""
 
 import fcntl
 import glob
@@ -17,7 +17,7 @@ BUILD = os.path.dirname(os.path.realpath(LLMC))
 class OwnRun(RunTest):
 
     def test_hints_of_the_quick_start(self):
-        """Each command, literally, where the quick start has run; the last one stops after a step."""
+        """Runs each command literally after the quick start; the last one stops after a step."""
         with open(os.path.join(SOURCE, "quickstart.sh")) as file:
             hints = re.search(r"cat <<'END'\n(.*?)^END$", file.read(), re.MULTILINE | re.DOTALL).group(1)
         commands = [
@@ -33,7 +33,7 @@ class OwnRun(RunTest):
         self.assertTrue(glob.glob(os.path.join(tree.folder, "**", "checkpoints", "step-00000001"), recursive=True))
 
     def test_installed(self):
-        """llmc in a prefix compiles a trainer with nothing of the build, and no word of its paths."""
+        """llmc in a prefix compiles a trainer that uses nothing of the build and contains none of its paths."""
         prefix = self.path("prefix")
         self.succeed("cmake", "--install", BUILD, "--prefix", prefix)
         with open(os.path.join(prefix, "lib", "llmc", "runtime-cpu.link")) as file:
@@ -57,7 +57,7 @@ class OwnRun(RunTest):
             self.assertNotIn(SOURCE, file.read())
 
     def test_second_llmc_waits(self):
-        """While one llmc works in a folder, another says that it waits, and goes on when the first has ended."""
+        """While one llmc works in a folder, another reports that it waits, and continues when the first has ended."""
         spec = harness.write_small(self.path("twice"))
         out = self.path("twice-out")
         self.succeed(LLMC, "emit", spec, "-o", out)
@@ -71,7 +71,7 @@ class OwnRun(RunTest):
         self.assertEqual((second.returncode, out_text.strip(), error), (0, out, ""))
 
     def test_names_of_the_build_folder(self):
-        """A run called as something that CMake built gets a folder beside it."""
+        """A run with the name of a CMake output gets a separate folder."""
         spec = harness.write_small(self.path("named"))
         tree = self.path("cmake")
         os.makedirs(os.path.join(tree, "build", "tests"))
@@ -82,8 +82,8 @@ class OwnRun(RunTest):
             self.assertEqual(done.out.strip(), f"build/{name}" + ("" if name == "runtime" else "-run"))
 
     def test_two_specs_of_one_name(self):
-        """A second file with the name of the first: `llmc run` refuses its run folder before it compiles, `llmc compile` says
-        whose trainer it replaces."""
+        """A second file with the name of the first: `llmc run` refuses its run folder before compiling, `llmc compile`
+        says whose trainer it replaces."""
         folder = self.path("namesakes")
         first = harness.write_small(folder)
         second = os.path.join(folder, "second.yaml")
@@ -125,7 +125,7 @@ class OwnRun(RunTest):
         self.assertIn("llmc run SPEC -- --steps 100", done.err)
 
     def test_doctor_tries_the_compilers(self):
-        """An nvcc that says its version and compiles nothing is not ok; GPUs are listed as nvidia-smi has them."""
+        """An nvcc that prints its version but compiles nothing is not ok; GPUs are listed as by nvidia-smi."""
         tools = self.path("tools")
         os.makedirs(tools)
         for name, text in ((

@@ -1,4 +1,4 @@
-"""The commands of README.md and docs/: what a page tells to type, and a folder to type it in."""
+"""Commands of README.md and docs/: the lines that a page tells to type, and a folder to type them in."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from harness import LLMC, SOURCE
 
 PROGRAM = re.compile(r"(?:\./\w+\.sh|llmc|cmake|build/\S+|bundle/build/\S+|nsys)(?: |$)")
 
-# Overrides with which a run evaluates and samples for a moment, not for half a minute.
+# Overrides that shorten evaluation and sampling from half a minute to a moment.
 FEW = "evaluation.sequences=8 sampling.tokens=3"
 
 
@@ -20,7 +20,7 @@ def read(*path):
 
 
 def blocks(page):
-    """(section, text since the block before, language, lines) of each fenced block."""
+    """(section, text since the previous block, language, lines) of each fenced block."""
     parts = re.split(r"^```(\w*)\n(.*?)^```\n", read(SOURCE, page), flags=re.MULTILINE | re.DOTALL)
     section = ""
     for before, language, body in zip(parts[::3], parts[1::3], parts[2::3]):
@@ -29,14 +29,14 @@ def blocks(page):
 
 
 def _complete(words):
-    """Whether words in the running text are a whole command: not a command's name, and nothing to be filled in."""
+    """Whether code in running text is a complete command: not just a command's name, and without placeholders."""
     return (words.startswith("llmc ") and re.search(r"/|\.|E\d{4}", words) is not None
             and not re.search(r"\b[A-Z]{2,}\b|\bA B\b|[<\[]|key=", words))
 
 
 def commands(page):
-    """(command, lines of output that the page shows) in the page's order: indented, after "$ " in a fenced block, or whole
-    between backticks."""
+    """(command, lines of output that the page shows) in the page's order: indented, after "$ " in a fenced block, or
+    in backticks."""
     found, fence, lines = [], False, read(SOURCE, page).split("\n")
     for at, line in enumerate(lines):
         if line.startswith("```"):
@@ -52,13 +52,13 @@ def commands(page):
 
 
 class Tree:
-    """A checkout in which llmc has been built, as far as commands need it; `dataset` becomes its data/quickstart."""
+    """A checkout with a built llmc, as far as commands need it; `dataset` becomes its data/quickstart."""
 
     def __init__(self, folder, dataset=None):
         self.folder = folder
         os.makedirs(os.path.join(folder, "build"))
         os.symlink(LLMC, os.path.join(folder, "build", "llmc"))
-        # Runs are written beside a spec; those that lie there are not taken along.
+        # Runs are written next to a spec; existing ones are not copied.
         shutil.copytree(os.path.join(SOURCE, "specs"), os.path.join(folder, "specs"),
                         ignore=shutil.ignore_patterns("runs"))
         for name in ("cmake", "compiler", "runtime", "docs", "setup.sh", "quickstart.sh"):
@@ -68,7 +68,8 @@ class Tree:
             shutil.copytree(dataset, os.path.join(folder, "data", "quickstart"))
 
     def shell(self, command, **changes):
-        """A line as typed at the prompt, with llmc on the PATH; its exit code, and both outputs as a terminal mixes them."""
+        """Runs a line as typed at the prompt, with llmc on the PATH; returns its exit code, and both outputs as a
+        terminal mixes them."""
         env = harness.environment(**changes)
         env["PATH"] = os.path.join(self.folder, "build") + ":" + env["PATH"]
         done = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -78,7 +79,7 @@ class Tree:
 
 
 def stands_in(test, lines, text, what):
-    """The lines in this order, "..." for any others, without their indentation."""
+    """Checks that the lines occur in this order, ignoring indentation; "..." stands for any others."""
     rest = [line.strip() for line in text.split("\n")]
     for line in lines:
         if line.strip() not in ("...", ""):

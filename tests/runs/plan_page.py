@@ -1,4 +1,5 @@
-"""`llmc plan --html`: the page's numbers are those of plan.json, nothing of a spec becomes part of it, and a browser draws it."""
+"""`llmc plan --html`: the page's numbers are those of plan.json, no text of a spec becomes markup, and a browser draws
+it."""
 
 import json
 import os
@@ -14,7 +15,7 @@ from report import Page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 LARGE = os.path.join(SOURCE, "specs", "llama-1b.yaml")
-# Into the page's title: its width, what is drawn, and what went wrong.
+# Reports in the page's title: its width, what is drawn, and errors.
 PROBE = """<script>
 addEventListener("load", () => setTimeout(() => { document.title = JSON.stringify({
   width: document.documentElement.scrollWidth, window: innerWidth,
@@ -50,7 +51,7 @@ class PlanPage(RunTest):
             for _, transient in memory["transients"][run["region"]]
         ]
         self.assertEqual((max(alive), memory["peak"]["bytes"]), (live["peak_bytes"], live["peak_bytes"]))
-        # What is named at the peak is what is alive there, up to what alignment adds to each.
+        # The tensors named at the peak are those alive there, except for alignment.
         named = sum(tensor["bytes"] for tensor in memory["peak"]["tensors"])
         self.assertLess(abs(named - live["peak_bytes"]),
                         4096 * len(memory["peak"]["tensors"]) + live["peak_bytes"] / 1000)
@@ -74,7 +75,7 @@ class PlanPage(RunTest):
         self.assertEqual(page["advice"], {key: self.plan(*words, "--hints")[key] for key in ("limits", "hints")})
         self.check_streams(page, plan)
         self.check_choices(page, plan)
-        # No more memory is recommended than the device has.
+        # No recommendation exceeds the device's memory.
         for count, unit in re.findall(r"With ([\d.]+) (\w+) of memory.budget", page["summary"][2]["says"]):
             self.assertLessEqual(
                 float(count) * {"MiB": 2**20, "GiB": 2**30, "TiB": 2**40}[unit],
@@ -115,7 +116,7 @@ class PlanPage(RunTest):
         self.assertEqual([item["asks"] for item in page["summary"]],
                          ["What fills memory?", "What bounds the step?", "Which key to turn?"])
         self.assertGreater(len(page["choices"]), 20)
-        # A choice on the page is what the plan of that spec says.
+        # A choice on the page equals the plan of that spec.
         other = next(choice for choice in page["choices"] if choice["difference"] == "batch.micro_batch: 8")
         plan = self.plan(LARGE, "batch.micro_batch=8")
         self.assertEqual((other["step_seconds"], other["arena_bytes"]),
@@ -175,7 +176,8 @@ class PlanPage(RunTest):
 
     @unittest.skipUnless(CHROMIUM, "no Chromium here")
     def test_a_browser_draws_it(self):
-        """At a phone's width, a tablet's and a screen's: nothing is wider than the window, and every chart has curves in it."""
+        """At the width of a phone, a tablet and a screen: nothing is wider than the window, and every chart has
+        curves."""
         for words in ((LARGE, "--world", 8, "batch.tokens=262144"), (harness.write_small(self.path("small")), )):
             self.made(*words)
             with open(self.path("page.html"), encoding="utf-8") as file:

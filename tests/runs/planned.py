@@ -1,4 +1,4 @@
-"""What llmc plans beside what a trainer allocates, also for specs drawn at random with everything left open."""
+"""Compares the plan with a trainer's allocation, also for random specs with all choices open."""
 
 import json
 import math
@@ -23,7 +23,8 @@ def plan_of(spec, *overrides):
 
 
 def most_resident(memory):
-    """The most that a process may ever have, by its plan: which is within the budget, as the snapshot is only planned where that has room."""
+    """Most resident bytes of a process by its plan. Within the budget, because the snapshot is planned only if it
+    fits."""
     most = memory["arena_bytes"] + memory["process_bytes"] + memory["snapshot_bytes"]
     if most > memory["budget_bytes"]:
         raise AssertionError(f"{most} bytes are planned for a budget of {memory['budget_bytes']}")
@@ -31,7 +32,8 @@ def most_resident(memory):
 
 
 def smallest_budget(spec):
-    """Bytes that the choice with the least memory needs, by the message of exit 4, which has them in hundredths of a MiB."""
+    """Bytes of the choice with the least memory, from the message of exit 4, which gives them in hundredths of a MiB.
+    """
     done = harness.call(harness.LLMC, "plan", spec, "memory.budget=1MiB")
     if done.code == 0:
         return MIB
@@ -42,8 +44,9 @@ def smallest_budget(spec):
 
 
 def write_random(seed, folder):
-    """Writes the spec of a seed and its shard into `folder`; the spec's path. Of its budgets, from the smallest that fits to what
-    the fastest choice without recomputation takes, the spec gets one: the smallest for every eighth seed."""
+    """Writes the spec of a seed and its shard into `folder`; returns the spec's path. The spec gets a budget between
+    the smallest that fits and that of the fastest choice without recomputation; every eighth seed gets the
+    smallest."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "spec.yaml")
     drawn = specs.left_open(seed)
@@ -64,7 +67,8 @@ def write_random(seed, folder):
 
 
 def compare(plan, trainer, run, *options):
-    """One step of a trainer against the plan of its spec; peak resident bytes of the process. AssertionError where they differ."""
+    """Compares one step of a trainer with the plan of its spec; returns peak resident bytes. AssertionError if they
+    differ."""
 
     def expect(good, what):
         if not good:

@@ -1,4 +1,4 @@
-"""What tests do to a trainer from outside: stop it in a phase that they choose, and write to its arena."""
+"""Controls a trainer from outside: stops it in a chosen phase, and writes to its arena."""
 
 import math
 import os
@@ -13,7 +13,7 @@ MOST = 1 << 30  # bytes of a mapping; of a larger one, a simulated device's, the
 
 
 def mappings(process):
-    """Begin, end, permissions and file of each."""
+    """Begin, end, permissions and file of each mapping."""
     for line in harness.read(f"/proc/{process}/maps").decode().splitlines():
         words = line.split(maxsplit=5)
         begin, end = (int(word, 16) for word in words[0].split("-"))
@@ -21,7 +21,7 @@ def mappings(process):
 
 
 class Arena:
-    """The arena of a trainer that is stopped, found by its table of cosines. A small one may lie in the heap."""
+    """The arena of a stopped trainer, found by its table of cosines. A small one may be on the heap."""
 
     def __init__(self, process, plan, head_dim):
         self.file = os.open(f"/proc/{process}/mem", os.O_RDWR)
@@ -43,7 +43,7 @@ class Arena:
         self.begin = places[0]
 
     def is_arena(self, place):
-        """Not a copy of the table: the list of first chunks is where it should be."""
+        """Distinguishes it from a copy of the table: the list of first chunks is at its offset."""
         try:
             first = os.pread(self.file, 8, place + self.buffers["first_chunk"]["offset"])
         except OSError:
@@ -61,7 +61,8 @@ class Arena:
         os.pwrite(self.file, data, self.address(name, element))
 
     def flip(self, name, element, count):
-        """A bit of each of `count` fp32 numbers: a small change, of so many that not all are overwritten by a step under way."""
+        """Flips a bit in each of `count` fp32 numbers: a small change, in so many that a step under way cannot
+        overwrite all."""
         address = self.address(name, element)
         words = os.pread(self.file, 4 * count, address)
         os.pwrite(self.file, bytes(byte ^ (0x40 if i % 4 == 1 else 0) for i, byte in enumerate(words)), address)
@@ -71,7 +72,7 @@ class Arena:
 
 
 def children(process):
-    """The processes that this one has started and that have not ended."""
+    """Processes started by this one that have not exited."""
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -84,14 +85,15 @@ def children(process):
 
 
 def stop(process):
-    """SIGSTOP, and until it has."""
+    """Sends SIGSTOP and waits until it takes effect."""
     os.kill(process, signal.SIGSTOP)
     while re.search(rb"\) ([A-Za-z])", harness.read(f"/proc/{process}/stat")).group(1) != b"T":
         time.sleep(1e-4)
 
 
 def place(process):
-    """Of a process that is stopped: the file of the code that its main thread is in, and the number of its system call or -1."""
+    """For a stopped process: the file of the code that its main thread executes, and the number of its system call or
+    -1."""
     words = harness.read(f"/proc/{process}/task/{process}/syscall").decode().split()
     counter = int(words[-1], 16)
     return next((name for begin, end, _, name in mappings(process) if begin <= counter < end), ""), int(words[0])

@@ -1,4 +1,4 @@
-"""What a trainer shows: its first screen, and a progress line that fits the terminal."""
+"""Output of a trainer: its first screen, and a progress line that fits the terminal."""
 
 import fcntl
 import os
@@ -20,7 +20,7 @@ class Progress(RunTest):
         cls.trainer = cls.compile(harness.write_small(cls.folder), "a")
 
     def on_terminal(self, columns, *words, **environment):
-        """What the trainer writes on a terminal of so many columns, without the codes of colours."""
+        """Output of the trainer on a terminal of this width, without colour codes."""
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([self.trainer, "--run", self.path(f"run-{columns}"), *words], stdout=slave,
@@ -69,12 +69,12 @@ class Progress(RunTest):
         letters, _ = screen("ascii", LC_ALL="C")
         self.assertRegex(letters, r"(?m)^lr      [_.~=+*#-]{32}  ")
         self.assertTrue(letters.isascii())
-        # The same run goes on: its weights are not fresh.
+        # Same run, resumed: its weights are not fresh.
         again = self.succeed(self.trainer, "--run", self.path("ascii"), "--steps", "2").out
         self.assertNotRegex(again, "begins near|weights drawn")
 
     def test_a_first_loss_that_is_far_off(self):
-        """Data of one token, and a head that is the embedding: the model copies it before it has learnt anything."""
+        """Data of one token and tied embeddings: the model copies the token before learning anything."""
         with open(self.path("same.bin"), "wb") as file:
             file.write(struct.pack("<256i", 20240520, 1, 400, *([0] * 253)) + struct.pack("<400H", *([7] * 400)))
         tied = self.compile(os.path.join(self.folder, "small.yaml"), "tied", "model.tie_word_embeddings=true",

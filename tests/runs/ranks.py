@@ -1,4 +1,4 @@
-"""Several ranks train as one does: under MPI, with every way of sharing out, and when one of them is lost."""
+"""Several ranks train like one: under MPI, with every value of parallel.shard, and when one of them is lost."""
 
 import json
 import os
@@ -16,37 +16,38 @@ from harness import RunTest
 
 STEPS = 12
 SHARDS = ("optimizer", "none", "gradients", "parameters")
-# Five micro-batches of one sequence: two, three and four ranks run unequal numbers of them, and audit the first step's loss.
+# Five micro-batches of one sequence: two, three and four ranks run unequal numbers of them, and audit the first step's
+# loss.
 UNEVEN = ("batch.micro_batch=1", "batch.tokens=120", "memory.loss_chunk=12", "memory.recompute={every: 2}",
           "audit.compute=logits")
-# What a rank computes of a micro-batch has the same bits everywhere; gradients of micro-batches and sums of squares are added
-# in another order: a few roundings of 2^-24.
+# A rank's results for a micro-batch have the same bits everywhere. Gradients of micro-batches and sums of squares are
+# added in another order: a few roundings of 2^-24.
 SUMS = 1e-6
-# AdamW's first steps divide a gradient by its own size, so that a rounding of a tiny one moves a weight by up to lr. bf16
-# copies round that up to 2^-8 of a weight, which changes what later steps add to a moment: of a bias of 16 elements by 1.5e-2
-# where another element than before came to lie on the other side of a tie.
+# AdamW's first steps divide a gradient by its own size, so that rounding of a tiny one moves a weight by up to lr. bf16
+# copies round that up to 2^-8 of a weight, which changes later additions to a moment: by 1.5e-2 for a bias of 16
+# elements, when another element fell on the other side of a tie.
 TRAINED = {"fp32": 1e-4, "bf16": 3e-2}
-# Of a tensor's moments: 0.078 of that bias with three ranks where products are in AMX tiles, which round more often. A part of a
-# step that is missing or counted twice is a fifth of a gradient.
+# For a tensor's moments: 0.078 for that bias with three ranks and GEMMs in AMX tiles, which round more often. A missing
+# or doubled part of a step is a fifth of a gradient.
 MOMENTS = {"fp32": 1e-4, "bf16": 0.15}
-# A rank's gradients are rounded to bf16 before they are summed, and their sum again: 2^-9 of an element each.
+# A rank's gradients are rounded to bf16 before summation, and so is their sum: 2^-9 of an element each.
 SENT_IN_BF16 = 2**-8
 
 
 def mpirun(ranks, *command):
-    """The words that start `command` on several ranks of one thread each."""
+    """Command line that starts `command` on several ranks of one thread each."""
     return ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", *map(str, command)]
 
 
 def environment():
     changes = {"OMP_NUM_THREADS": "1"}
-    if os.geteuid() == 0:  # as in a container; Open MPI asks for a word
+    if os.geteuid() == 0:  # as in a container; Open MPI requires a confirmation
         changes.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     return harness.environment(**changes)
 
 
 class RanksTest(RunTest):
-    """Trainers under mpirun, and what happens to one of their ranks."""
+    """Trainers under mpirun, and faults of one rank."""
 
     @classmethod
     def setUpClass(cls):
@@ -77,7 +78,7 @@ class RanksTest(RunTest):
         return self.path(name, "checkpoints", f"step-{step:08d}")
 
     def start(self, name, *words, launcher=None):
-        """A run that goes on for long, once it has saved. `launcher`: the words before the trainer's own, without mpirun."""
+        """A long run, returned once it has saved. `launcher`: arguments before the trainer's own, without mpirun."""
         command = [
             self.trainer("fp32"), "--run",
             self.path(name), "--peer-timeout", 3, *harness.ENDLESS, "checkpoint.every=20", *words
@@ -94,11 +95,11 @@ class RanksTest(RunTest):
         return process
 
     def saved(self, name):
-        """Steps that a run says it has saved: of fast steps a checkpoint may be gone again before anybody sees it."""
+        """Steps that a run reports as saved: with fast steps a checkpoint may be removed before it is seen."""
         return [int(step) for step in re.findall(rb"saved \S*/step-(\d{8})", harness.read(self.path(name + ".log")))]
 
     def rank_of(self, name, rank):
-        """The process of a rank of a run."""
+        """Process of a run's rank."""
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 words, variables = (harness.read(f"/proc/{pid}/{file}").split(b"\0") for file in ("cmdline", "environ"))
@@ -120,11 +121,12 @@ class RanksTest(RunTest):
 class Ranks(RanksTest):
 
     def assert_near(self, ours, theirs, bound, where):
-        """The tensors of two checkpoints."""
+        """Compares the tensors of two checkpoints."""
         self.assertEqual(sorted(os.listdir(ours)), sorted(os.listdir(theirs)), where)
         for file in ("model.safetensors", "optimizer.safetensors"):
             a, b = (harness.tensors(os.path.join(folder, file)) for folder in (ours, theirs))
-            # A bias of k moves all scores of a query alike: its gradient is rounding alone, which AdamW takes for a gradient.
+            # A bias of k shifts all scores of a query equally: its gradient is only rounding, which AdamW treats as a
+            # gradient.
             b = {name: values for name, values in b.items() if not name.endswith("k_proj.bias")}
             difference, tensor = harness.relative_difference(a, b)
             self.assertLess(difference, bound, f"{where}: {tensor}")
@@ -177,7 +179,8 @@ class Ranks(RanksTest):
                                      len(harness.json_lines(self.path(alone, "samples.jsonl"))))
 
     def test_a_hundred_steps_stay_together(self):
-        """In fp32, where nothing but the order of sums differs: 2.3e-6 of a loss was the worst seen, after roundings of 2^-24 in each step."""
+        """In fp32 only the order of sums differs: 2.3e-6 of a loss was the worst case, after roundings of 2^-24 in
+        each step."""
         words = ("schedule.steps=100", "evaluation.every=0", "sampling.every=0", "checkpoint.every=0",
                  "--no-final-checkpoint")
         losses = {}
@@ -190,8 +193,8 @@ class Ranks(RanksTest):
                 self.assertLess(abs(ours / alone - 1), 1e-5, f"{ranks} ranks, shard {shard}, step {step}")
 
     def test_work_that_does_not_divide(self):
-        """Each number of ranks goes on with the run of another, with validation sets of fewer micro-batches than ranks, of as many
-        and of one more; evaluation, samples, saves and requests fall on every second step."""
+        """Each number of ranks resumes the run of another, with validation sets of fewer micro-batches than ranks, of
+        equally many and of one more. Evaluation, samples, saves and requests fall on every second step."""
         sets = {f"of{count}": count for count in (1, 2, 4, 6)}
         for name, count in sets.items():
             harness.write_shard(os.path.join(self.folder, name + ".bin"), count * 24 + 1, 40 + count)
@@ -242,7 +245,7 @@ class Ranks(RanksTest):
                                "three ranks, stopped after step 5")
 
     def test_a_checkpoint_goes_to_any_number(self):
-        """Weights and moments are those that were saved, to the bit; what follows is as with one rank."""
+        """Weights and moments equal the saved ones to the bit; training continues as with one rank."""
         self.train(4, self.trainer("fp32", "parameters"), "from", "--steps", 6)
         saved = harness.tensors(os.path.join(self.checkpoint("from", 6), "model.safetensors"))
         self.train(1, self.trainer(), "from-one")
@@ -256,7 +259,7 @@ class Ranks(RanksTest):
 
     def test_memory_is_what_the_plan_says(self):
         for shard in SHARDS:
-            # Eight micro-batches, one for each rank.
+            # Eight micro-batches, one per rank.
             words = ("precision.compute=bf16", f"parallel.shard={shard}", "batch.micro_batch=1", "batch.tokens=192",
                      "memory.loss_chunk=12")
             trainer = self.compile(self.spec, f"memory-{shard}", *words)
@@ -286,7 +289,7 @@ class Ranks(RanksTest):
         self.assertIn("too few for 7 ranks; start at most 5, or give batch.tokens=168", done.err)
         self.assertEqual(done.err.count("too few"), 1)
         self.assertFalse(os.path.exists(self.path("few")))
-        # Each rank in a folder of its own, as on machines that share none.
+        # A separate folder for each rank, as on machines without a shared one.
         for name in ("a", "b"):
             os.makedirs(self.path("apart", name))
         trainer = self.trainer()
@@ -309,7 +312,7 @@ class Ranks(RanksTest):
             done.err,
             r"error: the ranks of a run must be equal, and these are not: optimizer.lr is 0.001 on rank 0 \(host .*\) and 0.002 on rank 1 \(host .*\)\n"
         )
-        # Options and data that decide in which collectives a rank takes part.
+        # Options and data that determine the collectives of a rank.
         words = mpirun(1, trainer, "--run", self.path("unlike"))
         words += [
             ":", "-n", "1", trainer, "--run",
@@ -337,7 +340,7 @@ class Ranks(RanksTest):
         self.assertEqual(done.err.count("error:"), 1, done.err)
 
     def test_a_stranger_takes_no_seat(self):
-        """Rank 0 of a run to which no launcher gave a name; strangers say that they are rank 1."""
+        """Rank 0 of a run without a launcher's id; other programs claim to be rank 1."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -389,7 +392,7 @@ class Ranks(RanksTest):
         self.assertIn(f"resumed at step {stopped}", done.out)
 
     def test_a_signal_to_every_process_is_one_request(self):
-        """As systemd and schedulers send it; and twice, as `timeout` does."""
+        """As sent by systemd and schedulers; and twice, as by `timeout`."""
         process = self.start("every", launcher=("--ranks", 2))
         launchers = [process.pid, *processes.children(process.pid)]
         for pid in [*launchers, *(rank for mpi in launchers[1:] for rank in processes.children(mpi)), process.pid]:
@@ -405,7 +408,7 @@ class Ranks(RanksTest):
         asked, deadline = self.rank_of("asked", 1), time.monotonic() + 60
         while all(step % 20 == 0 for step in self.saved("asked")):
             self.assertLess(time.monotonic(), deadline)
-            os.kill(asked, signal.SIGUSR1)  # again, where it fell on a step that is saved anyway
+            os.kill(asked, signal.SIGUSR1)  # sent anew if it fell on a step that is saved anyway
             time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
         self.assertNotEqual(self.ended(process, "asked")[0], 0)

@@ -1,4 +1,4 @@
-"""`llmc report`: the page's numbers are those of the run folders, and nothing that stands in a run becomes part of the page."""
+"""`llmc report`: the page's numbers are those of the run folders, and no text of a run becomes markup."""
 
 import html.parser
 import json
@@ -10,7 +10,7 @@ import harness
 from harness import LLMC, SOURCE, RunTest
 
 HOSTILE = "</script><script>alert(1)</script><!--<script> ]]> \u2028 \\u003c & \" ' `${1}`"
-FOLDER = "a <b>&\"'x"  # a name of a run
+FOLDER = "a <b>&\"'x"  # name of a run
 
 
 class Page(html.parser.HTMLParser):
@@ -170,7 +170,7 @@ class Report(RunTest):
         self.assertEqual(run["samples"][-1]["prompt"], HOSTILE)
         self.assertEqual(run["starts"][-1]["overrides"], [HOSTILE])
         self.assertEqual(run["plan"]["compute"], HOSTILE)
-        # The other scripts are the same whatever the runs are.
+        # The other scripts do not depend on the runs.
         self.assertEqual([text for _, name, text in page.texts if name != "data"],
                          [text for _, name, text in self.page.texts if name != "data"])
 
@@ -192,7 +192,7 @@ class Report(RunTest):
         self.assertIn(harness.read(os.path.join(folder, "LICENSE")).decode(), scripts[0])
         own = "".join(scripts[1:])
         self.assertNotRegex(own, r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function")
-        # What the scripts look for is there.
+        # All ids that the scripts look up exist.
         ids = {attributes["id"] for _, attributes in self.page.elements if "id" in attributes}
         wanted = set(re.findall(r'byId\("([^"]+)"\)', own))
         self.assertGreaterEqual(len(wanted), 8)

@@ -1,4 +1,5 @@
-"""A run stopped after any step, or killed at any moment, and started again ends with the bytes of one never stopped."""
+"""A run stopped after any step, or killed at any moment, and restarted ends with the same bytes as an uninterrupted
+one."""
 
 import os
 import random
@@ -13,7 +14,7 @@ import harness
 from harness import RunTest
 
 STEPS = 12
-LONG = 150  # steps of the runs that are killed: long enough for a kill to land between two saves
+LONG = 150  # steps of the killed runs: long enough for a kill to land between two saves
 KILLS = int(os.environ.get("LLMC_KILLS", "25"))
 
 
@@ -29,9 +30,9 @@ class Resume(RunTest):
         return os.path.join(run, "checkpoints", f"step-{step:08d}")
 
     def assert_same_run(self, run, clean, steps, where, stops=(), cut=()):
-        """Same last checkpoint, metrics (without timing) and samples. A step in `stops`, at which a run ended by --steps, was
-        its last, so there it evaluated and sampled besides. A step in `cut` ended with SIGTERM, which cuts evaluation and
-        sampling short: a grace period is for saving."""
+        """Same last checkpoint, metrics (without timing) and samples. Steps in `stops` ended a run by --steps, so it
+        also evaluated and sampled there. Steps in `cut` ended with SIGTERM, which cuts evaluation and sampling
+        short: a grace period is for saving."""
         self.assert_same_files(self.finished(run, steps), self.finished(clean, steps), where)
         theirs = harness.without_timing(harness.json_lines(os.path.join(clean, "metrics.jsonl")))
         ours = harness.without_timing(harness.json_lines(os.path.join(run, "metrics.jsonl")))
@@ -82,7 +83,7 @@ class Resume(RunTest):
         self.assert_same_files(self.finished(run, STEPS), self.finished(clean, STEPS), "from step 6 of another run")
 
     def test_metrics_say_what_happened(self):
-        """The clean run itself: validation where it is due, samples where they are due, a loss that falls."""
+        """The clean run itself: validation and samples when due, and a falling loss."""
         trainer = self.compile(self.spec, "clean")
         run = self.path("clean-run")
         self.succeed(trainer, "--run", run, "schedule.steps=60", "optimizer.lr=1e-2")
@@ -95,8 +96,8 @@ class Resume(RunTest):
         events.assert_as_logged(self, run, "one start")
 
     def long_run(self, compute):
-        """A trainer, a clean run of it, and how long that run took from start to end, in seconds. One per precision: a second
-        call of the trainer in the same folder would find the run finished, and would time only that."""
+        """A trainer, a clean run of it, and the duration of that run in seconds. Cached per precision: a second call
+        in the same folder would find the run finished and time only that."""
         if compute not in self.long_runs:
             self.long_runs[compute] = self.timed_run(compute)
         return self.long_runs[compute]
@@ -109,9 +110,9 @@ class Resume(RunTest):
         return trainer, clean, time.monotonic() - begin
 
     def signals(self, trainer, run, number, rng, seconds):
-        """Starts a run again and again, each time with a signal at a random moment of its first `seconds`, until one ends by
-        itself; yields the exit code of each that did not. A start that left no new checkpoint gives the next one more time, so
-        that a machine which slows down after `seconds` was measured cannot hold up the run for ever."""
+        """Starts a run repeatedly, each time with a signal at a random moment of its first `seconds`, until one ends
+        by itself; yields the exit code of each that did not. After a start without a new checkpoint the next one
+        gets more time, so that a machine that slows down cannot delay the run forever."""
         reach, newest = seconds, -1
         while True:
             process = subprocess.Popen([trainer, "--run", run], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -131,7 +132,8 @@ class Resume(RunTest):
         return max((int(name[5:]) for name in names if re.fullmatch(r"step-\d+", name)), default=-1)
 
     def check_terminate(self, compute, wanted):
-        """SIGTERM saves and exits 75; before the run has begun there is nothing to save, and the signal just ends it."""
+        """SIGTERM saves and exits with 75. Before the run has started there is nothing to save, and the signal just
+        ends it."""
         trainer, clean, seconds = self.long_run(compute)
         rng = random.Random(1)
         stopped = runs = 0
@@ -160,7 +162,7 @@ class Resume(RunTest):
         self.check_terminate("bf16", 4)
 
     def test_kill(self):
-        """SIGKILL anywhere: in start-up, steps, evaluation, saving. The run goes on until it ends by itself."""
+        """SIGKILL anywhere: in start-up, steps, evaluation, saving. The run is resumed until it ends by itself."""
         trainer, clean, seconds = self.long_run("fp32")
         rng = random.Random(2)
         kills = runs = 0
@@ -176,7 +178,8 @@ class Resume(RunTest):
         print(f"{kills} kills in {runs} runs of {seconds:.2f} s")
 
     def kept(self, run):
-        """What follows the saves of a run: its checkpoints, best.json and its mirror's checkpoints; metrics without times."""
+        """Files updated after saves: the run's checkpoints, best.json and its mirror's checkpoints; metrics without
+        times."""
         files = {
             f"{name}/{path}": data
             for name, folder in (("run", run), ("mirror", run + "-mirror"))
@@ -185,8 +188,8 @@ class Resume(RunTest):
         return files, harness.without_timing(harness.json_lines(os.path.join(run, "metrics.jsonl")))
 
     def test_kill_before_a_call_that_changes_a_file(self):
-        """Killed before the n-th of them and started again, the whole tree is that of a run never killed. Each n is tried by
-        LLMC_EVERY_CALL=1 here, and in seconds around a small program by test_train's AfterKill."""
+        """Killed before the n-th such call and restarted, the whole tree equals that of an uninterrupted run.
+        LLMC_EVERY_CALL=1 tries each n here; test_train's AfterKill does so in seconds with a small program."""
         trainer = self.long_run("fp32")[0]
         words = ("--steps", 8, "checkpoint.every=2", "checkpoint.keep_last=2", "checkpoint.best=validation",
                  "evaluation.every=1", "data.validation.train=" + self.path("train-*.bin"), "checkpoint.mirror_every=2")

@@ -1,4 +1,4 @@
-"""What trainers do with saved weights in place of a run: trainer evaluate and trainer sample."""
+"""Commands on saved weights: trainer evaluate and trainer sample."""
 
 import array
 import json
@@ -86,14 +86,14 @@ class SavedWeights(RunTest):
         self.assertIn("set        code\n", text)
         self.assertIn("did you mean code?", self.refused(2, "evaluate", "--checkpoint", run, "--validation", "cod"))
         self.refused(2, "evaluate", "--checkpoint", run, "--validation", "code", "--data", self.path("code.bin"))
-        # Several ranks share the sequences of each set.
+        # Several ranks divide the sequences of each set.
         ranks = self.path("sets-of-ranks")
         self.succeed(self.trainer, "--run", ranks, "--ranks", "2", "--steps", "3",
                      "data.validation.code=" + self.path("code.bin"))
         theirs = harness.json_lines(os.path.join(ranks, "metrics.jsonl"))[-1]
         for key in ("val_loss", "val_loss/code", "val_top1/code"):
             self.assertAlmostEqual(theirs[key], line[key], delta=1e-4)
-        # The set of checkpoint.best stands for all in tables.
+        # Tables show the set of checkpoint.best.
         listed = json.loads(self.succeed(LLMC, "runs", run, "--json").out)["runs"][0]
         self.assertEqual((listed["val_loss"], listed["val_step"]), (line["val_loss/code"], 3))
         self.assertIn(f"{line['val_loss/code']:.4f}", self.succeed(LLMC, "checkpoint", "ls", run).out)
@@ -105,7 +105,7 @@ class SavedWeights(RunTest):
         self.assertEqual((all_of_it["sequences"], all_of_it["tokens"]), (6, 144))
         self.assertNotEqual(all_of_it["loss"], self.losses[6])
         self.assertEqual(all_of_it, self.evaluate(self.run_folder, "--data", shards, "--sequences", "1000"))
-        # A mean over sequences: that of all is the one of all single ones.
+        # A mean over sequences: that of all is the mean of single ones.
         harness.write_shard(self.path("one.bin"), 2 * 24 + 1, 9)
         single = self.evaluate(self.run_folder, "--data", self.path("one.bin"), "--sequences", "1")
         both = self.evaluate(self.run_folder, "--data", self.path("one.bin"))
@@ -132,7 +132,7 @@ class SavedWeights(RunTest):
         self.assertEqual((found["loss"], found["sequences"]), (loss, 2))
 
     def test_weights_alone_suffice(self):
-        """Optimizer state that is gone or damaged is no matter; damaged weights are."""
+        """Missing or damaged optimizer state does not matter; damaged weights do."""
         copy = shutil.copytree(self.step(6), self.path("weights"))
         os.remove(os.path.join(copy, "optimizer.safetensors"))
         self.assertEqual(self.evaluate(copy)["loss"], self.losses[6])
@@ -179,7 +179,7 @@ class SavedWeights(RunTest):
         self.assertEqual(done.stdout, self.sample(self.run_folder, "--prompt", "1 2 3"))
 
     def test_sample_streams(self):
-        """Tokens come one after the other, not all at the end: the first ones are there while the process still works."""
+        """Tokens are written one by one: the first arrive while the process is still running."""
         process = subprocess.Popen(
             [self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--tokens", "1000000"],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=harness.environment())
@@ -221,10 +221,10 @@ class SavedWeights(RunTest):
         done = subprocess.run([trainer, "sample", "--checkpoint", run, "--prompt", "zeile ", "--prompt", "€"],
                               stdout=subprocess.PIPE, env=harness.environment(), timeout=harness.HANGS)
         self.assertEqual(done.returncode, 0)
-        # samples.jsonl is JSON, which has U+FFFD for what is no UTF-8.
+        # samples.jsonl is JSON, which has U+FFFD for bytes that are not UTF-8.
         self.assertEqual([part.rstrip("\n") for part in done.stdout.decode(errors="replace").split("---\n")],
                          [part.rstrip("\n") for part in expected])
-        # An export brings its tokenizer; one of another run is refused.
+        # An export includes its tokenizer; one of another run is refused.
         out = self.path("text-export")
         self.succeed(LLMC, "checkpoint", "export", run, "-o", out, "--dtype", "fp32")
         self.assertEqual(self.sample(out, "--prompt", "zeile ", "--temperature", "0", trainer=trainer),
@@ -233,7 +233,7 @@ class SavedWeights(RunTest):
                             self.path("other-data", "tokenizer.model"))
         self.assertEqual((done.code, done.out), (6, ""))
         self.assertIn("is not the tokenizer that", done.err)
-        # There is no validation data, and nothing is made up in its place.
+        # Without validation data nothing is substituted.
         done = harness.call(trainer, "evaluate", "--checkpoint", run)
         self.assertEqual((done.code, done.out), (5, ""))
         self.assertIn("give --data", done.err)
@@ -287,7 +287,7 @@ class SavedWeights(RunTest):
                       self.refused(2, "evaluate", "--checkpoint", folder, env=harness.environment(**ranks)))
 
     def test_tensors_that_do_not_fit(self):
-        """Headers of strangers, with the config.json of the right model: each refusal names file and tensor."""
+        """Untrusted headers with the config.json of the right model: each refusal names file and tensor."""
         good = harness.read(os.path.join(self.step(6), "model.safetensors"))
         (size, ) = struct.unpack("<Q", good[:8])
         header, data = json.loads(good[8:8 + size]), good[8 + size:]

@@ -1,5 +1,5 @@
-"""setup.sh beside another apt, and what CMake downloads while it configures: each is said. With stand-ins for apt-get and pip.
-And quickstart.sh and test.sh, with stand-ins for CMake: what one has built the other uses."""
+"""setup.sh while another apt runs, and downloads during CMake's configuration: each is reported. Uses stand-ins for
+apt-get and pip. Also quickstart.sh and test.sh with stand-ins for CMake: each reuses the other's build."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import harness
 from harness import SOURCE, RunTest
 
 LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (apt-get)"
-# What downloads while CMake configures, in the words of CMake or of a program that it starts.
+# Downloads during CMake's configuration, by CMake commands or programs that it starts.
 DOWNLOADS = re.compile(
     r"FetchContent|ExternalProject|file\s*\(\s*DOWNLOAD|pip\W+download|\bwget\b|\bcurl\b|git\W+clone")
 
@@ -18,7 +18,7 @@ DOWNLOADS = re.compile(
 class Setup(RunTest):
 
     def tools(self, name, **scripts):
-        """A folder of stand-ins. Each writes its words into `calls` before it does what its script says."""
+        """A folder of stand-in programs. Each appends its arguments to `calls` before it runs its script."""
         folder = self.path(name)
         os.makedirs(folder)
         for tool, script in scripts.items():
@@ -33,7 +33,7 @@ class Setup(RunTest):
         return harness.read(path).decode().splitlines() if os.path.exists(path) else []
 
     def setup(self, name, apt_get):
-        """setup.sh where no package is installed and apt-get does what the script says."""
+        """Runs setup.sh with no package installed and this script as apt-get."""
         folder = self.tools(name,
                             **{"dpkg-query": "exit 1", "sudo": 'exec "$@"', "sleep": "exit 0", "apt-get": apt_get})
         done = harness.call(os.path.join(SOURCE, "setup.sh"), "a-package-more",
@@ -41,7 +41,7 @@ class Setup(RunTest):
         return done, self.calls(folder)
 
     def test_waits_for_another_apt(self):
-        """The lock is held for three attempts of each command: that is said, and then everything is installed."""
+        """The lock is held for three attempts of each command: that is reported, and then everything is installed."""
         done, calls = self.setup(
             "locked", f"""
           count={self.path("locked")}/$1; echo >> $count
@@ -68,7 +68,7 @@ class Setup(RunTest):
         self.assertFalse(any(call.startswith("apt-get") for call in self.calls(folder)))
 
     def script(self, name, script, built):
-        """A script of the root in a folder of its own: its output, and each call of CMake with what ccache is told."""
+        """Runs a script of the root in a new folder: its output, and each call of CMake with ccache's settings."""
         tree = self.tools(name, **{"setup.sh": "exit 0"})
         os.makedirs(os.path.join(tree, "data", "quickstart"))
         open(os.path.join(tree, "data", "quickstart", "dataset.json"), "w").close()
@@ -92,7 +92,7 @@ class Setup(RunTest):
         return done.out, configured, told
 
     def test_quick_start_and_tests_build_alike(self):
-        """The same options of CMake and settings of ccache; each says how long it takes, and less where llmc is built."""
+        """Same CMake options and ccache settings; each prints its expected duration, a shorter one if llmc is built."""
         first, second = (self.script(script, script, False) for script in ("quickstart.sh", "test.sh"))
         self.assertEqual(first[1:], second[1:])
         self.assertEqual(len(first[2]), 4, first[2])
@@ -104,7 +104,7 @@ class Setup(RunTest):
             self.assertIn(built, self.script(f"{script}-again", script, True)[0])
 
     def configure(self, name, *options):
-        """Where cudnn-frontend is nowhere: CMake's output, and how often a Python was asked to download it."""
+        """Configures without cudnn-frontend: CMake's output, and how often a Python was asked to download it."""
         python = os.path.join(self.tools(name, python3="exit 1"), "python3")
         project = self.path(name, "project")
         os.makedirs(project)
@@ -128,7 +128,7 @@ class Setup(RunTest):
         self.assertNotIn("downloading", said)
 
     def test_no_other_download(self):
-        """No other file of the build downloads anything: what does gets a test like the one above."""
+        """No other file of the build downloads anything; one that does needs a test like the one above."""
         listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "--cached", "--others", "--exclude-standard"],
                                 stdout=subprocess.PIPE, universal_newlines=True)
         names = listed.stdout.split("\n") if listed.returncode == 0 else \

@@ -1,4 +1,4 @@
-"""`llmc runs`: how runs stand that train, are done, were stopped, were killed, or are damaged."""
+"""`llmc runs`: the state of runs that train, are done, were stopped, were killed, or are damaged."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class Runs(RunTest):
         return {run["run"]: run for run in found["runs"]}, found["others"]
 
     def started(self, name):
-        """A run that goes on for long, past its first checkpoints."""
+        """A long run, past its first checkpoints."""
         process = subprocess.Popen(self.train(name) + [LONG], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.kill)
         deadline = time.monotonic() + 60
@@ -44,18 +44,18 @@ class Runs(RunTest):
         self.succeed(*self.train("short"), "--steps", 4)
         self.succeed(*self.train("unsaved"), "--steps", 4, "--no-final-checkpoint")
         self.succeed(*self.train("end-unsaved"), "checkpoint.every=8", "--no-final-checkpoint")
-        os.makedirs(os.path.join(self.runs, "short", "checkpoints", "step-99999999"))  # no checkpoint: it holds nothing
+        os.makedirs(os.path.join(self.runs, "short", "checkpoints", "step-99999999"))  # not a checkpoint: it is empty
         os.makedirs(os.path.join(self.runs, "papers", "old"))
         os.makedirs(os.path.join(self.runs, ".hidden"))
         os.symlink(self.runs, os.path.join(self.runs, "loop"))
         training = self.started("training")
         killed = self.started("killed")
-        killed.send_signal(signal.SIGSTOP)  # between two saves, or where it may be
+        killed.send_signal(signal.SIGSTOP)  # probably between two saves
         killed.kill()
         killed.wait()
         runs, others = self.listed()
         self.assertEqual(sorted(others), ["loop", "papers"])
-        # A kill may land right behind a save, where nothing is lost.
+        # A kill may land right after a save, where nothing is lost.
         last = harness.json_lines(os.path.join(self.runs, "killed", "metrics.jsonl"))[-1]["step"]
         saved = os.path.isdir(os.path.join(self.runs, "killed", "checkpoints", f"step-{last:08d}"))
         self.assertEqual({name: run["state"]
@@ -125,7 +125,7 @@ class Runs(RunTest):
         self.assertRegex(self.succeed(LLMC, "runs", self.path("bare")).out, r"^no runs in '.*bare'\n$")
 
     def test_looking_refuses_no_trainer(self):
-        """Who looks holds the lock for a moment: a trainer that starts then waits for it."""
+        """A reader holds the lock for a moment: a trainer that starts then waits for it."""
         run, ended = self.path("watched", "a"), threading.Event()
         self.succeed(self.trainer, "--run", run, "--steps", 1)
 

@@ -1,4 +1,5 @@
-"""What a machine may do to llmc and a trainer: paths that cannot be looked up, output that cannot be written, empty words."""
+"""Hostile environments for llmc and a trainer: paths that cannot be accessed, output that cannot be written, empty
+arguments."""
 
 import fcntl
 import json
@@ -27,7 +28,7 @@ class Surroundings(RunTest):
         super().setUpClass()
         cls.spec = harness.write_small(cls.folder)
         cls.trainer = cls.compile(cls.spec, "trainer")
-        cls.loop = os.path.join(cls.folder, "loop")  # a link to itself: nobody can follow it, not even root
+        cls.loop = os.path.join(cls.folder, "loop")  # a link to itself, which not even root can follow
         os.symlink("loop", cls.loop)
 
     def ends(self, code, *command, says="", **how):
@@ -61,7 +62,7 @@ class Surroundings(RunTest):
             self.ends(6, self.trainer, *words, says=said)
         self.ends(6, self.trainer, "evaluate", "--checkpoint", at)
         self.ends(5, self.trainer, "--base", at, "--run", self.path("never"))
-        # An override that is longer than a name is no file.
+        # An override longer than a file name can be is no file.
         self.ends(0, LLMC, "plan", self.spec, "sampling.prompts=[" + ", ".join(["word"] * 100) + "]",
                   "sampling.every=0")
         gone = self.path("gone")
@@ -100,7 +101,7 @@ class Surroundings(RunTest):
         self.ends(0, LLMC, "report", runs, "-o", self.path("long.html"), says="has a line of more than 4 MiB")
 
     def test_no_value_is_empty(self):
-        """Every option of every command that takes one, and every word: the parser refuses it."""
+        """The parser refuses empty values for every option and argument of every command."""
         tried = 0
         for program, commands in ((LLMC, COMMANDS), (self.trainer, ("", "evaluate", "sample", "tune", "calibrate"))):
             for command in commands:
@@ -118,7 +119,7 @@ class Surroundings(RunTest):
         self.assertGreater(tried, 120)
 
     def test_output_that_cannot_be_written(self):
-        """Exit 2 and a sentence, whatever the command prints, and however much of it."""
+        """Exit 2 and a message, whatever the command prints, and however much of it."""
         run, page = self.path("told"), self.path("told.html")
         self.succeed(self.trainer, "--run", run, "--steps", 2)
         checkpoint = os.path.join(run, "checkpoints", "step-00000002")
@@ -147,19 +148,19 @@ class Surroundings(RunTest):
         self.assertFalse(os.path.exists(self.path("untold", "metrics.jsonl")), "said before the first step")
         self.ends(0, "sh", "-c", 'exec "$@" >&-', "sh", self.trainer, "--run", self.path("untold"), "--steps", "2",
                   "--quiet")
-        # What nobody reads is no failure of a training run; a command ends by the signal, as others do.
+        # Unread output is no failure of a training run; a command ends by the signal, as usual.
         for words, code in ((["--run", self.path("unread"), "--steps", "4"], 0), (["--run", run, "--batches",
                                                                                    "1:2"], 141)):
             done = harness.call("bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "bash", "sh", "-c",
                                 'sleep 0.2; exec "$@"', "sh", self.trainer, *words)
             self.assertEqual(done.code, code, done.err)
-        # The launcher of ranks is as they are.
+        # The launcher of ranks behaves the same.
         ranks = [self.trainer, "--ranks", "2", "--steps", "4", "--run"]
         for words, code in (('"$@" >/dev/full', 2), ('"$@" | head -n 1 >/dev/null; exit ${PIPESTATUS[0]}', 0)):
             done = harness.call("bash", "-c", words, "bash", *ranks, self.path(f"ranks-{code}"))
             self.assertEqual(done.code, code, done.err)
         self.assertEqual(len(harness.json_lines(self.path("ranks-0", "metrics.jsonl"))), 4)
-        # Messages that cannot be written change no verdict, and land in no file that was opened.
+        # Messages that cannot be written change no exit code, and end up in no opened file.
         for closed in (">&- 2>&-", ">&- 2>&- <&-"):
             project = self.path("project" + str(len(closed)))
             self.assertEqual(
@@ -199,7 +200,7 @@ class Surroundings(RunTest):
                 self.assertIn(f"step-{stopped:08d}", os.listdir(os.path.join(run, "checkpoints")))
 
     def test_a_file_that_may_grow_no_further(self):
-        """`ulimit -f` is an error to write, not a signal."""
+        """`ulimit -f` causes a write error, not a signal."""
         done = harness.call("sh", "-c", 'ulimit -f 1 && exec "$@"', "sh", LLMC, "emit", self.spec, "-o",
                             self.path("short"))
         self.assertEqual(done.code, 2, done.err)
@@ -208,7 +209,7 @@ class Surroundings(RunTest):
         self.assertEqual(done.code, 6, done.err)
 
     def test_a_spec_through_a_pipe(self):
-        """Relative paths are from where the shell is; what keeps the place of a spec wants a file."""
+        """Relative paths are relative to the shell; functions that record a spec's location need a file."""
         read = f"<(cat '{self.spec}')"
         for words in (f"check {read}", f"config {read}", f"plan {read} optimizer.lr=1e-3",
                       f"emit {read} -o '{self.path('piped')}'"):
@@ -228,14 +229,14 @@ class Surroundings(RunTest):
                       says="write it to a file")
 
     def test_a_spec_without_its_base_is_not_planned(self):
-        """What would be written instead of a wrong value is held against a whole spec only."""
+        """Suggestions for a wrong value are checked against a complete spec only."""
         spec = self.path("extends.yaml")
         with open(spec, "w") as file:
             file.write("extends: none.yaml\n")
         self.ends(1, LLMC, "config", spec, "name=../x", "model.num_hidden_layers=1", says="none.yaml cannot be read")
 
     def test_no_more_threads(self):
-        """What two threads do one does as well; what needs another ends with 4."""
+        """Work of two threads falls back to one; work that needs another thread ends with 4."""
         folder = self.path("alone")
         os.makedirs(os.path.join(folder, "text"))
         with open(os.path.join(folder, "text", "a.txt"), "w") as file:
@@ -243,8 +244,7 @@ class Surroundings(RunTest):
         spec = harness.write_small(folder)
         os.chmod(self.folder, 0o755)
         os.chmod(folder, 0o777)
-        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {
-        }  # root may have as many as it likes
+        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}  # root has no limit
         for words, code in ((["emit", spec, "-o", os.path.join(folder, "out")], 0), ([
                 "data", "build", "--from",
                 os.path.join(folder, "text"), "--vocab-size", "320", "-o",

@@ -1,4 +1,4 @@
-"""What a timeline of a trainer must hold (trainer --timeline), for the tests on the CPU and on the simulated GPU."""
+"""Checks a trainer's timeline (trainer --timeline), for the tests on the CPU and on the simulated GPU."""
 
 import collections
 import json
@@ -14,8 +14,8 @@ def launches(timeline):
 
 
 def check(test, timeline, plan, steps, fingerprint=None):
-    """Each launch of the plan by its name as often as it says, and no other; the arena's live bytes reach the plan's peak.
-    fingerprint: of the trainer, where it was planned for another number of ranks."""
+    """Each launch of the plan occurs by name as often as planned, and no other; the arena's live bytes reach the
+    plan's peak. fingerprint: of the trainer, if it was planned for another number of ranks."""
     about = timeline["otherData"]
     test.assertEqual((about["fingerprint"], about["graphs"]), (fingerprint or plan["fingerprint"], False))
     test.assertEqual(about["steps"], list(steps))
@@ -26,11 +26,11 @@ def check(test, timeline, plan, steps, fingerprint=None):
     expected = collections.Counter()
     for launch in plan["launches"]:
         how = launched_as[launch["region"], launch["op"], launch["runs"]]
-        if alone and how == "collective":  # one rank sends nothing
+        if alone and how == "collective":  # a single rank communicates nothing
             continue
         times = launch["times"] * (1 if launch["per"] == "step" else plan["ranks"]["micro_batches_of_a_rank"])
         key = launch["region"], launch["op"], how
-        # One call of an attention pass may be several kernels.
+        # One call of an attention pass may launch several kernels.
         expected[key] = times * len(about["steps"]) + (0 if how == "attention" else expected[key])
     found = collections.Counter((e["args"]["region"], e["name"], e["cat"]) for e in launches(timeline))
     test.assertEqual({key: (found[key], expected[key])
@@ -38,12 +38,12 @@ def check(test, timeline, plan, steps, fingerprint=None):
     test.assertEqual({e["args"]["step"] for e in launches(timeline)}, set(steps))
     live = [sum(event["args"].values()) for event in timeline["traceEvents"] if event["ph"] == "C"]
     test.assertEqual(max(live), plan["memory"]["live"]["peak_bytes"])
-    # The last layer's backward pass begins when all layers' activations are there: only packing and what other regions
-    # need for a while is more.
+    # When the last layer's backward pass starts, all layers' activations are alive: only packing and transient needs of
+    # other regions are larger.
     memory = plan["memory"]
     test.assertLessEqual(max(live), memory["arena_bytes"])
     test.assertGreater(max(live), memory["arena_bytes"] - memory["transient_bytes"])
-    # On one stream one launch follows the other, within its step.
+    # On one stream launches do not overlap and stay within their step.
     for track in {e["tid"] for e in launches(timeline)}:
         ordered = sorted((e for e in launches(timeline) if e["tid"] == track), key=lambda e: e["ts"])
         for one, next_one in zip(ordered, ordered[1:]):

@@ -1,4 +1,5 @@
-"""data.tokenizer as a Hugging Face tokenizer.json: samples are decoded by it, prompts are token ids, and an export takes it along."""
+"""data.tokenizer as a Hugging Face tokenizer.json: samples are decoded with it, prompts are token ids, and an export
+includes it."""
 
 import json
 import os
@@ -9,7 +10,7 @@ from harness import LLMC, RunTest
 
 
 def characters():
-    """The character of each byte in byte-level tokens (GPT-2)."""
+    """Character of each byte in byte-level tokens (GPT-2)."""
     other = iter(range(0x100, 0x200))
     return [
         chr(byte if 0x21 <= byte <= 0x7e or 0xa1 <= byte <= 0xac or byte >= 0xae else next(other))
@@ -17,7 +18,7 @@ def characters():
     ]
 
 
-# Of 97 tokens: one for <|endoftext|>, one that is special besides, some of several bytes, and single bytes, also halves of characters.
+# 97 tokens: <|endoftext|>, another special one, some of several bytes, and single bytes, also parts of characters.
 TEXTS = ["the", " the", "\n\n", "é", " a", "€"]
 BYTES = [text.encode() for text in TEXTS] + [
     bytes([b])
@@ -66,7 +67,7 @@ class TokenizerJson(RunTest):
         self.succeed(self.trainer, "--run", run, "--steps", "3", "data.tokenizer=")
         for ours, theirs in zip(self.samples, harness.json_lines(os.path.join(run, "samples.jsonl")), strict=True):
             ids = [int(word) for word in theirs["text"].split()]
-            ids = ids[:ids.index(95)] if 95 in ids else ids  # the token that ends a document ends a text
+            ids = ids[:ids.index(95)] if 95 in ids else ids  # the end-of-document token ends a text
             self.assertEqual(ours["text"], decode(ids).decode(errors="replace"))
             self.assertEqual(ours["prompt"],
                              decode([int(word) for word in theirs["prompt"].split()]).decode(errors="replace"))
@@ -74,7 +75,7 @@ class TokenizerJson(RunTest):
         self.assertTrue(any(line["text"] for line in self.samples))
 
     def test_text_of_samples(self):
-        """In JSON it is the text itself; a line for people has it in quotes."""
+        """In JSON it is the text itself; for people it is quoted."""
         words = ("--run", self.run_folder, "--batches", "1", "--text")
         ids = json.loads(self.succeed(self.trainer, *words, "--json", "data.tokenizer=").out)["samples"]
         texts = [sample["text"] for sample in json.loads(self.succeed(self.trainer, *words, "--json").out)["samples"]]
@@ -119,7 +120,7 @@ class TokenizerJson(RunTest):
             sampled,
             self.succeed(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--temperature",
                          "0").out)
-        # A folder that says more of its tokenizer keeps what it says.
+        # Additional tokenizer settings of a folder are kept.
         released = self.path("released")
         os.makedirs(released)
         shutil.copy(self.file, released)

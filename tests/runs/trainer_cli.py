@@ -1,4 +1,4 @@
-"""The trainer's command line: what it accepts, and what it says when it refuses."""
+"""The trainer's command line: accepted arguments, and messages for refused ones."""
 
 import json
 import os
@@ -37,10 +37,11 @@ class TrainerCli(RunTest):
         self.assertIn(plan["fingerprint"], text)
         planned = self.succeed(harness.LLMC, "plan", self.spec).out
         self.assertEqual((text, planned[len(text):][:16]),
-                         (planned[:len(text)], "\nmost that fits:"))  # which a trainer does not plan
+                         (planned[:len(text)], "\nmost that fits:"))  # not planned by a trainer
 
     def wanting(self, name, instructions):
-        """A copy of the trainer that says of itself that its kernels may use `instructions`, as runtime/device/cpu/instructions.h numbers them."""
+        """A copy of the trainer that claims its kernels may use `instructions`, numbered as in
+        runtime/device/cpu/instructions.h."""
         copy = self.path(name)
         shutil.copy(self.trainer, copy)
         address = next(
@@ -58,7 +59,7 @@ class TrainerCli(RunTest):
         return copy
 
     def test_a_processor_without_the_instructions_is_refused(self):
-        xop, avx512fp16 = 1 << 14, 1 << 28  # of two makers: no processor has both
+        xop, avx512fp16 = 1 << 14, 1 << 28  # of two vendors: no processor has both
         trainer = self.wanting("elsewhere", xop | avx512fp16)
         run = self.path("elsewhere-run")
         for words in ([], ["--ranks", 2], ["calibrate"], ["sample", "--checkpoint", run, "--prompt",
@@ -74,7 +75,8 @@ class TrainerCli(RunTest):
             self.succeed(trainer, *words)
 
     def test_what_is_compiled_for_one_arch_has_no_code_that_others_share(self):
-        """The linker takes one copy of an inline function for all: one of a kernel's source would run before the processor is asked."""
+        """The linker keeps one copy of an inline function: one from a kernel's source would run before the processor
+        is checked."""
         objects = os.path.join(os.path.dirname(self.trainer), "objects")
         shared = {}
         for name in os.listdir(objects):
@@ -88,7 +90,7 @@ class TrainerCli(RunTest):
         self.assertEqual([names for names in shared.values() if names], [])
 
     def test_a_shard_that_is_cut_short_ends_the_run(self):
-        """It is mapped: a page that is no longer there would end the process by SIGBUS."""
+        """The shard is mapped, so a missing page would end the process by SIGBUS."""
         shard, spare = self.path("cut.bin"), self.path("spare.bin")
         harness.write_shard(spare, 4000 * 24 + 1, 9)
         for number, ranks in enumerate(((), ("--ranks", 2))):
@@ -101,7 +103,8 @@ class TrainerCli(RunTest):
             process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                        env=harness.environment(), text=True)
             try:
-                next(line for line in process.stdout if re.search(r"step +[1-9]\d/", line))  # the tenth, or a later one
+                next(line for line in process.stdout if re.search(r"step +[1-9]\d/", line))  # the tenth step, or a
+                # later one
                 os.truncate(shard, 1024)
                 out, err = process.communicate(timeout=harness.HANGS)
             finally:
@@ -120,7 +123,8 @@ class TrainerCli(RunTest):
             self.assertIn(word, text)
 
     def test_threads_that_are_bound_have_a_processor_each(self):
-        """With OMP_PROC_BIND libgomp binds the first thread before main, which counts processors and might start itself again."""
+        """With OMP_PROC_BIND libgomp binds the first thread before main, which counts processors and may restart
+        itself."""
         env = harness.environment(OMP_PROC_BIND="true")
         for key in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
             env.pop(key, None)
@@ -138,7 +142,7 @@ class TrainerCli(RunTest):
             process.communicate()
 
     def test_threads_are_those_that_openmp_gives(self):
-        """Fewer than were asked for would leave undone what is the part of the others."""
+        """Fewer threads than requested would leave the missing threads' part undone."""
 
         def environment(**variables):
             return {
@@ -180,7 +184,8 @@ class TrainerCli(RunTest):
         self.assertIn("steps", json.loads(harness.read(self.path("timing.json"))))
 
     def test_timeline(self):
-        """Each launch by its plan's name, the arena's live bytes beside it; the run trains to the bits of one without."""
+        """Each launch by its plan's name, with the arena's live bytes; the run trains to the same bits as one without.
+        """
         quiet = ("--no-final-checkpoint", "--steps", 6, "evaluation.every=2")
         plan = json.loads(self.succeed(self.trainer, "--plan", "--json").out)
         file, chosen = self.path("timeline.json"), self.path("chosen.json")
@@ -198,7 +203,7 @@ class TrainerCli(RunTest):
         timelines.check(self, timelines.read(chosen), plan, range(1, 3))
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith(".tmp-")], [])
 
-        # What cannot be written is said before the run begins.
+        # Unwritable output is reported before the run starts.
         for words, said in (([self.path("no-such-folder", "t.json")], "cannot create"),
                             ([self.folder], "name a file in it"), ([file, "--steps",
                                                                     "4"], "this run trains steps 1 to 4"),
@@ -210,7 +215,8 @@ class TrainerCli(RunTest):
         self.check_measured(file, plan)
 
     def check_measured(self, file, plan):
-        """llmc plan --measured: a timeline's seconds beside the plan's, op by op; those of another plan are refused."""
+        """llmc plan --measured: a timeline's seconds next to the plan's, op by op; those of another plan are refused.
+        """
         timeline = timelines.read(file)
         text = self.succeed(harness.LLMC, "plan", self.spec, "--measured", file).out
         self.assertIn("steps 3 to 5", text)
@@ -246,7 +252,7 @@ class TrainerCli(RunTest):
 
         refused("this plan has fingerprint", "model.hidden_size=40")
         refused("give the run's own values", "batch.tokens=192")
-        refused("in this plan it runs", world_size=2)  # of two, a rank has one of the two micro-batches
+        refused("in this plan it runs", world_size=2)  # with two ranks, each has one of the two micro-batches
         refused("it has version 2", version=2)
         refused(
             "which the plan has not",
@@ -289,7 +295,7 @@ class TrainerCli(RunTest):
         before = harness.tree(run)
         named = "holds a run of another model: model.num_hidden_layers 3 -> 2; choose another --run"
         self.assertIn(named, self.refused(6, "--run", run, trainer=other))
-        # llmc run says the same before it writes or compiles anything.
+        # llmc run reports the same before it writes or compiles anything.
         build = self.path("never-built")
         done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "model.num_hidden_layers=2", "--", "--run",
                             run)
@@ -298,7 +304,7 @@ class TrainerCli(RunTest):
         self.assertEqual(harness.tree(run), before)
 
     def test_llmc_run_checks_the_words_first(self):
-        """What the trainer will refuse of its words is refused before anything is compiled, in the trainer's words and code."""
+        """Arguments that the trainer would refuse are refused before compiling, with the trainer's message and code."""
         build, elsewhere = self.path("not-built"), harness.write_small(self.path("no-data"))
         os.remove(os.path.join(os.path.dirname(elsewhere), "val-0.bin"))
         for spec, code, words, said in ((self.spec, 2, ["--nonsense"],
@@ -313,7 +319,7 @@ class TrainerCli(RunTest):
             done = harness.call(harness.LLMC, "run", spec, "-o", build, "--", *words)
             self.assertEqual((done.code, os.path.exists(build)), (code, False), f"{words}\n{done.out}{done.err}")
             self.assertIn(said, done.err)
-        # Data as the trainer would open them: a vocabulary that is larger, no header, too few tokens.
+        # Data as the trainer would open it: a larger vocabulary, no header, too few tokens.
         wrong = self.path("wrong-words.bin")
         harness.write_shard(wrong, 500, 1, vocabulary=200)
         with open(self.path("raw.bin"), "wb") as file:
@@ -327,7 +333,7 @@ class TrainerCli(RunTest):
             done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "--", *words)
             self.assertEqual((done.code, os.path.exists(build)), (5, False), f"{words}\n{done.out}{done.err}")
             self.assertIn(said, done.err)
-        # Each file that is missing, and the command with a place for each.
+        # Each missing file, and the command with a placeholder for each.
         done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "data.train.path=/no.bin", "optimizer.lr=1e-4",
                             "--", "--steps", "2", "data.validation.path=none.bin")
         self.assertEqual((done.code, os.path.exists(build)), (5, False), done.err)
@@ -344,11 +350,11 @@ class TrainerCli(RunTest):
         self.assertEqual(usage, self.succeed(self.trainer, "--help").out)
 
     def test_seconds_are_the_trainers_own(self):
-        """The time that llmc took to compile is not the run's, although one process does both."""
+        """Compile time of llmc does not count as the run's, although one process does both."""
         tools, link = self.path("tools"), self.path("linked-at")
         os.makedirs(tools)
         compiler = shutil.which("g++")
-        with open(os.path.join(tools, "g++"), "w") as file:  # a second of compiling is certain; notes when it links
+        with open(os.path.join(tools, "g++"), "w") as file:  # compiling takes a second for certain; notes when it links
             file.write(
                 f'#!/bin/sh\ncase "$*" in *program.cpp*) sleep 1;; *-fopenmp\\ -o*) cat /proc/uptime > {link};; esac\n'
                 f'exec {compiler} "$@"\n')
@@ -363,7 +369,8 @@ class TrainerCli(RunTest):
         self.assertTrue(0 < seconds[0] < seconds[1] <= most, f"{seconds} of {most}")
 
     def test_a_copied_project_does_not_train_into_the_originals_run(self):
-        """The folder that llmc compile built, copied without the spec, is refused; a copied tree has its own data and run."""
+        """A copy of the folder built by llmc compile without the spec is refused; a copied tree has its own data and
+        run."""
         tree = self.path("tree")
         spec = harness.write_small(os.path.join(tree, "specs"))
         self.succeed(harness.LLMC, "compile", spec, cwd=tree)
@@ -380,7 +387,7 @@ class TrainerCli(RunTest):
         self.assertEqual(done.err, "")
 
     def test_learning_rate_is_no_other_run(self):
-        """A run-time value may change from one start to the next; a seed may not."""
+        """A run-time value may change between starts; a seed may not."""
         run = self.path("lr")
         self.succeed(self.trainer, "--run", run, "--steps", 2)
         self.succeed(self.trainer, "--run", run, "--steps", 4, "optimizer.lr=1e-4")
@@ -398,7 +405,7 @@ class TrainerCli(RunTest):
         self.assertEqual({row["key"]: row["value"] for row in rows}["schedule.warmup_steps"], 20)
 
     def test_run_time_words_of_llmc_run_belong_to_the_run(self):
-        """The trainer keeps its defaults, the run its values; what is printed for going on works literally."""
+        """The trainer keeps its defaults, the run its values; the printed resume command works literally."""
         folder = self.path("own")
         spec, build, run = harness.write_small(folder), self.path("own-build"), self.path("own run")
         words = ["--", "--run", run, "--steps", 2]
@@ -410,10 +417,10 @@ class TrainerCli(RunTest):
         self.assertIn("value   optimizer.lr=0.0001 (the trainer was built with 0.003)\n", again)
         self.assertIn("value   the run keeps its own optimizer.lr", again)
         self.assertEqual([line["step"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))], [1, 2, 3])
-        # What micro_batch: auto has to divide is known when the trainer is built.
+        # Divisors for micro_batch: auto are known when the trainer is built.
         self.succeed(harness.LLMC, "run", spec, "-o", self.path("auto-build"), "batch.micro_batch=auto",
                      "batch.tokens=48", "--", "--run", self.path("auto run"), "--steps", 1)
-        # Stopped by a signal: the command that is printed, in a shell.
+        # Stopped by a signal: the printed command is run in a shell.
         process = subprocess.Popen([trainer, "--run", run, "schedule.steps=3000", "sampling.prompts=[\"4 5\"]"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, universal_newlines=True)
         while harness.read(os.path.join(run, "metrics.jsonl")).count(b"\n") < 5:
@@ -426,7 +433,7 @@ class TrainerCli(RunTest):
             "sh", "-c", command + " --steps $(($(ls " + f"'{run}/checkpoints' | tail -n 1 | sed 's/step-0*//') + 1))",
             cwd="/")
         self.assertIn("resumed at step", done.out)
-        # An edited spec beside the trainer is told, and one with a byte order mark is not edited.
+        # An edited spec next to the trainer is reported; one with a byte order mark does not count as edited.
         marked = os.path.join(folder, "marked.yaml")
         with open(marked, "wb") as file:
             file.write(b"\xef\xbb\xbf" + harness.read(spec))
@@ -438,7 +445,7 @@ class TrainerCli(RunTest):
                       self.succeed(trainer, "--run", self.path("edited"), "--steps", 1).err)
 
     def test_the_printed_command_builds_its_own_trainer(self):
-        """Overrides that were compiled in are in it, so that it goes on although the folder has another trainer by then."""
+        """The command includes compiled-in overrides, so it works even if the folder holds another trainer by then."""
         folder = self.path("overridden")
         spec, run = harness.write_small(folder), os.path.join(folder, "a run")
         words = [
@@ -465,7 +472,7 @@ class TrainerCli(RunTest):
         self.assertEqual([len(history), history[1]["changed"], history[1]["build"]], [2, {}, history[0]["build"]])
 
     def test_the_spec_of_a_run_is_no_spec_to_run(self):
-        """`llmc run` of it says how to go on; `llmc compile` makes a trainer that does."""
+        """`llmc run` of it prints how to resume; `llmc compile` makes a trainer that does."""
         folder = self.path("inside")
         spec = harness.write_small(folder)
         self.succeed(self.trainer, "--run", os.path.join(folder, "run"), "--steps", 1)
@@ -483,7 +490,8 @@ class TrainerCli(RunTest):
         self.assertEqual((done.err, "note " in done.out), ("", False), done.out)
 
     def test_moves(self):
-        """From micro-batch 2 to 1, to recompute: full, to sequences twice as long: losses go on, the history tells it."""
+        """From micro-batch 2 to 1, to recompute: full, to sequences twice as long: losses continue, and the history
+        records it."""
         clean, run = self.path("clean"), self.path("moving")
         self.succeed(self.trainer, "--run", clean)
         self.succeed(self.trainer, "--run", run, "--steps", 3)
@@ -501,7 +509,7 @@ class TrainerCli(RunTest):
         self.assertIn("batch.sequence_length 24 -> 48", done.err)
         metrics = harness.json_lines(os.path.join(run, "metrics.jsonl"))
         self.assertEqual(len(metrics), 12)
-        # Other samples, with longer contexts; the held-out ones are the same tokens.
+        # Other samples with longer contexts; the held-out ones are the same tokens.
         clean_val = harness.json_lines(os.path.join(clean, "metrics.jsonl"))[-1]["val_loss"]
         self.assertAlmostEqual(metrics[-1]["val_loss"], clean_val, delta=0.1)  # 0.06 on this data
         told = [start["changed"] for start in harness.json_lines(os.path.join(run, "history.jsonl"))]

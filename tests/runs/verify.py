@@ -1,4 +1,4 @@
-"""`llmc verify`: good trainers are good in both precisions, and faults of templates are found and named to their op."""
+"""`llmc verify`: passes good trainers in both precisions; finds faults of templates and names their op."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import place  # noqa: E402
 
 BF16 = ("precision.compute=bf16", "model.qk_norm=true", "model.tie_word_embeddings=true",
         "memory.recompute=[norms, swiglu]", "optimizer.kind=lion")
-# File of templates/, what stands there, what is put there, the op that is to be named, overrides of the spec.
+# File of templates/, text there, its replacement, op to be named, overrides of the spec.
 FAULTS = [
     ("rms_norm_forward.cu", "return v * r * w; });", "return v * r; });", "attention_norm", ()),
     ("rope.cu", "row % kSequence * kHeadDim", "row / kSequence * kHeadDim", "rope", ()),
@@ -41,13 +41,13 @@ class Verify(RunTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.spec = harness.write_small(cls.folder)
-        # Templates that may be written over, with the runtime that is built already.
+        # Templates that may be overwritten, with the runtime that is already built.
         cls.home = os.path.join(cls.folder, "home")
         shutil.copytree(os.path.join(SOURCE, "templates"), os.path.join(cls.home, "templates"))
         os.symlink(os.path.join(SOURCE, "runtime"), os.path.join(cls.home, "runtime"))
 
     def verify(self, *words):
-        """Of one folder for each set of overrides, so that only what a fault changes is compiled again."""
+        """Uses one folder for each set of overrides, so that only the faulty code is recompiled."""
         out = self.path("-".join(word.replace("=", "").replace(" ", "") for word in words if "=" in word) or "plain")
         os.makedirs(out, exist_ok=True)
         env = harness.environment(LLMC_HOME=self.home, LLMC_BUILD=os.path.dirname(LLMC))
@@ -68,12 +68,12 @@ class Verify(RunTest):
             self.assertEqual([c["name"] for c in report["classes"]],
                              ["activations", "their gradients", "loss", "gradients", "parameters", "moments"])
             for tensors in report["classes"]:
-                # Another run in another precision: nothing is the same to the bit.
+                # A run in another precision: no bits are equal.
                 self.assertTrue(0 < tensors["worst"] <= tensors["bound"], tensors)
             self.assertIn("2 of 3 layers", report["reduced"])
             self.assertGreater(report["ops"]["compared"], 200)
             self.assertTrue(0 < report["ops"]["worst_of_bound"] <= 1)
-            # Two layers have fewer parameters; all else is the run's own.
+            # Two layers have fewer parameters; everything else is the run's own.
             self.assertEqual(report["kernels"]["others"], ["parameter_norms"])
         done = self.verify()
         self.assertEqual(done.code, 0, done.err)

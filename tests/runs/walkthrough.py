@@ -1,5 +1,5 @@
-"""Runs the commands of docs/explanation/walkthrough.md as written. Every block that shows a spec, the graph, the plan or
-sources is what llmc writes then."""
+"""Runs the commands of docs/explanation/walkthrough.md as written. Every block with a spec, the graph, the plan or
+sources must equal llmc's output."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class Walkthrough(RunTest):
         cls.plan = json.loads(read(cls.tree.folder, "build", "llama-1b", "plan.json"))
 
     def source(self, before):
-        """The file that the text before a block names last."""
+        """Last file named in the text before a block."""
         path = re.findall(r"`((?:templates|build)/[\w./-]+\.(?:cu|cpp))`", before)[-1]
         if path.startswith("templates/"):
             return read(SOURCE, path)

@@ -9,7 +9,7 @@ namespace {
 
 struct Line {
   std::string region;  // empty for tensors
-  std::string name;    // of the tensor or op; the same before and after a change
+  std::string name;    // of the tensor or op; unaffected by a change
   std::string text;
 };
 
@@ -28,7 +28,7 @@ std::vector<Line> lines_of(const std::string& graph) {
 
 bool same_op(const Line& a, const Line& b) { return a.name == b.name && a.region == b.region; }
 
-/// [i][j]: how many ops the lists from a[i] and from b[j] on have in common, in the same order.
+/// [i][j]: number of ops that the lists from a[i] and from b[j] on have in common, in the same order.
 std::vector<std::vector<int>> common_ops(const std::vector<Line>& a, const std::vector<Line>& b) {
   std::vector<std::vector<int>> common(a.size() + 1, std::vector<int>(b.size() + 1, 0));
   for (std::size_t i = a.size(); i-- > 0;)
@@ -51,7 +51,7 @@ std::string changes(const std::string& before, const std::string& after) {
     enter(line);
     out += mark + line.text + "\n";
   };
-  bool follows = false;  // whether the line before in `after` was said
+  bool follows = false;  // whether the previous line in `after` was printed
   for (std::size_t i = 0, j = 0; i < a.size() || j < b.size();) {
     if (i < a.size() && j < b.size() && same_op(a[i], b[j])) {
       follows = a[i].text != b[j].text;

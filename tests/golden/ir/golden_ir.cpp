@@ -1,4 +1,4 @@
-// The graph of a tiny spec and what each pass changes in it, as text, against the files beside this one.
+// Compares the graph of a tiny spec and each pass's changes, as text, with the files in this folder.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Odd widths, so that rows are padded; an untied head and biases, so that every kind of op is there.
+// Odd widths, so that rows are padded; an untied head and biases, so that every kind of op occurs.
 constexpr const char* kSpec = R"(name: tiny
 model:
   vocab_size: 13
@@ -42,7 +42,7 @@ std::string read(const fs::path& file) {
   return text.str();
 }
 
-/// Compares the graph and what each pass changes in it with `name`.txt, or writes this file.
+/// Compares the graph and each pass's changes with `name`.txt, or writes that file.
 void check(const std::vector<std::string>& overrides, const std::string& name) {
   const spec::LoadResult loaded = spec::load_text(kSpec, "tiny.yaml", overrides);
   ASSERT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);

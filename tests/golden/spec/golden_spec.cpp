@@ -1,5 +1,4 @@
-// Bad specs and the exact messages they give: NN-name.yaml against NN-name.expected. `--update` writes the expected
-// files.
+// Invalid specs and their exact messages: NN-name.yaml with NN-name.expected. `--update` writes the expected files.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -41,7 +40,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const bool update = (argc > 2 && std::string(argv[2]) == "--update") || std::getenv("LLMC_UPDATE_GOLDEN");
-  fs::current_path(argv[1]);  // so that messages name files without a folder
+  fs::current_path(argv[1]);  // so that messages contain file names without folders
   std::vector<fs::path> cases;
   for (const auto& entry : fs::directory_iterator("."))
     if (entry.path().extension() == ".yaml") cases.push_back(entry.path().filename());
