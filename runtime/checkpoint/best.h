@@ -16,16 +16,15 @@ struct Best {
   bool operator==(const Best&) const = default;
 };
 
-/// Of a run folder; nothing where there is none, it cannot be read, or its checkpoint is gone.
+/// Reads best.json of a run folder. Nothing if it is missing or unreadable, or its checkpoint is gone.
 std::optional<Best> read_best(const std::filesystem::path& run);
 
-/// The record that a run goes on with from a checkpoint of `step`: `noted` there, or, of a checkpoint without one,
-/// best.json. Nothing where it is of another set than `set` or of a later step, or its checkpoint is gone from `run`.
+/// Record that a run resuming from a checkpoint of `step` continues: `noted` there, or best.json for a checkpoint
+/// without one. Nothing if it belongs to another set than `set` or a later step, or its checkpoint is gone from `run`.
 std::optional<Best> best_of_run(const std::filesystem::path& run, const std::string& set, std::int64_t step,
                                 const std::optional<Best>& noted);
 
-/// Makes best.json say this, by one rename, where it does not; without a record there is no best.json. Throws
-/// Failure(checkpoint).
+/// Writes best.json by one rename if it differs; removes it if there is no record. Throws Failure(checkpoint).
 void settle_best(const std::filesystem::path& run, const std::optional<Best>& best);
 
 }  // namespace llmc

@@ -1,4 +1,4 @@
-// Which files hold the tensors of a checkpoint, and which rank writes each.
+// Assigns a checkpoint's tensors to files, and files to the ranks that write them.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct TensorFile {
 std::vector<TensorFile> tensor_files(std::span<const ParameterInfo> stored, std::size_t buffers, WorldRank rank,
                                      std::int64_t shard_bytes);
 
-/// A tensor of a file: a parameter's elements of a buffer.
+/// A tensor in a file: a parameter's elements of one buffer.
 struct StoredTensor {
   std::size_t buffer;
   const ParameterInfo* parameter;

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A tensor found in a file, and where in the flat buffers it goes.
+/// A tensor found in a file, and its destination in the flat buffers.
 struct Match {
   const safetensors::Reader* reader;
   const safetensors::Entry* entry;

@@ -26,7 +26,7 @@ struct InputFile {
   std::uint64_t bytes = 0;
 
   explicit InputFile(const fs::path& path) {
-    // O_NONBLOCK: opening a pipe that somebody put here must not hang.
+    // O_NONBLOCK: opening a planted pipe must not block.
     do fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     while (fd < 0 && errno == EINTR);
     if (fd < 0) throw_read_errno("open", path);
@@ -40,7 +40,7 @@ struct InputFile {
   ~InputFile() { ::close(fd); }
   InputFile(const InputFile&) = delete;
 
-  /// Up to `size` bytes; 0 at the end.
+  /// Reads up to `size` bytes; 0 at the end.
   std::size_t read(const fs::path& path, void* out, std::size_t size) {
     ssize_t got;
     do got = ::read(fd, out, size);

@@ -16,12 +16,12 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMaxTensors = 1u << 20, kMaxLevels = 8;
 
-/// Takes `weight_map` from nlohmann's SAX events; its DOM lets duplicate keys win in silence.
+/// Collects `weight_map` from nlohmann's SAX events; its DOM silently accepts duplicate keys.
 class Events : public nlohmann::json_sax<Json> {
  public:
   std::map<std::string, std::string> files;
   std::string problem;
-  bool found = false;  // a weight_map
+  bool found = false;  // whether there is a weight_map
 
   bool null() override { return other(); }
   bool boolean(bool) override { return other(); }
@@ -59,7 +59,7 @@ class Events : public nlohmann::json_sax<Json> {
   }
 
  private:
-  /// Between the value of weight_map's key and its opening.
+  /// Between weight_map's key and the opening of its value.
   bool at_top_map() const { return levels_.size() == 1 && top_ == "weight_map"; }
   /// Directly inside of weight_map.
   bool in_map() const { return levels_.size() == 2 && top_ == "weight_map"; }
@@ -84,8 +84,8 @@ class Events : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  std::vector<std::set<std::string>> levels_;  // keys of the objects that are open; none of an array
-  std::string top_, tensor_;                   // the last key of the outermost object, and of any
+  std::vector<std::set<std::string>> levels_;  // keys of the open objects; empty for arrays
+  std::string top_, tensor_;                   // last key of the outermost object, and of any
   std::size_t keys_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// model.safetensors.index.json: a strict parser of the index beside several model files that a stranger wrote.
+// model.safetensors.index.json: a strict parser for untrusted indexes of several model files.
 #pragma once
 
 #include <map>
@@ -7,10 +7,10 @@
 
 namespace llmc {
 
-/// The file of each tensor, by the tensor's name; file names are those of files beside the index. Throws
-/// std::invalid_argument with one clause that says what is wrong: no JSON, keys that stand twice, anything in
-/// `weight_map` but a name for each tensor, a file name with a slash or one that is a folder's, more than 2^20 tensors,
-/// a name of more than 1,024 bytes, nesting beyond 8 levels. Other keys than `weight_map` are passed over.
+/// File of each tensor, by the tensor's name; file names must be in the index's own folder. Throws
+/// std::invalid_argument with one clause: invalid JSON, duplicate keys, an entry of `weight_map` that is not a name per
+/// tensor, a file name with a slash or of a folder, more than 2^20 tensors, a name of more than 1,024 bytes, nesting
+/// beyond 8 levels. Keys other than `weight_map` are ignored.
 std::map<std::string, std::string> parse_model_index(std::string_view json);
 
 }  // namespace llmc

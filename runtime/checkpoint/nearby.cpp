@@ -22,7 +22,7 @@ std::vector<CheckpointEntry> readable_checkpoints(const fs::path& run) try {
   return {};
 }
 
-/// The newest, oldest first: "step-00000100, step-00000200 and step-00000300".
+/// The newest ones, oldest first: "step-00000100, step-00000200 and step-00000300".
 std::string names(const std::vector<CheckpointEntry>& there) {
   const std::size_t first = there.size() > kNamed ? there.size() - kNamed : 0;
   std::string text = first == 0 ? "" : fmt::format("{} older ones, ", first);

@@ -1,4 +1,4 @@
-// Names the checkpoints that exist where one was looked for in vain.
+// Names existing checkpoints near a path without one.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace llmc {
 
-/// " ('RUN/checkpoints' has step-00000100 and step-00000200; ...)" for RUN/checkpoints/step-00000150; empty where
-/// nothing near it is a checkpoint. RUN/checkpoints itself is looked for as one in it.
+/// Returns " ('RUN/checkpoints' has step-00000100 and step-00000200; ...)" for RUN/checkpoints/step-00000150; empty if
+/// there is no checkpoint nearby. RUN/checkpoints itself is treated like a path in it.
 std::string checkpoints_near(const std::filesystem::path& missing);
 
 }  // namespace llmc

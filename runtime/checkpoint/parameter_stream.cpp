@@ -16,7 +16,7 @@ namespace {
 /// Elements on the host at once: 16 MiB, enough for full disk and PCIe speed.
 constexpr std::int64_t kBlockElements = 4 << 20;
 
-/// Calls block(row, col, rows, cols) over the whole tensor, in row-major order: many whole rows, or a piece of one.
+/// Calls block(row, col, rows, cols) over the whole tensor in row-major order: many whole rows, or a part of one.
 template <class Block>
 void for_each_block(const ParameterInfo& p, Block block) {
   if (p.pitch <= kBlockElements) {
@@ -53,7 +53,7 @@ void spread_rows(std::vector<std::byte>& block, std::int64_t rows, std::int64_t 
 
 std::vector<ParameterInfo> stored_parameters(std::span<const ParameterInfo> parameters) {
   constexpr std::string_view kHead = "lm_head.weight";
-  std::map<std::int64_t, std::size_t> owners;  // offset -> index of the parameter that is stored
+  std::map<std::int64_t, std::size_t> owners;  // offset -> index of the stored parameter
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].name != kHead) owners.emplace(parameters[i].offset, i);
   std::vector<ParameterInfo> stored;
@@ -131,7 +131,7 @@ void read_weights(const safetensors::Reader& reader, const safetensors::Entry& e
 void write_parameters(const std::filesystem::path& path, std::span<const ParameterInfo> parameters,
                       const FlatSource& source) {
   std::vector<safetensors::TensorSpec> specs;
-  std::map<std::string_view, const ParameterInfo*> by_name;  // the order of a file
+  std::map<std::string_view, const ParameterInfo*> by_name;  // order within a file
   for (const ParameterInfo& p : parameters) {
     specs.push_back(tensor_spec(p));
     by_name[p.name] = &p;

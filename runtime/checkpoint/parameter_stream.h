@@ -1,4 +1,4 @@
-// Parameters between the padded flat buffers of the device and dense tensors in files, in blocks of bounded size.
+// Streams parameters between the device's padded flat buffers and dense tensors in files, in blocks of bounded size.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@ namespace llmc {
 using FlatReader = std::function<void(std::int64_t offset, std::int64_t count, std::byte* out)>;
 using FlatWriter = std::function<void(std::int64_t offset, std::int64_t count, const std::byte* values)>;
 
-/// A flat fp32 buffer that may have to be put together: `gather` makes a parameter whole for `read`, and is called on
-/// every rank, in the same order.
+/// A flat fp32 buffer that may need gathering: `gather` collects a parameter's elements for `read`, and is called on
+/// every rank in the same order.
 struct FlatSource {
   std::function<void(const ParameterInfo&)> gather;
   FlatReader read;
 };
 
-/// The parameters that files hold, in their order: an lm_head.weight that shares another parameter's elements (tied
-/// embeddings) is left out. Throws Failure(internal) where any two others overlap.
+/// Parameters stored in files, in order: an lm_head.weight that shares another parameter's elements (tied embeddings)
+/// is omitted. Throws Failure(internal) if any two others overlap.
 std::vector<ParameterInfo> stored_parameters(std::span<const ParameterInfo> parameters);
 
 /// Under PREFIX + name; [rows, cols] for matrices, [cols] for vectors.
 safetensors::TensorSpec tensor_spec(const ParameterInfo& parameter, const std::string& prefix = "",
                                     DType dtype = DType::f32);
 
-/// Shape as people write it: "[4096, 256]".
+/// Shape as text: "[4096, 256]".
 std::string shape_text(std::span<const std::int64_t> shape);
 
 /// Appends the parameter's logical elements, of this type, to the writer, whose turn it must be.
@@ -47,8 +47,8 @@ void read_parameter(const safetensors::Reader& reader, const safetensors::Entry&
 void read_weights(const safetensors::Reader& reader, const safetensors::Entry& entry, const ParameterInfo& parameter,
                   std::int64_t first, const std::function<void(std::int64_t, std::span<const float>)>& write);
 
-/// A whole file of the given parameters, names as they are. Where `path` is empty this rank writes none, and gathers
-/// for the one that does.
+/// Writes a file of the given parameters under their own names. An empty `path` means that this rank writes none and
+/// only takes part in gathering.
 void write_parameters(const std::filesystem::path& path, std::span<const ParameterInfo> parameters,
                       const FlatSource& source);
 

@@ -24,7 +24,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors are littl
                 "'" + path.string() + "' is not a sound safetensors file: " + what + "; use another copy of it");
 }
 
-/// pread, not mmap: a file that another process cuts short gives an error, not SIGBUS.
+/// pread instead of mmap: a file truncated by another process gives an error, not SIGBUS.
 void read_exactly(int fd, const fs::path& path, std::uint64_t position, void* out, std::size_t bytes) {
   char* next = static_cast<char*>(out);
   while (bytes > 0) {
@@ -47,7 +47,7 @@ std::vector<Entry> checked_layout(const fs::path& path, std::span<const TensorSp
 }  // namespace
 
 Reader::Reader(const fs::path& path) : path_(path) {
-  // O_NONBLOCK: opening a pipe that somebody put here must not hang.
+  // O_NONBLOCK: opening a planted pipe must not block.
   do fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) throw_read_errno("open", path);

@@ -1,4 +1,4 @@
-// Safetensors files: a reader that trusts nothing, and a writer that streams.
+// Safetensors files: a reader for untrusted files, and a streaming writer.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,11 @@
 
 namespace llmc::safetensors {
 
-/// An open file whose header has passed every check of parse_header. Memory: the header; tensors are read where asked.
+/// An open file whose header passed all checks of parse_header. Holds only the header in memory; tensors are read on
+/// request.
 class Reader {
  public:
-  /// Throws Failure(checkpoint) that names the file and what is wrong with it.
+  /// Throws Failure(checkpoint) naming the file and the error.
   explicit Reader(const std::filesystem::path& path);
   ~Reader();
   Reader(const Reader&) = delete;
@@ -28,11 +29,11 @@ class Reader {
   const std::vector<Entry>& entries() const { return header_.entries; }  // by offset
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   const Entry* find(const std::string& name) const;  // null: no such tensor
-  /// "'PATH': tensor 'NAME'", as messages begin.
+  /// Returns "'PATH': tensor 'NAME'", the beginning of messages.
   std::string tensor(const std::string& name) const { return "'" + path_.string() + "': tensor '" + name + "'"; }
 
-  /// Copies `bytes` of the tensor's data, beginning `offset` bytes into it. Throws Failure(checkpoint) when the file
-  /// has shrunk or cannot be read; a range outside the tensor is a Failure(internal).
+  /// Copies `bytes` of the tensor's data, from `offset` bytes into it. Throws Failure(checkpoint) if the file has
+  /// shrunk or cannot be read; a range outside the tensor is a Failure(internal).
   void read(const Entry& entry, std::uint64_t offset, void* out, std::size_t bytes) const;
 
  private:
@@ -43,7 +44,7 @@ class Reader {
   std::unordered_map<std::string, std::size_t> index_;
 };
 
-/// Writes one file in the order of entries(): the caller appends each tensor's bytes, in any number of pieces.
+/// Writes one file in the order of entries(): the caller appends each tensor's bytes, in any number of parts.
 class Writer {
  public:
   /// Creates `path` and writes the header. Throws Failure(owner.exit).
@@ -52,7 +53,7 @@ class Writer {
 
   const std::vector<Entry>& entries() const { return entries_; }
   void append(const void* data, std::size_t bytes);
-  /// Syncs and closes; a Failure(internal) when the bytes appended are not what the header says.
+  /// Syncs and closes. Throws Failure(internal) if the appended bytes do not match the header.
   FileRecord finish();
 
  private:

@@ -36,7 +36,7 @@ constexpr std::array<DtypeRow, 15> kDtypes = {{{Dtype::kBool, "BOOL", 1},
 
 [[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
 
-/// Bytes of a tensor; refuses products that overflow, even where a later dimension is 0.
+/// Bytes of a tensor. Rejects products that overflow, even if a later dimension is 0.
 std::uint64_t tensor_bytes(const std::string& name, Dtype dtype, const std::vector<std::int64_t>& shape) {
   std::uint64_t bytes = static_cast<std::uint64_t>(dtype_bytes(dtype));
   for (const std::int64_t extent : shape) {
@@ -52,7 +52,7 @@ void check_name(const std::string& name) {
     if (c < 0x20 || c == 0x7f) refuse("a tensor name holds a control character");
 }
 
-/// Receives nlohmann's events. A DOM would let the last of two equal keys win and take 26 times the header's size.
+/// Receives nlohmann's events. A DOM would keep the last of two equal keys and take 26 times the header's size.
 class HeaderEvents : public nlohmann::json_sax<Json> {
  public:
   Header header;
@@ -162,7 +162,7 @@ std::string_view dtype_name(Dtype dtype) { return kDtypes[static_cast<std::size_
 
 Header parse_header(std::string_view json, std::uint64_t data_bytes) {
   if (json.size() > kMaxHeaderBytes) refuse("its header is larger than 16 MiB");
-  // nlohmann skips white space and a byte-order mark, and takes a NUL for the end of the text.
+  // nlohmann skips white space and a byte-order mark, and treats a NUL as the end of the text.
   if (json.empty() || json.front() != '{') refuse("its header does not begin with '{'");
   if (json.find('\0') != std::string_view::npos) refuse("its header holds a NUL byte");
 

@@ -38,7 +38,7 @@ std::string index_of(std::span<const TensorFile> files) {
   return model_index(file_of, total);
 }
 
-/// Reads a parameter for a file. Throws Failure(checkpoint) at a weight that is not finite: nothing could go on from
+/// Reads a parameter for a file. Throws Failure(checkpoint) on a non-finite weight, because no run could resume from
 /// it.
 FlatReader reader(StateAccess& access, std::size_t buffer, const ParameterInfo& parameter) {
   return [&access, buffer, &parameter](std::int64_t offset, std::int64_t count, std::byte* out) {
@@ -62,7 +62,7 @@ void add_records(const std::string& text, std::vector<FileRecord>& files) {
   for (const nlohmann::json& file : nlohmann::json::parse(text)) files.push_back({file[0], file[1], file[2]});
 }
 
-/// Bytes that are free where `directory` lies; nothing on a file system that does not say.
+/// Free bytes of the file system of `directory`; nothing if it does not report them.
 std::optional<std::int64_t> free_bytes(const fs::path& directory) {
   struct statvfs space {};
   int result;
@@ -116,12 +116,12 @@ void tell_small_disk(const fs::path& run, std::int64_t bytes, const Retention& r
   const fs::path parent = checkpoints_directory(run);
   const std::optional<std::int64_t> available = free_bytes(parent);
   if (!log || !available || retention.keep_last <= 0) return;
-  // Those that stay for another reason make no room.
+  // Checkpoints kept for another reason free no space.
   const auto goes = [&](const CheckpointEntry& entry) {
     return entry.step != retention.best && (retention.keep_every <= 0 || entry.step % retention.keep_every != 0);
   };
   const std::vector<CheckpointEntry> there = list_checkpoints(run);
-  const std::int64_t wanted = retention.keep_last + 1;  // and the one that is being written
+  const std::int64_t wanted = retention.keep_last + 1;  // including the one being written
   const std::int64_t more = std::max<std::int64_t>(wanted - std::ranges::count_if(there, goes), 1);
   if (*available / bytes >= more) return;
   log("'" + parent.string() + "' has space for " + std::to_string(*available / bytes) + " more checkpoint" +

@@ -1,4 +1,4 @@
-// A checkpoint on its way to the disk, phase by phase, so that files can be written beside training.
+// Saves a checkpoint phase by phase, so that files can be written concurrently with training.
 #pragma once
 
 #include <filesystem>
@@ -13,8 +13,8 @@
 
 namespace llmc {
 
-/// What every rank has to go through together: after an error a rank does nothing more, but calls what all call, and
-/// the error is told in the end.
+/// Runs collective steps despite errors: after an error a rank only takes part in collective calls, and the error is
+/// thrown at the end.
 class Attempt {
  public:
   template <class Work>
@@ -29,32 +29,31 @@ class Attempt {
     }
   }
 
-  /// Whether all ranks came here without an error; else throws Failure(checkpoint) with the first of them, on every
-  /// rank. Returns the texts that the ranks give each other.
+  /// Throws Failure(checkpoint) with the first rank's error, on every rank, if any rank failed. Otherwise returns the
+  /// texts exchanged by the ranks.
   std::vector<std::string> settle(const Savers& savers, const std::string& mine) const;
 
  private:
   std::string error_;
 };
 
-/// Every rank goes through the phases in their order. Those that say so are collective where several ranks save; they
-/// throw Failure(checkpoint) alike on every rank, and then nothing is left. The others keep an error for the next one
-/// that is. A save that is given up leaves nothing.
+/// Every rank calls the phases in order. Phases marked as collective throw Failure(checkpoint) equally on every rank,
+/// and leave no files then. The others keep an error for the next collective phase. An abandoned save leaves no files.
 class CheckpointSave {
  public:
-  /// Makes the temporary directory, where there is space. Collective. What the parameters point to, and the texts,
-  /// outlive it.
+  /// Creates the temporary directory if there is space. Collective. The parameters' names and the texts must outlive
+  /// it.
   CheckpointSave(const std::filesystem::path& run, const TrainState& state, const CheckpointTexts& texts,
                  std::span<const ParameterInfo> parameters, std::span<const SavedBuffer> buffers,
                  const SaveOptions& options);
 
-  /// Writes the files that are this rank's. Collective where access.gather() is.
+  /// Writes this rank's files. Collective if access.gather() is.
   void write(StateAccess& access);
-  /// Collects what all have written. Collective.
+  /// Collects the records of all ranks' files. Collective.
   void settle();
-  /// Texts and manifest, and where asked for every file read back; then the directory appears. Of rank 0.
+  /// Writes texts and manifest, reads files back if requested, then publishes the directory. Rank 0 only.
   void publish();
-  /// The checkpoint's path. Collective.
+  /// Returns the checkpoint's path. Collective.
   std::filesystem::path finish();
 
  private:
@@ -63,7 +62,7 @@ class CheckpointSave {
   const CheckpointTexts& texts_;
   SaveOptions options_;
   std::vector<TensorFile> tensor_files_;
-  std::vector<FileRecord> files_;  // that this rank has written; after settle(), of all ranks
+  std::vector<FileRecord> files_;  // written by this rank; after settle(), by all ranks
   std::optional<AtomicDirectory> directory_;
   Attempt attempt_;
 };

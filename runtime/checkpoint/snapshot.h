@@ -1,4 +1,4 @@
-// A copy of a training state, from which a checkpoint is written while training goes on.
+// A copy of a training state, so that a checkpoint can be written while training continues.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace llmc {
 
-/// What one rank writes of a checkpoint, in host memory.
+/// One rank's part of a checkpoint, in host memory.
 class Snapshot final : public StateAccess {
  public:
   /// Bytes of the elements that a rank writes.
@@ -27,7 +27,7 @@ class Snapshot final : public StateAccess {
   Snapshot(std::span<const ParameterInfo> parameters, std::span<const SavedBuffer> buffers, WorldRank rank,
            std::int64_t shard_bytes, std::byte* memory);
 
-  /// Copies what this rank writes, in the order in which a checkpoint is written. Collective where gather() is.
+  /// Copies this rank's part in checkpoint order. Collective if gather() is.
   void take(StateAccess& from);
 
   std::span<const SavedBuffer> buffers() const override { return buffers_; }

@@ -1,4 +1,4 @@
-// The training state that a checkpoint reads and writes, wherever it lives: host memory, a device, a snapshot.
+// Access to the training state for checkpoints, wherever it is stored: host memory, a device, a snapshot.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace llmc {
 
-/// Index of the weights among the buffers of a training state; what the optimizer keeps of them follows.
+/// Index of the weights among the buffers of a training state; the optimizer state follows.
 inline constexpr std::size_t kWeights = 0;
 
 /// A buffer of a training state: the weights, or a tensor that the optimizer keeps of the parameters of some groups.

@@ -9,8 +9,8 @@ namespace llmc {
 namespace {
 
 using Json = nlohmann::json;
-/// Without skipped updates, what guards remember, or the best checkpoint, a state is as older versions wrote it, and
-/// reads there.
+/// A state without skipped updates, guard state and best checkpoint is written in an older format, which older versions
+/// can read.
 const char* format_of(const TrainState& state) {
   if (state.skipped_updates > 0) return "llmc-state-5";
   if (state.best) return "llmc-state-4";
@@ -82,7 +82,8 @@ TrainState parse_train_state(const std::string& text) try {
   if (document.contains("guard")) state.guard = guard_of(document["guard"]);
   if (document.contains("best")) state.best = best_of(document["best"]);
   if (document.contains("skipped_updates")) document["skipped_updates"].get_to(state.skipped_updates);
-  // Duplicate keys, signs, fractions, extra keys and another format all fail to come back as the same bytes.
+  // Rejects duplicate keys, signs, fractions, extra keys and other formats, because none of them round-trips to the
+  // same bytes.
   if (state.updates() < 0 || format_train_state(state) != text) throw std::invalid_argument("it was altered");
   return state;
 } catch (const Json::exception&) {

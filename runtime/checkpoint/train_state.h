@@ -1,4 +1,4 @@
-// TrainState as the text of state.json.
+// Converts TrainState to and from the text of state.json.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace llmc {
 
-/// Canonical JSON: one byte sequence a state.
+/// Canonical JSON: one byte sequence per state.
 std::string format_train_state(const TrainState& state);
 
-/// Accepts format_train_state's output and nothing else. Throws std::invalid_argument.
+/// Accepts only the output of format_train_state. Throws std::invalid_argument.
 TrainState parse_train_state(const std::string& text);
 
 }  // namespace llmc

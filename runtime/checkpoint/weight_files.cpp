@@ -26,10 +26,10 @@ namespace {
 constexpr std::uint64_t kMaxIndexBytes = 64u << 20;
 constexpr const char *kEmbedding = "model.embed_tokens.weight", *kHead = "lm_head.weight";
 
-/// Tensors that some writers keep in one, below each other.
+/// Tensors that some writers store fused, stacked by rows.
 struct Fused {
   const char* name;
-  std::vector<const char*> parts;  // in their order
+  std::vector<const char*> parts;  // in order
 };
 
 const std::vector<Fused>& fused_tensors() {
@@ -51,13 +51,13 @@ std::string with(std::string name, const char* part, const char* other) {
   return name.replace(name.find(part), std::char_traits<char>::length(part), other);
 }
 
-/// Where a parameter stands in a tensor of several.
+/// Part of a fused tensor that holds a parameter.
 struct Slice {
-  std::string name;          // of the whole tensor
+  std::string name;          // of the fused tensor
   std::int64_t first, rows;  // of the parameter, and of all parts together
 };
 
-/// `rows`: of each parameter's tensor, by name; a vector's elements are its rows.
+/// `rows`: of each parameter's tensor, by name; a vector's elements count as rows.
 std::optional<Slice> slice_of(const std::string& name, const std::map<std::string, std::int64_t>& rows) {
   for (const Fused& fused : fused_tensors())
     for (const char* part : fused.parts) {
@@ -88,7 +88,7 @@ bool same_bytes(const Place& a, const Place& b) {
   return true;
 }
 
-/// A checkpoint's model files have checksums in its manifest; what else it lists need not be there.
+/// Checks the checksums of a checkpoint's model files. Other files in its manifest may be missing.
 void check_sums(const fs::path& folder, const std::set<std::string>& files) {
   std::error_code error;
   if (!has_manifest(folder) || !fs::exists(folder / "state.json", error)) return;

@@ -1,4 +1,4 @@
-// The weights of a folder as Hugging Face's loaders find them: of a released model, of an export, of a checkpoint.
+// Reads the weights of a Hugging Face folder: a released model, an export, or a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,22 @@
 
 namespace llmc {
 
-/// The opened files of a folder: model.safetensors, or those that model.safetensors.index.json names.
+/// Open files of a folder: model.safetensors, or the files named by model.safetensors.index.json.
 class WeightFiles {
  public:
-  /// Reads headers, and of a checkpoint holds the files against their checksums. Each of
-  /// `parameters` has to be there once, in its shape, as F32, F16 or BF16: under its own name, or as rows of
-  /// self_attn.qkv_proj (q, k, v) or mlp.gate_up_proj (gate, up). Nothing else may be there, but a head beside tied
-  /// embeddings that is the embedding's equal, and rotary_emb.inv_freq, which follows from config.json. Throws
-  /// Failure(checkpoint) that names file and tensor, and what to write instead.
+  /// Reads headers, and checks checksums in a checkpoint. Each of `parameters` must occur once, in its shape, as F32,
+  /// F16 or BF16, under its own name or as rows of self_attn.qkv_proj (q, k, v) or mlp.gate_up_proj (gate, up). Other
+  /// tensors are refused, except a head equal to tied embeddings, and rotary_emb.inv_freq, which follows from
+  /// config.json. Throws Failure(checkpoint) naming file and tensor, with advice.
   WeightFiles(const std::filesystem::path& folder, std::span<const ParameterInfo> parameters);
 
   /// "42 tensors of '../llama' (BF16)".
   const std::string& description() const { return description_; }
 
-  /// Reads every weight. Throws Failure(checkpoint) as load().
+  /// Reads every weight. Throws Failure(checkpoint) like load().
   void check() const;
 
-  /// Fills the weights of `access` and nothing else. Throws Failure(checkpoint) where a file cannot be read, or a
-  /// weight is not finite.
+  /// Fills only the weights of `access`. Throws Failure(checkpoint) if a file cannot be read or a weight is not finite.
   void load(StateAccess& access) const;
 
  private:
@@ -40,7 +38,7 @@ class WeightFiles {
     const safetensors::Reader* reader;
     const safetensors::Entry* entry;
     ParameterInfo parameter;
-    std::int64_t first;  // element of the entry
+    std::int64_t first;  // first element within the entry
   };
 
   using Take = std::function<void(std::int64_t offset, std::span<const float> values)>;
