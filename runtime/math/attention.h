@@ -1,4 +1,5 @@
-// Causal grouped-query attention on a GPU, built once at start by cuDNN; and, without any toolkit, what it will take.
+// Causal grouped-query attention on a GPU, built once at start with cuDNN; and its memory needs, known without a
+// toolkit.
 #pragma once
 
 #include <algorithm>
@@ -20,43 +21,43 @@ struct AttentionShape {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t qkv_pitch = 0;  // also of dqkv
   std::int64_t out_pitch = 0;  // also of dout
-  bool deterministic = true;   // backward without atomics: the same bits every time
+  bool deterministic = true;   // backward without atomics: same bits every time
   int window = 0;              // keys that a query sees, itself the last; 0: all up to it
 
   bool operator==(const AttentionShape&) const = default;
   constexpr Mask mask() const { return {static_cast<int>(sequence), window}; }
 };
 
-/// Who computes a pass: cuDNN, or llmc's own kernels (templates/cuda), which the emitted project has.
+/// Implementation of a pass: cuDNN, or llmc's own kernels (templates/cuda), which the emitted project contains.
 enum class AttentionBy : std::uint8_t { cudnn, portable };
 
-/// One way through the backward pass. All of them read the forward pass's lse.
+/// One variant of the backward pass. All of them read the forward pass's lse.
 struct BackwardWay {
   AttentionBy by = AttentionBy::cudnn;
-  double predicted_ms = 0;  // of a layer and micro-batch; 0 where no rates are known
+  double predicted_ms = 0;  // per layer and micro-batch; 0 without known rates
   std::size_t workspace_bytes = 0;
 };
 
-/// The emitted kernels' backward pass: Attention::backward's arguments, of a BackwardWay's workspace.
+/// Backward pass of the emitted kernels: arguments of Attention::backward, with a workspace for a BackwardWay.
 using OwnBackward = void (*)(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse,
                              bf16* dqkv, float* workspace);
 
-/// What a trainer whose forward pass is cuDNN's carries.
+/// Data of a trainer whose forward pass uses cuDNN.
 struct AttentionPlan {
   AttentionShape shape;
   std::span<const BackwardWay> ways;    // one or more, the plan's choice first
-  OwnBackward own = nullptr;            // null where no way is portable
-  const AttentionPlan* next = nullptr;  // of another shape or mask; null after the last
+  OwnBackward own = nullptr;            // null if no variant is portable
+  const AttentionPlan* next = nullptr;  // of another shape or mask; null for the last
 };
 
-/// Backward runs over equal slices of the batch, and where one sequence is still too much, over groups of heads.
+/// Backward runs over equal slices of the batch, and if one sequence is still too much, over groups of heads.
 struct AttentionSlice {
   std::int64_t batch = 0, kv_heads = 0;
 };
 
 constexpr std::size_t kAttentionWorkspaceLimit = std::size_t{1152} << 20;  // four sequences of the reference run
 
-/// Device memory that backward needs for a slice: the most that cuDNN 9.19 asks for on sm_80, 90, 100 and 120.
+/// Device memory that backward needs for a slice: the most that cuDNN 9.19 requests on sm_80, 90, 100 and 120.
 constexpr std::size_t attention_slice_bytes(const AttentionShape& shape, AttentionSlice slice) {
   const auto round_up = [](std::int64_t n, std::int64_t to) {
     return static_cast<std::size_t>((n + to - 1) / to * to);
@@ -65,18 +66,17 @@ constexpr std::size_t attention_slice_bytes(const AttentionShape& shape, Attenti
   const std::size_t heads = static_cast<std::size_t>(slice.batch * slice.kv_heads) * group;
   const std::size_t rows = round_up(shape.sequence, 1), columns = round_up(shape.head_dim, 1);
   const std::size_t dq = rows * columns * 4;  // sums in fp32
-  // Without atomics dq is a product of its own: dS of every score is kept in bf16. Blackwell keeps dq instead.
+  // Without atomics dq is a separate product: dS of every score is stored in bf16. Blackwell stores dq instead.
   const std::size_t scores = round_up(shape.sequence, 64) * round_up(shape.sequence, 128) * 2;
   const std::size_t queries =
       shape.deterministic ? std::max(scores, dq) : dq + round_up(shape.sequence, 8) * columns * 4;
-  const std::size_t keys =
-      group > 1 ? 2 * rows * columns * 2 : 0;           // dk and dv of each head, bf16, before they are summed
-  const std::size_t row_sums = rows * 4;                // dot(dout, out)
-  constexpr std::size_t kFixed = std::size_t{1} << 20;  // 256 bytes, and room for other versions
+  const std::size_t keys = group > 1 ? 2 * rows * columns * 2 : 0;  // dk and dv of each head, bf16, before summation
+  const std::size_t row_sums = rows * 4;                            // dot(dout, out)
+  constexpr std::size_t kFixed = std::size_t{1} << 20;              // 256 bytes, and a margin for other versions
   return heads * (queries + keys + row_sums) + kFixed;
 }
 
-/// The largest equal slices whose workspace stays within kAttentionWorkspaceLimit, or the smallest there are.
+/// Largest equal slices whose workspace fits into kAttentionWorkspaceLimit, or the smallest possible ones.
 constexpr AttentionSlice attention_slice(const AttentionShape& shape) {
   AttentionSlice slice = {1, 1};
   for (std::int64_t batch = shape.batch; batch > 0; --batch) {
@@ -90,19 +90,19 @@ constexpr AttentionSlice attention_slice(const AttentionShape& shape) {
   return slice;
 }
 
-/// Bytes of backward's `workspace`, for the plan. The trainer checks at start that cuDNN agrees.
+/// Bytes of backward's `workspace`, for the plan. The trainer checks at start that they suffice for cuDNN.
 constexpr std::size_t attention_workspace_bytes(const AttentionShape& shape) {
   return attention_slice_bytes(shape, attention_slice(shape));
 }
 
-/// Why cuDNN cannot run this on a GPU of `capability` (90 is 9.0), as a sentence with what to write instead; empty when
-/// it can. What cuDNN 9 documents: the trainer asks the library itself at start.
+/// Explains why cuDNN cannot run this on a GPU of `capability` (90 is 9.0), with advice; empty if it can. Follows the
+/// documentation of cuDNN 9; the trainer queries the library itself at start.
 inline std::string attention_refusal(const AttentionShape& shape, DType compute, int capability) {
   if (compute != DType::bf16)
     return "cuDNN's attention has no fp32; write precision.compute: bf16, or target.kind: cpu";
   if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0)
     return "model.num_key_value_heads must divide model.num_attention_heads";
-  // Of Hopper alone cuDNN has a backward pass for heads wider than 128.
+  // cuDNN's backward pass for heads wider than 128 exists only on Hopper.
   const std::int64_t widest = capability / 10 == 9 ? 256 : 128;
   if (shape.head_dim % 8 != 0 || shape.head_dim > widest)
     return "model.head_dim is " + std::to_string(shape.head_dim) + "; cuDNN's attention on sm_" +
@@ -115,7 +115,7 @@ inline std::string attention_refusal(const AttentionShape& shape, DType compute,
   return "";
 }
 
-/// The same of llmc's own kernels (templates/cuda), which need no library.
+/// Same for llmc's own kernels (templates/cuda), which need no library.
 inline std::string portable_attention_refusal(const AttentionShape& shape, DType compute, int capability) {
   if (compute != DType::bf16)
     return "attention on CUDA has no fp32; write precision.compute: bf16, or target.kind: cpu";
@@ -130,25 +130,25 @@ inline std::string portable_attention_refusal(const AttentionShape& shape, DType
 
 /// "cuDNN 9.19.0"
 std::string cudnn_name();
-/// 91900: what tuned.json has.
+/// 91900 for 9.19.0, as stored in tuned.json.
 std::size_t cudnn_version();
 
 class Attention {
  public:
-  /// Builds the plans of cuDNN that the way needs, seconds: the way that tuned.json has for this device, version and
-  /// shape, else the first. Throws Failure(toolchain) naming shape, types and version where cuDNN has none,
-  /// Failure(does_not_fit) where it needs more workspace than attention_workspace_bytes() planned.
+  /// Builds the cuDNN plans of the chosen variant, which takes seconds: the one that tuned.json names for this device,
+  /// version and shape, else the first. Throws Failure(toolchain) naming shape, types and version if cuDNN has none,
+  /// Failure(does_not_fit) if it needs more workspace than attention_workspace_bytes() planned.
   Attention(MathLibrary& library, const AttentionPlan& plan);
   Attention(Attention&&) noexcept;
   ~Attention();
 
-  /// out [batch * sequence, heads * head_dim] = softmax(q k^T / sqrt(head_dim), under the mask) v, and lse [batch,
-  /// heads, sequence], the natural logarithm of each query's sum of exponentials, fp32. qkv is already rotated. Uses
-  /// the library's workspace.
+  /// out [batch * sequence, heads * head_dim] = softmax(q k^T / sqrt(head_dim), under the mask) v. lse [batch, heads,
+  /// sequence], fp32: natural logarithm of each query's sum of exponentials. qkv is already rotated. Uses the library's
+  /// workspace.
   void forward(Stream& stream, const void* qkv, void* out, float* lse) const;
 
-  /// Writes dq, dk, dv into dqkv, laid out as qkv (columns past the three are left alone). `workspace`: what the ways
-  /// need at most, aligned to 256 bytes.
+  /// Writes dq, dk, dv to dqkv, laid out like qkv (columns past the three are unchanged). `workspace`: the largest that
+  /// a variant needs, aligned to 256 bytes.
   void backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse, void* dqkv,
                 void* workspace) const;
 

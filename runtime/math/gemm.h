@@ -1,4 +1,4 @@
-// Matrix products of one fixed shape each, built once at start: oneDNN on cpu, cuBLASLt on cuda.
+// GEMMs of one fixed shape each, built once at start: oneDNN on cpu, cuBLASLt on cuda.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@ namespace llmc {
 
 /// D[m, n] = op(A)[m, k] · op(B)[k, n] (+ bias[n]) (+ C[m, n] | + D[m, n]). All row-major; pitches in elements.
 struct GemmShape {
-  const char* name = "product";  // what errors and profilers call it; lives on
+  const char* name = "product";  // for errors and profilers; must stay valid
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;                            // A is stored [k, m]
   bool transpose_b = false;                            // B is stored [n, k], as Hugging Face stores a weight
   std::int64_t pitch_a = 0, pitch_b = 0, pitch_d = 0;  // C has the pitch of D
   DType operand = DType::f32;                          // A and B
-  DType result = DType::f32;                           // bias, C and D; sums are kept in fp32 whatever it is
+  DType result = DType::f32;                           // bias, C and D; sums are always in fp32
   bool bias = false;
   bool residual = false;     // C is added; C and D are different buffers
   bool accumulates = false;  // a call may ask for D += ...
@@ -28,14 +28,14 @@ struct GemmShape {
   std::uint32_t align_a = kArenaAlignment, align_b = kArenaAlignment, align_c = kArenaAlignment,
                 align_d = kArenaAlignment;
 
-  /// In tiles operands of fp32 are multiplied as three products of bf16 (math/tiles/operands.h).
+  /// In tiles fp32 operands are multiplied as three bf16 products (math/tiles/operands.h).
   constexpr bool bf16x3() const { return tiles && operand == DType::f32; }
 };
 
-/// What a term of a bf16x3 product is off by at most, relative to itself; 2^-17.6 in the mean square.
+/// Largest relative error of a term of a bf16x3 product; 2^-17.6 in the mean square.
 inline constexpr double kBf16x3 = 0x1p-15;
 
-/// Where a product finds its operands. `bias` and `c` are null unless the shape has them.
+/// Addresses of a GEMM's operands. `bias` and `c` are null unless the shape has them.
 struct GemmOperands {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -45,18 +45,18 @@ struct GemmOperands {
   bool accumulate = false;  // D += product instead of D = product
 };
 
-/// On cuda, workspace that a product may use which `trainer tune` has not timed: the same in every trainer, so that its
-/// algorithm depends on its shape and the library alone.
+/// On cuda, workspace for GEMMs not timed by `trainer tune`: equal in every trainer, so that the algorithm depends only
+/// on the shape and the library.
 inline constexpr std::size_t kUntunedWorkspace = std::size_t{32} << 20;
-/// What arenas have where the budget allows, for tuned products. Splitting k of the reference run's qkv weight gradient
-/// takes 50 MiB.
+/// Workspace for tuned GEMMs, if the budget allows. Splitting k of the reference run's qkv weight gradient takes 50
+/// MiB.
 inline constexpr std::size_t kTunedWorkspace = std::size_t{64} << 20;
 
-/// Owns what the library needs once for a process: engine, handle, on cuda a workspace taken from the arena.
+/// Per-process state of the library: engine, handle, and on cuda a workspace in the arena.
 class MathLibrary {
  public:
-  /// `workspace`: device memory of `workspace_bytes`, from the plan; null on cpu. `reserved_sms`: of a GPU, which
-  /// products leave free as far as their algorithms can. Throws Failure(usage) where it has no more than these.
+  /// `workspace`: device memory of `workspace_bytes`, from the plan; null on cpu. `reserved_sms`: SMs of a GPU that
+  /// GEMMs leave free as far as their algorithms can. Throws Failure(usage) if the GPU has no more than these.
   MathLibrary(Device& device, void* workspace, std::size_t workspace_bytes, int reserved_sms = 0);
   ~MathLibrary();
   struct Impl;
@@ -68,7 +68,7 @@ class MathLibrary {
 
 class Gemm {
  public:
-  /// Throws Failure(toolchain) naming the shape, the types and the library's version where it has no implementation.
+  /// Throws Failure(toolchain) naming the shape, the types and the library's version if it has no implementation.
   Gemm(MathLibrary& library, const GemmShape& shape);
   Gemm(Gemm&&) noexcept;
   ~Gemm();

@@ -1,4 +1,4 @@
-// The libraries whose versions decide the bits of a run.
+// Libraries whose versions determine the bits of a run.
 #pragma once
 
 #include <string>

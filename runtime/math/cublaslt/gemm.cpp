@@ -50,12 +50,12 @@ MathLibrary::Impl::Impl(void* memory, std::size_t bytes, int reserved_sms) : wor
 
 struct Gemm::Impl {
   LtProduct product;
-  cublasLtMatmulAlgo_t algorithm;  // for every beta: the heuristics are told the layouts of C and D, not beta
+  cublasLtMatmulAlgo_t algorithm;  // for every beta: the heuristics get the layouts of C and D, but not beta
 };
 
 namespace {
 
-/// What `trainer tune` found, or the heuristics' first choice.
+/// Algorithm found by `trainer tune`, or the heuristics' first choice.
 cublasLtMatmulAlgo_t choose(const MathLibrary::Impl& library, const LtProduct& product) {
   const auto tuned = library.tuned.find(library, product);
   return tuned ? *tuned : product.candidates(1, kUntunedWorkspace).front().algorithm;

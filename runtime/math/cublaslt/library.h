@@ -1,4 +1,4 @@
-// What cuBLASLt and cuDNN share in a process: handles, the workspace from the arena, names for messages.
+// State shared by cuBLASLt and cuDNN in a process: handles, the workspace in the arena, names for messages.
 #pragma once
 
 #include <cublasLt.h>
@@ -13,10 +13,10 @@ namespace llmc {
 
 struct MathLibrary::Impl {
   cublasLtHandle_t handle = nullptr;
-  void* workspace = nullptr;  // calls come one at a time, in the stream's order, so that all may use it
+  void* workspace = nullptr;  // calls come one at a time, in stream order, so that all may share it
   std::size_t workspace_bytes = 0;
   int capability = 0;  // 90 is 9.0
-  int sm_target = 0;   // SMs that products are planned for; 0: all
+  int sm_target = 0;   // SMs that GEMMs are planned for; 0: all
   std::string device;  // "NVIDIA H200 with 132 SMs", for what is tuned
   TunedFile tuned;
 
@@ -24,7 +24,7 @@ struct MathLibrary::Impl {
   ~Impl() {
     if (handle) cublasLtDestroy(handle);
   }
-  /// For what is tuned of products: the device, with sm_target that too.
+  /// Key of tuned GEMMs: the device, and sm_target if set.
   std::string device_of_products() const {
     return sm_target ? device + ", of which products use " + std::to_string(sm_target) : device;
   }

@@ -55,7 +55,7 @@ LtProduct::LtProduct(MathLibrary::Impl& library, const GemmShape& shape) : libra
   check(cublasLtMatmulDescCreate(operation_.put(), CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
   if (library.sm_target > 0)
     set(operation_.get(), CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(library.sm_target));
-  // What is stored transposed is so in both views.
+  // Transposed storage is transposed in both views.
   set(operation_.get(), CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_.get(), CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   a_ = shape.transpose_a ? transposed(shape.k, shape.m, shape.pitch_a, shape.operand)
@@ -64,7 +64,7 @@ LtProduct::LtProduct(MathLibrary::Impl& library, const GemmShape& shape) : libra
                          : transposed(shape.k, shape.n, shape.pitch_b, shape.operand);
   d_ = transposed(shape.m, shape.n, shape.pitch_d, shape.result);
   if (shape.bias) {
-    // One value for each row of D^T. The address tells the heuristics the alignment: the real one comes with each call.
+    // One value per row of D^T. The address only tells the heuristics the alignment; the real one comes with each call.
     set(operation_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type(shape.result)));
     set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(library.workspace));
@@ -96,7 +96,7 @@ std::vector<LtProduct::Algorithm> LtProduct::candidates(int most, std::size_t wo
   Preference preference;
   check(cublasLtMatmulPreferenceCreate(preference.put()), "cublasLtMatmulPreferenceCreate");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-  // Partial sums of a split k stay fp32 and are added in one order.
+  // Partial sums of a split k stay fp32 and are added in a fixed order.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   // The library's A is the shape's B. A loss chunk's rows may begin at less than the arena's 256 bytes.

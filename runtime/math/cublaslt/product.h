@@ -1,4 +1,4 @@
-// A GemmShape as cuBLASLt's descriptors.
+// Converts a GemmShape to cuBLASLt's descriptors.
 #pragma once
 
 #include <cublasLt.h>
@@ -14,11 +14,10 @@
 
 namespace llmc {
 
-/// Throws Failure with the library's version, the call and its status; Failure(toolchain) where the machine is the
-/// reason.
+/// Throws Failure with the library's version, the call and its status; Failure(toolchain) if the machine is the cause.
 void check(cublasStatus_t status, const char* call);
 
-/// Owns one of cuBLASLt's descriptors.
+/// Owns a cuBLASLt descriptor.
 template <class Handle, cublasStatus_t (*kDestroy)(Handle)>
 class Owned {
  public:
@@ -38,8 +37,8 @@ class Owned {
   Handle handle_ = nullptr;
 };
 
-/// D^T = op(B)^T op(A)^T: a row-major [rows, cols] matrix is a column-major [cols, rows] one, which is what cuBLASLt's
-/// fast paths know, so the operands change places.
+/// D^T = op(B)^T op(A)^T: a row-major [rows, cols] matrix is a column-major [cols, rows] one, for which cuBLASLt has
+/// fast paths, so the operands are exchanged.
 class LtProduct {
  public:
   LtProduct(MathLibrary::Impl& library, const GemmShape& shape);
@@ -47,19 +46,19 @@ class LtProduct {
   const GemmShape& shape() const { return shape_; }
   /// "qkv_forward [m 64, n 96, k 32] with B transposed in bf16 -> bf16"
   std::string text() const;
-  /// What a tuned algorithm is found by: everything that the library's choice depends on, the name not.
+  /// Key of a tuned algorithm: everything that the library's choice depends on, without the name.
   std::string key() const;
 
   struct Algorithm {
     cublasLtMatmulAlgo_t algorithm;
-    std::size_t workspace_bytes;  // that it needs
+    std::size_t workspace_bytes;  // required
   };
-  /// The heuristics' choices within `workspace_bytes`, best first. Throws Failure(toolchain) where there is none.
+  /// The heuristics' choices within `workspace_bytes`, best first. Throws Failure(toolchain) if there is none.
   std::vector<Algorithm> candidates(int most, std::size_t workspace_bytes) const;
-  /// What the library says that this algorithm needs for this product; nothing where it does not run it.
+  /// Workspace that this algorithm needs for this GEMM, as the library reports it; nothing if it does not support it.
   std::optional<std::size_t> workspace_of(const cublasLtMatmulAlgo_t& algorithm) const;
 
-  /// As Gemm's call; C is added where `beta` is 1, and is D itself without a residual.
+  /// Same as Gemm's call. C is added if `beta` is 1, and is D itself without a residual.
   cublasStatus_t launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, const void* a, const void* b,
                         const void* bias, const void* c, void* d, float beta) const;
 

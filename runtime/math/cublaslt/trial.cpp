@@ -18,10 +18,10 @@ constexpr float kGain = 0.98f;    // a faster candidate must take less than this
 constexpr float kRoundMs = 3.0f;  // a burst of one candidate: well above the resolution of an event
 constexpr double kTurnMs = 20;    // of one candidate, sustained: longer than a clock takes to follow the power
 constexpr std::size_t kFinalists = 3;
-constexpr double kMostLaunches = 20000;  // of a turn: more fill a stream's queue
+constexpr double kMostLaunches = 20000;  // per turn: more fill a stream's queue
 constexpr std::size_t kPattern = 1 << 20;
 
-/// A point of a stream with the time at which it was reached.
+/// A CUDA event with the time at which it was reached.
 class TimedEvent {
  public:
   TimedEvent() { check(cudaEventCreate(&handle_), "cudaEventCreate"); }

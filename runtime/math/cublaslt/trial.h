@@ -1,4 +1,4 @@
-// How `trainer tune` compares ways of computing one thing: on numbers as training has them, in rounds that take turns.
+// Compares variants for `trainer tune`: on numbers like those of training, in alternating rounds.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,7 +15,7 @@
 
 namespace llmc {
 
-/// Numbers that a training step would have: with zeros a GPU draws less power and runs faster.
+/// Numbers like those of a training step: with zeros a GPU draws less power and runs faster.
 class Normals {
  public:
   explicit Normals(Device& device);
@@ -29,8 +29,8 @@ class Normals {
 
 /// What was seen of candidates.
 struct Times {
-  std::vector<float> ms;                        // of a launch; infinite: out of the running
-  std::vector<std::optional<CardState>> cards;  // in the midst of the last turn; none of what ran in bursts alone
+  std::vector<float> ms;                        // per launch; infinite: excluded
+  std::vector<std::optional<CardState>> cards;  // during the last turn; nothing for candidates that ran in bursts only
 };
 
 /// Times `count` candidates in bursts, and where `sustained_ms` is not 0 the first and the fastest three again in
@@ -39,7 +39,7 @@ struct Times {
 Times times_of(cudaStream_t stream, std::size_t count, double sustained_ms, const Card& card,
                const std::function<bool(std::size_t)>& launch);
 
-/// The fastest of these, or the first where that gains 2 % or less.
+/// Index of the fastest, or the first if that gains 2 % or less.
 std::size_t worth_taking(const std::vector<float>& medians);
 
 }  // namespace llmc

@@ -1,4 +1,4 @@
-// The algorithms and the attention's backward pass that `trainer tune` has found, by device, library version and shape.
+// Algorithms and the backward pass of attention found by `trainer tune`, by device, library version and shape.
 #pragma once
 
 #include <cublasLt.h>
@@ -18,10 +18,9 @@ class LtProduct;
 
 /// One JSON document: {"format": "llmc-tuned-4", "entries": [{"device", "library", "product", "algorithm", "workspace",
 /// "candidates", "first_ms", "best_ms"}], "attention": [{"device", "library", "shape", "backward", "cudnn_ms",
-/// "portable_ms"}]}, sorted. "workspace": the bytes that the algorithm needs. An algorithm is cuBLASLt's 64 bytes in
-/// hexadecimal, which the same version of the library takes back (cublasLtMatmulAlgo_t in its manual). "backward":
-/// cudnn or portable. Where NVML is there, an entry has what it says of the card while it was timed: "sm_mhz", "watts",
-/// "throttled".
+/// "portable_ms"}]}, sorted. "workspace": bytes that the algorithm needs. "algorithm": cuBLASLt's 64 bytes in
+/// hexadecimal, which the same version of the library accepts (see cublasLtMatmulAlgo_t in its manual). "backward":
+/// cudnn or portable. With NVML an entry also has the card's state while it was timed: "sm_mhz", "watts", "throttled".
 class TunedFile {
  public:
   struct Entry {
@@ -31,7 +30,7 @@ class TunedFile {
     float first_ms, best_ms;
     std::optional<CardState> card = {};  // while it was timed
   };
-  /// Times of a layer and micro-batch, and the way to take.
+  /// Times per layer and micro-batch, and the variant to use.
   struct Backward {
     AttentionBy by;
     float cudnn_ms, portable_ms;
@@ -40,11 +39,11 @@ class TunedFile {
   };
 
   TunedFile() = default;
-  /// No file: no entries. Throws Failure(toolchain) for one that is damaged, or of something else.
+  /// A missing file gives no entries. Throws Failure(toolchain) if it is damaged or of another kind.
   static TunedFile read(const std::filesystem::path& file);
 
-  /// The algorithm for this product here. Throws Failure(toolchain) where the library refuses what the file says, or
-  /// where that needs more workspace than the trainer has.
+  /// Algorithm for this GEMM on this device. Throws Failure(toolchain) if the library refuses it, or it needs more
+  /// workspace than the trainer has.
   std::optional<cublasLtMatmulAlgo_t> find(const MathLibrary::Impl& library, const LtProduct& product) const;
   void put(const MathLibrary::Impl& library, const LtProduct& product, const Entry& entry);
   std::optional<Backward> find(const MathLibrary::Impl& library, const AttentionShape& shape) const;

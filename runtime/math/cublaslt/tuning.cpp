@@ -16,14 +16,14 @@
 namespace llmc {
 namespace {
 
-constexpr int kCandidates = 32;  // algorithms for each size of workspace
+constexpr int kCandidates = 32;  // algorithms per workspace size
 
 /// Bytes of a matrix, with room for it to begin at no more than its alignment.
 std::size_t place_of(std::int64_t rows, std::int64_t pitch, DType dtype) {
   return buffer_space(dtype, rows * pitch) + kArenaAlignment;
 }
 
-/// The bytes of a product's matrices, C only where it is not D.
+/// Bytes of a GEMM's matrices; C only if it is not D.
 struct Sizes {
   std::size_t a, b, bias, c, d;
   explicit Sizes(const GemmShape& s)
@@ -50,10 +50,10 @@ class Trial {
     c_ += s.align_c % kArenaAlignment, d_ += s.align_d % kArenaAlignment;
   }
 
-  /// False where the library fails after all.
+  /// Returns false if the library fails after all.
   bool launch(const cublasLtMatmulAlgo_t& algorithm) const {
     const GemmShape& s = product_.shape();
-    const float beta = s.residual || s.accumulates ? 1.0f : 0.0f;  // as all micro-batches but the first
+    const float beta = s.residual || s.accumulates ? 1.0f : 0.0f;  // as in all micro-batches but the first
     return product_.launch(algorithm, stream_, a_, b_, bias_, c_, d_, beta) == CUBLAS_STATUS_SUCCESS;
   }
 
@@ -63,7 +63,7 @@ class Trial {
   std::byte *a_, *b_, *bias_, *c_, *d_;
 };
 
-/// The heuristics' first choice of an untuned trainer and its other ones, then those that a larger workspace adds.
+/// The heuristics' choices for an untuned trainer, the first one first, then those that a larger workspace adds.
 std::vector<LtProduct::Algorithm> all_candidates(const LtProduct& product, std::size_t workspace_bytes) {
   std::vector<LtProduct::Algorithm> all = product.candidates(kCandidates, kUntunedWorkspace);
   if (workspace_bytes <= kUntunedWorkspace) return all;

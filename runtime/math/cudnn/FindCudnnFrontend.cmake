@@ -1,9 +1,9 @@
-# Finds the headers of cudnn-frontend: sets CUDNN_FRONTEND_INCLUDE_DIR, and CUDNN_FRONTEND_PROBLEM when there are none.
+# Finds the headers of cudnn-frontend: sets CUDNN_FRONTEND_INCLUDE_DIR, or CUDNN_FRONTEND_PROBLEM if there are none.
 #
-# Looked for in CUDNN_FRONTEND_INCLUDE_DIR, the system's and the toolkit's include folders, and Python's package
-# nvidia-cudnn-frontend; else its wheel, which holds the headers, is downloaded once into the build folder, which is said; -DLLMC_DOWNLOAD=OFF forbids
-# it.
-set(cudnn_frontend_version 1.32.0)  # what is downloaded; any 1.x from 1.12 on will do
+# Searches CUDNN_FRONTEND_INCLUDE_DIR, the include folders of the system and the toolkit, and Python's package
+# nvidia-cudnn-frontend. Otherwise it downloads its wheel, which contains the headers, once into the build folder, with
+# a message; -DLLMC_DOWNLOAD=OFF forbids that.
+set(cudnn_frontend_version 1.32.0)  # version to download; any 1.x from 1.12 on works
 find_program(LLMC_PYTHON3 python3)
 
 set(hints ${CUDAToolkit_INCLUDE_DIRS})
@@ -18,7 +18,7 @@ option(LLMC_DOWNLOAD "download the headers of cudnn-frontend where they are not 
 if(NOT CUDNN_FRONTEND_INCLUDE_DIR AND LLMC_PYTHON3 AND LLMC_DOWNLOAD)
   set(folder ${CMAKE_BINARY_DIR}/cudnn-frontend)
   message(NOTICE "cudnn-frontend: downloading its headers (nvidia-cudnn-frontend ${cudnn_frontend_version})")
-  # The wheel is only unpacked, so that it need not fit this Python.
+  # The wheel is only unpacked, so it need not match this Python.
   execute_process(
     COMMAND ${LLMC_PYTHON3} -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all:
       --python-version 3.12 --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64

@@ -22,7 +22,7 @@ namespace fe = cudnn_frontend;
 using fe::graph::Tensor_attributes;
 using Tensor = std::shared_ptr<Tensor_attributes>;
 
-/// Names of the graphs' tensors, by which addresses are given to a call.
+/// Ids of the graphs' tensors, which map addresses to a call.
 enum Id : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv };
 
 std::string text(const AttentionShape& shape, const AttentionSlice& slice) {
@@ -39,14 +39,15 @@ void check(cudnnStatus_t status, const char* call) {
   throw Failure(Exit::toolchain, cudnn_name() + ": " + call + " says " + cudnnGetErrorString(status));
 }
 
-/// As cuDNN has the mask: a band of the scores, the diagonal its right bound. The left one counts the query's own key.
+/// cuDNN's mask is a band of the scores with the diagonal as its right bound. The left bound counts the query's own
+/// key.
 template <class Attributes>
 void set_mask(Attributes& attributes, const AttentionShape& shape) {
   attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
   if (shape.window) attributes.set_diagonal_band_left_bound(shape.window);
 }
 
-/// Backward's slices and forward's whole batch, as cuDNN sees them in the packed rows.
+/// Backward's slices and forward's whole batch, as cuDNN views the packed rows.
 class Tensors {
  public:
   Tensors(fe::graph::Graph& graph, const AttentionShape& shape, AttentionSlice slice)
@@ -79,7 +80,7 @@ class Tensors {
         .set_data_type(fe::DataType_t::BFLOAT16);
     return std::forward<Attributes>(attributes);
   }
-  /// cuDNN wants these packed: a slice of the heads is so only because it has one sequence.
+  /// cuDNN requires these packed; a slice of the heads is packed only because it has one sequence.
   template <class Attributes>
   Attributes&& place_lse(Attributes&& attributes) const {
     attributes.set_uid(kLse)

@@ -1,4 +1,4 @@
-// Which of the backward passes that a trainer carries its attention takes.
+// Chooses the backward pass of attention among those that a trainer contains.
 #pragma once
 
 #include <string>
@@ -8,18 +8,18 @@
 
 namespace llmc {
 
-/// What tuned.json finds a backward pass by: everything that its time depends on but the device and the library.
+/// Key of a backward pass in tuned.json: everything that its time depends on except device and library.
 std::string attention_key(const AttentionShape& shape);
 
 /// "cuDNN 9.19.0", or "llmc's kernels".
 std::string backward_name(AttentionBy by);
 
 struct ChosenBackward {
-  const BackwardWay* way;  // of the plan's
+  const BackwardWay* way;  // one of the plan's
   std::string why;         // for the log
 };
 
-/// The way that `trainer tune` has measured to be faster here, else the plan's first.
+/// Variant that `trainer tune` measured to be faster on this device, else the plan's first.
 ChosenBackward choose_backward(const MathLibrary::Impl& library, const AttentionPlan& plan);
 
 }  // namespace llmc

@@ -29,9 +29,9 @@ std::string tune_attention(Device& device, const AttentionPlan& plan, std::size_
   normals.fill(dout, out_bytes, DType::bf16);
 
   MathLibrary library(device, memory, workspace_bytes);
-  std::vector<Attention> attentions;  // each of one way
+  std::vector<Attention> attentions;  // one per variant
   for (const BackwardWay& way : plan.ways) attentions.emplace_back(library, AttentionPlan{s, {&way, 1}, plan.own});
-  attentions[0].forward(device.stream(), qkv, out, lse);  // all ways read what it writes
+  attentions[0].forward(device.stream(), qkv, out, lse);  // all variants read its output
   const Card card(device.identity());
   const Times times = times_of(device.stream().handle, attentions.size(), how.sustained_ms, card, [&](std::size_t i) {
     attentions[i].backward(device.stream(), dout, out, qkv, lse, dqkv, workspace);

@@ -47,15 +47,15 @@ std::string text(const GemmShape& shape) {
   return line;
 }
 
-/// Bytes that a thread needs for this product in tiles.
+/// Bytes that a thread needs for this GEMM in tiles.
 std::size_t tiles_workspace(const GemmShape& shape) {
   return shape.transpose_a ? weight_gradient_bytes(shape) : linear_product_bytes(shape);
 }
 
-// What oneDNN takes beside its operands grows with a product: for parts of a long sum, 2.3 GiB for a weight gradient of
-// [50304, 768] on 16 threads; and for rows with padding, of which 2.6 has no brgemm, 170 MB for 2,048 rows of 50,257
-// logits in fp32. So a product that wants more scratchpad than this, or whose rows have padding, is done in blocks of
-// its result (docs/explanation/compiler.md).
+// oneDNN's memory besides its operands grows with a GEMM. Splitting a long sum takes 2.3 GiB for a weight gradient of
+// [50304, 768] on 16 threads. Padded rows, for which 2.6 has no brgemm, take 170 MB for 2,048 rows of 50,257 logits in
+// fp32. So a GEMM that needs more scratchpad than this, or has padded rows, is computed in blocks of its result
+// (docs/explanation/compiler.md).
 constexpr std::size_t kMostScratchpad = std::size_t{16} << 20;
 constexpr std::int64_t kBlockRows = 512, kBlockCols = 1024, kFewestRows = 16;
 
@@ -64,8 +64,7 @@ bool has_padding(const GemmShape& shape) {
          shape.pitch_b != (shape.transpose_b ? shape.k : shape.n) || shape.pitch_d != shape.n;
 }
 
-/// A primitive for a block of D, and its argument list. The list is made once; a call only puts addresses into the
-/// memory objects.
+/// A primitive for a block of D, and its argument list. The list is built once; a call only sets addresses.
 struct Product {
   std::int64_t rows = 0, cols = 0;
   dnnl::matmul primitive;
@@ -75,10 +74,10 @@ struct Product {
   std::size_t scratchpad_bytes() const { return scratchpad.get_desc().get_size(); }
 };
 
-/// Blocks of D of one size, but for those at its last row and column.
+/// Equally sized blocks of D, except at its last row and column.
 struct Blocks {
   std::int64_t rows = 0, cols = 0;
-  std::vector<Product> products;  // one for each size that a block has
+  std::vector<Product> products;  // one for each size of a block
 
   Product& of(std::int64_t rows_left, std::int64_t cols_left) {
     const std::int64_t r = std::min(rows, rows_left), c = std::min(cols, cols_left);
@@ -90,14 +89,14 @@ struct Blocks {
 
 struct MathLibrary::Impl {
   explicit Impl(int device_threads) : threads(device_threads) {
-    // oneDNN writes code into memory, and runs it without a look whether it got any: a model of one layer took 16 MiB.
+    // oneDNN generates code into memory without checking the allocation: a model of one layer took 16 MiB.
     require_address_space(std::size_t{64} << 20, "the code that oneDNN writes");
   }
 
   int threads;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::vector<std::byte> scratchpad;  // as large as the greediest primitive asks for: calls come one at a time
+  std::vector<std::byte> scratchpad;  // sized for the largest request: calls come one at a time
 
   std::byte* aligned_scratchpad() {
     const auto address = reinterpret_cast<std::uintptr_t>(scratchpad.data());
@@ -105,7 +104,7 @@ struct MathLibrary::Impl {
   }
   void reserve(std::size_t bytes) {
     if (scratchpad.size() >= bytes + kAlignment) return;
-    scratchpad = {};  // first: the old and the new one together could be the most that the process ever has
+    scratchpad = {};  // freed first: the old and the new one together could be the process's peak
     scratchpad = std::vector<std::byte>(bytes + kAlignment);
   }
   static constexpr std::size_t kAlignment = 4096;
@@ -136,7 +135,7 @@ Product Gemm::Impl::make(std::int64_t rows, std::int64_t cols, bool accumulates)
   memory& c = product.c = place(matrix(rows, cols, false, shape.pitch_d, shape.result));
   memory& d = product.d = place(matrix(rows, cols, false, shape.pitch_d, shape.result));
   dnnl::post_ops post_ops;
-  // Sums, the bias and both additions are fp32 inside the primitive: D is rounded once.
+  // Sums, bias and both additions are fp32 inside the primitive: D is rounded once.
   if (accumulates) post_ops.append_sum(1.0f);
   if (shape.residual) post_ops.append_binary(dnnl::algorithm::binary_add, c.get_desc());
   dnnl::primitive_attr attributes;
@@ -242,7 +241,7 @@ void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
       product.bias.set_data_handle(at(o.bias, shape.result, col));
       product.c.set_data_handle(at(o.c, shape.result, row * shape.pitch_d + col));
       product.d.set_data_handle(at(o.d, shape.result, row * shape.pitch_d + col));
-      // The buffer is shared by all products and may have moved when a later one was made.
+      // All GEMMs share the buffer, which may have moved when a later one was created.
       product.scratchpad.set_data_handle(impl.library->aligned_scratchpad());
       const dnnl_status_t status =
           dnnl_primitive_execute(product.primitive.get(), impl.library->stream.get(),

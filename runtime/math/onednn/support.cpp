@@ -8,7 +8,7 @@ namespace llmc {
 
 namespace {
 
-/// oneDNN's values are sets of bits: a larger instruction set contains the bits of what it extends.
+/// oneDNN's values are bit sets: a larger instruction set contains the bits of those that it extends.
 bool has(dnnl::cpu_isa wanted) {
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);

@@ -1,4 +1,4 @@
-// What oneDNN can do on this machine, asked of the library: a run that needs more is refused before it starts.
+// Queries oneDNN's capabilities on this machine: a run that needs more is refused before it starts.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 namespace llmc {
 
 enum class Bf16Support {
-  widened,   // right, but slower than fp32: no bf16 product, fp32 operands are made of them (widened.h)
-  emulated,  // right, but slower than fp32 (avx512 without avx512_bf16)
+  widened,   // correct, but slower than fp32: no bf16 GEMM, operands are widened to fp32 (widened.h)
+  emulated,  // correct, but slower than fp32 (avx512 without avx512_bf16)
   native,    // avx512_bf16 or AMX
 };
 
-/// As of the instruction set that oneDNN uses in this process (ONEDNN_MAX_CPU_ISA included).
+/// For the instruction set that oneDNN uses in this process; respects ONEDNN_MAX_CPU_ISA.
 Bf16Support bf16_support();
 
 /// "oneDNN 2.6.3", for messages.

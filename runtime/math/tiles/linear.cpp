@@ -7,7 +7,7 @@
 namespace llmc {
 namespace {
 
-/// Rounds a block of sums [32, 32] into D, with what is added to it. `bias` and `c` are null where there is none.
+/// Rounds a block of sums [32, 32] into D, with its addends. `bias` and `c` are null if absent.
 template <bool kStreams, class Result>
 LLMC_TILE void finish_block(const float* sums, const Result* bias, const Result* c, Result* d, std::int64_t pitch) {
   for (int r = 0; r < 32; ++r) {
@@ -76,14 +76,13 @@ void multiply(const GemmShape& shape, const T* a, const T* b, const Result* bias
 
 void linear_product(const GemmShape& shape, const void* a, const void* b, const void* bias, const void* c, void* d,
                     int part, int parts, void* workspace) {
-  // Each thread copies the part of B that it needs, so its share has 256 rows where there are so many, and then fewer
-  // columns.
+  // Each thread copies its part of B, so it gets 256 rows if there are enough, and then fewer columns.
   std::int64_t across = std::min({std::max(std::int64_t{1}, 256 * parts / shape.m), shape.n / 32, std::int64_t{parts}});
   while (parts % across) --across;
   const std::int64_t down = parts / across, i = part / across, j = part % across;
   const Share share = {shape.m / 32 * i / down * 32, shape.m / 32 * (i + 1) / down * 32, shape.n / 32 * j / across * 32,
                        shape.n / 32 * (j + 1) / across * 32};
-  // What no cache keeps until it is read goes past them, and its lines are not read before they are written.
+  // Streaming stores for results that no cache keeps until they are read; they do not read old lines.
   const std::int64_t size = bytes_of(shape.result, 1);
   const bool streams = shape.m * shape.n * size / parts > kLinearStream && shape.pitch_d * size % 64 == 0 &&
                        reinterpret_cast<std::uintptr_t>(d) % 64 == 0;

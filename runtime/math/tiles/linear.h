@@ -1,6 +1,5 @@
-// A linear layer's forward product and the gradient of its input in AMX tiles: operands in bf16, or in fp32 by bf16x3
-// (operands.h), and fp32 sums. The plan chooses it where target.arch has tiles and the shape fits
-// (compiler/ops/linear.cpp).
+// Forward GEMM and input gradient of a linear layer in AMX tiles: operands in bf16, or in fp32 by bf16x3 (operands.h),
+// and fp32 sums. The plan chooses it if target.arch has tiles and the shape fits (compiler/ops/linear.cpp).
 #pragma once
 
 #include <algorithm>
@@ -10,7 +9,7 @@
 
 namespace llmc {
 
-/// Whether linear_product() computes this product: its form, and blocks of 32 in all three directions.
+/// Returns whether linear_product() can compute this GEMM: its form, and blocks of 32 in all three directions.
 constexpr bool is_linear_product(const GemmShape& shape) {
   const bool operands =
       shape.operand == DType::bf16 ? shape.pitch_a % 2 == 0 : shape.operand == DType::f32 && shape.result == DType::f32;
@@ -19,11 +18,11 @@ constexpr bool is_linear_product(const GemmShape& shape) {
 }
 
 // Bytes. A copy of fp32, as hi and lo, has as many as the original.
-constexpr std::int64_t kLinearDepth = 512;  // of a row at a time: 32 rows of A and 32 columns of B fit a first cache
-constexpr std::int64_t kLinearPanel = 1 << 20;   // of a copied panel of B: half a second cache
-constexpr std::int64_t kLinearStream = 1 << 20;  // of a thread's share of D that are too many for the other half
+constexpr std::int64_t kLinearDepth = 512;  // of a row at a time: 32 rows of A and 32 columns of B fit into an L1 cache
+constexpr std::int64_t kLinearPanel = 1 << 20;   // of a copied panel of B: half an L2 cache
+constexpr std::int64_t kLinearStream = 1 << 20;  // of a thread's part of D that exceed the other half
 
-/// Of the sum at a time.
+/// Elements of the sum at a time.
 constexpr std::int64_t linear_depth(const GemmShape& shape) { return kLinearDepth / bytes_of(shape.operand, 1); }
 
 /// Columns of B that a thread copies at once.
@@ -31,15 +30,15 @@ constexpr std::int64_t linear_panel_columns(const GemmShape& shape) {
   return std::min(shape.n, std::max(std::int64_t{32}, kLinearPanel / bytes_of(shape.operand, shape.k) / 32 * 32));
 }
 
-/// Bytes of one thread's copy of B, of its sums, and of rows of A where these are copied; a multiple of 64.
+/// Bytes of one thread's copy of B, of its sums, and of copied rows of A; a multiple of 64.
 constexpr std::size_t linear_product_bytes(const GemmShape& shape) {
   return static_cast<std::size_t>(linear_panel_columns(shape) * (bytes_of(shape.operand, shape.k) + 4 * 32) +
                                   (shape.operand == DType::f32 ? 32 * kLinearDepth : 0));
 }
 
-/// Share `part` of `parts` of D [m, n] = A B (+ bias) (+ C), A [m, k] and B [k, n], or [n, k] where it is transposed.
-/// `workspace`: this thread's, aligned to 64 bytes. Every element is summed in the same order whatever `parts` is. The
-/// process has asked for tiles (device/cpu/arch.h).
+/// Computes part `part` of `parts` of D [m, n] = A B (+ bias) (+ C), A [m, k] and B [k, n], or [n, k] if transposed.
+/// `workspace`: this thread's, aligned to 64 bytes. Every element is summed in the same order for any `parts`. The
+/// process must have called require_tiles() (device/cpu/arch.h).
 void linear_product(const GemmShape& shape, const void* a, const void* b, const void* bias, const void* c, void* d,
                     int part, int parts, void* workspace);
 

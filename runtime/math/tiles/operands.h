@@ -1,10 +1,8 @@
-// Copies of 32 rows or columns of a matrix as the operands of multiply_block() (device/cpu/tiles.h), and stores of its
-// results.
+// Copies 32 rows or columns of a matrix as operands of multiply_block() (device/cpu/tiles.h), and stores its results.
 //
-// Tiles multiply bf16, so an element of fp32 is copied as two: hi = bf16(x) and lo = bf16(x - hi). hi + lo is x up to
-// 2^-17 |x|, and a product is hi hi + hi lo + lo hi (bf16x3). Of a term that lacks lo lo and what lo was rounded by:
-// 2^-15 of it at most, 2^-17.6 in the mean square. Infinity becomes NaN, and below 2^-117 lo is 0, since it would be
-// denormal.
+// Tiles multiply bf16, so an fp32 element is copied as two: hi = bf16(x) and lo = bf16(x - hi). hi + lo is x up to
+// 2^-17 |x|, and a product is hi hi + hi lo + lo hi (bf16x3). Omitting lo lo and rounding lo cost at most 2^-15 of a
+// term, 2^-17.6 in the mean square. Infinity becomes NaN. Below 2^-117 lo is 0, because it would be denormal.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +12,14 @@
 
 namespace llmc {
 
-/// How many bf16 numbers stand for an element of a copy.
+/// Number of bf16 numbers per element of a copy.
 template <class T>
 constexpr int kParts = sizeof(T) / sizeof(bf16);
 
 constexpr int kBlockWords = 32 * 16;  // of one part of a step of a block's operand: 32 deep, 32 wide
 
-/// From step to step of a copy. Its parts lie one after the other: hi, lo in A and lo, hi in B, so that both mixed
-/// products are one sum over steps half as long (multiply_copies).
+/// Stride between steps of a copy. Its parts are contiguous: hi, lo in A and lo, hi in B, so that both mixed products
+/// are one sum over steps half as long (multiply_copies).
 template <class T>
 constexpr int kStepWords = kParts<T> * kBlockWords;
 template <class T>
@@ -31,8 +29,8 @@ constexpr int place_in_b(int part) {
 
 typedef unsigned short halves __attribute__((vector_size(64)));
 
-/// Stores 64 bytes at a multiple of 64; where `kStreams` past the caches, so that their old content is not read. What
-/// was written so needs a fence (streams_end) before another thread reads it.
+/// Stores 64 bytes at a multiple of 64. `kStreams`: streaming stores, so that the old content is not read; they need a
+/// fence (streams_end) before another thread reads.
 template <bool kStreams>
 LLMC_TILE void store_line(void* to, halves line) {
 #if defined(__AVX512F__)
@@ -49,13 +47,13 @@ LLMC_TILE void streams_end() {
   if constexpr (kStreams) __builtin_ia32_sfence();
 }
 
-/// Two halves of a line.
+/// Joins the two halves of a line.
 LLMC_TILE halves joined(vector_half low, vector_half high) {
   return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
                                  21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
 }
 
-/// The words of 32 columns of two rows that are neighbours along the sum: of each part columns 0 to 15, then 16 to 31.
+/// Words of 32 columns of two rows adjacent along the sum: for each part columns 0 to 15, then 16 to 31.
 LLMC_TILE void pair_columns(const bf16* even, const bf16* odd, vector (&words)[1][2]) {
   halves first, second;
   __builtin_memcpy(&first, even, sizeof(first));
@@ -75,7 +73,7 @@ LLMC_TILE void pair_columns(const float* even, const float* odd, vector (&words)
   }
 }
 
-/// The words of 32 columns of one row, along which the sum goes.
+/// Words of 32 columns of one row, along which the sum runs.
 LLMC_TILE void pair_row(const bf16* from, vector (&words)[1]) { words[0] = load(reinterpret_cast<const float*>(from)); }
 
 LLMC_TILE void pair_row(const float* from, vector (&words)[2]) {
@@ -85,7 +83,7 @@ LLMC_TILE void pair_row(const float* from, vector (&words)[2]) {
   words[1] = (vector)joined(round_to_half(low - widened(hi_low)), round_to_half(high - widened(hi_high)));
 }
 
-/// 32 columns of `steps` times 32 rows, transposed: to[step][part][column] = 16 words.
+/// Packs 32 columns of `steps` times 32 rows, transposed: to[step][part][column] = 16 words.
 template <class T>
 LLMC_TILE void pack_columns_of_a(const T* from, std::int64_t pitch, int steps, float* to) {
   for (int s = 0; s < steps; ++s) {
@@ -97,7 +95,7 @@ LLMC_TILE void pack_columns_of_a(const T* from, std::int64_t pitch, int steps, f
       pair_columns(even, odd, words);
       for (int p = 0; p < kParts<T>; ++p)
         for (int h = 0; h < 2; ++h) columns[p][h][r] = words[p][h];
-      // The next 32 columns, which the next call reads: one line of a row at a time is nothing that hardware foresees.
+      // Prefetches the next 32 columns for the next call: hardware does not predict one line per row.
       for (int p = 0; p < kParts<T>; ++p) {
         __builtin_prefetch(even + 32 + p * 64 / sizeof(T));
         __builtin_prefetch(odd + 32 + p * 64 / sizeof(T));
@@ -112,7 +110,7 @@ LLMC_TILE void pack_columns_of_a(const T* from, std::int64_t pitch, int steps, f
   }
 }
 
-/// 32 columns of `steps` times 32 rows: to[step][part][pair of rows] = 32 words.
+/// Packs 32 columns of `steps` times 32 rows: to[step][part][pair of rows] = 32 words.
 template <class T>
 LLMC_TILE void pack_rows_of_b(const T* from, std::int64_t pitch, int steps, float* to) {
   for (int r = 0; r < 16 * steps; ++r) {
@@ -124,7 +122,7 @@ LLMC_TILE void pack_rows_of_b(const T* from, std::int64_t pitch, int steps, floa
   }
 }
 
-/// The same of a matrix that is stored transposed: 32 rows of `steps` times 32 columns.
+/// Same for a matrix stored transposed: 32 rows of `steps` times 32 columns.
 template <class T>
 LLMC_TILE void pack_columns_of_b(const T* from, std::int64_t pitch, int steps, float* to) {
   for (int s = 0; s < steps; ++s) {
@@ -144,12 +142,12 @@ LLMC_TILE void pack_columns_of_b(const T* from, std::int64_t pitch, int steps, f
   }
 }
 
-/// 32 rows of A, `steps` times 32 columns of them, as an operand: bf16 is one as it lies.
+/// 32 rows of A, `steps` times 32 columns of them, as an operand: bf16 is used in place.
 LLMC_TILE TileOperand rows_of_a(const bf16* from, std::int64_t pitch, int, float*) {
   return {reinterpret_cast<const float*>(from), static_cast<int>(pitch / 2), 16};
 }
 
-/// fp32 by a copy, copy[step][part][row] = 16 words.
+/// fp32 is copied: copy[step][part][row] = 16 words.
 LLMC_TILE TileOperand rows_of_a(const float* from, std::int64_t pitch, int steps, float* copy) {
   for (int r = 0; r < 32; ++r) {
     for (int s = 0; s < steps; ++s) {
@@ -167,7 +165,7 @@ LLMC_TILE void multiply_copies(Tiles& tiles, TileOperand a, TileOperand b, int s
   if constexpr (kParts<T> == 1) {
     multiply_block<kAdd>(tiles, a, b, steps, c, 32);
   } else {
-    // hi lo + lo hi in one go, so that C is loaded and stored once less; then hi hi.
+    // hi lo + lo hi in one call, which saves a load and store of C; then hi hi.
     multiply_block<kAdd>(tiles, {a.data, a.pitch, kBlockWords}, {b.data, b.pitch, kBlockWords}, 2 * steps, c, 32);
     multiply_block<true>(tiles, a, {b.data + kBlockWords, b.pitch, b.step}, steps, c, 32);
   }

@@ -7,11 +7,11 @@
 namespace llmc {
 namespace {
 
-/// Steps of 32 along the sum at a time: a strip's stay in a core's first cache.
+/// Steps of 32 along the sum at a time: a strip's steps stay in a core's L1 cache.
 template <class T>
 constexpr int kChunk = 8 / kParts<T>;
 
-/// A block of sums [32, 32] to its place in D, or added to what is there; its transpose where D^T was computed.
+/// Stores or adds a block of sums [32, 32] to D; its transpose if D^T was computed.
 template <bool kTransposed, bool kStreams>
 LLMC_TILE void finish_block(const float* sums, float* d, std::int64_t pitch, bool add) {
   for (int row = 0; row < 32; row += kVectorLanes) {
@@ -31,7 +31,7 @@ LLMC_TILE void finish_block(const float* sums, float* d, std::int64_t pitch, boo
   }
 }
 
-/// A matrix [k, columns] of which columns are copied.
+/// A matrix [k, columns] whose columns are copied.
 template <class T>
 struct Operand {
   const T* data;
@@ -42,7 +42,8 @@ template <bool kTransposed, bool kStreams, class T>
 void multiply(const GemmShape& shape, const Operand<T>& narrow, const Operand<T>& wide, float* d, bool accumulate,
               int part, int parts, float* copies) {
   const std::int64_t width = gradient_panel_columns(shape), most = gradient_depth(shape), strips = wide.columns / 32;
-  // Shares are strips of the wide operand, beside all of the narrow one unless there are more threads than strips.
+  // Work is divided into strips of the wide operand times the whole narrow one, unless there are more threads than
+  // strips.
   const std::int64_t panels =
       std::max((narrow.columns + width - 1) / width, std::min((parts + strips - 1) / strips, narrow.columns / 32));
   const std::int64_t begin = strips * panels * part / parts, end = strips * panels * (part + 1) / parts;
@@ -102,8 +103,7 @@ void weight_gradient(const GemmShape& shape, const void* a, const void* b, void*
   // A gradient is not read before the step's end.
   const bool streams = shape.pitch_d % 16 == 0 && reinterpret_cast<std::uintptr_t>(d) % 64 == 0;
   const auto run = [&](auto operand, auto transposed, auto stream) {
-    // One operand has to be transposed, element by element: the narrow one. Where that is B, the product is
-    // D^T = B^T A.
+    // One operand must be transposed element by element: the narrow one. If that is B, the product is D^T = B^T A.
     using T = decltype(operand);
     const Operand<T> of_a = {static_cast<const T*>(a), shape.pitch_a, shape.m};
     const Operand<T> of_b = {static_cast<const T*>(b), shape.pitch_b, shape.n};

@@ -1,6 +1,6 @@
-// A weight's gradient in AMX tiles: the product with A transposed, operands in bf16 (for which oneDNN has no fast
-// kernel), or in fp32 by bf16x3 (operands.h), and fp32 sums. The plan chooses it where target.arch has tiles and the
-// shape fits (compiler/ops/linear.cpp).
+// Weight gradient in AMX tiles: the GEMM with A transposed, operands in bf16 (for which oneDNN has no fast kernel), or
+// in fp32 by bf16x3 (operands.h), and fp32 sums. The plan chooses it if target.arch has tiles and the shape fits
+// (compiler/ops/linear.cpp).
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace llmc {
 
-/// Whether weight_gradient() computes this product: its form, and blocks of 32 in all three directions.
+/// Returns whether weight_gradient() can compute this GEMM: its form, and blocks of 32 in all three directions.
 constexpr bool is_weight_gradient(const GemmShape& shape) {
   return shape.transpose_a && !shape.transpose_b && (shape.operand == DType::bf16 || shape.operand == DType::f32) &&
          shape.result == DType::f32 && !shape.bias && !shape.residual && shape.m % 32 == 0 && shape.n % 32 == 0 &&
@@ -18,11 +18,11 @@ constexpr bool is_weight_gradient(const GemmShape& shape) {
 }
 
 // Bytes. A copy of fp32, as hi and lo, has as many as the original.
-constexpr std::int64_t kGradientDepth = 4096;     // of a column of A and B that are copied at a time
-constexpr std::int64_t kGradientPanel = 1 << 20;  // of the narrow operand's copy: half a core's second cache
+constexpr std::int64_t kGradientDepth = 4096;     // of a column of A and B, copied at a time
+constexpr std::int64_t kGradientPanel = 1 << 20;  // of the narrow operand's copy: half a core's L2 cache
 constexpr std::int64_t kGradientStrips = 2;       // strips of 32 columns of the wide one
 
-/// Rows of A and B that are copied at a time.
+/// Rows of A and B copied at a time.
 constexpr std::int64_t gradient_depth(const GemmShape& shape) { return kGradientDepth / bytes_of(shape.operand, 1); }
 
 /// Columns of the narrow operand that a thread copies at once.
@@ -36,9 +36,9 @@ constexpr std::size_t weight_gradient_bytes(const GemmShape& shape) {
                                   4 * 32 * kGradientStrips * gradient_panel_columns(shape));
 }
 
-/// Share `part` of `parts` of D [m, n] = A^T B, or D += A^T B; A [k, m] and B [k, n]. `copies`: this thread's, aligned
-/// to 64 bytes. Every element is summed in the same order whatever `parts` is. The process has asked for tiles
-/// (device/cpu/arch.h).
+/// Computes part `part` of `parts` of D [m, n] = A^T B, or D += A^T B; A [k, m] and B [k, n]. `copies`: this thread's,
+/// aligned to 64 bytes. Every element is summed in the same order for any `parts`. The process must have called
+/// require_tiles() (device/cpu/arch.h).
 void weight_gradient(const GemmShape& shape, const void* a, const void* b, void* d, bool accumulate, int part,
                      int parts, void* copies);
 
