@@ -18,18 +18,19 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kSmallBody = 8192;                       // of a hello, with the path of a run; an answer
-constexpr std::size_t kWelcomeBody = 64 * std::size_t{65536};  // the hosts of all ranks
-constexpr std::chrono::seconds kPatience{5};                   // with one who connected and says nothing
-constexpr std::size_t kStrangers = 64;                         // who may be connected at a time beside the ranks
-constexpr int kTold = 4;                                       // refusals that rank 0 shows as they happen
-constexpr std::size_t kLongestName = 300;                      // of a host or a run, as it is shown
-constexpr std::chrono::milliseconds kFarewell{1000};           // for what was said last to arrive
+constexpr std::size_t kSmallBody = 8192;                       // of a hello, with the path of a run, or of an answer
+constexpr std::size_t kWelcomeBody = 64 * std::size_t{65536};  // hosts of all ranks
+constexpr std::chrono::seconds kPatience{5};                   // with a connected peer that sends nothing
+constexpr std::size_t kStrangers = 64;                         // unlisted peers that may be connected at a time besides
+                                                               // the ranks
+constexpr int kTold = 4;                                       // refusals that rank 0 reports as they happen
+constexpr std::size_t kLongestName = 300;                      // of a host or a run in messages
+constexpr std::chrono::milliseconds kFarewell{1000};           // for the last message to arrive
 
-/// A peer's text as messages quote it.
+/// A peer's text for quoting in messages.
 std::string quotable(std::string_view text) { return printable(text.substr(0, utf8_floor(text, kLongestName))); }
 
-/// What a rank says first.
+/// First message of a rank.
 struct Hello {
   std::uint64_t rank, world_size;
   std::string id, fingerprint, host;
@@ -58,8 +59,8 @@ Hello read_hello(const Message& message) {
   return hello;
 }
 
-/// Why a rank is not taken: for itself, and what rank 0 shows of its own beside that. Who does not know the run's id
-/// or fingerprint is not told it.
+/// Reason for refusing a peer: the part it is told, and what rank 0 also reports itself. A peer that does not know the
+/// run's id or fingerprint is not told them.
 struct Refusal {
   std::string why, own;
 };
@@ -67,7 +68,7 @@ struct Refusal {
 constexpr const char* kOtherRun =
     ": two runs meet at this port, or the launcher numbers its ranks wrong; give each run a MASTER_PORT of its own";
 
-/// The meeting as rank 0 sees it.
+/// The assembly on rank 0.
 class Meeting {
  public:
   Meeting(const Launch& launch, const std::string& id, const Socket& listener)
@@ -80,7 +81,7 @@ class Meeting {
     while (!missing().empty()) {
       if (steady_clock::now() >= until) give_up(absent());
       wait(until);
-      hear_strangers();  // each once at least before a newcomer takes its place
+      hear_strangers();  // each is read at least once before a newcomer replaces it
       greet_newcomers();
       watch_members();
     }
@@ -97,7 +98,7 @@ class Meeting {
   struct Stranger {
     Connection connection;
     MonotonicTime until;
-    bool refused = false;  // and stays until he has read that
+    bool refused = false;  // kept until it has read the refusal
   };
 
   std::vector<int> missing() const {
@@ -158,7 +159,7 @@ class Meeting {
     }
   }
 
-  /// A hello: makes the stranger a member, which is true, or says why not.
+  /// Handles a hello: accepts the peer as a rank and returns true, or refuses it.
   bool hear(Stranger& stranger, const Message& message) {
     const Hello hello = read_hello(message);
     if (const Refusal refusal = refusal_of(hello); !refusal.why.empty()) {
@@ -212,7 +213,7 @@ class Meeting {
     }
   }
 
-  /// A rank has nothing to say before the welcome.
+  /// A rank must send nothing before the welcome.
   static bool is_silent(Connection& member) try { return !member.next(); } catch (const WireError&) {
     return false;
   }
@@ -223,11 +224,11 @@ class Meeting {
   std::list<Stranger> strangers_;
   std::vector<std::optional<Connection>> members_;  // by rank
   Assembly assembly_;
-  std::string refused_;  // the last, for the message of a run that does not come together
-  int told_ = 0;         // refusals that were shown
+  std::string refused_;  // the last one, for the message of a run that does not assemble
+  int told_ = 0;         // refusals reported
 };
 
-/// One try of another rank: the assembly, or why not.
+/// One attempt of another rank: the assembly, or the reason of its failure.
 class Visit {
  public:
   Visit(const Launch& launch, const std::string& id, Connection connection)
@@ -265,7 +266,7 @@ class Visit {
     return list;
   }
 
-  /// Whether all are there.
+  /// Returns whether all ranks have connected.
   bool hear(const Message& message) {
     BodyReader body(message.body);
     switch (message.word) {
@@ -282,7 +283,7 @@ class Visit {
         hosts_ = body.texts(static_cast<std::size_t>(launch_.world_size));
         std::ranges::transform(hosts_, hosts_.begin(), quotable);
         return true;
-      default: throw WireError("no answer of rank 0");  // hello: a socket that is connected to itself
+      default: throw WireError("no answer of rank 0");  // hello: a socket connected to itself
     }
   }
 
@@ -303,7 +304,7 @@ Assembly join_ranks(const Launch& launch, const std::string& id, const std::vect
                     MonotonicTime until) {
   std::string why = "there is no address";
   auto pause = std::chrono::milliseconds(5);
-  // Rank 0 knows which ranks are missing: it has a moment more to say so.
+  // Rank 0 knows the missing ranks: it gets a moment longer to report them.
   const auto end = until + kFarewell;
   while (true) {
     for (const Address& address : addresses) try {

@@ -1,11 +1,12 @@
-// Threads of the runtime that signals pass by: they are for the main thread. A thread has its creator's mask.
+// Blocks signals in threads of the runtime, so that the main thread receives them. A thread inherits its creator's
+// mask.
 #pragma once
 
 #include <csignal>
 
 namespace llmc {
 
-/// While it lives this thread, and every thread that it creates, takes no signal.
+/// For its lifetime this thread, and every thread that it creates, receives no signals.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -11,7 +11,7 @@
 namespace llmc {
 namespace {
 
-constexpr std::int64_t kSteps = 100;  // that a collective may last
+constexpr std::int64_t kSteps = 100;  // a collective may take as long as this many steps
 
 double in_seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
@@ -35,7 +35,7 @@ RankReport read_report(BodyReader& body, std::int64_t step) {
 }
 
 std::optional<CollectiveJudge::Verdict> CollectiveJudge::judge(MonotonicTime now, std::chrono::milliseconds beat) {
-  // A process that was stopped, or slept with its machine, has not waited.
+  // Time in which this process was stopped, or the machine slept, does not count.
   const auto passed =
       judged_ ? std::min(std::chrono::duration_cast<std::chrono::milliseconds>(now - *judged_), 2 * beat) : beat;
   judged_ = now;
@@ -57,7 +57,7 @@ std::optional<CollectiveJudge::Verdict> CollectiveJudge::judge(MonotonicTime now
 }
 
 std::optional<CollectiveJudge::Verdict> CollectiveJudge::different() const {
-  std::map<std::uint64_t, std::pair<Collective, std::size_t>> known;  // by number: the first that told of it
+  std::map<std::uint64_t, std::pair<Collective, std::size_t>> known;  // by number: the first report of it
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const CollectiveReport& report = ranks_[rank].report.collectives;
     std::uint64_t number = report.count - report.newest.size();
@@ -87,7 +87,7 @@ std::string CollectiveJudge::row(const Rank& rank) const {
                      rank.report.phase, last, told.waits % 2 ? "waits" : "does not wait");
 }
 
-/// Ranks at the same place have one line.
+/// Ranks at the same place share one line.
 std::string CollectiveJudge::table() const {
   std::vector<std::pair<std::string, std::vector<int>>> rows;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {

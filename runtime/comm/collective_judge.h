@@ -1,4 +1,4 @@
-// Rank 0's judgement of all ranks' collectives: whether two are in different ones, or one lasts too long.
+// Rank 0's check of all ranks' collectives: two that differ, or one that takes too long.
 #pragma once
 
 #include <chrono>
@@ -13,20 +13,20 @@
 
 namespace llmc {
 
-/// What a heartbeat says of a rank.
+/// Content of a heartbeat.
 struct RankReport {
   std::int64_t step = -1;  // -1: before the first
   std::string phase;
   CollectiveReport collectives;
 };
 
-/// Puts all but the step into a heartbeat, and takes it out again. Throws WireError.
+/// Write all but the step to a heartbeat's body, and read it back. Throw WireError.
 void write_report(BodyWriter& body, const RankReport& report);
 RankReport read_report(BodyReader& body, std::int64_t step);
 
 class CollectiveJudge {
  public:
-  /// `limit`: of one collective, where 100 steps are not longer.
+  /// `limit`: for one collective, unless 100 steps take longer.
   CollectiveJudge(int world_size, std::chrono::milliseconds limit)
       : ranks_(static_cast<std::size_t>(world_size)), limit_(limit) {}
 
@@ -34,19 +34,19 @@ class CollectiveJudge {
 
   struct Verdict {
     std::string what;   // one sentence
-    std::string table;  // a line for the ranks that are at the same place: rank, step, phase, collective
+    std::string table;  // one line for ranks at the same place: rank, step, phase, collective
   };
-  /// Whether two ranks were in different collectives of the same number.
+  /// Reports two ranks that are in different collectives with the same number.
   std::optional<Verdict> different() const;
-  /// The same, or whether one lasts too long. To be called once a beat. Time in which the judge itself was stopped
-  /// counts as a beat.
+  /// Same, and also reports a collective that takes too long. Call it once per beat. Time in which the judge itself was
+  /// stopped counts as one beat.
   std::optional<Verdict> judge(MonotonicTime now, std::chrono::milliseconds beat);
 
  private:
   struct Rank {
     RankReport report;
-    std::uint64_t waits = 0;              // as last judged
-    std::chrono::milliseconds waited{0};  // in the wait that it is in
+    std::uint64_t waits = 0;              // at the last check
+    std::chrono::milliseconds waited{0};  // in the current wait
   };
 
   std::chrono::milliseconds longest_allowed() const;

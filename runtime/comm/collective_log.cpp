@@ -46,7 +46,7 @@ CollectiveReport CollectiveLog::report() const {
   const std::uint64_t told = std::min<std::uint64_t>(report.count, kTold);
   for (std::uint64_t i = 0; i < told; ++i)
     words[i] = kept_[(report.count - told + 1 + i) % kKept].load(std::memory_order_acquire);
-  // The writer may have gone round meanwhile: what it may have written over is left out.
+  // The writer may have wrapped around meanwhile: omits entries that may be overwritten.
   if (count_.load(std::memory_order_relaxed) + kTold >= report.count + kKept) return report;
   for (std::uint64_t i = 0; i < told; ++i) report.newest.push_back(Collective::from_word(words[i]));
   return report;

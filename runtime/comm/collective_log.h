@@ -1,4 +1,4 @@
-// The collectives of a rank in the order of its calls, numbered, for the thread that tells the other ranks of them.
+// Numbered log of a rank's collectives in call order, read by the thread that reports them to the other ranks.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ enum class CollectiveKind : std::uint8_t {
 };
 enum class CollectiveType : std::uint8_t { none, bytes, fp32, fp64, bf16 };
 
-/// A collective: what it does and its size, which are equal on all ranks. Packed into one word.
+/// Kind and size of a collective, which are equal on all ranks. Packed into one word.
 class Collective {
  public:
   Collective() = default;
@@ -44,17 +44,17 @@ class Collective {
   std::uint64_t word_ = 0;
 };
 
-/// What a rank tells of its collectives with a heartbeat.
+/// A rank's collectives as reported in a heartbeat.
 struct CollectiveReport {
-  std::uint64_t count = 0;         // so many were called; the last has this number
-  std::vector<Collective> newest;  // the last of them, in the order of the calls
-  std::uint64_t waits = 0;         // odd: the rank waits for the others, for the (waits + 1) / 2-th time
+  std::uint64_t count = 0;         // calls so far; the number of the last one
+  std::vector<Collective> newest;  // the last of them, in call order
+  std::uint64_t waits = 0;         // odd: the rank is waiting for the others, for the (waits + 1) / 2-th time
 };
 
-/// One thread writes: stores alone, no lock and no call of the system. Another reads.
+/// One thread writes, with stores only: no lock, no system call. Another reads.
 class CollectiveLog {
  public:
-  static constexpr std::size_t kTold = 8;  // with a heartbeat
+  static constexpr std::size_t kTold = 8;  // per heartbeat
 
   void add(Collective collective) {
     const std::uint64_t number = count_.load(std::memory_order_relaxed) + 1;
@@ -62,7 +62,7 @@ class CollectiveLog {
     count_.store(number, std::memory_order_release);
     if (recording_) recording_->push_back(collective);
   }
-  /// While it lives, what is added is kept in `collectives` as well, which begins empty.
+  /// For its lifetime, added collectives are also recorded in `collectives`, which starts empty.
   class Recording {
    public:
     Recording(CollectiveLog& log, std::vector<Collective>& collectives) : log_(log) {
@@ -76,7 +76,7 @@ class CollectiveLog {
    private:
     CollectiveLog& log_;
   };
-  /// A wait for all ranks begins, or ends.
+  /// Called when a wait for all ranks begins, and when it ends.
   void turn() { waits_.store(waits_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
   CollectiveReport report() const;
@@ -86,11 +86,11 @@ class CollectiveLog {
 
   std::atomic<std::uint64_t> count_{0}, waits_{0};
   std::array<std::atomic<std::uint64_t>, kKept> kept_{};
-  std::vector<Collective>* recording_ = nullptr;  // the writer's
+  std::vector<Collective>* recording_ = nullptr;  // used by the writer only
 };
 
-/// While it lives, its thread waits for the other ranks. A null log: one rank, which waits for nobody. They do not
-/// lie within each other.
+/// Marks its thread as waiting for the other ranks, for its lifetime. Null log: one rank, which never waits. Must not
+/// be nested.
 class WaitForRanks {
  public:
   explicit WaitForRanks(CollectiveLog* log) : log_(log) {

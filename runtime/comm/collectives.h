@@ -1,4 +1,4 @@
-// Collectives between the ranks of a run, one GPU or process each. One file a library implements them.
+// Collectives between the ranks of a run, each with its own GPU or process. One implementation per library.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,21 @@ struct Launch;        // comm/launch.h
 class Rendezvous;     // comm/rendezvous.h
 enum class Starter;   // comm/spawn.h
 
-/// What a run asks of the library. On cpu sums have one order anyway, and no collective takes a product's place.
+/// A run's requirements of the library. On cpu sums always have a fixed order, and collectives take no SMs from GEMMs.
 struct CollectiveNeeds {
   bool deterministic = false;  // equal calls give equal bits
-  int most_sms = 0;            // of a GPU, which collectives take at most; 0: as many as the library likes
+  int most_sms = 0;            // SMs of a GPU that collectives use at most; 0: the library's choice
 };
 
-/// All calls are made by every rank in the same order, with the same counts, and are ordered on the stream. Sums add
-/// the ranks' values in an order that depends on their number and the count alone, and every rank gets the same bits.
-/// bf16 is added in fp32 or in bf16, as the library does, and rounded at least once.
-/// Throws Failure(peer_lost) where the library says that another rank is gone.
+/// Every rank makes all calls in the same order with the same counts. They are ordered on the stream. The order of
+/// summation depends only on the number of ranks and the count, and every rank gets the same bits. bf16 is added in
+/// fp32 or in bf16, depending on the library, and rounded at least once. Throws Failure(peer_lost) if the library
+/// reports a lost rank.
 class Communicator {
  public:
-  /// One rank: nothing of the library is loaded or called, now or later, and a collective does nothing. More: of all
-  /// ranks of the launch, which `rendezvous` has brought together. Throws Failure(toolchain, usage) where the library
-  /// is missing or cannot be had from this launcher.
+  /// One rank: never loads or calls the library, and collectives do nothing. More: spans all ranks of the launch,
+  /// connected by `rendezvous`. Throws Failure(toolchain, usage) if the library is missing or cannot be used with this
+  /// launcher.
   Communicator(Device& device, const Launch& launch, Rendezvous& rendezvous, const CollectiveNeeds& needs = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -38,20 +38,20 @@ class Communicator {
   int world_size() const;
   const char* description() const;  // "1 rank", "2 ranks, Open MPI 4.1.4", "8 ranks, NCCL 2.28.9"
 
-  /// Where each call below is noted with its kind and size; null: one rank.
+  /// Log of the calls below with kind and size; null: one rank.
   CollectiveLog* collectives() const;
 
-  /// Memory of the device as Device::allocate() gives it, which the library may send from and receive in without copies
-  /// of its own. Lives until the first of both goes.
+  /// Device memory like Device::allocate()'s, which the library can send from and receive into without its own copies.
+  /// Valid until this or the device is destroyed.
   std::byte* allocate(Device& device, std::size_t bytes);
 
-  /// A stream of the communicator's own: what is put on it from now on begins when what is on `stream` now is done, and
-  /// runs beside what comes after. On cpu and of one rank `stream` itself.
+  /// Returns the communicator's own stream. Later work on it starts when the current work on `stream` is done, and
+  /// overlaps with later work on `stream`. On cpu and with one rank it is `stream` itself.
   Stream& beside(Stream& stream);
-  /// Remembers what is on that stream of its own now as number `mark`, in the place of what had the number.
+  /// Marks the current end of the communicator's stream as number `mark`, replacing an earlier mark of that number.
   void mark(int mark);
-  /// Keeps what is put on `stream` from now on until what was marked is done; join: all that is on the stream of its
-  /// own. What is recorded to run again (device/replay.h) waits only for marks of its own.
+  /// Make later work on `stream` wait: wait() for a mark, join() for everything on the communicator's stream. Recorded
+  /// work (device/replay.h) only waits for marks of its own recording.
   void wait(int mark, Stream& stream);
   void join(Stream& stream);
 
@@ -59,16 +59,16 @@ class Communicator {
   void all_reduce_sum(float* values, std::size_t count, Stream& stream);
   void all_reduce_sum(double* values, std::size_t count, Stream& stream);
   void all_reduce_sum(bf16* values, std::size_t count, Stream& stream);
-  /// Replaces `values` [count], a few, by the largest that a rank has.
+  /// Replaces `values` [count], a few, by the maxima over all ranks.
   void all_reduce_max(double* values, std::size_t count, Stream& stream);
-  /// data [world_size * share]: afterwards this rank's share, at data + rank * share, holds the sums over all ranks;
-  /// the other shares are undefined.
+  /// data [world_size * share]: afterwards this rank's shard, at data + rank * share, holds the sums over all ranks;
+  /// the other shards are undefined.
   void reduce_scatter_sum(float* data, std::size_t share, Stream& stream);
   void reduce_scatter_sum(bf16* data, std::size_t share, Stream& stream);
-  /// mine [share] bytes, data [world_size * share]: afterwards data holds every rank's `mine`, in the order of ranks.
-  /// `mine` may lie in `data`, at its own place there. One rank copies nothing.
+  /// mine [share] bytes, data [world_size * share]: afterwards data holds every rank's `mine`, in rank order. `mine`
+  /// may be this rank's shard of `data`. One rank copies nothing.
   void all_gather(const void* mine, void* data, std::size_t share, Stream& stream);
-  /// The same, where every rank has written its own share of `data`.
+  /// Same, if every rank has already written its shard of `data`.
   void all_gather(void* data, std::size_t share, Stream& stream) {
     all_gather(static_cast<const std::byte*>(data) + static_cast<std::size_t>(rank()) * share, data, share, stream);
   }
@@ -80,7 +80,7 @@ class Communicator {
   Hidden<Impl> impl_;  // null: one rank
 };
 
-/// How several ranks of this machine are started for this library.
+/// How several ranks on this machine are started for this library.
 Starter rank_starter();
 
 }  // namespace llmc

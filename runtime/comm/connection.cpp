@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kBacklog = 1024;
 
-/// 0, or errno. Both families at one socket where the machine has IPv6.
+/// Returns 0 or errno. One socket serves both address families if the machine has IPv6.
 int try_to_listen(int family, int port, Socket& socket) {
   socket = Socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.fd() < 0) return errno;
@@ -66,7 +66,7 @@ Socket listen_at(int port, MonotonicTime until) {
   while (true) {
     Socket socket;
     int error = try_to_listen(AF_INET6, port, socket);
-    if (error && error != EADDRINUSE) error = try_to_listen(AF_INET, port, socket);  // a machine without IPv6
+    if (error && error != EADDRINUSE) error = try_to_listen(AF_INET, port, socket);  // the machine has no IPv6
     if (!error) return socket;
     if (error != EADDRINUSE || std::chrono::steady_clock::now() >= until)
       throw Failure(Exit::usage, fmt::format("rank 0 cannot listen at port {}: {}; {}", port, std::strerror(error),
@@ -93,7 +93,7 @@ std::vector<std::string> own_addresses() {
     if (!one->ifa_addr || !(one->ifa_flags & IFF_UP)) continue;
     const int family = one->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    // An address of one link says nothing without the link's name on the other side.
+    // A link-local address is useless on another machine without the link's name.
     if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<sockaddr_in6*>(one->ifa_addr)->sin6_addr))
       continue;
     const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
@@ -138,7 +138,7 @@ bool Connection::drop() {
 
 bool Connection::read(bool keep) {
   std::array<char, 1 << 16> buffer;
-  for (int reads = 0; reads < 64; ++reads) {  // then it is the others' turn
+  for (int reads = 0; reads < 64; ++reads) {  // other peers get their turn then
     const ssize_t n = ::recv(fd(), buffer.data(), buffer.size(), 0);
     if (n > 0) {
       if (keep) reader_.add({buffer.data(), static_cast<std::size_t>(n)});
@@ -191,7 +191,7 @@ std::optional<Socket> connect_to(const Address& address, MonotonicTime until, st
     if (socket.fd() < 0) continue;
     int error = connect(socket.fd(), one->ai_addr, one->ai_addrlen) == 0 ? 0 : errno;
     if (error == EINPROGRESS || error == EINTR) {
-      // An address that swallows packets must not keep the others from being tried.
+      // An address that drops packets must not keep the others from being tried.
       const auto limit = std::min(until, std::chrono::steady_clock::now() + std::chrono::seconds(3));
       pollfd wait{socket.fd(), POLLOUT, 0};
       int ready = 0;

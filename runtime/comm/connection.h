@@ -1,4 +1,4 @@
-// TCP between the ranks of a run: sockets that never block, and messages on them.
+// TCP between the ranks of a run: non-blocking sockets, and messages on them.
 #pragma once
 
 #include <chrono>
@@ -32,22 +32,22 @@ class Socket {
   int fd_;
 };
 
-/// A place to connect to: a host's name or address.
+/// A host's name or address, and a port.
 struct Address {
   std::string host;
   int port;
 };
 
-/// Listens at `port` of every interface, 0: one that the system chooses. An address in use is tried again until
-/// `until`: a run that was just killed may still hold it. Throws Failure(usage) with the port.
+/// Listens at `port` on every interface; 0: a port chosen by the system. Retries an address in use until `until`,
+/// because a run that was just killed may still hold it. Throws Failure(usage) with the port.
 Socket listen_at(int port, MonotonicTime until);
 int port_of(const Socket& listener);
 
-/// Addresses at which other machines may reach this one, this machine's own last.
+/// Addresses at which other machines may reach this one, loopback last.
 std::vector<std::string> own_addresses();
 std::string own_host();
 
-/// Milliseconds until `until` for poll(2), at least 0, rounded up.
+/// Milliseconds until `until` for poll(2), rounded up, at least 0.
 int poll_timeout(MonotonicTime until);
 
 /// Messages to and from one peer.
@@ -61,21 +61,21 @@ class Connection {
   void send(std::shared_ptr<const std::string> bytes) { out_.push_back(std::move(bytes)); }
   void send(Word word, std::string_view body) { send(std::make_shared<const std::string>(encode(word, body))); }
   bool sent() const { return out_.empty(); }
-  /// Writes what the system takes now. False: the connection is broken.
+  /// Writes as much as the system accepts now. Returns false if the connection is broken.
   bool flush();
 
-  /// Reads what has come. False: the peer has closed, or the connection
-  /// is broken; what came before can be read.
+  /// Reads available bytes. Returns false if the peer has closed or the connection is broken; earlier messages can
+  /// still be read.
   bool receive();
-  /// The same, and forgets all that came.
+  /// Same, but discards the bytes.
   bool drop();
-  /// Bytes so far.
+  /// Bytes received so far.
   std::uint64_t received() const { return received_; }
   /// Throws WireError.
   std::optional<Message> next() { return reader_.next(); }
 
-  /// Sends the rest, says that no more will come, and waits for the peer to close, so that nothing that was sent is
-  /// dropped: closing a socket with unread bytes would reset it.
+  /// Sends the rest, shuts down sending, and waits for the peer to close, so that nothing sent is lost: closing a
+  /// socket with unread bytes would reset it.
   void finish(MonotonicTime until);
 
  private:
@@ -87,10 +87,10 @@ class Connection {
   std::uint64_t received_ = 0;
 };
 
-/// The next connection that waits at the listener.
+/// Next pending connection of the listener.
 std::optional<Socket> accept_at(const Socket& listener);
 
-/// Connects, or says why not in `why`.
+/// Connects, or returns the reason of the failure in `why`.
 std::optional<Socket> connect_to(const Address& address, MonotonicTime until, std::string& why);
 
 }  // namespace llmc

@@ -10,7 +10,7 @@
 namespace llmc {
 namespace {
 
-/// Reads variables, and shows them in messages.
+/// Reads environment variables, and formats them for messages.
 class Variables {
  public:
   explicit Variables(const std::function<const char*(const char*)>& get) : get_(get) {}
@@ -27,7 +27,7 @@ class Variables {
     const std::optional<std::string> value = text(name);
     if (!value) return std::nullopt;
     std::int64_t result = 0;
-    bool fits = value->size() <= 18;  // of digits that cannot overflow
+    bool fits = value->size() <= 18;  // so many digits cannot overflow
     for (const char c : *value) {
       fits = fits && c >= '0' && c <= '9';
       if (fits) result = result * 10 + (c - '0');
@@ -45,9 +45,9 @@ class Variables {
   const std::function<const char*(const char*)>& get_;
 };
 
-constexpr const char* kUnnamed = "none";  // what torchrun calls a run that was given no --rdzv-id
+constexpr const char* kUnnamed = "none";  // torchrun's id of a run without --rdzv-id
 
-/// The variables of one launcher.
+/// Variables of one launcher.
 struct Source {
   const char *by, *rank, *size, *local;
 };
@@ -56,7 +56,7 @@ constexpr Source kOpenMpi{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_S
 constexpr Source kPmi{"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"};
 constexpr Source kSlurm{"SLURM", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
 
-/// Rank, size and local rank, where the launcher set them.
+/// Rank, size and local rank, if the launcher set them.
 std::optional<Launch> read_source(const Variables& variables, const Source& source) {
   const bool rank_set = variables.has(source.rank), size_set = variables.has(source.size);
   if (!rank_set && !size_set) return std::nullopt;
@@ -87,8 +87,8 @@ void check_agreement(const Variables& variables, const Source& taken, const Laun
                                  other.by + ") disagree; unset those of the launcher that did not start this process");
 }
 
-/// Whether srun started this process as a task. A batch script and an interactive step have step ids past the
-/// ordinary ones, where they have one, and a shell under `srun --pty` is one process whatever the step asked for.
+/// Returns whether srun started this process as a task. A batch script and an interactive step have step ids past the
+/// ordinary ones, if any, and a shell under `srun --pty` is one process whatever the step requested.
 bool is_slurm_task(const Variables& variables) {
   constexpr std::int64_t kFirstSpecialStep = 0xfffffff0;
   if (variables.has("SLURM_PTY_PORT")) return false;
@@ -96,8 +96,8 @@ bool is_slurm_task(const Variables& variables) {
   return step && *step < kFirstSpecialStep;
 }
 
-/// SLURM's list of hosts, and a port that other jobs do not take at the same time: below the ports that systems give
-/// out by themselves.
+/// Sets the host from SLURM's list, and a port that concurrent jobs do not use: below the ports that systems assign
+/// themselves.
 void take_slurm_address(const Variables& variables, Launch& launch) {
   const std::optional<std::string> hosts = variables.text("SLURM_STEP_NODELIST");
   constexpr std::int64_t kMaxId = std::numeric_limits<std::uint32_t>::max();
@@ -111,7 +111,7 @@ void take_slurm_address(const Variables& variables, Launch& launch) {
   launch.port = static_cast<int>(10000 + (*job + 1009 * step) % 20000);
 }
 
-/// MASTER_ADDR and MASTER_PORT; whether they are there.
+/// Sets the address from MASTER_ADDR and MASTER_PORT; returns whether they exist.
 bool take_master_address(const Variables& variables, Launch& launch) {
   const std::optional<std::string> host = variables.text("MASTER_ADDR");
   const auto port = variables.number("MASTER_PORT", 1, 65534);
@@ -130,7 +130,7 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
       slurm_task ? variables.text("SLURM_JOB_ID").value_or("") + "." + *variables.text("SLURM_STEP_ID") : "";
 
   if (std::optional<Launch> launch = read_source(variables, kTorchrun)) {
-    // Only torchrun itself sets this. mpirun or srun may have started it, once a machine, and then count machines.
+    // Set only by torchrun itself. mpirun or srun may have started it once per machine, and then count machines.
     const std::optional<std::string> elastic = variables.text("TORCHELASTIC_RUN_ID");
     if (elastic && *elastic != kUnnamed) launch->id = *elastic;
     if (!elastic) {
@@ -144,7 +144,7 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
     return *launch;
   }
   if (std::optional<Launch> launch = read_source(variables, kOpenMpi)) {
-    // In a step of SLURM, srun's own PMI variables count the machines that Open MPI started its daemons on.
+    // In a SLURM step, srun's own PMI variables count the machines that Open MPI's daemons run on.
     if (!slurm_task) check_agreement(variables, kOpenMpi, *launch, kPmi);
     take_master_address(variables, *launch);
     return *launch;

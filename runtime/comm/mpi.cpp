@@ -1,5 +1,5 @@
-// Collectives between processes on CPUs, by Open MPI. Messages are its own; sums are added here, in the order of the
-// ranks, and each element by one rank alone, so that all get the same bits.
+// Collectives between processes on CPUs, by Open MPI, which only transfers messages. Sums are computed here in rank
+// order, each element by one rank, so that all ranks get the same bits.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -19,15 +19,15 @@
 namespace llmc {
 namespace {
 
-// Bytes of what is received and not yet added, two turns of it: within the caches of one core.
+// Bytes of received data not yet added, double-buffered: fits into the caches of one core.
 constexpr std::size_t kScratch = std::size_t{1} << 20;
-constexpr std::size_t kSmallest = 4096;  // of a message, whatever the number of ranks
-// Up to here every rank sends all to all others, and waits once instead of twice.
+constexpr std::size_t kSmallest = 4096;  // of a message, for any number of ranks
+// Up to this size every rank sends everything to all others, which takes one wait instead of two.
 constexpr std::size_t kSmall = 16384;
-// Elements that stay in the first cache while the ranks are added.
+// Elements that stay in the L1 cache while the ranks are added.
 constexpr std::size_t kRow = 2048;
 
-/// What values of T are added in.
+/// Type in which values of T are added.
 template <typename T>
 using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -47,7 +47,7 @@ T narrow(Sum<T> sum) {
     return from_float<T>(sum);
 }
 
-/// out[i] = ranks[0][i] + ranks[1][i] + ..., which may be among them. Of bf16 the sum is rounded once.
+/// out[i] = ranks[0][i] + ranks[1][i] + ...; `out` may be one of them. The sum of bf16 is rounded once.
 template <typename T>
 void add_rows(std::span<const T* const> ranks, T* out, std::size_t count) {
 #pragma omp parallel for schedule(static) if (count > 16 * kRow)
@@ -74,7 +74,7 @@ struct Communicator::Impl {
         mpi(met.mpi()),
         description(std::to_string(world_size) + " ranks, " + mpi.version()) {}
 
-  /// Says what this rank is in, for the message of one who waits there in vain.
+  /// Records this rank's current collective, for the messages of ranks that wait for it in vain.
   class Within {
    public:
     Within(Impl& impl, const char* name, const Collective& collective)
@@ -94,7 +94,7 @@ struct Communicator::Impl {
     const WaitForRanks waits_;
   };
 
-  /// The elements that a rank sums: an even share, the last ones less or none.
+  /// Elements that a rank sums: an equal part; the last ranks get less or none.
   struct Part {
     std::size_t begin, count;
   };
@@ -103,11 +103,11 @@ struct Communicator::Impl {
     return {begin, std::min(share, count - begin)};
   }
 
-  /// The rank with which this one exchanges in turn 1, 2, ... world_size - 1: all pairs are busy at the same time.
+  /// Partner of this rank in turn 1, 2, ... world_size - 1: all pairs exchange at the same time.
   int to(int turn) const { return (rank + turn) % world_size; }
   int from(int turn) const { return (rank - turn + world_size) % world_size; }
 
-  /// Leaves the sums of this rank's part in place.
+  /// Leaves the sums in this rank's part.
   template <typename T>
   void reduce_scatter(T* data, std::size_t count, std::size_t share) {
     const std::size_t others = static_cast<std::size_t>(world_size - 1);
@@ -116,7 +116,7 @@ struct Communicator::Impl {
     const Part mine = part(count, share, rank);
     const std::size_t blocks = (std::min(share, count) + block - 1) / block;
 
-    // Block b of every part is under way while block b - 1 is added.
+    // Block b of every part is transferred while block b - 1 is added.
     const auto received = [&](std::size_t b, int turn) {
       return reinterpret_cast<T*>(scratch.data()) + ((b % 2) * others + static_cast<std::size_t>(turn - 1)) * block;
     };
@@ -142,7 +142,7 @@ struct Communicator::Impl {
     }
   }
 
-  /// Every rank's part to all. `mine`: this rank's, in its place or elsewhere.
+  /// Sends every rank's part to all. `mine`: this rank's, in place or elsewhere.
   void gather(const std::byte* mine, std::byte* data, std::size_t bytes, std::size_t share) {
     const Part own = part(bytes, share, rank);
     for (int turn = 1; turn < world_size; ++turn) {
@@ -162,7 +162,7 @@ struct Communicator::Impl {
     const std::size_t bytes = count * sizeof(T);
     const std::size_t ranks = static_cast<std::size_t>(world_size);
     if (bytes > kSmall) {
-      const std::size_t line = 64 / sizeof(T);  // elements; parts begin where a cache line may
+      const std::size_t line = 64 / sizeof(T);  // elements; parts begin at a possible cache line
       const std::size_t share = (count + ranks * line - 1) / (ranks * line) * line;
       reduce_scatter(values, count, share);
       gather(reinterpret_cast<std::byte*>(values), bytes, share * sizeof(T));
@@ -172,7 +172,7 @@ struct Communicator::Impl {
     if (count > 0) add_rows<T>(sources, values, count);
   }
 
-  /// The values of every rank; until scratch is used again.
+  /// Values of every rank; valid until scratch is reused.
   template <typename T>
   std::vector<const T*> all_of(const T* values, std::size_t count) {
     const std::size_t bytes = count * sizeof(T), ranks = static_cast<std::size_t>(world_size);

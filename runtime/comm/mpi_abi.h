@@ -1,5 +1,5 @@
-// What llmc uses of Open MPI's binary interface (libmpi.so.40: versions 4 and 5), declared here so that a trainer is
-// built without mpi.h. tests/unit/comm compares it with mpi.h.
+// The part of Open MPI's binary interface (libmpi.so.40: versions 4 and 5) that llmc uses, declared here so that a
+// trainer builds without mpi.h. tests/unit/comm compares it with mpi.h.
 #pragma once
 
 namespace llmc::mpi_abi {
@@ -14,7 +14,7 @@ inline constexpr int kMaxErrorString = 256;
 inline constexpr int kMaxVersionString = 256;
 inline constexpr Handle kStatusesIgnore = nullptr;
 
-// The objects that the predefined handles point to.
+// Objects that the predefined handles point to.
 inline constexpr const char* kCommWorld = "ompi_mpi_comm_world";
 inline constexpr const char* kByte = "ompi_mpi_byte";
 inline constexpr const char* kErrorsReturn = "ompi_mpi_errors_return";

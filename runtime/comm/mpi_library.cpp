@@ -16,11 +16,11 @@ namespace {
 
 using mpi_abi::Handle;
 
-constexpr std::size_t kPiece = std::size_t{1} << 30;  // counts of MPI are ints
+constexpr std::size_t kPiece = std::size_t{1} << 30;  // MPI counts are ints
 constexpr int kTag = 0;
 
 void* load() {
-  // Global, since parts of Open MPI that it loads itself use its symbols. It is never unloaded: it starts threads.
+  // RTLD_GLOBAL, because Open MPI's own plugins use its symbols. Never unloaded, because it starts threads.
   if (void* library = dlopen(mpi_abi::kLibrary, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE)) return library;
   const std::string why = dlerror();
   const bool mpich = dlopen("libmpich.so.12", RTLD_LAZY) || dlopen("libmpi.so.12", RTLD_LAZY);
@@ -31,15 +31,15 @@ void* load() {
                                   : "apt-get install openmpi-bin"));
 }
 
-/// Whether one who speaks Open MPI's language started this process: its mpirun, or srun --mpi=pmix. PMI alone (srun
-/// --mpi=pmi2, MPICH's mpiexec) is another one: MPI_Init would end the process, or take it for the only one.
+/// Returns whether an Open MPI launcher started this process: its mpirun, or srun --mpi=pmix. PMI alone (srun
+/// --mpi=pmi2, MPICH's mpiexec) does not count: MPI_Init would end the process, or treat it as the only one.
 bool started_by_mpi() {
   for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK"})
     if (std::getenv(name)) return true;
   return false;
 }
 
-/// "Open MPI 4.1.4" of "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, ..."
+/// "Open MPI 4.1.4" from "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, ..."
 std::string short_version(std::string_view text) {
   text = text.substr(0, text.find(','));
   const std::size_t v = text.find(" v");
@@ -97,8 +97,8 @@ Mpi::Mpi(const Launch& launch) : impl_(std::make_unique<Impl>()) {
                   fmt::format("{} started this process as rank {} of {}, and not Open MPI, by which ranks on CPUs "
                               "add their gradients; {}",
                               launch.by, launch.rank, launch.world_size, advice));
-  // A rank that waits gives its core to whoever has work, such as the rank that it waits for: measured on two busy
-  // cores, 23 MB were summed in 2 to 5 ms instead of 43. With a core for each it costs nothing.
+  // A waiting rank yields its core, for example to the rank that it waits for: on two busy cores, 23 MB were summed in
+  // 2 to 5 ms instead of 43. With one core per rank it costs nothing.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   int provided = 0, rank = 0, size = 1;
   impl_->check(impl_->init_thread(nullptr, nullptr, mpi_abi::kThreadFunneled, &provided), "MPI_Init_thread");

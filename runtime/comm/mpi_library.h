@@ -1,4 +1,4 @@
-// Open MPI, loaded when a run first needs it: a process alone neither loads nor needs it.
+// Loads Open MPI when a run first needs it; a single process neither loads nor needs it.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace llmc {
 
-/// MPI of one process, of which there can be one. Calls are made from the thread that made it, and throw
-/// Failure(peer_lost) where MPI reports an error.
+/// MPI of this process; there can be only one. Calls must be made from the thread that created it, and throw
+/// Failure(peer_lost) if MPI reports an error.
 class Mpi {
  public:
-  /// Messages under way.
+  /// Messages in flight.
   using Requests = std::vector<void*>;
 
-  /// Loads and starts it. Throws Failure(toolchain) where there is no Open MPI, Failure(usage) where none started this
-  /// process, or where its ranks are not the launch's.
+  /// Loads and starts MPI. Throws Failure(toolchain) if there is no Open MPI, Failure(usage) if Open MPI did not start
+  /// this process, or its ranks differ from the launch's.
   explicit Mpi(const Launch& launch);
   ~Mpi();
   Mpi(const Mpi&) = delete;
@@ -27,13 +27,13 @@ class Mpi {
   const std::string& version() const;  // "Open MPI 4.1.4"
 
   void broadcast(void* data, std::size_t bytes, int root);
-  /// Begin to send to, or to receive from, another rank. Messages between two ranks arrive in the order of the calls.
+  /// Start sending to, or receiving from, another rank. Messages between two ranks arrive in call order.
   void send(Requests& requests, const void* data, std::size_t bytes, int to);
   void receive(Requests& requests, void* data, std::size_t bytes, int from);
-  /// Waits for all, and empties the list.
+  /// Waits for all and empties the list.
   void wait(Requests& requests);
 
-  /// The end of MPI, collective. A process that ends otherwise has failed, and mpirun ends the others.
+  /// Finalizes MPI; collective. A process that exits without it has failed, and mpirun ends the others.
   void finalize();
 
  private:

@@ -42,8 +42,8 @@ void check(ncclResult_t result, const char* call) {
   throw Failure(Exit::toolchain, message + "; NCCL_DEBUG=WARN prints the cause");
 }
 
-/// NVLink SHARP adds in the switch, in the order in which values come. Both of NCCL's algorithms that use it are
-/// excluded, before anything of NCCL reads its variables; a user's own choice stands. For the description.
+/// NVLink SHARP adds in the switch, in order of arrival. Excludes both NCCL algorithms that use it, before NCCL reads
+/// its variables; a user's own choice is kept. Returns text for the description.
 std::string choose_algorithms(const CollectiveNeeds& needs) {
   const char* const chosen = std::getenv("NCCL_ALGO");
   if (chosen && *chosen) return std::string(", NCCL_ALGO=") + chosen + " as the environment has it";
@@ -54,8 +54,8 @@ std::string choose_algorithms(const CollectiveNeeds& needs) {
 
 }  // namespace
 
-/// Errors come while the host waits for a stream that will never end: a thread looks for them, and ends the process.
-/// Not by ncclCommAbort, which lets the stream run on with what was never summed.
+/// Errors occur while the host waits for a stream that will never finish, so a thread polls for them and ends the
+/// process. It does not call ncclCommAbort, which would let the stream continue with sums that were never computed.
 class ErrorWatch {
  public:
   ErrorWatch(ncclComm_t comm, Rendezvous& rendezvous) {
@@ -66,7 +66,7 @@ class ErrorWatch {
       while (!changed_.wait_for(lock, kInterval, over)) {
         const std::string why = error_of(comm);
         if (why.empty()) continue;
-        // The rank that failed may be about to say why, and this one to end for it.
+        // The failed rank may be about to report the cause, and this one to end because of it.
         if (changed_.wait_for(lock, kFirstWord, over)) return;
         rendezvous.end(why);
       }
@@ -84,7 +84,7 @@ class ErrorWatch {
  private:
   static constexpr std::chrono::milliseconds kInterval{250}, kFirstWord{1000};
 
-  /// Empty: none.
+  /// Empty: no error.
   static std::string error_of(ncclComm_t comm) {
     ncclResult_t error = ncclSuccess;
     if (ncclCommGetAsyncError(comm, &error) != ncclSuccess || error == ncclSuccess || error == ncclInProgress)
@@ -116,7 +116,7 @@ struct Communicator::Impl {
                                          std::to_string(sizeof id.internal) + "; give all ranks the same NCCL");
     std::memcpy(id.internal, text.data(), text.size());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    if (needs.most_sms > 0) config.maxCTAs = needs.most_sms;  // NCCL_MAX_CTAS, where set, stands before it
+    if (needs.most_sms > 0) config.maxCTAs = needs.most_sms;  // NCCL_MAX_CTAS takes precedence if set
     {
       const TimeLimit limit = rendezvous.start_limit("NCCL");
       check(ncclCommInitRankConfig(&comm, world_size, id, rank, &config), "ncclCommInitRankConfig");
@@ -130,7 +130,8 @@ struct Communicator::Impl {
 
   ~Impl() {
     watch.reset();
-    // After an error the others may never come to what is under way here: destroying would wait for them.
+    // After an error the other ranks may never reach this rank's pending collectives, and destroying would wait for
+    // them.
     if (std::uncaught_exceptions() > exceptions)
       ncclCommAbort(comm);
     else
@@ -140,11 +141,11 @@ struct Communicator::Impl {
   }
 
   const int rank, world_size;
-  CollectiveLog* const log;  // of what the host has put on a stream: it is in none of them
+  CollectiveLog* const log;  // for calls queued by the host, which appear in no stream
   const std::string algorithms, description;
   ncclComm_t comm = nullptr;
   std::optional<ErrorWatch> watch;
-  Stream own;  // of a higher priority, so that its blocks are the next to run where a product has filled the GPU
+  Stream own;  // of higher priority, so that its blocks run next when a GEMM has filled the GPU
   Event ready, done;
   std::map<int, Event> marks;
   std::vector<void*> memory;
@@ -162,8 +163,8 @@ const char* Communicator::description() const { return impl_ ? impl_->descriptio
 
 CollectiveLog* Communicator::collectives() const { return impl_ ? impl_->log : nullptr; }
 
-/// Of this memory NCCL makes known to the links what a captured graph's collectives use (NVLink SHARP from NCCL 2.19
-/// on), where the machine has them. Where it cannot be had, the device's own does, or says what is free.
+/// NCCL registers this memory for collectives of captured graphs (NVLink SHARP from NCCL 2.19 on), if the machine
+/// supports it. If it cannot be allocated, falls back to the device's own memory, or to its error message.
 std::byte* Communicator::allocate(Device& device, std::size_t bytes) {
   void* memory = nullptr;
   if (!impl_ || bytes == 0) return device.allocate(bytes);
@@ -230,7 +231,7 @@ void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream& st
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
   impl_->log->add({CollectiveKind::reduce_scatter, CollectiveType::fp32, share});
-  float* mine = data + static_cast<std::size_t>(impl_->rank) * share;  // where NCCL works in place
+  float* mine = data + static_cast<std::size_t>(impl_->rank) * share;  // NCCL works in place
   check(ncclReduceScatter(data, mine, share, ncclFloat32, ncclSum, impl_->comm, stream.handle), "ncclReduceScatter");
 }
 

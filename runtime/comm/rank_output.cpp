@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kLongestLine = 65536;
 constexpr std::size_t kLastLines = 12;
 
-/// The number at the beginning, which `end` follows; -1: none.
+/// Number at the beginning, followed by `end`; -1: none.
 int leading_number(std::string_view text, char end) {
   int value = -1;
   const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -32,7 +32,8 @@ std::optional<std::string> LineCutter::rest() {
 }
 
 std::optional<TaggedLine> read_tag(std::string_view line) {
-  // Open MPI 5 has the job's name before the numbers, "[prterun-host-71@1,3]<stdout>: text", and a space at the end.
+  // Open MPI 5 puts the job's name before the numbers, "[prterun-host-71@1,3]<stdout>: text", and a space after the
+  // tag.
   const std::size_t comma = line.find(','), end = line.find(']');
   if (!line.starts_with('[') || comma == std::string_view::npos || end == std::string_view::npos || comma > end)
     return std::nullopt;

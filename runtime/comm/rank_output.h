@@ -1,4 +1,4 @@
-// What ranks print, line by line, with the rank before each line.
+// Splits the output of ranks into lines and prefixes each with its rank.
 #pragma once
 
 #include <deque>
@@ -9,27 +9,27 @@
 
 namespace llmc {
 
-/// Cuts bytes into lines. A line that is very long comes in pieces.
+/// Splits bytes into lines. A very long line is split into parts.
 class LineCutter {
  public:
   void add(std::string_view bytes) { rest_ += bytes; }
   std::optional<std::string> next();
-  /// What came after the last line's end.
+  /// Text after the last line's end.
   std::optional<std::string> rest();
 
  private:
   std::string rest_;
 };
 
-/// A line that mpirun --tag-output put a tag before: "[1,3]<stderr>:text".
+/// A line with a tag of mpirun --tag-output: "[1,3]<stderr>:text".
 struct TaggedLine {
   int rank;
   std::string_view text;
 };
 std::optional<TaggedLine> read_tag(std::string_view line);
 
-/// The rank that failed, by mpirun's own lines, of which it may lose the last, or by a line of a rank that waited for
-/// it (watch.h); -1: none says it.
+/// Rank that failed, from mpirun's own lines, the last of which it may lose, or from a line of a rank that waited for
+/// it (watch.h); -1: unknown.
 int blamed_rank(const std::vector<std::string>& lines);
 
 /// Keeps the last lines of each rank.

@@ -21,8 +21,8 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPortPatience{10};  // for the port of a run that was just killed
 
-/// Where rank 0 listens, as MPI tells it: "ID PORT ADDRESS ADDRESS ...". The id is drawn, so that another run's rank 0
-/// is not taken for this one's.
+/// Rank 0's address as sent by MPI: "ID PORT ADDRESS ADDRESS ...". The id is random, so that another run's rank 0 is
+/// not mistaken for this one's.
 struct Invitation {
   std::string id;
   std::vector<Address> addresses;
@@ -64,7 +64,7 @@ struct Holders {
   std::vector<int> ranks;
 };
 
-/// In the order of their first ranks.
+/// Ordered by first rank.
 std::vector<Holders> holders_of(const std::vector<std::string>& values) {
   std::vector<Holders> list;
   for (std::size_t rank = 0; rank < values.size(); ++rank) {
@@ -135,7 +135,7 @@ Rendezvous::Difference Rendezvous::compare(const Facts& facts) {
   BodyWriter mine;
   mine.number(facts.size());
   for (const auto& [name, value] : facts) mine.text(name).text(value);
-  std::vector<std::string> order;  // in the order in which they come
+  std::vector<std::string> order;  // in order of appearance
   std::map<std::string, std::vector<std::string>> values;
   const std::vector<std::string> all = all_gather(mine.body());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -188,7 +188,7 @@ void Rendezvous::farewell(int exit_code, const std::string& why) noexcept {
   try {
     if (impl_->watch) impl_->watch->farewell(exit_code, why);
   } catch (...) {
-    // This rank ends anyway, and the others notice.
+    // This rank is ending anyway, and the others notice.
   }
 }
 

@@ -1,4 +1,4 @@
-// What the processes of a run tell each other beside the step: small texts over TCP, heartbeats, farewells.
+// Messages between the processes of a run outside of steps: small texts over TCP, heartbeats, farewells.
 #pragma once
 
 #include <chrono>
@@ -17,64 +17,64 @@ namespace llmc {
 class CollectiveLog;  // comm/collective_log.h
 class Mpi;            // comm/mpi_library.h
 
-/// The ranks form a star: rank 0 listens, the others connect. From the constructor to leave() a thread sends a beat
-/// each `Limits::beat`. Rank 0 watches the others, and they watch rank 0. One that is killed (its connection closes),
-/// stopped or cut off (silence), or that says farewell, is lost: rank 0 tells all, and every other rank writes one line
-/// to stderr that names the lost rank, its host, its last known step and what it did there, and its own rank and what
-/// that was doing, and ends with _exit(170), whatever its other threads do.
+/// The ranks form a star: rank 0 listens, the others connect. From the constructor to leave() a thread sends a
+/// heartbeat every `Limits::beat`. Rank 0 watches the others, and they watch rank 0. A rank is lost if it is killed
+/// (its connection closes), stopped or cut off (silence), or says farewell. Rank 0 then tells all, and every other rank
+/// writes one line to stderr and ends with _exit(170), whatever its other threads do. The line names the lost rank, its
+/// host, its last known step and activity, and its own rank and activity.
 ///
-/// Calls are collective where they say so: every rank makes them in the same order, from one thread at a time. They
-/// are numbered together with the Communicator's, and heartbeats tell rank 0 the number, kind and size of the last
-/// ones. Two ranks with different ones of the same number, or a wait longer than `Limits::collective`, end all ranks
-/// with _exit(170): rank 0 writes a table of ranks, steps, phases and collectives.
+/// Collective calls are marked as such: every rank makes them in the same order, from one thread at a time. They are
+/// numbered together with the Communicator's, and heartbeats tell rank 0 the number, kind and size of the last ones. If
+/// two ranks differ at the same number, or a wait exceeds `Limits::collective`, all ranks end with _exit(170), and rank
+/// 0 writes a table of ranks, steps, phases and collectives.
 class Rendezvous {
  public:
   struct Limits {
-    std::chrono::milliseconds start{600000};       // for all ranks to come
-    std::chrono::milliseconds beat{1000};          // from one heartbeat to the next
-    std::chrono::milliseconds silence{30000};      // without any: the rank is lost
-    std::chrono::milliseconds collective{600000};  // for one, where 100 steps are not longer
+    std::chrono::milliseconds start{600000};       // for all ranks to connect
+    std::chrono::milliseconds beat{1000};          // between heartbeats
+    std::chrono::milliseconds silence{30000};      // without heartbeats: the rank is lost
+    std::chrono::milliseconds collective{600000};  // for one, unless 100 steps take longer
   };
-  static constexpr std::size_t kMaxText = std::size_t{16} << 20;  // bytes that a rank may give to a call
+  static constexpr std::size_t kMaxText = std::size_t{16} << 20;  // bytes that a rank may pass to a call
 
   /// World size 1: opens nothing and starts no thread; every call returns at once. Otherwise rank 0 listens at the
-  /// launch's host and port, or at a port that the system gives it and that MPI's broadcast brings to the others where
-  /// the host is empty; the others try to connect again and again. Throws Failure(peer_lost) that names the ranks that
-  /// did not come within limits.start, Failure(usage) where another program or another run is at the port.
+  /// launch's host and port. If the host is empty, it listens at a port chosen by the system, which MPI broadcasts. The
+  /// others connect with retries. Throws Failure(peer_lost) naming the ranks that did not connect within limits.start,
+  /// Failure(usage) if another program or another run is at the port.
   Rendezvous(const Launch& launch, const Limits& limits);
-  /// Without leave(): like a crash; the others notice.
+  /// Without leave() it acts like a crash: the others notice.
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   using Facts = std::vector<std::pair<std::string, std::string>>;  // name, value
   /// Facts that must be equal on all ranks, such as ("fingerprint", "6f0c..."). Collective. Throws Failure(usage) on
-  /// every rank with the ranks and hosts that have each value.
+  /// every rank, with the ranks and hosts that have each value.
   void agree(const Facts& facts);
-  /// Which of these facts are not equal on all ranks. Collective.
+  /// Finds facts that differ between ranks. Collective.
   struct Difference {
-    std::string text;        // each such fact, with the ranks and hosts that have each value; empty where all are equal
-    std::vector<int> alone;  // ranks that have another value than more than half of them
+    std::string text;        // each such fact, with ranks and hosts by value; empty if all are equal
+    std::vector<int> alone;  // ranks whose value differs from that of a majority
   };
   Difference compare(const Facts& facts);
-  /// Every rank's text, any bytes, in the order of ranks. Collective. Throws Failure(internal) past kMaxText.
+  /// Every rank's text, any bytes, in rank order. Collective. Throws Failure(internal) above kMaxText.
   std::vector<std::string> all_gather(const std::string& mine);
   /// Rank `root`'s text. Collective.
   std::string broadcast(const std::string& mine, int root);
-  /// Returns when all ranks have come here. Collective.
+  /// Returns when all ranks have called it. Collective.
   void barrier();
 
   /// "rank 1 (host node-b)", "ranks 0-1, 3 (hosts node-a, node-c)"
   std::string names(const std::vector<int>& ranks) const;
 
-  /// What this rank does now, for the messages of those who lose it: (12, "forward and backward"). `doing` must live
-  /// as long as the program. No system call, no lock.
+  /// Records this rank's activity for the messages of ranks that lose it: (12, "forward and backward"). `doing` must
+  /// stay valid for the program's lifetime. No system call, no lock.
   void at(std::int64_t step, const char* doing);
-  /// The same within the step, such as the name of a collective; returns what was said before.
+  /// Same within the step, such as the name of a collective; returns the previous activity.
   const char* doing(const char* now);
-  /// The phase in which a rank waits for the others or for its device alone.
+  /// Phase in which a rank only waits for the others or for its device.
   static constexpr char kTraining[] = "training";
-  /// How far this rank's main thread is, from any thread.
+  /// Progress of this rank's main thread; callable from any thread.
   struct Progress {
     std::uint64_t moves = 0;  // calls of at() and doing() so far
     std::int64_t step = 0;
@@ -83,22 +83,22 @@ class Rendezvous {
   };
   Progress progress() const;
 
-  /// Where collectives and waits for the others are noted; null: one rank.
+  /// Log of collectives and waits for the others; null: one rank.
   CollectiveLog* collectives();
 
-  /// Tells the others that this rank ends with an error, so that they print it and end too. The last call but the
-  /// destructor's.
+  /// Tells the others that this rank ends with an error, so that they print it and end too. Must be the last call
+  /// before the destructor.
   void farewell(int exit_code, const std::string& why) noexcept;
-  /// From any thread of one of several ranks, whatever its others do: a farewell with exit code 170, unless heartbeats
-  /// know better who is lost, and the end of the process with a line as above.
+  /// Says farewell with exit code 170, unless heartbeats already know the lost rank, and ends the process with a line
+  /// as above. Callable from any thread of one of several ranks, whatever the others do.
   [[noreturn]] void end(const std::string& why) noexcept;
-  /// The end of heartbeats in peace. Collective, and the last call; another does nothing.
+  /// Ends heartbeats regularly. Collective, and the last call; further calls do nothing.
   void leave();
 
-  /// For a library's start, which waits for all ranks: ends the process where that takes longer than limits.start.
+  /// For a library's start-up that waits for all ranks: ends the process if it takes longer than limits.start.
   TimeLimit start_limit(const std::string& library) const;
 
-  /// MPI, loaded and started by the first call; it ends with leave(). Throws Failure(toolchain, usage).
+  /// MPI, loaded and started by the first call, and finalized by leave(). Throws Failure(toolchain, usage).
   Mpi& mpi();
 
  private:

@@ -1,19 +1,19 @@
-// Which signals are one request: the rule of `trainer --ranks N` and of its ranks alike.
+// Decides which signals belong to one request, for `trainer --ranks N` and its ranks alike.
 #pragma once
 
 #include <chrono>
 
 namespace llmc {
 
-/// A scheduler signals every process of a job, and a launcher passes on what it got: a rank has the same request twice
-/// or more often. A request to stop, or to save, that comes so soon after the first is that first one.
+/// A scheduler signals every process of a job, and a launcher passes signals on, so a rank may get one request several
+/// times. Another request to stop, or to save, within this time of the first is the same one.
 inline constexpr std::chrono::milliseconds kSameRequest{1000};
 
-/// What `trainer --ranks N` sends with a signal (sigqueue), so that a rank needs no clock to tell a request that was
-/// passed on late from another one.
+/// Value that `trainer --ranks N` sends with a signal (sigqueue), so that a rank can tell a late forwarded request from
+/// a new one without a clock.
 enum class PassedOn : int {
-  first = 1,  // the one that this rank may have already
-  again = 2,  // asked again: end at once
+  first = 1,  // this rank may have it already
+  again = 2,  // requested a second time: end at once
 };
 
 }  // namespace llmc

@@ -18,7 +18,7 @@ std::filesystem::path session_folder() {
 
 void check_session_folder(const std::filesystem::path& folder, std::uint64_t bytes) {
   std::error_code error;
-  std::filesystem::path there = folder;  // mpirun makes what is missing
+  std::filesystem::path there = folder;  // mpirun creates missing folders
   std::filesystem::space_info space = std::filesystem::space(there, error);
   while (error == std::errc::no_such_file_or_directory && there.has_relative_path()) {
     there = there.parent_path();

@@ -42,11 +42,10 @@ using ChildVariables = std::vector<std::pair<std::string, std::string>>;
 
 constexpr int kPeerLost = static_cast<int>(Exit::peer_lost);
 constexpr int kResumeMe = static_cast<int>(Exit::resume_me);
-// After one rank failed the others learn it by their heartbeats; who does not is ended.
+// After one rank has failed, heartbeats tell the others; those still running after this time are ended.
 constexpr std::chrono::seconds kOthers{90};
-// When a rank has ended with an error, mpirun waits this long, ends the others by SIGTERM, waits as long again (Open
-// MPI 4: even if none is left) and ends them by SIGKILL. It is not the time of a save: ranks that stop with 75 have all
-// saved.
+// After a rank has failed, mpirun waits this long, ends the others by SIGTERM, waits as long again (Open MPI 4: even if
+// none is left) and ends them by SIGKILL. Saves do not need this time: ranks that stop with 75 have all saved.
 constexpr const char* kSecondsToEnd = "2";
 
 // mpirun takes the first three as the end of all ranks, and kills them before they have saved; it forwards SIGUSR1,
@@ -69,7 +68,7 @@ struct Pipe {
   Socket read, write;
 };
 
-/// One of the two outputs of a process.
+/// One of the two output streams of a process.
 struct Output {
   int process;  // index
   std::FILE* to;
@@ -78,12 +77,12 @@ struct Output {
 };
 
 struct Process {
-  pid_t pid = 0;  // 0: ended
+  pid_t pid = 0;  // 0: exited
   int rank = -1;  // -1: mpirun
 };
 
-/// Starts a program in a process group of its own, so that a terminal's signals come here alone and are passed on once.
-/// `signals`: blocked in it; `without_parent`: what it gets when this process is gone.
+/// Starts a program in its own process group, so that a terminal's signals reach only this process and are passed on
+/// once. `signals`: blocked in it; `without_parent`: signal sent to it if this process dies.
 pid_t start(const std::vector<std::string>& command, const ChildVariables& variables, int out, int err,
             const sigset_t& signals, int without_parent) {
   Pipe failed;
@@ -176,7 +175,8 @@ ChildVariables mpirun_variables(int ranks) {
                               {"PRTE_MCA_odls_base_sigkill_timeout", kSecondsToEnd}};  // 5
   if (!std::getenv("OMP_NUM_THREADS"))
     variables.push_back({"OMP_NUM_THREADS", std::to_string(std::max(1, HostLimits().processors() / ranks))});
-  // mpirun refuses root unless it is told twice. Who is root here, as in containers, has started the trainer as root.
+  // mpirun refuses root unless allowed by two variables. A root user, as in containers, has deliberately started the
+  // trainer as root.
   if (geteuid() == 0) {
     for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
       variables.push_back({name, "1"});
@@ -205,7 +205,7 @@ class Ranks {
         words.insert(words.end(), command.begin(), command.end());
         sigset_t blocked = before_;
         for (const int signal : kKeptFromMpirun) sigaddset(&blocked, signal);
-        add(-1, words, mpirun_variables(ranks), blocked, SIGUSR2);  // which mpirun forwards: the ranks save and end
+        add(-1, words, mpirun_variables(ranks), blocked, SIGUSR2);  // forwarded by mpirun: the ranks save and end
         return;
       }
       // Rank 0 will listen at the port after MASTER_PORT.
@@ -255,7 +255,7 @@ class Ranks {
     outputs_ = std::move(open);
   }
 
-  /// False: the end of it.
+  /// Returns false at the end of the stream.
   bool relay(Output& output) {
     std::array<char, 1 << 16> buffer;
     const ssize_t n = read(output.from.fd(), buffer.data(), buffer.size());
@@ -264,7 +264,7 @@ class Ranks {
     while (const std::optional<std::string> line = output.lines.next()) print(output, *line);
     if (n <= 0)
       if (const std::optional<std::string> line = output.lines.rest()) print(output, *line);
-    // Said before the first step; once ranks train, their log is no reason to stop.
+    // An output error matters only before the first step; once ranks train, a lost log must not stop them.
     if (n > 0 && output.to == stdout && !std::exchange(shown_, true) && stream_error(stdout) != EPIPE) check_output();
     std::fflush(output.to);
     return n > 0;
@@ -277,13 +277,14 @@ class Ranks {
         rank = tagged->rank;
         line = tagged->text;
       } else {
-        // mpirun's own words: long ones, about a rank that failed and has said itself why.
+        // mpirun's own messages: long ones about a failed rank, which has printed the cause itself.
         said_.emplace_back(line);
         return;
       }
     }
     last_.add(rank, line);
-    std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), output.to);  // fmt::print throws where nobody reads
+    std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), output.to);  // fmt::print would throw without a
+                                                                               // reader
   }
 
   void pass_signals() {
@@ -315,8 +316,8 @@ class Ranks {
       stop_ = Stop{signal, stop_->since, now, PassedOn::again, {}};
   }
 
-  /// Once to each rank, also to one that mpirun starts only now. To those that have not ended it is said again now and
-  /// then, as the same request: one that was about to become the rank's program may have lost it.
+  /// Signals each rank once, also ranks that mpirun starts later. Ranks still running get it repeatedly as the same
+  /// request, because one that was just becoming the rank's program may have lost it.
   void pass_stop() {
     const auto now = steady_clock::now();
     if (now - stop_->passed >= kSayAgain) {
@@ -353,7 +354,7 @@ class Ranks {
     code_ = stop_ ? 128 + stop_->signal : ended_code_;
   }
 
-  /// Those that run now; mpirun is none.
+  /// Running ranks, without mpirun.
   std::vector<pid_t> rank_processes() const {
     std::vector<pid_t> pids;
     for (const Process& process : processes_) {
@@ -379,7 +380,7 @@ class Ranks {
       process.pid = 0;
       const int code = code_of(status);
       if (code == 0) continue;
-      // The first that failed, but not for another.
+      // The first rank that failed by itself, not because of another.
       if (code_ == 0 || (code_ == kPeerLost && code != kPeerLost && !limit_passed())) {
         code_ = code;
         rank_ = process.rank;
@@ -424,11 +425,11 @@ class Ranks {
   std::vector<Output> outputs_;
   std::vector<std::string> said_;  // by mpirun
   LastLines last_;
-  bool shown_ = false;  // a line on standard output
+  bool shown_ = false;  // whether a line was written to standard output
   struct Stop {
     int signal;
     MonotonicTime since;   // of the first
-    MonotonicTime passed;  // when all were last told
+    MonotonicTime passed;  // when all were last signalled
     PassedOn how;
     std::set<pid_t> told;
   };

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLongestLook{250};
-constexpr int kLooks = 8;         // in a short patience, of tests
+constexpr int kLooks = 8;         // within a short patience, for tests
 constexpr int kLongestWaits = 2;  // times the longest wait before the signal
 
 }  // namespace
@@ -48,7 +48,7 @@ void StopLimit::run() {
     const auto now = steady_clock::now();
     const Rendezvous::Progress here = ranks_.progress();
     const int signal = stop_signal_();
-    // The wait before a signal counts for the longest alone.
+    // The wait before a signal only counts towards the longest.
     const bool first = signal != 0 && !std::exchange(asked, signal != 0);
     if (first || here.moves != before.moves || !here.waits) {
       if (!asked || first) longest = std::max(longest, std::chrono::duration_cast<milliseconds>(now - since));

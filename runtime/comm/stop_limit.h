@@ -1,4 +1,4 @@
-// A request to stop reaches a rank between two steps; this ends a rank that does not get there.
+// Ends a rank that does not reach the next step boundary after a request to stop.
 #pragma once
 
 #include <chrono>
@@ -11,13 +11,13 @@ namespace llmc {
 
 class Rendezvous;
 
-/// Watches from a thread of its own how far the main thread of one of several ranks comes. After a signal a rank is
-/// stuck that waits in one collective, or in one step on a device, for longer than `patience` and for longer than twice
-/// the longest such wait before the signal: a slow step is none. It then tells the others, writes a line that names
-/// where it is, and ends with exit code 128 + signal. Saving, evaluating and sampling take the time that they need.
+/// Watches the main thread's progress on one of several ranks from its own thread. After a signal a rank is stuck if it
+/// waits in one collective, or in one step on a device, for longer than `patience` and more than twice the longest such
+/// wait before the signal, so a slow step is not. It then tells the others, writes a line with its position, and ends
+/// with exit code 128 + signal. Saving, evaluating and sampling may take any time.
 class StopLimit {
  public:
-  /// `stop_signal`: the signal that asked this rank to stop, 0 so far.
+  /// `stop_signal`: returns the signal that asked this rank to stop, 0 if none has.
   StopLimit(Rendezvous& ranks, std::function<int()> stop_signal, std::chrono::milliseconds patience);
   ~StopLimit();
   StopLimit(const StopLimit&) = delete;

@@ -1,4 +1,4 @@
-// A limit for calls of libraries that wait for other ranks and have none of their own.
+// A time limit for library calls that wait for other ranks and have none of their own.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace llmc {
 
-/// Where it lives longer than `limit`, the process ends with exit code 170 after one line on stderr.
+/// If it lives longer than `limit`, the process writes one line to stderr and ends with exit code 170.
 class TimeLimit {
  public:
   TimeLimit(std::chrono::milliseconds limit, const std::string& line);
@@ -24,7 +24,7 @@ class TimeLimit {
   std::thread thread_;
 };
 
-/// "error: " and the line to stderr, at once, from any thread.
+/// Writes "error: " and the line to stderr immediately; callable from any thread.
 void write_error_line(const std::string& line);
 
 }  // namespace llmc

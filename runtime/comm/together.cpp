@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::chrono::seconds kFileSystemPatience{15};  // a network file system may show a new file late
 
-/// A code and a text, as ranks tell each other; empty: all went well.
+/// Exit code and message as exchanged by ranks; empty on success.
 std::string outcome(const std::function<void()>& work) {
   const auto failed = [](Exit code, const char* what) { return fmt::format("{} {}", static_cast<int>(code), what); };
   try {
@@ -62,7 +62,7 @@ void together(const Launch& launch, Rendezvous& ranks, const std::function<void(
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     if (outcomes[rank].empty()) continue;
     const std::size_t blank = outcomes[rank].find(' ');
-    // What failed on rank 0 has failed on all, as a rule: a wrong word, a missing file.
+    // A failure of rank 0 usually occurs on all ranks: a wrong argument, a missing file.
     throw SharedFailure(static_cast<Exit>(std::stoi(outcomes[rank].substr(0, blank))),
                         (rank ? fmt::format("rank {}: ", rank) : "") + outcomes[rank].substr(blank + 1));
   }

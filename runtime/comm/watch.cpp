@@ -20,9 +20,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLastWords{1000};  // for what was said last to arrive
-// Ranks that fail for the same reason do so at about the same time: each says its own. And who said farewell ends
-// before the others, and so does who was killed, so that launchers, which report the first, report its exit code.
+constexpr std::chrono::milliseconds kLastWords{1000};  // for the last messages to arrive
+// Ranks that fail for the same reason do so at about the same time, and each reports its own error. Also, a rank that
+// said farewell or was killed exits before the others, so that launchers, which report the first exit, report its code.
 constexpr std::chrono::milliseconds kOwnEnd{500};
 constexpr std::size_t kLongestWhy = 2000;
 
@@ -113,7 +113,7 @@ void Watch::run() {
   changed_.notify_all();
 }
 
-/// False: the end.
+/// Returns false at the end.
 bool Watch::take_requests() {
   std::unique_lock lock(mutex_);
   if (stop_) return false;
@@ -134,7 +134,7 @@ bool Watch::take_requests() {
 void Watch::begin_call(const Call& call) {
   ++number_;
   word_ = call.word;
-  if (rank_ != 0) beat();  // with the number that the call has here, for answer()
+  if (rank_ != 0) beat();  // with this rank's number of the call, for answer()
   if (rank_ == 0)
     take_text(0, call.word, number_, call.text);
   else
@@ -142,8 +142,8 @@ void Watch::begin_call(const Call& call) {
 }
 
 void Watch::say_farewell(const Farewell& farewell) {
-  // Who ends because another is lost knows less of it than the heartbeats do: of ranks in different collectives, too.
-  // An error of its own is the cause, whatever the others are in meanwhile.
+  // A rank that ends because another is lost knows less than the heartbeats do, also about ranks in different
+  // collectives. An error of its own is the cause, whatever the others are doing.
   if (farewell.exit_code == static_cast<int>(Exit::peer_lost)) {
     beat();
     if (over_) return;
@@ -151,7 +151,7 @@ void Watch::say_farewell(const Farewell& farewell) {
     while (steady_clock::now() < until && !over_) {
       if (steady_clock::now() >= next_beat_) beat();
       wait();
-      hear();  // ends the process where it learns who it was
+      hear();  // ends the process when it learns the lost rank
     }
     if (over_) return;
   }
@@ -190,11 +190,11 @@ void Watch::judge_collectives() {
   if (const auto verdict = judge_.judge(steady_clock::now(), limits_.beat)) end_apart(verdict->what, verdict->table);
 }
 
-/// For something to read, for room to write, for a request or the next beat.
+/// Waits for readable data, for room to write, for a request or the next heartbeat.
 void Watch::wait() {
   std::vector<pollfd> list{{wake_.fd(), POLLIN, 0}};
   for (Peer& peer : peers_) {
-    peer.connection.flush();  // what is broken is found by reading
+    peer.connection.flush();  // a broken connection is detected by reading
     list.push_back({peer.connection.fd(), static_cast<short>(peer.connection.sent() ? POLLIN : POLLIN | POLLOUT), 0});
   }
   poll(list.data(), list.size(), poll_timeout(next_beat_));
@@ -281,7 +281,7 @@ void Watch::take(Peer& peer, const Message& message) {
   throw WireError("a message that has no place here");
 }
 
-/// Rank 0: one text of the call under way, or of the one that this rank is about to begin.
+/// Rank 0: one text of the current call, or of the one that this rank is about to start.
 void Watch::take_text(int rank, Word word, std::uint64_t number, std::string text) {
   std::optional<std::string>& place = gathered_[static_cast<std::size_t>(rank)];
   const std::uint64_t expected = word_ ? number_ : number_ + 1;
@@ -357,7 +357,7 @@ void Watch::lose(const Loss& loss) {
     }
   }
   if (loss.told) {
-    // Who said farewell waits until it was heard.
+    // A rank that said farewell waits until it was received.
     for (Peer& peer : peers_)
       if (peer.rank == loss.rank || rank_ != 0) peer.connection.finish(steady_clock::now());
     if (main_ends_by_itself()) return finish(loss.rank);
@@ -393,7 +393,7 @@ bool Watch::main_ends_by_itself() {
   return changed_.wait_for(lock, kOwnEnd, [&] { return stop_ || (farewell_ && farewell_->exit_code != peer_lost); });
 }
 
-/// The end of all connections but that of a rank that may no longer answer.
+/// Closes all connections except that of a rank that may no longer answer.
 void Watch::finish(int except) {
   over_ = true;
   const auto until = steady_clock::now() + kLastWords;

@@ -1,4 +1,4 @@
-// The thread that keeps the ranks of a run together after they have met: heartbeats, texts, and who is lost.
+// Thread that keeps the ranks of a run together after they have connected: heartbeats, texts, and lost ranks.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace llmc {
 
-/// See Rendezvous, whose calls these are.
+/// Implements the calls of Rendezvous.
 class Watch {
  public:
   Watch(const Launch& launch, const Rendezvous::Limits& limits, Assembly assembly);
@@ -70,7 +70,7 @@ class Watch {
 
   std::vector<std::string> call(Word word, const std::string& text);
 
-  // In the thread.
+  // Runs in the thread.
   void run();
   bool take_requests();
   void begin_call(const Call& call);
@@ -86,7 +86,7 @@ class Watch {
   void judge_silence();
   RankReport own_report() const;
   void judge_collectives();
-  /// As lose(), of ranks that all live. `table`: rank 0's.
+  /// Same as lose(), but for ranks that are all alive. `table`: on rank 0.
   void end_apart(const std::string& what, const std::string& table);
   void lose(const Loss& loss);
   bool main_ends_by_itself();
@@ -103,16 +103,16 @@ class Watch {
   std::atomic<std::uint64_t> moves_{0};
   CollectiveLog log_;
 
-  // Of the thread alone.
+  // Used by the thread only.
   std::vector<Peer> peers_;
-  CollectiveJudge judge_;  // rank 0's
+  CollectiveJudge judge_;  // on rank 0
   MonotonicTime next_beat_;
   MonotonicTime judged_;                              // silence, for the last time
   std::uint64_t number_ = 0;                          // of calls that this rank began
   std::optional<Word> word_;                          // of the call under way
   std::vector<std::optional<std::string>> gathered_;  // rank 0: the texts that have come
   bool left_ = false;
-  bool over_ = false;  // the thread has nothing more to do
+  bool over_ = false;  // the thread has no more work
 
   std::mutex mutex_;
   std::condition_variable changed_;

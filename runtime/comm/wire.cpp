@@ -74,7 +74,7 @@ void BodyReader::end() const {
 
 std::optional<Message> MessageReader::next() {
   const std::string_view rest = std::string_view(bytes_).substr(taken_);
-  // A stranger is known by his first bytes: he may never send a header's length.
+  // An unlisted peer is recognised by its first bytes, because it may never send a whole header.
   for (std::size_t i = 0; i < rest.size() && i < 4; ++i)
     if (get(rest, i, 1) != (kMagic >> (8 * i) & 0xff)) throw WireError("bytes of another protocol");
   if (rest.size() >= 6 && get(rest, 4, 2) != kVersion)

@@ -1,5 +1,5 @@
-// The messages of a rendezvous as bytes: a magic number, a version, a type, a length, a body. What comes from the wire
-// is checked before it is believed.
+// Encodes the messages of a rendezvous: a magic number, a version, a type, a length, a body. Received bytes are
+// validated before use.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@
 namespace llmc {
 
 enum class Word : std::uint16_t {
-  hello = 1,      // to rank 0: the rank, of how many, of which run and trainer, on which host
+  hello = 1,      // to rank 0: rank, world size, run, trainer, host
   accepted = 2,   // from rank 0: its host
-  refused = 3,    // from rank 0: an exit code and why
-  welcome = 4,    // from rank 0: all are there; the host of each
-  beat = 5,       // the step and what is done there
-  gather = 6,     // to rank 0: the number of the call and a text
-  gathered = 7,   // from rank 0: the number of the call and all texts
-  leave = 8,      // gather, and then the end
-  left = 9,       // gathered, and then the end
-  farewell = 10,  // an exit code and why
-  lost = 11,      // from rank 0: who, and how
-  apart = 12,     // from rank 0: how the ranks' collectives differ, or which lasts too long
+  refused = 3,    // from rank 0: exit code and reason
+  welcome = 4,    // from rank 0: all are connected; the host of each
+  beat = 5,       // step and activity
+  gather = 6,     // to rank 0: number of the call and a text
+  gathered = 7,   // from rank 0: number of the call and all texts
+  leave = 8,      // gather, then the end
+  left = 9,       // gathered, then the end
+  farewell = 10,  // exit code and reason
+  lost = 11,      // from rank 0: lost rank, and how
+  apart = 12,     // from rank 0: collectives that differ, or one that takes too long
 };
 
 struct Message {
@@ -32,16 +32,16 @@ struct Message {
   std::string body;
 };
 
-/// What came is no message of a run. The text says how: "a magic number of something else".
+/// Received bytes are no message of a run. The text describes them: "a magic number of something else".
 class WireError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Header and body.
+/// Encodes header and body.
 std::string encode(Word word, std::string_view body);
 
-/// Puts numbers and texts into a body, little-endian, texts after their length.
+/// Appends numbers and texts to a body, little-endian, texts prefixed by their length.
 class BodyWriter {
  public:
   BodyWriter& number(std::uint64_t value);
@@ -53,13 +53,13 @@ class BodyWriter {
   std::string body_;
 };
 
-/// Takes them out. Throws WireError where the body ends too early, or not at end().
+/// Reads them back. Throws WireError if the body ends too early, or not at end().
 class BodyReader {
  public:
   explicit BodyReader(std::string_view body) : rest_(body) {}
   std::uint64_t number();
   std::string text();
-  /// As many as there must be.
+  /// Reads exactly `count` texts.
   std::vector<std::string> texts(std::size_t count);
   void end() const;
 
@@ -67,19 +67,19 @@ class BodyReader {
   std::string_view rest_;
 };
 
-/// Cuts a stream of bytes into messages. Holds no more than what has come, and no message past its limit.
+/// Splits a stream of bytes into messages. Buffers only received bytes, and no message above its limit.
 class MessageReader {
  public:
-  /// Of one body, in bytes.
+  /// `limit`: of one body, in bytes.
   explicit MessageReader(std::size_t limit) : limit_(limit) {}
   void set_limit(std::size_t limit) { limit_ = limit; }
   void add(std::string_view bytes) { bytes_.append(bytes); }
-  /// Forgets what has come.
+  /// Discards received bytes.
   void clear() {
     bytes_ = {};
     taken_ = 0;
   }
-  /// The next whole message. Throws WireError; nothing after that can be read.
+  /// Next complete message. Throws WireError; nothing after that can be read.
   std::optional<Message> next();
 
  private:
