@@ -16,7 +16,7 @@ std::string join(const std::string& group, const std::string& leaf) {
   return group.empty() ? leaf : group + "." + leaf;
 }
 
-/// The keys and groups directly below a group.
+/// Keys and groups directly below a group.
 std::vector<std::string> children(const std::string& group) {
   std::vector<std::string> result;
   const auto add = [&](const std::string& path) {
@@ -30,7 +30,7 @@ std::vector<std::string> children(const std::string& group) {
   return result;
 }
 
-/// "data.train.path" of "data.train[0].path" and of "data.train.0.path".
+/// "data.train.path" for "data.train[0].path" and "data.train.0.path".
 std::string without_indices(const std::string& path) {
   std::string result;
   for (std::size_t begin = 0, end; begin <= path.size(); begin = end + 1) {
@@ -41,7 +41,7 @@ std::string without_indices(const std::string& path) {
   return result;
 }
 
-/// The defaults that the table spells as YAML; derived ones follow from the other values.
+/// Defaults that the table gives as YAML; derived ones follow from other values.
 const Spec& fallbacks() {
   static const Spec spec = [] {
     Spec result;
@@ -57,8 +57,8 @@ const Spec& fallbacks() {
   return spec;
 }
 
-/// The key in a group that somebody meant who gave the group `value`, and its value as YAML: the path of a source, a
-/// choice that has the word, a size, or how often.
+/// For a group that was given the scalar `value`: the key in it that was probably meant, and its value as YAML. The
+/// path of a source, a choice with this value, a size, or an interval.
 std::optional<std::pair<std::string, std::string>> meant_in(const Group& group, const Node& value) {
   if (value.kind != Node::Kind::scalar) return {};
   const auto accepts = [&](const Key& key, const std::string& text) {
@@ -90,13 +90,13 @@ class Binder {
 
   Bound bound;
 
-  /// `named`: words that are no keys of the group may be names that somebody chose.
+  /// `named`: components that are no keys of the group may be user-chosen names.
   void walk(const Node& map, const std::string& group, bool named = false) {
     for (const auto& [key, value] : map.members) {
       if (diagnostics_.size() >= kMaxDiagnostics) return;
       if (group.empty() && key.text == "extends") continue;
       const std::string path = join(group, key.text);
-      // A dot inside one word of the file would name a key by a second spelling.
+      // A dot within a component in the file would be a second spelling of a key.
       const bool word = key.text.find('.') == std::string::npos;
       if (const Group* child = word ? find_group(path) : nullptr) {
         bound.key_spans[path] = key.span;
@@ -164,7 +164,7 @@ class Binder {
       bound.bad.insert(key.path);
   }
 
-  /// A name that is there already gets another path; one without a path is taken out.
+  /// An existing name gets a new path; a name without a path is removed.
   void set_name(const Key& names, const std::string& path, const Node& node, const Span& key_span) {
     bound.given[names.path] = bound.names[path] = node.span;
     bound.key_spans[path] = key_span;
@@ -192,7 +192,7 @@ class Binder {
     bound.bad.insert(key.path);
     if (!whole_) return;
     std::string group = key.group();
-    // A missing source is missing as a whole when its group does not stand in the file.
+    // If the group of a missing source is absent from the file, the whole group is reported.
     while (!group.empty() && !bound.key_spans.count(group))
       group = group.find('.') == std::string::npos ? "" : group.substr(0, group.rfind('.'));
     const auto found = bound.key_spans.find(group);
@@ -218,8 +218,8 @@ class Binder {
     return found;
   }
 
-  /// A group of another framework, such as torchtitan's training: some of the keys in it are known, as theirs or as
-  /// llmc's. A misspelt group of llmc's is none.
+  /// Returns whether this is a section of another framework, such as torchtitan's training: some of its keys are known,
+  /// as theirs or as llmc's. A misspelt group of llmc's is not.
   static bool is_foreign_section(const std::string& path, const Node& value) {
     const auto any = [&](const auto& known) {
       return value.kind == Node::Kind::map &&
@@ -245,7 +245,7 @@ class Binder {
       edits.push_back({{}, {}, path, to, meant, meant ? "" : fmt::format("the key is {}", to)});
     };
     const std::string synonym = advice_for_key(path);
-    const bool word = key.text.find('.') == std::string::npos;  // a path of words cannot be renamed by words
+    const bool word = key.text.find('.') == std::string::npos;  // a multi-component path cannot be renamed to another
     const std::vector<std::string> elsewhere = keys_of_name(key.text);
     if (const Key* dotted = find_key(join(group, key.text))) {
       advice = fmt::format("in a file, write {}: with {}: indented below it", dotted->group(), dotted->leaf());
@@ -285,7 +285,7 @@ class Binder {
 
 }  // namespace
 
-/// Whether `value` is a map with a word that is no key of the group, whose names can be chosen.
+/// Returns whether `value` is a map with a component that is no key of the group, and the group allows names.
 bool has_names(const Group& group, const Node& value) {
   return value.kind == Node::Kind::map && names_in(group.path) &&
          std::ranges::any_of(value.members, [&](const Member& member) {
@@ -321,7 +321,7 @@ std::optional<Diagnostic> not_a_map(const Group& group, const Node& value) {
     advice = typed ? fmt::format("write {}.{}=..., or another of its keys", group.path, first)
                    : fmt::format("write its keys below it, indented, such as {}: ...", first);
   Diagnostic diagnostic{code, message, advice, {place_of(node->span)}, group.path};
-  // A source without the list around it.
+  // A source that lacks the list around it.
   const Node* path = value.kind == Node::Kind::map && value.members.size() == 1 ? value.find("path") : nullptr;
   if (const auto meant = meant_in(group, path ? *path : *node)) {
     const auto& [key, text] = *meant;

@@ -1,4 +1,4 @@
-// One value: from the text of a node to the type, the range and the words that its key allows.
+// Converts one value: from the text of a node to the type, range and choices of its key.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ class Converter {
   }
 
  private:
-  /// `instead`: what may stand there, as YAML; it is shown when it is right.
+  /// `instead`: suggested value as YAML, shown only if it is valid.
   std::nullopt_t fail(const char* code, std::string message, std::string advice, const Node& node,
                       const std::string& instead = {}, bool meant = false) {
     Diagnostic diagnostic{code, std::move(message), std::move(advice), {place_of(node.span)}};
@@ -65,7 +65,7 @@ class Converter {
     return std::nullopt;
   }
 
-  /// The whole value with `instead` in place of `node`, as YAML.
+  /// The whole value with `node` replaced by `instead`, as YAML.
   std::string in_list(const Node& node, const std::string& instead) const {
     if (!list_) return instead;
     std::string text;
@@ -85,13 +85,13 @@ class Converter {
     return fail("E0203", fmt::format("{} takes {}, not {}", key_.path, expectation(key_), article(node)), advice, node);
   }
 
-  /// A list where `node` stands; on a command line with the quotes that a shell needs.
+  /// A list in place of `node`; on a command line with the quotes that a shell needs.
   std::string as_typed(const Node& node, const std::string& list) const {
     const bool typed = node.span.source && node.span.source->command_line;
     return typed ? fmt::format("'{}={}'", key_.path, list) : fmt::format("{}: {}", key_.leaf(), list);
   }
 
-  /// The text in a list of one; another where it could not be typed between quotes.
+  /// The text as a list of one; another example if it could not be quoted.
   static std::string example_list(const Node& node) {
     const bool own = node.kind == Node::Kind::scalar && node.text.find('\'') == std::string::npos &&
                      printable(node.text) == node.text;
@@ -103,13 +103,13 @@ class Converter {
            std::find(key_.words.begin(), key_.words.end(), node.text) != key_.words.end();
   }
 
-  /// The rule; for another framework's word with llmc's.
+  /// The rule; for another framework's value also llmc's.
   std::string advice(const Node& node, const std::string& rule) const {
     const std::string ours = our_word(key_.path, node.text);
     return ours.empty() ? rule : fmt::format("llmc's word for it is {}", ours);
   }
 
-  /// The word that somebody wanted who wrote `word`: a synonym, the one that begins with it, or the nearest; or empty.
+  /// Value that was probably meant by `word`: a synonym, the value that begins with it, or the nearest; or empty.
   std::string meant(const std::string& word, const std::vector<std::string>& words) const {
     const std::string ours = our_word(key_.path, word), plain = plain_word(word);
     if (!ours.empty()) return ours;
@@ -120,7 +120,7 @@ class Converter {
     return nearest(plain, words).value_or("");
   }
 
-  /// Whether a plain scalar looks like an attempt at a number.
+  /// Returns whether a plain scalar looks like an attempt at a number.
   static bool numeric(const Node& node) {
     const char first = node.text.empty() ? ' ' : node.text[0];
     return (first >= '0' && first <= '9') || ((first == '-' || first == '+' || first == '.') && node.text.size() > 1);
@@ -144,7 +144,7 @@ class Converter {
     const bool low = !key_.minimum || (key_.exclusive_minimum ? value > *key_.minimum : value >= *key_.minimum);
     const bool high = !key_.maximum || (key_.exclusive_maximum ? value < *key_.maximum : value <= *key_.maximum);
     if (low && high) return true;
-    // Fewer bytes than a program takes: gigabytes were meant.
+    // Fewer bytes than any program uses: gigabytes were probably meant.
     const bool unit_left_out = key_.type == Type::bytes && !low && value >= 1;
     const std::string how =
         !high && *key_.maximum >= kWideBound ? "more than " + bound_text(key_, *key_.maximum) : "out of range";
@@ -197,7 +197,7 @@ class Converter {
                 advice(node, "write " + either(words)), node, meant(node.text, words), true);
   }
 
-  /// No control characters; in prompts (`multiline`) line feeds and tabs are welcome.
+  /// Rejects control characters; prompts (`multiline`) may contain line feeds and tabs.
   bool clean(const Node& node, std::size_t longest, bool multiline) {
     if (node.text.size() > longest) {
       fail("E0209",
@@ -216,7 +216,7 @@ class Converter {
   std::optional<Value> text(const Node& node) {
     if (node.kind != Node::Kind::scalar) return wrong_type(node);
     if (key_.path == "name") return name(node);
-    // "data.tokenizer=" on a command line takes back what a file says.
+    // "data.tokenizer=" on a command line removes the file's value.
     const bool left_out = node.text.empty() && node.span.source->command_line && !key_.required;
     if (node.text.empty() && !left_out)
       return fail("E0209", fmt::format("{} is empty", key_.path), "write a path, or leave the key out", node);
@@ -306,7 +306,7 @@ class Converter {
     return list_of_words(node);
   }
 
-  /// "[a, b]" of "a,b" or of "a", where all are words of the key; else empty.
+  /// "[a, b]" for "a,b" or "a", if all parts are values of the key; else empty.
   std::string as_list(std::string text) const {
     std::ranges::replace(text, ',', ' ');
     std::istringstream stream(text);
@@ -360,7 +360,7 @@ class Converter {
     return result;
   }
 
-  /// What the layers of a range compute again; false, and said, where it cannot be read.
+  /// Ops that the layers of a range recompute; false, with a diagnostic, if it cannot be parsed.
   bool what(const Node& node, LayerRange& range) {
     if (node.kind == Node::Kind::scalar && (node.text == "full" || node.text == "none")) {
       range.full = node.text == "full";
@@ -409,7 +409,7 @@ class Converter {
 
   const Key& key_;
   std::vector<Diagnostic>& diagnostics_;
-  const Node* list_ = nullptr;  // whose items are converted
+  const Node* list_ = nullptr;  // list whose items are being converted
 };
 
 }  // namespace

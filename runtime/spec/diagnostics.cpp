@@ -20,7 +20,7 @@ int code_points(std::string_view text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// The code points [from, from + count) of a printable text.
+/// Code points [from, from + count) of a printable text.
 std::string cut(const std::string& text, int from, int count) {
   std::string result;
   int index = -1;
@@ -58,7 +58,7 @@ nlohmann::ordered_json fixes_json(const std::vector<Edit>& edits) {
 }  // namespace
 
 Place place_of(const Span& span, std::string note) {
-  constexpr int kWidest = 100;  // code points of a line that are shown
+  constexpr int kWidest = 100;  // most code points of a line that are shown
   const std::string& text = span.source->text;
   const std::size_t begin = std::min(span.begin, text.size());
   std::size_t line_begin = begin == 0 ? std::string::npos : text.rfind('\n', begin - 1);

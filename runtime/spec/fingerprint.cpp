@@ -60,7 +60,7 @@ std::string value_text(const Key& key, const Value& value) {
 
 namespace {
 
-/// "key.path=value\n", or nothing where an llmc without the key would have done the same.
+/// "key.path=value\n", or nothing if an llmc without the key would have behaved the same.
 std::string hashed_line(const Key& key, const Spec& spec) {
   const Value value = key.get(spec);
   const std::string text = value_text(key, value);
@@ -77,7 +77,7 @@ std::string hash(const std::string& text) {
 
 std::string canonical_text(const Spec& spec) {
   Spec hashed = spec;
-  // All rows at once have been `auto` here since before choices were hashed: the fingerprints of those runs stay.
+  // A chunk of all rows was hashed as `auto` before choices were hashed, so this keeps fingerprints of those runs.
   if (spec.memory.loss_chunk == spec.batch.micro_batch * spec.batch.sequence_length) hashed.memory.loss_chunk = 0;
   std::string text = "llmc-spec-1\n";
   for (const Key& key : keys())

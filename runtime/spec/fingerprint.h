@@ -1,5 +1,5 @@
-// The identity of what is compiled in: two specs with one fingerprint give one trainer, up to run-time values. It is of
-// the values as chosen, so that `auto` and the number that it became are the same.
+// Identity of the compiled-in values: specs with one fingerprint give one trainer, up to run-time values. It covers the
+// values as chosen, so that `auto` and the number it resolved to are equal.
 #pragma once
 
 #include <string>
@@ -9,20 +9,19 @@
 
 namespace llmc::spec {
 
-/// "key=value" lines of every compiled-in key that is read, in the order of the schema. `spec`: with numbers for
-/// `auto`.
+/// "key=value" lines of all used compiled-in keys, in schema order. `spec`: with numbers for `auto`.
 std::string canonical_text(const Spec& spec);
 
 /// xxh3-128 of canonical_text, 32 hexadecimal digits.
 std::string fingerprint(const Spec& spec);
 
-/// The same of the keys of `model` alone: what the tensors of a checkpoint mean, whatever computed them.
+/// Same for the keys of `model` only: the meaning of a checkpoint's tensors, however they were computed.
 std::string model_fingerprint(const Spec& spec);
 
-/// A value as flow YAML: 2048, 1e-05, [norms, swiglu], {every: 2}, "text".
+/// Formats a value as flow YAML: 2048, 1e-05, [norms, swiglu], {every: 2}, "text".
 std::string value_text(const Key& key, const Value& value);
 
-/// Plain where YAML and llmc read it back as the same text, else in double quotes with escapes.
+/// Plain if YAML and llmc read it back as the same text, else in double quotes with escapes.
 std::string yaml_string(const std::string& text);
 
 }  // namespace llmc::spec

@@ -44,7 +44,7 @@ class Reader {
   bool blank(std::size_t at) const {
     return at >= text_.size() || text_[at] == ' ' || text_[at] == '\t' || text_[at] == '\r';
   }
-  /// Blanks, and a comment, which runs to the end.
+  /// Skips blanks, and a comment, which extends to the end.
   void skip() {
     while (at_ < text_.size() && blank(at_)) ++at_;
     if (at_ < text_.size() && text_[at_] == '#' && (at_ == 0 || blank(at_ - 1))) at_ = text_.size();
@@ -84,7 +84,7 @@ class Reader {
           fail(fmt::format("this is not YAML: a comma or {} belongs here", close), "check quotes and brackets");
         ++at_;
         skip();
-        if (at_ < text_.size() && text_[at_] == close) break;  // YAML allows a comma before the end
+        if (at_ < text_.size() && text_[at_] == close) break;  // YAML allows a comma before the closing bracket
       }
       if (at_ < text_.size() && text_[at_] == ',')
         fail("this is not YAML: nothing stands before the comma", "remove it");

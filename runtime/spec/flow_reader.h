@@ -1,4 +1,4 @@
-// One value on one line, as YAML's flow style writes it: 2048, "text", [norms, swiglu], {every: 2}.
+// Reads one value on one line in YAML's flow style: 2048, "text", [norms, swiglu], {every: 2}.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace llmc::spec {
 
-/// Reads the value that stands in bytes [begin, end) of the source, a comment after it left out. Null where there is
-/// none. Nothing, and a diagnostic, where it is not YAML or holds what a spec may not (anchors, aliases, tags).
+/// Reads the value in bytes [begin, end) of the source, ignoring a comment after it. A null node if there is none.
+/// Nothing, and a diagnostic, if it is not YAML or uses anchors, aliases or tags.
 std::optional<Node> read_flow(const Source& source, std::size_t begin, std::size_t end,
                               std::vector<Diagnostic>& diagnostics);
 

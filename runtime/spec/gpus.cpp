@@ -9,8 +9,8 @@ constexpr double kT = 1e12;
 
 }  // namespace
 
-// The budget is what the driver reports as total (79.6 GiB of an "80 GB" H100), less 2 GiB for the context and the
-// libraries' own workspaces. Peaks are of NVIDIA's data sheets, without sparsity.
+// The budget is the total that the driver reports (79.6 GiB on an "80 GB" H100), minus 2 GiB for the context and the
+// libraries' own workspaces. Peaks are from NVIDIA's data sheets, without sparsity.
 const std::vector<Gpu>& gpus() {
   static const std::vector<Gpu> table = {
       {"a100-40gb", "", "80", "NVIDIA A100-SXM4-40GB", 37 * kGiB, 312 * kT, 19.5 * kT},
@@ -36,7 +36,7 @@ const Gpu* gpu_that_reports(std::string_view device) {
   if (device.find(" MIG ") != std::string_view::npos) return nullptr;
   for (const Gpu& gpu : gpus())
     if (device == gpu.reports) return &gpu;
-  // "NVIDIA GeForce RTX 4090 D" is another GPU than the one whose name it begins with.
+  // "NVIDIA GeForce RTX 4090 D" differs from the GPU whose name it begins with.
   for (const Gpu& gpu : gpus())
     if (!*gpu.name && device.starts_with(gpu.reports)) return &gpu;
   return nullptr;

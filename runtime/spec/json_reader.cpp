@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Builds the value from nlohmann's SAX events; its own DOM lets duplicate keys win in silence.
+/// Builds the value from nlohmann's SAX events; its own DOM silently accepts duplicate keys.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   Json root;
@@ -68,8 +68,7 @@ class Builder : public nlohmann::json_sax<Json> {
       problem = fmt::format("it is nested deeper than {} or has more than {} values", kMaxDepth, kMaxNodes);
       return false;
     }
-    // A vector may move its elements when it grows, but only the last element of each open container is still written
-    // to.
+    // A growing vector may move its elements, but only the last element of each open container is still written to.
     open_.push_back(place(std::move(empty)));
     keys_.emplace_back();
     return true;

@@ -1,4 +1,4 @@
-// Strict JSON for files that came from somewhere else: limits on size, depth and count, no duplicate keys.
+// Strict JSON for untrusted files: limits on size, depth and count, no duplicate keys.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,8 +6,8 @@
 
 namespace llmc::spec {
 
-/// One JSON value. Throws Failure(Exit::spec) that names `name` and the position for malformed text, duplicate keys,
-/// more than 1 MiB, 20,000 values or 32 levels.
+/// Parses one JSON value. Throws Failure(spec) naming `name` and the position for malformed text, duplicate keys, more
+/// than 1 MiB, 20,000 values or 32 levels.
 nlohmann::ordered_json read_json(const std::string& text, const std::string& name);
 
 }  // namespace llmc::spec

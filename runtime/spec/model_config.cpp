@@ -18,8 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// They say how a model is stored, cached or sampled from, or what transformers returns, and never what the model
-// computes.
+// Keys about storage, caching, sampling or the output of transformers, which never affect the model's computation.
 const std::set<std::string>& harmless_keys() {
   static const std::set<std::string> keys = {"_name_or_path",
                                              "_commit_hash",
@@ -96,7 +95,7 @@ std::string shown(const Json& value) {
   return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60));
 }
 
-/// Reads the keys of one object; what nobody asked for is refused at the end.
+/// Reads the keys of one object; keys that were never read are refused at the end.
 class ConfigReader {
  public:
   ConfigReader(const Json& object, std::string prefix, Refusals& refusals)
@@ -104,7 +103,7 @@ class ConfigReader {
     if (!object.is_object()) refuse("", "it is not an object");
   }
 
-  /// Says why this key, or with an empty one the object, cannot be.
+  /// Refuses this key, or with an empty one the object, with a reason.
   void refuse(const std::string& key, const std::string& why) {
     const std::string group = prefix_.substr(0, prefix_.empty() ? 0 : prefix_.size() - 1);
     refusals_.add(key.empty() ? group.empty() ? "the file" : group : prefix_ + key, why);
@@ -174,7 +173,7 @@ class ConfigReader {
   std::set<std::string> seen_;
 };
 
-/// Two sources of one value: equal, or an error that names both.
+/// Two sources of one value: equal, or an error naming both.
 template <typename T>
 std::optional<T> agree(Refusals& refusals, const std::string& a_key, std::optional<T> a, const std::string& b_key,
                        std::optional<T> b) {
@@ -189,13 +188,13 @@ struct Rope {
   RopeScaling scaling;
 };
 
-/// `rope_scaling` of the older schema or `rope_parameters` of the newer one.
+/// Reads `rope_scaling` of the older schema or `rope_parameters` of the newer one.
 Rope read_rope(const Json& object, const std::string& name, Refusals& refusals) {
   ConfigReader reader(object, name + ".", refusals);
   Rope rope;
   rope.type = agree(refusals, name + ".rope_type", reader.text("rope_type"), name + ".type", reader.text("type"));
   rope.theta = reader.number("rope_theta");
-  // Positions that are divided by 1 are those without a scaling.
+  // Dividing positions by 1 is no scaling.
   const bool divided_by_1 = rope.type == "linear" && reader.number("factor") == 1.0;
   if (divided_by_1) rope.type = "default";
   const std::string type = rope.type.value_or("default");
@@ -217,7 +216,7 @@ Rope read_rope(const Json& object, const std::string& name, Refusals& refusals) 
     rope.scaling.original_max_position_embeddings = reader.required("original_max_position_embeddings");
     reader.refuse_the_rest({});
   } else {
-    // With type default these are carried along and not read.
+    // With type default these are present but unused.
     reader.refuse_the_rest({"original_max_position_embeddings"});
   }
   return rope;
@@ -242,7 +241,7 @@ void read_rope(ConfigReader& reader, Model& model) {
     same("original_max_position_embeddings", static_cast<double>(scaling.scaling.original_max_position_embeddings),
          static_cast<double>(parameters.scaling.original_max_position_embeddings));
   } else if (newer && theta && parameters.scaling.llama3) {
-    // An old reader of this file would see theta without any scaling, and train another model.
+    // An old reader of this file would use theta without any scaling, and train another model.
     reader.refuse(
         "rope_parameters",
         "it has type llama3, but the older keys beside it (rope_theta) say nothing of a scaling; add rope_scaling "
@@ -256,13 +255,14 @@ void read_rope(ConfigReader& reader, Model& model) {
           .value_or(10000);
 }
 
-/// A model whose forward pass is the one that llmc trains, and the defaults of its configuration in transformers.
+/// A model type with the forward pass that llmc trains, and the defaults of its configuration in transformers.
 struct Family {
   const char *model_type, *architecture;
-  // Where the file has none; nothing: num_attention_heads, and hidden_size / num_attention_heads.
+  // Defaults if absent in the file; nothing: num_attention_heads, and hidden_size / num_attention_heads.
   std::optional<std::int64_t> num_key_value_heads = {}, head_dim = {};
   enum class Window { none, by_default, switched } window = Window::none;  // switched: by use_sliding_window
-  bool reads_types = false;                                                // layer_types; else its layers are alike
+  bool reads_types = false;                                                // reads layer_types; otherwise its layers
+                                                                           // are alike
   bool qk_norm = false;
 };
 
@@ -287,7 +287,7 @@ const std::vector<Family>& families() {
   return table;
 }
 
-/// The family that the file names, or the first one after a refusal.
+/// Family named by the file, or the first one after a refusal.
 const Family& read_family(ConfigReader& reader) {
   const auto type = reader.text("model_type");
   const Json* names = reader.find("architectures");
@@ -306,7 +306,7 @@ const Family& read_family(ConfigReader& reader) {
   return families()[0];
 }
 
-/// sliding_window as the family takes it; 0: none.
+/// sliding_window as the family interprets it; 0: none.
 std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_t context) {
   constexpr std::int64_t kDefault = 4096;
   const std::optional<std::int64_t> window = reader.integer("sliding_window");
@@ -314,7 +314,7 @@ std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_
   const bool off = switched ? *switched == false : family.window == Family::Window::switched;
   switch (family.window) {
     case Family::Window::none:
-      // A window that the whole context fits into is none.
+      // A window that the whole context fits into has no effect.
       if (switched && !off) reader.refuse("use_sliding_window", fmt::format("a {} model has none", family.model_type));
       if (!off && window && *window < context)
         reader.refuse("sliding_window", fmt::format("{}: a {} model has none", *window, family.model_type));
@@ -329,7 +329,7 @@ std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_
   return reader.has("sliding_window") ? window.value_or(0) : kDefault;
 }
 
-/// Of each layer, as the file says it.
+/// Type of each layer, as given in the file.
 std::vector<std::string> read_layer_types(ConfigReader& reader, const Family& family, const Model& m) {
   constexpr std::int64_t kMostLayers = 1 << 16;  // a spec has fewer
   const auto layers = static_cast<std::size_t>(std::min(m.num_hidden_layers, kMostLayers));
@@ -340,7 +340,7 @@ std::vector<std::string> read_layer_types(ConfigReader& reader, const Family& fa
   }
   const Json* list = reader.find("layer_types");
   if (!list || *list == Json(types)) return types;
-  // Of layers that are alike any number of words says the same.
+  // For layers of one type the length of the list does not matter.
   const auto is_first = [&](const auto& type) { return !types.empty() && type == types[0]; };
   if (list->is_array() && std::ranges::all_of(types, is_first) && std::ranges::all_of(*list, is_first)) return types;
   const bool known = list->is_array() && list->size() == layers && std::ranges::all_of(*list, [](const Json& type) {
@@ -367,7 +367,7 @@ void read_windows(ConfigReader& reader, const Family& family, std::int64_t conte
 }
 
 void refuse_other_layers(ConfigReader& reader) {
-  for (const char* key : {"hidden_act", "activation"})  // some writers say it twice
+  for (const char* key : {"hidden_act", "activation"})  // some writers give it twice
     if (const auto act = reader.text(key); act && *act != "silu" && *act != "swish")
       reader.refuse(key, fmt::format("{} is not silu, the gate of SwiGLU", in_quotes(*act)));
   for (const char* key : {"attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob",
@@ -434,7 +434,7 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
   return {m, context, range};
 }
 
-// LlamaConfig.validate_architecture of transformers 5; Qwen3Config and MistralConfig have no such check.
+// Follows LlamaConfig.validate_architecture of transformers 5; Qwen3Config and MistralConfig have no such check.
 std::string not_loaded(const Model& model) {
   if (model.qk_norm || model.sliding_window || model.hidden_size % model.num_attention_heads == 0) return {};
   return fmt::format(

@@ -1,4 +1,4 @@
-// The model of a Hugging Face config.json, in both of its schemas.
+// Reads the model of a Hugging Face config.json, in both of its schemas.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace llmc::spec {
 
-/// Everything that keeps llmc from training a model, found in one reading.
+/// Collects everything that keeps llmc from training a model.
 class Refusals {
  public:
-  /// `name`: what the file is called in the message.
+  /// `name`: of the file, for the message.
   explicit Refusals(std::string name) : name_(std::move(name)) {}
   void add(const std::string& key, const std::string& why);
   /// Throws Failure(spec) with all of them.
@@ -27,16 +27,16 @@ class Refusals {
 struct ModelConfig {
   Model model;
   std::int64_t context = 0;                 // max_position_embeddings
-  std::optional<double> initializer_range;  // as it stands there
+  std::optional<double> initializer_range;  // as in the file
 };
 
-/// The model of a config.json. `name`: what messages call the file. Throws Failure(spec) naming every key that
-/// disagrees between the two schemas in the file, or for which llmc could not train exactly this model: another
-/// model_type or activation, a window where the model_type has none, experts, RoPE types other than default and llama3,
-/// partial rotary, dropout, quantisation, or a key whose meaning is not known.
+/// Reads the model of a config.json. `name`: of the file, for messages. Throws Failure(spec) naming every key that
+/// differs between the two schemas in the file, or for which llmc could not train exactly this model: another
+/// model_type or activation, a window for a model_type without one, experts, RoPE types other than default and llama3,
+/// partial rotary, dropout, quantisation, or an unknown key.
 ModelConfig read_model_config(const std::string& text, const std::string& name);
 
-/// Names the sizes for which transformers 5 refuses to load the model from a config.json; empty where it loads it.
+/// Names the sizes for which transformers 5 refuses to load the model from a config.json; empty if it loads.
 std::string not_loaded(const Model& model);
 
 }  // namespace llmc::spec

@@ -1,5 +1,4 @@
-// The tree of what a spec's text says: maps, lists and scalars, each with its place. Who reads the text is another
-// file.
+// Tree of a spec's text: maps, lists and scalars with their locations, independent of the parser.
 #pragma once
 
 #include <string>
@@ -21,7 +20,7 @@ struct KeyText {
   Span span;
 };
 
-/// `bad` nodes have been complained about already and are skipped in silence.
+/// `bad` nodes have already been reported and are skipped silently.
 struct Node {
   enum class Kind { null, scalar, list, map, bad };
   Kind kind = Kind::null;
@@ -29,7 +28,7 @@ struct Node {
   bool plain = true;  // scalar: not quoted
   Span span;
   std::vector<Node> items;
-  std::vector<Member> members;  // in the order of the file, keys unique
+  std::vector<Member> members;  // in file order, keys unique
 
   Node* find(const std::string& key);
   const Node* find(const std::string& key) const;
@@ -40,7 +39,7 @@ struct Member {
   Node value;
 };
 
-/// Whether a text may be read at all: at most 1 MiB of strict UTF-8 without control characters. Says what is wrong.
+/// Checks whether a text may be read at all: at most 1 MiB of strict UTF-8 without control characters. Reports errors.
 bool check_bytes(const Source& source, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace llmc::spec

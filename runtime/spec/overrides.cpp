@@ -11,7 +11,7 @@
 namespace llmc::spec {
 namespace {
 
-constexpr std::size_t kDeepestKey = 8;  // words of a key path
+constexpr std::size_t kDeepestKey = 8;  // components of a key path
 
 std::optional<std::vector<KeyText>> split_key(const Source& source, std::size_t equals) {
   std::vector<KeyText> words;
@@ -25,7 +25,7 @@ std::optional<std::vector<KeyText>> split_key(const Source& source, std::size_t 
   return words;
 }
 
-/// Paths and names are taken as they stand, so that `*.bin` needs no second pair of quotes; nothing leaves a path out.
+/// Paths and names are taken verbatim, so that `*.bin` needs no second pair of quotes. An empty value removes a path.
 bool verbatim(const std::string& path, const std::string& text, std::size_t begin) {
   const Key* key = key_of(path);
   if (!key || (key->type != Type::string && key->type != Type::named_paths)) return false;
@@ -77,7 +77,7 @@ std::optional<Node> read_value(const Source& source, const std::string& path, st
   return node;
 }
 
-/// The node of `word` in `map`, made if it is not there.
+/// Node of `word` in `map`, created if missing.
 Node& member(Node& map, const KeyText& word) {
   if (Node* found = map.find(word.text)) return *found;
   map.members.push_back({word, Node{}});
@@ -93,7 +93,7 @@ void place_value(Node& root, const std::vector<KeyText>& words, Node value) {
     path += (i ? "." : "") + words[i].text;
     Node& next = member(*node, words[i]);
     const Group* group = find_group(path);
-    // A name that somebody chose stands in a map, and so does what stood in the list before.
+    // A user-chosen name is stored in a map, together with the source of an earlier list.
     const std::string inner = path + "." + words[i + 1].text;
     const bool name = group && i + 2 == words.size() && names_in(path) && key_of(inner) == names_in(path);
     if (name && next.kind == Node::Kind::list && next.items.size() == 1) {
@@ -173,10 +173,10 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides, std:
       auto value = read_value(source, path, equals + 1, diagnostics);
       const Group* group = find_group(path);
       if (auto wrong = group && value ? not_a_map(*group, *value) : std::nullopt) {
-        diagnostics.push_back(std::move(*wrong));  // and what the file says of the group's keys stands
+        diagnostics.push_back(std::move(*wrong));  // the file's keys of the group are kept
       } else if (value) {
         place_value(root, *words, std::move(*value));
-      } else {  // complained about: the key counts as given
+      } else {  // already reported: the key counts as given
         Node bad;
         bad.kind = Node::Kind::bad;
         bad.span = whole;

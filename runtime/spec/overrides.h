@@ -1,4 +1,4 @@
-// `key.path=value` from a command line, laid over the tree of a file.
+// Applies `key.path=value` overrides from a command line to the tree of a file.
 #pragma once
 
 #include <deque>
@@ -10,13 +10,13 @@
 
 namespace llmc::spec {
 
-/// Values of maps are merged key by key; everything else is replaced.
+/// Merges maps key by key; replaces everything else.
 void merge(Node& base, Node over);
 
-/// Puts a value at a path, making the maps and lists of one on the way.
+/// Stores a value at a path, creating maps and lists of one as needed.
 void place_value(Node& root, const std::vector<KeyText>& words, Node value);
 
-/// Replaces or adds the named values. The texts are kept in `sources`, which the tree's spans point into.
+/// Replaces or adds the named values. `sources` keeps the texts that the tree's spans point into.
 void apply_overrides(Node& root, const std::vector<std::string>& overrides, std::deque<Source>& sources,
                      std::vector<Diagnostic>& diagnostics);
 

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Whether the group is written as the value of its shorthand key: nothing else of it is read.
+/// Returns whether the group is written as the value of its shorthand key, because no other key of it is used.
 bool is_shorthand(const Group& group, const Spec& spec) {
   if (group.shorthand.empty()) return false;
   for (const Key& key : keys())
@@ -65,7 +65,7 @@ Json bound_json(const Key& key, double bound) {
 
 class YamlPrinter {
  public:
-  /// `comment`: what to write after a value, empty: nothing.
+  /// `comment`: written after a value; empty: none.
   YamlPrinter(const Spec& spec, const std::function<std::string(const Key&)>& comment)
       : spec_(spec), comment_(comment) {}
 

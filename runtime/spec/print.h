@@ -1,4 +1,4 @@
-// A resolved spec as YAML, and as the table of keys that a trainer reads its overrides with.
+// Prints a resolved spec as YAML, and as the table of keys from which a trainer reads its overrides.
 #pragma once
 
 #include <functional>
@@ -9,21 +9,21 @@
 
 namespace llmc::spec {
 
-/// Every key that is read, in the order of the schema; loading the text again gives the same Spec (with `with_origins`
-/// too: origins are comments). Paths stay relative to the spec's directory.
+/// Prints all used keys in schema order. Loading the text gives the same Spec (also with `with_origins`, because
+/// origins are comments). Paths stay relative to the spec's directory.
 std::string to_yaml(const Resolved& resolved, bool with_origins);
 
-/// The same of what a trainer knows, for read_values: a derived value has the comment "# default: how it follows". Of
-/// the keys, those that `wanted` says (empty: all).
+/// Same for the values that a trainer knows, for read_values: a derived value has the comment "# default: RULE". Prints
+/// keys selected by `wanted` (empty: all).
 std::string to_yaml(const Values& values, const std::function<bool(const Key&)>& wanted = {});
 
-/// What that comment begins with.
+/// Beginning of that comment.
 inline constexpr char kDerivedMark[] = "# default: ";
 
-/// JSON array, one object a key: {"key", "value", "run_time", "path", "type", "min", "max", "exclusive_min",
+/// JSON array with one object per key: {"key", "value", "run_time", "path", "type", "min", "max", "exclusive_min",
 /// "exclusive_max", "choices", "count"}. type: integer | number | boolean | string | strings | choice | bytes | numbers
-/// | recompute; bounds, choices and count only where there are any. "choices" of an integer or number are words that
-/// may stand in its place. "path": true marks texts that are relative to the spec's directory.
+/// | recompute; bounds, choices and count only if there are any. "choices" of an integer or number are words allowed in
+/// its place. "path": true marks texts that are relative to the spec's directory.
 std::string keys_json(const Resolved& resolved);
 
 /// "integer", "number", ...

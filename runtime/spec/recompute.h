@@ -1,4 +1,4 @@
-// memory.recompute as text: "auto", "full", "{every: 2}", "[norms, swiglu]", "{layers: {0-7: full, 8-15: [norms]}}".
+// Formats memory.recompute: "auto", "full", "{every: 2}", "[norms, swiglu]", "{layers: {0-7: full, 8-15: [norms]}}".
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@ namespace llmc::spec {
 
 std::string recompute_text(const Recompute& recompute);
 
-/// "0-7", or "3" of a single layer.
+/// "0-7", or "3" for a single layer.
 std::string range_text(const LayerRange& range);
 
-/// What range_text wrote, and nothing else that is not a range from a lower to a higher layer.
+/// Parses the output of range_text; accepts only ranges from a lower to a higher layer.
 std::optional<LayerRange> parse_range(const std::string& text);
 
 }  // namespace llmc::spec

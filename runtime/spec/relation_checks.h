@@ -1,4 +1,4 @@
-// What conditions of all kinds need: which keys were given, which may be used, and how a broken condition is said.
+// Shared parts of all checks of relations: keys that were given, keys that may be used, and reporting.
 #pragma once
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ class RelationChecks {
   std::vector<Diagnostic>& diagnostics_;
 };
 
-/// The conditions of the model, its precision and its target, among usable keys.
+/// Checks the relations of the model, its precision and its target, among usable keys.
 void check_model_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace llmc::spec

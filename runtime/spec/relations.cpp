@@ -88,7 +88,7 @@ class Relations : RelationChecks {
     loss_chunk();
   }
 
-  /// `pass`: the tokens of a micro-batch, or of a sequence where that is auto.
+  /// `pass`: tokens of a micro-batch, or of a sequence if that is auto.
   void ranks(std::int64_t pass) {
     const std::int64_t world = spec_.parallel.world_size, tokens = spec_.batch.tokens,
                        micro_batch = spec_.batch.micro_batch;
@@ -197,7 +197,7 @@ class Relations : RelationChecks {
          {"checkpoint.keep_every", "checkpoint.every"});
   }
 
-  /// checkpoint.best goes by a set that there is.
+  /// checkpoint.best must name an existing set.
   void best() {
     const std::string& best = spec_.checkpoint.best;
     if (!usable({"checkpoint.best", "data.validation.path", "data.validation.NAME"})) return;
@@ -214,14 +214,14 @@ class Relations : RelationChecks {
          "write " + either(words), any_of(std::move(edits)), {"checkpoint.best"});
   }
 
-  /// A device's name says for which arch it is; a size says nothing.
+  /// A device's name implies an arch; a size does not.
   void budget() {
     if (!given("memory.budget") || !usable({"memory.budget", "target.kind", "target.arch"}) ||
         spec_.target.kind != TargetKind::cuda)
       return;
     const Span& span = bound_.given.at("memory.budget");
     const std::string word = span.source->text.substr(span.begin, span.end - span.begin);
-    // "sm_90" is no arch, which E0311 says, and means one.
+    // "sm_90" is no valid arch (reported by E0311), but its meaning is clear.
     const auto fits = [this, &known = cuda_architectures()](const DeviceMemory& device) {
       return std::ranges::any_of(spec_.target.arch, [&](const std::string& arch) {
         const bool none = std::ranges::find(known, arch) == known.end();
@@ -231,7 +231,7 @@ class Relations : RelationChecks {
     const auto& devices = device_memories();
     const auto named = std::ranges::find_if(devices, [&](const DeviceMemory& device) { return word == device.name; });
     if (named == devices.end() || fits(*named)) return;
-    // The device that times are planned for, where it is one of these.
+    // Prefers the device that times are planned for, if it is one of these.
     auto other = std::ranges::find_if(devices, [this, &fits](const DeviceMemory& device) {
       return fits(device) && device.name == spec_.target.device;
     });
@@ -244,7 +244,7 @@ class Relations : RelationChecks {
          any_of({write("memory.budget", instead)}), {"memory.budget", "target.arch"});
   }
 
-  /// The trainer reads prompts as token ids where there is no tokenizer.
+  /// Without a tokenizer the trainer reads prompts as token ids.
   void prompts() {
     if (!usable({"sampling.prompts", "sampling.every", "data.tokenizer"}) || spec_.sampling.every == 0 ||
         !spec_.data.tokenizer.empty())
@@ -285,7 +285,7 @@ class Relations : RelationChecks {
     return std::ranges::any_of(keys(),
                                [&](const Key& key) { return key.group() == group && !bound_.usable(key.path); });
   }
-  /// A value with which keys are read that are not without one.
+  /// A value that makes the keys depending on it effective.
   static std::string example_of(const Key& key) {
     if (key.type == Type::strings) return "[\"Once upon a time\"]";
     if (key.type == Type::integer) return "1024";

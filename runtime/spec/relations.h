@@ -1,4 +1,4 @@
-// Conditions between keys: what divides what, what fits into what, and which keys mean nothing without another.
+// Checks relations between keys: divisibility, sizes that must fit, and keys without effect unless another is set.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace llmc::spec {
 
-/// Appends an error for every broken condition among usable keys, with the places of all keys in it.
+/// Appends an error for every violated relation among usable keys, with the locations of all its keys.
 void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics);
 
-/// The same of the conditions that run-time values are part of.
+/// Same for relations that involve run-time values.
 void check_run_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace llmc::spec

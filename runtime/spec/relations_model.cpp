@@ -17,7 +17,7 @@ class ModelRelations : RelationChecks {
 
   void heads() {
     const Model& m = spec_.model;
-    // Widths and numbers of heads that leave each head an even number of columns.
+    // Widths and numbers of heads that give each head an even number of columns.
     const auto other_sizes = [model = m](const Sound& sound) {
       const std::int64_t hidden = model.hidden_size, heads = model.num_attention_heads;
       std::vector<Edit> edits;
@@ -95,7 +95,7 @@ class ModelRelations : RelationChecks {
       fail("E0318", "attention on cuda has no fp32", "write compute: bf16, or kind: cpu",
            any_of({write("precision.compute", "bf16"), write("target.kind", "cpu")}),
            {"precision.compute", "target.kind"});
-    // The biases of q, k and v lie in one vector, and llmc's kernels take each of them 16 bytes at a time.
+    // The biases of q, k and v are in one vector, and llmc's kernels access each of them 16 bytes at a time.
     const Model& m = spec_.model;
     if (!usable({"model.attention_bias", "model.head_dim", "model.num_attention_heads", "model.num_key_value_heads"}) ||
         !m.attention_bias || m.head_dim % 2)
@@ -179,7 +179,7 @@ class ModelRelations : RelationChecks {
          {"precision.residual", "precision.compute"});
   }
 
-  /// A target.arch of `native` is looked at where it becomes a machine's name (compiler/build/toolchain.cpp).
+  /// A target.arch of `native` is checked where it is resolved (compiler/build/toolchain.cpp).
   void matmul() {
     if (!usable({"precision.matmul", "precision.compute", "target.kind", "target.arch"}) ||
         spec_.matmul != Matmul::bf16x3)
@@ -228,7 +228,7 @@ class ModelRelations : RelationChecks {
       if (of(known, arch[i])) continue;
       std::vector<Edit> edits;
       const auto near = nearest(arch[i], known);
-      // "sm_90a", "9.0", "sm_90" and "compute_90a" all name 90a.
+      // "sm_90a", "9.0", "sm_90" and "compute_90a" all mean 90a.
       std::string digits;
       std::copy_if(arch[i].begin(), arch[i].end(), std::back_inserter(digits),
                    [](char c) { return (c >= '0' && c <= '9') || c == 'a'; });
@@ -242,7 +242,7 @@ class ModelRelations : RelationChecks {
         edits.back().meant = true;
         edits.back().text = fmt::format("did you mean {}?", meant);
       }
-      // target.attention is read on cuda alone.
+      // target.attention has an effect on cuda only.
       if (of(others, arch[i]) && (cpu || !given("target.attention")))
         edits = {write("target.kind", cpu ? "cuda" : "cpu")};
       if (meant.empty()) edits.push_back(write("target.arch", cpu ? "native" : with(arch, i, "90a")));
@@ -268,14 +268,14 @@ class ModelRelations : RelationChecks {
     return std::find(list.begin(), list.end(), name) != list.end();
   }
 
-  /// A list in brackets with another word in place of the one at `at`, or without it.
+  /// The list in brackets with the entry at `at` replaced by `word`, or removed.
   static std::string with(std::vector<std::string> list, std::size_t at, const std::string& word) {
     list[at] = word;
     if (word.empty()) list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
     for (std::string& item : list)
       if (!std::all_of(item.begin(), item.end(),
                        [](char c) { return c == '-' || std::isalnum(static_cast<unsigned char>(c)); }))
-        item = "\"?\"";  // wrong too, and not to be repeated
+        item = "\"?\"";  // invalid too, and must not be repeated
     return "[" + either(list, ", ") + "]";
   }
 };

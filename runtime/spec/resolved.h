@@ -1,4 +1,4 @@
-// A resolved spec: every value, and where each comes from.
+// A resolved spec: every value and its origin.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace llmc::spec {
 
-/// Where a value comes from.
+/// Origin of a value.
 struct Origin {
   enum class Kind { fallback, file, command_line } kind = Kind::fallback;
   std::string file;        // kind == file
@@ -32,10 +32,10 @@ struct Resolved {
   Spec spec;
   std::map<std::string, Origin> origins;  // by key path: one for every key of the schema
   std::string directory;        // of the spec file ("." for one beside the caller): what paths are relative to
-  std::vector<SpecFile> files;  // the spec itself, and what it extends
+  std::vector<SpecFile> files;  // the spec itself, and the files it extends
 };
 
-/// What a trainer and a run folder know of a spec. `derived`: keys that nobody gave, and that follow from others.
+/// Values known to a trainer and a run folder. `derived`: keys that were not given and follow from others.
 struct Values {
   Spec spec;
   std::set<std::string> derived;

@@ -40,7 +40,7 @@ constexpr std::array<Suffix, 18> kBytes{{{"", 1},
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Takes digits with single `_` between them off the front of `text` into `digits`; false when a `_` stands wrong.
+/// Moves digits, with single `_` between them, from the front of `text` to `digits`; false if a `_` is misplaced.
 bool take_digits(std::string_view& text, std::string& digits) {
   const std::size_t before = digits.size();
   bool separator = false;
@@ -57,7 +57,7 @@ bool take_digits(std::string_view& text, std::string& digits) {
   return !separator;
 }
 
-/// "1024" of "1,024", and what follows; nothing where the commas do not stand between groups of three digits.
+/// "1024" for "1,024", followed by the rest; nothing if the commas do not separate groups of three digits.
 std::optional<std::string> without_commas(const std::string& digits, std::string_view rest) {
   if (digits.empty() || digits.size() > 3 || digits[0] == '0' || rest.empty() || rest[0] != ',') return {};
   std::string plain = digits;

@@ -1,4 +1,4 @@
-// Numbers as a spec may write them: decimal, `_` between digits, and K, M, G, Ki, Mi, Gi after whole numbers.
+// Parses numbers of a spec: decimal, `_` between digits, and K, M, G, Ki, Mi, Gi after whole numbers.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace llmc::spec {
 
-/// Either a value, or what is wrong with the text ("has a leading zero") and what to write instead (may be empty).
+/// A value, or the text's error ("has a leading zero") and advice (may be empty).
 template <typename T>
 struct Scalar {
   std::optional<T> value;
@@ -25,13 +25,13 @@ Scalar<std::int64_t> parse_bytes(std::string_view text);
 /// [-]digits[.digits][e[+-]digits]; finite.
 Scalar<double> parse_number(std::string_view text);
 
-/// Token ids with blanks between them: integers from 0 that 32 bits hold with a sign; nothing where a word is none.
+/// Token ids separated by blanks, from 0 to 2^31 - 1; nothing if one is invalid.
 std::optional<std::vector<std::int32_t>> parse_token_ids(std::string_view text);
 
-/// The shortest text that parse_number reads back to the same value.
+/// Shortest text that parse_number reads back as the same value.
 std::string number_text(double value);
 
-/// "80GiB" where that is exact, else plain bytes.
+/// "80GiB" if that is exact, else plain bytes.
 std::string bytes_text(std::int64_t bytes);
 
 }  // namespace llmc::spec

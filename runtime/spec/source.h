@@ -1,4 +1,4 @@
-// A text that is read, and places in it: every key and value keeps its span for messages and origins.
+// A source text and locations in it: every key and value keeps its span, for messages and origins.
 #pragma once
 
 #include <cstddef>
@@ -30,11 +30,11 @@ Position position_of(const Source& source, std::size_t offset);
 
 using llmc::printable;
 
-/// The beginning of a text, printable(), in double quotes.
+/// Beginning of a text, made printable(), in double quotes.
 std::string in_quotes(std::string_view text);
 
-/// Number of bytes of the code point at the start of `text`: 1 to 4, or 0 if it is not strict UTF-8
-/// (overlong forms, surrogates and everything above U+10FFFF are not).
+/// Bytes of the code point at the start of `text`: 1 to 4, or 0 if it is not strict UTF-8 (overlong forms, surrogates
+/// and values above U+10FFFF are not).
 std::size_t code_point_length(std::string_view text);
 
 }  // namespace llmc::spec

@@ -1,4 +1,4 @@
-// The resolved description of one model and one training run: plain values, every default filled in.
+// Resolved description of one model and one training run: plain values, every default filled in.
 #pragma once
 
 #include <array>
@@ -19,18 +19,18 @@ enum class AttentionKind { automatic, cudnn, portable };
 enum class Matmul { automatic, bf16x3 };
 enum class ScheduleKind { constant, linear, cosine, wsd };
 
-/// Frequencies of Llama 3.1: `factor` for wavelengths above original_max_position_embeddings / low_freq_factor,
-/// unchanged below original_max_position_embeddings / high_freq_factor, interpolated between.
+/// Frequencies of Llama 3.1: scaled by `factor` for wavelengths above original_max_position_embeddings /
+/// low_freq_factor, unchanged below original_max_position_embeddings / high_freq_factor, interpolated between.
 struct RopeScaling {
   bool llama3 = false;
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   std::int64_t original_max_position_embeddings = 8192;
 };
 
-// Words of model.layer_types.
+// Values of model.layer_types.
 constexpr const char *kSlidingAttention = "sliding_attention", *kFullAttention = "full_attention";
 
-/// Names are those of Hugging Face's config.json.
+/// Names as in Hugging Face's config.json.
 struct Model {
   std::int64_t vocab_size = 0, hidden_size = 0, num_hidden_layers = 0;
   std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, intermediate_size = 0;
@@ -38,22 +38,23 @@ struct Model {
   RopeScaling rope_scaling;
   double rms_norm_eps = 0;
   bool tie_word_embeddings = false, qk_norm = false, attention_bias = false, mlp_bias = false;
-  std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no layer slides
-  std::vector<std::string> layer_types;  // with a window: of the first layers, whose pattern the others repeat
+  std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no sliding layers
+  std::vector<std::string> layer_types;  // with a window: types of the first layers, a pattern that the others repeat
 
   bool slides(std::int64_t layer) const {
     return sliding_window && layer_types[static_cast<std::size_t>(layer) % layer_types.size()] == kSlidingAttention;
   }
 };
 
-/// How a class of weights is drawn. `fan_in`: 1/sqrt(columns); `depth_scaled`: hidden_size^-0.5 / sqrt(2 * layers).
+/// Distribution of a class of initial weights. `fan_in`: 1/sqrt(columns); `depth_scaled`: hidden_size^-0.5 / sqrt(2 *
+/// layers).
 struct InitStd {
   enum class Kind { value, fan_in, depth_scaled } kind = Kind::fan_in;
   double value = 0;  // when kind == value
 };
 
 struct Init {
-  std::string from;  // folder whose weights a new run begins with; empty: they are drawn
+  std::string from;  // folder of a new run's initial weights; empty: drawn
   double embedding_std = 0;
   InitStd linear, residual;
 };
@@ -64,7 +65,7 @@ struct Batch {
   std::int64_t micro_batch = 0;  // sequences per pass; 0 = auto
 };
 
-/// What layers `first` to `last`, both included, compute again: everything (full), or the outputs of these ops.
+/// Recomputation in layers `first` to `last`, inclusive: everything (full), or the outputs of these ops.
 struct LayerRange {
   std::int64_t first = 0, last = 0;
   bool full = false;
@@ -76,12 +77,12 @@ struct LayerRange {
 /// Groups of a layer's ops, in the order of their bits in the compiler's Groups (compiler/graph/graph.h).
 inline constexpr const char* kRecomputeGroups[] = {"norms", "qkv", "attention", "residual", "gate_up", "swiglu"};
 
-/// Which block outputs are computed again in the backward pass instead of being kept.
+/// Block outputs that are recomputed in the backward pass instead of being kept.
 struct Recompute {
   enum class Kind { none, full, every, ops, layers, automatic } kind = Kind::none;
   std::int64_t every = 0;               // kind == every: layers whose index is a multiple of it are recomputed in full
   std::vector<std::string> ops = {};    // kind == ops: of kRecomputeGroups
-  std::vector<LayerRange> layers = {};  // kind == layers: by `first`, without overlap; what none names keeps all
+  std::vector<LayerRange> layers = {};  // kind == layers: by `first`, without overlap; other layers keep everything
 
   bool operator==(const Recompute&) const = default;
 };
@@ -95,7 +96,7 @@ struct Memory {
 struct Optimizer : OptimizerValues {
   OptimizerKind kind = OptimizerKind::adamw;
   double lr = 0, weight_decay = 0, clip_norm = 0;
-  bool decay_all = false;                           // optimizer.decay: every parameter, not matrices alone
+  bool decay_all = false;                           // optimizer.decay: every parameter, not only matrices
   std::array<double, 4> rate_scale = {1, 1, 1, 1};  // by RateScale
 };
 
@@ -103,16 +104,16 @@ struct Schedule {
   ScheduleKind kind = ScheduleKind::cosine;
   std::int64_t steps = 0, warmup_steps = 0;
   double min_lr_ratio = 0;
-  double decay_fraction = 0;   // wsd: the last part of the steps, in which lr falls
-  std::int64_t from_step = 0;  // where the schedule begins
+  double decay_fraction = 0;   // wsd: final fraction of the steps, in which lr decays
+  std::int64_t from_step = 0;  // first step of the schedule
 };
 
 struct DataSource {
-  std::string path;    // may hold * and ?, relative to the spec
+  std::string path;    // may contain * and ?, relative to the spec
   std::string format;  // auto | llmc | nanogpt | nanogpt32 | megatron
 };
 
-/// Names with a path each, in the order of the spec.
+/// Names with one path each, in the order of the spec.
 using NamedPaths = std::vector<std::pair<std::string, std::string>>;
 
 struct Data {
@@ -126,7 +127,7 @@ struct Evaluation {
   std::int64_t every = 0, sequences = 0;
 };
 enum class AuditCompute { none, logits, forward };
-/// The loss of a step, computed a second time in fp32: runtime/train/audit.h.
+/// Audit of a step's loss, recomputed in fp32: runtime/train/audit.h.
 struct Audit {
   AuditCompute compute = AuditCompute::none;
   std::int64_t every = 0;
@@ -140,7 +141,7 @@ struct Sampling {
 };
 struct Checkpoint {
   std::int64_t every = 0, keep_last = 0, keep_every = 0;
-  std::string best = "none";  // none, or ValidationSet::word() of the set by whose loss the best is kept
+  std::string best = "none";  // none, or ValidationSet::word() of the set whose loss selects the best
   bool asynchronous = true, verify = false;
   std::string mirror;  // a folder; empty: none
   std::int64_t mirror_every = 0;
@@ -151,9 +152,9 @@ struct Metrics {
   bool per_parameter = false;
 };
 
-/// Which updates are refused, and when the run ends for it: runtime/train/guards.h.
+/// When updates are refused, and when that ends the run: runtime/train/guards.h.
 struct Guards {
-  double loss = 0, grad_norm = 0;  // spreads above the median; 0: not judged
+  double loss = 0, grad_norm = 0;  // spreads above the median; 0: no limit
   std::int64_t window = 0, judge_after = 0;
   std::int64_t limit_in_a_row = 0, limit = 0, limit_steps = 0;
   bool rollback = false;
@@ -164,19 +165,20 @@ struct Guards {
 };
 
 struct Parallel {
-  std::int64_t world_size = 1;  // ranks that the plan is made for
+  std::int64_t world_size = 1;  // number of ranks that the plan is for
   Shard shard = Shard::optimizer;
-  bool shard_automatic = false;       // the planner chooses `shard`
-  DType gradient_dtype = DType::f32;  // in which ranks send gradients to each other
+  bool shard_automatic = false;       // `shard` was chosen by the planner
+  DType gradient_dtype = DType::f32;  // dtype of gradients exchanged between ranks
   std::int64_t compare_every = 0;     // steps; 0: never
-  std::int64_t reserved_sms = 0;      // of a GPU: what products leave to collectives; cuda only
+  std::int64_t reserved_sms = 0;      // SMs of a GPU that GEMMs leave to collectives; cuda only
 };
 
 struct Target {
   TargetKind kind = TargetKind::cpu;
   std::vector<std::string> arch;                       // cpu: one -march name; cuda: "80", "90a", "100"
   AttentionKind attention = AttentionKind::automatic;  // cuda only
-  std::string device;                                  // whose times are planned: a name or a file; empty: by arch
+  std::string device;                                  // device whose times are planned: a name or a file; empty: by
+                                                       // arch
 };
 
 struct Spec {

@@ -22,14 +22,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// "what is wrong; what to write", a line for each.
+/// Lines "error; advice", one per diagnostic.
 std::string sentences(const std::vector<Diagnostic>& diagnostics) {
   std::string text;
   for (const Diagnostic& d : diagnostics) text += (text.empty() ? "" : "\n") + d.message + "; " + d.advice;
   return text;
 }
 
-/// The block style that to_yaml writes, and no more of YAML than that.
+/// Reads the block style that to_yaml prints, and no other YAML.
 class PrintedReader {
  public:
   explicit PrintedReader(const Source& source) : source_(source) {
@@ -116,11 +116,11 @@ class PrintedReader {
   int depth_ = 0;
 };
 
-/// Values with the keys of a tree laid over them, or what is wrong with those.
+/// Values overridden by the keys of a tree, or the errors of those keys.
 struct LaidOver {
   Values values;
   std::vector<Diagnostic> diagnostics;
-  Exit exit = Exit::usage;  // Exit::spec: each is good, and they do not fit together
+  Exit exit = Exit::usage;  // Exit::spec: each is valid, but they are inconsistent
 };
 
 LaidOver lay_over(const Values& base, const Node& root, const fs::path& directory) {
@@ -199,7 +199,7 @@ void check_values(const Values& values) { override_values(values, {}, {}); }
 
 namespace {
 
-/// One for each name that has another path, or is on one side alone.
+/// Adds a change for each name whose path differs, or that only one side has.
 void add_changed_names(const Key& key, const Spec& before, const Spec& after, std::vector<Change>& result) {
   const NamedPaths a = std::get<NamedPaths>(key.get(before)), b = std::get<NamedPaths>(key.get(after));
   std::vector<std::string> names;

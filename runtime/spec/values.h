@@ -1,4 +1,4 @@
-// The values of a run: read from a spec as llmc and trainers print it, with what a command line replaces.
+// Values of a run: read from a spec printed by llmc or a trainer, with overrides from a command line.
 #pragma once
 
 #include <filesystem>
@@ -9,45 +9,44 @@
 
 namespace llmc::spec {
 
-/// Reads what to_yaml printed: one key a line, indented by blanks, values in flow style, comments. Keys that are not
-/// there have their defaults. `name`: the file's, for messages. Paths stay as they are written. Throws
-/// std::invalid_argument that says what is wrong, and in which line.
+/// Reads the output of to_yaml: one key per line, indented by blanks, values in flow style, comments. Missing keys get
+/// their defaults. `name`: of the file, for messages. Paths are kept as written. Throws std::invalid_argument with the
+/// error and its line.
 Values read_values(const std::string& text, const std::string& name);
 
-/// `values` with "key.path=value" words laid over them: derived values that are run-time values are derived again.
-/// Relative paths of the words are resolved against `directory`. Throws Failure(usage) when a word is malformed, names
-/// an unknown key or one twice, has a value out of bounds, or names a compiled-in key with another value than it has;
-/// Failure(spec) when the values do not fit together.
+/// Applies "key.path=value" arguments to `values`; derived run-time values are derived anew. Relative paths in them are
+/// resolved against `directory`. Throws Failure(usage) if an argument is malformed, names an unknown key or one twice,
+/// is out of bounds, or changes a compiled-in key; Failure(spec) if the values are inconsistent.
 Values override_values(const Values& values, const std::vector<std::string>& words,
                        const std::filesystem::path& directory);
 
-/// Throws Failure(spec) when the run-time values do not fit together, or do not fit what is compiled in.
+/// Throws Failure(spec) if the run-time values are inconsistent, with each other or with compiled-in ones.
 void check_values(const Values& values);
 
-/// A key that has another value: "optimizer.lr 0.001 -> 0.0005".
+/// A key whose value changed: "optimizer.lr 0.001 -> 0.0005".
 struct Change {
   const Key* key;
-  std::string path;  // the key's, or that of the name that somebody chose
+  std::string path;  // of the key, or of a user-chosen name
   std::string before, after;
 };
 
-/// The keys whose values differ, among those that are read on either side.
+/// Keys whose values differ, among those effective on either side.
 std::vector<Change> changes(const Spec& before, const Spec& after);
 
-/// "model.num_hidden_layers 3 -> 2, ..." of the changes that make another model; empty where there is none.
+/// "model.num_hidden_layers 3 -> 2, ..." for the changes that make a different model; empty if there are none.
 std::string model_changes(const Spec& before, const Spec& after);
 
-/// The value of a key as a command line spells it.
+/// Value of a key as written on a command line.
 std::string text_of(const std::string& path, const Spec& spec);
 
-/// Resolves the relative paths among the values against `directory`.
+/// Resolves relative paths among the values against `directory`.
 void resolve_paths(Spec& spec, const std::filesystem::path& directory);
 
-/// A path as a file in `directory` writes it: relative to that where the two share more than the root, so that a tree
-/// may be moved.
+/// A path as written in a file in `directory`: relative if the two share more than the root, so that a tree may be
+/// moved.
 std::string related_path(const std::filesystem::path& path, const std::filesystem::path& directory);
 
-/// The reverse of resolve_paths, for a spec that is to stand in `directory`.
+/// Inverse of resolve_paths, for a spec to be stored in `directory`.
 void relate_paths(Spec& spec, const std::filesystem::path& directory);
 
 }  // namespace llmc::spec

@@ -1,4 +1,4 @@
-// Edits that may end an error: the values next to the user's that are sound.
+// Proposes edits that may fix an error: valid values near the user's.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace llmc::spec {
 
-/// Candidates that are tried on one side of a value.
+/// Candidates tried on each side of a value.
 inline constexpr int kTries = 256;
 
-/// A value to write at a key, as YAML.
+/// Edit that sets a key to a value, given as YAML.
 Edit write(const std::string& path, const std::string& value);
 Edit write(const std::string& path, std::int64_t value);
 Edit leave_out(const std::string& path);
@@ -20,15 +20,15 @@ Edit leave_out(const std::string& path);
 /// Adds the edit if it is sound.
 void add(const Sound& sound, const Edit& edit, std::vector<Edit>& edits);
 
-/// The nearest sound values below and above `value` among the multiples of `step`.
+/// Adds the nearest sound values below and above `value` among the multiples of `step`.
 void add_multiples(const Sound& sound, const std::string& path, std::int64_t value, std::int64_t step,
                    std::vector<Edit>& edits);
 
-/// The nearest sound values below and above `value` among the divisors of `number`.
+/// Adds the nearest sound values below and above `value` among the divisors of `number`.
 void add_divisors(const Sound& sound, const std::string& path, std::int64_t number, std::int64_t value,
                   std::vector<Edit>& edits);
 
-/// An even width of a head, best a multiple of 8, next to `value`.
+/// Adds even head widths near `value`, preferably multiples of 8.
 void add_head_dim(const Sound& sound, std::int64_t value, std::vector<Edit>& edits);
 
 }  // namespace llmc::spec

@@ -33,7 +33,7 @@ std::vector<std::string> words_of(const std::string& path) {
   return words;
 }
 
-/// The map that holds the last word of `path`, or null.
+/// Map that contains the last component of `path`, or null.
 Node* holder(Node& root, const std::vector<std::string>& words) {
   Node* node = &root;
   for (std::size_t i = 0; i + 1 < words.size() && node; ++i) {
@@ -43,7 +43,7 @@ Node* holder(Node& root, const std::vector<std::string>& words) {
   return node;
 }
 
-/// Takes a key out of its map.
+/// Removes a key from its map.
 std::optional<Node> take(Node& root, const std::string& path) {
   const std::vector<std::string> words = words_of(path);
   Node* map = holder(root, words);
@@ -67,7 +67,7 @@ void put(Node& root, const std::string& path, Node value, std::deque<Source>& so
   place_value(root, keys, std::move(value));
 }
 
-/// The key as a message names it: the last word, where that cannot be mistaken.
+/// Name of the key in a message: only its last component if that is unambiguous.
 std::string name_in(const std::string& path, const std::string& about) {
   if (group_of(path) == group_of(about)) return leaf_of(path);
   const auto same =
@@ -121,12 +121,12 @@ bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources) {
     const std::vector<std::string> words = words_of(edit.to);
     Node* map = holder(root, words);
     if (!value) return false;
-    // An override may replace what the file says, and nothing else may stand there already.
+    // An override may replace a value from the file; nothing else may exist there already.
     const Node* there = map ? map->find(words.back()) : nullptr;
     const auto typed = [](const Node& node) { return node.span.source && node.span.source->command_line; };
     if (there && (!typed(*value) || typed(*there))) return false;
     put(root, edit.to, std::move(*value), sources);
-    // A section that is none of llmc's goes with the last key in it.
+    // An unknown section is removed together with its last key.
     const std::string section = group_of(edit.from);
     const std::vector<std::string> path = words_of(section);
     if (!section.empty() && !find_group(section))
@@ -145,7 +145,7 @@ bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources) {
 
 void suggest(const Node& root, const Examine& examine, const Accept& accept, std::deque<Source>& sources,
              std::vector<Diagnostic>& diagnostics) {
-  // Each trial copies the tree; a hostile spec gets fewer of them.
+  // Each trial copies the tree, so a huge spec gets fewer of them.
   std::ptrdiff_t trials = std::min<std::ptrdiff_t>(4000, 400'000 / static_cast<std::ptrdiff_t>(nodes_of(root)));
   std::set<Identity> before;
   for (const Diagnostic& diagnostic : diagnostics) before.insert(identity(diagnostic));
@@ -160,8 +160,8 @@ void suggest(const Node& root, const Examine& examine, const Accept& accept, std
       if (good) {
         const Examined after = examine(changed);
         for (const Diagnostic& error : after.diagnostics) {
-          // What is wrong with the value of a misspelt key is not the name's fault. Within one of llmc's groups, a key
-          // of another group may be a chance.
+          // An error in the value of a misspelt key does not count against the name. Within one of llmc's groups, a
+          // matching key of another group may be a coincidence.
           const bool named = !edit.from.empty() && (edit.meant || !find_group(group_of(edit.from)));
           const bool counts = !named || error.code == "E0201";
           if (counts && (identity(error) == identity(diagnostic) || !before.count(identity(error)))) good = false;

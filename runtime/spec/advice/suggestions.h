@@ -1,4 +1,4 @@
-// What to write instead: edits of a spec's tree, tried on it before they are shown.
+// Suggests edits of a spec's tree; each is tried on the tree before it is shown.
 #pragma once
 
 #include <deque>
@@ -12,20 +12,22 @@
 
 namespace llmc::spec {
 
-/// Why a spec without errors of its own cannot be planned: Exit::spec, Exit::does_not_fit, or Exit::done where it can.
+/// Decides whether a spec without errors of its own can be planned: Exit::spec or Exit::does_not_fit if not, Exit::done
+/// if it can.
 using Accept = std::function<Exit(const Spec&)>;
 
-/// What reading a tree gives: a spec, or what is wrong with it.
+/// Result of reading a tree: a spec, or its errors.
 struct Examined {
   Spec spec;
   std::vector<Diagnostic> diagnostics;
 };
 using Examine = std::function<Examined(const Node& root)>;
 
-/// Changes the tree; false where the edit has no place in it. `sources` keeps the texts that new nodes point into.
+/// Applies the edit to the tree; returns false if it has no place in it. `sources` keeps the texts that new nodes point
+/// into.
 bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources);
 
-/// Replaces the advice of each diagnostic by the edits that are sound, where there are any.
+/// Replaces the advice of each diagnostic by sound edits, if there are any.
 void suggest(const Node& root, const Examine& examine, const Accept& accept, std::deque<Source>& sources,
              std::vector<Diagnostic>& diagnostics);
 

@@ -34,7 +34,7 @@ constexpr const char
 
 const std::vector<KeySynonym>& key_synonyms() {
   static const std::vector<KeySynonym> table = {
-      // The model: torchtitan, nanoGPT, Megatron-LM, and what people say.
+      // The model: torchtitan, nanoGPT, Megatron-LM, and common usage.
       {"layers", kLayers, ""},
       {"n_layer", kLayers, ""},
       {"n_layers", kLayers, ""},

@@ -1,4 +1,4 @@
-// Keys of the model and of its first weights.
+// Keys of the model and of its initial weights.
 #include "spec/schema/rows.h"
 
 namespace llmc::spec {

@@ -1,4 +1,4 @@
-// Columns and bindings of the table's rows: how a key reaches its member of Spec.
+// Columns of the table's rows, and their bindings: how a key is mapped to its member of Spec.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Row {
     key.derive = std::forward<F>(rule);
     return *this;
   }
-  /// A default that depends on a word that is compiled in: it is shown as a value, not as derived.
+  /// A default that depends on a compiled-in value: shown as a value, not as derived.
   template <typename F>
   Row& fallback_by(F&& rule) {
     key.derive = std::forward<F>(rule);
@@ -69,7 +69,7 @@ Row bind(const char* path, Type type, Field field) {
   return row;
 }
 
-/// An integer whose member is 0 for `auto`.
+/// Binds an integer whose member is 0 for `auto`.
 template <typename Field>
 Row bind_auto(const char* path, Field field) {
   Row row = bind(path, Type::integer, field);
@@ -82,7 +82,7 @@ Row bind_auto(const char* path, Field field) {
   return row;
 }
 
-/// An integer whose member is 0 where the key is not given.
+/// Binds an integer whose member is 0 if the key is absent.
 template <typename Field>
 Row bind_optional(const char* path, Field field) {
   Row row = bind(path, Type::integer, field);
@@ -90,7 +90,7 @@ Row bind_optional(const char* path, Field field) {
   return row;
 }
 
-/// A word whose place in `words` is the value of an enum member.
+/// Binds a choice whose index in `words` is the value of an enum member.
 template <typename Field>
 Row bind_choice(const char* path, std::vector<std::string> words, Field field) {
   Row row;
@@ -106,7 +106,7 @@ Row bind_choice(const char* path, std::vector<std::string> words, Field field) {
   return row;
 }
 
-/// parallel.shard, whose word `auto` has a member of its own.
+/// Binds parallel.shard; a separate member records `auto`.
 inline Row bind_shard() {
   const std::vector<std::string> words = {"none", "optimizer", "gradients", "parameters"};
   Row row = bind_choice("parallel.shard", words, [](auto& s) -> auto& { return s.parallel.shard; });
@@ -151,7 +151,7 @@ inline Row bind_recompute() {
   return row;
 }
 
-/// model.layer_types, of which two lists that give the layers the same types are one value.
+/// Binds model.layer_types; lists that give the layers the same types are equal values.
 inline Row bind_layer_types() {
   Row row = bind("model.layer_types", Type::strings, [](auto& spec) -> auto& { return spec.model.layer_types; });
   row.key.get = [](const Spec& spec) -> Value { return shortest_layer_types(spec.model); };

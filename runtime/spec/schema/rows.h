@@ -1,16 +1,16 @@
-// The rows of the table of keys, part by part in the order of the manual.
+// Rows of the table of keys, in parts, in the order of the manual.
 #pragma once
 
 #include <vector>
 
 #include "spec/schema/row.h"
 
-/// What binds a row to a member of Spec.
+/// Accessor that binds a row to a member of Spec.
 #define LLMC_FIELD(member) [](auto& spec) -> auto& { return spec.member; }
 
 namespace llmc::spec {
 
-inline constexpr const char* kCudaArch = "90a";  // where the spec names none
+inline constexpr const char* kCudaArch = "90a";  // if the spec names none
 inline constexpr double kMaxSteps = 1e12;
 
 /// name, model, init, precision

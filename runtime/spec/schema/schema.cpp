@@ -162,7 +162,7 @@ std::string default_advice(const Key& key) {
 }
 
 std::string run_name(const std::string& wish) {
-  // "7b" and "13b" are two names.
+  // Keeps "7b" and "13b" distinct.
   std::string name = !wish.empty() && wish[0] >= '0' && wish[0] <= '9' ? "run-" : "";
   for (char c : wish) {
     if (name.size() == kLongestName) break;

@@ -1,4 +1,4 @@
-// Keys of what stands around the steps: data, evaluation, samples, checkpoints, guards, ranks, the target.
+// Keys outside of the step: data, evaluation, samples, checkpoints, guards, ranks, the target.
 #include "program/shards.h"
 #include "spec/schema/rows.h"
 

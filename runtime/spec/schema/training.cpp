@@ -1,4 +1,4 @@
-// Keys of what a step computes: batch, memory, optimizer, schedule.
+// Keys of the step: batch, memory, optimizer, schedule.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ std::vector<std::string> device_names() {
   return names;
 }
 
-/// `text(row)` of every optimizer; with their names where there are several.
+/// Joins `text(row)` of every optimizer, with their names if there are several.
 template <class Text>
 std::string of_optimizers(Text text) {
   std::string all;
