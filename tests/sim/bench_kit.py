@@ -1,5 +1,6 @@
-"""The GPU's benchmark kit, from bundles to its report, on the simulated GPU: whole, in two commands, and with parts that fail,
-hang and are killed. The kit is built once; its PyTorch, its rates of fp8 and its NVML are stand-ins that print or return figures."""
+"""The GPU benchmark kit, from bundles to its report, on the simulated GPU: complete, in two commands, and with parts
+that fail, hang and are killed. The kit is built once; its PyTorch, its fp8 rates and its NVML are stand-ins that
+return fixed figures."""
 
 import contextlib
 import json
@@ -20,7 +21,7 @@ import prepare  # noqa: E402
 import report  # noqa: E402
 
 SPEC = prepare.SMALL  # tied and without biases, as the kit's PyTorch model is
-# What a run that is meant to last has besides (as specs/llama-1b.yaml), and the kit's trainings must do without.
+# Settings of a long run (as in specs/llama-1b.yaml), which the kit's trainings must switch off.
 LASTING = """evaluation: {every: 250, sequences: 256}
 sampling: {every: 500, prompts: ["The meaning of life is "]}
 checkpoint: {every: 1000, keep_every: 5000}
@@ -30,12 +31,12 @@ DATA = """data:
   validation: [{path: nowhere/val-*.bin}]
 """
 NAMES = [part.name for part in parts.PARTS]
-# So long that only a part that hangs gets there, on however slow a machine.
+# So long that only a part that hangs reaches it, even on a slow machine.
 LIMIT = 1500
 PATIENT = ["--minutes", "100", "--limit", *(f"{name}={LIMIT}" for name in NAMES)]
-HANGS = 15  # seconds, the limit of a part that never ends
+HANGS = 15  # seconds; limit of a part that never ends
 
-# cuDNN's attention takes no grouped heads and is the faster one; eager needs a smaller batch.
+# cuDNN's attention supports no grouped heads and is the faster one; eager needs a smaller batch.
 PYTORCH = """
 import json, sys
 words = dict(zip(sys.argv[1:], sys.argv[2:] + [""]))
@@ -48,7 +49,7 @@ print(json.dumps({"steps": seconds, "accumulated_steps": [2 * each for each in s
                   "attention": words["--attention"] + (", heads repeated" if "--repeat-heads" in words else "")}))
 """
 
-# Knows no block scales, as a library may.
+# Supports no block scales, like some library versions.
 RATES = """#!/usr/bin/env python3
 import json, sys, time
 for product in sys.argv[2:]:
@@ -58,7 +59,7 @@ for product in sys.argv[2:]:
     print(json.dumps({"product": product, "absent": "NOT_SUPPORTED"} if ",block," in product else
                      {"product": product, "algorithms": 8, "sustained": 700, "begin": begin, "end": time.monotonic(), **more}))
 """
-# A card at 700 W and its power cap: joules by the clock of the machine.
+# A card at 700 W and its power cap: joules by the machine's clock.
 NVML = """
 #include <time.h>
 int nvmlInit_v2(void) { return 0; }
@@ -138,12 +139,12 @@ class BenchKit(harness.SimTest):
         return (self.out / "gpu.md").read_text()
 
     def begun(self, done):
-        """The parts that a command began, in their order."""
+        """Parts that a command started, in order."""
         return [line for line in done.err.splitlines() if line in NAMES]
 
     @contextlib.contextmanager
     def replaced(self, bundle, program, script):
-        """A program of the kit as a shell script, in which $REAL is the program."""
+        """Replaces a program of the kit by a shell script, in which $REAL is the program."""
         path = self.work / "bin" / bundle / program
         real = path.with_name(path.name + "-real")
         path.rename(real)
@@ -155,7 +156,7 @@ class BenchKit(harness.SimTest):
             real.replace(path)
 
     def hanging(self, pids):
-        """Hangs in `trainer tune`, with a child that has a session of its own."""
+        """Makes `trainer tune` hang, with a child that has its own session."""
         return f'[ "$1" = tune ] || exec $REAL "$@"\nsetsid sleep {10 * LIMIT} &\necho $! $$ > {pids}.part; mv {pids}.part {pids}\nwait'
 
     def plan(self, bundle):
@@ -168,7 +169,7 @@ class BenchKit(harness.SimTest):
                 name = launch["runs"]
                 if name.startswith("attention") and plan["attention"]["forward"] == "cudnn":
                     if name.startswith("attention_backward_keys"):
-                        continue  # of one call with the queries
+                        continue  # of one call for all queries
                     name = "attention.backward" if "backward" in name else "attention.forward"
                 planned[name] = planned.get(name, 0) + launch["times"]
         self.assertEqual({name: row["a_step"] for name, row in measured["launches"].items()}, planned)
@@ -195,7 +196,7 @@ class BenchKit(harness.SimTest):
         third = self.call()
         self.assertEqual((third.code, self.begun(third)), (0, []))
 
-        # Every launch of the plan was timed, as often as a step has it.
+        # Every launch of the plan was timed, as often as it occurs in a step.
         for part, row in (("pieces", "in_place"), ("repeated", "on_end"), ("repeated", "free")):
             self.check_launches(self.plan("run"), results[part][row])
         for kind in ("cudnn", "portable"):
@@ -229,12 +230,13 @@ class BenchKit(harness.SimTest):
         self.assertEqual(pytorch["compile, again"]["attention"], "cudnn, heads repeated")
         self.assertEqual((pytorch["eager"]["batch"], pytorch["eager"]["out_of_memory_at"]), (1, [2]))
         self.check_devices(results["devices"], plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"])
-        # Nothing of a trainer's state was written.
+        # No state of a trainer was written.
         self.assertEqual([str(path) for path in self.work.rglob("*.safetensors")], [])
         self.check_report(result)
 
     def check_card(self, results):
-        """The stand-in's 700 W and 1,755 MHz, in a row of a part, in a line of a program, and in the raw results."""
+        """Checks for the stand-in's 700 W and 1,755 MHz in a row of a part, in a line of a program, and in the raw
+        results."""
         by_shape = results["rates"]["fp8, by shape"]["products"]
         self.assertEqual({row["product"].split(",")[3] for row in by_shape}, {"e4m3"})
         self.assertEqual(sum("absent" in row for row in results["rates"]["scale, accumulation and output"]["products"]),
@@ -261,10 +263,10 @@ class BenchKit(harness.SimTest):
         self.assertEqual(part["collectives"]["ranks"], "2 ranks, NCCL 2.28.9")
         (kinds, ) = part["collectives"]["mib"].values()
         for row in kinds.values():
-            # One operation each on the simulated clock, of which the trainer's have the events of a stream of their own besides.
+            # One operation each on the simulated clock; the trainer's also includes events of its own stream.
             self.assertGreater(row["ours_gb_s"], 0)
             self.assertGreaterEqual(row["nccl_gb_s"], row["ours_gb_s"])
-        # Half the bytes of an all-reduce are a reduce-scatter's.
+        # A reduce-scatter moves half the bytes of an all-reduce.
         self.assertAlmostEqual(kinds["all_reduce"]["nccl_gb_s"], 2 * kinds["reduce_scatter"]["nccl_gb_s"], delta=0.01)
 
     def check_report(self, result):
@@ -296,7 +298,7 @@ class BenchKit(harness.SimTest):
         self.assertRegex(text, r"\| 2 x 1 \| [\d.,]+ \| [\d.,]+ \| [\d.]+ \| -?[\d.,]+ \| -?[\d.]+% \|")
         self.assertRegex(text, r"\| all_reduce, 1 MiB \|( [\d.,]+ \|){3} [\d.]+% \|")
         self.assertNotIn("could not be written", text)
-        # Whatever is missing, the rest is shown.
+        # Whatever figures are missing, the rest is shown.
         for part, figures in result["results"].items():
             for row in (None, *(name for name, value in figures.items() if isinstance(value, dict))):
                 others = {name: value for name, value in figures.items() if row and name != row}
@@ -330,14 +332,14 @@ class BenchKit(harness.SimTest):
         self.assertIn(f"## Tests\n\n{results['tests']['ran']} ran, failed: none.", text)
         self.assertEqual([each for each in pids.read_text().split() if alive(each)], [])
 
-        # The next command runs what failed again, and of that only what is missing.
+        # The next command repeats failed parts, and of these only missing rows.
         again = self.call("--only", "ceilings", "pieces", "repeated", "tests", "PyTorch")
         self.assertEqual(again.code, 0, again.out + again.err)
         self.assertEqual(self.begun(again), ["ceilings", "pieces", "repeated"])
         self.assertEqual(self.result()["results"]["repeated"]["free"], results["repeated"]["free"])
 
     def test_a_command_that_is_killed(self):
-        """What its parts had measured stays, nothing that they started does, and the next command goes on."""
+        """Results measured before are kept, started processes are stopped, and the next command continues."""
         for stop in (signal.SIGKILL, signal.SIGTERM):
             with self.subTest(stop):
                 pids = self.work / "pids"
@@ -352,7 +354,7 @@ class BenchKit(harness.SimTest):
                     running.send_signal(stop)
                     self.assertNotEqual(running.wait(timeout=LIMIT), 0)
                 child, trainer = pids.read_text().split()
-                # A grandchild with a session of its own outlives a command that cannot clean up.
+                # A grandchild with its own session outlives a command that cannot clean up.
                 gone = [trainer] if stop == signal.SIGKILL else [trainer, child]
                 while any(map(alive, gone)) and time.monotonic() < end:
                     time.sleep(0.05)
@@ -410,7 +412,7 @@ class BenchKit(harness.SimTest):
         self.assertRegex(self.report(), r"\| attention \| absent \|.*attention: portable: error E0304: head_dim 264")
 
     def test_torch_compile_begins_with_a_carried_cache(self):
-        """What an archive carries lies in its cache, which comes back for the next archive."""
+        """An archive's carried files are put into its cache, which is returned for the next archive."""
         top = self.own_kit()
         carried = pathlib.Path(self.path("carried", "inductor"))
         carried.mkdir(parents=True)

@@ -1,4 +1,5 @@
-"""What may not change a bit of a simulated trainer's gradients: recomputation, --style, the order of lanes and blocks."""
+"""Settings that must not change a bit of a simulated trainer's gradients: recomputation, --style, the order of lanes
+and blocks."""
 
 import os
 
@@ -15,7 +16,7 @@ class SimBitEquality(harness.SimTest):
         cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
 
     def trace(self, name, *arguments):
-        """Two steps; the folder of the trace."""
+        """Runs two steps; returns the folder of the trace."""
         return self.run_of(self.compile(self.spec, name, *arguments), name)
 
     def run_of(self, trainer, name, **environment):

@@ -1,4 +1,4 @@
-"""Kernels and steps of large runs parse against the stand-ins, in the sizes that no test here can run."""
+"""Kernels and steps of large runs compile against the stand-ins, in sizes that no test here can run."""
 
 import concurrent.futures
 import glob

@@ -1,4 +1,4 @@
-"""A simulated trainer's steps are replayed as CUDA graphs, each captured once, and give the bits of plain launches."""
+"""A simulated trainer's steps are replayed as CUDA graphs, each captured once, with the same bits as plain launches."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import timelines  # noqa: E402
 
 STEPS = 4
 REPLAY = "runtime/device/cuda/replay.cpp"
-CAPTURES = "  if (!impl_->warm || impl_->device.profiled() || impl_->device.stream().listener) {\n"  # stands once in REPLAY: what follows runs the work as plain launches
+CAPTURES = "  if (!impl_->warm || impl_->device.profiled() || impl_->device.stream().listener) {\n"  # occurs once in REPLAY: the code after it runs the work as plain launches
 
 
 class Graphs(harness.SimTest):
@@ -24,7 +24,7 @@ class Graphs(harness.SimTest):
         cls.trainer = harness.compile(cls.spec, cls.project)
 
     def run_steps(self, trainer, name, *arguments):
-        """The trace's folder and, of the log, how many graphs were instantiated and launched."""
+        """The trace's folder, and from the log the number of graphs instantiated and launched."""
         log = self.path(name + "-log")
         self.succeed(trainer, "--run", self.path(name + "-run"), "--steps", STEPS, "--trace",
                      self.path(name + "-trace"), *arguments, "sampling.every=0", "checkpoint.every=0",
@@ -37,8 +37,8 @@ class Graphs(harness.SimTest):
         sources = harness.changed_sources(self.path("plain-sources"), REPLAY, CAPTURES,
                                           "  if (impl_) {\n")  # nothing is ever captured
         plain = harness.changed(self.project, self.spec, self.path("plain"), [REPLAY], sources)
-        # Micro-batches of a step; graphs: the variants that run at least twice, and the optimizer's; launches: all but the
-        # first run of each. The learning rate changes from step to step.
+        # Micro-batches per step; graphs: the variants that run at least twice, and the optimizer's; launches: all but
+        # the first run of each. The learning rate changes between steps.
         for count, variants in ((1, 1), (2, 2), (4, 3)):
             arguments = (f"batch.tokens={48 * count}", "evaluation.every=0")
             trace, graphs, launches = self.run_steps(self.trainer, f"replayed-{count}", *arguments)
@@ -49,7 +49,8 @@ class Graphs(harness.SimTest):
             self.assert_same_files(trace, expected, f"{count} micro-batches")
 
     def test_timeline(self):
-        """Steps of a timeline run without graphs, those after it with them, and all to the bits of a run without one."""
+        """Steps in a timeline run without graphs, later ones with them, and all have the bits of a run without a
+        timeline."""
         plan = json.loads(self.succeed(self.trainer, "--plan", "--json").out)
         arguments, file = ("evaluation.every=0", ), self.path("timeline.json")
         expected, _, launched = self.run_steps(self.trainer, "without", *arguments)
@@ -62,7 +63,7 @@ class Graphs(harness.SimTest):
         self.assertGreater(graphs, 0)
 
     def test_evaluation(self):
-        """Two evaluations of two micro-batches each; its variants are captured in the second one."""
+        """Two evaluations of two micro-batches each; variants are captured in the second one."""
         arguments = ("batch.tokens=96", "evaluation.every=2", "evaluation.sequences=4")
         _, graphs, launches = self.run_steps(self.trainer, "evaluated", *arguments)
         self.assertEqual((graphs, launches), (3 + 2, STEPS * 3 - 3 + 2))

@@ -1,4 +1,4 @@
-"""Trainers on the simulated GPU: llmc emits a project for CUDA, g++ compiles all of it against the stand-ins."""
+"""Trainers on the simulated GPU: llmc emits a project for CUDA, g++ compiles it against the stand-ins."""
 
 import concurrent.futures
 import glob
@@ -18,7 +18,7 @@ def _load(name, path):
     return module
 
 
-# Of the same name as this file, so not importable by it.
+# Has the same name as this file, so it cannot be imported normally.
 runs = _load("runs_harness", os.path.join(SOURCE, "tests", "runs", "harness.py"))
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "mutations"))
@@ -30,7 +30,7 @@ BUILT = os.environ.get("LLMC_SIM", os.path.join(SOURCE, "build", "tests",
 TARGET = ("target.kind=cuda", "target.arch=[90a]")
 REPORTED = 97  # a trainer's exit code when the simulator found it wrong: src/report.h
 
-# The small spec of the CPU's tests, as far as cuDNN goes: bf16, heads of a multiple of 8.
+# The small spec of the CPU's tests, adapted to cuDNN: bf16, heads of a multiple of 8.
 SMALL = (runs.SMALL.replace("compute: fp32", "compute: bf16").replace("head_dim: 10", "head_dim: 8").replace(
     "kind: cpu, arch: native", "kind: cuda, arch: [90a], attention: cudnn"))
 
@@ -41,7 +41,7 @@ def _words(name):
 
 
 def compiler_words(kind, sources=SOURCE):
-    """What g++ is called with for a `kernel`, for what runs on the `host`, or for `texts`, in the folder of its project."""
+    """g++ arguments for a `kernel`, for `host` code, or for `texts`, in the folder of its project."""
     if kind == "texts":
         return ["-I."]
     return [
@@ -56,7 +56,7 @@ def _run(*command, cwd=None):
 
 
 def compile(spec, folder, *arguments):
-    """Emits `spec` with further arguments of `llmc emit` into `folder`, and builds it there; the trainer's path."""
+    """Emits `spec` with further arguments of `llmc emit` into `folder` and builds it; returns the trainer's path."""
     folder = os.path.abspath(folder)
     shutil.rmtree(folder, ignore_errors=True)
     _run(LLMC, "emit", spec, "-o", folder, *arguments, *TARGET)
@@ -64,9 +64,9 @@ def compile(spec, folder, *arguments):
 
 
 def changed(project, spec, folder, files, sources=SOURCE, edit=None):
-    """A trainer in `folder` that differs from the one built in `project` by `files` alone; its path. `files`, of the project or
-    (runtime/...) of the runtime, are compiled again with `sources`, a changed copy of the repository's runtime/ and templates/,
-    and after edit(folder), which changes the copied project."""
+    """Builds a trainer in `folder` that differs from the one in `project` only by `files`; returns its path. `files`,
+    of the project or (runtime/...) of the runtime, are recompiled with `sources`, a modified copy of the
+    repository's runtime/ and templates/, after edit(folder), which modifies the copied project."""
     folder = os.path.abspath(folder)
     shutil.copytree(project, folder)
     if edit:
@@ -75,7 +75,7 @@ def changed(project, spec, folder, files, sources=SOURCE, edit=None):
 
 
 def build(folder, spec, files=None, sources=SOURCE):
-    """Compiles `files` (all) of the emitted project in `folder` and links its trainer."""
+    """Compiles `files` (default: all) of the emitted project in `folder` and links its trainer."""
     os.makedirs(os.path.join(folder, "objects"), exist_ok=True)
     if files is None:
         files = [*sorted(glob.glob("kernels/*.cu", root_dir=folder)), "step.cu", "program.cpp", "texts.S"]
@@ -83,7 +83,7 @@ def build(folder, spec, files=None, sources=SOURCE):
     def compiled(name):
         kind = "kernel" if name.startswith("kernels/") else "texts" if name.endswith(".S") else "host"
         path = os.path.join(sources, name) if name.startswith("runtime/") else name
-        # By relative names: ccache then knows a kernel again in another folder.
+        # Relative names let ccache recognise a kernel in another folder.
         _run("g++", *compiler_words(kind, sources), "-c", path, "-o",
              os.path.join("objects",
                           os.path.basename(name) + ".o"), cwd=folder)
@@ -91,13 +91,14 @@ def build(folder, spec, files=None, sources=SOURCE):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(compiled, files))
     link("trainer", *sorted(glob.glob("objects/*.o", root_dir=folder)), cwd=folder)
-    with open(os.path.join(folder, "spec_directory"), "w") as file:  # as llmc compile does
+    with open(os.path.join(folder, "spec_directory"), "w") as file:  # as in llmc compile
         file.write(os.path.dirname(os.path.realpath(spec)) + "\n" + os.path.realpath(folder) + "\n")
     return os.path.join(folder, "trainer")
 
 
 def changed_sources(folder, file, before, after):
-    """A copy in `folder` of the runtime and the templates in which `before`, which stands once in <file>, is `after`."""
+    """A copy of the runtime and the templates in `folder`, in which `before`, which occurs once in <file>, is replaced
+    by `after`."""
     for part in ("runtime", "templates"):
         shutil.copytree(os.path.join(SOURCE, part), os.path.join(folder, part))
     path = os.path.join(folder, file)
@@ -106,18 +107,18 @@ def changed_sources(folder, file, before, after):
 
 
 def link(program, *words, cwd=None):
-    """g++ with the simulator and the runtime after `words`."""
+    """Links `words` with the simulator and the runtime by g++."""
     _run("g++", "-o", program, *words, *_words("trainer.link"), cwd=cwd)
 
 
 class SimTest(runs.RunTest):
-    """A run test whose trainers are simulated. compile(spec, name, ...): into <folder>/<name>."""
+    """A run test with simulated trainers. compile(spec, name, ...): into <folder>/<name>."""
 
     def compile(self, spec, name, *arguments):
         return compile(spec, self.path(name), *arguments)
 
     def reported(self, *command, **options):
-        """What the simulator says of a program that it must find wrong."""
+        """The simulator's report on a program that it must reject."""
         done = runs.call(*command, **options)
         self.assertEqual(done.code, REPORTED, done.out + done.err)
         return done.err

@@ -1,13 +1,13 @@
-"""What the simulated GPU is for: with one barrier, one wait or one sum taken out of a copy of the sources, a run must fail.
+"""The purpose of the simulated GPU: with one barrier, wait or sum removed from a copy of the sources, a run must fail.
 
-That the runs are right without the changes is shown first, once for all (Intact)."""
+Intact shows first, once for all, that the runs pass without faults."""
 
 import os
 import shutil
 
 import harness
 
-# The runs that are changed: specs, and arguments of `llmc emit`.
+# Runs that are modified: specs, and arguments of `llmc emit`.
 RUNS = {
     "small": (harness.SMALL, []),
     "portable": (harness.SMALL, ["target.attention=portable"]),
@@ -15,7 +15,7 @@ RUNS = {
                                    "vocab_size: 50001"), []),  # a row of logits is too long for one block
 }
 KEPT = os.path.join(harness.BUILT,
-                    "mutations")  # RUN/project, RUN/gradients.safetensors and RUN/metrics.jsonl: without a change
+                    "mutations")  # RUN/project, RUN/gradients.safetensors and RUN/metrics.jsonl, without a fault
 
 
 class Run(harness.SimTest):
@@ -27,16 +27,16 @@ class Run(harness.SimTest):
         return harness.runs.write_small(self.path(self.test), RUNS[run][0])
 
     def training(self, trainer):
-        """How a trainer is called."""
+        """Command line of a training run."""
         return [
             trainer, "--run",
             self.path(self.test, "run"), "--steps", 2, "--trace",
             self.path(self.test, "trace"), "evaluation.every=0", "sampling.every=0", "checkpoint.every=0",
             "metrics.product_share=false"
-        ]  # whose stream would be stream 1
+        ]  # would be stream 1
 
     def files(self):
-        """What a run leaves that KEPT has too."""
+        """Files of a run that are also in KEPT."""
         return [
             self.path(self.test, "trace", "step-0", "gradients.safetensors"),
             self.path(self.test, "run", "metrics.jsonl")
@@ -44,7 +44,7 @@ class Run(harness.SimTest):
 
 
 class Intact(Run):
-    """Comes before Mutations, here by its name and in ctest as their fixture."""
+    """Runs before Mutations: here by its name, in ctest as their fixture."""
 
     def right(self, run):
         kept = os.path.join(KEPT, run)
@@ -66,13 +66,13 @@ class Intact(Run):
 class Mutations(Run):
 
     def right(self, run, file):
-        """Where a file of the run without a change is."""
+        """Path of a file of the run without a fault."""
         path = os.path.join(KEPT, run, file)
         self.assertTrue(os.path.exists(path), "the run without a change has failed (Intact)")
         return path
 
     def changed(self, run, file, **change):
-        """How the run is called whose `file` was compiled again with a change, as harness.changed takes it."""
+        """Command line of the run with `file` recompiled with a fault, arguments as in harness.changed."""
         self.right(run, "metrics.jsonl")
         return self.training(
             harness.changed(self.right(run, "project"), self.spec(run), self.path(self.test, "trainer"), [file],
@@ -82,16 +82,16 @@ class Mutations(Run):
         return harness.changed_sources(self.path(self.test, "sources"), file, before, after)
 
     def wrong(self, file, before, after):
-        """How the run is called with a change in a source of the runtime."""
+        """Command line of the run with a fault in a source of the runtime."""
         return self.changed("small", file, sources=self.sources(file, before, after))
 
     def wrong_group(self, run, kernel, before, after):
-        """How the run is called of which one kernel has a change in the header of a block's lanes."""
+        """Command line of the run with a fault in one kernel's copy of the header of a block's lanes."""
         return self.changed(run, f"kernels/{kernel}.cu", sources=self.sources("runtime/device/cuda/group.h", before,
                                                                               after))
 
     def test_barrier(self):
-        """Sums over the warps of a block, without the barrier between writing and reading each warp's part."""
+        """Sums over the warps of a block without the barrier between writing and reading the warps' parts."""
         said = self.reported(
             *self.wrong_group("small", "gradient_norm", "= result;\n      barrier();\n", "= result;\n"))
         self.assertRegex(
@@ -100,7 +100,8 @@ class Mutations(Run):
         )
 
     def test_double_buffer(self):
-        """Two sums in a row through the same shared memory: the second may overwrite what a lane still reads of the first."""
+        """Two consecutive sums through the same shared memory: the second may overwrite values that a lane still
+        reads."""
         said = self.reported(
             *self.wrong_group("small", "adamw_copy_norms", "distance));\n      turn_ ^= 1;\n", "distance));\n"))
         self.assertRegex(
@@ -108,7 +109,8 @@ class Mutations(Run):
             r"sim: race in kernel adamw_copy_norms.* writes bytes .* of shared memory; lane \d+ of block \d+ read them")
 
     def without(self, kernel, what):
-        """How a run with llmc's own attention is called in which `what`, which stands once in a kernel, is missing."""
+        """Command line of a run with llmc's own attention in which `what`, which occurs once in a kernel, is removed.
+        """
 
         def edit(folder):
             path = os.path.join(folder, "kernels", kernel + ".cu")
@@ -121,14 +123,14 @@ class Mutations(Run):
         return self.changed("portable", f"kernels/{kernel}.cu", edit=edit)
 
     def test_wait_for_a_copy(self):
-        """Keys and values are multiplied while they are still on their way to shared memory."""
+        """Keys and values are multiplied while their copies to shared memory are still in flight."""
         said = self.reported(*self.without("attention_backward_queries", "wait_for_copies();"))
         self.assertRegex(
             said,
             r"sim: kernel attention_backward_queries.* reads bytes .* of shared memory before an asynchronous copy")
 
     def test_barrier_behind_a_copy(self):
-        """Each lane waits for its own copies of queries, and not for those of the others."""
+        """Each lane waits for its own copies of queries, but not for the others'."""
         said = self.reported(*self.without("attention_backward_keys", "__syncthreads();"))
         self.assertRegex(
             said,
@@ -136,19 +138,20 @@ class Mutations(Run):
         )
 
     def test_barrier_of_a_cluster(self):
-        """A softmax over the blocks of a cluster, without the barrier between writing to all blocks and reading what came."""
+        """A softmax over the blocks of a cluster without the barrier between writing to all blocks and reading."""
         said = self.reported(*self.wrong_group("wide", "cross_entropy_gradient",
                                                "        cluster_arrive();\n        cluster_wait();\n", ""))
         self.assertRegex(said, r"sim: race in kernel cross_entropy_gradient.* of shared memory")
 
     def test_release_to_a_cluster(self):
-        """The same barrier with a relaxed arrival: nobody sees what was written before it."""
+        """The same barrier with a relaxed arrival: earlier writes are not visible."""
         said = self.reported(*self.wrong_group("wide", "cross_entropy_gradient", "        cluster_arrive();\n",
                                                "        cluster_arrive_relaxed();\n"))
         self.assertRegex(said, r"sim: race in kernel cross_entropy_gradient.* of shared memory")
 
     def test_begin_of_a_cluster(self):
-        """A block writes to others of its cluster that may not have begun; lanes that write nothing come to the barrier again."""
+        """A block writes to others of its cluster that may not have started; lanes that write nothing still arrive at
+        the barrier."""
         said = self.reported(
             *self.wrong_group("wide", "cross_entropy_gradient", "        if (!begun_) cluster_wait();\n", ""))
         self.assertRegex(
@@ -160,10 +163,10 @@ class Mutations(Run):
         right = harness.runs.tensors(self.right("small", "gradients.safetensors"))
         self.succeed(*self.wrong("runtime/math/cublaslt/gemm.cpp", "beta = o.accumulate || ", "beta = "))
         error, name = harness.runs.relative_difference(harness.runs.tensors(self.files()[0]), right)
-        self.assertGreater(error, 0.1, name)  # half of what was to be added up is missing
+        self.assertGreater(error, 0.1, name)  # half of the sum is missing
 
     def test_wait_for_inputs(self):
-        """The device takes a block of inputs without waiting for the copy stream that brings it."""
+        """The device uses a block of inputs without waiting for the copy stream."""
         said = self.reported(
             *self.wrong("runtime/device/cuda/pipeline.cpp", "  slot.arrived.hold(impl_->compute);\n", ""))
         self.assertRegex(
@@ -172,20 +175,20 @@ class Mutations(Run):
         )
 
     def test_wait_for_a_free_slot(self):
-        """The copy stream fills a slot without waiting for the device to be done with what it held."""
+        """The copy stream fills a slot without waiting until the device is done with its old content."""
         command = self.wrong("runtime/device/cuda/pipeline.cpp", "  slot.taken.hold(impl_->copies);\n", "")
-        trace = command.index("--trace")  # whose reads would have the host wait for everything
+        trace = command.index("--trace")  # its reads would make the host wait for everything
         said = self.reported(*command[:trace], *command[trace + 2:])
         self.assertRegex(said,
                          r"sim: race: copy to the device \(stream 1\) writes bytes .*, and no event orders the two")
 
     def test_wait_of_the_host(self):
-        """The host takes results from pinned memory without waiting for the copy into it."""
+        """The host reads results in pinned memory without waiting for the copy into it."""
         self.succeed(
             *self.wrong("runtime/device/cuda/pipeline.cpp", "  slot.arrived.wait();\n  return {", "  return {"))
         wrong, right = (harness.runs.json_lines(path)[0]["loss"]
                         for path in (self.files()[1], self.right("small", "metrics.jsonl")))
-        self.assertNotEqual(wrong, right)  # what the buffer held before: bytes of nobody
+        self.assertNotEqual(wrong, right)  # the buffer's earlier content: uninitialised bytes
 
 
 if __name__ == "__main__":

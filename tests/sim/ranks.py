@@ -1,4 +1,4 @@
-"""Several simulated GPUs train as one does: with what is shared out, accumulation and recomputation, and when one is lost."""
+"""Several simulated GPUs train like one: with sharding, accumulation and recomputation, and when one is lost."""
 
 import importlib.util
 import json
@@ -14,8 +14,8 @@ import streams
 import torchrun
 import yaml
 
-sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))  # what tests/runs/ranks.py has beside it
-sys.modules["harness"] = harness.runs  # what tests/runs/ranks.py means by it
+sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))  # modules used by tests/runs/ranks.py
+sys.modules["harness"] = harness.runs  # the module that tests/runs/ranks.py imports by this name
 _spec = importlib.util.spec_from_file_location("runs_ranks", os.path.join(harness.SOURCE, "tests", "runs", "ranks.py"))
 runs_ranks = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(runs_ranks)
@@ -24,9 +24,9 @@ import timelines  # noqa: E402
 
 STEPS = 4
 EVERY = ("evaluation.every=2", "sampling.every=4", "sampling.tokens=2", "checkpoint.every=2")
-# What a simulated product takes says nothing of a GPU, and nothing is to lie in its memory before the arena.
+# The time of a simulated GEMM says nothing of a GPU, and its memory must be empty before the arena.
 PLAIN = ("evaluation.every=0", "sampling.every=0", "metrics.product_share=false")
-# Five micro-batches a step, so that two and four ranks run unequal numbers of them, several each.
+# Five micro-batches per step, so that two and four ranks run unequal numbers of them, several each.
 COMMON = (*(word for word in runs_ranks.UNEVEN if not word.startswith("memory.recompute")), *EVERY,
           f"schedule.steps={STEPS}")
 KINDS = {
@@ -55,8 +55,8 @@ class SimRanks(harness.SimTest):
         }
 
     def start(self, ranks, *command, launcher=torchrun.variables, **environment):
-        """The processes of a run, in the order of their ranks; each writes to <folder>/rank-N.log, and LLMC_SIM_LOG is one a rank.
-        launcher(rank, ranks, port): the variables that a rank gets."""
+        """The processes of a run in rank order; each writes to <folder>/rank-N.log, with one LLMC_SIM_LOG per rank.
+        launcher(rank, ranks, port): variables of a rank."""
         port = torchrun.free_port()
         processes = []
         for rank in range(ranks):
@@ -85,7 +85,7 @@ class SimRanks(harness.SimTest):
         return self.path(name, "checkpoints", f"step-{step:08d}")
 
     def clean(self):
-        """The name of an undisturbed run of four ranks, with its trace."""
+        """Name of an undisturbed run of four ranks, with its trace."""
         name = "optimizer-4"
         if not os.path.exists(self.path(name)):
             self.train(4, "optimizer", name, "--trace", self.path(name + "-trace"))
@@ -139,7 +139,8 @@ class SimRanks(harness.SimTest):
             self.assertRegex(said[0], r"gemm +(\d+) of \1 algorithms as in ", f"{ranks} ranks")
 
     def test_timeline(self):
-        """Rank 0's launches on two tracks, as the plan of so many ranks has them; the run trains to the bits of one without."""
+        """Rank 0's launches on two tracks, as in the plan for this number of ranks; the run trains to the same bits as
+        one without."""
         file = self.path("timeline.json")
         self.train(2, "parameters", "timed", "--steps", 2, "--timeline", file, "--timeline-steps", "1:2")
         self.train(2, "parameters", "untimed", "--steps", 2)
@@ -154,7 +155,7 @@ class SimRanks(harness.SimTest):
         self.assertIn("of which launches explain", self.succeed(harness.LLMC, "plan", *words, "--measured", file).out)
 
     def test_products_leave_sms_to_collectives(self):
-        """Of the simulated 132; with one rank nothing runs beside them."""
+        """Of the simulated 132 SMs; with one rank nothing overlaps with GEMMs."""
         for ranks, left in ((1, False), (2, True)):
             log = self.path(f"sms-{ranks}-")
             self.train(ranks, "sent", f"sms-{ranks}", "--steps", 1, *PLAIN, LLMC_SIM_LOG=log + "{rank}")
@@ -189,7 +190,7 @@ class SimRanks(harness.SimTest):
             self.assert_near(self.checkpoint(name), self.checkpoint(self.clean()), runs_ranks.TRAINED["bf16"], name)
 
     def collectives(self, steps):
-        """How often each ran on the devices of two ranks."""
+        """How often each collective ran on the devices of two ranks."""
         log = self.path(f"log-{steps}-")
         self.train(2, "optimizer", f"log-{steps}", "--steps", steps, *PLAIN, "checkpoint.every=0",
                    LLMC_SIM_LOG=log + "{rank}")
@@ -250,7 +251,7 @@ class SimRanks(harness.SimTest):
             time.sleep(0.05)
 
     def test_a_network_that_breaks_ends_all(self):
-        """NCCL says so by itself, in the middle of a step."""
+        """NCCL reports it itself, in the middle of a step."""
         job = self.start(3, self.trainers["optimizer"], "--run", self.path("broken"), "schedule.steps=100000",
                          "checkpoint.every=0", *PLAIN, LLMC_SIM_NCCL_ERROR="1:40")
         begin = time.monotonic()
@@ -303,7 +304,7 @@ class SimRanks(harness.SimTest):
             self.assertIn("ranks 0 and 1 have one GPU", said[0])
 
     def test_the_pods_of_the_kubernetes_manifest_train(self):
-        """Each with the manifest's variables, as far as they are not a cluster's own, and one GPU of its own."""
+        """Each with the manifest's variables that do not come from a cluster, and its own GPU."""
         with open(os.path.join(harness.SOURCE, "docs", "launch", "kubernetes.yaml")) as file:
             service, job = yaml.safe_load_all(file)
         name, spec, pod = job["metadata"]["name"], job["spec"], job["spec"]["template"]["spec"]
@@ -333,7 +334,7 @@ class SimRanks(harness.SimTest):
         self.train(2, "optimizer", "pods", "--steps", 1, *PLAIN, launcher=variables, CUDA_VISIBLE_DEVICES="{rank}")
 
     def test_each_rank_may_be_shown_its_own_gpu_alone(self):
-        """As by srun --gpus-per-task=1: the second rank of the machine has GPU 1, which it sees as its first."""
+        """As with srun --gpus-per-task=1: the machine's second rank has GPU 1, visible as its first."""
         self.train(2, "optimizer", "own", "--steps", 1, *PLAIN, CUDA_VISIBLE_DEVICES="{rank}")
 
 

@@ -1,4 +1,4 @@
-"""A simulated trainer that was stopped, by --steps or by SIGTERM, and started again ends with the bytes of one never stopped."""
+"""A simulated trainer stopped by --steps or SIGTERM and restarted ends with the same bytes as an uninterrupted one."""
 
 import importlib.util
 import os
@@ -10,8 +10,8 @@ import time
 
 import harness
 
-sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))  # what tests/runs/resume.py has beside it
-sys.modules["harness"] = harness.runs  # what tests/runs/resume.py means by it
+sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))  # modules used by tests/runs/resume.py
+sys.modules["harness"] = harness.runs  # the module that tests/runs/resume.py imports by this name
 _spec = importlib.util.spec_from_file_location("runs_resume", os.path.join(harness.SOURCE, "tests", "runs",
                                                                            "resume.py"))
 runs_resume = importlib.util.module_from_spec(_spec)
@@ -42,7 +42,7 @@ class SimResume(harness.SimTest):
             self.assert_same_run(run, self.clean, STEPS, f"stopped after step {stop}", stops={stop})
 
     def test_stopped_by_sigterm(self):
-        """Twice in one run, each time as soon as there is one more step in its metrics."""
+        """Twice in one run, each time as soon as its metrics have another step."""
         run, cut, codes = self.path("terminated"), set(), []
         for _ in range(2):
             begin = self.lines(run)
@@ -59,7 +59,7 @@ class SimResume(harness.SimTest):
         self.assert_same_run(run, self.clean, STEPS, f"terminated at {cut}", cut=cut)
 
     def test_moves_to_portable_attention(self):
-        """Another kernel from step 4 on: the losses go on within bf16's rounding, and the history tells it."""
+        """Another kernel from step 4 on: the losses agree within bf16's rounding, and the history records it."""
         run = self.path("moving")
         self.succeed(self.trainer, "--run", run, "--steps", 3)
         portable = harness.compile(self.spec, self.path("portable"), f"schedule.steps={STEPS}",

@@ -1,4 +1,4 @@
-"""What runs beside what on a simulated GPU: read from LLMC_SIM_LOG, where each operation says what must have ended before it.
+"""Overlap of operations on a simulated GPU: read from LLMC_SIM_LOG, where each operation lists those that must end before it.
 
     python3 tests/sim/streams.py LOG        draws the last step's passes as a gantt chart in Mermaid's language
 """
@@ -7,14 +7,14 @@ import collections
 import re
 import sys
 
-RANKS = ("gather_", "reduce_")  # how the names of regions begin that ranks go through together
+RANKS = ("gather_", "reduce_")  # prefixes of regions that ranks run together
 ORDER = re.compile(r"stream \d+: (.*)\norder: (\d+)\.(\d+) (\S+) after((?: \d+\.\d+)*)\n")
 
 Operation = collections.namedtuple("Operation", "name stream number range after")
 
 
 class Block:
-    """What one call of a region's function put on one stream; `turn`: how often it was replayed before."""
+    """Operations that one call of a region's function put on one stream; `turn`: how often it was replayed before."""
 
     def __init__(self, operation, turn):
         self.name, call = operation.range.rsplit(":", 1)
@@ -34,7 +34,7 @@ class Block:
 
 
 def operations(text):
-    """Those of micro-batches, in an order in which they may run."""
+    """Operations of micro-batches, in a possible order of execution."""
     for name, stream, number, path, after in ORDER.findall(text):
         parts = path.split("/")  # step, micro-batch, region, product
         if len(parts) > 2:
@@ -43,7 +43,7 @@ def operations(text):
 
 
 def blocks(text):
-    """Those of the passes, and those of the ranks, each in the order in which they run."""
+    """Blocks of the passes, and those of the ranks, each in execution order."""
     found, newest, turns = {True: [], False: []}, {}, collections.Counter()
     for operation in operations(text):
         block = newest.get(operation.range)
@@ -57,7 +57,7 @@ def blocks(text):
 
 
 def neighbours(passes, block):
-    """What of the passes the host asked for before a block of the ranks' stream, and the next two after it."""
+    """Block of the passes that the host queued before a block of the ranks' stream, and the next two after it."""
     same = sorted((p for p in passes if p.turn == block.turn), key=lambda p: p.call)
     after = [p for p in same if p.call > block.call][:2]
     before = [p for p in same if p.call < block.call]
@@ -65,7 +65,7 @@ def neighbours(passes, block):
 
 
 def not_beside(text, names):
-    """Of the regions `names`, which the plan says to run beside a pass: how often each ran, and what is wrong."""
+    """For the regions `names`, which the plan overlaps with a pass: how often each ran, and errors."""
     passes, ranks = blocks(text)
     wrong, count = [], collections.Counter()
     for block in ranks:
@@ -84,7 +84,8 @@ def not_beside(text, names):
 
 
 def gantt(text):
-    """The last pass forward and backward: each operation as early as its order allows, where one takes 1 and a collective 8."""
+    """The last pass forward and backward: each operation as early as its order allows; an operation takes 1 and a
+    collective 8."""
     times = {}
     for operation in operations(text):
         begin = max((times[place][1] for place in operation.after.items() if place in times), default=0)
@@ -92,7 +93,7 @@ def gantt(text):
     passes, ranks = blocks(text)
     last = [block for block in passes if block.name == "embed"][-1]
     known = {block.call: block for block in passes + ranks if block.turn == last.turn}
-    first = last.call  # what is gathered first is asked for before it
+    first = last.call  # the first gather is requested before it
     while first - 1 in known and known[first - 1].name.startswith("gather_"):
         first -= 1
     from_here = [block for call, block in known.items() if call >= first]

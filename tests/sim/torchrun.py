@@ -1,6 +1,6 @@
-"""Starts the ranks of a program on this machine with the variables that torchrun gives them.
+"""Starts the ranks of a program on this machine with torchrun's variables.
 
-torchrun.py RANKS PROGRAM [ARGUMENT...]: the exit code is the first that is not 0, once all have ended."""
+torchrun.py RANKS PROGRAM [ARGUMENT...]: the exit code is the first that is not 0, once all have exited."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ import sys
 
 
 def free_port():
-    """A port of this machine such that it and the one after it, where rank 0 listens, were free a moment ago."""
+    """A port such that it and the next one, where rank 0 listens, were free a moment ago."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))

@@ -1,4 +1,5 @@
-"""What a simulated trainer does besides training right: it launches what the plan says, and knows a GPU that will not do."""
+"""Behaviour of a simulated trainer besides its numbers: it launches what the plan lists, and refuses unsuitable GPUs.
+"""
 
 import collections
 import json
@@ -17,7 +18,7 @@ class Trainer(harness.SimTest):
         cls.trainer = harness.compile(spec, os.path.join(cls.folder, "build"))
 
     def operations(self, steps):
-        """What ran on the device in so many steps: name -> times; all products by one name."""
+        """Operations run on the device in `steps` steps: name -> times; all GEMMs under one name."""
         log = self.path(f"log-{steps}")
         self.succeed(self.trainer, "--run", self.path(f"run-{steps}"), "--steps", steps, "evaluation.every=0",
                      "sampling.every=0", "checkpoint.every=0", "audit.every=0", "metrics.product_share=false",
@@ -45,7 +46,8 @@ class Trainer(harness.SimTest):
         self.assertEqual(sum(planned.values()), plan["launches_per_step"])
 
     def test_one_rank_calls_no_collective_library(self):
-        # NCCL is linked (src/nccl.cpp logs each call): with one rank its start-up would cost seconds and its collectives do nothing.
+        # NCCL is linked (src/nccl.cpp logs each call): with one rank its start-up would cost seconds and its
+        # collectives do nothing.
         self.operations(1)
         with open(self.path("log-1")) as file:
             lines = file.read().split("\n")
@@ -53,7 +55,7 @@ class Trainer(harness.SimTest):
         self.assertEqual([line for line in lines if "nccl" in line or "broadcast" in line or "all-reduce" in line], [])
 
     def test_an_audit_is_near_the_loss_and_changes_no_bit(self):
-        """By a CUDA graph from the third audit on; steps that have one are not sent ahead."""
+        """By a CUDA graph from the third audit on; audited steps are not sent ahead."""
         words = ("--steps", 8, "evaluation.every=0", "sampling.every=0", "checkpoint.every=0")
         self.succeed(self.trainer, "--run", self.path("audited"), *words)
         self.succeed(self.trainer, "--run", self.path("not-audited"), *words, "audit.every=0")
@@ -69,7 +71,7 @@ class Trainer(harness.SimTest):
             self.assertNotEqual(line["audit_difference"], 0)
 
     def test_an_audit_of_the_whole_pass_is_that_of_an_fp32_trainer(self):
-        """Of the CPU, which begins with the same weights."""
+        """Compared with the CPU, which starts from the same weights."""
         audited = self.compile(self.spec, "forward", "audit.compute=forward")
         exact = self.path("exact")
         spec = harness.runs.write_small(self.path("cpu"), harness.runs.SMALL.replace("head_dim: 10", "head_dim: 8"))
@@ -78,7 +80,7 @@ class Trainer(harness.SimTest):
         for name, trainer in (("forward-run", audited), ("exact-run", os.path.join(exact, "trainer"))):
             self.succeed(trainer, "--run", self.path(name), "--steps", 1, "--no-final-checkpoint")
             lines += harness.runs.json_lines(self.path(name, "metrics.jsonl"))
-        # Weights and samples are the same, sums of fp32 have another order, and a GPU's exp rounds by itself.
+        # Weights and samples are equal, fp32 sums have another order, and a GPU's exp rounds differently.
         self.assertAlmostEqual(lines[0]["audit_loss"], lines[1]["loss"], delta=5e-6)
         self.assertGreater(abs(lines[0]["audit_difference"]), 5e-6)
 

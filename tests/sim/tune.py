@@ -1,8 +1,9 @@
-"""trainer tune: which algorithms it keeps, that later runs use them, and what becomes of files that do not fit.
+"""trainer tune: the algorithms it keeps, their use by later runs, and files that do not match.
 
-On the simulated device's clock the second algorithm takes half of the first one's time where k is 48 or more, twice its time
-elsewhere, and the third 1 % less than the first, which is too little for a change (tests/sim/src/product.h). A backward pass by
-llmc's two kernels takes 1.002 ms there, cuDNN's 0.001 and what LLMC_SIM_BACKWARD_MS says."""
+On the simulated device's clock the second algorithm takes half of the first one's time if k is 48 or more, twice
+its time otherwise, and the third 1 % less than the first, which is too little for a change
+(tests/sim/src/product.h). A backward pass by llmc's two kernels takes 1.002 ms there, cuDNN's 0.001 plus
+LLMC_SIM_BACKWARD_MS."""
 
 import json
 import os
@@ -14,7 +15,7 @@ import harness
 
 
 class Tuned(harness.SimTest):
-    """A trainer of the text SPEC, and the file beside it."""
+    """A trainer of the text SPEC, and the tuned.json next to it."""
 
     @classmethod
     def setUpClass(cls):
@@ -28,7 +29,7 @@ class Tuned(harness.SimTest):
             os.remove(self.file)
 
     def gradients(self, name, **environment):
-        """One step's, and what the trainer printed."""
+        """Gradients of one step, and the trainer's output."""
         name = self.id().split(".")[-1] + "-" + name
         done = self.succeed(self.trainer, "--run", self.path(name), "--steps", 1, "--trace", self.path(name + "-trace"),
                             "evaluation.every=0", "sampling.every=0", "checkpoint.every=0",
@@ -69,7 +70,7 @@ class Tune(Tuned):
             self.assertGreaterEqual(entry["candidates"], 2)
             if entry in faster:
                 self.assertAlmostEqual(entry["best_ms"] / entry["first_ms"], 0.5,
-                                       delta=0.2)  # each launch costs a little
+                                       delta=0.2)  # each launch takes a little
         first, best = map(
             float,
             re.search(r"products of a micro-batch: ([\d.]+) ms as the library suggests, ([\d.]+) ms tuned",
@@ -105,7 +106,7 @@ class Tune(Tuned):
                      "sampling.every=0")
 
     def test_its_figures_become_a_device_file(self):
-        """trainer calibrate, on the clock of the simulated device; llmc calibrate takes what it has written."""
+        """trainer calibrate on the simulated device's clock; llmc calibrate takes its output."""
         figures, mine = self.path("figures.json"), self.path("mine.yaml")
         said = self.succeed(self.trainer, "calibrate", "--seconds", 0, "--sizes", 32, 64, "-o", figures).out
         self.assertRegex(said, r"launch +\d+\.\d\d us\nattention_forward +[\d.]+ ms, ")
@@ -114,7 +115,7 @@ class Tune(Tuned):
         self.assertEqual((measured["kind"], measured["precision"], len(measured["products"]["forward"])),
                          ("cuda", "bf16", 8))
         done = harness.runs.call(harness.LLMC, "calibrate", figures, "-o", mine)
-        self.assertEqual(done.code, 2)  # no device is called so
+        self.assertEqual(done.code, 2)  # no device has this name
         self.assertIn("name one with --device", done.err)
         self.succeed(harness.LLMC, "calibrate", figures, "--device", "h100-sxm", "-o", mine)
         text = harness.runs.read(mine).decode()
@@ -138,7 +139,7 @@ class Tune(Tuned):
         tuned, said = self.gradients("tuned")
         self.assertRegex(said, r"gemm +(\d+) of \1 algorithms as in ")
         error, name = harness.runs.relative_difference(tuned, before)
-        # bf16 results that were rounded from sums in another order; the largest differ in one bit.
+        # bf16 results rounded from sums in another order; the largest differ in one bit.
         self.assertLess(error, 2e-2, name)
         self.assertGreater(error, 0, "the tuned algorithms were not used")
         os.remove(self.file)
@@ -178,7 +179,7 @@ class Tune(Tuned):
         tuned, said = self.gradients("tuned", **splits)
         self.assertRegex(said, r"gemm +(\d+) of \1 algorithms as in ")
         self.assertGreater(harness.runs.relative_difference(tuned, untuned)[0], 0)
-        # A budget that has no room for 64 MiB: a smaller arena, the same bits without the file, and a word with it.
+        # A budget without space for 64 MiB: a smaller arena, the same bits without the file, and a message with it.
         with open(self.path("build", "plan.json")) as file:
             arena = json.load(file)["memory"]["arena_bytes"]
         narrow = harness.compile(self.path("small.yaml"), self.path("narrow"), f"memory.budget={arena - 1}")
@@ -208,17 +209,17 @@ class Tune(Tuned):
 
 
 class TuneAttention(Tuned):
-    """target.attention: auto, whose trainer carries both backward passes and begins with llmc's own."""
+    """target.attention: auto, whose trainer contains both backward passes and starts with llmc's own."""
 
     SPEC = harness.SMALL.replace("attention: cudnn", "attention: auto").replace("num_attention_heads: 6",
                                                                                 "num_attention_heads: 2")
 
     def only_attention(self, document, **changes):
-        """Writes the file without its products, so that only the backward pass can change bits; its entry changed."""
+        """Writes the file without its GEMMs, so that only the backward pass can change bits; its entry is changed."""
         self.write(dict(document, entries=[], attention=[dict(entry, **changes) for entry in document["attention"]]))
 
     def ran(self, name):
-        """The backward passes that a run launches, its gradients, and what it printed."""
+        """Backward passes that a run launches, its gradients, and its output."""
         log = self.path(self.id().split(".")[-1] + "-" + name + ".log")
         gradients, said = self.gradients(name, LLMC_SIM_LOG=log)
         with open(log) as file:

@@ -1,4 +1,4 @@
-"""`llmc verify` of a simulated GPU's trainer: good as it is, and the op of a kernel that was changed is named."""
+"""`llmc verify` for a simulated GPU's trainer: passes it unmodified, and names the op of a modified kernel."""
 
 import json
 import os

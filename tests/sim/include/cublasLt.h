@@ -1,4 +1,4 @@
-// Stand-in for cuBLASLt: matrix products in bf16 and fp32 with fp32 sums, as llmc's runtime describes them.
+// Stand-in for cuBLASLt: GEMMs in bf16 and fp32 with fp32 sums, as described by llmc's runtime.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ using cublasLtMatmulDesc_t = struct cublasLtMatmulDescOpaque*;
 using cublasLtMatrixLayout_t = struct cublasLtMatrixLayoutOpaque*;
 using cublasLtMatmulPreference_t = struct cublasLtMatmulPreferenceOpaque*;
 
-/// Opaque: bytes that may be kept in a file and given back.
+/// Opaque bytes that may be stored in a file and passed back.
 struct cublasLtMatmulAlgo_t {
   std::uint64_t data[8];
 };

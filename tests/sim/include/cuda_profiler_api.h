@@ -1,4 +1,4 @@
-// Stand-in for the profiler's switch: a simulator's log shows when it was on (LLMC_SIM_LOG).
+// Stand-in for the profiler's switch; the simulator's log records it (LLMC_SIM_LOG).
 #pragma once
 
 #include "cuda_runtime_api.h"

@@ -1,9 +1,9 @@
-// Stand-in for what nvcc includes before every .cu file: the language of kernels, with lanes that are fibers.
+// Stand-in for the header that nvcc includes before every .cu file: the language of kernels, with lanes as fibers.
 //
 // __shared__ is thread-local storage: the simulator runs a block on one thread, finds the shared variables of all
 // kernels in that thread's segment, poisons them when a block starts and swaps them between the blocks of a cluster.
-// What rounds as a GPU likes (__expf, rsqrtf, ...) is missing on purpose: device/cuda/ptx.h has the two instructions
-// of that kind which kernels use, with the error that they may have.
+// Functions with unspecified rounding (__expf, rsqrtf, ...) are missing on purpose: device/cuda/ptx.h has the two such
+// instructions that kernels use, with their specified error.
 #pragma once
 
 #include <math.h>
@@ -26,7 +26,7 @@
 
 namespace sim {
 
-// The same all through a kernel, so that the compiler may ask once.
+// Constant within a kernel, so that the compiler may call them once.
 uint3 thread_index() __attribute__((const));
 uint3 block_index() __attribute__((const));
 dim3 block_size() __attribute__((const));
@@ -34,9 +34,9 @@ dim3 grid_size() __attribute__((const));
 
 void synchronize_block();
 void synchronize_warp(unsigned mask);
-/// The word of lane `source` of the warp. All lanes of `mask` must call.
+/// Word of lane `source` of the warp. All lanes of `mask` must call it.
 unsigned long long exchange(unsigned mask, unsigned long long word, int source);
-/// One bit for each lane of `mask` that says so.
+/// One bit for each lane of `mask`, set if its `mine` is true.
 unsigned vote(unsigned mask, bool mine);
 
 template <class T>
@@ -60,7 +60,7 @@ inline void __syncwarp(unsigned mask = 0xffffffffu) { sim::synchronize_warp(mask
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 
-// A source outside the lane's segment of `width` lanes gives the lane's own value, as on a GPU.
+// A source outside the lane's segment of `width` lanes returns the lane's own value, as on a GPU.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int lane, int width = 32) {
   const int mine = sim::lane_of_warp();

@@ -1,5 +1,5 @@
 // Stand-in for the CUDA runtime's host interface: the part that llmc's runtime uses, with CUDA's names and meanings, on
-// a simulated device (tests/sim/README.md). Enumerators have values of their own.
+// a simulated device (tests/sim/README.md). Enumerators have other values.
 #pragma once
 
 #include <cstddef>
@@ -173,7 +173,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags = 0);
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags = 0);
-/// The number of nodes only: `nodes` must be null.
+/// Returns only the number of nodes: `nodes` must be null.
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count);
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);

@@ -1,5 +1,5 @@
-// What the step and the program of a simulated trainer begin with: precompiled, since to read it takes most of a
-// second. No guard: it is included once, by the command line, and g++ warns of one in a header that it precompiles.
+// Precompiled prefix of a simulated trainer's step and program, because parsing it takes most of a second. No guard: it
+// is included once, by the command line, and g++ warns of a guard in a header that it precompiles.
 #include <algorithm>
 #include <array>
 #include <cstddef>

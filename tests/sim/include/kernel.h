@@ -1,2 +1,2 @@
-// What a simulated kernel begins with, precompiled as host.h.
+// Precompiled prefix of a simulated kernel, like host.h.
 #include "cuda_runtime.h"

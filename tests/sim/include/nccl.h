@@ -1,5 +1,5 @@
-// Stand-in for NCCL between processes of one machine: what runtime/comm/nccl.cpp uses, with NCCL's names and meanings.
-// Enumerators have values of their own.
+// Stand-in for NCCL between processes on one machine: the part that runtime/comm/nccl.cpp uses, with NCCL's names and
+// meanings. Enumerators have other values.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct ncclConfig_t {
 extern "C" {
 ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result);
-/// What went wrong last, in NCCL's words.
+/// Last error, in NCCL's wording.
 const char* ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config);
@@ -41,7 +41,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclMemAlloc(void** memory, size_t bytes);
 ncclResult_t ncclMemFree(void* memory);
-/// ncclRemoteError: a rank's process has ended without destroying its communicator.
+/// ncclRemoteError: a rank's process has exited without destroying its communicator.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream);

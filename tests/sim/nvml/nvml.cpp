@@ -1,4 +1,4 @@
-// Stand-in for NVML, found by LD_LIBRARY_PATH alone: one card, warm, whose power limit holds its clock back.
+// Stand-in for NVML, found only by LD_LIBRARY_PATH: one warm card whose power limit reduces its clock.
 #include <cstring>
 
 extern "C" {

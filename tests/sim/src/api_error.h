@@ -1,11 +1,11 @@
-// Errors of calls, kept for cudaGetLastError.
+// Stores errors of calls for cudaGetLastError.
 #pragma once
 
 #include "cuda_runtime_api.h"
 
 namespace sim {
 
-/// Remembers an error, and returns it.
+/// Stores an error, and returns it.
 cudaError_t returned(cudaError_t error);
 
 }  // namespace sim

@@ -1,10 +1,10 @@
-// Results of instructions that are documented by how far off they may be.
+// Results of instructions that are documented only by their maximum error.
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
 #include "cuda_runtime.h"
-#include "device/cuda/ptx.h"  // the twin's functions
+#include "device/cuda/ptx.h"  // functions of the counterpart
 
 namespace sim {
 

@@ -1,6 +1,6 @@
-// Class Attention without cuDNN, by plain loops: the same packed rows, scores and sums in fp32, and bf16 where flash
-// kernels keep it: probabilities and score gradients when they enter a product, and dk, dv of each head before the
-// heads of a group are added up.
+// Class Attention without cuDNN, by plain loops: the same packed rows, scores and sums in fp32, and bf16 as in flash
+// kernels: probabilities and score gradients as operands of a product, and dk, dv of each head before summation over a
+// group.
 #include "math/attention.h"
 
 #include <cmath>
@@ -30,7 +30,7 @@ float dot(const bf16* a, const bf16* b, std::int64_t count) {
   return sum;
 }
 
-/// One head of one sequence: where its rows begin, and how far apart they are.
+/// One head of one sequence: the offset and pitch of its rows.
 struct Head {
   std::int64_t sequence, dim, qkv_pitch, out_pitch;
   float scale;
@@ -56,7 +56,7 @@ void forward_head(const Head& h, const bf16* q, const bf16* k, const bf16* v, bf
   }
 }
 
-/// dk and dv of one head, packed [sequence, dim], fp32 before their rounding.
+/// dk and dv of one head, packed [sequence, dim], fp32 before rounding.
 void backward_head(const Head& h, const bf16* q, const bf16* k, const bf16* v, const bf16* out, const bf16* dout,
                    const float* lse, bf16* dq, std::vector<float>& dk, std::vector<float>& dv) {
   std::fill(dk.begin(), dk.end(), 0.0f);
@@ -81,7 +81,7 @@ void backward_head(const Head& h, const bf16* q, const bf16* k, const bf16* v, c
   for (float& value : dk) value *= h.scale;
 }
 
-/// LLMC_SIM_BACKWARD_MS: how long the backward pass takes on the simulated device's clock.
+/// LLMC_SIM_BACKWARD_MS: duration of the backward pass on the simulated device's clock.
 double backward_ms() {
   const char* text = std::getenv("LLMC_SIM_BACKWARD_MS");
   return text ? std::atof(text) : sim::kKernelMs;

@@ -1,4 +1,4 @@
-// Which accesses of a block's lanes happen before which: clocks of its warps, moved on by barriers.
+// Order of the accesses of a block's lanes: vector clocks of its warps, advanced by barriers.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@ struct BlockOrder {
   std::uint32_t first = 0, blocks = 1;   // of its cluster
   BlockOrder* const* cluster = nullptr;  // those blocks
   int warps = 0;
-  std::uint32_t clock[kWarps] = {};          // barriers a warp has passed
+  std::uint32_t clock[kWarps] = {};          // barriers that a warp has passed
   std::uint32_t floor[kWarps] = {};          // its clock at the last barrier of the whole block
   std::uint32_t cluster_floor[kWarps] = {};  // its clock at the last barrier of the cluster
-  bool releases[kWarps] = {};                // it has come to the cluster's next barrier with what it did before
+  bool releases[kWarps] = {};                // it has arrived at the cluster's next barrier, with release
   std::uint32_t seen[kWarps][kWarps] = {};   // [w][v]: warp v's clock at the last named barrier that w knows of
 
-  /// Whether an access of this launch happened before what `lane` does now. `elsewhere`: the answer for blocks outside
-  /// of the cluster, which nothing orders.
+  /// Returns whether an access of this launch happened before `lane`'s current one. `elsewhere`: the answer for blocks
+  /// outside of the cluster, which nothing orders.
   bool ordered(Stamp before, int lane, bool elsewhere) const {
     const std::uint32_t block = block_of(before);
     const int other = lane_of(before) / kWarp, mine = lane / kWarp;
@@ -35,7 +35,8 @@ struct BlockOrder {
     return when < floor[other] || when < seen[mine][other];
   }
 
-  /// A barrier of the warps in `mask`: what each did or knew of before is before what any does after.
+  /// A barrier of the warps in `mask`: everything they did or knew before it happens before everything they do after
+  /// it.
   void meet(std::uint32_t mask) {
     std::uint32_t known[kWarps] = {};
     for (int w = 0; w < warps; ++w) {
@@ -52,7 +53,7 @@ struct BlockOrder {
     for (int w = 0; w < warps; ++w) tick(w), floor[w] = clock[w];
   }
 
-  /// All lanes of the cluster have come to its barrier: what was released is before what any does after.
+  /// All lanes of the cluster have arrived at its barrier: released accesses happen before all later ones.
   void meet_cluster() {
     for (int w = 0; w < warps; ++w) {
       if (!releases[w]) continue;

@@ -13,7 +13,7 @@
 
 namespace sim {
 
-/// A futex: who waits for something looks at it, and sleeps unless it has changed since.
+/// A futex: a waiting thread checks its condition, and sleeps unless something has changed since.
 class Board::Changes {
  public:
   std::uint32_t seen() const { return count_; }
@@ -27,7 +27,7 @@ class Board::Changes {
   std::atomic<std::uint32_t> count_;
 };
 
-/// Two places for what a rank shows: it fills one while the others still read the other.
+/// Two buffers for a rank's data: it fills one while the others still read the other.
 struct Board::Seat {
   std::atomic<bool> taken, left;
   std::atomic<std::uint64_t> pushed, entered, meetings;
@@ -38,11 +38,11 @@ struct Board::Seat {
 struct Board::Shared {
   Changes meetings, demands;
   std::atomic<std::uint32_t> seated;
-  Seat seats[kMaxRanks];  // nobody touches those that are not taken, so they take no memory
+  Seat seats[kMaxRanks];  // untouched seats take no memory
 };
 
 std::string Board::create() {
-  // No name in any folder: nothing stays behind, however the processes end.
+  // Has no name in any folder, so nothing is left behind, however the processes end.
   const int file = memfd_create("nccl", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, sizeof(Shared)) != 0) report("no shared memory for the ranks of a communicator");
   return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file);
@@ -57,7 +57,7 @@ Board::Board(const std::string& path, int rank, int ranks, Result& result) : ran
   shared_ = static_cast<Shared*>(memory);
   result = Result::taken;
   if (seat(rank).taken.exchange(true)) return;
-  // Held as long as this process lives, also by one that is dead and not buried.
+  // Held for the lifetime of this process, also by a zombie.
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;

@@ -1,5 +1,5 @@
-// What the ranks of a communicator share, as processes of one machine: a board in shared memory on which each says how
-// far it is and puts what the others read.
+// Shared memory of a communicator's ranks, which are processes on one machine: each rank publishes its progress and
+// data for the others.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace sim {
 
-/// A collective as a rank calls it: all must call the same.
+/// A collective as called by a rank: all must make the same call.
 struct Call {
   char name[24] = "";  // "ncclAllReduce"
   char type[12] = "";  // "bfloat16"
@@ -23,12 +23,12 @@ struct Call {
 class Board {
  public:
   static constexpr int kMaxRanks = 64;
-  static constexpr std::size_t kPiece = std::size_t{1} << 18;  // bytes that a rank shows at once
+  static constexpr std::size_t kPiece = std::size_t{1} << 18;  // bytes that a rank publishes at once
 
-  /// A new board without ranks: the path by which other processes of this machine find it while this one lives.
+  /// Creates a board without ranks; returns the path by which other processes find it while this one lives.
   static std::string create();
 
-  /// Sits down as one of `ranks` and waits until all have, as long as it takes. `result` tells what went wrong.
+  /// Joins as one of `ranks` and waits until all have, without a limit. `result` tells the error.
   enum class Result { seated, no_board, taken };
   Board(const std::string& path, int rank, int ranks, Result& result);
   ~Board();
@@ -38,29 +38,29 @@ class Board {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  /// Says that this rank has `pushed` so many collectives on its streams, which run when somebody waits for them.
+  /// Publishes the number of collectives this rank has queued on its streams; they run when a rank waits for them.
   void push(std::uint64_t pushed);
-  /// Says that this rank is in collective `number` now, the first is 1.
+  /// Publishes that this rank is now in collective `number`, counting from 1.
   void enter(std::uint64_t number);
-  /// The last collective that somebody is in and that all have pushed, where this rank has not come to it. There is
-  /// none: waits for a change, and returns 0.
+  /// The last collective that a rank is in, that all have queued, and that this rank has not reached. If there is none,
+  /// waits for a change and returns 0.
   std::uint64_t demanded() const;
 
-  /// This rank's place for a Call, or for a piece, of the next meeting; and what all showed in the one before.
+  /// This rank's slot for a Call, or for data, of the next meeting; and those of all ranks in the previous one.
   Call& my_call();
   std::byte* my_piece();
   const Call& call(int rank) const;
   const std::byte* piece(int rank) const;
-  /// Waits until all have come to as many meetings; what each put into its place before can be read until the next.
-  /// False: aborted.
+  /// Waits until all have reached the same number of meetings; their slots can then be read until the next one. False:
+  /// aborted.
   bool meet();
 
-  /// Ends meet(), now and later, and demanded(): from any thread.
+  /// Ends current and later calls of meet() and demanded(); callable from any thread.
   void abort();
   bool aborted() const { return aborted_; }
-  /// This rank is done in peace.
+  /// Records that this rank has finished regularly.
   void leave();
-  /// Whether a rank's process ended without leave(), as NCCL notices by a connection that breaks.
+  /// Returns whether a rank's process exited without leave(), as NCCL detects by a broken connection.
   bool someone_died() const;
 
  private:

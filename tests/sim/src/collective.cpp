@@ -45,7 +45,7 @@ void check_calls(const Board& board) {
   for (int rank = 0; rank < board.ranks(); ++rank) {
     const Call& other = board.call(rank);
     if (other == mine) continue;
-    if (std::getenv("LLMC_SIM_NCCL_HANGS")) {  // as NCCL's kernels do, which tell nobody
+    if (std::getenv("LLMC_SIM_NCCL_HANGS")) {  // like NCCL's kernels, which report nothing
       while (!board.aborted()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return;
     }
@@ -54,7 +54,7 @@ void check_calls(const Board& board) {
   }
 }
 
-/// *to = what the operation makes of both.
+/// Combines `from` into *to by the operation.
 template <class T>
 void combine(ncclRedOp_t operation, T& to, T from) {
   if constexpr (std::is_same_v<T, llmc::bf16>) {
@@ -81,8 +81,8 @@ void reduce(const Collective& c, std::byte* sum, const std::byte* value, std::si
   }
 }
 
-/// Shows `bytes` of each rank's `mine` (null: a rank that shows nothing) to all, a piece at a time: take(offset, size)
-/// reads what the ranks have on the board. False: aborted.
+/// Publishes `bytes` of each rank's `mine` (null: this rank publishes nothing) in parts: take(offset, size) reads the
+/// ranks' data on the board. False: aborted.
 bool show(Board& board, const std::byte* mine, std::size_t bytes,
           const std::function<void(std::size_t, std::size_t)>& take) {
   for (std::size_t offset = 0; offset < bytes; offset += Board::kPiece) {
@@ -94,7 +94,7 @@ bool show(Board& board, const std::byte* mine, std::size_t bytes,
   return true;
 }
 
-/// The sums, or the largest, of what the ranks show to `to`.
+/// Sums or maxima of the ranks' data, into `to`.
 void reduce_to(Board& board, const Collective& c, std::byte* to, std::size_t size) {
   std::memcpy(to, board.piece(0), size);
   for (int rank = 1; rank < board.ranks(); ++rank) reduce(c, to, board.piece(rank), size);
@@ -145,7 +145,7 @@ void run_collective(const Collective& c, std::uint64_t number, Board& board) {
   const bool sends = c.kind != Kind::broadcast || c.root == board.rank();
   if (sends) touch(Access::read, c.send, c.sent_bytes(ranks));
   touch(Access::write, c.receive, c.received_bytes(ranks));
-  board.enter(number);  // a race is reported before the other ranks are drawn in
+  board.enter(number);  // a race is reported before the other ranks are involved
   board.my_call() = c.call();
   if (!board.meet()) return;
   check_calls(board);

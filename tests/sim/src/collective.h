@@ -1,4 +1,4 @@
-// The collectives themselves: what they read and write, and how their bytes travel over the board.
+// Implements the collectives: the bytes they read and write, and their transfer over the board.
 #pragma once
 
 #include <nccl.h>
@@ -11,7 +11,7 @@ namespace sim {
 
 enum class Kind { all_reduce, reduce_scatter, all_gather, broadcast };
 
-/// As NCCL's call has it: `count` is of what the call's argument counts, elements of the whole or of one rank's share.
+/// Arguments of NCCL's call: `count` counts elements of the whole or of one rank's shard, as the call does.
 struct Collective {
   Kind kind;
   ncclDataType_t type;
@@ -27,12 +27,12 @@ struct Collective {
   const char* name() const;  // "all-reduce"
 };
 
-/// Whether send and receive lie apart, or where NCCL works in place.
+/// Returns whether send and receive are disjoint, or in place as NCCL requires.
 bool placed_well(const Collective& collective, int rank, int ranks);
 
-/// Runs as the operation that the order has begun and as collective `number` of the board: notes its accesses, and ends
-/// the process by a report where another rank calls something else. Sums and maxima are made in the order of ranks,
-/// rounded to the type after each addition. Returns with nothing more written once the board is aborted.
+/// Runs as the operation that Order has started and as collective `number` of the board. Records its accesses, and
+/// reports if another rank calls something else. Sums and maxima are computed in rank order, rounded to the type after
+/// each addition. Once the board is aborted, returns without further writes.
 void run_collective(const Collective& collective, std::uint64_t number, Board& board);
 
 }  // namespace sim

@@ -24,7 +24,7 @@ namespace {
 
 using Layout = cublasLtMatrixLayoutOpaque;
 
-/// What an algorithm's opaque bytes hold.
+/// Content of an algorithm's opaque bytes.
 struct Algorithm {
   std::uint32_t id, tile, split_k, reduction_scheme, swizzling, custom, stages;
   std::uint16_t inner_shape, cluster_shape;
@@ -66,8 +66,8 @@ Algorithm default_algorithm(Summation summation) {
           {16, 16, 16, 16}};
 }
 
-/// A product split over k keeps a partial result for each part, or what LLMC_SIM_SPLIT_WORKSPACE_MIB says; the others
-/// use a little.
+/// A GEMM split over k stores a partial result for each part, or LLMC_SIM_SPLIT_WORKSPACE_MIB if set; the others use a
+/// little.
 std::size_t workspace_of(const Algorithm& algorithm, const Layout& d) {
   if (algorithm.split_k <= 1) return 1024;
   if (const char* mebibytes = std::getenv("LLMC_SIM_SPLIT_WORKSPACE_MIB"))
@@ -82,7 +82,7 @@ cublasStatus_t assign(T& to, const void* value, std::size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// Whether shapes and types fit together, as the library would find.
+/// Checks that shapes and types match, as the library would.
 cublasStatus_t check(const cublasLtMatmulDescOpaque& operation, const Layout& a, const Layout& b, const Layout& c,
                      const Layout& d) {
   const bool ta = operation.transpose_a == CUBLAS_OP_T, tb = operation.transpose_b == CUBLAS_OP_T;
@@ -99,7 +99,8 @@ cublasStatus_t check(const cublasLtMatmulDescOpaque& operation, const Layout& a,
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// LLMC_SIM_WARM_MS: halves that has run so long on end takes three times as long, until another one runs.
+/// LLMC_SIM_WARM_MS: the algorithm `halves`, after running continuously this long, takes three times as long, until
+/// another one runs.
 double slowdown_when_warm(Summation summation, double milliseconds) {
   static Summation last = Summation::ascending;
   static double on_end = 0;
@@ -109,7 +110,7 @@ double slowdown_when_warm(Summation summation, double milliseconds) {
   return limit && summation == Summation::halves && on_end > std::atof(limit) ? 3 : 1;
 }
 
-/// What the simulated device says that a product takes: 1 GFLOP/s, more or less by the algorithm.
+/// Simulated duration of a GEMM: 1 GFLOP/s, more or less by algorithm.
 double milliseconds(const Product& p) {
   const std::uint64_t k = p.operation.transpose_a == CUBLAS_OP_T ? p.a.rows : p.a.cols;
   const double factor = p.summation == Summation::ascending ? 1
@@ -303,7 +304,7 @@ cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* packed
     return status;
   };
   switch (attribute) {
-    case CUBLASLT_ALGO_CONFIG_ID: return CUBLAS_STATUS_INVALID_VALUE;  // is what the algorithm was made from
+    case CUBLASLT_ALGO_CONFIG_ID: return CUBLAS_STATUS_INVALID_VALUE;  // identifies the algorithm
     case CUBLASLT_ALGO_CONFIG_TILE_ID: return take(algorithm.tile);
     case CUBLASLT_ALGO_CONFIG_SPLITK_NUM: return take(algorithm.split_k);
     case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME: return take(algorithm.reduction_scheme);

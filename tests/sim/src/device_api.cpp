@@ -1,4 +1,4 @@
-// The device, its memory and errors, as the CUDA runtime shows them.
+// The device, its memory and errors, in the interface of the CUDA runtime.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -50,7 +50,7 @@ constexpr ErrorText kErrors[] = {
 };
 
 cudaError_t last_error = cudaSuccess;
-int current_device = 0;  // the only one that this process uses: each has a GPU of its own, whatever its number
+int current_device = 0;  // the only one that this process uses: each process has its own GPU, whatever its number
 int range_depth = 0;
 
 const ErrorText* find(cudaError_t error) {
@@ -59,7 +59,7 @@ const ErrorText* find(cudaError_t error) {
   return nullptr;
 }
 
-/// The machine's numbers of the devices that this process is shown: CUDA_VISIBLE_DEVICES, or all.
+/// The machine's numbers of the devices visible to this process: CUDA_VISIBLE_DEVICES, or all.
 std::vector<int> visible_devices() {
   const char* text = std::getenv("LLMC_SIM_GPUS");
   const int count = text ? std::atoi(text) : 1;

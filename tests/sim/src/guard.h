@@ -1,4 +1,4 @@
-// One lock around every call of the stand-in libraries: the device runs nothing by itself, only when it is called.
+// One lock around every call of the stand-in libraries: the device runs only while it is called.
 #pragma once
 
 #include <mutex>

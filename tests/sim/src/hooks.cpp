@@ -1,5 +1,5 @@
-// What g++ -fsanitize=thread and -fsanitize=alignment call from the code of kernels: our own answers, libtsan and
-// libubsan are not linked.
+// Implements the calls that g++ -fsanitize=thread and -fsanitize=alignment insert into kernels; libtsan and libubsan
+// are not linked.
 #include <cstdint>
 #include <string>
 
@@ -12,7 +12,7 @@ using sim::Access;
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-/// The start of what UBSan tells its handlers: where, the type, the logarithm of its alignment.
+/// Beginning of UBSan's handler data: location, type, logarithm of its alignment.
 struct TypeMismatch {
   const char* file;
   std::uint32_t line, column;

@@ -1,5 +1,5 @@
-// Calls a kernel with arguments given by address, as cudaLaunchKernelExC has them: their types are read from the
-// mangled name, which stands in for what nvcc registers.
+// Calls a kernel with arguments given by address, as in cudaLaunchKernelExC. Their types are parsed from the mangled
+// name, in place of nvcc's registration.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace sim {
 
-/// Arguments where the x86-64 calling convention wants them.
+/// Arguments as the x86-64 calling convention places them.
 struct KernelArguments {
   std::uint64_t general[6] = {}, stack[18] = {};
   double vector[8] = {};
@@ -16,7 +16,7 @@ struct KernelArguments {
 
 class Kernel {
  public:
-  /// Null when `function` is no function with a name that the program exports.
+  /// Null if `function` is no function with an exported name.
   static const Kernel* find(const void* function);
 
   const char* mangled() const { return mangled_; }

@@ -11,7 +11,7 @@
 
 #include "block.h"
 #include "cuda_runtime.h"
-#include "device/cuda/ptx.h"  // the twin's functions
+#include "device/cuda/ptx.h"  // functions of the counterpart
 #include "report.h"
 #include "shadow.h"
 
@@ -23,7 +23,7 @@ namespace context = boost::context;
 constexpr int kMostBlocks = 16;  // of a cluster
 constexpr std::size_t kStack = std::size_t{128} << 10, kGuard = 4096;
 
-/// Stacks of lanes lie side by side, so that an address on one is known by two comparisons.
+/// Stacks of lanes are contiguous, so that an address on one is recognised by two comparisons.
 class Stacks {
  public:
   Stacks() {
@@ -37,7 +37,7 @@ class Stacks {
   context::stack_context take(std::size_t number) {
     char* bottom = begin_ + number * kStack;
     mprotect(bottom, kGuard, PROT_NONE);
-    // Tops at equal distances would all lie in the same few sets of a cache.
+    // Tops at equal distances would all map to the same few sets of a cache.
     const std::size_t shift = number % 61 * 320;
     context::stack_context stack;
     stack.sp = bottom + kStack - shift;
@@ -53,13 +53,13 @@ struct KeepStack {
   void deallocate(context::stack_context&) {}
 };
 
-/// A fiber that runs one lane after the other; without a lane: the one that calls kernels.
+/// A fiber that runs lanes one after the other; without a lane: the caller of kernels.
 struct Worker {
-  context::fiber fiber;  // while it does not run
+  context::fiber fiber;  // while it is suspended
   Lane* lane = nullptr;
 };
 
-/// The thread-local segment of the program, which holds the shared variables of its kernels and nothing else.
+/// The thread-local segment of the program, which contains only the shared variables of its kernels.
 struct SharedSegment {
   std::byte* begin = nullptr;
   std::size_t bytes = 0;
@@ -119,11 +119,11 @@ class Machine {
   std::vector<BlockOrder*> orders_;
   ClusterBarrier cluster_barrier_;
   Worker caller_, *running_ = &caller_, *left_ = nullptr;  // left_: ran before running_
-  Block* entered_ = nullptr;                               // whose shared memory is in place
+  Block* entered_ = nullptr;                               // whose shared memory is loaded
   const std::function<void()>* body_ = nullptr;
 };
 
-Machine* the_machine = nullptr;  // made by the first kernel, and kept: lanes' stacks cannot be unwound
+Machine* the_machine = nullptr;  // created by the first kernel, and kept: lanes' stacks cannot be unwound
 
 Machine& machine() { return *the_machine; }
 
@@ -191,7 +191,7 @@ void Machine::start(Block& block, std::uint32_t index, std::uint32_t first) {
   block.live = lanes;
   for (int i = 0; i < lanes; ++i) {
     Lane& lane = block.lanes[static_cast<std::size_t>(i)];
-    lane = {};  // the lanes of a block before may have stood here
+    lane = {};  // the storage may hold lanes of an earlier block
     lane.block = &block;
     lane.index = i;
     block.ready.push_back(&block.lanes[static_cast<std::size_t>(reversed_ ? lanes - 1 - i : i)]);
@@ -201,7 +201,7 @@ void Machine::start(Block& block, std::uint32_t index, std::uint32_t first) {
   block.arriving.assign(segment_.bytes / kGranule + 2, 0);
 }
 
-/// Brings the block's shared memory into place. A block that is alone has none elsewhere: it begins with NaN.
+/// Loads the block's shared memory. A block without a cluster has no saved copy: its memory starts as NaN.
 void Machine::enter(Block& block) {
   if (shape->cluster > 1) {
     if (entered_ == &block) return;
@@ -216,7 +216,7 @@ void Machine::enter(Block& block) {
   now.arriving = block.arriving.data();
 }
 
-/// The next lane of the block that can, or the caller.
+/// Switches to the next runnable lane of the block, or to the caller.
 void Machine::go_on() {
   auto& ready = entered_->ready;
   if (ready.empty()) return switch_to(caller_);
@@ -233,7 +233,7 @@ void Machine::switch_to(Worker& next) {
     left_ = running_;
     running_ = &next;
     context::fiber from = std::move(next.fiber).resume();
-    left_->fiber = std::move(from);  // whoever came back here has set left_
+    left_->fiber = std::move(from);  // set by the fiber that switched back
   }
   if (running_->lane) update_stamp();
 }
@@ -268,7 +268,7 @@ void Machine::lane_ended(Lane& lane) {
   lane.finished = true;
   Block& block = *lane.block;
   --block.live;
-  // Those that have ended are not waited for.
+  // Exited lanes are not waited for.
   if (block.live && static_cast<int>(block.whole.waiting.size()) == block.live) {
     block_complete(block, block.whole);
     wake(block.whole);

@@ -1,4 +1,4 @@
-// Runs a kernel: each lane of a block is a fiber, a block (or all blocks of a cluster) at a time.
+// Runs a kernel: each lane of a block is a fiber, one block (or all blocks of a cluster) at a time.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace sim {
 
 struct LaunchShape {
   dim3 grid, block;
-  unsigned cluster = 1;  // blocks of one, which divides the grid
+  unsigned cluster = 1;  // blocks per cluster; divides the grid
 };
 
-/// `lane` is called once for each lane of the grid, in a fiber of its own. Reports lanes that wait for ever for others.
-/// One-dimensional launches only, as llmc's are.
+/// Calls `lane` once for each lane of the grid, in its own fiber. Reports lanes that wait forever. One-dimensional
+/// launches only, like llmc's.
 void run_kernel(const LaunchShape& shape, const std::function<void()>& lane);
 
 }  // namespace sim

@@ -1,4 +1,4 @@
-// What the lanes of a warp do together for tensor cores.
+// Joint operations of a warp's lanes for tensor cores.
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -14,8 +14,8 @@ namespace {
 constexpr unsigned kWholeWarp = 0xffffffffu;
 constexpr int kMostBlocks = 16;  // of a cluster
 
-/// What each lane of a warp brings. Two of them in turn: a lane that is ahead by one instruction writes to the other,
-/// and it cannot be ahead by two.
+/// Data brought by each lane of a warp. Two buffers alternate: a lane that is ahead by one instruction writes to the
+/// other, and it cannot be ahead by two.
 struct Brought {
   unsigned a[32][4], b[32][2];
   const void* address[32];
@@ -25,8 +25,8 @@ struct Warp {
   unsigned turn[32];
 };
 
-/// Calls put(the place, this lane) and returns the place when all lanes have done so. Orders no memory, as the
-/// instructions do not.
+/// Calls put(buffer, this lane) and returns the buffer when all lanes have done so. Orders no memory, like the
+/// instructions.
 template <class Put>
 const Brought& bring(const Put& put) {
   static Warp warps[kMostBlocks][kWarps];

@@ -12,7 +12,7 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t kGap = 4096;  // between allocations: what runs over an end meets nothing
+constexpr std::size_t kGap = 4096;  // gap between allocations, so that overruns touch no other
 constexpr std::size_t kLargeAlignment = std::size_t{2} << 20;  // the driver maps whole granules
 constexpr std::size_t kSmallAlignment = 512;
 

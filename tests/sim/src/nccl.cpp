@@ -1,5 +1,5 @@
-// NCCL's calls on simulated devices, one a process: collectives run as the streams' other work does, and meet those of
-// the other ranks on a board (board.h). LLMC_SIM_LOG has a line "nccl: CALL" for each call.
+// NCCL's calls on simulated devices, one per process: collectives run as work of streams, and meet those of the other
+// ranks on a board (board.h). LLMC_SIM_LOG gets a line "nccl: CALL" for each call.
 #include <nccl.h>
 #include <signal.h>
 
@@ -22,7 +22,7 @@ using namespace sim;
 
 namespace {
 
-/// LLMC_SIM_NCCL_ERROR=RANK:N: in collective N of that rank, from 1, its network breaks. 0: in none.
+/// LLMC_SIM_NCCL_ERROR=RANK:N: the network breaks in collective N of that rank, counting from 1. 0: never.
 std::uint64_t breaking_collective(int rank) {
   int of_rank = 0;
   unsigned long long number = 0;
@@ -30,7 +30,7 @@ std::uint64_t breaking_collective(int rank) {
   return text && std::sscanf(text, "%d:%llu", &of_rank, &number) == 2 && of_rank == rank ? number : 0;
 }
 
-/// What a communicator's collectives need, which may run, or be dropped, when it is gone.
+/// Data needed by a communicator's collectives, which may run, or be dropped, after it is destroyed.
 struct Group : Sequence {
   Group(const std::string& path, int rank, int ranks, Board::Result& result)
       : board(path, rank, ranks, result), breaking(breaking_collective(rank)) {}
@@ -45,18 +45,18 @@ struct Group : Sequence {
 
   Board board;
   const std::uint64_t breaking;
-  std::atomic<bool> broken = false;  // and stays in its collective, as NCCL's kernel does
+  std::atomic<bool> broken = false;  // and stays in its collective, like NCCL's kernel
 };
 
 }  // namespace
 
-/// A device works by itself: what others wait for runs while this process's host is busy elsewhere. A thread sees to
-/// that, and to nothing else, so that what nobody waits for stays undone.
+/// Real devices work by themselves: a thread runs work that other ranks wait for while this process's host is busy. It
+/// runs nothing else, so that work nobody waits for stays undone.
 struct ncclComm {
   explicit ncclComm(std::shared_ptr<Group> of) : group(std::move(of)) {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the host's
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // the host thread handles signals
     device = std::thread([this] {
       while (!group->board.aborted()) {
         const std::uint64_t demanded = group->board.demanded();
@@ -145,7 +145,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   log_call("ncclCommAbort");
-  comm->group->board.abort();  // without the lock, which may be held by one who waits for the others
+  comm->group->board.abort();  // without the lock, which a thread waiting for the others may hold
   delete comm;
   return ncclSuccess;
 }
@@ -158,7 +158,7 @@ ncclResult_t ncclMemFree(void* memory) {
   return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  // No line in the log: a thread asks at any time.
+  // Not logged: a thread may ask at any time.
   *error = comm->group->broken || comm->group->board.someone_died() ? ncclRemoteError : ncclSuccess;
   return ncclSuccess;
 }

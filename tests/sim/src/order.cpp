@@ -47,7 +47,7 @@ std::uint32_t Order::intern(const std::string& name) {
 }
 
 Order& order() {
-  static Order* const one = new Order;  // outlives every destructor that still talks to the device
+  static Order* const one = new Order;  // outlives every destructor that still uses the device
   return *one;
 }
 

@@ -1,4 +1,4 @@
-// Which operations of the device happen before which: vector clocks over streams.
+// Happens-before order of the device's operations: vector clocks over streams.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace sim {
 
-/// For each stream, how many of its operations have happened before.
+/// For each stream, the number of its operations that happened before.
 using Clock = std::vector<std::uint32_t>;
 
 void join(Clock& into, const Clock& other);
 
-/// A kernel, copy, product, ... that has run or is running. `number` counts those of its stream from 1.
+/// A kernel, copy, GEMM, ... that has run or is running. `number` counts within its stream from 1.
 struct Operation {
   std::uint32_t stream, number, name;
 };
@@ -22,12 +22,12 @@ class Order {
   /// A new stream's index.
   std::uint32_t add_stream();
 
-  /// The next operation of `stream` runs now, after all that `clock` knows. Returns the clock with it added.
+  /// Starts the next operation of `stream`, ordered after everything in `clock`. Returns the clock including it.
   const Clock& begin(std::uint32_t stream, const std::string& name, Clock clock);
 
-  /// The operation that runs now; 0 before the first.
+  /// The running operation; 0 before the first.
   std::uint32_t current() const { return current_; }
-  /// Whether all others that have run happened before the current one: then nothing needs to be looked up.
+  /// Returns whether all other operations happened before the current one: then no lookup is needed.
   bool after_all() const { return after_all_; }
   bool happened_before(std::uint32_t operation) const;
 
@@ -45,7 +45,7 @@ class Order {
   bool after_all_ = true;
 };
 
-/// One for a process, as the device is.
+/// One per process, like the device.
 Order& order();
 
 }  // namespace sim

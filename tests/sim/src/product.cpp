@@ -26,7 +26,7 @@ float element(const void* data, cudaDataType_t type, std::size_t index) {
                              : static_cast<const float*>(data)[index];
 }
 
-/// op(matrix) as fp32, rows by cols, packed row by row.
+/// op(matrix) as fp32, rows by cols, packed by rows.
 std::vector<float> gather(const Layout& layout, const void* data, bool transpose) {
   const Strides step = strides(layout);
   const std::size_t rows = transpose ? layout.cols : layout.rows, cols = transpose ? layout.rows : layout.cols;
@@ -53,7 +53,7 @@ void add_products(const float* a, const std::vector<float>& b, std::size_t n, st
   }
 }
 
-/// Parts of the sum over k that are added up one after the other.
+/// Length of the parts into which the sum over k is divided.
 std::size_t part_of(Summation summation, std::size_t k) {
   if (summation == Summation::ascending) return k;
   return summation == Summation::halves ? (k + 1) / 2 : 32;

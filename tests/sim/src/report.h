@@ -1,15 +1,15 @@
-// How the simulator says that a program is wrong: one message, and the process ends.
+// Reports a faulty program: prints one message and ends the process.
 #pragma once
 
 #include <string>
 
 namespace sim {
 
-/// No exit code of a trainer (runtime/error.h), so that a test can tell the two.
+/// Differs from every exit code of a trainer (runtime/error.h), so that tests can tell them apart.
 constexpr int kReported = 97;
 
 /// Prints "sim: <message>" to stderr and ends the process with kReported, without destructors: the fault may be in a
-/// lane, on whose stack nothing can be unwound.
+/// lane, whose stack cannot be unwound.
 [[noreturn]] void report(const std::string& message);
 
 }  // namespace sim

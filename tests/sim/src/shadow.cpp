@@ -7,7 +7,7 @@
 
 #include "report.h"
 
-// The program's own image, for constants: what the linker calls its ends.
+// The linker's symbols for the ends of the program's own image, for constants.
 extern "C" char __executable_start, _end;
 
 namespace sim {
@@ -16,10 +16,10 @@ Now now;
 
 namespace {
 
-constexpr std::size_t kPage = 1024;  // bytes of memory that large operations note as one
+constexpr std::size_t kPage = 1024;  // bytes of memory that large operations record as one
 constexpr std::size_t kCellsOfPage = kPage / kGranule;
 
-enum class PageState : std::uint8_t { untouched, uniform, single };  // single: a cell for each granule
+enum class PageState : std::uint8_t { untouched, uniform, single };  // single: one cell per granule
 
 struct Shadow {
   std::uintptr_t begin = heap_begin();
@@ -72,7 +72,7 @@ bool ordered(Stamp before) {
 
 const char* verb(Access access) { return access == Access::read ? "read" : "wrote"; }
 
-/// `place`: of the bytes.
+/// `place`: describes the bytes.
 [[noreturn]] void report_conflict(Access access, Stamp before, Access earlier, const std::string& place) {
   const std::uint32_t operation = operation_of(before);
   const std::string doing = access == Access::read ? "reads " : "writes ";
@@ -87,7 +87,7 @@ const char* verb(Access access) { return access == Access::read ? "read" : "wrot
          " them, and no barrier orders the two");
 }
 
-/// Null, or the stamp that conflicts.
+/// Returns the conflicting stamp, or null.
 template <Space kSpace>
 inline const Stamp* read_cell(Cell& cell, Stamp halves) {
   const Stamp me = now.stamp;
@@ -119,7 +119,7 @@ inline const Stamp* touch_cell(Access access, Cell& cell, Stamp halves) {
   return access == Access::read ? read_cell<kSpace>(cell, halves) : write_cell<kSpace>(cell, halves);
 }
 
-/// Which halves of the granule at `granule` lie in [address, end).
+/// Halves of the granule at `granule` that are in [address, end).
 inline Stamp halves_in(std::uintptr_t granule, std::uintptr_t address, std::uintptr_t end) {
   const Stamp low = address < granule + kGranule / 2 && end > granule;
   const Stamp high = address < granule + kGranule && end > granule + kGranule / 2;
@@ -130,7 +130,7 @@ inline Access earlier(const Cell& cell, const Stamp* conflict) {
   return conflict == &cell.write ? Access::write : Access::read;
 }
 
-/// `cell`: of the granule that holds `address`.
+/// `cell`: of the granule that contains `address`.
 template <Space kSpace, class Place>
 inline void touch_cells(Access access, Cell* cell, std::uintptr_t address, std::size_t bytes, Place place) {
   const std::uintptr_t end = address + bytes;
@@ -140,7 +140,7 @@ inline void touch_cells(Access access, Cell* cell, std::uintptr_t address, std::
 }
 
 inline void touch_single(Access access, std::uintptr_t address, std::size_t bytes) {
-  // An access may cross a page: its second page must have cells, too.
+  // An access may cross a page, whose cells must exist too.
   static Shadow& s = shadow();
   Cell* cell = s.cells_of(address);
   if ((address ^ (address + bytes - 1)) / kPage) s.cells_of(address + bytes - 1);
@@ -158,7 +158,7 @@ void touch_page(Access access, std::uintptr_t address) {
   if (s.state[page] == PageState::single) {
     touch_single(access, address, kPage);
     if (access == Access::read) return;
-    s.uniform[page] = s.cells[page * kCellsOfPage];  // all cells have become alike
+    s.uniform[page] = s.cells[page * kCellsOfPage];  // all cells are equal now
   } else {
     if (s.state[page] == PageState::untouched) s.uniform[page] = {};
     Cell& cell = s.uniform[page];
@@ -168,7 +168,7 @@ void touch_page(Access access, std::uintptr_t address) {
   s.state[page] = PageState::uniform;
 }
 
-/// Whether the bytes lie in one allocation, which is remembered for the next time.
+/// Returns whether the bytes are in one allocation, which is cached for the next call.
 inline bool allocated(std::uintptr_t address, std::size_t bytes) {
   const std::uintptr_t offset = address - now.allocation_begin;
   if (offset < now.allocation_bytes && bytes <= now.allocation_bytes - offset) return true;
@@ -228,7 +228,7 @@ void touch_shared(Access access, Cell* cells, std::size_t offset, std::size_t by
 
 namespace {
 
-/// Nobody may touch the place of a copy that has not arrived.
+/// The destination of a copy in flight must not be accessed.
 void check_arrived(Access access, std::size_t offset, std::size_t bytes) {
   for (std::size_t granule = offset / kGranule; granule * kGranule < offset + bytes; ++granule)
     if (now.arriving[granule])

@@ -1,12 +1,12 @@
-// Who touched some bytes, in 64 bits: the operation, and inside a kernel the block, the lane and how many barriers its
-// warp had passed.
+// Identifies an accessor in 64 bits: the operation, and within a kernel the block, the lane and the number of barriers
+// that its warp had passed.
 #pragma once
 
 #include <cstdint>
 
 namespace sim {
 
-using Stamp = std::uint64_t;  // operation 22 bits, block 16, lane 10, clock 14, halves 2; 0: nobody
+using Stamp = std::uint64_t;  // operation 22 bits, block 16, lane 10, clock 14, halves 2; 0: none
 
 constexpr std::uint32_t kOperations = 1u << 22, kBlocks = 1u << 16, kClocks = 1u << 14;
 constexpr int kLanes = 1024, kWarp = 32, kWarps = kLanes / kWarp;
@@ -23,9 +23,9 @@ constexpr std::uint32_t block_of(Stamp stamp) { return static_cast<std::uint32_t
 constexpr int lane_of(Stamp stamp) { return static_cast<int>(stamp >> 16) & (kLanes - 1); }
 constexpr std::uint32_t clock_of(Stamp stamp) { return static_cast<std::uint32_t>(stamp >> 2) & (kClocks - 1); }
 
-/// Of each granule: the last write, and two reads by different lanes or operations that nothing orders, the first and
-/// the newest. With barriers of whole blocks that is enough to find every conflict; with others some may be missed, and
-/// none is made up.
+/// Per granule: the last write, and two reads by different lanes or operations that nothing orders, the first and the
+/// newest. With barriers of whole blocks that suffices to find every conflict; with others some may be missed, but none
+/// is false.
 struct Cell {
   Stamp write = 0, read = 0, other_read = 0;
 };

@@ -16,7 +16,7 @@ struct Streams {
   CUstream_st* default_stream = nullptr;
   std::shared_ptr<const Clock> host = std::make_shared<const Clock>();
   double milliseconds = 0;
-  std::vector<std::string> ranges;  // that are open
+  std::vector<std::string> ranges;  // open ranges
   std::uint64_t opened = 0;
 };
 
@@ -31,7 +31,7 @@ std::string open_ranges() {
   return path;
 }
 
-/// `clock` counts the operation itself.
+/// `clock` includes the operation itself.
 void log_run(const CUstream_st& stream, const Work& work, const Clock& clock) {
   std::string line = "stream " + std::to_string(stream.index) + ": " + work.name +
                      "\norder: " + std::to_string(stream.index) + "." + std::to_string(clock[stream.index]) + " " +
@@ -137,7 +137,9 @@ void record(CUstream_st& stream, CUevent_st& event) {
 
 cudaError_t wait(CUstream_st& stream, const CUevent_st& event) {
   if (event.capture) {
-    if (event.capture->ended) return cudaErrorInvalidValue;  // a moment of a graph, which only a graph can wait for
+    if (event.capture->ended)
+      return cudaErrorInvalidValue;  // an event recorded in a capture, which only a graph can
+                                     // wait for
     if (stream.capture && stream.capture != event.capture) return cudaErrorStreamCaptureIsolation;
     if (!stream.capture) {
       stream.capture = event.capture;
@@ -218,7 +220,7 @@ void push_graph(const Capture& graph, const std::vector<CUstream_st*>& branches)
 }
 
 bool joined(const Capture& capture) {
-  // Clocks again: how many calls of each branch lie before what a branch does next.
+  // Vector clocks for the graph: the number of calls of each branch before a branch's next one.
   std::vector<Clock> known(capture.branches.size(), Clock(capture.branches.size()));
   std::vector<Clock> moments(static_cast<std::size_t>(capture.moments));
   for (const Capture::Call& call : capture.calls) {

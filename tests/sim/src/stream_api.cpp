@@ -1,4 +1,4 @@
-// Streams, events, copies, graphs and launches, as the CUDA runtime offers them.
+// Streams, events, copies, graphs and launches, in the interface of the CUDA runtime.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -58,7 +58,7 @@ cudaError_t cudaMemcpyAsync(void* dst, const void* src, std::size_t bytes, cudaM
   if (kind != cudaMemcpyDefault && kind != actual) return returned(cudaErrorInvalidValue);
   CUstream_st& stream = stream_of(handle);
   if (!stream.capture && actual == cudaMemcpyHostToDevice && !is_pinned(src)) {
-    // Pageable memory has left for a buffer when the call returns.
+    // Pageable memory is copied to a buffer before the call returns.
     const auto* begin = static_cast<const std::byte*>(src);
     const auto buffer = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
     enqueue(stream, name_of(actual), [=] { run_copy(dst, buffer->data(), bytes); });
@@ -120,7 +120,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   const Guard guard;
   CUstream_st& stream = stream_of(handle);
   if (stream.capture) return returned(cudaErrorStreamCaptureUnsupported);
-  if (advance(stream)) return cudaErrorNotReady;  // whoever asks again and again gets there
+  if (advance(stream)) return cudaErrorNotReady;  // repeated queries make progress
   host_saw(stream.clock);
   return cudaSuccess;
 }

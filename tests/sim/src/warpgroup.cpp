@@ -1,4 +1,4 @@
-// Products of warpgroups, whose results come when the lane waits for them.
+// Products of warpgroups, whose results appear when the lane waits for them.
 #include <algorithm>
 #include <cstdint>
 #include <limits>

@@ -1,4 +1,4 @@
-// What the simulator's own tests share: memory of the device by type, launches, and how a report looks.
+// Shared by the simulator's own tests: typed device memory, launches, and the form of reports.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace llmc {
 
-/// `count` elements, freed at the end.
+/// `count` elements, freed by the destructor.
 template <class T>
 class Memory {
  public:
@@ -29,7 +29,7 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   operator T*() const { return data_; }
-  /// All of it, once everything that is queued has run.
+  /// All elements, once everything that is queued has run.
   std::vector<T> host() const {
     std::vector<T> values(count_);
     cudaDeviceSynchronize();
@@ -53,7 +53,7 @@ struct Event {
   cudaEvent_t handle = nullptr;
 };
 
-/// The blocks of a cluster come through the launch attribute.
+/// The cluster size is passed by a launch attribute.
 template <class... Parameters, class... Arguments>
 cudaError_t launch_cluster(const Stream& stream, Grid grid, unsigned cluster, void (*kernel)(Parameters...),
                            Arguments... arguments) {

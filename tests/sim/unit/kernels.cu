@@ -76,7 +76,7 @@ void copies_left_behind(const float* in) {
 void groups(int* out) {
   __shared__ int row[128];
   const int lane = static_cast<int>(threadIdx.x), group = lane / 64;
-  for (int turn = 0; turn <= group; ++turn) {  // the groups meet once and twice
+  for (int turn = 0; turn <= group; ++turn) {  // the groups synchronise once and twice
     row[lane] = lane + turn;
     named_barrier(group + 1, 64);
     const int other = row[lane ^ 63];
@@ -94,7 +94,7 @@ void halves_meet_elsewhere(int* out) {
   out[threadIdx.x] = 0;
 }
 
-/// The first group passes its barrier, the second reads what the first wrote without having met it.
+/// The first group passes its barrier; the second reads the first's data without having synchronised with it.
 void one_group_only(int* out) {
   __shared__ int row[128];
   const int lane = static_cast<int>(threadIdx.x), group = lane / 64;
@@ -127,7 +127,7 @@ void ring(float* out) {
   __shared__ float4 value;
   const int rank = cluster_rank(), size = cluster_size();
   cluster_arrive_relaxed();
-  cluster_wait();  // all blocks have begun
+  cluster_wait();  // all blocks have started
   if (threadIdx.x == 0)
     cluster_write(&value, (rank + size - 1) % size, make_float4(static_cast<float>(blockIdx.x), 1, 1, 1));
   cluster_arrive();
@@ -173,7 +173,7 @@ void ring_after_the_end(float* out) {
   cluster_wait();
   if (cluster_rank() == 0) return;
   cluster_arrive();
-  cluster_wait();  // for those that are left: the first block has ended
+  cluster_wait();  // for the remaining ones: the first block has exited
   cluster_write(&value, 0, make_float4(1, 1, 1, 1));
   out[blockIdx.x] = 1;
 }

@@ -1,25 +1,25 @@
-// Small kernels, each with one thing that the simulator must do, or find.
+// Small kernels, each with one thing that the simulator must do, or detect.
 #pragma once
 
 namespace llmc {
 
-// Right ones.
+// Correct ones.
 void indices(int* out);                 // out[block * 64 + thread] = 1000 block + thread
 void shuffles(float* out);              // [5, 32]: xor 1, up 2, down 3 of 16, lane 5, and a sum in double
 void votes(unsigned* out);              // [3]: ballot, any, all
 void reverse(const int* in, int* out);  // through shared memory, 128 lanes
-void groups(int* out);                  // two halves of a block meet at barriers of their own
+void groups(int* out);                  // two halves of a block synchronise at separate barriers
 void neighbours(unsigned short* out);   // lanes write halves of the same word
-void fresh(float* out);                 // what a block finds in its shared memory
+void fresh(float* out);                 // initial content of a block's shared memory
 void scale(float* values, int count, float factor, double plus, long long times, bool really);
 void many(int* out, int a, int b, int c, int d, int e, float f, int g, int h, double i);
-void ring(float* out);                        // a cluster: each block writes the shared memory of the one before it
+void ring(float* out);                        // a cluster: each block writes the shared memory of the previous one
 void warp_exchange(const int* in, int* out);  // through shared memory, __syncwarp
 void fill(float* values, int count, float value);
 void add(const float* a, const float* b, float* sum, int count);
 void approximations(const float* in, float* powers, float* inverses, int count);  // 2^v and 1 / v
 void turned_copies(const float* in, float* out);  // reverse, by asynchronous copies; every other number is 0
-// Wrong ones.
+// Faulty ones.
 void copies_not_waited_for(const float* in, float* out);
 void copies_without_barrier(const float* in, float* out);
 void copies_left_behind(const float* in);

@@ -1,4 +1,4 @@
-// Lanes, barriers, shuffles, shared memory and clusters; and what is wrong with kernels that misuse them.
+// Lanes, barriers, shuffles, shared memory and clusters; and reports on kernels that misuse them.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -212,7 +212,7 @@ TEST(Lanes, AClusterNeedsItsBarrier) {
   EXPECT_REPORT(run(waits_without_arriving), "lane 0 waits at the barrier of its cluster without having come");
 }
 
-/// Units in the last place between a result and the exact one.
+/// Distance of a result from the exact one in units in the last place.
 double ulps(float got, double exact) {
   const float near = std::abs(static_cast<float>(exact));
   return (got - exact) / (std::nextafter(near, INFINITY) - near);

@@ -1,4 +1,4 @@
-// Kernels of matrix_test.cpp: fragments by the PTX ISA's own formulas, through the twins of ptx.h.
+// Kernels of matrix_test.cpp: fragments by the PTX ISA's own formulas, through the simulated ptx.h.
 #include "device/cuda/ptx.h"
 
 namespace llmc {
@@ -23,7 +23,7 @@ __global__ void one_product(const unsigned short* a, const unsigned short* b, fl
   for (int i = 0; i < 4; ++i) d[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)] = d_values[i];
 }
 
-/// words [32, 4] and transposed [32, 4]: what each lane gets of four matrices [4, 8, 8].
+/// words [32, 4] and transposed [32, 4]: each lane's results for four matrices [4, 8, 8].
 __global__ void four_matrices(const unsigned short* matrices, unsigned* words, unsigned* transposed) {
   __shared__ __align__(16) unsigned short rows[4 * 64];
   const int lane = threadIdx.x;

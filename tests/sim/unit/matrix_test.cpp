@@ -1,4 +1,4 @@
-// The twins of the tensor core instructions do what the PTX ISA writes of them.
+// The simulated tensor core instructions follow the PTX ISA.
 #include <gtest/gtest.h>
 
 #include <vector>

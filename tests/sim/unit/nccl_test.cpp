@@ -1,5 +1,5 @@
-// Ranks as processes: sums in their order, races with what else touches a bucket, calls that do not fit, ranks that are
-// gone. That every operation is right is shown by tests/unit/comm/conformance.cpp.
+// Ranks as processes: order of sums, races with other accesses to a bucket, mismatched calls, lost ranks.
+// tests/unit/comm/conformance.cpp checks the results of every operation.
 #include <gmock/gmock.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kValues = 1000;
 
-/// What the ranks of a test tell each other beside NCCL.
+/// Data that a test's ranks exchange outside of NCCL.
 struct Shared {
   std::atomic<int> ready;
   std::atomic<bool> go;
@@ -52,7 +52,7 @@ struct Rank {
   TestStream stream;
 };
 
-/// Each rank runs `body` and ends with what it returns. The parent must be there as long as they meet.
+/// Runs `body` on each rank, which exits with its result. The parent must live as long as they communicate.
 std::vector<End> run(int size, const std::function<int(Rank&)>& body) {
   ncclUniqueId id;
   ncclGetUniqueId(&id);
@@ -115,7 +115,7 @@ TEST(Nccl, GraphsCallAgain) {
 }
 
 TEST(Nccl, CallsOnTwoStreamsRunInTheirOrder) {
-  // The host waits for the second call first, on one rank.
+  // One rank's host waits for the second call first.
   expect_codes(run(2,
                    [](Rank& of) {
                      TestStream second;
@@ -151,7 +151,7 @@ TEST(Nccl, ABucketReadBeforeItsReductionIsDoneIsARace) {
 }
 
 TEST(Nccl, AShareOfABucketIsItsOwn) {
-  // A reduce-scatter in place reads the whole bucket and writes one share.
+  // A reduce-scatter in place reads the whole bucket and writes one shard.
   const std::vector<End> ends = run(2, [](Rank& of) {
     TestStream other;
     const Memory<float> bucket(of.filled(1));
@@ -195,7 +195,7 @@ TEST(Nccl, NonsenseIsRefused) {
                      };
                      if (call(values, values, 1) != ncclInvalidArgument) return 1;
                      if (call(host.data(), host.data(), 0) != ncclInvalidArgument) return 2;
-                     if (call(values, values + 5, 0) != ncclInvalidUsage) return 3;  // neither apart nor in place
+                     if (call(values, values + 5, 0) != ncclInvalidUsage) return 3;  // neither disjoint nor in place
                      if (call(values, values + 10, 0) != ncclSuccess) return 4;
                      ncclUniqueId nowhere = {"/proc/self/fd/999"};
                      ncclComm_t comm = nullptr;
@@ -244,7 +244,7 @@ TEST(Nccl, TheEndOfAProcessIsAnAsynchronousError) {
                      ++shared->ready;
                      while (shared->ready < 3) std::this_thread::sleep_for(1ms);
                      if (of.rank == 1) {
-                       ncclCommDestroy(of.comm);  // who leaves in peace is missed by nobody
+                       ncclCommDestroy(of.comm);  // a rank that left regularly is not missed
                        return before ? 0 : 1;
                      }
                      if (of.rank == 2) {
@@ -263,7 +263,7 @@ TEST(Nccl, TheEndOfAProcessIsAnAsynchronousError) {
 }
 
 TEST(Nccl, ARankThatFailsDoesNotWaitForTheOthers) {
-  // Of runtime/comm/nccl.cpp: what it has queued when an error unwinds it may never be joined by the others.
+  // For runtime/comm/nccl.cpp: the other ranks may never join work it has queued when an error unwinds it.
   const std::vector<End> ends = ranks::run(2, [](int rank, Rendezvous& rendezvous) {
     ::alarm(30);
     const Launch launch = ranks::launch_of(rank, 2, 0);
@@ -289,7 +289,7 @@ TEST(Nccl, ARankThatFailsDoesNotWaitForTheOthers) {
   EXPECT_THAT(ends[1].err, testing::HasSubstr("the other makes no second sum"));
 }
 
-/// What NCCL is given by runtime/comm/nccl.cpp on two ranks, as the log has it, and rank 0's description.
+/// NCCL settings by runtime/comm/nccl.cpp on two ranks, from the log, and rank 0's description.
 std::string asked_of_nccl(const CollectiveNeeds& needs) {
   const std::string log = testing::TempDir() + "asked_of_nccl_" + std::to_string(::getpid());
   const std::vector<End> ends = ranks::run(2, [&](int rank, Rendezvous& rendezvous) {

@@ -1,4 +1,4 @@
-// Products from cuBLASLt's descriptors: every layout against sums in double, algorithms, checks.
+// GEMMs from cuBLASLt's descriptors: every layout against sums in double, algorithms, checks.
 #include <cublasLt.h>
 
 #include <cmath>
@@ -68,7 +68,7 @@ struct Case {
   float alpha, beta;
 };
 
-/// For GoogleTest, which would list a case by its bytes.
+/// For GoogleTest, which would print a case as bytes.
 void PrintTo(const Case& c, std::ostream* out) {
   *out << (c.transpose_a ? "A^T" : "A") << (c.transpose_b ? " B^T" : " B") << (c.rows_d ? " by rows" : "")
        << (c.bias ? " bias" : "") << (c.operand == CUDA_R_16BF ? " bf16" : " fp32")

@@ -1,5 +1,4 @@
-// Streams run as late as they may, events order them, graphs do the same again; and what happens when an order is
-// missing.
+// Streams run as late as possible, events order them, graphs repeat the same; and missing orders are reported.
 #include <cmath>
 #include <cstring>
 
@@ -72,7 +71,7 @@ TEST_F(Streams, AnEventWaitBringsTheOtherStreamsData) {
   copy_in(copies, a);
   after(compute, copies, first);
   add_on(compute, a, a, b);
-  after(copies, compute, second);  // not to be overwritten before it was read
+  after(copies, compute, second);  // must not be overwritten before it was read
   copy_in(copies, a);
   EXPECT_EQ(b.host()[0], 8.0f);
 }
@@ -208,7 +207,8 @@ TEST_F(Graphs, RunWhatWasCapturedOnWhatIsThereNow) {
     ASSERT_EQ(cudaStreamSynchronize(compute.handle), cudaSuccess);
     EXPECT_EQ(b.host()[0], 2 * value);
   }
-  ASSERT_EQ(cudaGraphLaunch(exec, compute.handle), cudaSuccess);  // two in a row are ordered by their stream
+  ASSERT_EQ(cudaGraphLaunch(exec, compute.handle), cudaSuccess);  // two consecutive launches are ordered by their
+                                                                  // stream
   ASSERT_EQ(cudaGraphLaunch(exec, compute.handle), cudaSuccess);
   ASSERT_EQ(cudaStreamSynchronize(compute.handle), cudaSuccess);
   cudaGraphExecDestroy(exec);

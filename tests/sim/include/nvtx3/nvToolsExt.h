@@ -1,4 +1,4 @@
-// Stand-in for NVTX: ranges are counted, and a simulator's log shows them (LLMC_SIM_LOG).
+// Stand-in for NVTX: ranges are counted and written to the simulator's log (LLMC_SIM_LOG).
 #pragma once
 
 extern "C" {

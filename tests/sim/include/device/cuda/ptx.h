@@ -1,4 +1,4 @@
-// Simulated twin of runtime/device/cuda/ptx.h, found before it: the same functions in plain C++.
+// Simulated counterpart of runtime/device/cuda/ptx.h, found before it: the same functions in plain C++.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,39 +8,38 @@
 
 namespace sim {
 
-/// Waits until `threads` lanes of the block have come to barrier `id`.
+/// Waits until `threads` lanes of the block have arrived at barrier `id`.
 void synchronize_named(int id, int threads);
 
 int cluster_rank();
 int cluster_size();
-/// The lane has come to the barrier of the cluster. release: what it did before is before what others do after it.
+/// Arrives at the cluster's barrier. release: the lane's earlier accesses happen before the others' later ones.
 void arrive_at_cluster(bool release);
-/// Waits until all lanes of the cluster have come as often as this one.
+/// Waits until all lanes of the cluster have arrived as often as this one.
 void wait_for_cluster();
-/// Writes what `mine`, in shared memory, is in the block of number `rank` of the cluster.
+/// Writes `value` to the variable `mine`, in shared memory, of block `rank` of the cluster.
 void write_shared_of(float4* mine, int rank, float4 value);
 
-/// `exact`, which an instruction gives within `most` units in the last place: as far off as its argument's bits say.
-/// Never rounded to zero or out of the numbers: results that are subnormal are 0.
+/// `exact`, as returned by an instruction within `most` units in the last place: the error depends on the argument's
+/// bits. Never rounded to zero or infinity; subnormal results are 0.
 float within_ulps(double exact, float argument, int most);
 
-/// Notes a copy to this block's shared memory, which arrives when the lane waits: whoever reads or writes there before
-/// is reported. Null `global`: zeros.
+/// Records a copy to this block's shared memory, which completes when the lane waits. Accesses to its destination
+/// before that are reported. Null `global`: zeros.
 void begin_copy(void* shared, const void* global, int bytes);
-/// All copies that this lane has begun arrive.
+/// Completes all copies that this lane has started.
 void wait_for_copies();
 
-/// What llmc::mma_bf16_16x8x16 does.
+/// Implements llmc::mma_bf16_16x8x16.
 void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
-/// What llmc::show_to_warpgroups, llmc::wgmma_commit and llmc::wgmma_wait do.
+/// Implement llmc::show_to_warpgroups, llmc::wgmma_commit and llmc::wgmma_wait.
 void show_to_warpgroups();
 void commit_products();
 void wait_for_products(int later);
-/// Where to add up the result `d` of a product that begins, which nobody has before it is waited for: until then `d` is
-/// NaN. Reports copies to shared memory that were not shown, and a tile that does not begin at a multiple of 1,024
-/// bytes.
+/// Returns the accumulator for the result `d` of a product that starts. Until the product is waited for, `d` is NaN.
+/// Reports unshown copies to shared memory, and a tile that is not aligned to 1,024 bytes.
 float (&begin_product(float (&d)[8][4], const void* tile, bool adds))[8][4];
-/// The addresses of the warp's 32 lanes. All of them must call.
+/// Collects the addresses of the warp's 32 lanes. All of them must call it.
 void exchange_addresses(const void* mine, const unsigned short* (&all)[32]);
 
 }  // namespace sim
@@ -49,7 +48,7 @@ namespace llmc {
 
 inline void named_barrier(int id, int threads) { sim::synchronize_named(id, threads); }
 
-/// Rounds to the nearest, ties to even; NaN is 0x7fff, as the instruction gives it.
+/// Rounds to nearest, ties to even; NaN is 0x7fff, as with the instruction.
 inline unsigned short bf16_bits(float v) {
   const unsigned bits = std::bit_cast<unsigned>(v);
   if (v != v) return 0x7fff;
@@ -74,8 +73,7 @@ inline void cluster_arrive_relaxed() { sim::arrive_at_cluster(false); }
 inline void cluster_wait() { sim::wait_for_cluster(); }
 inline void cluster_write(float4* shared, int rank, float4 v) { sim::write_shared_of(shared, rank, v); }
 
-// What the PTX ISA promises and no more: the nearest result, or up to 2 (1) ulp off, a different number for each
-// argument.
+// Only what the PTX ISA guarantees: the nearest result, or up to 2 (1) ulp off, a different number for each argument.
 inline float exp2_approx(float v) {
   if (v == 0.0f || __builtin_fabsf(v) < 0x1p-126f) return 1.0f;
   return sim::within_ulps(__builtin_exp2(static_cast<double>(v)), v, 2);
@@ -89,7 +87,7 @@ inline void mma_bf16_16x8x16(float (&d)[4], const unsigned (&a)[4], const unsign
   sim::multiply_add(d, a, b);
 }
 
-// The lane itself loads what it gets, so that its loads are checked.
+// The lane itself loads its results, so that its loads are checked.
 inline void load_matrix_x4(unsigned (&r)[4], const void* shared) {
   const unsigned short* rows[32];
   sim::exchange_addresses(shared, rows);
