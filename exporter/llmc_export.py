@@ -5,9 +5,9 @@
     llmc_export.py wandb RUN --project NAME [--entity NAME] [--follow]
     llmc_export.py mlflow RUN --experiment NAME [--tracking-uri URI] [--follow]
 
-A run that goes back to a checkpoint trains steps again. With equal values their points stay as they were sent; where they
-differ, what follows becomes a new W&B or MLflow run of the same group, so that no point stands twice. What was sent is
-noted in RUN/state/export-SERVICE.json, and a second call goes on from there.
+A run that goes back to a checkpoint trains steps a second time. If their values are equal, the exported points stay. If they
+differ, the rest becomes a new W&B or MLflow run of the same group, so that no point is logged twice. Exported steps are
+recorded in RUN/state/export-SERVICE.json, and the next call continues from there.
 """
 
 import argparse

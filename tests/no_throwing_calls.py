@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Calls of std::filesystem that throw stand in runtime/files/disk.cpp alone, which names the path and the reason.
-No message throws that standard error does not take, which would change an exit code: to_stderr(), not fmt::print(stderr, ...).
+"""Checks that throwing calls of std::filesystem occur only in runtime/files/disk.cpp, which names the path and the reason. Also
+checks that messages use to_stderr() instead of fmt::print(stderr, ...), which throws if standard error cannot be written.
 
     tests/no_throwing_calls.py SOURCE_FOLDER
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Includes go down: what the runtime and an emitted step agree on knows no step, a step knows no run, a run no command line.
+"""Checks the direction of includes: the interface between runtime and emitted step knows no step, a step knows no run, a run no
+command line.
 
     tests/rooms.py SOURCE_FOLDER
 """

@@ -20,7 +20,7 @@
 
 namespace llmc {
 
-/// Everything besides the tensors that a resumed run needs. Equal state gives equal bytes on disk.
+/// Everything except the tensors that a resumed run needs. Equal state gives equal bytes on disk.
 struct TrainState {
   std::int64_t step = 0;  // optimizer steps done
   DataPosition position;  // of the loader

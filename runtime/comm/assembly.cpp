@@ -21,7 +21,7 @@ using std::chrono::steady_clock;
 constexpr std::size_t kSmallBody = 8192;                       // of a hello, with the path of a run, or of an answer
 constexpr std::size_t kWelcomeBody = 64 * std::size_t{65536};  // hosts of all ranks
 constexpr std::chrono::seconds kPatience{5};                   // with a connected peer that sends nothing
-constexpr std::size_t kStrangers = 64;                         // unlisted peers that may be connected at a time besides
+constexpr std::size_t kStrangers = 64;                         // unlisted peers that may be connected at a time with
                                                                // the ranks
 constexpr int kTold = 4;                                       // refusals that rank 0 reports as they happen
 constexpr std::size_t kLongestName = 300;                      // of a host or a run in messages

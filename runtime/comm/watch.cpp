@@ -357,7 +357,7 @@ void Watch::lose(const Loss& loss) {
     }
   }
   if (loss.told) {
-    // A rank that said farewell waits until it was received.
+    // A rank that sent a farewell waits until it was received.
     for (Peer& peer : peers_)
       if (peer.rank == loss.rank || rank_ != 0) peer.connection.finish(steady_clock::now());
     if (main_ends_by_itself()) return finish(loss.rank);

@@ -52,7 +52,7 @@ struct ProgramInfo {
   std::span<const GemmShape> products;  // every GEMM of the step, by name
   const AttentionPlan* attention;       // first element of a list; null if cuDNN is not used
   std::size_t arena_bytes;              // per rank
-  std::size_t process_bytes;            // on cpu: at most what the process uses besides the arena; else 0
+  std::size_t process_bytes;            // on cpu: at most what the process uses in addition to the arena; else 0
   std::span<const Buffer> buffers;      // of one rank's arena; without the unseen, sharded buffers last
   std::span<const Bucket> buckets;      // of the flat buffers
   std::int64_t share_unit = kShareUnit;  // see program/shards.h

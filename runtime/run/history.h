@@ -12,7 +12,7 @@
 
 namespace llmc {
 
-/// Inputs that determine the bits of a run besides its spec and its data.
+/// Inputs that determine the bits of a run, together with its spec and its data.
 struct Environment {
   std::string version;  // of llmc
   std::string build;    // fingerprint of the compiled-in values

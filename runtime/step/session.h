@@ -36,7 +36,8 @@ class Session {
   const ProgramInfo& info() const { return program_.info; }
   const Mesh& mesh() const { return mesh_; }
   std::size_t allocated_bytes() const { return places_.bytes(); }
-  /// Returns whether `bytes` of host memory may be used besides the arena. On cpu `budget` covers both and the process.
+  /// Returns whether `bytes` of host memory may be used in addition to the arena. On cpu `budget` covers both and the
+  /// process.
   bool fits_beside(std::size_t bytes, std::size_t budget) const {
     return runs_ahead() || bytes + allocated_bytes() + info().process_bytes <= budget;
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What llmc's own attention should take on a Hopper GPU, from its machine code: instructions of the inner loop, and ms a step.
+"""Predicts the time of llmc's own attention on a Hopper GPU from its machine code: instructions of the inner loop, and ms a step.
 
     python3 -m venv build/sass-venv && build/sass-venv/bin/pip install nvidia-cuda-nvdisasm
     tests/bench/attention_sass.py --nvdisasm build/sass-venv/lib/python3*/site-packages/nvidia/cu13/bin/nvdisasm
@@ -15,10 +15,10 @@ import tempfile
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-SMS, SCHEDULERS, GHZ = 132, 4, 1.7  # an SM has four schedulers; a clock that H100 and H200 hold under matrix load
+SMS, SCHEDULERS, GHZ = 132, 4, 1.7  # an SM has four schedulers; a clock that H100 and H200 hold under GEMM load
 HMMA_FLOP = 2 * 16 * 8 * 16
 HMMA_CLOCKS = 4 / 0.629  # of a scheduler: mma.sync reaches 62.9 % of Hopper's dense peak (arXiv 2402.13499)
-SHARED_BYTES = 128  # a clock and SM
+SHARED_BYTES = 128  # per clock and SM
 EFFICIENCY = 0.6  # of the busiest unit; FlashAttention-2's forward pass has 0.76 by this model
 
 PRODUCTS = {"attention_forward": 2, "attention_backward_queries": 3, "attention_backward_keys": 4}
@@ -65,13 +65,13 @@ def name_of(instruction):
 
 
 def inner_loop(text):
-    """The smallest loop that has most HMMAs an iteration, by instruction."""
+    """The smallest loop with most HMMAs per iteration, by instruction."""
     with_products = [loop for loop in loops(text) if any("HMMA" in i for i in loop)]
     return min(with_products, key=len)
 
 
 def shared_bytes(instruction):
-    """Of a warp's access."""
+    """Bytes of a warp's access."""
     name = name_of(instruction)
     if name.startswith("LDSM"):
         return 128 * int(name.rsplit(".", 1)[-1])

@@ -1,4 +1,4 @@
-// Matrix products and attention of the quick-start run (2,048 tokens), in FLOP/s, beside the largest product's rate.
+// GEMMs and attention of the quick-start run (2,048 tokens) in FLOP/s, next to the largest GEMM's rate.
 #include "math/gemm.h"
 
 #include <benchmark/benchmark.h>
@@ -26,7 +26,7 @@ void add_tile_registers();
 
 namespace {
 
-/// Normal numbers: zeros run faster than any real run.
+/// Normally distributed numbers: zeros run faster than any real run.
 void fill(std::byte* memory, std::size_t count, DType dtype) {
   std::mt19937 engine(1);
   std::normal_distribution<float> normal;
@@ -98,11 +98,11 @@ void attention(benchmark::State& state, bool backward_pass, Forward forward, Bac
 
 void add(const std::string& name, const GemmShape& shape, bool accumulate = false) {
   const bool fits = shape.m % 32 == 0 && shape.n % 32 == 0 && shape.k % 32 == 0;
-  if (shape.bf16x3() && !fits) return;  // oneDNN's, and among those of fp32
+  if (shape.bf16x3() && !fits) return;  // would be oneDNN's, which is listed under fp32
   benchmark::RegisterBenchmark(name.c_str(), product, shape, accumulate)->UseRealTime();
 }
 
-/// `tiles`: those that fit are in tiles, in fp32 as bf16x3.
+/// `tiles`: GEMMs that fit use tiles, in fp32 as bf16x3.
 void add_products(const std::string& prefix, DType dtype, bool tiles) {
   constexpr std::int64_t kTokens = 2048;
   const DType f32 = DType::f32;

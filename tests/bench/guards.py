@@ -1,11 +1,12 @@
-"""Guards on clean runs: how near to its limit each window comes, and whether any update is skipped.
+"""Guards on clean runs: how close each window comes to its limit, and whether any update is skipped.
 
     python3 tests/bench/guards.py [--runs 100] [--tokens 64,128,1024,16384] [--keep FOLDER]
 
-Needs build/llmc. A model of one layer reads the bytes of Python's standard library in batches of each size, with another seed of
-weights and of data for each run, by one thread. Prints for each size the largest distance of any step from the median of its window
-in spreads, of log(1 + loss) and log(norm) as in docs/reference/guards.md, the norm's largest ratio to the median, how often
-the median the limits allow, and the skipped updates. Exit code 1 where there are some. All four sizes take a quarter of an hour of one core.
+Needs build/llmc. A model of one layer reads the bytes of Python's standard library in batches of each size, with different
+seeds for weights and data in each run, on one thread. Prints for each size the largest distance of any step from the median
+of its window in spreads, of log(1 + loss) and log(norm) as in docs/reference/guards.md, the norm's largest ratio to the
+median, the limits as multiples of the median, and the skipped updates. Exit code 1 if there are any. All four sizes take a
+quarter of an hour on one core.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def write_bytes_of_library(path, most=23_900_000):
 
 
 def spreads(values, scale, floor, ceiling=math.inf):
-    """Of each step that is judged: its distance from the median of its window, the spread there."""
+    """For each judged step: its distance from the median of its window, and the spread there."""
     scaled = [scale(value) for value in values]
     for step in range(WARM_UP + LAG, len(scaled) + 1):
         window = scaled[max(0, step - LAG - WINDOW):step - LAG]

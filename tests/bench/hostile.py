@@ -24,10 +24,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "runs"))
 import harness  # noqa: E402
 
-LIMIT = 300  # seconds, after which a case has hung: most take a hundredth of one
+LIMIT = 300  # seconds until a case counts as hung: most take a hundredth of one
 NOBODY = 65534
 GOOD = {0, 1, 2, 3, 4, 5, 6, 7, 75, 170}
-LOADER = "error while loading shared libraries"  # of ld.so, where memory or descriptors do not suffice to start
+LOADER = "error while loading shared libraries"  # from ld.so, if memory or descriptors do not suffice to start
 
 DIMENSIONS = {
     "model.vocab_size": (97, 1, 0, 96, 65537, -3),
@@ -64,7 +64,8 @@ WRECKS = ("", "\0", "{", "- a\n- b\n", "name: &a [*a]\n", "\xff\xfe", "model: " 
 
 
 class Scene:
-    """A folder with what cases name: a spec, data, a trainer and a run; links to themselves, pipes, folders that are closed."""
+    """A folder with the files that cases name: a spec, data, a trainer and a run; links to themselves, pipes,
+    inaccessible folders."""
 
     def __init__(self, llmc, folder, trainer=None):
         self.llmc, self.folder = llmc, folder
@@ -131,7 +132,7 @@ class Case:
         return self.draw.choice(of)
 
     def place(self):
-        """Mostly where a file may be made or is."""
+        """Mostly a place where a file exists or can be created."""
         return self.one(os.path.join(self.own, "out"), *
                         self.scene.bad_places) if self.draw.random() < 0.6 else os.path.join(self.own, "out")
 
@@ -149,7 +150,7 @@ class Case:
         return text.replace("LOOP", self.scene.path("loop")).replace("PIPE", self.scene.path("pipe"))
 
     def written_spec(self):
-        """The good one, a copy with other values, a wreck, or something that is no file."""
+        """The good one, a copy with other values, a damaged one, or something that is no file."""
         kind = self.draw.random()
         if kind < 0.4:
             return self.scene.spec
@@ -264,7 +265,7 @@ class Case:
                 ["calibrate", "-o", self.one("", *scene.bad_folders), "--seconds", "0"])
         ]
 
-    # Surroundings.
+    # Environments.
 
     def variables(self):
         bad = self.one(*self.scene.bad_folders)
@@ -330,7 +331,7 @@ class Case:
         return kept
 
     def ends(self):
-        """Exit code (negative: a signal; None: none in time), and what was said."""
+        """Exit code (negative: a signal; None: timed out), and the output."""
         files = [
             self.stream(self.input, subprocess.DEVNULL),
             self.stream(self.output, subprocess.PIPE),
@@ -341,7 +342,7 @@ class Case:
                                        cwd="/" if self.cwd == "gone" else self.cwd, env=self.env,
                                        preexec_fn=self.prepare, start_new_session=True)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            return 0, f"not started: {error}"  # the system refused, before llmc was
+            return 0, f"not started: {error}"  # refused by the system before llmc started
         finally:
             for file in files:
                 if not isinstance(file, int):
@@ -365,7 +366,7 @@ class Case:
         if code is None:
             return "hangs"
         if code == -signal.SIGPIPE and "pipe" in (self.output, self.error):
-            return ""  # a pipe that nobody reads sends it
+            return ""  # sent by a pipe without a reader
         if code == 127 and (LOADER in said or self.error != "kept"):
             return ""
         if code < 0:
@@ -390,12 +391,12 @@ def tried(scene, seed, number):
 
 
 def run(count, seed, jobs, llmc, only=None, trainer=None):
-    """Faults found, as text; counts of exit codes. `trainer`: one of harness.SMALL that is there."""
+    """Faults found, as text; counts of exit codes. `trainer`: an existing one of harness.SMALL."""
     folder = tempfile.mkdtemp(prefix="llmc-hostile-", dir=harness.SCRATCH)
     scene = Scene(llmc, folder, trainer)
     faults, codes = [], collections.Counter()
     try:
-        # Processes: what is done between fork and exec is not safe where there are threads.
+        # Processes, because the code between fork and exec is not safe with threads.
         with concurrent.futures.ProcessPoolExecutor(jobs) as pool:
             for case, fault in pool.map(functools.partial(tried, scene, seed),
                                         [only] if only is not None else range(count)):

@@ -1,5 +1,5 @@
-"""What torch.compile launches on an H100 in a pass forward and backward of quickstart_torch.py's model, as one JSON line, without
-a GPU: the tensors are fake, the device is paper_gpu.cpp, and nothing that is compiled runs. Run by torch_compile_launches.py."""
+"""Lists torch.compile's launches on an H100 for forward and backward of quickstart_torch.py's model, as one JSON line, without a
+GPU: tensors are fake, the device is paper_gpu.cpp, and no compiled code runs. Run by torch_compile_launches.py."""
 
 import argparse
 import json
@@ -24,11 +24,11 @@ import quickstart_torch
 
 
 class Compiled(Exception):
-    """Both passes are compiled: in place of running them."""
+    """Raised when both passes are compiled, instead of running them."""
 
 
 class ConstantsOnHost(TorchDispatchMode):
-    """Inductor looks for constants by running the ops that make them, on the device."""
+    """Inductor finds constants by running the ops that make them, on the device."""
 
     def __torch_dispatch__(self, op, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -43,7 +43,7 @@ def fold_constants(self, run=UniformValueConstantFolder.run):
 
 
 def elements(dependencies, name):
-    """Of one tensor that a kernel reads, or writes: each once, however often it is named."""
+    """Elements of one tensor that a kernel reads, or writes, each counted once."""
     counts = set()
     for dependency in dependencies:
         if isinstance(dependency, StarDep):
@@ -59,8 +59,8 @@ def elements(dependencies, name):
 
 
 def moved(graph, node):
-    """Bytes that a kernel must read and write: what it writes and reads again counts once, what it keeps in registers not at all,
-    and what it adds to, twice."""
+    """Bytes that a kernel must read and write: intermediate results that it writes and reads count once, registers not
+    at all, and accumulated tensors twice."""
     reads = [dependency for dependency in node.read_writes.reads if getattr(dependency, "mode", None) != "atomic_add"]
     writes = list(node.read_writes.writes)
     written = {dependency.name for dependency in writes}
@@ -74,7 +74,7 @@ def moved(graph, node):
 
 
 def launch(graph, node):
-    """None for what launches nothing."""
+    """None if it launches nothing."""
     if isinstance(node, NopKernelSchedulerNode):
         return None
     part = {"pass": "backward" if graph.is_backward else "forward"}
@@ -97,7 +97,7 @@ def launch(graph, node):
 
 def launches(graph, code):
     body = code[code.index("def call("):]
-    # Sums over rows that kernels leave in parts, written and read again: the code calls torch.sum for them.
+    # Sums over rows that kernels leave in parts, written and then read: the code calls torch.sum for them.
     sums = {
         name: 2 * 4 * int(rows) * int(columns)
         for name, rows, columns in re.findall(r"(\w+) = workspace_\d+\[.*?\]\.view\((\d+), (\d+)\)\.sum\(", body)

@@ -1,5 +1,5 @@
-// Kernel templates on the CPU at the quick start's shapes: bytes that must move, a second. OMP_NUM_THREADS says how
-// many threads.
+// Bytes per second of kernel templates on the CPU at the quick start's shapes. OMP_NUM_THREADS sets the number of
+// threads.
 #include <benchmark/benchmark.h>
 
 #include <random>
@@ -33,7 +33,7 @@ namespace {
 constexpr int kRows = 2048, kHidden = 256, kFfn = 768, kQkv = 512, kTurned = 384, kVocab = 4096, kVocabRows = 512;
 constexpr int kParameters = 1 << 22, kChunkSize = 16384;
 
-/// Matrices begin at a multiple of 64 bytes, as in an arena.
+/// Matrices are aligned to 64 bytes, as in an arena.
 template <class T>
 struct Aligned {
   using value_type = T;
@@ -51,7 +51,7 @@ std::vector<T, Aligned<T>> values(std::size_t count) {
   return all;
 }
 
-/// Launches the kernel over and over; `bytes` of one launch, `elements` of its widest row operand.
+/// Launches the kernel repeatedly; `bytes` of one launch, `elements` of its widest row operand.
 template <class Kernel, class... Arguments>
 void measure(benchmark::State& state, double bytes, double elements, Kernel kernel, Arguments... arguments) {
   Stream stream;

@@ -1,4 +1,4 @@
-# bench_math: the quick-start run's matrix products and CPU attention. include()d by tests/CMakeLists.txt.
+# bench_math: the quick-start run's GEMMs and CPU attention. include()d by tests/CMakeLists.txt.
 find_package(benchmark REQUIRED)
 set(bench_sources)
 foreach(act float bf16)

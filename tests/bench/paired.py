@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Two trainers of one run in turn, A B A B ...: seconds a step of each, and A's over B's, round by round.
+"""Runs two trainers of one run alternately, A B A B ...: seconds per step of each, and the ratio A/B, round by round.
 
     python3 tests/bench/paired.py build/after/trainer build/before/trainer [--steps 60] [--rounds 9] [--threads N] [key.path=value ...]
 
-What a change costs: build the spec with each llmc, and give both trainers. Each round is one run of A and one of B, in folders that
-are removed; its figure is the median of the steps behind the first three. Prints medians over the rounds, the range of the
-rounds, and the median of the ratios, which the machine's drift does not touch; and, of all steps, those that so many parts in a
-hundred are faster than, with A's over B's: the fastest are those that nothing disturbed. --metric cpu: processor seconds of the whole
-process for each step instead, which other processes on the machine move less.
+Measures the cost of a change: build the spec with each llmc, and pass both trainers. Each round is one run of A and one of B,
+in temporary folders; its figure is the median of the steps after the first three. Prints medians over the rounds, the range
+of the rounds, and the median of the ratios, which the machine's drift does not affect. Also prints percentiles of all steps,
+with the ratio A/B: the fastest steps are undisturbed ones. --metric cpu: CPU seconds of the whole process per step instead,
+which other processes affect less.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SKIPPED = 3  # steps at a run's begin
 
 
 def run(trainer, arguments, folder):
-    """Seconds of each step by the wall, or of the processor for one step."""
+    """Seconds of each step by wall clock, or of CPU time per step."""
     timing = os.path.join(folder, "timing.json")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([

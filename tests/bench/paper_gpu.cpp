@@ -1,5 +1,5 @@
-// An H100 on paper: what PyTorch asks a CUDA runtime and driver before and while torch.compile writes code for the
-// device. Loaded before them (LD_PRELOAD), under the driver's name. It has memory, which is the host's, and refuses
+// An H100 on paper: answers PyTorch's calls of the CUDA runtime and driver before and while torch.compile generates
+// code for the device. Loaded first (LD_PRELOAD), under the driver's name. Its memory is the host's, and it refuses
 // every kernel.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -14,7 +14,7 @@ extern "C" {
 
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
-// Launching, which a compiled <<<>>> does by the first.
+// Called by a compiled <<<>>> before launching.
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t) {
   return last_error = cudaErrorNotSupported;
 }
@@ -60,7 +60,7 @@ cudaError_t cudaGetDevice(int* device) {
 
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 
-/// The H100 SXM's, which decide how reductions are split and which tiles fit.
+/// Properties of the H100 SXM, which decide how reductions are split and which tiles fit.
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "NVIDIA H100 80GB HBM3");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Step times that `llmc plan` predicts for this processor beside measured ones: see README.md."""
+"""Step times that `llmc plan` predicts for this processor, next to measured ones: see README.md."""
 
 import argparse
 import itertools
@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WORK = ROOT / "build" / "bench" / "plan-times"
 SPEC = ROOT / "specs" / "quickstart.yaml"
 DATA = ROOT / "data" / "quickstart"
-WARMUP = 2  # steps of a run that do not count
+WARMUP = 2  # first steps of a run that do not count
 MIB = 1 << 20
 
 # hidden: layers, query heads, key heads, intermediate
@@ -73,7 +73,7 @@ class Bench:
         self.run(self.a.llmc, "compile", SPEC, "-o", WORK / name, f"target.device={self.device}", *overrides)
 
     def steps(self, name, predicted):
-        """Seconds of steps, and the process' peak resident bytes, of a run that is deleted afterwards."""
+        """Seconds of steps, and the process's peak resident bytes, of a run that is deleted afterwards."""
         folder, timing = WORK / "run", WORK / "timing.json"
         shutil.rmtree(folder, ignore_errors=True)
         count = WARMUP + max(4, min(40, round(self.a.seconds / predicted)))
@@ -91,7 +91,8 @@ class Bench:
         return json.loads(timing.read_text())["steps"][WARMUP:], usage.ru_maxrss * 1024
 
     def in_turns(self, rows):
-        """rows: name -> predicted seconds. name -> (median of a step of all rounds, least and most of the rounds' medians, peak)."""
+        """rows: name -> predicted seconds. Returns name -> (median step of all rounds, least and most of the rounds'
+        medians, peak)."""
         taken, peaks = {name: [] for name in rows}, dict.fromkeys(rows, 0)
         for turn in range(self.a.rounds):
             say(f"round {turn + 1} of {self.a.rounds}")
@@ -113,8 +114,8 @@ def table(head, rows):
 
 
 def wrong_order(rows, far=1.1):
-    """How many pairs of (measured, predicted) differ by more than `far` as measured, and how many of these are predicted the
-    other way round."""
+    """Number of pairs of (measured, predicted) that differ by more than `far` as measured, and of these the number
+    predicted in the opposite order."""
     pairs = [(a, b) for a, b in itertools.combinations(rows, 2) if max(a[0], b[0]) > far * min(a[0], b[0])]
     return len(pairs), sum((a[0] < b[0]) != (a[1] < b[1]) for a, b in pairs)
 
@@ -178,7 +179,7 @@ def budgets(bench):
         ] for name, (budget, plan) in rows.items()]))
     names = list(rows)
     rises = [b for a, b in itertools.combinations(names, 2)
-             if measured[b][1] > measured[a][2]]  # beyond all rounds of both
+             if measured[b][1] > measured[a][2]]  # outside the range of all rounds of both
     beside = [measured[name][3] - plan["memory"]["arena_bytes"] for name, (_, plan) in rows.items()]
     over = [budget for name, (budget, _) in rows.items() if measured[name][3] > budget * MIB]
     print(

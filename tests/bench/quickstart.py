@@ -17,9 +17,9 @@ WORK = ROOT / "build" / "bench"
 SPEC = ROOT / "specs" / "quickstart.yaml"
 DATA = ROOT / "data" / "quickstart"
 CHECKED_STEPS = 5
-# The same arithmetic in another order moves an fp32 loss by some 1e-7 and bf16's roundings by some 1e-4; a wrong scale,
-# rotation, mask, decay or schedule moves a loss of 8.3 by more than these within five steps. With bf16x3, whose
-# products are off by some ten times as much as fp32's, ten times as much is allowed: the model of the tiles moved six by 7e-8.
+# The same arithmetic in another order moves an fp32 loss by some 1e-7 and bf16's roundings by some 1e-4. A wrong scale,
+# rotation, mask, decay or schedule moves a loss of 8.3 by more than these within five steps. bf16x3, whose GEMMs have
+# some ten times fp32's error, gets ten times the tolerance: the model of the tiles moved six by 7e-8.
 TOLERANCE = {"fp32": 2e-5, "bf16x3": 2e-4, "bf16": 1e-3}
 
 
@@ -36,8 +36,8 @@ def run(command, environment, log=None, **options):
 
 
 def torch_compiler():
-    """A g++ that links this environment's PyTorch: an older one that Debian has in its library folder comes first on
-    torch.compile's own command line, and what is linked to that fails its test for vector instructions."""
+    """A g++ that links this environment's PyTorch. Debian's older one in its library folder comes first on
+    torch.compile's own command line, and linking to that fails its test for vector instructions."""
     libraries = subprocess.run([sys.executable, "-c", "import torch; print(torch.__path__[0] + '/lib')"], check=True,
                                capture_output=True, text=True).stdout.strip()
     wrapper = WORK / "compiler" / "g++"
@@ -52,8 +52,8 @@ class Bench:
 
     def __init__(self, arguments):
         self.a = arguments
-        # Nothing is pinned: the trainer and PyTorch both take the processors that the system gives them. The allocator
-        # keeps its memory, for else PyTorch faults its activations in anew at every step (4 to 8 % of its time).
+        # Nothing is pinned: the trainer and PyTorch both use the processors that the system gives them. The allocator
+        # keeps its memory, because otherwise PyTorch faults its activations in at every step (4 to 8 % of its time).
         self.environment = {
             **os.environ, "OMP_NUM_THREADS": str(self.a.threads), "CUDA_VISIBLE_DEVICES": "", "MALLOC_MMAP_THRESHOLD_":
             str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 33), "MALLOC_TOP_PAD_": str(1 << 26)
@@ -79,7 +79,7 @@ class Bench:
         }
 
     def trainer(self, executable, steps, *more, environment=None):
-        """One run in a folder of its own, deleted afterwards; returns what --timing wrote."""
+        """One run in a temporary folder; returns its --timing file."""
         folder, timing = WORK / "run", WORK / "timing.json"
         shutil.rmtree(folder, ignore_errors=True)
         run([
@@ -106,7 +106,7 @@ class Bench:
         return json.loads(output.splitlines()[-1])
 
     def take_apart(self, dtype, steps):
-        """The step piece by piece, and its products alone: pieces.read(). `steps` are the whole ones."""
+        """The step piece by piece, and its GEMMs alone: pieces.read(). `steps`: of the whole ones."""
         result, turns = WORK / "pieces.json", 2 * (self.a.warmup + steps)
         environment = {**self.environment, "LLMC_PIECES": str(result), "LLMC_PRODUCTS_ALONE": "1"}
         if self.a.cpu_time:
@@ -123,7 +123,7 @@ class Bench:
 
 
 def check(bench, dtype):
-    """Both sides from the same weights on the same tokens: the losses of the first steps must agree."""
+    """Checks that both sides agree in the losses of the first steps, from the same weights on the same tokens."""
     trace = WORK / "trace"
     shutil.rmtree(trace, ignore_errors=True)
     bench.trainer(WORK / dtype / "trainer", CHECKED_STEPS, "--trace", trace)
@@ -176,7 +176,7 @@ def main():
             say(f"{dtype}: torch.compile with an empty cache")
             shutil.rmtree(WORK / "inductor-cold", ignore_errors=True)
             result["cold"][dtype] = bench.torch("compile", dtype, a.warmup + 3, cache=WORK / "inductor-cold")
-            bench.torch("compile", dtype, 1)  # fills the cache of the rounds
+            bench.torch("compile", dtype, 1)  # fills the cache for the rounds
     for number in range(a.rounds):
         for dtype in a.dtypes:
             for side in a.sides:

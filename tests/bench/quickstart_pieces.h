@@ -1,4 +1,4 @@
-// Times every kernel and every matrix product of an emitted step; quickstart_pieces.py puts the calls in.
+// Times every kernel and every GEMM of an emitted step; quickstart_pieces.py inserts the calls.
 #pragma once
 
 #include <time.h>
@@ -11,7 +11,7 @@
 
 namespace llmc::bench {
 
-/// Wall seconds, or with LLMC_PIECES_CPU those that the processor gave this process.
+/// Wall-clock seconds, or with LLMC_PIECES_CPU this process's CPU time.
 inline double now() {
   static const clockid_t clock = std::getenv("LLMC_PIECES_CPU") ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
   timespec time{};
@@ -19,9 +19,9 @@ inline double now() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Seconds of each piece, step by step, written as JSON to the file named by LLMC_PIECES when the process ends.
-/// With LLMC_PRODUCTS_ALONE every second step runs its matrix products only, on what the step before left in memory:
-/// whole steps and products take turns, so that a machine that slows down slows both.
+/// Seconds of each piece, step by step, written as JSON to the file named by LLMC_PIECES when the process exits. With
+/// LLMC_PRODUCTS_ALONE every second step runs only its GEMMs, on the previous step's data: whole steps and GEMMs
+/// alternate, so that a slowdown of the machine affects both.
 class Pieces {
  public:
   static Pieces& get() {

@@ -1,4 +1,4 @@
-"""Takes an emitted step apart: builds the trainer again with a clock around every kernel and every matrix product."""
+"""Takes an emitted step apart: builds the trainer with a clock around every kernel and every GEMM."""
 
 import concurrent.futures
 import json
@@ -19,7 +19,7 @@ def clock(name, product):
 
 
 def build(project, llmc, folder):
-    """`project`: what `llmc compile` wrote. Returns the timed trainer's path."""
+    """`project`: output of `llmc compile`. Returns the timed trainer's path."""
     folder.mkdir(parents=True, exist_ok=True)
     root = HERE.parent.parent
     help_text = subprocess.run([project / "trainer", "--help"], check=True, capture_output=True, text=True).stdout
@@ -55,10 +55,9 @@ def build(project, llmc, folder):
 
 
 def read(path, steps, warmup):
-    """What a timed trainer wrote: `warmup` + `steps` whole steps, and as many of the products alone, which took turns.
+    """Output of a timed trainer: `warmup` + `steps` whole steps, and as many of the GEMMs alone, alternating.
 
-    Returns medians in ms without the warm-up, and the seconds of every whole step.
-    """
+    Returns medians in ms without the warm-up, and the seconds of every whole step."""
     turns = 2 * (warmup + steps)
     data = {name: p
             for name, p in json.loads(path.read_text()).items() if len(p["seconds"]) >= turns - 1}  # not start-up's

@@ -1,4 +1,4 @@
-"""What the benchmark says about the machine and its figures, as data and as Markdown."""
+"""The benchmark's figures and the machine's description, as data and as Markdown."""
 
 import datetime
 import os
@@ -8,7 +8,7 @@ import statistics
 import subprocess
 
 GOAL = 2.5  # bf16 on a processor with AMX: times the better of PyTorch's two
-SHARES = {"fp32": 0.90, "bf16": 0.88}  # elsewhere: of what the matrix products alone would reach
+SHARES = {"fp32": 0.90, "bf16": 0.88}  # elsewhere: of the rate that the GEMMs alone would reach
 NAMES = {"ours": "llmc", "eager": "PyTorch eager", "compile": "torch.compile"}
 
 
@@ -53,7 +53,7 @@ def summarise(result):
             rows["compile"]["cold_start_up_seconds"] = (cold["seconds_to_first_step"] -
                                                         statistics.median(cold["steps"][result["warmup"]:]))
         step = result["step"][dtype]
-        # Of the run in which whole steps and products alone took turns: rates move by more between two runs.
+        # From the run in which whole steps and GEMMs alone alternated: rates vary more between two runs.
         summary = {
             "sides": rows, "products_share": step["products_ms"] / step["step_ms"], "products_only_tokens_per_second":
             1e3 * tokens / step["products_alone_ms"], "ceiling_share": step["products_alone_ms"] / step["step_ms"]
@@ -77,7 +77,7 @@ def comparison(result):
             low, high = min(row["rounds"]), max(row["rounds"])
             start = f"{row['start_up_seconds']:.2f} s"
             if result["clock"] != "wall":
-                start = "wall only"  # a start less a step needs both in wall seconds
+                start = "wall only"  # a start minus a step needs both in wall-clock seconds
             elif "cold_start_up_seconds" in row:
                 start = f"{row['cold_start_up_seconds']:.1f} s cold, {start} warm"
             rows.append([
@@ -94,7 +94,8 @@ def comparison(result):
 def markdown(result):
     loads = [run["load"] for run in result["runs"]]
     busy = ""
-    if max(loads) > result["threads"] + 1 and result["clock"] == "wall":  # the runs themselves make a load of `threads`
+    if max(loads) > result["threads"] + 1 and result["clock"] == "wall":  # the runs themselves cause a load of
+                                                                          # `threads`
         busy = " **Others used the machine: these are no figures to keep (--cpu-time bears it better).**"
     split = " llmc's matrix products are bf16x3." if result["matmul"] == "bf16x3" else ""
     versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items() if value)

@@ -24,14 +24,14 @@ OUT_OF_MEMORY = 12
 
 
 def process_seconds():
-    """Since this process began: the interpreter's start and the imports count, as the trainer counts its own."""
+    """Seconds since this process started: the interpreter's start and the imports count, as in the trainer."""
     with open("/proc/self/stat") as file:
         ticks = int(file.read().rsplit(")", 1)[1].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Norm(torch.nn.Module):
-    """RMSNorm with its weight in the type of its input: PyTorch's fused kernel takes no other."""
+    """RMSNorm with its weight in the type of its input: PyTorch's fused kernel supports no other."""
 
     def __init__(self, size, eps):
         super().__init__()
@@ -100,7 +100,7 @@ class Llama(torch.nn.Module):
                 torch.nn.init.normal_(parameter, std=0.02)
 
     def load(self, weights):
-        """From Hugging Face names."""
+        """Loads weights by Hugging Face names."""
 
         def put(parameter, *names):
             with torch.no_grad():
@@ -146,7 +146,7 @@ def trace_batches(trace, count):
 
 
 def only_attention(name):
-    """A context in which scaled_dot_product_attention has that kind only; "default": whichever PyTorch prefers."""
+    """A context in which scaled_dot_product_attention has only that kind; "default": PyTorch's preference."""
     if name == "default":
         return contextlib.nullcontext()
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -225,7 +225,7 @@ def run(a):
     losses, first_step_end = [], None
 
     def train_step(step, rate, passes):
-        """Seconds that it took."""
+        """Runs a step; returns its seconds."""
         nonlocal first_step_end
         begin, total = clock(), 0.0
         for group in optimizer.param_groups:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What llmc plans for random specs with everything left open, beside what their trainers allocate: see README.md."""
+"""Compares llmc's plans for random specs with all choices open with their trainers' allocations: see README.md."""
 
 import argparse
 import collections
@@ -21,14 +21,15 @@ def say(text):
 
 
 class Row:
-    """A seed's spec, planned, built and run. AssertionError where the trainer differs from the plan; the folder stays then."""
+    """A seed's spec, planned, built and run. AssertionError if the trainer differs from the plan; the folder is kept
+    then."""
 
     def __init__(self, seed):
         folder = WORK / f"seed-{seed}"
         shutil.rmtree(folder, ignore_errors=True)
         spec = planned.write_random(seed, str(folder))
         plan = planned.plan_of(spec)
-        # One folder for all, in which llmc finds the objects again that the spec before had alike.
+        # One folder for all, in which llmc reuses objects equal to the previous spec's.
         trainer = harness.compile_trainer(spec, str(WORK / "trainer"))
         self.peak = planned.compare(plan, trainer, str(folder / "run"), "--no-final-checkpoint")
         shutil.rmtree(folder)
@@ -56,7 +57,7 @@ class Row:
 
 
 def counts(rows, name):
-    """How many rows have which value of an attribute, the values in order."""
+    """Number of rows for each value of an attribute, ordered by value."""
     found = collections.Counter(getattr(row, name) for row in rows)
     return ", ".join(f"{value}: {count}" for value, count in sorted(found.items()))
 

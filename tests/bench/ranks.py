@@ -1,9 +1,10 @@
-"""One rank with all threads against several ranks that share them: tokens a second of the quick start, in turns.
+"""Compares one rank with all threads with several ranks that divide them: tokens per second of the quick start, alternating.
 
     python3 tests/bench/ranks.py [--ranks 2] [--shards optimizer] [--dtypes fp32 bf16] [--steps 20] [--rounds 3]
 
-Needs build/llmc and data/quickstart, which ./quickstart.sh makes. Every trainer runs the same global batch; a rank's micro-batch is its part
-of it. More ranks than threads have one each, and take turns. Prints medians and the range of rounds; the first three steps of a run do not count.
+Needs build/llmc and data/quickstart, which ./quickstart.sh makes. Every trainer runs the same global batch; a rank's
+micro-batch is its part of it. With more ranks than threads each has one, and they share processors. Prints medians and the
+range of rounds; the first three steps of a run do not count.
 """
 
 import argparse

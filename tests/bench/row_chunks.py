@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a thread would gain that carries its own rows in chunks through a layer: see README.md."""
+"""Time that a thread would save by carrying its own rows through a layer in chunks: see README.md."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ import plan_times
 WORK = plan_times.ROOT / "build" / "bench" / "row-chunks"
 LENGTH = 64  # of all sequences, so that attention is the same in each chunk
 TOKENS = 2048
-ONCE = ("_wgrad", "_fold", "_reduce")  # sums over all rows: a step that works in chunks would do them behind its layers
+ONCE = ("_wgrad", "_fold", "_reduce")  # sums over all rows: a step that works in chunks would do them after its layers
 
 
 def overrides(precision, rows):
@@ -26,7 +26,8 @@ class Chunks(plan_times.Bench):
     """Trainers of the quick start that differ in the rows of a micro-batch."""
 
     def measured(self, precision, rows, processes, threads):
-        """Seconds in the layers' launches for a step's tokens, and of these what is done in chunks; the mean over so many trainers at once."""
+        """Seconds in the layers' launches for a step's tokens, and of these the part done in chunks; the mean over
+        `processes` concurrent trainers."""
         folder = WORK / f"{precision}-{rows}"
         command = [
             folder / "trainer", "--quiet", "--resume", "none", "--steps", 8, "--timeline-steps", "3:5",
@@ -78,12 +79,12 @@ def main():
             plan_times.say(f"{precision}, round {turn + 1} of {a.rounds}")
             whole.append(bench.measured(precision, TOKENS, 1, a.threads))
             for count in a.rows:
-                # As many trainers of one thread as there are processors: the time of one, for the tokens of all.
+                # As many one-thread trainers as there are processors: the time of one, for the tokens of all.
                 chunks[count].append(bench.measured(precision, count, a.threads, 1)[1] / a.threads)
         layers, in_chunks = (statistics.median(part) for part in zip(*whole))
         rows.append([precision, f"all {TOKENS}", f"{1e3 * in_chunks:.1f}", f"{1e3 * layers:.1f}", ""])
         for count in a.rows:
-            # Within a round, so that a machine that changes its pace does not count.
+            # Within a round, so that changes of the machine's speed cancel.
             ratio = statistics.median((all_rows - all_but_once + part) / all_rows
                                       for (all_rows, all_but_once), part in zip(whole, chunks[count]))
             rows.append([

@@ -4,7 +4,7 @@
     tests/bench/sass.py generated/llama-1b
     tests/bench/sass.py FOLDER --runtime RUNTIME --kernels cross_entropy norm_backward --json counts.json
 
-nvdisasm is looked for beside nvcc, in PATH, and in this Python's packages (pip install nvidia-cuda-nvdisasm)."""
+nvdisasm is searched next to nvcc, in PATH, and in this Python's packages (pip install nvidia-cuda-nvdisasm)."""
 
 import argparse
 import json
@@ -19,16 +19,17 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 
-# One device. SMs, schedulers and MUFU rate: CUDA C++ programming guide, compute capability 9.0. GHz: the data sheet's 989.4
-# TFLOP/s of dense bf16 over 132 SMs of 4,096 FLOP a clock. copy: GB/s that a copy is expected to reach, of 3,350 and 4,800.
+# One device. SMs, schedulers and MUFU rate: CUDA C++ programming guide, compute capability 9.0. GHz: from the data
+# sheet's 989.4 TFLOP/s of dense bf16 over 132 SMs of 4,096 FLOP per clock. copy: GB/s that a copy is expected to reach,
+# of 3,350 and 4,800.
 DEVICES = {"H100": {"sms": 132, "ghz": 1.83, "copy": 3000}, "H200": {"sms": 132, "ghz": 1.83, "copy": 4300}}
-LANES_A_CLOCK = 128  # of an SM: four schedulers, an instruction of a warp each
+LANES_A_CLOCK = 128  # of an SM: four schedulers, each issuing an instruction of one warp
 MUFU_A_CLOCK = 16  # of an SM
 ROUND_TRIP = 1000  # clocks from a load to its value on a busy device: assumed, not measured
 REGISTERS, THREADS, BLOCKS, SHARED = 65536, 2048, 32, 228 << 10  # of an SM
 
-# Bytes of an element that a kernel reads by 16-byte loads in its loop: says how many elements a pass of the loop has. Of
-# kernels on flat parameters nothing is predicted: most of their loop is code for a chunk's end, which hardly ever runs.
+# Bytes per element that a kernel reads by 16-byte loads in its loop, which gives the elements per iteration. Nothing is
+# predicted for kernels on flat parameters: most of their loop is code for a chunk's end, which hardly ever runs.
 READ = {
     "cross_entropy": 2, "rms_norm_forward": 8, "rms_norm_backward": 6, "rms_norm_backward_residual": 8,
     "swiglu_forward": 4, "swiglu_backward": 6
@@ -55,7 +56,7 @@ class Instruction:
 
 
 def parse(sass):
-    """The instructions and where labels point."""
+    """The instructions, and the targets of labels."""
     instructions, labels = [], {}
     for line in sass.splitlines():
         label = re.match(r"\s*(\.L_x_\d+):", line)
@@ -68,7 +69,7 @@ def parse(sass):
 
 
 def hot_loop(instructions, labels):
-    """Of the loops without a loop inside, before the kernel's end: the one with the most 16-byte accesses."""
+    """The loop with the most 16-byte accesses, of the innermost ones before the kernel's end."""
     ends = [i for i, one in enumerate(instructions) if one.name == "EXIT" and not one.predicate]
     loops = []
     for i, one in enumerate(instructions[:ends[0]] if ends else instructions):
@@ -81,8 +82,8 @@ def hot_loop(instructions, labels):
 
 
 def clocks_of_waiting(loop):
-    """Clocks that a warp waits for memory in one pass: it stops where a loaded register is read, or at a fence that has
-    stores to wait for. Branches are not taken."""
+    """Clocks that a warp waits for memory in one iteration: it stalls at the first use of a loaded register, or at a
+    fence with pending stores. Branches are not taken."""
     now, arrives, stored, waited = 0, {}, False, 0
     for one in loop:
         until = max([arrives.get(register, 0) for register in one.reads], default=0)
@@ -102,12 +103,12 @@ def clocks_of_waiting(loop):
 
 
 def is_barrier(one):
-    """Where lanes meet; not the arrival that only says that a block has begun."""
+    """Where lanes synchronise, except the arrival that only signals a block's start."""
     return one.name in ("BAR", "UCGABAR_WAIT")
 
 
 def occupancy(registers, shared, threads):
-    """Blocks of an SM."""
+    """Blocks per SM."""
     of_warp = -(-max(registers, 1) * 32 // 256) * 256
     by_registers = REGISTERS // of_warp // 4 * 4 // (threads // 32)
     return min(by_registers, THREADS // threads, BLOCKS, SHARED // (-(-(shared + 1024) // 128) * 128))
@@ -145,8 +146,8 @@ def count(kernel, file, options, temporary):
 
 
 def predict(kernel, counts, device):
-    """Milliseconds of a launch: bytes over the copy's rate; a pass' instructions (MUFU counted by their own rate) over what
-    the schedulers issue; what a resident warp waits for memory in all its passes."""
+    """Milliseconds of a launch, by three terms: bytes over the copy's rate; an iteration's instructions (MUFU by their own rate)
+    over the schedulers' issue rate; a resident warp's memory stalls in all its iterations. least: their maximum; most: sum."""
     read = next((READ[name] for name in (kernel["name"].replace("_recompute", ""), kernel["template"]) if name in READ),
                 None)
     if not read or not counts["loop_wide_loads"]:

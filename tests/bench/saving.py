@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What checkpoints cost a run: saves beside training, and saves that training waits for.
+"""Cost of checkpoints: saves concurrent with training, and saves that training waits for.
 
     python3 tests/bench/saving.py build/quickstart/trainer [--every 20] [--saves 15] [--threads N] [--folder DIR] [key.path=value ...]
 
-One run of each kind, in folders that are removed. An interval is the `every` steps from one save to the next. The two steps behind a
-save, in which a save beside training is written, are compared with the median of the others of the same interval, so that the
-machine's drift over minutes is in both; what they take longer, the wait for the save included, is the price of the save. Prints
-medians over the intervals, in parts of an interval: the wait; the price; and of saves beside training the price less the bytes' own
-work, which is what a run waits for without threads beside it, shared by the processors that train.
+Runs one of each kind, in temporary folders. An interval is the `every` steps from one save to the next. The two steps after a
+save, in which a concurrent save is written, are compared with the median of the other steps of the same interval, so that the
+machine's drift over minutes affects both. Their additional time, including the wait for the save, is the cost of the save.
+Prints medians over the intervals, as fractions of an interval: the wait, and the cost. For concurrent saves also the cost
+minus the work on the bytes, divided by the processors that train, which a run without spare threads would wait for.
 """
 
 import argparse
@@ -21,7 +21,7 @@ BEHIND = 2  # steps after a save that are compared with the others
 
 
 def intervals(arguments, asynchronous):
-    """(seconds of a step, of the wait for the save, and of the price) of each interval behind the first save."""
+    """(seconds of a step, of the wait for the save, and of the cost) for each interval after the first save."""
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         directory = os.path.join(folder, "run")
         subprocess.run([

@@ -6,8 +6,8 @@ CALL = re.compile(r"^( +)(launch\(s\.stream,\s+(?:Grid\{[^}]*\},\s+)?(\w+)|s\.([
 
 
 def instrument(source, header, clock, entries):
-    """The step's source with `#include "header"`; clock(name, is_product) precedes each call, and entries[name of a
-    function] is put in where that function begins."""
+    """The step's source with `#include "header"`. clock(name, is_product) precedes each call, and entries[name of a
+    function] is inserted where that function begins."""
 
     def wrap(match):
         name, product = (match[4], True) if match[4] else (match[3], False)

@@ -1,4 +1,4 @@
-// Tile products with operands in the first cache, by the number of tile registers in use: what multiply_block() goes by
+// Tile products with operands in the L1 cache, by number of tile registers in use: the basis of multiply_block()
 // (docs/explanation/amx.md, "Four tile registers"). Two threads; time is that of one product.
 #include <benchmark/benchmark.h>
 

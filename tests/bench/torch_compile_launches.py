@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What torch.compile's launches of the 1.24B model take on an H100, priced by their own bytes and FLOPs: see README.md."""
+"""Time of torch.compile's launches of the 1.24B model on an H100, priced by their own bytes and FLOPs: see README.md."""
 
 import argparse
 import json
@@ -17,16 +17,17 @@ RUN = ("batch.tokens=32768", "memory.budget=400GiB", "memory.recompute=none", "t
        )  # one pass, all kept
 PUBLISHED, MEASURED = "504", "481 to 483"  # ms: as published for this model; docs/reference/benchmarks.md, PyTorch 2.11
 
-# compiler/plan/price.cpp: tiles of a product, with the part of the largest one's rate; how compute and memory overlap.
+# compiler/plan/price.cpp: tiles of a GEMM, with their rate relative to the largest one's; overlap of compute and
+# memory.
 TILES = ((256, 128, 1), (128, 256, 1), (128, 128, 0.92), (128, 64, 0.75), (64, 64, 0.55))
 LEAST_SPLIT, OVERLAP = 1024, 1.5
 
-# The first whose ops a kernel has. Those that have nothing but casts come last.
+# The first class that contains one of the kernel's ops. Kernels with only casts come last.
 CLASSES = (("the embedding's gradient", {"embedding_dense_backward"}), ("cross-entropy", {"_log_softmax"}),
            ("SwiGLU", {"silu"}), ("norms, residual additions, embedding",
                                   {"_fused_rms_norm", "_fused_rms_norm_backward", "sum"}), ("RoPE", {"cat"}))
 
-# Bytes a parameter, in fp32, of what runs beside the two passes: reads and writes of each tensor.
+# Bytes per parameter, in fp32, of work outside the two passes: reads and writes of each tensor.
 CLIP = {"the gradients' norm": 4, "gradients times a factor": 8}
 ADAMW = {"AdamW": 28}  # reads weight, gradient and both moments, writes all but the gradient
 CHUNK, BLOCKS = 65536, 320  # elements, and chunks of a launch: PyTorch's MultiTensorApply.cuh
@@ -37,7 +38,7 @@ def run(*command, **more):
 
 
 class Prices:
-    """Seconds on a device, by `figures`: name -> {"value"}, as `llmc plan --json` has them."""
+    """Seconds on a device, by `figures`: name -> {"value"}, as in `llmc plan --json`."""
 
     def __init__(self, figures):
         self.f = {name: figure["value"] for name, figure in figures.items()}
@@ -77,7 +78,7 @@ def class_of(launch):
 
 
 def environment():
-    """The Python that has PyTorch, and the library that stands for a GPU."""
+    """The Python that has PyTorch, and the library that stands in for a GPU."""
     run(BENCH / "python.sh", "-c", "")
     python = ROOT / "build" / "bench-venv" / "bin" / "python"
     headers = next(

@@ -1,4 +1,4 @@
-// libFuzzer target: a safetensors header, parsed as if a file of the claimed size followed, and written again.
+// libFuzzer target: a safetensors header, parsed as if a file of the claimed size followed, and rewritten.
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts known faults into a copy of the sources, one at a time, and shows that the tests named beside each one fail.
+"""Inserts known faults into a copy of the sources, one at a time, and checks that the tests listed with each fail.
 
     tests/mutations/run.py                        all of them, an hour or two
     tests/mutations/run.py --only NAME...         some
@@ -7,10 +7,10 @@
     tests/mutations/run.py --list                 what there is
     tests/mutations/run.py --check                only that the place of each is found, once
 
-The copy is build/mutations, with a build folder of its own: the checkout is never changed, whatever happens. Only what the
-named tests need is built, with ccache where there is one. A fault is killed when each of its tests runs and fails; before
-that, the same tests pass without it. Exit code 1: a fault survived, or its entry is out of date (its place is not found or
-not one, the changed source does not compile, or its tests fail without it).
+The copy is build/mutations, with its own build folder: the checkout is never changed. Only targets of the listed tests are
+built, with ccache if available. A fault is killed if each of its tests runs and fails, after passing without it. Exit code 1:
+a fault survived, or its entry is out of date (its place is missing or ambiguous, the changed source does not compile, or its
+tests fail without it).
 """
 
 import argparse

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
-"""Exported checkpoints in Hugging Face transformers: loss and greedy samples against the trainer's, logits against llama.py, weights
-bit for bit, the tokenizer against sentencepiece and the shards. Not part of ctest: transformers are no package of Debian.
+"""Checks exported checkpoints in Hugging Face transformers: loss and greedy samples against the trainer's, logits against
+llama.py, weights bit for bit, the tokenizer against sentencepiece and the shards. Not part of ctest, because Debian has no
+package of transformers.
 
     python3 -m venv venv && venv/bin/pip install -r tests/reference/requirements-export.txt
     venv/bin/python tests/reference/check_export.py --llmc build/llmc --folder build/check-export
 
-Loss: fp32 within 1e-5 of the trainer's, relative; both add some hundred terms in another order. Logits: fp32 within 1e-5 of float64,
-relative to the largest. bf16: the weights are the fp32 ones rounded, and the loss is within 2^-7 of fp32's, where each weight has
-a rounding of 2^-9 and activations, kept in bf16 too, as much again.
+Bounds: fp32 loss within 1e-5 of the trainer's, relative, because both add some hundred terms in different orders. fp32 logits
+within 1e-5 of float64, relative to the largest. bf16: the weights are the rounded fp32 ones, and the loss is within 2^-7 of
+fp32's: each weight has a rounding of 2^-9, and bf16 activations have as much.
 """
 
 import argparse

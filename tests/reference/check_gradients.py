@@ -119,7 +119,7 @@ class Reference:
 
 
 class Draws:
-    """What several draws of weights and tokens say of one spec's trainer, whose trace of a step `add` compares.
+    """Results of several draws of weights and tokens for one spec's trainer; `add` compares the trace of a step.
 
     compute: "fp32" or "bf16". stream: the dtype of a residual stream that is rounded, or None."""
 

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""init.from against Hugging Face transformers: a folder that save_pretrained wrote, in fp32, fp16 and bf16, in one file and in several,
-trains on from exactly those weights, its first loss is transformers' of the same tokens, and the run is byte for byte the one that
-begins from llmc's own file of the weights. What llmc decodes by a tokenizer.json is what the tokenizers library encoded. Not part of ctest; the environment is check_export.py's:
+"""Checks init.from with Hugging Face transformers. A run from a folder written by save_pretrained, in fp32, fp16 and bf16, in one
+file and in several, starts from exactly those weights. Its first loss equals transformers' on the same tokens, and the run
+equals byte for byte the one from llmc's own file of the weights. llmc decodes with a tokenizer.json the texts that the
+tokenizers library encoded. Not part of ctest; the environment is check_export.py's:
 
     venv/bin/python tests/reference/check_import.py --llmc build/llmc --folder build/check-import
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a run has besides its steps, against PyTorch in float64: initial weights, loss on validation data, greedy samples.
+"""Checks everything of a run except its steps against PyTorch in float64: initial weights, loss on validation data, greedy samples.
 
 Initial weights: mean and standard deviation of each tensor, and correlations between all tensors and between two seeds, are
 within 6 standard errors of what the rules of `init` say. About 1,000 numbers are looked at, and one of them is further off in

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""tensorboard/ of a run against TensorBoard's own reader, its Python package: a run is killed at many places, in steps and in saves,
-and goes on; after each kill every file is read, by a reader that stays open over all of it and by new ones, and each scalar is
-that of metrics.jsonl, by the names that the exporter has for them. Not part of ctest; the environment:
+"""Checks a run's tensorboard/ with TensorBoard's own reader, its Python package. A run is killed at many places, in steps and in
+saves, and resumed. After each kill every file is read, by a reader that stays open throughout and by new ones. Each scalar
+must equal that of metrics.jsonl, under the names of the exporter. Not part of ctest; the environment:
 
     python3 -m venv venv && venv/bin/pip install -r tests/reference/requirements-tensorboard.txt
     venv/bin/python tests/reference/check_tensorboard.py --llmc build/llmc --folder build/check-tensorboard
 
-An event is a 32-bit float, and so is the number of metrics.jsonl that it is compared with. Of a run that was killed, the files may
-lack the step that was being written.
+An event is a 32-bit float, and so is the number in metrics.jsonl that it is compared with. After a kill, the files may lack the
+step that was being written.
 """
 
 import argparse

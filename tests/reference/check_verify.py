@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Compares the run in float64 inside `llmc verify` with PyTorch in float64: loss and what else a step says, all gradients, and
+"""Compares the float64 run inside `llmc verify` with PyTorch in float64: loss and the step's other figures, all gradients, and
 the weights after the first step.
 
-Both compute in float64, so that what is left are the numbers that the trainer's host gives to both runs in fp32: the table of
-RoPE, 1 / targets, rates of the optimizer. Each is off by at most 6e-8 of itself; 1 - beta1 by 3e-7. Loss and other figures may be
-1e-7 off, gradients (norm of the difference over norm) 1e-6, updates (of the dump's own gradients: where one is near 0, Adam's
-first step has its sign) 1e-6. One spec is in bf16, of which the interpreter must know nothing.
+Both compute in float64, so differences come only from the fp32 numbers that the trainer's host gives to both runs: the table
+of RoPE, 1 / targets, rates of the optimizer. Their relative error is at most 6e-8; that of 1 - beta1 3e-7. Bounds: loss and
+other figures 1e-7, gradients (norm of the difference over norm) 1e-6, updates 1e-6 (computed from the dump's own gradients,
+because near 0 Adam's first step is the gradient's sign). One spec is in bf16, which must not affect the interpreter.
 """
 
 import argparse

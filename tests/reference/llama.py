@@ -101,8 +101,8 @@ def forward(parameters, model, tokens, stream=None):
 
 
 def statistics(weights, model, inputs, targets):
-    """What a step says of its targets that are not -1, in float64: share that is the first choice (ties count), mean and largest
-    log-sum-exp, mean entropy of the softmax. Arguments as loss_and_gradients'."""
+    """A step's figures over targets that are not -1, in float64: fraction with the largest logit (ties count), mean and largest
+    log-sum-exp, mean entropy of the softmax. Arguments as in loss_and_gradients."""
     parameters = {name: torch.tensor(array, dtype=torch.float64) for name, array in weights.items()}
     correct, lse, entropy = [], [], []
     for rows, wanted in zip(inputs, targets):

@@ -40,7 +40,7 @@ class Compile(RunTest):
         output = self.timed("second compile", 0.5, "compile", QUICKSTART, "-o", out)
         self.assertEqual(self.counts(output), (0, compiled))
         self.assertNotIn("linked", output)
-        # A learning rate occurs in texts only; the trainer is only linked again.
+        # A learning rate occurs in texts only; the trainer is only relinked.
         output = self.timed("compile with another learning rate", 5, "compile", QUICKSTART, "-o", out,
                             "optimizer.lr=1.25e-4")
         self.assertEqual(self.counts(output), (1, compiled - 1))

@@ -1,4 +1,4 @@
-"""Compares docs/reference/launches.md with the emitted step of the large run: the same launches, equally often, each
+"""Compares docs/reference/launches.md with the emitted step of the reference run: the same launches, equally often, each
 tensor once per launch."""
 
 import collections

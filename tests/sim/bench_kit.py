@@ -298,7 +298,7 @@ class BenchKit(harness.SimTest):
         self.assertRegex(text, r"\| 2 x 1 \| [\d.,]+ \| [\d.,]+ \| [\d.]+ \| -?[\d.,]+ \| -?[\d.]+% \|")
         self.assertRegex(text, r"\| all_reduce, 1 MiB \|( [\d.,]+ \|){3} [\d.]+% \|")
         self.assertNotIn("could not be written", text)
-        # Whatever figures are missing, the rest is shown.
+        # The rest is shown if figures are missing.
         for part, figures in result["results"].items():
             for row in (None, *(name for name, value in figures.items() if isinstance(value, dict))):
                 others = {name: value for name, value in figures.items() if row and name != row}

@@ -11,7 +11,7 @@ import timelines  # noqa: E402
 
 STEPS = 4
 REPLAY = "runtime/device/cuda/replay.cpp"
-CAPTURES = "  if (!impl_->warm || impl_->device.profiled() || impl_->device.stream().listener) {\n"  # occurs once in REPLAY: the code after it runs the work as plain launches
+CAPTURES = "  if (!impl_->warm || impl_->device.profiled() || impl_->device.stream().listener) {\n"  # once in REPLAY
 
 
 class Graphs(harness.SimTest):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""llmc for tests that were written for a CPU's trainer: `compile` makes a trainer for the simulated GPU.
+"""llmc for tests written for CPU trainers: `compile` makes a trainer for the simulated GPU.
 
 llmc.py compile SPEC -o FOLDER [--style STYLE] [OVERRIDE...]"""
 

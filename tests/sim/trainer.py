@@ -1,4 +1,4 @@
-"""Behaviour of a simulated trainer besides its numbers: it launches what the plan lists, and refuses unsuitable GPUs.
+"""Behaviour of a simulated trainer apart from its numbers: it launches what the plan lists, and refuses unsuitable GPUs.
 """
 
 import collections

@@ -432,7 +432,7 @@ class Group {
       highest = mine[lane % kWarps].x, sum = 0.0f, weighted = 0.0f;
 #pragma unroll
       for (int i = 1; i < kEach; ++i) highest = max(highest, mine[(lane + 32 * i) % kWarps].x);
-      // Reads them from shared memory a second time: a lane has no registers to keep them besides its powers.
+      // Reads them from shared memory a second time: a lane has no registers for them.
       __syncwarp();
 #pragma unroll 1
       for (int i = 0; i < kEach; ++i) {

@@ -52,10 +52,10 @@ std::size_t tiles_workspace(const GemmShape& shape) {
   return shape.transpose_a ? weight_gradient_bytes(shape) : linear_product_bytes(shape);
 }
 
-// oneDNN's memory besides its operands grows with a GEMM. Splitting a long sum takes 2.3 GiB for a weight gradient of
-// [50304, 768] on 16 threads. Padded rows, for which 2.6 has no brgemm, take 170 MB for 2,048 rows of 50,257 logits in
-// fp32. So a GEMM that needs more scratchpad than this, or has padded rows, is computed in blocks of its result
-// (docs/explanation/compiler.md).
+// oneDNN's memory in addition to its operands grows with a GEMM. Splitting a long sum takes 2.3 GiB for a weight
+// gradient of [50304, 768] on 16 threads. Padded rows, for which 2.6 has no brgemm, take 170 MB for 2,048 rows of
+// 50,257 logits in fp32. So a GEMM that needs more scratchpad than this, or has padded rows, is computed in blocks of
+// its result (docs/explanation/compiler.md).
 constexpr std::size_t kMostScratchpad = std::size_t{16} << 20;
 constexpr std::int64_t kBlockRows = 512, kBlockCols = 1024, kFewestRows = 16;
 

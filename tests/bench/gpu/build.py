@@ -1,7 +1,7 @@
-"""Builds the bundles' programs: a trainer as it is, and two with clocks; beside them the kit's own.
+"""Builds the bundles' programs, a trainer as it is and two with clocks, and the kit's own.
 
-`timed` launches each kernel itself, by the CPU's Replay, so that events lie between them; `hosted` replays graphs, with a
-clock around that. All programs of all bundles share the runtime, and those kernels that are alike."""
+`timed` launches each kernel itself, by the CPU's Replay, so that events lie between them; `hosted` replays graphs,
+with a clock around that. All programs of all bundles share the runtime, and equal kernels."""
 
 import concurrent.futures
 import hashlib
@@ -36,7 +36,7 @@ def timed_replay(source):
 
 
 OF_THE_KIT = ("ceilings", "rates", "collectives")  # its own programs, of the bundle `run`'s runtime
-# What the simulated GPU has no stand-in for: formats of fp8, SMs that a product leaves to a copy.
+# Parts without a stand-in on the simulated GPU: fp8 formats, SMs that a GEMM leaves to a copy.
 NOT_SIMULATED = (("run", "rates"), ("run", "tests"))  # llmc's own build has its tests
 
 
@@ -46,7 +46,7 @@ def body(path):
 
 
 def wanted_programs(made):
-    """(bundle, program) of everything but the kit's own programs and tests."""
+    """(bundle, program) for everything except the kit's own programs and tests."""
     return [(row.name, program) for row in made.rows() for program in row.programs]
 
 
@@ -63,7 +63,7 @@ class Machine:
         return [each for each in programs if not self.program(*each).exists()]
 
     def write_clocks(self):
-        """The steps and the replay with clocks; a file that says the same already is left as it is."""
+        """Writes the steps and the replay with clocks; unchanged files are left alone."""
         for row in self.made.rows():
             if "timed" in row.programs:
                 self.write(self.clocked_step(row.name), timed_step(
@@ -87,7 +87,7 @@ class Machine:
 
 
 class Gpu(Machine):
-    """With nvcc, in one build: the CMakeLists.txt of the bundle `run` with kit.cmake at its end."""
+    """Builds with nvcc at once: the CMakeLists.txt of the bundle `run` with kit.cmake at its end."""
 
     def __init__(self, made, work, call):
         super().__init__(made, work)
@@ -95,12 +95,12 @@ class Gpu(Machine):
         libraries = self.third / "usr" / "lib" / "x86_64-linux-gnu"
         self.links = toolkit.Links(toolkit.find(toolkit.toolkit_root(), toolkit.python_packages()), work / "toolkit")
         before = {**os.environ, "CPATH": str(self.third / "usr" / "include")}
-        for name in ("LIBRARY_PATH", "LD_LIBRARY_PATH"):  # what the carried libraries need of each other is found there
+        for name in ("LIBRARY_PATH", "LD_LIBRARY_PATH"):  # the carried libraries' dependencies are found there
             before[name] = ":".join(filter(None, [str(libraries), os.environ.get(name)]))
         self.environment = self.links.environment(before)
 
     def options(self):
-        """For CMake: where things are that a machine for PyTorch has in odd places, or not at all."""
+        """CMake options: locations that differ or are missing on a machine set up for PyTorch."""
         found = [
             f"-DCMAKE_PREFIX_PATH={self.third / 'usr'}", f"-DKIT_ROOT={ROOT}", f"-DKIT_BIN={self.work / 'bin'}",
             "-DDNNL_LIBRARY=dnnl"
@@ -113,7 +113,7 @@ class Gpu(Machine):
         return found + self.links.options()
 
     def script(self):
-        """kit-programs.cmake."""
+        """Content of kit-programs.cmake."""
         lines, kernels = [], {}
         for row in self.made.rows():
             folder = self.made.folder / row.name
@@ -144,7 +144,7 @@ class Gpu(Machine):
                     f"kit_program({row.name} {program} OBJECTS {' '.join(shared)} {clocked} SOURCES \"{replay}\")"
                     for program, replay in replays.items() if program in row.programs
                 ]
-        # Objects before the programs made of them.
+        # Objects come before the programs linked from them.
         return "\n".join(sorted(lines, key=lambda line: line.startswith("kit_program"))) + "\n"
 
     def configure(self):
@@ -179,7 +179,7 @@ class Gpu(Machine):
 
 
 class Simulated(Machine):
-    """With g++, against tests/sim's stand-ins, out of llmc's build folder. The numbers mean nothing."""
+    """Builds with g++ against tests/sim's stand-ins, from llmc's build folder. The numbers mean nothing."""
 
     def __init__(self, made, work, built):
         super().__init__(made, work)
@@ -233,7 +233,7 @@ class Simulated(Machine):
             (kind, _), (number, source, folder) = item
             target = self.work / "objects" / f"{number}-{source.name}.o"
             target.unlink(missing_ok=True)
-            # By a relative name where it can be: ccache then knows it again in another folder.
+            # A relative name if possible: ccache then recognises it in another folder.
             name = source.relative_to(folder) if source.is_relative_to(folder) else source
             done = harness.runs.call("g++", *words[kind], "-c", name, "-o", target, cwd=folder, timeout=3000)
             if done.code:

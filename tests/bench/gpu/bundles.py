@@ -1,4 +1,4 @@
-"""The trainers that the kit measures: one row a bundle. A further variant is one more row here."""
+"""The trainers that the kit measures: one row per bundle. A further variant is one more row here."""
 
 import dataclasses
 import json
@@ -7,14 +7,14 @@ import json
 @dataclasses.dataclass(frozen=True)
 class Bundle:
     name: str
-    what: str  # in the report: how it differs from the run
+    what: str  # in the report: difference from the run
     overrides: tuple = ()
     programs: tuple = ("trainer", )  # of trainer, hosted, timed: build.py
     spec: str = "run"  # or small: the model that compute-sanitizer steps through; qwen: that of llmq's figures
-    step: bool = False  # timed as a whole step beside the run, in the part `step`
-    later: bool = False  # the same, in the part `variants`
+    step: bool = False  # timed as a whole step together with the run, in the part `step`
+    later: bool = False  # same, in the part `variants`
     attention: bool = False  # its attention is timed beside the run's, and trains as the run's does
-    key: str = ""  # of the schema; the row is left out where llmc has no such key
+    key: str = ""  # of the schema; the row is omitted if llmc has no such key
 
     def whole(self):
         return self.step or self.later
@@ -34,8 +34,8 @@ BUNDLES = (
     Bundle("cudnn", "attention: cudnn", ("target.attention=cudnn", ), ("timed", ), attention=True),
     Bundle("portable", "attention: portable", ("target.attention=portable", ), ("timed", ), attention=True),
     Bundle("small", "every kind of layer", spec="small"),
-    # A row of 50,001 logits is past the 96 KiB from which on a cluster of blocks shares it.
-    # And llmc's own attention: here by products of warpgroups, in the bundle below by those of warps.
+    # A row of 50,001 logits exceeds the 96 KiB from which on a cluster of blocks shares it. Also llmc's own attention:
+    # by warpgroup products here, by warps in the bundle below.
     Bundle("wide", "a kernel with clusters, attention: portable",
            ("model.vocab_size=50001", "target.attention=portable"), spec="small"),
     Bundle("normed", "QK-norm, untied, recompute: full, heads of 32",
@@ -45,7 +45,7 @@ BUNDLES = (
 
 
 def known(schema, key):
-    """Whether `llmc schema` (parsed) has a key such as precision.residual; no key is known."""
+    """Whether `llmc schema` (parsed) has a key such as precision.residual; an empty key always counts as known."""
     for word in filter(None, key.split(".")):
         schema = schema.get("properties", {}).get(word)
         if schema is None:
@@ -54,12 +54,12 @@ def known(schema, key):
 
 
 def own_attention(plan):
-    """Whether all of a run's attention is llmc's own kernels."""
+    """Whether all of a run's attention uses llmc's own kernels."""
     return not any(launch["kind"] == "attention" for launch in plan["launches"])
 
 
 class Made:
-    """The bundles of an unpacked archive: those of the table that prepare.py made, and why it could not make others."""
+    """Bundles of an unpacked archive: those of the table that prepare.py made, and why it could not make others."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -72,7 +72,7 @@ class Made:
         return any(row.name == name for row in self.rows())
 
     def refusal(self, name):
-        """Why a bundle of the table is not there; empty where it is."""
+        """Reason why a bundle of the table is missing; empty if it exists."""
         return self.refusals.get(name, "llmc has no key for it")
 
     def plan(self, name="run"):

@@ -1,4 +1,5 @@
-"""The card while rows are measured: its energy, SM clock, power, temperature, and what holds its clock. By NVML, which only reads."""
+"""State of the card while rows are measured: its energy, SM clock, power, temperature, and limits on its clock. Uses
+NVML, read-only."""
 
 import ctypes
 import os
@@ -9,7 +10,7 @@ import time
 PERIOD = 0.05  # seconds between samples
 SM_CLOCK, GPU_TEMPERATURE = 1, 0  # nvmlClockType_t, nvmlTemperatureSensors_t
 IDLE = 0x1
-# nvmlDeviceGetCurrentClocksEventReasons. Idle samples, such as those while a process starts, count for the energy alone.
+# nvmlDeviceGetCurrentClocksEventReasons. Idle samples, such as those while a process starts, count only for the energy.
 REASONS = {
     0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal",
     0x40: "hardware thermal", 0x80: "power brake", 0x100: "display clocks"
@@ -17,7 +18,7 @@ REASONS = {
 
 
 class Nvml:
-    """The first GPU that programs are shown. Raises OSError or AttributeError where the library is missing or too old."""
+    """The first visible GPU. Raises OSError or AttributeError if the library is missing or too old."""
 
     def __init__(self):
         self.library, self.device = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p()
@@ -27,7 +28,7 @@ class Nvml:
             self.call("nvmlDeviceGetHandleByUUID", shown.encode(), ctypes.byref(self.device))
         else:
             self.call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(int(shown or 0)), ctypes.byref(self.device))
-        # The second name is that of drivers before 535.
+        # Drivers before 535 have the second name.
         self.reasons = next(name for name in ("nvmlDeviceGetCurrentClocksEventReasons",
                                               "nvmlDeviceGetCurrentClocksThrottleReasons")
                             if hasattr(self.library, name))
@@ -56,7 +57,7 @@ def spread(values):
 
 
 def joules_at(samples, moment):
-    """Between two samples, in proportion."""
+    """Interpolated linearly between two samples."""
     for before, after in zip(samples, samples[1:]):
         if moment <= after[0]:
             part = min(max((moment - before[0]) / (after[0] - before[0]), 0.0), 1.0)
@@ -65,8 +66,8 @@ def joules_at(samples, moment):
 
 
 def figures(samples, begin, end):
-    """What a row says of the card between two moments of time.monotonic(), or just around them where no sample lies between; None
-    where it was idle, and with fewer than two samples."""
+    """A row's figures of the card between two times of time.monotonic(), or just around them if no sample lies
+    between; None if it was idle, and with fewer than two samples."""
     inside = [sample for sample in samples if begin <= sample[0] <= end]
     inside = inside or [sample for sample in samples if sample[0] < begin
                         ][-1:] + [sample for sample in samples if sample[0] > end][:1]
@@ -84,7 +85,7 @@ def figures(samples, begin, end):
 
 
 class Watch(threading.Thread):
-    """Samples while it runs; where NVML cannot be asked it has none, and `problem` says why."""
+    """Takes samples while it runs; without NVML there are none, and `problem` tells why."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -107,7 +108,7 @@ class Watch(threading.Thread):
 
     def figures(self, begin, end):
         if not self.problem:
-            self.samples.append(self.nvml.sample())  # so that none of the energy is after the last one
+            self.samples.append(self.nvml.sample())  # so that all energy is before the last sample
         return figures(sorted(self.samples), begin, end)
 
     def finish(self):

@@ -1,6 +1,5 @@
-// What the device can do at best: ceilings MiB SECONDS SIZE... prints, in a line of JSON each, GB/s of a copy of so
-// many MiB on the device (bytes read and written) and TFLOP/s of square bf16 products, in a burst and over so many
-// seconds on end.
+// Peak rates of the device: ceilings MiB SECONDS SIZE... prints a line of JSON each for GB/s of a copy of MiB on the
+// device (bytes read and written), and TFLOP/s of square bf16 GEMMs, in a burst and sustained over SECONDS.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -32,7 +31,7 @@ double median_ms(Stream& stream, const Run& run) {
   return times[times.size() / 2];
 }
 
-/// Mean ms over runs on end for so many seconds: a device that has become warm, at the clock that its power allows.
+/// Mean ms over continuous runs for `seconds`: of a warm device at the clock that its power limit allows.
 template <class Run>
 double sustained_ms(Stream& stream, double seconds, double burst_ms, const Run& run) {
   bench::EventClock clock(stream);
@@ -50,7 +49,7 @@ double sustained_ms(Stream& stream, double seconds, double burst_ms, const Run& 
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// A burst's and sustained figures: work / ms of a run, and when the sustained one began and ended.
+/// Burst and sustained figures: work / ms of a run, and begin and end of the sustained one.
 template <class Run>
 void print_rates(Stream& stream, const char* what, double seconds, double work, const Run& run) {
   const double burst = median_ms(stream, run), begin = now();
@@ -60,7 +59,7 @@ void print_rates(Stream& stream, const char* what, double seconds, double work, 
   std::fflush(stdout);
 }
 
-/// Normal numbers: on zeros a GPU draws less power and runs faster. A block of 2^20 is repeated.
+/// Normally distributed numbers: on zeros a GPU draws less power and runs faster. A block of 2^20 is repeated.
 void fill(Device& device, std::byte* to, std::size_t elements) {
   std::mt19937 generator(1);
   std::normal_distribution<float> draw;
@@ -84,7 +83,7 @@ int run(int argc, char** argv) {
   print_rates(stream, "copy", seconds, 2e-6 * static_cast<double>(bytes), [&] {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream.handle), "a copy on the device");
   });
-  fill(device, from, 2 * largest * largest);  // over which a copy may have gone
+  fill(device, from, 2 * largest * largest);  // which a copy may have overwritten
   MathLibrary library(device, memory, workspace);
   for (int i = 3; i < argc; ++i) {
     const std::int64_t n = std::atoi(argv[i]);

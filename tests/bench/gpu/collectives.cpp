@@ -1,6 +1,6 @@
-// Rates of the trainer's collectives beside NCCL's own calls: collectives RANKS RUNS MiB... starts so many ranks on
-// this machine, one a GPU. Rank 0 prints as JSON, for each collective and size, GB/s on the bus as NCCL's tests count
-// them: of all-reduce 2 (n - 1) / n times the bytes over the seconds, of the others half of that.
+// Compares rates of the trainer's collectives with NCCL's own calls: collectives RANKS RUNS MiB... starts RANKS ranks
+// on this machine, one per GPU. Rank 0 prints as JSON, for each collective and size, GB/s on the bus as NCCL's tests
+// count them: of all-reduce 2 (n - 1) / n times the bytes over the seconds, of the others half of that.
 #include "comm/collectives.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ void check(ncclResult_t result, const char* call) {
     throw Failure(Exit::toolchain, fmt::format("{} says \"{}\"", call, ncclGetErrorString(result)));
 }
 
-/// NCCL with nothing of llmc's around it.
+/// NCCL without llmc's code around it.
 class Raw {
  public:
   Raw(int rank, int ranks, Rendezvous& rendezvous) {
@@ -50,7 +50,7 @@ class Raw {
   ncclComm_t comm = nullptr;
 };
 
-/// Ms of one of `runs` on end, of the slowest rank.
+/// Ms of one of `runs` consecutive runs, on the slowest rank.
 double ms_of_all(Rendezvous& rendezvous, Stream& stream, int runs, const std::function<void()>& run) {
   bench::EventClock clock(stream);
   rendezvous.barrier();
@@ -74,7 +74,7 @@ class Collectives {
     runs_ = runs;
   }
 
-  /// "{"all_reduce": {...}, ...}" for a buffer of so many bytes.
+  /// "{"all_reduce": {...}, ...}" for a buffer of `bytes` bytes.
   std::string measure(std::byte* memory, std::size_t bytes) {
     auto* data = reinterpret_cast<float*>(memory);
     const auto n = static_cast<std::size_t>(ranks_.world_size());
@@ -102,7 +102,7 @@ class Collectives {
   }
 
  private:
-  /// The trainer's, on the communicator's own stream as a step calls it, and NCCL's, in turns after one of each.
+  /// The trainer's, on the communicator's own stream as a step calls it, and NCCL's, alternating after one of each.
   std::string rates(double moved, const std::function<void(Stream&)>& ours, const std::function<void()>& raw) {
     Stream& stream = device_.stream();
     const auto beside = [&] {

@@ -5,13 +5,13 @@
 namespace {
 
 constexpr int kCopyThreads = 1024;
-constexpr int kCopyShared = 200 << 10;  // of an SM: no product fits beside it there
+constexpr int kCopyShared = 200 << 10;  // of an SM: leaves no space for a GEMM's block there
 
-/// A share of each block.
+/// Each block copies a part.
 __global__ void __launch_bounds__(kCopyThreads)
     copy_share(const uint4* from, uint4* to, std::size_t count, const volatile int* stop, unsigned long long* bytes) {
   extern __shared__ uint4 occupied[];
-  if (count == 0) to[0] = occupied[0];  // so that it is not left out
+  if (count == 0) to[0] = occupied[0];  // keeps the array from being optimised away
   const std::size_t share = count / gridDim.x, begin = blockIdx.x * share;
   constexpr std::size_t kChunk = 4 * kCopyThreads;
   __shared__ int stopped;

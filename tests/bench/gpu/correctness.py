@@ -1,4 +1,5 @@
-"""Whether trainers on this device are right: gradients against PyTorch in float64, equal bits twice and after a resume."""
+"""Correctness of trainers on this device: gradients against PyTorch in float64, equal bits in a second run and after a
+resume."""
 
 import json
 import os
@@ -12,7 +13,7 @@ import training
 
 
 def gradients(kit, bundle):
-    """The traces of the first steps of several trainings, and what gradients.py says of them."""
+    """The traces of the first steps of several trainings, and the output of gradients.py on them."""
     kit.need(bundle, "trainer")
     folder = fresh(kit, "traces")
     traces = []
@@ -35,7 +36,8 @@ def gradients(kit, bundle):
 
 
 def resumed(kit, bundle):
-    """A run, the same again, and one that was stopped and went on: metrics and last checkpoints are equal, byte for byte."""
+    """A run, a repetition, and one that was stopped and resumed: metrics and last checkpoints are equal, byte for
+    byte."""
     kit.need(bundle, "trainer")
     folder, steps = fresh(kit, "resumed"), kit.sizes["resumed"]
 
@@ -76,13 +78,13 @@ def fresh(kit, name):
 
 
 def state(run):
-    """What a run has come to: name -> bytes of its last checkpoint's files, and its metrics without times."""
+    """Result of a run: name -> bytes of its last checkpoint's files, and its metrics without times."""
     last = max((run / "checkpoints").iterdir())
     return {**harness.tree(last), "metrics": harness.without_timing(harness.json_lines(run / "metrics.jsonl"))}
 
 
 def correctness(kit, result):
-    # Minutes on the simulated GPU, where its kernels have tests of their own.
+    # Takes minutes on the simulated GPU, where its kernels have their own tests.
     wide = [] if kit.simulated else ["wide"]
     rows = {
         f"gradients, {bundle}": lambda bundle=bundle: gradients(kit, bundle)

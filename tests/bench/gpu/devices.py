@@ -1,4 +1,4 @@
-"""The part of several devices: rates of collectives, and a step of as many ranks as there are devices beside one of one."""
+"""The part for several devices: rates of collectives, and a step with one rank per device compared with one rank's."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import training
 
 
 def collectives(kit, count):
-    """The trainer's calls and NCCL's own, in turns."""
+    """The trainer's calls and NCCL's own, alternating."""
     kit.need("run", "collectives")
     sizes = kit.sizes["collectives"]
     output = kit.call(kit.machine.program("run", "collectives"), count, sizes["runs"], *sizes["mib"])

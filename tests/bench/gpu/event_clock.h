@@ -1,4 +1,4 @@
-// Milliseconds of work on a stream, by its events.
+// Milliseconds of work on a stream, measured with events.
 #pragma once
 
 #include "device/cuda/check.h"
@@ -15,7 +15,7 @@ class EventClock {
 
   void begin() { check(cudaEventRecord(begin_, stream_.handle), "an event"); }
 
-  /// Waits for what is on the stream now: ms since begin().
+  /// Waits for the work now on the stream; returns ms since begin().
   double end() {
     check(cudaEventRecord(end_, stream_.handle), "an event");
     check(cudaEventSynchronize(end_), "an event");

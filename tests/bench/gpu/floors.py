@@ -1,27 +1,27 @@
-"""What a step must take at least, and the bytes of perfectly fused kernels."""
+"""Lower bound of a step's time, and the bytes of perfectly fused kernels."""
 
 # Dense bf16 TFLOP/s of the data sheets (SXM).
 PEAK = {"H100": 989, "H200": 989, "A100": 312, "B200": 2250}
 
 
 def launches(plan, passes):
-    """(launch, times in a step of so many micro-batches) of training."""
+    """(launch, times per step of `passes` micro-batches) of training."""
     for launch in plan["launches"]:
         if launch["per"] in ("micro-batch", "step"):
             yield launch, launch["times"] * (passes if launch["per"] == "micro-batch" else 1)
 
 
 def fp32_stream(plan):
-    """Whether the residual stream is fp32: what the norms read."""
+    """Whether the residual stream, which the norms read, is fp32."""
     return any(kernel["template"] == "rms_norm_forward"
                and kernel["params"].get("Residual", kernel["params"]["Act"]) == "float" for kernel in plan["kernels"])
 
 
 def table(plan, model):
-    """Rows (what, templates, bytes, formula, times a step) of perfectly fused kernels: each tensor read once and written
-    once in bf16, norms and SwiGLU computed again inside of their backward kernels, RoPE in place, one pass over the logits
-    for loss and gradient. (T tokens of a micro-batch, L layers, h hidden, f ffn, V vocabulary, P parameters.)
-    `templates`: whose kernels of the plan do this work; none: it happens inside of matrix products."""
+    """Rows (what, templates, bytes, formula, times per step) of perfectly fused kernels: each tensor read once and
+    written once in bf16, norms and SwiGLU recomputed inside their backward kernels, RoPE in place, one pass over
+    the logits for loss and gradient. (T tokens of a micro-batch, L layers, h hidden, f ffn, V vocabulary, P
+    parameters.) `templates`: those whose kernels in the plan do this work; none: it happens inside GEMMs."""
     batch, stream = plan["batch"], fp32_stream(plan)
     T, L = batch["micro_batch"] * batch["sequence_length"], model["num_hidden_layers"]
     h, f, V, P = model["hidden_size"], model["intermediate_size"], model["vocab_size"], plan["parameters"]
@@ -55,19 +55,19 @@ def template_of(plan):
 
 
 def planned_bytes(plan, templates, passes=1):
-    """Of the plan's launches whose kernels come from these templates."""
+    """Bytes of the plan's launches whose kernels come from these templates."""
     kernels = template_of(plan)
     return sum(times * launch["bytes"] for launch, times in launches(plan, passes)
                if kernels.get(launch["runs"]) in templates)
 
 
-# Whose kernels move bytes that no fusion spares: the others' work fits into the products around them.
+# Templates whose kernels move bytes that no fusion avoids; the others' work fits into the GEMMs around them.
 UNAVOIDABLE = ("rms_norm_forward", "rms_norm_backward", "qk_norm_rope", "qk_norm_rope_backward", "cross_entropy",
                "gradient_norm", "adamw")
 
 
 def floor(plan, passes, copy, products_ms, attention_ms):
-    """ms of a step, as in docs/reference/benchmarks.md: products and attention as they are in their place (ms of a
-    micro-batch), norms, cross-entropy, gradient norm and AdamW at the rate of a copy (GB/s); SwiGLU, RoPE and column sums
-    fused away."""
+    """ms of a step, as in docs/reference/benchmarks.md: GEMMs and attention as measured in place (ms of a
+    micro-batch), norms, cross-entropy, gradient norm and AdamW at the rate of a copy (GB/s); SwiGLU, RoPE and
+    column sums fused away."""
     return passes * (products_ms + attention_ms) + planned_bytes(plan, UNAVOIDABLE, passes) / (copy * 1e6)

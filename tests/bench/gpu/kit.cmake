@@ -1,11 +1,12 @@
-# Included at the end of the CMakeLists.txt of the copied bundle `run`, which brings the language options and the runtime:
-# the programs of all bundles, the kit's own, and the tests that need a GPU. build.py writes kit-programs.cmake, which calls
-# kit_objects and kit_program. KIT_ROOT: the folder that has tests/ and third_party/; KIT_BIN: where programs go.
+# Included at the end of the CMakeLists.txt of the copied bundle `run`, which sets language options and builds the
+# runtime: the programs of all bundles, the kit's own, and the tests that need a GPU. build.py writes
+# kit-programs.cmake, which calls kit_objects and kit_program. KIT_ROOT: the folder with tests/ and third_party/;
+# KIT_BIN: folder for programs.
 
-# Programs with a Replay of their own leave the runtime's object of it out of their link: it is compiled by itself.
+# Programs with their own Replay must not link the runtime's object of it, so it is compiled separately.
 set_target_properties(llmc_device_cuda PROPERTIES UNITY_BUILD OFF)
 
-# Objects compiled as a bundle's own CMakeLists.txt compiles them: kernels that several bundles share are compiled once.
+# Compiles objects as a bundle's own CMakeLists.txt does: kernels shared by several bundles are compiled once.
 function(kit_objects name folder)
   cmake_parse_arguments(kit "" "" "OPTIONS;SOURCES" ${ARGN})
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${kit_SOURCES})
@@ -16,7 +17,7 @@ function(kit_objects name folder)
   set_source_files_properties("${folder}/texts.S" PROPERTIES COMPILE_OPTIONS "-Xassembler;-I${folder}")
 endfunction()
 
-# SOURCES: a Replay of the program's own, before the runtime's library is asked for one.
+# SOURCES: the program's own Replay, linked before the runtime's library.
 function(kit_program bundle program)
   cmake_parse_arguments(kit "" "" "OBJECTS;SOURCES" ${ARGN})
   set(objects)
@@ -47,7 +48,7 @@ if(EXISTS ${KIT_ROOT}/third_party/googletest/CMakeLists.txt)
   set(INSTALL_GTEST OFF)
   add_subdirectory(${KIT_ROOT}/third_party/googletest googletest EXCLUDE_FROM_ALL)
   file(GLOB tests ${KIT_ROOT}/tests/unit/cuda/*_gpu_test.cpp)
-  # llmc's own attention, and cross-entropy over clusters: kernels by themselves, for racecheck too.
+  # llmc's own attention, and cross-entropy over clusters: kernels alone, for racecheck too.
   include(${KIT_ROOT}/tests/unit/cuda/portable_attention.cmake)
   include(${KIT_ROOT}/tests/unit/cuda/cross_entropy.cmake)
   portable_attention_instances(instances)

@@ -1,4 +1,4 @@
-"""What the parts share: programs, limits, and results that outlive whatever happens to a part."""
+"""Shared by the parts: programs, limits, and results that survive failures of a part."""
 
 import hashlib
 import json
@@ -14,14 +14,14 @@ import steps
 
 
 def write(path, text):
-    """A file that is there whole or not at all."""
+    """Writes a file completely or not at all."""
     part = path.with_name(path.name + ".part")
     part.write_text(text)
     part.replace(path)
 
 
 def identity(folder):
-    """Of an unpacked archive's bundles."""
+    """Identity of an unpacked archive's bundles."""
     total = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -30,7 +30,7 @@ def identity(folder):
 
 
 class Kit:
-    """`sizes`: how much is measured; `results`: part -> what it found, kept in `work`/results."""
+    """`sizes`: amount of measurement; `results`: part -> its figures, kept in `work`/results."""
 
     def __init__(self, root, work, simulate, out):
         self.simulated, self.work, self.out = simulate is not None, work, out
@@ -39,7 +39,7 @@ class Kit:
         self.sizes = steps.TINY if self.simulated else steps.FULL
         self.machine = build.Simulated(self.made, work, simulate) if self.simulated else build.Gpu(
             self.made, work, self.call)
-        self.programs = []  # that the part build makes
+        self.programs = []  # built by the part build
         self.deadline = float("inf")
         self.part = self.card = None
         (work / "results").mkdir(exist_ok=True)
@@ -58,7 +58,7 @@ class Kit:
     def done(self, name):
         return "seconds" in self.results.get(name, {}) and "failed" not in self.results[name]
 
-    # For the parts' functions, which run in a process of their own.
+    # For the parts' functions, which run in separate processes.
 
     def call(self, *words, environment=None, **more):
         """Output of a command that must succeed before the part's deadline; process.Failed otherwise."""
@@ -72,18 +72,19 @@ class Kit:
             raise RuntimeError(f"{bundle}/{program} was not built")
 
     def of_card(self, begin, end):
-        """What the card did between two moments; nothing where it cannot be asked."""
+        """The card's figures between two times; empty if it cannot be read."""
         figures = self.card.figures(begin, end)
         return {"card": figures} if figures else {}
 
     def json_lines(self, text):
-        """Lines of a program of the kit's, each with the card between its own `begin` and `end` (steady_clock is monotonic())."""
+        """Output lines of one of the kit's programs, each with the card between its own `begin` and `end`
+        (steady_clock is monotonic())."""
         rows = [json.loads(line) for line in text.splitlines()]
         return [{**row, **(self.of_card(row["begin"], row["end"]) if "begin" in row else {})} for row in rows]
 
     def rows(self, result, functions):
-        """result[name] = function() for every name that has no figures yet; kept at once. What fails stays as its message,
-        the next one runs, and in the end the part has failed."""
+        """result[name] = function() for every name without figures; each is stored at once. A failure is stored as its
+        message, the next one runs, and at the end the part has failed."""
         for name, function in functions.items():
             if name in result and "failed" not in result[name]:
                 continue
@@ -92,7 +93,7 @@ class Kit:
                 result[name] = function()
             except process.Absent as error:
                 result[name] = {"absent": str(error)}
-            except Exception as error:  # whatever a row meets is its result
+            except Exception as error:  # any error becomes the row's result
                 result[name] = {"failed": f"{type(error).__name__}: {error}"}
             result[name]["took"] = time.monotonic() - begin
             result[name].update(self.of_card(begin, time.monotonic()))
@@ -104,8 +105,8 @@ class Kit:
     # For the command.
 
     def run(self, part, limit):
-        """One part, in a process of its own. What it has kept stands whatever becomes of it."""
-        # Rows that an earlier command has measured.
+        """Runs one part in a separate process. Stored results stay whatever happens to it."""
+        # Rows measured by an earlier command.
         before = {name: value for name, value in self.results.get(part.name, {}).items() if isinstance(value, dict)}
         begin = time.monotonic()
         self.keep(part.name, {**before, "begun": True})
@@ -130,7 +131,8 @@ class Kit:
 
 
 def executable_folder(candidates, needed):
-    """The first folder of `candidates` where programs may be executed and so many bytes are free; None if there is none."""
+    """First folder of `candidates` that allows executing programs and has `needed` bytes free; None if there is none.
+    """
     for folder in candidates:
         try:
             folder.mkdir(parents=True, exist_ok=True)

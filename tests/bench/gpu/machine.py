@@ -1,4 +1,5 @@
-"""What this machine is and has. Every probe is a process with a time limit: one that fails or hangs costs its own line."""
+"""Describes this machine. Every probe is a process with a time limit: a failing or hanging one only loses its own
+line."""
 
 import concurrent.futures
 import json
@@ -16,7 +17,7 @@ import toolkit
 from parts import OF_PYTORCH, PARTS
 
 PROBE_SECONDS = 20
-# A library's own word for its version; NCCL's function takes an address and returns a status.
+# A library's own version; NCCL's function takes an address and returns a status.
 VERSION = """
 import ctypes, sys
 path, function = sys.argv[1:]
@@ -35,7 +36,7 @@ GPU = "name,driver_version,memory.total,memory.used,clocks.max.sm,power.limit"
 
 
 def output(*words, environment=None):
-    """What a command prints, or None."""
+    """Output of a command, or None."""
     try:
         return process.run(words, {**os.environ, **(environment or {})}, PROBE_SECONDS).strip()
     except process.Failed:
@@ -56,7 +57,7 @@ def library_version(piece):
 
 
 def pytorch():
-    """What quickstart_torch.py --look says, or None."""
+    """Output of quickstart_torch.py --look, or None."""
     text = last_line(
         output(sys.executable,
                pathlib.Path(__file__).resolve().parent.parent / "quickstart_torch.py", "--look"))
@@ -77,13 +78,13 @@ def gpu():
 
 
 def describe():
-    """For the report; None for what could not be found out."""
+    """For the report; None for unknown values."""
     pieces = toolkit.find(toolkit.toolkit_root(), toolkit.python_packages())
     probes = {"gpu": gpu, "nvcc": nvcc, **{name: lambda name=name: library_version(pieces[name]) for name in FUNCTIONS}}
     with concurrent.futures.ThreadPoolExecutor(len(probes)) as pool:
         waiting = {name: pool.submit(probe) for name, probe in probes.items()}
         found = {name: None if future.exception() else future.result() for name, future in waiting.items()}
-    if found["gpu"]:  # less what changes from one command to the next
+    if found["gpu"]:  # without values that change between commands
         found["gpu"] = ", ".join(word for i, word in enumerate(found["gpu"].split(", ")) if i != 3)
     return {
         **found, "python": platform.python_version(), "host": platform.platform(), "cores": len(os.sched_getaffinity(0))
@@ -91,7 +92,7 @@ def describe():
 
 
 def mount_of(path):
-    """(where it is mounted, file system, flags) of the mount that a path lies in."""
+    """(mount point, file system, flags) of the mount that contains a path."""
     best = ("", "", "")
     for line in pathlib.Path("/proc/self/mounts").read_text().splitlines():
         _, where, kind, flags, *_ = line.split(" ")
@@ -125,7 +126,7 @@ def piece_line(name, piece, version):
 
 
 def lacking(pieces, tools, frontend):
-    """What stands in the way of the build."""
+    """Requirements that the build lacks."""
     names = [name for name, piece in pieces.items() if not piece and name != "cudart"]  # linked statically
     return [*names, *(name for name in PARTS[0].tools if not tools[name]), *([] if frontend else ["cudnn-frontend"])]
 

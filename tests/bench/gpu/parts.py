@@ -1,4 +1,4 @@
-"""The kit's parts, in their order: what decides most in the first command, what can be done without last."""
+"""The kit's parts in order: the most decisive ones in the first command, dispensable ones last."""
 
 import dataclasses
 
@@ -15,12 +15,12 @@ import steps
 class Part:
     name: str
     function: object
-    expected: int  # seconds on an H100 with 16 cores: README.md says why
-    limit: int  # seconds, after which it is stopped
-    programs: tuple = ()  # (bundle, program) besides those of `steps` and `attention`
-    steps: bool = False  # the trainers of the bundles that are timed as whole steps in the part `step`
+    expected: int  # seconds on an H100 with 16 cores: README.md explains
+    limit: int  # seconds until it is stopped
+    programs: tuple = ()  # (bundle, program) in addition to those of `steps` and `attention`
+    steps: bool = False  # trainers of the bundles that are timed as whole steps in the part `step`
     later: bool = False  # and in the part `variants`
-    attention: bool = False  # the clocked trainers of the other kinds of attention
+    attention: bool = False  # clocked trainers of the other kinds of attention
     tools: tuple = ()  # programs of the machine
     gpus: int = 1
 
@@ -49,11 +49,11 @@ SECOND = (
     Part("devices", devices.devices, 110, 200, (("run", "trainer"), ("run", "collectives")), gpus=2),
 )
 PARTS = FIRST + SECOND
-OF_PYTORCH = ("compiled", "PyTorch")  # which need nothing that is built
+OF_PYTORCH = ("compiled", "PyTorch")  # these need nothing that is built
 
 
 def programs(part, made):
-    """(bundle, program) that a part runs, of those that could be made."""
+    """(bundle, program) used by a part, of those that could be made."""
     found = [each for each in part.programs if each[1] in builds.OF_THE_KIT or made.has(each[0])]
     for row in made.rows():
         if part.steps and row.step or part.later and row.later:

@@ -1,4 +1,4 @@
-// Times every launch of an emitted CUDA step by events, and the host's share of it; build.py puts the calls in.
+// Times every launch of an emitted CUDA step by events, and the host's part of it; build.py inserts the calls.
 #pragma once
 
 #include <chrono>
@@ -13,9 +13,9 @@
 
 namespace llmc::bench {
 
-/// Times by name, written as JSON to the file named by LLMC_PIECES: of each launch [step, ms], and of each replay of
-/// a graph the ms that the host spent in it. LLMC_PIECES_REPEATS: 0 records no events, so that the host's time is
-/// undisturbed; above 1 each launch runs so many times on end, and its time is the mean.
+/// Times by name, written as JSON to the file named by LLMC_PIECES: [step, ms] of each launch, and for each replay of a
+/// graph the host's ms. LLMC_PIECES_REPEATS: 0 records no events, so that the host's time is undisturbed; above 1 each
+/// launch runs that many times in a row, and its time is the mean.
 class Pieces {
  public:
   static Pieces& get() {
@@ -68,7 +68,7 @@ class Pieces {
   std::map<std::string, std::vector<Launch>> launches_;
 };
 
-/// A loop's condition around the launch that it times.
+/// Condition of a loop around the launch that it times.
 class Piece {
  public:
   Piece(Stream& stream, const char* name) : stream_(stream), name_(name) {
@@ -97,7 +97,7 @@ class StepEnd {
   ~StepEnd() { Pieces::get().end_step(); }
 };
 
-/// The host's time in the block that it is declared in.
+/// Times the host in the enclosing block.
 class HostPart {
  public:
   ~HostPart() {

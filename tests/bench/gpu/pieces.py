@@ -1,25 +1,25 @@
-"""Every launch of a step by itself; and each kind of attention beside the run's."""
+"""Every launch of a step alone, and each kind of attention compared with the run's."""
 
 import statistics
 
 import training
 
-# The part attention compares two trainers that add in different orders and round to bf16 at different values (probabilities
-# against another maximum), so that single elements differ by up to 2^-8.
-# A loss is a mean over a batch's tokens, in which that cancels: on the simulated GPU 2e-5 with 64 and with 512 tokens.
+# The part attention compares two trainers that add in different orders and round to bf16 at different values
+# (probabilities relative to another maximum), so that single elements differ by up to 2^-8. A loss is a mean over a
+# batch's tokens, in which that cancels: on the simulated GPU 2e-5 with 64 and with 512 tokens.
 LOSS_BOUND = 1e-4
 COMPARED_STEPS = 4  # in later ones the weights themselves have drifted apart
-# The first step's gradients come from equal weights. Their norms would differ by 2^-8 if all elements were rounded one way,
-# and by twice that, as scores' gradients are rounded before results are; on the simulated GPU 1.3e-3. The loss hardly sees a
-# backward pass that is wrong, these norms do: a wrong scale, mask or head is percents of one.
+# The first step's gradients come from equal weights. Their norms would differ by 2^-8 if all elements were rounded in
+# one direction, and by twice that, because scores' gradients are rounded before results; on the simulated GPU 1.3e-3.
+# The loss hardly depends on a wrong backward pass, but these norms do: a wrong scale, mask or head is percents of one.
 NORM_BOUND = 2**-7
-# Repeating a launch changes what in-place kernels compute. With these settings the weights stay what they were, so that
-# every step begins alike and no update runs off to what the trainer would skip.
+# Repeating a launch changes the results of in-place kernels. With these settings the weights do not change, so that
+# every step starts equally and no update diverges until the trainer skips it.
 UNCHANGED_WEIGHTS = ("optimizer.lr=0", "optimizer.weight_decay=0")
 
 
 def launches(kit, bundle, repeats, settings=()):
-    """{"launches": name -> ms of a launch (median), launches a step, ms a step; "training": of the first steps}."""
+    """{"launches": name -> ms of a launch (median), launches per step, ms per step; "training": of the first steps}."""
     warmup = kit.sizes["warmup"]
     written, metrics = training.clocked(kit, bundle, "timed", 1, repeats, settings)
     rows = {}
@@ -43,7 +43,7 @@ def pieces(kit, result):
 
 
 def repeated(kit, result):
-    """Every launch several times on end; and in its place with the attention library's atomics allowed."""
+    """Every launch several times in a row; and in its place with the attention library's atomics allowed."""
     kit.rows(
         result, {
             "free": lambda: launches(kit, "free", 1), "on_end":
@@ -57,9 +57,9 @@ def relative_difference(ours, theirs):
 
 
 def compare(run, own):
-    """How far two trainings are apart."""
+    """Distance of two trainings."""
     losses = [relative_difference(*pair) for pair in zip(run["losses"], own["losses"])]
-    # A bias of the keys shifts all scores of a query alike: its gradient is zero, and its norm only rounding.
+    # A bias of the keys shifts all scores of a query equally: its gradient is zero, and its norm only rounding.
     norms = {
         name: relative_difference(run["gradient_norms"][name], norm)
         for name, norm in own["gradient_norms"].items() if not name.endswith("k_proj.bias")
@@ -71,7 +71,7 @@ def compare(run, own):
 
 
 def attention(kit, result):
-    """Every launch with each other attention of the bundles' table, and whether that trains as the run's does."""
+    """Every launch with each other attention of the bundles' table, and whether that trains like the run's."""
     variants = [row for row in kit.table if row.attention]
     refusals = [f"{row.what}: {kit.made.refusal(row.name)}" for row in variants if kit.made.refusal(row.name)]
     if len(refusals) == len(variants):

@@ -27,7 +27,7 @@ REFUSED = (1, 4)  # llmc's exit codes for a spec that cannot be: wrong, or too b
 
 
 def emit(llmc, spec, folder, *words, may_refuse=False):
-    """Emits a project; what llmc said where it refused this run and may, else nothing."""
+    """Emits a project; returns llmc's message if it refused this run and may do so, else nothing."""
     done = subprocess.run([llmc, "emit", spec, "-o", folder, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                           text=True)
     if may_refuse and done.returncode in REFUSED:
@@ -39,7 +39,8 @@ def emit(llmc, spec, folder, *words, may_refuse=False):
 
 
 def emit_all(llmc, specs, folder):
-    """Every bundle of the table into `folder`, the runtime with the run's; bundles.json says which were refused, and why."""
+    """Emits every bundle of the table into `folder`, the runtime with the run's; bundles.json lists refused ones with
+    reasons."""
     schema = json.loads(subprocess.run([llmc, "schema"], check=True, capture_output=True, text=True).stdout)
     refusals = {}
     for row in bundles.BUNDLES:
@@ -54,8 +55,8 @@ def emit_all(llmc, specs, folder):
 
 
 def make(llmc, specs, archive, frontend=None, libraries=True, cache=None):
-    """`specs`: {"run": what is timed, for CUDA in bf16, "small": what the sanitizer steps through, "qwen": the model of llmq's figures}.
-    `cache`: what an earlier session's torch.compile left in --out, or None."""
+    """`specs`: {"run": the one that is timed, for CUDA in bf16, "small": the one for the sanitizer, "qwen": the model
+    of llmq's figures}. `cache`: torch.compile's cache from an earlier session's --out, or None."""
     with tempfile.TemporaryDirectory() as scratch:
         top = pathlib.Path(scratch) / "llmc-kit"
         for name in KIT:

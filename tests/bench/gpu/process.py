@@ -1,4 +1,4 @@
-"""Processes with a time limit that leave no children behind, whatever these have done with groups and sessions."""
+"""Processes with a time limit that leave no children behind, whatever groups and sessions these use."""
 
 import contextlib
 import ctypes
@@ -14,11 +14,11 @@ _libc = ctypes.CDLL(None)
 
 
 class Absent(RuntimeError):
-    """What cannot be measured here, for a reason that is no failure."""
+    """A measurement that is impossible here, for a reason that is no failure."""
 
 
 class Failed(RuntimeError):
-    """A command that did not succeed. `code`: its exit code, less than 0 for a signal, None for one that was stopped."""
+    """A command that did not succeed. `code`: its exit code, negative for a signal, None if it was stopped."""
 
     def __init__(self, message, code):
         super().__init__(message)
@@ -26,7 +26,7 @@ class Failed(RuntimeError):
 
 
 def adopt_orphans():
-    """From now on a descendant whose parent has ended is this process's child."""
+    """From now on descendants whose parent has exited become this process's children."""
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -51,7 +51,7 @@ def descendants(root):
 
 def stop_descendants():
     """Kills everything below this process; returns when it is gone."""
-    end = time.monotonic() + 10  # a process that the kernel holds cannot be waited for
+    end = time.monotonic() + 10  # a process blocked in the kernel cannot be waited for
     while time.monotonic() < end:
         left = descendants(os.getpid())
         for each in left:
@@ -66,14 +66,14 @@ def stop_descendants():
 
 
 def why(code):
-    """An exit code of subprocess in words."""
+    """Describes an exit code of subprocess."""
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
 
 
 def run(words, env, seconds, cwd=None):
-    """Output of a command that must succeed within `seconds`; Failed otherwise, with the end of what it printed."""
+    """Output of a command that must succeed within `seconds`; Failed otherwise, with the end of its output."""
     words = [str(word) for word in words]
-    # Into files: a pipe would be waited for as long as any grandchild holds it.
+    # Output goes to files: a pipe would be waited for as long as any grandchild holds it.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
 
         def text(file):
@@ -104,9 +104,10 @@ def run(words, env, seconds, cwd=None):
 
 
 def apart(function, seconds):
-    """Runs function() in a process of its own and stops it, with everything below it, at the limit.
+    """Runs function() in a separate process and stops it, with all its descendants, at the limit.
 
-    Returns None when it returned, else what happened to the process. What it found it must have written to a file."""
+    Returns None if it returned, else a description of the process's end. Its results must have been written to a
+    file."""
     child = os.fork()
     if child == 0:
         status = 1

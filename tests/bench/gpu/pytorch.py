@@ -1,4 +1,4 @@
-"""The parts of PyTorch: quickstart_torch.py on the same tokens."""
+"""The PyTorch parts: quickstart_torch.py on the same tokens."""
 
 import json
 import os
@@ -16,7 +16,7 @@ CACHE = "inductor.tar.gz"  # torch.compile's: in --out, and in an archive that w
 
 
 def torch_run(kit, mode, attention, batch, then, *more):
-    """Figures of quickstart_torch.py's process: steps of one pass, and after them, with `then`, of so many."""
+    """Figures of quickstart_torch.py's process: steps of one pass, and then, with `then`, of that many."""
     plan, device = kit.made.plan()["batch"], "cpu" if kit.simulated else "cuda"
     warmup, cache = kit.sizes["warmup"], kit.work / "inductor"
     output = kit.call(sys.executable, builds.HERE.parent / "quickstart_torch.py", "--mode", mode, "--dtype", "bf16",
@@ -41,7 +41,7 @@ def torch_run(kit, mode, attention, batch, then, *more):
 
 
 def torch_fitting(kit, mode, attention, then=0):
-    """With the run's micro-batch, or the largest half, quarter, ... of it that fits; which did not is said."""
+    """With the run's micro-batch, or the largest half, quarter, ... of it that fits; reports those that did not."""
     batch, too_large, more = kit.made.plan()["batch"]["micro_batch"], [], []
     while True:
         try:
@@ -63,7 +63,7 @@ def look():
 
 
 def absent(kit, result):
-    """Whether there is no PyTorch here, which is then said."""
+    """Whether PyTorch is missing, which is then reported."""
     try:
         kit.call(*look(), environment={**os.environ})
     except RuntimeError as error:
@@ -72,7 +72,8 @@ def absent(kit, result):
 
 
 def compiled(kit, result):
-    """The same model by torch.compile with flash attention (the faster one on an H100), from the cache that the archive carries."""
+    """The same model by torch.compile with flash attention (the faster one on an H100), from the cache carried in the
+    archive."""
     if absent(kit, result):
         return
     cache, carried = kit.work / "inductor", builds.ROOT / CACHE
@@ -92,7 +93,7 @@ def others(kit, result):
         return
 
     def faster():
-        """Of the two kinds of attention; the default's where neither ran."""
+        """The faster of the two kinds of attention; the default if neither ran."""
         rows = {
             "flash": kit.results.get("compiled", {}).get("compile, flash", {}), "cudnn":
             result.get("compile, cudnn", {})

@@ -1,10 +1,10 @@
-// Rates of single products, and of one beside a copy, by cuBLASLt itself: rates SECONDS PRODUCT... prints a line of
-// JSON for each.
+// Rates of single GEMMs, and of one overlapped with a copy, by cuBLASLt itself: rates SECONDS PRODUCT... prints a line
+// of JSON for each.
 //
 // PRODUCT: m,n,k,operands,result,scale,accumulation,beta,sms. Operands bf16, e4m3 or e5m2 (A e4m3, B e5m2), stored
-// along k (TN, which fp8 needs); result bf16 or fp32; scale none, tensor, row or block (B by 1 x 128, A by 128 x 128);
-// accumulation fast or exact; beta 1 adds to the result; sms: that the product is planned for, 0 for all, and with a +
-// at its end beside a copy by all others.
+// along k (TN, required by fp8); result bf16 or fp32; scale none, tensor, row or block (B by 1 x 128, A by 128 x 128);
+// accumulation fast or exact; beta 1 adds to the result; sms: SMs that the GEMM is planned for, 0 for all; a + at its
+// end overlaps it with a copy on all others.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
@@ -64,7 +64,7 @@ Product parse(const char* text) {
   return p;
 }
 
-/// Memory that goes with its owner.
+/// Memory freed with its owner.
 class Memory {
  public:
   explicit Memory(std::size_t bytes) { check(cudaMalloc(&data_, bytes), "cudaMalloc"); }
@@ -77,7 +77,7 @@ class Memory {
   void* data_ = nullptr;
 };
 
-/// Normal numbers, a block of 2^20 again and again: on zeros a GPU draws less power and runs faster.
+/// Normally distributed numbers, repeating a block of 2^20: on zeros a GPU draws less power and runs faster.
 template <class Element>
 void fill(const Memory& to, std::size_t elements) {
   std::mt19937 generator(1);
@@ -96,7 +96,7 @@ void fill(const Memory& to, std::size_t elements, const std::string& type) {
   if (type == "e5m2") fill<__nv_fp8_e5m2>(to, elements);
 }
 
-/// The copy beside a product, by one block an SM, on a stream of its own.
+/// The copy that overlaps with a GEMM, by one block per SM, on its own stream.
 class Copy {
  public:
   explicit Copy(int blocks) : blocks_(blocks), from_(kCopied), to_(kCopied), bytes_(sizeof(unsigned long long)) {
@@ -132,7 +132,7 @@ class Copy {
 
   int blocks_;
   Memory from_, to_, bytes_;
-  int* stop_ = nullptr;  // the host's, which the device looks at
+  int* stop_ = nullptr;  // in host memory, polled by the device
   cudaStream_t stream_ = nullptr;
   double began_ = 0;
 };
@@ -143,7 +143,7 @@ cudaDataType_t type_of(const std::string& name) {
   return name == "e4m3" ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
 }
 
-/// A product with what it needs, by the algorithm that is fastest in a burst.
+/// A GEMM with its resources, using the algorithm that is fastest in a burst.
 class Run {
  public:
   Run(cublasLtHandle_t handle, cudaStream_t stream, const Product& p)
@@ -189,7 +189,7 @@ class Run {
           "cublasLtMatmul");
   }
 
-  /// Mean ms over so many seconds.
+  /// Mean ms over `seconds`.
   double sustained_ms(double seconds) const {
     const int batch = std::clamp(static_cast<int>(50 / burst_ms_), 1, 1000);
     const double start = now();
@@ -305,7 +305,7 @@ void measure(cublasLtHandle_t handle, cudaStream_t stream, const Product& p, dou
           p.text.c_str(), run.algorithms(), work / ms, alone, beside, both, end);
     }
   } catch (const std::runtime_error& error) {
-    if (cudaDeviceSynchronize() != cudaSuccess) throw;  // nothing can run after that
+    if (cudaDeviceSynchronize() != cudaSuccess) throw;  // no GPU work is possible after that
     std::printf("{\"product\": \"%s\", \"absent\": \"%s\"}\n", p.text.c_str(), error.what());
   }
   std::fflush(stdout);

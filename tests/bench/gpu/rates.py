@@ -1,8 +1,9 @@
-"""Products by themselves: rates of fp8 beside bf16 by shape, what scale, accumulation and output cost, and one beside a copy."""
+"""Single GEMMs: rates of fp8 compared with bf16 by shape, the cost of scale, accumulation and output, and one
+overlapped with a copy."""
 
 import process
 
-SMS = (132, 124, 116, 88)  # that a product is planned for; a copy takes the others of an H100
+SMS = (132, 124, 116, 88)  # SMs that a GEMM is planned for; a copy takes the others of an H100
 # (operands, result, scale, accumulation, beta) of one shape.
 FORMS = (("e4m3", "bf16", "tensor", "fast", 0), ("e4m3", "bf16", "tensor", "exact", 0),
          ("e4m3", "bf16", "none", "fast", 0), ("e4m3", "bf16", "row", "fast", 0), ("e4m3", "bf16", "row", "exact", 0),
@@ -13,7 +14,7 @@ FORMS = (("e4m3", "bf16", "tensor", "fast", 0), ("e4m3", "bf16", "tensor", "exac
 
 
 def shapes(plan):
-    """(m, n, k) -> names of the run's products."""
+    """(m, n, k) -> names of the run's GEMMs."""
     found = {}
     for product in plan["products"]:
         found.setdefault((product["m"], product["n"], product["k"]), []).append(product["name"])
@@ -21,7 +22,7 @@ def shapes(plan):
 
 
 def largest(plan):
-    """The layers' product that most of a step goes to: the forward one of gate and up, else the largest."""
+    """The layers' GEMM with most of a step's time: forward gate and up, else the largest."""
     every = plan["products"]
     product = next((each for each in every if each["name"] == "gate_up_forward"),
                    max(every, key=lambda each: each["flops"]))
@@ -33,7 +34,7 @@ def word(shape, operands, result, scale, accumulation, beta, sms=0, beside=False
 
 
 def call(kit, words):
-    """Lines of the program, which says of a product that the library does not know that it is absent."""
+    """Output lines of the program, which reports GEMMs unsupported by the library as absent."""
     program = kit.machine.program("run", "rates")
     if kit.simulated and not program.exists():
         raise process.Absent("the simulated GPU has no fp8 and no copy beside a product")

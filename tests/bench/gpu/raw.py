@@ -1,10 +1,11 @@
-"""Raw results as lines of JSON, one a row and one a product or launch: what is committed with the table that is made of them."""
+"""Raw results as lines of JSON, one per row and one per GEMM or launch, committed together with the table made from
+them."""
 
 import floors
 
 
 def rows(result):
-    """The machine first, then every part's rows in their order."""
+    """The machine first, then every part's rows in order."""
     plan = result["plan"]
     yield {
         "simulated": result["simulated"], "machine": result["machine"], "spec": plan["name"], "fingerprint":

@@ -1,4 +1,4 @@
-"""The kit's figures as Markdown: whatever is there, in whatever state the parts are."""
+"""The kit's figures as Markdown, for any state of the parts."""
 
 import floors
 
@@ -24,7 +24,7 @@ def line(text):
 
 
 class Figures:
-    """A result with the rates that several sections need; None for what was not measured."""
+    """A result with the rates that several sections need; None for missing measurements."""
 
     def __init__(self, result):
         self.result, self.plan, self.model, self.parts = result, result["plan"], result["model"], result["results"]
@@ -33,7 +33,7 @@ class Figures:
         self.gemm = max((rates["sustained"] for rates in ceilings.get("gemm_tflop_s", {}).values()), default=None)
 
     def launches(self, name):
-        """Of the run's trainer with clocks (in_place, on_end, free), or of another kind of attention's."""
+        """Launches of the run's trainer with clocks (in_place, on_end, free), or of another kind of attention."""
         part = {"in_place": "pieces", "on_end": "repeated", "free": "repeated"}.get(name, "attention")
         return self.parts.get(part, {}).get(name, {}).get("launches", {})
 
@@ -146,7 +146,7 @@ def compiled(f, passes):
 
 
 def headline(f):
-    """Our speed against the faster torch.compile, each with its residual stream's precision."""
+    """Our speed relative to the faster torch.compile, each with its residual stream's precision."""
     ours, text = "fp32" if floors.fp32_stream(f.plan) else "bf16", []
     rows = [("run", 1, ours), ("residual", 1, "bf16"), ("lean", 1, "bf16")]
     rows.append(("run, accumulated", f.steps().get("run, accumulated", {}).get("passes", 0), ours))
@@ -163,7 +163,7 @@ def headline(f):
 
 
 def drift(f):
-    """How much the card has changed from the first step to the last."""
+    """Change of the card from the first step to the last."""
     first, last = (f.parts.get("step", {}).get(name, {}).get("ms") for name in ("run", "run, at the end"))
     return f"The run at the end of the part against its begin: {last / first - 1:+.2%}, the card's drift." if first and last else ""
 
@@ -191,7 +191,7 @@ def step(f):
 
 
 def rates(f):
-    """Products by themselves, and one beside a copy."""
+    """Single GEMMs, and one overlapped with a copy."""
     rows = []
     for part in ("rates", "overlap"):
         for name, row in f.parts.get(part, {}).items():
@@ -219,7 +219,7 @@ def rates(f):
 
 
 def card_rows(part, figures):
-    """(part, row, what the card did), also of rows below a row's name."""
+    """(part, row, card figures), also of rows below a row's name."""
     if "card" in figures:
         yield part, "", figures["card"]
     for name, row in figures.items():
@@ -228,7 +228,7 @@ def card_rows(part, figures):
 
 
 def card(f):
-    """Energy, clock, power and what held the clock, of every row."""
+    """Energy, clock, power and clock limits, of every row."""
     rows = []
     for part, name, c in (row for part, figures in f.parts.items() for row in card_rows(part, figures)):
         spreads = (f"{each['least']:,.0f}, {each['median']:,.0f}, {each['most']:,.0f}"
@@ -242,7 +242,7 @@ def card(f):
 
 
 def table_of_bytes(f):
-    """The table's rows beside the plan's and what was measured."""
+    """The table's rows next to the plan's and the measured ones."""
     kernels, measured = floors.template_of(f.plan), f.launches("in_place")
     rows = []
     for what, templates, bytes, formula, _ in floors.table(f.plan, f.model):
@@ -310,7 +310,7 @@ def products(f):
 
 
 def attention(f):
-    """Each kind: what it takes, rates of the FLOPs that the plan counts for the library's, the price of determinism."""
+    """Each kind: its time, rates of the FLOPs that the plan counts for the library's, the cost of determinism."""
     forward = sum(times * launch["flops"] for launch, times in floors.launches(f.plan, 1)
                   if launch["runs"].startswith("attention") and "forward" in launch["runs"])
     flops = {"forward": forward, "backward": 2.5 * forward}  # two products, and five
@@ -415,7 +415,7 @@ def devices(f):
 
 
 def device_steps(part):
-    """Steps of all devices beside those of one with as many micro-batches a rank."""
+    """Steps of all devices compared with one device's with as many micro-batches per rank."""
     rows = []
     for name in ("one", "all", "one, accumulated", "all, accumulated"):
         s, alone = part.get(name, {}), part.get(name.replace("all", "one"), {})
@@ -462,7 +462,7 @@ def markdown(result):
     for title, section in SECTIONS:
         try:
             text = section(f)
-        except Exception as error:  # figures of a form nobody expected must not cost the others their page
+        except Exception as error:  # an unexpected figure must not lose the rest of the page
             text = f"This section could not be written: {type(error).__name__}: {error}"
         if text:
             texts += [f"## {title}", text]

@@ -55,7 +55,7 @@ def write_report(kit, out, described, begin):
 
 
 def check_work(work, described, simulated):
-    """A work folder goes on with one kit on one machine."""
+    """A work folder belongs to one kit on one machine."""
     identity = {"kit": kits.identity(ROOT / "bundles"), "gpu": described.get("gpu"), "simulated": simulated}
     path = work / "kit.json"
     if path.exists():
@@ -68,7 +68,8 @@ def check_work(work, described, simulated):
 
 
 def order(kit, wanted):
-    """The parts to run: the build where a program is missing, then what never ran, then what failed before."""
+    """Order of the parts to run: the build if a program is missing, then those that never ran, then those that failed
+    before."""
     build, *others = PARTS
     todo = [part for part in wanted if part is not build and not kit.done(part.name)]
     asked = todo if todo or build not in wanted else others
@@ -115,7 +116,7 @@ def main():
     a = parser.parse_args()
     limit_of = limits(a.limit, parser)
     process.adopt_orphans()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the running program is stopped
     temporary = [pathlib.Path(tempfile.gettempdir()), pathlib.Path("/var/tmp"), pathlib.Path.cwd()]
     if a.look:
         print(machine.look(ROOT, a.work or temporary[0]))

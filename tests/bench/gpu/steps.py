@@ -1,4 +1,4 @@
-"""The kit's parts that have no file of their own: each fills a dictionary with what it measured, or raises."""
+"""The kit's parts without a file of their own: each fills a dictionary with its figures, or raises."""
 
 import json
 import re
@@ -8,9 +8,9 @@ import time
 import toolkit
 import training
 
-# copy MiB and sizes of square products, each sustained for so many seconds; timed steps and those before them; repeats of
-# a launch; micro-batches accumulated; collectives on end, and their MiB; seconds of a product by itself; draws of weights and
-# tokens; steps of a run that is stopped half-way.
+# copy MiB and sizes of square GEMMs, each sustained for `sustained` seconds; timed steps and those before them; repeats
+# of a launch; micro-batches accumulated; consecutive collectives, and their MiB; seconds of a single GEMM; draws of
+# weights and tokens; steps of a run that is stopped half-way.
 FULL = {
     "copy": 4096, "gemm": [4096, 8192, 16384], "sustained": 2.5, "steps": 8, "warmup": 3, "repeats": 5, "accumulated":
     4, "collectives": {"runs": 20, "mib": [1, 16,
@@ -39,7 +39,7 @@ def ceilings(kit, result):
 
 
 def tune(kit, result):
-    """The fastest algorithm of each product of the run, under load as `trainer tune` does it."""
+    """The fastest algorithm of each of the run's GEMMs, under load, as `trainer tune` finds it."""
     begin = time.monotonic()
     result.update(tuned(kit, "run"))
     result.update(kit.of_card(begin, time.monotonic()))
@@ -53,7 +53,8 @@ def products(kit, bundle):
 
 
 def tuned(kit, bundle):
-    """Figures of `trainer tune` of a bundle, whose algorithms every trainer gets; None where another's tuning has all its products."""
+    """Figures of `trainer tune` of a bundle, whose algorithms every trainer gets; None if another bundle's tuning
+    covers all its GEMMs."""
     path = kit.work / "tuned-bundles.json"
     before = json.loads(path.read_text()) if path.exists() else []
     if bundle != "run" and products(kit, bundle) <= set().union(*(products(kit, each) for each in before)):
@@ -84,7 +85,7 @@ def tune_one(kit, trainer):
 
 
 def calibrate(kit, result):
-    """The device as `trainer calibrate` measures it. `figures` is what `llmc calibrate FILE` takes."""
+    """The device as measured by `trainer calibrate`. `figures`: input of `llmc calibrate FILE`."""
     kit.need("run", "trainer")
     figures = kit.work / "figures.json"
     kit.call(kit.machine.program("run", "trainer"), "calibrate", *kit.sizes["calibrate"], "-o", figures)
@@ -92,7 +93,7 @@ def calibrate(kit, result):
 
 
 def tuned_step(kit, bundle, passes=1):
-    """A whole step of a variant, whose own products are tuned first."""
+    """A whole step of a variant, whose own GEMMs are tuned first."""
     kit.need(bundle, "trainer")
     figures = tuned(kit, bundle)
     row = training.whole_steps(kit, bundle, passes)
@@ -100,7 +101,7 @@ def tuned_step(kit, bundle, passes=1):
 
 
 def whole_steps(kit, result):
-    """The trainer as it is, its variants, and the trainer as it is again: how much the card has drifted."""
+    """The trainer as it is, its variants, and the trainer once more, to show the card's drift."""
     kit.rows(
         result, {
             "run": lambda: training.whole_steps(kit, "run", 1),
@@ -110,7 +111,7 @@ def whole_steps(kit, result):
 
 
 def variants(kit, result):
-    """Several micro-batches a step, further variants, and the host's time to launch a step's graphs."""
+    """Several micro-batches per step, further variants, and the host's time to launch a step's graphs."""
     several = kit.sizes["accumulated"]
     kit.rows(
         result, {
@@ -122,8 +123,9 @@ def variants(kit, result):
 
 
 def sanitizer(kit, result):
-    """Only llmc's kernels are looked at: the libraries' take minutes under memcheck, and are their makers' to test. Racecheck
-    looks at the kernels that share memory by themselves: cuBLASLt's products end with an illegal access under it (13.0)."""
+    """Checks only llmc's kernels: the libraries' take minutes under memcheck, and are tested by their makers.
+    Racecheck gets the kernels with shared memory alone, because cuBLASLt's GEMMs end with an illegal access under
+    it (13.0)."""
     if kit.simulated:
         result["absent"] = "the simulator itself looks for races and bad accesses, and found none"
         return
@@ -131,7 +133,7 @@ def sanitizer(kit, result):
     if not sanitizer:
         result["absent"] = "no compute-sanitizer on the PATH or in the toolkit"
         return
-    ours = ("--kernel-name", "kernel_substring=_ZN4llmc")  # what the mangled names of namespace llmc begin with
+    ours = ("--kernel-name", "kernel_substring=_ZN4llmc")  # prefix of mangled names in namespace llmc
 
     def look(bundle):
         _, output, _ = training.train(kit, bundle, "trainer", 2, 2,
@@ -153,7 +155,8 @@ def sanitizer(kit, result):
 
 
 def tests(kit, result):
-    """GoogleTest's report: how many ran, and which failed. Built here, so that a test that does not compile stops nothing."""
+    """GoogleTest's report: the number run, and the failures. Built here, so that a test that does not compile stops
+    nothing."""
     kit.machine.build([("run", "tests")])
     path = kit.work / "tests.json"
     path.unlink(missing_ok=True)

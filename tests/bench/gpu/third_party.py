@@ -1,4 +1,5 @@
-"""What of this Debian a bundle's build needs and a GPU's machine may lack: headers, and libraries with all they need."""
+"""Parts of this Debian that a bundle's build needs and a GPU's machine may lack: headers, and libraries with all
+dependencies."""
 
 import pathlib
 import re
@@ -8,12 +9,12 @@ import subprocess
 PACKAGES = ("libfmt-dev", "libxxhash-dev", "libcli11-dev", "nlohmann-json3-dev", "libsentencepiece-dev")
 NEEDED = ("/usr/include/", "/usr/lib/", "/usr/share/cmake/")
 GOOGLETEST = pathlib.Path("/usr/src/googletest")
-# A machine with a g++ has these of its own, and they must be of one piece.
+# A machine with a g++ has its own consistent set of these.
 OF_THE_COMPILER = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s))\.so(\.\d+)?")
 
 
 def packaged(package):
-    """The files of an installed package that a build needs."""
+    """Files of an installed package that a build needs."""
     done = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"dpkg knows no files of {package}: ./setup.sh installs it ({done.stderr.strip()})")
@@ -24,7 +25,7 @@ def packaged(package):
 
 
 def needed_libraries(library):
-    """Paths of the shared libraries that a shared library needs, without those that come with a compiler."""
+    """Paths of a shared library's dependencies, without those that come with a compiler."""
     output = subprocess.run(["ldd", library], check=True, capture_output=True, text=True).stdout
     found = []
     for name, path in re.findall(r"^\s*(\S+) => (\S+|not found)", output, re.MULTILINE):
@@ -37,7 +38,7 @@ def needed_libraries(library):
 
 
 def chain(path):
-    """A file with every link on the way to it, such as libfmt.so, libfmt.so.9, libfmt.so.9.1.0."""
+    """A file with every link in the chain to it, such as libfmt.so, libfmt.so.9, libfmt.so.9.1.0."""
     while path.is_symlink():
         yield path
         path = path.parent / path.readlink()
@@ -45,7 +46,7 @@ def chain(path):
 
 
 def files():
-    """Every file that travels."""
+    """All files in the archive."""
     wanted = {path for package in PACKAGES for path in packaged(package)}
     for library in [path for path in wanted if re.search(r"\.so(\.|$)", path.name)]:
         for each in (library, *needed_libraries(library)):
@@ -56,7 +57,7 @@ def files():
 
 
 def copy(folder, frontend):
-    """Into the layout of the system that they come from; `frontend`: cudnn-frontend's headers, or None."""
+    """Copies in the layout of the system; `frontend`: cudnn-frontend's headers, or None."""
     for path in files():
         target = folder / path.relative_to("/")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -65,4 +66,4 @@ def copy(folder, frontend):
         raise SystemExit(f"there is no {GOOGLETEST}: ./setup.sh installs libgtest-dev")
     shutil.copytree(GOOGLETEST, folder / "googletest", ignore=shutil.ignore_patterns("test", "docs", "samples"))
     if frontend:
-        shutil.copytree(frontend, folder / "cudnn-frontend" / "include")  # whose files name that folder
+        shutil.copytree(frontend, folder / "cudnn-frontend" / "include")  # its files contain that folder's name

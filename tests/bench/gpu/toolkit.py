@@ -1,7 +1,7 @@
-"""Where CUDA's headers and libraries are: in the toolkit, the system, or the nvidia-* packages of a Python.
+"""Finds CUDA's headers and libraries: in the toolkit, the system, or a Python's nvidia-* packages.
 
-Python's packages hold libraries as libX.so.13 only, in nvidia/cu13/lib (CUDA 13) or nvidia/PACKAGE/lib (before it, and
-cuDNN and NCCL). Links in a folder of the kit's own give them the names that linkers look for."""
+Python's packages contain libraries as libX.so.13 only, in nvidia/cu13/lib (CUDA 13) or nvidia/PACKAGE/lib (before
+it, and cuDNN and NCCL). Links in a folder of the kit give them the names that linkers expect."""
 
 import dataclasses
 import importlib.util
@@ -19,26 +19,26 @@ PIECES = {
     "cudnn": ("cudnn_graph.h", "cudnn", ("cudnn", "cu13"), "CUDNN_LIBRARY"),
     "nccl": ("nccl.h", "nccl", ("nccl", "cu13"), "NCCL_LIBRARY"),
 }
-OF_PYTHON_FIRST = ("cudnn", "nccl")  # those that PyTorch runs with; a toolkit has them by chance
+OF_PYTHON_FIRST = ("cudnn", "nccl")  # prefer those that PyTorch runs with; a toolkit may contain others
 SYSTEM = pathlib.Path("/usr")
 
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
     name: str
-    include: pathlib.Path  # the folder of its header
+    include: pathlib.Path  # folder of its header
     library: pathlib.Path | None
     where: str  # toolkit, system, or the folder of Python's packages
 
 
 def python_packages():
-    """The folders of Python's namespace package nvidia."""
+    """Folders of Python's namespace package nvidia."""
     spec = importlib.util.find_spec("nvidia")
     return [pathlib.Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
 
 
 def toolkit_root():
-    """The folder whose bin/ has nvcc, or None."""
+    """Folder whose bin/ contains nvcc, or None."""
     for nvcc in (shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc"):
         if nvcc and os.access(nvcc, os.X_OK):
             return pathlib.Path(nvcc).resolve().parent.parent
@@ -46,13 +46,13 @@ def toolkit_root():
 
 
 def tool(name):
-    """A program of the toolkit, on the PATH or not; None where there is none."""
+    """A program of the toolkit, on the PATH or not; None if missing."""
     root = toolkit_root()
     return shutil.which(name) or (shutil.which(name, path=f"{root}/bin:{root}/compute-sanitizer") if root else None)
 
 
 def devices(listed):
-    """How many GPUs a program is shown; `listed`: what `nvidia-smi -L` prints."""
+    """Number of visible GPUs; `listed`: output of `nvidia-smi -L`."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     if shown is not None:
         return len(list(filter(None, shown.split(","))))
@@ -78,7 +78,7 @@ def _look(name, root, where, packaged):
 
 
 def find(root, packages, system=SYSTEM):
-    """Name -> Piece, or None where it is nowhere. `root`: the toolkit's, or None; `packages`: Python's nvidia folders."""
+    """Name -> Piece, or None if not found. `root`: the toolkit's, or None; `packages`: Python's nvidia folders."""
     found = {}
     for name, (_, _, folders, _) in PIECES.items():
         installed = [(path, where, False) for path, where in ((root, "toolkit"), (system, "system")) if path]
@@ -89,7 +89,7 @@ def find(root, packages, system=SYSTEM):
 
 
 class Links:
-    """A folder with links to what Python's packages hold, and what compilers and CMake must be told of it."""
+    """A folder with links to the content of Python's packages, and settings for compilers and CMake."""
 
     def __init__(self, pieces, folder):
         self.folder = folder
@@ -103,12 +103,12 @@ class Links:
                 (folder / name).symlink_to(piece.library)
 
     def linked(self, piece):
-        """The name by which a program is linked with a piece of Python's packages."""
+        """Name for linking a program with a piece of Python's packages."""
         ending = ".a" if piece.library.suffix == ".a" else ".so"
         return self.folder / f"lib{PIECES[piece.name][1]}{ending}"
 
     def options(self):
-        """For CMake."""
+        """Options for CMake."""
         words = []
         for piece in self.packaged:
             variable = PIECES[piece.name][3]
@@ -121,7 +121,7 @@ class Links:
         return words
 
     def environment(self, before):
-        """`before` with the folders added. Headers after all others: a toolkit's own go first."""
+        """`before` with the folders added. Headers go after all others, so that a toolkit's own come first."""
 
         def added(name, folders):
             return ":".join([*dict.fromkeys(map(str, folders)), *filter(None, [before.get(name)])])

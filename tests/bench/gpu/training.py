@@ -1,4 +1,4 @@
-"""Runs of the kit's trainers: their tokens, their command line, what they leave behind."""
+"""Runs of the kit's trainers: their tokens, command line and results."""
 
 import json
 import re
@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import threading
 
-import harness  # tests/runs: shards and what a trainer prints
+import harness  # tests/runs: shards, and output of a trainer
 
 
 def data_of(kit, bundle):
@@ -25,11 +25,12 @@ def data_of(kit, bundle):
 
 
 def settings_of(kit, bundle, passes, ranks=1):
-    """Overrides by which a bundle trains on the kit's tokens, with so many micro-batches a rank, and does nothing beside it."""
+    """Overrides that make a bundle train on the kit's tokens, with `passes` micro-batches per rank, and nothing else.
+    """
     batch = kit.made.plan(bundle)["batch"]
     tokens = batch["micro_batch"] * batch["sequence_length"] * passes * ranks
     spec = (kit.made.folder / bundle / "spec.yaml").read_text()
-    # A spec without prompts has no key for how often to continue them.
+    # A spec without prompts has no key for their interval.
     sampling = ["sampling.every=0"] if re.search(r"prompts: \[[^]]", spec) else []
     return [
         f"data.train.path={data_of(kit, bundle)}", "data.tokenizer=", "data.validation.path=", f"batch.tokens={tokens}",
@@ -46,8 +47,8 @@ def trainer_words(kit, bundle, program, count, passes, folder, ranks):
 
 
 def train(kit, bundle, program, count, passes, prefix=(), settings=(), ranks=1, **environment):
-    """One run, with so many micro-batches a rank: what --timing wrote, what the trainer printed, and its metrics. A run with a
-    skipped update has failed: such a step leaves work out, so that its times are not a step's."""
+    """One run with `passes` micro-batches per rank: its --timing file, its output, and its metrics. A run with a
+    skipped update has failed: such a step omits work, so that its time does not count."""
     kit.need(bundle, program)
     folder = kit.work / "training"
     shutil.rmtree(folder, ignore_errors=True)
@@ -68,7 +69,7 @@ def train(kit, bundle, program, count, passes, prefix=(), settings=(), ranks=1, 
 
 
 class MemoryWatch(threading.Thread):
-    """The most device memory in use while it runs, as nvidia-smi says, less what was in use before; None without it."""
+    """Peak device memory in use while it runs, from nvidia-smi, minus that in use before; None without it."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -95,7 +96,7 @@ class MemoryWatch(threading.Thread):
 
 
 def whole_steps(kit, bundle, passes, ranks=1):
-    """The trainer as it is: figures of a step of so many micro-batches on each of `ranks` devices."""
+    """The unmodified trainer: figures of a step of `passes` micro-batches on each of `ranks` devices."""
     warmup, count = kit.sizes["warmup"], kit.sizes["steps"]
     watch = MemoryWatch()
     try:
@@ -115,7 +116,7 @@ def whole_steps(kit, bundle, passes, ranks=1):
 
 
 def clocked(kit, bundle, program, passes, repeats, settings=()):
-    """What the clocks in the step wrote, and the run's metrics."""
+    """Output of the clocks in the step, and the run's metrics."""
     path = kit.work / "pieces.json"
     path.unlink(missing_ok=True)
     _, _, metrics = train(kit, bundle, program, kit.sizes["warmup"] + kit.sizes["steps"], passes,

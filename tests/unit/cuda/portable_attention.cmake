@@ -22,7 +22,7 @@ set(warpgroup_attention_shapes
   "of_one 1 70 2 1 64 264 136 128 0.125f 1"
   "but_one 1 130 3 3 64 584 200 128 0.125f 129")
 
-# Writes them to the current build folder and appends their names to ${out}. twin: _warpgroups, or empty.
+# Writes them to the current build folder and appends their names to ${out}. twin: suffix of the variant, _warpgroups or empty.
 function(attention_instances out shapes twin)
   foreach(shape IN LISTS shapes)
     separate_arguments(shape)

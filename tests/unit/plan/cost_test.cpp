@@ -122,7 +122,7 @@ TEST(Cost, NormsOfHeadsMoveQAndKOnce) {
   EXPECT_LE(gigabytes(plan, "qk_norm_rope").first - planned, 1.02 * forward);
 }
 
-/// Minimum traffic of each pass, from formulas for the large run: each tensor once, everything in bf16 that may be.
+/// Minimum traffic of each pass, from formulas for the reference run: each tensor once, everything in bf16 that may be.
 /// Traffic beyond that is the fp32 stream or less than a tenth.
 TEST(Cost, KernelsOfTheLargeRunMoveWhatTheyMust) {
   const Plan plan = of_file("llama-1b.yaml");
