@@ -17,7 +17,7 @@ constexpr std::int64_t kElementsA = kRows * kDepth, kElementsB = kDepth * kCols,
 
 float wide(bf16 value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16); }
 
-/// To the nearest, ties to even; NaN stays NaN.
+/// Rounds to nearest, ties to even; NaN stays NaN.
 bf16 narrow(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (value != value) return {static_cast<unsigned short>(bits >> 16 | 0x40)};
@@ -28,7 +28,7 @@ float read(const void* from, DType dtype, std::int64_t i) {
   return dtype == DType::f32 ? static_cast<const float*>(from)[i] : wide(static_cast<const bf16*>(from)[i]);
 }
 
-/// Elements [row, row + rows) x [col, col + cols) of a matrix as it is stored, without its padding.
+/// Widens elements [row, row + rows) x [col, col + cols) of a matrix as stored, without its padding.
 void widen(const void* from, std::int64_t pitch, std::int64_t row, std::int64_t rows, std::int64_t col,
            std::int64_t cols, float* to, int threads) {
   const bf16* first = static_cast<const bf16*>(from) + row * pitch + col;
@@ -37,7 +37,7 @@ void widen(const void* from, std::int64_t pitch, std::int64_t row, std::int64_t 
     for (std::int64_t c = 0; c < cols; ++c) to[r * cols + c] = wide(first[r * pitch + c]);
 }
 
-/// D of one block from its sums: the bias and what is added, in fp32.
+/// Writes one block of D from its sums: adds the bias and the other addends in fp32.
 void finish(const GemmShape& shape, const GemmOperands& o, std::int64_t row, std::int64_t rows, std::int64_t col,
             std::int64_t cols, const float* sums, int threads) {
 #pragma omp parallel for num_threads(threads)
