@@ -94,8 +94,7 @@ def comparison(result):
 def markdown(result):
     loads = [run["load"] for run in result["runs"]]
     busy = ""
-    if max(loads) > result["threads"] + 1 and result["clock"] == "wall":  # the runs themselves cause a load of
-                                                                          # `threads`
+    if max(loads) > result["threads"] + 1 and result["clock"] == "wall":  # the runs' own load is `threads`
         busy = " **Others used the machine: these are no figures to keep (--cpu-time bears it better).**"
     split = " llmc's matrix products are bf16x3." if result["matmul"] == "bf16x3" else ""
     versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items() if value)

@@ -103,8 +103,7 @@ def check_variant(checks, llmc, folder, name, overrides):
         print(f"{where}: {type(model).__name__} in {len(files)} files, first loss {ours:.6f}, {error:.1e} apart",
               flush=True)
 
-    if "model.attention_bias=true" in overrides:  # q and k of this width have no biases on a GPU, the target of specs
-        # from llmc init
+    if "model.attention_bias=true" in overrides:  # specs for a GPU have no biases of this width
         return
     out = os.path.join(folder, "imported.yaml")
     run(llmc, "init", "--from", os.path.join(folder, "fp32"), "-o", out)

@@ -25,8 +25,7 @@ import specs
 from checks import Checks
 
 HIDDEN, LAYERS, VOCABULARY, SEQUENCE, MICRO_BATCH = 36, 3, 97, 24, 2
-EMBEDDING_STD = 0.17  # of the head, too, so that logits, and with them the losses of samples, differ from the first
-# step on
+EMBEDDING_STD = 0.17  # of the head, too: logits and sampled losses must differ from step 1
 SHARDS = (4, 3)  # samples of the validation shards
 PROMPTS = ("1 2 3", "40", " ".join(str(7 * i % VOCABULARY)
                                    for i in range(SEQUENCE + 2)))  # more tokens than rows, and one prompt too long

@@ -13,8 +13,7 @@ class Bundle(RunTest):
 
     def test_builds_and_trains(self):
         spec = harness.write_small(self.path("small"))
-        arch = "target.arch=x86-64-v3"  # native means this machine for `llmc compile`, but the building machine for a
-        # bundle
+        arch = "target.arch=x86-64-v3"  # native would mean the building machine
         self.succeed(LLMC, "emit", spec, "-o", self.path("emitted"), "--bundle", arch)
         # In another place, so that nothing of this checkout is found by chance.
         bundle = self.path("elsewhere")

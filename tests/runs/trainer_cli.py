@@ -103,8 +103,7 @@ class TrainerCli(RunTest):
             process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                        env=harness.environment(), text=True)
             try:
-                next(line for line in process.stdout if re.search(r"step +[1-9]\d/", line))  # the tenth step, or a
-                # later one
+                next(line for line in process.stdout if re.search(r"step +[1-9]\d/", line))  # the tenth or later
                 os.truncate(shard, 1024)
                 out, err = process.communicate(timeout=harness.HANGS)
             finally:
