@@ -21,7 +21,7 @@ namespace {
 struct Text {
   const char* symbol;
   const char* file;
-  std::string ProgramTexts::*member;
+  std::string ProgramTexts::* member;
 };
 
 constexpr Text kTexts[] = {{"llmc_plan_text", "plan.txt", &ProgramTexts::plan_text},

@@ -163,10 +163,10 @@ struct Region {
   Block block = Block::none;  // the part of the model that it computes
   Part part = Part::forward;
   Loop loop = Loop::once;
-  int variant = 0;                             // block layer: which of Graph::variants it stands for, or kAllVariants
-  std::optional<LayerKind> kind = {};          // of kAllVariants: the layers' kind; none: layers of all kinds
-  TensorId ResidualStream::*reads = nullptr;   // forward: where the block takes the stream from
-  TensorId ResidualStream::*writes = nullptr;  // and where it puts it
+  int variant = 0;                              // block layer: which of Graph::variants it stands for, or kAllVariants
+  std::optional<LayerKind> kind = {};           // of kAllVariants: the layers' kind; none: layers of all kinds
+  TensorId ResidualStream::* reads = nullptr;   // forward: where the block takes the stream from
+  TensorId ResidualStream::* writes = nullptr;  // and where it puts it
   std::vector<TensorId> saved = {};  // layer: what its forward region keeps for its backward twin, one copy a layer
   std::vector<Op> ops = {};
 

@@ -64,7 +64,7 @@ void add_records(const std::string& text, std::vector<FileRecord>& files) {
 
 /// Free bytes of the file system of `directory`; nothing if it does not report them.
 std::optional<std::int64_t> free_bytes(const fs::path& directory) {
-  struct statvfs space {};
+  struct statvfs space{};
   int result;
   do result = ::statvfs(directory.c_str(), &space);
   while (result != 0 && errno == EINTR);

@@ -61,7 +61,8 @@ struct StepResults {
   unsigned updates = 0;  // applied since the run's first step, modulo 2^32; never reset by a pass
 };
 
-/// How many of StepResults are sums over the ranks: all in front of `lse_max`. A sum that is added there is reduced too.
+/// How many of StepResults are sums over the ranks: all in front of `lse_max`. A sum that is added there is reduced
+/// too.
 inline constexpr int kSummedResults = static_cast<int>(__builtin_offsetof(StepResults, lse_max) / sizeof(double));
 
 /// A range of elements of one parameter, the unit of optimizer work. `offset` is into the flat parameter buffers,

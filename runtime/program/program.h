@@ -48,13 +48,13 @@ struct ProgramInfo {
   std::span<const ParameterInfo> parameters;
   std::span<const double> inverse_frequencies;  // RoPE, head_dim / 2
   std::span<const ParameterGroup> groups;
-  std::int64_t chunk_elements;          // see program/chunks.h, which fills chunks and first_chunk at start
-  std::span<const GemmShape> products;  // every GEMM of the step, by name
-  const AttentionPlan* attention;       // first element of a list; null if cuDNN is not used
-  std::size_t arena_bytes;              // per rank
-  std::size_t process_bytes;            // on cpu: at most what the process uses in addition to the arena; else 0
-  std::span<const Buffer> buffers;      // of one rank's arena; without the unseen, sharded buffers last
-  std::span<const Bucket> buckets;      // of the flat buffers
+  std::int64_t chunk_elements;           // see program/chunks.h, which fills chunks and first_chunk at start
+  std::span<const GemmShape> products;   // every GEMM of the step, by name
+  const AttentionPlan* attention;        // first element of a list; null if cuDNN is not used
+  std::size_t arena_bytes;               // per rank
+  std::size_t process_bytes;             // on cpu: at most what the process uses in addition to the arena; else 0
+  std::span<const Buffer> buffers;       // of one rank's arena; without the unseen, sharded buffers last
+  std::span<const Bucket> buckets;       // of the flat buffers
   std::int64_t share_unit = kShareUnit;  // see program/shards.h
   std::span<const Gathered> gathered;    // of the weights that every rank has whole, before a step
   Shard shard;                           // what several ranks share out

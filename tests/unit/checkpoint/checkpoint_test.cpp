@@ -176,9 +176,7 @@ TEST(Checkpoint, AFolderThatCannotBeWrittenIsRefusedAtStart) {
   EXPECT_NO_THROW(check_can_save(run.path, small_parameters(), HostState::adamw_buffers(), {3, 0}, {}));
   EXPECT_TRUE(fs::is_empty(run.path / "checkpoints")) << "the probe stays";
   const std::vector<ParameterInfo> huge = {{"w", 0, std::int64_t{1} << 40, 8, 8, true, 0, 0.02f, 0, 1}};
-  EXPECT_CONTAINS(failure([&] {
-                    check_can_save(run.path, huge, HostState::adamw_buffers(), {1, 0}, {});
-                  }),
+  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, huge, HostState::adamw_buffers(), {1, 0}, {}); }),
                   "no space for a checkpoint");
   std::string said;
   check_can_save(run.path, small_parameters(), HostState::adamw_buffers(), {std::int64_t{1} << 40, 0},
@@ -186,10 +184,9 @@ TEST(Checkpoint, AFolderThatCannotBeWrittenIsRefusedAtStart) {
   EXPECT_CONTAINS(said, "saving will fail");
   fs::remove(run.path / "checkpoints");
   write_all(run.path / "checkpoints", "in the way");
-  EXPECT_CONTAINS(failure([&] {
-                    check_can_save(run.path, small_parameters(), HostState::adamw_buffers(), {1, 0}, {});
-                  }),
-                  "checkpoints");
+  EXPECT_CONTAINS(
+      failure([&] { check_can_save(run.path, small_parameters(), HostState::adamw_buffers(), {1, 0}, {}); }),
+      "checkpoints");
 }
 
 TEST(Retention, KeepsTheNewestAndTheMultiples) {

@@ -1,6 +1,8 @@
 // For every kernel of both generated specs: the machine code of the specialised file is that of template + params, and
 // specialising the output again changes nothing.
 
+#include "proof.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,7 +12,6 @@
 
 #include "compiler/emit/project.h"
 #include "compiler/spec/load.h"
-#include "proof.h"
 
 namespace llmc::emit {
 namespace {

@@ -1,5 +1,7 @@
 // The proof finds equal code for specialised kernels, and a difference where there is one.
 
+#include "proof.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,7 +9,6 @@
 
 #include "../folder.h"
 #include "error.h"
-#include "proof.h"
 #include "sample.h"
 
 namespace llmc::emit {
