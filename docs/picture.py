@@ -26,14 +26,16 @@ def rectangle(x, y, width, height, fill):
 
 def bands(memory):
     """(name, bytes at each launch of the micro-batch and the optimizer), the lowest first."""
-    launches = [(run["kept"], transient) for run in memory["runs"] for _, transient in memory["transients"][run["region"]]]
+    launches = [(run["kept"], transient) for run in memory["runs"]
+                for _, transient in memory["transients"][run["region"]]]
     fixed = sorted(memory["sections"], key=lambda section: -section["bytes"])
     large = [section for section in fixed if section["bytes"] > memory["fixed_bytes"] / 50][:4]
     found = [(section["name"], [section["bytes"]] * len(launches)) for section in large]
     rest = memory["fixed_bytes"] - sum(section["bytes"] for section in large)
     if rest > 0:
         found.append(("other", [rest] * len(launches)))
-    return found + [("kept activations", [kept for kept, _ in launches]), ("transients", [other for _, other in launches])]
+    return found + [("kept activations", [kept for kept, _ in launches]),
+                    ("transients", [other for _, other in launches])]
 
 
 def steps(values, x, y):
@@ -69,10 +71,14 @@ def memory_chart(plan, memory):
         at += 34 + 6.6 * len(name)
         lower = upper
     out.append(f'<path d="M{LEFT},{y(plan["arena_bytes"]):.1f}H{WIDTH - 20}" stroke="#1f2328" stroke-dasharray="4 4"/>')
-    out.append(text(WIDTH - 24, y(plan["arena_bytes"]) - 4, f'allocated {plan["arena_bytes"] / 2**30:.2f} GiB', anchor="end"))
+    out.append(
+        text(WIDTH - 24,
+             y(plan["arena_bytes"]) - 4, f'allocated {plan["arena_bytes"] / 2**30:.2f} GiB', anchor="end"))
     for gib in range(0, int(top / 2**30) + 1, 10):
         out.append(text(LEFT - 6, y(gib * 2**30) + 4, f"{gib} GiB", anchor="end", fill="#59636e"))
-    out.append(text(WIDTH - 20, TOP + HEIGHT + 18, "launches of a micro-batch, then of the optimizer", anchor="end", fill="#59636e"))
+    out.append(
+        text(WIDTH - 20, TOP + HEIGHT + 18, "launches of a micro-batch, then of the optimizer", anchor="end",
+             fill="#59636e"))
     return out
 
 
@@ -85,7 +91,9 @@ def time_chart(ops, top):
     for row, op in enumerate(ops[:OPS]):
         y = top + ROW * row
         out.append(text(LEFT + 250, y + 13, op["runs"], anchor="end"))
-        out.append(rectangle(LEFT + 258, y + 2, 420 * op["seconds_a_step"] / ops[0]["seconds_a_step"], ROW - 6, BOUNDS[op["bound"]]))
+        out.append(
+            rectangle(LEFT + 258, y + 2, 420 * op["seconds_a_step"] / ops[0]["seconds_a_step"], ROW - 6,
+                      BOUNDS[op["bound"]]))
         out.append(text(WIDTH - 20, y + 13, f'{1e3 * op["seconds_a_step"]:.0f} ms', anchor="end"))
     return out
 
@@ -99,10 +107,10 @@ def picture(page):
         'font-family="system-ui, sans-serif">',
         rectangle(0, 0, WIDTH, height, "#ffffff"),
         text(LEFT, 24, f'llmc plan: {plan["name"]} on one {plan["device"]["name"]}', 16, weight="bold"),
-        text(LEFT, 44, f'Memory over a step: {plan["arena_bytes"] / 2**30:.2f} GiB, allocated once, exact to the byte', 13),
-        *memory_chart(plan, data["memory"]),
-        text(LEFT, top - 34, f'Time by op: {plan["step_seconds"]:.2f} s a step, predicted', 13), *time_chart(data["ops"], top),
-        "</svg>"
+        text(LEFT, 44, f'Memory over a step: {plan["arena_bytes"] / 2**30:.2f} GiB, allocated once, exact to the byte',
+             13), *memory_chart(plan, data["memory"]),
+        text(LEFT, top - 34, f'Time by op: {plan["step_seconds"]:.2f} s a step, predicted', 13),
+        *time_chart(data["ops"], top), "</svg>"
     ]
     return "\n".join(lines) + "\n"
 
