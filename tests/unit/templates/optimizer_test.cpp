@@ -250,8 +250,10 @@ TEST(AdamW, TouchesItsChunksOnly) {
 
 /// kGroups: another optimizer's chunks, and what that writes of them, stay as they are.
 TEST(AdamW, OfOneGroupTouchesItsChunksOnly) {
-  const auto second = [](auto* p, auto* g, auto* m, auto* v, auto* copy, auto* chunks, int, int, auto... rest) {
-    adamw_second(p, g, m, v, copy, chunks, 0, kChunkCount, rest...);
+  const auto second = +[](float* p, const float* g, float* m, float* v, bf16* copy, const Chunk* chunks, int, int,
+                          const AdamwScalars* s, const GroupScalars* groups, const StepResults* results, float* weights,
+                          float* updates) {
+    adamw_second(p, g, m, v, copy, chunks, 0, kChunkCount, s, groups, results, weights, updates);
   };
   check_adamw<bf16, true>(second, 3, 4, false, false);
 }
