@@ -53,9 +53,40 @@ def masks(model, length, dtype):
     return [added[types[layer % len(types)]] for layer in range(model["num_hidden_layers"])]
 
 
-def forward(parameters, model, tokens, stream=None):
+class Bf16Product(torch.autograd.Function):
+    """[.., m, k] x [.., k, n] of bf16 matrices, summed in fp32 and rounded to bf16 once, in both passes. PyTorch's own sums are in
+    bf16 on processors without AVX-512."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return torch.matmul(a.float(), b.float()).bfloat16()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        a, b = (operand.float().transpose(-1, -2) for operand in ctx.saved_tensors)
+        gradient = gradient.float()
+        return torch.matmul(gradient, b).bfloat16(), torch.matmul(a, gradient).bfloat16()
+
+
+def bf16_product(a, b):
+    """As autocast multiplies: operands of any type are rounded to bf16. A batch of `a` shares a matrix `b`."""
+    a, b = a.bfloat16(), b.bfloat16()
+    if b.dim() == 2:
+        return Bf16Product.apply(a.flatten(0, -2), b).unflatten(0, a.shape[:-1])
+    return Bf16Product.apply(a, b)
+
+
+def bf16_linear(x, weight, bias=None):
+    y = bf16_product(x, weight.t())
+    return y if bias is None else y + bias.bfloat16()
+
+
+def forward(parameters, model, tokens, stream=None, bf16=False):
     """tokens i64 [batch, sequence] -> logits [batch, sequence, vocab]. `stream`: a dtype that the residual stream, and with it
-    its gradient, is rounded to after the embedding and after each addition."""
+    its gradient, is rounded to after the embedding and after each addition. `bf16`: products as
+    autocast makes them."""
+    linear_of, matmul = (bf16_linear, bf16_product) if bf16 else (torch.nn.functional.linear, torch.matmul)
     batch, length = tokens.shape
     heads, kv_heads, d = model["num_attention_heads"], model["num_key_value_heads"], model["head_dim"]
     eps = model["rms_norm_eps"]
@@ -76,7 +107,7 @@ def forward(parameters, model, tokens, stream=None):
             return parameters[prefix + name]
 
         def linear(value, name):
-            return torch.nn.functional.linear(value, weight(name + ".weight"), parameters.get(prefix + name + ".bias"))
+            return linear_of(value, weight(name + ".weight"), parameters.get(prefix + name + ".bias"))
 
         h = rms_norm(x, weight("input_layernorm.weight"), eps)
         q = linear(h, "self_attn.q_proj").view(batch, length, heads, d)
@@ -88,16 +119,16 @@ def forward(parameters, model, tokens, stream=None):
         q, k = q.transpose(1, 2), k.transpose(1, 2)
         q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
-        scores = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(d) + mask[layer]
+        scores = matmul(q, k.transpose(2, 3)) / math.sqrt(d) + mask[layer]
         wide = torch.float64 if scores.dtype == torch.float64 else torch.float32
         p = torch.softmax(scores, dim=-1, dtype=wide).to(q.dtype)
-        attended = torch.matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)
+        attended = matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)
         x = rounded(x + linear(attended, "self_attn.o_proj"))
         h = rms_norm(x, weight("post_attention_layernorm.weight"), eps)
         gated = torch.nn.functional.silu(linear(h, "mlp.gate_proj")) * linear(h, "mlp.up_proj")
         x = rounded(x + linear(gated, "mlp.down_proj"))
     x = rms_norm(x, parameters["model.norm.weight"], eps)
-    return torch.nn.functional.linear(x, parameters.get("lm_head.weight", table))
+    return linear_of(x, parameters.get("lm_head.weight", table))
 
 
 def statistics(weights, model, inputs, targets):
