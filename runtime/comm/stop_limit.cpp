@@ -41,22 +41,25 @@ void StopLimit::run() {
   const milliseconds look = std::min(kLongestLook, patience_ / kLooks);
   milliseconds longest{0};
   Rendezvous::Progress before = ranks_.progress();
-  auto since = steady_clock::now();
+  auto looked = steady_clock::now();
+  steady_clock::duration waited{0};
   bool asked = false;
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, look, [this] { return done_; })) {
+    // Time in which this process was itself stopped does not count, as in Watch::judge_silence().
     const auto now = steady_clock::now();
+    waited += std::min<steady_clock::duration>(now - std::exchange(looked, now), 2 * look);
     const Rendezvous::Progress here = ranks_.progress();
     const int signal = stop_signal_();
     // The wait before a signal only counts towards the longest.
     const bool first = signal != 0 && !std::exchange(asked, signal != 0);
     if (first || here.moves != before.moves || !here.waits) {
-      if (!asked || first) longest = std::max(longest, std::chrono::duration_cast<milliseconds>(now - since));
+      if (!asked || first) longest = std::max(longest, std::chrono::duration_cast<milliseconds>(waited));
       before = here;
-      since = now;
+      waited = {};
     }
     const milliseconds limit = std::max(patience_, kLongestWaits * longest);
-    if (asked && now - since >= limit) end(signal, limit);
+    if (asked && waited >= limit) end(signal, limit);
   }
 }
 
