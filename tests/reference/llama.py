@@ -154,14 +154,13 @@ def loss_and_gradients(weights, model, inputs, targets, dtype, autocast=False, s
     """Mean loss over targets that are not -1, and its gradients.
 
     weights: name -> array; inputs, targets: int arrays [micro-batches, micro_batch, sequence].
-    `autocast`: PyTorch's bf16 mixed precision on fp32 parameters. `stream`: as forward's.
+    `autocast`: products as PyTorch's bf16 mixed precision makes them on fp32 parameters. `stream`: as forward's.
     """
     parameters = {name: torch.tensor(array, dtype=dtype, requires_grad=True) for name, array in weights.items()}
     count = int((targets >= 0).sum())
     total = 0.0
     for rows, wanted in zip(inputs, targets):
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-            logits = forward(parameters, model, torch.tensor(rows, dtype=torch.int64), stream)
+        logits = forward(parameters, model, torch.tensor(rows, dtype=torch.int64), stream, bf16=autocast)
         flat = logits.reshape(-1, logits.shape[-1])
         loss = torch.nn.functional.cross_entropy(flat if dtype == torch.float64 else flat.float(),
                                                  torch.tensor(wanted.reshape(-1), dtype=torch.int64), ignore_index=-1,
