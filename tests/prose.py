@@ -8,8 +8,8 @@ How sentences are counted: fenced and indented code, tables and headings are lef
 A sentence ends at a full stop, question mark or exclamation mark before white space, and where its text ends; a colon or semicolon does
 not end one. A word is what white space separates and has a letter or digit. Code between backticks is one word, and a link its label.
 
-A rule is a function from a Text to what is wrong with it. Sources of Texts are listed in SOURCES, so comments of code can become
-another one.
+A rule is a function from a Text to what is wrong with it. Sources of Texts are listed in SOURCES; of code, first words of comments and
+pages that it names are checked.
 """
 import pathlib
 import re
@@ -147,8 +147,17 @@ def dead_mentions(text):
                 yield number, f"no such page: {path}"
 
 
+def first_words(text):
+    """Comments begin with a verb or a noun of the field."""
+    if text.name.endswith((".md", ".yaml")):
+        return
+    for number, line in enumerate(text.text.splitlines(), 1):
+        if re.match(r"\s*(//+|#+|\"\"\") ?What\b", line):
+            yield number, 'a comment that begins with "What"'
+
+
 SOURCES = [(pages, [long_sentences, private_words, dead_links]), (pages_of_tests, [dead_links]),
-           (code, [dead_mentions])]
+           (code, [dead_mentions, first_words])]
 
 
 def check_itself(root):
@@ -176,6 +185,8 @@ def check_itself(root):
     assert list(dead_mentions(Text("a.h", root, "// docs/README.md\n// (docs"
                                    "/none.md)"))) == [(2, "no such page: docs"
                                                        "/none.md")]
+    code = '/// What it is\nint a;  // What\n# What\n"""What is\n// Whatever\n'
+    assert [number for number, _ in first_words(Text("a.h", root, code))] == [1, 3, 4]
     assert [what for _, what in dead_links(page)] == ["no such file: none.md", f"no such heading: {GLOSSARY}#none"]
 
 

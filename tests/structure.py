@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What may stand in which room of the sources; and scripts that a page shows as commands can be started as they stand there.
+"""Checks what each room of the sources may hold, and that scripts which a page shows as commands are executable.
 
     tests/structure.py SOURCE_FOLDER
 

@@ -1,4 +1,4 @@
-// What the table of keys says about itself: JSON Schema for editors, a page for the manual, a spec to begin with.
+// Prints the table of keys: JSON Schema for editors, a page for the manual, a spec to begin with.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ std::string yaml_path(const std::string& path);
 /// The data section of a new spec, with the command as a comment above it.
 std::string data_section(const NewData& data);
 
-/// What `llmc init` writes: a small commented spec that passes `llmc check`.
+/// Returns the spec that `llmc init` writes: small, commented, accepted by `llmc check`.
 std::string sample_spec(const std::string& name, const NewData& data);
 
 }  // namespace llmc::spec

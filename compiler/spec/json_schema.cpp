@@ -142,7 +142,7 @@ Json object_schema(const std::string& path) {
   return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
 }
 
-/// What must be there unless the file extends another: {"required": [...], "properties": {...}}.
+/// Keys that a file must have unless it extends another: {"required": [...], "properties": {...}}.
 Json required_schema() {
   Json model = Json::array();
   for (const Key& key : keys())

@@ -30,7 +30,7 @@ LoadResult load(const std::string& path, const std::vector<std::string>& overrid
 LoadResult load_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides = {},
                      const ReadFile& read_file = {}, const Accept& accept = {});
 
-/// What `load` reads files with: regular files only.
+/// Reads a file for `load`; nothing if it is not a regular file.
 std::optional<std::string> read_regular_file(const std::string& path);
 
 /// Name of a spec that came through a pipe, as from `<(...)`: there is no file, and relative paths in it are from the

@@ -74,11 +74,11 @@ struct CheckpointTexts {
   std::string spec_yaml;    // keys that shape the tensors, resolved; no name, path or interval
 };
 
-/// What a checkpoint of these buffers takes on the disk, counted generously: every file of it.
+/// Upper bound of the bytes of a checkpoint's files.
 std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::span<const SavedBuffer> buffers);
 
-/// What is missing for a first save in `run`: throws Failure(checkpoint) when the folder cannot be written or has no
-/// space for one checkpoint; tell_small_disk() otherwise.
+/// Checks that a first save in `run` can succeed. Throws Failure(checkpoint) when the folder cannot be written or has
+/// no space for one checkpoint; calls tell_small_disk() otherwise.
 void check_can_save(const std::filesystem::path& run, std::span<const ParameterInfo> parameters,
                     std::span<const SavedBuffer> buffers, const Retention& retention, const Log& log);
 

@@ -25,7 +25,7 @@ struct Verdict {
   std::vector<std::string> strangers;              // files that the manifest does not list
 };
 
-/// What a checkpoint of a run of this spec holds.
+/// Contents of a checkpoint of a run of this spec.
 std::vector<SavedBuffer> buffers_of(const spec::Spec& spec);
 
 /// Reads all of a checkpoint: the manifest, every file's size and checksum, headers, state and spec, and whether every

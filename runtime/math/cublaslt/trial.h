@@ -27,7 +27,7 @@ class Normals {
   std::vector<bf16> bf16_;
 };
 
-/// What was seen of candidates.
+/// Measurements of the candidates.
 struct Times {
   std::vector<float> ms;                        // per launch; infinite: excluded
   std::vector<std::optional<CardState>> cards;  // during the last turn; nothing for candidates that ran in bursts only

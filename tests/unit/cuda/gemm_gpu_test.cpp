@@ -121,7 +121,7 @@ TEST(GemmErrors_gpu, AShapeWithTwoAddendsIsNamed) {
   }
 }
 
-/// What shapes say of their operands' alignment is counted from the arena's start.
+/// Alignments of a shape's operands are counted from the arena's start.
 TEST(GemmErrors_gpu, AnArenaThatBeginsAnywhereIsRefused) {
   Device device(0, 0);
   std::byte* const memory = device.allocate(std::size_t{2} << 20);

@@ -124,7 +124,7 @@ struct Arena {
   }
 };
 
-/// What `work` does as each of so many ranks, at once.
+/// Runs `work` as each of so many ranks, at once.
 struct Rank {
   const Arena& arena;
   WorldRank self;
