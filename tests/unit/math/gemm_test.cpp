@@ -184,7 +184,8 @@ TEST(Gemm, BlocksOfAPaddedResultTakeLittleMemory) {
   const std::size_t before = peak_resident();
   const Gemm gemm(library, shape);
   gemm(device.stream(), {a.bytes.data(), b.bytes.data(), nullptr, nullptr, d.bytes.data(), false});
-  // Below AVX-512 oneDNN allocates its copies in each call, and the heap keeps 28 to 40 MiB of them, whatever the shape.
+  // Below AVX-512 oneDNN allocates its copies in each call, and the heap keeps 28 to 40 MiB of them, whatever the
+  // shape.
   const std::size_t most = __builtin_cpu_supports("avx512f") ? 12 : 44;
   EXPECT_LE(peak_resident() - before, most << 20);
 }
