@@ -1,5 +1,6 @@
 #include "compiler/plan/process.h"
 
+#include "device/cpu/arch.h"
 #include "spec/validation_sets.h"
 
 namespace llmc::plan {
@@ -12,6 +13,9 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::size_t kProgram = 20 * kMiB;
 // oneDNN's scratchpad, which the runtime keeps below 16 MiB (runtime/math/onednn/gemm.cpp).
 constexpr std::size_t kScratchpad = 16 * kMiB;
+// Copies of operands below AVX-512, which oneDNN allocates in each call: the heap keeps up to 40 MiB of them, with two
+// threads, and they replace the scratchpad (docs/explanation/planning.md).
+constexpr std::size_t kHeapOfCopies = 24 * kMiB;
 // Per thread: its stack, and operands that oneDNN copies.
 constexpr std::size_t kThread = 2 * kMiB;
 
@@ -30,7 +34,9 @@ std::size_t process_bytes(const Plan& plan) {
       spec::validation_sets(spec.data).size() * size(spec.evaluation.sequences) * size(spec.batch.sequence_length);
   const std::size_t sampled =
       spec.sampling.prompts.empty() ? 0 : size(plan.choice.micro_batch * spec.model.vocab_size) * sizeof(float);
-  return kProgram + kScratchpad + size(static_cast<std::int64_t>(plan.device[devices::Figure::processors])) * kThread +
+  const bool copies = spec.target.arch.empty() || !arch_has_avx512(spec.target.arch.front());
+  return kProgram + kScratchpad + (copies ? kHeapOfCopies : 0) +
+         size(static_cast<std::int64_t>(plan.device[devices::Figure::processors])) * kThread +
          (kBatches * step + evaluated) * kTokenBytes + sampled;
 }
 

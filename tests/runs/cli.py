@@ -480,7 +480,8 @@ class Cli(RunTest):
         for word in ("1.00 MiB", "micro_batch",
                      "write memory.budget: "):  # its state alone is larger, so nothing else helps
             self.assertIn(word, done.err)
-        done = harness.call(LLMC, "plan", "specs/tiny.yaml", "memory.budget=44MiB", "memory.recompute=none", cwd=SOURCE)
+        done = harness.call(LLMC, "plan", "specs/tiny.yaml", "target.arch=x86-64-v4", "memory.budget=44MiB",
+                            "memory.recompute=none", cwd=SOURCE)
         self.assertEqual(done.code, 4)
         for word in ("memory.recompute: ", " MiB  the process beside its arena"):
             self.assertIn(word, done.err)

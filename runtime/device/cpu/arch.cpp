@@ -78,6 +78,11 @@ bool arch_has_tiles(std::string_view arch) {
   return known != nullptr && (known->extensions & kAmx) != 0;
 }
 
+bool arch_has_avx512(std::string_view arch) {
+  const CpuArch* known = find(arch);
+  return known != nullptr && known->level == 4;
+}
+
 void require_tiles() {
   constexpr long kTileData = 18;  // number of the state component in XCR0
   if (syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, kTileData) != 0)

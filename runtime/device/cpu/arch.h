@@ -21,6 +21,8 @@ std::string missing_instructions(std::uint64_t wanted);
 /// Returns whether code compiled with -march=`arch` may use AMX's bf16 tiles (tiles.h). False for "native": a machine's
 /// name is machine_arch().
 bool arch_has_tiles(std::string_view arch);
+/// Returns whether code compiled with -march=`arch` runs on processors with AVX-512 only. False for "native".
+bool arch_has_avx512(std::string_view arch);
 
 /// Requests the tile registers, which Linux grants a process only on request. Call it before any thread uses them.
 /// Throws Failure(toolchain) if the system refuses.

@@ -59,7 +59,7 @@ TEST(Advice, EachLimitSaysHowNearItIs) {
 }
 
 TEST(Advice, WhereTheSpecFixesRecomputationThereIsOneLimit) {
-  const Limits found = limits(make_plan(small_spec({"memory.budget=60MiB", "memory.recompute=none"}).spec));
+  const Limits found = limits(make_plan(small_spec({"memory.budget=84MiB", "memory.recompute=none"}).spec));
   EXPECT_EQ(found.micro_batch.recomputing_all, found.micro_batch.as_chosen);
   EXPECT_EQ(found.sequence_length.recomputing_all, found.sequence_length.as_chosen);
 }
