@@ -1,4 +1,5 @@
-// Default params, so that every template compiles, lints and runs alone. An instance gets its own params.h.
+// Default params, so that every template compiles, lints and runs without llmc. An instance gets its own params.h. The
+// comment above a kernel says what its params mean.
 #pragma once
 
 #include "device/types.h"

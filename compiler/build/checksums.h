@@ -1,4 +1,4 @@
-// Records sizes and checksums of built files, to rebuild those that were truncated or modified.
+// Records sizes and checksums of built files, so that files that were truncated or modified are rebuilt.
 #pragma once
 
 #include <filesystem>

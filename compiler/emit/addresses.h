@@ -1,4 +1,5 @@
-// Prints the addresses of tensors in the emitted step: offsets in the arena as text, and the constants in them.
+// Prints the addresses of tensors in the emitted step: C++ expressions for offsets in the arena, and the constants that
+// they use.
 #pragma once
 
 #include <set>
@@ -13,15 +14,15 @@ class Addresses {
  public:
   explicit Addresses(const plan::Plan& plan) : plan_(plan), g_(plan.graph) {}
 
-  /// Returns a tensor's address in a region: bytes from the arena's start, by the names of print_places() and struct
-  /// Step.
+  /// Returns a tensor's address in a region, an expression in bytes from the arena's start. It uses the constants of
+  /// print_places() and members of struct Step.
   std::string address(std::size_t region, graph::TensorId id);
-  /// Returns the address of a buffer's area.
+  /// Returns the address of an area of the layout (plan::Layout::areas).
   std::string area_address(std::size_t area);
   /// Returns the step's name of a tensor. A copy has its parameter's name, because no function reads both.
   std::string name(graph::TensorId id) const;
 
-  /// Whether some addresses are known to struct Step only: shards and gather buffers.
+  /// Whether some addresses depend on the rank and so are members of struct Step: shards and gather buffers.
   bool has_shared() const { return !shared_.empty() || windows_; }
   bool has_whole() const { return whole_; }
 

@@ -1,4 +1,5 @@
-// Compiler flags of emitted sources, shared by llmc's builds, emitted CMake projects and proofs.
+// Compiler flags of emitted sources, shared by llmc's builds, emitted CMake projects, and the tests that compare
+// machine code.
 #pragma once
 
 #include <string>

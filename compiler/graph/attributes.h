@@ -1,4 +1,4 @@
-// Lists the attributes of ops: structs that a file of compiler/ops declares and prints.
+// Lists the attributes of ops: one struct a kind of op, which the op's file in compiler/ops declares and prints.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace llmc::graph {
 
-/// Attributes of an op that its operands describe completely.
+/// Attributes of an op that has none, because its operands describe it completely.
 struct NoAttributes {
   std::string text() const { return ""; }
 };

@@ -167,7 +167,7 @@ struct Region {
   std::optional<LayerKind> kind = {};           // of kAllVariants: the layers' kind; none: layers of all kinds
   TensorId ResidualStream::* reads = nullptr;   // forward: where the block takes the stream from
   TensorId ResidualStream::* writes = nullptr;  // and where it puts it
-  std::vector<TensorId> saved = {};  // layer: what its forward region keeps for its backward twin, one copy a layer
+  std::vector<TensorId> saved = {};  // layer: what its forward region keeps for its backward region, one copy a layer
   std::vector<Op> ops = {};
 
   bool is_forward() const { return part == Part::forward; }

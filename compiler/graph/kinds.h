@@ -1,4 +1,4 @@
-// Kinds of layers: properties besides their weights in which layers of one model may differ.
+// Kinds of layers: properties, other than their weights, in which layers of one model may differ.
 #pragma once
 
 #include <vector>

@@ -36,7 +36,7 @@ bool products_in_tiles(const spec::Spec& spec, DType operand);
 /// Whether attention on the CPU runs in AMX tiles: in bf16.
 bool attention_in_tiles(const spec::Spec& spec);
 
-/// Whether llmc's own attention on CUDA uses warpgroup products: heads of 64, compiled for sm_90a alone.
+/// Whether llmc's own attention on CUDA uses warpgroup products: heads of 64, compiled only for sm_90a.
 bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim);
 
 /// Returns the FLOPs of one product of q's or out's shape with k's or v's, for the scores that an attention's mask

@@ -1,4 +1,4 @@
-// Prints the shards of a bucket in the emitted step.
+// Returns C++ expressions for a rank's shard of a bucket, as the emitted step contains them.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace llmc::ops {
 
-/// Elements of one rank's share.
+/// Number of elements of one rank's shard.
 std::string share_text(const Context& c, const Tensor& bucket);
 
 /// Offset of this rank's shard in a buffer of shards.

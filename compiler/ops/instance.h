@@ -28,7 +28,7 @@ class Instance {
   Instance& real(const char* name, double value, const char* origin);
   /// Adds a flag; a set flag is part of the instance's name.
   Instance& flag(const char* name, bool value, const char* suffix, const char* origin);
-  /// Adds a flag: whether the buffers of this use hold a rank's shard alone, at the offsets of the optimizer's state.
+  /// Adds a flag: whether the buffers of this use have only a rank's shard, at the offsets of the optimizer's state.
   Instance& share(const char* name, Use use);
   /// kGroups: the groups of parameters that it works on, a bit each; -1 of all.
   Instance& groups(GroupSet groups);

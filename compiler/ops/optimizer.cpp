@@ -1,4 +1,4 @@
-// The work of an optimizer step on all parameters beside their update, chunk by chunk of the flat buffers: the
+// The work of an optimizer step on all parameters other than their update, chunk by chunk of the flat buffers: the
 // gradient's norm, its clipping, and norms for each tensor.
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-// Ops that write all weights outside of an optimizer step: initialise draws them, cast copies them in another dtype.
+// Ops that write all weights outside of an optimizer step: initialise sets them to random numbers, cast copies them in
+// another dtype.
 #include "compiler/ops/instance.h"
 #include "compiler/ops/rows.h"
 

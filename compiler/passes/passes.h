@@ -31,34 +31,35 @@ Graph fuse_gradient_sum(Graph graph, const spec::Spec& spec);
 /// chunk of logits is live at any time.
 Graph chunk_loss(Graph graph, const Choice& choice);
 
-/// Lets ops that need no second buffer overwrite their input: RoPE in both passes, the stream's gradient, dgate_up.
+/// Lets ops that need no second buffer overwrite their input: RoPE in both passes, the gradient of the residual stream,
+/// and that of gate and up.
 Graph reuse_in_place(Graph graph, const spec::Spec& spec);
 
 /// Splits reductions of parameters into two deterministic stages: partial sums of fixed row blocks, then their sum.
 Graph split_reductions(Graph graph, const spec::Spec& spec);
 
-/// Keeps the tensors of each layer that the choice does not recompute in the backward pass. Layers of one variant (the
-/// same kind and recomputed ops) share a region.
+/// Recomputes in the backward pass what `choice` selects for each layer, and keeps the layer's other tensors. Layers of
+/// one variant (the same kind and recomputed ops) share a region.
 Graph recompute(Graph graph, const Choice& choice);
 
 /// Appends gradient norm, clipping, the update and the per-parameter norms.
 Graph append_optimizer(Graph graph, const spec::Spec& spec);
 
-/// Gives each op its weights in its compute dtype: copies, which a cast op writes in region refresh and the update in
-/// each step.
+/// Adds copies of weights in the dtype in which ops read them. A cast op in region `refresh` writes the copies at
+/// start, and the optimizer's op updates them in each step.
 Graph cast_weights(Graph graph, const spec::Spec& spec);
 
-/// Appends the collectives of the ranks, block by block. Gradients are summed in parallel.gradient_dtype as the
-/// backward pass produces them. If parallel.shard shards the optimizer's state, each rank updates its shard of every
-/// block, and new weights are gathered for the forward pass.
+/// Appends the collectives of the ranks, block by block. Gradients are summed in the dtype `parallel.gradient_dtype` as
+/// the backward pass produces them. If `parallel.shard` shards the optimizer's state, each rank updates its shard of
+/// every block, and new weights are gathered for the forward pass.
 Graph share_out(Graph graph, const spec::Spec& spec);
 
 /// Appends regions outside of training steps: loss for evaluation, logits of chosen rows for sampling, the initial
 /// weights.
 Graph append_inference(Graph graph, const spec::Spec& spec);
 
-/// Appends the losses that audit.compute selects, with logits in fp32: from the features of training, or from a whole
-/// pass in fp32 with the master weights.
+/// Appends the second computation of the loss that `audit.compute` selects, with logits in fp32: from the features of
+/// training, or from a whole pass in fp32 with the master weights.
 Graph append_audit(Graph graph, const spec::Spec& spec);
 
 }  // namespace llmc::passes

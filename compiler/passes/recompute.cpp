@@ -45,7 +45,7 @@ class Rewriter {
   bool dropped(TensorId id) const {
     const auto by = producer_.find(graph_.storage(id));
     if (by == producer_.end()) return false;
-    // Row statistics are 1/hidden of the activations: kept unless the whole layer is computed again.
+    // Row statistics are 1/hidden of the activations: kept unless the whole layer is recomputed.
     if (graph_.at(id).rows == 1 && again_ != kRecomputeAll) return false;
     return again_ & static_cast<Groups>(by->second->group);
   }

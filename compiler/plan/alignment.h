@@ -1,12 +1,12 @@
-// How far the addresses of a matrix product's operands are aligned, which decides its algorithm on CUDA.
+// Computes the alignment of a matrix product's operands, which decides its algorithm on CUDA.
 #pragma once
 
 #include "compiler/plan/plan.h"
 
 namespace llmc::plan {
 
-/// Lowers the alignments of `shape` to what the addresses of the operands of `launch`, one of its calls, are multiples
-/// of in every layer, loss chunk and micro-batch, whatever the number of ranks. The plan has its layout.
+/// Lowers the alignments of `shape` to those of the operands of `launch`, one call of this product: in bytes, valid in
+/// every layer, loss chunk and micro-batch, and for any number of ranks. `plan` must have its layout.
 void lower_alignment(const Plan& plan, const Launch& launch, GemmShape& shape);
 
 }  // namespace llmc::plan

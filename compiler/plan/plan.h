@@ -180,7 +180,7 @@ struct Plan {
   ops::AttentionChoices attention;  // of target.kind: cuda
   ParameterLayout parameters;
   Layout layout;
-  std::size_t process_bytes = 0;  // host memory besides the arena, which memory.budget includes (process.h)
+  std::size_t process_bytes = 0;  // host memory outside the arena, which memory.budget includes (process.h)
   std::vector<Kernel> kernels;
   std::vector<Product> products;
   std::vector<Launch> launches;

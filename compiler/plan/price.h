@@ -27,8 +27,9 @@ struct Price {
 Price price(const Plan& plan, const Launch& launch, std::string* formula = nullptr);
 
 /// Returns the scores that attention computes for a head of a sequence: those of the mask, plus, on a cpu, some at the
-/// mask's edges. There a tile's queries share their keys, which adds about 32 per query and edge (causal: one edge).
-/// Measured in bf16 at head_dim 64: 199, 242 and 288 GFLOP/s of half of the square at 128, 512 and 2,048 tokens.
+/// mask's edges. There the queries of a tile share one range of keys, which adds about 32 scores per query and edge
+/// (causal: one edge). With these scores, one rate fits all lengths: counted as half of the square, bf16 at head_dim 64
+/// runs at 199, 242 and 288 GFLOP/s at 128, 512 and 2,048 tokens.
 double computed_scores(spec::TargetKind kind, const Mask& mask);
 
 }  // namespace llmc::plan

@@ -1,4 +1,4 @@
-// Solves exactly which ops each layer recomputes, for the least time of a step within a number of bytes.
+// Selects which ops each layer recomputes, so that a step takes the least time within a budget of bytes; exact.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace llmc::plan {
 
-/// Cost of a layer that recomputes `groups`.
+/// Cost of a layer that recomputes `groups`, a bit mask of groups of ops (graph.h).
 struct LayerOption {
   graph::Groups groups = 0;
   std::size_t kept = 0;   // bytes of its slab
@@ -25,24 +25,24 @@ struct KindOfLayers {
 
 struct RecomputeProblem {
   std::vector<KindOfLayers> kinds;
-  std::size_t fixed = 0;  // bytes besides slabs and transients
+  std::size_t fixed = 0;  // bytes other than slabs and transients
   std::size_t bound = 0;  // bytes of transients outside of the layers
   std::size_t budget = 0;
 };
 
 struct RecomputeSolution {
   bool fits = false;
-  std::vector<std::vector<graph::Groups>> layers;  // of each kind, layers that recompute most first
+  std::vector<std::vector<graph::Groups>> layers;  // by kind, then by layer; those that recompute most first
   double seconds = 0;                              // of all layers
-  std::size_t bytes = 0;                           // that the plan needs if transients pack into their bound
+  std::size_t bytes = 0;                           // of the plan, if transients can be packed into their bound
 };
 
 /// Minimises the seconds such that fixed + the layers' slabs + their largest bound <= budget.
 ///
 /// Slabs of layers add up and bounds do not, so each bound that a solution can have (those of the options) gives a
-/// multiple-choice knapsack. Dynamic programming over the layers, kind by kind, solves it. States are (bytes, seconds)
-/// that no other beats in both. The lower hulls of the remaining options, which allow fractions of an option, bound a
-/// state from below; states not below the best known solution are dropped.
+/// multiple-choice knapsack. Dynamic programming over the layers, kind by kind, solves it. States are the
+/// Pareto-optimal pairs (bytes, seconds). The linear relaxation of the remaining layers, which allows fractions of an
+/// option, bounds a state from below. States whose bound is not below the best known solution are dropped.
 RecomputeSolution solve(const RecomputeProblem& problem);
 
 /// Returns the solution of least bytes, regardless of its time.

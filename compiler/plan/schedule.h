@@ -90,7 +90,7 @@ struct Schedule {
     return item.regions.size() == 1 ? item.regions[0]
                                     : item.regions[static_cast<std::size_t>(variants[static_cast<std::size_t>(layer)])];
   }
-  /// Returns the event at the end of a region; kNoEvent if no item waits for it alone.
+  /// Returns the event at the end of a region; kNoEvent if no item waits only for it.
   int event_after(std::size_t region) const;
 };
 

@@ -9,19 +9,19 @@
 
 namespace llmc::plan {
 
-/// Arguments of a pass.
+/// Position of a micro-batch in its step, the argument of a pass: whether it is the first, and the last.
 struct Moment {
   bool first = true, last = true;
 };
 
-/// One item at one layer.
+/// One item of a schedule, at one layer.
 struct Stop {
   const ScheduleItem* item = nullptr;
   PassName pass = PassName::forward;  // the pass of the item
   std::int64_t layer = 0;             // of a layer's region, including sends; else 0
   std::size_t region = 0;             // run, send: index into Graph::regions
 
-  /// Number of runs in sequence.
+  /// Number of times that the item runs in sequence: the loss chunks of a chunked region, else 1.
   std::int64_t times() const { return item->chunks ? item->chunks : 1; }
   /// Returns a layer's slot of an event.
   std::int64_t slot() const { return layer % kLayerSlots; }
@@ -37,10 +37,10 @@ struct Runs {
   bool per_step = false;
 };
 
-/// Returns the runs of each region, by index into Graph::regions. `regions`: their number.
+/// Returns the runs of each region, by index into Graph::regions. `regions`: the number of regions of the graph.
 std::vector<Runs> runs_of(const Schedule& schedule, std::size_t regions);
 
-/// Regions of collectives: indices into Graph::regions.
+/// Returns the regions of collectives, as indices into Graph::regions.
 std::set<std::size_t> sent_regions(const Schedule& schedule);
 
 /// Returns indices into Graph::regions in the order of the timeline: passes that branch from the forward pass follow

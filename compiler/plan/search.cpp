@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kFastChunk = 8192;
 constexpr std::int64_t kSmallestAutoChunk = 2048;  // fewer rows starve the head's matrix products
 
-constexpr std::size_t kAlternatives = 3;  // listed by a plan besides the best
+constexpr std::size_t kAlternatives = 3;  // listed by a plan in addition to the best
 
 /// Returns the chunks to try. `auto`: the smallest one without loss of speed, then smaller ones, but not below the
 /// minimum of matrix products.

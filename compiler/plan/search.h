@@ -11,14 +11,14 @@
 
 namespace llmc::plan {
 
-/// Whether the arena and a CPU trainer's other memory are within memory.budget.
+/// Whether the arena, and on a CPU the process's other memory too, are within memory.budget.
 bool fits_budget(const Plan& plan);
 
 /// Returns the possible values of parallel.shard, least sharding first. Weights are excluded if audit.compute: forward
 /// reads all of them (E0322).
 std::vector<Shard> possible_shards(const spec::Spec& spec);
 
-/// Returns the divisors of `sequences`, largest first: the possible sizes of a pass.
+/// Returns the divisors of `sequences`, largest first: the possible micro-batches, in sequences.
 std::vector<std::int64_t> micro_batch_sizes(std::int64_t sequences);
 
 /// Searches over micro-batch, loss chunk, recomputation of each layer and sharding: the spec's value of each, or all
@@ -40,10 +40,10 @@ class Search {
   struct Candidate {
     Shard shard = Shard::none;
     std::int64_t micro_batch = 0, loss_chunk = 0;
-    bool assessed = false;       // the rest is known; else `seconds` is a lower bound
-    double seconds = 0;          // of a step without recomputation, or with the spec's
-    std::size_t bytes = 0;       // and the bytes that it needs
-    RecomputeProblem rest = {};  // without its kinds: bytes besides the layers
+    bool assessed = false;       // if false, `seconds` is a lower bound and the fields below are not set
+    double seconds = 0;          // of a step, without recomputation or with the one that the spec fixes
+    std::size_t bytes = 0;       // of the arena with the same recomputation
+    RecomputeProblem rest = {};  // only its bytes outside of the layers; `kinds` is empty
 
     bool is_pass_of(const Candidate& other) const { return shard == other.shard && micro_batch == other.micro_batch; }
   };

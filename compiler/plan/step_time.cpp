@@ -31,7 +31,7 @@ class Clocks {
     const std::int64_t passes = plan_.rank_micro_batches();
     spans_ = spans;
     pass(PassName::micro_batch, {true, passes == 1});
-    if (passes > 2) {  // those between the first and the last are alike: counts one of them several times
+    if (passes > 2) {  // those between the first and the last are equal: counts one of them several times
       const Clocks before = *this;
       ++pass_;
       pass(PassName::micro_batch, {false, false});

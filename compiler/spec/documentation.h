@@ -1,4 +1,4 @@
-// Prints the table of keys: JSON Schema for editors, a page for the manual, a spec to begin with.
+// Prints the table of keys: JSON Schema for editors, the page keys.md, and an initial spec.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct NewData {
   std::string folder = "data/my-run";  // from the folder of the spec
   std::string command;                 // makes it; empty: its shards come from elsewhere
   std::string tokenizer = {};          // where no command makes one: a tokenizer.json, from the folder of the spec
-  std::string weights = {};            // init.from, from the folder of the spec; empty: they are drawn
+  std::string weights = {};            // init.from, from the folder of the spec; empty: weights are random
   std::string unread_weights = {};     // a file of weights that init.from does not read, where there is no other
 };
 

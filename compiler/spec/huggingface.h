@@ -1,4 +1,5 @@
-// Hugging Face's config.json of a Llama, a Mistral or a Qwen 3, both ways and in both of its schemas.
+// Reads and writes Hugging Face's config.json of a Llama, a Mistral or a Qwen 3, in both of its schemas (transformers 4
+// and 5).
 #pragma once
 
 #include <cstdint>

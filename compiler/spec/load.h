@@ -1,4 +1,4 @@
-// From a file and its overrides to a resolved spec with the origin of every value, or to all its errors.
+// Reads a spec file with overrides into a resolved spec with the origin of every value, or returns all its errors.
 #pragma once
 
 #include <functional>

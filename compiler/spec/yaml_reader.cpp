@@ -13,7 +13,7 @@ namespace {
 
 struct LimitReached {};
 
-/// Builds the tree from yaml-cpp's events. Errors that leave the structure intact are collected and reading goes on.
+/// Builds the tree from yaml-cpp's events. Errors that leave the structure intact are collected, and reading continues.
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(const Source& source, std::size_t offset, std::vector<Diagnostic>& diagnostics)

@@ -1,4 +1,5 @@
-// Strict YAML: maps, lists and scalars with the span of every key and value, and nothing else of the language.
+// Parses strict YAML: maps, lists and scalars, with the span of every key and value. All other features of YAML are
+// errors.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Names existing checkpoints near a path without one.
+// Lists existing checkpoints near a path that has none, for messages.
 #pragma once
 
 #include <filesystem>

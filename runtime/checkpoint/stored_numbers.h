@@ -1,4 +1,4 @@
-// Elements of files as numbers in fp32.
+// Converts tensor elements of files to fp32.
 #pragma once
 
 #include <cstddef>

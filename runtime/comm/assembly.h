@@ -16,8 +16,8 @@ struct Assembly {
 };
 
 /// Rank 0: accepts the connections of all other ranks of the run `id`, refuses all others, and sends a welcome when all
-/// are connected. Throws Failure(peer_lost) with the ranks that have not connected by `until`, or have left again,
-/// after telling the others.
+/// are connected. If a rank has not connected by `until`, or has disconnected, informs the other ranks and throws
+/// Failure(peer_lost) with the missing ranks.
 Assembly receive_ranks(const Launch& launch, const std::string& id, const Socket& listener, MonotonicTime until);
 
 /// Other ranks: connects to rank 0 at one of the addresses, with retries. Throws Failure(peer_lost) if rank 0 does not

@@ -1,4 +1,4 @@
-// Rank 0's check of all ranks' collectives: two that differ, or one that takes too long.
+// Finds ranks in different collectives, and collectives that take too long, from the heartbeats that rank 0 receives.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ RankReport read_report(BodyReader& body, std::int64_t step);
 
 class CollectiveJudge {
  public:
-  /// `limit`: for one collective, unless 100 steps take longer.
+  /// `limit`: the longest wait in one collective; the duration of 100 steps if that is longer.
   CollectiveJudge(int world_size, std::chrono::milliseconds limit)
       : ranks_(static_cast<std::size_t>(world_size)), limit_(limit) {}
 
@@ -34,12 +34,12 @@ class CollectiveJudge {
 
   struct Verdict {
     std::string what;   // one sentence
-    std::string table;  // one line for ranks at the same place: rank, step, phase, collective
+    std::string table;  // one line for all ranks in the same state: ranks, step, phase, collective
   };
   /// Reports two ranks that are in different collectives with the same number.
   std::optional<Verdict> different() const;
-  /// Same, and also reports a collective that takes too long. Call it once per beat. Time in which the judge itself was
-  /// stopped counts as one beat.
+  /// Same, and also reports a collective that takes too long. Call it once per heartbeat, every `beat`. Time in which
+  /// this process itself was stopped counts as one `beat`.
   std::optional<Verdict> judge(MonotonicTime now, std::chrono::milliseconds beat);
 
  private:

@@ -9,7 +9,7 @@ namespace llmc {
 struct Launch {
   int rank = 0, world_size = 1;
   int local_rank = 0;       // among the ranks of this machine
-  std::string by;           // "torchrun", "Open MPI", "PMI", "SLURM"; empty: nobody, a process alone
+  std::string by;           // "torchrun", "Open MPI", "PMI", "SLURM"; empty: no launcher, a single process
   std::string host;         // name or address where rank 0 listens; empty: sent by MPI (rendezvous.h)
   int port = 0;             // 0 if host is empty
   std::string id;           // id of this run; ranks of another run are refused. May be empty

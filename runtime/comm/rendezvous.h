@@ -1,4 +1,4 @@
-// Messages between the processes of a run outside of steps: small texts over TCP, heartbeats, farewells.
+// Messages between the processes of a run outside of steps: short strings over TCP, heartbeats, and a goodbye at exit.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Decides which signals belong to one request, for `trainer --ranks N` and its ranks alike.
+// Decides which signals belong to one request, for `trainer --ranks N` and for its ranks.
 #pragma once
 
 #include <chrono>

@@ -44,8 +44,8 @@ constexpr int kPeerLost = static_cast<int>(Exit::peer_lost);
 constexpr int kResumeMe = static_cast<int>(Exit::resume_me);
 // After one rank has failed, heartbeats tell the others; those still running after this time are ended.
 constexpr std::chrono::seconds kOthers{90};
-// After a rank has failed, mpirun waits this long, ends the others by SIGTERM, waits as long again (Open MPI 4: even if
-// none is left) and ends them by SIGKILL. Saves do not need this time: ranks that stop with 75 have all saved.
+// After a rank has failed, mpirun waits this long, ends the others by SIGTERM, waits as long once more (Open MPI 4:
+// even if none is left) and ends them by SIGKILL. Saves do not need this time: ranks that stop with 75 have all saved.
 constexpr const char* kSecondsToEnd = "2";
 
 // mpirun takes the first three as the end of all ranks, and kills them before they have saved; it forwards SIGUSR1,

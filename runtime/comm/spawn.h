@@ -12,8 +12,8 @@ enum class Starter {
   mpirun,  // Open MPI's; cores are divided by OMP_NUM_THREADS unless it is set
 };
 
-/// How long an mpirun may run when its ranks have ended, or without a rank when it was asked to stop. It takes four
-/// seconds to end after its ranks.
+/// Time that mpirun has to exit after its last rank has ended, or after a request to stop while it has no rank yet.
+/// Then it is killed. Normally it takes four seconds.
 inline constexpr std::chrono::milliseconds kMpirunAlone{20'000};
 
 /// Runs `ranks` processes of `command` (a program and its arguments). Each output line is prefixed by "[rank R] ".

@@ -1,4 +1,4 @@
-// Agreement between the ranks of a run before they train.
+// Runs start-up work on all ranks of a run and makes them fail together, before they train.
 #pragma once
 
 #include <cstdio>
@@ -11,7 +11,7 @@
 
 namespace llmc {
 
-/// A failure of every rank, or of one while all waited for it: each ends with its code, and rank 0 prints it.
+/// A failure of one rank or of all, thrown on every rank. Each ends with its exit code, and rank 0 prints it.
 class SharedFailure : public Failure {
  public:
   using Failure::Failure;

@@ -1,4 +1,4 @@
-// Thread that keeps the ranks of a run together after they have connected: heartbeats, texts, and lost ranks.
+// Thread that serves the connections between ranks during a run: sends heartbeats and strings, and detects lost ranks.
 #pragma once
 
 #include <atomic>

@@ -41,7 +41,7 @@ class WireError : public std::runtime_error {
 /// Encodes header and body.
 std::string encode(Word word, std::string_view body);
 
-/// Appends numbers and texts to a body, little-endian, texts prefixed by their length.
+/// Appends numbers and strings to a body, little-endian, strings prefixed by their length.
 class BodyWriter {
  public:
   BodyWriter& number(std::uint64_t value);
@@ -59,7 +59,7 @@ class BodyReader {
   explicit BodyReader(std::string_view body) : rest_(body) {}
   std::uint64_t number();
   std::string text();
-  /// Reads exactly `count` texts.
+  /// Reads exactly `count` strings.
   std::vector<std::string> texts(std::size_t count);
   void end() const;
 

@@ -58,7 +58,7 @@ class Device {
   void profile(bool on);
   bool profiled() const;
 
-  /// Reports each later launch on the device's streams to `listener`; null: to nobody. While set, no work runs from
+  /// Reports each later launch on the device's streams to `listener`; null: to none. While set, no work runs from
   /// recordings. Does not wait for the device.
   void listen(LaunchListener* listener);
 

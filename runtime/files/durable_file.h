@@ -13,7 +13,7 @@
 namespace llmc {
 
 /// Exit code of a failed write, and the option that names another target. Links are followed only if the user named the
-/// file: in llmc's own folders somebody else may have planted them.
+/// file: in llmc's own folders another user may have created them.
 struct Writer {
   Exit exit;
   const char* option;

@@ -1,4 +1,4 @@
-// A temporary directory.
+// A temporary directory, removed with the object.
 #pragma once
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// The share of its machine that a process has and may take: memory and processors, by the machine and by control groups
+// Memory and processors that this process may use: those of the machine, or less by limits of control groups
 // (containers).
 #pragma once
 

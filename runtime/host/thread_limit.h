@@ -1,4 +1,4 @@
-// Detects the limit on threads (ulimit -u and -v, pids.max), which is no fault of llmc.
+// Detects that a thread could not be started because of a limit of the system (ulimit -u and -v, pids.max).
 #pragma once
 
 #include <exception>

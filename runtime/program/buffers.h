@@ -90,12 +90,12 @@ constexpr std::size_t buffer_space(DType dtype, std::int64_t elements) {
          kArenaAlignment;
 }
 
-/// Bytes of the arena that so many elements of a bucket take where they lie whole beside the shares.
+/// Bytes of the arena that a gather buffer for `elements` of a bucket takes.
 constexpr std::size_t window_space(DType dtype, std::int64_t elements, std::int64_t share_unit) {
   return buffer_space(dtype, elements + share_gap(share_unit));
 }
 
-/// Elements of a buffer that has one for each block of those of parameters.
+/// Number of elements of a buffer that has one element for each `block` elements of parameters.
 constexpr std::int64_t in_blocks(std::int64_t elements, std::int64_t block) { return (elements + block - 1) / block; }
 
 struct Buffer {

@@ -23,8 +23,8 @@ struct OptimizerValues {
   double beta1 = 0, beta2 = 0, eps = 0;
 };
 
-/// A tensor of state, with one element for each element of the parameters, or for each block of so many that lie end to
-/// end. A block belongs to one parameter, whose rows have no padding, and to one rank's share.
+/// A tensor of state, with one element for each `block` consecutive elements of the parameters. A block belongs to one
+/// parameter, whose rows have no padding, and to one rank's shard.
 struct StateTensor {
   const char* name;  // prefix of a parameter's name in a checkpoint
   DType dtype;

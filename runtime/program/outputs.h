@@ -1,4 +1,4 @@
-// Figures of a step on its targets beside their loss, by name: a row is all that metrics, TensorBoard and traces need.
+// Lists the figures of a step other than its loss, by name. Metrics, TensorBoard and traces need nothing but a row.
 #pragma once
 
 #include "device/types.h"

@@ -16,7 +16,7 @@ class FolderLock {
  public:
   /// The folder `state` must exist. Throws Failure(checkpoint) if a trainer holds the lock, with `advice` on how to
   /// avoid waiting; if the folder contains a link (refuse_planted_links()); or if the file cannot be created. On a file
-  /// system without locks it warns on `log` and holds nothing, because refusing to train would help nobody.
+  /// system without locks it warns on `log` and takes no lock, so that training is still possible.
   FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log,
              const Writer& writer = kRunWriter);
   ~FolderLock();

@@ -39,7 +39,7 @@ struct HistoryEntry {
   std::int64_t step = 0;   // the run resumes from
   std::string time;        // UTC, "2026-01-31T12:00:00Z"
   std::string checkpoint;  // it resumes from; empty: from the beginning
-  std::string weights;     // folder of the initial weights; empty: drawn, or read from the checkpoint
+  std::string weights;     // folder of the initial weights; empty: random, or read from the checkpoint
   Environment environment;
   std::size_t memory = 0;               // bytes that rank 0 has allocated
   std::optional<double> product_flops;  // FLOP/s of a GEMM of the model, summed over all ranks' devices
@@ -83,7 +83,7 @@ std::string last_checkpoint(const std::string& text);
 /// Spec file of the last line that names one other than the run folder's own; empty if none does.
 std::string last_spec(const std::string& text);
 
-/// Describes each difference, such as "threads 2 -> 4". Empty against a default Environment.
+/// Describes each difference, such as "threads 2 -> 4". Empty if `before` is a default Environment.
 std::vector<std::string> differences(const Environment& before, const Environment& after);
 
 /// Current time in the format of HistoryEntry.

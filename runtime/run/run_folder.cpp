@@ -45,7 +45,7 @@ void check_new_folder(const fs::path& directory) {
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
     if (!may_come_first(*at)) others.push_back(at->path().filename().string());
   if (others.empty()) return;
-  // The run's fingerprint is written first, so these names without one belong to somebody else.
+  // The run's fingerprint is written first, so these names without a fingerprint belong to another program.
   for (const char* name : {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
     if (std::ranges::find(others, name) != others.end())
       throw Failure(Exit::checkpoint, "'" + directory.string() + "' holds a '" + name +

@@ -1,4 +1,5 @@
-// state/run: an id drawn when a run begins, which identifies its files wherever its folder is moved.
+// state/run: a random id of a run, created at its first start. It identifies the run's files after its folder was
+// moved.
 #pragma once
 
 #include <filesystem>

@@ -124,7 +124,7 @@ void check_newest(const fs::path& mirror, const std::vector<CheckpointEntry>& th
   if (there.empty() || there.back().step <= start.step) return;
   const std::vector<CheckpointEntry> own = list_checkpoints(start.run);
   for (const CheckpointEntry& copy : there) {
-    // If the run folder also has this checkpoint, its copy there is damaged and was skipped; it will be written anew.
+    // If the run folder also has this checkpoint, its copy there is damaged and was skipped; it will be rewritten.
     if (copy.step <= start.step || std::ranges::find(own, copy.step, &CheckpointEntry::step) != own.end()) continue;
     refuse(mirror, fmt::format("has '{}', and this run goes on from step {}; resume from the newer one by --resume {}, "
                                "or remove what is newer from the mirror, too",

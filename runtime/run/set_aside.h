@@ -1,4 +1,4 @@
-// Keeps the logs of a start that saved nothing under another name when the run begins anew.
+// Moves the logs of an earlier start that saved no checkpoint out of the way, before the run starts from step 0.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 namespace llmc {
 
 /// Moves tensorboard/, samples.jsonl and metrics.jsonl of `run` to a new folder RUN/set-aside-N if one of them has
-/// content, and reports it to `log`. After a kill midway the next start moves the rest to a folder of its own. Throws
-/// Failure(checkpoint).
+/// content, and reports it to `log`. If it is killed between two moves, the next start moves the rest to another such
+/// folder. Throws Failure(checkpoint).
 void set_logs_aside(const std::filesystem::path& run, const Log& log);
 
 }  // namespace llmc

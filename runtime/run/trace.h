@@ -1,4 +1,5 @@
-// Writes traces for `llmc diff` and the reference: weights, tokens, gradients and loss of each step, as safetensors.
+// Writes traces, to compare a trainer with the PyTorch reference: weights, tokens, gradients and loss of each step, as
+// safetensors.
 #pragma once
 
 #include <cstdint>

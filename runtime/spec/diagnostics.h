@@ -51,7 +51,7 @@ Propose any_of(std::vector<Edit> edits);
 /// "write hidden_size: 240 or 256, or num_attention_heads: 4", "did you mean lr?"; `key`: key of the error.
 std::string advice_of(const std::vector<Edit>& edits, const std::string& key);
 
-/// Reading stops at this many errors: nobody reads more, and a hostile file must not produce millions.
+/// Reading stops after this many errors, because a hostile file must not produce millions.
 constexpr std::size_t kMaxDiagnostics = 100;
 
 Place place_of(const Span& span, std::string note = {});

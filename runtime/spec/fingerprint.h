@@ -1,5 +1,5 @@
-// Identity of the compiled-in values: specs with one fingerprint give one trainer, up to run-time values. It covers the
-// values as chosen, so that `auto` and the number it resolved to are equal.
+// Identity of the compiled-in values: specs with the same fingerprint give the same trainer, apart from defaults of
+// run-time values. It covers the values as chosen, so that `auto` and the number it resolved to are equal.
 #pragma once
 
 #include <string>

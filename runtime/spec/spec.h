@@ -54,7 +54,7 @@ struct InitStd {
 };
 
 struct Init {
-  std::string from;  // folder of a new run's initial weights; empty: drawn
+  std::string from;  // folder of a new run's initial weights; empty: random
   double embedding_std = 0;
   InitStd linear, residual;
 };

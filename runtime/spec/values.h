@@ -14,9 +14,9 @@ namespace llmc::spec {
 /// error and its line.
 Values read_values(const std::string& text, const std::string& name);
 
-/// Applies "key.path=value" arguments to `values`; derived run-time values are derived anew. Relative paths in them are
-/// resolved against `directory`. Throws Failure(usage) if an argument is malformed, names an unknown key or one twice,
-/// is out of bounds, or changes a compiled-in key; Failure(spec) if the values are inconsistent.
+/// Applies "key.path=value" arguments to `values`; values that are derived from them are recomputed. Relative paths in
+/// them are resolved against `directory`. Throws Failure(usage) if an argument is malformed, names an unknown key or
+/// one twice, is out of bounds, or changes a compiled-in key; Failure(spec) if the values are inconsistent.
 Values override_values(const Values& values, const std::vector<std::string>& words,
                        const std::filesystem::path& directory);
 

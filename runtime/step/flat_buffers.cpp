@@ -38,9 +38,9 @@ std::size_t FlatBuffers::first_bucket(const Buffer& buffer) const {
   return buckets_of(info_.buckets, info_.parameters, buffer.groups).first;
 }
 
-/// Where a bucket's elements are when they are whole. Between steps nobody needs the gradients, whose elements are as
-/// large as any: their buffer, or where they are shared out the windows in which they are reduced, which come first,
-/// and first the vectors'.
+/// Returns the memory of a whole bucket. A sharded buffer is gathered in memory of the gradients, which is free between
+/// steps and whose elements are at least as large: the gradients' buffer, or if they are sharded their gather buffers,
+/// the vectors' first.
 std::byte* FlatBuffers::whole_bucket(const Buffer& buffer, std::size_t bucket) const {
   const std::int64_t offset = info_.buckets[bucket].offset;
   if (!shared_out(buffer)) return begin_of(buffer) + bytes(buffer, offset - info_.buckets[first_bucket(buffer)].offset);

@@ -1,4 +1,4 @@
-// The host's way to the flat buffers of all parameters, of which a rank may have its share alone.
+// Gives the host access to the flat buffers of all parameters, of which a rank may have only its shard.
 #pragma once
 
 #include <array>
@@ -25,10 +25,11 @@ class FlatBuffers {
   /// Copies elements [offset, offset + count) of a parameter that was gathered last to host memory; complete on return.
   /// Element i of a buffer of blocks is that of the parameters' elements from i * block on.
   void read(const Buffer& buffer, std::int64_t offset, std::int64_t count, std::byte* out);
-  /// Copies host memory to elements [offset, offset + count), of which a rank that has its share alone keeps that.
+  /// Copies host memory to elements [offset, offset + count). A rank that has only its shard ignores the elements
+  /// outside it.
   void write(const Buffer& buffer, std::int64_t offset, std::int64_t count, const std::byte* values);
-  /// To be called before a step, which changes them. Windows are zero again where it writes nothing: kernels that add
-  /// up a parameter's gradients read what fills it up to 16 bytes.
+  /// Call before each step, which changes the buffers. Zeroes the gather buffers of gradients if the host has used
+  /// them: kernels that sum a parameter's gradients also read the padding up to 16 bytes, which a step does not write.
   void begin_step();
 
  private:

@@ -1,4 +1,5 @@
-// A replay whose collectives are numbered on every run, also when a graph runs them without calls.
+// Runs a Replay and records its collectives in the log on every run, also when a CUDA graph replays them without host
+// calls.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Predicts the first loss of a run from freshly drawn weights.
+// Predicts the first loss of a run with randomly initialised weights.
 #pragma once
 
 #include <cstdint>

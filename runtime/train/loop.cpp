@@ -195,7 +195,7 @@ void TrainLoop::observe() {
   if (const std::string still = frozen_.observe(state_.step, results.loss); !still.empty()) run_.console.warning(still);
 }
 
-/// For a run whose weights were drawn at this start; only after its first step.
+/// For a run whose weights were initialised at random by this start; only after its first step.
 void TrainLoop::check_first_loss() {
   const auto expected = std::exchange(run_.first_loss, {});
   if (!expected) return;

@@ -51,7 +51,7 @@ struct Run {
   std::int64_t stop;                                      // last step, at most values.schedule.steps
   const HistoryEntry& start;                              // history entry of this start
   std::function<std::string(std::uint64_t)> sample_text;  // beginning of a sample's text; empty: not shown
-  std::optional<FirstLoss> first_loss;                    // if the weights were drawn at this start
+  std::optional<FirstLoss> first_loss;                    // if the weights were initialised at random by this start
   bool final_checkpoint;                                  // whether to save the last step if nothing else requests it
   double deadline;  // process_seconds() by which everything must be saved; 0: none
 };

@@ -31,9 +31,9 @@ class Saver {
   /// Abandons a save of several ranks; a save of one rank is completed.
   ~Saver() = default;
 
-  /// Waits for the previous save, then starts saving the state between two steps. `beside`: continue concurrently with
-  /// training if memory allows; otherwise the save is complete on return. `loss`: on the validation set of
-  /// checkpoint.best at this step. `keep_before`: as in Retention. Collective.
+  /// Waits for the previous save, then starts saving the state between two steps. `beside`: write concurrently with
+  /// training if there is memory for a snapshot; otherwise the save is complete on return. `loss`: on the validation
+  /// set of checkpoint.best at this step. `keep_before`: as in Retention. Collective.
   void begin(const TrainState& state, bool beside, std::optional<double> loss,
              const std::vector<std::int64_t>& keep_before);
   bool in_flight() const { return save_.has_value(); }
@@ -42,9 +42,10 @@ class Saver {
   /// Waits for the save in flight and reports its result. With several ranks, rank 0 then updates the mirror and
   /// applies retention concurrently with training. Collective.
   void finish();
-  /// Calls finish() and waits for mirror and retention: no save touches the run's folder or its mirror afterwards.
+  /// Calls finish() and waits until mirror and retention are done. Afterwards nothing writes to the run's folder or its
+  /// mirror.
   void rest();
-  /// Call after a rollback to `state`, that of a checkpoint of this run: restores the best loss of that checkpoint.
+  /// Restores the best loss recorded in a checkpoint. Call it after a rollback; `state` is that checkpoint's.
   /// Collective.
   void go_back(const TrainState& state);
   /// Returns whether the last finished save failed.

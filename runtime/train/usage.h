@@ -1,4 +1,4 @@
-// Utilisation of a run's devices.
+// Computes MFU and the product share of a run's devices.
 #pragma once
 
 #include <optional>

@@ -14,15 +14,16 @@ class App;
 
 namespace llmc {
 
-/// Adds both commands to a trainer's command line. Must live as long as the app.
+/// Adds `evaluate` and `sample` to a trainer's command line and parses their options. Must live as long as the app.
 class SavedWords {
  public:
   /// `gpu`: whether the trainer runs on a GPU.
   SavedWords(CLI::App& app, bool gpu);
   ~SavedWords();
 
-  /// Return the options of the command if it was given, after parsing. `default_base`: called without --base. Throw
-  /// Failure(usage) if options of a run accompany it or several ranks are requested.
+  /// Return the command's options after parsing; nothing if it was not given. `default_base` returns the base folder of
+  /// relative paths, and is called only if --base is not given. Throw Failure(usage) if options of a run accompany the
+  /// command or several ranks are requested.
   std::optional<EvaluateCommand> evaluate(const std::function<std::filesystem::path()>& default_base) const;
   std::optional<SampleCommand> sample(const std::function<std::filesystem::path()>& default_base) const;
 

@@ -416,7 +416,7 @@ class Training {
     const spec::Audit& values = prepared.run().audit;
     return values.compute == spec::AuditCompute::none ? nullptr : &audit_.emplace(values);
   }
-  /// Nothing for weights that were not freshly drawn.
+  /// Nothing for weights that were not initialised at random by this start.
   static std::optional<FirstLoss> first_loss_of(const Prepared& prepared) {
     if (prepared.start || prepared.weights) return std::nullopt;
     return expected_first_loss(prepared.run(), prepared.run().batch.tokens);

@@ -17,12 +17,13 @@
 
 namespace llmc::emit {
 
-// Files that exist only in the overlay. No real folder has this name, so none on disk is read by accident.
+// Files that exist only in the in-memory file system that is given to Clang. No real folder has this name, so none on
+// disk is read by accident.
 inline constexpr char kKernelPath[] = "/llmc-specialiser/kernel.cu";
 inline constexpr char kParamsPath[] = "/llmc-specialiser/params.h";
 inline constexpr char kStubPath[] = "/llmc-specialiser/cuda_stub.h";
 
-/// Returns "file:line" with the real names of the overlay's files.
+/// Returns "file:line" with the real names of the in-memory files.
 inline std::string place(const clang::SourceManager& sources, clang::SourceLocation at, const SpecialiseInput& input) {
   const clang::PresumedLoc where = sources.getPresumedLoc(sources.getExpansionLoc(at));
   if (where.isInvalid()) return input.template_file;
@@ -149,7 +150,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     return true;
   }
 
-  /// Records the entry's parameters with aliases of the params spelled out.
+  /// Records the parameter list of the kernel's function, with the type aliases of params.h replaced by their types.
   bool VisitFunctionDecl(clang::FunctionDecl* function) {
     if (!in_template(function->getLocation()) || function->getNameAsString() != input_.template_name) return true;
     clang::PrintingPolicy policy(context_.getLangOpts());

@@ -56,7 +56,7 @@ class Specialiser {
     if (!result.empty()) result += "\n";
     const std::string body = edits_.apply();
     result = format(result + body.substr(skip_space(body, 0)));
-    // Formatting a second time can still move a comment; specialising the output again must not.
+    // Formatting a second time can still move a comment; specialising the output a second time must not.
     return {format(result), declared(input_, analysis_)};
   }
 

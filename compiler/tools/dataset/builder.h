@@ -56,9 +56,9 @@ struct BuildResult {
 
 /// Writes `out`/tokenizer.model, train-*.bin, val-*.bin and dataset.json. The folder appears by one rename when
 /// everything is written and synced. Replaces an existing data set with `force` only, and refuses any other folder that
-/// is not empty. Decodes every document again and compares it. Equal text and options give equal bytes. Throws
-/// Failure(Exit::usage) for options out of range. Throws Failure(Exit::data) for errors of files, and for a given
-/// tokenizer that the trainer cannot read or that has no token to end a document.
+/// is not empty. Decodes every document and compares the result with the text. The same text and options give the same
+/// bytes. Throws Failure(Exit::usage) for options out of range. Throws Failure(Exit::data) for errors of files, and for
+/// a given tokenizer that the trainer cannot read or that has no token to end a document.
 BuildResult build_dataset(const BuildOptions& options);
 
 /// Returns the text of dataset.json.

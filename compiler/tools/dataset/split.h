@@ -1,4 +1,4 @@
-// Assigns documents to training or validation by their content alone, so that duplicates are on the same side.
+// Assigns documents to training or validation by a hash of their content, so that duplicates are on the same side.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 
 namespace llmc::verify {
 
-/// Writes the outputs of `run`, and the inputs that its row lists as changed (ops::Row::changes). Throws
-/// Failure(internal) for ops between ranks, because the run has one rank.
+/// Computes the op of `run`: writes its outputs, and the inputs that the op changes in place (ops::Row::changes).
+/// Throws Failure(internal) for ops between ranks, because the run has one rank.
 void interpret(Run& run);
 
 }  // namespace llmc::verify

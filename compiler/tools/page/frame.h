@@ -7,7 +7,7 @@
 
 namespace llmc::page {
 
-/// A page's own parts, besides the charts' library, style and functions that all pages share.
+/// A page's own parts, in addition to the charts' library, style and functions that all pages share.
 struct Parts {
   const char* title = "";
   const char* style = "";            // after the common style

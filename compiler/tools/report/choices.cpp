@@ -19,7 +19,7 @@ namespace {
 using plan::Plan;
 using spec::Recompute;
 
-constexpr std::ptrdiff_t kLarger = 2, kSmaller = 3;  // micro-batches to try besides the plan's
+constexpr std::ptrdiff_t kLarger = 2, kSmaller = 3;  // micro-batches to try in addition to the plan's
 constexpr const char* kOpen[] = {"batch.micro_batch", "memory.loss_chunk", "memory.recompute", "parallel.shard"};
 
 std::vector<std::int64_t> micro_batches_near(const Plan& plan) {

@@ -1,4 +1,4 @@
-// Costs of other choices of a plan's micro-batch, recomputation and sharding; each is planned, none is estimated.
+// Plans other choices of micro-batch, recomputation and sharding, and returns their time and memory.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct Choice {
   std::size_t bytes = 0;  // of the arena
   bool fits = false;      // within memory.budget
   bool chosen = false;    // it is the plan's own
-  bool front = false;     // no other is as fast with fewer bytes
+  bool front = false;     // on the Pareto front of seconds and bytes
 };
 
 /// Returns the plan's own choice first, then others near it, whether they fit or not.

@@ -119,7 +119,7 @@ std::vector<ParamChange> changed_params(const Item& a, const Item& b, const Diff
       return {};
     };
     ParamChange change{p.name, before, after, causes.of(before, after, value)};
-    // If neither key alone gives a valid run, lists the keys that the value is computed from.
+    // If changing only one key never gives a valid run, lists the keys that the value is computed from.
     if (change.through.empty()) change.through = through(p.origin, difference);
     if (change.through.empty())
       change.through = through("model, precision, batch, memory, metrics, target", difference);

@@ -39,12 +39,12 @@ struct Difference {
   bool empty() const { return keys.empty() && kernels.empty() && products.empty() && files.empty(); }
 };
 
-/// Returns the plan of `a` with the one key as in `b`; if `without`, that of `b` with the key as in `a`. Nothing if
-/// there is no such run.
+/// Returns the plan of `a` with this one key as in `b`; if `without`, the plan of `b` with this one key as in `a`.
+/// Nothing if that spec is not valid.
 using PlanAlone = std::function<std::optional<plan::Plan>(const std::string& key, bool without)>;
 
-/// Compares two sides. The cause of a changed value is the keys that change it alone, or without which it does not
-/// change.
+/// Compares two sides. A key is a cause of a changed value if changing only this key changes the value, or if the value
+/// does not change without it.
 Difference compare(const Side& a, const Side& b, const PlanAlone& alone);
 
 /// Prints the difference for people; with `full`, also unified diffs of the kernels' and the step's sources.

@@ -21,8 +21,8 @@ struct Measured {
   std::string device;
   int threads = 0;
   std::int64_t first_step = 0, steps = 0;
-  double step_seconds = 0;      // of one step, from the start of its first launch to its end; without graphs
-  double launch_seconds = 0;    // of these: in launches of the passes
+  double step_seconds = 0;      // of one step, from its first launch to the end of its last; without CUDA graphs
+  double launch_seconds = 0;    // the part of step_seconds spent in launches of the passes
   std::vector<MeasuredOp> ops;  // largest difference first
 };
 

@@ -1,4 +1,4 @@
-// Reports the predicted time of a step and the part of each op.
+// Reports the predicted time of a step, and the fraction that each op takes.
 #pragma once
 
 #include <nlohmann/json.hpp>

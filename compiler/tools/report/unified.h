@@ -1,11 +1,11 @@
-// Prints the unified diff of two texts.
+// Prints the unified diff of two strings.
 #pragma once
 
 #include <string>
 
 namespace llmc::report {
 
-/// Returns the changed lines with `context` lines around them, as diff -u prints them; empty for equal texts.
+/// Returns the changed lines with `context` lines around them, as diff -u prints them; empty if the strings are equal.
 std::string unified_diff(const std::string& before, const std::string& after, const std::string& before_name,
                          const std::string& after_name, int context = 2);
 

@@ -15,7 +15,7 @@
 
 namespace llmc::runs {
 
-/// Values of every line of metrics.jsonl besides the members of Line, if the run and its llmc know them.
+/// Values of every line of metrics.jsonl that are not members of Line, if the run and its llmc know them.
 inline constexpr std::array<const char*, 9> kMeasures = {"top1",   "lse_mean",  "lse_max", "entropy",      "ignored",
                                                          "epochs", "data_wait", "mfu",     "product_share"};
 

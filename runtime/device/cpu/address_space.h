@@ -1,4 +1,4 @@
-// Checks for address space that a library is about to reserve, if failing to would end the process.
+// Checks that address space is left for a library that would otherwise end the process.
 #pragma once
 
 #include <cstddef>

@@ -8,9 +8,9 @@
 /// share the callee.
 #define LLMC_TILE inline __attribute__((always_inline))
 
-/// Keeps a block of thousands of cycles that a kernel uses in several places out of line. g++'s passes are superlinear
-/// in the size of a function with all copies (attention's backward pass of narrow heads: 3.5 s, out of line 1.0 s), and
-/// instruction caches are small. Static: kernels from one template have equally named blocks in one program.
+/// Prevents inlining of a block that takes thousands of cycles and that a kernel uses several times. With all copies
+/// inline, g++ takes longer (attention's backward pass for narrow heads compiles in 3.5 s instead of 1.0 s), and the
+/// code fills the instruction cache. Static: kernels from one template have equally named blocks in one program.
 #define LLMC_BLOCK static __attribute__((noinline))
 
 namespace llmc {
@@ -74,7 +74,7 @@ LLMC_TILE void stream(float* to, vector value) {
 #endif
 }
 
-/// Upper halves of the words, rounded to nearest, ties to even; NaN stays NaN.
+/// Rounds fp32 to bf16, to nearest, ties to even; NaN stays NaN.
 LLMC_TILE vector_half round_to_half(vector value) {
 #if defined(__AVX512BF16__)
   vector_half half;
@@ -88,7 +88,8 @@ LLMC_TILE vector_half round_to_half(vector value) {
 #endif
 }
 
-/// Rounds two vectors the same way into words of two elements, `low` in the lower half.
+/// Rounds two vectors to bf16 and interleaves them: each 32-bit lane has an element of `low` in its lower 16 bits and
+/// one of `high` in its upper 16 bits.
 LLMC_TILE vector round_to_pairs(vector low, vector high) {
 #if defined(__AVX512BF16__)
   typedef unsigned short halves __attribute__((vector_size(64)));
@@ -107,7 +108,7 @@ LLMC_TILE void store(bf16* to, vector value) {
   __builtin_memcpy(to, &half, sizeof(half));
 }
 
-/// One element in all lanes. Copied as an integer, because it may be a pair of bf16.
+/// Copies one 32-bit element to all lanes. Copied as an integer, because it may be a pair of bf16.
 LLMC_TILE vector broadcast(const float* from) {
   int bits;
   __builtin_memcpy(&bits, from, sizeof(bits));

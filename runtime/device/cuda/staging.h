@@ -9,8 +9,8 @@
 
 namespace llmc {
 
-/// When copy_in returns, the caller's memory may be reused. Copies from the device are complete after finish() at the
-/// latest.
+/// copy_in copies to the device, and `src` may be reused when it returns. copy_out copies from the device, and `dst` is
+/// complete after finish() at the latest.
 class Staging {
  public:
   explicit Staging(cudaStream_t stream);

@@ -37,8 +37,8 @@ class Owned {
   Handle handle_ = nullptr;
 };
 
-/// D^T = op(B)^T op(A)^T: a row-major [rows, cols] matrix is a column-major [cols, rows] one, for which cuBLASLt has
-/// fast paths, so the operands are exchanged.
+/// Computes D^T = op(B)^T op(A)^T, with exchanged operands: cuBLASLt has fast paths for column-major matrices, and a
+/// row-major [rows, cols] matrix is a column-major [cols, rows] one.
 class LtProduct {
  public:
   LtProduct(MathLibrary::Impl& library, const GemmShape& shape);
@@ -46,19 +46,21 @@ class LtProduct {
   const GemmShape& shape() const { return shape_; }
   /// "qkv_forward [m 64, n 96, k 32] with B transposed in bf16 -> bf16"
   std::string text() const;
-  /// Key of a tuned algorithm: everything that the library's choice depends on, without the name.
+  /// Key of an entry in tuned.json: everything that the library's choice depends on, without the product's name.
   std::string key() const;
 
   struct Algorithm {
     cublasLtMatmulAlgo_t algorithm;
     std::size_t workspace_bytes;  // required
   };
-  /// The heuristics' choices within `workspace_bytes`, best first. Throws Failure(toolchain) if there is none.
+  /// Returns at most `most` algorithms that need at most `workspace_bytes`, in the order of cuBLASLt's heuristics, best
+  /// first. Throws Failure(toolchain) if there is none.
   std::vector<Algorithm> candidates(int most, std::size_t workspace_bytes) const;
   /// Workspace that this algorithm needs for this GEMM, as the library reports it; nothing if it does not support it.
   std::optional<std::size_t> workspace_of(const cublasLtMatmulAlgo_t& algorithm) const;
 
-  /// Same as Gemm's call. C is added if `beta` is 1, and is D itself without a residual.
+  /// Enqueues the product on `stream`, with the operands of GemmShape. `beta`: 1 adds C, 0 does not. Without a
+  /// residual, C is D itself.
   cublasStatus_t launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, const void* a, const void* b,
                         const void* bias, const void* c, void* d, float beta) const;
 

@@ -33,9 +33,9 @@ struct Times {
   std::vector<std::optional<CardState>> cards;  // during the last turn; nothing for candidates that ran in bursts only
 };
 
-/// Times `count` candidates in bursts, and where `sustained_ms` is not 0 the first and the fastest three again in
-/// turns, for that long each. Between bursts and turns the device is never idle. `launch(i)` is false where it fails,
-/// whose time is infinite.
+/// Times `count` candidates in bursts. If `sustained_ms` is not 0, then times the first and the fastest three,
+/// alternating, for that long each. The device is never idle in between. If `launch(i)` returns false, the time of
+/// candidate i is infinite.
 Times times_of(cudaStream_t stream, std::size_t count, double sustained_ms, const Card& card,
                const std::function<bool(std::size_t)>& launch);
 

@@ -16,7 +16,7 @@ std::vector<Row> model_rows() {
           .required()
           .range(2, kMaxVocabulary)
           .unit("tokens")
-          .doc("Rows of the embedding."),
+          .doc("Number of tokens in the vocabulary, the rows of the embedding."),
       bind("model.hidden_size", Type::integer, LLMC_FIELD(model.hidden_size))
           .required()
           .range(1, kMaxWidth)
@@ -24,11 +24,11 @@ std::vector<Row> model_rows() {
       bind("model.num_hidden_layers", Type::integer, LLMC_FIELD(model.num_hidden_layers))
           .required()
           .range(1, 1024)
-          .doc("Decoder layers."),
+          .doc("Number of decoder layers."),
       bind("model.num_attention_heads", Type::integer, LLMC_FIELD(model.num_attention_heads))
           .required()
           .range(1, 4096)
-          .doc("Query heads."),
+          .doc("Number of query heads."),
       bind("model.num_key_value_heads", Type::integer, LLMC_FIELD(model.num_key_value_heads))
           .range(1, 4096)
           .derived("num_attention_heads",
@@ -36,7 +36,7 @@ std::vector<Row> model_rows() {
                      if (s.model.num_attention_heads < 1) return {};
                      return s.model.num_attention_heads;
                    })
-          .doc("Key and value heads (grouped-query attention). Divides num_attention_heads."),
+          .doc("Number of key and value heads (grouped-query attention). Must divide num_attention_heads."),
       bind("model.head_dim", Type::integer, LLMC_FIELD(model.head_dim))
           .range(2, 1024)
           .derived("hidden_size / num_attention_heads",
@@ -45,7 +45,8 @@ std::vector<Row> model_rows() {
                        return {};
                      return s.model.hidden_size / s.model.num_attention_heads;
                    })
-          .doc("Columns of one head. Even; at most 256 on CUDA, where cuDNN's attention takes multiples of 8."),
+          .doc("Columns of one head. Must be even, and at most 256 on CUDA, where cuDNN's attention needs a multiple "
+               "of 8."),
       bind("model.intermediate_size", Type::integer, LLMC_FIELD(model.intermediate_size))
           .range(1, kMaxWidth)
           .derived("8/3 * hidden_size, rounded up to a multiple of 64",
@@ -109,19 +110,21 @@ std::vector<Row> model_rows() {
           .range(1, 1 << 24)
           .unit("tokens")
           .newer()
-          .doc("Keys that a query of a sliding layer sees, its own included. Without it every layer attends to all "
-               "tokens before it."),
+          .doc("Number of keys that a query of a sliding layer sees, its own included. Without this key every layer "
+               "attends to all tokens before it."),
       bind_layer_types()
           .words({kSlidingAttention, kFullAttention})
           .fallback("[sliding_attention]")
           .when("model.sliding_window", "*")
           .newer()
-          .doc("Which layers slide: a word for each layer, or for the first ones, and the list repeats."),
+          .doc("Attention of each layer: sliding_attention uses sliding_window, full_attention does not. A shorter "
+               "list is repeated."),
       bind("init.from", Type::string, LLMC_FIELD(init.from))
           .run_time()
           .path()
-          .doc("Folder whose weights a new run begins with: a Hugging Face model's (config.json and safetensors in "
-               "fp32, fp16 or bf16), a checkpoint, or a run's. Without it they are drawn."),
+          .doc("Folder with the weights that a new run starts from: a Hugging Face model (config.json and safetensors "
+               "in fp32, fp16 or bf16), a checkpoint, or a run folder. Without this key the weights are initialised at "
+               "random."),
       bind("init.embedding_std", Type::number, LLMC_FIELD(init.embedding_std))
           .fallback("0.02")
           .above(0)
@@ -137,23 +140,23 @@ std::vector<Row> model_rows() {
           .fallback("depth_scaled")
           .above(0)
           .at_most(100)
-          .doc("The same for o_proj and down_proj, which write to the residual stream."),
+          .doc("Standard deviation of o_proj and down_proj, which write to the residual stream; values as in "
+               "init.linear."),
       bind_choice("precision.compute", {"fp32", "bf16"}, LLMC_FIELD(compute))
           .fallback("bf16")
-          .doc("Working copy of the weights, activations and matrix-product inputs. Master weights, gradient "
-               "accumulation, softmax, cross-entropy and norms are fp32, always."),
+          .doc("Dtype of the working copy of the weights, of activations and of operands of matrix products. Master "
+               "weights, gradient accumulation, softmax, cross-entropy and norms are always fp32."),
       bind_choice("precision.residual", {"fp32", "bf16"}, LLMC_FIELD(residual))
           .fallback("fp32")
-          .doc("The residual stream between layers. bf16, with compute: bf16 only, needs less memory and rounds the "
-               "stream after every layer. The stream's gradient has the compute dtype."),
+          .doc("Dtype of the residual stream between layers. bf16 needs less memory and rounds the stream after every "
+               "layer; it is allowed only with compute: bf16. The stream's gradient has the compute dtype."),
       bind_choice("precision.matmul", {"auto", "bf16x3"}, LLMC_FIELD(matmul))
           .fallback("auto")
           .newer()
-          .doc(
-              "Matrix products of linear layers. auto: in the compute dtype. bf16x3, with compute: fp32 on a cpu whose "
-              "arch has AMX (sapphirerapids): an operand is the sum of two bf16 numbers and a product three of bf16, "
-              "with fp32 sums. Its relative error is 4e-6 where fp32 has some 1e-7 and bf16 2e-3. A product with a "
-              "side that is no multiple of 32 stays in fp32."),
+          .doc("Arithmetic of the matrix products of linear layers. auto: the compute dtype. bf16x3: three bf16 "
+               "products with fp32 sums, of operands that are split into two bf16 numbers each. It needs compute: fp32 "
+               "and a cpu arch with AMX (sapphirerapids). Its relative error is 4e-6, that of fp32 some 1e-7, that of "
+               "bf16 2e-3. A product with a side that is not a multiple of 32 stays in fp32."),
   };
 }
 

@@ -13,13 +13,14 @@ std::vector<Row> surrounding_rows() {
       bind("data.tokenizer", Type::string, LLMC_FIELD(data.tokenizer))
           .run_time()
           .path()
-          .doc("sentencepiece model that encodes prompts and decodes samples, or a Hugging Face tokenizer.json, which "
-               "decodes them; without one both are token ids."),
+          .doc("A sentencepiece model, which encodes prompts and decodes samples, or a Hugging Face tokenizer.json, "
+               "which only decodes samples. Without a tokenizer, prompts and samples are token ids."),
       bind("data.train.path", Type::string, LLMC_FIELD(data.train.path))
           .required()
           .run_time()
           .path()
-          .doc("Token shards; * and ? match in the last part. Sorted by name."),
+          .doc("Path of the token shards. The file name may contain the patterns * and ?; matching files are sorted by "
+               "name."),
       bind("data.train.format", Type::choice, LLMC_FIELD(data.train.format))
           .aside()
           .words(kFormats)
@@ -65,15 +66,14 @@ std::vector<Row> surrounding_rows() {
           .when(kValidation, "*")
           .range(1, 1e9)
           .unit("sequences")
-          .doc("Samples of one evaluation, of each validation set."),
+          .doc("Samples that one evaluation reads from each validation set."),
       bind_choice("audit.compute", {"none", "logits", "forward"}, LLMC_FIELD(audit.compute))
           .aside()
           .newer()
           .fallback("none")
-          .doc(
-              "What a second computation of a step's loss has in fp32, to tell whether the first is right. logits: the "
-              "logits and the loss. forward: the whole pass, from the master weights on. none: there "
-              "is no audit, and what it takes is not in the trainer. Cost and memory: docs/reference/guards.md."),
+          .doc("Part of a step's loss that is recomputed in fp32, to check the first computation. logits: the logits "
+               "and the loss. forward: the whole forward pass, with the master weights. none: no audit, and no code or "
+               "memory for it. Cost and memory: docs/reference/guards.md."),
       bind("audit.every", Type::integer, LLMC_FIELD(audit.every))
           .aside()
           .fallback("500")
@@ -81,7 +81,7 @@ std::vector<Row> surrounding_rows() {
           .when("audit.compute", "*")
           .range(0, kMaxSteps)
           .unit("steps")
-          .doc("Steps between audits; the first step has one, too. 0: none."),
+          .doc("Steps between audits. The first step has one too. 0: none."),
       bind("audit.bound", Type::number, LLMC_FIELD(audit.bound))
           .aside()
           .fallback("0.02")
@@ -89,8 +89,8 @@ std::vector<Row> surrounding_rows() {
           .when("audit.compute", "*")
           .range(0, 1e6)
           .unit("nats")
-          .doc("A loss further than this from its audit causes a warning, once until one is nearer. Its seed: "
-               "docs/reference/guards.md."),
+          .doc("A loss that differs from its audit by more than this causes a warning. The next warning comes only "
+               "after an audit within the bound. Origin of the default: docs/reference/guards.md."),
       bind("sampling.every", Type::integer, LLMC_FIELD(sampling.every))
           .aside()
           .fallback("500")
@@ -103,7 +103,7 @@ std::vector<Row> surrounding_rows() {
           .aside()
           .fallback("[]")
           .run_time()
-          .doc("Beginnings that the model continues; without any there is no sampling."),
+          .doc("Prompts that the model continues. Without prompts there is no sampling."),
       bind("sampling.tokens", Type::integer, LLMC_FIELD(sampling.tokens))
           .aside()
           .fallback("50")
@@ -118,7 +118,7 @@ std::vector<Row> surrounding_rows() {
           .run_time()
           .when(kPrompts, "*")
           .range(0, 100)
-          .doc("0: the likeliest token, always."),
+          .doc("Divides the logits before sampling. 0: always the most likely token."),
       bind("sampling.top_p", Type::number, LLMC_FIELD(sampling.top_p))
           .aside()
           .fallback("1")
@@ -126,7 +126,8 @@ std::vector<Row> surrounding_rows() {
           .when(kPrompts, "*")
           .above(0)
           .at_most(1)
-          .doc("Draws from the nucleus alone: the fewest of the likeliest tokens that have together this probability."),
+          .doc("Nucleus sampling: samples only from the smallest set of most likely tokens with at least this total "
+               "probability."),
       bind("checkpoint.every", Type::integer, LLMC_FIELD(checkpoint.every))
           .aside()
           .fallback("1000")
@@ -139,29 +140,28 @@ std::vector<Row> surrounding_rows() {
           .fallback("3")
           .run_time()
           .range(1, 1e6)
-          .doc("Newest checkpoints that are kept."),
+          .doc("Number of newest checkpoints that are kept."),
       bind("checkpoint.keep_every", Type::integer, LLMC_FIELD(checkpoint.keep_every))
           .aside()
           .fallback("0")
           .run_time()
           .range(0, kMaxSteps)
           .unit("steps")
-          .doc("Checkpoints at multiples of it are kept for good; 0: none. A multiple of every."),
+          .doc("Checkpoints at multiples of this step are never removed. Must be a multiple of every. 0: none."),
       bind("checkpoint.best", Type::string, LLMC_FIELD(checkpoint.best))
           .aside()
           .fallback("none")
           .run_time()
           .when(kValidation, "*")
-          .doc("validation, which is that of data.validation.path, or the name of another validation set: each "
-               "evaluation with its lowest loss so far is saved, and the newest of these checkpoints is kept whatever "
-               "keep_last says."),
+          .doc("Validation set whose best checkpoint is kept: validation for data.validation.path, or the name of "
+               "another set. Each evaluation with the lowest loss so far is saved, and the newest of these checkpoints "
+               "is kept in addition to keep_last."),
       bind("checkpoint.asynchronous", Type::boolean, LLMC_FIELD(checkpoint.asynchronous))
           .aside()
           .fallback("true")
           .run_time()
-          .doc("A checkpoint is written while training continues, from a snapshot in the host's memory. On cpu only "
-               "where "
-               "memory.budget has room for it. false: training waits."),
+          .doc("Writes a checkpoint while training continues, from a snapshot in host memory. On a CPU only if "
+               "memory.budget has room for the snapshot. false: training waits."),
       bind("checkpoint.verify", Type::boolean, LLMC_FIELD(checkpoint.verify))
           .aside()
           .fallback("false")
@@ -170,16 +170,15 @@ std::vector<Row> surrounding_rows() {
       bind(kMirror, Type::string, LLMC_FIELD(checkpoint.mirror))
           .run_time()
           .path()
-          .doc("A second folder for the checkpoints of this run alone, on another disk; --resume takes it as it takes "
-               "a run "
-               "folder."),
+          .doc("A second folder, on another disk, to which this run's checkpoints are copied. --resume accepts it like "
+               "a run folder."),
       bind("checkpoint.mirror_every", Type::integer, LLMC_FIELD(checkpoint.mirror_every))
           .aside()
           .fallback("1")
           .run_time()
           .when(kMirror, "*")
           .range(1, 1e6)
-          .doc("Steps from one copy to the next, in multiples of checkpoint.every. 1: every checkpoint is copied."),
+          .doc("Distance between two copies, as a multiple of checkpoint.every. 1: every checkpoint is copied."),
       bind("metrics.every", Type::integer, LLMC_FIELD(metrics.every))
           .aside()
           .fallback("10")
@@ -190,102 +189,104 @@ std::vector<Row> surrounding_rows() {
       bind("metrics.per_parameter", Type::boolean, LLMC_FIELD(metrics.per_parameter))
           .aside()
           .fallback("true")
-          .doc("Norms of every weight, gradient and update."),
+          .doc("Records the norms of every weight, gradient and update."),
       bind("metrics.product_share", Type::boolean, LLMC_FIELD(metrics.product_share))
           .aside()
           .fallback("true")
           .run_time()
-          .doc(
-              "A large product of the model is timed at start, and metrics.jsonl has which share of its rate the steps "
-              "have."),
+          .doc("Times a large matrix product of the model at start. metrics.jsonl then has the rate of each step as a "
+               "fraction of that product's rate."),
       bind("guards.loss", Type::number, LLMC_FIELD(guards.loss))
           .aside()
           .fallback("10")
           .run_time()
           .range(0, 1e6)
           .unit("spreads")
-          .doc("A loss whose logarithm is above the median of the window by more than so many spreads skips the update "
-               "on "
-               "the device; 0: none does. Spread, and the seed of each threshold: docs/reference/guards.md."),
+          .doc("Skips the update of a step whose log(1 + loss) is above the median of the window by more than this "
+               "many spreads. 0: never. Definition of a spread, and origin of the defaults: docs/reference/guards.md."),
       bind("guards.grad_norm", Type::number, LLMC_FIELD(guards.grad_norm))
           .aside()
           .fallback("20")
           .run_time()
           .range(0, 1e6)
           .unit("spreads")
-          .doc("The same for the gradient's norm, where it is above optimizer.clip_norm too; 0: none does."),
+          .doc("Same for the logarithm of the gradient's norm, if the norm is also above optimizer.clip_norm. 0: "
+               "never."),
       bind("guards.window", Type::integer, LLMC_FIELD(guards.window))
           .aside()
           .fallback("200")
           .run_time()
           .range(1, 10000)
           .unit("steps")
-          .doc("Applied steps that make up the window."),
+          .doc("Number of applied steps in the window, over which median and spread are computed."),
       bind("guards.judge_after", Type::integer, LLMC_FIELD(guards.judge_after))
           .aside()
           .fallback("100")
           .run_time()
           .range(1, 10000)
           .unit("steps")
-          .doc("Applied steps before the first is judged; where the window is shorter, so many."),
+          .doc("Applied steps before the first check; at most guards.window."),
       bind("guards.limit_in_a_row", Type::integer, LLMC_FIELD(guards.limit_in_a_row))
           .aside()
           .fallback("10")
           .run_time()
           .range(1, 10000)
           .unit("steps")
-          .doc("So many skipped updates in a row end the run with exit code 7."),
+          .doc("Number of skipped updates in a row that ends the run with exit code 7."),
       bind("guards.limit", Type::integer, LLMC_FIELD(guards.limit))
           .aside()
           .fallback("20")
           .run_time()
           .range(1, 10000)
           .unit("steps")
-          .doc("So many skipped updates among the last limit_steps do, too."),
+          .doc("Number of skipped updates in the last limit_steps steps that ends the run with exit code 7."),
       bind("guards.limit_steps", Type::integer, LLMC_FIELD(guards.limit_steps))
           .aside()
           .fallback("200")
           .run_time()
           .range(1, 10000)
           .unit("steps")
-          .doc("The steps that limit is about."),
+          .doc("Number of steps over which guards.limit counts."),
       bind("guards.rollback", Type::boolean, LLMC_FIELD(guards.rollback))
           .aside()
           .fallback("false")
           .run_time()
-          .doc("In place of ending: back to the newest checkpoint from before the first of the skipped updates, and on "
-               "with the samples after them."),
+          .doc("Instead of ending, the run returns to the newest checkpoint before the first of the skipped updates, "
+               "and continues with the samples after them."),
       bind("guards.rollbacks", Type::integer, LLMC_FIELD(guards.rollbacks))
           .aside()
           .fallback("3")
           .run_time()
           .range(1, 1000)
-          .doc("After so many the run ends with exit code 7 all the same. Only with guards.rollback."),
+          .doc(
+              "Number of rollbacks after which the next one ends the run with exit code 7. Only with guards.rollback."),
       bind("guards.log_text", Type::boolean, LLMC_FIELD(guards.log_text))
           .aside()
           .fallback("false")
           .run_time()
-          .doc("Warnings show how the samples of a skipped update begin, decoded by data.tokenizer."),
+          .doc("Warnings about a skipped update show the beginning of its samples, decoded by data.tokenizer."),
       bind("guards.frozen_steps", Type::integer, LLMC_FIELD(guards.frozen_steps))
           .aside()
           .fallback("100")
           .run_time()
           .range(0, 1e6)
           .unit("steps")
-          .doc("A loss that has stood still for so many steps is warned of, once; 0: never."),
+          .doc("Warns once if the loss did not change for this many steps. 0: never."),
       bind("guards.frozen_change", Type::number, LLMC_FIELD(guards.frozen_change))
           .aside()
           .fallback("1e-06")
           .run_time()
           .range(0, 1)
-          .doc("Standing still: all of these losses within this part of the largest."),
+          .doc("Relative change up to which a loss counts as unchanged: the range of these losses, as a fraction of "
+               "the largest."),
       bind("parallel.world_size", Type::integer, LLMC_FIELD(parallel.world_size))
           .aside()
           .fallback("1")
           .range(1, kMostRanks)
           .unit("ranks")
-          .doc("Processes, one a GPU, that the plan is made for: micro_batch: auto leaves each its part of a step, and "
-               "memory.budget is one rank's. The trainer runs with any number that has work for all."),
+          .doc("Number of ranks (processes, one for each GPU) that the plan is made for. micro_batch: auto leaves each "
+               "rank its part of a step, and memory.budget is that of one rank. The trainer runs with any number of "
+               "ranks that has a micro-batch for each."),
       bind_shard()
           .fallback("optimizer")
           .doc(
@@ -297,31 +298,33 @@ std::vector<Row> surrounding_rows() {
               "with all of them."),
       bind_choice("parallel.gradient_dtype", {"fp32", "bf16"}, LLMC_FIELD(parallel.gradient_dtype))
           .fallback("fp32")
-          .doc("In what ranks send gradients to each other. bf16: half the bytes, each rank's gradients of a block are "
-               "rounded once before they are summed. They are accumulated over micro-batches in fp32 in both cases."),
+          .doc("Dtype in which ranks send gradients to each other. bf16: half the bytes, and each rank's gradients of "
+               "a block are rounded once before they are summed. Gradients are accumulated over micro-batches in fp32 "
+               "in both cases."),
       bind("parallel.reserved_sms", Type::integer, LLMC_FIELD(parallel.reserved_sms))
           .fallback("0")
           .when("target.kind", "cuda")
           .range(0, 64)
           .unit("SMs")
-          .doc("With several ranks: how many of a GPU's SMs matrix products leave to the collectives that overlap with "
-               "them. 0: none, and collectives begin where a product's blocks end. Measure before another number: "
-               "products are slower by what they leave."),
+          .doc("With several ranks: number of a GPU's SMs that matrix products leave to overlapped collectives. 0: "
+               "none; a collective starts when blocks of a product end. Products become slower with fewer SMs, so "
+               "measure before setting it."),
       bind("parallel.compare_every", Type::integer, LLMC_FIELD(parallel.compare_every))
           .aside()
           .fallback("100")
           .run_time()
           .range(0, kMaxSteps)
           .unit("steps")
-          .doc("Steps between comparisons of what several ranks have alike, by checksums; one more comes before each "
-               "save. Where a rank differs, all end with exit code 7 and nothing is saved. 0: never."),
+          .doc("Steps between comparisons, by checksums, of the data that all ranks must have in common. There is one "
+               "more before each save. If a rank differs, all ranks end with exit code 7 and nothing is saved. 0: "
+               "never."),
       bind("deterministic", Type::boolean, LLMC_FIELD(deterministic))
           .fallback("true")
-          .doc("Equal runs give equal bits. false allows the attention library's atomics on CUDA, and NCCL's sums in "
-               "the NVLink switch."),
+          .doc("Runs with the same spec, data and machine give the same bits. false allows the attention library's "
+               "atomics on CUDA, and NCCL's sums in the NVLink switch."),
       bind_choice("target.kind", {"cpu", "cuda"}, LLMC_FIELD(target.kind))
           .fallback("cpu")
-          .doc("What the trainer runs on."),
+          .doc("Kind of device that the trainer runs on."),
       bind("target.arch", Type::strings, LLMC_FIELD(target.arch))
           .or_single()
           .derived("native for cpu, 90a for cuda",
@@ -346,7 +349,7 @@ std::vector<Row> surrounding_rows() {
           .fallback("42")
           .run_time()
           .at_least(0)
-          .doc("Initial weights and sampling."),
+          .doc("Seed of the initial weights and of sampling."),
   };
 }
 

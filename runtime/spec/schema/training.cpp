@@ -44,8 +44,8 @@ std::vector<Row> training_rows() {
           .fallback("auto")
           .range(1, 65536)
           .unit("sequences")
-          .doc("Sequences of one forward and backward pass; auto: of those that fit memory.budget, the one that the "
-               "planner predicts to take least time."),
+          .doc("Sequences in one forward and backward pass. auto: the number with the least predicted time among those "
+               "that fit memory.budget."),
       bind("batch.tokens", Type::integer, LLMC_FIELD(batch.tokens))
           .run_time()
           .range(1, 1e12)
@@ -56,8 +56,8 @@ std::vector<Row> training_rows() {
                      const std::int64_t pass = s.batch.sequence_length * std::max<std::int64_t>(s.batch.micro_batch, 1);
                      return std::max<std::int64_t>((1 << 20) / pass, 1) * pass;
                    })
-          .doc("Global batch of one optimizer step. A multiple of sequence_length and of micro_batch * "
-               "sequence_length."),
+          .doc("Tokens of one optimizer step, over all ranks. Must be a multiple of sequence_length, and of "
+               "micro_batch * sequence_length."),
       bind("memory.budget", Type::bytes, LLMC_FIELD(memory.budget))
           .aside()
           .range(1 << 20, 1LL << 50)
@@ -72,7 +72,7 @@ std::vector<Row> training_rows() {
                     default_budget(s.target.arch.empty() ? std::vector<std::string>{kCudaArch} : s.target.arch);
                 return s.parallel.world_size > 1 ? one_rank - (std::int64_t{1} << 30) : one_rank;
               })
-          .doc("What the trainer may allocate on its device; for cpu what its whole process may take."),
+          .doc("Memory that the trainer may allocate on its GPU; on a CPU, memory of its whole process."),
       bind_recompute().fallback("auto").doc(
           "What the backward pass recomputes instead of keeping it: nothing, whole layers (full), every n-th "
           "layer, the outputs of these ops in every layer, or of each layer what `layers` says, such as "
@@ -82,9 +82,9 @@ std::vector<Row> training_rows() {
           .fallback("auto")
           .range(1, (1LL << 31) - 1)
           .unit("rows")
-          .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the smallest chunk of at "
-               "least 8192 rows (all rows where there are fewer), or the smaller one that the planner predicts to take "
-               "least time with memory.budget."),
+          .doc("Rows of logits that exist at one time. Must divide micro_batch * sequence_length. auto: the smallest "
+               "chunk of at least 8192 rows (all rows if there are fewer), or a smaller one if the planner predicts "
+               "less time with it within memory.budget."),
       bind_choice("optimizer.kind", optimizer_names(), LLMC_FIELD(optimizer.kind))
           .fallback("adamw")
           .doc(of_optimizers([](const OptimizerRow& row) { return std::string(row.doc); })),
@@ -112,52 +112,54 @@ std::vector<Row> training_rows() {
           .when("optimizer.kind", "adamw")
           .above(0)
           .at_most(1)
-          .doc("Added to the root of the second moment."),
+          .doc("Epsilon, added to the square root of the second moment."),
       bind("optimizer.weight_decay", Type::number, LLMC_FIELD(optimizer.weight_decay))
           .fallback("0.1")
           .run_time()
           .range(0, 1000)
-          .doc("Decoupled: a step subtracts lr times this part from each weight that optimizer.decay names."),
+          .doc("Decoupled weight decay: a step subtracts lr * weight_decay * weight from each weight that "
+               "optimizer.decay selects."),
       bind_choice("optimizer.decay", {"matrices", "all"}, LLMC_FIELD(optimizer.decay_all))
           .fallback("matrices")
           .run_time()
-          .doc("What weight_decay applies to. matrices: these, an untied head included; not norms, biases and the "
-               "embedding. all: every parameter, as PyTorch's AdamW does by default."),
+          .doc("Parameters that weight_decay applies to. matrices: the matrices of layers and an untied head, but not "
+               "norms, biases and the embedding. all: every parameter, as in PyTorch's AdamW by default."),
       bind("optimizer.clip_norm", Type::number, LLMC_FIELD(optimizer.clip_norm))
           .fallback("1")
           .run_time()
           .range(0, 1e12)
-          .doc("Largest L2 norm of the whole gradient; 0: no clipping."),
+          .doc("The gradient is scaled down to this L2 norm if its norm is larger. 0: no clipping."),
       bind("optimizer.rate_scale.matrices", Type::number, LLMC_FIELD(optimizer.rate_scale[0]))
           .fallback("1")
           .newer()
           .run_time()
           .range(0, 1e6)
-          .doc("Times the learning rate of the matrices of layers."),
+          .doc("Factor on the learning rate of the matrices of layers."),
       bind("optimizer.rate_scale.head", Type::number, LLMC_FIELD(optimizer.rate_scale[1]))
           .fallback("1")
           .newer()
           .run_time()
           .when("model.tie_word_embeddings", "false")
           .range(0, 1e6)
-          .doc("The same for an untied head."),
+          .doc("Factor on the learning rate of an untied head."),
       bind("optimizer.rate_scale.embedding", Type::number, LLMC_FIELD(optimizer.rate_scale[2]))
           .fallback("1")
           .newer()
           .run_time()
           .range(0, 1e6)
-          .doc("The same for the embedding, and a head that is tied to it."),
+          .doc("Factor on the learning rate of the embedding, and of a head that is tied to it."),
       bind("optimizer.rate_scale.vectors", Type::number, LLMC_FIELD(optimizer.rate_scale[3]))
           .fallback("1")
           .newer()
           .run_time()
           .range(0, 1e6)
-          .doc("The same for norms and biases. Each scale also scales weight decay, which is proportional to the "
-               "learning rate."),
+          .doc("Factor on the learning rate of norms and biases. Each factor of rate_scale also scales weight decay, "
+               "which is proportional to the learning rate."),
       bind_choice("schedule.kind", {"constant", "linear", "cosine", "wsd"}, LLMC_FIELD(schedule.kind))
           .fallback("cosine")
           .run_time()
-          .doc("The learning rate after the warm-up. wsd: constant, then a linear fall over the last part."),
+          .doc("Shape of the learning rate after the warm-up. wsd: constant, then a linear decay over the last "
+               "decay_fraction of the steps."),
       bind("schedule.steps", Type::integer, LLMC_FIELD(schedule.steps))
           .fallback("20000")
           .run_time()
@@ -173,27 +175,27 @@ std::vector<Row> training_rows() {
                      if (s.schedule.steps < 1) return {};
                      return std::max<std::int64_t>(s.schedule.steps - s.schedule.from_step, 0) / 50;
                    })
-          .doc("Linear rise from lr / warmup_steps, so that step 0 already learns."),
+          .doc("Steps in which the learning rate rises linearly to lr. The first step has lr / warmup_steps, not 0."),
       bind("schedule.from_step", Type::integer, LLMC_FIELD(schedule.from_step))
           .fallback("0")
           .newer()
           .run_time()
           .range(0, kMaxSteps)
           .unit("steps")
-          .doc("Step at which the schedule begins: a resumed run that names its step warms up once more there, and "
-               "continues to schedule.steps with these values."),
+          .doc("Step at which the schedule begins. A resumed run that sets it to the step it resumes from warms up "
+               "once more, and follows these values up to schedule.steps."),
       bind("schedule.min_lr_ratio", Type::number, LLMC_FIELD(schedule.min_lr_ratio))
           .fallback("0.1")
           .run_time()
           .range(0, 1)
-          .doc("Last learning rate as a part of lr (linear, cosine and wsd)."),
+          .doc("Learning rate of the last step as a fraction of lr (linear, cosine and wsd)."),
       bind("schedule.decay_fraction", Type::number, LLMC_FIELD(schedule.decay_fraction))
           .fallback("0.2")
           .run_time()
           .when("schedule.kind", "wsd")
           .above(0)
           .at_most(1)
-          .doc("The last part of the steps, in which wsd falls."),
+          .doc("Fraction of the steps, at the end, in which wsd decays."),
   };
 }
 

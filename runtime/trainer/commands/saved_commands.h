@@ -40,7 +40,7 @@ struct SampleCommand : SavedCommand {
 /// for unusable weights, Failure(data) for unusable data.
 void evaluate(const EvaluateCommand& command, const Program& program);
 
-/// Writes prompts and the model's continuations to standard output as they are drawn. Throws like evaluate().
+/// Writes prompts and the model's continuations to standard output, token by token. Throws like evaluate().
 void sample(const SampleCommand& command, const Program& program);
 
 }  // namespace llmc
