@@ -281,6 +281,9 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", help="an empty folder that stays")
     options = parser.parse_args()
+    # A job in the background of a script, or of nohup, inherits these ignored, and so would a run before it takes them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     folder = options.keep or tempfile.mkdtemp(prefix="llmc-signals-", dir=harness.SCRATCH)
     os.makedirs(folder, exist_ok=True)
     bench, faults = Bench(folder), []
