@@ -3,13 +3,15 @@
 
 #include <string>
 
+#include "spec/schema/schema.h"
+
 namespace llmc::spec {
 
 /// JSON Schema, draft-07, of a spec as YAML or JSON.
-std::string json_schema();
+std::string json_schema(const Schema& schema = spec_schema());
 
 /// docs page in Markdown: every key with type, default, bounds, unit and whether it is compiled in.
-std::string reference_markdown();
+std::string reference_markdown(const Schema& schema = spec_schema());
 
 /// The data set of a new spec, and where the weights of its model are.
 struct NewData {

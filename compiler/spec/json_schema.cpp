@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "compiler/spec/documentation.h"
@@ -43,6 +45,8 @@ Json arch_schema() {
   return {{"anyOf", any}};
 }
 
+Json entry_schema(const Key& row);
+
 Json type_schema(const Key& key) {
   switch (key.type) {
     case Type::integer: {
@@ -67,7 +71,8 @@ Json type_schema(const Key& key) {
     }
     case Type::boolean: return {{"type", "boolean"}};
     case Type::choice: return {{"enum", key.words}};
-    case Type::named_paths:  // of each name
+    case Type::list: return {{"type", "array"}, {"items", entry_schema(key)}};
+    case Type::map: return entry_schema(key);  // of each name
     case Type::string:
       if (key.path == "name") return {{"type", "string"}, {"pattern", "^[a-z][a-z0-9-]{0,63}$"}};
       return {{"type", "string"}, {"minLength", 1}, {"maxLength", 4096}};
@@ -97,25 +102,51 @@ Json type_schema(const Key& key) {
   return {};
 }
 
-Json object_schema(const std::string& group);
+Json described(const Key& key) {
+  Json schema = type_schema(key);
+  schema["description"] = key.doc + (key.unit.empty() ? "" : " In " + key.unit + ".");
+  return schema;
+}
 
-Json group_schema(const Group& group) {
-  Json schema = object_schema(group.path);
+/// Schema of one entry of a list or map.
+Json entry_schema(const Key& row) {
+  Json properties = Json::object(), required = Json::array();
+  for (const Key& member : row.members) {
+    const bool shorthand = member.leaf() == row.shorthand;
+    properties[member.leaf()] = shorthand ? type_schema(member) : described(member);
+    if (member.required || shorthand) required.push_back(member.leaf());
+  }
+  Json map = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}, {"minProperties", 1}};
+  if (!required.empty()) map["required"] = required;
+  if (row.shorthand.empty()) return map;
+  return {{"anyOf", Json::array({type_schema(*row.member(row.shorthand)), map})}};
+}
+
+std::string name_pattern(const Key& row) {
+  std::string reserved;
+  for (const std::string& word : row.reserved) reserved += (reserved.empty() ? "" : "|") + word;
+  return fmt::format("^{}[A-Za-z][A-Za-z0-9_-]{{0,{}}}$", reserved.empty() ? "" : fmt::format("(?!({})$)", reserved),
+                     kLongestEntryName - 1);
+}
+
+Json object_schema(const Schema& schema, const std::string& group);
+
+Json group_schema(const Schema& table, const Group& group) {
+  Json schema = object_schema(table, group.path);
   if (!group.shorthand.empty())
-    schema = {{"anyOf", Json::array({type_schema(*find_key(group.path + "." + group.shorthand)), schema})}};
+    schema = {{"anyOf", Json::array({type_schema(*table.find_key(group.path + "." + group.shorthand)), schema})}};
   const Json keys_alone = schema;
   if (group.list_of_one) schema = {{"type", "array"}, {"items", schema}, {"minItems", 1}, {"maxItems", 1}};
-  if (const Key* names = names_in(group.path)) {
-    Json map = keys_alone, one = type_schema(*names);
-    one["description"] = names->doc;
-    map["patternProperties"] = {{"^(?!(none|validation)$)[A-Za-z][A-Za-z0-9_-]{0,31}$", one}};
-    schema = {{"anyOf", Json::array({schema, map})}};
+  if (const Key* names = table.names_in(group.path)) {
+    Json map = keys_alone;
+    map["patternProperties"] = {{name_pattern(*names), described(*names)}};
+    schema = group.list_of_one ? Json{{"anyOf", Json::array({schema, map})}} : map;
   }
   schema["description"] = group.doc;
   return schema;
 }
 
-Json object_schema(const std::string& path) {
+Json object_schema(const Schema& table, const std::string& path) {
   Json properties = Json::object();
   const auto leaf_of = [&](const std::string& child) -> std::string {
     const std::string prefix = path.empty() ? "" : path + ".";
@@ -126,18 +157,16 @@ Json object_schema(const std::string& path) {
   if (path.empty())
     properties["extends"] = {{"type", "string"},
                              {"description", "A spec, relative to this file, whose keys these replace."}};
-  for (const Key& key : keys()) {
+  for (const Key& key : table.keys()) {
     // Groups come where their first key comes.
-    for (const Group& group : groups())
+    for (const Group& group : table.groups())
       if (const std::string leaf = leaf_of(group.path);
           !leaf.empty() && !properties.contains(leaf) &&
           key.path.compare(0, group.path.size() + 1, group.path + ".") == 0)
-        properties[leaf] = group_schema(group);
+        properties[leaf] = group_schema(table, group);
     const std::string leaf = leaf_of(key.path);
-    if (leaf.empty() || key.type == Type::named_paths) continue;
-    Json schema = type_schema(key);
-    schema["description"] = key.doc + (key.unit.empty() ? "" : " In " + key.unit + ".");
-    properties[leaf] = std::move(schema);
+    if (leaf.empty() || key.type == Type::map) continue;
+    properties[leaf] = described(key);
   }
   return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
 }
@@ -155,11 +184,11 @@ Json required_schema() {
 
 }  // namespace
 
-std::string json_schema() {
+std::string json_schema(const Schema& table) {
   Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
                  {"title", "llmc spec"},
                  {"description", "One model and one training run."}};
-  schema.update(object_schema(""));
+  schema.update(object_schema(table, ""));
   schema["if"] = {{"not", {{"required", {"extends"}}}}};
   schema["then"] = required_schema();
   return schema.dump(2) + "\n";

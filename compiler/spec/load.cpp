@@ -191,29 +191,28 @@ class Loader {
     resolved.directory = directory_of(name);
     resolved.files = files_;
     for (const Key& key : keys()) {
-      Origin& origin = resolved.origins[key.path];
       const auto given = bound.given.find(key.path);
       if (given == bound.given.end()) {
-        origin.derivation = key.derivation;
+        resolved.origins[key.path].derivation = key.derivation;
         continue;
       }
       const Source& source = *given->second.source;
-      if (source.command_line) {
-        origin.kind = Origin::Kind::command_line;
-      } else {
-        origin.kind = Origin::Kind::file;
-        origin.file = source.name;
-        origin.line = position_of(source, given->second.begin).line;
-      }
+      resolved.origins[key.path] = origin_at(given->second);
       change_paths(key, bound.spec, [&](const std::string& own, const std::string& path) {
-        const auto named = bound.names.find(own);
-        const Source& from = named == bound.names.end() ? source : *named->second.source;
+        const auto member = bound.members.find(own);
+        const Source& from = member == bound.members.end() ? source : *member->second.source;
         return from.command_line ? rebased_word(path, resolved.directory)
                                  : rebased(path, from.name, resolved.directory);
       });
     }
+    for (const auto& [path, span] : bound.members) resolved.origins[path] = origin_at(span);
     resolved.spec = std::move(bound.spec);
     return resolved;
+  }
+
+  static Origin origin_at(const Span& span) {
+    if (span.source->command_line) return {.kind = Origin::Kind::command_line};
+    return {.kind = Origin::Kind::file, .file = span.source->name, .line = position_of(*span.source, span.begin).line};
   }
 
   /// A path is relative to the file it stands in; in the Spec all are relative to the spec itself.

@@ -30,18 +30,22 @@ std::string group_of(const Key& key) {
   return dot == std::string::npos ? "" : key.path.substr(0, dot);
 }
 
-std::string section(const std::string& group) {
-  const Group* found = find_group(group);
+std::string section(const Schema& schema, const std::string& group) {
+  const Group* found = schema.find_group(group);
   std::string text = fmt::format("\n## {}\n\n{}| key | value | default | when | meaning |\n|---|---|---|---|---|\n",
                                  group.empty() ? "The run" : group, found ? found->doc + "\n\n" : "");
-  for (const Key& key : keys())
-    if (group_of(key) == group) text += row(key);
+  for (const Key& key : schema.keys()) {
+    if (group_of(key) != group) continue;
+    text += row(key);
+    for (const Key& member : key.members)
+      if (member.leaf() != key.shorthand) text += row(member);
+  }
   return text;
 }
 
 }  // namespace
 
-std::string reference_markdown() {
+std::string reference_markdown(const Schema& schema) {
   std::string text =
       "# Every key of a spec\n\n"
       "Written by `llmc schema --markdown` from the table that also parses specs (runtime/spec/schema).\n\n"
@@ -51,13 +55,13 @@ std::string reference_markdown() {
       "lists replace.\n"
       "Whole numbers may have `_` between digits and end in K, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024).\n";
   // Keys outside of a group first: they stand at the top of a spec and at its end.
-  text += section("");
+  text += section(schema, "");
   std::string group;
-  for (const Key& key : keys()) {
+  for (const Key& key : schema.keys()) {
     const std::string next = group_of(key);
     if (next.empty() || next == group) continue;
     group = next;
-    text += section(group);
+    text += section(schema, group);
   }
   return text;
 }

@@ -6,28 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "spec/advice/synonyms.h"
+#include "spec/entries.h"
 #include "spec/flow_reader.h"
-#include "spec/validation_sets.h"
 
 namespace llmc::spec {
 namespace {
 
 std::string join(const std::string& group, const std::string& leaf) {
   return group.empty() ? leaf : group + "." + leaf;
-}
-
-/// Keys and groups directly below a group.
-std::vector<std::string> children(const std::string& group) {
-  std::vector<std::string> result;
-  const auto add = [&](const std::string& path) {
-    const std::string parent = path.find('.') == std::string::npos ? "" : path.substr(0, path.rfind('.'));
-    if (parent == group) result.push_back(path.substr(path.rfind('.') + 1));
-  };
-  for (const Key& key : keys())
-    if (key.type != Type::named_paths) add(key.path);
-  for (const Group& child : groups()) add(child.path);
-  if (group.empty()) result.push_back("extends");
-  return result;
 }
 
 /// "data.train.path" for "data.train[0].path" and "data.train.0.path".
@@ -41,25 +27,10 @@ std::string without_indices(const std::string& path) {
   return result;
 }
 
-/// Defaults that the table gives as YAML; derived ones follow from other values.
-const Spec& fallbacks() {
-  static const Spec spec = [] {
-    Spec result;
-    std::vector<Diagnostic> none;
-    for (const Key& key : keys()) {
-      if (key.fallback.empty()) continue;
-      const Source text{"default", key.fallback, false};
-      const std::optional<Node> node = read_flow(text, 0, text.text.size(), none);
-      key.set(result, *convert(key, *node, node->span, none));
-    }
-    return result;
-  }();
-  return spec;
-}
-
 /// For a group that was given the scalar `value`: the key in it that was probably meant, and its value as YAML. The
 /// path of a source, a choice with this value, a size, or an interval.
-std::optional<std::pair<std::string, std::string>> meant_in(const Group& group, const Node& value) {
+std::optional<std::pair<std::string, std::string>> meant_in(const Schema& schema, const Group& group,
+                                                            const Node& value) {
   if (value.kind != Node::Kind::scalar) return {};
   const auto accepts = [&](const Key& key, const std::string& text) {
     const Source source{"suggestion", text, true};
@@ -67,7 +38,7 @@ std::optional<std::pair<std::string, std::string>> meant_in(const Group& group, 
     const std::optional<Node> node = read_flow(source, 0, source.text.size(), wrong);
     return node && convert(key, *node, node->span, wrong) && wrong.empty();
   };
-  for (const Key& key : keys()) {
+  for (const Key& key : schema.keys()) {
     if (key.group() != group.path) continue;
     if (group.list_of_one && key.is_path)
       return std::pair(key.path,
@@ -83,8 +54,8 @@ std::optional<std::pair<std::string, std::string>> meant_in(const Group& group, 
 
 class Binder {
  public:
-  Binder(const Spec& base, bool whole, std::vector<Diagnostic>& diagnostics)
-      : whole_(whole), diagnostics_(diagnostics) {
+  Binder(const Schema& schema, const Spec& base, bool whole, std::vector<Diagnostic>& diagnostics)
+      : schema_(schema), whole_(whole), diagnostics_(diagnostics) {
     bound.spec = base;
   }
 
@@ -98,14 +69,19 @@ class Binder {
       const std::string path = join(group, key.text);
       // A dot within a component in the file would be a second spelling of a key.
       const bool word = key.text.find('.') == std::string::npos;
-      if (const Group* child = word ? find_group(path) : nullptr) {
+      const Key* leaf = word ? schema_.find_key(path) : nullptr;
+      const Key* names = word && named ? schema_.names_in(group) : nullptr;
+      if (const Group* child = word ? schema_.find_group(path) : nullptr) {
         bound.key_spans[path] = key.span;
         enter(*child, value, key);
-      } else if (const Key* leaf = word ? key_of(path) : nullptr; leaf && leaf->type != Type::named_paths) {
+      } else if (leaf && leaf->type != Type::map) {
         bound.key_spans[path] = key.span;
-        set(*leaf, value, key.span);
-      } else if (leaf && named) {
-        set_name(*leaf, path, value, key.span);
+        if (leaf->type == Type::list)
+          read_list(*leaf, value, key.span, bound, diagnostics_);
+        else
+          set(*leaf, value, key.span);
+      } else if (names && names->names_entry(key.text)) {
+        read_named(*names, value, key, bound, diagnostics_);
       } else if (const std::string section = join(group, key.text); is_foreign_section(section, value)) {
         for (const auto& [inner, unused] : value.members) unknown(section, inner, false);
       } else {
@@ -115,7 +91,7 @@ class Binder {
   }
 
   void fill_defaults(const Source& source) {
-    for (const Key& key : keys()) {
+    for (const Key& key : schema_.keys()) {
       if (bound.given.count(key.path) || bound.bad.count(key.path)) continue;
       if (key.required) missing(key, source);
     }
@@ -123,7 +99,7 @@ class Binder {
   }
 
   void derive(const std::function<bool(const Key&)>& wanted) {
-    for (const Key& key : keys()) {
+    for (const Key& key : schema_.keys()) {
       if (!key.derive || bound.given.count(key.path) || bound.bad.count(key.path) || !wanted(key)) continue;
       if (const std::optional<Value> value = key.derive(bound.spec))
         key.set(bound.spec, *value);
@@ -134,12 +110,12 @@ class Binder {
 
  private:
   void mark_bad(const std::string& group) {
-    for (const Key& key : keys())
+    for (const Key& key : schema_.keys())
       if (key.path.compare(0, group.size() + 1, group + ".") == 0) bound.bad.insert(key.path);
   }
 
   void enter(const Group& group, const Node& value, const KeyText& key) {
-    if (std::optional<Diagnostic> wrong = not_a_map(group, value)) {
+    if (std::optional<Diagnostic> wrong = not_a_map(schema_, group, value)) {
       mark_bad(group.path);
       diagnostics_.push_back(std::move(*wrong));
       return;
@@ -150,7 +126,7 @@ class Binder {
     } else if (node->kind == Node::Kind::bad) {
       mark_bad(group.path);
     } else {
-      const Key& leaf = *find_key(join(group.path, group.shorthand));
+      const Key& leaf = *schema_.find_key(join(group.path, group.shorthand));
       bound.key_spans[leaf.path] = key.span;
       set(leaf, *node, key.span);
     }
@@ -164,30 +140,6 @@ class Binder {
       bound.bad.insert(key.path);
   }
 
-  /// An existing name gets a new path; a name without a path is removed.
-  void set_name(const Key& names, const std::string& path, const Node& node, const Span& key_span) {
-    bound.given[names.path] = bound.names[path] = node.span;
-    bound.key_spans[path] = key_span;
-    Key one = names;
-    one.path = path;
-    one.type = Type::string;
-    const std::optional<Value> value = convert(one, node, key_span, diagnostics_);
-    if (!value) {
-      bound.bad.insert(names.path);
-      return;
-    }
-    const std::string name = leaf_of(path), text = std::get<std::string>(*value);
-    NamedPaths all = std::get<NamedPaths>(names.get(bound.spec));
-    const auto there = std::ranges::find(all, name, &NamedPaths::value_type::first);
-    if (text.empty() && there != all.end())
-      all.erase(there);
-    else if (there != all.end())
-      there->second = text;
-    else if (!text.empty())
-      all.emplace_back(name, text);
-    names.set(bound.spec, all);
-  }
-
   void missing(const Key& key, const Source& source) {
     bound.bad.insert(key.path);
     if (!whole_) return;
@@ -196,7 +148,7 @@ class Binder {
     while (!group.empty() && !bound.key_spans.count(group))
       group = group.find('.') == std::string::npos ? "" : group.substr(0, group.rfind('.'));
     const auto found = bound.key_spans.find(group);
-    const Group* list = find_group(key.group());
+    const Group* list = schema_.find_group(key.group());
     const std::string example =
         list && list->list_of_one && list->path != group
             ? fmt::format("{}: [{{path: \"tokens-*.bin\"}}]", list->path.substr(list->path.rfind('.') + 1))
@@ -211,35 +163,35 @@ class Binder {
                             key.path});
   }
 
-  static std::vector<std::string> keys_of_name(const std::string& word) {
+  std::vector<std::string> keys_of_name(const std::string& word) const {
     std::vector<std::string> found;
-    for (const Key& key : keys())
+    for (const Key& key : schema_.keys())
       if (key.leaf() == plain_word(word)) found.push_back(key.path);
     return found;
   }
 
   /// Returns whether this is a section of another framework, such as torchtitan's training: some of its keys are known,
   /// as theirs or as llmc's. A misspelt group of llmc's is not.
-  static bool is_foreign_section(const std::string& path, const Node& value) {
+  bool is_foreign_section(const std::string& path, const Node& value) const {
     const auto any = [&](const auto& known) {
       return value.kind == Node::Kind::map &&
              std::ranges::any_of(value.members, [&](const Member& inner) { return known(inner.key.text); });
     };
     return any([&](const std::string& word) { return !advice_for_key(join(path, word)).empty(); }) ||
-           (any([](const std::string& word) { return !keys_of_name(word).empty(); }) &&
-            (!advice_for_key(path).empty() || !nearest(plain_word(leaf_of(path)), children(group_of(path)))));
+           (any([this](const std::string& word) { return !keys_of_name(word).empty(); }) &&
+            (!advice_for_key(path).empty() || !nearest(plain_word(leaf_of(path)), schema_.children(group_of(path)))));
   }
 
   void unknown(const std::string& group, const KeyText& key, bool named) {
-    const bool ours = group.empty() || find_group(group);
-    const std::vector<std::string> known = children(ours ? group : "");
+    const bool ours = group.empty() || schema_.find_group(group);
+    const std::vector<std::string> known = schema_.children(ours ? group : "");
     const std::string path = join(group, key.text);
     std::string advice = fmt::format("{} {}",
                                      known.size() == 1 ? "the only key here is"
                                      : ours            ? "the keys here are"
                                                        : "the keys at the top are",
                                      either(known, " and "));
-    if (named && names_in(group)) advice += std::string("; ") + kSetNameRule;
+    if (const Key* names = named ? schema_.names_in(group) : nullptr) advice += "; " + names->name_rule();
     std::vector<Edit> edits;
     const auto move = [&](const std::string& to, bool meant) {
       edits.push_back({{}, {}, path, to, meant, meant ? "" : fmt::format("the key is {}", to)});
@@ -247,17 +199,17 @@ class Binder {
     const std::string synonym = advice_for_key(path);
     const bool word = key.text.find('.') == std::string::npos;  // a multi-component path cannot be renamed to another
     const std::vector<std::string> elsewhere = keys_of_name(key.text);
-    if (const Key* dotted = find_key(join(group, key.text))) {
+    if (const Key* dotted = schema_.find_key(join(group, key.text))) {
       advice = fmt::format("in a file, write {}: with {}: indented below it", dotted->group(), dotted->leaf());
-    } else if (const Key* listed = find_key(without_indices(path)); listed && listed->path != path) {
+    } else if (const Key* listed = schema_.find_key(without_indices(path)); listed && listed->path != path) {
       advice = listed->type == Type::numbers || listed->type == Type::strings
                    ? fmt::format("write the whole list: {}=[...]", listed->path)
                    : fmt::format("the key is {}, without a number", listed->path);
     } else if (!synonym.empty()) {
       advice = synonym;
-    } else if (find_key(key.text)) {
+    } else if (schema_.find_key(key.text)) {
       advice = fmt::format("the key is {}, at the top", key.text);
-    } else if (elsewhere.size() == 1 && !find_group(group)) {
+    } else if (elsewhere.size() == 1 && !schema_.find_group(group)) {
       advice = fmt::format("the key is {}", elsewhere[0]);
     } else if (const auto near = nearest(plain_word(key.text), known); near && word && ours) {
       move(join(group, *near), true);
@@ -279,27 +231,43 @@ class Binder {
     diagnostics_.push_back(std::move(diagnostic));
   }
 
+  const Schema& schema_;
   const bool whole_;
   std::vector<Diagnostic>& diagnostics_;
 };
 
 }  // namespace
 
+std::optional<Value> fallback_of(const Key& key) {
+  if (key.fallback.empty()) return {};
+  std::vector<Diagnostic> none;
+  const Source text{"default", key.fallback, false};
+  const std::optional<Node> node = read_flow(text, 0, text.text.size(), none);
+  return convert(key, *node, node->span, none);
+}
+
+Spec fallback_values(const Schema& schema) {
+  Spec spec;
+  for (const Key& key : schema.keys())
+    if (const std::optional<Value> value = fallback_of(key)) key.set(spec, *value);
+  return spec;
+}
+
 /// Returns whether `value` is a map with a component that is no key of the group, and the group allows names.
-bool has_names(const Group& group, const Node& value) {
-  return value.kind == Node::Kind::map && names_in(group.path) &&
+bool has_names(const Schema& schema, const Group& group, const Node& value) {
+  return value.kind == Node::Kind::map && schema.names_in(group.path) &&
          std::ranges::any_of(value.members, [&](const Member& member) {
-           const Key* key = find_key(join(group.path, member.key.text));
-           return !key || key->type == Type::named_paths;
+           const Key* key = schema.find_key(join(group.path, member.key.text));
+           return !key || key->type == Type::map;
          });
 }
 
-std::optional<Diagnostic> not_a_map(const Group& group, const Node& value) {
+std::optional<Diagnostic> not_a_map(const Schema& schema, const Group& group, const Node& value) {
   const bool typed = value.span.source && value.span.source->command_line;
   const Node* node = &value;
   const std::string name = leaf_of(group.path);
   std::string code = "E0110", message = fmt::format("{} takes a map", group.path), advice;
-  if (group.list_of_one && has_names(group, value)) return {};
+  if (group.list_of_one && has_names(schema, group, value)) return {};
   if (group.list_of_one && value.kind != Node::Kind::bad) {
     advice = typed ? fmt::format("write {}.path=tokens-*.bin", group.path)
                    : fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]", name);
@@ -316,14 +284,15 @@ std::optional<Diagnostic> not_a_map(const Group& group, const Node& value) {
   }
   const bool shorthand = !group.shorthand.empty() && node->kind == Node::Kind::scalar;
   if (node->kind == Node::Kind::bad || (code == "E0110" && (node->kind == Node::Kind::map || shorthand))) return {};
-  const std::string first = children(group.path)[0];
+  const std::vector<std::string> known = schema.children(group.path);
+  const std::string first = known.empty() ? "NAME" : known[0];
   if (advice.empty())
     advice = typed ? fmt::format("write {}.{}=..., or another of its keys", group.path, first)
                    : fmt::format("write its keys below it, indented, such as {}: ...", first);
   Diagnostic diagnostic{code, message, advice, {place_of(node->span)}, group.path};
   // A source that lacks the list around it.
   const Node* path = value.kind == Node::Kind::map && value.members.size() == 1 ? value.find("path") : nullptr;
-  if (const auto meant = meant_in(group, path ? *path : *node)) {
+  if (const auto meant = meant_in(schema, group, path ? *path : *node)) {
     const auto& [key, text] = *meant;
     Edit edit{{*meant}, {}, {}, {}, false, {}};
     if (typed)
@@ -336,15 +305,16 @@ std::optional<Diagnostic> not_a_map(const Group& group, const Node& value) {
   return diagnostic;
 }
 
-Bound bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics) {
-  Binder binder(fallbacks(), whole, diagnostics);
+Bound bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics,
+                const Schema& schema) {
+  Binder binder(schema, schema.defaults(), whole, diagnostics);
   binder.walk(root, "");
   binder.fill_defaults(source);
   return std::move(binder.bound);
 }
 
-Bound bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics) {
-  Binder binder(base.spec, false, diagnostics);
+Bound bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics, const Schema& schema) {
+  Binder binder(schema, base.spec, false, diagnostics);
   binder.walk(root, "");
   binder.derive([&](const Key& key) { return key.stage == Stage::run_time && base.derived.count(key.path) > 0; });
   return std::move(binder.bound);

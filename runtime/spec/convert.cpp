@@ -41,7 +41,8 @@ class Converter {
       case Type::numbers: return numbers(node);
       case Type::strings: return strings(node);
       case Type::recompute: return recompute(node);
-      case Type::named_paths: break;  // each is bound as a string
+      case Type::list:
+      case Type::map: break;  // entries.h converts member by member
     }
     return {};
   }

@@ -37,6 +37,19 @@ std::string yaml_string(const std::string& text) {
   return result + "\"";
 }
 
+namespace {
+
+std::string entry_text(const Key& row, const Entry& entry) {
+  if (is_short(row, entry)) return value_text(*row.member(row.shorthand), entry.values.at(row.shorthand));
+  std::string items;
+  for (const Key& member : row.members)
+    if (const Value value = value_in(entry, member); present(value))
+      items += fmt::format("{}{}: {}", items.empty() ? "" : ", ", member.leaf(), value_text(member, value));
+  return "{" + items + "}";
+}
+
+}  // namespace
+
 std::string value_text(const Key& key, const Value& value) {
   if (std::holds_alternative<std::monostate>(value)) return "none";
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
@@ -46,11 +59,11 @@ std::string value_text(const Key& key, const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return yaml_string(*text);
   if (const auto* recompute = std::get_if<Recompute>(&value)) return recompute_text(*recompute);
   std::string items;
-  if (const auto* names = std::get_if<NamedPaths>(&value)) {
-    for (const auto& [name, path] : *names) items += (items.empty() ? "" : ", ") + name + ": " + yaml_string(path);
-    return "{" + items + "}";
-  }
   const auto add = [&](const std::string& item) { items += (items.empty() ? "" : ", ") + item; };
+  if (const auto* entries = std::get_if<Entries>(&value)) {
+    for (const Entry& entry : *entries) add((key.type == Type::map ? entry.name + ": " : "") + entry_text(key, entry));
+    return (key.type == Type::map ? "{" : "[") + items + (key.type == Type::map ? "}" : "]");
+  }
   if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
     for (const std::string& text : *texts) add(yaml_string(text));
   if (const auto* numbers = std::get_if<std::vector<double>>(&value))
@@ -61,10 +74,10 @@ std::string value_text(const Key& key, const Value& value) {
 namespace {
 
 /// "key.path=value\n", or nothing if an llmc without the key would have behaved the same.
-std::string hashed_line(const Key& key, const Spec& spec) {
+std::string hashed_line(const Schema& schema, const Key& key, const Spec& spec) {
   const Value value = key.get(spec);
   const std::string text = value_text(key, value);
-  if (!applies(key, spec) || (key.newer && (text == key.fallback || !present(value)))) return "";
+  if (!schema.applies(key, spec) || (key.newer && (text == key.fallback || !present(value)))) return "";
   return key.path + "=" + text + "\n";
 }
 
@@ -75,13 +88,13 @@ std::string hash(const std::string& text) {
 
 }  // namespace
 
-std::string canonical_text(const Spec& spec) {
+std::string canonical_text(const Spec& spec, const Schema& schema) {
   Spec hashed = spec;
   // A chunk of all rows was hashed as `auto` before choices were hashed, so this keeps fingerprints of those runs.
   if (spec.memory.loss_chunk == spec.batch.micro_batch * spec.batch.sequence_length) hashed.memory.loss_chunk = 0;
   std::string text = "llmc-spec-1\n";
-  for (const Key& key : keys())
-    if (key.stage == Stage::compiled) text += hashed_line(key, hashed);
+  for (const Key& key : schema.keys())
+    if (key.stage == Stage::compiled) text += hashed_line(schema, key, hashed);
   return text;
 }
 
@@ -90,7 +103,7 @@ std::string fingerprint(const Spec& spec) { return hash(canonical_text(spec)); }
 std::string model_fingerprint(const Spec& spec) {
   std::string text = "llmc-model-1\n";
   for (const Key& key : keys())
-    if (is_model(key)) text += hashed_line(key, spec);
+    if (is_model(key)) text += hashed_line(spec_schema(), key, spec);
   return hash(text);
 }
 

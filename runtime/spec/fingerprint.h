@@ -10,7 +10,7 @@
 namespace llmc::spec {
 
 /// "key=value" lines of all used compiled-in keys, in schema order. `spec`: with numbers for `auto`.
-std::string canonical_text(const Spec& spec);
+std::string canonical_text(const Spec& spec, const Schema& schema = spec_schema());
 
 /// xxh3-128 of canonical_text, 32 hexadecimal digits.
 std::string fingerprint(const Spec& spec);

@@ -13,31 +13,33 @@ namespace {
 
 constexpr std::size_t kDeepestKey = 8;  // components of a key path
 
-std::optional<std::vector<KeyText>> split_key(const Source& source, std::size_t equals) {
+std::optional<std::vector<KeyText>> split_key(const Schema& schema, const Source& source, std::size_t equals) {
   std::vector<KeyText> words;
   std::size_t begin = 0;
-  for (std::size_t i = 0; i <= equals; ++i) {
-    if (i < equals && source.text[i] != '.') continue;
-    if (i == begin || words.size() == kDeepestKey) return {};
-    words.push_back({source.text.substr(begin, i - begin), {&source, begin, i}});
-    begin = i + 1;
+  for (const std::string& word : schema.words_of(source.text.substr(0, equals))) {
+    if (!words.empty() && !word.starts_with('[')) ++begin;  // the dot
+    if (word.empty() || words.size() == kDeepestKey) return {};
+    words.push_back({word, {&source, begin, begin + word.size()}});
+    begin += word.size();
   }
   return words;
 }
 
 /// Paths and names are taken verbatim, so that `*.bin` needs no second pair of quotes. An empty value removes a path.
-bool verbatim(const std::string& path, const std::string& text, std::size_t begin) {
-  const Key* key = key_of(path);
-  if (!key || (key->type != Type::string && key->type != Type::named_paths)) return false;
+bool verbatim(const Schema& schema, const std::string& path, const std::string& text, std::size_t begin) {
+  const Key* key = schema.key_of(path);
+  if (!key || key->type != Type::string) return false;
+  const std::optional<MemberPath> entry = schema.member_path(path);
+  if (entry && entry->whole && text.compare(begin, 1, "{") == 0) return false;  // a map in place of the shorthand
   return begin < text.size() ? text[begin] != '"' && text[begin] != '\'' : key->is_path && !key->required;
 }
 
-std::optional<Node> read_value(const Source& source, const std::string& path, std::size_t begin,
+std::optional<Node> read_value(const Schema& schema, const Source& source, const std::string& path, std::size_t begin,
                                std::vector<Diagnostic>& diagnostics) {
   const Span span{&source, begin, source.text.size()};
-  const bool as_it_stands = verbatim(path, source.text, begin);
+  const bool as_it_stands = verbatim(schema, path, source.text, begin);
   const auto no_value = [&] {
-    const Key* key = key_of(path);
+    const Key* key = schema.key_of(path);
     diagnostics.push_back({"E0411",
                            fmt::format("the override of {} has no value", printable(path)),
                            key ? default_advice(*key) : "write key.path=value",
@@ -77,30 +79,51 @@ std::optional<Node> read_value(const Source& source, const std::string& path, st
   return node;
 }
 
-/// Node of `word` in `map`, created if missing.
-Node& member(Node& map, const KeyText& word) {
-  if (Node* found = map.find(word.text)) return *found;
-  map.members.push_back({word, Node{}});
-  return map.members.back().value;
+/// Node of `word` in a map or list, created if missing.
+Node& member(Node& node, const KeyText& word) {
+  if (Node* found = find_member(node, word.text)) return *found;
+  node.members.push_back({word, Node{}});
+  return node.members.back().value;
+}
+
+Node map_at(const Span& span) {
+  Node node;
+  node.kind = Node::Kind::map;
+  node.span = span;
+  return node;
+}
+
+/// Replaces a shorthand by the map that it stands for.
+void write_out(Node& entry, const std::string& shorthand) {
+  Node whole = map_at(entry.span);
+  whole.members.push_back({{shorthand, entry.span}, std::move(entry)});
+  entry = std::move(whole);
 }
 
 }  // namespace
 
-void place_value(Node& root, const std::vector<KeyText>& words, Node value) {
+Node* find_member(Node& node, const std::string& word) {
+  if (node.kind == Node::Kind::list && word.starts_with('['))
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+      if (word == fmt::format("[{}]", i)) return &node.items[i];
+  return node.find(word);
+}
+
+void place_value(Node& root, const std::vector<KeyText>& words, Node value, const Schema& schema) {
   Node* node = &root;
   std::string path;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-    path += (i ? "." : "") + words[i].text;
+    path += (i && !words[i].text.starts_with('[') ? "." : "") + words[i].text;
     Node& next = member(*node, words[i]);
-    const Group* group = find_group(path);
+    const Group* group = schema.find_group(path);
     // A user-chosen name is stored in a map, together with the source of an earlier list.
-    const std::string inner = path + "." + words[i + 1].text;
-    const bool name = group && i + 2 == words.size() && names_in(path) && key_of(inner) == names_in(path);
+    const Key* names = schema.names_in(path);
+    const bool name = group && names && schema.member_path(path + "." + words[i + 1].text);
     if (name && next.kind == Node::Kind::list && next.items.size() == 1) {
       Node item = std::move(next.items[0]);
       next = std::move(item);
     }
-    if (group && group->list_of_one && !name && !has_names(*group, next)) {
+    if (group && group->list_of_one && !name && !has_names(schema, *group, next)) {
       if (next.kind != Node::Kind::list || next.items.size() != 1) {
         next = Node{};
         next.kind = Node::Kind::list;
@@ -111,17 +134,23 @@ void place_value(Node& root, const std::vector<KeyText>& words, Node value) {
     } else {
       node = &next;
     }
-    if (node->kind != Node::Kind::map) {
-      *node = Node{};
-      node->kind = Node::Kind::map;
-      node->span = words[i].span;
-    }
+    const auto entry = schema.member_path(path);
+    const bool item = node->kind == Node::Kind::list && words[i + 1].text.starts_with('[');
+    if (entry && entry->whole && entry->member && node->kind == Node::Kind::scalar)
+      write_out(*node, entry->row->shorthand);
+    else if (node->kind != Node::Kind::map && !item)
+      *node = map_at(words[i].span);
   }
   Node& target = member(*node, words.back());
   for (auto& [key, unused] : node->members)
     if (key.text == words.back().text) key.span = words.back().span;
+  const auto entry = schema.member_path(path + "." + words.back().text);
+  const bool shorter = entry && entry->whole && entry->member && value.kind == Node::Kind::scalar &&
+                       !value.text.empty();  // an empty value removes the entry
   if (target.kind == Node::Kind::map && value.kind == Node::Kind::map)
     merge(target, std::move(value));
+  else if (target.kind == Node::Kind::map && shorter)
+    member(target, {entry->row->shorthand, words.back().span}) = std::move(value);
   else
     target = std::move(value);
 }
@@ -144,14 +173,14 @@ void merge(Node& base, Node over) {
 }
 
 void apply_overrides(Node& root, const std::vector<std::string>& overrides, std::deque<Source>& sources,
-                     std::vector<Diagnostic>& diagnostics) {
+                     std::vector<Diagnostic>& diagnostics, const Schema& schema) {
   std::map<std::string, Span> seen;
   for (const std::string& text : overrides) {
     if (diagnostics.size() >= kMaxDiagnostics) return;
     const Source& source = sources.emplace_back(Source{"command line", text, true});
     const Span whole{&source, 0, text.size()};
     const std::size_t equals = text.find('=');
-    const auto words = equals == std::string::npos ? std::nullopt : split_key(source, equals);
+    const auto words = equals == std::string::npos ? std::nullopt : split_key(schema, source, equals);
     if (text.size() > kMaxBytes) {
       diagnostics.push_back(
           {"E0103", fmt::format("an override has at most {} bytes", kMaxBytes), "make it shorter", {}});
@@ -162,7 +191,7 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides, std:
       diagnostics.push_back({"E0403", "extends cannot be overridden", "write it in the file", {place_of(whole)}});
     } else {
       const std::string path = text.substr(0, equals);
-      const auto [first, fresh] = seen.emplace(path, whole);
+      const auto [first, fresh] = seen.emplace(schema.canonical(path), whole);
       if (!fresh) {
         diagnostics.push_back({"E0412",
                                fmt::format("{} is overridden twice", printable(path)),
@@ -170,17 +199,17 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides, std:
                                {place_of(whole), place_of(first->second, "the other one")}});
         continue;
       }
-      auto value = read_value(source, path, equals + 1, diagnostics);
-      const Group* group = find_group(path);
-      if (auto wrong = group && value ? not_a_map(*group, *value) : std::nullopt) {
+      auto value = read_value(schema, source, path, equals + 1, diagnostics);
+      const Group* group = schema.find_group(path);
+      if (auto wrong = group && value ? not_a_map(schema, *group, *value) : std::nullopt) {
         diagnostics.push_back(std::move(*wrong));  // the file's keys of the group are kept
       } else if (value) {
-        place_value(root, *words, std::move(*value));
+        place_value(root, *words, std::move(*value), schema);
       } else {  // already reported: the key counts as given
         Node bad;
         bad.kind = Node::Kind::bad;
         bad.span = whole;
-        place_value(root, *words, std::move(bad));
+        place_value(root, *words, std::move(bad), schema);
       }
     }
   }

@@ -113,13 +113,16 @@ struct DataSource {
   std::string format;  // auto | llmc | nanogpt | nanogpt32 | megatron
 };
 
-/// Names with one path each, in the order of the spec.
-using NamedPaths = std::vector<std::pair<std::string, std::string>>;
+/// Source with a user-chosen name. An empty format means data.validation.format.
+struct NamedSource {
+  std::string name;
+  DataSource source;
+};
 
 struct Data {
-  std::string tokenizer;         // empty: samples are printed as token ids
-  DataSource train, validation;  // see validation_sets.h; without a path in either there is no evaluation
-  NamedPaths validation_sets;
+  std::string tokenizer;                     // empty: samples are printed as token ids
+  DataSource train, validation;              // see validation_sets.h; without a path in either there is no evaluation
+  std::vector<NamedSource> validation_sets;  // in the order of the spec
   std::uint64_t seed = 0;
 };
 

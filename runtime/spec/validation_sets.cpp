@@ -4,18 +4,11 @@
 
 namespace llmc::spec {
 
-bool is_set_name(std::string_view word) {
-  constexpr std::size_t kLongest = 32;
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  const auto inner = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '_'; };
-  return !word.empty() && word.size() <= kLongest && letter(word[0]) && std::ranges::all_of(word, inner) &&
-         word != "none" && word != "validation";
-}
-
 std::vector<ValidationSet> validation_sets(const Data& data) {
   std::vector<ValidationSet> sets;
   if (!data.validation.path.empty()) sets.push_back({"", data.validation});
-  for (const auto& [name, path] : data.validation_sets) sets.push_back({name, {path, data.validation.format}});
+  for (const auto& [name, source] : data.validation_sets)
+    sets.push_back({name, {source.path, source.format.empty() ? data.validation.format : source.format}});
   return sets;
 }
 

@@ -2,19 +2,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "spec/spec.h"
 
 namespace llmc::spec {
-
-constexpr char kSetNameRule[] =
-    "the name of a validation set has letters, digits, - and _, at most 32, and begins with a letter; none and "
-    "validation are words of checkpoint.best";
-
-/// Returns whether `word` satisfies kSetNameRule. The caller checks that it is no key of the group.
-bool is_set_name(std::string_view word);
 
 struct ValidationSet {
   std::string name;  // empty: data.validation.path
@@ -26,7 +18,7 @@ struct ValidationSet {
   std::string key() const { return "data.validation." + (name.empty() ? "path" : name); }
 };
 
-/// In the order of the spec, the unnamed one first. All have the format data.validation.format.
+/// In the order of the spec, the unnamed one first.
 std::vector<ValidationSet> validation_sets(const Data& data);
 
 /// Name of the set shown in the progress line and in tables: that of checkpoint.best, else the first. Empty: the

@@ -72,7 +72,7 @@ class PrintedReader {
     node.kind = Node::Kind::map;
     for (bool first = true; at_ < lines_.size() && lines_[at_].indent() == indent; first = false) {
       const Line line = lines_[at_];
-      if (line.item && !first) fail("a second item of a list that has one");
+      if (line.item && !first) break;  // the list's next item
       const std::size_t colon = source_.text.find(':', line.key);
       if (colon >= line.end) fail("no `key: value`");
       KeyText key{source_.text.substr(line.key, colon - line.key), {&source_, line.key, colon}};
@@ -99,15 +99,18 @@ class PrintedReader {
   Node group(const Line& first, const std::string& path) {
     if (++depth_ > kMaxDepth) fail("indented too deep");
     const Span start = {&source_, first.key, first.end};
-    Node inside = map(first.indent(), path);
-    inside.span = start;
-    --depth_;
-    if (!first.item) return inside;
-    Node list;
+    Node inside, list;
     list.kind = Node::Kind::list;
     list.span = start;
-    list.items.push_back(std::move(inside));
-    return list;
+    const std::size_t indent = first.indent();
+    const bool items = first.item;
+    do {
+      inside = map(indent, path);
+      inside.span = start;
+      if (items) list.items.push_back(std::move(inside));
+    } while (items && at_ < lines_.size() && lines_[at_].item && lines_[at_].indent() == indent);
+    --depth_;
+    return items ? list : inside;
   }
 
   const Source& source_;
@@ -123,11 +126,11 @@ struct LaidOver {
   Exit exit = Exit::usage;  // Exit::spec: each is valid, but they are inconsistent
 };
 
-LaidOver lay_over(const Values& base, const Node& root, const fs::path& directory) {
+LaidOver lay_over(const Values& base, const Node& root, const fs::path& directory, const Schema& schema) {
   LaidOver laid;
-  Bound bound = bind_over(base, root, laid.diagnostics);
+  Bound bound = bind_over(base, root, laid.diagnostics, schema);
   for (const auto& [path, span] : bound.given) {
-    const Key& key = *find_key(path);
+    const Key& key = *schema.find_key(path);
     const std::string before = value_text(key, key.get(base.spec)), after = value_text(key, key.get(bound.spec));
     if (key.stage != Stage::run_time && before != after)
       laid.diagnostics.push_back(
@@ -140,10 +143,10 @@ LaidOver lay_over(const Values& base, const Node& root, const fs::path& director
   if (!laid.diagnostics.empty()) return laid;
   laid.values.derived = base.derived;
   for (const auto& [path, span] : bound.given) {
-    const Key& key = *find_key(path);
+    const Key& key = *schema.find_key(path);
     laid.values.derived.erase(path);
     change_paths(key, bound.spec, [&](const std::string& own, const std::string& written) {
-      const bool typed = own == path || bound.names.count(own) > 0;
+      const bool typed = own == path || bound.members.count(own) > 0;
       return typed ? disk::absolute(directory / written, Exit::usage).lexically_normal().string() : written;
     });
   }
@@ -155,43 +158,44 @@ LaidOver lay_over(const Values& base, const Node& root, const fs::path& director
 
 }  // namespace
 
-Values read_values(const std::string& text, const std::string& name) {
+Values read_values(const std::string& text, const std::string& name, const Schema& schema) {
   std::deque<Source> sources{{name, text, false}};
   const Source& source = sources[0];
   std::vector<Diagnostic> diagnostics;
   if (!check_bytes(source, diagnostics)) throw std::invalid_argument(sentences(diagnostics));
   PrintedReader reader(source);
   const Node root = reader.read();
-  Bound bound = bind_tree(root, source, false, diagnostics);
+  Bound bound = bind_tree(root, source, false, diagnostics, schema);
   if (!diagnostics.empty()) {
     const auto examine = [&](const Node& changed) {
       Examined examined;
-      examined.spec = bind_tree(changed, source, false, examined.diagnostics).spec;
+      examined.spec = bind_tree(changed, source, false, examined.diagnostics, schema).spec;
       return examined;
     };
-    suggest(root, examine, {}, sources, diagnostics);
+    suggest(root, examine, {}, sources, diagnostics, schema);
     throw std::invalid_argument(sentences(diagnostics));
   }
-  for (const Key& key : keys())
+  for (const Key& key : schema.keys())
     if (!key.derivation.empty() && !bound.given.count(key.path)) reader.derived.insert(key.path);
   return {std::move(bound.spec), std::move(reader.derived)};
 }
 
-Values override_values(const Values& values, const std::vector<std::string>& words, const fs::path& directory) {
+Values override_values(const Values& values, const std::vector<std::string>& words, const fs::path& directory,
+                       const Schema& schema) {
   std::deque<Source> sources;
   std::vector<Diagnostic> diagnostics;
   Node root;
   root.kind = Node::Kind::map;
-  apply_overrides(root, words, sources, diagnostics);
+  apply_overrides(root, words, sources, diagnostics, schema);
   const bool spelled = diagnostics.empty();
-  LaidOver laid = lay_over(values, root, directory);
+  LaidOver laid = lay_over(values, root, directory, schema);
   std::move(laid.diagnostics.begin(), laid.diagnostics.end(), std::back_inserter(diagnostics));
   if (diagnostics.empty()) return std::move(laid.values);
   const auto examine = [&](const Node& changed) {
-    LaidOver again = lay_over(values, changed, directory);
+    LaidOver again = lay_over(values, changed, directory, schema);
     return Examined{std::move(again.values.spec), std::move(again.diagnostics)};
   };
-  suggest(root, examine, {}, sources, diagnostics);
+  suggest(root, examine, {}, sources, diagnostics, schema);
   throw Failure(spelled ? laid.exit : Exit::usage, sentences(diagnostics));
 }
 
@@ -199,37 +203,36 @@ void check_values(const Values& values) { override_values(values, {}, {}); }
 
 namespace {
 
-/// Adds a change for each name whose path differs, or that only one side has.
-void add_changed_names(const Key& key, const Spec& before, const Spec& after, std::vector<Change>& result) {
-  const NamedPaths a = std::get<NamedPaths>(key.get(before)), b = std::get<NamedPaths>(key.get(after));
-  std::vector<std::string> names;
-  for (const NamedPaths* side : {&a, &b})
-    for (const auto& [name, unused] : *side)
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-  for (const std::string& name : names) {
-    const std::string path = key.group() + "." + name;
-    const auto shown = [&](const Spec& spec) {
-      const std::string there = path_at(path, spec);
-      return there.empty() ? std::string("none") : yaml_string(there);
-    };
-    if (std::string was = shown(before), is = shown(after); was != is)
-      result.push_back({&key, path, std::move(was), std::move(is)});
+/// Members of the entries of a key on either side, with their paths.
+std::vector<std::pair<const Key*, std::string>> members_of(const Key& row, const Spec& before, const Spec& after) {
+  std::vector<std::pair<const Key*, std::string>> paths;
+  for (const Spec* side : {&before, &after}) {
+    const Entries entries = std::get<Entries>(row.get(*side));
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      for (const Key& member : row.members)
+        if (std::pair path(&member, row.path_of(row.path_of(entries, i), member)); !std::ranges::count(paths, path))
+          paths.push_back(std::move(path));
   }
+  return paths;
 }
 
 }  // namespace
 
-std::vector<Change> changes(const Spec& before, const Spec& after) {
+std::vector<Change> changes(const Spec& before, const Spec& after, const Schema& schema) {
   std::vector<Change> result;
-  const auto shown = [](const Key& key, const Spec& spec) {
-    const Value value = key.get(spec);
-    return applies(key, spec) && present(value) ? value_text(key, value) : std::string("none");
+  const auto add = [&](const Key& key, const std::string& path) {
+    const auto shown = [&](const Spec& spec) {
+      const Value value = schema.value_at(path, spec);
+      return schema.applies(key, spec) && present(value) ? value_text(key, value) : std::string("none");
+    };
+    if (std::string was = shown(before), is = shown(after); was != is)
+      result.push_back({&key, path, std::move(was), std::move(is)});
   };
-  for (const Key& key : keys())
-    if (key.type == Type::named_paths)
-      add_changed_names(key, before, after, result);
-    else if (std::string a = shown(key, before), b = shown(key, after); a != b)
-      result.push_back({&key, key.path, std::move(a), std::move(b)});
+  for (const Key& key : schema.keys()) {
+    if (!key.has_entries()) add(key, key.path);
+    if (key.has_entries())
+      for (const auto& [member, path] : members_of(key, before, after)) add(*member, path);
+  }
   return result;
 }
 

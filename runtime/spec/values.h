@@ -12,26 +12,26 @@ namespace llmc::spec {
 /// Reads the output of to_yaml: one key per line, indented by blanks, values in flow style, comments. Missing keys get
 /// their defaults. `name`: of the file, for messages. Paths are kept as written. Throws std::invalid_argument with the
 /// error and its line.
-Values read_values(const std::string& text, const std::string& name);
+Values read_values(const std::string& text, const std::string& name, const Schema& schema = spec_schema());
 
 /// Applies "key.path=value" arguments to `values`; values that are derived from them are recomputed. Relative paths in
 /// them are resolved against `directory`. Throws Failure(usage) if an argument is malformed, names an unknown key or
 /// one twice, is out of bounds, or changes a compiled-in key; Failure(spec) if the values are inconsistent.
 Values override_values(const Values& values, const std::vector<std::string>& words,
-                       const std::filesystem::path& directory);
+                       const std::filesystem::path& directory, const Schema& schema = spec_schema());
 
 /// Throws Failure(spec) if the run-time values are inconsistent, with each other or with compiled-in ones.
 void check_values(const Values& values);
 
 /// A key whose value changed: "optimizer.lr 0.001 -> 0.0005".
 struct Change {
-  const Key* key;
-  std::string path;  // of the key, or of a user-chosen name
+  const Key* key;    // or the member of an entry
+  std::string path;  // of the key, or of the entry's member
   std::string before, after;
 };
 
 /// Keys whose values differ, among those effective on either side.
-std::vector<Change> changes(const Spec& before, const Spec& after);
+std::vector<Change> changes(const Spec& before, const Spec& after, const Schema& schema = spec_schema());
 
 /// "model.num_hidden_layers 3 -> 2, ..." for the changes that make a different model; empty if there are none.
 std::string model_changes(const Spec& before, const Spec& after);

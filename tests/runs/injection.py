@@ -87,7 +87,7 @@ class Injection(RunTest):
     def test_every_text_key_is_known_here(self):
         """A new key that takes any text must be added to FREE."""
         rows = json.loads(self.succeed(LLMC, "config", harness.write_small(self.path("known")), "--json").out)
-        texts = {row["key"] for row in rows if row["type"] in ("string", "strings", "named_paths")}
+        texts = {row["key"] for row in rows if row["type"] in ("string", "strings", "map")}
         self.assertLessEqual(texts, set(FREE + CLOSED + ["data.train.format", "data.validation.format"]))
 
     def test_closed_keys_refuse(self):

@@ -23,29 +23,20 @@ std::size_t nodes_of(const Node& node) {
   return count;
 }
 
-std::vector<std::string> words_of(const std::string& path) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find('.', begin), path.size());
-    words.push_back(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
 /// Map that contains the last component of `path`, or null.
 Node* holder(Node& root, const std::vector<std::string>& words) {
   Node* node = &root;
   for (std::size_t i = 0; i + 1 < words.size() && node; ++i) {
-    node = node->find(words[i]);
-    if (node && node->kind == Node::Kind::list && node->items.size() == 1) node = &node->items[0];
+    node = find_member(*node, words[i]);
+    if (node && node->kind == Node::Kind::list && node->items.size() == 1 && !words[i + 1].starts_with('['))
+      node = &node->items[0];
   }
   return node;
 }
 
 /// Removes a key from its map.
-std::optional<Node> take(Node& root, const std::string& path) {
-  const std::vector<std::string> words = words_of(path);
+std::optional<Node> take(Node& root, const std::string& path, const Schema& schema) {
+  const std::vector<std::string> words = schema.words_of(path);
   Node* map = holder(root, words);
   if (!map) return {};
   const auto found = std::find_if(map->members.begin(), map->members.end(),
@@ -56,15 +47,14 @@ std::optional<Node> take(Node& root, const std::string& path) {
   return value;
 }
 
-void put(Node& root, const std::string& path, Node value, std::deque<Source>& sources) {
+void put(Node& root, const std::string& path, Node value, std::deque<Source>& sources, const Schema& schema) {
   const Source& source = sources.emplace_back(Source{"suggestion", path, true});
   std::vector<KeyText> keys;
-  std::size_t begin = 0;
-  for (const std::string& word : words_of(path)) {
+  for (const std::string& word : schema.words_of(path)) {
+    const std::size_t begin = keys.empty() ? 0 : keys.back().span.end + (word.starts_with('[') ? 0 : 1);
     keys.push_back({word, {&source, begin, begin + word.size()}});
-    begin += word.size() + 1;
   }
-  place_value(root, keys, std::move(value));
+  place_value(root, keys, std::move(value), schema);
 }
 
 /// Name of the key in a message: only its last component if that is unambiguous.
@@ -114,37 +104,37 @@ std::string advice_of(const std::vector<Edit>& edits, const std::string& key) {
   return written.empty() ? removed : written + ", or " + removed;
 }
 
-bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources) {
-  if (!edit.remove.empty() && !take(root, edit.remove)) return false;
+bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources, const Schema& schema) {
+  if (!edit.remove.empty() && !take(root, edit.remove, schema)) return false;
   if (!edit.from.empty()) {
-    std::optional<Node> value = take(root, edit.from);
-    const std::vector<std::string> words = words_of(edit.to);
+    std::optional<Node> value = take(root, edit.from, schema);
+    const std::vector<std::string> words = schema.words_of(edit.to);
     Node* map = holder(root, words);
     if (!value) return false;
     // An override may replace a value from the file; nothing else may exist there already.
-    const Node* there = map ? map->find(words.back()) : nullptr;
+    const Node* there = map ? find_member(*map, words.back()) : nullptr;
     const auto typed = [](const Node& node) { return node.span.source && node.span.source->command_line; };
     if (there && (!typed(*value) || typed(*there))) return false;
-    put(root, edit.to, std::move(*value), sources);
+    put(root, edit.to, std::move(*value), sources, schema);
     // An unknown section is removed together with its last key.
     const std::string section = group_of(edit.from);
-    const std::vector<std::string> path = words_of(section);
-    if (!section.empty() && !find_group(section))
+    const std::vector<std::string> path = schema.words_of(section);
+    if (!section.empty() && !schema.find_group(section) && !schema.member_path(section))
       if (Node* above = holder(root, path); above)
-        if (const Node* left = above->find(path.back()); left && left->members.empty()) take(root, section);
+        if (const Node* left = above->find(path.back()); left && left->members.empty()) take(root, section, schema);
   }
   for (const auto& [path, value] : edit.write) {
     const Source& source = sources.emplace_back(Source{"suggestion", value, true});
     std::vector<Diagnostic> none;
     std::optional<Node> node = read_flow(source, 0, source.text.size(), none);
     if (!node || !none.empty()) return false;
-    put(root, path, std::move(*node), sources);
+    put(root, path, std::move(*node), sources, schema);
   }
   return true;
 }
 
 void suggest(const Node& root, const Examine& examine, const Accept& accept, std::deque<Source>& sources,
-             std::vector<Diagnostic>& diagnostics) {
+             std::vector<Diagnostic>& diagnostics, const Schema& schema) {
   // Each trial copies the tree, so a huge spec gets fewer of them.
   std::ptrdiff_t trials = std::min<std::ptrdiff_t>(4000, 400'000 / static_cast<std::ptrdiff_t>(nodes_of(root)));
   std::set<Identity> before;
@@ -156,13 +146,13 @@ void suggest(const Node& root, const Examine& examine, const Accept& accept, std
       if (--trials < 0) return false;
       const std::size_t texts = sources.size();
       Node changed = root;
-      bool good = apply_edit(changed, edit, sources);
+      bool good = apply_edit(changed, edit, sources, schema);
       if (good) {
         const Examined after = examine(changed);
         for (const Diagnostic& error : after.diagnostics) {
           // An error in the value of a misspelt key does not count against the name. Within one of llmc's groups, a
           // matching key of another group may be a coincidence.
-          const bool named = !edit.from.empty() && (edit.meant || !find_group(group_of(edit.from)));
+          const bool named = !edit.from.empty() && (edit.meant || !schema.find_group(group_of(edit.from)));
           const bool counts = !named || error.code == "E0201";
           if (counts && (identity(error) == identity(diagnostic) || !before.count(identity(error)))) good = false;
         }

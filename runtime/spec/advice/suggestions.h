@@ -8,7 +8,7 @@
 #include "error.h"
 #include "spec/diagnostics.h"
 #include "spec/node.h"
-#include "spec/spec.h"
+#include "spec/schema/schema.h"
 
 namespace llmc::spec {
 
@@ -25,10 +25,10 @@ using Examine = std::function<Examined(const Node& root)>;
 
 /// Applies the edit to the tree; returns false if it has no place in it. `sources` keeps the texts that new nodes point
 /// into.
-bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources);
+bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources, const Schema& schema = spec_schema());
 
 /// Replaces the advice of each diagnostic by sound edits, if there are any.
 void suggest(const Node& root, const Examine& examine, const Accept& accept, std::deque<Source>& sources,
-             std::vector<Diagnostic>& diagnostics);
+             std::vector<Diagnostic>& diagnostics, const Schema& schema = spec_schema());
 
 }  // namespace llmc::spec

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <type_traits>
 #include <utility>
@@ -33,6 +34,12 @@ struct Row {
   Row& or_single() { return key.or_single = true, *this; }
   Row& run_time() { return key.stage = Stage::run_time, *this; }
   Row& label() { return key.stage = Stage::label, aside(); }
+  /// Of a map: the member whose value may replace a whole entry, and the noun for an entry in messages.
+  Row& shorthand(const char* member) { return key.shorthand = member, *this; }
+  Row& entry(const char* text) { return key.entry = text, *this; }
+  Row& reserved(std::vector<std::string> names, const char* why) {
+    return key.reserved = std::move(names), key.reserved_for = why, *this;
+  }
   template <typename F>
   Row& derived(const char* text, F&& rule) {
     key.derivation = text;
@@ -148,6 +155,57 @@ inline Row bind_recompute() {
   row.key.words.assign(std::begin(kRecomputeGroups), std::end(kRecomputeGroups));
   row.key.get = [](const Spec& spec) -> Value { return spec.memory.recompute; };
   row.key.set = [](Spec& spec, const Value& value) { spec.memory.recompute = std::get<Recompute>(value); };
+  return row;
+}
+
+/// Member of an entry: its row, and its accessors in an `E`.
+template <typename E>
+struct BoundMember {
+  Row row;
+  std::function<Value(const E&)> get;
+  std::function<void(E&, const Value&)> set;
+};
+
+/// Binds a member to the value that `field(entry)` returns by reference; empty text is no value.
+template <typename E, typename Field>
+BoundMember<E> bind_member(Type type, Row row, Field field) {
+  row.key.type = type;
+  using Held = std::remove_cvref_t<decltype(field(std::declval<E&>()))>;
+  return {std::move(row), [field](const E& entry) -> Value { return field(entry); },
+          [field](E& entry, const Value& value) { field(entry) = std::get<Held>(value); }};
+}
+
+/// Binds a list or map row to the vector that `field(spec)` returns by reference. E::name is the name of a map's entry.
+template <typename E, typename Field>
+Row bind_entries(const char* path, Type type, Field field, std::vector<BoundMember<E>> members) {
+  Row row;
+  row.key.path = path;
+  row.key.type = type;
+  for (const BoundMember<E>& member : members) {
+    row.key.members.push_back(member.row.key);
+    row.key.is_path = row.key.is_path || member.row.key.is_path;
+  }
+  row.key.get = [field, members](const Spec& spec) -> Value {
+    Entries entries;
+    for (const E& element : field(spec)) {
+      Entry& entry = entries.emplace_back();
+      if constexpr (requires { element.name; }) entry.name = element.name;
+      for (const BoundMember<E>& member : members)
+        if (Value value = member.get(element); present(value)) entry.values[member.row.key.path] = std::move(value);
+    }
+    return entries;
+  };
+  row.key.set = [field, members](Spec& spec, const Value& value) {
+    auto& list = field(spec);
+    list.clear();
+    for (const Entry& entry : std::get<Entries>(value)) {
+      E& element = list.emplace_back();
+      if constexpr (requires { element.name; }) element.name = entry.name;
+      for (const BoundMember<E>& member : members)
+        if (const auto found = entry.values.find(member.row.key.path); found != entry.values.end())
+          member.set(element, found->second);
+    }
+  };
   return row;
 }
 

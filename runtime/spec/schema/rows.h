@@ -8,7 +8,17 @@
 /// Accessor that binds a row to a member of Spec.
 #define LLMC_FIELD(member) [](auto& spec) -> auto& { return spec.member; }
 
+/// Accessor that binds a member's row to a member of its entry.
+#define LLMC_MEMBER(member) [](auto& entry) -> auto& { return entry.member; }
+
 namespace llmc::spec {
+
+/// Row of a member with this key in its entry.
+inline Row named(const char* word) {
+  Row row;
+  row.key.path = word;
+  return row;
+}
 
 inline constexpr const char* kCudaArch = "90a";  // if the spec names none
 inline constexpr double kMaxSteps = 1e12;

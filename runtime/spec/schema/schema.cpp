@@ -5,43 +5,165 @@
 #include <algorithm>
 #include <numeric>
 
+#include "spec/binder.h"
+#include "spec/fingerprint.h"
 #include "spec/scalars.h"
-#include "spec/validation_sets.h"
 
 namespace llmc::spec {
 
-const Key* find_key(std::string_view path) {
-  for (const Key& key : keys())
+namespace {
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() < 10 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+const Key* Key::member(std::string_view word) const {
+  const auto found = std::ranges::find_if(members, [&](const Key& key) { return key.leaf() == word; });
+  return found == members.end() ? nullptr : &*found;
+}
+
+bool Key::names_entry(std::string_view word) const {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto inner = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '_'; };
+  return !word.empty() && word.size() <= kLongestEntryName && letter(word[0]) && std::ranges::all_of(word, inner) &&
+         std::ranges::find(reserved, word) == reserved.end();
+}
+
+std::string Key::name_rule() const {
+  return fmt::format("the name of a {} has letters, digits, - and _, at most {}, and begins with a letter{}", entry,
+                     kLongestEntryName,
+                     reserved.empty() ? "" : fmt::format("; {} {}", either(reserved, " and "), reserved_for));
+}
+
+std::string Key::path_of(const Entries& entries, std::size_t index) const {
+  return type == Type::map ? group() + "." + entries[index].name : fmt::format("{}[{}]", path, index);
+}
+
+std::string Key::path_of(const std::string& place, const Key& member) const {
+  return member.leaf() == shorthand ? place : place + "." + member.leaf();
+}
+
+Schema::Schema(std::vector<Key> keys, std::vector<Group> groups) : keys_(std::move(keys)), groups_(std::move(groups)) {
+  for (Key& row : keys_)
+    for (Key& member : row.members) {
+      member.path = row.path + (row.type == Type::map ? "." : "[N].") + member.leaf();
+      member.stage = row.stage;
+      member.aside = row.aside;
+      // Each entry has its shorthand anyway, and an empty one on a command line removes the entry.
+      if (member.leaf() == row.shorthand) member.required = false;
+    }
+  defaults_ = fallback_values(*this);
+}
+
+const Key* Schema::find_key(std::string_view path) const {
+  for (const Key& key : keys_)
     if (key.path == path) return &key;
   return nullptr;
 }
 
-const Group* find_group(std::string_view path) {
-  for (const Group& group : groups())
+const Group* Schema::find_group(std::string_view path) const {
+  for (const Group& group : groups_)
     if (group.path == path) return &group;
   return nullptr;
 }
 
-const Key* names_in(std::string_view group) {
-  for (const Key& key : keys())
-    if (key.type == Type::named_paths && key.group() == group) return &key;
+const Key* Schema::names_in(std::string_view group) const {
+  for (const Key& key : keys_)
+    if (key.type == Type::map && key.group() == group) return &key;
   return nullptr;
 }
 
-const Key* key_of(const std::string& path) {
-  if (const Key* key = find_key(path); key && key->type != Type::named_paths) return key;
-  const Key* names = names_in(group_of(path));
-  return names && is_set_name(leaf_of(path)) ? names : nullptr;
+std::vector<std::string> Schema::children(const std::string& group) const {
+  std::vector<std::string> result;
+  for (const Key& key : keys_)
+    if (key.type != Type::map && key.group() == group) result.push_back(key.leaf());
+  for (const Group& child : groups_)
+    if (group_of(child.path) == group) result.push_back(leaf_of(child.path));
+  if (group.empty()) result.push_back("extends");
+  return result;
+}
+
+std::optional<MemberPath> Schema::member_path(const std::string& path) const {
+  const auto at = [&](const Key& row, std::size_t begin, std::size_t end,
+                      std::size_t rest) -> std::optional<MemberPath> {
+    const std::string entry = path.substr(begin, end - begin);
+    const std::string group = row.group(), own = group.empty() ? entry : group + "." + entry;
+    const Key* known = find_key(own);
+    if (row.type == Type::map ? (known && known != &row) || find_group(own) || !row.names_entry(entry)
+                              : !is_number(entry))
+      return {};
+    if (rest >= path.size())
+      return MemberPath{&row, row.shorthand.empty() ? nullptr : row.member(row.shorthand), entry, true};
+    const Key* member = path[rest] == '.' ? row.member(std::string_view(path).substr(rest + 1)) : nullptr;
+    return member ? std::optional(MemberPath{&row, member, entry, false}) : std::nullopt;
+  };
+  for (const Key& row : keys_) {
+    if (!row.has_entries()) continue;
+    const std::string above = row.type == Type::map ? row.group() + "." : row.path + "[";
+    if (!path.starts_with(above)) continue;
+    const std::size_t end = std::min(path.find(row.type == Type::map ? '.' : ']', above.size()), path.size());
+    if (auto found = at(row, above.size(), end, row.type == Type::map ? end : end + 1)) return found;
+  }
+  return {};
+}
+
+const Key* Schema::key_of(const std::string& path) const {
+  if (const Key* key = find_key(path); key && key->type != Type::map) return key;
+  const std::optional<MemberPath> member = member_path(path);
+  return member ? member->member : nullptr;
+}
+
+std::string Schema::canonical(const std::string& path) const {
+  const std::optional<MemberPath> found = find_key(path) ? std::nullopt : member_path(path);
+  const bool longer = found && !found->whole && found->member->leaf() == found->row->shorthand;
+  return longer ? group_of(path) : path;
+}
+
+std::vector<std::string> Schema::words_of(const std::string& path) const {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size()), bracket = path.find('[', begin);
+    const Key* list = bracket < end && bracket > begin ? find_key(std::string_view(path).substr(0, bracket)) : nullptr;
+    if (list && list->type == Type::list) {
+      words.push_back(path.substr(begin, bracket - begin));
+      words.push_back(path.substr(bracket, end - bracket));
+    } else {
+      words.push_back(path.substr(begin, end - begin));
+    }
+    begin = end + 1;
+  }
+  return words;
+}
+
+Value Schema::value_at(const std::string& path, const Spec& spec) const {
+  if (const Key* key = find_key(path)) return key->get(spec);
+  const std::optional<MemberPath> found = member_path(path);
+  if (!found || !found->member) return {};
+  const Entries entries = std::get<Entries>(found->row->get(spec));
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (found->row->type == Type::map ? entries[i].name == found->entry : std::to_string(i) == found->entry)
+      return value_in(entries[i], *found->member);
+  return {};
+}
+
+Value value_in(const Entry& entry, const Key& member) {
+  const auto found = entry.values.find(member.leaf());
+  return found == entry.values.end() ? Value() : found->second;
+}
+
+bool is_short(const Key& row, const Entry& entry) {
+  return !row.shorthand.empty() && std::ranges::all_of(entry.values, [&](const auto& value) {
+    return value.first == row.shorthand || !present(value.second) ||
+           value_text(*row.member(value.first), value.second) == row.member(value.first)->fallback;
+  });
 }
 
 std::string path_at(const std::string& path, const Spec& spec) {
-  const Key* key = key_of(path);
-  if (!key) return {};
-  const Value value = key->get(spec);
-  if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  for (const auto& [name, named] : std::get<NamedPaths>(value))
-    if (name == leaf_of(path)) return named;
-  return {};
+  const Value value = spec_schema().value_at(path, spec);
+  const auto* text = std::get_if<std::string>(&value);
+  return text ? *text : std::string();
 }
 
 bool names_file(std::string_view value) {
@@ -53,10 +175,15 @@ void change_paths(const Key& key, Spec& spec,
   Value value = key.get(spec);
   if (!key.is_path || !present(value)) return;
   if (key.or_name && !names_file(std::get<std::string>(value))) return;
-  if (auto* names = std::get_if<NamedPaths>(&value))
-    for (auto& [name, path] : *names) path = change(key.group() + "." + name, path);
-  else
+  if (auto* entries = std::get_if<Entries>(&value)) {
+    for (std::size_t i = 0; i < entries->size(); ++i)
+      for (const Key& member : key.members)
+        if (const Value text = value_in((*entries)[i], member); member.is_path && present(text))
+          (*entries)[i].values[member.leaf()] =
+              change(key.path_of(key.path_of(*entries, i), member), std::get<std::string>(text));
+  } else {
     value = change(key.path, std::get<std::string>(value));
+  }
   key.set(spec, value);
 }
 
@@ -77,17 +204,17 @@ std::vector<std::string> shortest_layer_types(const Model& model) {
 }
 
 bool present(const Value& value) {
-  if (const auto* names = std::get_if<NamedPaths>(&value)) return !names->empty();
+  if (const auto* entries = std::get_if<Entries>(&value)) return !entries->empty();
   if (const auto* text = std::get_if<std::string>(&value)) return !text->empty();
   if (const auto* list = std::get_if<std::vector<std::string>>(&value)) return !list->empty();
   return !std::holds_alternative<std::monostate>(value);
 }
 
-bool applies(const Key& key, const Spec& spec) {
+bool Schema::applies(const Key& key, const Spec& spec) const {
   if (key.when_key.empty()) return true;
   if (find_group(key.when_key))
     return std::ranges::any_of(
-        keys(), [&](const Key& of) { return of.is_path && of.group() == key.when_key && present(of.get(spec)); });
+        keys_, [&](const Key& of) { return of.is_path && of.group() == key.when_key && present(of.get(spec)); });
   const Key& other = *find_key(key.when_key);
   const Value value = other.get(spec);
   if (key.when_value == "*") return present(value) && !(other.type == Type::choice && value == Value(other.fallback));
@@ -149,7 +276,9 @@ std::string expectation(const Key& key) {
                                  : "a list of " + either(key.words);
     case Type::recompute:
       return "auto, none, full, {every: N}, {layers: {0-3: full}}, or a list of " + either(key.words);
-    case Type::named_paths: return "a path for each name";
+    case Type::list: return "a list of maps";
+    case Type::map:
+      return (key.shorthand.empty() ? "a map" : expectation(*key.member(key.shorthand))) + " for each name";
   }
   return {};
 }

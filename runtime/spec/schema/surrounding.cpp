@@ -40,7 +40,18 @@ std::vector<Row> surrounding_rows() {
           .run_time()
           .when(kValidation, "*")
           .doc("As data.train.format, of all validation data."),
-      bind("data.validation.NAME", Type::named_paths, LLMC_FIELD(data.validation_sets))
+      bind_entries<NamedSource>(
+          "data.validation.NAME", Type::map, LLMC_FIELD(data.validation_sets),
+          {bind_member<NamedSource>(Type::string, named("path").path(), LLMC_MEMBER(source.path)),
+           bind_member<NamedSource>(
+               Type::choice,
+               named("format").words(kFormats).doc("As data.train.format, of this set; without it "
+                                                   "data.validation.format. In a file `web: {path: \"web-*.bin\", "
+                                                   "format: nanogpt}`."),
+               LLMC_MEMBER(source.format))})
+          .shorthand("path")
+          .entry("validation set")
+          .reserved({"none", "validation"}, "are words of checkpoint.best")
           .run_time()
           .path()
           .doc(

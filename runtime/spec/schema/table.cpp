@@ -4,18 +4,17 @@
 
 namespace llmc::spec {
 
-const std::vector<Key>& keys() {
-  static const std::vector<Key> table = [] {
-    std::vector<Key> list;
-    for (const auto& rows : {model_rows(), training_rows(), surrounding_rows()})
-      for (const Row& row : rows) list.push_back(row.key);
-    return list;
-  }();
-  return table;
+namespace {
+
+std::vector<Key> rows() {
+  std::vector<Key> list;
+  for (const auto& part : {model_rows(), training_rows(), surrounding_rows()})
+    for (const Row& row : part) list.push_back(row.key);
+  return list;
 }
 
-const std::vector<Group>& groups() {
-  static const std::vector<Group> table = {
+std::vector<Group> group_rows() {
+  return {
       {"model", "The model, under the names of Hugging Face's config.json.", "", false},
       {"model.rope_scaling", "Scaling of the rotary frequencies: none, or a map.", "type", false},
       {"init", "Initial weights: normal random numbers, or the weights of a folder.", "", false},
@@ -37,7 +36,13 @@ const std::vector<Group>& groups() {
       {"parallel", "Several processes that train one model together.", "", false},
       {"target", "The device that the trainer is compiled for.", "", false},
   };
-  return table;
+}
+
+}  // namespace
+
+const Schema& spec_schema() {
+  static const Schema schema(rows(), group_rows());
+  return schema;
 }
 
 }  // namespace llmc::spec

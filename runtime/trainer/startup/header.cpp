@@ -130,10 +130,8 @@ void tell_differences(Console& console, const Options& options, const StartValue
     console.text(fmt::format("value   {}={} (the trainer was built with {})", c.path, c.after, c.before));
     if (!values.before || options.follow_spec || overrides(options, c.path)) continue;
     kept.push_back(c.path);
-    const bool named = c.key->type == spec::Type::named_paths;
-    const bool there =
-        (named ? !spec::path_at(c.path, values.built.spec).empty() : spec::present(c.key->get(values.built.spec))) &&
-        spec::applies(*c.key, values.built.spec);
+    const bool there = spec::present(spec::spec_schema().value_at(c.path, values.built.spec)) &&
+                       spec::applies(*c.key, values.built.spec);
     if (there || c.key->is_path) words.push_back(c.path + "=" + (there ? c.before : ""));
   }
   if (!kept.empty())

@@ -77,6 +77,8 @@ bool valid(const Json& schema, const Json& value) {
         for (const auto& [pattern, inner] : rule.items())
           for (const auto& [key, item] : value.items())
             good = good && (!std::regex_search(key, std::regex(pattern)) || valid(inner, item));
+    } else if (word == "minProperties") {
+      good = !value.is_object() || value.size() >= rule.get<std::size_t>();
     } else if (word == "anyOf") {
       good = std::any_of(rule.begin(), rule.end(), [&](const Json& choice) { return valid(choice, value); });
     } else if (word == "not") {
@@ -137,6 +139,7 @@ TEST(JsonSchema, AcceptsWhatLlmcAccepts) {
                                               "data.validation.path=v"};
   EXPECT_TRUE(schema_accepts(to_yaml(resolve(kGood, overrides), true)));
   EXPECT_TRUE(schema_accepts(to_yaml(resolve(kGood, {"data.validation={web: w, path: v}"}), true)));
+  EXPECT_TRUE(schema_accepts(to_yaml(resolve(kGood, {"data.validation={web: {path: w, format: llmc}}"}), true)));
 }
 
 TEST(JsonSchema, RefusesWhatLlmcRefuses) {
@@ -161,6 +164,9 @@ TEST(JsonSchema, RefusesWhatLlmcRefuses) {
                            "data: {validation: {a b: x}}\n",
                            "data: {validation: {none: x}}\n",
                            "data: {validation: {web: [x]}}\n",
+                           "data: {validation: {web: {}}}\n",
+                           "data: {validation: {web: {format: llmc}}}\n",
+                           "data: {validation: {web: {path: x, weight: 1}}}\n",
                            "data: {validation: [{web: x}]}\n"}) {
     const std::string text = std::string(more).compare(0, 5, "model") == 0 ||
                                      std::string(more).compare(0, 4, "name") == 0 ||
@@ -196,7 +202,7 @@ TEST(Table, IsComplete) {
     // Exactly one source of a default, or none if the key is required or its absence has a meaning.
     const bool absent = key.path == "data.tokenizer" || key.path == "data.validation.path" || key.path == "init.from" ||
                         key.path == "checkpoint.mirror" || key.path == "target.device" ||
-                        key.path == "model.sliding_window" || key.type == Type::named_paths;
+                        key.path == "model.sliding_window" || key.has_entries();
     EXPECT_EQ((key.required ? 1 : 0) + (key.derive || !key.fallback.empty() ? 1 : 0) + (absent ? 1 : 0), 1) << key.path;
   }
 }
@@ -204,6 +210,7 @@ TEST(Table, IsComplete) {
 TEST(Reference, NamesEveryKey) {
   const std::string text = reference_markdown();
   for (const Key& key : keys()) EXPECT_NE(text.find("| `" + key.path + "` |"), std::string::npos) << key.path;
+  EXPECT_NE(text.find("| `data.validation.NAME.format` | auto, llmc"), std::string::npos);
 }
 
 TEST(Sample, IsValidAndCommented) {

@@ -9,6 +9,7 @@
 #include "spec/fingerprint.h"
 #include "spec/flow_reader.h"
 #include "spec/print.h"
+#include "spec/validation_sets.h"
 
 namespace llmc::spec {
 namespace {
@@ -59,7 +60,8 @@ TEST(Values, NamedValidationSetsReadBack) {
 TEST(Values, NamedValidationSetsMergeByName) {
   const auto sets = [](const Values& values) {
     std::string text = values.spec.data.validation.path + ":";
-    for (const auto& [name, path] : values.spec.data.validation_sets) text += " " + name + "=" + path;
+    for (const auto& [name, source] : values.spec.data.validation_sets)
+      text += " " + name + "=" + source.path + (source.format.empty() ? "" : ":" + source.format);
     return text;
   };
   const Values built = values_of(resolve(std::string(kGood) + kNamed));
@@ -84,9 +86,45 @@ TEST(Values, NamedValidationSetsMergeByName) {
             "data.validation.third none -> /x/t");
   Spec moved = built.spec;
   resolve_paths(moved, "/data");
-  EXPECT_EQ(moved.data.validation_sets[0].second, "/data/web *.bin");
+  EXPECT_EQ(moved.data.validation_sets[0].source.path, "/data/web *.bin");
   relate_paths(moved, "/data/run");
-  EXPECT_EQ(moved.data.validation_sets[1].second, "../code.bin");
+  EXPECT_EQ(moved.data.validation_sets[1].source.path, "../code.bin");
+}
+
+TEST(Values, AValidationSetMayHaveAFormatOfItsOwn) {
+  const auto formats = [](const std::vector<std::string>& words,
+                          const std::string& text = std::string(kGood) + kNamed) {
+    std::string list;
+    for (const ValidationSet& set : validation_sets(resolve(text, words).spec.data))
+      list += (list.empty() ? "" : " ") + set.word() + ":" + set.source.path + ":" + set.source.format;
+    return list;
+  };
+  EXPECT_EQ(formats({"data.validation.format=llmc", "data.validation.Code_2.format=nanogpt"}),
+            "validation:v.bin:llmc web:web *.bin:llmc Code_2:code.bin:nanogpt");
+  const std::string map = std::string(kGood) + "  validation: {web: {path: w.bin, format: nanogpt32}}\n";
+  EXPECT_EQ(formats({}, map), "web:w.bin:nanogpt32");
+  EXPECT_EQ(formats({"data.validation.web=x.bin"}, map), "web:x.bin:nanogpt32") << "another path alone";
+  EXPECT_EQ(formats({"data.validation.web.path=x.bin"}, map), "web:x.bin:nanogpt32");
+  EXPECT_EQ(formats({"data.validation.web="}, map), "");
+  EXPECT_EQ(formats({"data.validation.web={path: x.bin, format: llmc}"}, map), "web:x.bin:llmc");
+  EXPECT_EQ(formats({"data.validation.web={format: llmc}"}, map), "web:w.bin:llmc");
+  const Resolved both = resolve(map, {"data.validation.web.format=llmc"});
+  expect_read_back(values_of(both));
+  EXPECT_NE(
+      to_yaml(both, false).find("  validation:\n    format: auto\n    web:\n      path: w.bin\n      format: llmc\n"),
+      std::string::npos)
+      << to_yaml(both, false);
+  const std::string origins = to_yaml(both, true);
+  EXPECT_NE(origins.find("# good.yaml:13\n      format: llmc"), std::string::npos) << origins;
+  EXPECT_NE(origins.find("# override\n", origins.find("      format: llmc")), std::string::npos) << origins;
+  const Values built = values_of(both), other = override_values(built, {"data.validation.web=/y.bin"}, "/x");
+  EXPECT_EQ(other.spec.data.validation_sets[0].source.format, "llmc");
+  const std::vector<Change> changed = changes(built.spec, resolve(map).spec);
+  ASSERT_EQ(changed.size(), 1u);
+  EXPECT_EQ(changed[0].path + " " + changed[0].before + " -> " + changed[0].after,
+            "data.validation.web.format llmc -> nanogpt32");
+  const LoadResult twice = load_text(map, "a.yaml", {"data.validation.web=a", "data.validation.web.path=b"});
+  EXPECT_EQ(codes_of(twice), "E0412") << "one value by two spellings";
 }
 
 TEST(Values, NamesOfValidationSetsAreChecked) {
@@ -100,6 +138,11 @@ TEST(Values, NamesOfValidationSetsAreChecked) {
     EXPECT_NE(text.find("letters, digits, - and _, at most 32"), std::string::npos) << wrong << ": " << text;
   }
   EXPECT_EQ(said("  validation: {abcdefghijklmnopqrstuvwxyz-12345: a.bin, z9: b.bin}\n"), "");
+  EXPECT_EQ(said("  validation: {web: {format: llmc}}\n").substr(0, 32), "data.validation.web has no path;");
+  EXPECT_EQ(said("  validation: {web: {path: a.bin, format: gpt}}\n").substr(0, 39),
+            "data.validation.web.format takes auto, ");
+  EXPECT_EQ(said("  validation: {web: {path: a.bin, fromat: llmc}}\n"),
+            "there is no key \"fromat\" in data.validation.web; did you mean format?");
   EXPECT_EQ(said("  validation: {web: [a.bin]}\n").substr(0, 46), "data.validation.web takes a path, not a list; ");
   EXPECT_EQ(said("  validation: {web: \"\"}\n").substr(0, 30), "data.validation.web is empty; ");
   // A list contains one source, whose keys are no names.
