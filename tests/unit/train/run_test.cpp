@@ -95,7 +95,10 @@ TEST_F(Runs, ValidationSetsByNameHaveTheirOwnMetrics) {
   fs::copy_file(folder_ / "data/val.bin", folder_ / "data/same.bin");
   const std::string same = "data.validation.same=" + (folder_ / "data/same.bin").string(),
                     train_set = "data.validation.Train-2=" + (folder_ / "data/train-*.bin").string();
-  train({"--run", "plain", "data.validation.path=" + (folder_ / "data/val.bin").string()});
+  // The same tokens without a header; only this set has their format.
+  std::ofstream(folder_ / "data/raw.bin", std::ios::binary) << read_file(folder_ / "data/val.bin").substr(1024);
+  train({"--run", "plain", "data.validation.path=" + (folder_ / "data/val.bin").string(),
+         "data.validation.raw=" + (folder_ / "data/raw.bin").string(), "data.validation.raw.format=nanogpt"});
   // Additional evaluations, also after a resume, change no bit of training.
   train({"--run", "run", "--steps", "5", same});
   train({"--run", "run", "--steps", "10", train_set});
@@ -111,6 +114,7 @@ TEST_F(Runs, ValidationSetsByNameHaveTheirOwnMetrics) {
     const Json &ours = run[step - 1], &theirs = plain[step - 1];
     for (const char* key : {"val_loss", "val_top1"}) {
       const std::string name = key;
+      EXPECT_EQ(theirs[name + "/raw"], theirs[name]) << step;
       EXPECT_EQ(ours.contains(name), step < 20) << step;
       if (step < 20) {
         EXPECT_EQ(ours[name], theirs[name]) << step;
