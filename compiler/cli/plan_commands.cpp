@@ -181,142 +181,165 @@ void print_plan(const Planned& planned, const PlanOptions& options) {
   fmt::print("{}\n", json.dump(2));
 }
 
-}  // namespace
+/// Adds the words of --device and --world to the spec's overrides, and prints those of --device.
+void add_words(PlanOptions& options) {
+  std::vector<std::string> words;
+  if (!options.device.empty()) words = words_for_device(options.spec, options.device);
+  if (options.world) words.push_back(fmt::format("parallel.world_size={}", options.world));
+  options.spec.overrides.insert(options.spec.overrides.end(), words.begin(), words.end());
+  if (!options.device.empty())
+    to_stderr("note: planned for {} with {}; keep these words after the spec's name, or write them there\n",
+              options.device, shell_line(words));
+}
 
-void add_plan_commands(CLI::App& app, Result& result) {
-  auto plan = std::make_shared<PlanOptions>();
-  CLI::App* plan_command = app.add_subcommand("plan", "memory, launches and FLOPs of the run, before it runs");
-  plan_command->add_option("spec", plan->spec.file, "the run's YAML file")->required();
-  plan_command->add_option(
-      "overrides", plan->spec.overrides,
-      "key.path=value; or a second spec and its key.path=value, to see both plans beside each other");
-  auto* json =
-      plan_command->add_flag("--json", plan->json, "plan.json on standard output; with --kernels: these as JSON");
-  plan_command->add_flag("--hints", plan->hints, "in the JSON too: the most that fits, and changes that save time")
-      ->needs(json);
-  auto* launches = plan_command->add_flag("--launches", plan->launches,
-                                          "every launch with its bytes and FLOPs, as a page in Markdown");
-  auto* kernels = plan_command->add_flag(
-      "--kernels", plan->kernels,
-      "every kernel with its bytes and FLOPs; for CUDA also registers, spills, shared memory and "
-      "occupancy as ptxas reports them, for which what is not built yet is compiled");
-  launches->excludes(json)->excludes(kernels);
+void print_kernels(const Planned& planned, const PlanOptions& options) {
+  const report::KernelUses uses = kernel_uses(planned, options.build);
+  if (options.json)
+    fmt::print("{}\n", report::kernels_json(planned.plan, uses).dump(2));
+  else
+    fmt::print("{}", report::kernels_text(planned.plan, uses));
+}
+
+/// Prints measured times next to the plan for the timeline's number of ranks.
+void print_measured(const Planned& planned, const PlanOptions& options) {
+  const int ranks = report::measured_ranks(options.measured, planned.plan.fingerprint);
+  std::optional<Planned> others;
+  if (planned.plan.spec.parallel.world_size != ranks) {
+    SpecArguments words = options.spec;
+    std::erase_if(words.overrides, [](const std::string& word) { return word.starts_with("parallel.world_size="); });
+    words.overrides.push_back(fmt::format("parallel.world_size={}", ranks));
+    others = plan_spec_here(words);
+  }
+  const Planned& run = others ? *others : planned;
+  const report::Measured measured = report::read_measured(options.measured, run.plan);
+  if (options.json) {
+    auto json = nlohmann::ordered_json::parse(run.texts.plan_json);
+    json["measured"] = report::measured_json(run.plan, measured);
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{}", report::measured_text(run.plan, measured));
+  }
+}
+
+void run_plan(PlanOptions& options) {
+  if (compared(options)) return;
+  add_words(options);
+  const Planned planned = plan_spec_here(options.spec);
+  if (options.kernels)
+    print_kernels(planned, options);
+  else if (options.launches)
+    fmt::print("{}", report::launches_markdown(planned.plan));
+  else if (!options.explain.empty())
+    fmt::print("{}", report::explain_text(planned.plan, options.explain));
+  else if (!options.measured.empty())
+    print_measured(planned, options);
+  else if (!options.html.empty()) {
+    write_file_atomically(options.html, report::plan_page(planned.plan), {Exit::usage, "--html"});
+    fmt::print("{}\n", options.html);
+  } else if (options.pin)
+    fmt::print("{}", pinned(planned));
+  else
+    print_plan(planned, options);
+  if (options.price > 0) fmt::print("{}", report::cost_text(planned.plan, options.price));
+}
+
+/// Adds the specs, the plan as JSON, and the lists of launches and kernels.
+void add_lists(CLI::App* command, PlanOptions& options) {
+  command->add_option("spec", options.spec.file, "the run's YAML file")->required();
+  command->add_option("overrides", options.spec.overrides,
+                      "key.path=value; or a second spec and its key.path=value, to see both plans beside each other");
+  command->add_flag("--json", options.json, "plan.json on standard output; with --kernels: these as JSON");
+  command->add_flag("--hints", options.hints, "in the JSON too: the most that fits, and changes that save time")
+      ->needs("--json");
+  auto* launches =
+      command->add_flag("--launches", options.launches, "every launch with its bytes and FLOPs, as a page in Markdown");
+  auto* kernels =
+      command->add_flag("--kernels", options.kernels,
+                        "every kernel with its bytes and FLOPs; for CUDA also registers, spills, shared memory and "
+                        "occupancy as ptxas reports them, for which what is not built yet is compiled");
+  launches->excludes("--json")->excludes(kernels);
   kernels->excludes("--hints");
-  plan_command->add_option("-o,--out", plan->build.out, "folder of the project (default build/<name>)")->needs(kernels);
-  add_jobs(plan_command, plan->build)->needs(kernels);
-  plan_command
-      ->add_option("--world", plan->world,
+  command->add_option("-o,--out", options.build.out, "folder of the project (default build/<name>)")->needs(kernels);
+  add_jobs(command, options.build)->needs(kernels);
+}
+
+/// Adds the options that plan for other ranks or another device than the spec's.
+void add_machines(CLI::App* command, PlanOptions& options) {
+  command
+      ->add_option("--world", options.world,
                    "for so many ranks: parallel.world_size=N, with what each keeps and sends to the others")
       ->type_name("N")
       ->check(CLI::Range(1, kMostRanks));
-  plan_command
+  command
       ->add_option(
-          "--device", plan->device,
+          "--device", options.device,
           "for this device of `llmc devices`, or the file of one: target.arch, memory.budget and what else the "
           "spec has for another device are set, and printed to be kept")
       ->type_name("NAME");
-  plan_command->add_option("--explain", plan->explain, "how the time of this op or kernel is predicted, with numbers")
-      ->type_name("OP")
-      ->excludes(json)
-      ->excludes(kernels)
-      ->excludes(launches);
-  plan_command->add_flag("--pin", plan->pin, "the spec with what every `auto` became, on standard output")
-      ->excludes("--explain")
-      ->excludes(json)
-      ->excludes(kernels)
-      ->excludes(launches);
-  plan_command->add_option("--price", plan->price, "what the run costs with this price of a device-hour")
+}
+
+/// Adds the options that print one aspect of the plan. CLI11 wants the excluded ones added first.
+void add_aspects(CLI::App* command, PlanOptions& options) {
+  const auto aspect = [&](CLI::Option* option, const std::vector<std::string>& excluded) {
+    for (const std::string& name : excluded) option->excludes(name);
+    return option;
+  };
+  aspect(
+      command->add_option("--explain", options.explain, "how the time of this op or kernel is predicted, with numbers"),
+      {"--json", "--kernels", "--launches"})
+      ->type_name("OP");
+  aspect(command->add_flag("--pin", options.pin, "the spec with what every `auto` became, on standard output"),
+         {"--explain", "--json", "--kernels", "--launches"});
+  aspect(command->add_option("--price", options.price, "what the run costs with this price of a device-hour"),
+         {"--json", "--kernels", "--launches"})
       ->type_name("PRICE")
-      ->check(finite_above(0, kMostPrice))
-      ->excludes(json)
-      ->excludes(kernels)
-      ->excludes(launches);
-  plan_command
-      ->add_option(
-          "--measured", plan->measured,
-          "predicted times beside those in a timeline of this plan's trainer (trainer --timeline FILE), op by op")
-      ->type_name("FILE")
-      ->excludes("--hints")
-      ->excludes(kernels)
-      ->excludes(launches)
-      ->excludes("--explain")
-      ->excludes("--pin");
-  plan_command
-      ->add_option("--html", plan->html,
-                   "the plan as one page, FILE.html: memory over the step, time by op, streams, other choices")
-      ->type_name("FILE")
-      ->excludes("--hints")
-      ->excludes(json)
-      ->excludes(kernels)
-      ->excludes(launches)
-      ->excludes("--explain")
-      ->excludes("--measured")
-      ->excludes("--pin");
-  plan_command->footer(
+      ->check(finite_above(0, kMostPrice));
+  aspect(command->add_option(
+             "--measured", options.measured,
+             "predicted times beside those in a timeline of this plan's trainer (trainer --timeline FILE), op by op"),
+         {"--hints", "--kernels", "--launches", "--explain", "--pin"})
+      ->type_name("FILE");
+  aspect(
+      command->add_option("--html", options.html,
+                          "the plan as one page, FILE.html: memory over the step, time by op, streams, other choices"),
+      {"--hints", "--json", "--kernels", "--launches", "--explain", "--measured", "--pin"})
+      ->type_name("FILE");
+}
+
+void add_plan(CLI::App& app) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = app.add_subcommand("plan", "memory, launches and FLOPs of the run, before it runs");
+  add_lists(command, *options);
+  add_machines(command, *options);
+  add_aspects(command, *options);
+  command->footer(
       "Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --world 8\n"
       "         llmc plan specs/llama-1b.yaml --device rtx-4090 --world 8\n"
       "         llmc plan specs/llama-1b.yaml specs/llama-1b.yaml memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --kernels");
-  plan_command->callback([plan] {
-    if (compared(*plan)) return;
-    std::vector<std::string> words;
-    if (!plan->device.empty()) words = words_for_device(plan->spec, plan->device);
-    if (plan->world) words.push_back(fmt::format("parallel.world_size={}", plan->world));
-    plan->spec.overrides.insert(plan->spec.overrides.end(), words.begin(), words.end());
-    if (!plan->device.empty())
-      to_stderr("note: planned for {} with {}; keep these words after the spec's name, or write them there\n",
-                plan->device, shell_line(words));
-    const Planned planned = plan_spec_here(plan->spec);
-    std::optional<Planned> others;
-    const auto of_ranks = [&](int ranks) -> const Planned& {
-      if (planned.plan.spec.parallel.world_size == ranks) return planned;
-      SpecArguments words = plan->spec;
-      std::erase_if(words.overrides, [](const std::string& word) { return word.starts_with("parallel.world_size="); });
-      words.overrides.push_back(fmt::format("parallel.world_size={}", ranks));
-      return others.emplace(plan_spec_here(words));
-    };
-    if (plan->kernels) {
-      const report::KernelUses uses = kernel_uses(planned, plan->build);
-      if (plan->json)
-        fmt::print("{}\n", report::kernels_json(planned.plan, uses).dump(2));
-      else
-        fmt::print("{}", report::kernels_text(planned.plan, uses));
-    } else if (plan->launches)
-      fmt::print("{}", report::launches_markdown(planned.plan));
-    else if (!plan->explain.empty())
-      fmt::print("{}", report::explain_text(planned.plan, plan->explain));
-    else if (!plan->measured.empty()) {
-      const Planned& run = of_ranks(report::measured_ranks(plan->measured, planned.plan.fingerprint));
-      const report::Measured measured = report::read_measured(plan->measured, run.plan);
-      if (plan->json) {
-        auto json = nlohmann::ordered_json::parse(run.texts.plan_json);
-        json["measured"] = report::measured_json(run.plan, measured);
-        fmt::print("{}\n", json.dump(2));
-      } else {
-        fmt::print("{}", report::measured_text(run.plan, measured));
-      }
-    } else if (!plan->html.empty()) {
-      write_file_atomically(plan->html, report::plan_page(planned.plan), {Exit::usage, "--html"});
-      fmt::print("{}\n", plan->html);
-    } else if (plan->pin)
-      fmt::print("{}", pinned(planned));
-    else
-      print_plan(planned, *plan);
-    if (plan->price > 0) fmt::print("{}", report::cost_text(planned.plan, plan->price));
-  });
+  command->callback([options] { run_plan(*options); });
+}
 
-  auto diff = std::make_shared<DiffOptions>();
-  CLI::App* diff_command = app.add_subcommand("diff", "what changes between the trainers of two specs");
-  diff_command->add_option("a", diff->a, "the run before")->required();
-  diff_command->add_option("b", diff->b, "the run after")->required();
-  diff_command->add_option("overrides", diff->overrides, "key.path=value, for the run after");
-  diff_command->add_flag("--full", diff->full, "with the differences of the generated sources");
-  diff_command->add_flag("--json", diff->json, "as JSON on standard output");
-  diff_command->footer(
+void add_diff(CLI::App& app, Result& result) {
+  auto options = std::make_shared<DiffOptions>();
+  CLI::App* command = app.add_subcommand("diff", "what changes between the trainers of two specs");
+  command->add_option("a", options->a, "the run before")->required();
+  command->add_option("b", options->b, "the run after")->required();
+  command->add_option("overrides", options->overrides, "key.path=value, for the run after");
+  command->add_flag("--full", options->full, "with the differences of the generated sources");
+  command->add_flag("--json", options->json, "as JSON on standard output");
+  command->footer(
       "Exit code 0: the same spec, up to its name; 1: they differ.\n"
       "Example: llmc diff specs/quickstart.yaml specs/quickstart.yaml model.hidden_size=320 --full");
-  diff_command->callback([diff, &result] { result.exit_code = compare(*diff) ? 0 : 1; });
+  command->callback([options, &result] { result.exit_code = compare(*options) ? 0 : 1; });
+}
+
+}  // namespace
+
+void add_plan_commands(CLI::App& app, Result& result) {
+  add_plan(app);
+  add_diff(app, result);
 }
 
 }  // namespace llmc::cli
