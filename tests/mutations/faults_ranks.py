@@ -102,7 +102,7 @@ FAULTS = [
     fault("a_timeline_hears_nothing_of_the_ranks", "Communicator::beside", "impl_->own.listener = stream.listener;", "",
           "sim_ranks"),
     fault("a_timeline_runs_from_graphs", "Replay::run", "|| impl_->device.stream().listener) {", ") {", "sim_graphs"),
-    fault("what_is_kept_stays_alive", "Timeline::text", "kept -= region.frees;", "", "run_trainer_cli"),
+    fault("what_is_kept_stays_alive", "Timeline::text", "kept -= region.frees;", "", "run_trainer_timings"),
     fault("a_share_begins_with_the_bucket_before", "Shares::begin_of", "before < bucket;", "before + 1 < bucket;",
           "run_ranks"),
     fault("a_micro_batch_of_nothing_counts", "without_targets", "std::ranges::fill(batch.targets, -1);", "",

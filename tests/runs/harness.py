@@ -53,6 +53,8 @@ BF16X3 = ("precision.matmul=bf16x3", "model.hidden_size=64", "model.num_attentio
 # loss spikes at times.
 ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", "guards.loss=0",
            "guards.grad_norm=0")
+# Three steps that write metrics and nothing else.
+QUIET = ("--no-final-checkpoint", "--steps", 3, "checkpoint.every=0", "evaluation.every=0", "sampling.every=0")
 
 
 def write_shard(path, count, seed, vocabulary=VOCABULARY):
@@ -224,6 +226,22 @@ class RunTest(unittest.TestCase):
         self.assertEqual(sorted(a), sorted(b), where)
         for name in sorted(a):
             self.assertTrue(a[name] == b[name], f"{where}: {name} differs")
+
+
+class TrainerTest(RunTest):
+    """Runs of one trainer, of a small spec."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = write_small(cls.folder)
+        cls.trainer = cls.compile(cls.spec, "a")
+
+    def refused(self, code, *words, trainer=None):
+        done = call(trainer or self.trainer, *words)
+        self.assertEqual(done.code, code, f"{words}\n{done.out}{done.err}")
+        self.assertTrue(done.err.startswith("error: "), done.err)
+        return done.err
 
 
 TIMES = ("seconds", "total_seconds", "tokens_per_second", "data_wait", "evaluation_seconds", "saving_seconds",

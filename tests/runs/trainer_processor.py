@@ -1,0 +1,110 @@
+"""The processor of a trainer: instructions that it must have, and threads."""
+
+import os
+import shutil
+import struct
+import subprocess
+
+import harness
+from harness import QUIET, TrainerTest
+
+
+class TrainerProcessor(TrainerTest):
+
+    def wanting(self, name, instructions):
+        """A copy of the trainer that claims its kernels may use `instructions`, numbered as in
+        runtime/device/cpu/instructions.h."""
+        copy = self.path(name)
+        shutil.copy(self.trainer, copy)
+        address = next(
+            int(line.split()[0], 16) for line in self.succeed("nm", copy).out.splitlines()
+            if line.endswith("kInstructionsE"))
+        with open(copy, "r+b") as file:
+            head = file.read(64)
+            table, (size, count) = struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<HH", head, 54)
+            for number in range(count):
+                file.seek(table + number * size)
+                kind, _, offset, begin, _, bytes_, _, _ = struct.unpack("<IIQQQQQQ", file.read(56))
+                if kind == 1 and begin <= address < begin + bytes_:  # PT_LOAD
+                    file.seek(offset + address - begin)
+                    file.write(struct.pack("<Q", instructions))
+        return copy
+
+    def test_a_processor_without_the_instructions_is_refused(self):
+        xop, avx512fp16 = 1 << 14, 1 << 28  # of two vendors: no processor has both
+        trainer = self.wanting("elsewhere", xop | avx512fp16)
+        run = self.path("elsewhere-run")
+        for words in ([], ["--ranks", 2], ["calibrate"], ["sample", "--checkpoint", run, "--prompt",
+                                                          "1"], ["evaluate", "--checkpoint", run]):
+            said = self.refused(3, *(["--run", run, *words] if not words or words[0] == "--ranks" else words),
+                                trainer=trainer)
+            self.assertRegex(
+                said,
+                r"^error: this trainer is built for \S+, and this processor \(\S+\) has no [a-z0-9., -]+; compile it with target\.arch: \S+, or run it "
+            )
+        self.assertFalse(os.path.exists(run))
+        for words in (["--version"], ["--help"], ["--plan"]):
+            self.succeed(trainer, *words)
+
+    def test_what_is_compiled_for_one_arch_has_no_code_that_others_share(self):
+        """The linker keeps one copy of an inline function: one from a kernel's source would run before the processor
+        is checked."""
+        objects = os.path.join(os.path.dirname(self.trainer), "objects")
+        shared = {}
+        for name in os.listdir(objects):
+            if name.endswith(".o"):
+                symbols = [line.split() for line in self.succeed("nm", os.path.join(objects, name)).out.splitlines()]
+                if not any(symbol[-1] == "main" for symbol in symbols):
+                    shared[name] = [
+                        symbol[-1] for symbol in symbols if symbol[-2] in "WV" and not symbol[-1].startswith("DW.ref.")
+                    ]
+        self.assertGreater(len(shared), 5)
+        self.assertEqual([names for names in shared.values() if names], [])
+
+    def test_threads_that_are_bound_have_a_processor_each(self):
+        """With OMP_PROC_BIND libgomp binds the first thread before main, which counts processors and may restart
+        itself."""
+        env = harness.environment(OMP_PROC_BIND="true")
+        for key in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+            env.pop(key, None)
+        processors = os.sched_getaffinity(0)
+        command = [self.trainer, "--run", self.path("bound"), *harness.ENDLESS, "checkpoint.every=0"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True)
+        try:
+            said = next(line for line in process.stdout if line.startswith("device"))
+            self.assertIn(f" {len(processors)} thread", said)
+            next(line for line in process.stdout if line.startswith("step"))
+            tasks = [int(task) for task in os.listdir(f"/proc/{process.pid}/task")]
+            self.assertEqual(set().union(*(os.sched_getaffinity(task) for task in tasks)), processors)
+        finally:
+            process.kill()
+            process.communicate()
+
+    def test_threads_are_those_that_openmp_gives(self):
+        """Fewer threads than requested would leave the missing threads' part undone."""
+
+        def environment(**variables):
+            return {
+                key: value
+                for key, value in harness.environment(**variables).items()
+                if key != "OMP_NUM_THREADS" or key in variables
+            }
+
+        one = (*QUIET, "--threads", 1)
+        self.succeed(self.trainer, "--run", self.path("one-thread"), *one)
+        expected = [line["loss"] for line in harness.json_lines(self.path("one-thread", "metrics.jsonl"))]
+        for name, variables in (("limit", {"OMP_THREAD_LIMIT": "1"}), ("levels", {"OMP_MAX_ACTIVE_LEVELS": "0"}),
+                                ("both", {"OMP_NUM_THREADS": "4", "OMP_THREAD_LIMIT": "1"})):
+            done = self.succeed(self.trainer, "--run", self.path(name), *QUIET, env=environment(**variables))
+            self.assertRegex(done.out, r"(?m)^device .*, 1 thread,")
+            self.assertEqual([line["loss"] for line in harness.json_lines(self.path(name, "metrics.jsonl"))], expected,
+                             name)
+        for words, variables, said in ((("--threads", 2), {"OMP_THREAD_LIMIT": "1"}, "OpenMP gives 1"),
+                                       ((), {"OMP_NUM_THREADS": "99999"}, "write at most 4096")):
+            done = harness.call(self.trainer, "--run", self.path("never"), *QUIET, *words, env=environment(**variables))
+            self.assertEqual(done.code, 2, done.err)
+            self.assertIn(said, done.err)
+
+
+if __name__ == "__main__":
+    harness.main()
