@@ -4,6 +4,8 @@
 
 #include <cctype>
 
+#include "math/gemm_text.h"
+
 namespace llmc::emit {
 namespace {
 
@@ -18,6 +20,10 @@ std::string fields(const plan::Product& p) {
   text += fmt::format(", .pitch_a = {}, .pitch_b = {}, .pitch_d = {}", s.pitch_a, s.pitch_b, s.pitch_d);
   if (s.operand != DType::f32) text += std::string(", .operand = ") + dtype_literal(s.operand);
   if (s.result != DType::f32) text += std::string(", .result = ") + dtype_literal(s.result);
+  const auto factor = [&](const char* field, float value) {
+    if (value != 1) text += fmt::format(", .{} = {:#}f", field, value);
+  };
+  factor("alpha", s.alpha), factor("beta", s.beta);
   flag("bias", s.bias), flag("residual", s.residual), flag("accumulates", s.accumulates);
   flag("tiles", s.tiles);
   const auto aligned = [&](const char* operand, std::uint32_t bytes) {
@@ -31,9 +37,11 @@ std::string fields(const plan::Product& p) {
 
 std::string product_text(const plan::Product& p) {
   const GemmShape& s = p.shape;
-  std::string text = fmt::format("[{}, {}]{} x [{}, {}]{} -> [{}, {}] {}", s.transpose_a ? s.k : s.m,
-                                 s.transpose_a ? s.m : s.k, s.transpose_a ? "^T" : "", s.transpose_b ? s.n : s.k,
-                                 s.transpose_b ? s.k : s.n, s.transpose_b ? "^T" : "", s.m, s.n, name_of(s.result));
+  const auto operand = [](const GemmMatrix& matrix) {
+    return fmt::format("[{}, {}]{}", matrix.rows, matrix.cols, matrix.transposed ? "^T" : "");
+  };
+  std::string text = fmt::format("{} x {} -> [{}, {}] {}{}", operand(s.a()), operand(s.b()), s.m, s.n,
+                                 name_of(s.result), factors_text(s));
   if (s.bias) text += " + bias";
   if (s.residual) text += " + residual";
   if (s.accumulates) text += ", accumulates";

@@ -81,15 +81,12 @@ Work product(const Context& c, std::string name, GemmShape shape) {
   shape.pitch_b = b.pitch;
   shape.pitch_d = d.pitch;
   shape.tiles = products_in_tiles(c.spec, a.dtype) && (is_linear_product(shape) || is_weight_gradient(shape));
-  const double m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
   Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
-  work.product.flops = work.flops = 2 * m * n * k;
-  work.product.bytes = work.bytes =
-      static_cast<double>(bytes_of(a.dtype, shape.m * shape.k + shape.k * shape.n) +
-                          bytes_of(d.dtype, shape.m * shape.n) * (shape.residual ? 2 : 1));
+  work.product.flops = work.flops = shape.flops();
+  work.product.bytes = work.bytes = shape.bytes();
   // A launch that adds reads its result; the first one of a step does not.
   const double launches = static_cast<double>(c.launches());
-  if (shape.accumulates) work.bytes += 4 * m * n * (launches - 1) / launches;
+  if (shape.accumulates) work.bytes += static_cast<double>(shape.d().bytes()) * (launches - 1) / launches;
   work.arguments = {Argument(c.op.inputs[0]).as("a"), Argument(c.op.inputs[1]).as("b")};
   if (shape.bias) work.arguments.push_back(Argument(c.op.inputs[2]).as("bias"));
   if (shape.residual) work.arguments.push_back(Argument(c.op.inputs.back()).as("c"));

@@ -6,6 +6,7 @@
 
 #include "compiler/ops/rows.h"
 #include "error.h"
+#include "math/gemm_text.h"
 
 namespace llmc::ops {
 
@@ -82,10 +83,7 @@ bool Product::is_same_as(const Product& other) const { return key() == other.key
 
 std::string Product::key() const {
   const GemmShape& s = shape;
-  return fmt::format("{} {}x{}x{} {}{} pitches {} {} {} {} to {}{}{}{}{}", name, s.m, s.n, s.k,
-                     s.transpose_a ? "t" : "n", s.transpose_b ? "t" : "n", s.pitch_a, s.pitch_b, s.pitch_d,
-                     name_of(s.operand), name_of(s.result), s.bias ? " bias" : "", s.residual ? " residual" : "",
-                     s.accumulates ? " accumulates" : "", s.tiles ? " tiles" : "");
+  return fmt::format("{}: {}{}{}", name, operation_text(s), factors_text(s), s.tiles ? ", in tiles" : "");
 }
 
 }  // namespace llmc::ops

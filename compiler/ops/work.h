@@ -40,7 +40,7 @@ struct Product {
   GemmShape shape;
   double bytes = 0, flops = 0;
 
-  std::string key() const;  // text form: name, sizes, pitches and types on one line
+  std::string key() const;  // text form: name, and all of its shape, on one line
   bool is_same_as(const Product& other) const;
 };
 

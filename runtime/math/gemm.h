@@ -5,32 +5,10 @@
 #include <cstdint>
 
 #include "device/device.h"
-#include "program/buffers.h"
-#include "program/dtype.h"
+#include "math/gemm_shape.h"
 #include "program/hidden.h"
 
 namespace llmc {
-
-/// D[m, n] = op(A)[m, k] · op(B)[k, n] (+ bias[n]) (+ C[m, n] | + D[m, n]). All row-major; pitches in elements.
-struct GemmShape {
-  const char* name = "product";  // for errors and profilers; must stay valid
-  std::int64_t m = 0, n = 0, k = 0;
-  bool transpose_a = false;                            // A is stored [k, m]
-  bool transpose_b = false;                            // B is stored [n, k], as Hugging Face stores a weight
-  std::int64_t pitch_a = 0, pitch_b = 0, pitch_d = 0;  // C has the pitch of D
-  DType operand = DType::f32;                          // A and B
-  DType result = DType::f32;                           // bias, C and D; sums are always in fp32
-  bool bias = false;
-  bool residual = false;     // C is added; C and D are different buffers
-  bool accumulates = false;  // a call may ask for D += ...
-  bool tiles = false;        // on cpu: in AMX tiles (math/tiles) in place of oneDNN; the plan decides
-  // On cuda: bytes of which the address of each operand is a multiple in every call; C is D itself without a residual.
-  std::uint32_t align_a = kArenaAlignment, align_b = kArenaAlignment, align_c = kArenaAlignment,
-                align_d = kArenaAlignment;
-
-  /// In tiles fp32 operands are multiplied as three bf16 products (math/tiles/operands.h).
-  constexpr bool bf16x3() const { return tiles && operand == DType::f32; }
-};
 
 /// Largest relative error of a term of a bf16x3 product; 2^-17.6 in the mean square.
 inline constexpr double kBf16x3 = 0x1p-15;
@@ -42,7 +20,7 @@ struct GemmOperands {
   const void* bias = nullptr;
   const void* c = nullptr;
   void* d = nullptr;
-  bool accumulate = false;  // D += product instead of D = product
+  bool accumulate = false;  // D = ... + beta D instead of D = ...
 };
 
 /// On cuda, workspace for GEMMs not timed by `trainer tune`: equal in every trainer, so that the algorithm depends only

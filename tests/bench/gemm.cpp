@@ -48,22 +48,19 @@ void product(benchmark::State& state, GemmShape shape, bool accumulate) {
     fill(memory, count, dtype);
     return memory;
   };
-  const std::byte* a =
-      shape.transpose_a ? operand(shape.k, shape.m, shape.operand) : operand(shape.m, shape.k, shape.operand);
-  const std::byte* b =
-      shape.transpose_b ? operand(shape.n, shape.k, shape.operand) : operand(shape.k, shape.n, shape.operand);
-  const std::byte* c = operand(shape.m, shape.n, shape.result);
-  std::byte* d = operand(shape.m, shape.n, shape.result);
+  const std::byte* a = operand(shape.a().rows, shape.a().cols, shape.a().dtype);
+  const std::byte* b = operand(shape.b().rows, shape.b().cols, shape.b().dtype);
+  const std::byte* c = operand(shape.m, shape.n, shape.c().dtype);
+  std::byte* d = operand(shape.m, shape.n, shape.d().dtype);
   const auto padded = [](std::int64_t cols) { return (cols + 7) / 8 * 8; };
-  shape.pitch_a = padded(shape.transpose_a ? shape.m : shape.k);
-  shape.pitch_b = padded(shape.transpose_b ? shape.k : shape.n);
+  shape.pitch_a = padded(shape.a().cols);
+  shape.pitch_b = padded(shape.b().cols);
   shape.pitch_d = padded(shape.n);
   shape.tiles = shape.tiles && (is_linear_product(shape) || is_weight_gradient(shape));
   const Gemm gemm(library, shape);
   for (auto _ : state)
     gemm(device.stream(), {a, b, shape.bias ? b : nullptr, shape.residual ? c : nullptr, d, accumulate});
-  state.counters["FLOP/s"] =
-      benchmark::Counter(2.0 * shape.m * shape.n * shape.k, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["FLOP/s"] = benchmark::Counter(shape.flops(), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 template <class Act, class Forward, class Backward>

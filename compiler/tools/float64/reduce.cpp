@@ -108,12 +108,7 @@ std::vector<std::pair<std::string, std::string>> kernels_of(const plan::Plan& pl
     if (l.times == 0 || l.call == ops::Call::collective) continue;
     if (l.call == ops::Call::kernel || l.call == ops::Call::own_backward)
       add(plan.kernels[l.kernel].name, plan.kernels[l.kernel].key());
-    if (l.call == ops::Call::product) {
-      const GemmShape& s = plan.products[l.product].shape;
-      add(plan.products[l.product].name,
-          fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", s.m, s.n, s.k, s.transpose_a, s.transpose_b, s.pitch_a,
-                      s.pitch_b, s.pitch_d, name_of(s.operand), name_of(s.result), s.bias, s.residual, s.accumulates));
-    }
+    if (l.call == ops::Call::product) add(plan.products[l.product].name, plan.products[l.product].key());
   }
   return kernels;
 }

@@ -56,6 +56,8 @@ std::vector<KernelParam> product_params(const Product& p) {
           {"int", "k", std::to_string(s.k), ""},
           {"using", "operands", row_of(s.operand).c_name, ""},
           {"using", "result", row_of(s.result).c_name, ""},
+          {"float", "alpha", fmt::format("{}", s.alpha), ""},
+          {"float", "beta", fmt::format("{}", s.beta), ""},
           {"bool", "bias", s.bias ? "true" : "false", ""},
           {"bool", "tiles", s.tiles ? "true" : "false", ""}};
 }

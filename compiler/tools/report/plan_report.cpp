@@ -353,7 +353,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   }
   j["kernels"] = kernels;
   Json products = Json::array();
-  for (const plan::Product& p : plan.products)
+  for (const plan::Product& p : plan.products) {
     products.push_back({{"name", p.name},
                         {"m", p.shape.m},
                         {"n", p.shape.n},
@@ -363,6 +363,9 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                         {"by", product_by(plan, p)},
                         {"bytes", p.bytes},
                         {"flops", p.flops}});
+    if (p.shape.alpha != 1) products.back()["alpha"] = p.shape.alpha;
+    if (p.shape.beta != 1) products.back()["beta"] = p.shape.beta;
+  }
   j["products"] = products;
   Json launches = Json::array();
   for (const plan::Launch& l : plan.launches)

@@ -77,8 +77,8 @@ void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
   const Launched launched(stream.listener, stream, LaunchKind::product, shape.name);
   if (o.accumulate && !shape.accumulates)
     throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");
-  const float beta = o.accumulate || shape.residual ? 1.0f : 0.0f;
-  check(impl_->product.launch(impl_->algorithm, stream.handle, o.a, o.b, o.bias, o.c, o.d, beta), "cublasLtMatmul");
+  const bool adds = o.accumulate || shape.residual;
+  check(impl_->product.launch(impl_->algorithm, stream.handle, o.a, o.b, o.bias, o.c, o.d, adds), "cublasLtMatmul");
 }
 
 }  // namespace llmc

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "error.h"
+#include "math/gemm_text.h"
 
 namespace llmc {
 namespace {
@@ -40,17 +41,17 @@ void check(cublasStatus_t status, const char* call) {
                                                                 cublasLtGetStatusString(status));
 }
 
-LtProduct::Layout LtProduct::transposed(std::int64_t rows, std::int64_t cols, std::int64_t pitch, DType dtype) {
+LtProduct::Layout LtProduct::transposed(const GemmMatrix& matrix) {
   Layout layout;
-  check(cublasLtMatrixLayoutCreate(layout.put(), type(dtype), static_cast<std::uint64_t>(cols),
-                                   static_cast<std::uint64_t>(rows), pitch),
+  check(cublasLtMatrixLayoutCreate(layout.put(), type(matrix.dtype), static_cast<std::uint64_t>(matrix.cols),
+                                   static_cast<std::uint64_t>(matrix.rows), matrix.pitch),
         "cublasLtMatrixLayoutCreate");
   return layout;
 }
 
 LtProduct::LtProduct(MathLibrary::Impl& library, const GemmShape& shape) : library_(&library), shape_(shape) {
   if (shape.residual && shape.accumulates)
-    throw Failure(Exit::toolchain, cublaslt_version() + " adds one matrix to a product, and " + text() +
+    throw Failure(Exit::toolchain, cublaslt_version() + " adds one matrix to a product, and " + text(shape) +
                                        " wants a residual and its own result");
   check(cublasLtMatmulDescCreate(operation_.put(), CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
   if (library.sm_target > 0)
@@ -58,38 +59,16 @@ LtProduct::LtProduct(MathLibrary::Impl& library, const GemmShape& shape) : libra
   // Transposed storage is transposed in both views.
   set(operation_.get(), CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_.get(), CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  a_ = shape.transpose_a ? transposed(shape.k, shape.m, shape.pitch_a, shape.operand)
-                         : transposed(shape.m, shape.k, shape.pitch_a, shape.operand);
-  b_ = shape.transpose_b ? transposed(shape.n, shape.k, shape.pitch_b, shape.operand)
-                         : transposed(shape.k, shape.n, shape.pitch_b, shape.operand);
-  d_ = transposed(shape.m, shape.n, shape.pitch_d, shape.result);
+  a_ = transposed(shape.a());
+  b_ = transposed(shape.b());
+  c_ = transposed(shape.residual ? shape.c() : shape.d());
+  d_ = transposed(shape.d());
   if (shape.bias) {
     // One value per row of D^T. The address only tells the heuristics the alignment; the real one comes with each call.
     set(operation_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type(shape.result)));
+    set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type(shape.d().dtype)));
     set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(library.workspace));
   }
-}
-
-std::string LtProduct::text() const {
-  const GemmShape& s = shape_;
-  return s.name + std::string(" [m ") + std::to_string(s.m) + ", n " + std::to_string(s.n) + ", k " +
-         std::to_string(s.k) + "]" + (s.transpose_a ? " with A transposed" : "") +
-         (s.transpose_b ? " with B transposed" : "") + (s.bias ? ", bias" : "") + (s.residual ? ", residual" : "") +
-         " in " + name_of(s.operand) + " -> " + name_of(s.result);
-}
-
-std::string LtProduct::key() const {
-  const GemmShape& s = shape_;
-  const auto matrix = [](std::int64_t rows, std::int64_t cols, std::int64_t pitch, bool transposed, DType dtype) {
-    return "[" + std::to_string(rows) + ", " + std::to_string(cols) + "] pitch " + std::to_string(pitch) +
-           (transposed ? " transposed " : " ") + name_of(dtype);
-  };
-  return matrix(s.m, s.k, s.pitch_a, s.transpose_a, s.operand) + " x " +
-         matrix(s.k, s.n, s.pitch_b, s.transpose_b, s.operand) + " -> " + matrix(s.m, s.n, s.pitch_d, false, s.result) +
-         (s.bias ? " + bias" : "") + (s.residual ? " + residual" : "") + (s.accumulates ? ", accumulates" : "") +
-         ", aligned " + std::to_string(s.align_a) + " " + std::to_string(s.align_b) + " " + std::to_string(s.align_c) +
-         " " + std::to_string(s.align_d);
 }
 
 std::vector<LtProduct::Algorithm> LtProduct::candidates(int most, std::size_t workspace_bytes) const {
@@ -108,7 +87,7 @@ std::vector<LtProduct::Algorithm> LtProduct::candidates(int most, std::size_t wo
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
   int found = 0;
   const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(library_->handle, operation_.get(), b_.get(), a_.get(), d_.get(), d_.get(),
+      cublasLtMatmulAlgoGetHeuristic(library_->handle, operation_.get(), b_.get(), a_.get(), c_.get(), d_.get(),
                                      preference.get(), most, results.data(), &found);
   std::vector<Algorithm> algorithms;
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i)
@@ -116,8 +95,9 @@ std::vector<LtProduct::Algorithm> LtProduct::candidates(int most, std::size_t wo
       algorithms.push_back({result.algo, result.workspaceSize});
   if (algorithms.empty())
     throw Failure(Exit::toolchain,
-                  cublaslt_version() + " cannot multiply " + text() + " on sm_" + std::to_string(library_->capability) +
-                      " within " + std::to_string(workspace_bytes >> 20) + " MiB of workspace: " +
+                  cublaslt_version() + " cannot multiply " + text(shape_) + " on sm_" +
+                      std::to_string(library_->capability) + " within " + std::to_string(workspace_bytes >> 20) +
+                      " MiB of workspace: " +
                       cublasLtGetStatusString(status == CUBLAS_STATUS_SUCCESS && found ? results[0].state : status));
   return algorithms;
 }
@@ -125,17 +105,17 @@ std::vector<LtProduct::Algorithm> LtProduct::candidates(int most, std::size_t wo
 std::optional<std::size_t> LtProduct::workspace_of(const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result = {};
   const cublasStatus_t status = cublasLtMatmulAlgoCheck(library_->handle, operation_.get(), b_.get(), a_.get(),
-                                                        d_.get(), d_.get(), &algorithm, &result);
+                                                        c_.get(), d_.get(), &algorithm, &result);
   if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS) return {};
   return result.workspaceSize;
 }
 
 cublasStatus_t LtProduct::launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, const void* a,
-                                 const void* b, const void* bias, const void* c, void* d, float beta) const {
+                                 const void* b, const void* bias, const void* c, void* d, bool adds) const {
   if (shape_.bias) set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-  const float alpha = 1.0f;
-  return cublasLtMatmul(library_->handle, operation_.get(), &alpha, b, b_.get(), a, a_.get(), &beta,
-                        shape_.residual ? c : d, d_.get(), d, d_.get(), &algorithm, library_->workspace,
+  const float beta = adds ? shape_.beta : 0.0f;
+  return cublasLtMatmul(library_->handle, operation_.get(), &shape_.alpha, b, b_.get(), a, a_.get(), &beta,
+                        shape_.residual ? c : d, c_.get(), d, d_.get(), &algorithm, library_->workspace,
                         library_->workspace_bytes, stream);
 }
 

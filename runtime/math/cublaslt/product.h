@@ -44,10 +44,6 @@ class LtProduct {
   LtProduct(MathLibrary::Impl& library, const GemmShape& shape);
 
   const GemmShape& shape() const { return shape_; }
-  /// "qkv_forward [m 64, n 96, k 32] with B transposed in bf16 -> bf16"
-  std::string text() const;
-  /// Key of an entry in tuned.json: everything that the library's choice depends on, without the product's name.
-  std::string key() const;
 
   struct Algorithm {
     cublasLtMatmulAlgo_t algorithm;
@@ -59,20 +55,19 @@ class LtProduct {
   /// Workspace that this algorithm needs for this GEMM, as the library reports it; nothing if it does not support it.
   std::optional<std::size_t> workspace_of(const cublasLtMatmulAlgo_t& algorithm) const;
 
-  /// Enqueues the product on `stream`, with the operands of GemmShape. `beta`: 1 adds C, 0 does not. Without a
-  /// residual, C is D itself.
+  /// Same as Gemm's call. C is added if `adds`, and is D itself without a residual.
   cublasStatus_t launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, const void* a, const void* b,
-                        const void* bias, const void* c, void* d, float beta) const;
+                        const void* bias, const void* c, void* d, bool adds) const;
 
  private:
   using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
   using Operation = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-  static Layout transposed(std::int64_t rows, std::int64_t cols, std::int64_t pitch, DType dtype);
+  static Layout transposed(const GemmMatrix& matrix);
 
   MathLibrary::Impl* library_;
   GemmShape shape_;
   Operation operation_;
-  Layout a_, b_, d_;  // C has D's layout
+  Layout a_, b_, c_, d_;  // without a residual C is D
 };
 
 }  // namespace llmc

@@ -11,6 +11,7 @@
 #include "files/disk.h"
 #include "math/cublaslt/product.h"
 #include "math/cudnn/backward_way.h"
+#include "math/gemm_text.h"
 
 namespace llmc {
 namespace {
@@ -104,17 +105,19 @@ TunedFile TunedFile::parse(const std::string& text, const std::string& name) try
 }
 
 TunedFile::Key TunedFile::key(const MathLibrary::Impl& library, const LtProduct& product) {
-  return {library.device_of_products(), cublasLtGetVersion(), product.key()};
+  return {library.device_of_products(), cublasLtGetVersion(), tuned_key(product.shape())};
 }
 
 std::optional<cublasLtMatmulAlgo_t> TunedFile::find(const MathLibrary::Impl& library, const LtProduct& product) const {
   const auto entry = entries_.find(key(library, product));
   if (entry == entries_.end()) return {};
   const auto needed = product.workspace_of(entry->second.algorithm);
-  if (!needed) refuse(name_, "names an algorithm that " + cublaslt_version() + " does not run for " + product.text());
+  if (!needed)
+    refuse(name_, "names an algorithm that " + cublaslt_version() + " does not run for " + llmc::text(product.shape()));
   if (*needed > library.workspace_bytes)
-    refuse(name_, "names an algorithm that needs " + mebibytes(*needed) + " of workspace for " + product.text() +
-                      ", and this trainer was planned with " + mebibytes(library.workspace_bytes));
+    refuse(name_, "names an algorithm that needs " + mebibytes(*needed) + " of workspace for " +
+                      llmc::text(product.shape()) + ", and this trainer was planned with " +
+                      mebibytes(library.workspace_bytes));
   return entry->second.algorithm;
 }
 

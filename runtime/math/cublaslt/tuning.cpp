@@ -12,6 +12,7 @@
 #include "math/cublaslt/product.h"
 #include "math/cublaslt/trial.h"
 #include "math/cublaslt/tuned_file.h"
+#include "math/gemm_text.h"
 
 namespace llmc {
 namespace {
@@ -19,19 +20,19 @@ namespace {
 constexpr int kCandidates = 32;  // algorithms per workspace size
 
 /// Bytes of a matrix, with room for it to begin at no more than its alignment.
-std::size_t place_of(std::int64_t rows, std::int64_t pitch, DType dtype) {
-  return buffer_space(dtype, rows * pitch) + kArenaAlignment;
+std::size_t place_of(const GemmMatrix& matrix) {
+  return buffer_space(matrix.dtype, matrix.rows * matrix.pitch) + kArenaAlignment;
 }
 
 /// Bytes of a GEMM's matrices; C only if it is not D.
 struct Sizes {
   std::size_t a, b, bias, c, d;
   explicit Sizes(const GemmShape& s)
-      : a(place_of(s.transpose_a ? s.k : s.m, s.pitch_a, s.operand)),
-        b(place_of(s.transpose_b ? s.n : s.k, s.pitch_b, s.operand)),
-        bias(s.bias ? buffer_space(s.result, s.n) : 0),
-        c(s.residual ? place_of(s.m, s.pitch_d, s.result) : 0),
-        d(place_of(s.m, s.pitch_d, s.result)) {}
+      : a(place_of(s.a())),
+        b(place_of(s.b())),
+        bias(s.bias ? buffer_space(s.d().dtype, s.n) : 0),
+        c(s.residual ? place_of(s.c()) : 0),
+        d(place_of(s.d())) {}
   std::size_t total() const { return a + b + bias + c + d; }
 };
 
@@ -43,9 +44,11 @@ class Trial {
     const GemmShape& s = product.shape();
     const Sizes sizes(s);
     a_ = memory, b_ = a_ + sizes.a, bias_ = b_ + sizes.b, c_ = bias_ + sizes.bias, d_ = c_ + sizes.c;
-    normals.fill(a_, sizes.a, s.operand);
-    normals.fill(b_, sizes.b, s.operand);
-    normals.fill(bias_, sizes.bias + sizes.c + sizes.d, s.result);
+    normals.fill(a_, sizes.a, s.a().dtype);
+    normals.fill(b_, sizes.b, s.b().dtype);
+    normals.fill(bias_, sizes.bias, s.d().dtype);
+    normals.fill(c_, sizes.c, s.c().dtype);
+    normals.fill(d_, sizes.d, s.d().dtype);
     a_ += s.align_a % kArenaAlignment, b_ += s.align_b % kArenaAlignment;
     c_ += s.align_c % kArenaAlignment, d_ += s.align_d % kArenaAlignment;
   }
@@ -53,8 +56,8 @@ class Trial {
   /// Returns false if the library fails after all.
   bool launch(const cublasLtMatmulAlgo_t& algorithm) const {
     const GemmShape& s = product_.shape();
-    const float beta = s.residual || s.accumulates ? 1.0f : 0.0f;  // as in all micro-batches but the first
-    return product_.launch(algorithm, stream_, a_, b_, bias_, c_, d_, beta) == CUBLAS_STATUS_SUCCESS;
+    const bool adds = s.residual || s.accumulates;  // as in all micro-batches but the first
+    return product_.launch(algorithm, stream_, a_, b_, bias_, c_, d_, adds) == CUBLAS_STATUS_SUCCESS;
   }
 
  private:
@@ -99,15 +102,15 @@ std::string tune_products(Device& device, std::span<const GemmShape> products, s
   std::map<std::string, TunedFile::Entry> timed;
   for (const GemmShape& shape : products) {
     const LtProduct product(library, shape);
-    auto entry = timed.find(product.key());
+    auto entry = timed.find(tuned_key(shape));
     if (entry == timed.end()) {
       Trial trial(device, product, memory, normals);
       entry = timed
-                  .emplace(product.key(), fastest(device.stream().handle, trial,
-                                                  all_candidates(product, workspace_bytes), how.sustained_ms, card))
+                  .emplace(tuned_key(shape), fastest(device.stream().handle, trial,
+                                                     all_candidates(product, workspace_bytes), how.sustained_ms, card))
                   .first;
       if (std::isinf(entry->second.first_ms))
-        throw Failure(Exit::toolchain, cublaslt_version() + " does not run its own choice for " + product.text());
+        throw Failure(Exit::toolchain, cublaslt_version() + " does not run its own choice for " + text(shape));
       file.put(library, product, entry->second);
     }
     report({shape, entry->second.candidates, entry->second.first_ms, entry->second.best_ms});

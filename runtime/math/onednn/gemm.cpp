@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "device/cpu/arch.h"
 #include "device/cpu/stream.h"
 #include "error.h"
+#include "math/gemm_text.h"
 #include "math/onednn/support.h"
 #include "math/onednn/widened.h"
 #include "math/tiles/linear.h"
@@ -33,18 +33,9 @@ memory::data_type type(DType dtype) {
   throw Failure(Exit::internal, std::string("no matrix product has elements of type ") + name_of(dtype));
 }
 
-/// A row-major [rows, cols] matrix, or the transpose of one stored [cols, rows].
-memory::desc matrix(std::int64_t rows, std::int64_t cols, bool transposed, std::int64_t pitch, DType dtype) {
-  return {{rows, cols}, type(dtype), transposed ? memory::dims{1, pitch} : memory::dims{pitch, 1}};
-}
-
-std::string text(const GemmShape& shape) {
-  char line[160];
-  std::snprintf(line, sizeof(line), "%s [m %lld, n %lld, k %lld]%s%s in %s -> %s", shape.name,
-                static_cast<long long>(shape.m), static_cast<long long>(shape.n), static_cast<long long>(shape.k),
-                shape.transpose_a ? " with A transposed" : "", shape.transpose_b ? " with B transposed" : "",
-                name_of(shape.operand), name_of(shape.result));
-  return line;
+/// [rows, cols] of op(`of`).
+memory::desc matrix(std::int64_t rows, std::int64_t cols, const GemmMatrix& of) {
+  return {{rows, cols}, type(of.dtype), of.transposed ? memory::dims{1, of.pitch} : memory::dims{of.pitch, 1}};
 }
 
 /// Bytes that a thread needs for this GEMM in tiles.
@@ -60,8 +51,7 @@ constexpr std::size_t kMostScratchpad = std::size_t{16} << 20;
 constexpr std::int64_t kBlockRows = 512, kBlockCols = 1024, kFewestRows = 16;
 
 bool has_padding(const GemmShape& shape) {
-  return shape.pitch_a != (shape.transpose_a ? shape.m : shape.k) ||
-         shape.pitch_b != (shape.transpose_b ? shape.k : shape.n) || shape.pitch_d != shape.n;
+  return shape.a().pitch != shape.a().cols || shape.b().pitch != shape.b().cols || shape.d().pitch != shape.d().cols;
 }
 
 /// A primitive for a block of D, and its argument list. The list is built once; a call only sets addresses.
@@ -129,16 +119,21 @@ Product Gemm::Impl::make(std::int64_t rows, std::int64_t cols, bool accumulates)
   const auto place = [this](const memory::desc& desc) { return memory(desc, library->engine, nullptr); };
   Product product;
   product.rows = rows, product.cols = cols;
-  memory& a = product.a = place(matrix(rows, shape.k, shape.transpose_a, shape.pitch_a, shape.operand));
-  memory& b = product.b = place(matrix(shape.k, cols, shape.transpose_b, shape.pitch_b, shape.operand));
-  memory& bias = product.bias = place({{1, cols}, type(shape.result), memory::dims{cols, 1}});
-  memory& c = product.c = place(matrix(rows, cols, false, shape.pitch_d, shape.result));
-  memory& d = product.d = place(matrix(rows, cols, false, shape.pitch_d, shape.result));
+  memory& a = product.a = place(matrix(rows, shape.k, shape.a()));
+  memory& b = product.b = place(matrix(shape.k, cols, shape.b()));
+  memory& bias = product.bias = place({{1, cols}, type(shape.d().dtype), memory::dims{cols, 1}});
+  memory& c = product.c = place(matrix(rows, cols, shape.c()));
+  memory& d = product.d = place(matrix(rows, cols, shape.d()));
   dnnl::post_ops post_ops;
-  // Sums, bias and both additions are fp32 inside the primitive: D is rounded once.
-  if (accumulates) post_ops.append_sum(1.0f);
+  // Sums, bias and both additions are fp32 inside the primitive: D is rounded once. C has no factor of its own, so
+  // beta (alpha / beta AB + C) stands for alpha AB + beta C.
+  const bool beta_last = shape.residual && shape.beta != 1;
+  const float alpha = beta_last ? shape.alpha / shape.beta : shape.alpha;
+  if (accumulates) post_ops.append_sum(beta_last ? 1.0f : shape.beta);
   if (shape.residual) post_ops.append_binary(dnnl::algorithm::binary_add, c.get_desc());
+  if (beta_last) post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_linear, shape.beta, 0.0f);
   dnnl::primitive_attr attributes;
+  if (alpha != 1) attributes.set_output_scales(0, {alpha});
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attributes.set_post_ops(post_ops);
 
@@ -200,6 +195,9 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
     impl_->library->reserve(static_cast<std::size_t>(impl_->library->threads) * tiles_workspace(shape));
     return;
   }
+  if (shape.bias && (shape.alpha != 1 || shape.beta != 1))
+    throw Failure(Exit::toolchain,
+                  math_library_version() + " cannot add a bias to a product with alpha or beta: " + text(shape));
   if (shape.operand == DType::bf16 && bf16_support() == Bf16Support::widened) {
     impl_->widened = true;
     impl_->library->reserve(widened_workspace());
@@ -236,11 +234,11 @@ void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
   for (std::int64_t col = 0; col < shape.n; col += blocks.cols)
     for (std::int64_t row = 0; row < shape.m; row += blocks.rows) {
       Product& product = blocks.of(shape.m - row, shape.n - col);
-      product.a.set_data_handle(at(o.a, shape.operand, shape.transpose_a ? row : row * shape.pitch_a));
-      product.b.set_data_handle(at(o.b, shape.operand, shape.transpose_b ? col * shape.pitch_b : col));
-      product.bias.set_data_handle(at(o.bias, shape.result, col));
-      product.c.set_data_handle(at(o.c, shape.result, row * shape.pitch_d + col));
-      product.d.set_data_handle(at(o.d, shape.result, row * shape.pitch_d + col));
+      product.a.set_data_handle(at(o.a, shape.a().dtype, shape.transpose_a ? row : row * shape.pitch_a));
+      product.b.set_data_handle(at(o.b, shape.b().dtype, shape.transpose_b ? col * shape.pitch_b : col));
+      product.bias.set_data_handle(at(o.bias, shape.d().dtype, col));
+      product.c.set_data_handle(at(o.c, shape.c().dtype, row * shape.pitch_d + col));
+      product.d.set_data_handle(at(o.d, shape.d().dtype, row * shape.pitch_d + col));
       // All GEMMs share the buffer, which may have moved when a later one was created.
       product.scratchpad.set_data_handle(impl.library->aligned_scratchpad());
       const dnnl_status_t status =

@@ -44,11 +44,11 @@ void finish(const GemmShape& shape, const GemmOperands& o, std::int64_t row, std
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < cols; ++c) {
       const std::int64_t at = (row + r) * shape.pitch_d + col + c;
-      float value = sums[r * cols + c];
-      if (o.bias) value += read(o.bias, shape.result, col + c);
-      if (o.c) value += read(o.c, shape.result, at);
-      if (o.accumulate) value += read(o.d, shape.result, at);
-      if (shape.result == DType::f32)
+      float value = shape.alpha * sums[r * cols + c];
+      if (o.bias) value += read(o.bias, shape.d().dtype, col + c);
+      if (o.c) value += shape.beta * read(o.c, shape.c().dtype, at);
+      if (o.accumulate) value += shape.beta * read(o.d, shape.d().dtype, at);
+      if (shape.d().dtype == DType::f32)
         static_cast<float*>(o.d)[at] = value;
       else
         static_cast<bf16*>(o.d)[at] = narrow(value);

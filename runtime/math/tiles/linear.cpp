@@ -9,13 +9,14 @@ namespace {
 
 /// Rounds a block of sums [32, 32] into D, with its addends. `bias` and `c` are null if absent.
 template <bool kStreams, class Result>
-LLMC_TILE void finish_block(const float* sums, const Result* bias, const Result* c, Result* d, std::int64_t pitch) {
+LLMC_TILE void finish_block(const GemmShape& shape, const float* sums, const Result* bias, const Result* c, Result* d) {
+  const std::int64_t pitch = shape.pitch_d;
   for (int r = 0; r < 32; ++r) {
     vector value[2];
     for (int v = 0; v < 2; ++v) {
-      value[v] = load(sums + r * 32 + v * kVectorLanes);
+      value[v] = shape.alpha * load(sums + r * 32 + v * kVectorLanes);
       if (bias) value[v] += load(bias + v * kVectorLanes);
-      if (c) value[v] += load(c + r * pitch + v * kVectorLanes);
+      if (c) value[v] += shape.beta * load(c + r * pitch + v * kVectorLanes);
     }
     if constexpr (sizeof(Result) == 2) {
       store_line<kStreams>(d + r * pitch, joined(round_to_half(value[0]), round_to_half(value[1])));
@@ -63,8 +64,7 @@ void multiply(const GemmShape& shape, const T* a, const T* b, const Result* bias
             multiply_copies<T, false>(tiles, left, right, count, block_sums);
           if (chunk + 1 < chunks) continue;
           const std::int64_t column = first + 32 * block, place = row * shape.pitch_d + column;
-          finish_block<kStreams>(block_sums, bias ? bias + column : nullptr, c ? c + place : nullptr, d + place,
-                                 shape.pitch_d);
+          finish_block<kStreams>(shape, block_sums, bias ? bias + column : nullptr, c ? c + place : nullptr, d + place);
         }
       }
     }
@@ -83,7 +83,7 @@ void linear_product(const GemmShape& shape, const void* a, const void* b, const 
   const Share share = {shape.m / 32 * i / down * 32, shape.m / 32 * (i + 1) / down * 32, shape.n / 32 * j / across * 32,
                        shape.n / 32 * (j + 1) / across * 32};
   // Streaming stores for results that no cache keeps until they are read; they do not read old lines.
-  const std::int64_t size = bytes_of(shape.result, 1);
+  const std::int64_t size = bytes_of(shape.d().dtype, 1);
   const bool streams = shape.m * shape.n * size / parts > kLinearStream && shape.pitch_d * size % 64 == 0 &&
                        reinterpret_cast<std::uintptr_t>(d) % 64 == 0;
   const auto run = [&](auto stream, auto operand, auto result) {

@@ -36,9 +36,9 @@ constexpr std::size_t linear_product_bytes(const GemmShape& shape) {
                                   (shape.operand == DType::f32 ? 32 * kLinearDepth : 0));
 }
 
-/// Computes part `part` of `parts` of D [m, n] = A B (+ bias) (+ C), A [m, k] and B [k, n], or [n, k] if transposed.
-/// `workspace`: this thread's, aligned to 64 bytes. Every element is summed in the same order for any `parts`. The
-/// process must have called require_tiles() (device/cpu/arch.h).
+/// Computes part `part` of `parts` of D [m, n] = alpha A B (+ bias) (+ beta C), A [m, k] and B [k, n], or [n, k] if
+/// transposed. `workspace`: this thread's, aligned to 64 bytes. Every element is summed in the same order for any
+/// `parts`. The process must have called require_tiles() (device/cpu/arch.h).
 void linear_product(const GemmShape& shape, const void* a, const void* b, const void* bias, const void* c, void* d,
                     int part, int parts, void* workspace);
 

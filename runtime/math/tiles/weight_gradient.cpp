@@ -11,9 +11,9 @@ namespace {
 template <class T>
 constexpr int kChunk = 8 / kParts<T>;
 
-/// Stores or adds a block of sums [32, 32] to D; its transpose if D^T was computed.
+/// Stores alpha times a block of sums [32, 32] to D, or adds it to beta D; its transpose if D^T was computed.
 template <bool kTransposed, bool kStreams>
-LLMC_TILE void finish_block(const float* sums, float* d, std::int64_t pitch, bool add) {
+LLMC_TILE void finish_block(const float* sums, float* d, std::int64_t pitch, float alpha, bool add, float beta) {
   for (int row = 0; row < 32; row += kVectorLanes) {
     for (int column = 0; column < 32; column += kVectorLanes) {
       vector lines[kVectorLanes];
@@ -23,9 +23,9 @@ LLMC_TILE void finish_block(const float* sums, float* d, std::int64_t pitch, boo
       for (int r = 0; r < kVectorLanes; ++r) {
         float* to = d + (row + r) * pitch + column;
         if (add)
-          store(to, load(to) + lines[r]);
+          store(to, beta * load(to) + alpha * lines[r]);
         else
-          store_line<kStreams>(to, (halves)lines[r]);
+          store_line<kStreams>(to, (halves)(alpha * lines[r]));
       }
     }
   }
@@ -86,7 +86,7 @@ void multiply(const GemmShape& shape, const Operand<T>& narrow, const Operand<T>
             const std::int64_t of_narrow = 32 * (first + block), of_wide = 32 * (strip + s);
             const std::int64_t row = kTransposed ? of_wide : of_narrow, column = kTransposed ? of_narrow : of_wide;
             finish_block<kTransposed, kStreams>(block_sums, d + row * shape.pitch_d + column, shape.pitch_d,
-                                                accumulate || depth > 0);
+                                                shape.alpha, accumulate || depth > 0, depth > 0 ? 1 : shape.beta);
           }
         }
       }

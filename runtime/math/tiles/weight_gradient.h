@@ -36,9 +36,9 @@ constexpr std::size_t weight_gradient_bytes(const GemmShape& shape) {
                                   4 * 32 * kGradientStrips * gradient_panel_columns(shape));
 }
 
-/// Computes part `part` of `parts` of D [m, n] = A^T B, or D += A^T B; A [k, m] and B [k, n]. `copies`: this thread's,
-/// aligned to 64 bytes. Every element is summed in the same order for any `parts`. The process must have called
-/// require_tiles() (device/cpu/arch.h).
+/// Computes part `part` of `parts` of D [m, n] = alpha A^T B, or alpha A^T B + beta D; A [k, m] and B [k, n]. `copies`:
+/// this thread's, aligned to 64 bytes. Every element is summed in the same order for any `parts`. The process must have
+/// called require_tiles() (device/cpu/arch.h).
 void weight_gradient(const GemmShape& shape, const void* a, const void* b, void* d, bool accumulate, int part,
                      int parts, void* copies);
 

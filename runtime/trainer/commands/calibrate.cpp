@@ -97,11 +97,10 @@ class Calibration {
 
   // Times a GEMM the way trainers of this target run those of its form.
   void product(const GemmShape& shape) {
-    const auto bytes = [](std::int64_t elements, DType dtype) {
-      return (static_cast<std::size_t>(bytes_of(dtype, elements)) + 255) / 256 * 256;
+    const auto size = [](const GemmMatrix& matrix) {
+      return (static_cast<std::size_t>(matrix.extent()) + 255) / 256 * 256;
     };
-    const std::size_t a = bytes(shape.m * shape.k, shape.operand), b = bytes(shape.k * shape.n, shape.operand),
-                      d = bytes(shape.m * shape.n, shape.result);
+    const std::size_t a = size(shape.a()), b = size(shape.b()), d = size(shape.d());
     // In a step the previous launch has just written A, so caches hold as much of it as they can.
     const std::size_t slots = kPoolBytes > a ? std::min(kMostSlots, (kPoolBytes - a) / (b + d)) : 0;
     if (slots == 0)

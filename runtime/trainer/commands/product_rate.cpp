@@ -23,10 +23,6 @@ constexpr double kAllSeconds = 15e-3;          // no round starts after this
 constexpr double kMostLaunchesOfARound = 100;  // per round: tiny GEMMs are not worth more
 constexpr std::int64_t kBoundedMultiple = 64;
 
-double flops_of(const GemmShape& shape) {
-  return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
-}
-
 /// `size`, reduced to a multiple of 64 if the GEMM has more than kBoundedFlops `flops`.
 std::int64_t bounded_size(std::int64_t size, double flops) {
   const auto fitting = static_cast<std::int64_t>(static_cast<double>(size) * kBoundedFlops / flops);
@@ -60,11 +56,11 @@ void fill_random(Device& device, std::byte* memory, std::size_t bytes, DType dty
 std::optional<GemmShape> measured_shape(std::span<const GemmShape> products, bool bounded) {
   const GemmShape* most = nullptr;
   for (const GemmShape& shape : products)
-    if (!shape.transpose_a && !shape.accumulates && (!most || flops_of(shape) > flops_of(*most))) most = &shape;
+    if (!shape.transpose_a && !shape.accumulates && (!most || shape.flops() > most->flops())) most = &shape;
   if (!most) return std::nullopt;
   GemmShape shape = *most;
-  if (bounded && flops_of(shape) > kBoundedFlops) shape.n = shape.pitch_d = bounded_size(shape.n, flops_of(shape));
-  if (bounded && flops_of(shape) > kBoundedFlops) shape.m = bounded_size(shape.m, flops_of(shape));
+  if (bounded && shape.flops() > kBoundedFlops) shape.n = shape.pitch_d = bounded_size(shape.n, shape.flops());
+  if (bounded && shape.flops() > kBoundedFlops) shape.m = bounded_size(shape.m, shape.flops());
   return shape;
 }
 
@@ -73,17 +69,15 @@ std::optional<ProductRate> measure_products(const ProgramInfo& info, int device_
   Device device(device_index, threads);
   const std::optional<GemmShape> shape = measured_shape(info.products, !device.runs_ahead());
   if (!shape) return std::nullopt;
-  const auto size = [](std::int64_t elements, DType dtype) {
-    return (static_cast<std::size_t>(bytes_of(dtype, elements)) + 255) / 256 * 256;
-  };
-  const std::size_t a_bytes = size(shape->m * shape->pitch_a, shape->operand),
-                    b_bytes = size((shape->transpose_b ? shape->n : shape->k) * shape->pitch_b, shape->operand),
-                    bias_bytes = size(shape->n, shape->result),
-                    d_bytes = size(shape->m * shape->pitch_d, shape->result), c_bytes = shape->residual ? d_bytes : 0;
+  const auto size = [](std::int64_t bytes) { return (static_cast<std::size_t>(bytes) + 255) / 256 * 256; };
+  const std::size_t a_bytes = size(shape->a().extent()), b_bytes = size(shape->b().extent()),
+                    bias_bytes = size(bytes_of(shape->d().dtype, shape->n)), d_bytes = size(shape->d().extent()),
+                    c_bytes = shape->residual ? size(shape->c().extent()) : 0;
   const std::size_t workspace_bytes = info.math_workspace_bytes();
   std::byte* const a = device.allocate(a_bytes + b_bytes + bias_bytes + c_bytes + d_bytes + workspace_bytes);
   std::byte *b = a + a_bytes, *bias = b + b_bytes, *c = bias + bias_bytes, *d = c + c_bytes;
-  fill_random(device, a, a_bytes + b_bytes, shape->operand);
+  fill_random(device, a, a_bytes, shape->a().dtype);
+  fill_random(device, b, b_bytes, shape->b().dtype);
   MathLibrary library(device, workspace_bytes ? d + d_bytes : nullptr, workspace_bytes);
   const Gemm product(library, *shape);
   const GemmOperands operands = {a, b, shape->bias ? bias : nullptr, shape->residual ? c : nullptr, d, false};
@@ -99,7 +93,7 @@ std::optional<ProductRate> measure_products(const ProgramInfo& info, int device_
   const int launches = static_cast<int>(std::clamp(std::ceil(kRoundSeconds / fastest), 1.0, kMostLaunchesOfARound));
   for (int round = 0; round < kMostRounds && process_seconds() - begin < kAllSeconds; ++round)
     fastest = std::min(fastest, seconds(launches));
-  return ProductRate{flops_of(*shape) / fastest, *shape};
+  return ProductRate{shape->flops() / fastest, *shape};
 } catch (const Failure& failure) {
   if (failure.code() != Exit::does_not_fit) throw;
   return std::nullopt;

@@ -43,6 +43,12 @@ GemmShape with(GemmShape shape, bool bias, bool residual, bool accumulates) {
   return shape;
 }
 
+GemmShape times(GemmShape shape, float alpha, float beta) {
+  shape.alpha = alpha;
+  shape.beta = beta;
+  return shape;
+}
+
 class Gemm_gpu : public testing::TestWithParam<Case> {};
 
 TEST_P(Gemm_gpu, EqualsSumsInDouble) {
@@ -58,13 +64,13 @@ TEST_P(Gemm_gpu, EqualsSumsInDouble) {
   const auto bias = normal(static_cast<std::size_t>(s.n), 3, 4.0f);
   const auto c = normal(static_cast<std::size_t>(s.m * s.pitch_d), 4, 8.0f);
   const auto before = normal(static_cast<std::size_t>(s.m * s.pitch_d), 5, 8.0f);
-  const bool half = s.operand == DType::bf16;
-  const auto place = [&](const std::vector<float>& values, bool narrow) -> void* {
-    if (narrow) return pieces.put_bf16(values);
+  const auto place = [&](const std::vector<float>& values, DType type) -> void* {
+    if (type == DType::bf16) return pieces.put_bf16(values);
     return pieces.put(values);
   };
-  void *da = place(a, half), *db = place(b, half), *dbias = place(bias, s.result == DType::bf16);
-  void *dc = place(c, s.result == DType::bf16), *dd = place(before, s.result == DType::bf16);
+  const DType result = s.d().dtype;
+  void *da = place(a, s.a().dtype), *db = place(b, s.b().dtype), *dbias = place(bias, result);
+  void *dc = place(c, s.c().dtype), *dd = place(before, result);
   gemm(device.stream(), {da, db, s.bias ? dbias : nullptr, s.residual ? dc : nullptr, dd, s.accumulates});
 
   const auto got = s.result == DType::bf16 ? pieces.get(static_cast<bf16*>(dd), before.size())
@@ -77,10 +83,11 @@ TEST_P(Gemm_gpu, EqualsSumsInDouble) {
         ASSERT_EQ(got[at], before[at]) << "padding was written";
         continue;
       }
-      double sum = (s.bias ? bias[static_cast<std::size_t>(j)] : 0.0) + (s.residual ? c[at] : 0.0) +
-                   (s.accumulates ? before[at] : 0.0);
+      double sum = (s.bias ? bias[static_cast<std::size_t>(j)] : 0.0) +
+                   s.beta * ((s.residual ? c[at] : 0.0) + (s.accumulates ? before[at] : 0.0));
       for (std::int64_t l = 0; l < s.k; ++l)
-        sum += static_cast<double>(a[static_cast<std::size_t>(s.transpose_a ? l * s.pitch_a + i : i * s.pitch_a + l)]) *
+        sum += s.alpha *
+               static_cast<double>(a[static_cast<std::size_t>(s.transpose_a ? l * s.pitch_a + i : i * s.pitch_a + l)]) *
                b[static_cast<std::size_t>(s.transpose_b ? j * s.pitch_b + l : l * s.pitch_b + j)];
       error.add(got[at], sum);
     }
@@ -105,7 +112,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"weight_gradient_added", with(make(72, 200, 96, true, false, kHalf, kFull), false, false, true)},
         Case{"fp32", make(96, 72, 200, false, true, kFull, kFull)},
         Case{"fp32_bias_residual", with(make(33, 47, 200, false, true, kFull, kFull), true, true, false)},
-        Case{"fp32_weight_gradient_added", with(make(72, 45, 96, true, false, kFull, kFull), false, false, true)}),
+        Case{"fp32_weight_gradient_added", with(make(72, 45, 96, true, false, kFull, kFull), false, false, true)},
+        Case{"alpha_bias_beta_residual",
+             times(with(make(96, 72, 200, false, true, kHalf, kHalf), true, true, false), -4.775f, 2.0315f)},
+        Case{"alpha_beta_added",
+             times(with(make(72, 200, 96, true, false, kHalf, kFull), false, false, true), 2.0315f, -0.5f)},
+        Case{"alpha_alone", times(make(96, 72, 200, false, true, kFull, kFull), 0.25f, 3)}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(GemmErrors_gpu, AShapeWithTwoAddendsIsNamed) {

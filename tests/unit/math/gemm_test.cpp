@@ -8,11 +8,13 @@
 
 #include <cmath>
 #include <cstring>
+#include <ostream>
 #include <random>
 #include <vector>
 
 #include "device/cpu/arch.h"
 #include "error.h"
+#include "math/onednn/support.h"
 #include "math/onednn/widened.h"
 #include "math/tiles/linear.h"
 #include "math/tiles/weight_gradient.h"
@@ -68,7 +70,14 @@ Buffer random(DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t pi
 struct Case {
   std::int64_t m, n, k;
   DType operand, result;
+  float alpha = 1, beta = 1;
 };
+
+/// For GoogleTest, which would list a case by its bytes.
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.m << " x " << c.n << " x " << c.k << " " << name_of(c.operand) << " -> " << name_of(c.result) << ", alpha "
+       << c.alpha << ", beta " << c.beta;
+}
 
 class GemmTest : public testing::TestWithParam<Case> {};
 
@@ -79,6 +88,7 @@ void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool
   GemmShape shape;
   shape.m = size.m, shape.n = size.n, shape.k = size.k;
   shape.operand = size.operand, shape.result = size.result;
+  shape.alpha = size.alpha, shape.beta = size.beta;
   shape.transpose_a = ta, shape.transpose_b = tb;
   shape.bias = bias, shape.residual = residual, shape.accumulates = accumulates;
   const auto padded = [](std::int64_t cols) { return (cols + 7) / 8 * 8 + 8; };
@@ -95,6 +105,10 @@ void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool
     return;
   }
   if (shape.tiles && !cpu_has_tiles()) return;
+  if (by != By::tiles && bias && (size.alpha != 1 || size.beta != 1)) {
+    EXPECT_THROW(Gemm(library, shape), Failure) << "oneDNN scales a bias too";
+    return;
+  }
   const Gemm gemm(library, shape);
   std::vector<float> workspace(by == By::widening ? widened_workspace() / sizeof(float) : 0);
   for (const bool accumulate : {false, true}) {
@@ -114,9 +128,10 @@ void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool
         for (std::int64_t l = 0; l < size.k; ++l)
           terms.multiply(a.get(ta ? l * shape.pitch_a + i : i * shape.pitch_a + l),
                          b.get(tb ? j * shape.pitch_b + l : l * shape.pitch_b + j));
+        terms.scale(size.alpha);
         if (bias) terms.add(offset.get(j));
-        if (residual) terms.add(c.get(i * shape.pitch_d + j));
-        if (accumulate) terms.add(before.get(i * shape.pitch_d + j));
+        if (residual) terms.add(size.beta * c.get(i * shape.pitch_d + j));
+        if (accumulate) terms.add(size.beta * before.get(i * shape.pitch_d + j));
         ASSERT_NEAR(d.get(i * shape.pitch_d + j), terms.sum, terms.tolerance(shape))
             << "at " << i << ", " << j << " ta " << ta << " tb " << tb << " bias " << bias << " residual " << residual
             << " accumulate " << accumulate;
@@ -144,7 +159,10 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest,
                                          Case{7, 5, 3, bf16, f32}, Case{33, 65, 129, f32, f32},
                                          Case{33, 65, 129, bf16, bf16}, Case{33, 65, 129, bf16, f32},
                                          Case{128, 96, 256, bf16, bf16}, Case{97, 31, 511, bf16, f32},
-                                         Case{9, 17, 4500, bf16, bf16}, Case{64, 48, 80, f32, f32}));
+                                         Case{9, 17, 4500, bf16, bf16}, Case{64, 48, 80, f32, f32},
+                                         Case{64, 96, 160, f32, f32, -4.775f, 3.4445f},
+                                         Case{64, 96, 160, bf16, bf16, 2.0315f, -4.775f},
+                                         Case{33, 65, 129, bf16, f32, 0.5f, 1}, Case{33, 65, 129, f32, f32, 1, -2}));
 
 /// Blocks of the result, also partial ones at its last row, its last column and both.
 TEST(Gemm, BlocksOfAPaddedResultMatchSumsInDouble) {
@@ -240,6 +258,89 @@ TEST(Gemm, CallsLeaveNothingAllocated) {
   const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
   for (int i = 0; i < 100; ++i) call(i % 2);
   EXPECT_EQ(mallinfo2().uordblks + mallinfo2().hblkhd, before);
+}
+
+/// Muon's products: A = X X^T, B = c A A + b A, X' = B X + a X, where an operand is read twice.
+TEST(Gemm, OneBufferIsBothOperandsAndTheAddend) {
+  Device device(0, 2);
+  MathLibrary library(device, nullptr, 0);
+  constexpr std::int64_t kRows = 40, kCols = 72;
+  for (const DType dtype : {f32, bf16}) {
+    const Buffer x = random(dtype, kRows, kCols, kCols, 1);
+    Buffer gram(dtype, kRows * kRows), polynomial(dtype, kRows * kRows), next(dtype, kRows * kCols);
+    const Gemm first(library, {.m = kRows,
+                               .n = kRows,
+                               .k = kCols,
+                               .transpose_b = true,
+                               .pitch_a = kCols,
+                               .pitch_b = kCols,
+                               .pitch_d = kRows,
+                               .operand = dtype,
+                               .result = dtype});
+    const GemmShape of_squares{.m = kRows,
+                               .n = kRows,
+                               .k = kRows,
+                               .pitch_a = kRows,
+                               .pitch_b = kRows,
+                               .pitch_d = kRows,
+                               .operand = dtype,
+                               .result = dtype,
+                               .alpha = 2.0315f,
+                               .beta = -4.775f,
+                               .residual = true};
+    const GemmShape of_x{.m = kRows,
+                         .n = kCols,
+                         .k = kRows,
+                         .pitch_a = kRows,
+                         .pitch_b = kCols,
+                         .pitch_d = kCols,
+                         .operand = dtype,
+                         .result = dtype,
+                         .beta = 3.4445f,
+                         .residual = true};
+    first(device.stream(), {x.bytes.data(), x.bytes.data(), nullptr, nullptr, gram.bytes.data(), false});
+    Gemm(library, of_squares)(device.stream(), {gram.bytes.data(), gram.bytes.data(), nullptr, gram.bytes.data(),
+                                                polynomial.bytes.data(), false});
+    Gemm(library, of_x)(device.stream(),
+                        {polynomial.bytes.data(), x.bytes.data(), nullptr, x.bytes.data(), next.bytes.data(), false});
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      for (std::int64_t j = 0; j < kRows; ++j) {
+        Terms square, both;
+        for (std::int64_t l = 0; l < kCols; ++l) square.multiply(x.get(i * kCols + l), x.get(j * kCols + l));
+        ASSERT_NEAR(gram.get(i * kRows + j), square.sum, square.tolerance(of_squares));
+        for (std::int64_t l = 0; l < kRows; ++l) both.multiply(gram.get(i * kRows + l), gram.get(l * kRows + j));
+        both.scale(of_squares.alpha);
+        both.add(of_squares.beta * gram.get(i * kRows + j));
+        ASSERT_NEAR(polynomial.get(i * kRows + j), both.sum, both.tolerance(of_squares));
+      }
+      for (std::int64_t j = 0; j < kCols; ++j) {
+        Terms terms;
+        for (std::int64_t l = 0; l < kRows; ++l) terms.multiply(polynomial.get(i * kRows + l), x.get(l * kCols + j));
+        terms.add(of_x.beta * x.get(i * kCols + j));
+        ASSERT_NEAR(next.get(i * kCols + j), terms.sum, terms.tolerance(of_x));
+      }
+    }
+  }
+}
+
+/// oneDNN multiplies a bias by alpha too.
+TEST(Gemm, OneDnnRefusesABiasWithAlphaOrBeta) {
+  Device device(0, 1);
+  MathLibrary library(device, nullptr, 0);
+  GemmShape shape{.name = "q", .m = 32, .n = 32, .k = 32, .pitch_a = 32, .pitch_b = 32, .pitch_d = 32, .bias = true};
+  EXPECT_NO_THROW(Gemm(library, shape));
+  shape.alpha = 2;
+  try {
+    const Gemm gemm(library, shape);
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::toolchain);
+    EXPECT_EQ(failure.what(), math_library_version() +
+                                  " cannot add a bias to a product with alpha or beta: q [m 32, n 32, k 32], bias in "
+                                  "fp32 -> fp32, alpha 2.000000");
+  }
+  shape.alpha = 1, shape.beta = 2;
+  EXPECT_THROW(Gemm(library, shape), Failure);
 }
 
 TEST(Gemm, AddingWithoutHavingSaidSoIsAnInternalError) {

@@ -64,11 +64,11 @@ struct Product {
 
   explicit Product(const GemmShape& s, std::mt19937 engine = std::mt19937(1))
       : shape(s),
-        a(s.m * s.pitch_a, s.operand, engine),
-        b((s.transpose_b ? s.n : s.k) * s.pitch_b, s.operand, engine),
-        bias(s.n, s.result, engine),
-        c(s.m * s.pitch_d, s.result, engine),
-        before(s.m * s.pitch_d, s.result, engine) {}
+        a(s.m * s.pitch_a, s.a().dtype, engine),
+        b((s.transpose_b ? s.n : s.k) * s.pitch_b, s.b().dtype, engine),
+        bias(s.n, s.d().dtype, engine),
+        c(s.m * s.pitch_d, s.c().dtype, engine),
+        before(s.m * s.pitch_d, s.d().dtype, engine) {}
 
   template <class Kernel>
   Matrix run(Kernel kernel, int parts) const {
@@ -88,8 +88,9 @@ struct Product {
     for (std::int64_t l = 0; l < shape.k; ++l)
       terms.multiply(a.at(i * shape.pitch_a + l),
                      b.at(shape.transpose_b ? j * shape.pitch_b + l : l * shape.pitch_b + j));
+    terms.scale(shape.alpha);
     if (shape.bias) terms.add(bias.at(j));
-    if (shape.residual) terms.add(c.at(i * shape.pitch_d + j));
+    if (shape.residual) terms.add(shape.beta * c.at(i * shape.pitch_d + j));
     return terms;
   }
 };
@@ -113,12 +114,13 @@ GemmShape in_fp32(GemmShape shape) {
 }
 
 /// Covers every path through the kernel: both operand types, both forms of B, one or several chunks of the sum, all
-/// columns at once or in panels, addends, and streaming stores to D.
+/// columns at once or in panels, addends, alpha and beta, and streaming stores to D.
 std::vector<GemmShape> shapes() {
   GemmShape residual = shape(64, 96, 544, true, DType::f32), both = shape(96, 64, 64, false, DType::bf16);
   GemmShape streamed = shape(1184, 448, 32, true, DType::bf16), wide = shape(1184, 224, 32, false, DType::f32);
   residual.residual = true;
   both.bias = both.residual = true;
+  both.alpha = -4.775f, both.beta = 2.0315f;
   streamed.pitch_d = 448, wide.pitch_d = 224;
   wide.residual = true;
   std::vector<GemmShape> all = {shape(96, 128, 96, true, DType::bf16),

@@ -15,6 +15,12 @@ struct Terms {
     add(a * b);
     products += a * b * a * b;
   }
+  /// Multiplies the terms so far by alpha.
+  void scale(double alpha) {
+    sum *= alpha;
+    magnitude *= std::abs(alpha);
+    products *= alpha * alpha;
+  }
   void add(double term) {
     sum += term;
     magnitude += std::abs(term);
@@ -29,7 +35,7 @@ struct Terms {
   double tolerance(const GemmShape& shape) const {
     const double n = static_cast<double>(shape.k + 3) * (shape.bf16x3() ? 3 : 1);
     return 4 * std::sqrt(n) * std::ldexp(magnitude, -24) +
-           (shape.result == DType::bf16 ? 1.001 * std::ldexp(std::abs(sum), -8) : 0) +
+           (shape.d().dtype == DType::bf16 ? 1.001 * std::ldexp(std::abs(sum), -8) : 0) +
            (shape.bf16x3() ? 2 * kBf16x3 * std::sqrt(products) : 0);
   }
 };

@@ -36,13 +36,14 @@ GemmShape shape(DType operand, std::int64_t m, std::int64_t n, std::int64_t k, s
 }
 
 /// Covers every path through the kernel: both operand types, A or B as the wide one, two depths of k (three for fp32),
-/// several chunks, more columns than a panel, strips that fill no whole group, and D with streaming stores (its rows
-/// aligned to cache lines) and without.
+/// several chunks, more columns than a panel, strips that fill no whole group, D with streaming stores (its rows
+/// aligned to cache lines) and without, alpha and beta.
 std::vector<GemmShape> shapes() {
   std::vector<GemmShape> all;
   for (const DType operand : {DType::bf16, DType::f32})
     all.insert(all.end(), {shape(operand, 96, 64, 2144, 8), shape(operand, 64, 96, 2144, 16),
                            shape(operand, 320, 288, 288, 0), shape(operand, 288, 352, 64, 4)});
+  for (std::size_t i = 1; i < all.size(); i += 2) all[i].alpha = -4.775f, all[i].beta = 2.0315f;
   return all;
 }
 
@@ -102,7 +103,8 @@ TEST(WeightGradient, MatchesSumsInDouble) {
           Terms terms;
           for (std::int64_t l = 0; l < s.k; ++l)
             terms.multiply(p.at(p.a, l * s.pitch_a + i), p.at(p.b, l * s.pitch_b + j));
-          if (accumulate) terms.add(p.before[i * s.pitch_d + j]);
+          terms.scale(s.alpha);
+          if (accumulate) terms.add(s.beta * p.before[i * s.pitch_d + j]);
           ASSERT_NEAR(d[i * s.pitch_d + j], terms.sum, terms.tolerance(s))
               << s.m << " x " << s.n << " x " << s.k << ": " << i << ", " << j;
         }

@@ -1,0 +1,42 @@
+// Texts of a product: for messages, plans and the keys of tuned.json.
+#pragma once
+
+#include <string>
+
+#include "math/gemm_shape.h"
+
+namespace llmc {
+
+/// ", alpha 0.5, beta 2": factors other than 1.
+inline std::string factors_text(const GemmShape& shape) {
+  const auto factor = [](const char* name, float value) {
+    return value == 1 ? std::string() : std::string(", ") + name + " " + std::to_string(value);
+  };
+  return factor("alpha", shape.alpha) + factor("beta", shape.beta);
+}
+
+/// "qkv_forward [m 64, n 96, k 32] with B transposed in bf16 -> bf16"
+inline std::string text(const GemmShape& s) {
+  return s.name + std::string(" [m ") + std::to_string(s.m) + ", n " + std::to_string(s.n) + ", k " +
+         std::to_string(s.k) + "]" + (s.transpose_a ? " with A transposed" : "") +
+         (s.transpose_b ? " with B transposed" : "") + (s.bias ? ", bias" : "") + (s.residual ? ", residual" : "") +
+         " in " + name_of(s.operand) + " -> " + name_of(s.result) + factors_text(s);
+}
+
+/// Layouts and types of all operands and what is added, without the name, alpha and beta.
+inline std::string operation_text(const GemmShape& s) {
+  const auto matrix = [](std::int64_t rows, std::int64_t cols, const GemmMatrix& of) {
+    return "[" + std::to_string(rows) + ", " + std::to_string(cols) + "] pitch " + std::to_string(of.pitch) +
+           (of.transposed ? " transposed " : " ") + name_of(of.dtype);
+  };
+  return matrix(s.m, s.k, s.a()) + " x " + matrix(s.k, s.n, s.b()) + " -> " + matrix(s.m, s.n, s.d()) +
+         (s.bias ? " + bias" : "") + (s.residual ? " + residual" : "") + (s.accumulates ? ", accumulates" : "");
+}
+
+/// Key of a tuned algorithm: everything that the library's choice depends on.
+inline std::string tuned_key(const GemmShape& s) {
+  return operation_text(s) + ", aligned " + std::to_string(s.align_a) + " " + std::to_string(s.align_b) + " " +
+         std::to_string(s.align_c) + " " + std::to_string(s.align_d);
+}
+
+}  // namespace llmc
