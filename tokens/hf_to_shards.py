@@ -120,7 +120,7 @@ class Source:
             for number, line in enumerate(file, 1):
                 if number == 1 and line.startswith(b"version https://git-lfs.github.com/spec/"):
                     raise DataError(
-                        f"'{path}' is a Git LFS pointer, not the file that it stands for; `git lfs pull` fetches that")
+                        f"'{path}' is a Git LFS pointer, not the file itself. Run `git lfs pull` to fetch the file")
                 if not line.strip():
                     continue
                 try:

@@ -23,9 +23,8 @@ struct Match {
 };
 
 [[noreturn]] void refuse_other_model(const std::string& what) {
-  throw Failure(Exit::checkpoint, what +
-                                      "; the checkpoint belongs to another model: compile its spec.yaml, or choose "
-                                      "another --run");
+  throw Failure(Exit::checkpoint,
+                what + "; the checkpoint is of another model. Compile its spec.yaml, or choose another --run");
 }
 
 using Readers = std::vector<std::unique_ptr<safetensors::Reader>>;
@@ -51,7 +50,7 @@ void match(const fs::path& directory, const Readers& readers, std::span<const Pa
       const safetensors::Entry* entry = reader->find(wanted.name);
       if (entry == nullptr) continue;
       const std::string where = reader->tensor(wanted.name);
-      if (matches.size() != before) refuse_other_model(where + " stands in two files");
+      if (matches.size() != before) refuse_other_model(where + " is in two files");
       if (entry->dtype != wanted.dtype)
         refuse_other_model(where + " is " + std::string(dtype_name(entry->dtype)) + ", but this run needs " +
                            std::string(dtype_name(wanted.dtype)));
@@ -61,7 +60,7 @@ void match(const fs::path& directory, const Readers& readers, std::span<const Pa
       matches.push_back({reader.get(), entry, index, elements});
     }
     if (matches.size() == before)
-      refuse_other_model("no file of '" + directory.string() + "' holds tensor '" + wanted.name + "'");
+      refuse_other_model("no file of '" + directory.string() + "' has tensor '" + wanted.name + "'");
     seen.insert(wanted.name);
   }
 }
@@ -69,7 +68,7 @@ void match(const fs::path& directory, const Readers& readers, std::span<const Pa
 void refuse_unknown(const Readers& readers, const std::set<std::string>& seen) {
   for (const auto& reader : readers)
     for (const safetensors::Entry& entry : reader->entries())
-      if (seen.count(entry.name) == 0) refuse_other_model(reader->tensor(entry.name) + " is unknown to this run");
+      if (seen.count(entry.name) == 0) refuse_other_model(reader->tensor(entry.name) + " is not a tensor of this run");
 }
 
 }  // namespace
@@ -80,7 +79,7 @@ TrainState read_train_state(const fs::path& checkpoint) {
     return parse_train_state(read_small_file(path));
   } catch (const std::invalid_argument& error) {
     throw Failure(Exit::checkpoint,
-                  "'" + path.string() + "' cannot be used: " + error.what() + "; use another checkpoint of the run");
+                  "'" + path.string() + "' cannot be used: " + error.what() + ". Use another checkpoint of the run");
   }
 }
 
@@ -103,7 +102,7 @@ std::optional<CheckpointEntry> find_newest(const fs::path& run, std::int64_t bel
     if (it->step >= below) continue;
     const auto damage = find_checkpoint_damage(*it, depth);
     if (!damage) return *it;
-    if (log) log("checkpoint '" + it->path.string() + "' is damaged and was passed over: " + *damage);
+    if (log) log("checkpoint '" + it->path.string() + "' is damaged and was skipped: " + *damage);
   }
   return std::nullopt;
 }
@@ -123,7 +122,7 @@ TrainState load_checkpoint(const fs::path& checkpoint, std::span<const Parameter
   if (trust == Trust::unverified)
     if (const auto damage = find_damage(checkpoint, Depth::checksums))
       throw Failure(Exit::checkpoint,
-                    "checkpoint '" + checkpoint.string() + "' is damaged: " + *damage + "; use an older one");
+                    "checkpoint '" + checkpoint.string() + "' is damaged: " + *damage + ". Use an older one");
   const TrainState state = read_train_state(checkpoint);
   const std::vector<FileRecord> files = read_manifest(checkpoint);
   const std::vector<ParameterInfo> stored = stored_parameters(parameters);

@@ -135,8 +135,7 @@ std::optional<std::string> find_file_damage(const fs::path& directory, const Fil
   const fs::path path = directory / file.name;
   const std::uint64_t bytes = InputFile(path).bytes;
   if (bytes != file.bytes) return "has " + std::to_string(bytes) + " bytes instead of " + std::to_string(file.bytes);
-  if (depth == Depth::checksums && checksum_of(path) != file.xxh3)
-    return "does not have the checksum it was written with";
+  if (depth == Depth::checksums && checksum_of(path) != file.xxh3) return "does not match its checksum in the manifest";
   return std::nullopt;
 }
 

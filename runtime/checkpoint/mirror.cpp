@@ -58,7 +58,7 @@ void check_mirror(const fs::path& mirror, const fs::path& run) {
                  first = disk::weakly_canonical(run, Exit::checkpoint);
   if (lies_in(second, first) || lies_in(first, second))
     throw Failure(Exit::checkpoint, "checkpoint.mirror '" + mirror.string() + "' and the run folder '" + run.string() +
-                                        "' lie in each other; a mirror is for another disk");
+                                        "' are one inside the other. Choose a mirror on another disk");
   make_directories(checkpoints_directory(mirror), kMirrorWriter);
   const AtomicDirectory probe(checkpoints_directory(mirror), std::string(kCheckpointPrefix) + "probe", kMirrorWriter);
   write_small_file(probe.path(), "probe", "x", kMirrorWriter);

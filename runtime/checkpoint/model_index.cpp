@@ -33,7 +33,7 @@ class Events : public nlohmann::json_sax<Json> {
     if (!in_map()) return other();
     if (value.empty() || value == "." || value == ".." || value.find('/') != std::string::npos ||
         value.find('\0') != std::string::npos)
-      return fail("weight_map names a file that is not beside it");
+      return fail("weight_map names a file in another folder");
     if (value.size() > safetensors::kMaxNameBytes) return fail("weight_map has a name that is too long");
     files.emplace(tensor_, std::move(value));
     return true;
@@ -46,7 +46,7 @@ class Events : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     if (name.size() > safetensors::kMaxNameBytes) return fail("a key is too long");
     if (++keys_ > kMaxTensors) return fail("it has more than 2^20 keys");
-    if (!levels_.back().insert(name).second) return fail("a key stands in it twice");
+    if (!levels_.back().insert(name).second) return fail("it has a key twice");
     if (levels_.size() == 1) top_ = name;
     if (levels_.size() == 1 && name == "weight_map") found = true;
     tensor_ = std::move(name);
@@ -55,7 +55,7 @@ class Events : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    return fail("it is not JSON at byte " + std::to_string(position));
+    return fail("it is not valid JSON at byte " + std::to_string(position));
   }
 
  private:

@@ -40,7 +40,7 @@ std::string checkpoints_near(const fs::path& missing) {
   for (const fs::path& run : {parent.filename() == "checkpoints" ? parent.parent_path() : parent, parent}) {
     const std::vector<CheckpointEntry> there = readable_checkpoints(run);
     if (there.empty()) continue;
-    return fmt::format(" ('{}' has {}; checkpoint.keep_last and checkpoint.keep_every say which stay)",
+    return fmt::format(" ('{}' has {}; checkpoint.keep_last and checkpoint.keep_every decide which are kept)",
                        checkpoints_directory(run).string(), names(there));
   }
   return {};

@@ -56,7 +56,7 @@ void apply_retention(const fs::path& run, std::int64_t saved, const Retention& r
   for (const CheckpointEntry& checkpoint : checkpoints) {
     if (checkpoint.step > saved) continue;
     if (const auto damage = find_checkpoint_damage(checkpoint, Depth::sizes)) {
-      if (log) log("checkpoint '" + checkpoint.path.string() + "' is damaged and was left alone: " + *damage);
+      if (log) log("checkpoint '" + checkpoint.path.string() + "' is damaged and was not removed: " + *damage);
       continue;
     }
     const bool wanted = std::erase_if(before, [&](std::int64_t step) { return checkpoint.step < step; }) > 0;

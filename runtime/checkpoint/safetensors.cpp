@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors are littl
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& what) {
   throw Failure(Exit::checkpoint,
-                "'" + path.string() + "' is not a sound safetensors file: " + what + "; use another copy of it");
+                "'" + path.string() + "' is not a valid safetensors file: " + what + ". Use another copy of it");
 }
 
 /// pread instead of mmap: a file truncated by another process gives an error, not SIGBUS.
@@ -106,7 +106,7 @@ void Writer::append(const void* data, std::size_t bytes) {
 FileRecord Writer::finish() {
   const std::uint64_t expected = entries_.empty() ? 0 : entries_.back().end;
   if (appended_ != expected)
-    throw Failure(Exit::internal, "a safetensors file got " + std::to_string(appended_) + " bytes of data instead of " +
+    throw Failure(Exit::internal, "a safetensors file got " + std::to_string(appended_) + " bytes of data, not " +
                                       std::to_string(expected));
   return file_.finish();
 }

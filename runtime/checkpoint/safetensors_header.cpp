@@ -65,7 +65,7 @@ class HeaderEvents : public nlohmann::json_sax<Json> {
       has_dtype_ = has_shape_ = has_offsets_ = false;
       return enter(State::kTensor);
     }
-    refuse("an object where none belongs");
+    refuse("an object where none is allowed");
   }
   bool end_object() override {
     if (state_ == State::kMetadata || state_ == State::kTensor) {
@@ -77,14 +77,14 @@ class HeaderEvents : public nlohmann::json_sax<Json> {
   }
   bool key(std::string& key) override {
     if (state_ == State::kTop) {
-      if (!names_.insert(key).second) refuse("'" + key + "' stands twice");
+      if (!names_.insert(key).second) refuse("'" + key + "' is listed twice");
       check_name(key);
       key_ = key;
       in_metadata_ = key == "__metadata__";
       return enter(State::kTopValue);
     }
     if (state_ == State::kMetadata) {
-      if (header.metadata.count(key) != 0) refuse("metadata key '" + key + "' stands twice");
+      if (header.metadata.count(key) != 0) refuse("metadata key '" + key + "' is listed twice");
       key_ = key;
       return enter(State::kMetadataValue);
     }
@@ -93,7 +93,7 @@ class HeaderEvents : public nlohmann::json_sax<Json> {
     if (key == "shape") seen = &has_shape_, state_ = State::kShape;
     if (key == "data_offsets") seen = &has_offsets_, state_ = State::kOffsets;
     if (seen == nullptr) refuse("tensor '" + tensor().name + "' has an unknown key '" + key + "'");
-    if (*seen) refuse("'" + key + "' of tensor '" + tensor().name + "' stands twice");
+    if (*seen) refuse("'" + key + "' of tensor '" + tensor().name + "' is listed twice");
     return *seen = true;
   }
   bool string(std::string& text) override {
@@ -101,14 +101,14 @@ class HeaderEvents : public nlohmann::json_sax<Json> {
       header.metadata[key_] = text;
       return enter(State::kMetadata);
     }
-    if (state_ != State::kDtype) refuse("a string where none belongs");
+    if (state_ != State::kDtype) refuse("a string where none is allowed");
     const auto* row = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeRow& d) { return d.name == text; });
     if (row == kDtypes.end()) refuse("tensor '" + tensor().name + "' has the unknown dtype '" + text + "'");
     tensor().dtype = row->dtype;
     return enter(State::kTensor);
   }
   bool start_array(std::size_t) override {
-    if (in_array_ || (state_ != State::kShape && state_ != State::kOffsets)) refuse("an array where none belongs");
+    if (in_array_ || (state_ != State::kShape && state_ != State::kOffsets)) refuse("an array where none is allowed");
     offsets_seen_ = 0;
     return in_array_ = true;
   }
@@ -118,7 +118,7 @@ class HeaderEvents : public nlohmann::json_sax<Json> {
     return enter(State::kTensor);
   }
   bool number_unsigned(std::uint64_t value) override {
-    if (!in_array_) refuse("a number where none belongs");
+    if (!in_array_) refuse("a number where none is allowed");
     if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) refuse("a number is too large");
     if (state_ == State::kShape) {
       if (tensor().shape.size() == kMaxRank) refuse("tensor '" + tensor().name + "' has more than 16 dimensions");
@@ -129,10 +129,10 @@ class HeaderEvents : public nlohmann::json_sax<Json> {
     }
     return true;
   }
-  bool null() override { refuse("null where a value belongs"); }
-  bool boolean(bool) override { refuse("a boolean where none belongs"); }
+  bool null() override { refuse("null where a value is required"); }
+  bool boolean(bool) override { refuse("a boolean where none is allowed"); }
   bool number_integer(std::int64_t) override { refuse("a negative number"); }
-  bool number_float(double, const std::string&) override { refuse("a number that is no integer, or too large"); }
+  bool number_float(double, const std::string&) override { refuse("a number that is not an integer or is too large"); }
   bool binary(Json::binary_t&) override { refuse("binary data"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
     refuse("it is not valid JSON in UTF-8 (byte " + std::to_string(position) + ")");
@@ -174,9 +174,9 @@ Header parse_header(std::string_view json, std::uint64_t data_bytes) {
   });
   std::uint64_t position = 0;
   for (const Entry& entry : header.entries) {
-    if (entry.begin != position) refuse("tensor '" + entry.name + "' overlaps another or leaves a hole");
+    if (entry.begin != position) refuse("tensor '" + entry.name + "' overlaps another or leaves a gap");
     if (entry.end < entry.begin || entry.bytes() != tensor_bytes(entry.name, entry.dtype, entry.shape))
-      refuse("the data_offsets of tensor '" + entry.name + "' do not agree with its shape and dtype");
+      refuse("the data_offsets of tensor '" + entry.name + "' do not match its shape and dtype");
     position = entry.end;
   }
   if (position != data_bytes)
@@ -199,7 +199,7 @@ std::vector<Entry> layout(std::span<const TensorSpec> tensors) {
   std::set<std::string_view> names;
   std::uint64_t position = 0;
   for (Entry& entry : entries) {
-    if (!names.insert(entry.name).second) refuse("tensor '" + entry.name + "' stands twice");
+    if (!names.insert(entry.name).second) refuse("tensor '" + entry.name + "' is listed twice");
     entry.begin = position;
     if (__builtin_add_overflow(position, entry.end, &entry.end) || entry.end > std::uint64_t{1} << 62)
       refuse("the file would be too large");

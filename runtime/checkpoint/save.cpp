@@ -80,7 +80,7 @@ void check_space(const fs::path& directory, std::int64_t needed) {
   if (available && *available < needed)
     throw Failure(Exit::checkpoint, "no space for a checkpoint in '" + directory.string() + "': it needs " +
                                         std::to_string(needed) + " bytes and " + std::to_string(*available) +
-                                        " are free; free some space or choose another --run");
+                                        " are free. Free some space or choose another --run");
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ void tell_small_disk(const fs::path& run, std::int64_t bytes, const Retention& r
   log("'" + parent.string() + "' has space for " + std::to_string(*available / bytes) + " more checkpoint" +
       plural(*available / bytes) + " of " + std::to_string(bytes) +
       " bytes, and checkpoint.keep_last=" + std::to_string(retention.keep_last) + " takes " + std::to_string(more) +
-      " more with the one that is being written; saving will fail unless some space is freed");
+      " more, including the one being written. Free some space, or saving will fail");
 }
 
 std::vector<std::string> Attempt::settle(const Savers& savers, const std::string& mine) const {
@@ -201,7 +201,7 @@ void CheckpointSave::publish() {
     if (options_.read_back) {
       for (const FileRecord& file : files_) forget_cached(folder_ / file.name);
       if (const auto damage = find_damage(folder_, Depth::checksums))
-        throw Failure(Exit::checkpoint, "read back from the disk, the checkpoint is damaged: " + *damage);
+        throw Failure(Exit::checkpoint, "the checkpoint is damaged when read back from the disk: " + *damage);
     }
     directory_->commit();
   });

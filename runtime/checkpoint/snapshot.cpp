@@ -60,13 +60,13 @@ void Snapshot::read(std::size_t buffer, std::int64_t offset, std::int64_t count,
   const auto found = after == copies_.begin() ? copies_.end() : std::prev(after);
   if (found == copies_.end() || found->first.first != buffer || count < 0 ||
       offset - found->first.second > found->second.elements - count)
-    throw Failure(Exit::internal, "elements that the snapshot has no copy of");
+    throw Failure(Exit::internal, "the snapshot has no copy of these elements");
   const std::int64_t size = bytes_of(buffers_[buffer].dtype, 1);
   std::copy_n(found->second.at + (offset - found->first.second) * size, count * size, out);
 }
 
 void Snapshot::write(std::size_t, std::int64_t, std::int64_t, const std::byte*) {
-  throw Failure(Exit::internal, "a snapshot is not written to");
+  throw Failure(Exit::internal, "a snapshot cannot be written to");
 }
 
 }  // namespace llmc

@@ -39,7 +39,7 @@ safetensors::Dtype stored_type(DType dtype) {
     case DType::i32: return safetensors::Dtype::kI32;
     case DType::byte: return safetensors::Dtype::kU8;
   }
-  throw Failure(Exit::internal, "no type of files holds this one");
+  throw Failure(Exit::internal, "safetensors have no dtype for these elements");
 }
 
 void widen(safetensors::Dtype dtype, std::span<const std::byte> stored, std::span<float> values) {
@@ -52,7 +52,7 @@ void widen(safetensors::Dtype dtype, std::span<const std::byte> stored, std::spa
     case safetensors::Dtype::kI32: return each<std::int32_t>(stored, values, number);
     default:
       throw Failure(Exit::internal,
-                    "elements of type " + std::string(safetensors::dtype_name(dtype)) + " are no numbers");
+                    "elements of type " + std::string(safetensors::dtype_name(dtype)) + " are not numbers");
   }
 }
 

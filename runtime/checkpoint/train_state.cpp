@@ -69,7 +69,7 @@ TrainState parse_train_state(const std::string& text) try {
   const Json& format = document.at("format");
   constexpr const char* kFormats[] = {"llmc-state-2", "llmc-state-3", "llmc-state-4", "llmc-state-5"};
   if (std::ranges::find(kFormats, format) == std::end(kFormats))
-    throw std::invalid_argument("it is of another version of llmc, which has to go on with it");
+    throw std::invalid_argument("it was written by another version of llmc. Resume with that version");
   TrainState state;
   document.at("step").get_to(state.step);
   state.position = read_position(document);
@@ -87,7 +87,7 @@ TrainState parse_train_state(const std::string& text) try {
   if (state.updates() < 0 || format_train_state(state) != text) throw std::invalid_argument("it was altered");
   return state;
 } catch (const Json::exception&) {
-  throw std::invalid_argument("it does not hold a training state");
+  throw std::invalid_argument("it is not a training state");
 }
 
 }  // namespace llmc

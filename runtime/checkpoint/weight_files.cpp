@@ -97,7 +97,7 @@ void check_sums(const fs::path& folder, const std::set<std::string>& files) {
     if (!files.contains(record.name)) continue;
     ++known;
     if (const auto damage = find_file_damage(folder, record, Depth::checksums))
-      refuse(fmt::format("checkpoint '{}' is damaged: {} {}; use an older one", folder.string(), record.name, *damage));
+      refuse(fmt::format("checkpoint '{}' is damaged: {} {}. Use an older one", folder.string(), record.name, *damage));
   }
   if (known != files.size())
     refuse(fmt::format("checkpoint '{}' is damaged: its manifest.json does not list all model files", folder.string()));
@@ -133,7 +133,7 @@ void WeightFiles::open(const fs::path& folder) {
   }
   for (const auto& [tensor, file] : file_of)
     if (!by_name.at(file)->find(tensor))
-      refuse(fmt::format("'{}' says that tensor '{}' is in {}, which does not hold it", index.string(), tensor, file));
+      refuse(fmt::format("'{}' lists tensor '{}' in {}, which does not have it", index.string(), tensor, file));
 }
 
 void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> parameters) {
@@ -141,7 +141,7 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
   for (const auto& reader : readers_)
     for (const safetensors::Entry& entry : reader->entries())
       if (!places.emplace(entry.name, Place{reader.get(), &entry}).second)
-        refuse(fmt::format("{} stands in two files", reader->tensor(entry.name)));
+        refuse(fmt::format("{} is in two files", reader->tensor(entry.name)));
 
   const std::vector<ParameterInfo> stored = stored_parameters(parameters);
   std::map<std::string, std::int64_t> rows;
@@ -155,18 +155,19 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
     if (const auto slice = slice_of(wanted.name, rows); slice && place == places.end()) {
       place = places.find(slice->name);
       if (place == places.end())
-        refuse(fmt::format("no file of '{}' holds tensor '{}', alone or in '{}'", folder.string(), wanted.name,
+        refuse(fmt::format("no file of '{}' has tensor '{}', alone or as part of '{}'", folder.string(), wanted.name,
                            slice->name));
       wanted = {slice->name, wanted.dtype, wanted.shape};
       wanted.shape[0] = slice->rows;
       first = slice->first * (p.matrix ? p.cols : 1);
     }
-    if (place == places.end()) refuse(fmt::format("no file of '{}' holds tensor '{}'", folder.string(), wanted.name));
+    if (place == places.end()) refuse(fmt::format("no file of '{}' has tensor '{}'", folder.string(), wanted.name));
     const auto [reader, entry] = place->second;
     const std::string where = reader->tensor(wanted.name);
     if (entry->dtype != safetensors::Dtype::kF32 && entry->dtype != safetensors::Dtype::kF16 &&
         entry->dtype != safetensors::Dtype::kBF16)
-      refuse(fmt::format("{} is {}; F32, F16 and BF16 are read", where, safetensors::dtype_name(entry->dtype)));
+      refuse(fmt::format("{} is {}, but only F32, F16 and BF16 can be read", where,
+                         safetensors::dtype_name(entry->dtype)));
     if (entry->shape != wanted.shape)
       refuse(fmt::format("{} is {}, but the model has {}", where, shape_text(entry->shape), shape_text(wanted.shape)));
     dtypes.emplace(safetensors::dtype_name(entry->dtype));
@@ -178,9 +179,10 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
     if (used.contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
     const std::string where = place.reader->tensor(name);
     if (name != kHead || !used.contains(kEmbedding))
-      refuse(fmt::format("{} is none of the model's; remove it if it changes nothing in the forward pass", where));
+      refuse(
+          fmt::format("{} is not a tensor of the model. Remove it if it changes nothing in the forward pass", where));
     if (!same_bytes(places.at(kEmbedding), place))
-      refuse(fmt::format("{} is another than '{}', and model.tie_word_embeddings: true makes them one; write false",
+      refuse(fmt::format("{} differs from '{}', but model.tie_word_embeddings: true makes them one tensor. Write false",
                          where, kEmbedding));
   }
   const auto count = static_cast<std::int64_t>(used.size());

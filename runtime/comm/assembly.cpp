@@ -47,7 +47,7 @@ std::string hello_of(const Launch& launch, const std::string& id) {
 }
 
 Hello read_hello(const Message& message) {
-  if (message.word != Word::hello) throw WireError("no hello");
+  if (message.word != Word::hello) throw WireError("a message that is not a hello");
   BodyReader body(message.body);
   Hello hello;
   hello.rank = body.number();
@@ -66,7 +66,7 @@ struct Refusal {
 };
 
 constexpr const char* kOtherRun =
-    ": two runs meet at this port, or the launcher numbers its ranks wrong; give each run a MASTER_PORT of its own";
+    ": two runs use this port, or the launcher numbers its ranks wrong. Give each run its own MASTER_PORT";
 
 /// The assembly on rank 0.
 class Meeting {
@@ -109,10 +109,10 @@ class Meeting {
   }
 
   std::string absent() const {
-    std::string text = fmt::format("{} of {} did not come to rank 0 on {}", rank_list(missing()), launch_.world_size,
+    std::string text = fmt::format("{} of {} did not connect to rank 0 on {}", rank_list(missing()), launch_.world_size,
                                    assembly_.hosts[0]);
-    if (!refused_.empty()) text += "; refused there: " + refused_;
-    return text + "; the log of the missing says why, or how far it came";
+    if (!refused_.empty()) text += "; rank 0 refused: " + refused_;
+    return text + ". The log of each missing rank shows why, or what it did last";
   }
 
   [[noreturn]] void give_up(const std::string& why) {
@@ -152,7 +152,7 @@ class Meeting {
       if (!done && !one->refused) try {
           if (const std::optional<Message> message = one->connection.next()) done = hear(*one, *message);
         } catch (const WireError& error) {
-          refused_ = fmt::format("one who sent {}", error.what());
+          refused_ = fmt::format("a connection that sent {}", error.what());
           done = true;
         }
       one = done ? strangers_.erase(one) : std::next(one);
@@ -164,7 +164,7 @@ class Meeting {
     const Hello hello = read_hello(message);
     if (const Refusal refusal = refusal_of(hello); !refusal.why.empty()) {
       refused_ = refusal.own + refusal.why;
-      if (told_++ < kTold) to_stderr("warning: refused at the port of the ranks: {}\n", refused_);
+      if (told_++ < kTold) to_stderr("warning: refused a connection to the ranks' port: {}\n", refused_);
       const std::string body = BodyWriter().number(static_cast<int>(Exit::usage)).text(refusal.why).body();
       stranger.connection.send(Word::refused, body);
       stranger.connection.flush();
@@ -182,24 +182,24 @@ class Meeting {
     const std::uint64_t rank = hello.rank, world = hello.world_size;
     const std::string who = fmt::format("rank {} on {}", rank, hello.host), &host = assembly_.hosts[0];
     if (hello.id != id_)
-      return {fmt::format("{} is of the run '{}', and rank 0 on {} of another{}, and all its ranks the same --run", who,
-                          quotable(hello.id), host, kOtherRun),
-              fmt::format("this is the run '{}'; ", id_)};
+      return {fmt::format(
+                  "{} is of the run '{}', but rank 0 on {} is of another run{} and give all its ranks the same --run",
+                  who, quotable(hello.id), host, kOtherRun),
+              fmt::format("this run is '{}'; ", id_)};
     if (hello.fingerprint != launch_.fingerprint)
-      return {
-          fmt::format("{} is a trainer of the fingerprint {}, and rank 0 on {} one of another: start all ranks of a "
-                      "run with the same trainer",
-                      who, quotable(hello.fingerprint), host),
-          fmt::format("this trainer's fingerprint is {}; ", launch_.fingerprint)};
+      return {fmt::format("{} is a trainer with fingerprint {}, but rank 0 on {} has another fingerprint. Start all "
+                          "ranks of a run with the same trainer",
+                          who, quotable(hello.fingerprint), host),
+              fmt::format("this trainer's fingerprint is {}; ", launch_.fingerprint)};
     if (world != members_.size())
-      return {
-          fmt::format("{} is one of {}, and rank 0 on {} has {} ranks{}", who, world, host, members_.size(), kOtherRun),
-          ""};
+      return {fmt::format("{} has a world size of {}, but rank 0 on {} has {} ranks{}", who, world, host,
+                          members_.size(), kOtherRun),
+              ""};
     if (rank == 0 || rank >= members_.size())
-      return {fmt::format("there is no place for a rank {} of {} from {}{}", rank, world, hello.host, kOtherRun), ""};
+      return {fmt::format("rank {} of {} on {} is out of range{}", rank, world, hello.host, kOtherRun), ""};
     if (members_[rank])
-      return {fmt::format("rank {} came from {} and is there already, from {}{}", rank, hello.host,
-                          assembly_.hosts[rank], kOtherRun),
+      return {fmt::format("rank {} on {} has connected already, from {}{}", rank, hello.host, assembly_.hosts[rank],
+                          kOtherRun),
               ""};
     return {};
   }
@@ -208,7 +208,7 @@ class Meeting {
     for (std::size_t rank = 1; rank < members_.size(); ++rank) {
       if (!members_[rank] || (members_[rank]->receive() && is_silent(*members_[rank]))) continue;
       members_[rank].reset();
-      give_up(fmt::format("rank {} on {} ended before all {} ranks had come; its log says why", rank,
+      give_up(fmt::format("rank {} on {} ended before all {} ranks had connected. Its log shows why", rank,
                           assembly_.hosts[rank], launch_.world_size));
     }
   }
@@ -244,7 +244,8 @@ class Visit {
       pollfd wait{connection_.fd(), static_cast<short>(connection_.sent() ? POLLIN : POLLIN | POLLOUT), 0};
       const int ready = poll(&wait, 1, poll_timeout(limit));
       if (ready == 0) {
-        why = accepted_ ? "it has not said that all are there" : "what listens there does not answer as rank 0 does";
+        why = accepted_ ? "it did not report that all ranks have connected"
+                        : "the program that listens there does not answer as rank 0 does";
         return std::nullopt;
       }
       const bool open = connection_.receive();
@@ -253,9 +254,10 @@ class Visit {
       if (!open) break;
     }
     if (accepted_)
-      throw Failure(Exit::peer_lost, fmt::format("rank 0 on {} ended before all {} ranks had come; its log says why",
-                                                 host_, launch_.world_size));
-    why = "what listens there closes the connection";
+      throw Failure(Exit::peer_lost,
+                    fmt::format("rank 0 on {} ended before all {} ranks had connected. Its log shows why", host_,
+                                launch_.world_size));
+    why = "the program that listens there closed the connection";
     return std::nullopt;
   }
 
@@ -283,7 +285,7 @@ class Visit {
         hosts_ = body.texts(static_cast<std::size_t>(launch_.world_size));
         std::ranges::transform(hosts_, hosts_.begin(), quotable);
         return true;
-      default: throw WireError("no answer of rank 0");  // hello: a socket connected to itself
+      default: throw WireError("a message that is not an answer of rank 0");  // hello: a socket connected to itself
     }
   }
 
@@ -302,7 +304,7 @@ Assembly receive_ranks(const Launch& launch, const std::string& id, const Socket
 
 Assembly join_ranks(const Launch& launch, const std::string& id, const std::vector<Address>& addresses,
                     MonotonicTime until) {
-  std::string why = "there is no address";
+  std::string why = "the host has no address";
   auto pause = std::chrono::milliseconds(5);
   // Rank 0 knows the missing ranks: it gets a moment longer to report them.
   const auto end = until + kFarewell;
@@ -313,7 +315,7 @@ Assembly join_ranks(const Launch& launch, const std::string& id, const std::vect
         if (std::optional<Assembly> assembly = Visit(launch, id, {std::move(*socket), kSmallBody}).run(end, why))
           return std::move(*assembly);
       } catch (const WireError& error) {
-        why = fmt::format("what listens there sends {}", error.what());
+        why = fmt::format("the program that listens there sent {}", error.what());
       }
     if (steady_clock::now() + pause >= end) break;
     std::this_thread::sleep_for(pause);
@@ -322,8 +324,8 @@ Assembly join_ranks(const Launch& launch, const std::string& id, const std::vect
   std::string places;
   for (const Address& address : addresses)
     places += fmt::format("{}{}:{}", places.empty() ? "" : ", ", address.host, address.port);
-  throw Failure(Exit::peer_lost,
-                fmt::format("rank {} on {} waited for rank 0 at {} in vain: {}", launch.rank, own_host(), places, why));
+  throw Failure(Exit::peer_lost, fmt::format("rank {} on {} could not connect to rank 0 at {}: {}", launch.rank,
+                                             own_host(), places, why));
 }
 
 std::string rank_list(const std::vector<int>& ranks) {

@@ -29,7 +29,8 @@ RankReport read_report(BodyReader& body, std::int64_t step) {
   collectives.waits = body.number();
   collectives.count = body.number();
   const std::uint64_t told = body.number();
-  if (told > CollectiveLog::kTold || told > collectives.count) throw WireError("more collectives than it may tell");
+  if (told > CollectiveLog::kTold || told > collectives.count)
+    throw WireError("more collectives than a report may have");
   for (std::uint64_t i = 0; i < told; ++i) collectives.newest.push_back(Collective::from_word(body.number()));
   return report;
 }
@@ -50,8 +51,8 @@ std::optional<CollectiveJudge::Verdict> CollectiveJudge::judge(MonotonicTime now
   if (std::optional<Verdict> verdict = different()) return verdict;
   const auto longest = std::ranges::max_element(ranks_, {}, &Rank::waited);
   if (longest->waited <= longest_allowed()) return std::nullopt;
-  return Verdict{fmt::format("a collective lasts longer than {:g} s (--collective-timeout, or 100 steps where that is "
-                             "longer): rank {} waits in it",
+  return Verdict{fmt::format("a collective takes longer than {:g} s (--collective-timeout, or 100 steps where that is "
+                             "longer): rank {} is waiting in it",
                              in_seconds(longest_allowed()), longest - ranks_.begin()),
                  table()};
 }
@@ -79,10 +80,10 @@ std::chrono::milliseconds CollectiveJudge::longest_allowed() const {
 
 std::string CollectiveJudge::row(const Rank& rank) const {
   const CollectiveReport& told = rank.report.collectives;
-  const std::string last = told.count == 0
-                               ? "none so far"
-                               : fmt::format("number {}, {}", told.count,
-                                             told.newest.empty() ? "which was not told" : told.newest.back().text());
+  const std::string last =
+      told.count == 0
+          ? "none so far"
+          : fmt::format("number {}, {}", told.count, told.newest.empty() ? "not reported" : told.newest.back().text());
   return fmt::format("{:>8}  {:<24}  {}, {}", rank.report.step < 0 ? "start" : fmt::format("{}", rank.report.step),
                      rank.report.phase, last, told.waits % 2 ? "waits" : "does not wait");
 }

@@ -14,7 +14,7 @@ const char* name_of(CollectiveKind kind) {
     case CollectiveKind::reduce_scatter: return "reduce-scatter";
     case CollectiveKind::all_gather: return "all-gather";
     case CollectiveKind::broadcast: return "broadcast";
-    case CollectiveKind::text: return "gather of texts";
+    case CollectiveKind::text: return "gather of strings";
     case CollectiveKind::leave: return "leave";
     default: return "unknown collective";
   }

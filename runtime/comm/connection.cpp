@@ -69,10 +69,13 @@ Socket listen_at(int port, MonotonicTime until) {
     if (error && error != EADDRINUSE) error = try_to_listen(AF_INET, port, socket);  // the machine has no IPv6
     if (!error) return socket;
     if (error != EADDRINUSE || std::chrono::steady_clock::now() >= until)
-      throw Failure(Exit::usage, fmt::format("rank 0 cannot listen at port {}: {}; {}", port, std::strerror(error),
-                                             error == EADDRINUSE ? "another program or another run is there: give "
-                                                                   "this run another MASTER_PORT (it takes the next)"
-                                                                 : "give this run another MASTER_PORT"));
+      throw Failure(
+          Exit::usage,
+          fmt::format(
+              "rank 0 cannot listen at port {}: {}. {}", port, std::strerror(error),
+              error == EADDRINUSE
+                  ? "Another program or run uses it. Give this run another MASTER_PORT (the port used is one higher)"
+                  : "Give this run another MASTER_PORT"));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }

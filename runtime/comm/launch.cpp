@@ -34,7 +34,7 @@ class Variables {
     }
     if (!fits || result < low || result > high)
       throw Failure(Exit::usage, shown(name) + " is not a number from " + std::to_string(low) + " to " +
-                                     std::to_string(high) + "; set it right or unset it");
+                                     std::to_string(high) + ". Correct it or unset it");
     return result;
   }
 
@@ -63,7 +63,7 @@ std::optional<Launch> read_source(const Variables& variables, const Source& sour
   if (!rank_set || !size_set) {
     const char* there = rank_set ? source.rank : source.size;
     throw Failure(Exit::usage, variables.shown(there) + " is set and " + (rank_set ? source.size : source.rank) +
-                                   " is not: " + source.by + " sets both; unset " + there +
+                                   " is not: " + source.by + " sets both. Unset " + there +
                                    " for a run of one process");
   }
   Launch launch;
@@ -72,7 +72,7 @@ std::optional<Launch> read_source(const Variables& variables, const Source& sour
   launch.rank = static_cast<int>(*variables.number(source.rank, 0, kMostRanks - 1));
   if (launch.rank >= launch.world_size)
     throw Failure(Exit::usage, variables.shown(source.rank) + " is not below " + variables.shown(source.size) +
-                                   "; ranks count from 0");
+                                   ". Ranks count from 0");
   launch.local_rank = static_cast<int>(variables.number(source.local, 0, kMostRanks - 1).value_or(0));
   if (launch.local_rank >= launch.world_size)
     throw Failure(Exit::usage, variables.shown(source.local) + " is not below " + variables.shown(source.size));
@@ -84,7 +84,7 @@ void check_agreement(const Variables& variables, const Source& taken, const Laun
   if (!found || (found->rank == launch.rank && found->world_size == launch.world_size)) return;
   throw Failure(Exit::usage, variables.shown(taken.rank) + ", " + variables.shown(taken.size) + " (" + taken.by +
                                  ") and " + variables.shown(other.rank) + ", " + variables.shown(other.size) + " (" +
-                                 other.by + ") disagree; unset those of the launcher that did not start this process");
+                                 other.by + ") disagree. Unset those of the launcher that did not start this process");
 }
 
 /// Returns whether srun started this process as a task. A batch script and an interactive step have step ids past the
@@ -105,7 +105,7 @@ void take_slurm_address(const Variables& variables, Launch& launch) {
   if (!hosts || !job)
     throw Failure(Exit::usage, std::string("SLURM_STEP_ID is set and ") +
                                    (hosts ? "SLURM_JOB_ID" : "SLURM_STEP_NODELIST") +
-                                   " is not: srun sets both; start the trainer by srun");
+                                   " is not, but srun sets both. Start the trainer by srun");
   const std::int64_t step = variables.number("SLURM_STEP_ID", 0, kMaxId).value_or(0);
   launch.host = first_slurm_host(*hosts);
   launch.port = static_cast<int>(10000 + (*job + 1009 * step) % 20000);
@@ -140,7 +140,7 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
     if (!take_master_address(variables, *launch) && launch->world_size > 1)
       throw Failure(Exit::usage, variables.shown(kTorchrun.size) + " is set and " +
                                      (variables.has("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR") +
-                                     " is not; they say where rank 0 listens, and torchrun sets both");
+                                     " is not. Both are needed to find rank 0, and torchrun sets both");
     return *launch;
   }
   if (std::optional<Launch> launch = read_source(variables, kOpenMpi)) {
@@ -153,8 +153,8 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
     if (!take_master_address(variables, *launch) && launch->world_size > 1) {
       if (!slurm_task)
         throw Failure(Exit::usage, variables.shown(kPmi.size) +
-                                       " is set, and nothing says where rank 0 listens; set MASTER_ADDR and "
-                                       "MASTER_PORT, or start by Open MPI's mpirun, torchrun or srun");
+                                       " is set, but the address of rank 0 is not. Set MASTER_ADDR and MASTER_PORT, or "
+                                       "start by Open MPI's mpirun, torchrun or srun");
       take_slurm_address(variables, *launch);
       launch->id = slurm_id;
     }
@@ -165,7 +165,7 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
       const auto tasks = variables.number("SLURM_STEP_NUM_TASKS", 1, kMostRanks);
       if (tasks && *tasks != launch->world_size)
         throw Failure(Exit::usage, variables.shown(kSlurm.size) + " and " + variables.shown("SLURM_STEP_NUM_TASKS") +
-                                       " disagree; leave both as srun sets them");
+                                       " disagree. Leave both as srun sets them");
       if (launch->world_size > 1) take_slurm_address(variables, *launch);
       launch->id = slurm_id;
       return *launch;
@@ -191,7 +191,7 @@ std::string first_slurm_host(const std::string& list) {
     i = end;
   }
   if (host.empty() || host.find_first_of(" ]/:") != std::string::npos || host.size() > 255)
-    throw Failure(Exit::usage, "SLURM_STEP_NODELIST=" + list + " names no first host; leave it as srun sets it");
+    throw Failure(Exit::usage, "SLURM_STEP_NODELIST=" + list + " names no first host. Leave it as srun sets it");
   return host;
 }
 

@@ -25,10 +25,10 @@ void* load() {
   const std::string why = dlerror();
   const bool mpich = dlopen("libmpich.so.12", RTLD_LAZY) || dlopen("libmpi.so.12", RTLD_LAZY);
   throw Failure(Exit::toolchain,
-                fmt::format("several ranks need Open MPI 4 or 5, and it does not load: {}; {}", why,
-                            mpich ? "the MPI here is MPICH or one like it, which a trainer cannot use: install Open "
-                                    "MPI beside it (apt-get install openmpi-bin) and start by its mpirun"
-                                  : "apt-get install openmpi-bin"));
+                fmt::format("several ranks need Open MPI 4 or 5, which does not load: {}. {}", why,
+                            mpich ? "This machine's MPI is MPICH or a similar one, which a trainer cannot use. Install "
+                                    "Open MPI too (apt-get install openmpi-bin) and start by its mpirun"
+                                  : "Install it with: apt-get install openmpi-bin"));
 }
 
 /// Returns whether an Open MPI launcher started this process: its mpirun, or srun --mpi=pmix. PMI alone (srun
@@ -59,7 +59,7 @@ struct Mpi::Impl {
   }
   void* symbol(const char* name) const {
     if (void* found = dlsym(library, name)) return found;
-    throw Failure(Exit::toolchain, fmt::format("{} has no {}; install Open MPI 4 or 5", mpi_abi::kLibrary, name));
+    throw Failure(Exit::toolchain, fmt::format("{} has no {}. Install Open MPI 4 or 5", mpi_abi::kLibrary, name));
   }
 
   mpi_abi::InitThread* init_thread = function<mpi_abi::InitThread>("MPI_Init_thread");
@@ -81,7 +81,7 @@ struct Mpi::Impl {
     std::array<char, mpi_abi::kMaxErrorString + 1> text{};
     int length = 0;
     error_string(code, text.data(), &length);
-    throw Failure(Exit::peer_lost, fmt::format("{}: {} says \"{}\"; if another rank is gone, its own log says why",
+    throw Failure(Exit::peer_lost, fmt::format("{}: {} failed with \"{}\". If another rank ended, its log shows why",
                                                version, call, text.data()));
   }
 };
@@ -91,12 +91,12 @@ Mpi::Mpi(const Launch& launch) : impl_(std::make_unique<Impl>()) {
   int length = 0;
   impl_->get_library_version(text.data(), &length);
   impl_->version = short_version(text.data());
-  const std::string advice = "start it with Open MPI's mpirun -n N, with srun --mpi=pmix, or alone with --ranks N";
+  const std::string advice = "Start it with Open MPI's mpirun -n N, with srun --mpi=pmix, or alone with --ranks N";
   if (!started_by_mpi())
-    throw Failure(Exit::usage,
-                  fmt::format("{} started this process as rank {} of {}, and not Open MPI, by which ranks on CPUs "
-                              "add their gradients; {}",
-                              launch.by, launch.rank, launch.world_size, advice));
+    throw Failure(
+        Exit::usage,
+        fmt::format("{} started this process as rank {} of {}, but ranks on CPUs add their gradients by Open MPI. {}",
+                    launch.by, launch.rank, launch.world_size, advice));
   // A waiting rank yields its core, for example to the rank that it waits for: on two busy cores, 23 MB were summed in
   // 2 to 5 ms instead of 43. With one core per rank it costs nothing.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
@@ -108,10 +108,10 @@ Mpi::Mpi(const Launch& launch) : impl_(std::make_unique<Impl>()) {
   impl_->check(impl_->comm_size(impl_->world, &size), "MPI_Comm_size");
   if (provided < mpi_abi::kThreadFunneled)
     throw Failure(Exit::toolchain,
-                  impl_->version + " was built without threads (MPI_THREAD_FUNNELED); install another");
+                  impl_->version + " was built without threads (MPI_THREAD_FUNNELED). Install another");
   if (rank != launch.rank || size != launch.world_size)
     throw Failure(Exit::usage,
-                  fmt::format("{} says that this is rank {} of {}, and {} that it is rank {} of {}; {}", launch.by,
+                  fmt::format("{} started this process as rank {} of {}, but {} has it as rank {} of {}. {}", launch.by,
                               launch.rank, launch.world_size, impl_->version, rank, size, advice));
 }
 

@@ -38,8 +38,8 @@ void check(ncclResult_t result, const char* call) {
   if (result == ncclSuccess) return;
   const std::string message = version() + ": " + call + " says \"" + ncclGetErrorString(result) + "\"";
   if (result == ncclRemoteError)
-    throw Failure(Exit::peer_lost, message + "; another rank is gone: its own log says why");
-  throw Failure(Exit::toolchain, message + "; NCCL_DEBUG=WARN prints the cause");
+    throw Failure(Exit::peer_lost, message + ". Another rank ended, and its log shows why");
+  throw Failure(Exit::toolchain, message + ". Set NCCL_DEBUG=WARN to print the cause");
 }
 
 /// NVLink SHARP adds in the switch, in order of arrival. Excludes both NCCL algorithms that use it, before NCCL reads
@@ -91,7 +91,7 @@ class ErrorWatch {
       return "";
     std::string why = version() + ": a collective has failed: \"" + ncclGetErrorString(error) + "\"";
     if (const char* detail = ncclGetLastError(comm); detail && *detail) why += std::string(", ") + detail;
-    return why + "; NCCL_DEBUG=WARN prints the cause";
+    return why + ". Set NCCL_DEBUG=WARN to print the cause";
   }
 
   std::mutex mutex_;
@@ -111,9 +111,9 @@ struct Communicator::Impl {
     if (rank == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
     const std::string text = rendezvous.broadcast({id.internal, sizeof id.internal}, 0);
     if (text.size() != sizeof id.internal)
-      throw Failure(Exit::toolchain, version() + ": rank 0 has another NCCL, whose ids have " +
-                                         std::to_string(text.size()) + " bytes and not " +
-                                         std::to_string(sizeof id.internal) + "; give all ranks the same NCCL");
+      throw Failure(Exit::toolchain, version() + ": rank 0 has another version of NCCL, whose ids have " +
+                                         std::to_string(text.size()) + " bytes, not " +
+                                         std::to_string(sizeof id.internal) + ". Give all ranks the same NCCL");
     std::memcpy(id.internal, text.data(), text.size());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     if (needs.most_sms > 0) config.maxCTAs = needs.most_sms;  // NCCL_MAX_CTAS takes precedence if set

@@ -59,7 +59,7 @@ int blamed_rank(const std::vector<std::string>& lines) {
     constexpr std::string_view kRank = "process rank ";
     if (const std::size_t rank = line.find(kRank); rank != std::string::npos)
       return leading_number(line.substr(rank + kRank.size()), ' ');
-    // "error: rank 2 (host b) is lost: its process ended without a word"
+    // "error: rank 2 (host b) is lost: its process ended without a message"
     constexpr std::string_view kLost = "error: rank ";
     if (line.starts_with(kLost) && line.find(") is lost: ") != std::string::npos)
       return leading_number(std::string_view(line).substr(kLost.size()), ' ');

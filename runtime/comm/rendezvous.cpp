@@ -109,8 +109,8 @@ Rendezvous::~Rendezvous() = default;
 
 std::vector<std::string> Rendezvous::all_gather(const std::string& mine) {
   if (mine.size() > kMaxText)
-    throw Failure(Exit::internal,
-                  fmt::format("a text of {} bytes for the other ranks, where {} are allowed", mine.size(), kMaxText));
+    throw Failure(Exit::internal, fmt::format("a message of {} bytes for the other ranks is too long: {} are allowed",
+                                              mine.size(), kMaxText));
   if (!impl_->watch) return {mine};
   return impl_->watch->gather(mine);
 }
@@ -171,7 +171,7 @@ void Rendezvous::agree(const Facts& facts) {
   const Difference difference = compare(facts);
   if (difference.text.empty()) return;
   leave();  // all ranks end, each by itself
-  throw Failure(Exit::usage, "the ranks of a run must be equal, and these are not: " + difference.text);
+  throw Failure(Exit::usage, "the ranks of a run differ in values that must be equal: " + difference.text);
 }
 
 void Rendezvous::at(std::int64_t step, const char* doing) {
@@ -196,18 +196,17 @@ void Rendezvous::leave() {
   if (std::exchange(impl_->left, true)) return;
   if (impl_->watch) impl_->watch->leave();
   if (!impl_->mpi) return;
-  const TimeLimit limit(
-      impl_->limits.silence,
-      fmt::format("MPI did not end within {:g} s after the last step: another rank is stopped, or its "
-                  "network is cut. This is rank {} (host {}), which has done its work",
-                  seconds(impl_->limits.silence), impl_->launch.rank, own_host()));
+  const TimeLimit limit(impl_->limits.silence,
+                        fmt::format("MPI did not end within {:g} s after the last step: another rank is stopped, or "
+                                    "its network is down. This is rank {} (host {}), which has finished its work",
+                                    seconds(impl_->limits.silence), impl_->launch.rank, own_host()));
   impl_->mpi->finalize();
 }
 
 TimeLimit Rendezvous::start_limit(const std::string& library) const {
   return {impl_->limits.start,
-          fmt::format("{} did not bring the {} ranks together within {:g} s; the log of one that is missing says why. "
-                      "This is rank {} (host {})",
+          fmt::format("{} did not connect the {} ranks within {:g} s. The log of a missing rank shows why. This is "
+                      "rank {} (host {})",
                       library, impl_->launch.world_size, seconds(impl_->limits.start), impl_->launch.rank, own_host())};
 }
 

@@ -27,15 +27,14 @@ void check_session_folder(const std::filesystem::path& folder, std::uint64_t byt
   constexpr double kMiB = 1 << 20;
   if (error)
     throw Failure(Exit::does_not_fit,
-                  fmt::format("mpirun keeps files in '{}', which cannot be used: {}; set TMPDIR to another folder",
+                  fmt::format("mpirun keeps files in '{}', which cannot be used: {}. Set TMPDIR to another folder",
                               printable(folder.string()), error.message()));
   if (space.available < bytes)
-    throw Failure(
-        Exit::does_not_fit,
-        fmt::format("mpirun keeps files in '{}', whose disk has {:.1f} MiB left of the {:.0f} that they take; "
-                    "free some, or set TMPDIR to another folder",
-                    printable(folder.string()), static_cast<double>(space.available) / kMiB,
-                    static_cast<double>(bytes) / kMiB));
+    throw Failure(Exit::does_not_fit,
+                  fmt::format("mpirun keeps files in '{}', whose disk has {:.1f} MiB free of the {:.0f} that they "
+                              "need. Free some space, or set TMPDIR to another folder",
+                              printable(folder.string()), static_cast<double>(space.available) / kMiB,
+                              static_cast<double>(bytes) / kMiB));
 }
 
 }  // namespace llmc

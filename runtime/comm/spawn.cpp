@@ -115,8 +115,9 @@ pid_t start(const std::vector<std::string>& command, const ChildVariables& varia
   }
   if (n <= 0) return child;
   waitpid(child, nullptr, 0);
-  throw Failure(Exit::toolchain, fmt::format("cannot run {}: {}{}", command[0], std::strerror(error),
-                                             command[0] == "mpirun" ? "; apt-get install openmpi-bin" : ""));
+  throw Failure(Exit::toolchain,
+                fmt::format("cannot run {}: {}{}", command[0], std::strerror(error),
+                            command[0] == "mpirun" ? ". Install it with: apt-get install openmpi-bin" : ""));
 }
 
 int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
@@ -401,7 +402,7 @@ class Ranks {
     }
     if (code_ == kResumeMe) return code_;
     to_stderr("\nrank {} of {} ended with exit code {}{}\n", rank_, ranks_, code_,
-              last_.of(rank_).empty() ? "" : "; the last that it said:");
+              last_.of(rank_).empty() ? "" : ". Its last output:");
     for (const std::string& line : last_.of(rank_)) to_stderr("  {}\n", line);
     return code_;
   }

@@ -65,12 +65,12 @@ void StopLimit::run() {
 
 void StopLimit::end(int signal, milliseconds limit) {
   const std::string why =
-      fmt::format("it was asked to stop by signal {} and came no further in {:g} s, at step {} in {}", signal,
+      fmt::format("it was asked to stop by signal {} and made no progress for {:g} s, at step {} in {}", signal,
                   std::chrono::duration<double>(limit).count(), ranks_.progress().step, ranks_.progress().doing);
   ranks_.farewell(128 + signal, why);
   write_error_line(
-      fmt::format("this rank is stuck: {}; nothing is saved since its last checkpoint: start the ranks "
-                  "again as before to go on",
+      fmt::format("this rank is stuck: {}. Nothing was saved since its last checkpoint. Start the ranks with the same "
+                  "command to resume",
                   why));
   _exit(128 + signal);
 }

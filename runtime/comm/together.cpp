@@ -83,11 +83,10 @@ void check_shared(const Launch& launch, Rendezvous& ranks, const fs::path& run) 
   }
   for (std::size_t rank = 0; rank < others.size(); ++rank)
     if (!others[rank].empty())
-      throw SharedFailure(
-          Exit::checkpoint,
-          fmt::format("rank {} on {} does not see what rank 0 on {} writes to '{}': all ranks save to one "
-                      "folder; give --run DIR on a file system that all machines share",
-                      rank, others[rank], own_host(), run.string()));
+      throw SharedFailure(Exit::checkpoint,
+                          fmt::format("rank {} on {} does not see what rank 0 on {} writes to '{}', but all ranks save "
+                                      "to one folder. Give --run DIR on a file system that all machines share",
+                                      rank, others[rank], own_host(), run.string()));
 }
 
 void check_distinct(const Launch& launch, Rendezvous& ranks, const std::string& mine) {
@@ -97,10 +96,9 @@ void check_distinct(const Launch& launch, Rendezvous& ranks, const std::string& 
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const auto [owner, fresh] = owners.emplace(all[rank], rank);
     if (!fresh && !all[rank].empty())
-      throw SharedFailure(
-          Exit::usage, fmt::format("ranks {} and {} have one GPU, {}: start as many ranks on a machine as it has GPUs, "
-                                   "and leave out --device",
-                                   owner->second, rank, all[rank]));
+      throw SharedFailure(Exit::usage, fmt::format("ranks {} and {} use the same GPU, {}. Start at most as many ranks "
+                                                   "on a machine as it has GPUs, and leave out --device",
+                                                   owner->second, rank, all[rank]));
   }
 }
 

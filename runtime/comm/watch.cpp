@@ -215,7 +215,7 @@ void Watch::read(Peer& peer) try {
     take(peer, *message);
     if (over_) return;
   }
-  if (!open) lose(loss_of(peer, "its process ended without a word"));
+  if (!open) lose(loss_of(peer, "its process ended without a message"));
 } catch (const WireError& error) {
   lose(loss_of(peer, fmt::format("it sent {}", error.what())));
 }
@@ -278,14 +278,14 @@ void Watch::take(Peer& peer, const Message& message) {
     }
     default: break;
   }
-  throw WireError("a message that has no place here");
+  throw WireError("an unexpected message");
 }
 
 /// Rank 0: one text of the current call, or of the one that this rank is about to start.
 void Watch::take_text(int rank, Word word, std::uint64_t number, std::string text) {
   std::optional<std::string>& place = gathered_[static_cast<std::size_t>(rank)];
   const std::uint64_t expected = word_ ? number_ : number_ + 1;
-  if (place || number != expected) throw WireError("a text that has no place here");
+  if (place || number != expected) throw WireError("an unexpected string");
   place = static_cast<char>(word) + std::move(text);
   if (std::all_of(gathered_.begin(), gathered_.end(), [](const auto& one) { return one.has_value(); })) answer();
 }
@@ -296,7 +296,7 @@ void Watch::answer() {
   std::vector<std::string> texts;
   for (std::size_t rank = 0; rank < gathered_.size(); ++rank) {
     if (static_cast<Word>((*gathered_[rank])[0]) != *word_) {
-      const Loss loss{static_cast<int>(rank), -1, "", "it made another call than rank 0, which is a bug in llmc"};
+      const Loss loss{static_cast<int>(rank), -1, "", "it made a different call than rank 0, which is a bug in llmc"};
       gathered_.assign(gathered_.size(), std::nullopt);
       return lose(loss);
     }
@@ -331,8 +331,8 @@ void Watch::judge_silence() {
     peer.silent = std::exchange(peer.heard, false) ? steady_clock::duration(0) : peer.silent + passed;
     if (peer.silent < limits_.silence) continue;
     const double seconds = std::chrono::duration<double>(limits_.silence).count();
-    return lose(loss_of(
-        peer, fmt::format("nothing was heard from it for {:g} s: it is stopped, or its network is cut", seconds)));
+    return lose(
+        loss_of(peer, fmt::format("it sent nothing for {:g} s: it is stopped, or its network is down", seconds)));
   }
 }
 
@@ -340,11 +340,11 @@ Watch::Loss Watch::loss_of(const Peer& peer, std::string how) const {
   return {peer.rank, peer.step, peer.doing, std::move(how)};
 }
 
-/// "rank 2 (host b) is lost: its process ended without a word; it was last at step 12 in forward and backward"
+/// "rank 2 (host b) is lost: its process ended without a message. It was last at step 12 in forward and backward"
 std::string Watch::describe(const Loss& loss) const {
   const std::string text =
       fmt::format("rank {} (host {}) is lost: {}", loss.rank, hosts_[static_cast<std::size_t>(loss.rank)], loss.how);
-  return loss.doing.empty() ? text : fmt::format("{}; it was last {}", text, place(loss.step, loss.doing));
+  return loss.doing.empty() ? text : fmt::format("{}. It was last {}", text, place(loss.step, loss.doing));
 }
 
 /// Tells the others, and ends this process.
@@ -374,7 +374,7 @@ void Watch::end_apart(const std::string& what, const std::string& table) {
       peer.connection.send(Word::apart, BodyWriter().text(what).body());
       peer.connection.flush();
     }
-  write_error_line(rank_ == 0 ? last_line(what) + "\n" + table : last_line(what) + "; rank 0 has the table");
+  write_error_line(rank_ == 0 ? last_line(what) + "\n" + table : last_line(what) + ". Rank 0 prints the table");
   finish();
   std::this_thread::sleep_for(kOwnEnd);
   _exit(static_cast<int>(Exit::peer_lost));

@@ -56,7 +56,7 @@ std::uint64_t BodyReader::number() {
 
 std::string BodyReader::text() {
   const std::uint64_t size = number();
-  if (size > rest_.size()) throw WireError("a text longer than its message");
+  if (size > rest_.size()) throw WireError("a string longer than its message");
   std::string value(rest_.substr(0, size));
   rest_.remove_prefix(size);
   return value;
@@ -78,7 +78,7 @@ std::optional<Message> MessageReader::next() {
   for (std::size_t i = 0; i < rest.size() && i < 4; ++i)
     if (get(rest, i, 1) != (kMagic >> (8 * i) & 0xff)) throw WireError("bytes of another protocol");
   if (rest.size() >= 6 && get(rest, 4, 2) != kVersion)
-    throw WireError("version " + std::to_string(get(rest, 4, 2)) + " of the rendezvous, where this trainer has " +
+    throw WireError("version " + std::to_string(get(rest, 4, 2)) + " of the rendezvous, but this trainer has " +
                     std::to_string(kVersion) + ": the ranks run different trainers");
   if (rest.size() < kHeader) return std::nullopt;
   const std::uint64_t word = get(rest, 6, 2), size = get(rest, 8, 8);

@@ -9,8 +9,8 @@ namespace llmc {
 
 namespace {
 
-constexpr std::string_view kConvert = "; docs/how-to/data-from-hugging-face.md says how to make shards of it";
-constexpr std::string_view kUnpack = "; unpack it first";
+constexpr std::string_view kConvert = ". See docs/how-to/data-from-hugging-face.md to make shards of it";
+constexpr std::string_view kUnpack = ". Unpack it first";
 
 struct Kind {
   std::string_view magic, name, advice;
@@ -35,8 +35,8 @@ std::string of_numpy(std::string_view text) {
   const bool narrow = type == "<u2" || type == "|u1" || type == "<i2";
   const bool as_it_is = type == "<u2" || type == "<u4";
   return fmt::format(
-      "is a NumPy .npy file{}, which has a header; numpy.load(FILE){}.tofile(NEW) writes its numbers alone, "
-      "for 'format: {}'",
+      "is a NumPy .npy file{}, which has a header. Write its numbers alone by numpy.load(FILE){}.tofile(NEW), for "
+      "'format: {}'",
       type.empty() ? "" : fmt::format(" ({})", type),
       as_it_is ? "" : fmt::format(".astype('{}')", narrow ? "uint16" : "uint32"), narrow ? "nanogpt" : "nanogpt32");
 }

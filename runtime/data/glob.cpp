@@ -56,8 +56,7 @@ bool matches_pattern(std::string_view pattern, std::string_view name) {
 
 std::vector<fs::path> glob_files(const std::string& pattern, Unmatched unmatched) {
   if (pattern.empty() || pattern.find('\0') != std::string::npos)
-    throw Failure(Exit::data,
-                  "the path of the data is empty or holds a NUL byte; write the path of a file or a pattern");
+    throw Failure(Exit::data, "the path of the data is empty or has a NUL byte. Write the path of a file or a pattern");
   std::vector<fs::path> paths = {fs::path()};
   for (const fs::path& part : fs::path(pattern)) {
     const std::string component = part.string();
@@ -80,7 +79,7 @@ std::vector<fs::path> glob_files(const std::string& pattern, Unmatched unmatched
     const std::string hint = glob_hint(pattern);
     throw Failure(Exit::data,
                   fmt::format("no file matches '{}'{}", pattern,
-                              hint.empty() ? "; check the path, or make one with 'llmc data build'" : hint));
+                              hint.empty() ? ". Check the path, or make shards with 'llmc data build'" : hint));
   }
   std::ranges::sort(paths, {}, [](const fs::path& path) -> const std::string& { return path.native(); });
   return paths;

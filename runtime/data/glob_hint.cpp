@@ -51,15 +51,15 @@ std::string of_folder(const fs::path& folder) {
   for (const char* kind : {"*.bin", "*.npy"}) {
     const std::string inside = (folder / kind).string();
     if (const std::size_t count = matches(inside))
-      return fmt::format("; '{}' is a folder: write '{}', which is {}", folder.string(), inside, files(count));
+      return fmt::format(". '{}' is a folder: write '{}', which matches {}", folder.string(), inside, files(count));
   }
-  return fmt::format("; '{}' is a folder, and has no .bin file in it", folder.string());
+  return fmt::format(". '{}' is a folder and has no .bin file in it", folder.string());
 }
 
 /// Suggests other files of the pattern's folder.
 std::string of_neighbours(const fs::path& folder) {
   std::error_code error;
-  if (!fs::exists(folder, error)) return fmt::format("; there is no folder '{}'", folder.string());
+  if (!fs::exists(folder, error)) return fmt::format(". There is no folder '{}'", folder.string());
   std::vector<std::string> names;
   for (const char* kind : {"*.bin", "*.npy"}) {
     try {
@@ -70,7 +70,7 @@ std::string of_neighbours(const fs::path& folder) {
     }
   }
   if (names.empty()) return "";
-  return fmt::format("; '{}' holds {}, such as '{}'", folder.string(), files(names.size()), names.front());
+  return fmt::format(". '{}' has {}, such as '{}'", folder.string(), files(names.size()), names.front());
 }
 
 }  // namespace
@@ -78,14 +78,14 @@ std::string of_neighbours(const fs::path& folder) {
 std::string glob_hint(const std::string& pattern) {
   std::error_code error;
   if (fs::is_directory(pattern, error)) return of_folder(pattern);
-  if (pattern.starts_with("~")) return "; ~ is not read as a home folder: write the whole path";
+  if (pattern.starts_with("~")) return ". ~ is not expanded to the home folder: write the whole path";
   // Megatron's tools name a pair of files by their common prefix without extension.
   for (const char* extension : {".bin", ".idx"})
-    if (matches(pattern + extension)) return fmt::format("; '{0}{1}' is there: write '{0}{1}'", pattern, extension);
+    if (matches(pattern + extension)) return fmt::format(". '{0}{1}' exists: write '{0}{1}'", pattern, extension);
   if (const std::string plain = without_brackets(pattern); !plain.empty()) {
     const std::size_t count = matches(plain);
-    return fmt::format("; only * and ? match other text{}",
-                       count ? fmt::format(": write '{}', which is {}", plain, files(count)) : "");
+    return fmt::format(". Only * and ? are wildcards{}",
+                       count ? fmt::format(": write '{}', which matches {}", plain, files(count)) : "");
   }
   const fs::path folder = fs::path(pattern).parent_path();
   if (folder.string().find_first_of("*?") != std::string::npos) return "";

@@ -32,8 +32,9 @@ Loader::Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, st
       sample_(static_cast<std::size_t>(sequence_length) + 1) {
   if (micro_batch < 1 || sequences_per_step < 1 || sequences_per_step % micro_batch != 0 ||
       sequences_per_step / micro_batch < share.self.size)
-    throw Failure(Exit::internal, fmt::format("a loader of {} sequences a step in micro-batches of {} for {} ranks",
-                                              sequences_per_step, micro_batch, share.self.size));
+    throw Failure(Exit::internal,
+                  fmt::format("the loader cannot split {} sequences a step into micro-batches of {} for {} ranks",
+                              sequences_per_step, micro_batch, share.self.size));
   // Only the main thread handles signals. A new thread inherits the mask set around its start.
   sigset_t all, before;
   sigfillset(&all);

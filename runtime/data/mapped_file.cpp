@@ -74,7 +74,7 @@ std::string MappedFile::damage() const {
 
 void MappedFile::check() const {
   if (const std::string what = damage(); !what.empty())
-    throw Failure(Exit::data, fmt::format("'{}': {} while it was read; put it back, and start the same command again",
+    throw Failure(Exit::data, fmt::format("'{}': {} while it was read. Restore it, and rerun the same command",
                                           path_.string(), what));
 }
 

@@ -17,7 +17,7 @@ SampleWalk::SampleWalk(std::shared_ptr<const TokenShards> shards, std::uint64_t 
     const auto count = static_cast<std::uint64_t>(samples.count());
     if (stretch.samples > count)
       throw Failure(Exit::checkpoint,
-                    fmt::format("the run is {} samples of {} tokens into an epoch, and the data have {}",
+                    fmt::format("the run has used {} samples of {} tokens of an epoch, but the data have {}",
                                 stretch.samples, stretch.sequence_length, count));
     if (&stretch != &position_.stretches.back())
       earlier_.push_back({samples, SampleOrder(count, seed), stretch.samples});

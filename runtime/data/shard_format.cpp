@@ -77,22 +77,23 @@ bool has_megatron_magic(std::span<const std::byte> file) {
 ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string& name) {
   if (!has_llmc_magic(file))
     fail(name,
-         "does not start with llm.c's magic number (20240520 or 20240801); if it is raw tokens, say 'format: nanogpt' "
-         "for uint16 or 'format: nanogpt32' for uint32");
+         "does not start with llm.c's magic number (20240520 or 20240801). If it is raw tokens, write 'format: "
+         "nanogpt' for uint16 or 'format: nanogpt32' for uint32");
   if (file.size() < kHeaderBytes)
     fail(name, fmt::format("ends inside its header of {} bytes (it has {})", kHeaderBytes, file.size()));
   const bool wide = load<std::int32_t>(file, 0) == kMagicUint32;
   const auto version = load<std::int32_t>(file, 4);
   const auto tokens = load<std::int32_t>(file, 8);
   const std::int32_t expected = wide ? kVersionUint32 : kVersionUint16;
-  if (version != expected) fail(name, fmt::format("is version {} of its format; only {} is known", version, expected));
+  if (version != expected)
+    fail(name, fmt::format("has version {} of its format, but only {} is supported", version, expected));
   if (tokens < 0) fail(name, fmt::format("its header says {} tokens", tokens));
   const std::uint64_t bytes = static_cast<std::uint64_t>(tokens) * (wide ? 4 : 2);
   if (file.size() - kHeaderBytes != bytes)
     fail(
         name,
         fmt::format(
-            "its header says {} token{}, so {} bytes should follow it, but {} do; the file was cut short or is damaged",
+            "its header says {} token{}, so {} bytes should follow it, but {} do. The file was cut short or is damaged",
             tokens, plural(tokens), bytes, file.size() - kHeaderBytes));
   return {.format = wide ? ShardFormat::llmc_uint32 : ShardFormat::llmc_uint16,
           .type = wide ? TokenType::u32 : TokenType::u16,
@@ -103,13 +104,13 @@ ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string&
 
 ShardLayout parse_raw_shard(std::span<const std::byte> file, ShardFormat format, const std::string& name) {
   // A header read as tokens would silently train on garbage, so a recognisably wrong 'format' is refused.
-  if (has_llmc_magic(file)) fail(name, "starts with llm.c's header; say 'format: llmc' or 'format: auto'");
-  if (has_megatron_magic(file)) fail(name, "is a Megatron index; say 'format: megatron' or 'format: auto'");
+  if (has_llmc_magic(file)) fail(name, "starts with llm.c's header. Write 'format: llmc' or 'format: auto'");
+  if (has_megatron_magic(file)) fail(name, "is a Megatron index. Write 'format: megatron' or 'format: auto'");
   const TokenType type = format == ShardFormat::nanogpt32 ? TokenType::u32 : TokenType::u16;
   const auto width = static_cast<std::size_t>(size_of(type));
   if (file.size() % width != 0)
-    fail(name, fmt::format("has {} bytes, which is no whole number of {} tokens{}", file.size(), name_of(type),
-                           width == 4 && file.size() % 2 == 0 ? "; raw uint16 is 'format: nanogpt'" : ""));
+    fail(name, fmt::format("has {} bytes, which is not a whole number of {} tokens{}", file.size(), name_of(type),
+                           width == 4 && file.size() % 2 == 0 ? ". Raw uint16 is 'format: nanogpt'" : ""));
   return {.format = format,
           .type = type,
           .begin = 0,
@@ -121,7 +122,7 @@ ShardLayout parse_megatron_index(std::span<const std::byte> index, std::uint64_t
   if (!has_megatron_magic(index)) fail(name, "does not start with Megatron's magic bytes 'MMIDIDX'");
   if (index.size() < kMegatronHeaderBytes) fail(name, "ends inside its header");
   const auto version = load<std::uint64_t>(index, 9);
-  if (version != 1) fail(name, fmt::format("is version {} of Megatron's index; only 1 is known", version));
+  if (version != 1) fail(name, fmt::format("has version {} of Megatron's index, but only 1 is supported", version));
   const TokenType type = megatron_type(load<std::uint8_t>(index, 17), name);
   const auto sequences = load<std::uint64_t>(index, 18);
   const auto documents = load<std::uint64_t>(index, 26);
@@ -133,7 +134,7 @@ ShardLayout parse_megatron_index(std::span<const std::byte> index, std::uint64_t
                            documents, index.size()));
   const std::uint64_t used = sequences * 12 + documents * 8;
   if (body != used && body != used + sequences)  // + one byte per sequence: the optional modes of multimodal data
-    fail(name, fmt::format("has {} bytes where its header means {}", index.size(), kMegatronHeaderBytes + used));
+    fail(name, fmt::format("has {} bytes, but its header needs {}", index.size(), kMegatronHeaderBytes + used));
 
   const std::size_t lengths = kMegatronHeaderBytes, offsets = lengths + sequences * 4, ends = offsets + sequences * 8;
   const auto width = static_cast<std::uint64_t>(size_of(type));
@@ -143,7 +144,7 @@ ShardLayout parse_megatron_index(std::span<const std::byte> index, std::uint64_t
     const auto offset = load<std::int64_t>(index, offsets + i * 8);
     if (length < 0) fail(name, fmt::format("sequence {} has length {}", i, length));
     if (offset < 0 || static_cast<std::uint64_t>(offset) != expected)
-      fail(name, fmt::format("sequence {} starts at byte {} instead of {}; sequences must lie back to back", i, offset,
+      fail(name, fmt::format("sequence {} starts at byte {} instead of {}, but sequences must be contiguous", i, offset,
                              expected));
     expected += static_cast<std::uint64_t>(length) * width;
     if (expected > bin_bytes)

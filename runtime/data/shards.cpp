@@ -56,7 +56,7 @@ TokenShards::Shard open_megatron(const fs::path& path) {
   if (path.extension() != ".idx" && path.extension() != ".bin")
     throw Failure(
         Exit::data,
-        fmt::format("'{}': Megatron data is a pair of files NAME.idx and NAME.bin; name one of them", path.string()));
+        fmt::format("'{}': Megatron data is a pair of files NAME.idx and NAME.bin. Name one of them", path.string()));
   const MappedFile index(with_extension(path, ".idx"));
   MappedFile tokens(with_extension(path, ".bin"));
   const ShardLayout layout = parse_megatron_index(index.bytes(), tokens.bytes().size(), index.path().string());
@@ -68,7 +68,7 @@ TokenShards::Shard open_shard(const fs::path& path, const std::string& format) {
   MappedFile file(path);
   const std::string name = path.string();
   if (file.bytes().empty())
-    throw Failure(Exit::data, fmt::format("'{}': is empty; make it again, or take it out of the pattern", name));
+    throw Failure(Exit::data, fmt::format("'{}': is empty. Recreate it, or exclude it from the pattern", name));
   if (const std::string foreign = foreign_format(file.bytes()); !foreign.empty())
     throw Failure(Exit::data, fmt::format("'{}': {}", name, foreign));
   if (format == "nanogpt" || format == "nanogpt32") {
@@ -78,11 +78,11 @@ TokenShards::Shard open_shard(const fs::path& path, const std::string& format) {
   }
   if (format == "auto" && !has_llmc_magic(file.bytes())) {
     if (is_megatron(path)) return open_megatron(path);
-    throw Failure(Exit::data,
-                  fmt::format("'{}': is neither llm.c's nor Megatron's format; if it is raw tokens, say 'format: "
-                              "nanogpt' for uint16 or 'format: nanogpt32' for uint32, and make shards from text with "
-                              "'llmc data build'",
-                              name));
+    throw Failure(
+        Exit::data,
+        fmt::format("'{}': is neither llm.c's nor Megatron's format. If it is raw tokens, write 'format: nanogpt' for "
+                    "uint16 or 'format: nanogpt32' for uint32. If it is text, make shards with 'llmc data build'",
+                    name));
   }
   const ShardLayout layout = parse_llmc_shard(file.bytes(), name);
   return {std::move(file), layout};
@@ -146,7 +146,7 @@ TokenShards::TokenShards(const std::string& pattern, const std::string& format, 
   if (std::ranges::find(kFormats, format) == std::end(kFormats))
     throw Failure(
         Exit::data,
-        fmt::format("unknown format '{}' of '{}'; write auto, llmc, nanogpt, nanogpt32 or megatron", format, pattern));
+        fmt::format("unknown format '{}' of '{}'. Write auto, llmc, nanogpt, nanogpt32 or megatron", format, pattern));
   const MaxIdCache known(cache);
   std::vector<std::string> wider;  // paths of files that look wider
   for (const fs::path& path : without_second_halves(glob_files(pattern), format)) {
@@ -157,9 +157,8 @@ TokenShards::TokenShards(const std::string& pattern, const std::string& format, 
   }
   if (!wider.empty())
     warning_ = fmt::format(
-        "'{}'{}: every second uint16 number is 0 or 1, as the upper half of a uint32 token is; if the tokens are "
-        "uint32, "
-        "say 'format: nanogpt32'",
+        "'{}'{}: every second uint16 number is 0 or 1, like the upper half of a uint32 token. If the tokens are "
+        "uint32, write 'format: nanogpt32'",
         wider.front(), wider.size() > 1 ? fmt::format(" and {} more", wider.size() - 1) : "");
 }
 
@@ -168,10 +167,10 @@ void TokenShards::check_ids(const Shard& shard, const MaxIdCache& known) const {
     throw Failure(Exit::data, fmt::format("'{}': {}", shard.file.path().string(), what));
   };
   if (shard.layout.format == ShardFormat::nanogpt && vocab_size_ > 65536)
-    fail(fmt::format(
-        "is read as uint16 tokens, and vocab_size {} has tokens above 65,535; say 'format: nanogpt32' if the "
-        "file is uint32, or use the vocabulary that the data was made with",
-        vocab_size_));
+    fail(
+        fmt::format("is read as uint16 tokens, but vocab_size {} has tokens above 65,535. Write 'format: nanogpt32' if "
+                    "the file is uint32, or use the vocabulary that the data was made with",
+                    vocab_size_));
   // The identity includes the format, because the same bytes scan differently in another.
   const std::string identity = fmt::format("{}|{}", shard.file.identity(), name_of(shard.layout.format));
   auto max_id = known.find(identity);
@@ -181,9 +180,9 @@ void TokenShards::check_ids(const Shard& shard, const MaxIdCache& known) const {
   }
   if (*max_id >= static_cast<std::uint64_t>(vocab_size_))
     fail(fmt::format(
-        "holds token {}, but vocab_size is {}; use the vocabulary that the data was made with{}",
+        "has token {}, but vocab_size is {}. Use the vocabulary that the data was made with{}",
         static_cast<std::int64_t>(*max_id), vocab_size_,
-        shard.layout.format == ShardFormat::nanogpt32 ? ", or say 'format: nanogpt' if the file is uint16" : ""));
+        shard.layout.format == ShardFormat::nanogpt32 ? ", or write 'format: nanogpt' if the file is uint16" : ""));
 }
 
 std::int64_t TokenShards::tokens() const {
@@ -220,14 +219,13 @@ void TokenShards::read(std::size_t shard_index, std::int64_t first, std::span<st
   if (const std::string damage = shard.file.damage(); !damage.empty())
     throw Failure(
         Exit::data,
-        fmt::format("'{}': {} while {} was read (tokens {} to {}); put it back, and start the same command "
-                    "again",
+        fmt::format("'{}': {} while {} was read (tokens {} to {}). Restore it, and rerun the same command",
                     shard.file.path().string(), damage, sample < 0 ? "a part of it" : fmt::format("sample {}", sample),
                     first, first + length - 1));
   if (most >= limit)
     throw Failure(
         Exit::data,
-        fmt::format("'{}': holds token {} near token {}, but ids must be below {}; the file changed or is damaged",
+        fmt::format("'{}': has token {} near token {}, but ids must be below {}. The file changed or is damaged",
                     shard.file.path().string(), static_cast<std::int64_t>(most), first, limit));
 }
 
@@ -269,12 +267,11 @@ Samples::Samples(std::shared_ptr<const TokenShards> shards, std::int64_t sequenc
   for (const TokenShards::Shard& shard : shards_->shards())
     first_.push_back(first_.back() + std::max<std::int64_t>(shard.layout.tokens - 1, 0) / sequence_length);
   if (count() == 0)
-    throw Failure(Exit::data,
-                  fmt::format("'{}'{} holds no sample: {} token{} in all, and one sample takes {} of one file; give "
-                              "more data or a shorter sequence_length",
-                              shards_->shards().front().file.path().string(),
-                              shards_->shards().size() > 1 ? " and its neighbours" : "", shards_->tokens(),
-                              plural(shards_->tokens()), sequence_length + 1));
+    throw Failure(Exit::data, fmt::format("'{}'{} has no sample: it has {} token{} in all, but one sample takes {} of "
+                                          "one file. Give more data or a shorter sequence_length",
+                                          shards_->shards().front().file.path().string(),
+                                          shards_->shards().size() > 1 ? " and the other shards" : "",
+                                          shards_->tokens(), plural(shards_->tokens()), sequence_length + 1));
 }
 
 std::size_t Samples::shard_of(std::int64_t index) const {
@@ -284,7 +281,7 @@ std::size_t Samples::shard_of(std::int64_t index) const {
 
 void Samples::read(std::int64_t index, std::span<std::int32_t> tokens) const {
   if (index < 0 || index >= count() || static_cast<std::int64_t>(tokens.size()) != sequence_length_ + 1)
-    throw Failure(Exit::internal, fmt::format("sample {} of {} asked for", index, count()));
+    throw Failure(Exit::internal, fmt::format("sample {} of {} was requested, which does not exist", index, count()));
   const std::size_t shard = shard_of(index);
   shards_->read(shard, (index - first_[shard]) * sequence_length_, tokens, index);
 }

@@ -57,8 +57,8 @@ std::string without_marks(std::string_view piece) {
 
 void check_size(std::string_view model, const std::string& name) {
   if (model.size() > kMaxModelBytes)
-    throw Failure(Exit::data,
-                  fmt::format("'{}': has {} bytes; a tokenizer has at most {}", name, model.size(), kMaxModelBytes));
+    throw Failure(Exit::data, fmt::format("'{}': has {} bytes, but a tokenizer may have at most {}", name, model.size(),
+                                          kMaxModelBytes));
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ struct Tokenizer::State {
     about = check_tokenizer_model(model, name);
     const auto status = processor.LoadFromSerializedProto(absl::string_view(model.data(), model.size()));
     if (!status.ok())
-      throw Failure(Exit::data, fmt::format("'{}': sentencepiece refuses it: {}", name, status.message()));
+      throw Failure(Exit::data, fmt::format("'{}': sentencepiece rejects it: {}", name, status.message()));
     const int size = processor.GetPieceSize();
     byte_piece.fill(processor.unk_id());
     bytes_of.resize(static_cast<std::size_t>(size));
@@ -95,7 +95,7 @@ struct Tokenizer::State {
       if (processor.IsByte(id)) {
         unsigned value = 0;
         if (std::sscanf(piece.c_str(), "<0x%2X>", &value) != 1)
-          throw Failure(Exit::data, fmt::format("'{}': its byte piece {} has no byte", name, id));
+          throw Failure(Exit::data, fmt::format("'{}': its byte piece {} names no byte", name, id));
         text = static_cast<char>(value);
         byte_piece[value] = id;
       } else if (processor.IsUnknown(id)) {
@@ -166,7 +166,7 @@ std::string Tokenizer::piece(std::int32_t id) const {
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   if (state_->json)
-    throw Failure(Exit::data, "llmc decodes by a tokenizer.json, and encodes by sentencepiece models alone");
+    throw Failure(Exit::data, "llmc only decodes by a tokenizer.json. It encodes by sentencepiece models only");
   std::vector<std::int32_t> ids;
   std::vector<int> scratch;
   if (!state_->exact) {  // each call would add a prefix or drop spaces at the ends, so there must be only one

@@ -57,12 +57,12 @@ class Events : public nlohmann::json_sax<Json> {
     Level& level = levels_.back();
     // Tokens are checked for duplicates once all are known.
     if (!in_vocabulary_map() && !level.seen.insert(name).second)
-      return fail(fmt::format("a key stands twice in one object at level {}", levels_.size()));
+      return fail(fmt::format("a key appears twice in one object at level {}", levels_.size()));
     level.key = std::move(name);
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    return fail(fmt::format("it is not JSON at byte {}", position));
+    return fail(fmt::format("it is not valid JSON at byte {}", position));
   }
 
  private:
@@ -101,7 +101,7 @@ class Events : public nlohmann::json_sax<Json> {
     if (levels_.empty()) return fail("it is not an object");
     if (!counted()) return false;
     if (in_vocabulary_map()) {
-      if (!given.is_number_unsigned()) return fail("a token of model.vocab has no whole number");
+      if (!given.is_number_unsigned()) return fail("the id of a token of model.vocab is not a whole number");
       if (given.get<std::uint64_t>() >= static_cast<std::uint64_t>(kMaxTokens))
         return fail("a token of model.vocab has an id of 2^20 or more");
       contents.vocabulary.emplace_back(levels_[2].key, given.get<std::int64_t>());
@@ -128,7 +128,7 @@ class Events : public nlohmann::json_sax<Json> {
       token.id = given.get<std::int64_t>();
     } else if (name == "content") {
       if (!given.is_string() || given.get_ref<const std::string&>().size() > kMaxTokenBytes)
-        return fail("an added token has no content, or too long a one");
+        return fail("the content of an added token is missing or too long");
       token.content = given.get<std::string>();
     } else if (name == "special") {
       if (!given.is_boolean()) return fail("an added token's special is neither true nor false");
@@ -142,8 +142,8 @@ class Events : public nlohmann::json_sax<Json> {
     if (levels_.empty() && !object) return fail("it is not an object");
     if (levels_.size() >= kMaxLevels) return fail("it is nested too deeply");
     if (!counted()) return false;
-    if (in_vocabulary_map()) return fail("a token of model.vocab has no whole number");
-    if (!levels_.empty() && in_vocabulary() && !object) return fail("model.vocab is no map of tokens, as BPE has one");
+    if (in_vocabulary_map()) return fail("the id of a token of model.vocab is not a whole number");
+    if (!levels_.empty() && in_vocabulary() && !object) return fail("model.vocab is not a map of tokens, as BPE needs");
     if (in_added_token()) return fail("an added token holds more than values");
     Json* part = nullptr;
     if (!levels_.empty() && top() == "decoder") {
@@ -208,9 +208,9 @@ std::string add_steps(const Json& decoder, Steps& steps) {
   } else if (type == "Strip") {
     // Only blanks at the start of a whole text may be stripped, because segments decoded here follow other text.
     const auto stop = decoder.find("stop");
-    if (stop == decoder.end() || *stop != 0) return "its Strip decoder takes off the end of a text";
+    if (stop == decoder.end() || *stop != 0) return "its Strip decoder removes the end of a string";
   } else if (type != "Fuse") {
-    return fmt::format("llmc does not know its decoder '{}'", utf8_length(type) > 0 ? type.substr(0, 40) : "");
+    return fmt::format("llmc does not support its decoder '{}'", utf8_length(type) > 0 ? type.substr(0, 40) : "");
   }
   return "";
 }
@@ -296,7 +296,7 @@ JsonVocabulary parse_tokenizer_json(std::string_view json, const std::string& na
   if (!Json::sax_parse(json, &events)) refuse(events.problem);
   const Contents& contents = events.contents;
   if (contents.model_type != "BPE" && !contents.model_type.empty())
-    refuse(fmt::format("its model is not BPE, the only one that llmc decodes"));
+    refuse(fmt::format("its model is not BPE, the only type that llmc decodes"));
   if (contents.vocabulary.empty()) refuse("it has no model.vocab");
   Steps steps;
   if (const std::string problem = add_steps(contents.decoder, steps); !problem.empty()) refuse(problem);
@@ -311,7 +311,7 @@ JsonVocabulary parse_tokenizer_json(std::string_view json, const std::string& na
     return i;
   };
   for (const auto& [token, id] : contents.vocabulary) {
-    if (!tokens.insert(token).second) refuse("a token stands twice in model.vocab");
+    if (!tokens.insert(token).second) refuse("a token appears twice in model.vocab");
     const std::size_t i = place(id);
     if (taken[i]) refuse(fmt::format("two tokens of model.vocab have the id {}", id));
     taken[i] = true;
@@ -325,7 +325,7 @@ JsonVocabulary parse_tokenizer_json(std::string_view json, const std::string& na
     if (!added.insert(token.id).second) refuse(fmt::format("two added tokens have the id {}", token.id));
     const std::size_t i = place(token.id);
     if (taken[i] && found.names[i] != token.content)
-      refuse(fmt::format("the id {} has another token in model.vocab than in added_tokens", token.id));
+      refuse(fmt::format("the id {} is one token in model.vocab and another in added_tokens", token.id));
     taken[i] = true;
     found.names[i] = token.content;
     found.bytes_of[i] = token.special ? "" : decoded(token.content, steps);

@@ -85,10 +85,10 @@ TokenizerModel check_tokenizer_model(std::string_view model, const std::string& 
   std::uint64_t model_type = 1;  // unigram, the default of the format
   for (Fields field(model, name); field.next();) {
     if (field.number == kPieces) {
-      if (++about.pieces > kMaxPieces) fail(fmt::format("holds more than {} pieces", kMaxPieces));
+      if (++about.pieces > kMaxPieces) fail(fmt::format("has more than {} pieces", kMaxPieces));
       for (Fields piece(field.message(), name); piece.next();)
         if (piece.number == kPieceText && piece.message().size() > kMaxPieceBytes)
-          fail(fmt::format("holds a piece of {} bytes", piece.bytes.size()));
+          fail(fmt::format("has a piece of {} bytes, which is too long", piece.bytes.size()));
     } else if (field.number == kTrainerSpec) {
       for (Fields spec(field.message(), name); spec.next();) {
         if (spec.number == kModelType) model_type = spec.integer();
@@ -97,18 +97,18 @@ TokenizerModel check_tokenizer_model(std::string_view model, const std::string& 
     } else if (field.number == kNormalizerSpec || field.number == kDenormalizerSpec) {
       for (Fields spec(field.message(), name); spec.next();) {
         if ((spec.number == kCharsMap || spec.number == kRuleTsv) && !spec.message().empty())
-          fail("normalises text, so decoding would not give it back; train it with --normalization_rule_name=identity");
+          fail("normalises text, so decoding would not restore it. Train it with --normalization_rule_name=identity");
         if (field.number == kDenormalizerSpec) continue;
         if (spec.number == kDummyPrefix) about.add_dummy_prefix = spec.integer() != 0;
         if (spec.number == kExtraWhitespaces) about.remove_extra_whitespaces = spec.integer() != 0;
         if (spec.number == kEscapeWhitespaces) about.escape_whitespaces = spec.integer() != 0;
       }
     } else if (field.number == kSelfTest && !field.message().empty()) {
-      fail("carries self-tests, which llmc does not run; train it without --self_test_sample_size");
+      fail("has self-tests, which llmc does not run. Train it without --self_test_sample_size");
     }
   }
-  if (about.pieces == 0) fail("holds no pieces, so it is not a sentencepiece model");
-  if (model_type != kBpe) fail("is not a BPE model; train it with --model_type=bpe, or use 'llmc data build'");
+  if (about.pieces == 0) fail("has no pieces, so it is not a sentencepiece model");
+  if (model_type != kBpe) fail("is not a BPE model. Train it with --model_type=bpe, or use 'llmc data build'");
   return about;
 }
 

@@ -26,8 +26,7 @@ std::string vocabulary_note(std::int64_t vocab_size, const fs::path& tokenizer, 
   }
   if (vocab_size > tokens)
     return fmt::format(
-        "model.vocab_size {} is above the {} tokens of '{}': no token stands for {} row{} of the "
-        "embedding and of the head",
+        "model.vocab_size {} is above the {} tokens of '{}': no token uses {} row{} of the embedding and of the head",
         vocab_size, tokens, file.string(), vocab_size - tokens, plural(vocab_size - tokens));
   if (vocab_size < tokens)
     return fmt::format("model.vocab_size {} is below the {} tokens of '{}': data that uses the others is refused",

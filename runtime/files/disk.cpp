@@ -99,12 +99,12 @@ std::vector<fs::path> files_below(const fs::path& folder, Exit exit) {
 fs::path working_folder(Exit exit) {
   std::error_code error;
   fs::path folder = fs::current_path(error);
-  if (error) throw Failure(exit, "cannot tell the working folder: " + error.message() + "; change into another");
+  if (error) throw Failure(exit, "cannot find the working folder: " + error.message() + ". Change into another");
   return folder;
 }
 
 fs::path absolute(const fs::path& path, Exit exit) {
-  if (path.empty()) throw Failure(exit, "an empty path names nothing; write one");
+  if (path.empty()) throw Failure(exit, "the path is empty. Write a path");
   return path.is_absolute() ? path : working_folder(exit) / path;
 }
 
@@ -151,7 +151,7 @@ void remove_tree(const fs::path& path, Exit exit) {
 fs::path temporary_files(Exit exit) {
   std::error_code error;
   fs::path folder = fs::temp_directory_path(error);
-  if (error) throw Failure(exit, "there is no folder for temporary files: " + error.message() + "; set TMPDIR to one");
+  if (error) throw Failure(exit, "no folder for temporary files was found: " + error.message() + ". Set TMPDIR to one");
   return folder;
 }
 

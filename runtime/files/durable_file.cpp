@@ -43,16 +43,16 @@ bool close_checked(int fd) { return ::close(fd) == 0 || errno == EINTR; }
 void throw_errno(const char* action, const fs::path& path, const Writer& writer) {
   const int code = errno;
   std::string hint;
-  if (code == ENOSPC || code == EDQUOT) hint = std::string("; free some space or choose another ") + writer.option;
+  if (code == ENOSPC || code == EDQUOT) hint = std::string(". Free some space or choose another ") + writer.option;
   if (code == EACCES || code == EROFS || code == EPERM)
-    hint = std::string("; make it writable or choose another ") + writer.option;
+    hint = std::string(". Make it writable or choose another ") + writer.option;
   throw Failure(writer.exit,
                 std::string("cannot ") + action + " '" + path.string() + "': " + std::strerror(code) + hint);
 }
 
 void throw_read_errno(const char* action, const fs::path& path) {
   const int code = errno;
-  const char* hint = code == EACCES || code == EPERM ? "; make it readable" : code == EIO ? "; look at the disk" : "";
+  const char* hint = code == EACCES || code == EPERM ? ". Make it readable" : code == EIO ? ". Check the disk" : "";
   throw Failure(Exit::checkpoint,
                 std::string("cannot ") + action + " '" + path.string() + "': " + std::strerror(code) + hint);
 }
@@ -139,8 +139,8 @@ void refuse_link(const fs::path& path, const Writer& writer) {
   std::error_code missing;
   if (!fs::is_symlink(fs::symlink_status(path, missing))) return;
   throw Failure(writer.exit, "'" + path.string() +
-                                 "' is a link, which is not followed in a folder that llmc writes to; put what it "
-                                 "leads to there in its place, or choose another " +
+                                 "' is a link, and links are not followed in a folder that llmc writes to. Replace it "
+                                 "with its target, or choose another " +
                                  writer.option + " (which may be a link itself)");
 }
 
@@ -182,9 +182,9 @@ struct Replaced {
     if (!writer.follows_links) refuse_link(path, writer);
     const fs::file_status status = fs::status(path, error);
     if (fs::exists(status) && !fs::is_regular_file(status))
-      throw Failure(writer.exit,
-                    std::string(writer.option) + " '" + named.string() + "': that is " +
-                        (fs::is_directory(status) ? "a folder; name a file in it" : "no regular file; name another"));
+      throw Failure(writer.exit, std::string(writer.option) + " '" + named.string() + "' is " +
+                                     (fs::is_directory(status) ? "a folder. Name a file in it"
+                                                               : "not a regular file. Name another"));
     temporary = path.parent_path() / (".tmp-" + path.filename().string());
     // Removes the leftover of a killed process. If that fails, creating the file reports why.
     ::unlink(temporary.c_str());

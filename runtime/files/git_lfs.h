@@ -15,6 +15,6 @@ inline bool is_lfs_pointer(std::string_view text) {
 }
 
 inline constexpr char kIsLfsPointer[] =
-    "is a Git LFS pointer, not the file that it stands for; `git lfs pull` in its repository fetches that";
+    "is a Git LFS pointer, not the file itself. Run `git lfs pull` in its repository to fetch the file";
 
 }  // namespace llmc

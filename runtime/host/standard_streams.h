@@ -37,7 +37,7 @@ inline int stream_error(std::FILE* stream) {
 
 inline std::string unwritten(const char* stream, int error) {
   return std::string(stream) + " cannot be written: " + (error == EBADF ? "it is closed" : std::strerror(error)) +
-         "; send it to a file on a disk with room, or to a program that reads it";
+         ". Send it to a file on a disk with free space, or to a program that reads it";
 }
 
 /// Throws Failure(usage) if standard output could not be written. Call it at the end of a command.

@@ -7,7 +7,7 @@
 namespace llmc {
 
 inline constexpr char kNoThreads[] =
-    "the system gives this process no more threads; raise the limit (ulimit -u or -v, or pids.max of its control "
+    "the system allows this process no more threads. Raise the limit (ulimit -u or -v, or pids.max of its control "
     "group)";
 
 /// Returns whether `error` is a thread that could not be started.

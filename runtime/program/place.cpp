@@ -67,11 +67,11 @@ fs::path default_base(const fs::path& folder) {
   const fs::path base = moved(note, note.spec_folder, folder);
   const bool there = note.files.empty() ? fs::exists(base, missing) : !found_in(base, note.files.front()).empty();
   if (there && !fs::equivalent(base, note.spec_folder, missing)) return base;
-  throw Failure(Exit::usage,
-                fmt::format("this trainer was compiled in '{0}' and lies in '{1}' now, without its spec beside it; say "
-                            "--base DIR, the folder that the data and the runs of this one are in (--base '{2}' goes "
-                            "on with the runs of the spec that it was compiled from)",
-                            note.folder.string(), folder.string(), note.spec_folder.string()));
+  throw Failure(
+      Exit::usage,
+      fmt::format("this trainer was compiled in '{0}' and is now in '{1}' without its spec. Give --base DIR, the "
+                  "folder of its data and runs (--base '{2}' is the one of the spec that it was compiled from)",
+                  note.folder.string(), folder.string(), note.spec_folder.string()));
 }
 
 fs::path noted_spec(const fs::path& folder) {

@@ -85,7 +85,7 @@ void cut_events_after(const fs::path& folder, std::int64_t step, const Log& log)
     const KeptEvents kept = kept_events(in, disk::size(path, Exit::checkpoint), step);
     if (in.bad()) throw_errno("read", path);
     if (kept.damaged && log)
-      log(fmt::format("'{}' is damaged at byte {}; TensorBoard's points behind it were dropped", path.string(),
+      log(fmt::format("'{}' is damaged at byte {}. TensorBoard's points after it were dropped", path.string(),
                       kept.bytes));
     if (kept.has_values) AppendFile(path).cut(static_cast<std::int64_t>(kept.bytes));
     if (!kept.has_values && ::unlink(path.c_str()) != 0 && errno != ENOENT) throw_errno("remove", path);

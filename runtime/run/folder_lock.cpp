@@ -50,7 +50,7 @@ FolderLock::FolderLock(const std::filesystem::path& directory, const std::string
   }
   if (errno == EWOULDBLOCK) {
     ::close(fd_);
-    throw Failure(Exit::checkpoint, "another trainer runs in '" + directory.string() + "'; wait for it, or " + advice);
+    throw Failure(Exit::checkpoint, "another trainer runs in '" + directory.string() + "'. Wait for it, or " + advice);
   }
   if (log) log("the folder '" + directory.string() + "' cannot be locked: " + std::strerror(errno));
 }

@@ -78,7 +78,7 @@ void truncate_lines_after(const fs::path& path, std::int64_t step, const Log& lo
       const std::optional<std::int64_t> found = torn ? std::nullopt : step_of(line);
       if (!found && !torn && log)
         log("line " + std::to_string(number) + " of '" + path.string() +
-            "' is no JSON object with a step and was dropped");
+            "' is not a JSON object with a step and was dropped");
       if (!found || *found > step) continue;
       pending += line;
       pending += '\n';

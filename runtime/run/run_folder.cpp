@@ -48,12 +48,12 @@ void check_new_folder(const fs::path& directory) {
   // The run's fingerprint is written first, so these names without a fingerprint belong to another program.
   for (const char* name : {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
     if (std::ranges::find(others, name) != others.end())
-      throw Failure(Exit::checkpoint, "'" + directory.string() + "' holds a '" + name +
-                                          "' but is no run folder of this version; choose another --run");
+      throw Failure(Exit::checkpoint, "'" + directory.string() + "' has a '" + name +
+                                          "' but is not a run folder of this version. Choose another --run");
   std::ranges::sort(others);
-  throw Failure(Exit::checkpoint, "'" + directory.string() + "' holds no run, but " + spec::in_quotes(others.front()) +
-                                      (others.size() > 1 ? " and more" : "") +
-                                      "; a run has a folder of its own, such as --run runs/NAME");
+  throw Failure(Exit::checkpoint, "'" + directory.string() + "' has no run in it, but " +
+                                      spec::in_quotes(others.front()) + (others.size() > 1 ? " and more" : "") +
+                                      ". Choose a folder for this run alone, such as --run runs/NAME");
 }
 
 /// Absolute path of a folder that holds a run or may get one.
@@ -89,8 +89,8 @@ void RunFolder::check_model(const fs::path& directory, const spec::Spec& spec) {
   }
   throw Failure(Exit::checkpoint,
                 "run folder '" + disk::absolute(directory, Exit::checkpoint).lexically_normal().string() +
-                    "' holds a run of another model: " + (keys.empty() ? "'" + theirs + "' -> '" + ours + "'" : keys) +
-                    "; choose another --run");
+                    "' has a run of another model: " + (keys.empty() ? "'" + theirs + "' -> '" + ours + "'" : keys) +
+                    ". Choose another --run");
 }
 
 std::optional<std::string> RunFolder::spec_yaml(const fs::path& directory) {

@@ -68,7 +68,7 @@ fs::path plain(const fs::path& folder) { return folder.has_filename() ? folder :
 
 /// Advice for a mirror that belongs to another run.
 std::string another(const fs::path& mirror, const fs::path& run) {
-  return fmt::format("give this run a mirror of its own, such as checkpoint.mirror={}-{}",
+  return fmt::format("Give this run a mirror of its own, such as checkpoint.mirror={}-{}",
                      spec::printable(plain(mirror).string()), spec::printable(plain(run).filename().string()));
 }
 
@@ -85,13 +85,13 @@ void check_contents(const fs::path& mirror, const std::vector<CheckpointEntry>& 
     std::error_code error;
     if (!fs::exists(own, error)) continue;
     if (!same_manifest(own, copy.path))
-      refuse(mirror, fmt::format("holds checkpoints of another run: '{}' differs from this run's; {}",
+      refuse(mirror, fmt::format("has checkpoints of another run: '{}' differs from this run's. {}",
                                  copy.path.filename().string(), another(mirror, start.run)));
     known = true;
   }
   if (!known)
-    refuse(mirror, fmt::format("holds checkpoints, none of which is in the run folder: they are of another run, or "
-                               "older than all that this one has; remove them, or {}",
+    refuse(mirror, fmt::format("has checkpoints, none of which is in the run folder: they are of another run, or older "
+                               "than all of this one's. {}, or remove them",
                                another(mirror, start.run)));
 }
 
@@ -104,18 +104,18 @@ void check_owner(const fs::path& mirror, const std::vector<CheckpointEntry>& the
   const std::string owner = spec::printable(mark->folder.string());
   if (mark->id == start.id) {
     if (mark->is_there() && !same_folder(mark->folder, start.run))
-      refuse(mirror, fmt::format("belongs to the run in '{}', of which '{}' is a copy; {}", owner,
+      refuse(mirror, fmt::format("belongs to the run in '{}', of which '{}' is a copy. {}", owner,
                                  spec::printable(start.run.string()), another(mirror, start.run)));
     return;
   }
   if (there.empty()) return;
   if (mark->is_there() || !from_here)
-    refuse(mirror, fmt::format("belongs to the run in '{}'; {}{}", owner, another(mirror, start.run),
+    refuse(mirror, fmt::format("belongs to the run in '{}'. {}{}", owner, another(mirror, start.run),
                                mark->is_there() ? ""
                                                 : fmt::format(", or resume from this one by --resume {}",
                                                               spec::printable(mirror.string()))));
   if (log)
-    log(fmt::format("checkpoint.mirror '{}' was of the run in '{}', which is gone; it is this run's now",
+    log(fmt::format("checkpoint.mirror '{}' belonged to the run in '{}', which is gone. It now belongs to this run",
                     spec::printable(mirror.string()), owner));
 }
 
@@ -126,8 +126,8 @@ void check_newest(const fs::path& mirror, const std::vector<CheckpointEntry>& th
   for (const CheckpointEntry& copy : there) {
     // If the run folder also has this checkpoint, its copy there is damaged and was skipped; it will be rewritten.
     if (copy.step <= start.step || std::ranges::find(own, copy.step, &CheckpointEntry::step) != own.end()) continue;
-    refuse(mirror, fmt::format("has '{}', and this run goes on from step {}; resume from the newer one by --resume {}, "
-                               "or remove what is newer from the mirror, too",
+    refuse(mirror, fmt::format("has '{}', but this run resumes at step {}. Resume from the newer one by --resume {}, "
+                               "or remove the newer ones from the mirror too",
                                copy.path.filename().string(), start.step, spec::printable(mirror.string())));
   }
 }

@@ -37,7 +37,8 @@ void set_logs_aside(const fs::path& run, const Log& log) {
   sync_directory(folder);
   sync_directory(run);
   if (log)
-    log("the run begins anew, since its start before saved no checkpoint; metrics and samples of that one are in '" +
+    log("the run starts from step 0, because its last start saved no checkpoint. The metrics and samples of that start "
+        "are in '" +
         folder.string() + "'");
 }
 

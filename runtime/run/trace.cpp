@@ -27,7 +27,7 @@ void TraceWriter::begin_step(std::int64_t step, const FlatSource& masters) {
   const std::string name = "step-" + std::to_string(step);
   if (disk::exists(directory_ / name, Exit::usage))
     throw Failure(Exit::checkpoint,
-                  "'" + (directory_ / name).string() + "' exists already; give an empty or new directory to --trace");
+                  "'" + (directory_ / name).string() + "' exists already. Give an empty or new directory to --trace");
   inputs_.clear();
   targets_.clear();
   step_.reset();

@@ -22,11 +22,11 @@ void check_fits(const ProgramInfo& info, std::size_t arena_bytes, int ranks) {
   const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   throw Failure(
       Exit::does_not_fit,
-      fmt::format("{} {:.1f} MiB of memory ({:.1f} of the arena, {:.1f} beside it{}) and this {} has {:.1f} MiB "
-                  "available; make batch.micro_batch or the model smaller{}",
+      fmt::format("{} {:.1f} MiB of memory ({:.1f} in the arena, {:.1f} outside it{}), but this {} has {:.1f} MiB "
+                  "available. Make batch.micro_batch or the model smaller{}",
                   ranks == 1 ? "the run needs" : fmt::format("{} ranks need", ranks), mib(needed), mib(arena_bytes),
                   mib(beside), ranks == 1 ? "" : ", for each", file.empty() ? "machine" : "process, by '" + file + "',",
-                  mib(free), ranks == 1 ? "" : ", or ask for fewer ranks"));
+                  mib(free), ranks == 1 ? "" : ", or start fewer ranks"));
 }
 
 void check_ranks_fit(const ProgramInfo& info, int ranks) {

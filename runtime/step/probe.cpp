@@ -15,8 +15,9 @@ namespace {
 int socket_of_llmc() {
   const char* number = std::getenv(kProbeVariable);
   if (!number)
-    throw Failure(Exit::usage,
-                  "this trainer was built by `llmc verify`, which starts it; `llmc compile` builds one that trains");
+    throw Failure(
+        Exit::usage,
+        "this trainer was built by `llmc verify` and is started by it. Use `llmc compile` to build one that trains");
   return std::atoi(number);
 }
 
@@ -26,7 +27,7 @@ void move_all(Byte* data, std::size_t bytes, Move move) {
   while (bytes > 0) {
     const ssize_t moved = move(data, bytes);
     if (moved < 0 && errno == EINTR) continue;
-    if (moved <= 0) throw Failure(Exit::internal, "llmc, which verifies this trainer, is gone");
+    if (moved <= 0) throw Failure(Exit::internal, "the llmc that verifies this trainer has ended");
     data += moved;
     bytes -= static_cast<std::size_t>(moved);
   }

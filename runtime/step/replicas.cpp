@@ -53,14 +53,14 @@ void compare_replicas(Session& session, Rendezvous& ranks, std::int64_t step) {
   const Rendezvous::Difference difference = ranks.compare(checksums);
   if (difference.text.empty()) return;
   const std::string who = difference.alone.empty()
-                              ? "the ranks have drifted apart, and which of them is right does not show"
-                              : fmt::format("{} drifted from the others", ranks.names(difference.alone));
+                              ? "the ranks have diverged, and no majority of them agrees"
+                              : fmt::format("{} diverged from the others", ranks.names(difference.alone));
   throw SharedFailure(
       Exit::numerics,
-      fmt::format("{}: after step {} the checksums differ of what all ranks have alike: {}; nothing is saved of this "
-                  "step. Memory or arithmetic of such a machine went wrong: test it or leave it out, and start again, "
-                  "from the newest checkpoint",
-                  who, step, difference.text));
+      fmt::format(
+          "{}: after step {} the checksums of replicated values differ: {}. This step is not saved. The memory or "
+          "arithmetic of such a machine failed. Test it or leave it out, and resume from the newest checkpoint",
+          who, step, difference.text));
 }
 
 }  // namespace llmc

@@ -149,8 +149,8 @@ void Session::send_inputs(const MicroBatch& micro, const StepScalars& scalars, c
     const std::size_t index = buffer.use == Use::optimizer_scalars ? optimizers++ : 0;
     const std::span<const std::byte> from = input_bytes(buffer.use, index, micro, scalars, optimizer);
     if (from.size() != buffer.bytes())
-      throw Failure(Exit::internal,
-                    fmt::format("{} bytes of {}, for which the plan has {}", from.size(), buffer.name, buffer.bytes()));
+      throw Failure(Exit::internal, fmt::format("{} bytes were given for {}, for which the plan has {}", from.size(),
+                                                buffer.name, buffer.bytes()));
     std::memcpy(block + (buffer.offset - block_.offset), from.data(), from.size());
   }
   inputs_.send();

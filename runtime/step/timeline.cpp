@@ -65,7 +65,7 @@ const PlanLaunch& match(const PlanRegion& region, std::size_t& at, LaunchKind ki
         launch.launched_as != kKinds[static_cast<std::size_t>(LaunchKind::collective)])
       break;
   }
-  throw Failure(Exit::internal, fmt::format("{} has run a {}{}{} that its plan has not there", name, launched_as,
+  throw Failure(Exit::internal, fmt::format("{} ran a {}{}{} that its plan does not have there", name, launched_as,
                                             product ? " " : "", product ? product : ""));
 }
 
@@ -131,7 +131,7 @@ std::string Timeline::text(std::size_t arena_bytes) const {
   };
   name("process_name", 0, info_.name);
   name("thread_name", kPasses, "passes");
-  if (std::ranges::any_of(launches_, &Timed::beside)) name("thread_name", kRanks, "ranks beside the passes");
+  if (std::ranges::any_of(launches_, &Timed::beside)) name("thread_name", kRanks, "ranks, overlapped");
 
   for (const Step& step : steps_) {
     numbers.push_back(step.number);

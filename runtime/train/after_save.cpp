@@ -15,7 +15,7 @@ void follow_save(RunFolder& folder, const RunMirror* mirror, const spec::Checkpo
     try {
       work();
     } catch (const std::exception& failure) {  // the checkpoint itself is complete
-      log(fmt::format("{}; training goes on", failure.what()));
+      log(fmt::format("{}. Training continues", failure.what()));
     }
   };
   const Retention retention{policy.keep_last, policy.keep_every, kept.keep_before,

@@ -29,11 +29,10 @@ std::string Audit::judge(std::int64_t step, double training, double audited, dou
   const bool apart = numbers && !(std::abs(difference) <= values_.bound);
   if (apart == std::exchange(apart_, apart) || !apart) return "";
   return fmt::format(
-      "step {}: the loss is {:.6g}, and {:.6g} computed again in fp32 (audit.compute: {}): {:+.3g} nats, and "
-      "audit.bound is {:g}; the curve does not show what the model does. Likely causes: a loss or sums that are "
-      "computed in too few bits (does precision.compute: fp32 agree with the audit?), logits that have grown beyond "
-      "what bf16 tells apart "
-      "(the largest log-sum-exp is {:.4g}), memory that returns what was not written; said again after a difference "
+      "step {}: the loss is {:.6g}, but {:.6g} when recomputed in fp32 (audit.compute: {}): a difference of {:+.3g} "
+      "nats, where audit.bound is {:g}. The loss that training reports is wrong. Likely causes: sums computed in too "
+      "few bits (check whether precision.compute: fp32 agrees with the audit), logits too large for bf16 (the largest "
+      "log-sum-exp is {:.4g}), or memory that returns wrong values. This warning is repeated only after a difference "
       "within the bound",
       step, without_nan_sign(training), without_nan_sign(audited),
       values_.compute == spec::AuditCompute::forward ? "forward" : "logits", without_nan_sign(difference),

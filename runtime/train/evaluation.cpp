@@ -42,11 +42,12 @@ Evaluation::Evaluation(std::string set, std::shared_ptr<const TokenShards> shard
       sequences_(sequences),
       tokenizer_(tokenizer) {
   if (shards_->samples(sequence_length_) < 1)
-    throw Failure(Exit::data,
-                  fmt::format("the validation data{} hold {} token{}, too few for one sample of {}; use more data, or "
-                              "evaluation.every=0",
-                              set_.empty() ? "" : fmt::format(" '{}'", set_), shards_->tokens(),
-                              plural(shards_->tokens()), sequence_length_ + 1));
+    throw Failure(
+        Exit::data,
+        fmt::format(
+            "the validation data{} have {} token{}, too few for one sample of {}. Use more data, or evaluation.every=0",
+            set_.empty() ? "" : fmt::format(" '{}'", set_), shards_->tokens(), plural(shards_->tokens()),
+            sequence_length_ + 1));
 }
 
 std::optional<Validation> Evaluation::run(Session& session, const std::function<bool()>& interrupted) {

@@ -26,12 +26,12 @@ std::string first_loss_warning(const FirstLoss& expected, double loss) {
   if (!std::isfinite(loss) || (loss >= expected.least && loss <= expected.most)) return {};
   const bool low = loss < expected.least;
   return fmt::format(
-      "the first loss is {:.4f}, and weights that nobody has trained give about ln(vocab_size) = {:.4f}, at {} {:.4f}; "
-      "likely causes: {}",
+      "the first loss is {:.4f}, but untrained weights give about ln(vocab_size) = {:.4f}, at {} {:.4f}. Likely "
+      "causes: {}",
       loss, expected.uniform, low ? "least" : "most", low ? expected.least : expected.most,
-      low ? "data with long runs of one token, targets that are the inputs themselves, or a model.vocab_size that is "
-            "not the tokenizer's"
-          : "data of another tokenizer than model.vocab_size is of, or an init.embedding_std that is too large");
+      low ? "data with long runs of one token, targets that equal the inputs, or a model.vocab_size that is not the "
+            "tokenizer's"
+          : "data of another tokenizer than the one of model.vocab_size, or an init.embedding_std that is too large");
 }
 
 }  // namespace llmc

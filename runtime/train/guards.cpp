@@ -108,7 +108,7 @@ std::string Guard::observe(std::int64_t step, const StepResults& results, const 
 
   std::string why;
   const auto above = [&](const char* what, double value, double limit, const std::vector<double>& window) {
-    why = fmt::format("{} {:.4g} is above {:.4g}; the last steps have a median of {:.4g} (guards.{})", what, value,
+    why = fmt::format("{} {:.4g} is above {:.4g}, and the median of the last steps is {:.4g} (guards.{})", what, value,
                       limit, spread_of(window).median, skip_reason(results.skipped));
   };
   if (results.skipped == kLossAbove)
@@ -119,9 +119,9 @@ std::string Guard::observe(std::int64_t step, const StepResults& results, const 
     why = fmt::format("loss {} and gradient norm {} are not both finite{}", without_nan_sign(results.loss),
                       without_nan_sign(results.grad_norm), where.empty() ? "" : ", " + where);
   return fmt::format(
-      "step {}: {}; the update was skipped ({} in a row, {} of the last {} steps; the run {} at {} or {}); {}: "
-      "metrics.jsonl has the sample ids",
-      step, why, in_a_row(), recent(), values_.limit_steps, values_.rollback ? "goes back" : "stops",
+      "step {}: {}. The update was skipped ({} in a row, {} of the last {} steps; the run {} at {} or {}). The ids of "
+      "{} are in metrics.jsonl",
+      step, why, in_a_row(), recent(), values_.limit_steps, values_.rollback ? "rolls back" : "stops",
       values_.limit_in_a_row, values_.limit, name_samples(samples));
 }
 
@@ -140,11 +140,11 @@ std::string Guard::exhausted() const {
   const std::int64_t row = in_a_row();
   if (row == 0) return {};
   if (row >= values_.limit_in_a_row)
-    return fmt::format("{} update{} in a row {} skipped{}; the weights are those of step {}", row, plural(row),
+    return fmt::format("{} update{} in a row {} skipped{}, so the weights are those of step {}", row, plural(row),
                        row == 1 ? "was" : "were", first_where_.empty() ? "" : ", at first " + first_where_,
                        step_ - row);
   if (const std::int64_t count = recent(); count >= values_.limit)
-    return fmt::format("{} of the last {} updates were skipped, from step {} on", count, values_.limit_steps,
+    return fmt::format("{} of the last {} updates were skipped, starting at step {}", count, values_.limit_steps,
                        first_skipped());
   return {};
 }
@@ -165,9 +165,9 @@ std::vector<std::int64_t> Guard::may_go_back_before() const {
 }
 
 std::string Guard::advice() const {
-  return "look at the samples in metrics.jsonl, where skip_reason says what was wrong; then go on from a checkpoint "
-         "before them with a smaller optimizer.lr or optimizer.clip_norm, or with a larger guards.loss or "
-         "guards.grad_norm where nothing is wrong";
+  return "Check the samples in metrics.jsonl, where skip_reason has the cause. Then resume from a checkpoint before "
+         "them with a smaller optimizer.lr or optimizer.clip_norm, or with a larger guards.loss or guards.grad_norm if "
+         "the samples are good";
 }
 
 std::string FrozenLoss::observe(std::int64_t step, double loss) {
@@ -184,8 +184,8 @@ std::string FrozenLoss::observe(std::int64_t step, double loss) {
   if (count_ < steps_) return {};
   told_ = true;
   return fmt::format(
-      "step {}: the loss has stood still at {:.6g} for {} steps (guards.frozen_steps): a learning rate of 0, one and "
-      "the same batch again and again (see --batches), or weights that no gradient reaches",
+      "step {}: the loss has not changed from {:.6g} for {} steps (guards.frozen_steps). Likely causes: a learning "
+      "rate of 0, the same batch in every step (see --batches), or weights without gradients",
       step, loss, steps_);
 }
 

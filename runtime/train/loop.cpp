@@ -27,7 +27,7 @@ static_assert(kSaveRequest > kMostRanks);
 // Before a deadline the run reserves kSpareSeconds, and kSpareFactor times the longest step and the longest save.
 constexpr double kSpareSeconds = 5, kSpareFactor = 2;
 
-constexpr char kNextSave[] = "training goes on; the next save is tried at the next interval";
+constexpr char kNextSave[] = "training continues and tries to save at the next interval";
 
 }  // namespace
 
@@ -175,9 +175,9 @@ std::string TrainLoop::where_not_finite() {
     return ranks;
   };
   const std::vector<int> losses = with('l'), weights = with('w');
-  std::string text = losses.empty() ? "" : "the loss on " + run_.ranks.names(losses);
+  std::string text = losses.empty() ? "" : "the loss of " + run_.ranks.names(losses);
   if (!weights.empty()) text += (text.empty() ? "" : ", ") + ("weights of " + run_.ranks.names(weights));
-  return text.empty() ? "gradients alone" : text;
+  return text.empty() ? "only gradients" : text;
 }
 
 void TrainLoop::observe() {
@@ -227,26 +227,27 @@ void TrainLoop::report() {
 void TrainLoop::go_back(const std::string& why) {
   const spec::Guards& guards = run_.values.guards;
   if (!guards.rollback)
-    throw SharedFailure(Exit::numerics, fmt::format("{}; {}; guards.rollback=true goes back to a checkpoint by itself",
-                                                    why, guard_.advice()));
+    throw SharedFailure(Exit::numerics,
+                        fmt::format("{}. {}. With guards.rollback=true the run rolls back to a checkpoint by itself",
+                                    why, guard_.advice()));
   if (guard_.state().rollbacks >= guards.rollbacks)
-    throw SharedFailure(Exit::numerics, fmt::format("{}, after {} rollback{} (guards.rollbacks); {}", why,
+    throw SharedFailure(Exit::numerics, fmt::format("{}, after {} rollback{} (guards.rollbacks). {}", why,
                                                     guards.rollbacks, plural(guards.rollbacks), guard_.advice()));
   const std::int64_t left = state_.step;
   TrainState now = state_;
   now.guard = guard_.state();
   saver_.rest();
   while (!sent_.empty()) finish();  // finishes steps sent ahead; the rollback discards their updates too
-  run_.ranks.at(left, "going back to a checkpoint");
+  run_.ranks.at(left, "rolling back to a checkpoint");
   const auto state = roll_back(run_.path, run_.mirror, run_.folder, now, guard_.first_skipped(), why, run_.start,
                                run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
   if (!state)
-    throw SharedFailure(Exit::numerics, fmt::format("{}, and there is no whole checkpoint from before step {} to go "
-                                                    "back to; {}",
-                                                    why, guard_.first_skipped(), guard_.advice()));
+    throw SharedFailure(Exit::numerics,
+                        fmt::format("{}, and there is no complete checkpoint from before step {} to roll back to. {}",
+                                    why, guard_.first_skipped(), guard_.advice()));
   run_.console.warning(fmt::format(
-      "{}: the run goes back to step {}, and on with the samples after those of step {} (rollback {} of {})", why,
-      state->step, left, state->guard.rollbacks, guards.rollbacks));
+      "{}: the run rolls back to step {} and continues with the samples after those of step {} (rollback {} of {})",
+      why, state->step, left, state->guard.rollbacks, guards.rollbacks));
   state_ = *state;
   run_.session.set_updates(state_.updates());
   saver_.go_back(state_);
@@ -295,11 +296,9 @@ int TrainLoop::train() {
       continue;
     }
     if (ends && saver_.failed())
-      throw SharedFailure(
-          Exit::checkpoint,
-          fmt::format("step {} could not be saved, so what came after the checkpoint before it is lost; "
-                      "make room and run again",
-                      state_.step));
+      throw SharedFailure(Exit::checkpoint, fmt::format("step {} could not be saved, so the steps after the previous "
+                                                        "checkpoint are lost. Free some space and rerun",
+                                                        state_.step));
     if (saver_.failed()) run_.console.warning(kNextSave);
     if (signal != 0 && !last) return signal;
   }

@@ -13,7 +13,7 @@ namespace {
 void remove_from_mirror(const RunMirror* mirror, std::int64_t step, const Log& log) try {
   if (mirror) mirror->remove_after(step);
 } catch (const std::exception& failure) {  // the rollback itself continues
-  log(fmt::format("the mirror keeps checkpoints that the run has left: {}", failure.what()));
+  log(fmt::format("the mirror still has checkpoints from after the rollback: {}", failure.what()));
 }
 
 }  // namespace

@@ -29,13 +29,12 @@ double draw_for(std::uint64_t seed, std::int64_t step, std::size_t prompt, std::
 std::vector<std::int32_t> parse_ids(const std::string& prompt, bool decodes) {
   if (auto ids = spec::parse_token_ids(prompt)) return *std::move(ids);
   if (decodes)
-    throw Failure(Exit::spec, fmt::format("llmc decodes by a tokenizer.json and does not encode by it, so the prompt "
-                                          "'{}' must be token ids such as \"17 4 256\", as its own library writes them",
+    throw Failure(Exit::spec, fmt::format("llmc only decodes by a tokenizer.json, so the prompt '{}' must be token ids "
+                                          "such as \"17 4 256\". Encode it with the tokenizer's own library",
                                           printable(prompt)));
-  throw Failure(Exit::spec,
-                fmt::format("without data.tokenizer the prompt '{}' must be token ids such as \"17 4 256\"; "
-                            "give data.tokenizer, or sampling.every=0",
-                            printable(prompt)));
+  throw Failure(Exit::spec, fmt::format("without data.tokenizer the prompt '{}' must be token ids such as \"17 4 "
+                                        "256\". Give data.tokenizer, or sampling.every=0",
+                                        printable(prompt)));
 }
 
 /// Marks the tokens outside the nucleus, the fewest most likely tokens whose weights sum to `enough`.
@@ -94,10 +93,9 @@ Sampling::Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, con
     if (ids.empty()) ids.push_back(tokenizer_ ? std::max(tokenizer_->separator_id(), 0) : 0);
     for (const std::int32_t id : ids)
       if (id >= info.vocab_size)
-        throw Failure(Exit::data,
-                      fmt::format("the prompt '{}' has token {}, and the model's vocabulary ends before {}; use the "
-                                  "tokenizer of the training data",
-                                  printable(prompt), id, info.vocab_size));
+        throw Failure(Exit::data, fmt::format("the prompt '{}' has token {}, but the model's token ids are below {}. "
+                                              "Use the tokenizer of the training data",
+                                              printable(prompt), id, info.vocab_size));
     prompts_.push_back(std::move(ids));
   }
 }

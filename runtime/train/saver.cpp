@@ -88,10 +88,10 @@ SaveOptions Saver::options() {
   options.savers = {session_.mesh().world, [this](const std::string& mine) { return ranks_.all_gather(mine); }};
   options.prepare = [this] {
     if (folder_->renew())
-      console_.warning(fmt::format(
-          "'{}' was removed while the run was training; it is made again, with a checkpoint of step {} to go on "
-          "from, but the metrics and samples until here and the checkpoints before are lost",
-          run_.string(), state_.step));
+      console_.warning(
+          fmt::format("'{}' was removed while the run was training. It is recreated with a checkpoint of step {}, but "
+                      "the metrics, samples and checkpoints from before are lost",
+                      run_.string(), state_.step));
   };
   options.read_back = values_.checkpoint.verify;
   return options;

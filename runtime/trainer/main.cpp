@@ -60,7 +60,7 @@ Launch launch_of_this_process() {
 }
 
 int internal(const std::exception& error) {
-  print_error(fmt::format("{}; this is a bug in llmc, not in your run: please report it with the command", error.what())
+  print_error(fmt::format("{}. This is a bug in llmc, not in your run: please report it with the command", error.what())
                   .c_str());
   return static_cast<int>(Exit::internal);
 }
@@ -87,7 +87,7 @@ int train_as_rank(const Options& options, const Program& program) {
     rendezvous.farewell(static_cast<int>(failure.code()), failure.what());
     throw;
   } catch (const std::bad_alloc&) {
-    rendezvous.farewell(static_cast<int>(Exit::does_not_fit), "the host's memory is used up");
+    rendezvous.farewell(static_cast<int>(Exit::does_not_fit), "the host has no memory left");
     throw;
   } catch (const std::exception& error) {
     rendezvous.farewell(static_cast<int>(Exit::internal), error.what());
@@ -132,7 +132,7 @@ int train_main(int argc, char** argv, const Program& program) try {
     const Launch launch = launch_of_this_process();
     if (launch.world_size > 1)
       throw Failure(Exit::usage,
-                    fmt::format("{} has started this process as one of {} ranks already: leave out --ranks", launch.by,
+                    fmt::format("{} has already started this process as one of {} ranks. Leave out --ranks", launch.by,
                                 launch.world_size));
     std::signal(SIGPIPE, SIG_IGN);  // same as in a rank
     check_ranks_fit(program.info, options->ranks);
@@ -143,7 +143,7 @@ int train_main(int argc, char** argv, const Program& program) try {
   print_error(failure.what());
   return static_cast<int>(failure.code());
 } catch (const std::bad_alloc&) {
-  print_error("the host's memory is used up; make batch.tokens or evaluation.sequences smaller");
+  print_error("the host has no memory left. Make batch.tokens or evaluation.sequences smaller");
   return static_cast<int>(Exit::does_not_fit);
 } catch (const std::exception& error) {
   if (lacks_threads(error)) {

@@ -114,42 +114,40 @@ CommandWords::CommandWords(const ProgramInfo& info)
 }
 
 void CommandWords::add_run() {
-  app.add_option("--run", run,
-                 fmt::format("run folder: spec, history, metrics, samples, checkpoints (default: runs/{} beside "
-                             "the spec)",
-                             info.name))
+  app.add_option(
+         "--run", run,
+         fmt::format("run folder: spec, history, metrics, samples, checkpoints (default: runs/{} next to the spec)",
+                     info.name))
       ->type_name("DIR");
   steps_option =
       app.add_option(
              "--steps", steps,
-             "stop after this step, with everything saved; does not shape the learning rate (schedule.steps does)")
+             "stop after this step, with everything saved; the learning rate depends on schedule.steps, not on this")
           ->type_name("N")
           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53));
-  app.add_option(
-         "--deadline", deadline,
-         "stop, save and exit with 75 so early that all is done in this time from the start, such as 3h50m of a "
-         "queue's 4 hours")
+  app.add_option("--deadline", deadline,
+                 "stop, save and exit with 75 early enough to finish within this time of the start, such as 3h50m in a "
+                 "queue of 4 hours")
       ->type_name("TIME");
   app.add_option("--resume", options.resume,
-                 "auto: go on from the run folder's newest whole checkpoint; none: start anew, in an empty folder; "
-                 "DIR: go on from that checkpoint, or from the newest of that run")
+                 "auto: resume from the run folder's newest complete checkpoint; none: start at step 0, in an empty "
+                 "folder; DIR: resume from that checkpoint, or from the newest of that run")
       ->type_name("auto|none|DIR")
       ->capture_default_str();
-  app.add_option("--allow", options.allow,
-                 "go on although this key is another than the checkpoint's; may be given again")
+  app.add_option("--allow", options.allow, "resume although this key differs from the checkpoint's; may be repeated")
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->check(CLI::IsMember(guarded_keys()));
   app.add_flag("--follow-spec", options.follow_spec,
-               "a run that goes on takes the values that this trainer was built with in place of its own, from now on");
+               "a resumed run takes the values that this trainer was built with in place of its own, from now on");
   app.add_flag("--no-final-checkpoint", no_final_checkpoint,
-               "end without saving the last step, unless checkpoint.every or a signal asks for it: for short "
-               "experiments, of which only the metrics are kept");
+               "end without saving the last step, unless checkpoint.every or a signal requires it: for short "
+               "experiments that need only metrics");
   app.add_option("overrides", options.overrides, "run-time values of the spec, as key.path=value")
       ->type_name("KEY=VALUE");
   app.add_option("--base", base, "directory of the spec's relative paths (default: the spec's own)")->type_name("DIR");
   app.add_option("--threads", options.threads,
-                 "processor threads (default: OMP_NUM_THREADS, else all that this process may use)")
+                 "processor threads (default: OMP_NUM_THREADS, or all that this process may use)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostThreads));
 }
@@ -160,9 +158,10 @@ void CommandWords::add_observation() {
   app.add_option("--timing", timing, "write the seconds of start-up and of every step to FILE, as JSON")
       ->type_name("FILE");
   CLI::Option* timeline_option =
-      app.add_option("--timeline", timeline,
-                     "write each launch of three steps with its time by the plan's names, and the arena's live bytes, "
-                     "to FILE (Chrome's trace format; opens in Perfetto, and llmc plan SPEC --measured FILE reads it)")
+      app.add_option(
+             "--timeline", timeline,
+             "write each launch of three steps with the plan's name and its time, and the arena's live bytes, to FILE "
+             "(Chrome's trace format: open it in Perfetto, or compare it by llmc plan SPEC --measured FILE)")
           ->type_name("FILE");
   timeline_steps_option =
       app.add_option("--timeline-steps", timeline_steps,
@@ -179,25 +178,24 @@ void CommandWords::add_observation() {
 
 void CommandWords::add_ranks() {
   app.add_option("--ranks", options.ranks,
-                 std::string("start so many ranks on this machine, each with ") +
+                 std::string("start this many ranks on this machine, each with ") +
                      (gpu ? "a GPU of its own; on several machines, start the trainer by torchrun, mpirun or srun"
                           : "a share of the cores; on several machines, start the trainer by mpirun"))
       ->type_name("N")
       ->check(CLI::Range(1, kMostRanks));
   app.add_option("--peer-timeout", options.peer_timeout,
-                 "of several ranks: seconds of silence after which another is lost, and all end with 170")
+                 "with several ranks: seconds of silence after which a rank counts as lost, and all end with 170")
       ->type_name("SECONDS")
       ->check(CLI::Range(2, 86400))
       ->capture_default_str();
-  app.add_option(
-         "--collective-timeout", options.collective_timeout,
-         "of several ranks: seconds that one collective may last, or 100 steps where that is longer, before all "
-         "end with 170")
+  app.add_option("--collective-timeout", options.collective_timeout,
+                 "with several ranks: seconds that one collective may take, or 100 steps where that is longer, before "
+                 "all end with 170")
       ->type_name("SECONDS")
       ->check(CLI::Range(2, 864000))
       ->capture_default_str();
   app.add_option("--start-timeout", options.start_timeout,
-                 "of several ranks: seconds for all to come together, or those that have come end with 170")
+                 "with several ranks: seconds in which all must connect, or those that have connected end with 170")
       ->type_name("SECONDS")
       ->check(CLI::Range(2, 86400))
       ->capture_default_str();
@@ -207,53 +205,56 @@ void CommandWords::add_answers() {
   CLI::Option* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
   CLI::Option* batches_option =
       app.add_option("--batches", batches,
-                     "print which samples step STEP of the run is trained on, or COUNT steps from there, and exit")
+                     "print the samples of step STEP of the run, or of COUNT steps from there, and exit")
           ->type_name("STEP[:COUNT]")
           ->excludes(plan);
-  app.add_flag("--text", options.text, "with --batches: how each sample begins")->needs(batches_option);
-  app.add_flag("--json", options.json, "with --plan or --batches: as JSON");
+  app.add_flag("--text", options.text, "with --batches: print the start of each sample")->needs(batches_option);
+  app.add_flag("--json", options.json, "with --plan or --batches: print JSON");
   app.add_flag("--quiet", options.quiet, "print warnings and errors only");
-  device_option = app.add_option("--device", device,
-                                 "which accelerator (default: the first, or of several ranks on "
-                                 "a machine the one of the rank's number there)")
-                      ->type_name("N")
-                      ->check(CLI::Range(0, 1023))
-                      ->group(gpu ? "Options" : "");
+  device_option =
+      app.add_option(
+             "--device", device,
+             "number of the accelerator (default: the first; with several ranks on a machine, the rank's number there)")
+          ->type_name("N")
+          ->check(CLI::Range(0, 1023))
+          ->group(gpu ? "Options" : "");
 }
 
 void CommandWords::add_tune() {
   tune = app.add_subcommand(
       "tune",
-      "on a GPU: times the library's algorithms for each matrix product, and keeps the fastest in tuned.json beside "
-      "this program, which later runs read. Other algorithms add in another order: tune before a run, not within it");
+      "on a GPU: times the library's algorithms for each matrix product, and writes the fastest to tuned.json next to "
+      "this program for later runs. Algorithms differ in the order of their sums: tune before a run, not within it");
   if (!gpu) tune->group("");
-  tuned_device = tune->add_option("--device", device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
+  tuned_device =
+      tune->add_option("--device", device, "number of the accelerator")->type_name("N")->check(CLI::Range(0, 1023));
   tune->add_option("--sustained", options.sustained_ms,
-                   "for how long each of the fastest three is timed again, on a warm device; 0: only in bursts of 3 ms")
+                   "seconds for which each of the fastest three is timed a second time, on a warm device; 0: only in "
+                   "bursts of 3 ms")
       ->type_name("MS")
       ->check(CLI::Range(0.0, 60000.0))
       ->capture_default_str();
 }
 
 void CommandWords::add_calibrate() {
-  calibrate = app.add_subcommand(
-      "calibrate",
-      "times products, copies, attention and other kernels on this device: what `llmc calibrate` makes a device file "
-      "of, by which times are planned");
-  calibrate->add_option("--seconds", calibration.seconds, "for how long; one round of everything is always made")
+  calibrate = app.add_subcommand("calibrate",
+                                 "times products, copies, attention and other kernels on this device; `llmc calibrate` "
+                                 "makes a device file of the result, from which the planner predicts times");
+  calibrate
+      ->add_option("--seconds", calibration.seconds, "seconds to measure for; everything is measured at least once")
       ->type_name("SECONDS")
       ->check(finite_from(0, 3600))
       ->capture_default_str();
-  calibrate->add_option("--sizes", calibration.sizes, "m, n and k of the products that are timed")
+  calibrate->add_option("--sizes", calibration.sizes, "sizes m, n and k of the products that are timed")
       ->type_name("N")
       ->check(CLI::Range(32, 8192));
-  calibrate->add_flag("--attention-only", calibration.attention_only, "nothing else");
+  calibrate->add_flag("--attention-only", calibration.attention_only, "measure attention only");
   calibrate->add_option("-o,--out", calibrated, "write the figures to FILE, for `llmc calibrate FILE`")
       ->type_name("FILE");
-  calibrate->add_option("--threads", calibration.threads, "processor threads, as of a run")
+  calibrate->add_option("--threads", calibration.threads, "processor threads, as for a run")
       ->type_name("N")
       ->check(CLI::Range(1, kMostThreads));
-  calibrate->add_option("--device", calibration.device, "which accelerator")
+  calibrate->add_option("--device", calibration.device, "number of the accelerator")
       ->type_name("N")
       ->check(CLI::Range(0, 1023))
       ->group(gpu ? "Options" : "");
@@ -261,17 +262,13 @@ void CommandWords::add_calibrate() {
 
 std::string CommandWords::footer() const {
   return std::string(
-             "Signals: USR1 saves and goes on; TERM, INT, HUP and USR2 finish the step, save and exit with 75; a "
-             "second one "
-             "exits at once.\n\n"
-             "Examples:\n"
-             "  trainer                                      trains, or goes on where it stopped\n"
-             "  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with another learning rate\n"
-             "  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n"
-             "  trainer --batches 120:2 --text               the samples of steps 120 and 121\n"
-             "  trainer --trace trace --steps 1 --run runs/trace\n"
-             "  trainer evaluate --checkpoint runs/a         the loss of its newest weights on held-out data\n"
-             "  trainer sample --checkpoint runs/a --prompt 'Once upon a time'\n") +
+             "Signals: USR1 saves and continues; TERM, INT, HUP and USR2 finish the step, save and exit with 75; a "
+             "second one exits at once.\n\nExamples:\n  trainer                                      trains, or "
+             "resumes where it stopped\n  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with a "
+             "different learning rate\n  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n  trainer "
+             "--batches 120:2 --text               the samples of steps 120 and 121\n  trainer --trace trace --steps 1 "
+             "--run runs/trace\n  trainer evaluate --checkpoint runs/a         the loss of its newest weights on "
+             "held-out data\n  trainer sample --checkpoint runs/a --prompt 'Once upon a time'\n") +
          (gpu ? "  trainer tune                                 once, before the runs\n" : "") +
          "  trainer calibrate -o figures.json            for `llmc calibrate figures.json`\n" +
          "\nRun-time values and their defaults:\n" + list_run_time_keys(info);
@@ -283,10 +280,11 @@ void CommandWords::check_alone() const {
     if (option->count() > 0 && !(options.tune && option->get_name() == "--device"))
       others += (others.empty() ? "" : ", ") + option->get_name();
   if (!others.empty() && options.tune)
-    throw Failure(Exit::usage, fmt::format("tune takes --device, and nothing of a run: leave out {}", others));
+    throw Failure(Exit::usage, fmt::format("tune takes --device and no option of a run. Leave out {}", others));
   if (!others.empty())
-    throw Failure(Exit::usage,
-                  fmt::format("calibrate takes what stands after it, and nothing of a run: leave out {}", others));
+    throw Failure(
+        Exit::usage,
+        fmt::format("calibrate takes only the options after its name, and no option of a run. Leave out {}", others));
 }
 
 void CommandWords::take_calibration() {
@@ -299,11 +297,11 @@ void CommandWords::take_calibration() {
 
 void CommandWords::take_run() {
   if (options.json && !options.plan && batches.empty())
-    throw Failure(Exit::usage, "--json is for --plan and --batches");
+    throw Failure(Exit::usage, "--json works only with --plan or --batches");
   if (!batches.empty())
     for (const char* training : {"--trace", "--timing", "--timeline", "--profile", "--ranks", "--no-final-checkpoint"})
       if (app.get_option(training)->count() > 0)
-        throw Failure(Exit::usage, fmt::format("--batches trains nothing: leave out {}", training));
+        throw Failure(Exit::usage, fmt::format("--batches does not train. Leave out {}", training));
   if (steps_option->count() > 0) options.steps = steps;
   if (device_option->count() + tuned_device->count() > 0) options.device = device;
   if (!deadline.empty()) options.deadline = duration(deadline);
@@ -340,7 +338,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
     fmt::print("{}", app.help());
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    throw Failure(Exit::usage, fmt::format("{}; see {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
+    throw Failure(Exit::usage, fmt::format("{}. See {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
   }
   options.command.assign(argv, argv + argc);
   options.evaluate = saved.evaluate(default_base);

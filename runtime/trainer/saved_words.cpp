@@ -26,7 +26,8 @@ std::int64_t sequence_count(const std::string& text) {
   const auto [rest, error] = std::from_chars(text.data(), end, count);
   if (text == "all") return 0;
   if (error == std::errc() && rest == end && count >= 1 && count <= 1'000'000'000) return count;
-  throw Failure(Exit::usage, fmt::format("--sequences {}: write a number from 1 to 1000000000, or all", text));
+  throw Failure(Exit::usage,
+                fmt::format("--sequences {} is not valid. Write a number from 1 to 1000000000, or all", text));
 }
 
 }  // namespace
@@ -49,10 +50,10 @@ struct SavedWords::State {
         ->required();
     added->add_option("--base", command.base, "directory of the spec's relative paths (default: the spec's own)")
         ->type_name("DIR");
-    added->add_option("--threads", command.threads, "processor threads (default: OMP_NUM_THREADS, else all)")
+    added->add_option("--threads", command.threads, "processor threads (default: OMP_NUM_THREADS, or all)")
         ->type_name("N")
         ->check(CLI::Range(1, kMostThreads));
-    added->add_option("--device", command.device, "which accelerator (default: the first)")
+    added->add_option("--device", command.device, "number of the accelerator (default: the first)")
         ->type_name("N")
         ->check(CLI::Range(0, 1023))
         ->group(gpu ? "Options" : "");
@@ -67,8 +68,8 @@ struct SavedWords::State {
     for (const CLI::Option* option : app.get_options())
       if (option->count() > 0) others += (others.empty() ? "" : ", ") + option->get_name();
     if (!others.empty())
-      throw Failure(Exit::usage, fmt::format("{0} works with saved weights in one process, and takes nothing of a run: "
-                                             "leave out {1}; `trainer {0} --help` lists its own options",
+      throw Failure(Exit::usage, fmt::format("{0} works with saved weights in one process and takes no option of a "
+                                             "run. Leave out {1}; `trainer {0} --help` lists the options of {0}",
                                              command->get_name(), others));
     return true;
   }
@@ -77,40 +78,38 @@ struct SavedWords::State {
 SavedWords::SavedWords(CLI::App& app, bool gpu) : state_(new State{app, nullptr, nullptr, {}, {}, {}, 0}) {
   State& s = *state_;
   s.evaluate =
-      s.add("evaluate", "in place of a run: the loss of saved weights on held-out data", s.evaluate_command, gpu);
-  CLI::Option* data =
-      s.evaluate
-          ->add_option(
-              "--data", s.evaluate_command.data,
-              "token shards, * and ? match; default: all validation data of the checkpoint's run, or of the spec")
-          ->type_name("PATH");
+      s.add("evaluate", "print the loss of saved weights on held-out data, without a run", s.evaluate_command, gpu);
+  CLI::Option* data = s.evaluate
+                          ->add_option("--data", s.evaluate_command.data,
+                                       "token shards, with wildcards * and ?; default: all validation data of the "
+                                       "checkpoint's run, or of the spec")
+                          ->type_name("PATH");
   s.evaluate
       ->add_option("--validation", s.evaluate_command.set,
-                   "of several validation sets this one, by its name (validation: that of data.validation.path)")
+                   "evaluate only the validation set of this name (validation: that of data.validation.path)")
       ->type_name("NAME")
       ->excludes(data);
   const std::vector<std::string>& formats = spec::find_key("data.validation.format")->words;
   s.evaluate
       ->add_option("--format", s.evaluate_command.format,
-                   "of these shards: nanogpt (uint16) and nanogpt32 (uint32) have no header to be known by")
+                   "format of these shards: nanogpt (uint16) and nanogpt32 (uint32) have no header and must be named")
       ->type_name(fmt::format("{}", fmt::join(formats, "|")))
       ->check(CLI::IsMember(formats))
       ->capture_default_str();
   s.evaluate
       ->add_option("--sequences", s.sequences,
-                   "as many sequences, evenly spread over the data, or all; default: evaluation.sequences")
+                   "number of sequences, evenly spread over the data, or all; default: evaluation.sequences")
       ->type_name("N|all");
-  s.evaluate->add_flag("--json", s.evaluate_command.json, "a JSON object for each validation set, one a line");
+  s.evaluate->add_flag("--json", s.evaluate_command.json, "print a JSON object for each validation set, one per line");
   s.evaluate->footer(
       "Examples:\n"
       "  trainer evaluate --checkpoint runs/a\n"
       "  trainer evaluate --checkpoint runs/a/checkpoints/step-00000100 --data 'other/val-*.bin' --sequences all");
 
-  s.sample =
-      s.add("sample", "in place of a run: what saved weights go on with, as it is written", s.sample_command, gpu);
+  s.sample = s.add("sample", "continue prompts with saved weights, without a run", s.sample_command, gpu);
   s.sample
       ->add_option("--prompt", s.sample_command.prompts,
-                   "what to go on with; may be given again; - reads standard input. Without a tokenizer: token ids")
+                   "text to continue; may be repeated; - reads standard input. Without a tokenizer: token ids")
       ->type_name("TEXT")
       ->required()
       ->allow_extra_args(false);
@@ -118,21 +117,21 @@ SavedWords::SavedWords(CLI::App& app, bool gpu) : state_(new State{app, nullptr,
       ->add_option("--tokenizer", s.sample_command.tokenizer,
                    "default: the one in the checkpoint's folder, or data.tokenizer of its run or of the spec")
       ->type_name("FILE");
-  s.sample->add_option("--tokens", s.sample_command.tokens, "at most so many (default: sampling.tokens)")
+  s.sample->add_option("--tokens", s.sample_command.tokens, "most tokens of a sample (default: sampling.tokens)")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   s.sample
       ->add_option("--temperature", s.sample_command.temperature,
-                   "0: the likeliest token, always (default: sampling.temperature)")
+                   "temperature; 0: always the likeliest token (default: sampling.temperature)")
       ->type_name("T")
       ->check(finite_from(0, 100));
   s.sample
       ->add_option(
           "--top-p", s.sample_command.top_p,
-          "draw from the fewest likeliest tokens that have together this probability (default: sampling.top_p)")
+          "draw from the smallest set of likeliest tokens with this total probability (default: sampling.top_p)")
       ->type_name("P")
       ->check(finite_from(0, 1));
-  s.sample->add_option("--seed", s.sample_command.seed, "of the draws (default: seed)")->type_name("N");
+  s.sample->add_option("--seed", s.sample_command.seed, "seed of the draws (default: seed)")->type_name("N");
   s.sample->footer(
       "Examples:\n"
       "  trainer sample --checkpoint runs/a --prompt 'Once upon a time' --tokens 200\n"
@@ -147,7 +146,7 @@ std::optional<EvaluateCommand> SavedWords::evaluate(const std::function<fs::path
   command.base = command.base.empty() ? default_base() : disk::absolute(command.base, Exit::usage);
   if (!state_->sequences.empty()) command.sequences = sequence_count(state_->sequences);
   if (command.data.empty() && state_->evaluate->get_option("--format")->count() > 0)
-    throw Failure(Exit::usage, "--format is of --data's shards: give --data as well");
+    throw Failure(Exit::usage, "--format applies to the shards of --data. Give --data as well");
   return command;
 }
 

@@ -162,9 +162,9 @@ OpenLoader loader_of(const Rank& rank, const Prepared& prepared) {
 void check_profile(const StepWindow& window, const Device& device, std::int64_t done, std::int64_t stop) {
   if (!device.runs_ahead())
     throw Failure(Exit::usage,
-                  "--profile is for Nsight Systems on a GPU; on a CPU, run the trainer under perf or VTune");
+                  "--profile is for Nsight Systems on a GPU. On a CPU, run the trainer under perf or VTune");
   if (window.first < done || window.first + window.count > stop)
-    throw Failure(Exit::usage, fmt::format("--profile {}:{} names steps {} to {}, and this run trains steps {} to {}",
+    throw Failure(Exit::usage, fmt::format("--profile {}:{} names steps {} to {}, but this run trains steps {} to {}",
                                            window.first + 1, window.count, window.first + 1,
                                            window.first + window.count, done + 1, stop));
 }
@@ -175,10 +175,9 @@ constexpr std::int64_t kWarmUpSteps = 2, kTimelineSteps = 3;
 StepWindow timeline_steps(const Options& options, std::int64_t done, std::int64_t stop) {
   const StepWindow steps = options.timeline_steps.value_or(StepWindow{done + kWarmUpSteps, kTimelineSteps});
   if (steps.first < done || steps.first + steps.count > stop)
-    throw Failure(Exit::usage,
-                  fmt::format("--timeline would write steps {} to {}, and this run trains steps {} to {}; name others "
-                              "by --timeline-steps START:COUNT",
-                              steps.first + 1, steps.first + steps.count, done + 1, stop));
+    throw Failure(Exit::usage, fmt::format("--timeline would write steps {} to {}, but this run trains steps {} to {}. "
+                                           "Choose others with --timeline-steps START:COUNT",
+                                           steps.first + 1, steps.first + steps.count, done + 1, stop));
   return steps;
 }
 
@@ -440,11 +439,11 @@ Exit say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop)
   if (signal == 0) return Exit::done;
   // A run that a launcher started is resumed by the launcher's own command, which no rank knows.
   const std::string how =
-      rank.has_others() ? "start the ranks again as before to go on"
-                        : "resume with\n  " + resume_line(rank.options.command, spec_when_compiled(executable_folder()),
+      rank.has_others() ? "Start the ranks with the same command to resume"
+                        : "Resume with\n  " + resume_line(rank.options.command, spec_when_compiled(executable_folder()),
                                                           noted_spec(executable_folder()));
   const std::string text =
-      fmt::format("stopped by {} after step {} of {}, everything is saved; {}\n", stopped_by(signal), step, stop, how);
+      fmt::format("stopped by {} after step {} of {}, everything is saved. {}\n", stopped_by(signal), step, stop, how);
   if (rank.is_first()) std::fputs(printable_text(text).c_str(), stderr);
   return Exit::resume_me;
 }

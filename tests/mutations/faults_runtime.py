@@ -151,8 +151,8 @@ FAULTS = [
     fault("retention_forgets_the_multiples", "apply_retention",
           "retention.keep_every <= 0 || checkpoint.step % retention.keep_every != 0", "true",
           "test_checkpoint Retention.KeepsTheNewestAndTheMultiples"),
-    fault("retention_counts_damaged_ones", "apply_retention", 'is damaged and was left alone: " + *damage); continue;',
-          'is damaged and was left alone: " + *damage); ++kept; continue;',
+    fault("retention_counts_damaged_ones", "apply_retention", 'is damaged and was not removed: " + *damage); continue;',
+          'is damaged and was not removed: " + *damage); ++kept; continue;',
           "test_checkpoint Retention.DamagedOnesDoNotCountAndStay"),
     # files
     fault("overwritten_file_keeps_its_checksum", "DurableFile::overwrite", "overwritten_ = true;", "",
@@ -376,8 +376,8 @@ FAULTS = [
     fault("an_index_leads_out_of_its_folder", "Events::string", "value.find('/') != std::string::npos ||", "",
           "test_checkpoint ModelIndex.RefusesFilesElsewhere"),
     fault("an_index_names_a_tensor_twice", "Events::key",
-          'if (!levels_.back().insert(name).second) return fail("a key stands in it twice");',
-          "levels_.back().insert(name);", "test_checkpoint ModelIndex.RefusesOtherShapes"),
+          'if (!levels_.back().insert(name).second) return fail("it has a key twice");', "levels_.back().insert(name);",
+          "test_checkpoint ModelIndex.RefusesOtherShapes"),
     fault(
         "the_nucleus_is_one_token_short", "outside_nucleus", "if (reached >= enough) break;",
         "if (reached >= enough) { outside[static_cast<std::size_t>(i)] = reached > weight(logits[static_cast<std::size_t>(i)]); break; }",

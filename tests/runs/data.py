@@ -36,7 +36,7 @@ class Data(RunTest):
         self.assertEqual(reports[0], reports[1])
         self.assert_same_files(*folders, "built twice")
         warned = harness.call(LLMC, "data", "info", os.path.join(DATASET, "tokenizer.model"))
-        self.assertIn("say 'format: nanogpt' for uint16 or 'format: nanogpt32' for uint32", warned.err)
+        self.assertRegex(warned.err, "'format: nanogpt'.*'format: nanogpt32'")
         self.assertEqual(sorted(os.listdir(DATASET)),
                          ["dataset.json", "tokenizer.model", "train-00000.bin", "val-00000.bin"])
 
@@ -139,7 +139,7 @@ class Data(RunTest):
             tokens = json.load(file)["vocab_size"]
         spec = harness.write_small(self.path("small"),
                                    harness.SMALL.replace("path: train-*.bin", "path: ../set/train-*.bin"))
-        note = f"note: model.vocab_size {tokens + 5} is above the {tokens} tokens of '{self.path('set', 'tokenizer.model')}': no token stands for 5 rows"
+        note = f"note: model.vocab_size {tokens + 5} is above the {tokens} tokens of '{self.path('set', 'tokenizer.model')}'"
         out = self.path("compiled")
         os.makedirs(out)
         for command in (["check"], ["compile", "-o", out]):

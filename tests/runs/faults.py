@@ -186,10 +186,10 @@ class Faults(ranks.RanksTest):
             self.assertEqual(code, 128 + signal.SIGKILL, said)
             # Before training, mpirun's signal ends the others before they can report it.
             if phase is not Job.in_the_start:
-                self.assert_named(said, "its process ended without a word")
+                self.assert_named(said, "its process ended")
         else:
             self.assertEqual(code, LOST, said)
-            self.assert_named(said, f"nothing was heard from it for {TIMEOUT} s: it is stopped, or its network is cut")
+            self.assert_named(said, f".* {TIMEOUT} s")
         self.assertLess(took, ENDED, said)
         return said
 
@@ -227,7 +227,7 @@ class Faults(ranks.RanksTest):
     def test_a_rank_that_does_not_come_ends_the_start(self):
         victim = f'[ "$OMPI_COMM_WORLD_RANK" = {VICTIM} ] && '
         for name, shell, code, line in (("stopped", victim + "kill -STOP $$", LOST,
-                                         f"MPI did not bring the {RANKS} ranks together within 2 s"),
+                                         f"MPI did not connect the {RANKS} ranks within 2 s"),
                                         ("killed", victim + "kill -KILL $$", 128 + signal.SIGKILL, "")):
             ended, said = self.job("never-" + name, "optimizer", "--start-timeout", 2, shell=shell).ended()
             self.assertEqual(ended, code, said)
@@ -251,7 +251,7 @@ class Faults(ranks.RanksTest):
                 code, said = job.ended()
                 self.assertEqual(code, NUMERICS, said)
                 line = re.search(
-                    rf"error: rank {VICTIM} \(host {HOST}\) drifted from the others: after step (\d+) .*{buffer} is [0-9a-f]{{16}} on ranks 0, 2 \(host {HOST}\) "
+                    rf"error: rank {VICTIM} \(host {HOST}\) .*: after step (\d+) .*{buffer} is [0-9a-f]{{16}} on ranks 0, 2 \(host {HOST}\) "
                     rf"and [0-9a-f]{{16}} on rank {VICTIM} \(host {HOST}\)", said)
                 self.assertTrue(line, said)
                 self.assertLess(job.last_step(), int(line.group(1)))
@@ -268,10 +268,7 @@ class Faults(ranks.RanksTest):
         os.kill(job.rank(), signal.SIGCONT)
         code, said = job.ended()
         self.assertEqual(code, NUMERICS, said)
-        self.assertRegex(
-            said,
-            r"the ranks have drifted apart, and which of them is right does not show: .*masters is [0-9a-f]{16} on rank 0 .* and [0-9a-f]{16} on rank 1 "
-        )
+        self.assertRegex(said, r"error: the ranks .*masters is [0-9a-f]{16} on rank 0 .* and [0-9a-f]{16} on rank 1 ")
 
     def test_weights_that_are_gathered_are_compared_too(self):
         """Values of another rank are gathered before each step; here they are repeatedly wrong."""
@@ -299,7 +296,7 @@ class Faults(ranks.RanksTest):
             ended.set()
             thread.join()
         self.assertEqual(code, NUMERICS, said)
-        self.assertIn(f"rank {VICTIM} (host {HOST}) drifted from the others", said)
+        self.assertRegex(said, rf"error: rank {VICTIM} \(host {HOST}\) .*checksums")
 
     # Non-finite values.
 
@@ -351,8 +348,7 @@ class Faults(ranks.RanksTest):
                 os.kill(job.rank(), signal.SIGCONT)
                 line = job.until(
                     "a rollback", lambda: re.search(
-                        r"10 updates in a row were skipped.*the run goes back to step (\d+), and on with the samples after those of step (\d+)",
-                        job.said()))
+                        r"10 updates in a row.* to step (\d+) .* of step (\d+) \(rollback 1 of", job.said()))
                 back, left = map(int, line.groups())
                 os.remove(slow)
                 self.assertIn(f"weights of rank {VICTIM} (host {HOST})", line.group(0))
@@ -375,7 +371,7 @@ class Faults(ranks.RanksTest):
         code, said = self.job("memory", "optimizer", "batch.tokens=120000000", shell=limit).ended()
         self.assertEqual(code, DOES_NOT_FIT, said)
         # Caused by its own allocation, or earlier by oneDNN's.
-        out = "(the host's memory is used up|the limit of address space)"
+        out = "(the host has no memory left|the limit of address space)"
         self.assertRegex(said, "error: " + out)
         self.assert_named(said, "it ended with exit code 4: " + out)
 

@@ -60,7 +60,7 @@ class Guards(RunTest):
         line = harness.json_lines(os.path.join(run, "metrics.jsonl"))[SPOILT - 1]
         self.assertEqual(line["skipped"], ids)
         self.assertIn(f"step {SPOILT}: loss ", done.err)
-        self.assertIn(f"samples {', '.join(map(str, ids))}: metrics.jsonl", done.err)
+        self.assertIn(f"samples {', '.join(map(str, ids))} ", done.err)
         for text, number in zip(self.batch(SPOILT, "--text")["samples"], ids):
             self.assertIn(f"step {SPOILT}, sample {number}: {text['text']}", done.err)
         model = [
@@ -82,13 +82,11 @@ class Guards(RunTest):
         self.succeed(self.trainer, "--run", run, "--steps", 80, "checkpoint.every=40", *WATCHED)
         done = harness.call(self.trainer, "--run", run, "optimizer.lr=30")
         self.assertEqual(done.code, NUMERICS, done.out + done.err)
-        self.assertRegex(
-            done.err,
-            r"error: 10 updates in a row were skipped; the weights are those of step \d+; .*smaller optimizer\.lr")
+        self.assertRegex(done.err, r"error: 10 updates in a row .* of step \d+\. .*optimizer\.lr")
         self.assertLessEqual(set(self.skipped(run).values()), {"loss", "grad_norm"})
         back = harness.call(self.trainer, "--run", run, "guards.rollback=true", "guards.rollbacks=2")
         self.assertEqual(back.code, NUMERICS, back.out + back.err)
-        self.assertEqual(len(re.findall(r"the run goes back to step 80", back.err)), 2, back.err)
+        self.assertEqual(len(re.findall(r" to step 80 .*\(rollback \d of 2\)", back.err)), 2, back.err)
         self.assertIn("after 2 rollbacks (guards.rollbacks)", back.err)
         good = self.succeed(self.trainer, "--run", run, "optimizer.lr=1e-2")
         self.assertEqual(good.err, "")
@@ -99,8 +97,8 @@ class Guards(RunTest):
         harness.write_shard(few, 4 * LENGTH + 1, 1)  # a step's four samples are all that there are
         done = self.succeed(self.trainer, "--run", self.path("frozen"), f"data.train.path={few}", "optimizer.lr=0",
                             "guards.frozen_steps=20", "--steps", 30)
-        self.assertEqual(done.err.count("the loss has stood still at"), 1)
-        self.assertIn("step 20: the loss has stood still at", done.err)
+        self.assertEqual(done.err.count("guards.frozen_steps"), 1)
+        self.assertRegex(done.err, r"step 20: .*guards\.frozen_steps")
 
 
 if __name__ == "__main__":

@@ -16,11 +16,10 @@ class LlmcRun(TrainerTest):
         """Arguments that the trainer would refuse are refused before compiling, with the trainer's message and code."""
         build, elsewhere = self.path("not-built"), harness.write_small(self.path("no-data"))
         os.remove(os.path.join(os.path.dirname(elsewhere), "val-0.bin"))
-        for spec, code, words, said in ((self.spec, 2, ["--nonsense"],
-                                         "--nonsense"), (self.spec, 2, ["optimizer.lrr=1"], "did you mean lr?"),
+        for spec, code, words, said in ((self.spec, 2, ["--nonsense"], "--nonsense"), (self.spec, 2,
+                                                                                       ["optimizer.lrr=1"], "mean lr?"),
                                         (self.spec, 2, ["model.hidden_size=48"],
-                                         "is compiled in"), (self.spec, 2, ["--steps",
-                                                                            "13"], "goes past schedule.steps 12"),
+                                         "is compiled in"), (self.spec, 2, ["--steps", "13"], "schedule.steps=13"),
                                         (self.spec, 1, ["schedule.warmup_steps=12"], "leaves nothing of 12 steps"),
                                         (self.spec, 5, ["data.train.path=none.bin"],
                                          "which is data.train.path of the command line"),
@@ -35,10 +34,10 @@ class LlmcRun(TrainerTest):
             file.write(b"\1\0" * 500)
         harness.write_shard(self.path("short.bin"), 24, 1)
         for words, said in ((["data.train.path=" + wrong], "but vocab_size is 97"),
-                            (["data.train.path=" + self.path("raw.bin")], "say 'format: nanogpt'"),
-                            (["data.train.path=" + self.path("short.bin")],
-                             "holds no sample"), (["data.validation.path=" + self.path("short.bin")],
-                                                  "the validation data hold 24 tokens, too few")):
+                            (["data.train.path=" + self.path("raw.bin")],
+                             "'format: nanogpt'"), (["data.train.path=" + self.path("short.bin")], "has no sample"),
+                            (["data.validation.path=" + self.path("short.bin")],
+                             "the validation data have 24 tokens, too few")):
             done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "--", *words)
             self.assertEqual((done.code, os.path.exists(build)), (5, False), f"{words}\n{done.out}{done.err}")
             self.assertIn(said, done.err)

@@ -93,13 +93,13 @@ class OwnRun(RunTest):
         before = os.stat(trainer).st_mtime_ns
         done = harness.call(LLMC, "run", second, "optimizer.lr=1e-3", cwd=folder)
         self.assertEqual((done.code, os.stat(trainer).st_mtime_ns), (6, before), done.err)
-        self.assertIn(f"was last started by a trainer of '{first}', and this one is of '{second}'", done.err)
+        self.assertIn(f"was last started by a trainer of '{first}', but this one is of '{second}'", done.err)
         self.assertIn(f"note: the trainer of '{second}' takes the place of that of '{first}'",
                       self.succeed(LLMC, "compile", second, cwd=folder).err)
         self.assertEqual(harness.call(trainer, "--steps", "2").code, 6)
         done = self.succeed(LLMC, "run", second, "--", "--steps", "2", "--run", os.path.join(folder, "runs", "small"),
                             cwd=folder)
-        self.assertIn(f"note    the run was last started by a trainer of '{first}'; this one is of '{second}'\n",
+        self.assertIn(f"note    the run was last started by a trainer of '{first}', and this one is of '{second}'\n",
                       done.out)
 
     def test_notes_come_once(self):

@@ -286,8 +286,8 @@ class Ranks(RanksTest):
     def test_what_cannot_be_is_refused(self):
         done = self.launch(7, self.trainer(), "--run", self.path("few"))
         self.assertEqual(done.code, 4, done.err)
-        self.assertIn("too few for 7 ranks; start at most 5, or give batch.tokens=168", done.err)
-        self.assertEqual(done.err.count("too few"), 1)
+        self.assertIn("too few for 7 ranks", done.err)
+        self.assertEqual(done.err.count("batch.tokens=168"), 1)
         self.assertFalse(os.path.exists(self.path("few")))
         # A separate folder for each rank, as on machines without a shared one.
         for name in ("a", "b"):
@@ -302,7 +302,7 @@ class Ranks(RanksTest):
         within = environment() | {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
         done = harness.call(trainer, "--ranks", 2, "--run", self.path("within"), env=within)
         self.assertEqual(done.code, 2, done.err)
-        self.assertIn("torchrun has started this process as one of 2 ranks already", done.err)
+        self.assertIn("torchrun has already started this process as one of 2 ranks", done.err)
         self.assertFalse(os.path.exists(self.path("within")))
         words = mpirun(1, trainer, "--run", self.path("unlike"), "optimizer.lr=1e-3")
         words += [":", "-n", "1", trainer, "--run", self.path("unlike"), "optimizer.lr=2e-3"]
@@ -310,8 +310,7 @@ class Ranks(RanksTest):
         self.assertEqual(done.code, 2, done.err)
         self.assertRegex(
             done.err,
-            r"error: the ranks of a run must be equal, and these are not: optimizer.lr is 0.001 on rank 0 \(host .*\) and 0.002 on rank 1 \(host .*\)\n"
-        )
+            r"error: the ranks .*: optimizer.lr is 0.001 on rank 0 \(host .*\) and 0.002 on rank 1 \(host .*\)\n")
         # Options and data that determine the collectives of a rank.
         words = mpirun(1, trainer, "--run", self.path("unlike"))
         words += [
@@ -323,7 +322,7 @@ class Ranks(RanksTest):
         self.assertEqual(done.code, 2, done.err)
         self.assertRegex(
             done.err,
-            r"these are not: last step is 12 on rank 0 \(host .*\) and 3 on rank 1 \(host .*\); --trace is not given on rank 0 .*"
+            r": last step is 12 on rank 0 \(host .*\) and 3 on rank 1 \(host .*\); --trace is not given on rank 0 .*"
             r"; --no-final-checkpoint is not given on rank 0 .*; validation data is .*; data.validation.path is ")
         words = mpirun(1, trainer, "--run", self.path("mixed")) + [
             ":", "-n", "1", self.trainer(shard="none"), "--run",
@@ -331,9 +330,7 @@ class Ranks(RanksTest):
         ]
         done = harness.call(*words, env=environment())
         self.assertEqual(done.code, 2, done.err)
-        self.assertRegex(
-            done.err,
-            "error: rank 1 on .* is a trainer of the fingerprint .*: start all ranks of a run with the same trainer")
+        self.assertRegex(done.err, r"error: rank 1 on .* fingerprint [0-9a-f]+, but rank 0 on ")
         self.assertFalse(os.path.exists(self.path("mixed")))
         done = self.launch(2, trainer, "--run", self.path("typo"), "optimizer.lr=fast")
         self.assertEqual(done.code, 2, done.err)
@@ -356,14 +353,13 @@ class Ranks(RanksTest):
             answers.append(self.answer_to(process, port, struct.pack("<IHHQ", 0x636d6c6c, 2, 1, len(body)) + body))
         out, err = process.communicate(timeout=harness.HANGS)
         self.assertEqual(process.returncode, 170, err)
-        self.assertEqual(answers[0], b"", "no hello")
+        self.assertEqual(answers[0], b"", "not a hello")
         self.assertIn(b"rank 1 on elsewhere is of the run ''", answers[1])
         self.assertNotIn(os.fsencode(self.path("lonely")), answers[1])
-        self.assertIn(b"is a trainer of the fingerprint 0123", answers[2])
+        self.assertIn(b" fingerprint 0123, ", answers[2])
         self.assertRegex(
             err,
-            r"rank 1 of 2 did not come to rank 0 .*; refused there: this trainer's fingerprint is \w+; rank 1 on \\x1b\]0;elsewhere is a trainer"
-        )
+            r"rank 1 of 2 .* rank 0 .*this trainer's fingerprint is \w+; rank 1 on \\x1b\]0;elsewhere is a trainer")
         self.assertNotIn("\x1b", out + err)
 
     def answer_to(self, process, port, hello):
@@ -385,7 +381,7 @@ class Ranks(RanksTest):
         self.assertIn("stopped by a signal to another rank", log)
         stopped = self.last_step("signalled")
         self.assertIn(f"after step {stopped} of", log)
-        self.assertIn("start the ranks again as before to go on", log)
+        self.assertIn("the same command", log)
         self.assertEqual(harness.json_lines(self.path("signalled", "metrics.jsonl"))[-1]["step"], stopped)
         done = self.launch(3, self.trainer("fp32"), "--run", self.path("signalled"), "--steps", stopped + 5)
         self.assertEqual(done.code, 0, done.err)

@@ -236,7 +236,7 @@ class SavedWeights(RunTest):
         # Without validation data nothing is substituted.
         done = harness.call(trainer, "evaluate", "--checkpoint", run)
         self.assertEqual((done.code, done.out), (5, ""))
-        self.assertIn("give --data", done.err)
+        self.assertIn("--data PATH", done.err)
         self.assertGreater(self.evaluate(run, "--data", os.path.join(data, "train-*.bin"), trainer=trainer)["loss"], 0)
 
     def test_another_model(self):
@@ -251,23 +251,22 @@ class SavedWeights(RunTest):
             for words in (["evaluate"], ["sample", "--prompt", "1"]):
                 done = harness.call(trainer, *words, "--checkpoint", folder)
                 self.assertEqual((done.code, done.out), (6, ""), words)
-                self.assertIn("holds another model than this one: model.num_hidden_layers 3 -> 2; `" + remedy, done.err)
+                self.assertRegex(done.err, "model.num_hidden_layers 3 -> 2.*`" + remedy)
 
     def test_refused(self):
         folder = self.run_folder
         for code, words, said in ((2, ["evaluate"], "--checkpoint is required"), (2, ["sample", "--checkpoint",
                                                                                       folder], "--prompt is required"),
                                   (2, ["evaluate", "--checkpoint", folder, "--ranks", "2"],
-                                   "leave out --ranks"), (2, ["--ranks", "2", "evaluate", "--checkpoint",
-                                                              folder], "leave out --ranks"),
+                                   "Leave out --ranks"), (2, ["--ranks", "2", "evaluate", "--checkpoint",
+                                                              folder], "Leave out --ranks"),
                                   (2, ["--run", folder, "sample", "--checkpoint", folder, "--prompt", "1"],
-                                   "leave out --run"), (2, ["evaluate", "--checkpoint", folder,
+                                   "Leave out --run"), (2, ["evaluate", "--checkpoint", folder,
                                                             "optimizer.lr=1"], "optimizer.lr=1"),
-                                  (2, ["evaluate", "--checkpoint", folder, "--sequences",
-                                       "0"], "write a number from 1"),
+                                  (2, ["evaluate", "--checkpoint", folder, "--sequences", "0"], "from 1 to 1000000000"),
                                   (2, ["evaluate", "--checkpoint", folder, "--sequences",
                                        "many"], "or all"), (2, ["evaluate", "--checkpoint", folder, "--format",
-                                                                "llmc"], "give --data as well"),
+                                                                "llmc"], "--format applies"),
                                   (2, ["sample", "--checkpoint", folder, "--prompt", "1", "--top-p", "1.5"],
                                    "--top-p"), (2, ["sample", "--checkpoint", folder, "--prompt",
                                                     "some text"], "must be token ids"),
@@ -310,12 +309,12 @@ class SavedWeights(RunTest):
         write(header)
         self.assertEqual(self.evaluate(folder)["loss"], self.losses[6])
         for edit, said in ((lambda h: h.update({"more": h.pop(name)}),
-                            f"holds tensor '{name}', alone or in 'model.layers.1.mlp.gate_up_proj.weight'"),
+                            f"tensor '{name}', alone or as part of 'model.layers.1.mlp.gate_up_proj.weight'"),
                            (lambda h: h.update({"more": h.pop("model.norm.weight")}),
-                            "holds tensor 'model.norm.weight'"), (lambda h: h[name].update(shape=[36, 50]),
-                                                                  f"'{name}' is [36, 50], but the model has [50, 36]"),
-                           (lambda h: h[name].update(dtype="I32"), f"'{name}' is I32; F32, F16 and BF16 are read"),
-                           (lambda h: h[name]["data_offsets"].reverse(), "model.safetensors")):
+                            "tensor 'model.norm.weight'"), (lambda h: h[name].update(shape=[36, 50]),
+                                                            f"'{name}' is [36, 50], but the model has [50, 36]"),
+                           (lambda h: h[name].update(dtype="I32"),
+                            f"'{name}' is I32"), (lambda h: h[name]["data_offsets"].reverse(), "model.safetensors")):
             write(changed(edit))
             self.assertIn(said, self.refused(6, "evaluate", "--checkpoint", folder))
 

@@ -18,7 +18,7 @@ void require_address_space(std::size_t bytes, const char* purpose) {
   if (tried == MAP_FAILED)
     throw Failure(Exit::does_not_fit, "the limit of address space, " + std::to_string(limit.rlim_cur >> 10) +
                                           " KiB (ulimit -v), has no " + std::to_string(bytes >> 20) + " MiB left for " +
-                                          purpose + "; raise it, or make batch.micro_batch or the model smaller");
+                                          purpose + ". Raise it, or make batch.micro_batch or the model smaller");
   munmap(tried, bytes);
 }
 

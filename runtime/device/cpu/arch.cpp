@@ -87,9 +87,9 @@ void require_tiles() {
   constexpr long kTileData = 18;  // number of the state component in XCR0
   if (syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, kTileData) != 0)
     throw Failure(Exit::toolchain,
-                  std::string("arch_prctl(ARCH_REQ_XCOMP_PERM, 18): the system refuses AMX's tile registers (") +
+                  std::string("the system refuses AMX's tile registers (arch_prctl(ARCH_REQ_XCOMP_PERM, 18): ") +
                       std::strerror(errno) +
-                      "); set target.arch to cooperlake, with precision.matmul: auto, and compile again");
+                      "). Set target.arch to cooperlake, with precision.matmul: auto, and recompile");
 }
 
 }  // namespace llmc

@@ -109,8 +109,8 @@ Device::Device(int, int asked) : impl_(new Impl()) {
                      : std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads()
                                                       : HostLimits().processors(omp_get_num_procs());
   if (wanted > kMostThreads)
-    throw Failure(Exit::usage, "OMP_NUM_THREADS asks for " + std::to_string(wanted) + " threads; write at most " +
-                                   std::to_string(kMostThreads));
+    throw Failure(Exit::usage, "OMP_NUM_THREADS is " + std::to_string(wanted) +
+                                   ", more than llmc starts. Write at most " + std::to_string(kMostThreads));
   require_address_space(stack_bytes(wanted - 1), "the stacks of its threads");  // libgomp would end the process
   // A team that shrank during a run would change the partition, and with it the bits of GEMMs.
   omp_set_dynamic(0);
@@ -118,7 +118,7 @@ Device::Device(int, int asked) : impl_(new Impl()) {
   const int threads = impl_->threads = team_of(wanted);
   if (asked > threads)
     throw Failure(Exit::usage, "--threads " + std::to_string(asked) + ": OpenMP gives " + std::to_string(threads) +
-                                   "; see OMP_THREAD_LIMIT and OMP_MAX_ACTIVE_LEVELS, or ask for fewer");
+                                   ". Raise OMP_THREAD_LIMIT or OMP_MAX_ACTIVE_LEVELS, or use fewer threads");
   omp_set_num_threads(threads);
   impl_->description =
       cpu_model() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", " + isa_name();
@@ -138,17 +138,17 @@ std::byte* Device::allocate(std::size_t bytes) {
   const std::size_t size = round_up(bytes ? bytes : 1, kPage);
   const auto [available, file] = HostLimits().free_memory();
   if (available && size > available)
-    throw Failure(Exit::does_not_fit, "the run needs " + gibibytes(size) + " of memory and this " +
+    throw Failure(Exit::does_not_fit, "the run needs " + gibibytes(size) + " of memory, but this " +
                                           (file.empty() ? "machine" : "process, by '" + file + "',") + " has " +
                                           gibibytes(available) +
-                                          " available; make batch.micro_batch or the model smaller");
+                                          " available. Make batch.micro_batch or the model smaller");
   // Huge pages need stricter alignment. The slack is only address space and never touched.
   const bool huge = size >= 2 * kHugePage;
   const std::size_t mapped = huge ? size + kHugePage : size;
   void* address = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED)
     throw Failure(Exit::does_not_fit, "the run needs " + gibibytes(size) + " of memory, " + gibibytes(available) +
-                                          " are available, and the system refused: " + std::strerror(errno));
+                                          " are available, but the system refused: " + std::strerror(errno));
   impl_->mappings.push_back({address, mapped});
   auto* memory = static_cast<std::byte*>(address);
   if (huge) {

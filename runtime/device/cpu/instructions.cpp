@@ -67,9 +67,9 @@ void Device::check_instructions(const char* arch, std::uint64_t instructions) {
   const std::string missing = missing_instructions(instructions);
   if (missing.empty()) return;
   const std::string mine = machine_arch();
-  throw Failure(Exit::toolchain, "this trainer is built for " + std::string(arch) + ", and this processor (" + mine +
-                                     ") has no " + missing + "; compile it with target.arch: " + mine +
-                                     ", or run it where it was compiled for");
+  throw Failure(Exit::toolchain, "this trainer is built for " + std::string(arch) + ", but this processor (" + mine +
+                                     ") has no " + missing + ". Compile it with target.arch: " + mine +
+                                     ", or run it on a machine that has them");
 }
 
 }  // namespace llmc

@@ -37,9 +37,9 @@ void require_arch(std::string_view archs) {
   check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index), "cudaDeviceGetAttribute");
   if (arch_runs_on(archs, 10 * major + minor)) return;
   const std::string capability = std::to_string(10 * major + minor);
-  throw Failure(Exit::toolchain, "this trainer's kernels are compiled for sm_" + std::string(archs) + " and GPU " +
+  throw Failure(Exit::toolchain, "this trainer's kernels are compiled for sm_" + std::string(archs) + ", but GPU " +
                                      std::to_string(index) + " is sm_" + capability + "; add \"" + capability +
-                                     "\" to target.arch and compile again");
+                                     "\" to target.arch and recompile");
 }
 
 }  // namespace llmc

@@ -21,21 +21,21 @@ Advice advice(cudaError_t error) {
     case cudaErrorInitializationError:
     case cudaErrorDevicesUnavailable:
       return {Exit::toolchain, "no CUDA device: ",
-              "; the trainer needs an NVIDIA GPU and a driver as new as its CUDA toolkit (nvidia-smi shows both); "
-              "compile for target.kind: cpu to train without one"};
+              ". The trainer needs an NVIDIA GPU and a driver as new as its CUDA toolkit (nvidia-smi shows both). "
+              "Compile for target.kind: cpu to train without one"};
     case cudaErrorInvalidDevice:
-      return {Exit::toolchain, "", "; nvidia-smi -L lists the GPUs, CUDA_VISIBLE_DEVICES hides some"};
+      return {Exit::toolchain, "", ". nvidia-smi -L lists the GPUs; CUDA_VISIBLE_DEVICES hides some"};
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
-      return {Exit::toolchain, "the kernels were not compiled for this GPU: ",
-              "; add its architecture to target.arch and compile again"};
+      return {Exit::toolchain,
+              "the kernels were not compiled for this GPU: ", ". Add its architecture to target.arch and recompile"};
     case cudaErrorMemoryAllocation:
       return {Exit::does_not_fit, "the GPU is out of memory: ",
-              "; make batch.micro_batch or memory.budget smaller, or end what else runs on it"};
+              ". Make batch.micro_batch or memory.budget smaller, or end the other programs on it"};
     default:
       // Kernel errors surface at a later call.
       return {Exit::internal, "",
-              "; an earlier kernel may have caused it: CUDA_LAUNCH_BLOCKING=1 stops at the one that did"};
+              ". An earlier kernel may have caused it. Set CUDA_LAUNCH_BLOCKING=1 to stop at that kernel"};
   }
 }
 

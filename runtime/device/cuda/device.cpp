@@ -88,11 +88,10 @@ std::byte* Device::allocate(std::size_t bytes) {
   const cudaError_t error = cudaMalloc(&memory, size);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    throw Failure(Exit::does_not_fit,
-                  "the run needs " + gibibytes(size) + " of GPU memory and " + gibibytes(available) + " of " +
-                      gibibytes(total) +
-                      " are free; make batch.micro_batch or memory.budget smaller, or end what else "
-                      "runs on the GPU (nvidia-smi)");
+    throw Failure(Exit::does_not_fit, "the run needs " + gibibytes(size) + " of GPU memory, but only " +
+                                          gibibytes(available) + " of " + gibibytes(total) +
+                                          " are free. Make batch.micro_batch or memory.budget smaller, or end the "
+                                          "other programs on the GPU (nvidia-smi)");
   }
   check(error, "cudaMalloc");
   impl_->allocations.push_back(memory);
@@ -105,7 +104,7 @@ std::byte* Device::allocate_host(std::size_t bytes) {
   const cudaError_t error = cudaMallocHost(&memory, std::max<std::size_t>(bytes, 1));
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    throw Failure(Exit::does_not_fit, "the host has no " + gibibytes(bytes) + " of memory to pin");
+    throw Failure(Exit::does_not_fit, "the host cannot pin " + gibibytes(bytes) + " of memory");
   }
   check(error, "cudaMallocHost");
   auto* const begin = static_cast<std::byte*>(memory);

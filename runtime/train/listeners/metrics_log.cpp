@@ -48,7 +48,8 @@ void MetricsLog::reported(const StepReport& report) {
     broken_ = false;
   } catch (const Failure& failure) {  // a full disk must not end a run
     if (!broken_)
-      of_.console.warning(fmt::format("{}; training goes on without metrics until it works again", failure.what()));
+      of_.console.warning(
+          fmt::format("{}. Training continues without metrics until the file can be written", failure.what()));
     broken_ = true;
   }
 }

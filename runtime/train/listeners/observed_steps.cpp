@@ -13,7 +13,7 @@ LaunchListener* TimedSteps::launches(std::int64_t step) {
 }
 
 void TimedSteps::write() try { timeline_.write(session_.allocated_bytes()); } catch (const Failure& failure) {
-  console_.warning(fmt::format("{}; training goes on without a timeline", failure.what()));
+  console_.warning(fmt::format("{}. Training continues without a timeline", failure.what()));
 }
 
 }  // namespace llmc

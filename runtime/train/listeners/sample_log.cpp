@@ -33,7 +33,7 @@ void SampleLog::reported(const StepReport& report) {
       of_.folder->append_sample(format_sample(step, sample));
       of_.folder->events().add_text(step, fmt::format("samples/{}", i + 1), shown);
     } catch (const Failure& failure) {
-      of_.console.warning(fmt::format("{}; training goes on", failure.what()));
+      of_.console.warning(fmt::format("{}. Training continues", failure.what()));
     }
   }
 }

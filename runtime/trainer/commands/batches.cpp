@@ -37,8 +37,7 @@ OrderFrom order_of_step(const Prepared& p, const Options& options, const Program
             state.guard.rollbacks};
   const auto refuse = [&](const std::string& why) -> OrderFrom {
     throw Failure(Exit::checkpoint,
-                  fmt::format("which samples step {} of '{}' was trained on is not known: {}; --batches tells of "
-                              "steps from {} on",
+                  fmt::format("the samples of step {} of '{}' are not known: {}. --batches knows steps from {} on",
                               first + 1, options.run.string(), why, state.step + 1));
   };
   const std::optional<OrderFrom> found = order_after(history, first);
@@ -75,7 +74,7 @@ void print_batches(const Options& options, const ProgramInfo& info) {
   const spec::Spec& run = p.values.run.spec;
   const auto [first, count] = *options.batches;
   if (first + count > run.schedule.steps)
-    throw Failure(Exit::usage, fmt::format("--batches {}:{} names steps {} to {}, and the run has {} (schedule.steps)",
+    throw Failure(Exit::usage, fmt::format("--batches {}:{} names steps {} to {}, but the run has {} (schedule.steps)",
                                            first + 1, count, first + 1, first + count, run.schedule.steps));
   std::unique_ptr<const Tokenizer> tokenizer;
   if (options.text && !run.data.tokenizer.empty()) tokenizer = std::make_unique<const Tokenizer>(run.data.tokenizer);
@@ -93,7 +92,8 @@ void print_batches(const Options& options, const ProgramInfo& info) {
       std::int64_t samples = 0;
       if (__builtin_mul_overflow(step - from.step, from.order.samples_per_step, &samples) ||
           __builtin_mul_overflow(samples, length_of(at), &samples))
-        throw Failure(Exit::usage, fmt::format("--batches {}: up to there are more than 2^63 tokens", step + 1));
+        throw Failure(Exit::usage,
+                      fmt::format("--batches {}: the data up to there have more than 2^63 tokens", step + 1));
       walk->pass_over(static_cast<std::uint64_t>((step - from.step) * from.order.samples_per_step));
     }
     const DataPosition at = walk->position();

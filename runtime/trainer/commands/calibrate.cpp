@@ -104,7 +104,7 @@ class Calibration {
     // In a step the previous launch has just written A, so caches hold as much of it as they can.
     const std::size_t slots = kPoolBytes > a ? std::min(kMostSlots, (kPoolBytes - a) / (b + d)) : 0;
     if (slots == 0)
-      throw Failure(Exit::usage, fmt::format("--sizes {}: a product of these does not fit the 256 MiB that they get",
+      throw Failure(Exit::usage, fmt::format("--sizes {}: a product of these sizes does not fit in its 256 MiB",
                                              std::max({shape.m, shape.n, shape.k})));
     const auto gemm = std::make_shared<Gemm>(*library_, shape);
     add("product", [this, gemm, slots, a, b, whole = b + d, next = std::size_t{0}](int launches) mutable {
@@ -182,7 +182,7 @@ class Calibration {
   }
 
   void measure() {
-    to_stderr("calibrate: {} measurements in rounds, about {:.0f} s\n", items_.size(), command_.seconds);
+    to_stderr("calibrate: {} measurements, repeated for about {:.0f} s\n", items_.size(), command_.seconds);
     const double begin = process_seconds();
     for (Item& item : items_) {
       item.run(1);  // the first run loads code

@@ -52,8 +52,8 @@ struct Chosen {
 Chosen choose(const SavedCommand& command, const ProgramInfo& info) {
   const Launch launch = find_launch([](const char* name) -> const char* { return std::getenv(name); });
   if (launch.world_size > 1)
-    throw Failure(Exit::usage, fmt::format("evaluate and sample are one process each, and {} has started {} ranks",
-                                           launch.by, launch.world_size));
+    throw Failure(Exit::usage, fmt::format("evaluate and sample run as one process, but {} started {} ranks", launch.by,
+                                           launch.world_size));
   const spec::Values built = built_values(info, command.base);
   Chosen chosen{find_weights(command.checkpoint, built.spec, warn), built.spec};
   if (const fs::path& run = chosen.model.run; !run.empty())
@@ -89,7 +89,8 @@ std::string read_prompt(const std::string& word) {
   std::string text(kMost + 1, '\0');
   std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(std::cin.gcount()));
-  if (text.size() > kMost) throw Failure(Exit::usage, "standard input has more than 1 MiB, too much for a prompt");
+  if (text.size() > kMost)
+    throw Failure(Exit::usage, "standard input has more than 1 MiB, which is too much for a prompt");
   if (text.ends_with('\n')) text.pop_back();  // the shell's newline, not part of the prompt
   return text;
 }
@@ -109,7 +110,7 @@ void check_tokenizer(const fs::path& file, const SavedModel& model) {
   const std::string checksum = file_checksum(file);
   if (!checksum.empty() && checksum != model.state->tokenizer)
     throw Failure(Exit::checkpoint,
-                  fmt::format("'{}' is not the tokenizer that '{}' was trained with: its checksum is {}, not {}; name "
+                  fmt::format("'{}' is not the tokenizer that '{}' was trained with: its checksum is {}, not {}. Name "
                               "that one with --tokenizer",
                               file.string(), model.folder.string(), checksum, model.state->tokenizer));
 }
@@ -123,16 +124,16 @@ void write(const std::string& text) {
 std::vector<spec::ValidationSet> chosen_sets(const EvaluateCommand& command, const spec::Spec& values) {
   if (!command.data.empty()) return {{"", {command.data, command.format}}};
   std::vector<spec::ValidationSet> sets = spec::validation_sets(values.data);
-  if (sets.empty()) throw Failure(Exit::data, "there is no data.validation to evaluate on: give --data PATH");
+  if (sets.empty()) throw Failure(Exit::data, "there is no data.validation to evaluate on. Give --data PATH");
   if (command.set.empty()) return sets;
   std::vector<std::string> words;
   for (const spec::ValidationSet& set : sets) words.push_back(set.word());
   std::erase_if(sets, [&](const spec::ValidationSet& set) { return set.word() != command.set; });
   if (!sets.empty()) return sets;
   const std::optional<std::string> near = spec::nearest(command.set, words);
-  throw Failure(Exit::usage, fmt::format("there is no validation set '{}'; {}", printable(command.set),
-                                         near ? fmt::format("did you mean {}?", *near)
-                                              : fmt::format("there {} {}", words.size() == 1 ? "is" : "are",
+  throw Failure(Exit::usage, fmt::format("there is no validation set '{}'. {}", printable(command.set),
+                                         near ? fmt::format("Did you mean {}?", *near)
+                                              : fmt::format("There {} {}", words.size() == 1 ? "is" : "are",
                                                             spec::either(words, " and "))));
 }
 
@@ -206,8 +207,8 @@ void sample(const SampleCommand& command, const Program& program) {
   for (const std::string& prompt : values.prompts)
     if (!(tokenizer && tokenizer->encodes()) && !spec::parse_token_ids(prompt))
       throw Failure(Exit::usage, fmt::format("{}, so the prompt '{}' must be token ids such as \"17 4 256\"",
-                                             tokenizer ? "llmc decodes by a tokenizer.json and does not encode by it"
-                                                       : "there is no tokenizer (--tokenizer FILE names one)",
+                                             tokenizer ? "llmc only decodes by a tokenizer.json"
+                                                       : "there is no tokenizer (name one with --tokenizer FILE)",
                                              printable(prompt)));
   const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, info, command.seed.value_or(chosen.values.seed));
 

@@ -50,8 +50,8 @@ void tune_all_products(const ProgramInfo& info, int device_index, const TuneHow&
   };
   const std::string text = tune_products(device, info.products, info.math_workspace_bytes(), how, report);
   write_file_atomically(tuned_file(), text, kTuneWriter);
-  fmt::print("products of a micro-batch: {:.3f} ms as the library suggests, {:.3f} ms tuned; kept in {}\n", first, best,
-             tuned_file().string());
+  fmt::print("products of a micro-batch: {:.3f} ms as the library suggests, {:.3f} ms tuned; written to {}\n", first,
+             best, tuned_file().string());
 }
 
 /// Opens its own device, so that the GEMMs' memory has been freed.

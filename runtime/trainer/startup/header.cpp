@@ -103,7 +103,7 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
   }
   for (const std::string& text : surroundings) add(text);
   if (!build.empty() && resumed)
-    console.warning(build + ": the run goes on, and its bits differ from here from those without the change");
+    console.warning(build + ": the run resumes, but its results are not bit-equal to those without the change");
 }
 
 void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run, std::int64_t step) {
@@ -118,9 +118,8 @@ void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run
                was = learning_rate(before.schedule, peak, std::min(step, before.schedule.steps - 1));
   if (std::abs(now - was) <= kJump * std::max(now, was)) return;
   console.warning(
-      fmt::format("{}: the learning rate of step {} is {:.2e}, where the schedule before had {:.2e}; a schedule is "
-                  "drawn over all of "
-                  "schedule.steps, and not continued. schedule.from_step={} begins one here",
+      fmt::format("{}: the learning rate of step {} is {:.2e}, but was {:.2e} in the previous schedule. A schedule "
+                  "spans all of schedule.steps. Set schedule.from_step={} to begin a new one here",
                   changed, step + 1, now, was, step));
 }
 
@@ -136,13 +135,12 @@ void tell_differences(Console& console, const Options& options, const StartValue
   }
   if (!kept.empty())
     console.text(
-        fmt::format("value   the run keeps its own {}; to take the trainer's, add {}, or --follow-spec for all",
+        fmt::format("value   the run keeps its own {}. To take the trainer's, add {}, or --follow-spec for all",
                     spec::either(kept, " and "), shell_line(words)));
   for (const std::string& path : edited_spec_files(executable_folder()))
-    console.warning(
-        fmt::format("'{}' was edited after this trainer was compiled, which knows nothing of the edit; `llmc compile` "
-                    "makes one that does{}",
-                    path, values.before ? ", and with --follow-spec this run then takes its run-time values" : ""));
+    console.warning(fmt::format(
+        "'{}' was edited after this trainer was compiled, so the edit has no effect. Run `llmc compile` to apply it{}",
+        path, values.before ? "; with --follow-spec this run then takes its run-time values" : ""));
 }
 
 }  // namespace llmc

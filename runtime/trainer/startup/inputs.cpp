@@ -25,7 +25,7 @@ std::string shared_files(const TokenShards& train, const TokenShards& held, cons
     if (trained.contains(shard.file.inode())) shared.push_back(shard.file.path().string());
   if (shared.empty()) return "";
   return fmt::format(
-      "data.train.path and {} both name '{}'{}: the run is evaluated on what it trains on; write patterns without a "
+      "data.train.path and {} both name '{}'{}, so the run is evaluated on its training data. Write patterns without a "
       "common file",
       key, shared.front(), shared.size() > 1 ? fmt::format(" and {} more", shared.size() - 1) : "");
 }

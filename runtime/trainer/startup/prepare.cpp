@@ -61,10 +61,9 @@ std::string changed_shards(const TrainState& saved, const Prepared& p, const fs:
 
 void check_from_step(const spec::Schedule& schedule, std::int64_t step) {
   if (schedule.from_step <= step) return;
-  throw Failure(Exit::usage,
-                fmt::format("schedule.from_step {} is past step {}, from which this run goes on; a schedule begins "
-                            "where a run is, with schedule.from_step={}",
-                            schedule.from_step, step, step));
+  throw Failure(Exit::usage, fmt::format("schedule.from_step {} is past step {}, at which this run resumes. Set "
+                                         "schedule.from_step={} to begin a schedule there",
+                                         schedule.from_step, step, step));
 }
 
 }  // namespace
@@ -92,7 +91,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
   p.stop = last_step(options, p.values);
   tell_differences(console, options, p.values);
   if (const fs::path other = other_spec(options.run, spec_file); !other.empty())
-    console.text(fmt::format("note    the run was last started by a trainer of '{}'; this one is of '{}'",
+    console.text(fmt::format("note    the run was last started by a trainer of '{}', and this one is of '{}'",
                              other.string(), spec_file.string()));
   if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path);
       !note.empty())
@@ -109,10 +108,11 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
   p.shards = std::move(data.shards);
   const std::string tokenizer = file_checksum(run.data.tokenizer);
   if (tokenizer.empty() && !run.data.tokenizer.empty())
-    throw Failure(Exit::data,
-                  fmt::format("data.tokenizer '{}' is no regular file that can be read; name the tokenizer's "
-                              "file, or leave the key out",
-                              run.data.tokenizer));
+    throw Failure(
+        Exit::data,
+        fmt::format(
+            "data.tokenizer '{}' is not a readable regular file. Name the tokenizer's file, or leave the key out",
+            run.data.tokenizer));
   p.state = {0, {}, run.seed, run.data.seed, p.model, data.fingerprint, tokenizer};
   if (p.start) {
     const TrainState saved = read_train_state(p.start->checkpoint);
@@ -136,8 +136,8 @@ void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks) {
   throw Failure(
       Exit::does_not_fit,
       fmt::format(
-          "a step of {} tokens is {} micro-batch{} of {} sequence{}, too few for {} ranks; start "
-          "at most {}{}, or give batch.tokens={}",
+          "a step of {} tokens is {} micro-batch{} of {} sequence{}, too few for {} ranks. Start at most {}{}, or give "
+          "batch.tokens={}",
           run.batch.tokens, passes, passes == 1 ? "" : "es", info.micro_batch, plural(info.micro_batch), ranks, passes,
           sequences >= ranks ? fmt::format(", or compile with parallel.world_size={} and batch.micro_batch=auto", ranks)
                              : "",
@@ -166,16 +166,15 @@ std::string nothing_to_do(const Prepared& p, const Options& options) {
   if (step < p.stop) return {};
   const std::string where = (p.start ? p.start->checkpoint : options.run).string();
   const char* limit = options.steps ? "--steps" : "schedule.steps";
-  const std::string why =
-      step > p.stop
-          ? fmt::format("nothing to do: '{}' is at step {}, past {} {}", where, step, limit, p.stop)
-          : fmt::format("nothing to do: '{}' is at step {} of {}; a larger {} goes on", where, step, p.stop, limit);
+  const std::string why = step > p.stop
+                              ? fmt::format("nothing to do: '{}' is at step {}, past {} {}", where, step, limit, p.stop)
+                              : fmt::format("nothing to do: '{}' is at step {} of {}. Give a larger {} to continue",
+                                            where, step, p.stop, limit);
   const std::string vain = p.values.before ? asked_in_vain(p.values.before->spec, p.values.run.spec, options) : "";
   if (!vain.empty())
-    throw SharedFailure(Exit::usage,
-                        fmt::format("{}; it was trained with {}: for a run of its own give another --run, such "
-                                    "as --run runs/NAME",
-                                    why, vain));
+    throw SharedFailure(Exit::usage, fmt::format("{}. It was trained with {}. To train with other values, start a new "
+                                                 "run with another --run, such as --run runs/NAME",
+                                                 why, vain));
   return why;
 }
 

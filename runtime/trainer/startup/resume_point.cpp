@@ -31,23 +31,23 @@ fs::path mirror_with_checkpoints(const fs::path& run) try {
 
 /// Throws if a folder without checkpoints belongs to a run that had already trained.
 void refuse_anew(const fs::path& run) {
-  const std::string anew = fmt::format("for a new run choose another --run, or rename or remove '{}'", run.string());
+  const std::string anew = fmt::format("For a new run choose another --run, or rename or remove '{}'", run.string());
   const std::optional<std::int64_t> saved = saved_step(run);
   const std::string from = last_checkpoint(RunFolder::history(run));
   if (!saved && from.empty()) return;
   if (!saved && disk::weakly_canonical(run_of(from), Exit::checkpoint) != disk::weakly_canonical(run, Exit::checkpoint))
-    throw Failure(Exit::checkpoint,
-                  fmt::format("the run in '{}' began from '{}' and has saved no checkpoint of its own "
-                              "yet; begin there again by --resume {}; {}",
-                              run.string(), from, shell_word(from), anew));
+    throw Failure(
+        Exit::checkpoint,
+        fmt::format(
+            "the run in '{}' began from '{}' and has not saved a checkpoint yet. To restart it use --resume {}. {}",
+            run.string(), from, shell_word(from), anew));
   const std::optional<std::int64_t> metrics = last_step(run / "metrics.jsonl");
   const fs::path mirror = mirror_with_checkpoints(run);
   throw Failure(
       Exit::checkpoint,
       fmt::format(
-          "'{}' has saved checkpoints, the last {}, and none is there now{}; put them back into "
-          "'{}'{}; {}",
-          run.string(), saved ? fmt::format("of step {}", *saved) : fs::path(from).filename().string(),
+          "'{}' has saved checkpoints, the last {}, but none is there now{}. Restore them to '{}'{}. {}", run.string(),
+          saved ? fmt::format("of step {}", *saved) : fs::path(from).filename().string(),
           metrics ? fmt::format(" (metrics.jsonl ends at step {})", *metrics) : "", checkpoints_directory(run).string(),
           mirror.empty() ? "" : fmt::format(", or resume from the mirror by --resume {}", shell_word(mirror.string())),
           anew));
@@ -61,9 +61,9 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
   if (resume == "none") {
     if (!checkpoints.empty() || saved_step(run) || disk::has_content(run / "metrics.jsonl") ||
         disk::has_content(run / "samples.jsonl"))
-      refuse(fmt::format(
-          "'{}' holds a run already, which --resume none would overwrite; choose another --run, or remove it",
-          run.string()));
+      refuse(
+          fmt::format("'{}' already has a run, which --resume none would overwrite. Choose another --run, or remove it",
+                      run.string()));
     return std::nullopt;
   }
   if (resume == "auto") {
@@ -73,33 +73,32 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
     }
     const auto latest = find_latest_checkpoint(run, log, depth);
     if (!latest)
-      refuse(fmt::format(
-          "every checkpoint in '{}' is damaged; resume from a copy of one by --resume, or for a new run choose "
-          "another --run",
-          checkpoints_directory(run).string()));
+      refuse(
+          fmt::format("every checkpoint in '{}' is damaged. Resume from a copy of one by --resume, or for a new run "
+                      "choose another --run",
+                      checkpoints_directory(run).string()));
     return StartPoint{latest->path, depth == Depth::checksums ? Trust::verified : Trust::unverified};
   }
   if (disk::is_folder(checkpoints_directory(resume), Exit::checkpoint)) {
     const auto latest = find_latest_checkpoint(resume, log, depth);
-    if (!latest) refuse(fmt::format("the run '{}' has no checkpoint that is whole; give another --resume", resume));
+    if (!latest) refuse(fmt::format("the run '{}' has no complete checkpoint. Give another --resume", resume));
     return find_start(run, latest->path.string(), log, depth);
   }
   if (!disk::is_folder(resume, Exit::checkpoint))
-    refuse(fmt::format("there is no checkpoint '{}'{}; --resume takes auto, none, a run folder or a checkpoint", resume,
+    refuse(fmt::format("there is no checkpoint '{}'{}. --resume takes auto, none, a run folder or a checkpoint", resume,
                        checkpoints_near(resume)));
   if (!disk::exists(fs::path(resume) / "state.json", Exit::checkpoint) && !has_manifest(resume))
     refuse(fmt::format(
-        "'{}' is {}{}; --resume takes a run folder, or a checkpoint such as RUN/checkpoints/step-00000100", resume,
+        "'{}' is {}{}. --resume takes a run folder, or a checkpoint such as RUN/checkpoints/step-00000100", resume,
         disk::exists(fs::path(resume) / "config.json", Exit::checkpoint)
-            ? "a Hugging Face model, without optimizer state and place in the "
-              "data; a new run begins with its weights by "
-              "init.from"
+            ? "a Hugging Face model, without optimizer state and data position. To start a new run with its weights "
+              "use init.from"
             : "neither a run folder nor a checkpoint that a trainer saved",
         checkpoints_near(fs::path(resume) / "step")));
   const std::int64_t step = read_train_state(resume).step;
   if (!checkpoints.empty() && checkpoints.back().step > step)
     refuse(
-        fmt::format("'{}' is of step {}, and the run folder has '{}' already; choose another --run, or remove the "
+        fmt::format("'{}' is of step {}, but the run folder already has '{}'. Choose another --run, or remove the "
                     "newer checkpoints",
                     resume, step, checkpoints.back().path.string()));
   return StartPoint{resume, Trust::unverified};

@@ -28,11 +28,11 @@ spec::Model model_of(const fs::path& config) try {
 SavedModel find(const fs::path& folder, const Log& log) {
   std::error_code error;
   if (!fs::is_directory(folder, error))
-    refuse(fmt::format("there is no folder '{}'; name a checkpoint, a run folder, or a Hugging Face model's folder",
+    refuse(fmt::format("there is no folder '{}'. Name a checkpoint, a run folder, or a Hugging Face model's folder",
                        folder.string()));
   if (fs::is_directory(checkpoints_directory(folder), error)) {
     const auto latest = find_latest_checkpoint(folder, log);
-    if (!latest) refuse(fmt::format("the run '{}' has no checkpoint that is whole", folder.string()));
+    if (!latest) refuse(fmt::format("the run '{}' has no complete checkpoint", folder.string()));
     return {latest->path, folder, read_train_state(latest->path)};
   }
   if (fs::exists(folder / "state.json", error)) return {folder, run_of(folder), read_train_state(folder)};
@@ -49,10 +49,10 @@ void check_model(const SavedModel& saved, const spec::Spec& spec) {
                              : model_of(saved.folder / "config.json");
   const std::string keys = spec::model_changes(theirs, spec);
   if (keys.empty()) return;
-  refuse(fmt::format("'{}' holds another model than this one: {}; {}", saved.folder.string(), keys,
-                     saved.state ? fmt::format("`llmc compile {}` makes a trainer of its model",
+  refuse(fmt::format("'{}' has another model than this trainer: {}. {}", saved.folder.string(), keys,
+                     saved.state ? fmt::format("To compile a trainer of its model use `llmc compile {}`",
                                                shell_word((saved.folder / "spec.yaml").string()))
-                                 : fmt::format("`llmc init --from {}` writes a spec of its model",
+                                 : fmt::format("To write a spec of its model use `llmc init --from {}`",
                                                shell_word(saved.folder.string()))));
 }
 

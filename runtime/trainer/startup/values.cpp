@@ -36,7 +36,7 @@ spec::Values read_spec(const std::string& text, const fs::path& folder) {
     spec::resolve_paths(values.spec, folder);
     return values;
   } catch (const std::invalid_argument& error) {
-    throw Failure(Exit::checkpoint, fmt::format("'{}' cannot be read: {}; write it as it was, or choose another --run",
+    throw Failure(Exit::checkpoint, fmt::format("'{}' cannot be read: {}. Restore it, or choose another --run",
                                                 (folder / "spec.yaml").string(), error.what()));
   }
 }
@@ -77,8 +77,7 @@ void with_origins(const Options& options, const StartValues& values, const std::
   for (const spec::Change& c : spec::changes(values.built.spec, values.before->spec))
     if (c.key->stage == spec::Stage::run_time && !overrides(options, c.path) && names_key(failure.what(), c.path))
       kept += fmt::format(
-          "\n{} {} is what the run keeps, in '{}'; this trainer was built with {}, which --follow-spec "
-          "takes",
+          "\n{} {} is the run's own value, from '{}'. This trainer was built with {}, which --follow-spec takes",
           c.path, c.after, values.kept_in.string(), c.before);
   if (kept.empty()) throw;
   throw Failure(failure.code(), failure.what() + kept);
@@ -113,7 +112,7 @@ std::int64_t last_step(const Options& options, const StartValues& values) {
       throw Failure(
           Exit::usage,
           fmt::format(
-              "--steps {} goes past schedule.steps {}, where the learning rate ends; give schedule.steps={} as well",
+              "--steps {} is past schedule.steps {}, where the learning rate ends. Give schedule.steps={} as well",
               stop, steps, stop));
     });
   return stop;
@@ -139,8 +138,8 @@ void check_paths(const Options& options, const StartValues& values, bool kept) {
     std::erase_if(command, [&](const std::string& word) { return word.starts_with(key + "="); });
     command.push_back(key + "=" + (known ? spec::path_at(key, values.built.spec) : "PATH"));
   }
-  throw Failure(Exit::data, fmt::format("{}say where {}, or make data with `llmc data build`:\n  {}", text,
-                                        missing.size() > 1 ? "they are" : "it is", shell_line(command)));
+  throw Failure(Exit::data, fmt::format("{}Give the right path{}, or make data with `llmc data build`:\n  {}", text,
+                                        missing.size() > 1 ? "s" : "", shell_line(command)));
 }
 
 fs::path other_spec(const fs::path& run, const fs::path& spec) {
@@ -155,12 +154,11 @@ fs::path other_spec(const fs::path& run, const fs::path& spec) {
 void check_spec(const Options& options, const fs::path& spec) {
   const fs::path other = other_spec(options.run, spec);
   if (other.empty() || options.run_named) return;
-  throw Failure(
-      Exit::checkpoint,
-      fmt::format("run folder '{0}' was last started by a trainer of '{1}', and this one is of '{2}', a spec of "
-                  "the same name: write another `name` in one of them, or give this run a folder of its own, "
-                  "--run DIR (--run {3} goes on with the run that is there)",
-                  options.run.string(), other.string(), spec.string(), shell_word(options.run.string())));
+  throw Failure(Exit::checkpoint,
+                fmt::format("run folder '{0}' was last started by a trainer of '{1}', but this one is of '{2}', a spec "
+                            "of the same name. Write another `name` in one of them, or give this run its own folder "
+                            "with --run DIR (--run {3} resumes the run that is there)",
+                            options.run.string(), other.string(), spec.string(), shell_word(options.run.string())));
 }
 
 void check_start(const Options& options, const ProgramInfo& info, const fs::path& spec) {
@@ -187,30 +185,31 @@ void check_resume(const TrainState& saved, const spec::Spec& before, const Train
                   const std::vector<std::string>& allowed, const fs::path& checkpoint, const std::string& shards) {
   const auto refuse = [&](const std::string& what, const std::string& theirs, const std::string& mine,
                           const std::string& remedy) {
-    throw Failure(Exit::checkpoint, fmt::format("checkpoint '{}' was made with {} {}, this run has {}; {}",
+    throw Failure(Exit::checkpoint, fmt::format("checkpoint '{}' was made with {} {}, but this run has {}. {}",
                                                 checkpoint.string(), what, theirs, mine, remedy));
   };
   if (saved.model_fingerprint != ours.model_fingerprint) {
     const std::string keys = spec::model_changes(before, after);
     refuse("model", saved.model_fingerprint, ours.model_fingerprint + (keys.empty() ? "" : " (" + keys + ")"),
-           "choose another --run");
+           "Choose another --run");
   }
   // For files, `theirs` and `mine` are checksums of the content.
-  const auto guard = [&](const char* key, const std::string& theirs, const std::string& mine, const char* remedy) {
+  const auto guard = [&](const char* key, const std::string& theirs, const std::string& mine, const char* remedy,
+                         const std::string& difference = "") {
     if (theirs != mine && std::ranges::find(allowed, key) == allowed.end())
-      refuse(key, theirs, mine, fmt::format("{}, or go on with --allow {}", remedy, key));
+      refuse(key, theirs, mine + difference, fmt::format("{}, or resume with --allow {}", remedy, key));
   };
-  const std::string restore = (shards.empty() ? "" : shards + "; ") + "restore the token shards";
-  guard("data.train.path", saved.data_fingerprint, ours.data_fingerprint, restore.c_str());
+  guard("data.train.path", saved.data_fingerprint, ours.data_fingerprint, "Restore the token shards",
+        shards.empty() ? "" : " (" + shards + ")");
   if (!ours.tokenizer.empty() && !saved.tokenizer.empty())
-    guard("data.tokenizer", saved.tokenizer, ours.tokenizer, "restore the tokenizer");
-  guard("data.seed", std::to_string(saved.data_seed), std::to_string(ours.data_seed), "use the same");
-  guard("seed", std::to_string(saved.seed), std::to_string(ours.seed), "use the same");
+    guard("data.tokenizer", saved.tokenizer, ours.tokenizer, "Restore the tokenizer");
+  guard("data.seed", std::to_string(saved.data_seed), std::to_string(ours.data_seed), "Use the same value");
+  guard("seed", std::to_string(saved.seed), std::to_string(ours.seed), "Use the same value");
   guard("optimizer.kind", spec::text_of("optimizer.kind", before), spec::text_of("optimizer.kind", after),
-        "use the same");
+        "Use the same value");
   if (after.schedule.steps < before.schedule.steps)
     guard("schedule.steps", std::to_string(before.schedule.steps), std::to_string(after.schedule.steps),
-          "a shorter schedule is another one: stop earlier with --steps");
+          "A shorter schedule changes the learning rates: to stop earlier use --steps");
 }
 
 DataPosition position_after(const TrainState& saved, const TrainState& ours) {

@@ -54,10 +54,10 @@ void check_has_safetensors(const fs::path& folder) {
   const std::string other = other_weights(folder);
   throw Failure(Exit::checkpoint,
                 other.empty()
-                    ? fmt::format("'{}' has neither model.safetensors nor {}; weights are read from these alone, and "
-                                  "transformers writes them: save_pretrained(DIR, safe_serialization=True)",
+                    ? fmt::format("'{}' has neither model.safetensors nor {}, the only files that weights are read "
+                                  "from. transformers writes them with save_pretrained(DIR, safe_serialization=True)",
                                   folder.string(), kModelIndex)
-                    : fmt::format("'{}' has its weights in {}, and llmc reads safetensors alone; convert them:\n  {}",
+                    : fmt::format("'{}' has its weights in {}, but llmc reads only safetensors. Convert them:\n  {}",
                                   folder.string(), other, conversion(folder, other)));
 }
 

@@ -134,7 +134,7 @@ TEST(Checkpoint, RefusesAnotherModel) {
   EXPECT_CONTAINS(load(parameters), "'model.norm.weight' is [6], but this run needs [1, 6]");
   parameters = small_parameters();
   parameters.erase(parameters.begin() + 6);
-  EXPECT_CONTAINS(load(parameters), "'model.norm.weight' is unknown to this run");
+  EXPECT_CONTAINS(load(parameters), "'model.norm.weight' is not a tensor of this run");
   parameters = small_parameters();
   parameters.back().offset = 584;  // no longer tied: now it must be in the file
   EXPECT_CONTAINS(load(parameters), "holds tensor 'lm_head.weight'");

@@ -66,7 +66,7 @@ TEST(Disk, WhatCannotBeLookedUpIsSaid) {
     EXPECT_EQ(disk::canonical_if_known(path), path);
     EXPECT_TRUE(disk::readable_entries(path).empty());
   }
-  EXPECT_EQ(refused(Exit::usage, [] { disk::absolute("", Exit::usage); }), "an empty path names nothing; write one");
+  EXPECT_EQ(refused(Exit::usage, [] { disk::absolute("", Exit::usage); }), "the path is empty. Write a path");
 }
 
 /// Opening a pipe waits for a writer, so a failing test would hang without one.

@@ -31,7 +31,7 @@ TEST(ModelIndex, ReadsWhatIsWritten) {
 TEST(ModelIndex, RefusesFilesElsewhere) {
   for (const char* file : {"../x", "/etc/passwd", "a/b", "", ".", "..", "a\\u0000b"})
     EXPECT_EQ(problem(std::string(R"({"weight_map": {"a": ")") + file + "\"}}"),
-              "weight_map names a file that is not beside it")
+              "weight_map names a file in another folder")
         << file;
 }
 
@@ -47,9 +47,9 @@ TEST(ModelIndex, RefusesOtherShapes) {
     EXPECT_EQ(problem(std::string(R"({"weight_map": {"a": )") + file + "}}"),
               "a tensor's file in weight_map is not text")
         << file;
-  EXPECT_EQ(problem(R"({"weight_map": {"a": "x", "a": "y"}})"), "a key stands in it twice");
-  EXPECT_EQ(problem(R"({"weight_map": {"a": "x"}, "weight_map": {"b": "y"}})"), "a key stands in it twice");
-  EXPECT_EQ(problem(R"({"weight_map": {"a": "x"})"), "it is not JSON at byte 26");
+  EXPECT_EQ(problem(R"({"weight_map": {"a": "x", "a": "y"}})"), "it has a key twice");
+  EXPECT_EQ(problem(R"({"weight_map": {"a": "x"}, "weight_map": {"b": "y"}})"), "it has a key twice");
+  EXPECT_EQ(problem(R"({"weight_map": {"a": "x"})"), "at byte 26");
   EXPECT_EQ(problem(R"({"x": )" + std::string(9, '[') + std::string(9, ']') + "}"), "it is nested too deeply");
   EXPECT_EQ(problem(R"({"weight_map": {")" + std::string(1025, 'a') + R"(": "x"}})"), "a key is too long");
 }

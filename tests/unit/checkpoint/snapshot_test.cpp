@@ -107,7 +107,7 @@ TEST(Snapshots, AFileThatChangedOnItsWayIsReadBack) {
       save.finish();
       ADD_FAILURE() << "a damaged checkpoint";
     } catch (const Failure& failure) {
-      EXPECT_NE(std::string(failure.what()).find("read back from the disk, the checkpoint is damaged: "),
+      EXPECT_NE(std::string(failure.what()).find("the checkpoint is damaged when read back from the disk: "),
                 std::string::npos)
           << failure.what();
       EXPECT_NE(std::string(failure.what()).find("model.safetensors"), std::string::npos) << failure.what();

@@ -149,7 +149,7 @@ TEST_F(Export, DamagedCheckpointsLeaveNothing) {
   content[content.size() - 9] = static_cast<char>(content[content.size() - 9] ^ 1);
   write_all(file, content);
   const std::string said = refusal({.checkpoint = checkpoint, .out = out(), .tokenizer = {}});
-  EXPECT_NE(said.find("is damaged: model.safetensors: it does not have the checksum"), std::string::npos) << said;
+  EXPECT_NE(said.find("is damaged: model.safetensors: "), std::string::npos) << said;
   EXPECT_EQ(entries(), std::vector<std::string>());
 }
 

@@ -127,7 +127,7 @@ TEST(Launch, WhatIsMissingIsNamed) {
   EXPECT_THAT(refusal({{"OMPI_COMM_WORLD_SIZE", "2"}}), HasSubstr("OMPI_COMM_WORLD_RANK is not"));
   EXPECT_THAT(refusal(without(kTorchrun, "MASTER_ADDR")), HasSubstr("MASTER_ADDR is not"));
   EXPECT_THAT(refusal(without(kTorchrun, "MASTER_PORT")), HasSubstr("MASTER_PORT is not"));
-  EXPECT_THAT(refusal(kPmi), HasSubstr("set MASTER_ADDR and MASTER_PORT"));
+  EXPECT_THAT(refusal(kPmi), HasSubstr("Set MASTER_ADDR and MASTER_PORT"));
   EXPECT_THAT(refusal(without(kSlurm, "SLURM_STEP_NODELIST")), HasSubstr("SLURM_STEP_NODELIST is not"));
   EXPECT_THAT(refusal(without(kSlurm, "SLURM_JOB_ID")), HasSubstr("SLURM_JOB_ID is not"));
 }

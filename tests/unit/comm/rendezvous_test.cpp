@@ -194,21 +194,21 @@ INSTANTIATE_TEST_SUITE_P(Ranks, LostRank, testing::Values(Case{2, 0}, Case{2, 1}
 TEST_P(LostRank, Killed) {
   const auto [world_size, lost] = GetParam();
   expect_lost(lose(world_size, lost, [](Rendezvous&) -> int { return ::kill(getpid(), SIGKILL); }), lost,
-              "its process ended without a word");
+              "its process ended without a message");
 }
 
 TEST_P(LostRank, Stopped) {
   const auto [world_size, lost] = GetParam();
   const auto begin = std::chrono::steady_clock::now();
   expect_lost(lose(world_size, lost, [](Rendezvous&) -> int { return ::kill(getpid(), SIGSTOP); }), lost,
-              "nothing was heard from it for 1 s: it is stopped, or its network is cut");
+              "it sent nothing for 1 s");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20 * kLimits.silence);  // a busy machine's beats count for less
 }
 
 TEST_P(LostRank, EndedByItsDestructor) {
   const auto [world_size, lost] = GetParam();
   expect_lost(lose(world_size, lost, [](Rendezvous&) -> int { throw Failure(Exit::data, "no word of it"); }), lost,
-              "its process ended without a word");
+              "its process ended without a message");
 }
 
 TEST_P(LostRank, SaidFarewell) {
@@ -256,7 +256,7 @@ TEST(Rendezvous, AStartThatTakesTooLongEndsTheProcess) {
   });
   for (const End& end : ends) {
     EXPECT_EQ(end.code, 170);
-    EXPECT_THAT(end.err, HasSubstr("the library did not bring the 2 ranks together within 1.5 s"));
+    EXPECT_THAT(end.err, HasSubstr("the 2 ranks within 1.5 s"));
   }
 }
 
@@ -277,7 +277,7 @@ TEST(Rendezvous, ARankThatEndsForAnotherDoesNotHideIt) {
       }
       wait_for_the_others();
     });
-    expect_lost(ends, 2, "its process ended without a word");
+    expect_lost(ends, 2, "its process ended without a message");
   }
 }
 
@@ -301,7 +301,7 @@ TEST(Rendezvous, RanksThatDoNotComeAreNamed) {
     });
   for (const End& end : wait(processes)) {
     EXPECT_EQ(end.code, 170);
-    EXPECT_THAT(end.err, HasSubstr("ranks 1, 3-4 of 6 did not come to rank 0 on " + own_host()));
+    EXPECT_THAT(end.err, HasSubstr("ranks 1, 3-4 of 6 did not connect to rank 0 on " + own_host()));
   }
 }
 
@@ -312,7 +312,7 @@ TEST(Rendezvous, ARank0ThatDoesNotComeIsSaid) {
   });
   const End end = process.wait();
   EXPECT_EQ(end.code, 170);
-  EXPECT_THAT(end.err, HasSubstr("rank 1 on " + own_host() + " waited for rank 0 at 127.0.0.1:"));
+  EXPECT_THAT(end.err, HasSubstr("rank 1 on " + own_host() + " rank 0 at 127.0.0.1:"));
   EXPECT_THAT(end.err, HasSubstr("Connection refused"));
 }
 
@@ -363,7 +363,7 @@ void expect_apart(const std::vector<End>& ends, const std::string& what, const s
     EXPECT_THAT(ends[rank].err, HasSubstr(what)) << rank;
   }
   for (const std::string& row : rows) EXPECT_THAT(ends[0].err, HasSubstr(row));
-  EXPECT_THAT(ends[1].err, HasSubstr("rank 0 has the table"));
+  EXPECT_THAT(ends[1].err, HasSubstr("Rank 0 prints the table"));
 }
 
 constexpr Collective kSum{CollectiveKind::all_reduce, CollectiveType::fp32, 96};
@@ -409,7 +409,7 @@ TEST(Collectives, AnotherSizeEndsAll) {
 TEST(Collectives, OneThatLastsTooLongEndsAll) {
   expect_apart(collectives_of(
                    2, [](int) { return std::vector{kSum}; }, 300ms),
-               "a collective lasts longer than 0.3 s",
+               "longer than 0.3 s",
                {"ranks 0-1                3  training                  number 1, all-reduce of 96 fp32, waits"});
 }
 

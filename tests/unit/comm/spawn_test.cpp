@@ -76,7 +76,7 @@ TEST_P(Spawn, TheFirstCodeCountsAndItsLinesAreRepeated) {
                       "if [ $r = 1 ]; then echo cause $r >&2; exit 7; else echo \"error: rank 1 (host h) is lost: "
                       "gone\" >&2; sleep 0.5; exit 170; fi");
   EXPECT_EQ(end.code, 7) << end.err;
-  EXPECT_THAT(end.err, HasSubstr("\nrank 1 of 3 ended with exit code 7; the last that it said:\n  cause 1\n"));
+  EXPECT_THAT(end.err, HasSubstr("\nrank 1 of 3 ended with exit code 7. Its last output:\n  cause 1\n"));
   EXPECT_THAT(end.err, Not(HasSubstr("mpirun")));
 }
 
@@ -96,7 +96,7 @@ TEST_P(Spawn, OneWhoWaitedIsNotTheCause) {
   if (GetParam() == Starter::mpirun) return;  // mpirun ends the others by itself
   const End end = run(2, "if [ $r = 1 ]; then sleep 0.2; echo cause >&2; exit 7; else exit 170; fi");
   EXPECT_EQ(end.code, 7) << end.err;
-  EXPECT_THAT(end.err, HasSubstr("\nrank 1 of 2 ended with exit code 7; the last that it said:\n  cause\n"));
+  EXPECT_THAT(end.err, HasSubstr("\nrank 1 of 2 ended with exit code 7. Its last output:\n  cause\n"));
   EXPECT_EQ(run(2, "exit 170").code, 170);
 }
 
@@ -105,7 +105,7 @@ TEST_P(Spawn, ASignalsEndIsItsCode) {
                       "if [ $r = 0 ]; then echo here; kill -9 $$; else echo \"error: rank 0 (host h) is lost: gone\"; "
                       "sleep 0.5; exit 170; fi");
   EXPECT_EQ(end.code, 137) << end.err;
-  EXPECT_THAT(end.err, HasSubstr("\nrank 0 of 2 ended with exit code 137; the last that it said:\n  here\n"));
+  EXPECT_THAT(end.err, HasSubstr("\nrank 0 of 2 ended with exit code 137. Its last output:\n  here\n"));
 }
 
 TEST_P(Spawn, SignalsArePassedOn) {

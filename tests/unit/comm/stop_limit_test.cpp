@@ -29,8 +29,8 @@ TEST(StopLimit, ARankThatIsStuckEndsWithItsSignal) {
   });
   const std::vector<End> ends = wait(ranks);
   EXPECT_EQ(ends[0].code, 128 + SIGTERM) << ends[0].err;
-  EXPECT_THAT(ends[0].err, HasSubstr("error: this rank is stuck: it was asked to stop by signal 15 and came no further "
-                                     "in 0.4 s, at step 7 in all-reduce"));
+  EXPECT_THAT(ends[0].err, HasSubstr("error: this rank is stuck: it was asked to stop by signal 15 and made no "
+                                     "progress for 0.4 s, at step 7 in all-reduce"));
   EXPECT_EQ(ends[1].code, 170) << ends[1].err;
   EXPECT_THAT(ends[1].err, HasSubstr("it ended with exit code 143: it was asked to stop by signal 15"));
 }

@@ -90,20 +90,19 @@ TEST(Stranger, IsToldWhyButNotWhatItWouldHaveToSay) {
     return 0;
   });
   const std::string other_run = answer_to(visit(port, hello(1, 2, "a\x1b[2Jb", "0123abcd", "c\nd\x9b")));
-  EXPECT_THAT(other_run, HasSubstr("rank 1 on c d\\x9b is of the run 'a\\x1b[2Jb', and rank 0 on " + own_host() +
-                                   " of another: two runs meet at this port"));
+  EXPECT_THAT(other_run, HasSubstr("rank 1 on c d\\x9b is of the run 'a\\x1b[2Jb', but rank 0 on " + own_host() +
+                                   " two runs use this port"));
   EXPECT_EQ(other_run.find("the run'"), std::string::npos) << other_run;
   const std::string other_trainer = answer_to(visit(port, hello(1, 2, "the run", "ffff")));
-  EXPECT_THAT(other_trainer, HasSubstr("rank 1 on elsewhere is a trainer of the fingerprint ffff, and rank 0 on " +
-                                       own_host() + " one of another: start all ranks of a run with the same trainer"));
+  EXPECT_THAT(other_trainer, HasSubstr("rank 1 on elsewhere is a trainer with fingerprint ffff, but rank 0 on " +
+                                       own_host() + " has another fingerprint"));
   EXPECT_EQ(other_trainer.find("0123abcd"), std::string::npos) << other_trainer;
   const std::string long_names =
       answer_to(visit(port, hello(1, 2, std::string(4000, 'i'), "", std::string(4000, 'h'))));
   EXPECT_LT(long_names.size(), 1500u);
   const End end = root.wait();
   EXPECT_EQ(end.code, 170);
-  EXPECT_THAT(end.err,
-              HasSubstr("warning: refused at the port of the ranks: this is the run 'the run'; rank 1 on c d"));
+  EXPECT_THAT(end.err, HasSubstr("this run is 'the run'; rank 1 on c d"));
   EXPECT_THAT(end.err, HasSubstr("this trainer's fingerprint is 0123abcd; rank 1 on elsewhere is a trainer"));
   EXPECT_EQ(end.err.find('\x1b'), std::string::npos) << end.err;
 }
@@ -164,12 +163,12 @@ TEST(Stranger, InRank0sPlaceIsNotBelieved) {
   old[4] = 9;
   const std::vector<Answer> answers = {
       {"HTTP/1.1 400 Bad Request\r\n", "sends bytes of another protocol"},
-      {encode(Word::beat, ""), "sends no answer of rank 0"},
+      {encode(Word::beat, ""), "sent a message that is not an answer of rank 0"},
       {encode(Word::accepted, ""), "sends a message that is too short"},
       {encode(Word::accepted, std::string(10000, 'x')), "sends a message of 10000 bytes, where 8192 are allowed"},
       {"", "does not answer as rank 0 does"},
-      {"", "closes the connection", true},
-      {old, "sends version 9 of the rendezvous, where this trainer has 2"}};
+      {"", "closed the connection", true},
+      {old, "sent version 9 of the rendezvous, but this trainer has 2"}};
   std::vector<Socket> listeners, visitors;
   std::vector<Process> processes;
   for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -197,8 +196,8 @@ TEST(Stranger, InRank0sPlaceIsNotBelieved) {
   strangers.join();
   for (std::size_t i = 0; i < answers.size(); ++i) {
     EXPECT_EQ(ends[i].code, 170);
-    EXPECT_THAT(ends[i].err, HasSubstr("what listens there " + answers[i].words));
-    EXPECT_THAT(ends[i].err, HasSubstr("waited for rank 0 at 127.0.0.1:"));
+    EXPECT_THAT(ends[i].err, HasSubstr("the program that listens there " + answers[i].words));
+    EXPECT_THAT(ends[i].err, HasSubstr("rank 0 at 127.0.0.1:"));
   }
 }
 
@@ -212,7 +211,7 @@ TEST(Stranger, WhoHoldsThePortIsSaid) {
   const End end = process.wait();
   EXPECT_EQ(end.code, 2);
   EXPECT_THAT(end.err, HasSubstr("rank 0 cannot listen at port " + std::to_string(port)));
-  EXPECT_THAT(end.err, HasSubstr("give this run another MASTER_PORT"));
+  EXPECT_THAT(end.err, HasSubstr("another MASTER_PORT"));
 }
 
 TEST(Stranger, ARankOfAnotherRunIsToldSo) {
@@ -228,7 +227,7 @@ TEST(Stranger, ARankOfAnotherRunIsToldSo) {
   const End refused = wrong_size.wait();
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err,
-              HasSubstr("rank 1 on " + own_host() + " is one of 3, and rank 0 on " + own_host() + " has 2"));
+              HasSubstr("rank 1 on " + own_host() + " has a world size of 3, but rank 0 on " + own_host() + " has 2"));
   const End end = root.wait();
   EXPECT_EQ(end.code, 170);
   EXPECT_THAT(end.err, HasSubstr("rank 1 of 2 did not come"));
@@ -250,7 +249,7 @@ TEST(Stranger, ARankThatIsThereAlreadyIsToldSo) {
   std::vector<End> ends = wait(processes);
   if (ends[0].code != 2) std::swap(ends[0], ends[1]);
   EXPECT_EQ(ends[0].code, 2);
-  EXPECT_THAT(ends[0].err, HasSubstr("is there already, from " + own_host()));
+  EXPECT_THAT(ends[0].err, HasSubstr("has connected already, from " + own_host()));
   EXPECT_EQ(ends[1].code, 170);
 }
 

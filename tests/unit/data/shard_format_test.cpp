@@ -54,9 +54,9 @@ TEST(RawShard, AnyWholeNumberOfTokensWithoutAnothersHeader) {
             (ShardLayout{ShardFormat::nanogpt, TokenType::u16, 0, 2, -1}));
   EXPECT_EQ(parse_raw_shard(as_bytes(bytes), ShardFormat::nanogpt32, "x"),
             (ShardLayout{ShardFormat::nanogpt32, TokenType::u32, 0, 1, -1}));
-  EXPECT_FAILS_WITH(parse_raw_shard(as_bytes("abc"), ShardFormat::nanogpt, "x"), "no whole number of uint16 tokens");
+  EXPECT_FAILS_WITH(parse_raw_shard(as_bytes("abc"), ShardFormat::nanogpt, "x"), "not a whole number of uint16 tokens");
   EXPECT_FAILS_WITH(parse_raw_shard(as_bytes("abcdef"), ShardFormat::nanogpt32, "x"),
-                    "no whole number of uint32 tokens; raw uint16 is 'format: nanogpt'");
+                    "not a whole number of uint32 tokens. Raw uint16 is 'format: nanogpt'");
   for (const ShardFormat format : {ShardFormat::nanogpt, ShardFormat::nanogpt32}) {
     EXPECT_FAILS_WITH(parse_raw_shard(as_bytes(llmc_shard<std::uint16_t>({1})), format, "x"), "llm.c's header");
     EXPECT_FAILS_WITH(parse_raw_shard(as_bytes(megatron_index(8, 2, {1})), format, "x"), "Megatron");
@@ -87,7 +87,7 @@ TEST(MegatronIndex, HostileHeaders) {
   const auto parse = [](const std::string& text) { return parse_megatron_index(as_bytes(text), 14, "x"); };
   EXPECT_EQ(parse(index).tokens, 7);
   EXPECT_EQ(parse(index + std::string(2, '\0')).tokens, 7);  // one mode per sequence
-  EXPECT_FAILS_WITH(parse(index + std::string(3, '\0')), "where its header means");
+  EXPECT_FAILS_WITH(parse(index + std::string(3, '\0')), "but its header needs");
   EXPECT_FAILS_WITH(parse(with(index, version, std::uint64_t{2})), "version 2");
   for (const std::uint64_t count :
        {std::uint64_t{3}, ~std::uint64_t{0}, ~std::uint64_t{0} / 12 + 1, std::uint64_t{1} << 62})
@@ -97,8 +97,8 @@ TEST(MegatronIndex, HostileHeaders) {
   EXPECT_FAILS_WITH(parse(with(index, lengths, std::int32_t{-3})), "length -3");
   EXPECT_FAILS_WITH(parse(with(index, lengths + 4, std::int32_t{0x7fffffff})), "past the 14 bytes");
   EXPECT_FAILS_WITH(parse(with(index, lengths + 4, std::int32_t{3})), "end at byte 12");
-  EXPECT_FAILS_WITH(parse(with(index, offsets + 8, std::int64_t{8})), "back to back");
-  EXPECT_FAILS_WITH(parse(with(index, offsets, std::int64_t{-6})), "back to back");
+  EXPECT_FAILS_WITH(parse(with(index, offsets + 8, std::int64_t{8})), "contiguous");
+  EXPECT_FAILS_WITH(parse(with(index, offsets, std::int64_t{-6})), "contiguous");
   EXPECT_FAILS_WITH(parse(with(index, ends + 8, std::int64_t{3})), "document 1");
   EXPECT_FAILS_WITH(parse(with(index, ends + 8, std::int64_t{-1})), "document 1");
   for (std::size_t size = 0; size < index.size(); ++size) test::failure_of([&] { parse(index.substr(0, size)); });

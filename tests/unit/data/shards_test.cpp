@@ -77,7 +77,7 @@ TEST(Samples, OverlapByOneNeverCrossShardsAndDropTails) {
   EXPECT_EQ(sample(samples, 2), (std::vector<std::int32_t>{200, 201, 202, 203, 204}));
   EXPECT_EQ(sample(samples, 3), (std::vector<std::int32_t>{300, 301, 302, 303, 304}));
   EXPECT_EQ(test::failure_of([&] { sample(samples, 4); }, Exit::internal), "sample 4 of 4 asked for");
-  EXPECT_FAILS_WITH(Samples(shards, 100), "holds no sample");
+  EXPECT_FAILS_WITH(Samples(shards, 100), "has no sample");
 }
 
 TEST(TokenShards, OffsetsPast4GiB) {
@@ -131,8 +131,7 @@ TEST_P(CutShort, IsSaidWithTheSample) {
   EXPECT_EQ(sample(samples, 999).front(), 900);
   fs::resize_file(path, GetParam());
   EXPECT_FAILS_WITH(sample(samples, 999), "s.bin': was cut short from 201026 to " + std::to_string(GetParam()) +
-                                              " bytes while sample 999 was read (tokens 99900 to 100000); put it back, "
-                                              "and start the same command again");
+                                              " bytes while sample 999 was read (tokens 99900 to 100000)");
   EXPECT_FAILS_WITH(shards->fingerprint(), "was cut short");
   EXPECT_FAILS_WITH(scan_max_id(shards->shards()[0]), "was cut short");
 }
@@ -181,18 +180,18 @@ TEST(TokenShards, RawTokensOfAnotherWidth) {
   folder.write("wide.bin", test::bytes_of(wide));
   folder.write("narrow.bin", test::bytes_of(counting(20'000, 50'000)));
   folder.write("zeros.bin", std::string(40'000, '\0'));
-  EXPECT_FAILS_WITH(open(folder / "wide.bin", "nanogpt", 100'000),
-                    "wide.bin': is read as uint16 tokens, and vocab_size 100000 has tokens above 65,535; say 'format: "
-                    "nanogpt32' if the file is uint32");
+  EXPECT_FAILS_WITH(
+      open(folder / "wide.bin", "nanogpt", 100'000),
+      "wide.bin': is read as uint16 tokens, but vocab_size 100000 has tokens above 65,535. Write 'format: nanogpt32'");
   EXPECT_NO_THROW(open(folder / "narrow.bin", "nanogpt", 65'536));
   EXPECT_FAILS_WITH(open(folder / "narrow.bin", "nanogpt", 65'537), "is read as uint16 tokens");
   EXPECT_EQ(open(folder / "wide.bin", "nanogpt32", 100'000)->tokens(), 20'000);
   EXPECT_FAILS_WITH(open(folder / "narrow.bin", "nanogpt32", 100'000),
-                    "or say 'format: nanogpt' if the file is uint16");
+                    "or write 'format: nanogpt' if the file is uint16");
   // Every second number is 0 or 1.
   const std::string warning = open(folder / "wide.bin", "nanogpt")->warning();
   EXPECT_NE(warning.find("wide.bin': every second uint16 number is 0 or 1"), std::string::npos) << warning;
-  EXPECT_NE(warning.find("say 'format: nanogpt32'"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("'format: nanogpt32'"), std::string::npos) << warning;
   EXPECT_EQ(data::describe(folder / "wide.bin", "nanogpt", 0).warning, warning);
   for (const char* name : {"narrow.bin", "zeros.bin"}) EXPECT_EQ(open(folder / name, "nanogpt")->warning(), "") << name;
   EXPECT_EQ(open(folder / "wide.bin", "nanogpt32", 100'000)->warning(), "");
@@ -208,18 +207,16 @@ TEST(TokenShards, OtherFilesAreCalledByTheirName) {
     return "\x93NUMPY\x01" + std::string("\0\x76\0", 3) + "{'descr': '" + type + "', 'fortran_order': False, }";
   };
   for (const auto& [bytes, said] :
-       {std::pair<std::string, std::string>{
-            npy("<u2"),
-            "is a NumPy .npy file (<u2), which has a header; numpy.load(FILE).tofile(NEW) "
-            "writes its numbers alone, for 'format: nanogpt'"},
+       {std::pair<std::string, std::string>{npy("<u2"),
+                                            "is a NumPy .npy file (<u2), which has a header. Write its numbers alone "
+                                            "by numpy.load(FILE).tofile(NEW), for 'format: nanogpt'"},
         {npy("<u4"),
-         "(<u4), which has a header; numpy.load(FILE).tofile(NEW) writes its numbers "
-         "alone, for 'format: nanogpt32'"},
-        {npy("<i8"), "(<i8), which has a header; numpy.load(FILE).astype('uint32').tofile(NEW)"},
+         "(<u4), which has a header. Write its numbers alone by numpy.load(FILE).tofile(NEW), for 'format: nanogpt32'"},
+        {npy("<i8"), "numpy.load(FILE).astype('uint32').tofile(NEW)"},
         {"PAR1\x15\x04", "is a Parquet file"},
-        {"\x1f\x8b\x08\x04", "is a gzip file, not token shards; unpack it first"},
+        {"\x1f\x8b\x08\x04", "is a gzip file, not token shards"},
         {"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n",
-         "is a Git LFS pointer, not the file that it stands for; `git lfs pull`"}}) {
+         "is a Git LFS pointer, not the file itself. Run `git lfs pull`"}}) {
     folder.write("a.npy", bytes);
     for (const char* format : {"auto", "llmc", "nanogpt", "nanogpt32"})
       EXPECT_FAILS_WITH(open(folder / "a.npy", format),
@@ -293,7 +290,7 @@ TEST(TokenShards, RefusesWhatItCannotKnow) {
   folder.write("lonely.idx", test::megatron_index(8, 2, {1}));
   ::mkfifo((folder / "pipe.bin").c_str(), 0600);
   EXPECT_FAILS_WITH(open(folder / "text.txt"), "neither llm.c's nor Megatron's");
-  EXPECT_FAILS_WITH(open(folder / "empty.bin"), "empty.bin': is empty; make it again");
+  EXPECT_FAILS_WITH(open(folder / "empty.bin"), "empty.bin': is empty");
   EXPECT_FAILS_WITH(open(folder / "empty.bin", "nanogpt"), "is empty");
   EXPECT_FAILS_WITH(open(folder / "lonely.idx"), "lonely.bin");
   EXPECT_FAILS_WITH(open(folder / "text.txt", "megatron"), "NAME.idx and NAME.bin");

@@ -120,7 +120,7 @@ TEST(Instructions, AProcessorWithoutThemIsRefused) {
     EXPECT_EQ(failure.code(), Exit::toolchain);
     const std::string said = failure.what();
     EXPECT_TRUE(
-        said.starts_with("this trainer is built for another, and this processor (" + machine_arch() + ") has no "))
+        said.starts_with("this trainer is built for another, but this processor (" + machine_arch() + ") has no "))
         << said;
   }
 }

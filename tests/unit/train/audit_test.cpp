@@ -21,13 +21,10 @@ TEST(Audit, IsOfTheFirstStepAndOfMultiples) {
 TEST(Audit, IsSaidOncePerCrossing) {
   Audit audit({spec::AuditCompute::logits, 4, 0.02});
   EXPECT_EQ(audit.judge(1, 3.01, 3.0, 9), "");
-  EXPECT_EQ(
-      audit.judge(4, 2.979, 3.0, 45.25),
-      "step 4: the loss is 2.979, and 3 computed again in fp32 (audit.compute: logits): -0.021 nats, and "
-      "audit.bound is 0.02; the curve does not show what the model does. Likely causes: a loss or sums that are "
-      "computed in too few bits (does precision.compute: fp32 agree with the audit?), logits that have grown "
-      "beyond what bf16 tells apart (the largest log-sum-exp is 45.25), memory that returns what was not written; "
-      "said again after a difference within the bound");
+  const std::string warning = audit.judge(4, 2.979, 3.0, 45.25);
+  for (const char* fact : {"step 4: ", " 2.979,", " 3 ", "(audit.compute: logits)", " -0.021 nats",
+                           "audit.bound is 0.02", "log-sum-exp is 45.25)"})
+    EXPECT_NE(warning.find(fact), std::string::npos) << fact << "\n" << warning;
   EXPECT_EQ(audit.judge(8, 2.5, 3.0, 9), "");  // still differs
   EXPECT_EQ(audit.judge(12, 3.0199, 3.0, 9), "");
   EXPECT_NE(audit.judge(16, 3.03, 3.0, 9), "");

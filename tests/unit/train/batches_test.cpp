@@ -134,21 +134,21 @@ TEST_F(Batches, OfARunThatTrains) {
 TEST_F(Batches, RefuseWhatTheRunDoesNotHave) {
   for (const char* wrong : {"0", "-1", "x", "3:", "3:0", "3:x", "3:4:5", ":3", "1.5", "99999999999999999999"})
     refuse(2, {"--batches=" + std::string(wrong)}, "write the first step, or it and a number of steps");
-  refuse(2, {"--batches", "21"}, "names steps 21 to 21, and the run has 20");
-  refuse(2, {"--batches", "20:2"}, "names steps 20 to 21, and the run has 20");
+  refuse(2, {"--batches", "21"}, "names steps 21 to 21, but the run has 20");
+  refuse(2, {"--batches", "20:2"}, "names steps 20 to 21, but the run has 20");
   refuse(2, {"--batches", "1", "--plan"}, "excludes");
   refuse(2, {"--batches", "1", "--trace", "t"}, "leave out --trace");
   refuse(2, {"--text"}, "requires --batches");
-  refuse(2, {"--json"}, "--json is for --plan and --batches");
+  refuse(2, {"--json"}, "--json works only with --plan or --batches");
   refuse(2, {"--batches", "900000000000", "schedule.steps=1000000000000", "batch.tokens=1000000000000"}, "2^63");
   refuse(5, {"--batches", "1", "data.train.path=missing"}, "no file matches");
   train({"--run", "run", "--steps", "5"});
-  refuse(6, {"--run", "run", "--resume", "none", "--batches", "1"}, "holds a run already");
+  refuse(6, {"--run", "run", "--resume", "none", "--batches", "1"}, "already has a run");
   // As written by an older llmc.
   std::string history = read_file(folder_ / "run/history.jsonl");
   history.replace(history.find("\"order\""), 7, "\"older\"");
   std::ofstream(folder_ / "run/history.jsonl") << history;
-  refuse(6, {"--run", "run", "--batches", "3"}, "history.jsonl does not have it; --batches tells of steps from 6 on");
+  refuse(6, {"--run", "run", "--batches", "3"}, "history.jsonl does not have it. --batches knows steps from 6 on");
   EXPECT_EQ(batches({"--run", "run", "--batches", "6"}).size(), 1u);
 }
 

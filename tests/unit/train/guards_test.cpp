@@ -121,12 +121,12 @@ TEST(Guard, WhatIsSkippedDoesNotEnterTheWindow) {
   const GuardState before = guard.state();
   const std::uint64_t samples[] = {7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   const std::string loss = guard.observe(6, results(5.5, 2, kLossAbove), limits, samples);
-  EXPECT_TRUE(fake::contains(loss, "step 6: loss 5.5 is above 5; the last steps have a median of 4 (guards.loss)"));
+  EXPECT_TRUE(fake::contains(loss, "step 6: loss 5.5 is above 5, and the median of the last steps is 4 (guards.loss)"));
   EXPECT_TRUE(fake::contains(loss, "(1 in a row, 1 of the last 8 steps; the run stops at 3 or 4)")) << loss;
   EXPECT_TRUE(fake::contains(loss, "samples 7, 8, 9, 10, 11, 12, 13, 14 and 2 more: metrics.jsonl")) << loss;
   const std::string norm = guard.observe(7, results(4, 9.5, kGradNormAbove), limits, {samples, 1});
   EXPECT_TRUE(
-      fake::contains(norm, "gradient norm 9.5 is above 9; the last steps have a median of 2 (guards.grad_norm)"));
+      fake::contains(norm, "gradient norm 9.5 is above 9, and the median of the last steps is 2 (guards.grad_norm)"));
   EXPECT_TRUE(fake::contains(norm, "sample 7: metrics.jsonl")) << norm;
   EXPECT_TRUE(guard.state().losses == before.losses && guard.state().newest == 5);
   const std::string nan =
@@ -145,7 +145,7 @@ TEST(Guard, EndsAfterTooManyInARowOrInAll) {
   for (std::int64_t step = 1; step <= 6; ++step) take(guard, step, step % 3 != 0);
   EXPECT_EQ(guard.exhausted(), "") << "four of the last eight, and the last was applied";
   take(guard, 7, true);
-  EXPECT_EQ(guard.exhausted(), "5 of the last 8 updates were skipped, from step 1 on");
+  EXPECT_EQ(guard.exhausted(), "5 of the last 8 updates were skipped, starting at step 1");
   EXPECT_EQ(guard.first_skipped(), 1);
   Guard later(values(), 0.5, {});
   for (std::int64_t step = 1; step <= 9; ++step) take(later, step, step <= 2 || step == 9);
@@ -163,8 +163,9 @@ TEST(Guard, EndsAfterTooManyInARowOrInAll) {
     take(*each, 4, true, "the loss on ranks 0-1");
     EXPECT_EQ(each->first_skipped(), 2);
   }
-  EXPECT_EQ(row.exhausted(),
-            "3 updates in a row were skipped, at first the loss on rank 1 (host b); the weights are those of step 1");
+  EXPECT_EQ(
+      row.exhausted(),
+      "3 updates in a row were skipped, at first the loss on rank 1 (host b), so the weights are those of step 1");
 }
 
 TEST(FrozenLoss, IsToldOnceWithItsLikelyCauses) {
@@ -177,7 +178,7 @@ TEST(FrozenLoss, IsToldOnceWithItsLikelyCauses) {
     EXPECT_EQ(never.observe(step, 3), "");
     EXPECT_EQ(moves.observe(step, step % 4 ? 3 : 3.00001), "") << step;
   }
-  EXPECT_TRUE(fake::contains(told, "step 4: the loss has stood still at 3 for 4 steps")) << told;
+  EXPECT_TRUE(fake::contains(told, "step 4: the loss has not changed from 3 for 4 steps")) << told;
   FrozenLoss nan(2, 1e-6);
   for (std::int64_t step = 1; step <= 4; ++step) EXPECT_EQ(nan.observe(step, std::nan("")), "") << "said elsewhere";
 }
@@ -289,8 +290,8 @@ TEST_F(Guards, TooManyOfTheLastStepsEndTheRun) {
   const Result ended =
       run(with({"--run", "run"}, {"guards.limit=3", "guards.limit_steps=6"}), {"FAKE_SPIKE=7,10,13,15"});
   EXPECT_EQ(ended.status, 7);
-  EXPECT_TRUE(contains(ended.err, "3 of the last 6 updates were skipped, from step 10 on")) << ended.err;
-  EXPECT_TRUE(contains(ended.err, "guards.rollback=true goes back")) << ended.err;
+  EXPECT_TRUE(contains(ended.err, "3 of the last 6 updates were skipped, starting at step 10")) << ended.err;
+  EXPECT_TRUE(contains(ended.err, "guards.rollback=true")) << ended.err;
   EXPECT_EQ(lines("run/metrics.jsonl").size(), 15u);
 }
 
@@ -305,8 +306,8 @@ TEST_F(Guards, RollbackEndsAsTheRunWouldHaveWithoutTheSamples) {
   const Result result = finish(child);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(contains(result.err,
-                       "3 updates in a row were skipped; the weights are those of step 13: the run goes back "
-                       "to step 10, and on with the samples after those of step 16 (rollback 1 of 3)"))
+                       "3 updates in a row were skipped, so the weights are those of step 13: the run rolls back to "
+                       "step 10 and continues with the samples after those of step 16 (rollback 1 of 3)"))
       << result.err;
   const auto metrics = lines("run/metrics.jsonl");
   ASSERT_EQ(metrics.size(), 20u);
@@ -360,7 +361,7 @@ TEST_F(Guards, RetentionKeepsWhereARunMayGoBackTo) {
   const Result result = train(with({"--run", "run"}, {"guards.rollback=true", "guards.limit_in_a_row=4",
                                                       "checkpoint.every=1", "checkpoint.keep_last=1"}),
                               {"FAKE_SPIKE=10,14,15,16,17"});
-  EXPECT_TRUE(contains(result.err, "the run goes back to step 13")) << result.err;
+  EXPECT_TRUE(contains(result.err, "rolls back to step 13")) << result.err;
   // The checkpoint from before step 10 is kept too, while a limit may still refer to it.
   EXPECT_EQ(checkpoint("run", 9).size(), 6u);
   EXPECT_EQ(checkpoint("run", 12).size(), 0u);
@@ -376,23 +377,23 @@ TEST_F(Guards, RollbacksHaveAnEnd) {
   EXPECT_EQ(ended.status, 7) << ended.err;
   EXPECT_TRUE(contains(ended.err, "(rollback 2 of 2)")) << ended.err;
   EXPECT_TRUE(contains(ended.err,
-                       "error: 2 updates in a row were skipped; the weights are those of step 12, after 2 "
-                       "rollbacks (guards.rollbacks); look at"))
+                       "error: 2 updates in a row were skipped, so the weights are those of step 12, after 2 rollbacks "
+                       "(guards.rollbacks). "))
       << ended.err;
   const Result none =
       run(with({"--run", "none"}, {"guards.rollback=true", "guards.limit_in_a_row=2", "checkpoint.every=0"}),
           {"FAKE_SPIKE=12,13"});
   EXPECT_EQ(none.status, 7);
-  EXPECT_TRUE(contains(none.err, "there is no whole checkpoint from before step 12 to go back to")) << none.err;
+  EXPECT_TRUE(contains(none.err, "checkpoint from before step 12 ")) << none.err;
 }
 
 TEST_F(Guards, ALossThatStandsStillIsSaid) {
   write_shard(folder_ / "data/few.bin", 17, 1);  // four samples: the same in every step, in another order
   const Result result = train({"--run", "run", "data.train.path=" + (folder_ / "data/few.bin").string(),
                                "optimizer.lr=0", "guards.frozen_steps=6"});
-  EXPECT_TRUE(contains(result.err, "step 6: the loss has stood still at 2.5")) << result.err;
+  EXPECT_TRUE(contains(result.err, "step 6: the loss has not changed from 2.5")) << result.err;
   EXPECT_TRUE(contains(result.err, "a learning rate of 0")) << result.err;
-  EXPECT_EQ(result.err.find("stood still"), result.err.rfind("stood still")) << "once";
+  EXPECT_EQ(result.err.find("guards.frozen_steps"), result.err.rfind("guards.frozen_steps")) << "once";
   EXPECT_EQ(train({"--run", "moves", "guards.frozen_steps=6"}).err, "");
 }
 

@@ -41,9 +41,7 @@ class MirrorOfARun : public Runs {
 TEST_F(MirrorOfARun, TwoRunsOfASweepDoNotShareOne) {
   train(with("a", {"--steps", "6"}));
   const std::string belongs = "belongs to the run in '" + (folder_ / "a").string() +
-                              "'; give this run a mirror of its own, such as "
-                              "checkpoint.mirror=" +
-                              mirror() + "-b";
+                              "'. Give this run a mirror of its own, such as checkpoint.mirror=" + mirror() + "-b";
   refused(with("b", {"optimizer.lr=0.2"}), belongs);
   train({"--run", "b", "checkpoint.mirror=" + mirror() + "-b", "--steps", "4"});
   train(with("a"));
@@ -56,7 +54,7 @@ TEST_F(MirrorOfARun, TwoRunsOfASweepDoNotShareOne) {
 TEST_F(MirrorOfARun, ARunBegunAnewInTheSameFolderIsAnother) {
   train(with("run", {"--steps", "6"}));
   fs::remove_all(folder_ / "run");
-  refused(with("run"), "belongs to the run in '" + (folder_ / "run").string() + "'; give this run a mirror of its own");
+  refused(with("run"), "belongs to the run in '" + (folder_ / "run").string() + "'. Give this run a mirror of its own");
 }
 
 TEST_F(MirrorOfARun, WhoGoesOnFromItTakesItOverWhereItsRunIsGone) {
@@ -64,7 +62,7 @@ TEST_F(MirrorOfARun, WhoGoesOnFromItTakesItOverWhereItsRunIsGone) {
   train({"--run", "clean"});
   fs::rename(folder_ / "run", folder_ / "lost");
   const Result on = train(with("again", {"--resume", mirror()}));
-  EXPECT_TRUE(contains(on.err, "which is gone; it is this run's now")) << on.err;
+  EXPECT_TRUE(contains(on.err, "which is gone. It now belongs to this run")) << on.err;
   expect_same_checkpoint("clean", "again", 20);
   expect_copy("again", 20);
   EXPECT_FALSE(contains(train(with("again", {"schedule.steps=21"})).err, "mirror"));
@@ -77,7 +75,7 @@ TEST_F(MirrorOfARun, ARunFolderMayBeMovedAndItsCopyIsAnotherRun) {
   train(with("moved", {"--steps", "8"}));
   fs::copy(folder_ / "moved", folder_ / "copy", fs::copy_options::recursive);
   refused(with("copy"), "belongs to the run in '" + (folder_ / "moved").string() + "', of which '" +
-                            (folder_ / "copy").string() + "' is a copy; give this run a mirror of its own");
+                            (folder_ / "copy").string() + "' is a copy. Give this run a mirror of its own");
   train(with("moved"));
   expect_copy("moved", 20);
 }
@@ -85,8 +83,8 @@ TEST_F(MirrorOfARun, ARunFolderMayBeMovedAndItsCopyIsAnotherRun) {
 TEST_F(MirrorOfARun, ARunThatWentBackSaysSo) {
   train(with("run", {"--steps", "6"}));
   fs::remove_all(folder_ / "run/checkpoints/step-00000006");
-  refused(with("run"), "has 'step-00000006', and this run goes on from step 4; resume from the newer one by --resume " +
-                           mirror() + ", or remove what is newer from the mirror, too");
+  refused(with("run"), "has 'step-00000006', but this run resumes at step 4. Resume from the newer one by --resume " +
+                           mirror() + ", or remove the newer ones");
   fs::remove_all(folder_ / "mirror/checkpoints/step-00000006");
   train(with("run", {"--steps", "8"}));
   expect_copy("run", 8);
@@ -116,8 +114,8 @@ TEST_F(MirrorOfARun, OfAnOlderLlmcIsKnownByItsManifests) {
   train({"--run", "new", "--steps", "1", "--no-final-checkpoint"});
   const auto unmark = [&] { fs::remove(folder_ / "mirror/state/mirror_of"); };
   unmark();
-  refused(with("other"), "holds checkpoints of another run: 'step-00000002' differs from this run's; give");
-  refused(with("new"), "holds checkpoints, none of which is in the run folder");
+  refused(with("other"), "has checkpoints of another run: 'step-00000002' differs from this run's. Give");
+  refused(with("new"), "has checkpoints, none of which is in the run folder");
   train(with("run"));
   expect_copy("run", 20);
   EXPECT_TRUE(fs::exists(folder_ / "mirror/state/mirror_of"));
@@ -131,7 +129,7 @@ TEST_F(MirrorOfARun, OneRunAtATimeWritesToIt) {
   ::close(lock);
   EXPECT_EQ(second.status, 6);
   EXPECT_TRUE(contains(second.err, "another trainer runs in '" + mirror() +
-                                       "'; wait for it, or give this run another checkpoint.mirror"))
+                                       "'. Wait for it, or give this run another checkpoint.mirror"))
       << second.err;
 }
 

@@ -55,9 +55,9 @@ TEST_F(Refusals, Data) {
 }
 
 TEST_F(Refusals, AFolderWithOtherThingsIsNoRunFolder) {
-  const std::string here = "holds no run, but \"";
+  const std::string here = "has no run in it, but \"";
   expect({"--run", "."}, 6, here);
-  expect({"--run", "data"}, 6, here + "train-0.bin\" and more; a run has a folder of its own, such as --run runs/NAME");
+  expect({"--run", "data"}, 6, here + "train-0.bin\" and more. ");
   EXPECT_FALSE(fs::exists(folder_ / "state") || fs::exists(folder_ / "data/state")) << "nothing is left in it";
   fs::create_directory(folder_ / "run");
   std::ofstream(folder_ / "run/slurm-7.out") << "what the queue wrote\n";
@@ -67,9 +67,8 @@ TEST_F(Refusals, AFolderWithOtherThingsIsNoRunFolder) {
 TEST_F(Refusals, AMissingCheckpointNamesThoseThatAreThere) {
   train({"--run", "run", "checkpoint.keep_last=2"});
   const std::string there =
-      " ('run/checkpoints' has step-00000015 and step-00000020; checkpoint.keep_last and checkpoint.keep_every say "
-      "which "
-      "stay)";
+      " ('run/checkpoints' has step-00000015 and step-00000020; checkpoint.keep_last and checkpoint.keep_every decide "
+      "which are kept)";
   for (const char* name : {"run/checkpoints/step-00000010", "run/checkpoints/step-00000010/", "run/step-00000010"})
     expect({"--run", "run", "--resume", name}, 6, std::string("there is no checkpoint '") + name + "'" + there);
   expect({"--run", "run", "--resume", "run/checkpoints"}, 6,
@@ -80,15 +79,15 @@ TEST_F(Refusals, AMissingCheckpointNamesThoseThatAreThere) {
 
 TEST_F(Refusals, RunFolders) {
   train({"--run", "run", "--steps", "6"});
-  expect({"--run", "run", "--resume", "none"}, 6, "holds a run already");
+  expect({"--run", "run", "--resume", "none"}, 6, "already has a run");
   expect({"--run", "run", "--resume", "elsewhere"}, 6, "no checkpoint");
   fs::create_directory(folder_ / "model");
   expect({"--run", "run", "--resume", "model"}, 6, "'model' is neither a run folder nor a checkpoint");
   std::ofstream(folder_ / "model/config.json") << "{}";
   std::ofstream(folder_ / "model/model.safetensors") << "";
   expect({"--run", "run", "--resume", "model"}, 6, "'model' is a Hugging Face model, without optimizer state");
-  expect({"--run", "run", "seed=1"}, 6, "seed 42, this run has 1");
-  expect({"--run", "run", "data.seed=1"}, 6, "data.seed 7, this run has 1");
+  expect({"--run", "run", "seed=1"}, 6, "seed 42, but this run has 1");
+  expect({"--run", "run", "data.seed=1"}, 6, "data.seed 7, but this run has 1");
   expect({"--run", "run", "schedule.steps=10"}, 6, "--allow schedule.steps");
   const Result again = train({"--run", "run", "--steps", "6"});
   EXPECT_TRUE(contains(again.out, "nothing to do")) << again.out;

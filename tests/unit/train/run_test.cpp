@@ -402,7 +402,7 @@ TEST_F(Runs, ARemovedRunFolderIsMadeAgain) {
   const Result done = finish(child);
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_TRUE(
-      contains(done.err, "run' was removed while the run was training; it is made again, with a checkpoint of step 10"))
+      contains(done.err, "run' was removed while the run was training. It is recreated with a checkpoint of step 10"))
       << done.err;
   EXPECT_EQ(lines("run/history.jsonl").size(), 1u);
   EXPECT_FALSE(fs::is_empty(folder_ / "run/tensorboard"));
