@@ -167,7 +167,7 @@ class Project {
     std::ifstream in(list);
     if (!in)
       throw Failure(Exit::toolchain,
-                    "the runtime is not built (no " + list.filename().string() + "); run cmake --build on llmc again");
+                    "the runtime is not built (no " + list.filename().string() + "). Rerun cmake --build on llmc");
     std::vector<std::string> words;
     for (std::string line; std::getline(in, line);)
       if (!line.empty()) words.push_back(line[0] == '-' || line[0] == '/' ? line : (home_.build / line).string());

@@ -20,7 +20,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder, const std::function<
   file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) throw Failure(Exit::usage, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
   if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
-  if (errno == EWOULDBLOCK) say(fmt::format("waiting for another llmc that builds in {}", folder.string()));
+  if (errno == EWOULDBLOCK) say(fmt::format("waiting for another llmc that is building in {}", folder.string()));
   while (flock(file_, LOCK_EX) != 0)
     if (errno != EINTR) {
       const int error = errno;

@@ -29,7 +29,7 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value +
 
 [[noreturn]] void refuse(const std::string& file, const std::string& what) {
   throw Failure(Exit::toolchain,
-                file + ": " + what + " in what ptxas reported; compile again with a CUDA toolkit that llmc knows (13)");
+                file + ": " + what + " in the output of ptxas. Recompile with a CUDA toolkit that llmc supports (13)");
 }
 
 }  // namespace

@@ -59,14 +59,15 @@ Home find_home() {
   if (const char* build = std::getenv("LLMC_BUILD")) home.build = build;
   if (!disk::exists(home.source / "templates", Exit::toolchain))
     throw Failure(Exit::toolchain, "no templates in " + home.source.string() +
-                                       "; set LLMC_HOME to llmc's source folder and LLMC_BUILD to its build folder");
+                                       ". Set LLMC_HOME to llmc's source folder and LLMC_BUILD to its build folder");
   return home;
 }
 
 CpuToolchain find_cpu_toolchain() {
   const std::string compiler = find_on_path("g++");
   if (compiler.empty())
-    throw Failure(Exit::toolchain, "no g++ on PATH; trainers are built by g++ 12 or later: apt-get install g++");
+    throw Failure(Exit::toolchain,
+                  "no g++ on PATH, but trainers are built by g++ 12 or later. Install it with: apt-get install g++");
   return {compiler, first_line(run({"g++ --version", {compiler, "--version"}, ""}).output),
           find_on_path("ld.gold").empty() ? "" : "gold"};
 }
@@ -84,14 +85,13 @@ CudaToolchain look_for_cuda(const Home& home) {
 CudaToolchain find_cuda_toolchain(const Home& home) {
   const CudaToolchain tools = look_for_cuda(home);
   if (tools.nvcc.empty())
-    throw Failure(
-        Exit::toolchain,
-        "no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda; install the CUDA toolkit, or emit a bundle here "
-        "(llmc emit SPEC -o DIR --bundle) and build it where the toolkit is");
+    throw Failure(Exit::toolchain,
+                  "no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda. Install the CUDA toolkit, or emit a bundle "
+                  "here (llmc emit SPEC -o DIR --bundle) and build it where the toolkit is");
   if (!tools.runtime_built)
     throw Failure(Exit::toolchain,
-                  "llmc was built without its CUDA runtime; run cmake on llmc again where the toolkit, cuDNN and "
-                  "cudnn-frontend are found (its configure log says what is missing)");
+                  "llmc was built without its CUDA runtime. Rerun cmake on llmc where the toolkit, cuDNN and "
+                  "cudnn-frontend are found (its configure log shows what is missing)");
   return tools;
 }
 
@@ -101,8 +101,8 @@ void check_arch(const CpuToolchain& tools, const std::string& arch) {
   if (run({"g++ -march", {tools.compiler, "-march=" + arch, "-E", "-x", "c++", "/dev/null"}, ""}).exit_code == 0)
     return;
   const std::string here = machine_arch();
-  throw Failure(Exit::toolchain, "target.arch: " + arch + " is no -march of " + tools.version +
-                                     "; install a newer g++, or write target.arch: " +
+  throw Failure(Exit::toolchain, "target.arch: " + arch + " is not a -march value of " + tools.version +
+                                     ". Install a newer g++, or write target.arch: " +
                                      (here == arch ? "x86-64-v3" : here + ", which is this machine"));
 }
 
@@ -110,10 +110,11 @@ void check_matmul(const spec::Spec& spec) {
   if (spec.matmul != spec::Matmul::bf16x3) return;
   const std::string arch = spec.target.arch.empty() ? "native" : spec.target.arch.front();
   if (arch_has_tiles(arch)) return;
-  throw Failure(Exit::toolchain,
-                "precision.matmul: bf16x3 needs a processor with AMX, and target.arch: native is " +
-                    (arch == "native" ? "left open here" : arch + " on this machine, which has none") +
-                    "; write target.arch: sapphirerapids to build for one that has it, or precision.matmul: auto");
+  throw Failure(
+      Exit::toolchain,
+      "precision.matmul: bf16x3 needs a processor with AMX, but target.arch: native is " +
+          (arch == "native" ? "not resolved here" : arch + " on this machine, which has none") +
+          ". Write target.arch: sapphirerapids to build for a processor that has it, or precision.matmul: auto");
 }
 
 std::string check_cpu_target(const spec::Spec& spec) {

@@ -27,7 +27,7 @@ void dump_ir(const plan::Plan& plan, const fs::path& folder) {
 
 CLI::Option* add_jobs(CLI::App* command, BuildOptions& options) {
   return command->add_option("-j,--jobs", options.jobs,
-                             "compilers at once (default: one a core that this process may use)");
+                             "number of compilers that run at once (default: one per core that this process may use)");
 }
 
 build::FolderLock lock_output(const Planned& planned, const BuildOptions& options) {
@@ -52,8 +52,8 @@ void note_other_spec(const fs::path& folder, const spec::Resolved& resolved) {
   std::error_code missing;
   if (before.empty() || !fs::exists(before, missing) || fs::equivalent(before, now, missing)) return;
   to_stderr(
-      "note: the trainer of '{}' takes the place of that of '{}' in {}; to keep both, write another `name` in one of "
-      "the specs, or give -o DIR\n",
+      "note: the trainer of '{}' replaces that of '{}' in {}. To keep both, write another `name` in one of the specs, "
+      "or give -o DIR\n",
       now.string(), before.string(), folder.string());
 }
 
@@ -67,11 +67,10 @@ void check_gpu(const spec::Spec& spec) {
     dlclose(driver);
     return;
   }
-  throw Failure(
-      Exit::toolchain,
-      "target.kind is cuda, and this machine has no NVIDIA driver (no /proc/driver/nvidia, no libcuda.so.1), so "
-      "the trainer could not run here; `llmc compile` builds it for another machine, and target.kind=cpu trains "
-      "on the processor");
+  throw Failure(Exit::toolchain,
+                "target.kind is cuda, but this machine has no NVIDIA driver (no /proc/driver/nvidia, no libcuda.so.1), "
+                "so the trainer cannot run here. Use `llmc compile` to build it for another machine, or "
+                "target.kind=cpu to train on the processor");
 }
 
 build::CompileResult compile(const Planned& planned, const BuildOptions& options) {

@@ -35,8 +35,9 @@ void add_emission(CLI::App* command, TrainerOptions& all) {
   BuildOptions& options = all.build;
   command->add_option("-o,--out", options.out, "folder of the project (default build/<name>)");
   command
-      ->add_option("--style", options.style,
-                   "specialised: numbers in place; include: template plus params, no specialiser")
+      ->add_option(
+          "--style", options.style,
+          "specialised: templates with their params replaced by numbers; include: templates and params as they are")
       ->check(CLI::IsMember({"specialised", "include"}));
   command->add_option("--dump-ir", options.dump, "write the graph after each pass that changed it to this folder");
 }
@@ -88,17 +89,18 @@ void refuse_spec_of_a_run(const std::string& file) {
   const std::string name = shell_word(folder.string());
   std::string going_on;
   if (path.filename() == "spec.yaml" && RunFolder::holds_run(folder))
-    going_on = fmt::format("start its trainer with --run {} (`llmc compile {} -o DIR` makes one where it is gone)",
-                           name, shell_word(path.string()));
+    going_on =
+        fmt::format("start its trainer with --run {} (if the trainer is gone, `llmc compile {} -o DIR` builds it)",
+                    name, shell_word(path.string()));
   else if (path.filename() == "spec.yaml" && disk::exists(folder / "state.json", Exit::usage) && has_manifest(folder))
     going_on = fmt::format("start a trainer of its model with --resume {}", name);
   else
     return;
-  throw Failure(Exit::usage,
-                fmt::format("'{}' belongs to a run that was started, and `llmc run` would begin another one "
-                            "inside of it. To go on with that run, {}; for a new one, copy the file to a "
-                            "folder of yours and write another `name`",
-                            file, going_on));
+  throw Failure(
+      Exit::usage,
+      fmt::format("'{}' belongs to an existing run, and `llmc run` would start another run inside it. To resume that "
+                  "run, {}. For a new run, copy the file to another folder and write another `name`",
+                  file, going_on));
 }
 
 /// Checks arguments, data and machine as this plan's trainer will, before anything is compiled for it. `command`: the
@@ -137,7 +139,7 @@ void add_build_commands(CLI::App& app, Result& result) {
   CLI::App* emit_command = app.add_subcommand("emit", "write the trainer's sources");
   add_run_spec(emit_command, *options);
   add_emission(emit_command, *options);
-  emit_command->add_flag("--bundle", options->build.bundle, "with the runtime's sources: builds where llmc is not");
+  emit_command->add_flag("--bundle", options->build.bundle, "include the runtime's sources, to build without llmc");
   emit_command->footer(
       "Example: llmc emit specs/llama-1b.yaml -o llama-1b --bundle\n"
       "         cmake -S llama-1b -B llama-1b/build && cmake --build llama-1b/build");
@@ -166,7 +168,8 @@ void add_build_commands(CLI::App& app, Result& result) {
   add_run_spec(run_command, *options);
   add_emission(run_command, *options);
   add_jobs(run_command, options->build);
-  run_command->footer("Example: llmc run specs/quickstart.yaml -- --steps 100\nWhat follows -- is for the trainer.");
+  run_command->footer(
+      "Example: llmc run specs/quickstart.yaml -- --steps 100\nArguments after -- are passed to the trainer.");
   run_command->callback([options, &result] {
     refuse_pipe(options->spec.file);
     refuse_spec_of_a_run(options->spec.file);

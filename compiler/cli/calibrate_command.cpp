@@ -100,12 +100,12 @@ devices::Device base_of(const calibration::Figures& figures, const std::string& 
     if (named.empty() ? device.reports == reported : device.is_called(named)) return device;
     names += (names.empty() ? "" : ", ") + device.name;
   }
-  throw Failure(Exit::usage,
-                fmt::format("{}; what was not measured is taken from a device that llmc has: name one with --device, "
-                            "of {}",
-                            named.empty() ? fmt::format("llmc has no device that is called '{}'", reported)
-                                          : fmt::format("llmc has no device '{}'", named),
-                            names));
+  throw Failure(
+      Exit::usage,
+      fmt::format("{}. Values that were not measured are taken from a known device. Name one with --device, of {}",
+                  named.empty() ? fmt::format("llmc knows no device called '{}'", reported)
+                                : fmt::format("llmc knows no device '{}'", named),
+                  names));
 }
 
 /// Prints a note if half of the samples of a figure differ by more than some percent from their median.
@@ -115,8 +115,8 @@ void note_spread(const std::vector<calibration::Figures>& all) {
   for (const calibration::Figures& figures : all) most = std::max(most, figures.spread);
   if (most > kMost)
     to_stderr(
-        "note: the same work took different times, by {:.0f} % for half of the samples: something else ran, and "
-        "the figures are worth no more than that; measure again while nothing else does\n",
+        "note: repeated measurements differ by {:.0f} % for half of the samples, because other programs ran. Measure "
+        "again on an idle machine\n",
         100 * most);
 }
 
@@ -125,13 +125,14 @@ fs::path place(const CalibrateOptions& options, const std::string& name) {
   const fs::path folder = devices::user_folder();
   if (folder.empty())
     throw Failure(Exit::usage,
-                  "neither XDG_CONFIG_HOME nor HOME says where your device files lie; name a file with -o");
+                  "the folder of your device files is unknown, because neither XDG_CONFIG_HOME nor HOME is set. Name a "
+                  "file with -o");
   return folder / (name + ".yaml");
 }
 
 void run(const CalibrateOptions& options) {
   if (options.files.empty() && !options.device.empty())
-    throw Failure(Exit::usage, "--device is for files that a trainer has written on another device");
+    throw Failure(Exit::usage, "--device works only with files that a trainer wrote on another device");
   const Writer writer{Exit::usage, "-o"};
   if (options.files.empty()) {  // fail before a minute of measuring
     const fs::path path = place(options, "cpu");
@@ -156,7 +157,7 @@ void run(const CalibrateOptions& options) {
       device.name, 1e-12 * device[Figure::product_bf16], 1e-12 * device[Figure::product_fp32],
       1e-9 * device[Figure::copy], 1e-9 * device[Figure::cache_copy], 1e6 * device[Figure::launch]);
   fmt::print("wrote {}: {}\n", path.string(),
-             options.out.empty() ? fmt::format("times of specs for {} are planned with it from now on", device.name)
+             options.out.empty() ? fmt::format("the planner uses it from now on to predict times on {}", device.name)
                                  : "a name for target.device");
 }
 
@@ -165,10 +166,10 @@ void run(const CalibrateOptions& options) {
 void add_calibrate_command(CLI::App& app) {
   auto options = std::make_shared<CalibrateOptions>();
   CLI::App* command = app.add_subcommand(
-      "calibrate", "measure this machine's processor, or take what a trainer has measured, into a device file");
+      "calibrate", "write a device file from measurements of this machine's processor, or from those of a trainer");
   command
       ->add_option("files", options->files,
-                   "what `trainer calibrate -o FILE` has written on a device, in place of measuring here")
+                   "output of `trainer calibrate -o FILE` on a device, instead of measuring here")
       ->type_name("FILE");
   command
       ->add_option("-o,--out", options->out,
@@ -176,22 +177,24 @@ void add_calibrate_command(CLI::App& app) {
       ->type_name("FILE");
   command
       ->add_option("--device", options->device,
-                   "of FILEs: the device of `llmc devices` whose figures stay where nothing was measured")
+                   "with FILEs: the device of `llmc devices` that provides the figures that were not measured")
       ->type_name("NAME");
-  auto* seconds =
-      command->add_option("--seconds", options->seconds, "of measuring; compiling the trainers that do comes on top")
-          ->type_name("SECONDS")
-          ->check(finite_from(0, 3600))
-          ->capture_default_str();
-  auto* sizes = command->add_option("--sizes", options->sizes, "m, n and k of products (default: 32 128 512 2048)")
-                    ->type_name("N")
-                    ->check(CLI::Range(32, 8192));
-  auto* threads = command
-                      ->add_option("--threads", options->threads,
-                                   "processor threads (default: as of a run, OMP_NUM_THREADS, else all that this "
-                                   "process may use)")
-                      ->type_name("N")
-                      ->check(CLI::Range(1, kMostThreads));
+  auto* seconds = command
+                      ->add_option("--seconds", options->seconds,
+                                   "seconds to measure for, without the time to compile the trainers that measure")
+                      ->type_name("SECONDS")
+                      ->check(finite_from(0, 3600))
+                      ->capture_default_str();
+  auto* sizes =
+      command->add_option("--sizes", options->sizes, "sizes m, n and k of products (default: 32 128 512 2048)")
+          ->type_name("N")
+          ->check(CLI::Range(32, 8192));
+  auto* threads =
+      command
+          ->add_option("--threads", options->threads,
+                       "processor threads (default: as for a run, OMP_NUM_THREADS or all that this process may use)")
+          ->type_name("N")
+          ->check(CLI::Range(1, kMostThreads));
   for (CLI::Option* option : {seconds, sizes, threads, add_jobs(command, options->build)})
     option->excludes(command->get_option("files"));
   command->footer("Measure while nothing else runs.\nExample: llmc calibrate");

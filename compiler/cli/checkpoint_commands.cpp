@@ -36,7 +36,7 @@ void note(const std::string& text) { to_stderr("note: {}\n", printable_text(text
 void list(const CheckpointOptions& options) {
   const checkpoints::Listing listing = checkpoints::list(options.run);
   for (const std::string& name : listing.strangers)
-    note(fmt::format("{} is no checkpoint and was passed over", spec::in_quotes(name)));
+    note(fmt::format("{} is not a checkpoint and was skipped", spec::in_quotes(name)));
   fmt::print("{}", options.json ? checkpoints::printed(checkpoints::listing_json(listing))
                                 : printable_text(checkpoints::listing_text(listing)));
 }
@@ -65,7 +65,7 @@ int verify(const CheckpointOptions& options) {
     const checkpoints::Verdict verdict = checkpoints::verify(path);
     complete &= verdict.damage.empty();
     for (const std::string& name : verdict.strangers)
-      note(fmt::format("{} in '{}' is not in its manifest: no part of the checkpoint", spec::in_quotes(name),
+      note(fmt::format("{} in '{}' is not in its manifest, so it is not part of the checkpoint", spec::in_quotes(name),
                        path.string()));
     if (options.json)
       list.push_back(checkpoints::verdict_json(verdict));
@@ -88,17 +88,17 @@ int diff(const CheckpointOptions& options) {
 
 void prune(const CheckpointOptions& options) {
   if (options.retention.keep_last == 0 && options.retention.keep_every == 0)
-    throw Failure(Exit::usage, "prune takes what is to stay: --keep-last N, --keep-every K, or both");
+    throw Failure(Exit::usage, "prune needs a rule for what to keep. Give --keep-last N, --keep-every K, or both");
   const checkpoints::Pruning pruning = options.yes ? checkpoints::prune(options.run, options.retention, note)
                                                    : checkpoints::choose(options.run, options.retention);
   for (const checkpoints::Listed& checkpoint : pruning.damaged)
-    note(fmt::format("'{}' is damaged and was left alone: {}", checkpoint.path.string(), *checkpoint.damage));
+    note(fmt::format("'{}' is damaged and was not removed: {}", checkpoint.path.string(), *checkpoint.damage));
   for (const checkpoints::Listed& checkpoint : pruning.removed)
     fmt::print("{} {}\n", options.yes ? "removed" : "would remove", printable(checkpoint.path.string()));
   const auto removed = static_cast<std::int64_t>(pruning.removed.size()),
              kept = static_cast<std::int64_t>(pruning.kept.size());
   fmt::print("{} checkpoint{} {}, {} kept\n", removed, plural(removed), options.yes ? "removed" : "to remove", kept);
-  if (!options.yes && removed) to_stderr("the same command with --yes removes them\n");
+  if (!options.yes && removed) to_stderr("rerun the command with --yes to remove them\n");
 }
 
 /// Makes an option take a number of bytes in a spec's notation.
@@ -106,8 +106,8 @@ void set_bytes(CLI::Option* option) {
   option->transform([](const std::string& text) {
     const spec::Scalar<std::int64_t> bytes = spec::parse_bytes(text);
     if (bytes.value && *bytes.value > 0) return fmt::format("{}", *bytes.value);
-    throw CLI::ValidationError(fmt::format("the size {} {}; write a number of bytes such as 5GB", spec::in_quotes(text),
-                                           bytes.value ? "holds nothing" : bytes.problem));
+    throw CLI::ValidationError(fmt::format("the size {} {}. Write a number of bytes such as 5GB", spec::in_quotes(text),
+                                           bytes.value ? "is empty" : bytes.problem));
   });
 }
 
@@ -118,8 +118,8 @@ void export_checkpoint(const checkpoints::ExportOptions& options) {
   if (!exported.not_loaded.empty()) note(exported.not_loaded + "; transformers 4 and llmc load the folder");
   if (exported.tokenizer.empty())
     note(exported.looked_for.empty()
-             ? "no tokenizer was exported: the checkpoint lies in no run folder; --tokenizer names one"
-             : fmt::format("no tokenizer was exported: '{}' is not there; --tokenizer names another",
+             ? "no tokenizer was exported, because the checkpoint is not in a run folder. Name one with --tokenizer"
+             : fmt::format("no tokenizer was exported, because '{}' does not exist. Name another with --tokenizer",
                            exported.looked_for.string()));
   else
     note(fmt::format("the tokenizer is '{}'", exported.tokenizer));
@@ -132,7 +132,7 @@ void export_checkpoint(const checkpoints::ExportOptions& options) {
 
 void add_checkpoint_commands(CLI::App& app, Result& result) {
   CLI::App* command =
-      app.add_subcommand("checkpoint", "list, verify, compare, thin out and export the checkpoints of runs");
+      app.add_subcommand("checkpoint", "list, verify, compare, prune and export the checkpoints of runs");
   command->footer("`llmc checkpoint ls --help` and so on have examples.");
   command->require_subcommand(1);
   auto options = std::make_shared<CheckpointOptions>();
@@ -143,11 +143,11 @@ void add_checkpoint_commands(CLI::App& app, Result& result) {
   ls_command->add_option("run", options->run, "the run's folder")->required();
   add_json(ls_command);
   ls_command->footer(
-      "Sizes are checked, checksums are not: `llmc checkpoint verify` reads all.\n"
-      "Example: llmc checkpoint ls runs/quickstart");
+      "Sizes are checked, checksums are not; `llmc checkpoint verify` checks both.\nExample: llmc checkpoint ls "
+      "runs/quickstart");
   ls_command->callback([options] { list(*options); });
 
-  CLI::App* show_command = command->add_subcommand("show", "what a checkpoint holds: place in the run, tensors");
+  CLI::App* show_command = command->add_subcommand("show", "contents of a checkpoint: step, data position, tensors");
   show_command->add_option("checkpoint", options->a, one)->required();
   add_json(show_command);
   show_command->footer("Example: llmc checkpoint show runs/quickstart/checkpoints/step-00000100");
@@ -157,8 +157,9 @@ void add_checkpoint_commands(CLI::App& app, Result& result) {
                                    : printable_text(checkpoints::show_text(contents)));
   });
 
-  CLI::App* verify_command = command->add_subcommand("verify", "read all of checkpoints, and say what is damaged");
-  verify_command->add_option("checkpoints", options->directories, "checkpoints, or run folders for all of theirs")
+  CLI::App* verify_command = command->add_subcommand("verify", "read checkpoints in full and report damage");
+  verify_command
+      ->add_option("checkpoints", options->directories, "checkpoints, or run folders for all of their checkpoints")
       ->required();
   add_json(verify_command);
   verify_command->footer(
@@ -166,9 +167,9 @@ void add_checkpoint_commands(CLI::App& app, Result& result) {
       "Example: llmc checkpoint verify runs/quickstart");
   verify_command->callback([options, &result] { result.exit_code = verify(*options); });
 
-  CLI::App* diff_command = command->add_subcommand("diff", "what differs between two checkpoints, tensor by tensor");
+  CLI::App* diff_command = command->add_subcommand("diff", "compare two checkpoints, tensor by tensor");
   diff_command->add_option("a", options->a, one)->required();
-  diff_command->add_option("b", options->b, "the other one, likewise")->required();
+  diff_command->add_option("b", options->b, "the second checkpoint, or a run folder for its newest one")->required();
   add_json(diff_command);
   diff_command->footer(
       "Exit code 0: they are equal; 1: they differ.\n"
@@ -178,26 +179,26 @@ void add_checkpoint_commands(CLI::App& app, Result& result) {
   CLI::App* prune_command =
       command->add_subcommand("prune", "remove old checkpoints of a run; without --yes list them");
   prune_command->add_option("run", options->run, "the run's folder")->required();
-  prune_command->add_option("--keep-last", options->retention.keep_last, "the newest N stay")
+  prune_command->add_option("--keep-last", options->retention.keep_last, "keep the newest N")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  prune_command->add_option("--keep-every", options->retention.keep_every, "those whose step is a multiple of K stay")
+  prune_command->add_option("--keep-every", options->retention.keep_every, "keep those whose step is a multiple of K")
       ->type_name("K")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   prune_command->add_flag("--yes", options->yes, "remove them");
   prune_command->footer(
-      "The newest complete checkpoint stays in any case, and so do damaged ones.\n"
-      "Example: llmc checkpoint prune runs/quickstart --keep-last 3 --keep-every 1000 --yes");
+      "The newest complete checkpoint and damaged ones are always kept.\nExample: llmc checkpoint prune "
+      "runs/quickstart --keep-last 3 --keep-every 1000 --yes");
   prune_command->callback([options] { prune(*options); });
 
   auto exporting = std::make_shared<checkpoints::ExportOptions>();
   auto dtype = std::make_shared<std::string>();
-  CLI::App* export_command = command->add_subcommand("export", "a checkpoint's model as a Hugging Face folder");
+  CLI::App* export_command = command->add_subcommand("export", "export a checkpoint's model as a Hugging Face folder");
   export_command->add_option("checkpoint", exporting->checkpoint, one)->required();
   export_command->add_option("-o,--out", exporting->out, "new or empty folder")->required();
-  export_command->add_option("--dtype", *dtype, "of the weights (default: what the run computes in)")
+  export_command->add_option("--dtype", *dtype, "dtype of the weights (default: precision.compute of the run)")
       ->check(CLI::IsMember({"fp32", "bf16"}));
-  set_bytes(export_command->add_option("--shard-size", exporting->shard_bytes, "most bytes of tensors in a file")
+  set_bytes(export_command->add_option("--shard-size", exporting->shard_bytes, "maximum bytes of tensors in a file")
                 ->default_str("5GB"));
   export_command->add_option("--tokenizer", exporting->tokenizer,
                              "a sentencepiece model, or a folder with one (default: the run's)");

@@ -79,7 +79,7 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
     fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens), grouped(shards), plural(shards));
   }
   if (!result.passed_over.empty())
-    fmt::print("  {}; --glob takes them\n", spec::printable(data::passed_over_text(result.passed_over)));
+    fmt::print("  {}; to include them use --glob\n", spec::printable(data::passed_over_text(result.passed_over)));
 }
 
 /// Prints results that differ from the request.
@@ -89,7 +89,7 @@ void print_notes(const data::BuildResult& result, const data::BuildOptions& opti
     to_stderr("note: the text gives a vocabulary of {}, not the {} asked for\n", data::grouped(result.vocab_size),
               data::grouped(options.vocab_size));
   if (!result.byte_exact)
-    to_stderr("note: this tokenizer does not keep every byte of every text: {} of {} documents {} other text\n",
+    to_stderr("note: this tokenizer does not keep every byte of a document: {} of {} documents {} other text\n",
               data::grouped(result.changed_documents),
               data::grouped(result.train.documents + result.validation.documents),
               result.changed_documents == 1 ? "decodes to" : "decode to");
@@ -98,8 +98,8 @@ void print_notes(const data::BuildResult& result, const data::BuildOptions& opti
   const double part = held / std::max(1.0, train + held);
   if (!result.single_document_cut && (part > 3 * options.validation || part < options.validation / 3))
     to_stderr(
-        "note: {:.1f} % of the tokens are held out, not {:.1f} %: a document is on one side whole, and these are "
-        "few or differ in size; another --seed draws others\n",
+        "note: {:.1f} % of the tokens are held out, not {:.1f} %, because documents are not split and these are few or "
+        "differ in size. Try another --seed\n",
         100 * part, 100 * options.validation);
   for (std::size_t i = 0; i < std::min(kShown, result.skipped.size()); ++i)
     to_stderr("skipped {}: {}\n", spec::printable(result.skipped[i].where), spec::printable(result.skipped[i].why));
@@ -117,33 +117,34 @@ void add_data_commands(CLI::App& app, Result&) {
 
   auto options = std::make_shared<data::BuildOptions>();
   auto json = std::make_shared<bool>(false);
-  CLI::App* build_command =
-      data_command->add_subcommand("build", "text to a tokenizer and token shards; takes --vocab-size or --tokenizer");
+  CLI::App* build_command = data_command->add_subcommand(
+      "build", "make a tokenizer and token shards from text; needs --vocab-size or --tokenizer");
   build_command
       ->add_option("--from", options->from,
                    "files and directories of text, source code, or .jsonl with a field of text")
       ->required();
-  build_command->add_option("--glob", options->globs,
-                            "only files whose name matches, such as '*.py'; may be given again");
+  build_command->add_option("--glob", options->globs, "only files whose name matches, such as '*.py'; may be repeated");
   build_command
       ->add_option("--text-field", options->text_field, "the field that holds the text of a line of a .jsonl file")
       ->capture_default_str();
   CLI::Option* vocab_size = build_command->add_option("--vocab-size", options->vocab_size,
-                                                      "train a tokenizer of so many tokens, 320 to 1000000");
-  build_command->add_option("--tokenizer", options->tokenizer,
-                            "use this sentencepiece model, or that in the folder of a data set, and train none");
+                                                      "train a tokenizer of this many tokens, 320 to 1000000");
+  build_command->add_option(
+      "--tokenizer", options->tokenizer,
+      "use this sentencepiece model, or the one in the folder of a data set, instead of training one");
   build_command->add_option("-o,--out", options->out, "folder to make")->required();
-  build_command->add_option("--validation", options->validation, "part of the documents that is held out, 0 to 0.5")
+  build_command->add_option("--validation", options->validation, "fraction of the documents that is held out, 0 to 0.5")
       ->capture_default_str();
   CLI::Option* shard_tokens =
-      build_command->add_option("--shard-tokens", options->shard_tokens, "most tokens of one file")
+      build_command->add_option("--shard-tokens", options->shard_tokens, "maximum tokens of one file")
           ->capture_default_str();
-  CLI::Option* sample_bytes = build_command->add_option(
-      "--sample-bytes", options->sample_bytes, "text that the tokenizer learns from (0: from the vocabulary's size)");
+  CLI::Option* sample_bytes =
+      build_command->add_option("--sample-bytes", options->sample_bytes,
+                                "bytes of text to train the tokenizer on (0: chosen by the vocabulary's size)");
   for (CLI::Option* number : {vocab_size, shard_tokens, sample_bytes}) allow_suffix(number);
-  build_command->add_option("--seed", options->seed, "of the sample and the split")->capture_default_str();
-  build_command->add_flag("--force", options->force, "replace a data set that is there");
-  build_command->add_flag("--json", *json, "dataset.json on standard output");
+  build_command->add_option("--seed", options->seed, "seed of the sample and the split")->capture_default_str();
+  build_command->add_flag("--force", options->force, "replace an existing data set");
+  build_command->add_flag("--json", *json, "print dataset.json on standard output");
   build_command->footer(
       "Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python\n"
       "Example: llmc data build --from more --tokenizer data/python -o data/more");

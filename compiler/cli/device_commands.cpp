@@ -51,16 +51,17 @@ std::string file_of(const std::string& name) {
   }
   const auto near = spec::nearest(name, names);
   throw Failure(Exit::usage,
-                fmt::format("llmc has no device '{}'; {}", name,
-                            near ? fmt::format("did you mean {}?", *near) : "there are " + spec::either(names)));
+                fmt::format("llmc knows no device '{}'. {}", name,
+                            near ? fmt::format("Did you mean {}?", *near) : "There are " + spec::either(names)));
 }
 
 }  // namespace
 
 void add_device_commands(CLI::App& app) {
   auto name = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("devices", "the devices that times can be planned for, or one of their files");
-  command->add_option("name", *name, "whose file to print: what it can do, and where each figure comes from");
+  CLI::App* command =
+      app.add_subcommand("devices", "list the devices that the planner knows, or print the file of one");
+  command->add_option("name", *name, "device whose file to print: its figures and the origin of each");
   command->footer("Example: llmc devices h100-sxm > mine.yaml, then target.device: mine.yaml");
   command->callback([name] { fmt::print("{}", name->empty() ? table() : file_of(*name)); });
 }

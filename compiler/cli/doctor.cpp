@@ -38,7 +38,7 @@ std::string compile_problem(std::vector<std::string> argv, const std::string& na
     const build::Outcome outcome = build::run({"doctor", argv, folder.path().string()});
     if (outcome.exit_code == 0 && disk::exists(folder.path() / "out", Exit::toolchain)) return "";
     const std::string first = outcome.output.substr(0, outcome.output.find('\n'));
-    return fmt::format("it does not compile a test (exit {}): {}", outcome.exit_code, first);
+    return fmt::format("it cannot compile a test program (exit {}): {}", outcome.exit_code, first);
   } catch (const Failure& failure) {
     return failure.what();
   }
@@ -87,7 +87,7 @@ Finding memory() {
   return {"memory",
           fmt::format("{}, {} free{}", report::human_bytes(total), report::human_bytes(static_cast<double>(free)),
                       file.empty() ? "" : fmt::format(" for this process, by {}", file)),
-          free > 0, "/proc/meminfo does not say what is available"};
+          free > 0, "/proc/meminfo does not show the available memory"};
 }
 
 Finding disk() {
@@ -127,7 +127,7 @@ std::vector<Finding> examine() {
 
 void add_doctor_command(CLI::App& app, Result& result) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("doctor", "what this machine can build and train");
+  CLI::App* command = app.add_subcommand("doctor", "show what this machine can build and train");
   command->add_flag("--json", *json, "as JSON");
   command->footer("Example: llmc doctor");
   command->callback([json, &result] {

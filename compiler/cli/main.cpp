@@ -27,26 +27,27 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
   std::string text = error.what();
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
-  if (!first) text = fmt::format("write a command: {}", llmc::spec::either(names));
+  if (!first) text = fmt::format("no command was given. Write one of {}", llmc::spec::either(names));
   if (first && *first != '-') {
     if (std::ranges::find(names, first) == names.end()) {
       const auto near = llmc::spec::nearest(first, names);
       const bool file = std::string_view(first).ends_with(".yaml") || std::string_view(first).ends_with(".yml");
       if (file)
-        return fmt::format("a command stands before the spec: llmc check {0}, llmc plan {0}, llmc run {0}", first);
-      text = fmt::format("there is no command '{}'; {}the commands are {}", first,
-                         near ? fmt::format("did you mean {}? ", *near) : "", llmc::spec::either(names, ", "));
+        return fmt::format("write a command before the spec: llmc check {0}, llmc plan {0}, llmc run {0}", first);
+      text = fmt::format("there is no command '{}'. {}The commands are {}", first,
+                         near ? fmt::format("Did you mean {}? ", *near) : "", llmc::spec::either(names, ", "));
     }
     if (text == "A subcommand is required" && std::string_view(first) == "data")
-      text = "data takes build or info: llmc data build --help, llmc data info --help";
+      text = "data needs build or info: llmc data build --help, llmc data info --help";
     if (text == "A subcommand is required" && std::string_view(first) == "checkpoint")
-      text = "checkpoint takes ls, show, verify, diff, prune or export: llmc checkpoint ls RUN";
+      text = "checkpoint needs ls, show, verify, diff, prune or export: llmc checkpoint ls RUN";
     if (std::string_view(first) == "diff" && text.find(" is required") != std::string::npos)
-      text = "diff compares two specs: llmc diff A B; what an override changes: llmc diff SPEC SPEC key.path=value";
+      text =
+          "diff compares two specs: llmc diff A B. To see what an override changes: llmc diff SPEC SPEC key.path=value";
     if (std::string_view(first) == "run" && text.find(" not expected") != std::string::npos)
-      text += "\nwhat is for the trainer stands after `--`: llmc run SPEC -- --steps 100";
+      text += "\nwrite the trainer's arguments after `--`: llmc run SPEC -- --steps 100";
   }
-  return text + "\n`llmc --help` and `llmc COMMAND --help` show what can be written";
+  return text + "\n`llmc --help` and `llmc COMMAND --help` list the commands and options";
 }
 
 int run(int argc, char** argv) {
@@ -78,7 +79,7 @@ int run(int argc, char** argv) {
   char** const dashes = std::find(argv, argv + argc, std::string_view("--"));
   result.trainer_arguments.assign(std::min(dashes + 1, argv + argc), argv + argc);
   if (dashes != argv + argc && !(argc > 1 && std::string_view(argv[1]) == "run"))
-    throw llmc::Failure(llmc::Exit::usage, "`--` stands before a trainer's arguments: llmc run SPEC -- --steps 100");
+    throw llmc::Failure(llmc::Exit::usage, "`--` is only for a trainer's arguments: llmc run SPEC -- --steps 100");
   try {
     llmc::parse_words(app, static_cast<int>(dashes - argv), argv);
   } catch (const CLI::ParseError& error) {
@@ -96,8 +97,8 @@ int run(int argc, char** argv) {
 /// Prints an internal error and how to report it.
 int internal(const std::exception& error) {
   std::fprintf(stderr,
-               "llmc is wrong, not your spec: %s\n`llmc emit SPEC --dump-ir DIR` writes the graph after each pass; "
-               "report it with this line\n",
+               "this is a bug in llmc, not in your spec: %s\n`llmc emit SPEC --dump-ir DIR` writes the graph after "
+               "each pass. Report it with this line\n",
                llmc::printable_text(error.what()).c_str());
   return static_cast<int>(llmc::Exit::internal);
 }
@@ -124,7 +125,7 @@ int main(int argc, char** argv) {
                     llmc::printable_text(failure.what())));
     return static_cast<int>(failure.code());
   } catch (const std::bad_alloc&) {
-    say("error: the memory that this process may use is used up\n");
+    say("error: this process has no memory left\n");
     return static_cast<int>(llmc::Exit::does_not_fit);
   } catch (const std::exception& error) {
     if (llmc::lacks_threads(error)) {

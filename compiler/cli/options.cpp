@@ -46,8 +46,8 @@ spec::Resolved load_spec(const SpecArguments& arguments, bool tell) {
 void refuse_pipe(const std::string& file) {
   if (file == spec::kPipeName || spec::is_open_pipe(file))
     throw Failure(Exit::usage,
-                  "the spec comes through a pipe, and a trainer keeps where its spec lies: write it to a file, and "
-                  "name that; check, config, plan, diff and emit take a pipe");
+                  "the spec comes through a pipe, but a trainer records the path of its spec. Write the spec to a "
+                  "file; only check, config, plan, diff and emit take a pipe");
 }
 
 void note_vocabulary(const spec::Resolved& resolved) {
@@ -62,7 +62,7 @@ void note_vocabulary(const spec::Resolved& resolved) {
 
 void warn_of_shape(const spec::Model& model) {
   if (const std::string why = spec::not_loaded(model); !why.empty())
-    to_stderr("warning: {}; if it is to be exported, write a hidden_size that is one\n", why);
+    to_stderr("warning: {}. To export it, write a hidden_size that is a multiple\n", why);
 }
 
 Planned plan_loaded(spec::Resolved resolved, bool here) {

@@ -120,7 +120,9 @@ report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& optio
   report::KernelUses uses;
   if (planned.plan.spec.target.kind != spec::TargetKind::cuda) {
     if (!options.out.empty() || options.jobs)
-      throw Failure(Exit::usage, "--out and --jobs are for target.kind: cuda; --kernels compiles nothing for the CPU");
+      throw Failure(
+          Exit::usage,
+          "--out and --jobs work only with target.kind: cuda, because --kernels compiles nothing for the CPU");
     return uses;
   }
   for (const auto& [kernel, file] : compile(planned, options).reports)
@@ -132,7 +134,7 @@ report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& optio
 bool compare(const DiffOptions& options) {
   std::error_code unknown;  // an override may be longer than a file name may be
   if (options.b.find('=') != std::string::npos && !std::filesystem::exists(options.b, unknown))
-    throw Failure(Exit::usage, fmt::format("'{0}' stands where the second spec is expected: llmc diff {1} {1} '{0}'",
+    throw Failure(Exit::usage, fmt::format("'{0}' is where the second spec is expected: llmc diff {1} {1} '{0}'",
                                            options.b, options.a));
   spec::Resolved before = load_spec({options.a, {}}), after = load_spec({options.b, options.overrides});
   std::string label = options.b;
@@ -159,8 +161,9 @@ bool compared(const PlanOptions& options) {
   if (!named && !std::filesystem::exists(second, unknown)) return false;
   if (options.hints || options.launches || options.kernels || options.pin || options.world || options.price > 0 ||
       !options.device.empty() || !options.explain.empty() || !options.measured.empty() || !options.html.empty())
-    throw Failure(Exit::usage,
-                  fmt::format("'{}' is a second spec, and two plans are compared with no option but --json", words[0]));
+    throw Failure(
+        Exit::usage,
+        fmt::format("'{}' is a second spec, but two plans are compared with no option except --json", words[0]));
   compare({options.spec.file, second, {words.begin() + 1, words.end()}, false, options.json});
   return true;
 }
@@ -188,7 +191,7 @@ void add_words(PlanOptions& options) {
   if (options.world) words.push_back(fmt::format("parallel.world_size={}", options.world));
   options.spec.overrides.insert(options.spec.overrides.end(), words.begin(), words.end());
   if (!options.device.empty())
-    to_stderr("note: planned for {} with {}; keep these words after the spec's name, or write them there\n",
+    to_stderr("note: planned for {} with {}. Keep these arguments after the spec's name, or write them to the spec\n",
               options.device, shell_line(words));
 }
 
@@ -247,16 +250,17 @@ void run_plan(PlanOptions& options) {
 void add_lists(CLI::App* command, PlanOptions& options) {
   command->add_option("spec", options.spec.file, "the run's YAML file")->required();
   command->add_option("overrides", options.spec.overrides,
-                      "key.path=value; or a second spec and its key.path=value, to see both plans beside each other");
-  command->add_flag("--json", options.json, "plan.json on standard output; with --kernels: these as JSON");
-  command->add_flag("--hints", options.hints, "in the JSON too: the most that fits, and changes that save time")
+                      "key.path=value; or a second spec and its key.path=value, to compare both plans");
+  command->add_flag("--json", options.json, "print plan.json on standard output; with --kernels: the kernels as JSON");
+  command
+      ->add_flag("--hints", options.hints, "add the largest batch that fits and changes that save time to the JSON too")
       ->needs("--json");
-  auto* launches =
-      command->add_flag("--launches", options.launches, "every launch with its bytes and FLOPs, as a page in Markdown");
-  auto* kernels =
-      command->add_flag("--kernels", options.kernels,
-                        "every kernel with its bytes and FLOPs; for CUDA also registers, spills, shared memory and "
-                        "occupancy as ptxas reports them, for which what is not built yet is compiled");
+  auto* launches = command->add_flag("--launches", options.launches,
+                                     "print every launch with its bytes and FLOPs, as a page in Markdown");
+  auto* kernels = command->add_flag(
+      "--kernels", options.kernels,
+      "print every kernel with its bytes and FLOPs; for CUDA also registers, spills, shared memory and "
+      "occupancy as ptxas reports them, which compiles kernels that are not built yet");
   launches->excludes("--json")->excludes(kernels);
   kernels->excludes("--hints");
   command->add_option("-o,--out", options.build.out, "folder of the project (default build/<name>)")->needs(kernels);
@@ -267,14 +271,13 @@ void add_lists(CLI::App* command, PlanOptions& options) {
 void add_machines(CLI::App* command, PlanOptions& options) {
   command
       ->add_option("--world", options.world,
-                   "for so many ranks: parallel.world_size=N, with what each keeps and sends to the others")
+                   "plan for N ranks (parallel.world_size=N), with the memory and traffic of each")
       ->type_name("N")
       ->check(CLI::Range(1, kMostRanks));
   command
-      ->add_option(
-          "--device", options.device,
-          "for this device of `llmc devices`, or the file of one: target.arch, memory.budget and what else the "
-          "spec has for another device are set, and printed to be kept")
+      ->add_option("--device", options.device,
+                   "plan for this device of `llmc devices`, or the file of one: sets target.arch, memory.budget and "
+                   "other keys of the device, and prints them")
       ->type_name("NAME");
 }
 
@@ -284,31 +287,31 @@ void add_aspects(CLI::App* command, PlanOptions& options) {
     for (const std::string& name : excluded) option->excludes(name);
     return option;
   };
-  aspect(
-      command->add_option("--explain", options.explain, "how the time of this op or kernel is predicted, with numbers"),
-      {"--json", "--kernels", "--launches"})
+  aspect(command->add_option("--explain", options.explain,
+                             "show how the time of this op or kernel is predicted, with numbers"),
+         {"--json", "--kernels", "--launches"})
       ->type_name("OP");
-  aspect(command->add_flag("--pin", options.pin, "the spec with what every `auto` became, on standard output"),
+  aspect(command->add_flag("--pin", options.pin, "print the spec with the value of every `auto`"),
          {"--explain", "--json", "--kernels", "--launches"});
-  aspect(command->add_option("--price", options.price, "what the run costs with this price of a device-hour"),
+  aspect(command->add_option("--price", options.price, "print the cost of the run at this price of a device-hour"),
          {"--json", "--kernels", "--launches"})
       ->type_name("PRICE")
       ->check(finite_above(0, kMostPrice));
   aspect(command->add_option(
              "--measured", options.measured,
-             "predicted times beside those in a timeline of this plan's trainer (trainer --timeline FILE), op by op"),
+             "compare predicted times with a timeline of this plan's trainer (trainer --timeline FILE), op by op"),
          {"--hints", "--kernels", "--launches", "--explain", "--pin"})
       ->type_name("FILE");
-  aspect(
-      command->add_option("--html", options.html,
-                          "the plan as one page, FILE.html: memory over the step, time by op, streams, other choices"),
-      {"--hints", "--json", "--kernels", "--launches", "--explain", "--measured", "--pin"})
+  aspect(command->add_option(
+             "--html", options.html,
+             "write the plan as one page, FILE.html: memory over the step, time by op, streams, other choices"),
+         {"--hints", "--json", "--kernels", "--launches", "--explain", "--measured", "--pin"})
       ->type_name("FILE");
 }
 
 void add_plan(CLI::App& app) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* command = app.add_subcommand("plan", "memory, launches and FLOPs of the run, before it runs");
+  CLI::App* command = app.add_subcommand("plan", "predict memory, launches, FLOPs and time of the run");
   add_lists(command, *options);
   add_machines(command, *options);
   add_aspects(command, *options);
@@ -323,11 +326,11 @@ void add_plan(CLI::App& app) {
 
 void add_diff(CLI::App& app, Result& result) {
   auto options = std::make_shared<DiffOptions>();
-  CLI::App* command = app.add_subcommand("diff", "what changes between the trainers of two specs");
+  CLI::App* command = app.add_subcommand("diff", "show what changes between the trainers of two specs");
   command->add_option("a", options->a, "the run before")->required();
   command->add_option("b", options->b, "the run after")->required();
   command->add_option("overrides", options->overrides, "key.path=value, for the run after");
-  command->add_flag("--full", options->full, "with the differences of the generated sources");
+  command->add_flag("--full", options->full, "show the differences of the generated sources");
   command->add_flag("--json", options->json, "as JSON on standard output");
   command->footer(
       "Exit code 0: the same spec, up to its name; 1: they differ.\n"

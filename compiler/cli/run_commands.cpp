@@ -28,7 +28,7 @@ void add_runs(CLI::App& app) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("runs", "table of the runs below a folder");
+  CLI::App* command = app.add_subcommand("runs", "list the runs below a folder in a table");
   command->add_option("folder", options->folder, "a folder with run folders in it, or one of them")->required();
   command->add_flag("--json", options->json, "as JSON");
   command->footer("Example: llmc runs specs/runs");
@@ -48,18 +48,19 @@ void add_report(CLI::App& app) {
     std::size_t points = 5000;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("report", "one HTML page with the curves of several runs");
+  CLI::App* command = app.add_subcommand("report", "write one HTML page with the curves of several runs");
   command->add_option("runs", options->folders, "run folders, or folders with runs in them")->required();
   command->add_option("-o,--out", options->out, "file to write, FILE.html")->required();
   command
-      ->add_option("--points", options->points,
-                   "most steps of a run in its curves, beside those that were evaluated, skipped or stand out")
+      ->add_option(
+          "--points", options->points,
+          "maximum steps of a run in its curves, in addition to those that were evaluated, skipped or are outliers")
       ->check(CLI::Range(100, 1000000))
       ->capture_default_str();
   command->footer("Example: llmc report specs/runs -o report.html");
   command->callback([options] {
     if (!options->out.ends_with(".html"))
-      throw Failure(Exit::usage, fmt::format("-o '{}' does not end with .html, as the page that is written should",
+      throw Failure(Exit::usage, fmt::format("-o '{}' does not end with .html. Write a name such as report.html",
                                              spec::printable(options->out)));
     std::vector<runs::Record> records;
     std::set<std::filesystem::path> read;  // a run that two arguments name is shown once
@@ -68,7 +69,7 @@ void add_report(CLI::App& app) {
         if (read.insert(disk::canonical_if_known(run)).second) records.push_back(runs::read_record(run));
     if (records.empty())
       throw Failure(Exit::checkpoint,
-                    fmt::format("there is no run in {}; name a run folder, which a trainer has made",
+                    fmt::format("there is no run in {}. Name a run folder that a trainer made",
                                 spec::printable(fmt::format("'{}'", fmt::join(options->folders, "', '")))));
     for (const runs::Record& record : records)
       if (!record.summary.problem.empty())

@@ -142,16 +142,16 @@ void sizes(const SizesOptions& options) {
 void add_sizes_command(CLI::App& app) {
   auto options = std::make_shared<SizesOptions>();
   CLI::App* command =
-      app.add_subcommand("sizes", "which models a device, or several, can train, how fast and at what price");
-  command->add_option("--device", options->device, "one that `llmc devices` lists, or a file (default h100-sxm)");
-  command->add_option("--world", options->world, "how many of them (default 1)")->check(CLI::Range(1, kMostRanks));
+      app.add_subcommand("sizes", "show which models one or more devices can train, how fast and at what price");
+  command->add_option("--device", options->device, "a device that `llmc devices` lists, or a file (default h100-sxm)");
+  command->add_option("--world", options->world, "number of devices (default 1)")->check(CLI::Range(1, kMostRanks));
   command->add_option("--tokens", options->tokens, "tokens to train on (default 20G: 20 billion)");
-  command->add_option("--sequence-length", options->sequence, "tokens of a sequence (default 2048)")
+  command->add_option("--sequence-length", options->sequence, "tokens in a sequence (default 2048)")
       ->check(CLI::Range(64, 1 << 20));
-  command->add_option("--vocab-size", options->vocabulary, "of the tokenizer (default 32768)")
+  command->add_option("--vocab-size", options->vocabulary, "tokens of the tokenizer (default 32768)")
       ->check(CLI::Range(256, 1 << 20));
-  command->add_option("--price", options->price, "of a device-hour")->check(finite_above(0, kMostPrice));
-  command->add_flag("--json", options->json, "the rows as JSON on standard output");
+  command->add_option("--price", options->price, "price of a device-hour")->check(finite_above(0, kMostPrice));
+  command->add_flag("--json", options->json, "print the rows as JSON on standard output");
   command->footer("Example: llmc sizes --device h100-sxm --world 8 --tokens 100G --price 2.5");
   command->callback([options] { sizes(*options); });
 }

@@ -52,7 +52,7 @@ int check(const Options& options) {
   note_vocabulary(*result.resolved);
   warn_of_shape(result.resolved->spec.model);
   for (const MissingPath& missing : missing_paths(result.resolved->spec, result.resolved->directory))
-    to_stderr("warning: {}: no file matches '{}' here{}; a run needs it\n", missing.key,
+    to_stderr("warning: {}: a run needs it, but no file matches '{}' here{}\n", missing.key,
               printable(missing.path.string()), missing.hint);
   if (const std::string& from = result.resolved->spec.init.from; !from.empty()) {
     const fs::path folder = (fs::path(result.resolved->directory) / from).lexically_normal();
@@ -60,7 +60,8 @@ int check(const Options& options) {
     if (fs::exists(folder, error))
       find_weights(folder, result.resolved->spec, {});
     else
-      to_stderr("warning: init.from: there is no folder '{}' here; a new run needs it\n", printable(folder.string()));
+      to_stderr("warning: init.from: a new run needs it, but there is no folder '{}' here\n",
+                printable(folder.string()));
   }
   if (!options.json) fmt::print("{}: good ({})\n", options.spec.file, plan.fingerprint);
   return 0;
@@ -135,10 +136,10 @@ std::string how_to_fetch(std::string from) {
   const std::size_t slash = from.find('/');
   const std::string name = slash == std::string::npos ? "" : from.substr(slash + 1);
   if (slash == std::string::npos || !part(from.substr(0, slash)) || !part(name) || name.ends_with(".json"))
-    return "give a model's folder or its config.json";
+    return "Give a model's folder or its config.json";
   return fmt::format(
-      "llmc downloads nothing. Where {0} is a model on Hugging Face's hub, fetch it first:\n"
-      "  hf download {0} --local-dir {1}\n  llmc init --from {1}",
+      "llmc downloads nothing. If {0} is a model on the Hugging Face Hub, fetch it first:\n  hf download {0} "
+      "--local-dir {1}\n  llmc init --from {1}",
       from, name);
 }
 
@@ -149,11 +150,11 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
   const fs::path path = fs::is_directory(from, error) ? from / "config.json" : from;
   const std::optional<std::string> text = spec::read_regular_file(path.string());
   if (!text)
-    throw Failure(Exit::usage, fmt::format("cannot read {}; {}", path.string(),
-                                           fs::exists(from, error) ? "give a model's folder or its config.json"
+    throw Failure(Exit::usage, fmt::format("cannot read {}. {}", path.string(),
+                                           fs::exists(from, error) ? "Give a model's folder or its config.json"
                                                                    : how_to_fetch(from.string())));
   if (text->size() > kLimit)
-    throw Failure(Exit::spec, path.string() + " is larger than 1 MiB; a config.json is a few kB");
+    throw Failure(Exit::spec, path.string() + " is larger than 1 MiB, but a config.json has a few kB");
   const std::string name = disk::absolute(path, Exit::usage).lexically_normal().parent_path().filename().string();
   const fs::path data = fs::path("data") / spec::run_name(name);
   std::string command, tokenizer;
@@ -177,8 +178,8 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
                                  shell_word(spec::printable((folder / "tokenizer.json").string())), data.string())};
   if (!unread.empty())
     to_stderr(
-        "note: the weights in {} are not taken: llmc reads safetensors alone, and a run of this spec draws its "
-        "own. To begin with them, convert them and write the spec again:\n  {}\n",
+        "note: the weights in {} are not used, because llmc reads only safetensors, so a run of this spec draws its "
+        "own. To start from them, convert them and rerun llmc init:\n  {}\n",
         spec::printable((from / unread).string()), conversion(from, unread));
   return made;
 }
@@ -189,7 +190,7 @@ void write_new(const std::string& path, const NewSpec& made) {
     fmt::print("{}", made.text);
     return;
   }
-  if (access(path.c_str(), F_OK) == 0) throw Failure(Exit::usage, path + " exists; name another file with -o");
+  if (access(path.c_str(), F_OK) == 0) throw Failure(Exit::usage, path + " exists. Name another file with -o");
   std::ofstream out(path, std::ios::binary);
   out << made.text;
   out.close();
@@ -209,42 +210,43 @@ void write_new(const std::string& path, const NewSpec& made) {
 void add_spec_commands(CLI::App& app, Result& result) {
   auto options = std::make_shared<Options>();
 
-  CLI::App* check_command = app.add_subcommand("check", "say everything that is wrong with a spec");
+  CLI::App* check_command = app.add_subcommand("check", "report all errors of a spec");
   add_spec(check_command, *options);
-  check_command->add_flag("--json", options->json, "diagnostics as JSON on standard output");
+  check_command->add_flag("--json", options->json, "print the diagnostics as JSON on standard output");
   check_command->footer("Example: llmc check mine.yaml optimizer.lr=1e-4");
   check_command->callback([options, &result] { result.exit_code = check(*options); });
 
-  CLI::App* config_command = app.add_subcommand("config", "the resolved spec, with the origin of every value");
+  CLI::App* config_command = app.add_subcommand("config", "print the resolved spec, with the origin of every value");
   add_spec(config_command, *options);
-  config_command->add_flag("--json", options->json, "every key with its value as JSON");
+  config_command->add_flag("--json", options->json, "print every key with its value as JSON");
   config_command->footer("Example: llmc config specs/quickstart.yaml | less");
   config_command->callback([options] {
     const spec::Resolved resolved = load_spec(options->spec);
     fmt::print("{}", options->json ? spec::keys_json(resolved) + "\n" : spec::to_yaml(resolved, true));
   });
 
-  CLI::App* schema_command = app.add_subcommand("schema", "JSON Schema (draft-07) of a spec, for editors");
-  schema_command->add_flag("--markdown", options->markdown, "the manual's page of keys instead");
+  CLI::App* schema_command = app.add_subcommand("schema", "print the JSON Schema (draft-07) of a spec, for editors");
+  schema_command->add_flag("--markdown", options->markdown, "print the manual's page of keys instead");
   schema_command->footer("Example: llmc schema > llmc.schema.json");
   schema_command->callback(
       [options] { fmt::print("{}", options->markdown ? spec::reference_markdown() : spec::json_schema() + "\n"); });
 
   CLI::App* explain_command =
-      app.add_subcommand("explain", "what an error code means, with an example; without a code: all of them");
-  explain_command->add_option("code", options->code, "such as E0301; without one: all codes with their titles");
+      app.add_subcommand("explain", "explain an error code with an example; without a code: list all codes");
+  explain_command->add_option("code", options->code, "a code such as E0301; without one: all codes with their titles");
   explain_command->footer("Example: llmc explain E0301");
   explain_command->callback([options] {
     const auto text = options->code.empty() ? spec::explain_all() : spec::explain(options->code);
     if (!text)
-      throw Failure(Exit::usage, fmt::format("no error has the code {}; `llmc explain` lists all", options->code));
+      throw Failure(Exit::usage,
+                    fmt::format("no error has the code {}. `llmc explain` lists all codes", options->code));
     fmt::print("{}", *text);
   });
 
-  CLI::App* init_command = app.add_subcommand("init", "write a spec to begin with, and say what comes next");
+  CLI::App* init_command = app.add_subcommand("init", "write a spec to start from, and print the next commands");
   init_command->add_option("--from", options->from, "folder of a Hugging Face model, or its config.json");
   init_command->add_option("-o,--out", options->out,
-                           "new file to write, after which the run is called (default: standard output)");
+                           "new file to write; the run gets its name (default: standard output)");
   init_command->footer(
       "Example: llmc init -o specs/mine.yaml\nExample: llmc init --from Llama-3.2-1B -o specs/llama.yaml");
   init_command->callback([options] {

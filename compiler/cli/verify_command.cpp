@@ -52,8 +52,8 @@ void check_memory(const plan::Plan& reduced) {
   constexpr double kGiB = 1 << 30;
   if (has > 0 && needs > static_cast<double>(has))
     throw Failure(Exit::does_not_fit,
-                  fmt::format("the interpreter needs about {:.0f} GiB for this run, and this {} has {:.1f} available; "
-                              "`llmc verify` on a larger one, or with a smaller model.vocab_size",
+                  fmt::format("the interpreter needs about {:.0f} GiB for this run, but this {} has {:.1f} available. "
+                              "Use a larger machine, or a smaller model.vocab_size",
                               needs / kGiB, file.empty() ? "machine" : "process, by '" + file + "',",
                               static_cast<double>(has) / kGiB));
 }
@@ -65,11 +65,9 @@ void check_trainer(const fs::path& trainer, const plan::Plan& plan) {
     throw Failure(Exit::toolchain, fmt::format("'{}' does not start (exit {}): {}", spec::printable(trainer.string()),
                                                code, spec::printable(said)));
   if (!said.starts_with(fmt::format("{} {} ", plan.spec.name, plan.fingerprint)))
-    throw Failure(
-        Exit::usage,
-        fmt::format("'{}' is a trainer of something else: `llmc verify --emit-only` with the same words writes "
-                    "the project of the one that is wanted",
-                    spec::printable(trainer.string())));
+    throw Failure(Exit::usage, fmt::format("'{}' is the trainer of another plan. Run `llmc verify --emit-only` with "
+                                           "the same arguments to write the project of the right one",
+                                           spec::printable(trainer.string())));
 }
 
 int verify_spec(const VerifyOptions& options) {
@@ -84,8 +82,9 @@ int verify_spec(const VerifyOptions& options) {
   Planned reduced = plan_reduced(users, reduction, folder);
   if (verify::arithmetic_of(reduced.plan, options.steps) > kLongRun && reduced.plan.choice.micro_batch > 1) {
     const double whole = verify::estimated_seconds(verify::arithmetic_of(reduced.plan, options.steps));
-    say(fmt::format("with whole micro-batches the interpreter would take about {:.0f} s: they are made of one sequence",
-                    whole));
+    say(fmt::format(
+        "with whole micro-batches the interpreter would take about {:.0f} s, so they are reduced to one sequence",
+        whole));
     reduction = verify::reduce(users.resolved.spec, users.plan, options.steps, data, true);
     reduced = plan_reduced(users, reduction, folder);
   }
@@ -122,17 +121,20 @@ int verify_spec(const VerifyOptions& options) {
 
 void add_verify_command(CLI::App& app, Result& result) {
   auto options = std::make_shared<VerifyOptions>();
-  CLI::App* command = app.add_subcommand("verify", "hold the run's kernels against float64, op by op, on this machine");
+  CLI::App* command = app.add_subcommand("verify", "compare the run's kernels with float64, op by op, on this machine");
   command->add_option("spec", options->spec.file, "the run's YAML file")->required();
   command->add_option("overrides", options->spec.overrides, "key.path=value");
   command->add_option("-o,--out", options->out, "folder of the reduced run (default build/verify/<name>)");
   command->add_option("--steps", options->steps, "training steps")->check(CLI::Range(1, 1000))->capture_default_str();
-  auto* jobs = command->add_option("-j,--jobs", options->jobs,
-                                   "compilers at once (default: one a core that this process may use)");
+  auto* jobs =
+      command->add_option("-j,--jobs", options->jobs,
+                          "number of compilers that run at once (default: one per core that this process may use)");
   auto* emit_only = command->add_flag(
       "--emit-only", options->emit_only,
-      "write the reduced run's trainer with the runtime's sources, for another machine to build, and end");
-  command->add_option("--trainer", options->trainer, "one that was built from there, in place of building it here")
+      "write the reduced run's trainer with the runtime's sources, to build on another machine, and exit");
+  command
+      ->add_option("--trainer", options->trainer,
+                   "use this trainer, built from those sources, instead of building one here")
       ->type_name("FILE")
       ->check(CLI::ExistingFile)
       ->excludes(emit_only)
@@ -142,7 +144,8 @@ void add_verify_command(CLI::App& app, Result& result) {
                    "write weights, tokens, gradients and updated weights of the run in float64 to DIR, as safetensors")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "as JSON on standard output");
-  command->footer("Exit code 7: an op, or a class of tensors, is off.\nExample: llmc verify specs/quickstart.yaml");
+  command->footer(
+      "Exit code 7: an op or a class of tensors does not match.\nExample: llmc verify specs/quickstart.yaml");
   command->callback([options, &result] { result.exit_code = verify_spec(*options); });
 }
 

@@ -81,7 +81,7 @@ class Reader {
     try {
       root = YAML::Load(text);
     } catch (const YAML::Exception& error) {
-      fail(error.mark, fmt::format("this is not YAML: {}", error.msg), "mend it");
+      fail(error.mark, fmt::format("this is not YAML: {}", error.msg), "correct the syntax");
     }
     if (!root.IsMap()) fail(root.Mark(), "a device is a map", "begin with `name: NAME`");
     known(root, {"name", "also", "kind", "arch", "reports", "per_host", "figures", "products"});
@@ -104,7 +104,7 @@ class Reader {
       const double devices = number(count, "per_host", "a whole number such as 8");
       device.per_host = static_cast<std::int64_t>(devices);
       if (static_cast<double>(device.per_host) != devices)
-        fail(count.Mark(), "per_host is no whole number", "write one such as 8");
+        fail(count.Mark(), "per_host is not a whole number", "write one such as 8");
     }
     if (device.kind == spec::TargetKind::cuda && device.arch.empty())
       text_of(root, root, "arch", "a compute capability, 90");
@@ -152,13 +152,13 @@ class Reader {
         fail(member.first.Mark(), fmt::format("there is no key {} here", key),
              near ? fmt::format("did you mean {}?", *near) : "remove it");
       }
-      if (!seen.insert(key).second) fail(member.first.Mark(), fmt::format("{} stands twice", key), "remove one");
+      if (!seen.insert(key).second)
+        fail(member.first.Mark(), fmt::format("{} is set twice", key), "remove one of them");
     }
   }
 
   std::string scalar(const YAML::Node& node, const std::string& expected) const {
-    if (!node.IsScalar() || node.Scalar().empty())
-      fail(node.Mark(), "something else stands here than " + expected, "write " + expected);
+    if (!node.IsScalar() || node.Scalar().empty()) fail(node.Mark(), "expected " + expected, "write " + expected);
     return node.Scalar();
   }
 
@@ -183,9 +183,10 @@ class Reader {
     const YAML::Node node = figures[name];
     const std::string expected = fmt::format("{}: {{value: NUMBER, from: \"where it comes from\"}}", name);
     if (!node) fail(figures.Mark(), fmt::format("the figure {} is missing", name), "write " + expected);
-    if (!node.IsMap()) fail(node.Mark(), fmt::format("the figure {} is no map", name), "write " + expected);
+    if (!node.IsMap()) fail(node.Mark(), fmt::format("the figure {} is not a map", name), "write " + expected);
     known(node, {"value", "from"});
-    if (!node["value"] || !node["from"]) fail(node.Mark(), fmt::format("{} lacks a part", name), "write " + expected);
+    if (!node["value"] || !node["from"])
+      fail(node.Mark(), fmt::format("{} needs value and from", name), "write " + expected);
     return {number(node["value"], name, "a number such as 3.2e12, or bytes such as 50MiB"),
             scalar(node["from"], "where the figure comes from")};
   }
@@ -200,19 +201,19 @@ class Reader {
   }
 
   ProductRates product_rates(const YAML::Node& node) const {
-    if (!node.IsMap()) fail(node.Mark(), "products is no map", "let llmc calibrate write it");
+    if (!node.IsMap()) fail(node.Mark(), "products is not a map", "let llmc calibrate write it");
     known(node, {"from", "sizes", "bf16", "fp32"});
     ProductRates rates;
     rates.from = text_of(node, node, "from", "where the figures come from");
-    if (!node["sizes"]) fail(node.Mark(), "products lacks sizes", "write sizes: [32, 128, 512, 2048]");
+    if (!node["sizes"]) fail(node.Mark(), "products has no sizes", "write sizes: [32, 128, 512, 2048]");
     rates.sizes = numbers(node["sizes"], "sizes", 0);
     if (std::ranges::adjacent_find(rates.sizes, std::greater_equal<>()) != rates.sizes.end())
-      fail(node["sizes"].Mark(), "sizes do not ascend", "write the smallest first");
+      fail(node["sizes"].Mark(), "sizes are not ascending", "write the smallest first");
     const std::size_t count = rates.sizes.size() * rates.sizes.size() * rates.sizes.size();
     for (const DType type : kPrecisions) {
       const YAML::Node forms = node[llmc::name_of(type)];
       if (!forms) continue;
-      if (!forms.IsMap()) fail(forms.Mark(), "this is no map of forms", "write forward: [...]");
+      if (!forms.IsMap()) fail(forms.Mark(), "this is not a map of forms", "write forward: [...]");
       known(forms, {std::begin(kFormNames), std::end(kFormNames)});
       for (std::size_t form = 0; form < kForms; ++form) {
         if (!forms[kFormNames[form]])
@@ -231,10 +232,9 @@ Device read_file(const std::filesystem::path& path) {
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file || text.str().size() > kLargestFile)
-    throw Failure(Exit::spec,
-                  fmt::format("{} cannot be read as a device file; write a device that "
-                              "`llmc devices` lists, or the path of a file as `llmc devices NAME` prints one",
-                              path.string()));
+    throw Failure(Exit::spec, fmt::format("{} cannot be read as a device file. Write a device that `llmc devices` "
+                                          "lists, or the path of a file in the form that `llmc devices NAME` prints",
+                                          path.string()));
   return read(text.str(), path.string());
 }
 
@@ -245,14 +245,13 @@ void check_target(const Device& device, const spec::Spec& spec) {
   const auto fits = [&](const std::string& arch) { return capability(arch) == device.arch; };
   if (device.kind != spec.target.kind ||
       (device.kind == spec::TargetKind::cuda && std::ranges::none_of(spec.target.arch, fits)))
-    throw Failure(
-        Exit::spec,
-        fmt::format("target.device {} is {}, and target.kind is {} with arch {}; `llmc plan SPEC --device {}` plans "
-                    "for it and prints what to write, or write a device of that kind",
-                    device.name,
-                    device.kind == spec::TargetKind::cuda ? "of compute capability " + device.arch : "a cpu",
-                    spec.target.kind == spec::TargetKind::cuda ? "cuda" : "cpu", spec::either(spec.target.arch),
-                    spec.target.device));
+    throw Failure(Exit::spec,
+                  fmt::format("target.device {} is {}, but target.kind is {} with arch {}. Run `llmc plan SPEC "
+                              "--device {}` to plan for it and see what to write, or write a device of that kind",
+                              device.name,
+                              device.kind == spec::TargetKind::cuda ? "of compute capability " + device.arch : "a cpu",
+                              spec.target.kind == spec::TargetKind::cuda ? "cuda" : "cpu",
+                              spec::either(spec.target.arch), spec.target.device));
 }
 
 }  // namespace
@@ -391,9 +390,9 @@ Device named(const std::string& name) {
     names.push_back(device.name);
   }
   const auto near = spec::nearest(name, names);
-  throw Failure(Exit::spec, fmt::format("no device is called {}; {}`llmc devices` lists them, and a file "
-                                        "of your own is named by its path",
-                                        name, near ? fmt::format("did you mean {}? ", *near) : ""));
+  throw Failure(Exit::spec,
+                fmt::format("no device is called {}. {}`llmc devices` lists them; name a file of your own by its path",
+                            name, near ? fmt::format("Did you mean {}? ", *near) : ""));
 }
 
 Device find(const spec::Spec& spec) {

@@ -69,7 +69,8 @@ void write_file(const fs::path& file, const std::string& text) {
     out.close();
     if (!out) {
       disk::remove(temporary, Exit::usage);
-      throw Failure(Exit::usage, "cannot write " + file.string() + "; is the disk full or the folder read-only?");
+      throw Failure(Exit::usage,
+                    "cannot write " + file.string() + ". Check whether the disk is full or the folder read-only");
     }
   }
   disk::rename(temporary, file, Exit::usage);
@@ -96,13 +97,12 @@ Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const Sour
 
 void make_project_folder(const fs::path& folder) {
   if (disk::exists(folder, Exit::usage) && !disk::is_folder(folder, Exit::usage))
-    throw Failure(Exit::usage, folder.string() + " is not a folder; name another one with -o");
+    throw Failure(Exit::usage, folder.string() + " is not a folder. Name another one with -o");
   make_directories(folder, kProjectWriter);
   if (disk::exists(folder / kManifest, Exit::usage)) return;
   for (const fs::path& entry : disk::entries(folder, Exit::usage))
     if (entry.filename() != kLockFile)
-      throw Failure(Exit::usage,
-                    folder.string() + " holds files that llmc did not write; name an empty or a new folder");
+      throw Failure(Exit::usage, folder.string() + " has files that llmc did not write. Name an empty or a new folder");
 }
 
 namespace {

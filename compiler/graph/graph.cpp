@@ -32,7 +32,7 @@ const char* name_of(Block block) {
 }
 
 void Op::refuse_attributes() const {
-  throw Failure(Exit::internal, fmt::format("op {} has attributes that a {} has not", label(), name_of(kind)));
+  throw Failure(Exit::internal, fmt::format("op {} has attributes that a {} does not have", label(), name_of(kind)));
 }
 
 TensorId Graph::add(Tensor tensor) {

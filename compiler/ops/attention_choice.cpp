@@ -94,7 +94,8 @@ std::string attention_suffix(const AttentionShape& shape) {
 const AttentionChoice& AttentionChoices::of(const Graph& graph, const Op& op, const spec::Spec& spec) const {
   const AttentionShape shape = attention_shape(graph, op, spec);
   const auto found = std::ranges::find(list, shape, &AttentionChoice::shape);
-  if (found == list.end()) throw Failure(Exit::internal, "nobody was chosen for the attention of " + op.label());
+  if (found == list.end())
+    throw Failure(Exit::internal, "no implementation was chosen for the attention of " + op.label());
   return *found;
 }
 

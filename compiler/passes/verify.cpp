@@ -110,11 +110,11 @@ class Verifier {
       if (t.role != Role::copy) continue;
       const Tensor& weight = g_.at(t.partner);
       if (weight.role != Role::parameter || weight.rows != t.rows || weight.cols != t.cols || weight.pitch != t.pitch)
-        fail(fmt::format("%{} is no copy of %{}", t.name, weight.name));
+        fail(fmt::format("%{} is not a copy of %{}", t.name, weight.name));
       const bool made = std::any_of(g_.tensors.begin(), g_.tensors.end(), [&](const Tensor& flat) {
         return flat.use == Use::copies && flat.dtype == t.dtype;
       });
-      if (!made) fail(fmt::format("nothing makes %{}", t.name));
+      if (!made) fail(fmt::format("nothing produces %{}", t.name));
     }
   }
 

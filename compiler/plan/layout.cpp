@@ -130,7 +130,7 @@ class LayoutMaker {
       layout_.fixed[static_cast<TensorId>(i)] = {offset, 0, in};
       layout_.buffers.push_back({t.name, t.dtype, elements, t.use, offset, in, t.state_block, t.groups});
     }
-    section(flat.name, begin, ranks > 1 ? fmt::format("{}, one of {} shares", flat.what, ranks) : flat.what);
+    section(flat.name, begin, ranks > 1 ? fmt::format("{}, one of {} shards", flat.what, ranks) : flat.what);
   }
 
   /// Places the gather buffers. Gradients' come first, and of these the vectors', which every block writes: between
@@ -156,7 +156,7 @@ class LayoutMaker {
     for (const TensorId id : wires) open_window(id, space_of(id), 1);
     const std::size_t begin = at_;
     if (spec_.parallel.world_size > 1) at_ += layout_.window_bytes;
-    section("windows", begin, "in which blocks of what is shared out are whole for a while");
+    section("windows", begin, "whole blocks of sharded tensors, while they are used");
   }
 
   std::size_t space_of(TensorId id) const {

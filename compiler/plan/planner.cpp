@@ -92,7 +92,7 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
   }
   ways.push_back(fmt::format("memory.budget: {}", needed >= kGiB ? fmt::format("{}GiB", (needed + kGiB - 1) / kGiB)
                                                                  : fmt::format("{}MiB", (needed >> 20) + 1)));
-  return fmt::format("write {}, where the device has it{}", fmt::join(ways, ", or "),
+  return fmt::format("write {}, if the device has that much{}", fmt::join(ways, ", or "),
                      ways.size() > 1 ? "" : ", or make the model smaller");
 }
 
@@ -146,7 +146,7 @@ std::string ranks_that_fit(const spec::Spec& spec) {
     (fits(middle) ? enough : few) = middle;
   }
   const std::optional<Way> way = on_ranks(spec, enough);
-  return way ? fmt::format("\non several devices it fits from {} on, with {}", enough, way->words) : "";
+  return way ? fmt::format("\nit fits on {} or more devices with {}", enough, way->words) : "";
 }
 
 [[noreturn]] void refuse(const spec::Spec& spec, const Plan& plan) {
@@ -155,7 +155,7 @@ std::string ranks_that_fit(const spec::Spec& spec) {
   for (const Section& s : plan.layout.sections)
     largest += fmt::format("\n  {:>12}  {}", size_text(static_cast<std::int64_t>(s.bytes)), s.name);
   if (plan.process_bytes)
-    largest += fmt::format("\n  {:>12}  the process beside its arena",
+    largest += fmt::format("\n  {:>12}  the process outside its arena",
                            size_text(static_cast<std::int64_t>(plan.process_bytes)));
   throw Failure(Exit::does_not_fit,
                 fmt::format("this run needs {} with micro_batch {} and loss_chunk {}, but memory.budget is {}:{}\n{}{}",

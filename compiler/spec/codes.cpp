@@ -10,68 +10,65 @@ namespace llmc::spec {
 const std::vector<Code>& codes() {
   static const std::vector<Code> table = {
       {"E0101", "not YAML",
-       "The text cannot be read as YAML at all, so nothing in it was checked. Common causes are a tab or a changed "
-       "indentation, a missing blank after a colon, an unclosed quote or bracket, and a value that begins with one of "
-       "* & ! % @ ` and needs quotes.",
+       "The text is not valid YAML, so no key was checked. Common causes are a tab or a changed indentation, a missing "
+       "blank after a colon, an unclosed quote or bracket, and a value that begins with one of * & ! % @ ` and needs "
+       "quotes.",
        "optimizer: {lr: 3e-4", "optimizer: {lr: 3e-4}"},
       {"E0102", "bytes that are not text",
-       "A spec is strict UTF-8 without NUL and other control characters, so that every tool reads the same text from "
-       "it.",
+       "A spec is strict UTF-8 without NUL and other control characters, so every tool reads the same text from it.",
        "a file saved as Latin-1 or UTF-16", "the same file saved as UTF-8"},
-      {"E0103", "larger than a spec may be",
-       "A spec has at most 1 MiB, 20,000 keys and values, and lists and maps nested 32 deep. Real ones are a few "
-       "kilobytes; these limits bound memory and time for files that came from somewhere else.",
+      {"E0103", "a spec that is too large",
+       "A spec has at most 1 MiB, 20,000 keys and values, and lists and maps nested 32 deep. Typical specs have a few "
+       "kilobytes. The limits bound the memory and time that a file from elsewhere can take.",
        "a token shard given in place of the spec", "llmc check specs/quickstart.yaml"},
       {"E0104", "anchors and aliases",
-       "Anchors (&name) and aliases (*name) are not part of a spec: every value stands where it is read, and small "
-       "files can not expand to large ones. A path that begins with * needs quotes.",
+       "Anchors (&name) and aliases (*name) are not allowed in a spec: every value is written where it is used, and a "
+       "small file cannot expand to a large one. A path that begins with * needs quotes.",
        "data:\n  tokenizer: *.model", "data:\n  tokenizer: \"*.model\""},
-      {"E0105", "tags", "Tags (!!int, !name) are not part of a spec. The schema says what type each key has.",
+      {"E0105", "tags", "Tags (!!int, !name) are not allowed in a spec. The schema defines the type of each key.",
        "schedule:\n  steps: !!int 100", "schedule:\n  steps: 100"},
       {"E0106", "merge keys",
-       "The merge key << is not part of a spec. `extends` merges maps over those of another file, with the origin of "
-       "every value kept.",
+       "The merge key << is not allowed in a spec. `extends` merges maps over those of another file and keeps the "
+       "origin of every value.",
        "<<: *defaults", "extends: base.yaml"},
-      {"E0107", "a key given twice",
-       "One map may hold a key once. Most YAML readers let one of the two win in silence.",
+      {"E0107", "a key that is set twice",
+       "A map may have a key only once. Most YAML readers silently ignore one of the two.",
        "optimizer:\n  lr: 1e-3\n  lr: 3e-4", "optimizer:\n  lr: 3e-4"},
       {"E0108", "a second document",
-       "A spec is one YAML document. What stands after a line of --- would be ignored by many readers, so it is "
-       "refused.",
+       "A spec is one YAML document. Many readers ignore the text after a line of ---, so llmc rejects it.",
        "seed: 1\n---\nseed: 2", "seed: 1"},
       {"E0109", "a key that is not a word", "Keys are plain words. A list, a map or nothing cannot be a key.",
        "optimizer:\n  [lr, eps]: 1e-8", "optimizer:\n  lr: 1e-3\n  eps: 1e-8"},
       {"E0110", "a map was expected",
        "The spec itself and each of its groups are maps of `key: value` lines. An empty file, a list or a single value "
-       "has no keys. A Hugging Face config.json has other ones: `llmc init --from` makes a spec of it.",
+       "has no keys. A Hugging Face config.json has other keys: `llmc init --from` makes a spec of it.",
        "optimizer: adamw", "optimizer:\n  kind: adamw"},
       {"E0111", "the file cannot be read", "The file does not exist, is not a regular file, or may not be opened.",
        "extends: bass.yaml", "extends: base.yaml"},
       {"E0201", "an unknown key",
-       "The schema has no such key, and llmc ignores nothing: a misspelt key would silently train with the default. "
-       "`llmc schema` and the manual list all of them; editors complete them from the schema.",
+       "The schema has no such key. llmc ignores no key, because a misspelt one would silently train with the default. "
+       "`llmc schema` and the manual list all keys; editors complete them from the schema.",
        "optimizer: {learning_rate: 3e-4}", "optimizer: {lr: 3e-4}"},
       {"E0202", "a required key is missing",
-       "These keys have no sensible default: name, data.train, and of the model vocab_size, hidden_size, "
-       "num_hidden_layers and num_attention_heads. All others have one; `llmc config` shows them.",
+       "These keys have no default: name, data.train, and in model vocab_size, hidden_size, num_hidden_layers and "
+       "num_attention_heads. All others have one; `llmc config` shows them.",
        "name: a\nmodel: {hidden_size: 256, num_hidden_layers: 6, num_attention_heads: 8}\ndata: {train: [{path: "
        "\"tokens-*.bin\"}]}",
        "name: a\nmodel: {vocab_size: 4096, hidden_size: 256, num_hidden_layers: 6, num_attention_heads: 8}\ndata: "
        "{train: [{path: \"tokens-*.bin\"}]}"},
-      {"E0203", "a value of another type",
+      {"E0203", "a value of the wrong type",
        "Each key has one type. Booleans are true and false only (not yes, no, on, off); text in quotes is never a "
        "number.",
        "model: {tie_word_embeddings: yes}", "model: {tie_word_embeddings: true}"},
       {"E0204", "a malformed number",
-       "Whole numbers are decimal, without leading zeros (YAML reads 010 as 8), exponents or a plus sign; `_` may "
-       "stand between digits, and K, M, G (powers of 1000), Ki, Mi, Gi (powers of 1024) after them. Real numbers are "
-       "digits, a point with digits, an exponent.",
+       "Whole numbers are decimal, without leading zeros (YAML reads 010 as 8), exponents or a plus sign; `_` is "
+       "allowed between digits, and K, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024) after them. Real numbers "
+       "are digits, a point with digits, an exponent.",
        "schedule: {steps: 1e4}", "schedule: {steps: 10K}"},
       {"E0205", "a value out of range",
-       "The number can be read, but no run can use it. The message says what the key allows.",
+       "The number is valid, but not for this key. The message shows the range of the key.",
        "optimizer: {betas: [0.9, 1.0]}", "optimizer: {betas: [0.9, 0.95]}"},
-      {"E0206", "not one of the choices",
-       "The key takes one of a few words, and this is none of them. The message lists them.",
+      {"E0206", "not one of the choices", "The key takes one of a fixed set of values. The message lists them.",
        "precision: {compute: bfloat16}", "precision: {compute: bf16}"},
       {"E0207", "a list of the wrong length", "The key takes a list of a fixed number of values.",
        "optimizer: {betas: [0.9]}", "optimizer: {betas: [0.9, 0.95]}"},
@@ -80,16 +77,16 @@ const std::vector<Code>& codes() {
        "with a letter.",
        "name: Llama 1B", "name: llama-1b"},
       {"E0209", "text that cannot be used",
-       "A path has 1 to 4,096 bytes and no control characters. A prompt has at most 65,536 bytes, and of the control "
-       "characters only line feeds and tabs.",
+       "A path has 1 to 4,096 bytes and no control characters. A prompt has at most 65,536 bytes, and no control "
+       "characters except line feeds and tabs.",
        "data: {tokenizer: \"\"}", "data: {tokenizer: data/tokenizer.model}"},
-      {"E0210", "a key without a value", "Nothing stands after the colon. Leave the key out to get its default.",
+      {"E0210", "a key without a value", "There is no value after the colon. Leave the key out to use its default.",
        "schedule:\n  steps:", "schedule:\n  steps: 1000"},
       {"E0301", "hidden_size and the number of heads",
        "Without head_dim, each head gets hidden_size / num_attention_heads columns, which must be a whole number. "
        "Choose sizes that divide, or set head_dim: then q has num_attention_heads * head_dim columns, whatever "
-       "hidden_size is. transformers 5 loads no Llama of such a shape from an export; Qwen 3 models (qk_norm) it "
-       "loads.",
+       "hidden_size is. transformers 5 does not load an exported Llama of such a shape, but it loads Qwen 3 models "
+       "(qk_norm).",
        "model: {hidden_size: 2000, num_attention_heads: 12}", "model: {hidden_size: 2016, num_attention_heads: 12}"},
       {"E0302", "query heads and key/value heads",
        "In grouped-query attention each key/value head serves the same number of query heads, so num_key_value_heads "
@@ -98,23 +95,23 @@ const std::vector<Code>& codes() {
        "model: {num_attention_heads: 32, num_key_value_heads: 8}"},
       {"E0303", "an odd head_dim", "RoPE rotates pairs (i, i + head_dim / 2), so head_dim is even.",
        "model: {head_dim: 63}", "model: {head_dim: 64}"},
-      {"E0304", "a head_dim that CUDA attention does not have",
+      {"E0304", "a head_dim that CUDA attention does not support",
        "cuDNN's attention takes a head_dim that is a multiple of 8, up to 128, and up to 256 from sm_90 on; llmc's own "
-       "kernels (target.attention: portable, and auto where cuDNN does not have the shape) take any even one up to "
+       "kernels (target.attention: portable, and auto where cuDNN does not support the shape) take any even one up to "
        "256. The cpu target takes any even one.",
        "model: {head_dim: 100}\ntarget: {kind: cuda, attention: cudnn}",
        "model: {head_dim: 104}\ntarget: {kind: cuda, attention: cudnn}"},
-      {"E0305", "a batch that is not whole sequences",
-       "batch.tokens is the number of tokens of one optimizer step. It is made of whole sequences.",
+      {"E0305", "a batch that is not a whole number of sequences",
+       "batch.tokens is the number of tokens of one optimizer step. It is a multiple of sequence_length.",
        "batch: {sequence_length: 2048, tokens: 1M}", "batch: {sequence_length: 2048, tokens: 1Mi}"},
-      {"E0306", "a batch that is not whole micro-batches",
+      {"E0306", "a batch that is not a whole number of micro-batches",
        "One optimizer step runs batch.tokens / (micro_batch * sequence_length) passes, which must be a whole number. "
        "`micro_batch: auto` chooses one that divides.",
        "batch: {sequence_length: 256, tokens: 2048, micro_batch: 3}",
        "batch: {sequence_length: 256, tokens: 2048, micro_batch: 4}"},
       {"E0307", "a loss chunk that does not divide",
-       "The rows of logits of one pass, micro_batch * sequence_length, are worked off in chunks of loss_chunk rows, "
-       "all of one size. With `micro_batch: auto` the chunk must divide some number of whole sequences of the batch. "
+       "The rows of logits of one pass, micro_batch * sequence_length, are processed in chunks of loss_chunk rows, all "
+       "of the same size. With `micro_batch: auto` the chunk must divide some number of whole sequences of the batch. "
        "`loss_chunk: auto` chooses one.",
        "batch: {sequence_length: 256, micro_batch: 8}\nmemory: {loss_chunk: 1000}",
        "batch: {sequence_length: 256, micro_batch: 8}\nmemory: {loss_chunk: 1024}"},
@@ -122,104 +119,106 @@ const std::vector<Code>& codes() {
        "The learning rate rises over schedule.warmup_steps and follows its schedule for the rest, so some steps must "
        "be left.",
        "schedule: {steps: 1000, warmup_steps: 1000}", "schedule: {steps: 1000, warmup_steps: 100}"},
-      {"E0309", "a key that would not be read",
-       "The key belongs to a choice that this spec does not make. It would have no effect, and llmc ignores nothing.",
+      {"E0309", "a key that has no effect",
+       "The key applies only with another value of a different key. It would have no effect here, and llmc ignores no "
+       "key.",
        "schedule: {kind: cosine, decay_fraction: 0.2}", "schedule: {kind: wsd, decay_fraction: 0.2}"},
-      {"E0310", "RoPE factors that do not order",
-       "Llama 3's scaling leaves wavelengths below original_max_position_embeddings / high_freq_factor as they are, "
-       "and divides the frequencies of those above original_max_position_embeddings / low_freq_factor; between them it "
-       "interpolates. So high_freq_factor is the larger one.",
+      {"E0310", "RoPE factors in the wrong order",
+       "Llama 3's scaling does not change wavelengths below original_max_position_embeddings / high_freq_factor. It "
+       "divides the frequencies of those above original_max_position_embeddings / low_freq_factor, and interpolates "
+       "between the two. So high_freq_factor is the larger one.",
        "model: {rope_scaling: {type: llama3, low_freq_factor: 4, high_freq_factor: 1}}",
        "model: {rope_scaling: {type: llama3, low_freq_factor: 1, high_freq_factor: 4}}"},
       {"E0311", "an architecture of another target",
-       "target.arch names what kernels are compiled for: with `kind: cpu` one instruction set as the compiler names it "
-       "(native is this machine's), with `kind: cuda` one or more compute capabilities without the dot.",
+       "target.arch names the architecture that kernels are compiled for: with `kind: cpu` one instruction set as the "
+       "compiler names it (native is this machine's), with `kind: cuda` one or more compute capabilities without the "
+       "dot.",
        "target: {kind: cpu, arch: 90a}", "target: {kind: cuda, arch: [90a]}"},
       {"E0312", "a schedule longer than its steps",
-       "wsd warms up over warmup_steps, holds the learning rate, and lets it fall over the last decay_fraction of the "
-       "steps. The two parts must fit into schedule.steps together.",
+       "wsd warms up over warmup_steps, keeps the learning rate constant, and decays it over the last decay_fraction "
+       "of the steps. Warm-up and decay must fit in schedule.steps together.",
        "schedule: {kind: wsd, steps: 100, warmup_steps: 60, decay_fraction: 0.5}",
        "schedule: {kind: wsd, steps: 100, warmup_steps: 20, decay_fraction: 0.5}"},
       {"E0313", "a pass that is too large", "Rows are counted in 32 bits: micro_batch * sequence_length is below 2^31.",
        "batch: {sequence_length: 65536, micro_batch: 65536}", "batch: {sequence_length: 65536, micro_batch: 16}"},
-      {"E0314", "recomputing every n-th of fewer layers",
+      {"E0314", "recomputation of layers that do not exist",
        "`recompute: {every: n}` recomputes the layers 0, n, 2n, ...; n is at most num_hidden_layers. `{layers: {0-7: "
        "full}}` "
        "names layers from 0 to num_hidden_layers - 1.",
        "model: {num_hidden_layers: 6}\nmemory: {recompute: {every: 8}}",
        "model: {num_hidden_layers: 6}\nmemory: {recompute: {every: 2}}"},
-      {"E0315", "checkpoints to keep that are never made",
-       "A checkpoint is made every checkpoint.every steps, and those at multiples of keep_every are kept for good; so "
-       "keep_every is a multiple of every.",
+      {"E0315", "checkpoints to keep that are never written",
+       "A checkpoint is written every checkpoint.every steps, and those at multiples of keep_every are kept "
+       "permanently. So keep_every is a multiple of every.",
        "checkpoint: {every: 300, keep_every: 1000}", "checkpoint: {every: 250, keep_every: 1000}"},
-      {"E0316", "a residual stream that is rougher than what it is made of",
-       "With `compute: fp32` everything is fp32. A residual stream in bf16 is a choice of bf16 runs: it takes half the "
+      {"E0316", "a bf16 residual stream in an fp32 run",
+       "With `compute: fp32` everything is fp32. A residual stream in bf16 is only for bf16 runs: it takes half the "
        "memory and rounds the stream after every layer.",
        "precision: {compute: fp32, residual: bf16}", "precision: {compute: bf16, residual: bf16}"},
-      {"E0317", "prompts that nothing can read",
-       "Prompts are text that data.tokenizer turns into tokens. Without a tokenizer they are token ids with blanks "
-       "between them, and samples are printed as ids.",
+      {"E0317", "prompts without a tokenizer",
+       "Prompts are text that data.tokenizer encodes. Without a tokenizer they are token ids with blanks between them, "
+       "and samples are printed as ids.",
        "sampling: {prompts: [\"Once upon\"]}", "sampling: {prompts: [\"17 4 256\"]}"},
       {"E0318", "fp32 on a GPU",
-       "Attention on CUDA, cuDNN's and llmc's own, computes in bf16. fp32 runs are for the CPU.",
+       "Attention on CUDA, both cuDNN's and llmc's own, computes in bf16. fp32 runs need the CPU.",
        "precision: {compute: fp32}\ntarget: {kind: cuda}", "precision: {compute: bf16}\ntarget: {kind: cuda}"},
-      {"E0319", "biases of q and k that do not begin at 16 bytes",
-       "The biases of q, k and v lie in one vector, of which CUDA kernels read each one 16 bytes at a time. So with "
+      {"E0319", "biases of q and k that are not aligned to 16 bytes",
+       "The biases of q, k and v are in one vector, and CUDA kernels read each of them 16 bytes at a time. So with "
        "attention_bias, num_attention_heads * head_dim and num_key_value_heads * head_dim are multiples of 8.",
        "model: {num_attention_heads: 6, head_dim: 10, attention_bias: true}\ntarget: {kind: cuda}",
        "model: {num_attention_heads: 6, head_dim: 16, attention_bias: true}\ntarget: {kind: cuda}"},
-      {"E0320", "biases that no reader of the checkpoint would read",
+      {"E0320", "biases that the exported model does not have",
        "With `qk_norm: true` a checkpoint is exported as a Qwen3ForCausalLM, which normalises q and k and has no "
-       "biases in its MLP: a reader would leave them out without a word. So it would those of any projection with "
-       "`sliding_window` and without qk_norm, as a MistralForCausalLM.",
+       "biases in its MLP. With `sliding_window` and without qk_norm it is exported as a MistralForCausalLM, which has "
+       "no biases at all. The biases would be silently ignored.",
        "model: {qk_norm: true, mlp_bias: true}", "model: {qk_norm: true, mlp_bias: false}"},
-      {"E0321", "more ranks than work",
-       "Ranks share out the micro-batches of a step, of which each runs at least one: batch.tokens / (micro_batch * "
-       "sequence_length) is at least parallel.world_size. `micro_batch: auto` chooses one that leaves every rank its "
-       "part.",
+      {"E0321", "more ranks than micro-batches",
+       "The micro-batches of a step are divided among the ranks, and each rank runs at least one: batch.tokens / "
+       "(micro_batch * sequence_length) is at least parallel.world_size. `micro_batch: auto` chooses one with at least "
+       "one micro-batch for every rank.",
        "batch: {sequence_length: 256, tokens: 2048, micro_batch: 8}\nparallel: {world_size: 2}",
        "batch: {sequence_length: 256, tokens: 2048, micro_batch: 4}\nparallel: {world_size: 2}"},
-      {"E0322", "an audit that cannot be made, or says nothing",
-       "`audit.compute: forward` computes a step's loss a second time in fp32, from the master weights on. With "
-       "`parallel.shard: parameters` no rank has all of these weights; and where `precision.compute` is fp32 it would "
-       "be what training computes. `logits` is there for both.",
+      {"E0322", "an audit that is impossible or redundant",
+       "`audit.compute: forward` recomputes a step's loss in fp32 from the master weights. With `parallel.shard: "
+       "parameters` no rank has all of these weights. With `precision.compute: fp32` it would repeat what training "
+       "computes. `logits` works in both cases.",
        "precision: {compute: fp32}\naudit: {compute: forward}", "precision: {compute: fp32}\naudit: {compute: logits}"},
-      {"E0323", "a best checkpoint by a set that is not there",
-       "checkpoint.best names the validation set by whose loss the best checkpoint is kept: `validation` for that of "
+      {"E0323", "a best checkpoint by an unknown validation set",
+       "checkpoint.best names the validation set whose loss selects the best checkpoint: `validation` for that of "
        "data.validation.path, or the name of another one.",
        "data: {validation: {web: b.bin, code: c.bin}}\ncheckpoint: {best: cod}",
        "data: {validation: {web: b.bin, code: c.bin}}\ncheckpoint: {best: code}"},
       {"E0324", "the budget of another device",
-       "A device's name for memory.budget must be one with target.arch: what is compiled for one arch does not run on "
-       "another, and has other memory.",
+       "A device named in memory.budget must have target.arch, because a trainer that is compiled for one arch does "
+       "not run on another.",
        "memory: {budget: a100-80gb}\ntarget: {kind: cuda, arch: [90a]}",
        "memory: {budget: h100-80gb}\ntarget: {kind: cuda, arch: [90a]}"},
-      {"E0325", "bf16x3 where it is not",
-       "With `matmul: bf16x3` the matrix products of an fp32 run are three of bf16 each, in AMX's tiles. So it needs "
-       "`compute: fp32`, `kind: cpu`, and a target.arch that has them, sapphirerapids; `native` is looked at where it "
-       "becomes the machine's own name.",
+      {"E0325", "bf16x3 where it is not available",
+       "With `matmul: bf16x3` each matrix product of an fp32 run is the sum of three bf16 products in AMX tiles. So it "
+       "needs `compute: fp32`, `kind: cpu`, and a target.arch with AMX: sapphirerapids. `native` is checked when it is "
+       "resolved to the machine's own arch.",
        "precision: {compute: bf16, matmul: bf16x3}\ntarget: {arch: sapphirerapids}",
        "precision: {compute: fp32, matmul: bf16x3}\ntarget: {arch: sapphirerapids}"},
-      {"E0326", "types of layers that do not fit",
-       "model.layer_types has a word for each layer, or for the first ones, and repeats over the others; so it has as "
-       "many words as there are layers at most. Some layer is of type sliding_attention, or model.sliding_window would "
-       "do nothing.",
+      {"E0326", "layer types that do not match the layers",
+       "model.layer_types has a type for each layer, or for the first ones, and repeats over the others. So it has at "
+       "most as many types as there are layers. At least one layer is of type sliding_attention, because "
+       "model.sliding_window would otherwise have no effect.",
        "model: {sliding_window: 1024, layer_types: [full_attention]}",
        "model: {sliding_window: 1024, layer_types: [sliding_attention, full_attention]}"},
-      {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
+      {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
-      {"E0402", "a chain of extends that is too long", "A spec extends at most 8 files, one through the other.",
+      {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",
        "nine generations of base files", "one base file, and a few differences"},
       {"E0403", "extends takes one relative path",
-       "`extends` names one file, relative to the file it stands in, and stands in a file: it cannot be overridden on "
-       "the command line.",
+       "`extends` names one file, relative to the file that it is written in. It cannot be overridden on the command "
+       "line.",
        "extends: [a.yaml, base.yaml]", "extends: base.yaml"},
       {"E0411", "an override that is not key.path=value",
-       "An override replaces one value: the path of the key with dots, an equals sign, and the value as it would stand "
-       "in the file, on one line. Quote it for the shell when it has blanks or brackets.",
+       "An override replaces one value: the path of the key with dots, an equals sign, and the value as in the file, "
+       "on one line. Quote it for the shell if it has blanks or brackets.",
        "llmc plan spec.yaml --steps 100", "llmc plan spec.yaml schedule.steps=100 'optimizer.betas=[0.9, 0.95]'"},
-      {"E0412", "one key overridden twice", "The command line says two things about one key.",
-       "llmc plan spec.yaml seed=1 seed=2", "llmc plan spec.yaml seed=2"},
+      {"E0412", "one key overridden twice", "The command line sets one key twice.", "llmc plan spec.yaml seed=1 seed=2",
+       "llmc plan spec.yaml seed=2"},
   };
   return table;
 }

@@ -61,8 +61,8 @@ class Loader {
     const std::int64_t window = spec.model.sliding_window, sequence = spec.batch.sequence_length;
     if (window >= sequence)
       notes.push_back(
-          fmt::format("model.sliding_window {} holds all of batch.sequence_length {}: every layer attends to "
-                      "all tokens before it",
+          fmt::format("model.sliding_window {} covers all of batch.sequence_length {}, so every layer attends to all "
+                      "tokens before it",
                       window, sequence));
   }
 
@@ -117,9 +117,10 @@ class Loader {
       const std::string was = value_text(key, key.get(bound.spec));
       const bool read = applies(key, bound.spec);
       key.set(bound.spec, key.derive ? *key.derive(bound.spec) : Value(key.fallback));
-      notes.push_back(read ? fmt::format("{} {} is of {}; for target.kind {} it is {}, the default", path, was, theirs,
-                                         ours, value_text(key, key.get(bound.spec)))
-                           : fmt::format("{} {} is of {}, and left out for target.kind {}", path, was, theirs, ours));
+      notes.push_back(
+          read ? fmt::format("{} {} applies to {}; for target.kind {} the default {} is used", path, was, theirs, ours,
+                             value_text(key, key.get(bound.spec)))
+               : fmt::format("{} {} applies to {} and is ignored for target.kind {}", path, was, theirs, ours));
       bound.given.erase(given);
     }
   }
@@ -135,16 +136,16 @@ class Loader {
     if (!node || node->kind != Node::Kind::map) {
       diagnostics_.push_back(
           {"E0110",
-           node && node->kind != Node::Kind::null ? "a spec is a map of keys" : "the file holds no keys",
-           "write `key: value` lines; `llmc init` writes a spec to begin with",
+           node && node->kind != Node::Kind::null ? "a spec must be a map of keys" : "the file has no keys",
+           "write `key: value` lines, or start from a spec that `llmc init` writes",
            {node ? place_of(node->span) : place_of_file(name)}});
       return {};
     }
     if (node->find("model_type") && !node->find("model")) {
       diagnostics_.push_back(
           {"E0110",
-           "this is a Hugging Face model's configuration, and no spec",
-           fmt::format("`llmc init --from {} -o spec.yaml` writes a spec of its model", printable(name)),
+           "this is a Hugging Face model's configuration, not a spec",
+           fmt::format("write a spec of its model with `llmc init --from {} -o spec.yaml`", printable(name)),
            {place_of_file(name)}});
       return {};
     }
@@ -177,7 +178,7 @@ class Loader {
         return fail(
             "E0401",
             fmt::format("{} extends itself{}", printable(path), chain_.size() > 1 ? " through other files" : ""),
-            "break the circle");
+            "remove one of the extends");
     if (chain_.size() > kLongestChain)
       return fail("E0402", fmt::format("more than {} files extend each other", kLongestChain), "merge some of them");
     const std::optional<std::string> text = read_file_ ? read_file_(path) : std::nullopt;
@@ -248,8 +249,9 @@ std::string missing_advice(const std::string& path) {
     if (entry->path().extension() == ".yaml") names.push_back(entry->path().filename().string());
   const auto near = nearest(fs::path(path).filename().string(), names);
   if (near) return fmt::format("did you mean {}?", printable((fs::path(path).parent_path() / *near).string()));
-  return fmt::format("give the path of a spec, such as specs/quickstart.yaml; `llmc init -o {}` writes a new one",
-                     printable(path));
+  return fmt::format(
+      "give the path of a spec, such as specs/quickstart.yaml, or write a new one with `llmc init -o {}`",
+      printable(path));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ == 1) return;
-    complain("E0108", "a spec is one document, and a second one begins here", "remove it, or make it a file of its own",
+    complain("E0108", "a spec is one document, but a second one begins here", "remove it, or move it to its own file",
              at(mark));
     throw LimitReached{};
   }
@@ -38,8 +38,8 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    complain("E0104", "aliases are not part of a spec",
-             "write the value out, or put what is shared in a file and use `extends`", at(mark));
+    complain("E0104", "aliases are not allowed in a spec",
+             "repeat the value, or move the shared part to a file and use `extends`", at(mark));
     Node node;
     node.kind = Node::Kind::bad;
     node.span = at(mark);
@@ -98,10 +98,10 @@ class TreeBuilder : public YAML::EventHandler {
     const std::size_t end = std::min(source_.text.find_first_of(" \t\r\n,[]{}", begin + 1), source_.text.size());
     const Span span{&source_, begin, end};
     if (first == '&')
-      complain("E0104", "anchors are not part of a spec",
-               "remove it, or put what is shared in a file and use `extends`", span);
+      complain("E0104", "anchors are not allowed in a spec",
+               "remove it, or move the shared part to a file and use `extends`", span);
     else
-      complain("E0105", "tags are not part of a spec", "remove it: the schema says what type each key has", span);
+      complain("E0105", "tags are not allowed in a spec", "remove it: the schema defines the type of each key", span);
     return true;
   }
 
@@ -134,7 +134,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void count(const Span& span) {
     if (++nodes_ <= kMaxNodes) return;
-    complain("E0103", fmt::format("a spec has at most {} keys and values", kMaxNodes), "make it smaller", span);
+    complain("E0103", fmt::format("the spec has more than {} keys and values", kMaxNodes), "make it smaller", span);
     throw LimitReached{};
   }
 
@@ -146,7 +146,7 @@ class TreeBuilder : public YAML::EventHandler {
     node.span = {&source_, begin, begin + 1};
     count(node.span);
     if (static_cast<int>(open_.size()) >= kMaxDepth) {
-      complain("E0103", fmt::format("lists and maps are nested at most {} deep", kMaxDepth), "make it flatter",
+      complain("E0103", fmt::format("lists and maps are nested more than {} deep", kMaxDepth), "use less nesting",
                node.span);
       throw LimitReached{};
     }
@@ -191,15 +191,14 @@ class TreeBuilder : public YAML::EventHandler {
       if (node.kind != Node::Kind::bad) complain("E0109", "a key is one plain word", "write `key: value`", node.span);
     } else if (node.text == "<<" && node.plain) {
       parent.drop = true;
-      complain("E0106", "merge keys are not part of a spec",
-               "put what is shared in a file and use `extends: base.yaml`", node.span);
+      complain("E0106", "merge keys are not allowed in a spec",
+               "move the shared part to a file and use `extends: base.yaml`", node.span);
     } else if (const auto same = std::find_if(parent.node.members.begin(), parent.node.members.end(),
                                               [&](const auto& member) { return member.key.text == node.text; });
                same != parent.node.members.end()) {
       parent.drop = true;
-      complain("E0107", fmt::format("the key {} is given twice", in_quotes(node.text)), "remove one of them",
-               node.span);
-      diagnostics_.back().places.push_back(place_of(same->key.span, "it is given here first"));
+      complain("E0107", fmt::format("the key {} is set twice", in_quotes(node.text)), "remove one of them", node.span);
+      diagnostics_.back().places.push_back(place_of(same->key.span, "it is first set here"));
     }
   }
 
@@ -215,7 +214,7 @@ Diagnostic not_yaml(const Source& source, std::size_t position, const std::strin
   const std::string& text = source.text;
   const Place place = place_of({&source, position, position + 1});
   if (position < text.size() && text[position] == '*')
-    return {"E0104", "aliases are not part of a spec", "put quotes around text that begins with *", {place}};
+    return {"E0104", "aliases are not allowed in a spec", "put quotes around text that begins with *", {place}};
   const std::size_t line = position == 0 ? 0 : text.rfind('\n', position - 1) + 1;  // npos + 1 is 0
   const std::size_t tab = text.find_first_not_of(' ', line);
   if (tab < text.size() && text[tab] == '\t')

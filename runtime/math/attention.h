@@ -122,7 +122,7 @@ inline std::string portable_attention_refusal(const AttentionShape& shape, DType
   if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0)
     return "model.num_key_value_heads must divide model.num_attention_heads";
   if (shape.head_dim % 2 != 0 || shape.head_dim > 256)
-    return "model.head_dim is " + std::to_string(shape.head_dim) + "; attention on CUDA takes even ones up to 256";
+    return "model.head_dim is " + std::to_string(shape.head_dim) + "; attention on CUDA supports even values up to 256";
   if (capability < 80)
     return "bf16 attention needs a GPU of compute capability 8.0 or newer; this is sm_" + std::to_string(capability);
   return "";

@@ -213,7 +213,7 @@ class Binder {
       advice = fmt::format("the key is {}", elsewhere[0]);
     } else if (const auto near = nearest(plain_word(key.text), known); near && word && ours) {
       move(join(group, *near), true);
-      advice = fmt::format("{} is given already; remove one of them", *near);
+      advice = fmt::format("{} is set already; remove one of them", *near);
     }
     if (synonym.empty() && word && elsewhere.size() == 1) move(elsewhere[0], false);
     Diagnostic diagnostic{

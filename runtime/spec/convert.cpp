@@ -107,7 +107,7 @@ class Converter {
   /// The rule; for another framework's value also llmc's.
   std::string advice(const Node& node, const std::string& rule) const {
     const std::string ours = our_word(key_.path, node.text);
-    return ours.empty() ? rule : fmt::format("llmc's word for it is {}", ours);
+    return ours.empty() ? rule : fmt::format("llmc calls it {}", ours);
   }
 
   /// Value that was probably meant by `word`: a synonym, the value that begins with it, or the nearest; or empty.
@@ -202,7 +202,7 @@ class Converter {
   bool clean(const Node& node, std::size_t longest, bool multiline) {
     if (node.text.size() > longest) {
       fail("E0209",
-           fmt::format("{} has {} bytes of text, and at most {} are allowed", key_.path, node.text.size(), longest),
+           fmt::format("{} has {} bytes of text, but at most {} are allowed", key_.path, node.text.size(), longest),
            "make it shorter", node);
       return false;
     }
@@ -210,7 +210,7 @@ class Converter {
       const auto byte = static_cast<unsigned char>(c);
       return (byte < 0x20 && !(multiline && (byte == '\n' || byte == '\t'))) || byte == 0x7f;
     });
-    if (control) fail("E0209", fmt::format("{} holds a control character", key_.path), "remove it", node);
+    if (control) fail("E0209", fmt::format("{} has a control character", key_.path), "remove it", node);
     return !control;
   }
 
@@ -233,8 +233,9 @@ class Converter {
     if (good) return node.text;
     return fail(
         "E0208",
-        fmt::format("{} cannot name a run: that is 1 to {} lower-case letters, digits and hyphens, a letter first",
-                    in_quotes(node.text), kLongestName),
+        fmt::format(
+            "{} cannot name a run: a name has 1 to {} lower-case letters, digits and hyphens, and begins with a letter",
+            in_quotes(node.text), kLongestName),
         "write a name", node, run_name(node.text));
   }
 
@@ -278,13 +279,13 @@ class Converter {
         }
         list.push_back(item.text);
       } else if (item.kind != Node::Kind::scalar) {
-        fail("E0203", fmt::format("{} takes texts in its list, not {}", key_.path, article(item)),
-             "write text, in quotes", item);
+        fail("E0203", fmt::format("{} takes strings in its list, not {}", key_.path, article(item)),
+             "write a string in quotes", item);
         good = false;
       } else if (!clean(item, kLongestText, true)) {
         good = false;
       } else if (item.text.empty()) {
-        fail("E0209", fmt::format("{} holds an empty text", key_.path), "write text, or remove it", item);
+        fail("E0209", fmt::format("{} has an empty string", key_.path), "write a string, or remove it", item);
         good = false;
       } else {
         list.push_back(item.text);
@@ -303,7 +304,7 @@ class Converter {
     }
     if (node.kind != Node::Kind::list) return wrong_type(node);
     if ((key_.or_single || !key_.words.empty()) && node.items.empty())
-      return fail("E0207", fmt::format("{} is an empty list", key_.path), "write at least one word", node);
+      return fail("E0207", fmt::format("{} is an empty list", key_.path), "write at least one value", node);
     return list_of_words(node);
   }
 
@@ -335,8 +336,8 @@ class Converter {
     const std::string example = "write {layers: {0-3: full, 4-7: [norms, swiglu]}}";
     if (node.kind == Node::Kind::bad) return {};
     if (node.kind != Node::Kind::map || node.members.empty())
-      return fail("E0203", fmt::format("{}: layers takes a map from layers to what they compute again", key_.path),
-                  example, node);
+      return fail("E0203", fmt::format("{}: layers takes a map from layers to what they recompute", key_.path), example,
+                  node);
     Recompute result{.kind = Recompute::Kind::layers};
     bool good = true;
     for (const auto& [name, value] : node.members) {
@@ -344,8 +345,8 @@ class Converter {
       if (!range) {
         Node there;
         there.span = name.span;
-        return fail("E0205", fmt::format("{} names no layers by {}", key_.path, in_quotes(name.text)),
-                    example + ": the first layer is 0, and both ends count", there);
+        return fail("E0205", fmt::format("{}: {} is not a range of layers", key_.path, in_quotes(name.text)),
+                    example + ": layers count from 0, and a range includes both ends", there);
       }
       good = what(value, *range) && good;
       result.layers.push_back(std::move(*range));
@@ -355,7 +356,7 @@ class Converter {
     for (std::size_t i = 1; i < result.layers.size(); ++i)
       if (result.layers[i].first <= result.layers[i - 1].last)
         return fail("E0206",
-                    fmt::format("{} names layer {} in {} and in {}", key_.path, result.layers[i].first,
+                    fmt::format("{} names layer {} both in {} and in {}", key_.path, result.layers[i].first,
                                 range_text(result.layers[i - 1]), range_text(result.layers[i])),
                     "name each layer once", node);
     return result;
@@ -369,7 +370,7 @@ class Converter {
     }
     if (node.kind == Node::Kind::bad) return false;
     if (node.kind != Node::Kind::list || node.items.empty()) {
-      fail("E0206", fmt::format("{}: layers {} do not take {}", key_.path, range_text(range), article(node)),
+      fail("E0206", fmt::format("{}: layers {} do not accept {}", key_.path, range_text(range), article(node)),
            "write full, none, or a list of " + either(key_.words), node);
       return false;
     }
@@ -384,7 +385,7 @@ class Converter {
       if (const std::optional<Recompute> known = recompute_word(node.text)) return *known;
       const std::string list = as_list(node.text), ours = list.empty() ? our_word(key_.path, node.text) : list;
       const auto near = nearest(plain_word(node.text), {"auto", "none", "full"});
-      return fail("E0206", fmt::format("{} does not take {}", key_.path, in_quotes(node.text)),
+      return fail("E0206", fmt::format("{} does not accept {}", key_.path, in_quotes(node.text)),
                   "write " + expectation(key_), node, ours.empty() ? near.value_or("") : ours, true);
     }
     if (node.kind == Node::Kind::list) {

@@ -112,7 +112,7 @@ std::string render(const std::vector<Diagnostic>& diagnostics, bool colour) {
   std::string result;
   for (const Diagnostic& diagnostic : diagnostics) result += render(diagnostic, colour) + "\n";
   if (!diagnostics.empty())
-    result += fmt::format("{} error{}{}; `llmc explain {}` says more\n", diagnostics.size(),
+    result += fmt::format("{} error{}{}; run `llmc explain {}` for details\n", diagnostics.size(),
                           plural(static_cast<std::int64_t>(diagnostics.size())),
                           diagnostics.size() >= kMaxDiagnostics ? " and perhaps more" : "", diagnostics[0].code);
   return result;

@@ -30,7 +30,7 @@ class Reader {
   Node whole() {
     Node node = value(0);
     skip();
-    if (at_ < text_.size()) fail("this is not YAML: something stands after the value", "quote it, or remove it");
+    if (at_ < text_.size()) fail("this is not YAML: there is text after the value", "quote it, or remove it");
     return node;
   }
 
@@ -53,9 +53,9 @@ class Reader {
   Node value(int depth) {
     skip();
     if (depth > kMaxDepth)
-      fail(fmt::format("lists and maps are nested at most {} deep", kMaxDepth), "make it flatter", "E0103");
+      fail(fmt::format("lists and maps are nested more than {} deep", kMaxDepth), "use less nesting", "E0103");
     if (++nodes_ > kMaxNodes)
-      fail(fmt::format("a spec has at most {} keys and values", kMaxNodes), "make it smaller", "E0103");
+      fail(fmt::format("the spec has more than {} keys and values", kMaxNodes), "make it smaller", "E0103");
     Node node;
     node.span = {&source_, at_, std::min(at_ + 1, source_.text.size())};
     const char first = at_ < text_.size() ? text_[at_] : ' ';
@@ -81,13 +81,13 @@ class Reader {
       if (text_[at_] == close) break;
       if (!more) {
         if (text_[at_] != ',')
-          fail(fmt::format("this is not YAML: a comma or {} belongs here", close), "check quotes and brackets");
+          fail(fmt::format("this is not YAML: expected a comma or {} here", close), "check quotes and brackets");
         ++at_;
         skip();
         if (at_ < text_.size() && text_[at_] == close) break;  // YAML allows a comma before the closing bracket
       }
       if (at_ < text_.size() && text_[at_] == ',')
-        fail("this is not YAML: nothing stands before the comma", "remove it");
+        fail("this is not YAML: there is no value before the comma", "remove it");
       if (list)
         node.items.push_back(value(depth + 1));
       else
@@ -105,20 +105,21 @@ class Reader {
     }
     if (key.text == "<<" && key.plain) {
       at_ = key.span.begin;
-      fail("merge keys are not part of a spec", "put what is shared in a file and use `extends: base.yaml`", "E0106");
+      fail("merge keys are not allowed in a spec", "move the shared part to a file and use `extends: base.yaml`",
+           "E0106");
     }
     if (at_ >= text_.size() || text_[at_] != ':') {
       const std::size_t colon = key.plain ? key.text.find(':') : std::string::npos;
       at_ = key.span.begin;
       if (colon != std::string::npos)
-        fail("this is not YAML: a blank belongs after the colon",
+        fail("this is not YAML: expected a blank after the colon",
              fmt::format("write {{{}: {}}}", key.text.substr(0, colon), key.text.substr(colon + 1)));
       fail("this is not YAML: a key without a value", "write {key: value}");
     }
     ++at_;
     if (map.find(key.text)) {
       at_ = key.span.begin;
-      fail(fmt::format("the key {} is given twice", in_quotes(key.text)), "remove one of them", "E0107");
+      fail(fmt::format("the key {} is set twice", in_quotes(key.text)), "remove one of them", "E0107");
     }
     map.members.push_back({{key.text, key.span}, value(depth + 1)});
   }
@@ -126,16 +127,17 @@ class Reader {
   void plain(Node& node, bool inside) {
     const std::size_t begin = at_;
     const char first = at_ < text_.size() ? text_[at_] : '\0';
-    if (first == '*') fail("aliases are not part of a spec", "put quotes around text that begins with *", "E0104");
-    if (first == '&') fail("anchors are not part of a spec", "put quotes around text that begins with &", "E0104");
-    if (first == '!') fail("tags are not part of a spec", "remove it: the schema says what type each key has", "E0105");
+    if (first == '*') fail("aliases are not allowed in a spec", "put quotes around text that begins with *", "E0104");
+    if (first == '&') fail("anchors are not allowed in a spec", "put quotes around text that begins with &", "E0104");
+    if (first == '!')
+      fail("tags are not allowed in a spec", "remove it: the schema defines the type of each key", "E0105");
     if (first != '\0' && std::strchr(inside ? "@`%|>" : "@`%|>,]}", first))
-      fail(fmt::format("this is not YAML: no word begins with {}", first), "put quotes around it");
+      fail(fmt::format("this is not YAML: a plain value cannot begin with {}", first), "put quotes around it");
     const std::string_view three = text_.substr(std::min(at_, text_.size()), 3);
     if (!inside && (three == "---" || three == "...") && blank(at_ + 3))
-      fail("a spec is one document, and this begins or ends one", "put quotes around it", "E0108");
+      fail("a spec is one document, but this begins or ends a document", "put quotes around it", "E0108");
     if ((first == '-' || first == '?') && blank(at_ + 1))
-      fail("this is not YAML: lists stand in brackets here", "write [a, b]");
+      fail("this is not YAML: write lists in brackets here", "write [a, b]");
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
       if (inside && std::strchr(",[]{}", c)) break;
@@ -143,7 +145,7 @@ class Reader {
       const bool ends = blank(at_ + 1) || (inside && std::strchr(",[]{}", text_[at_ + 1]));
       if (c != ':' || !ends) continue;
       if (inside) break;
-      fail("this is not YAML: a map stands in braces here", "write {key: value}");
+      fail("this is not YAML: write maps in braces here", "write {key: value}");
     }
     std::size_t end = at_;
     while (end > begin && blank(end - 1)) --end;
@@ -200,7 +202,7 @@ class Reader {
       code = code << 4 | static_cast<std::uint32_t>(digit & 15);
     }
     if (!good || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-      fail("this is not YAML: an escape that it does not have", "inside double quotes write \\\\ for a backslash");
+      fail("this is not YAML: unknown escape", "write \\\\ for a backslash inside double quotes");
     add_utf8(out, code);
     at_ += digits;
   }

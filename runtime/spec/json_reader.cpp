@@ -33,7 +33,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     if (open_.back()->contains(name)) {
-      problem = fmt::format("the key {} is given twice", in_quotes(name));
+      problem = fmt::format("the key {} is set twice", in_quotes(name));
       return false;
     }
     keys_.back() = name;

@@ -129,7 +129,7 @@ class ConfigReader {
     return {};
   }
   std::int64_t required(const std::string& key) {
-    if (!find(key)) refuse(key, "it is missing, and llmc does not guess sizes");
+    if (!find(key)) refuse(key, "it is missing, but llmc needs every size");
     return integer(key).value_or(1);
   }
   std::optional<double> number(const std::string& key) {
@@ -158,9 +158,8 @@ class ConfigReader {
       const bool off = value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
                        ((value.is_array() || value.is_object()) && value.empty());
       if (seen_.count(key) || harmless.count(key) || off) continue;
-      refuse(key, fmt::format("llmc does not know what {} means, so it cannot tell that it would train this "
-                              "model; remove the key if it "
-                              "changes nothing in the forward pass",
+      refuse(key, fmt::format("llmc does not support {}, so it may not train this model exactly. Remove the key if it "
+                              "does not change the forward pass",
                               shown(value)));
     }
   }
@@ -178,7 +177,7 @@ template <typename T>
 std::optional<T> agree(Refusals& refusals, const std::string& a_key, std::optional<T> a, const std::string& b_key,
                        std::optional<T> b) {
   if (a && b && *a != *b)
-    refusals.add(a_key, fmt::format("it says {}, but {} says {}; remove the wrong one", *a, b_key, *b));
+    refusals.add(a_key, fmt::format("it is {}, but {} is {}. Remove the wrong one", *a, b_key, *b));
   return a ? a : b;
 }
 
@@ -207,7 +206,7 @@ Rope read_rope(const Json& object, const std::string& name, Refusals& refusals) 
     rope.scaling.llama3 = true;
     const auto need = [&](const char* key) {
       const auto value = reader.number(key);
-      if (!value) reader.refuse(key, "it is missing, and llama3 needs it");
+      if (!value) reader.refuse(key, "it is missing, but llama3 needs it");
       return value.value_or(1);
     };
     rope.scaling.factor = need("factor");
@@ -244,8 +243,7 @@ void read_rope(ConfigReader& reader, Model& model) {
     // An old reader of this file would use theta without any scaling, and train another model.
     reader.refuse(
         "rope_parameters",
-        "it has type llama3, but the older keys beside it (rope_theta) say nothing of a scaling; add rope_scaling "
-        "or remove rope_theta");
+        "it has type llama3, but the older key rope_theta has no rope_scaling. Add rope_scaling or remove rope_theta");
   }
   model.rope_scaling = newer ? parameters.scaling : scaling.scaling;
   const auto nested =
@@ -302,7 +300,7 @@ const Family& read_family(ConfigReader& reader) {
   }
   const std::string models = either(known);
   reader.refuse("model_type", type ? fmt::format("{} is not {}, the models that llmc trains", in_quotes(*type), models)
-                                   : fmt::format("it is missing, and must be {}", models));
+                                   : fmt::format("it is missing, but must be {}", models));
   return families()[0];
 }
 
@@ -323,9 +321,9 @@ std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_
     case Family::Window::by_default: break;
   }
   if (switched && off && window)
-    reader.refuse("use_sliding_window", fmt::format("a {} model does not read it; write sliding_window: null where "
-                                                    "there is none",
-                                                    family.model_type));
+    reader.refuse(
+        "use_sliding_window",
+        fmt::format("a {} model does not use it. Write sliding_window: null if there is none", family.model_type));
   return reader.has("sliding_window") ? window.value_or(0) : kDefault;
 }
 
@@ -348,13 +346,13 @@ std::vector<std::string> read_layer_types(ConfigReader& reader, const Family& fa
                      });
   const bool slides = known && std::ranges::find(*list, kSlidingAttention) != list->end();
   if (!known)
-    reader.refuse("layer_types", fmt::format("{}: it takes {} or {}, one for each of {} layer{}", shown(*list),
+    reader.refuse("layer_types", fmt::format("{}: it must be {} or {}, one for each of {} layer{}", shown(*list),
                                              kSlidingAttention, kFullAttention, layers, plural(m.num_hidden_layers)));
   else if (!family.reads_types)
     reader.refuse("layer_types",
-                  fmt::format("a {} model does not read it; model_type ministral does", family.model_type));
+                  fmt::format("a {} model does not use it, but model_type ministral does", family.model_type));
   else if (slides && !m.sliding_window)
-    reader.refuse("layer_types", "it has sliding_attention, and there is no sliding_window");
+    reader.refuse("layer_types", "it has sliding_attention, but there is no sliding_window");
   else
     return list->get<std::vector<std::string>>();
   return types;
@@ -380,14 +378,13 @@ void refuse_other_layers(ConfigReader& reader) {
     if (const auto factor = reader.number(key); factor && *factor != 1)
       reader.refuse(key, std::string(key) == "partial_rotary_factor"
                              ? fmt::format("{} is not 1: llmc rotates all of head_dim", *factor)
-                             : fmt::format("{} is not 1: llmc scales nothing by it", *factor));
+                             : fmt::format("{} is not 1: llmc does not scale by it", *factor));
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts", "num_experts_per_tok"})
     if (const auto experts = reader.number(key);
         experts && *experts > (std::string(key) == "num_experts_per_tok" ? 0 : 1))
       reader.refuse(key, fmt::format("{}: llmc has no experts", *experts));
   if (reader.find("quantization_config"))
-    reader.refuse("quantization_config",
-                  "the weights are quantised; take the configuration of the model it was made from");
+    reader.refuse("quantization_config", "the weights are quantised. Use the configuration of the original model");
 }
 
 }  // namespace
@@ -438,7 +435,8 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
 std::string not_loaded(const Model& model) {
   if (model.qk_norm || model.sliding_window || model.hidden_size % model.num_attention_heads == 0) return {};
   return fmt::format(
-      "hidden_size {} is no multiple of num_attention_heads {}, and transformers 5 loads no Llama of that shape",
+      "hidden_size {} is not a multiple of num_attention_heads {}, and transformers 5 does not load a Llama of that "
+      "shape",
       model.hidden_size, model.num_attention_heads);
 }
 

@@ -16,8 +16,8 @@ bool check_bytes(const Source& source, std::vector<Diagnostic>& diagnostics) {
   const std::string& text = source.text;
   if (text.size() > kMaxBytes) {
     diagnostics.push_back({"E0103",
-                           fmt::format("a spec has at most {} bytes, and this one has {}", kMaxBytes, text.size()),
-                           "is this the right file?",
+                           fmt::format("a spec has at most {} bytes, but this one has {}", kMaxBytes, text.size()),
+                           "check that this is the right file",
                            {place_of_file(source.name)}});
     return false;
   }
@@ -30,9 +30,9 @@ bool check_bytes(const Source& source, std::vector<Diagnostic>& diagnostics) {
     if (length == 0 || control) {
       diagnostics.push_back(
           {"E0102",
-           length == 0 ? fmt::format("the byte 0x{:02x} is not UTF-8 here", byte)
-                       : fmt::format("the control character 0x{:02x} may not stand in a spec", byte),
-           length == 0 ? "save the file as UTF-8" : "remove it; inside double quotes \\n and \\t are understood",
+           length == 0 ? fmt::format("the byte 0x{:02x} is not valid UTF-8 here", byte)
+                       : fmt::format("the control character 0x{:02x} is not allowed in a spec", byte),
+           length == 0 ? "save the file as UTF-8" : "remove it; inside double quotes write \\n or \\t",
            {place_of({&source, i, i + 1})}});
       return false;
     }

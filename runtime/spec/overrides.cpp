@@ -65,7 +65,7 @@ std::optional<Node> read_value(const Schema& schema, const Source& source, const
       const std::size_t length = code_point_length(std::string_view(source.text).substr(i, 4));
       if (length == 0) {
         diagnostics.push_back(
-            {"E0102", "the override is not UTF-8", "write it in UTF-8", {place_of({&source, i, i + 1})}});
+            {"E0102", "the override is not valid UTF-8", "write it in UTF-8", {place_of({&source, i, i + 1})}});
         return {};
       }
       i += length;
@@ -188,7 +188,8 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides, std:
       diagnostics.push_back(
           {"E0411", fmt::format("{} is not an override", in_quotes(text)), "write key.path=value", {place_of(whole)}});
     } else if (words->size() == 1 && words->front().text == "extends") {
-      diagnostics.push_back({"E0403", "extends cannot be overridden", "write it in the file", {place_of(whole)}});
+      diagnostics.push_back(
+          {"E0403", "extends cannot be overridden on the command line", "write it in the file", {place_of(whole)}});
     } else {
       const std::string path = text.substr(0, equals);
       const auto [first, fresh] = seen.emplace(schema.canonical(path), whole);

@@ -33,7 +33,7 @@ class RelationChecks {
     for (const char* path : paths) {
       const auto found = bound_.given.find(path);
       if (found != bound_.given.end())
-        diagnostic.places.push_back(place_of(found->second, fmt::format("{} is given here", leaf_of(path))));
+        diagnostic.places.push_back(place_of(found->second, fmt::format("{} is set here", leaf_of(path))));
     }
     if (!diagnostic.places.empty()) diagnostic.places[0].note.clear();
     diagnostics_.push_back(std::move(diagnostic));

@@ -32,9 +32,9 @@ class Relations : RelationChecks {
            any_of({write("audit.compute", "logits"), write(key, value)}), {"audit.compute", key});
     };
     if (usable({"precision.compute"}) && spec_.compute == DType::f32)
-      refuse("does nothing that training does not: it computes in fp32", "precision.compute", "bf16");
+      refuse("repeats what training computes in fp32 already", "precision.compute", "bf16");
     else if (usable({"parallel.shard"}) && spec_.parallel.shard == Shard::parameters)
-      refuse("reads master weights, of which each rank has its share alone", "parallel.shard", "gradients");
+      refuse("needs all master weights, but each rank has only its shard", "parallel.shard", "gradients");
   }
 
   void batch() {
@@ -49,7 +49,7 @@ class Relations : RelationChecks {
     };
     if (tokens && b.tokens % b.sequence_length)
       fail("E0305", fmt::format("tokens {} is not a multiple of sequence_length {}", b.tokens, b.sequence_length),
-           "write a number of tokens that is whole passes", near_passes, {"batch.tokens", "batch.sequence_length"});
+           "write a multiple of sequence_length", near_passes, {"batch.tokens", "batch.sequence_length"});
     if (pass > std::numeric_limits<std::int32_t>::max()) {
       const std::int64_t most = std::numeric_limits<std::int32_t>::max() / b.sequence_length;
       fail("E0313",
@@ -77,7 +77,7 @@ class Relations : RelationChecks {
       fail("E0306",
            fmt::format("tokens {} is not a multiple of micro_batch * sequence_length = {} * {}", b.tokens,
                        b.micro_batch, b.sequence_length),
-           "choose tokens that are whole passes",
+           "write a multiple of micro_batch * sequence_length",
            [b, near_passes](const Sound& sound) {
              std::vector<Edit> edits = near_passes(sound);
              add_divisors(sound, "batch.micro_batch", b.tokens / b.sequence_length, b.micro_batch, edits);
@@ -94,8 +94,8 @@ class Relations : RelationChecks {
                        micro_batch = spec_.batch.micro_batch;
     if (!usable({"batch.tokens", "parallel.world_size"}) || world <= tokens / pass || tokens % pass) return;
     fail("E0321",
-         fmt::format("{} ranks, but a step of {} tokens has {} {}", world, tokens, tokens / pass,
-                     micro_batch ? "micro-batches" : "sequences"),
+         fmt::format("{} ranks need one micro-batch each, but a step of {} tokens has {} {}", world, tokens,
+                     tokens / pass, micro_batch ? "micro-batches" : "sequences"),
          "write fewer ranks, more tokens or a smaller micro_batch",
          [world, tokens, micro_batch, pass](const Sound& sound) {
            std::vector<Edit> edits;
@@ -140,11 +140,11 @@ class Relations : RelationChecks {
     const std::int64_t layers = spec_.model.num_hidden_layers;
     if (!usable({"memory.recompute", "model.num_hidden_layers"})) return;
     if (r.kind == Recompute::Kind::layers && r.layers.back().last >= layers)
-      fail("E0314", fmt::format("recompute names layer {} of a model with {}", r.layers.back().last, layers),
+      fail("E0314", fmt::format("recompute names layer {}, but the model has {}", r.layers.back().last, layers),
            fmt::format("write layers from 0 to {}", layers - 1), any_of({write("memory.recompute", "auto")}),
            {"memory.recompute", "model.num_hidden_layers"});
     if (r.kind != Recompute::Kind::every || r.every <= layers) return;
-    fail("E0314", fmt::format("recompute every {} layers of a model with {}", r.every, layers),
+    fail("E0314", fmt::format("recompute every {} layers is too large for a model with {}", r.every, layers),
          "write a smaller every, or recompute: none",
          any_of({write("memory.recompute", fmt::format("{{every: {}}}", layers)), write("memory.recompute", "none")}),
          {"memory.recompute", "model.num_hidden_layers"});
@@ -156,12 +156,14 @@ class Relations : RelationChecks {
     const std::int64_t length = s.steps - s.from_step;
     if (length <= 0) {
       fail("E0308",
-           fmt::format("a schedule from step {} leaves nothing of {} step{}", s.from_step, s.steps, plural(s.steps)),
+           fmt::format("a schedule that begins at step {} has no steps left of {} step{}", s.from_step, s.steps,
+                       plural(s.steps)),
            "write an earlier from_step, or more steps",
            any_of({leave_out("schedule.from_step"), write("schedule.steps", 2 * s.from_step)}),
            {"schedule.from_step", "schedule.steps"});
     } else if (s.warmup_steps >= length) {
-      fail("E0308", fmt::format("warmup_steps {} leaves nothing of {} step{}", s.warmup_steps, length, plural(length)),
+      fail("E0308",
+           fmt::format("warmup_steps {} has no steps left of {} step{}", s.warmup_steps, length, plural(length)),
            "write fewer warmup_steps", any_of({write("schedule.warmup_steps", length / 10)}),
            {"schedule.warmup_steps", "schedule.steps"});
     } else if (s.kind == ScheduleKind::wsd && usable({"schedule.kind", "schedule.decay_fraction"}) &&
@@ -238,7 +240,7 @@ class Relations : RelationChecks {
     if (other == devices.end()) other = std::ranges::find_if(devices, fits);
     const std::string instead = other == devices.end() ? fmt::format("{}GiB", named->budget >> 30) : other->name;
     fail("E0324",
-         fmt::format("memory.budget {} is a device of arch {}, and the target's arch is {}", word, named->arch,
+         fmt::format("memory.budget {} is a device of arch {}, but the target's arch is {}", word, named->arch,
                      fmt::join(spec_.target.arch, ", ")),
          fmt::format("write a device of that arch, such as {}, or a size such as {}GiB", instead, named->budget >> 30),
          any_of({write("memory.budget", instead)}), {"memory.budget", "target.arch"});
@@ -269,11 +271,11 @@ class Relations : RelationChecks {
                           : write(key.when_key, example_of(*find_key(key.when_key)));
         edit.text = fmt::format(fmt::runtime(group ? "write {}: [{{path: {}}}]" : "write {}: {}"), key.when_key,
                                 edit.write[0].second);
-        fail("E0309", fmt::format("{} is not read without {}", key.path, key.when_key),
+        fail("E0309", fmt::format("{} has no effect without {}", key.path, key.when_key),
              fmt::format("add {}, or remove this key", key.when_key), any_of({edit, leave_out(key.path)}),
              {key.path.c_str()});
       } else {
-        fail("E0309", fmt::format("{} is only read with {}: {}", key.path, when_name(key), key.when_value),
+        fail("E0309", fmt::format("{} has an effect only with {}: {}", key.path, when_name(key), key.when_value),
              fmt::format("write {}: {}, or remove this key", when_name(key), key.when_value),
              any_of({when(key), leave_out(key.path)}), {key.path.c_str(), key.when_key.c_str()});
       }

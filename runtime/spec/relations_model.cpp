@@ -27,8 +27,9 @@ class ModelRelations : RelationChecks {
       add_head_dim(sound, hidden / heads, edits);
       if (not_loaded(model).empty() || edits.begin() + sizes == edits.end()) return edits;
       edits.resize(static_cast<std::size_t>(sizes) + 1);
-      edits.back().text = fmt::format("{}head_dim: {}, which trains, but transformers 5 loads no Llama of that shape",
-                                      sizes ? "" : "write ", edits.back().write[0].second);
+      edits.back().text =
+          fmt::format("{}head_dim: {}, which trains, but transformers 5 does not load a Llama of that shape",
+                      sizes ? "" : "write ", edits.back().write[0].second);
       return edits;
     };
     if (usable({"model.hidden_size", "model.num_attention_heads"}) && !given("model.head_dim") &&
@@ -36,15 +37,15 @@ class ModelRelations : RelationChecks {
       fail("E0301",
            fmt::format("hidden_size {} is not divisible by num_attention_heads {}", m.hidden_size,
                        m.num_attention_heads),
-           fmt::format("choose sizes that divide and leave an even head_dim, or set head_dim{}",
-                       not_loaded(m).empty() ? "" : ", with which transformers 5 does not load a Llama"),
+           fmt::format("choose sizes that divide with an even head_dim, or set head_dim{}",
+                       not_loaded(m).empty() ? "" : ", but transformers 5 does not load such a Llama"),
            other_sizes, {"model.hidden_size", "model.num_attention_heads"});
       return;
     }
     if (!usable({"model.head_dim"})) return;
     if (m.head_dim % 2) {
       if (given("model.head_dim"))
-        fail("E0303", fmt::format("head_dim {} is odd, and RoPE rotates pairs", m.head_dim), "write an even head_dim",
+        fail("E0303", fmt::format("head_dim {} is odd, but RoPE rotates pairs", m.head_dim), "write an even head_dim",
              [dim = m.head_dim](const Sound& sound) {
                std::vector<Edit> edits;
                add_multiples(sound, "model.head_dim", dim, 2, edits);
@@ -52,8 +53,8 @@ class ModelRelations : RelationChecks {
              },
              {"model.head_dim"});
       else
-        fail("E0303", fmt::format("hidden_size / num_attention_heads = {} is odd, and RoPE rotates pairs", m.head_dim),
-             "choose sizes that leave an even head_dim, or set head_dim", other_sizes,
+        fail("E0303", fmt::format("hidden_size / num_attention_heads = {} is odd, but RoPE rotates pairs", m.head_dim),
+             "choose sizes that give an even head_dim, or set head_dim", other_sizes,
              {"model.hidden_size", "model.num_attention_heads"});
     } else if (usable({"target.kind", "target.arch", "target.attention"}) && spec_.target.kind == TargetKind::cuda) {
       cuda_heads();
@@ -64,7 +65,7 @@ class ModelRelations : RelationChecks {
     const Model& m = spec_.model;
     if (spec_.target.attention != AttentionKind::cudnn) {
       if (m.head_dim > 256)
-        fail("E0304", fmt::format("head_dim {} is above 256, the widest for attention on cuda", m.head_dim),
+        fail("E0304", fmt::format("head_dim {} is above 256, the maximum for attention on cuda", m.head_dim),
              "write a head_dim of at most 256", any_of({write("model.head_dim", 256)}),
              {"model.head_dim", "target.kind"});
       return;
@@ -76,7 +77,7 @@ class ModelRelations : RelationChecks {
     if (m.head_dim % 8 == 0 && m.head_dim <= most) return;
     fail("E0304",
          fmt::format("head_dim {} is not a multiple of 8 up to {}, as cuDNN's attention needs", m.head_dim, most),
-         "write a head_dim that cuDNN has, or attention: auto",
+         "write a head_dim that cuDNN supports, or attention: auto",
          [dim = m.head_dim, most](const Sound& sound) {
            std::vector<Edit> edits;
            if (dim > most)
@@ -92,7 +93,7 @@ class ModelRelations : RelationChecks {
   void cuda_attention() {
     if (!usable({"target.kind"}) || spec_.target.kind != TargetKind::cuda) return;
     if (usable({"precision.compute"}) && spec_.compute != DType::bf16)
-      fail("E0318", "attention on cuda has no fp32", "write compute: bf16, or kind: cpu",
+      fail("E0318", "attention on cuda does not support fp32", "write compute: bf16, or kind: cpu",
            any_of({write("precision.compute", "bf16"), write("target.kind", "cpu")}),
            {"precision.compute", "target.kind"});
     // The biases of q, k and v are in one vector, and llmc's kernels access each of them 16 bytes at a time.
@@ -102,17 +103,16 @@ class ModelRelations : RelationChecks {
       return;
     const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
     if (q % 8 == 0 && k % 8 == 0) return;
-    fail(
-        "E0319",
-        fmt::format("with attention_bias on cuda, q and k have multiples of 8 columns; here they have {} and {}", q, k),
-        "write attention_bias: false, or a head_dim that is a multiple of 8",
-        [dim = m.head_dim](const Sound& sound) {
-          std::vector<Edit> edits;
-          add(sound, write("model.attention_bias", "false"), edits);
-          add_multiples(sound, "model.head_dim", dim, 8, edits);
-          return edits;
-        },
-        {"model.attention_bias", "model.head_dim", "target.kind"});
+    fail("E0319",
+         fmt::format("with attention_bias on cuda, q and k need multiples of 8 columns, but have {} and {}", q, k),
+         "write attention_bias: false, or a head_dim that is a multiple of 8",
+         [dim = m.head_dim](const Sound& sound) {
+           std::vector<Edit> edits;
+           add(sound, write("model.attention_bias", "false"), edits);
+           add_multiples(sound, "model.head_dim", dim, 8, edits);
+           return edits;
+         },
+         {"model.attention_bias", "model.head_dim", "target.kind"});
   }
 
   void key_value_heads() {
@@ -144,7 +144,7 @@ class ModelRelations : RelationChecks {
     const std::vector<std::string>& types = spec_.model.layer_types;
     const std::int64_t layers = spec_.model.num_hidden_layers;
     if (!of(types, kSlidingAttention)) {
-      fail("E0326", "no layer slides: layer_types has full_attention alone, and sliding_window would do nothing",
+      fail("E0326", "layer_types has only full_attention, so sliding_window has no effect",
            "write sliding_attention for some layers, or leave both keys out",
            any_of({write("model.layer_types", "[sliding_attention, full_attention]"), leave_out("model.layer_types")}),
            {"model.layer_types", "model.sliding_window"});
@@ -173,7 +173,7 @@ class ModelRelations : RelationChecks {
     if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == DType::bf16 ||
         spec_.residual == DType::f32)
       return;
-    fail("E0316", "a bf16 residual stream needs compute: bf16, and compute is fp32",
+    fail("E0316", "a bf16 residual stream needs compute: bf16, but compute is fp32",
          "write residual: fp32, or compute: bf16",
          any_of({write("precision.residual", "fp32"), write("precision.compute", "bf16")}),
          {"precision.residual", "precision.compute"});
@@ -186,18 +186,17 @@ class ModelRelations : RelationChecks {
       return;
     const auto& arch = spec_.target.arch;
     if (spec_.target.kind != TargetKind::cpu) {
-      fail("E0325", "matmul: bf16x3 is made of AMX tiles, and target.kind is cuda",
+      fail("E0325", "matmul: bf16x3 needs AMX tiles, but target.kind is cuda",
            "write matmul: auto, or target.kind: cpu",
            any_of({write("precision.matmul", "auto"), write("target.kind", "cpu")}),
            {"precision.matmul", "target.kind"});
     } else if (spec_.compute != DType::f32) {
-      fail("E0325", "matmul: bf16x3 is for products of fp32, and compute is bf16",
-           "write compute: fp32, or matmul: auto",
+      fail("E0325", "matmul: bf16x3 needs compute: fp32, but compute is bf16", "write compute: fp32, or matmul: auto",
            any_of({write("precision.compute", "fp32"), write("precision.matmul", "auto")}),
            {"precision.matmul", "precision.compute"});
     } else if (arch.size() == 1 && arch[0] != "native" && of(cpu_architectures(), arch[0]) &&
                !of(architectures_with_tiles(), arch[0])) {
-      fail("E0325", fmt::format("matmul: bf16x3 is made of AMX tiles, which arch {} does not have", arch[0]),
+      fail("E0325", fmt::format("matmul: bf16x3 needs AMX tiles, which arch {} does not have", arch[0]),
            fmt::format("write matmul: auto, or target.arch: {}", either(architectures_with_tiles())),
            any_of({write("precision.matmul", "auto"), write("target.arch", architectures_with_tiles()[0])}),
            {"precision.matmul", "target.arch"});

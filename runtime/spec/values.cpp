@@ -51,7 +51,7 @@ class PrintedReader {
 
   Node read() {
     Node root = map(0, "");
-    if (at_ < lines_.size()) fail("indented otherwise than the lines before it");
+    if (at_ < lines_.size()) fail("indented differently from the lines before it");
     return root;
   }
 
@@ -76,7 +76,7 @@ class PrintedReader {
       const std::size_t colon = source_.text.find(':', line.key);
       if (colon >= line.end) fail("no `key: value`");
       KeyText key{source_.text.substr(line.key, colon - line.key), {&source_, line.key, colon}};
-      if (node.find(key.text)) fail("a key for the second time");
+      if (node.find(key.text)) fail("a key that is set twice");
       const std::string inner = path.empty() ? key.text : path + "." + key.text;
       std::vector<Diagnostic> diagnostics;
       std::optional<Node> value = read_flow(source_, colon + 1, line.end, diagnostics);

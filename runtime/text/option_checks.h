@@ -24,7 +24,7 @@ inline CLI::Validator finite(double low, bool above, double high) {
 inline CLI::Validator finite_from(double low, double high) { return finite(low, false, high); }
 inline CLI::Validator finite_above(double low, double high) { return finite(low, true, high); }
 
-constexpr char kEmptyValue[] = "is empty; give it a value, or leave it out";
+constexpr char kEmptyValue[] = "is empty. Give it a value, or leave it out";
 
 /// Makes the app and its commands refuse an empty value, as an unset variable in a script leaves it, for every option
 /// and argument. Uses a transformation, because CLI11 applies those before all checks.

@@ -373,7 +373,7 @@ class Case:
             return f"ends by signal {-code}"
         if code not in GOOD:
             return f"ends with {code}"
-        if "llmc is wrong" in said or "terminate called" in said:
+        if "a bug in llmc" in said or "terminate called" in said:
             return "blames llmc"
         if code and self.error == "kept" and not said.strip() and not (code == 1 and self.output != "kept"):
             return f"ends with {code} without a word"

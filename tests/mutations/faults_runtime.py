@@ -140,7 +140,7 @@ FAULTS = [
           "test_data Vocabulary.*"),
     # checkpoint
     fault("header_with_two_equal_names", "HeaderEvents::key",
-          "if (!names_.insert(key).second) refuse(\"'\" + key + \"' stands twice\");", "names_.insert(key);",
+          "if (!names_.insert(key).second) refuse(\"'\" + key + \"' is listed twice\");", "names_.insert(key);",
           "test_checkpoint Safetensors.UnsoundHeaders"),
     fault("header_with_a_hole", "parse_header", "if (entry.begin != position) refuse(",
           "if (entry.begin < position) refuse(", "test_checkpoint Safetensors.UnsoundHeaders"),

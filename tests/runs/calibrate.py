@@ -72,10 +72,9 @@ class Calibrate(RunTest):
                 "by 50 % for half of the samples" in self.succeed(LLMC, "calibrate", figures, "-o", device).err, noted)
         # Refused, and the file is unchanged.
         was = harness.read(device)
-        for name, changed, why in (("empty", "", "is no file of `trainer calibrate -o FILE`"),
-                                   ("zero", re.sub(r'"launch": [^,\n]+', '"launch": 0',
-                                                   text), "a figure is no number above 0"),
-                                   ("other", text.replace('"cpu"', '"cuda"'), "llmc has no device that is called"),
+        for name, changed, why in (("empty", "", "`trainer calibrate -o FILE`: "),
+                                   ("zero", re.sub(r'"launch": [^,\n]+', '"launch": 0', text), "a number above 0"),
+                                   ("other", text.replace('"cpu"', '"cuda"'), "llmc knows no device called"),
                                    ("attention", self.attention_only(trainer), "none of the files has products")):
             with self.subTest(name):
                 bad = self.path(name + ".json")
@@ -97,7 +96,7 @@ class Calibrate(RunTest):
         nowhere = harness.environment(XDG_CONFIG_HOME="", HOME="")
         done = harness.call(LLMC, "calibrate", env=nowhere)
         self.assertEqual(done.code, 2)
-        self.assertIn("name a file with -o", done.err)
+        self.assertIn("XDG_CONFIG_HOME", done.err)
 
     def attention_only(self, trainer):
         figures = self.path("attention.json")

@@ -165,7 +165,7 @@ class Checkpoint(RunTest):
         out = self.path("exported")
         done = self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", out)
         self.assertIn(" as fp32 in 1 file, ", done.out)
-        self.assertIn("no tokenizer was exported: ", done.err)
+        self.assertIn("no tokenizer was exported", done.err)
         self.assertEqual(sorted(os.listdir(out)),
                          ["README.md", "config.json", "generation_config.json", "model.safetensors"])
         # Masters are fp32, and so is the run: the files equal the checkpoint's.
@@ -263,7 +263,7 @@ class Checkpoint(RunTest):
         done = harness.call(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("none"), "--tokenizer",
                             self.path("other-data"))
         self.assertEqual(done.code, 5)
-        self.assertIn("has 325 tokens, and the model only 97", done.err)
+        self.assertIn("has 325 tokens, but the model only 97", done.err)
         self.assertFalse(os.path.exists(self.path("none")))
 
     def test_a_terminal_obeys_no_name(self):
@@ -302,14 +302,13 @@ class Checkpoint(RunTest):
         self.assertIn('"step-2" is no checkpoint', done.err)
         self.assertIn('"notes"', self.succeed(LLMC, "checkpoint", "verify", run).err)
         self.assertEqual(self.succeed(LLMC, "checkpoint", "ls", self.path("empty")).out, "no checkpoints\n")
-        for words, text in ((["ls",
-                              self.folder], "holds no run"), (["show",
-                                                               self.folder], "neither a run folder nor a checkpoint"),
+        for words, text in ((["ls", self.folder], "has no run in it"), (["show", self.folder],
+                                                                        "neither a run folder nor a checkpoint"),
                             (["verify",
                               self.path("nothing")], "there is no checkpoint"), (["ls",
                                                                                   self.step(6)], "is a checkpoint"),
                             (["show", self.path("empty")],
-                             "no checkpoint that is complete"), (["verify", self.path("empty")], "has no checkpoints"),
+                             "has no complete checkpoint"), (["verify", self.path("empty")], "has no checkpoints"),
                             (["prune", self.path("empty"), "--keep-last", "1", "--yes"], "no state/model")):
             done = harness.call(LLMC, "checkpoint", *words)
             self.assertEqual((done.code, done.out), (6, ""), words)

@@ -122,26 +122,25 @@ class Cli(RunTest):
     def test_shapes_that_transformers_does_not_load(self):
         """They train, and check warns that an export does not load."""
         spec = os.path.join(SOURCE, "specs", "tiny.yaml")
-        said = "is no multiple of num_attention_heads 4, and transformers 5 loads no Llama of that shape"
+        said = "is not a multiple of num_attention_heads 4, and transformers 5 "
         self.assertIn("warning: hidden_size 66 " + said,
                       self.succeed(LLMC, "check", spec, "model.hidden_size=66", "model.head_dim=16").err)
         self.assertNotIn("transformers", self.succeed(LLMC, "check", spec).err)
 
     def test_wrong_words_that_are_often_meant(self):
         """A mistyped command, a model's configuration instead of a spec, a model's hub name instead of its folder."""
-        self.assertIn("there is no command 'pan'; did you mean plan? the commands are",
-                      harness.call(LLMC, "pan", "x.yaml").err)
-        self.assertIn("error: write a command: check, config, ", harness.call(LLMC).err)
+        self.assertIn("there is no command 'pan'. Did you mean plan? ", harness.call(LLMC, "pan", "x.yaml").err)
+        self.assertIn(" check, config, ", harness.call(LLMC).err)
         self.assertIn("llmc run specs/tiny.yaml", harness.call(LLMC, "specs/tiny.yaml").err)
         for name, said in (("specs/tinny.yaml", "there is no such file\n  did you mean specs/tiny.yaml?"),
-                           ("none/x.yaml", "`llmc init -o none/x.yaml` writes a new one")):
+                           ("none/x.yaml", "`llmc init -o none/x.yaml`")):
             self.assertIn(said, harness.call(LLMC, "check", name, cwd=SOURCE).err)
         with open(self.path("config.json"), "w") as file:
             json.dump({"model_type": "llama", "vocab_size": 320, "hidden_size": 64}, file)
         done = harness.call(LLMC, "check", "config.json", cwd=self.folder)
         self.assertEqual(done.code, 1)
         self.assertEqual(done.err.count("error"), 2)  # and the line that counts them
-        self.assertIn("`llmc init --from config.json -o spec.yaml` writes a spec of its model", done.err)
+        self.assertIn("`llmc init --from config.json -o spec.yaml`", done.err)
         for name in ("meta-llama/Llama-3.2-1B", "https://huggingface.co/meta-llama/Llama-3.2-1B/"):
             done = harness.call(LLMC, "init", "--from", name, cwd=self.folder)
             self.assertEqual(done.code, 2)
@@ -172,8 +171,8 @@ class Cli(RunTest):
         done = self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "data.train.path=no-*.bin", cwd="/")
         # Paths typed on the command line are relative to the current directory.
         self.assertEqual(
-            done.err, "warning: data.tokenizer: no file matches '/t.model' here; a run needs it\n"
-            "warning: data.train.path: no file matches '/no-*.bin' here; a run needs it\n")
+            done.err, "warning: data.tokenizer: a run needs it, but no file matches '/t.model' here\n"
+            "warning: data.train.path: a run needs it, but no file matches '/no-*.bin' here\n")
         self.assertEqual(
             self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0").err,
             "")

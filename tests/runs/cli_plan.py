@@ -125,7 +125,7 @@ class CliPlan(RunTest):
             done = self.succeed(LLMC, "plan", spec, *more, "--device", device, "--world", "8", "--json", cwd=SOURCE)
             self.assertEqual(
                 done.err,
-                f"note: planned for {device} with {words}; keep these words after the spec's name, or write them there\n"
+                f"note: planned for {device} with {words}. Keep these arguments after the spec's name, or write them to the spec\n"
             )
             self.assertEqual(json.loads(done.out)["device"]["name"], device)
             kept = self.succeed("sh", "-c", f"{LLMC} plan {spec} {' '.join(more)} {words} --json", cwd=SOURCE)
@@ -176,7 +176,7 @@ class CliPlan(RunTest):
         self.assertEqual(seconds(named, cwd="/"), slow)  # written: relative to the spec
         done = harness.call(LLMC, "plan", spec, "target.device=h100-sxm")
         self.assertEqual(done.code, 1)
-        self.assertIn("target.device h100-sxm is of compute capability 90, and target.kind is cpu", done.err)
+        self.assertIn("target.device h100-sxm is of compute capability 90, but target.kind is cpu", done.err)
 
     def test_bf16x3_is_never_something_else(self):
         """A plan says which GEMMs use it; it is refused for machines without tiles and sources for any machine."""
@@ -194,7 +194,7 @@ class CliPlan(RunTest):
             "and so in fp32 by oneDNN: ", text)
         self.assertIn("(bf16x3 in tiles)", self.succeed(LLMC, "plan", spec, *named, "--launches").out)
         self.assertNotIn("bf16x3", self.succeed(LLMC, "plan", spec, *named[1:]).out)
-        words = ["write target.arch: sapphirerapids", "precision.matmul: auto"]
+        words = ["target.arch: sapphirerapids", "precision.matmul: auto"]
         refused = [("emit", "-o", self.path("emitted"))]
         if harness.has_tiles():
             self.succeed(LLMC, "plan", spec, *harness.BF16X3)
@@ -217,7 +217,7 @@ class CliPlan(RunTest):
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "target.arch=x86-64-v4", "memory.budget=44MiB",
                             "memory.recompute=none", cwd=SOURCE)
         self.assertEqual(done.code, 4)
-        for word in ("memory.recompute: ", " MiB  the process beside its arena"):
+        for word in ("memory.recompute: ", " MiB  the process outside its arena"):
             self.assertIn(word, done.err)
 
     def test_what_would_fit_does(self):
@@ -235,7 +235,7 @@ class CliPlan(RunTest):
                 done = harness.call(LLMC, *words, f"memory.budget={budget}", cwd=SOURCE)
                 self.assertEqual((done.code, done.out), (4, ""), f"{words} {budget}\n{done.err}")
                 said = re.search(
-                    r"\nwrite (.*), where the device has it(, or make the model smaller)?(\non several devices it fits from \d+ on, with (.*))?\n$",
+                    r"\nwrite (.*), if the device has that much(, or make the model smaller)?(\nit fits on \d+ or more devices with (.*))?\n$",
                     done.err)
                 self.assertEqual(bool(said[4]), spec == "llama-1b")  # on a CPU ranks share memory
                 ways = said[1].split(", or ") + [said[4]] * bool(said[4])

@@ -198,9 +198,10 @@ class Data(RunTest):
         for name in ("a.txt", "b.txt", "c.parquet", "d.gz"):
             with open(self.path("mixed", name), "w") as file:
                 file.write("some text of " + name * 20)
-        said = "2 files passed over for their names (.gz 1, .parquet 1)"
+        said = "2 files excluded by their names (.gz 1, .parquet 1)"
         build = [LLMC, "data", "build", "--vocab-size", 320, "--from", self.path("mixed")]
-        self.assertIn("  " + said + "; --glob takes them\n", self.succeed(*build, "-o", self.path("of-mixed")).out)
+        self.assertIn("  " + said + "; to include them use --glob\n",
+                      self.succeed(*build, "-o", self.path("of-mixed")).out)
         self.assertIn("from 2 files, 0 skipped; " + said, self.succeed(LLMC, "data", "info", self.path("of-mixed")).out)
         for name in ("a.txt", "b.txt"):
             os.remove(self.path("mixed", name))
@@ -219,9 +220,8 @@ class Data(RunTest):
         self.assertIn("note: there is one document, so its end is the validation set\n", done.err)
         self.assertNotIn("held out", done.err)
         for words, message in ((["build", "--from", "x", "--vocab-size", "32k", "-o",
-                                 "x"], 'the number "32k" does not end in'), (["bulid", "--from",
-                                                                              "x"], "data takes build or info"),
-                               ([], "data takes build or info")):
+                                 "x"], 'the number "32k" does not end in'),
+                               (["bulid", "--from", "x"], "llmc data build --help"), ([], "llmc data build --help")):
             done = harness.call(LLMC, "data", *words)
             self.assertEqual((done.code, done.out), (2, ""))
             self.assertIn(message, done.err)

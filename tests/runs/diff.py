@@ -43,7 +43,7 @@ class Diff(RunTest):
                                  f"{name}: if this is intended, run again with LLMC_UPDATE_GOLDEN=1")
 
     def test_run_time_values_alone(self):
-        said = "run-time values alone: the trainers are the same"
+        said = "only run-time values differ"
         self.assertIn(said, self.diff("optimizer.lr=1e-5", "schedule.steps=77").out)
         self.assertNotIn(said, self.diff("optimizer.lr=1e-5", "metrics.per_parameter=false").out)
 

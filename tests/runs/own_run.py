@@ -94,7 +94,7 @@ class OwnRun(RunTest):
         done = harness.call(LLMC, "run", second, "optimizer.lr=1e-3", cwd=folder)
         self.assertEqual((done.code, os.stat(trainer).st_mtime_ns), (6, before), done.err)
         self.assertIn(f"was last started by a trainer of '{first}', but this one is of '{second}'", done.err)
-        self.assertIn(f"note: the trainer of '{second}' takes the place of that of '{first}'",
+        self.assertIn(f"note: the trainer of '{second}' replaces that of '{first}'",
                       self.succeed(LLMC, "compile", second, cwd=folder).err)
         self.assertEqual(harness.call(trainer, "--steps", "2").code, 6)
         done = self.succeed(LLMC, "run", second, "--", "--steps", "2", "--run", os.path.join(folder, "runs", "small"),
@@ -136,8 +136,8 @@ class OwnRun(RunTest):
             os.chmod(os.path.join(tools, name), 0o755)
         environment = dict(harness.environment(), PATH=tools + ":" + os.environ["PATH"])
         out = self.succeed(LLMC, "doctor", env=environment).out
-        self.assertRegex(out,
-                         r"-- CUDA compiler +release 13.0, V13.0.1; it does not compile a test \(exit 1\): no ptxas")
+        self.assertRegex(
+            out, r"-- CUDA compiler +release 13.0, V13.0.1; it cannot compile a test program \(exit 1\): no ptxas")
         self.assertRegex(out, r"ok GPU +NVIDIA H100 80GB HBM3, 81559 MiB, 580.65.06, 9.0")
         for what in ("memory", "disk here", r"C\+\+ compiler"):
             self.assertRegex(out, f"ok {what} ")

@@ -114,7 +114,7 @@ class PlanPage(RunTest):
     def test_numbers_are_those_of_the_plan(self):
         page = self.check_numbers(LARGE)
         self.assertEqual([item["asks"] for item in page["summary"]],
-                         ["What fills memory?", "What bounds the step?", "Which key to turn?"])
+                         ["What fills memory?", "What bounds the step?", "Which key to change?"])
         self.assertGreater(len(page["choices"]), 20)
         # A choice on the page equals the plan of that spec.
         other = next(choice for choice in page["choices"] if choice["difference"] == "batch.micro_batch: 8")
@@ -168,7 +168,7 @@ class PlanPage(RunTest):
                                                                                    "--json"], "--json"),
                             ([self.path("never.html"),
                               "--pin"], "--pin"), ([self.path("never.html"), LARGE],
-                                                   "second spec"), ([SOURCE], "that is a folder; name a file in it")):
+                                                   "second spec"), ([SOURCE], "is a folder. Name a file in it")):
             done = harness.call(LLMC, "plan", LARGE, "--html", *words)
             self.assertEqual((done.code, done.out), (2, ""), done.err)
             self.assertIn(said, done.err)

@@ -232,8 +232,8 @@ class Report(RunTest):
         done = self.succeed(LLMC, "report", self.path("broken"), os.path.join(self.runs, "first"),
                             self.path("broken", "plan"), "-o", self.path("broken.html"))
         self.assertIn("4 runs", done.out)
-        for name, words in (("spec", "spec.yaml"), ("plan", "'plan.json' is no JSON object"),
-                            ("metrics", "2 lines of 'metrics.jsonl' are no JSON objects")):
+        for name, words in (("spec", "spec.yaml"), ("plan", "'plan.json' is not a JSON object"),
+                            ("metrics", "2 lines of 'metrics.jsonl' ")):
             self.assertRegex(done.err, rf"note: .*broken/{name}: .*{re.escape(words)}")
         with open(self.path("broken.html"), encoding="utf-8") as file:
             runs = {run["name"]: run for run in Page(file.read()).data()["runs"]}

@@ -35,7 +35,7 @@ class Surroundings(RunTest):
         done = harness.call(*command, **how)
         self.assertEqual(done.code, code, f"{command}\n{done.out}{done.err}")
         self.assertIn(says, done.err)
-        self.assertNotIn("llmc is wrong", done.err)
+        self.assertNotIn("a bug in llmc", done.err)
         return done
 
     def test_a_home_that_cannot_be_looked_up_has_no_device_files(self):
@@ -97,7 +97,7 @@ class Surroundings(RunTest):
         found = {run["run"]: run for run in json.loads(self.succeed(LLMC, "runs", runs, "--json").out)["runs"]}
         self.assertEqual({run["state"] for run in found.values()}, {"damaged"})
         self.assertIn("'history.jsonl' has a line of more than 4 MiB", found["history"]["problem"])
-        self.assertIn("that is no file", found["pipe"]["problem"])
+        self.assertIn("it is not a file", found["pipe"]["problem"])
         self.ends(0, LLMC, "report", runs, "-o", self.path("long.html"), says="has a line of more than 4 MiB")
 
     def test_no_value_is_empty(self):
@@ -113,7 +113,7 @@ class Surroundings(RunTest):
                     for given in ([option, ""], [option + "="]):
                         done = harness.call(*words, *given)
                         self.assertEqual((done.code, done.out), (2, ""), f"{words} {given}\n{done.err}")
-                        self.assertIn(f"{option}: is empty; give it a value", done.err, f"{words} {given}")
+                        self.assertIn(f"{option}: is empty", done.err, f"{words} {given}")
                         tried += 1
                 self.assertEqual(harness.call(*words, "").code, 2, f"{words} ''")
         self.assertGreater(tried, 120)
@@ -226,7 +226,7 @@ class Surroundings(RunTest):
                       self.ends(1, "bash", "-c", f"echo nonsense: 1 | '{LLMC}' check /dev/stdin").err)
         for command in ("compile", "run"):
             self.ends(2, "bash", "-c", f"'{LLMC}' {command} {read} -o '{self.path('piped-trainer')}'", cwd=self.folder,
-                      says="write it to a file")
+                      says="through a pipe")
 
     def test_a_spec_without_its_base_is_not_planned(self):
         """Suggestions for a wrong value are checked against a complete spec only."""

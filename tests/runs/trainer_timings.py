@@ -94,15 +94,15 @@ class TrainerTimings(TrainerTest):
             self.assertIn(said, done.err)
 
         refused("this plan has fingerprint", "model.hidden_size=40")
-        refused("give the run's own values", "batch.tokens=192")
+        refused("in this plan it runs", "batch.tokens=192")
         refused("in this plan it runs", world_size=2)  # with two ranks, each has one of the two micro-batches
         refused("it has version 2", version=2)
         refused(
-            "which the plan has not",
+            "it has a launch",
             last={"ph": "X", "tid": 1, "cat": "kernel", "name": "x", "dur": 1, "args": {"region": "y", "runs": "z"}})
         with open(self.path("no-timeline.json"), "w") as out:
             out.write("[1]")
-        for name, said in (("no-timeline.json", "this is no timeline"), ("nowhere.json", "no such file")):
+        for name, said in (("no-timeline.json", "trainer --timeline FILE"), ("nowhere.json", "does not exist")):
             done = harness.call(harness.LLMC, "plan", self.spec, "--measured", self.path(name))
             self.assertEqual(done.code, 2, done.out)
             self.assertIn(said, done.err)

@@ -166,8 +166,7 @@ Analysis analyse(const SpecialiseInput& input) {
 
 std::string format(const std::string& text) {
   auto style = clang::format::getStyle(kFormatStyle, kKernelPath, "none");
-  if (!style)
-    throw Failure(Exit::internal, "the formatting style is not understood: " + llvm::toString(style.takeError()));
+  if (!style) throw Failure(Exit::internal, "the formatting style is not valid: " + llvm::toString(style.takeError()));
   const auto edits = clang::format::reformat(*style, text, {clang::tooling::Range(0, text.size())}, kKernelPath);
   auto formatted = clang::tooling::applyAllReplacements(text, edits);
   if (!formatted) throw Failure(Exit::internal, "formatting failed: " + llvm::toString(formatted.takeError()));

@@ -20,14 +20,14 @@ using nlohmann::json;
 
 double positive(const json& value) {
   const double number = value.get<double>();
-  if (!std::isfinite(number) || !(number > 0)) throw std::invalid_argument("a figure is no number above 0");
+  if (!std::isfinite(number) || !(number > 0)) throw std::invalid_argument("a figure is not a number above 0");
   return number;
 }
 
 std::vector<double> positives(const json& list, std::size_t count) {
   std::vector<double> numbers;
   for (const json& item : list) numbers.push_back(positive(item));
-  if (numbers.size() != count) throw std::invalid_argument("a list has not as many figures as its sizes ask for");
+  if (numbers.size() != count) throw std::invalid_argument("the length of a list does not match its sizes");
   return numbers;
 }
 
@@ -43,7 +43,7 @@ DType precision_of(const std::string& name) {
 }
 
 Figures parsed(const json& text) {
-  if (text.at("format") != kCalibrationFormat) throw std::invalid_argument("it is of another format");
+  if (text.at("format") != kCalibrationFormat) throw std::invalid_argument("it has another format");
   Figures figures;
   const std::string kind = text.at("kind");
   if (kind != "cpu" && kind != "cuda") throw std::invalid_argument("kind is neither cpu nor cuda");
@@ -64,7 +64,7 @@ Figures parsed(const json& text) {
   const json& products = text.at("products");
   figures.sizes = positives(products.at("sizes"), products.at("sizes").size());
   if (figures.sizes.empty() || std::ranges::adjacent_find(figures.sizes, std::greater_equal<>()) != figures.sizes.end())
-    throw std::invalid_argument("the sizes of products do not ascend");
+    throw std::invalid_argument("the sizes of products are not ascending");
   for (std::size_t form = 0; form < devices::kForms; ++form)
     figures.products[form] = positives(products.at(name_of(static_cast<devices::Form>(form))),
                                        figures.sizes.size() * figures.sizes.size() * figures.sizes.size());
@@ -119,7 +119,7 @@ class Merge {
       if (copy.second >= 0.75 * fastest) cached = copy;
     const auto size = [](double bytes) { return fmt::format("{:.0f} KiB read and written", bytes / 1024); };
     set(Figure::copy, f.copies.back().second, size(f.copies.back().first));
-    set(Figure::cache, cached.first, "what is copied at 3/4 of the fastest rate still");
+    set(Figure::cache, cached.first, "largest copy at 3/4 of the fastest rate or more");
     set(Figure::cache_copy, std::max(cached.second, f.copies.back().second), size(cached.first));
   }
 
@@ -129,7 +129,7 @@ class Merge {
       const bool cpu = device_.kind == spec::TargetKind::cpu;
       if (!own && !cpu) continue;  // a GPU's other precision keeps its figures
       const Figures& f = own ? *own : type == DType::bf16 ? *fp32_ : *bf16_;
-      const std::string how = own ? "" : "not in this precision, taken as in the other";
+      const std::string how = own ? "" : "not measured in this precision, taken from the other";
       double peak = 0, large = 0;
       for (const std::vector<double>& rates : f.products) {
         peak = std::max(peak, *std::ranges::max_element(rates));
@@ -190,7 +190,7 @@ Figures read_figures(const std::string& text, const std::string& name) {
   try {
     return parsed(json::parse(text));
   } catch (const std::exception& error) {
-    throw Failure(Exit::usage, fmt::format("{} is no file of `trainer calibrate -o FILE`: {}", name, error.what()));
+    throw Failure(Exit::usage, fmt::format("{} is not a file of `trainer calibrate -o FILE`: {}", name, error.what()));
   }
 }
 
@@ -199,19 +199,20 @@ Device apply(const std::vector<Figures>& all, Device base) {
   for (const Figures& f : all) {
     if (!f.sizes.empty()) {
       if (whole && whole->sizes != f.sizes)
-        throw Failure(Exit::usage, "the files have products of different sizes: measure them with the same --sizes");
+        throw Failure(Exit::usage, "the files have products of different sizes. Measure them with the same --sizes");
       whole = &f;
     }
     if (f.device != all.front().device)
-      throw Failure(Exit::usage, fmt::format("the files are of different devices, '{}' and '{}': give those of one",
-                                             all.front().device, f.device));
+      throw Failure(Exit::usage,
+                    fmt::format("the files are of different devices, '{}' and '{}'. Give files of one device",
+                                all.front().device, f.device));
     if (f.kind != base.kind)
       throw Failure(Exit::usage,
-                    fmt::format("the figures are of '{}', and {} is of another kind", f.device, base.name));
+                    fmt::format("the figures are of '{}', but {} is of another kind", f.device, base.name));
   }
   if (!whole)
     throw Failure(Exit::usage,
-                  "none of the files has products: one has to be of `trainer calibrate` without --attention-only");
+                  "none of the files has products. Give one of `trainer calibrate` without --attention-only");
   return Merge(all, std::move(base)).run();
 }
 

@@ -80,19 +80,18 @@ fs::path find_checkpoint(const fs::path& named) {
   std::error_code error;
   if (!fs::is_directory(named, error))
     refuse(
-        fmt::format("there is no checkpoint '{}'{}; give a checkpoint such as RUN/checkpoints/step-00000100, or a run "
+        fmt::format("there is no checkpoint '{}'{}. Give a checkpoint such as RUN/checkpoints/step-00000100, or a run "
                     "folder for its newest one",
                     named.string(), checkpoints_near(named)));
   if (fs::is_directory(checkpoints_directory(named), error)) {
     const std::vector<CheckpointEntry> checkpoints = list_checkpoints(named);
     for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it)
       if (!find_checkpoint_damage(*it, Depth::sizes)) return it->path;
-    refuse(fmt::format("the run '{}' has no checkpoint that is complete", named.string()));
+    refuse(fmt::format("the run '{}' has no complete checkpoint", named.string()));
   }
   if (!has_manifest(named) && !fs::exists(named / "state.json", error))
     refuse(fmt::format(
-        "'{}' is {}{}; give a checkpoint such as RUN/checkpoints/step-00000100, or a run folder for its "
-        "newest one",
+        "'{}' is {}{}. Give a checkpoint such as RUN/checkpoints/step-00000100, or a run folder for its newest one",
         named.string(),
         fs::exists(named / "config.json", error) ? "a Hugging Face model, not a checkpoint that a trainer saved"
                                                  : "neither a run folder nor a checkpoint that a trainer saved",
@@ -105,14 +104,13 @@ spec::Values read_spec(const fs::path& checkpoint) {
   try {
     return spec::read_values(read_checkpoint_spec(checkpoint), path.string());
   } catch (const std::invalid_argument& error) {
-    refuse(
-        fmt::format("'{}' is not the spec that a trainer writes into a checkpoint: {}", path.string(), error.what()));
+    refuse(fmt::format("'{}' is not a spec as a trainer writes it to a checkpoint: {}", path.string(), error.what()));
   }
 }
 
 Contents open(const fs::path& checkpoint) {
   if (const auto damage = find_damage(checkpoint, Depth::sizes))
-    refuse(fmt::format("checkpoint '{}' is damaged: {}; `llmc checkpoint verify` says more", checkpoint.string(),
+    refuse(fmt::format("checkpoint '{}' is damaged: {}. Run `llmc checkpoint verify` for details", checkpoint.string(),
                        *damage));
   Contents contents{.path = checkpoint,
                     .state = read_train_state(checkpoint),
@@ -121,10 +119,9 @@ Contents open(const fs::path& checkpoint) {
                     .readers = {},
                     .tensors = {}};
   if (spec::model_fingerprint(contents.values.spec) != contents.state.model_fingerprint)
-    refuse(
-        fmt::format("checkpoint '{}' is damaged: the model of its spec.yaml is not the one whose fingerprint "
-                    "state.json has",
-                    checkpoint.string()));
+    refuse(fmt::format(
+        "checkpoint '{}' is damaged: the model of its spec.yaml does not match the fingerprint in state.json",
+        checkpoint.string()));
   for (const FileRecord& file : contents.files)
     if (holds_tensors(file.name))
       contents.readers.push_back(std::make_unique<safetensors::Reader>(checkpoint / file.name));

@@ -40,7 +40,7 @@ Contents open_sound(const fs::path& path) {
   if (!verdict.damage.empty()) {
     const Damage& first = verdict.damage.front();
     throw Failure(Exit::checkpoint,
-                  fmt::format("checkpoint '{}' is damaged: {}: {}{}; export another one", path.string(), first.file,
+                  fmt::format("checkpoint '{}' is damaged: {}: {}{}. Export another one", path.string(), first.file,
                               first.tensor.empty() ? "" : "tensor " + first.tensor + ": ", first.what));
   }
   return open(path);
@@ -130,7 +130,7 @@ A {} model, trained by llmc.
   if (loss) text += fmt::format("| validation loss | {:.4f} nats a token |\n", *loss);
   text += tokenizer ? fmt::format("| tokenizer | {}, {} tokens |\n", tokenizer->name, grouped(tokenizer->tokens))
                     : "| tokenizer | none: the model takes token ids |\n";
-  if (!unloaded.empty()) text += fmt::format("\nIts {}: version 4 does.\n", unloaded);
+  if (!unloaded.empty()) text += fmt::format("\nIts {}. Version 4 does.\n", unloaded);
   text += R"(
 ```python
 from transformers import AutoModelForCausalLM
@@ -158,11 +158,12 @@ void check_out(const fs::path& out) {
     const fs::path run = folder.filename() == "checkpoints" ? folder.parent_path() : fs::path();
     const bool checkpoint = has_manifest(folder);
     if (checkpoint || (!run.empty() && (RunFolder::holds_run(run) || !list_checkpoints(run).empty())))
-      throw Failure(Exit::checkpoint,
-                    fmt::format("-o '{}' lies in {} '{}', whose files are the trainer's; choose a folder elsewhere, "
-                                "such as -o {}-model",
-                                out.string(), checkpoint ? "the checkpoint" : "a run's", folder.string(),
-                                spec::printable(out.filename().string())));
+      throw Failure(
+          Exit::checkpoint,
+          fmt::format(
+              "-o '{}' is in {} '{}', whose files belong to the trainer. Choose another folder, such as -o {}-model",
+              out.string(), checkpoint ? "the checkpoint" : "a run's", folder.string(),
+              spec::printable(out.filename().string())));
   }
 }
 
@@ -172,7 +173,7 @@ Exported export_model(const ExportOptions& options) {
   check_out(options.out);
   data::PendingFolder folder(options.out, kExportWriter, [](const fs::path& entry) {
     throw Failure(Exit::checkpoint,
-                  fmt::format("'{}' is not empty: it holds {}; choose another -o", entry.parent_path().string(),
+                  fmt::format("'{}' is not empty: it has {}. Choose another -o", entry.parent_path().string(),
                               spec::in_quotes(entry.filename().string())));
   });
   const Contents contents = open_sound(options.checkpoint);

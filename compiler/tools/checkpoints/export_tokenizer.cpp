@@ -86,7 +86,7 @@ FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
   std::string model = data::read_tokenizer(file);
   const std::string checksum = data::checksum_of(model);
   const auto refuse = [&](const std::string& what) {
-    throw Failure(Exit::data, fmt::format("'{}' {}; name the run's own with --tokenizer", file.string(), what));
+    throw Failure(Exit::data, fmt::format("'{}' {}. Name the run's own with --tokenizer", file.string(), what));
   };
   if (!contents.state.tokenizer.empty() && checksum != contents.state.tokenizer)
     refuse(fmt::format("is not the tokenizer that the checkpoint was trained with: its checksum is {}, not {}",
@@ -94,7 +94,7 @@ FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
   const Tokenizer tokenizer(model, file.string());
   const spec::Spec& spec = contents.values.spec;
   if (tokenizer.vocab_size() > spec.model.vocab_size)
-    refuse(fmt::format("has {} tokens, and the model only {}", tokenizer.vocab_size(), spec.model.vocab_size));
+    refuse(fmt::format("has {} tokens, but the model only {}", tokenizer.vocab_size(), spec.model.vocab_size));
   const std::int32_t end = tokenizer.separator_id();
   found.tokenizer = {.file = file,
                      .name = tokenizer.encodes() ? "tokenizer.model" : "tokenizer.json",

@@ -30,12 +30,12 @@ constexpr Writer kPruneWriter{Exit::checkpoint, "run folder", false};
 void check_run(const fs::path& run) {
   std::error_code error;
   const auto refuse = [&](const char* what) {
-    throw Failure(Exit::checkpoint, fmt::format("'{}' {}; give a run folder, such as runs/NAME", run.string(), what));
+    throw Failure(Exit::checkpoint, fmt::format("'{}' {}. Give a run folder, such as runs/NAME", run.string(), what));
   };
-  if (!fs::exists(run, error)) refuse("is not there");
+  if (!fs::exists(run, error)) refuse("does not exist");
   if (!fs::is_directory(run, error)) refuse("is not a folder");
   if (RunFolder::holds_run(run) || fs::is_directory(checkpoints_directory(run), error)) return;
-  refuse(has_manifest(run) ? "is a checkpoint" : "holds no run");
+  refuse(has_manifest(run) ? "is a checkpoint" : "has no run in it");
 }
 
 /// Returns "val_loss", or "val_loss/NAME" if the leading set has a name. Falls back to "val_loss" if the spec cannot be
@@ -163,10 +163,9 @@ Pruning choose(const fs::path& run, const Retention& retention) {
 Pruning prune(const fs::path& run, const Retention& retention, const Log& log) {
   check_run(run);
   if (!RunFolder::holds_run(run))
-    throw Failure(
-        Exit::checkpoint,
-        fmt::format("'{}' was not made by a trainer: it has no state/model; remove checkpoints there yourself",
-                    run.string()));
+    throw Failure(Exit::checkpoint,
+                  fmt::format("'{}' was not made by a trainer: it has no state/model. Remove checkpoints there by hand",
+                              run.string()));
   const FolderLock lock(run, "stop it", log, kPruneWriter);
   Pruning pruning = choose(run, retention);
   for (const Listed& checkpoint : pruning.removed)

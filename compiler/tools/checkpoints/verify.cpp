@@ -111,8 +111,8 @@ class Verification {
     for (const safetensors::Entry& entry : entries)
       if (entry.end > left)
         add(file.name, entry.name,
-            entry.begin >= left ? "it is not there"
-                                : fmt::format("only {} of its {} bytes are there", left - entry.begin, entry.bytes()));
+            entry.begin >= left ? "it does not exist"
+                                : fmt::format("it has only {} of its {} bytes", left - entry.begin, entry.bytes()));
   }
 
   /// Locates the damage, which a checksum of a whole file cannot: a trainer never writes values that are not finite.
@@ -155,7 +155,7 @@ class Verification {
     try {
       const spec::Values values = read_spec(verdict_.path);
       if (state_ && spec::model_fingerprint(values.spec) != state_->model_fingerprint) {
-        add("spec.yaml", "", "its model is not the one whose fingerprint state.json has");
+        add("spec.yaml", "", "its model does not match the fingerprint in state.json");
         return {};
       }
       return expected_tensors(values.spec, buffers_(values.spec));
@@ -170,14 +170,14 @@ class Verification {
     const std::vector<Tensor> tensors = tensors_of(readers, expected.at(""));
     for (const Tensor& tensor : tensors)
       if (!found[tensor.moment].emplace(tensor.name(), &tensor).second)
-        add(tensor.file(), tensor.name(), "it stands twice");
+        add(tensor.file(), tensor.name(), "it is in two files");
     const bool moments = found.size() > found.count("");
     for (const auto& [moment, specs] : expected)
       if (moment.empty() || moments)
         for (const safetensors::TensorSpec& spec : specs) check_tensor(moment, spec, found[moment]);
     for (const auto& [moment, rest] : found)
-      for (const auto& [name, tensor] : rest) add(tensor->file(), name, "the spec's model has none");
-    if (!moments) add("optimizer.safetensors", "", "no file holds what the optimizer keeps");
+      for (const auto& [name, tensor] : rest) add(tensor->file(), name, "the spec's model has no such tensor");
+    if (!moments) add("optimizer.safetensors", "", "no file has the optimizer's state of it");
     check_index(tensors);
   }
 
@@ -186,11 +186,11 @@ class Verification {
                     std::map<std::string, const Tensor*>& found) {
     const auto node = found.extract(spec.name);
     if (node.empty())
-      return add(moment.empty() ? "model.safetensors" : "optimizer.safetensors", spec.name, "no file holds it");
+      return add(moment.empty() ? "model.safetensors" : "optimizer.safetensors", spec.name, "no file has it");
     const Tensor& tensor = *node.mapped();
     if (tensor.entry->dtype == spec.dtype && tensor.entry->shape == spec.shape) return;
     add(tensor.file(), tensor.name(),
-        fmt::format("it is {} {}, and the spec says {} {}", safetensors::dtype_name(tensor.entry->dtype),
+        fmt::format("it is {} {}, but the spec has {} {}", safetensors::dtype_name(tensor.entry->dtype),
                     shape_text(tensor.entry->shape), safetensors::dtype_name(spec.dtype), shape_text(spec.shape)));
   }
 
@@ -205,11 +205,11 @@ class Verification {
       const nlohmann::json index = nlohmann::json::parse(read_small_file(verdict_.path / name, 64u << 20));
       for (const Tensor& tensor : tensors)
         if (tensor.moment.empty() && index.at("weight_map").value(tensor.name(), "") != tensor.file())
-          add(name, tensor.name(), fmt::format("it is in {}, and the index says otherwise", tensor.file()));
+          add(name, tensor.name(), fmt::format("it is in {}, but the index names another file", tensor.file()));
     } catch (const Failure& failure) {
       add(name, "", failure.what());
     } catch (const nlohmann::json::exception&) {
-      add(name, "", "it is no index of tensors");
+      add(name, "", "it is not an index of tensors");
     }
   }
 
@@ -241,7 +241,7 @@ std::string verdict_text(const Verdict& verdict) {
   }
   for (const auto& [file, count] : tensors)
     if (count > kTensorsShown)
-      text += fmt::format("  {}: {} more tensor{}; --json names all\n", file, count - kTensorsShown,
+      text += fmt::format("  {}: {} more tensor{} (--json lists all)\n", file, count - kTensorsShown,
                           plural(count - kTensorsShown));
   return text;
 }

@@ -30,22 +30,24 @@ constexpr std::size_t kBatchBytes = 4 << 20;  // text that is encoded at once
 
 void check_options(const BuildOptions& options) {
   const auto fail = [](const std::string& what) { throw Failure(Exit::usage, what); };
-  if (options.from.empty()) fail("nothing to read; give files or directories with --from");
+  if (options.from.empty()) fail("there is nothing to read. Give files or directories with --from");
   const bool train = options.tokenizer.empty();
   if (train && options.vocab_size == 0)
-    fail("no vocabulary; write --vocab-size N to train a tokenizer, or --tokenizer to use one that is there");
+    fail(
+        "the vocabulary is not given. Write --vocab-size N to train a tokenizer, or --tokenizer to use an existing "
+        "one");
   if (!train && (options.vocab_size != 0 || options.sample_bytes != 0))
-    fail("--tokenizer is used as it is; leave --vocab-size and --sample-bytes out");
+    fail("--tokenizer is used without changes. Leave --vocab-size and --sample-bytes out");
   if (train && (options.vocab_size < kMinVocabSize || options.vocab_size > kMaxVocabSize))
-    fail(fmt::format("--vocab-size {} is out of range; write {} to {}", options.vocab_size, kMinVocabSize,
+    fail(fmt::format("--vocab-size {} is out of range. Write {} to {}", options.vocab_size, kMinVocabSize,
                      kMaxVocabSize));
   if (!(options.validation >= 0 && options.validation <= 0.5))
-    fail(fmt::format("a validation part of {} is out of range; write 0 to 0.5", options.validation));
+    fail(fmt::format("a validation part of {} is out of range. Write 0 to 0.5", options.validation));
   if (options.shard_tokens < 1 || options.shard_tokens > 0x7fffffff)
-    fail(fmt::format("{} tokens a shard are out of range; write 1 to {}", options.shard_tokens, 0x7fffffff));
+    fail(fmt::format("{} tokens a shard are out of range. Write 1 to {}", options.shard_tokens, 0x7fffffff));
   if (options.sample_bytes < 0) fail("the sample for the tokenizer cannot be negative");
-  if (options.text_field.empty()) fail("--text-field is empty; name the field of a .jsonl line that holds its text");
-  if (options.out.empty()) fail("no output folder; write -o DIR");
+  if (options.text_field.empty()) fail("--text-field is empty. Name the field of a .jsonl line that has its text");
+  if (options.out.empty()) fail("there is no output folder. Write -o DIR");
 }
 
 struct Document {
@@ -65,7 +67,7 @@ void encode(std::vector<Document>& batch, const Tokenizer& tokenizer, int thread
         document.tokens = tokenizer.encode(document.text);
         document.changed = tokenizer.decode(document.tokens) != document.text;
         if (document.changed && tokenizer.exact())
-          throw Failure(Exit::internal, "a document does not survive encoding and decoding");
+          throw Failure(Exit::internal, "a document changes when it is encoded and decoded");
         document.tokens.push_back(tokenizer.separator_id());
       }
     } catch (...) {
@@ -184,10 +186,10 @@ void check_replaced(const std::filesystem::path& entry, bool replace) {
                     matches_pattern("val-?????.bin", name);
   if (!ours || !disk::is_file(entry, Exit::data))
     throw Failure(Exit::data,
-                  fmt::format("'{}' holds '{}', which is no part of a data set; choose another -o", folder, name));
+                  fmt::format("'{}' has '{}', which is not part of a data set. Choose another -o", folder, name));
   if (!replace)
     throw Failure(Exit::data,
-                  fmt::format("'{}' holds a data set; write --force to replace it, or choose another -o", folder));
+                  fmt::format("'{}' has a data set. Write --force to replace it, or choose another -o", folder));
 }
 
 }  // namespace
@@ -210,12 +212,11 @@ BuildResult build_dataset(const BuildOptions& options) {
     if (!tokenizer->encodes())
       throw Failure(
           Exit::data,
-          fmt::format("'{}' is a tokenizer.json, by which llmc decodes and does not encode; tokens/hf_to_shards.py "
-                      "makes shards with its own library (docs/how-to/data-from-hugging-face.md), or give a "
-                      "sentencepiece model",
+          fmt::format("'{}' is a tokenizer.json, but llmc only decodes by one. Make shards with tokens/hf_to_shards.py "
+                      "(docs/how-to/data-from-hugging-face.md), or give a sentencepiece model",
                       options.tokenizer.string()));
     if (tokenizer->separator_id() < 0)
-      throw Failure(Exit::data, fmt::format("'{}': has neither an eos nor a bos token, so nothing would end a document",
+      throw Failure(Exit::data, fmt::format("'{}': has neither an eos nor a bos token to end a document with",
                                             options.tokenizer.string()));
   }
 
@@ -275,7 +276,7 @@ BuildResult build_dataset(const BuildOptions& options) {
   });
   encoder.finish();
   if (again.digest() != split.digest())
-    throw Failure(Exit::data, "the text changed while it was read; try again when nothing writes to it");
+    throw Failure(Exit::data, "the text changed while it was read. Retry when nothing writes to it");
   write_file(folder.path() / "dataset.json", dataset_json(result, options));
   folder.publish();
   return result;

@@ -120,7 +120,7 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
     ++depth_;
     return true;
   }
-  bool no_string() { return fail(fmt::format("has a '{}' that is no string", name_)); }
+  bool no_string() { return fail(fmt::format("has a '{}' that is not a string", name_)); }
 
   const std::string& name_;
   std::string first_;  // key of the outermost object
@@ -183,7 +183,7 @@ std::string passed_over_text(const ExtensionCounts& passed_over) {
   for (std::size_t i = 0; i < std::min(kShown, kinds.size()); ++i)
     list += fmt::format("{}{} {}", i ? ", " : "", kinds[i].second, -kinds[i].first);
   if (kinds.size() > kShown) list += fmt::format(" and {} more", kinds.size() - kShown);
-  return fmt::format("{} file{} passed over for {} ({})", files, plural(files), files == 1 ? "its name" : "their names",
+  return fmt::format("{} file{} excluded by {} ({})", files, plural(files), files == 1 ? "its name" : "their names",
                      list);
 }
 
@@ -202,7 +202,7 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
       throw Failure(Exit::data,
                     fs::exists(status)
                         ? fmt::format("'{}' is neither a file nor a directory", path.string())
-                        : fmt::format("'{}' does not exist; give files or directories of text", path.string()));
+                        : fmt::format("'{}' does not exist. Give files or directories of text", path.string()));
     }
   }
   sort_and_unite(files);
@@ -213,9 +213,9 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
   if (files.empty())
     throw Failure(Exit::data,
                   found.passed_over.empty()
-                      ? "no file to read: there is none, or only hidden ones"
-                      : fmt::format("no file to read: {}; --glob takes such names, as '*.log' or 'README*', "
-                                    "where they are text; unpack or convert what is not",
+                      ? "there is no file to read, or only hidden ones"
+                      : fmt::format("there is no file to read: {}. If they are text, include them with --glob, such as "
+                                    "'*.log' or 'README*'; otherwise unpack or convert them",
                                     passed_over_text(found.passed_over)));
   return found;
 }

@@ -32,8 +32,8 @@ std::optional<SourceInfo> read_source(const std::filesystem::path& description) 
                       .skipped_lines = json.value("skipped_lines", std::int64_t{0}),
                       .passed_over = json.value("passed_over", ExtensionCounts())};
   } catch (const nlohmann::json::exception& error) {
-    throw Failure(Exit::data,
-                  fmt::format("'{}' is not as `llmc data build` writes it: {}", description.string(), error.what()));
+    throw Failure(Exit::data, fmt::format("'{}' does not have the form that `llmc data build` writes: {}",
+                                          description.string(), error.what()));
   }
 }
 

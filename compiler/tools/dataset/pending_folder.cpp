@@ -38,7 +38,7 @@ PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check
   if (!error) fs::remove_all(path_, error);  // of an earlier process with the same id; a link is not followed
   if (!error && !fs::create_directory(path_, error) && !error) error = std::make_error_code(std::errc::file_exists);
   if (error)
-    throw Failure(writer_.exit, fmt::format("cannot create '{}': {}; choose another {}", path_.string(),
+    throw Failure(writer_.exit, fmt::format("cannot create '{}': {}. Choose another {}", path_.string(),
                                             error.message(), writer_.option));
   // Blocked before any other thread starts, so that only the watcher receives them.
   const sigset_t set = ending_signals();
@@ -104,7 +104,7 @@ void PendingFolder::check_target() const {
   if (!disk::exists(target_, writer_.exit)) return;
   if (!fs::is_directory(target_, error) || fs::is_symlink(target_, error))
     throw Failure(writer_.exit,
-                  fmt::format("'{}' exists and is not a folder; choose another {}", target_.string(), writer_.option));
+                  fmt::format("'{}' exists and is not a folder. Choose another {}", target_.string(), writer_.option));
   for (const fs::path& entry : disk::entries(target_, writer_.exit)) check_(entry);
 }
 

@@ -16,12 +16,11 @@ std::string read_tokenizer(const fs::path& path) {
   if (folder && !fs::exists(model, error))
     throw Failure(
         Exit::data,
-        fmt::format(
-            "'{}' holds no tokenizer.model{}", path.string(),
-            fs::exists(path / "tokenizer.json", error)
-                ? "; llmc decodes by its tokenizer.json and does not encode by it: tokens/hf_to_shards.py makes "
-                  "shards (docs/how-to/data-from-hugging-face.md), or give a sentencepiece model"
-                : "; give a sentencepiece model, or the folder of a data set"));
+        fmt::format("'{}' has no tokenizer.model{}", path.string(),
+                    fs::exists(path / "tokenizer.json", error)
+                        ? ", and llmc only decodes by its tokenizer.json. Make shards with tokens/hf_to_shards.py "
+                          "(docs/how-to/data-from-hugging-face.md), or give a sentencepiece model"
+                        : ". Give a sentencepiece model, or the folder of a data set"));
   const MappedFile file(model);
   std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   file.check();

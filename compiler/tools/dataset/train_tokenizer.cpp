@@ -59,7 +59,7 @@ double character_coverage(const std::vector<std::string>& passages, std::int64_t
   }
   if (taken >= vocab_size - kReserved)
     throw Failure(Exit::data, fmt::format("a vocabulary of {} has no room for the {} most frequent characters of this "
-                                          "text beside 256 bytes; write --vocab-size {} or more",
+                                          "text in addition to 256 bytes. Write --vocab-size {} or more",
                                           vocab_size, taken, taken + kReserved + 1));
   return std::min(0.9995, static_cast<double>(covered) / all);
 }

@@ -11,7 +11,7 @@ void interpret(Run& run) {
   static constexpr void (*kRules[])(Run&) = {LLMC_COMPUTED_OPS(LLMC_RULE)};
 #undef LLMC_RULE
   if (graph::is_between_ranks(run.op.kind))
-    throw Failure(Exit::internal, "op " + run.op.label() + " moves something between ranks, and there is one");
+    throw Failure(Exit::internal, "op " + run.op.label() + " communicates between ranks, but there is one rank");
   kRules[static_cast<std::size_t>(run.op.kind)](run);
 }
 

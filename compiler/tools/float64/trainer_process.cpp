@@ -69,7 +69,7 @@ void TrainerProcess::send(const void* data, std::size_t bytes) {
   while (bytes > 0) {
     const ssize_t sent = ::send(socket_, from, bytes, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) throw Failure(Exit::internal, "the trainer went away while llmc looked at it");
+    if (sent <= 0) throw Failure(Exit::internal, "the trainer ended while llmc verified it");
     from += sent;
     bytes -= static_cast<std::size_t>(sent);
   }
@@ -85,8 +85,7 @@ void TrainerProcess::read(std::size_t operand, std::int64_t offset, std::span<st
   const ProbeRequest request{ProbeRequest::read, static_cast<std::int32_t>(operand), offset,
                              static_cast<std::int64_t>(bytes.size())};
   send(&request, sizeof request);
-  if (!receive(bytes.data(), bytes.size()))
-    throw Failure(Exit::internal, "the trainer went away while llmc looked at it");
+  if (!receive(bytes.data(), bytes.size())) throw Failure(Exit::internal, "the trainer ended while llmc verified it");
 }
 
 void TrainerProcess::write(std::size_t operand, std::int64_t offset, std::span<const std::byte> bytes) {

@@ -50,7 +50,7 @@ nlohmann::ordered_json limit_json(const Limit& limit) {
 std::string advice_text(const plan::Plan& plan, const Limits& limits, const std::vector<Hint>& hints) {
   std::string out = fmt::format("\nmost that fits: micro_batch {}; sequence_length {}, one sequence a pass\n",
                                 limit_text(limits.micro_batch), limit_text(limits.sequence_length));
-  if (hints.empty()) return out + "hints: none of the changes that were planned takes half a percent off a step\n";
+  if (hints.empty()) return out + "hints: none of the planned changes saves half a percent of a step\n";
   out += "hints, each planned alone, with all other choices as above:\n";
   for (const Hint& hint : hints) out += hint_text(plan, hint);
   return out;

@@ -37,12 +37,12 @@ Key key_of(const Plan& plan, const plan::Launch& launch) {
 Json parse(const std::filesystem::path& file) {
   const std::optional<std::string> text = disk::text(file);
   std::error_code unknown;
-  if (std::filesystem::is_directory(file, unknown)) refuse(file, "that is a folder; name the file in it");
-  if (!text) refuse(file, "there is no such file, or it cannot be read");
+  if (std::filesystem::is_directory(file, unknown)) refuse(file, "this is a folder. Name the file in it");
+  if (!text) refuse(file, "the file does not exist or cannot be read");
   const Json trace = Json::parse(*text, nullptr, false);
   if (!trace.is_object() || !trace.contains("traceEvents") || !trace.contains("otherData") ||
       !trace["otherData"].contains("fingerprint"))
-    refuse(file, "this is no timeline; trainer --timeline FILE writes one");
+    refuse(file, "this is not a timeline. Write one with trainer --timeline FILE");
   return trace;
 }
 
@@ -51,15 +51,15 @@ Json parse(const std::filesystem::path& file) {
 int measured_ranks(const std::filesystem::path& file, const std::string& fingerprint) try {
   const Json about = parse(file).at("otherData");
   if (about.at("version").get<int>() != kVersion)
-    refuse(file, fmt::format("it has version {}, and this llmc reads {}; write it again with a trainer of this llmc",
+    refuse(file, fmt::format("it has version {}, but this llmc reads {}. Write it with a trainer of this llmc",
                              about.at("version").dump(), kVersion));
   if (const std::string print = about.at("fingerprint").get<std::string>(); print != fingerprint)
-    refuse(file, fmt::format("it is of {} with fingerprint {}, and this plan has fingerprint {}; give the spec and the "
+    refuse(file, fmt::format("it is of {} with fingerprint {}, but this plan has fingerprint {}. Give the spec and the "
                              "values that the trainer was compiled with",
                              about.at("name").dump(), print, fingerprint));
   return about.at("world_size").get<int>();
 } catch (const Json::exception& error) {
-  refuse(file, fmt::format("it is not as trainer --timeline writes it: {}", error.what()));
+  refuse(file, fmt::format("it does not have the form that trainer --timeline writes: {}", error.what()));
 }
 
 Measured read_measured(const std::filesystem::path& file, const Plan& plan) try {
@@ -97,9 +97,10 @@ Measured read_measured(const std::filesystem::path& file, const Plan& plan) try 
     const auto region = event.at("args").at("region").get<std::string>(), name = event.at("name").get<std::string>();
     const auto key = keys.find({region, name});
     if (key == keys.end())
-      refuse(file, fmt::format("it has a launch {} of {}, which the plan has not; write it again with a trainer that "
-                               "this llmc has compiled",
-                               event.at("name").dump(), event.at("args").at("region").dump()));
+      refuse(file,
+             fmt::format(
+                 "it has a launch {} of {}, which is not in the plan. Write it with a trainer that this llmc compiled",
+                 event.at("name").dump(), event.at("args").at("region").dump()));
     const double seconds = 1e-6 * event.at("dur").get<double>() / steps;
     ops.at(key->second).measured += seconds;
     runs[key->second] += 1 / steps;
@@ -111,17 +112,16 @@ Measured read_measured(const std::filesystem::path& file, const Plan& plan) try 
       continue;  // a single rank sends nothing
     const double times = ran == runs.end() ? 0 : ran->second;
     if (std::abs(times - op.times) > 1e-6 * op.times)
-      refuse(file,
-             fmt::format("{} of {} ran {:g} times a step, and in this plan it runs {:g} times; give the run's own "
-                         "values, such as batch.tokens",
-                         op.op, op.region, times, op.times));
+      refuse(file, fmt::format("{} of {} ran {:g} times a step, but in this plan it runs {:g} times. Give the run's "
+                               "own values, such as batch.tokens",
+                               op.op, op.region, times, op.times));
     measured.ops.push_back(op);
   }
   std::ranges::stable_sort(measured.ops, std::greater{},
                            [](const MeasuredOp& op) { return std::abs(op.measured - op.predicted); });
   return measured;
 } catch (const Json::exception& error) {
-  refuse(file, fmt::format("it is not as trainer --timeline writes it: {}", error.what()));
+  refuse(file, fmt::format("it does not have the form that trainer --timeline writes: {}", error.what()));
 }
 
 std::string measured_text(const Plan& plan, const Measured& measured) {

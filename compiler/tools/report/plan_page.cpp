@@ -229,16 +229,15 @@ class PlanPage {
   Object summary() const {
     return {{{"asks", "What fills memory?"}, {"says", memory_words()}},
             {{"asks", "What bounds the step?"}, {"says", time_words()}},
-            {{"asks", "Which key to turn?"}, {"says", key_words()}}};
+            {{"asks", "Which key to change?"}, {"says", key_words()}}};
   }
 
   std::string memory_words() const {
     const std::size_t kept = peak_.run.kept, fixed = live_.fixed;
     std::string words = fmt::format(
-        "{}{} of the {} that memory.budget allows: at the peak {:.0f}% lie still (weights, gradients, the optimizer's "
-        "state, inputs), {:.0f}% is what layers keep for their backward pass, {:.0f}% are transients. The peak is in "
-        "{}, "
-        "at the op {}.",
+        "{}{} of the {} that memory.budget allows: at the peak {:.0f}% are constant (weights, gradients, the "
+        "optimizer's state, inputs), {:.0f}% is what layers keep for their backward pass, {:.0f}% are transients. The "
+        "peak is in {}, at the op {}.",
         human_bytes(static_cast<double>(plan_.layout.bytes)),
         plan_.process_bytes
             ? fmt::format(", and {} of the process,", human_bytes(static_cast<double>(plan_.process_bytes)))
@@ -246,11 +245,11 @@ class PlanPage {
         human_bytes(static_cast<double>(plan_.spec.memory.budget)), 100 * share(fixed), 100 * share(kept),
         100 * share(peak_.transients), place(peak_.run), peak_op());
     if (kept >= fixed && kept >= peak_.transients)
-      words += " A smaller batch.micro_batch or more of memory.recompute takes from the largest part.";
+      words += " A smaller batch.micro_batch or more of memory.recompute reduces the largest part.";
     else if (fixed >= peak_.transients)
       words += " The largest part depends on the model, and with several ranks on parallel.shard, not on the batch.";
     else
-      words += " A smaller batch.micro_batch or memory.loss_chunk takes from the largest part.";
+      words += " A smaller batch.micro_batch or memory.loss_chunk reduces the largest part.";
     return words;
   }
 
@@ -274,7 +273,7 @@ class PlanPage {
                     human_seconds(time.seconds), 100 * by_bound[largest] / all, kWords[largest], spent_[0].launch->what,
                     100 * spent_[0].seconds / all);
     if (time.exposed_seconds > 0)
-      words += fmt::format(" For {:.1f}% of the step it waits for other ranks with nothing left to run beside.",
+      words += fmt::format(" For {:.1f}% of the step it waits for other ranks with nothing left to overlap.",
                            100 * time.exposed_seconds / time.seconds);
     return words;
   }
@@ -312,7 +311,7 @@ class PlanPage {
     const auto said = [&](const Choice& other) { return choice_difference(mine.spec, other.spec); };
     std::string words = faster ? fmt::format("Faster: {} takes {}, in {}.", said(*faster), changed(*faster),
                                              human_bytes(bytes(*faster)))
-                               : "Nothing that was planned near it is faster within memory.budget.";
+                               : "No planned change is faster within memory.budget.";
     if (beyond && (!faster || beyond->seconds < 0.995 * faster->seconds))
       words += fmt::format(" With {} of memory.budget, {} takes {}.", human_bytes(bytes(*beyond)), said(*beyond),
                            changed(*beyond));

@@ -144,8 +144,8 @@ plan::Overlap overlap(const Plan& plan, const plan::Launch& l) {
 }
 
 const char* overlap_text(const plan::Overlap& overlap) {
-  if (overlap.forward) return overlap.backward ? "beside forward and backward" : "beside forward";
-  return overlap.backward ? "beside backward" : "exposed";
+  if (overlap.forward) return overlap.backward ? "overlaps forward and backward" : "overlaps forward";
+  return overlap.backward ? "overlaps backward" : "exposed";
 }
 
 nlohmann::ordered_json ranks_json(const Plan& plan) {
@@ -192,9 +192,8 @@ std::string ranks_text(const Plan& plan) {
   const auto most = std::max_element(plan.parameters.buckets.begin(), plan.parameters.buckets.end(),
                                      [](const Bucket& a, const Bucket& b) { return a.elements < b.elements; });
   return fmt::format(
-      "ranks: {}, shard {}; of {} micro-batches a rank runs at most {}; it sends {} a step, {} of it beside "
-      "compute\n  {:<26} {:<38} {:>6} {:>12}\n{}"
-      "  {} buckets, the largest {} parameters, of which a rank's share is {}\n\n",
+      "ranks: {}, shard {}; of {} micro-batches a rank runs at most {}; it sends {} a step, {} of it overlapped with "
+      "compute\n  {:<26} {:<38} {:>6} {:>12}\n{}  {} buckets, the largest {} parameters, of which a rank has {}\n\n",
       ranks, spec::text_of("parallel.shard", plan::chosen_spec(plan)), plan.micro_batches(), plan.rank_micro_batches(),
       human_bytes(plan.cost.wire_bytes_per_step), human_bytes(beside), "region", "runs", "times", "sent", lines,
       plan.parameters.buckets.size(), human_count(static_cast<double>(most->elements)),

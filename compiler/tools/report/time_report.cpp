@@ -114,7 +114,7 @@ std::string time_text(const Plan& plan) {
                                 plan.device.name, human_seconds(time.seconds), tokens_per_second(plan), 100 * mfu(plan),
                                 plan.spec.schedule.steps, human_seconds(run_seconds(plan)));
   if (time.exposed_seconds > 0)
-    out += fmt::format("  of a step {} is waiting for other ranks, with nothing left to run beside\n",
+    out += fmt::format("  of a step {} is waiting for other ranks, with nothing left to overlap\n",
                        human_seconds(time.exposed_seconds));
   out += "  " + choice_words(plan) + "\n";
   for (const plan::Alternative& other : plan.alternatives)
@@ -189,9 +189,9 @@ std::string explain_text(const Plan& plan, const std::string& name) {
     return out;
   }
   const auto near = spec::nearest(name, {names.begin(), names.end()});
-  throw Failure(Exit::usage, fmt::format("--explain: a step of this spec runs no '{}'; {}", name,
-                                         near ? fmt::format("did you mean {}?", *near)
-                                              : fmt::format("there are {}", fmt::join(names, ", "))));
+  throw Failure(Exit::usage, fmt::format("--explain: a step of this spec runs no '{}'. {}", name,
+                                         near ? fmt::format("Did you mean {}?", *near)
+                                              : fmt::format("There are {}", fmt::join(names, ", "))));
 }
 
 }  // namespace llmc::report

@@ -14,7 +14,7 @@ namespace llmc::runs {
 LastLines::LastLines(const std::filesystem::path& path) : path_(path) {
   if (!disk::exists(path, Exit::checkpoint)) return;
   if (!disk::is_file(path, Exit::checkpoint))  // opening a pipe would wait for its writer
-    throw Failure(Exit::checkpoint, fmt::format("cannot read '{}': that is no file", path.string()));
+    throw Failure(Exit::checkpoint, fmt::format("cannot read '{}': it is not a file", path.string()));
   in_.open(path, std::ios::binary | std::ios::ate);
   const auto size = in_.tellg();
   if (!in_ || size < 0)

@@ -57,9 +57,9 @@ void for_each_line(Record& record, const char* file, const std::function<void(Ob
       ++wrong;
   }
   if (wrong == 1)
-    add_problem(record, fmt::format("a line of '{}' is no JSON object with a step and is left out", file));
+    add_problem(record, fmt::format("a line of '{}' is not a JSON object with a step and is skipped", file));
   if (wrong > 1)
-    add_problem(record, fmt::format("{} lines of '{}' are no JSON objects with a step and are left out", wrong, file));
+    add_problem(record, fmt::format("{} lines of '{}' are not JSON objects with a step and are skipped", wrong, file));
 }
 
 double number_of(const Object& object, const char* key) {
@@ -157,13 +157,13 @@ Record read_record(const std::filesystem::path& run) {
     if (record.lines.empty() || record.lines.back().step < line.step)
       record.lines.push_back(std::move(line));
     else
-      add_problem(record, "'metrics.jsonl' has steps that do not ascend, which are left out");
+      add_problem(record, "'metrics.jsonl' has steps that do not ascend, which are skipped");
   });
   add_times(record.lines, record.starts);
   mark_outliers(record.lines);
   if (const std::optional<std::string> plan = disk::text(run / "plan.json")) {
     record.plan = Object::parse(*plan, nullptr, false);
-    if (!record.plan.is_object()) add_problem(record, "'plan.json' is no JSON object");
+    if (!record.plan.is_object()) add_problem(record, "'plan.json' is not a JSON object");
   }
   if (!record.plan.is_object()) record.plan = nullptr;
   try {  // summarise() has reported errors

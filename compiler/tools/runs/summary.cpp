@@ -33,7 +33,7 @@ Json parse_line(const std::string& line, const fs::path& path) {
   Json object = Json::parse(line, nullptr, false);
   if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer())
     throw std::runtime_error(
-        fmt::format("'{}' has a line that is no JSON object with a step", path.filename().string()));
+        fmt::format("'{}' has a line that is not a JSON object with a step", path.filename().string()));
   return object;
 }
 
@@ -87,7 +87,7 @@ void read_spec(Summary& run, std::string& val_loss) try {
     run.steps = spec.schedule.steps;
     val_loss += spec::metric_suffix(spec::leading_set(spec));
   } else if (disk::exists(run.path / "history.jsonl", Exit::checkpoint)) {
-    throw std::runtime_error("there is none");
+    throw std::runtime_error("it does not exist");
   }
 } catch (const std::exception& error) {
   throw std::runtime_error(fmt::format("'spec.yaml': {}", error.what()));
@@ -187,7 +187,7 @@ Found find_runs(const fs::path& folder) {
   fs::directory_iterator(folder, error);
   if (error)
     throw Failure(Exit::checkpoint,
-                  fmt::format("cannot read the folder '{}': {}; name one with runs in it, such as `llmc runs runs`",
+                  fmt::format("cannot read the folder '{}': {}. Name one with runs in it, such as `llmc runs runs`",
                               folder.string(), error.message()));
   Found found;
   look_into(folder, 0, found);

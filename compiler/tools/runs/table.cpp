@@ -64,7 +64,8 @@ std::string as_text(std::span<const Summary> runs, std::span<const fs::path> oth
   for (const Summary& run : runs)
     if (!run.problem.empty())
       text += fmt::format("{}: {}\n", spec::printable(shown(run.path, base)), spec::printable(run.problem));
-  for (const fs::path& other : others) text += fmt::format("{}: no run folder\n", spec::printable(shown(other, base)));
+  for (const fs::path& other : others)
+    text += fmt::format("{}: not a run folder\n", spec::printable(shown(other, base)));
   return text;
 }
 

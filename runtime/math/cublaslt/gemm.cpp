@@ -44,7 +44,7 @@ MathLibrary::Impl::Impl(void* memory, std::size_t bytes, int reserved_sms) : wor
   if (reserved_sms == 0) return;
   if (reserved_sms >= sms)
     throw Failure(Exit::usage, "parallel.reserved_sms is " + std::to_string(reserved_sms) + ", and " + device +
-                                   " has nothing left for products; make it smaller");
+                                   " has nothing left for products. Make it smaller");
   sm_target = sms - reserved_sms;
 }
 
@@ -76,7 +76,7 @@ void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
   const Range range(stream, shape.name);
   const Launched launched(stream.listener, stream, LaunchKind::product, shape.name);
   if (o.accumulate && !shape.accumulates)
-    throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");
+    throw Failure(Exit::internal, "a product must add to its result, but its shape does not accumulate");
   const bool adds = o.accumulate || shape.residual;
   check(impl_->product.launch(impl_->algorithm, stream.handle, o.a, o.b, o.bias, o.c, o.d, adds), "cublasLtMatmul");
 }

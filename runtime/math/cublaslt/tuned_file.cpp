@@ -65,7 +65,7 @@ void add_card(Json& entry, const std::optional<CardState>& card) {
 }
 
 [[noreturn]] void refuse(const std::string& name, const std::string& what) {
-  throw Failure(Exit::toolchain, "'" + name + "' " + what + "; remove it, and run trainer tune");
+  throw Failure(Exit::toolchain, "'" + name + "' " + what + ". Remove it, and run trainer tune");
 }
 
 }  // namespace
@@ -99,9 +99,9 @@ TunedFile TunedFile::parse(const std::string& text, const std::string& name) try
   }
   return file;
 } catch (const Json::exception& error) {
-  refuse(name, std::string("is not what trainer tune writes (") + error.what() + ")");
+  refuse(name, std::string("does not have the form that trainer tune writes (") + error.what() + ")");
 } catch (const std::invalid_argument& error) {
-  refuse(name, std::string("is not what trainer tune writes: ") + error.what());
+  refuse(name, std::string("does not have the form that trainer tune writes: ") + error.what());
 }
 
 TunedFile::Key TunedFile::key(const MathLibrary::Impl& library, const LtProduct& product) {
@@ -116,7 +116,7 @@ std::optional<cublasLtMatmulAlgo_t> TunedFile::find(const MathLibrary::Impl& lib
     refuse(name_, "names an algorithm that " + cublaslt_version() + " does not run for " + llmc::text(product.shape()));
   if (*needed > library.workspace_bytes)
     refuse(name_, "names an algorithm that needs " + mebibytes(*needed) + " of workspace for " +
-                      llmc::text(product.shape()) + ", and this trainer was planned with " +
+                      llmc::text(product.shape()) + ", but this trainer was planned with " +
                       mebibytes(library.workspace_bytes));
   return entry->second.algorithm;
 }

@@ -123,7 +123,7 @@ std::string describe_tuning(std::span<const GemmShape> products, std::size_t wor
   const TunedFile file = TunedFile::read(tuned_file());
   std::size_t tuned = 0;
   for (const GemmShape& shape : products) tuned += file.find(library, LtProduct(library, shape)).has_value();
-  if (tuned == 0) return "algorithms as " + cublaslt_version() + " suggests; trainer tune looks for faster ones";
+  if (tuned == 0) return "algorithms as " + cublaslt_version() + " suggests; trainer tune may find faster ones";
   return std::to_string(tuned) + " of " + std::to_string(products.size()) + " algorithms as in " +
          tuned_file().string();
 }

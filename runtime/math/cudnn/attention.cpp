@@ -190,16 +190,16 @@ Attention::Attention(MathLibrary& library, const AttentionPlan& plan) : impl_(st
   if (forward > impl.library->workspace_bytes)
     throw Failure(Exit::does_not_fit, cudnn_name() + " needs " + std::to_string(forward) +
                                           " bytes of workspace for attention forward of " +
-                                          text(shape, {shape.batch, shape.kv_heads}) + " and the plan has " +
-                                          std::to_string(impl.library->workspace_bytes) + "; use another cuDNN 9");
+                                          text(shape, {shape.batch, shape.kv_heads}) + " but the plan has " +
+                                          std::to_string(impl.library->workspace_bytes) + ". Use another cuDNN 9");
   if (impl.own) return;
   impl.describe_backward();
   const std::size_t backward = impl.build(impl.backward, "backward", impl.slice);
   if (const std::size_t planned = attention_workspace_bytes(shape); backward > planned)
     throw Failure(Exit::does_not_fit, cudnn_name() + " needs " + std::to_string(backward) +
                                           " bytes of workspace for attention backward of " + text(shape, impl.slice) +
-                                          " and the plan has " + std::to_string(planned) +
-                                          "; use another cuDNN 9, or deterministic: false");
+                                          " but the plan has " + std::to_string(planned) +
+                                          ". Use another cuDNN 9, or deterministic: false");
 }
 
 Attention::Attention(Attention&&) noexcept = default;

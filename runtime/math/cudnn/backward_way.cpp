@@ -16,7 +16,7 @@ std::string backward_name(AttentionBy by) { return by == AttentionBy::cudnn ? cu
 
 ChosenBackward choose_backward(const MathLibrary::Impl& library, const AttentionPlan& plan) {
   const BackwardWay& first = plan.ways.front();
-  if (plan.ways.size() == 1) return {&first, "the only way that this trainer carries"};
+  if (plan.ways.size() == 1) return {&first, "the only variant in this trainer"};
   const BackwardWay& second = plan.ways[1];
   if (const auto tuned = library.tuned.find(library, plan.shape)) {
     const BackwardWay& way = first.by == tuned->by ? first : second;

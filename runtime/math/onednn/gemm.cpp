@@ -221,7 +221,7 @@ void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
   const Launched launched(stream.listener, stream, LaunchKind::product, shape.name);
   if (shape.tiles) return impl.in_tiles(o);
   if (o.accumulate && !shape.accumulates)
-    throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");
+    throw Failure(Exit::internal, "a product must add to its result, but its shape does not accumulate");
   if (impl.widened) {
     if (!widened_product(shape, o, impl.library->threads, impl.library->aligned_scratchpad()))
       throw Failure(Exit::internal, math_library_version() + " failed in " + text(shape));

@@ -6,15 +6,17 @@ namespace llmc {
 
 std::string tune_products(Device&, std::span<const GemmShape>, std::size_t, const TuneHow&,
                           const std::function<void(const TunedProduct&)>&) {
-  throw Failure(Exit::usage, "tune is for GPUs: on a CPU oneDNN knows one kernel for a product, and takes it");
+  throw Failure(Exit::usage, "tune is for GPUs: on a CPU oneDNN has only one kernel for a product");
 }
 
 std::string tune_attention(Device&, const AttentionPlan&, std::size_t, const TuneHow&,
                            const std::function<void(const TunedAttention&)>&) {
-  throw Failure(Exit::internal, "a CPU has one attention");
+  throw Failure(Exit::internal, "a CPU has only one attention kernel");
 }
 
-std::string describe_attention(const AttentionPlan&) { throw Failure(Exit::internal, "a CPU has one attention"); }
+std::string describe_attention(const AttentionPlan&) {
+  throw Failure(Exit::internal, "a CPU has only one attention kernel");
+}
 
 std::string describe_tuning(std::span<const GemmShape>, std::size_t, int) { return ""; }
 

@@ -78,8 +78,8 @@ TEST_F(ListingTest, EmptyRunsAndOtherFolders) {
   EXPECT_TRUE(list(run_.path).checkpoints.empty());
   EXPECT_EQ(listing_text(list(run_.path)), "no checkpoints\n");
   test::Folder other;
-  EXPECT_NE(refusal([&] { list(other.path); }).find("holds no run"), std::string::npos);
-  EXPECT_NE(refusal([&] { list(other.path / "absent"); }).find("is not there"), std::string::npos);
+  EXPECT_NE(refusal([&] { list(other.path); }).find("has no run in it"), std::string::npos);
+  EXPECT_NE(refusal([&] { list(other.path / "absent"); }).find("does not exist"), std::string::npos);
   write_all(other.path / "file", "");
   EXPECT_NE(refusal([&] { list(other.path / "file"); }).find("is not a folder"), std::string::npos);
   save({1});

@@ -126,7 +126,7 @@ TEST_F(Verify, AFileThatIsCutNamesTheTensorsThatAreLost) {
   // Long lists show the first few entries, and how many more there are.
   write_all(file, sound.substr(0, 20'000));
   const std::string text = verdict_text(verify(path));
-  EXPECT_NE(text.find(" more tensors; --json names all"), std::string::npos) << text;
+  EXPECT_NE(text.find(" more tensors (--json lists all)"), std::string::npos) << text;
   // A truncated header gives no tensors.
   write_all(file, sound.substr(0, 100));
   EXPECT_EQ(wrong(path), (std::vector<std::string>{"model.safetensors|"}));
@@ -207,7 +207,7 @@ TEST_F(Verify, WhatIsNoCheckpointIsRefused) {
   write_all(run_.path / "config.json", "{}");
   EXPECT_NE(refusal(run_.path).find("a Hugging Face model"), std::string::npos);
   fs::create_directories(run_.path / "checkpoints");
-  EXPECT_NE(refusal(run_.path).find("no checkpoint that is complete"), std::string::npos);
+  EXPECT_NE(refusal(run_.path).find("no complete checkpoint"), std::string::npos);
   const fs::path path = model_.save(run_.path, 1);
   EXPECT_EQ(refusal(run_.path), "");
   for (const char* name : {"checkpoints", "checkpoints/step-00000002", "step-00000002"})

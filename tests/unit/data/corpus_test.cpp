@@ -42,20 +42,21 @@ TEST(FindCorpusFiles, WhatIsPassedOverIsCountedByExtension) {
             (ExtensionCounts{{".parquet", 2}, {".gz", 1}, {"", 1}}));
   EXPECT_EQ(find_corpus_files({folder.path}, {"*.csv"}).passed_over.size(), 4u);
   // Without a file to read, the message lists the skipped ones.
-  EXPECT_FAILS_WITH(find_corpus_files({folder / "c"}, {}),
-                    "no file to read: 4 files passed over for their names (.csv 1, .gz 1, .parquet 1, no extension 1)");
+  EXPECT_FAILS_WITH(
+      find_corpus_files({folder / "c"}, {}),
+      "there is no file to read: 4 files excluded by their names (.csv 1, .gz 1, .parquet 1, no extension 1)");
   EXPECT_FAILS_WITH(find_corpus_files({folder.path}, {"*.none"}), "(.parquet 2, .csv 1, .gz 1, .txt 1, no extens");
   Folder empty;
   empty.write(".hidden.txt", "x");
-  EXPECT_FAILS_WITH(find_corpus_files({empty.path}, {}), "there is none, or only hidden ones");
+  EXPECT_FAILS_WITH(find_corpus_files({empty.path}, {}), "only hidden ones");
 }
 
 TEST(FindCorpusFiles, ManyExtensionsAreCutShort) {
-  EXPECT_EQ(passed_over_text({{".gz", 1}}), "1 file passed over for its name (.gz 1)");
+  EXPECT_EQ(passed_over_text({{".gz", 1}}), "1 file excluded by its name (.gz 1)");
   ExtensionCounts many;
   for (int i = 0; i < 11; ++i) many[fmt::format(".{:02}", i)] = i + 1;
   EXPECT_EQ(passed_over_text(many),
-            "66 files passed over for their names (.10 11, .09 10, .08 9, .07 8, .06 7, .05 6, .04 5, .03 4 and 3 "
+            "66 files excluded by their names (.10 11, .09 10, .08 9, .07 8, .06 7, .05 6, .04 5, .03 4 and 3 "
             "more)");
 }
 
@@ -99,7 +100,7 @@ TEST(ForEachDocument, BadLinesAreSkippedAndNamed) {
   EXPECT_EQ(counts.skipped[0].where, path + ":2");
   EXPECT_EQ(counts.skipped[0].why, "has no 'text' field (but 'txt'; --text-field names another)");
   EXPECT_EQ(counts.skipped[1].where, path + ":3");
-  EXPECT_EQ(counts.skipped[2].why, "has a 'text' that is no string");
+  EXPECT_EQ(counts.skipped[2].why, "has a 'text' that is not a string");
   texts.clear();
   EXPECT_EQ(for_each_document({path}, "txt", visit).skipped_lines, 4);
   EXPECT_EQ(texts, std::vector<std::string>{"typo"});
@@ -107,9 +108,9 @@ TEST(ForEachDocument, BadLinesAreSkippedAndNamed) {
 
 TEST(TextOfJson, RefusesWhatIsAmbiguous) {
   EXPECT_EQ(text_of_json(R"({"text":"a\u00e9","n":1e3})", "text"), "a\xc3\xa9");
-  const std::pair<const char*, const char*> bad[] = {{"{\"text\": 5}", "'text' that is no string"},
-                                                     {"{\"text\": [\"a\"]}", "'text' that is no string"},
-                                                     {"{\"text\": null}", "'text' that is no string"},
+  const std::pair<const char*, const char*> bad[] = {{"{\"text\": 5}", "'text' that is not a string"},
+                                                     {"{\"text\": [\"a\"]}", "'text' that is not a string"},
+                                                     {"{\"text\": null}", "'text' that is not a string"},
                                                      {"[{\"text\": \"a\"}]", "an array"},
                                                      {"\"text\"", "a single value"},
                                                      {"{\"text\": \"a\", \"text\": \"b\"}", "two 'text' fields"},
@@ -118,7 +119,7 @@ TEST(TextOfJson, RefusesWhatIsAmbiguous) {
                                                      {"{\"text\": \"\xff\"}", "is not JSON at byte"},
                                                      {"{\"a\": {\"text\": \"a\"}}", "no 'text' field"}};
   for (const auto& [line, what] : bad) EXPECT_FAILS_WITH(text_of_json(line, "text"), what);
-  EXPECT_FAILS_WITH(text_of_json("{\"body\": 5}", "body"), "'body' that is no string");
+  EXPECT_FAILS_WITH(text_of_json("{\"body\": 5}", "body"), "'body' that is not a string");
   // Deep nesting must not use stack.
   EXPECT_FAILS_WITH(text_of_json("{\"a\":" + std::string(1000000, '['), "text"), "is not JSON");
 }

@@ -80,7 +80,7 @@ TEST(Calibration, BecomesADevice) {
 TEST(Calibration, OfOnePrecisionSaysSoOfTheOther) {
   const Device device = calibration::apply({figures("fp32", 64, true)}, cpu());
   EXPECT_EQ(device[Figure::product_bf16], device[Figure::product_fp32]);
-  EXPECT_NE(device.figures.at(Figure::product_bf16).from.find("not in this precision"), std::string::npos);
+  EXPECT_NE(device.figures.at(Figure::product_bf16).from.find("not measured in this precision"), std::string::npos);
 }
 
 /// Writing and reading a file gives the same file.
@@ -180,7 +180,7 @@ TEST(Devices, SayWhereMeasuredRatesAreWrong) {
     }
     return "nothing";
   };
-  EXPECT_NE(said("sizes: [64, 256]", "sizes: [256, 64]").find("sizes do not ascend"), std::string::npos);
+  EXPECT_NE(said("sizes: [64, 256]", "sizes: [256, 64]").find("sizes are not ascending"), std::string::npos);
   EXPECT_NE(said("sizes: [64, 256]", "sizes: [64]").find("forward takes 1 numbers"), std::string::npos);
   EXPECT_NE(said("    data_gradient:", "    data_gradien:").find("did you mean data_gradient?"), std::string::npos);
   EXPECT_NE(said("  sizes:", "  size:").find("there is no key size"), std::string::npos);

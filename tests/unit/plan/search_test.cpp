@@ -272,8 +272,7 @@ TEST(Search, SaysFromHowManyDevicesARunFits) {
     return std::vector<std::string>{fmt::format("parallel.world_size={}", ranks),
                                     fmt::format("parallel.shard={}", shard), "batch.micro_batch=auto"};
   };
-  const std::string line =
-      "\non several devices it fits from 5 on, with parallel.world_size: 5 and parallel.shard: parameters";
+  const std::string line = "\nit fits on 5 or more devices with parallel.world_size: 5 and parallel.shard: parameters";
   const std::string said = refusal({"batch.micro_batch=auto"});
   EXPECT_TRUE(said.ends_with(line)) << said;
   EXPECT_EQ(refusal(on(5, "parameters")), "");

@@ -245,7 +245,7 @@ std::string advice(const std::string& key_and_value) {
 TEST(Suggestions, ForSizesThatDoNotDivide) {
   EXPECT_EQ(advice("model.hidden_size=250"),
             "write hidden_size: 240 or 256, or num_attention_heads: 5 or 25, or head_dim: 24, which trains, but "
-            "transformers 5 loads no Llama of that shape");
+            "transformers 5 does not load a Llama of that shape");
   EXPECT_EQ(advice("target={kind: cuda, arch: sm_90}"), "did you mean 90a?");
   EXPECT_EQ(advice("target={kind: cuda, arch: sm_90a}"), "did you mean 90a?");
   EXPECT_EQ(advice("target={kind: cuda, arch: h100}"), "did you mean 90a?") << "not Blackwell's 100";
@@ -279,7 +279,7 @@ TEST(Synonyms, OfSectionsOfOtherFrameworks) {
   EXPECT_EQ(advice("checkpoint.interval=10"), "llmc's key is checkpoint.every");
   EXPECT_EQ(advice("metrics.log_freq=10"), "llmc's key is metrics.every");
   EXPECT_EQ(advice("parallelism.tensor_parallel_degree=2"),
-            "llmc gives every rank the whole model; what ranks share out is parallel.shard");
+            "llmc has no tensor or pipeline parallelism; parallel.shard sets what ranks shard");
   EXPECT_EQ(advice("parallelism.data_parallel_shard_degree=2"), "llmc's key is parallel.world_size");
   EXPECT_EQ(advice("parallelism.anything=2"), "llmc's key is parallel");
   EXPECT_EQ(advice("rope_type=llama3"), "llmc's key is model.rope_scaling.type");
@@ -358,10 +358,11 @@ TEST(Synonyms, OfAFirstHour) {
       {"sampling.top_k=40", "llmc samples by sampling.temperature and sampling.top_p"},
       {"top_p=0.9", "llmc's key is sampling.top_p"},
       {"init_from=scratch",
-       "llmc's key is init.from; the folder of a Hugging Face model; `trainer --resume DIR` goes on from a checkpoint"},
+       "llmc's key is init.from; the folder of a Hugging Face model; to resume from a checkpoint use `trainer --resume "
+       "DIR`"},
       {"wandb_log=true",
-       "llmc logs to no service; metrics.jsonl in the run folder has every step, tensorboard/ beside it is for "
-       "TensorBoard, and exporter/llmc_export.py brings it to W&B and MLflow"},
+       "llmc logs to no service; metrics.jsonl in the run folder has every step, tensorboard/ next to it is for "
+       "TensorBoard, and exporter/llmc_export.py exports to W&B and MLflow"},
       {"model.hidden_dim=64",
        "llmc's key is model.intermediate_size; the width of the residual stream is model.hidden_size"},
       {"target.gpus=8", "llmc's key is parallel.world_size"},

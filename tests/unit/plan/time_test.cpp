@@ -199,7 +199,7 @@ TEST(Devices, SayWhereAFileIsWrong) {
   EXPECT_NE(with("  copy:", "  copy: {value: -1, from: x}\n  cop:").find("there is no key cop"), std::string::npos);
   EXPECT_NE(with("from: sheet", "from_: sheet").find("there is no key from_"), std::string::npos);
   EXPECT_EQ(with("arch: 90\n", "arch: 90\nper_host: 1.5\n"),
-            "mine.yaml:4: per_host is no whole number; write one such as 8");
+            "mine.yaml:4: per_host is not a whole number; write one such as 8");
   EXPECT_EQ(with("name: mine", "name: My GPU").substr(0, 12), "mine.yaml:1:");
   EXPECT_NE(said("name: [").find("this is not YAML"), std::string::npos);
   EXPECT_NE(said("- 1").find("a device is a map"), std::string::npos);

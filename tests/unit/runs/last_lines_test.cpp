@@ -47,7 +47,7 @@ TEST(LastLines, OfSmallFiles) {
     LastLines{base.path / "pipe"};
     ADD_FAILURE() << "a pipe";
   } catch (const Failure& failure) {
-    EXPECT_NE(std::string(failure.what()).find("that is no file"), std::string::npos) << failure.what();
+    EXPECT_NE(std::string(failure.what()).find("it is not a file"), std::string::npos) << failure.what();
   }
   ::close(writer);
 }

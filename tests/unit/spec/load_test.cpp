@@ -166,12 +166,12 @@ TEST(Load, LayersThatSlide) {
   };
   const std::string window = "model.sliding_window=8", full = "model.layer_types=[full_attention]";
   EXPECT_EQ(first_error({window, full}),
-            "E0326 no layer slides: layer_types has full_attention alone, and sliding_window would do nothing; write "
-            "layer_types: [sliding_attention, full_attention], or remove this key");
+            "E0326 layer_types has only full_attention, so sliding_window has no effect; write layer_types: "
+            "[sliding_attention, full_attention], or remove this key");
   EXPECT_EQ(first_error({"model.layer_types=[sliding_attention]"}),
-            "E0309 model.layer_types is not read without model.sliding_window; write model.sliding_window: 1024, or "
+            "E0309 model.layer_types has no effect without model.sliding_window; write model.sliding_window: 1024, or "
             "remove this key");
-  EXPECT_EQ(first_error({full}), "E0309 model.layer_types is not read without model.sliding_window; remove this key");
+  EXPECT_EQ(first_error({full}), "E0309 model.layer_types has no effect without model.sliding_window; remove this key");
   EXPECT_EQ(first_error({window, "model.num_hidden_layers=2",
                          "model.layer_types=[full_attention, sliding_attention, full_attention]"}),
             "E0326 layer_types has 3 types for 2 layers; write layer_types: [full_attention, sliding_attention], or "
@@ -182,14 +182,14 @@ TEST(Load, LayersThatSlide) {
             "E0206 model.layer_types takes sliding_attention or full_attention, not \"sliding\"; did you mean "
             "sliding_attention?");
   EXPECT_EQ(first_error({window, "model.layer_types=[]"}),
-            "E0207 model.layer_types is an empty list; write at least one word");
+            "E0207 model.layer_types is an empty list; write at least one value");
   EXPECT_EQ(first_error({window, "model.attention_bias=true"}),
             "E0320 sliding_window makes a Mistral model, which has no biases; write attention_bias: false");
   EXPECT_EQ(first_error({window, "model.attention_bias=true", "model.qk_norm=true"}), "");
   const auto notes = [](const char* word) { return load_text(kGood, "a.yaml", {word}).notes; };
   EXPECT_TRUE(notes("model.sliding_window=255").empty());
   EXPECT_EQ(notes("model.sliding_window=256"),
-            std::vector<std::string>{"model.sliding_window 256 holds all of batch.sequence_length 256: every layer "
+            std::vector<std::string>{"model.sliding_window 256 covers all of batch.sequence_length 256, so every layer "
                                      "attends to all tokens before it"});
 }
 
@@ -249,7 +249,7 @@ TEST(Load, ArchOfAKindThatWasReplacedFallsBack) {
   EXPECT_EQ(result.resolved->origins.at("target.arch").kind, Origin::Kind::fallback);
   ASSERT_EQ(result.notes.size(), 1u);
   EXPECT_EQ(result.notes[0],
-            "target.arch [\"80\", \"90a\"] is of cuda; for target.kind cpu it is [native], the default");
+            "target.arch [\"80\", \"90a\"] applies to cuda; for target.kind cpu the default [native] is used");
   // A file that extends the one with the arch, and the other way round.
   const ReadFile base = [](const std::string&) { return std::string(kGood) + "target: {kind: cpu, arch: native}\n"; };
   const LoadResult over = load_text("extends: base.yaml\ntarget: {kind: cuda}\n", "b.yaml", {}, base);
@@ -273,9 +273,9 @@ TEST(Load, BudgetAndAttentionOfAKindThatWasReplacedFallBack) {
   EXPECT_EQ(cpu.resolved->spec.memory.budget, 16 * kGiB);
   EXPECT_EQ(cpu.resolved->spec.target.attention, AttentionKind::automatic);
   EXPECT_EQ(cpu.resolved->origins.at("memory.budget").kind, Origin::Kind::fallback);
-  EXPECT_EQ(cpu.notes,
-            (std::vector<std::string>{"target.attention cudnn is of cuda, and left out for target.kind cpu",
-                                      "memory.budget 77GiB is of cuda; for target.kind cpu it is 16GiB, the default"}));
+  EXPECT_EQ(cpu.notes, (std::vector<std::string>{
+                           "target.attention cudnn applies to cuda and is ignored for target.kind cpu",
+                           "memory.budget 77GiB applies to cuda; for target.kind cpu the default 16GiB is used"}));
   // A file without a kind means the default kind, and so does its budget.
   const LoadResult gpu = load_text(std::string(kGood) + "memory: {budget: 2GiB}\n", "a.yaml", {"target.kind=cuda"});
   ASSERT_TRUE(gpu.resolved) << render(gpu.diagnostics);

@@ -96,7 +96,7 @@ TEST_F(AfterSave, AFailedRecordDoesNotSkipTheMirror) {
   fs::create_directory(folder_ / "run/checkpoints/best.json");  // blocks best.json
   const Result result = train({"--run", "run", mirror, "checkpoint.best=validation", "checkpoint.keep_last=1",
                                "evaluation.every=5", "optimizer.lr=0.5"});
-  EXPECT_TRUE(contains(result.err, "best.json': that is a folder") && contains(result.err, "Training continues"))
+  EXPECT_TRUE(contains(result.err, "best.json' is a folder") && contains(result.err, "Training continues"))
       << result.err;
   EXPECT_EQ(checkpoint("mirror", 20).size(), 6u);
   EXPECT_EQ(checkpoint("run", 2).size(), 0u) << "retention is done, too";
