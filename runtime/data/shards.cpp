@@ -281,7 +281,7 @@ std::size_t Samples::shard_of(std::int64_t index) const {
 
 void Samples::read(std::int64_t index, std::span<std::int32_t> tokens) const {
   if (index < 0 || index >= count() || static_cast<std::int64_t>(tokens.size()) != sequence_length_ + 1)
-    throw Failure(Exit::internal, fmt::format("sample {} of {} was requested, which does not exist", index, count()));
+    throw Failure(Exit::internal, fmt::format("sample {} of {} does not exist", index, count()));
   const std::size_t shard = shard_of(index);
   shards_->read(shard, (index - first_[shard]) * sequence_length_, tokens, index);
 }

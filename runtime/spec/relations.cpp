@@ -156,14 +156,12 @@ class Relations : RelationChecks {
     const std::int64_t length = s.steps - s.from_step;
     if (length <= 0) {
       fail("E0308",
-           fmt::format("a schedule that begins at step {} has no steps left of {} step{}", s.from_step, s.steps,
-                       plural(s.steps)),
+           fmt::format("a schedule from step {} does not fit in {} step{}", s.from_step, s.steps, plural(s.steps)),
            "write an earlier from_step, or more steps",
            any_of({leave_out("schedule.from_step"), write("schedule.steps", 2 * s.from_step)}),
            {"schedule.from_step", "schedule.steps"});
     } else if (s.warmup_steps >= length) {
-      fail("E0308",
-           fmt::format("warmup_steps {} has no steps left of {} step{}", s.warmup_steps, length, plural(length)),
+      fail("E0308", fmt::format("warmup_steps {} does not fit in {} step{}", s.warmup_steps, length, plural(length)),
            "write fewer warmup_steps", any_of({write("schedule.warmup_steps", length / 10)}),
            {"schedule.warmup_steps", "schedule.steps"});
     } else if (s.kind == ScheduleKind::wsd && usable({"schedule.kind", "schedule.decay_fraction"}) &&

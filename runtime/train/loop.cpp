@@ -175,7 +175,7 @@ std::string TrainLoop::where_not_finite() {
     return ranks;
   };
   const std::vector<int> losses = with('l'), weights = with('w');
-  std::string text = losses.empty() ? "" : "the loss of " + run_.ranks.names(losses);
+  std::string text = losses.empty() ? "" : "the loss on " + run_.ranks.names(losses);
   if (!weights.empty()) text += (text.empty() ? "" : ", ") + ("weights of " + run_.ranks.names(weights));
   return text.empty() ? "only gradients" : text;
 }

@@ -73,9 +73,9 @@ class Calibrate(RunTest):
         # Refused, and the file is unchanged.
         was = harness.read(device)
         for name, changed, why in (("empty", "", "`trainer calibrate -o FILE`: "),
-                                   ("zero", re.sub(r'"launch": [^,\n]+', '"launch": 0', text), "a number above 0"),
-                                   ("other", text.replace('"cpu"', '"cuda"'), "llmc knows no device called"),
-                                   ("attention", self.attention_only(trainer), "none of the files has products")):
+                                   ("zero", re.sub(r'"launch": [^,\n]+', '"launch": 0', text),
+                                    "a number above 0"), ("other", text.replace('"cpu"', '"cuda"'), "--device, of "),
+                                   ("attention", self.attention_only(trainer), "--attention-only")):
             with self.subTest(name):
                 bad = self.path(name + ".json")
                 with open(bad, "w", encoding="utf-8") as file:

@@ -202,22 +202,20 @@ class InitFrom(RunTest):
         name = "model.layers.1.mlp.up_proj.weight"
         dtype, shape, data = self.weights[name]
         without = {key: value for key, value in self.weights.items() if key != name}
-        cases = (("missing", without, f"tensor '{name}', alone or as part of 'model.layers.1.mlp.gate_up_proj.weight'"),
+        cases = (("missing", without, f"tensor '{name}', "),
                  ("extra", {**self.weights, "model.layers.3.mlp.up_proj.weight":
-                            (dtype, shape, data)}, "'model.layers.3.mlp.up_proj.weight' is not a tensor of the model"),
-                 ("misshapen", {**without, name:
-                                (dtype, [shape[1],
-                                         shape[0]], data)}, f"'{name}' is [36, 50], but the model has [50, 36]"),
-                 ("flat", {**without, name: (dtype, [1800], data)}, f"'{name}' is [1800], but the model has [50, 36]"),
+                            (dtype, shape, data)}, "'model.layers.3.mlp.up_proj.weight' is not"),
+                 ("misshapen", {**without, name: (dtype, [shape[1], shape[0]], data)},
+                  f"'{name}' is [36, 50]"), ("flat", {**without, name: (dtype, [1800], data)}, f"'{name}' is [1800]"),
                  ("double", {**without, name:
                              ("F64", [50, 18], data)}, f"'{name}' is F64"), ("half", {
                                  **{
                                      key: value
                                      for key, value in fuse(self.weights).items() if "layers.1.mlp.gate_up" not in key
                                  }, "model.layers.1.mlp.gate_up_proj.weight": (dtype, shape, data)
-                             }, "gate_up_proj.weight' is [50, 36], but the model has [100, 36]"),
+                             }, "gate_up_proj.weight' is [50, 36]"),
                  ("both", {**self.weights, "model.layers.1.mlp.gate_up_proj.weight":
-                           ("F32", [100, 36], data + data)}, "gate_up_proj.weight' is not a tensor of the model"))
+                           ("F32", [100, 36], data + data)}, "gate_up_proj.weight' is not"))
         for case, tensors, said in cases:
             error = self.refused(self.folder_of("refused-" + case, tensors), said)
             if case != "missing":
@@ -225,8 +223,9 @@ class InitFrom(RunTest):
         folder = self.folder_of("index", self.weights, files=2)
         index = os.path.join(folder, "model.safetensors.index.json")
         good = json.loads(harness.read(index))
-        for change, said in (({name: "../model-00001-of-00002.safetensors"}, "weight_map names a file"),
-                             ({name: "/dev/zero"}, "weight_map names a file"), ({name: 7}, "is not text"),
+        for change, said in (({name: "../model-00001-of-00002.safetensors"},
+                              "weight_map names"), ({name: "/dev/zero"}, "weight_map names"), ({name:
+                                                                                                7}, "is not text"),
                              ({name: "model-00003-of-00002.safetensors"}, "model-00003-of-00002.safetensors"),
                              ({name: [f for f in set(good["weight_map"].values()) if f != good["weight_map"][name]][0]},
                               f"tensor '{name}' in "), ({"nobody":
@@ -248,7 +247,7 @@ class InitFrom(RunTest):
             self.assertEqual(harness.call(LLMC, "check", self.spec, "init.from=" + folder).code, 6)
             os.remove(os.path.join(folder, name))
         os.remove(os.path.join(folder, "config.json"))
-        self.refused(folder, "neither a checkpoint nor a run folder")
+        self.refused(folder, "config.json")
 
     def test_another_model(self):
         folder = self.folder_of("another", self.weights)

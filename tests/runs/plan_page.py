@@ -167,8 +167,8 @@ class PlanPage(RunTest):
         for words, said in (([self.path("none", "page.html")], "cannot create"), ([self.path("never.html"),
                                                                                    "--json"], "--json"),
                             ([self.path("never.html"),
-                              "--pin"], "--pin"), ([self.path("never.html"), LARGE],
-                                                   "second spec"), ([SOURCE], "is a folder. Name a file in it")):
+                              "--pin"], "--pin"), ([self.path("never.html"),
+                                                    LARGE], "second spec"), ([SOURCE], "is a folder")):
             done = harness.call(LLMC, "plan", LARGE, "--html", *words)
             self.assertEqual((done.code, done.out), (2, ""), done.err)
             self.assertIn(said, done.err)

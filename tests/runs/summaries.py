@@ -120,7 +120,7 @@ class Runs(RunTest):
         self.assertRegex(text, r"(?m)^none: 'spec.yaml': it does not exist$")
         done = harness.call(LLMC, "runs", self.path("nowhere"))
         self.assertEqual((done.code, done.out), (6, ""))
-        self.assertIn("cannot read the folder", done.err)
+        self.assertIn("nowhere", done.err)
         os.makedirs(self.path("bare"))
         self.assertRegex(self.succeed(LLMC, "runs", self.path("bare")).out, r"^no runs in '.*bare'\n$")
 

@@ -95,12 +95,12 @@ class TokenizerJson(RunTest):
                 (line["prompt"] + line["text"]).rstrip("\n").replace("\ufffd", ""))
         done = harness.call(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "some text")
         self.assertEqual((done.code, done.out), (2, ""))
-        self.assertIn("tokenizer.json, so the prompt 'some text' must be token ids", done.err)
+        self.assertIn("prompt 'some text'", done.err)
 
     def test_text_prompts_are_refused(self):
         done = harness.call(self.trainer, "--run", self.path("never"), 'sampling.prompts=["the"]')
         self.assertEqual((done.code, os.path.exists(self.path("never"))), (1, False), done.err)
-        self.assertIn("tokenizer.json, so the prompt 'the' must be token ids", done.err)
+        self.assertIn("prompt 'the'", done.err)
 
     def test_export_takes_it_along(self):
         out = self.path("exported")
@@ -151,7 +151,7 @@ class TokenizerJson(RunTest):
         done = harness.call(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("none"), "--tokenizer",
                             self.path("larger.json"))
         self.assertEqual((done.code, os.path.exists(self.path("none"))), (5, False))
-        self.assertIn("is not the tokenizer that the checkpoint was trained with", done.err)
+        self.assertIn("its checksum is", done.err)
         done = harness.call(self.trainer, "--run", self.run_folder, "--steps", "6",
                             "data.tokenizer=" + self.path("larger.json"))
         self.assertEqual(done.code, 6)
@@ -160,7 +160,7 @@ class TokenizerJson(RunTest):
                       harness.call(LLMC, "check", self.spec, "data.tokenizer=" + self.path("larger.json")).err)
 
     def test_refused(self):
-        for name, change, said in (("unigram", {"model": {"type": "Unigram", "vocab": []}}, "model.vocab is not a map"),
+        for name, change, said in (("unigram", {"model": {"type": "Unigram", "vocab": []}}, "model.vocab"),
                                    ("wordpiece", {"decoder": {"type": "WordPiece"}}, "decoder 'WordPiece'"),
                                    ("empty", {"model": {"type": "BPE", "vocab": {}}}, "has no model.vocab")):
             with open(self.path(name + ".json"), "w") as file:

@@ -99,8 +99,9 @@ class TrainerProcessor(TrainerTest):
             self.assertRegex(done.out, r"(?m)^device .*, 1 thread,")
             self.assertEqual([line["loss"] for line in harness.json_lines(self.path(name, "metrics.jsonl"))], expected,
                              name)
-        for words, variables, said in ((("--threads", 2), {"OMP_THREAD_LIMIT": "1"}, "OpenMP gives 1"),
-                                       ((), {"OMP_NUM_THREADS": "99999"}, "write at most 4096")):
+        for words, variables, said in ((("--threads", 2), {"OMP_THREAD_LIMIT":
+                                                           "1"}, "OpenMP gives 1"), ((), {"OMP_NUM_THREADS":
+                                                                                          "99999"}, " 4096")):
             done = harness.call(self.trainer, "--run", self.path("never"), *QUIET, *words, env=environment(**variables))
             self.assertEqual(done.code, 2, done.err)
             self.assertIn(said, done.err)

@@ -48,8 +48,8 @@ class TrainerTimings(TrainerTest):
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith(".tmp-")], [])
 
         # Unwritable output is reported before the run starts.
-        for words, said in (([self.path("no-such-folder", "t.json")], "cannot create"), ([self.folder], "is a folder"),
-                            ([file, "--steps", "4"], "this run trains steps 1 to 4"),
+        for words, said in (([self.path("no-such-folder", "t.json")],
+                             "cannot create"), ([self.folder], "is a folder"), ([file, "--steps", "4"], "steps 1 to 4"),
                             ([file, "--timeline-steps",
                               "12:2"], "would write steps 12 to 13"), ([file, "--timeline-steps", "5"], "as in 20:5")):
             self.assertIn(said, self.refused(2, "--run", self.path("refused-timeline"), "--timeline", *words))

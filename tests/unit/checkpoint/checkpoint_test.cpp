@@ -137,7 +137,7 @@ TEST(Checkpoint, RefusesAnotherModel) {
   EXPECT_CONTAINS(load(parameters), "'model.norm.weight' is not a tensor of this run");
   parameters = small_parameters();
   parameters.back().offset = 584;  // no longer tied: now it must be in the file
-  EXPECT_CONTAINS(load(parameters), "holds tensor 'lm_head.weight'");
+  EXPECT_CONTAINS(load(parameters), "has tensor 'lm_head.weight'");
   EXPECT_TRUE(target == SmallState()) << "nothing may be written before everything has been checked";
 }
 

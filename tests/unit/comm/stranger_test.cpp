@@ -162,10 +162,10 @@ TEST(Stranger, InRank0sPlaceIsNotBelieved) {
   std::string old = encode(Word::accepted, BodyWriter().text("host").body());
   old[4] = 9;
   const std::vector<Answer> answers = {
-      {"HTTP/1.1 400 Bad Request\r\n", "sends bytes of another protocol"},
+      {"HTTP/1.1 400 Bad Request\r\n", "sent bytes of another protocol"},
       {encode(Word::beat, ""), "sent a message that is not an answer of rank 0"},
-      {encode(Word::accepted, ""), "sends a message that is too short"},
-      {encode(Word::accepted, std::string(10000, 'x')), "sends a message of 10000 bytes, where 8192 are allowed"},
+      {encode(Word::accepted, ""), "sent a message that is too short"},
+      {encode(Word::accepted, std::string(10000, 'x')), "sent a message of 10000 bytes, where 8192 are allowed"},
       {"", "does not answer as rank 0 does"},
       {"", "closed the connection", true},
       {old, "sent version 9 of the rendezvous, but this trainer has 2"}};
@@ -230,8 +230,8 @@ TEST(Stranger, ARankOfAnotherRunIsToldSo) {
               HasSubstr("rank 1 on " + own_host() + " has a world size of 3, but rank 0 on " + own_host() + " has 2"));
   const End end = root.wait();
   EXPECT_EQ(end.code, 170);
-  EXPECT_THAT(end.err, HasSubstr("rank 1 of 2 did not come"));
-  EXPECT_THAT(end.err, HasSubstr("refused there: rank 1 on " + own_host() + " is one of 3"));
+  EXPECT_THAT(end.err, HasSubstr("rank 1 of 2 did not connect"));
+  EXPECT_THAT(end.err, HasSubstr("rank 0 refused: rank 1 on " + own_host() + " has a world size of 3"));
 }
 
 TEST(Stranger, ARankThatIsThereAlreadyIsToldSo) {

@@ -218,8 +218,8 @@ TEST_F(LoaderTest, ErrorsReachTheCallerEveryTime) {
   folder_.write("late.bin", test::llmc_shard<std::uint32_t>(std::vector<std::uint32_t>(9, 0xffffffffu)));
   const auto shards = std::make_shared<TokenShards>(folder_ / "late.bin", "auto", 0, "");
   Loader loader(shards, 5, kLength, 1, 1, {});
-  EXPECT_FAILS_WITH(loader.next(), "late.bin': holds token 4294967295");
-  EXPECT_FAILS_WITH(loader.next(), "late.bin': holds token 4294967295");
+  EXPECT_FAILS_WITH(loader.next(), "late.bin': has token 4294967295");
+  EXPECT_FAILS_WITH(loader.next(), "late.bin': has token 4294967295");
 }
 
 TEST_F(LoaderTest, AShardThatIsCutShortIsAnErrorOfItsThread) {

@@ -76,7 +76,7 @@ TEST(Samples, OverlapByOneNeverCrossShardsAndDropTails) {
   EXPECT_EQ(sample(samples, 1), (std::vector<std::int32_t>{4, 5, 6, 7, 8}));
   EXPECT_EQ(sample(samples, 2), (std::vector<std::int32_t>{200, 201, 202, 203, 204}));
   EXPECT_EQ(sample(samples, 3), (std::vector<std::int32_t>{300, 301, 302, 303, 304}));
-  EXPECT_EQ(test::failure_of([&] { sample(samples, 4); }, Exit::internal), "sample 4 of 4 asked for");
+  EXPECT_EQ(test::failure_of([&] { sample(samples, 4); }, Exit::internal), "sample 4 of 4 does not exist");
   EXPECT_FAILS_WITH(Samples(shards, 100), "has no sample");
 }
 
@@ -166,12 +166,12 @@ TEST(TokenShards, IdsOutsideTheVocabularyAreRefused) {
   folder.write("signed.bin", test::bytes_of(std::vector<std::int32_t>{1, -1, 3}));
   folder.write("signed.idx", test::megatron_index(4, 4, {3}));
   EXPECT_NO_THROW(open(folder / "a.bin", "auto", 100));
-  EXPECT_FAILS_WITH(open(folder / "a.bin", "auto", 99), "a.bin': holds token 99, but vocab_size is 99");
-  EXPECT_FAILS_WITH(open(folder / "wide.bin", "auto", 1 << 30), "holds token 4294967295");
-  EXPECT_FAILS_WITH(open(folder / "signed.bin", "auto", 1 << 30), "holds token -1");
+  EXPECT_FAILS_WITH(open(folder / "a.bin", "auto", 99), "a.bin': has token 99, but vocab_size is 99");
+  EXPECT_FAILS_WITH(open(folder / "wide.bin", "auto", 1 << 30), "has token 4294967295");
+  EXPECT_FAILS_WITH(open(folder / "signed.bin", "auto", 1 << 30), "has token -1");
   // Reading checks ids even without the scan.
-  EXPECT_FAILS_WITH(sample(Samples(open(folder / "wide.bin", "auto", 0), 2), 0), "holds token 4294967295");
-  EXPECT_FAILS_WITH(sample(Samples(open(folder / "signed.bin", "auto", 0), 2), 0), "holds token -1");
+  EXPECT_FAILS_WITH(sample(Samples(open(folder / "wide.bin", "auto", 0), 2), 0), "has token 4294967295");
+  EXPECT_FAILS_WITH(sample(Samples(open(folder / "signed.bin", "auto", 0), 2), 0), "has token -1");
 }
 
 TEST(TokenShards, RawTokensOfAnotherWidth) {
@@ -265,14 +265,14 @@ TEST(TokenShards, ScansAFileOnceAndAgainWhenItChanges) {
   std::string text = cache.read("sub/" + std::filesystem::path(entry).filename().string());
   ASSERT_EQ(text.substr(0, 2), "3 ");
   std::ofstream(entry, std::ios::binary) << "77" << text.substr(1);
-  EXPECT_FAILS_WITH(open_cached(10), "holds token 77");
+  EXPECT_FAILS_WITH(open_cached(10), "has token 77");
   std::ofstream(entry, std::ios::binary) << "77 " << text.substr(3);
   EXPECT_NO_THROW(open_cached(10));
   std::ofstream(entry, std::ios::binary) << "garbage";
   EXPECT_NO_THROW(open_cached(10));
   std::filesystem::remove(folder / "a.bin");
   folder.write("a.bin", llmc_shard<std::uint16_t>({1, 2, 30, 3}));
-  EXPECT_FAILS_WITH(open_cached(10), "holds token 30");
+  EXPECT_FAILS_WITH(open_cached(10), "has token 30");
 }
 
 TEST(TokenShards, ACacheThatCannotBeWrittenOnlyCostsTime) {

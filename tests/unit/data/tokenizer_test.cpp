@@ -160,7 +160,7 @@ TEST(Tokenizer, SeparatorIsNoText) {
 TEST(Tokenizer, FilesThatAreNone) {
   test::Folder folder;
   EXPECT_EQ(Tokenizer(folder.write("good.model", model())).vocab_size(), tokenizer().vocab_size());
-  EXPECT_FAILS_WITH(Tokenizer(folder.write("empty.model", "")), "empty.model': holds no pieces");
+  EXPECT_FAILS_WITH(Tokenizer(folder.write("empty.model", "")), "empty.model': has no pieces");
   EXPECT_FAILS_WITH(Tokenizer(folder.write("text.model", "once upon a time")),
                     "text.model': is not a sentencepiece model");
   EXPECT_FAILS_WITH(Tokenizer(folder / "missing.model"), "missing.model': cannot be opened");

@@ -131,7 +131,7 @@ TEST(Guard, WhatIsSkippedDoesNotEnterTheWindow) {
   EXPECT_TRUE(guard.state().losses == before.losses && guard.state().newest == 5);
   const std::string nan =
       guard.observe(8, results(-std::nan(""), 2, kNotFinite), limits, samples, "the loss on rank 1");
-  EXPECT_TRUE(fake::contains(nan, "loss nan and gradient norm 2 are not both finite, the loss on rank 1; ")) << nan;
+  EXPECT_TRUE(fake::contains(nan, "loss nan and gradient norm 2 are not both finite, the loss on rank 1. ")) << nan;
   EXPECT_STREQ(skip_reason(kNotFinite), "not_finite");
   EXPECT_STREQ(skip_reason(kLossAbove), "loss");
   EXPECT_STREQ(skip_reason(kGradNormAbove), "grad_norm");

@@ -35,7 +35,7 @@ TEST_F(Refusals, CommandLine) {
   expect({"optimizer.betas=[0.9, 1]"}, 2, "out of range");
   expect({"seed=1", "seed=2"}, 2, "overridden twice");
   expect({"--allow", "optimizer.lr"}, 2, "--allow");
-  expect({"schedule.warmup_steps=20"}, 1, "leaves nothing of 20 steps");
+  expect({"schedule.warmup_steps=20"}, 1, "warmup_steps 20 ");
   expect({"checkpoint.keep_every=7"}, 1, "not a multiple");
   expect({"model.vocab_size=13"}, 2, "llmc compile");
   expect({"batch.tokens=20"}, 1, "write tokens: 16 or 24");

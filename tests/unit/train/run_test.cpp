@@ -381,7 +381,7 @@ TEST_F(Runs, AMovedRunFolderSaysWhereItsPathsAreFrom) {
   const std::string data = (folder_ / "data").string(), words = "--base data --threads 1 --run far/away/run --steps 4";
   const std::string command = std::string(FAKE_TRAINER) + " " + words + " 'data.train.path=" + data +
                               "/train-*.bin' data.validation.path=" + data + "/val.bin";
-  EXPECT_TRUE(lost.err.ends_with("say where they are, or make data with `llmc data build`:\n  " + command + "\n"))
+  EXPECT_TRUE(lost.err.ends_with("Give the right paths, or make data with `llmc data build`:\n  " + command + "\n"))
       << lost.err;
   EXPECT_EQ(std::system(("cd " + folder_.string() + " && " + command + " --quiet").c_str()), 0);
   EXPECT_TRUE(lost.err.size() < 2000) << "once each";
