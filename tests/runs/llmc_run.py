@@ -100,7 +100,7 @@ class LlmcRun(TrainerTest):
         process.send_signal(signal.SIGHUP)
         said = process.communicate()[1]
         self.assertEqual(process.returncode, 75, said)
-        command = said.split("resume with\n  ")[1].strip()
+        command = said.split(" with\n  ")[1].strip()
         done = self.succeed(
             "sh", "-c", command + " --steps $(($(ls " + f"'{run}/checkpoints' | tail -n 1 | sed 's/step-0*//') + 1))",
             cwd="/")
@@ -133,7 +133,7 @@ class LlmcRun(TrainerTest):
         process.send_signal(signal.SIGTERM)
         said = process.communicate()[1]
         self.assertEqual(process.returncode, 75, said)
-        command = said.split("resume with\n  ")[1].strip()
+        command = said.split(" with\n  ")[1].strip()
         self.assertNotIn("--follow-spec", command)
         self.succeed(harness.LLMC, "compile", spec, cwd=folder)
         step = len(harness.json_lines(metrics)) + 2

@@ -84,7 +84,7 @@ class SavedWeights(RunTest):
         for one in found:
             self.assertIn(f"{one['loss']:.6f} nats a token", text)
         self.assertIn("set        code\n", text)
-        self.assertIn("did you mean code?", self.refused(2, "evaluate", "--checkpoint", run, "--validation", "cod"))
+        self.assertIn("mean code?", self.refused(2, "evaluate", "--checkpoint", run, "--validation", "cod"))
         self.refused(2, "evaluate", "--checkpoint", run, "--validation", "code", "--data", self.path("code.bin"))
         # Several ranks divide the sequences of each set.
         ranks = self.path("sets-of-ranks")

@@ -60,7 +60,7 @@ TEST(GlobFiles, NothingFoundSaysWhatIsThere) {
   said("set/train-0000[0-9].bin", ": write '" + folder / "set/train-0000?.bin" + "', which is 2 files");
   said("set/{train,val}-*.bin", ": write '" + folder / "set/*-*.bin" + "', which is 3 files");
   said("set/tarin-*.bin", "'" + folder / "set" + "' holds 3 files, such as 'train-00000.bin'");
-  said("sett/train-*.bin", "there is no folder '" + folder / "sett" + "'");
+  said("sett/train-*.bin", "There is no folder '" + folder / "sett" + "'");
   said("text/*.bin", "'llmc data build'");
   EXPECT_FAILS_WITH(glob_files("~/data/*.bin"), "write the whole path");
 }

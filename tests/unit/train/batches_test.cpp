@@ -137,7 +137,7 @@ TEST_F(Batches, RefuseWhatTheRunDoesNotHave) {
   refuse(2, {"--batches", "21"}, "names steps 21 to 21, but the run has 20");
   refuse(2, {"--batches", "20:2"}, "names steps 20 to 21, but the run has 20");
   refuse(2, {"--batches", "1", "--plan"}, "excludes");
-  refuse(2, {"--batches", "1", "--trace", "t"}, "leave out --trace");
+  refuse(2, {"--batches", "1", "--trace", "t"}, "Leave out --trace");
   refuse(2, {"--text"}, "requires --batches");
   refuse(2, {"--json"}, "--json works only with --plan or --batches");
   refuse(2, {"--batches", "900000000000", "schedule.steps=1000000000000", "batch.tokens=1000000000000"}, "2^63");

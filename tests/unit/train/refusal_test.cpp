@@ -41,7 +41,7 @@ TEST_F(Refusals, CommandLine) {
   expect({"batch.tokens=20"}, 1, "write tokens: 16 or 24");
   expect({"tune", "--steps", "3"}, 2, "--steps");
   expect({"--steps", "3", "optimizer.lr=1", "tune"}, 2, "--steps");
-  expect({"optimizer.lr=1", "tune"}, 2, "leave out overrides, --base, --threads");
+  expect({"optimizer.lr=1", "tune"}, 2, "Leave out overrides, --base, --threads");
   EXPECT_FALSE(fs::exists(folder_ / "runs") || fs::exists(folder_ / "data/runs"));
 }
 
@@ -74,7 +74,7 @@ TEST_F(Refusals, AMissingCheckpointNamesThoseThatAreThere) {
   expect({"--run", "run", "--resume", "run/checkpoints"}, 6,
          "'run/checkpoints' is neither a run folder nor a checkpoint that a trainer saved" + there);
   expect({"--run", "run", "--resume", "runs/checkpoints/step-00000010"}, 6,
-         "there is no checkpoint 'runs/checkpoints/step-00000010'; --resume takes");
+         "there is no checkpoint 'runs/checkpoints/step-00000010'. --resume takes");
 }
 
 TEST_F(Refusals, RunFolders) {
