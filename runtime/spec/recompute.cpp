@@ -23,11 +23,13 @@ std::string recompute_text(const Recompute& recompute) {
   }
   std::string ranges;
   for (const LayerRange& range : recompute.layers)
-    ranges += fmt::format("{}{}: {}", ranges.empty() ? "" : ", ", range_text(range),
-                          range.full          ? "full"
-                          : range.ops.empty() ? "none"
-                                              : words_text(range.ops));
+    ranges += fmt::format("{}{}: {}", ranges.empty() ? "" : ", ", range_text(range), recomputed_text(range));
   return fmt::format("{{layers: {{{}}}}}", ranges);
+}
+
+std::string recomputed_text(const LayerRange& range) {
+  if (range.full) return "full";
+  return range.ops.empty() ? "none" : words_text(range.ops);
 }
 
 std::string range_text(const LayerRange& range) {

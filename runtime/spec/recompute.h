@@ -10,6 +10,9 @@ namespace llmc::spec {
 
 std::string recompute_text(const Recompute& recompute);
 
+/// "full", "none" or "[norms, swiglu]": the value of a range.
+std::string recomputed_text(const LayerRange& range);
+
 /// "0-7", or "3" for a single layer.
 std::string range_text(const LayerRange& range);
 

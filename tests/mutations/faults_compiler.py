@@ -40,6 +40,8 @@ FAULTS = [
           "std::gcd(static_cast<std::size_t>(alignment),", "std::gcd(kArenaAlignment,", "test_plan Alignment.*"),
     fault("every_choice_is_said_to_fit", "choices_near",
           "other.needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget)", "true", "run_plan_page"),
+    fault("recomputed_ranges_count_as_layers", "recompute_summary", "range.last - range.first + 1", "1",
+          "test_report Figures.RecomputedLayers"),
     fault("a_wait_is_not_drawn", "Clocks::await", "note(Span::Does::wait, 0, 0, now_, done);", "", "run_plan_page"),
     fault("the_last_peak_is_named", "PlanPage::find_peak", "if (bytes > peak_.bytes) peak_ =", "peak_ =",
           "run_plan_page"),

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/snapshot.h"
@@ -383,6 +385,21 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   return j;
 }
 
+std::string recompute_summary(const spec::Recompute& recompute) {
+  if (recompute.layers.size() <= kListedRanges) return recompute_words(recompute);
+  std::vector<std::pair<std::string, std::int64_t>> counts;  // of layers by value, in the order of the layers
+  for (const spec::LayerRange& range : recompute.layers) {
+    const std::string value = spec::recomputed_text(range);
+    auto found = std::ranges::find(counts, value, &std::pair<std::string, std::int64_t>::first);
+    if (found == counts.end()) found = counts.insert(found, {value, 0});
+    found->second += range.last - range.first + 1;
+  }
+  std::string text;
+  for (const auto& [value, layers] : counts)
+    text += fmt::format("{}{} in {} layer{}", text.empty() ? "" : ", ", value, layers, plural(layers));
+  return text;
+}
+
 std::string plan_text(const Plan& plan) {
   const spec::Spec& s = plan.spec;
   const spec::Model& m = s.model;
@@ -395,7 +412,7 @@ std::string plan_text(const Plan& plan) {
       "{} on {}; a step is {} x {} sequence{} of {} = {} token{}; recompute {}; {} row{} of logits at once\n",
       name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), plan.choice.micro_batch,
       plural(plan.choice.micro_batch), s.batch.sequence_length, s.batch.tokens, plural(s.batch.tokens),
-      recompute_words(plan::chosen_spec(plan).memory.recompute), plan.choice.loss_chunk,
+      recompute_summary(plan::chosen_spec(plan).memory.recompute), plan.choice.loss_chunk,
       plural(plan.choice.loss_chunk));
   out += windows_text(plan);
   out += matmul_text(plan);

@@ -1,6 +1,7 @@
 // Reports a plan to people and programs.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -17,6 +18,11 @@ std::string human_count(double count);
 
 /// Returns plan.json: the whole plan under stable keys.
 nlohmann::ordered_json plan_json(const plan::Plan& plan);
+
+/// Prints memory.recompute for a line of text: for more than kListedRanges ranges of layers the number of layers by
+/// value, "[norms, swiglu] in 11 layers, full in 1 layer".
+std::string recompute_summary(const spec::Recompute& recompute);
+constexpr std::size_t kListedRanges = 3;
 
 /// Prints the page of `llmc plan` and `trainer --plan`: model, memory by section, work by launch.
 std::string plan_text(const plan::Plan& plan);

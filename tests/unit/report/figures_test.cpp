@@ -20,5 +20,16 @@ TEST(Figures, Counts) {
   EXPECT_EQ(human_count(1241581568.0), "1.24 G");
 }
 
+/// Few ranges are listed; many are counted, since each layer type has its own.
+TEST(Figures, RecomputedLayers) {
+  spec::Recompute recompute{.kind = spec::Recompute::Kind::layers};
+  const std::vector<std::string> norms = {"norms"}, both = {"norms", "swiglu"};
+  recompute.layers = {{1, 2, false, both}, {4, 5, false, both}, {7, 7, true}};
+  EXPECT_EQ(recompute_summary(recompute), "{layers: {1-2: [norms, swiglu], 4-5: [norms, swiglu], 7: full}}");
+  recompute.layers.push_back({9, 12, false, norms});
+  EXPECT_EQ(recompute_summary(recompute), "[norms, swiglu] in 4 layers, full in 1 layer, [norms] in 4 layers");
+  EXPECT_EQ(recompute_summary({.kind = spec::Recompute::Kind::full}), "full");
+}
+
 }  // namespace
 }  // namespace llmc::report
