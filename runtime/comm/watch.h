@@ -1,4 +1,4 @@
-// Thread that serves the connections between ranks during a run: sends heartbeats and strings, and detects lost ranks.
+// Thread that connects the ranks of a run until they end: sends heartbeats and strings, and detects lost ranks.
 #pragma once
 
 #include <atomic>

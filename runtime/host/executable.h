@@ -1,4 +1,4 @@
-// Finds the folder of the running executable, which also holds the files that belong to it.
+// Finds the folder of the running executable, in which the files that belong to it are.
 #pragma once
 
 #include <filesystem>

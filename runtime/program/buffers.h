@@ -90,7 +90,7 @@ constexpr std::size_t buffer_space(DType dtype, std::int64_t elements) {
          kArenaAlignment;
 }
 
-/// Bytes of the arena that a gather buffer for `elements` of a bucket takes.
+/// Bytes of the arena that `elements` of a bucket take in a gather buffer, next to the shards.
 constexpr std::size_t window_space(DType dtype, std::int64_t elements, std::int64_t share_unit) {
   return buffer_space(dtype, elements + share_gap(share_unit));
 }

@@ -83,7 +83,7 @@ std::string last_checkpoint(const std::string& text);
 /// Spec file of the last line that names one other than the run folder's own; empty if none does.
 std::string last_spec(const std::string& text);
 
-/// Describes each difference, such as "threads 2 -> 4". Empty if `before` is a default Environment.
+/// Describes each difference, such as "threads 2 -> 4". Empty if either is a default Environment.
 std::vector<std::string> differences(const Environment& before, const Environment& after);
 
 /// Current time in the format of HistoryEntry.
