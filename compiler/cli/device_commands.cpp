@@ -26,11 +26,12 @@ std::string table() {
     std::string also;
     for (const std::string& name : device.also) also += name + ", ";
     also += device.reports;
-    const std::string line =
-        fmt::format("{:<12} {:>5} {:>3.0f} GiB {:>5.0f} {:>6.4g} TFLOP/s {:>4.3g} TFLOP/s {:>5.0f} GB/s  {}",
-                    device.name, device.arch.empty() ? "cpu" : spec::arch_of_capability(device.arch),
-                    device[Figure::memory] / (1 << 30), device[Figure::processors], 1e-12 * device[Figure::peak_bf16],
-                    1e-12 * device[Figure::product_bf16], 1e-9 * device[Figure::copy], also);
+    const double rate = 1e-12 * device[Figure::product_bf16];
+    const std::string line = fmt::format(
+        "{:<12} {:>5} {:>3.0f} GiB {:>5.0f} {:>6.4g} TFLOP/s {:>4} TFLOP/s {:>5.0f} GB/s  {}", device.name,
+        device.arch.empty() ? "cpu" : spec::arch_of_capability(device.arch), device[Figure::memory] / (1 << 30),
+        device[Figure::processors], 1e-12 * device[Figure::peak_bf16],
+        rate < 1000 ? fmt::format("{:.3g}", rate) : fmt::format("{:.0f}", rate), 1e-9 * device[Figure::copy], also);
     out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return out;
@@ -49,10 +50,9 @@ std::string file_of(const std::string& name) {
     if (devices::all()[i].is_called(name)) return text.substr(0, text.find('\n') + 1) + to_yaml(devices::all()[i]);
     names.push_back(devices::all()[i].name);
   }
-  const auto near = spec::nearest(name, names);
-  throw Failure(Exit::usage,
-                fmt::format("llmc knows no device '{}'. {}", name,
-                            near ? fmt::format("Did you mean {}?", *near) : "There are " + spec::either(names)));
+  const std::string meant = spec::did_you_mean(name, names);
+  throw Failure(Exit::usage, fmt::format("llmc knows no device '{}'. {}", name,
+                                         meant.empty() ? "There are " + spec::either(names) : meant));
 }
 
 }  // namespace

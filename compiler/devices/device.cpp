@@ -148,9 +148,10 @@ class Reader {
     for (const auto& member : map) {
       const std::string key = scalar(member.first, "a key");
       if (std::ranges::find(names, key) == names.end()) {
-        const auto near = spec::nearest(key, names);
-        fail(member.first.Mark(), fmt::format("there is no key {} here", key),
-             near ? fmt::format("did you mean {}?", *near) : "remove it");
+        const std::string missing = fmt::format("there is no key {} here", key);
+        const std::string meant = spec::did_you_mean(key, names);
+        if (meant.empty()) fail(member.first.Mark(), missing, "remove it");
+        throw Failure(Exit::spec, fmt::format("{}:{}: {}. {}", name_, member.first.Mark().line + 1, missing, meant));
       }
       if (!seen.insert(key).second)
         fail(member.first.Mark(), fmt::format("{} is set twice", key), "remove one of them");
@@ -389,10 +390,10 @@ Device named(const std::string& name) {
     if (device.is_called(name)) return device;
     names.push_back(device.name);
   }
-  const auto near = spec::nearest(name, names);
-  throw Failure(Exit::spec,
-                fmt::format("no device is called {}. {}`llmc devices` lists them; name a file of your own by its path",
-                            name, near ? fmt::format("Did you mean {}? ", *near) : ""));
+  const std::string meant = spec::did_you_mean(name, names);
+  throw Failure(Exit::spec, fmt::format("no device is called {}. {}{}`llmc devices` lists them; name a file "
+                                        "of your own by its path",
+                                        name, meant, meant.empty() ? "" : " "));
 }
 
 Device find(const spec::Spec& spec) {

@@ -50,17 +50,36 @@ class Converter {
  private:
   /// `instead`: suggested value as YAML, shown only if it is valid.
   std::nullopt_t fail(const char* code, std::string message, std::string advice, const Node& node,
-                      const std::string& instead = {}, bool meant = false) {
+                      const std::string& instead = {}) {
+    std::vector<Edit> edits;
+    if (!instead.empty())
+      edits.push_back({{{key_.path, in_list(node, instead)}}, {}, {}, {}, false, "write " + instead});
+    return report(code, std::move(message), std::move(advice), node, std::move(edits));
+  }
+
+  /// `meant`: values, as YAML, of which one was probably meant. Those that are not valid are not shown.
+  std::nullopt_t fail_on_slip(const char* code, std::string message, std::string advice, const Node& node,
+                              const std::vector<std::string>& meant) {
+    std::vector<Edit> edits;
+    for (const std::string& value : meant)
+      edits.push_back({{{key_.path, in_list(node, value)}}, {}, {}, {}, false, {}});
+    if (edits.size() == 1) {
+      edits[0].meant = true;
+      edits[0].text = fmt::format("did you mean {}?", meant[0]);
+    }
+    return report(code, std::move(message), std::move(advice), node, std::move(edits));
+  }
+
+  std::nullopt_t report(const char* code, std::string message, std::string advice, const Node& node,
+                        std::vector<Edit> edits) {
     Diagnostic diagnostic{code, std::move(message), std::move(advice), {place_of(node.span)}};
     diagnostic.key = key_.path;
     if (list_) diagnostic.key += fmt::format("[{}]", &node - list_->items.data());
     if (!list_ && node.kind == Node::Kind::scalar && node.plain && node.text == "default" &&
         key_.type != Type::string) {
       diagnostic.advice = default_advice(key_);
-    } else if (!instead.empty()) {
-      Edit edit{{{key_.path, in_list(node, instead)}}, {}, {}, {}, meant, {}};
-      edit.text = meant ? fmt::format("did you mean {}?", instead) : "write " + instead;
-      diagnostic.propose = any_of({edit});
+    } else if (!edits.empty()) {
+      diagnostic.propose = any_of(std::move(edits));
     }
     diagnostics_.push_back(std::move(diagnostic));
     return std::nullopt;
@@ -110,15 +129,13 @@ class Converter {
     return ours.empty() ? rule : fmt::format("llmc calls it {}", ours);
   }
 
-  /// Value that was probably meant by `word`: a synonym, the value that begins with it, or the nearest; or empty.
-  std::string meant(const std::string& word, const std::vector<std::string>& words) const {
+  /// Values that were probably meant by `word`: a synonym, all values that begin with it, or the nearest; or none.
+  std::vector<std::string> meant(const std::string& word, const std::vector<std::string>& words) const {
     const std::string ours = our_word(key_.path, word), plain = plain_word(word);
-    if (!ours.empty()) return ours;
-    std::vector<std::string> begin;
-    for (const std::string& candidate : words)
-      if (plain.size() > 1 && candidate.compare(0, plain.size(), plain) == 0) begin.push_back(candidate);
-    if (begin.size() == 1) return begin[0];
-    return nearest(plain, words).value_or("");
+    if (!ours.empty()) return {ours};
+    if (std::vector<std::string> begun = begun_by(plain, words); !begun.empty()) return begun;
+    const std::optional<std::string> near = nearest(plain, words);
+    return near ? std::vector{*near} : std::vector<std::string>();
   }
 
   /// Returns whether a plain scalar looks like an attempt at a number.
@@ -129,10 +146,10 @@ class Converter {
 
   std::nullopt_t not_a_number(const Node& node) {
     if (key_.words.empty() || node.kind != Node::Kind::scalar || !node.plain) return wrong_type(node);
-    return fail(
+    return fail_on_slip(
         "E0206", fmt::format("{} takes {}, not {}", key_.path, expectation(key_), in_quotes(node.text)),
         "write " + (key_.type == Type::bytes ? "a size such as 80GiB, or " + either(key_.words) : expectation(key_)),
-        node, meant(node.text, key_.words), true);
+        node, meant(node.text, key_.words));
   }
 
   template <typename T>
@@ -149,8 +166,10 @@ class Converter {
     const bool unit_left_out = key_.type == Type::bytes && !low && value >= 1;
     const std::string how =
         !high && *key_.maximum >= kWideBound ? "more than " + bound_text(key_, *key_.maximum) : "out of range";
-    fail("E0205", fmt::format("{} is {}, which is {}", key_.path, in_quotes(node.text), how),
-         "write " + expectation(key_), node, unit_left_out ? fmt::format("{}GiB", value) : "", true);
+    std::vector<std::string> gigabytes;
+    if (unit_left_out) gigabytes.push_back(fmt::format("{}GiB", value));
+    fail_on_slip("E0205", fmt::format("{} is {}, which is {}", key_.path, in_quotes(node.text), how),
+                 "write " + expectation(key_), node, gigabytes);
     return false;
   }
 
@@ -194,8 +213,8 @@ class Converter {
   std::optional<Value> word(const Node& node, const std::vector<std::string>& words) {
     if (node.kind != Node::Kind::scalar) return wrong_type(node);
     if (std::find(words.begin(), words.end(), node.text) != words.end()) return node.text;
-    return fail("E0206", fmt::format("{} takes {}, not {}", key_.path, either(words), in_quotes(node.text)),
-                advice(node, "write " + either(words)), node, meant(node.text, words), true);
+    return fail_on_slip("E0206", fmt::format("{} takes {}, not {}", key_.path, either(words), in_quotes(node.text)),
+                        advice(node, "write " + either(words)), node, meant(node.text, words));
   }
 
   /// Rejects control characters; prompts (`multiline`) may contain line feeds and tabs.
@@ -383,10 +402,10 @@ class Converter {
   std::optional<Value> recompute(const Node& node) {
     if (node.kind == Node::Kind::scalar) {
       if (const std::optional<Recompute> known = recompute_word(node.text)) return *known;
-      const std::string list = as_list(node.text), ours = list.empty() ? our_word(key_.path, node.text) : list;
-      const auto near = nearest(plain_word(node.text), {"auto", "none", "full"});
-      return fail("E0206", fmt::format("{} does not accept {}", key_.path, in_quotes(node.text)),
-                  "write " + expectation(key_), node, ours.empty() ? near.value_or("") : ours, true);
+      const std::string list = as_list(node.text);
+      return fail_on_slip("E0206", fmt::format("{} does not accept {}", key_.path, in_quotes(node.text)),
+                          "write " + expectation(key_), node,
+                          list.empty() ? meant(node.text, {"auto", "none", "full"}) : std::vector<std::string>{list});
     }
     if (node.kind == Node::Kind::list) {
       if (node.items.empty()) return fail("E0207", fmt::format("{} is an empty list", key_.path), "write none", node);

@@ -188,10 +188,9 @@ std::string explain_text(const Plan& plan, const std::string& name) {
       out += fmt::format("  {:<24} {:>10.4g}  {}\n", devices::name_of(figure), value.value, value.from);
     return out;
   }
-  const auto near = spec::nearest(name, {names.begin(), names.end()});
+  const std::string meant = spec::did_you_mean(name, {names.begin(), names.end()});
   throw Failure(Exit::usage, fmt::format("--explain: a step of this spec runs no '{}'. {}", name,
-                                         near ? fmt::format("Did you mean {}?", *near)
-                                              : fmt::format("There are {}", fmt::join(names, ", "))));
+                                         meant.empty() ? fmt::format("There are {}", fmt::join(names, ", ")) : meant));
 }
 
 }  // namespace llmc::report

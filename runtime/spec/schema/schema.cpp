@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "spec/binder.h"
@@ -327,6 +328,22 @@ std::optional<std::string> nearest(const std::string& word, const std::vector<st
     }
   }
   return best;
+}
+
+std::vector<std::string> begun_by(const std::string& word, const std::vector<std::string>& candidates) {
+  std::vector<std::string> begun;
+  if (word.size() > 1)
+    std::ranges::copy_if(candidates, std::back_inserter(begun),
+                         [&](const std::string& candidate) { return candidate.starts_with(word); });
+  return begun;
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
+  constexpr std::size_t kMost = 4;
+  const std::vector<std::string> begun = begun_by(word, candidates);
+  if (!begun.empty() && begun.size() <= kMost) return fmt::format("Did you mean {}?", either(begun));
+  const std::optional<std::string> near = nearest(word, candidates);
+  return near ? fmt::format("Did you mean {}?", *near) : "";
 }
 
 }  // namespace llmc::spec

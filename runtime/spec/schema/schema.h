@@ -215,4 +215,11 @@ std::string either(const std::vector<std::string>& words, const char* last = " o
 /// Nearest of `candidates` by edit distance, if it is near enough to be meant.
 std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& candidates);
 
+/// The `candidates` that begin with `word`, a word of at least two characters.
+std::vector<std::string> begun_by(const std::string& word, const std::vector<std::string>& candidates);
+
+/// "Did you mean a, b or c?" of the candidates that begin with `word`, else "Did you mean a?" of the nearest one; empty
+/// without any.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates);
+
 }  // namespace llmc::spec

@@ -130,11 +130,11 @@ std::vector<spec::ValidationSet> chosen_sets(const EvaluateCommand& command, con
   for (const spec::ValidationSet& set : sets) words.push_back(set.word());
   std::erase_if(sets, [&](const spec::ValidationSet& set) { return set.word() != command.set; });
   if (!sets.empty()) return sets;
-  const std::optional<std::string> near = spec::nearest(command.set, words);
+  const std::string meant = spec::did_you_mean(command.set, words);
   throw Failure(Exit::usage, fmt::format("there is no validation set '{}'. {}", printable(command.set),
-                                         near ? fmt::format("Did you mean {}?", *near)
-                                              : fmt::format("There {} {}", words.size() == 1 ? "is" : "are",
-                                                            spec::either(words, " and "))));
+                                         meant.empty() ? fmt::format("There {} {}", words.size() == 1 ? "is" : "are",
+                                                                     spec::either(words, " and "))
+                                                       : meant));
 }
 
 /// A set with its open shards and the number of sequences to evaluate.
