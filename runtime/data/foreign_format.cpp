@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "text/utf8.h"
+
 namespace llmc {
 
 namespace {
@@ -41,13 +43,25 @@ std::string of_numpy(std::string_view text) {
       as_it_is ? "" : fmt::format(".astype('{}')", narrow ? "uint16" : "uint32"), narrow ? "nanogpt" : "nanogpt32");
 }
 
+constexpr std::size_t kSeen = 4096, kFewest = 256;  // bytes: so many tokens have a control character or no UTF-8
+
+/// Returns whether the first bytes of a file are text. `seen` may end inside a character.
+bool is_text(std::string_view seen) {
+  const auto control = [](char c) {
+    return static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\r' && c != '\t';
+  };
+  return seen.size() >= kFewest && std::ranges::none_of(seen, control) &&
+         is_utf8(seen.substr(0, seen.size() - utf8_unfinished(seen)));
+}
+
 }  // namespace
 
 std::string foreign_format(std::span<const std::byte> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (text.starts_with("\x93NUMPY")) return of_numpy(text);
   const auto* kind = std::ranges::find_if(kKinds, [&](const Kind& k) { return text.starts_with(k.magic); });
-  return kind == std::end(kKinds) ? "" : fmt::format("is {}, not token shards{}", kind->name, kind->advice);
+  if (kind != std::end(kKinds)) return fmt::format("is {}, not token shards{}", kind->name, kind->advice);
+  return is_text(text.substr(0, kSeen)) ? "is text, not token shards: make them with 'llmc data build --from'" : "";
 }
 
 }  // namespace llmc

@@ -47,13 +47,29 @@ std::string without_brackets(const std::string& pattern) {
   return found ? text : "";
 }
 
+/// Names a folder in `folder` that has token shards; empty if there is none.
+std::string of_folders_inside(const fs::path& folder) {
+  std::vector<fs::path> found;
+  try {
+    found = glob_files((folder / "*" / "*.bin").string(), Unmatched::none);
+  } catch (const Failure&) {
+  }
+  return found.empty() ? "" : fmt::format(", but '{}' has", found.front().parent_path().string());
+}
+
 std::string of_folder(const fs::path& folder) {
+  // A data set has its validation part next to the training part, and a pattern for both trains on what is held out.
+  const std::string train = (folder / "train-*.bin").string(), val = (folder / "val-*.bin").string();
+  const std::size_t trained = matches(train), held_out = matches(val);
+  if (trained && held_out)
+    return fmt::format("; '{}' is a folder: write '{}', which is {}, or '{}', which is {}", folder.string(), train,
+                       files(trained), val, files(held_out));
   for (const char* kind : {"*.bin", "*.npy"}) {
     const std::string inside = (folder / kind).string();
     if (const std::size_t count = matches(inside))
       return fmt::format(". '{}' is a folder: write '{}', which matches {}", folder.string(), inside, files(count));
   }
-  return fmt::format(". '{}' is a folder and has no .bin file in it", folder.string());
+  return fmt::format(". '{}' is a folder and has no .bin file in it{}", folder.string(), of_folders_inside(folder));
 }
 
 /// Suggests other files of the pattern's folder.
@@ -69,7 +85,10 @@ std::string of_neighbours(const fs::path& folder) {
       return "";
     }
   }
-  if (names.empty()) return "";
+  if (names.empty()) {
+    const std::string inside = of_folders_inside(folder);
+    return inside.empty() ? "" : fmt::format(". '{}' has no .bin file in it{}", folder.string(), inside);
+  }
   return fmt::format(". '{}' has {}, such as '{}'", folder.string(), files(names.size()), names.front());
 }
 
@@ -90,6 +109,15 @@ std::string glob_hint(const std::string& pattern) {
   const fs::path folder = fs::path(pattern).parent_path();
   if (folder.string().find_first_of("*?") != std::string::npos) return "";
   return of_neighbours(folder.empty() ? fs::path(".") : folder);
+}
+
+std::string tokenizer_hint(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return "";
+  for (const char* name : {"tokenizer.model", "tokenizer.json"})
+    if (fs::is_regular_file(path / name, error))
+      return fmt::format("; '{}' is a folder: write '{}'", path.string(), (path / name).string());
+  return fmt::format("; '{}' is a folder, and has no tokenizer.model in it", path.string());
 }
 
 }  // namespace llmc

@@ -168,6 +168,25 @@ std::string no_text(std::string_view text) {
   return fmt::format("not UTF-8: byte {} is {:#04x}", good, static_cast<unsigned char>(text[good]));
 }
 
+/// Returns why a .json file is not one document of text: its records are, as .jsonl. Empty if it has none.
+std::string records_of_json(std::string_view text, const std::string& field) {
+  constexpr const char* kBlank = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return "";
+  if (text[first] == '[') {
+    const std::size_t second = text.find_first_not_of(kBlank, first + 1);
+    return second != std::string_view::npos && text[second] == '{'
+               ? "a JSON array of objects: write one object a line, as .jsonl"
+               : "";
+  }
+  try {
+    text_of_json(text.substr(first, text.find('\n', first) - first), field);
+  } catch (const Failure&) {
+    return "";
+  }
+  return fmt::format("JSON objects with '{}': name the file .jsonl, with one object a line", field);
+}
+
 }  // namespace
 
 std::string passed_over_text(const ExtensionCounts& passed_over) {
@@ -263,7 +282,9 @@ CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::st
       check(file, path);
     } else {
       std::string text = read_file(path);
-      if (const std::string why = no_text(text); !why.empty())
+      std::string why = no_text(text);
+      if (why.empty() && extension_of(path) == ".json") why = records_of_json(text, field);
+      if (!why.empty())
         skip(counts.skipped_files, path.string(), why);
       else
         hand_out(std::move(text));

@@ -11,6 +11,13 @@ namespace fs = std::filesystem;
 
 std::string read_tokenizer(const fs::path& path) {
   std::error_code error;
+  if (!fs::exists(path, error) && !error)
+    throw Failure(
+        Exit::data,
+        fmt::format("there is no '{}'; give a sentencepiece model, or the folder of a data set. llmc downloads "
+                    "nothing: with a tokenizer of Hugging Face's hub, tokens/hf_to_shards.py makes shards "
+                    "(docs/how-to/data-from-hugging-face.md)",
+                    path.string()));
   const bool folder = fs::is_directory(path, error);
   const fs::path model = folder ? path / "tokenizer.model" : path;
   if (folder && !fs::exists(model, error))

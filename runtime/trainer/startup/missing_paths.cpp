@@ -24,7 +24,7 @@ std::vector<MissingPath> missing_paths(const spec::Spec& spec, const fs::path& d
     } catch (const Failure&) {
       found = false;
     }
-    if (!found) missing.push_back({key, path, pattern ? glob_hint(path.string()) : ""});
+    if (!found) missing.push_back({key, path, pattern ? glob_hint(path.string()) : tokenizer_hint(path)});
   };
   const bool decodes = samples || spec.guards.log_text || (evaluates && !sets.empty());
   look("data.tokenizer", decodes ? spec.data.tokenizer : "", false);

@@ -358,7 +358,8 @@ TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
     options_.tokenizer = tokenizer;
     return test::failure_of([&] { build_dataset(options_); });
   };
-  EXPECT_NE(with(out_ / "missing").find("missing': "), std::string::npos);
+  EXPECT_NE(with(out_ / "missing").find("missing'; give a sentencepiece model"), std::string::npos);
+  EXPECT_NE(with("gpt2").find("tokens/hf_to_shards.py makes shards"), std::string::npos) << "a name of the hub";
   EXPECT_NE(with(out_.write("text.model", "no model")).find("not a sentencepiece model"), std::string::npos);
   EXPECT_NE(with(corpus_.path).find("has no tokenizer.model. Give a sentencepiece model"), std::string::npos);
   out_.write("model/tokenizer.json", "{}");

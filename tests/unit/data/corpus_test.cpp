@@ -106,6 +106,23 @@ TEST(ForEachDocument, BadLinesAreSkippedAndNamed) {
   EXPECT_EQ(texts, std::vector<std::string>{"typo"});
 }
 
+TEST(ForEachDocument, RecordsInAJsonFileAreNoText) {
+  Folder folder;
+  const std::vector<fs::path> files = {folder.write("array.json", " [\n {\"text\": \"one\"}]"),
+                                       folder.write("lines.JSON", "{\"text\": \"one\"}\n{\"text\": 2}\n"),
+                                       folder.write("array.txt", "[{\"text\": \"one\"}]"),
+                                       folder.write("config.json", "{\"name\": \"a\"}"),
+                                       folder.write("numbers.json", "[1, 2]")};
+  std::vector<std::string> texts;
+  const CorpusCounts counts =
+      for_each_document(files, "text", [&](std::string text) { texts.push_back(std::move(text)); });
+  EXPECT_EQ(texts, (std::vector<std::string>{"[{\"text\": \"one\"}]", "{\"name\": \"a\"}", "[1, 2]"}));
+  ASSERT_EQ(counts.skipped.size(), 2u);
+  EXPECT_EQ(counts.skipped_files, 2);
+  EXPECT_EQ(counts.skipped[0].why, "a JSON array of objects: write one object a line, as .jsonl");
+  EXPECT_EQ(counts.skipped[1].why, "JSON objects with 'text': name the file .jsonl, with one object a line");
+}
+
 TEST(TextOfJson, RefusesWhatIsAmbiguous) {
   EXPECT_EQ(text_of_json(R"({"text":"a\u00e9","n":1e3})", "text"), "a\xc3\xa9");
   const std::pair<const char*, const char*> bad[] = {{"{\"text\": 5}", "'text' that is not a string"},

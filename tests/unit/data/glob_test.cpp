@@ -53,15 +53,19 @@ TEST(GlobFiles, NothingFoundSaysWhatIsThere) {
   const auto said = [&](const std::string& pattern, const std::string& part) {
     EXPECT_FAILS_WITH(glob_files(folder / pattern), "no file matches '" + folder / pattern + "'; " + part);
   };
-  said("set", "'" + folder / "set" + "' is a folder: write '" + folder / "set/*.bin" + "', which is 3 files");
+  said("set", "'" + folder / "set" + "' is a folder: write '" + folder / "set/train-*.bin" +
+                  "', which is 2 files, or '" + folder / "set/val-*.bin" + "', which is 1 file");
+  said("pair", "'" + folder / "pair" + "' is a folder: write '" + folder / "pair/*.bin" + "', which is 1 file");
   said("olmo", "'" + folder / "olmo" + "' is a folder: write '" + folder / "olmo/*.npy" + "', which is 1 file");
   said("text", "'" + folder / "text" + "' is a folder and has no .bin file in it");
   said("pair/text", "'" + folder / "pair/text.bin" + "' exists: write '" + folder / "pair/text.bin" + "'");
   said("set/train-0000[0-9].bin", ": write '" + folder / "set/train-0000?.bin" + "', which is 2 files");
   said("set/{train,val}-*.bin", ": write '" + folder / "set/*-*.bin" + "', which is 3 files");
   said("set/tarin-*.bin", "'" + folder / "set" + "' holds 3 files, such as 'train-00000.bin'");
-  said("sett/train-*.bin", "There is no folder '" + folder / "sett" + "'");
-  said("text/*.bin", "'llmc data build'");
+  said("sett/train-*.bin", "there is no folder '" + folder / "sett" + "'");
+  EXPECT_FAILS_WITH(glob_files(folder.path.string()), "has no .bin file in it, but '" + folder / "pair" + "' has");
+  said("*.bin", "'" + folder.path.string() + "' has no .bin file in it, but '" + folder / "pair" + "' has");
+  said("text/*.bin", "check the path, or make one with 'llmc data build'");
   EXPECT_FAILS_WITH(glob_files("~/data/*.bin"), "write the whole path");
 }
 

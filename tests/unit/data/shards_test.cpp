@@ -290,6 +290,14 @@ TEST(TokenShards, RefusesWhatItCannotKnow) {
   folder.write("lonely.idx", test::megatron_index(8, 2, {1}));
   ::mkfifo((folder / "pipe.bin").c_str(), 0600);
   EXPECT_FAILS_WITH(open(folder / "text.txt"), "neither llm.c's nor Megatron's");
+  std::string verse;
+  while (verse.size() < 5000) verse += "Zwölf Boxkämpfer, \"quer\" über den Sylter Deich.\n";
+  folder.write("long.txt", verse);
+  // As raw tokens its ids would be below 50,257.
+  for (const char* format : {"auto", "nanogpt", "nanogpt32"})
+    EXPECT_FAILS_WITH(open(folder / "long.txt", format), "long.txt': is text, not token shards");
+  folder.write("tokens.bin", std::string(1, '\0') + verse.substr(0, 4999));
+  EXPECT_FAILS_WITH(open(folder / "tokens.bin"), "neither llm.c's nor Megatron's");
   EXPECT_FAILS_WITH(open(folder / "empty.bin"), "empty.bin': is empty");
   EXPECT_FAILS_WITH(open(folder / "empty.bin", "nanogpt"), "is empty");
   EXPECT_FAILS_WITH(open(folder / "lonely.idx"), "lonely.bin");
