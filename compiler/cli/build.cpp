@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "compiler/passes/pipeline.h"
+#include "device/device.h"
 #include "files/disk.h"
 #include "host/limits.h"
 #include "program/place.h"
@@ -25,9 +26,12 @@ void dump_ir(const plan::Plan& plan, const fs::path& folder) {
 
 }  // namespace
 
-CLI::Option* add_jobs(CLI::App* command, BuildOptions& options) {
-  return command->add_option("-j,--jobs", options.jobs,
-                             "number of compilers that run at once (default: one per core that this process may use)");
+CLI::Option* add_jobs(CLI::App* command, int& jobs) {
+  return command
+      ->add_option("-j,--jobs", jobs,
+                   "number of compilers that run at once (default: one per core that this process may use)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostThreads));
 }
 
 build::FolderLock lock_output(const Planned& planned, const BuildOptions& options) {

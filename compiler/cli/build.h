@@ -19,7 +19,7 @@ struct BuildOptions {
 };
 
 /// Adds --jobs.
-CLI::Option* add_jobs(CLI::App* command, BuildOptions& options);
+CLI::Option* add_jobs(CLI::App* command, int& jobs);
 
 /// Locks the output folder of the options while it is written.
 build::FolderLock lock_output(const Planned& planned, const BuildOptions& options);

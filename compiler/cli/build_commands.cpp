@@ -118,7 +118,7 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
   const std::string arch =
       spec.target.kind == spec::TargetKind::cuda ? emit::arch_list(spec) : build::resolve_cpu_arch(spec.target.arch[0]);
   info.arch = arch.c_str();
-  words.insert(words.begin(), "trainer");
+  words.insert(words.begin(), "llmc run SPEC --");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   const auto beside_the_spec = [&] { return disk::canonical(planned.resolved.directory, Exit::usage); };
@@ -153,7 +153,7 @@ void add_build_commands(CLI::App& app, Result& result) {
   CLI::App* compile_command = app.add_subcommand("compile", "write and build the trainer");
   add_run_spec(compile_command, *options);
   add_emission(compile_command, *options);
-  add_jobs(compile_command, options->build);
+  add_jobs(compile_command, options->build.jobs);
   compile_command->footer("Example: llmc compile specs/quickstart.yaml && build/quickstart/trainer --help");
   compile_command->callback([options] {
     const Planned planned = plan_spec_here(options->spec);
@@ -167,7 +167,7 @@ void add_build_commands(CLI::App& app, Result& result) {
   CLI::App* run_command = app.add_subcommand("run", "compile if needed, then train");
   add_run_spec(run_command, *options);
   add_emission(run_command, *options);
-  add_jobs(run_command, options->build);
+  add_jobs(run_command, options->build.jobs);
   run_command->footer(
       "Example: llmc run specs/quickstart.yaml -- --steps 100\nArguments after -- are passed to the trainer.");
   run_command->callback([options, &result] {

@@ -195,7 +195,7 @@ void add_calibrate_command(CLI::App& app) {
                        "processor threads (default: as for a run, OMP_NUM_THREADS or all that this process may use)")
           ->type_name("N")
           ->check(CLI::Range(1, kMostThreads));
-  for (CLI::Option* option : {seconds, sizes, threads, add_jobs(command, options->build)})
+  for (CLI::Option* option : {seconds, sizes, threads, add_jobs(command, options->build.jobs)})
     option->excludes(command->get_option("files"));
   command->footer("Measure while nothing else runs.\nExample: llmc calibrate");
   command->callback([options] { run(*options); });

@@ -57,11 +57,11 @@ std::int64_t document_count(const data::BuildResult& result) {
 
 /// Accepts whole numbers in a spec's notation: 32K, 100M.
 void allow_suffix(CLI::Option* option) {
-  option->transform([name = option->get_name()](const std::string& text) {
+  option->transform([](const std::string& text) {
     const spec::Scalar<std::int64_t> number = spec::parse_integer(text);
     if (number.value) return fmt::format("{}", *number.value);
-    throw CLI::ValidationError(name, fmt::format("the number {} {}{}", spec::in_quotes(text), number.problem,
-                                                 number.instead.empty() ? "" : "; write " + number.instead));
+    throw CLI::ValidationError(fmt::format("the number {} {}{}", spec::in_quotes(text), number.problem,
+                                           number.instead.empty() ? "" : "; write " + number.instead));
   });
 }
 
@@ -177,7 +177,9 @@ void add_data_commands(CLI::App& app, Result&) {
       ->add_option("--format", info->format, "nanogpt (uint16) and nanogpt32 (uint32) have no header and must be named")
       ->check(CLI::IsMember(spec::find_key("data.train.format")->words))
       ->capture_default_str();
-  info_command->add_option("--sequence-length", info->sequence_length, "count the samples of this length");
+  info_command->add_option("--sequence-length", info->sequence_length, "count the samples of this length")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
   info_command->add_flag("--json", info->json, "as JSON");
   info_command->footer("Example: llmc data info data/python --sequence-length 256");
   info_command->callback([info] {

@@ -16,14 +16,17 @@
 #include "error.h"
 #include "host/standard_streams.h"
 #include "host/thread_limit.h"
+#include "spec/advice/arguments.h"
 #include "spec/schema/schema.h"
 #include "text/option_checks.h"
 #include "text/printable.h"
+#include "text/shell.h"
 
 namespace {
 
 /// Returns the message of a parse error. CLI11 reports an unknown command as a missing one, which this corrects.
-std::string usage_error(const CLI::App& app, const CLI::Error& error, const char* first) {
+/// `first`, `second`: arguments, or null.
+std::string usage_error(const CLI::App& app, const CLI::Error& error, const char* first, const char* second) {
   std::string text = error.what();
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
@@ -37,15 +40,26 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
       text = fmt::format("there is no command '{}'. {}The commands are {}", first,
                          near ? fmt::format("Did you mean {}? ", *near) : "", llmc::spec::either(names, ", "));
     }
-    if (text == "A subcommand is required" && std::string_view(first) == "data")
-      text = "data needs build or info: llmc data build --help, llmc data info --help";
-    if (text == "A subcommand is required" && std::string_view(first) == "checkpoint")
-      text = "checkpoint needs ls, show, verify, diff, prune or export: llmc checkpoint ls RUN";
+    if (text == "A subcommand is required") {
+      const std::string typed =
+          second && *second != '-' ? fmt::format("there is no command '{} {}'. ", first, second) : "";
+      text = typed + (std::string_view(first) == "data"
+                          ? "data needs build or info: llmc data build --help, llmc data info --help"
+                          : "checkpoint needs ls, show, verify, diff, prune or export: llmc checkpoint ls RUN");
+    }
     if (std::string_view(first) == "diff" && text.find(" is required") != std::string::npos)
       text =
           "diff compares two specs: llmc diff A B. To see what an override changes: llmc diff SPEC SPEC key.path=value";
-    if (std::string_view(first) == "run" && text.find(" not expected") != std::string::npos)
-      text += "\nwrite the trainer's arguments after `--`: llmc run SPEC -- --steps 100";
+    if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
+      const CLI::App& command = llmc::parsed_command(app);
+      const std::vector<std::string> words = app.remaining(true);
+      text = llmc::spec::unexpected_text(
+          {words, llmc::long_options(command), command.get_option_no_throw("overrides") != nullptr});
+      if (std::string_view(first) == "run")
+        text += "\nwrite the trainer's arguments after `--`: llmc run SPEC -- --steps 100";
+      if (std::string_view(first) == "init" && !words.empty() && words[0].ends_with(".yaml"))
+        text += fmt::format(". Write llmc init -o {}", llmc::shell_word(words[0]));
+    }
   }
   return text + "\n`llmc --help` and `llmc COMMAND --help` list the commands and options";
 }
@@ -89,7 +103,8 @@ int run(int argc, char** argv) {
       fmt::print("{}", text.str());
       return 0;
     }
-    throw llmc::Failure(llmc::Exit::usage, usage_error(app, error, argc > 1 ? argv[1] : nullptr));
+    throw llmc::Failure(llmc::Exit::usage,
+                        usage_error(app, error, argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : nullptr));
   }
   return result.exit_code;
 }

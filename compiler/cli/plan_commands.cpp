@@ -264,7 +264,7 @@ void add_lists(CLI::App* command, PlanOptions& options) {
   launches->excludes("--json")->excludes(kernels);
   kernels->excludes("--hints");
   command->add_option("-o,--out", options.build.out, "folder of the project (default build/<name>)")->needs(kernels);
-  add_jobs(command, options.build)->needs(kernels);
+  add_jobs(command, options.build.jobs)->needs(kernels);
 }
 
 /// Adds the options that plan for other ranks or another device than the spec's.

@@ -126,9 +126,7 @@ void add_verify_command(CLI::App& app, Result& result) {
   command->add_option("overrides", options->spec.overrides, "key.path=value");
   command->add_option("-o,--out", options->out, "folder of the reduced run (default build/verify/<name>)");
   command->add_option("--steps", options->steps, "training steps")->check(CLI::Range(1, 1000))->capture_default_str();
-  auto* jobs =
-      command->add_option("-j,--jobs", options->jobs,
-                          "number of compilers that run at once (default: one per core that this process may use)");
+  CLI::Option* const jobs = add_jobs(command, options->jobs);
   auto* emit_only = command->add_flag(
       "--emit-only", options->emit_only,
       "write the reduced run's trainer with the runtime's sources, to build on another machine, and exit");

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 namespace llmc {
 
@@ -34,6 +35,21 @@ inline void refuse_empty_values(CLI::App& app) {
       option->transform(
           {[](std::string& text) { return text.empty() ? std::string(kEmptyValue) : std::string(); }, ""});
   for (CLI::App* command : app.get_subcommands(nullptr)) refuse_empty_values(*command);
+}
+
+/// The command that was parsed last, such as "checkpoint" and below it "export".
+inline const CLI::App& parsed_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
+  return *command;
+}
+
+/// Long names of a command's options, such as "--steps".
+inline std::vector<std::string> long_options(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
 }
 
 /// Parses a command line without empty values. Throws what CLI11 throws.

@@ -10,8 +10,11 @@
 #include "error.h"
 #include "files/disk.h"
 #include "program/shards.h"
+#include "spec/advice/arguments.h"
 #include "spec/fingerprint.h"
+#include "spec/schema/schema.h"
 #include "text/option_checks.h"
+#include "text/printable.h"
 #include "trainer/saved_words.h"
 #include "trainer/startup/values.h"
 
@@ -315,6 +318,27 @@ void CommandWords::take_run() {
   options.timeline = timeline;
 }
 
+/// The message of a parse error, with the help of the command that was parsed.
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error, const std::string& program) {
+  const CLI::App& command = parsed_command(app);
+  std::string text = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error))
+    text = spec::unexpected_text(
+        {app.remaining(true), long_options(command), command.get_option_no_throw("overrides") != nullptr});
+  return fmt::format("{}{} See {} {}--help", text, text.ends_with('?') ? "" : ".", program,
+                     &command == &app ? "" : command.get_name() + " ");
+}
+
+/// Throws Failure(usage) if a word that should be an override is close to the name of a command.
+void check_command_words(const CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) commands.push_back(command->get_name());
+  for (const std::string& word : words)
+    if (word.find('=') == std::string::npos)
+      if (const std::string meant = spec::did_you_mean(word, commands); !meant.empty())
+        throw Failure(Exit::usage, fmt::format("there is no command '{}'. {}", printable(word), meant));
+}
+
 }  // namespace
 
 bool overrides(const Options& options, const std::string& key) {
@@ -338,8 +362,9 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
     fmt::print("{}", app.help());
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    throw Failure(Exit::usage, fmt::format("{}. See {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
+    throw Failure(Exit::usage, usage_error(app, error, argc > 0 ? argv[0] : "trainer"));
   }
+  check_command_words(app, options.overrides);
   options.command.assign(argv, argv + argc);
   options.evaluate = saved.evaluate(default_base);
   options.sample = saved.sample(default_base);
