@@ -41,13 +41,19 @@ void list(const CheckpointOptions& options) {
                                 : printable_text(checkpoints::listing_text(listing)));
 }
 
+/// Returns the checkpoint of this name, or the newest one of this run. Warns of newer ones that are damaged.
+fs::path found_checkpoint(const std::string& named) {
+  return checkpoints::find_checkpoint(
+      named, [](const std::string& damaged) { to_stderr("warning: {}\n", printable_text(damaged)); });
+}
+
 /// Returns the checkpoints to verify: the named folders, and all checkpoints of a named run folder.
 std::vector<fs::path> checkpoints_of(const std::vector<std::string>& named) {
   std::vector<fs::path> result;
   for (const std::string& name : named) {
     std::error_code error;
     if (!fs::is_directory(checkpoints_directory(name), error)) {
-      result.push_back(checkpoints::find_checkpoint(name));
+      result.push_back(found_checkpoint(name));
       continue;
     }
     const std::vector<CheckpointEntry> list = list_checkpoints(name);
@@ -78,8 +84,8 @@ int verify(const CheckpointOptions& options) {
 }
 
 int diff(const CheckpointOptions& options) {
-  const checkpoints::Contents before = checkpoints::open(checkpoints::find_checkpoint(options.a)),
-                              after = checkpoints::open(checkpoints::find_checkpoint(options.b));
+  const checkpoints::Contents before = checkpoints::open(found_checkpoint(options.a)),
+                              after = checkpoints::open(found_checkpoint(options.b));
   const checkpoints::Comparison comparison = checkpoints::compare(before, after);
   fmt::print("{}", options.json ? checkpoints::printed(checkpoints::comparison_json(comparison))
                                 : printable_text(checkpoints::comparison_text(before, after, comparison)));
@@ -113,7 +119,7 @@ void set_bytes(CLI::Option* option) {
 
 void export_checkpoint(const checkpoints::ExportOptions& options) {
   checkpoints::ExportOptions found = options;
-  found.checkpoint = checkpoints::find_checkpoint(options.checkpoint);
+  found.checkpoint = found_checkpoint(options.checkpoint);
   const checkpoints::Exported exported = checkpoints::export_model(found);
   if (!exported.not_loaded.empty()) note(exported.not_loaded + "; transformers 4 and llmc load the folder");
   if (exported.tokenizer.empty())
@@ -152,7 +158,7 @@ void add_checkpoint_commands(CLI::App& app, Result& result) {
   add_json(show_command);
   show_command->footer("Example: llmc checkpoint show runs/quickstart/checkpoints/step-00000100");
   show_command->callback([options] {
-    const checkpoints::Contents contents = checkpoints::open(checkpoints::find_checkpoint(options->a));
+    const checkpoints::Contents contents = checkpoints::open(found_checkpoint(options->a));
     fmt::print("{}", options->json ? checkpoints::printed(checkpoints::show_json(contents))
                                    : printable_text(checkpoints::show_text(contents)));
   });

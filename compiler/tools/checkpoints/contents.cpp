@@ -76,7 +76,7 @@ std::vector<Tensor> tensors_of(const std::vector<std::unique_ptr<safetensors::Re
   return tensors;
 }
 
-fs::path find_checkpoint(const fs::path& named) {
+fs::path find_checkpoint(const fs::path& named, const Log& log) {
   std::error_code error;
   if (!fs::is_directory(named, error))
     refuse(
@@ -84,9 +84,7 @@ fs::path find_checkpoint(const fs::path& named) {
                     "folder for its newest one",
                     named.string(), checkpoints_near(named)));
   if (fs::is_directory(checkpoints_directory(named), error)) {
-    const std::vector<CheckpointEntry> checkpoints = list_checkpoints(named);
-    for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it)
-      if (!find_checkpoint_damage(*it, Depth::sizes)) return it->path;
+    if (const auto newest = find_latest_checkpoint(named, log, Depth::sizes)) return newest->path;
     refuse(fmt::format("the run '{}' has no complete checkpoint", named.string()));
   }
   if (!has_manifest(named) && !fs::exists(named / "state.json", error))

@@ -55,8 +55,8 @@ struct Contents {
 };
 
 /// Returns the checkpoint that a user named: `named` itself, or the newest one of a run folder with correct sizes.
-/// Throws Failure(checkpoint) if it is neither.
-std::filesystem::path find_checkpoint(const std::filesystem::path& named);
+/// Newer ones of wrong sizes are reported to `log`. Throws Failure(checkpoint) if `named` is neither.
+std::filesystem::path find_checkpoint(const std::filesystem::path& named, const Log& log);
 
 /// Returns the spec of a checkpoint's spec.yaml. Throws Failure(checkpoint).
 spec::Values read_spec(const std::filesystem::path& checkpoint);

@@ -195,7 +195,7 @@ TEST_F(Verify, ShowNamesEveryTensorOnce) {
 TEST_F(Verify, WhatIsNoCheckpointIsRefused) {
   const auto refusal = [](const fs::path& path) -> std::string {
     try {
-      open(find_checkpoint(path));
+      open(find_checkpoint(path, {}));
       return "";
     } catch (const Failure& failure) {
       EXPECT_EQ(failure.code(), Exit::checkpoint);
