@@ -24,12 +24,14 @@
 #include "program/place.h"
 #include "program/program.h"
 #include "step/fits.h"
+#include "text/message.h"
 #include "text/printable.h"
 #include "train/signals.h"
 #include "trainer/commands/batches.h"
 #include "trainer/commands/tune.h"
 #include "trainer/options.h"
 #include "trainer/startup/prepare.h"
+#include "trainer/startup/resume_line.h"
 #include "trainer/train.h"
 
 namespace llmc {
@@ -136,7 +138,12 @@ int train_main(int argc, char** argv, const Program& program) try {
                                 launch.world_size));
     std::signal(SIGPIPE, SIG_IGN);  // same as in a rank
     check_ranks_fit(program.info, options->ranks);
-    return spawn_ranks(words_of_a_rank(argc, argv), options->ranks, rank_starter());
+    const int code = spawn_ranks(words_of_a_rank(argc, argv), options->ranks, rank_starter());
+    if (code == static_cast<int>(Exit::resume_me))  // no rank knows this command
+      to_stderr("resume with\n  {}\n",
+                printable_text(resume_line(options->command, spec_when_compiled(executable_folder()),
+                                           noted_spec(executable_folder()))));
+    return code;
   }
   return train_as_rank(*options, program);
 } catch (const Failure& failure) {

@@ -159,10 +159,7 @@ OpenLoader loader_of(const Rank& rank, const Prepared& prepared) {
   };
 }
 
-void check_profile(const StepWindow& window, const Device& device, std::int64_t done, std::int64_t stop) {
-  if (!device.runs_ahead())
-    throw Failure(Exit::usage,
-                  "--profile is for Nsight Systems on a GPU. On a CPU, run the trainer under perf or VTune");
+void check_profile(const StepWindow& window, std::int64_t done, std::int64_t stop) {
   if (window.first < done || window.first + window.count > stop)
     throw Failure(Exit::usage, fmt::format("--profile {}:{} names steps {} to {}, but this run trains steps {} to {}",
                                            window.first + 1, window.count, window.first + 1,
@@ -179,6 +176,12 @@ StepWindow timeline_steps(const Options& options, std::int64_t done, std::int64_
                                            "Choose others with --timeline-steps START:COUNT",
                                            steps.first + 1, steps.first + steps.count, done + 1, stop));
   return steps;
+}
+
+/// Throws Failure(usage) if the steps of --profile or --timeline are not of this run. Called before its folder is made.
+void check_windows(const Options& options, const Prepared& prepared) {
+  if (options.profile) check_profile(*options.profile, prepared.state.step, prepared.stop);
+  if (!options.timeline.empty()) timeline_steps(options, prepared.state.step, prepared.stop);
 }
 
 /// The inputs of a rank: its batches, its device, and the others' results.
@@ -200,7 +203,9 @@ Machine start_machine(Rank& rank, const Prepared& prepared) {
   machine.device = std::make_unique<Device>(rank.device(), options.threads);
   Device& device = *machine.device;
   check_distinct(rank.launch, rank.rendezvous, device.identity());
-  if (options.profile) check_profile(*options.profile, device, prepared.state.step, prepared.stop);
+  if (options.profile && !device.runs_ahead())
+    throw Failure(Exit::usage,
+                  "--profile is for Nsight Systems on a GPU; on a CPU, run the trainer under perf or VTune");
   together(rank.launch, rank.rendezvous, [&] {
     if (options.timeline.empty() || !rank.is_first()) return;
     machine.timeline = std::make_unique<Timeline>(
@@ -458,6 +463,8 @@ int train(const Options& options, const Program& program, const Launch& launch, 
   Prepared prepared = prepare_alike(rank);
   // A run that has all its steps ends here, after completing an interrupted save.
   if (is_done(rank, prepared)) return static_cast<int>(Exit::done);
+  // Wrong arguments leave no folder behind.
+  together(launch, rendezvous, [&] { check_windows(options, prepared); });
   // Rank 0 creates or locks the run folder and its mirror; the others open a log in it.
   const RunFiles files = open_files(rank, prepared);
   // Starts the loader, the device, the communication library and a timeline. GEMMs are timed while memory is free.

@@ -397,6 +397,7 @@ class Ranks(RanksTest):
         self.assertEqual(code, 75, log)
         stopped = self.last_step("every")
         self.assertIn(f"stopped by SIGTERM after step {stopped} of", log)
+        self.assertRegex(log, r"resume with\n  \S+ --ranks 2 --run \S+every ")
         self.assertEqual(len(launchers), 2, log)
 
     def test_a_request_to_save_reaches_all(self):

@@ -42,6 +42,11 @@ TEST_F(Refusals, CommandLine) {
   expect({"tune", "--steps", "3"}, 2, "--steps");
   expect({"--steps", "3", "optimizer.lr=1", "tune"}, 2, "--steps");
   expect({"optimizer.lr=1", "tune"}, 2, "Leave out overrides, --base, --threads");
+  expect({"--timeline", "t.json", "--timeline-steps", "20:2"}, 2, "would write steps 20 to 21");
+  expect({"--profile", "20:2"}, 2, "names steps 20 to 21");
+  expect({"--stpes", "3"}, 2, "there is no option --stpes. Did you mean --steps?");
+  expect({"eval"}, 2, "there is no command 'eval'. Did you mean evaluate?");
+  expect({"evaluate"}, 2, "evaluate --help");
   EXPECT_FALSE(fs::exists(folder_ / "runs") || fs::exists(folder_ / "data/runs"));
 }
 
