@@ -170,7 +170,7 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
   const std::string unread = whole && !weights ? other_weights(from) : "";
   NewSpec made{spec::from_huggingface(*text, name,
                                       {seen_from(out, data), command, tokenizer, weights ? seen_from(out, from) : "",
-                                       spec::printable(unread)}),
+                                       spec::printable(unread), spec::printable(path.filename().string())}),
                command,
                tokenizer.empty()
                    ? ""
@@ -203,6 +203,10 @@ void write_new(const std::string& path, const NewSpec& made) {
         "next, with Parquet or .jsonl of your text in FILES (docs/how-to/data-from-hugging-face.md):\n  {}\n  llmc run "
         "{}\n",
         made.script, shell_word(path));
+  else
+    to_stderr(
+        "next, with shards of its tokens in data.train.path (docs/how-to/data-from-hugging-face.md):\n  llmc run {}\n",
+        shell_word(path));
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ std::string window_text(const Model& m) {
 }  // namespace
 
 std::string from_huggingface(const std::string& config_json_text, const std::string& name, const NewData& data) {
-  const ModelConfig config = read_model_config(config_json_text, "config.json");
+  const ModelConfig config = read_model_config(config_json_text, data.config);
   const Model& m = config.model;
   const std::string init = init_text(config.initializer_range, data);
 
@@ -123,7 +123,7 @@ target:
       length, config.context, sequences * length, data_section(data));
 
   // Sizes that no spec may have are found here, not when the spec is first used.
-  Refusals refusals("config.json");
+  Refusals refusals(data.config);
   const LoadResult check = load_text(text, "config.json");
   for (const Diagnostic& wrong : check.diagnostics) refusals.add(wrong.key, wrong.message);
   refusals.throw_if_any();

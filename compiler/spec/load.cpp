@@ -16,6 +16,7 @@
 #include "spec/relations.h"
 #include "spec/schema/schema.h"
 #include "spec/targets.h"
+#include "text/shell.h"
 
 namespace llmc::spec {
 namespace {
@@ -247,6 +248,7 @@ std::string missing_advice(const std::string& path) {
   const std::string folder = directory_of(path);
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
     if (entry->path().extension() == ".yaml") names.push_back(entry->path().filename().string());
+  if (path.find('=') != std::string::npos) return "the spec stands before its overrides: SPEC key.path=value";
   const auto near = nearest(fs::path(path).filename().string(), names);
   if (near) return fmt::format("did you mean {}?", printable((fs::path(path).parent_path() / *near).string()));
   return fmt::format(
@@ -289,15 +291,17 @@ LoadResult load(const std::string& path, const std::vector<std::string>& overrid
   std::error_code error;
   const bool folder = fs::is_directory(path, error), there = fs::exists(path, error) || error;
   const fs::path inside = fs::path(path) / "spec.yaml";  // of a run, a checkpoint or a project
-  result.diagnostics.push_back({"E0111",
-                                folder   ? "this is a folder"
-                                : !there ? "there is no such file"
-                                         : "the file cannot be read",
-                                folder && fs::exists(inside, error)
-                                    ? fmt::format("give its spec, {}", printable(inside.string()))
-                                : there ? "give the path of a spec, such as specs/quickstart.yaml"
-                                        : missing_advice(path),
-                                {place_of_file(path)}});
+  result.diagnostics.push_back(
+      {"E0111",
+       folder   ? "this is a folder"
+       : !there ? "there is no such file"
+                : "the file cannot be read",
+       folder && fs::exists(inside, error) ? fmt::format("give its spec, {}", printable(inside.string()))
+       : folder && fs::exists(fs::path(path) / "config.json", error)
+           ? fmt::format("`llmc init --from {} -o spec.yaml` writes a spec of its model", shell_word(printable(path)))
+       : there ? "give the path of a spec, such as specs/quickstart.yaml"
+               : missing_advice(path),
+       {place_of_file(path)}});
   return result;
 }
 

@@ -205,7 +205,7 @@ Machine start_machine(Rank& rank, const Prepared& prepared) {
   check_distinct(rank.launch, rank.rendezvous, device.identity());
   if (options.profile && !device.runs_ahead())
     throw Failure(Exit::usage,
-                  "--profile is for Nsight Systems on a GPU; on a CPU, run the trainer under perf or VTune");
+                  "--profile is for Nsight Systems on a GPU. On a CPU, run the trainer under perf or VTune");
   together(rank.launch, rank.rendezvous, [&] {
     if (options.timeline.empty() || !rank.is_first()) return;
     machine.timeline = std::make_unique<Timeline>(

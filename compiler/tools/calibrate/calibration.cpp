@@ -8,6 +8,7 @@
 
 #include "compiler/plan/price.h"
 #include "error.h"
+#include "text/json_problem.h"
 #include "trainer/commands/calibrate.h"
 
 namespace llmc::calibration {
@@ -189,6 +190,9 @@ class Merge {
 Figures read_figures(const std::string& text, const std::string& name) {
   try {
     return parsed(json::parse(text));
+  } catch (const json::exception& error) {
+    throw Failure(Exit::usage,
+                  fmt::format("{} is no file of `trainer calibrate -o FILE`: {}", name, json_problem(error)));
   } catch (const std::exception& error) {
     throw Failure(Exit::usage, fmt::format("{} is not a file of `trainer calibrate -o FILE`: {}", name, error.what()));
   }

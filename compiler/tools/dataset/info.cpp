@@ -10,6 +10,7 @@
 #include "data/shards.h"
 #include "error.h"
 #include "files/disk.h"
+#include "text/json_problem.h"
 #include "text/plural.h"
 
 namespace llmc::data {
@@ -33,7 +34,7 @@ std::optional<SourceInfo> read_source(const std::filesystem::path& description) 
                       .passed_over = json.value("passed_over", ExtensionCounts())};
   } catch (const nlohmann::json::exception& error) {
     throw Failure(Exit::data, fmt::format("'{}' does not have the form that `llmc data build` writes: {}",
-                                          description.string(), error.what()));
+                                          description.string(), json_problem(error)));
   }
 }
 

@@ -12,6 +12,7 @@
 #include "compiler/tools/report/plan_report.h"
 #include "error.h"
 #include "files/disk.h"
+#include "text/json_problem.h"
 
 namespace llmc::report {
 
@@ -59,7 +60,7 @@ int measured_ranks(const std::filesystem::path& file, const std::string& fingerp
                              about.at("name").dump(), print, fingerprint));
   return about.at("world_size").get<int>();
 } catch (const Json::exception& error) {
-  refuse(file, fmt::format("it does not have the form that trainer --timeline writes: {}", error.what()));
+  refuse(file, fmt::format("it does not have the form that trainer --timeline writes: {}", json_problem(error)));
 }
 
 Measured read_measured(const std::filesystem::path& file, const Plan& plan) try {
@@ -121,7 +122,7 @@ Measured read_measured(const std::filesystem::path& file, const Plan& plan) try 
                            [](const MeasuredOp& op) { return std::abs(op.measured - op.predicted); });
   return measured;
 } catch (const Json::exception& error) {
-  refuse(file, fmt::format("it does not have the form that trainer --timeline writes: {}", error.what()));
+  refuse(file, fmt::format("it does not have the form that trainer --timeline writes: {}", json_problem(error)));
 }
 
 std::string measured_text(const Plan& plan, const Measured& measured) {

@@ -12,6 +12,7 @@
 #include "math/cublaslt/product.h"
 #include "math/cudnn/backward_way.h"
 #include "math/gemm_text.h"
+#include "text/json_problem.h"
 
 namespace llmc {
 namespace {
@@ -99,7 +100,7 @@ TunedFile TunedFile::parse(const std::string& text, const std::string& name) try
   }
   return file;
 } catch (const Json::exception& error) {
-  refuse(name, std::string("does not have the form that trainer tune writes (") + error.what() + ")");
+  refuse(name, std::string("does not have the form that trainer tune writes (") + json_problem(error) + ")");
 } catch (const std::invalid_argument& error) {
   refuse(name, std::string("does not have the form that trainer tune writes: ") + error.what());
 }

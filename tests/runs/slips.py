@@ -1,0 +1,99 @@
+"""Slips on a command line: what was meant is proposed, and no proposal is refused in its turn."""
+
+import json
+import os
+
+import harness
+from harness import LLMC, SOURCE, RunTest
+
+TINY = os.path.join(SOURCE, "specs", "tiny.yaml")
+
+
+class Slips(RunTest):
+
+    def refused(self, code, *words):
+        done = harness.call(LLMC, *words, cwd=self.folder)
+        self.assertEqual((done.code, done.out), (code, ""), f"{words}: {done.err}")
+        return done.err
+
+    def write(self, names, text):
+        path = self.path(*names)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def test_options(self):
+        for words, said in (
+            (["init", "--form", "x"], "there is no option --form; did you mean --from?"),
+            (["init", "new.yaml"], "not expected: new.yaml; llmc init -o new.yaml writes it"),
+            (["devices", "a10", "l4", "h200"], "not expected: l4 h200\n"),
+            (["check", TINY, "--optimizer.lr=3"], "keys of the spec have no dashes: optimizer.lr=3\n"),
+            (["plan", TINY, "--lr", "3"], "there is no option --lr; keys of the spec have no dashes: optimizer.lr=3\n"),
+            (["plan", TINY, "--hidden-size"], "keys of the spec have no dashes: model.hidden_size=VALUE\n"),
+            (["check", TINY, "--learning-rate", "3"], "there is no option --learning-rate; llmc's key is optimizer.lr"),
+            (["runs", ".", "--lr", "3"], "there is no option --lr\n"),
+            (["run", TINY, "--", "--stpes", "3"], "there is no option --stpes; did you mean --steps?"),
+            (["run", TINY, "--", "--stpes", "3"], "see llmc run SPEC -- --help\n"),
+            (["run", TINY, "--", "--optimizer.lr", "3"], "keys of the spec have no dashes: optimizer.lr=3"),
+            (["run", TINY, "--", "evaluate", "--lr",
+              "3"], "there is no option --lr; see llmc run SPEC -- evaluate --help"),
+            (["run", TINY, "--", "sample"], "--checkpoint is required; see llmc run SPEC -- sample --help"),
+        ):
+            self.assertIn(said, self.refused(2, *words), words)
+
+    def test_commands(self):
+        for words, said in (
+            (["checkpoint", "list", "runs"], "there is no command 'checkpoint list'; checkpoint takes ls, show,"),
+            (["data", "inspect"], "there is no command 'data inspect'; data takes build or info"),
+            (["data"], "error: data takes build or info"),
+            (["run", TINY, "--", "eval"], "there is no command 'eval'; did you mean evaluate?"),
+            (["run", TINY, "--", "smaple", "--steps", "3"], "there is no command 'smaple'; did you mean sample?"),
+            (["run", TINY, "--", "train"], '"train" is not an override; write key.path=value'),
+        ):
+            self.assertIn(said, self.refused(2, *words), words)
+
+    def test_devices_of_one_family(self):
+        """No H200 is proposed for an H100."""
+        meant = "did you mean h100-nvl, h100-pcie or h100-sxm?"
+        self.assertIn(meant, self.refused(2, "devices", "h100"))
+        self.assertIn(meant, self.refused(2, "plan", TINY, "--device", "h100"))
+        self.assertIn(meant, self.refused(2, "sizes", "--device", "h100"))
+        budget = self.refused(1, "check", TINY, "memory.budget=h100")
+        self.assertNotIn("h200", budget.split("\n")[-4])
+        for name in budget.split("\n")[-4].removeprefix("  write budget: ").split(" or "):
+            self.succeed(LLMC, "check", TINY, f"memory.budget={name}")
+        self.assertNotRegex(self.succeed(LLMC, "devices").out, "e[+]0")
+
+    def test_numbers_that_are_none(self):
+        for words in (["data", "info", "x.bin", "--sequence-length",
+                       "0"], ["compile", TINY, "-j", "0"], ["verify", TINY, "--jobs", "0"], ["calibrate", "-j", "-1"]):
+            self.assertIn("not in range 1 to ", self.refused(2, *words), words)
+        text = self.refused(2, "data", "build", "--from", ".", "--vocab-size", "abc", "-o", "x")
+        self.assertEqual(text.count("--vocab-size"), 1, text)
+
+    def test_files_of_another_kind(self):
+        self.write(("model", "config.json"), json.dumps({"model_type": "llama"}))
+        self.assertIn("`llmc init --from model -o spec.yaml` writes a spec of its model",
+                      self.refused(1, "check", "model"))
+        self.assertIn("the spec stands before its overrides", self.refused(1, "check", "optimizer.lr=3", TINY))
+        self.assertIn("error: tiny.yaml cannot be read: this is not JSON", self.refused(1, "init", "--from", TINY))
+        self.assertIn("is no file of `trainer calibrate -o FILE`: it is not JSON at byte 1\n",
+                      self.refused(2, "calibrate", TINY))
+        self.write(("figures.json", ), "{}")
+        self.assertIn(": key 'format' not found\n", self.refused(2, "calibrate", "figures.json"))
+        text = self.refused(2, "emit", TINY, "-o", "emitted", "--dump-ir", TINY)
+        self.assertIn("is not a folder; name another one\n", text)
+
+    def test_what_comes_after_a_spec_without_a_tokenizer(self):
+        config = {
+            "model_type": "llama", "vocab_size": 320, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers":
+            1, "num_attention_heads": 4, "hidden_act": "silu"
+        }
+        self.write(("bare", "config.json"), json.dumps(config))
+        done = self.succeed(LLMC, "init", "--from", self.path("bare"), "-o", self.path("bare.yaml"))
+        self.assertIn("docs/how-to/data-from-hugging-face.md", done.err)
+        self.assertIn(f"\n  llmc run {self.path('bare.yaml')}\n", done.err)
+
+
+if __name__ == "__main__":
+    harness.main()
