@@ -97,7 +97,7 @@ Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const Sour
 
 void make_project_folder(const fs::path& folder) {
   if (disk::exists(folder, Exit::usage) && !disk::is_folder(folder, Exit::usage))
-    throw Failure(Exit::usage, folder.string() + " is not a folder. Name another one with -o");
+    throw Failure(Exit::usage, folder.string() + " is not a folder. Name another one");
   make_directories(folder, kProjectWriter);
   if (disk::exists(folder / kManifest, Exit::usage)) return;
   for (const fs::path& entry : disk::entries(folder, Exit::usage))

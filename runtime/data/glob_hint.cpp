@@ -62,8 +62,8 @@ std::string of_folder(const fs::path& folder) {
   const std::string train = (folder / "train-*.bin").string(), val = (folder / "val-*.bin").string();
   const std::size_t trained = matches(train), held_out = matches(val);
   if (trained && held_out)
-    return fmt::format("; '{}' is a folder: write '{}', which is {}, or '{}', which is {}", folder.string(), train,
-                       files(trained), val, files(held_out));
+    return fmt::format(". '{}' is a folder: write '{}', which matches {}, or '{}', which matches {}", folder.string(),
+                       train, files(trained), val, files(held_out));
   for (const char* kind : {"*.bin", "*.npy"}) {
     const std::string inside = (folder / kind).string();
     if (const std::size_t count = matches(inside))
@@ -116,8 +116,8 @@ std::string tokenizer_hint(const fs::path& path) {
   if (!fs::is_directory(path, error)) return "";
   for (const char* name : {"tokenizer.model", "tokenizer.json"})
     if (fs::is_regular_file(path / name, error))
-      return fmt::format("; '{}' is a folder: write '{}'", path.string(), (path / name).string());
-  return fmt::format("; '{}' is a folder, and has no tokenizer.model in it", path.string());
+      return fmt::format(". '{}' is a folder: write '{}'", path.string(), (path / name).string());
+  return fmt::format(". '{}' is a folder and has no tokenizer.model in it", path.string());
 }
 
 }  // namespace llmc

@@ -103,9 +103,8 @@ class Checkpoint(RunTest):
         self.assertEqual(self.json("show", run)["step"], 4, "the newest that is complete")
         for words in (["show", run], ["diff", self.step(4), run], ["export", run, "-o", self.path("of_cut")]):
             done = self.succeed(LLMC, "checkpoint", *words)
-            self.assertIn(
-                f"warning: checkpoint '{self.step(6, run)}' is damaged and was passed over: model.safetensors",
-                done.err)
+            self.assertIn(f"warning: checkpoint '{self.step(6, run)}' is damaged and was skipped: model.safetensors",
+                          done.err)
         for words in (["show", self.step(6, run)], ["diff", self.step(4, run), self.step(6, run)]):
             done = harness.call(LLMC, "checkpoint", *words)
             self.assertEqual((done.code, done.out), (6, ""))

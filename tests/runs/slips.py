@@ -24,37 +24,36 @@ class Slips(RunTest):
 
     def test_options(self):
         for words, said in (
-            (["init", "--form", "x"], "there is no option --form; did you mean --from?"),
-            (["init", "new.yaml"], "not expected: new.yaml; llmc init -o new.yaml writes it"),
+            (["init", "--form", "x"], "option --form. Did you mean --from?"),
+            (["init", "new.yaml"], "llmc init -o new.yaml"),
             (["devices", "a10", "l4", "h200"], "not expected: l4 h200\n"),
-            (["check", TINY, "--optimizer.lr=3"], "keys of the spec have no dashes: optimizer.lr=3\n"),
-            (["plan", TINY, "--lr", "3"], "there is no option --lr; keys of the spec have no dashes: optimizer.lr=3\n"),
-            (["plan", TINY, "--hidden-size"], "keys of the spec have no dashes: model.hidden_size=VALUE\n"),
-            (["check", TINY, "--learning-rate", "3"], "there is no option --learning-rate; llmc's key is optimizer.lr"),
-            (["runs", ".", "--lr", "3"], "there is no option --lr\n"),
-            (["run", TINY, "--", "--stpes", "3"], "there is no option --stpes; did you mean --steps?"),
-            (["run", TINY, "--", "--stpes", "3"], "see llmc run SPEC -- --help\n"),
-            (["run", TINY, "--", "--optimizer.lr", "3"], "keys of the spec have no dashes: optimizer.lr=3"),
-            (["run", TINY, "--", "evaluate", "--lr",
-              "3"], "there is no option --lr; see llmc run SPEC -- evaluate --help"),
-            (["run", TINY, "--", "sample"], "--checkpoint is required; see llmc run SPEC -- sample --help"),
+            (["check", TINY, "--optimizer.lr=3"], ": optimizer.lr=3\n"),
+            (["plan", TINY, "--lr", "3"], "option --lr. Keys of the spec have no dashes: optimizer.lr=3\n"),
+            (["plan", TINY, "--hidden-size"], ": model.hidden_size=VALUE\n"),
+            (["check", TINY, "--learning-rate", "3"], "option --learning-rate; llmc's key is optimizer.lr"),
+            (["runs", ".", "--lr", "3"], "option --lr\n"),
+            (["run", TINY, "--", "--stpes", "3"], "option --stpes. Did you mean --steps?"),
+            (["run", TINY, "--", "--stpes", "3"], "See llmc run SPEC -- --help\n"),
+            (["run", TINY, "--", "--optimizer.lr", "3"], ": optimizer.lr=3"),
+            (["run", TINY, "--", "evaluate", "--lr", "3"], "option --lr. See llmc run SPEC -- evaluate --help"),
+            (["run", TINY, "--", "sample"], "--checkpoint is required. See llmc run SPEC -- sample --help"),
         ):
             self.assertIn(said, self.refused(2, *words), words)
 
     def test_commands(self):
         for words, said in (
-            (["checkpoint", "list", "runs"], "there is no command 'checkpoint list'; checkpoint takes ls, show,"),
-            (["data", "inspect"], "there is no command 'data inspect'; data takes build or info"),
-            (["data"], "error: data takes build or info"),
-            (["run", TINY, "--", "eval"], "there is no command 'eval'; did you mean evaluate?"),
-            (["run", TINY, "--", "smaple", "--steps", "3"], "there is no command 'smaple'; did you mean sample?"),
+            (["checkpoint", "list", "runs"], "'checkpoint list'. checkpoint needs ls, show,"),
+            (["data", "inspect"], "'data inspect'. data needs build or info"),
+            (["data"], "error: data needs build or info"),
+            (["run", TINY, "--", "eval"], "'eval'. Did you mean evaluate?"),
+            (["run", TINY, "--", "smaple", "--steps", "3"], "'smaple'. Did you mean sample?"),
             (["run", TINY, "--", "train"], '"train" is not an override; write key.path=value'),
         ):
             self.assertIn(said, self.refused(2, *words), words)
 
     def test_devices_of_one_family(self):
         """No H200 is proposed for an H100."""
-        meant = "did you mean h100-nvl, h100-pcie or h100-sxm?"
+        meant = "Did you mean h100-nvl, h100-pcie or h100-sxm?"
         self.assertIn(meant, self.refused(2, "devices", "h100"))
         self.assertIn(meant, self.refused(2, "plan", TINY, "--device", "h100"))
         self.assertIn(meant, self.refused(2, "sizes", "--device", "h100"))
@@ -73,16 +72,14 @@ class Slips(RunTest):
 
     def test_files_of_another_kind(self):
         self.write(("model", "config.json"), json.dumps({"model_type": "llama"}))
-        self.assertIn("`llmc init --from model -o spec.yaml` writes a spec of its model",
-                      self.refused(1, "check", "model"))
+        self.assertIn("`llmc init --from model -o spec.yaml`", self.refused(1, "check", "model"))
         self.assertIn("the spec stands before its overrides", self.refused(1, "check", "optimizer.lr=3", TINY))
         self.assertIn("error: tiny.yaml cannot be read: this is not JSON", self.refused(1, "init", "--from", TINY))
-        self.assertIn("is no file of `trainer calibrate -o FILE`: it is not JSON at byte 1\n",
-                      self.refused(2, "calibrate", TINY))
+        self.assertIn("`trainer calibrate -o FILE`: it is not JSON at byte 1\n", self.refused(2, "calibrate", TINY))
         self.write(("figures.json", ), "{}")
         self.assertIn(": key 'format' not found\n", self.refused(2, "calibrate", "figures.json"))
         text = self.refused(2, "emit", TINY, "-o", "emitted", "--dump-ir", TINY)
-        self.assertIn("is not a folder; name another one\n", text)
+        self.assertIn("is not a folder", text)
 
     def test_what_comes_after_a_spec_without_a_tokenizer(self):
         config = {

@@ -182,7 +182,7 @@ TEST(Devices, SayWhereMeasuredRatesAreWrong) {
   };
   EXPECT_NE(said("sizes: [64, 256]", "sizes: [256, 64]").find("sizes are not ascending"), std::string::npos);
   EXPECT_NE(said("sizes: [64, 256]", "sizes: [64]").find("forward takes 1 numbers"), std::string::npos);
-  EXPECT_NE(said("    data_gradient:", "    data_gradien:").find("did you mean data_gradient?"), std::string::npos);
+  EXPECT_NE(said("    data_gradient:", "    data_gradien:").find("Did you mean data_gradient?"), std::string::npos);
   EXPECT_NE(said("  sizes:", "  size:").find("there is no key size"), std::string::npos);
   EXPECT_NE(said("[1e+09", "[-1e+09").find("takes a number above 0"), std::string::npos);
 }

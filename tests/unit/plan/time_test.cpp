@@ -195,7 +195,7 @@ TEST(Devices, SayWhereAFileIsWrong) {
   };
   EXPECT_EQ(with("arch: 90\n", ""), "mine.yaml:1: arch is missing; write arch: a compute capability, 90");
   EXPECT_EQ(with("kind: cuda", "kind: tpu"), "mine.yaml:2: kind takes cuda or cpu; write one of them");
-  EXPECT_EQ(with("  copy:", "  copyy:"), "mine.yaml:15: there is no key copyy here; did you mean copy?");
+  EXPECT_EQ(with("  copy:", "  copyy:"), "mine.yaml:15: there is no key copyy here. Did you mean copy?");
   EXPECT_NE(with("  copy:", "  copy: {value: -1, from: x}\n  cop:").find("there is no key cop"), std::string::npos);
   EXPECT_NE(with("from: sheet", "from_: sheet").find("there is no key from_"), std::string::npos);
   EXPECT_EQ(with("arch: 90\n", "arch: 90\nper_host: 1.5\n"),

@@ -133,8 +133,8 @@ TEST(ListOfMaps, ErrorsNameTheMapAndTheMember) {
             "a.yaml:13:12 E0203 data.sources takes a list of maps; write sources: [{path: ...}]");
   EXPECT_EQ(said("  sources: {\"[0]\": {path: a.bin}}\n").substr(0, 18), "a.yaml:13:12 E0203") << "words of overrides";
   EXPECT_EQ(said("  sources:\n").substr(0, 17), "a.yaml:13:3 E0203");
-  EXPECT_EQ(said("  sources: [{path: a.bin, path: b.bin}]\n").substr(0, 47),
-            "a.yaml:13:27 E0107 the key \"path\" is given twic");
+  EXPECT_EQ(said("  sources: [{path: a.bin, path: b.bin}]\n").substr(0, 46),
+            "a.yaml:13:27 E0107 the key \"path\" is set twice");
   EXPECT_EQ(said("  sources:\n    - path:\n").substr(0, 51), "a.yaml:14:7 E0210 data.sources[0].path has no value");
 }
 

@@ -157,9 +157,9 @@ TEST(Values, NamesOfValidationSetsAreChecked) {
 
 TEST(Values, NamesThatBeginWithTheWordAreMeant) {
   const std::vector<std::string> devices = {"a10", "h100-nvl", "h100-pcie", "h100-sxm", "h200", "l4"};
-  EXPECT_EQ(did_you_mean("h100", devices), "did you mean h100-nvl, h100-pcie or h100-sxm?") << "h200 is another device";
-  EXPECT_EQ(did_you_mean("h20", devices), "did you mean h200?");
-  EXPECT_EQ(did_you_mean("h10O-sxm", devices), "did you mean h100-sxm?");
+  EXPECT_EQ(did_you_mean("h100", devices), "Did you mean h100-nvl, h100-pcie or h100-sxm?") << "h200 is another device";
+  EXPECT_EQ(did_you_mean("h20", devices), "Did you mean h200?");
+  EXPECT_EQ(did_you_mean("h10O-sxm", devices), "Did you mean h100-sxm?");
   EXPECT_EQ(did_you_mean("h", devices), "") << "one letter says nothing";
   EXPECT_EQ(did_you_mean("tpu-v5", devices), "");
   EXPECT_EQ(begun_by("h100-", devices).size(), 3u);
