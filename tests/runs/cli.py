@@ -168,11 +168,13 @@ class Cli(RunTest):
         """Warns of each file that a run would open, with the same exit code."""
         spec = harness.write_small(self.path("check"))
         self.assertEqual(self.succeed(LLMC, "check", spec).err, "")
-        done = self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "data.train.path=no-*.bin", cwd="/")
+        empty = self.path("nothing", "here")
+        os.makedirs(empty)
+        done = self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "data.train.path=no-*.bin", cwd=empty)
         # Paths typed on the command line are relative to the current directory.
         self.assertEqual(
-            done.err, "warning: data.tokenizer: a run needs it, but no file matches '/t.model' here\n"
-            "warning: data.train.path: a run needs it, but no file matches '/no-*.bin' here\n")
+            done.err, f"warning: data.tokenizer: a run needs it, but no file matches '{empty}/t.model' here\n"
+            f"warning: data.train.path: a run needs it, but no file matches '{empty}/no-*.bin' here\n")
         self.assertEqual(
             self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0").err,
             "")

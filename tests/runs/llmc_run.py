@@ -151,7 +151,7 @@ class LlmcRun(TrainerTest):
         before = harness.tree(folder)
         checkpoint = os.path.join(folder, "run", "checkpoints", "step-00000001")
         for path, how in ((own, f"start its trainer with --run {os.path.dirname(own)} "),
-                          (os.path.join(checkpoint, "spec.yaml"), f"--resume {checkpoint};")):
+                          (os.path.join(checkpoint, "spec.yaml"), f"--resume {checkpoint}. ")):
             done = harness.call(harness.LLMC, "run", path, "name=small", f"data.train.path={spec}", cwd=folder)
             self.assertEqual((done.code, done.out), (2, ""), done.err)
             self.assertIn(how, done.err)
