@@ -60,7 +60,8 @@ class Cell:
             return {0}
         if self.launcher == "timeout":
             return {OF_TIMEOUT}
-        ended = set() if begun else {128 + self.number}  # there is nothing to save
+        # Without a step there is nothing to save. A process that had not taken the signal yet is killed by it.
+        ended = set() if begun else {128 + self.number, -self.number}
         if self.launcher == "mpirun":
             # Its own code where it is signalled; of ranks that a signal ends while they start, it names one as it likes.
             return {RESUME_ME, 1, *ended, *({-self.number} if self.who != "ranks" else ())}
