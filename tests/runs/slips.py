@@ -28,14 +28,15 @@ class Slips(RunTest):
             (["init", "new.yaml"], "llmc init -o new.yaml"),
             (["devices", "a10", "l4", "h200"], "not expected: l4 h200\n"),
             (["check", TINY, "--optimizer.lr=3"], ": optimizer.lr=3\n"),
-            (["plan", TINY, "--lr", "3"], "option --lr. Keys of the spec have no dashes: optimizer.lr=3\n"),
+            (["plan", TINY, "--lr", "3"], "option --lr. Keys of the spec have no dashes: optimizer.lr=VALUE\n"),
             (["plan", TINY, "--hidden-size"], ": model.hidden_size=VALUE\n"),
             (["check", TINY, "--learning-rate", "3"], "option --learning-rate; llmc's key is optimizer.lr"),
             (["runs", ".", "--lr", "3"], "option --lr\n"),
             (["run", TINY, "--", "--stpes", "3"], "option --stpes. Did you mean --steps?"),
             (["run", TINY, "--", "--stpes", "3"], "See llmc run SPEC -- --help\n"),
-            (["run", TINY, "--", "--optimizer.lr", "3"], ": optimizer.lr=3"),
-            (["run", TINY, "--", "evaluate", "--lr", "3"], "option --lr. See llmc run SPEC -- evaluate --help"),
+            (["run", TINY, "--", "--optimizer.lr", "3"], ": optimizer.lr=VALUE"),
+            (["run", TINY, "--", "evaluate", "--checkpoint", "x", "--lr",
+              "3"], "option --lr. See llmc run SPEC -- evaluate --help"),
             (["run", TINY, "--", "sample"], "--checkpoint is required. See llmc run SPEC -- sample --help"),
         ):
             self.assertIn(said, self.refused(2, *words), words)

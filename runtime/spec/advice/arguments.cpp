@@ -34,8 +34,7 @@ std::string unexpected_text(const Unexpected& unexpected) {
   const std::string missing = fmt::format("there is no option {}", printable(name));
   std::string advice = did_you_mean(name, unexpected.options);
   if (const std::string key = unexpected.overrides ? key_called(word) : ""; !key.empty()) {
-    const bool separate = equals == std::string::npos && option + 1 != unexpected.words.end() && !is_option(option[1]);
-    const std::string value = equals != std::string::npos ? option->substr(equals + 1) : separate ? option[1] : "VALUE";
+    const std::string value = equals != std::string::npos ? option->substr(equals + 1) : "VALUE";
     advice = fmt::format("Keys of the spec have no dashes: {}", shell_word(key + "=" + value));
   } else if (unexpected.overrides && advice.empty()) {
     if (const std::string known = advice_for_key(word); !known.empty()) return fmt::format("{}; {}", missing, known);
