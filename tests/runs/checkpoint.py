@@ -100,7 +100,8 @@ class Checkpoint(RunTest):
         run = self.copy("cut")
         os.truncate(os.path.join(self.step(6, run), "model.safetensors"), 100000)
         self.assertEqual([entry["complete"] for entry in self.json("ls", run)], [True, True, False])
-        self.assertEqual(self.json("show", run)["step"], 4, "the newest that is complete")
+        shown = self.succeed(LLMC, "checkpoint", "show", run, "--json").out
+        self.assertEqual(json.loads(shown)["step"], 4, "the newest that is complete")
         for words in (["show", run], ["diff", self.step(4), run], ["export", run, "-o", self.path("of_cut")]):
             done = self.succeed(LLMC, "checkpoint", *words)
             self.assertIn(f"warning: checkpoint '{self.step(6, run)}' is damaged and was skipped: model.safetensors",

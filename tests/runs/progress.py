@@ -83,7 +83,7 @@ class Progress(RunTest):
                             f"data.train.path={self.path('same.bin')}")
         self.assertRegex(
             done.err,
-            r"^warning: the first loss is 0\.\d+, and .*ln\(vocab_size\) = 4\.5747, at least .* data with long runs")
+            r"^warning: the first loss is 0\.\d+, .*ln\(vocab_size\) = 4\.5747, at least .* data with long runs")
         again = self.succeed(tied, "--run", self.path("same"), "--steps", "2")
         self.assertNotIn("first loss", again.err)
         self.assertEqual(self.succeed(tied, "--run", self.path("fine"), "--steps", "1").err, "")

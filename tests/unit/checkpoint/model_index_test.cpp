@@ -49,7 +49,7 @@ TEST(ModelIndex, RefusesOtherShapes) {
         << file;
   EXPECT_EQ(problem(R"({"weight_map": {"a": "x", "a": "y"}})"), "it has a key twice");
   EXPECT_EQ(problem(R"({"weight_map": {"a": "x"}, "weight_map": {"b": "y"}})"), "it has a key twice");
-  EXPECT_EQ(problem(R"({"weight_map": {"a": "x"})"), "at byte 26");
+  EXPECT_EQ(problem(R"({"weight_map": {"a": "x"})"), "it is not valid JSON at byte 26");
   EXPECT_EQ(problem(R"({"x": )" + std::string(9, '[') + std::string(9, ']') + "}"), "it is nested too deeply");
   EXPECT_EQ(problem(R"({"weight_map": {")" + std::string(1025, 'a') + R"(": "x"}})"), "a key is too long");
 }

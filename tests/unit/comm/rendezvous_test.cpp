@@ -312,7 +312,7 @@ TEST(Rendezvous, ARank0ThatDoesNotComeIsSaid) {
   });
   const End end = process.wait();
   EXPECT_EQ(end.code, 170);
-  EXPECT_THAT(end.err, HasSubstr("rank 1 on " + own_host() + " rank 0 at 127.0.0.1:"));
+  EXPECT_THAT(end.err, HasSubstr("rank 1 on " + own_host() + " could not connect to rank 0 at 127.0.0.1:"));
   EXPECT_THAT(end.err, HasSubstr("Connection refused"));
 }
 

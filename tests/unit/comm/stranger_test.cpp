@@ -91,7 +91,7 @@ TEST(Stranger, IsToldWhyButNotWhatItWouldHaveToSay) {
   });
   const std::string other_run = answer_to(visit(port, hello(1, 2, "a\x1b[2Jb", "0123abcd", "c\nd\x9b")));
   EXPECT_THAT(other_run, HasSubstr("rank 1 on c d\\x9b is of the run 'a\\x1b[2Jb', but rank 0 on " + own_host() +
-                                   " two runs use this port"));
+                                   " is of another run: two runs use this port"));
   EXPECT_EQ(other_run.find("the run'"), std::string::npos) << other_run;
   const std::string other_trainer = answer_to(visit(port, hello(1, 2, "the run", "ffff")));
   EXPECT_THAT(other_trainer, HasSubstr("rank 1 on elsewhere is a trainer with fingerprint ffff, but rank 0 on " +

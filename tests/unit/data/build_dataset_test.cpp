@@ -162,7 +162,7 @@ TEST_F(BuildDatasetTest, BadOptionsAreUsageErrors) {
     change(options);
     return test::failure_of([&] { build_dataset(options); }, Exit::usage);
   };
-  EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 319; }).find("write 320 to"), std::string::npos);
+  EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 319; }).find("Write 320 to"), std::string::npos);
   EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 0; }).find("--vocab-size N"), std::string::npos);
   EXPECT_NE(with([](BuildOptions& o) { o.tokenizer = o.out; }).find("Leave --vocab-size and --sample-bytes out"),
             std::string::npos);
@@ -240,7 +240,7 @@ TEST_F(BuildDatasetTest, OnlyADataSetIsReplaced) {
   fs::create_directories(options_.out);
   build_dataset(options_);  // an empty folder is accepted
   out_.write("data/thesis.tex", "years of work");
-  EXPECT_FAILS_WITH(build_dataset(options_), "holds 'thesis.tex'");
+  EXPECT_FAILS_WITH(build_dataset(options_), "has 'thesis.tex'");
   EXPECT_EQ(out_.read("data/thesis.tex"), "years of work");
   options_.out = out_.write("file", "");
   EXPECT_FAILS_WITH(build_dataset(options_), "is not a folder");

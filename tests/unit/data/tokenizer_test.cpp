@@ -241,9 +241,9 @@ TEST(Vocabulary, ANoteWhereItIsNotTheTokenizers) {
   const std::string beside = folder.write("set/tokenizer.model", model());
   for (const auto& [tokenizer, file] : {std::pair(given, given), {"", beside}}) {
     EXPECT_EQ(vocabulary_note(tokens, tokenizer, shards), "");
-    EXPECT_EQ(vocabulary_note(tokens + 7, tokenizer, shards), "model.vocab_size " + std::to_string(tokens + 7) +
-                                                                  " is above the " + std::to_string(tokens) +
-                                                                  " tokens of '" + file + "': no token uses 7 rows");
+    EXPECT_EQ(vocabulary_note(tokens + 7, tokenizer, shards),
+              "model.vocab_size " + std::to_string(tokens + 7) + " is above the " + std::to_string(tokens) +
+                  " tokens of '" + file + "': no token uses 7 rows of the embedding and of the head");
     EXPECT_NE(vocabulary_note(tokens - 1, tokenizer, shards).find(" is below the "), std::string::npos);
   }
   EXPECT_EQ(vocabulary_note(tokens + 1, folder.write("damaged.model", model().substr(0, 1000)), shards), "");

@@ -59,7 +59,7 @@ const std::vector<Damage>& damages() {
        {"takes 2 inputs and 1 outputs"}},
       {"attributes of another kind",
        [](Graph& g) { op(g, "layer_forward", "qkv").attributes = ops::RmsNormAttributes{}; },
-       {"op qkv has attributes that a linear has not"}},
+       {"op qkv has attributes that a linear does not have"}},
       {"a weight has the wrong width",
        [](Graph& g) { g.at(find(g, "down_weight_bf16")).cols += 1; },
        {"x and weight differ in width"}},

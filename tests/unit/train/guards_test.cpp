@@ -123,11 +123,11 @@ TEST(Guard, WhatIsSkippedDoesNotEnterTheWindow) {
   const std::string loss = guard.observe(6, results(5.5, 2, kLossAbove), limits, samples);
   EXPECT_TRUE(fake::contains(loss, "step 6: loss 5.5 is above 5, and the median of the last steps is 4 (guards.loss)"));
   EXPECT_TRUE(fake::contains(loss, "(1 in a row, 1 of the last 8 steps; the run stops at 3 or 4)")) << loss;
-  EXPECT_TRUE(fake::contains(loss, "samples 7, 8, 9, 10, 11, 12, 13, 14 and 2 more: metrics.jsonl")) << loss;
+  EXPECT_TRUE(fake::contains(loss, "samples 7, 8, 9, 10, 11, 12, 13, 14 and 2 more are in metrics.jsonl")) << loss;
   const std::string norm = guard.observe(7, results(4, 9.5, kGradNormAbove), limits, {samples, 1});
   EXPECT_TRUE(
       fake::contains(norm, "gradient norm 9.5 is above 9, and the median of the last steps is 2 (guards.grad_norm)"));
-  EXPECT_TRUE(fake::contains(norm, "sample 7: metrics.jsonl")) << norm;
+  EXPECT_TRUE(fake::contains(norm, "sample 7 are in metrics.jsonl")) << norm;
   EXPECT_TRUE(guard.state().losses == before.losses && guard.state().newest == 5);
   const std::string nan =
       guard.observe(8, results(-std::nan(""), 2, kNotFinite), limits, samples, "the loss on rank 1");

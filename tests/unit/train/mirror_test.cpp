@@ -101,7 +101,7 @@ TEST_F(MirrorOfARun, LostCheckpointsComeBackFromIt) {
   fs::remove_all(folder_ / "run/checkpoints");
   const Result lost = run(with("run"));
   EXPECT_EQ(lost.status, 6);
-  EXPECT_TRUE(contains(lost.err, ", or resume from the mirror by --resume " + mirror() + ";")) << lost.err;
+  EXPECT_TRUE(contains(lost.err, ", or resume from the mirror by --resume " + mirror() + ".")) << lost.err;
   train(with("run", {"--resume", mirror()}));
   train({"--run", "clean"});
   expect_same_checkpoint("clean", "run", 20);

@@ -54,7 +54,7 @@ TEST_F(Refusals, Data) {
   expect({"data.train.path=missing-*.bin"}, 5, "missing");
   expect({"data.tokenizer=missing.model"}, 5, "missing.model");
   expect({"sampling.prompts=[\"Once upon\"]"}, 1, "data.tokenizer");
-  expect({"sampling.prompts=[\"1 99\"]"}, 5, "vocabulary");
+  expect({"sampling.prompts=[\"1 99\"]"}, 5, "token 99");
   write_shard(folder_ / "data/val.bin", 4, 1);
   expect({}, 5, "too few");
 }

@@ -312,7 +312,7 @@ TEST_F(Runs, TenSkippedUpdatesInARowStopTheRun) {
   train({"--run", "nine"}, {"FAKE_SKIP=4,5,6,7,8,9,10,11,12"});
   const Result ten = run({"--run", "ten", "metrics.every=100"}, {"FAKE_SKIP=4,5,6,7,8,9,10,11,12,13"});
   EXPECT_EQ(ten.status, 7);
-  EXPECT_TRUE(contains(ten.err, "those of step 3;")) << ten.err;
+  EXPECT_TRUE(contains(ten.err, "those of step 3.")) << ten.err;
   EXPECT_EQ(lines("ten/metrics.jsonl").back()["step"], 13);
   EXPECT_EQ(lines("ten/metrics.jsonl").back()["skipped"].size(), 4u);
 }
@@ -445,8 +445,8 @@ TEST_F(Runs, NothingToDoNamesTheCheckpointAndTheLimit) {
                 contains(result.out, "nothing to do: " + relative + rest))
         << result.out;
   };
-  says({"--run", "run"}, " of 20; a larger schedule.steps goes on");
-  says({"--run", "run", "--steps", "20"}, " of 20; a larger --steps goes on");
+  says({"--run", "run"}, " of 20. Give a larger schedule.steps to continue");
+  says({"--run", "run", "--steps", "20"}, " of 20. Give a larger --steps to continue");
   says({"--run", "run", "--steps", "7"}, ", past --steps 7");
   EXPECT_EQ(lines("run/history.jsonl").size(), 1u);
 }
