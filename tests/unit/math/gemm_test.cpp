@@ -256,8 +256,12 @@ TEST(Gemm, CallsLeaveNothingAllocated) {
   };
   call(false), call(true);
   const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
-  for (int i = 0; i < 100; ++i) call(i % 2);
-  EXPECT_EQ(mallinfo2().uordblks + mallinfo2().hblkhd, before);
+  // A block that a call loses has 32 bytes or more. Below AVX-512 oneDNN allocates in each call, and malloc counts
+  // blocks in a thread's cache as allocated: at most 7 of each size, of which there is a handful.
+  constexpr std::size_t kCalls = 500, kCached = 8 << 10;
+  static_assert(kCached < 32 * kCalls);
+  for (std::size_t i = 0; i < kCalls; ++i) call(i % 2);
+  EXPECT_LE(mallinfo2().uordblks + mallinfo2().hblkhd, before + kCached);
 }
 
 /// Muon's products: A = X X^T, B = c A A + b A, X' = B X + a X, where an operand is read twice.
