@@ -33,12 +33,12 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
   if (!first) text = fmt::format("no command was given. Write one of {}", llmc::spec::either(names));
   if (first && *first != '-') {
     if (std::ranges::find(names, first) == names.end()) {
-      const auto near = llmc::spec::nearest(first, names);
+      const std::string meant = llmc::spec::did_you_mean(first, names);
       const bool file = std::string_view(first).ends_with(".yaml") || std::string_view(first).ends_with(".yml");
       if (file)
         return fmt::format("write a command before the spec: llmc check {0}, llmc plan {0}, llmc run {0}", first);
-      text = fmt::format("there is no command '{}'. {}The commands are {}", first,
-                         near ? fmt::format("Did you mean {}? ", *near) : "", llmc::spec::either(names, ", "));
+      text = fmt::format("there is no command '{}'. {}The commands are {}", first, meant.empty() ? "" : meant + " ",
+                         llmc::spec::either(names, ", "));
     }
     if (text == "A subcommand is required") {
       const std::string typed =

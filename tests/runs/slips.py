@@ -46,6 +46,7 @@ class Slips(RunTest):
             (["checkpoint", "list", "runs"], "'checkpoint list'. checkpoint needs ls, show,"),
             (["data", "inspect"], "'data inspect'. data needs build or info"),
             (["data"], "error: data needs build or info"),
+            (["che"], "'che'. Did you mean check or checkpoint? "),
             (["run", TINY, "--", "eval"], "'eval'. Did you mean evaluate?"),
             (["run", TINY, "--", "smaple", "--steps", "3"], "'smaple'. Did you mean sample?"),
             (["run", TINY, "--", "train"], '"train" is not an override; write key.path=value'),
