@@ -30,7 +30,7 @@ struct GemmShape {
   std::int64_t pitch_a = 0, pitch_b = 0, pitch_d = 0;  // C has the pitch of D
   DType operand = DType::f32;                          // A and B
   DType result = DType::f32;                           // bias, C and D
-  float alpha = 1, beta = 1;                           // beta: factor of the addend; not 0
+  float alpha = 1, beta = 1;                           // beta: factor of the addend
   bool bias = false;
   bool residual = false;     // C is added; C and D are different buffers
   bool accumulates = false;  // a call may ask for D = ... + beta D

@@ -127,10 +127,10 @@ Product Gemm::Impl::make(std::int64_t rows, std::int64_t cols, bool accumulates)
   dnnl::post_ops post_ops;
   // Sums, bias and both additions are fp32 inside the primitive: D is rounded once. C has no factor of its own, so
   // beta (alpha / beta AB + C) stands for alpha AB + beta C.
-  const bool beta_last = shape.residual && shape.beta != 1;
+  const bool adds_c = shape.residual && shape.beta != 0, beta_last = adds_c && shape.beta != 1;
   const float alpha = beta_last ? shape.alpha / shape.beta : shape.alpha;
   if (accumulates) post_ops.append_sum(beta_last ? 1.0f : shape.beta);
-  if (shape.residual) post_ops.append_binary(dnnl::algorithm::binary_add, c.get_desc());
+  if (adds_c) post_ops.append_binary(dnnl::algorithm::binary_add, c.get_desc());
   if (beta_last) post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_linear, shape.beta, 0.0f);
   dnnl::primitive_attr attributes;
   if (alpha != 1) attributes.set_output_scales(0, {alpha});
@@ -148,7 +148,7 @@ Product Gemm::Impl::make(std::int64_t rows, std::int64_t cols, bool accumulates)
                        {DNNL_ARG_DST, d.get()},
                        {DNNL_ARG_SCRATCHPAD, product.scratchpad.get()}};
   if (shape.bias) product.arguments.push_back({DNNL_ARG_BIAS, bias.get()});
-  if (shape.residual)
+  if (adds_c)
     product.arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(accumulates ? 1 : 0) | DNNL_ARG_SRC_1, c.get()});
   return product;
 }

@@ -153,16 +153,15 @@ TEST_P(GemmTest, MatchesSumsInDouble) {
 }
 
 constexpr DType f32 = DType::f32, bf16 = DType::bf16;
-INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest,
-                         testing::Values(Case{128, 96, 544, bf16, f32}, Case{64, 96, 160, f32, f32},
-                                         Case{1, 1, 1, f32, f32}, Case{1, 1, 1, bf16, bf16}, Case{7, 5, 3, f32, f32},
-                                         Case{7, 5, 3, bf16, f32}, Case{33, 65, 129, f32, f32},
-                                         Case{33, 65, 129, bf16, bf16}, Case{33, 65, 129, bf16, f32},
-                                         Case{128, 96, 256, bf16, bf16}, Case{97, 31, 511, bf16, f32},
-                                         Case{9, 17, 4500, bf16, bf16}, Case{64, 48, 80, f32, f32},
-                                         Case{64, 96, 160, f32, f32, -4.775f, 3.4445f},
-                                         Case{64, 96, 160, bf16, bf16, 2.0315f, -4.775f},
-                                         Case{33, 65, 129, bf16, f32, 0.5f, 1}, Case{33, 65, 129, f32, f32, 1, -2}));
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, GemmTest,
+    testing::Values(Case{128, 96, 544, bf16, f32}, Case{64, 96, 160, f32, f32}, Case{1, 1, 1, f32, f32},
+                    Case{1, 1, 1, bf16, bf16}, Case{7, 5, 3, f32, f32}, Case{7, 5, 3, bf16, f32},
+                    Case{33, 65, 129, f32, f32}, Case{33, 65, 129, bf16, bf16}, Case{33, 65, 129, bf16, f32},
+                    Case{128, 96, 256, bf16, bf16}, Case{97, 31, 511, bf16, f32}, Case{9, 17, 4500, bf16, bf16},
+                    Case{64, 48, 80, f32, f32}, Case{64, 96, 160, f32, f32, -4.775f, 3.4445f},
+                    Case{33, 65, 129, f32, f32, 2, 0}, Case{64, 96, 160, bf16, bf16, 2.0315f, -4.775f},
+                    Case{33, 65, 129, bf16, f32, 0.5f, 1}, Case{33, 65, 129, f32, f32, 1, -2}));
 
 /// Blocks of the result, also partial ones at its last row, its last column and both.
 TEST(Gemm, BlocksOfAPaddedResultMatchSumsInDouble) {
