@@ -20,7 +20,7 @@
 #include "error.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
-#include "program/place.h"
+#include "program/compiled_spec.h"
 
 namespace llmc::build {
 

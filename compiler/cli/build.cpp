@@ -8,7 +8,7 @@
 #include "device/device.h"
 #include "files/disk.h"
 #include "host/limits.h"
-#include "program/place.h"
+#include "program/compiled_spec.h"
 #include "text/message.h"
 
 namespace llmc::cli {
@@ -19,7 +19,8 @@ namespace {
 
 void dump_ir(const plan::Plan& plan, const fs::path& folder) {
   emit::Files files;
-  for (const passes::Dump& dump : passes::dumps(plan.spec, plan.graph.kinds, plan.choice)) files[dump.file] = dump.text;
+  for (const passes::GraphDump& dump : passes::dumps(plan.spec, plan.graph.kinds, plan.choice))
+    files[dump.file] = dump.text;
   files["schedule.txt"] = fmt::format("{}\n", fmt::join(plan::text_lines(plan.schedule, plan.graph), "\n"));
   emit::write_project(files, folder, {}, false);
 }
@@ -34,9 +35,9 @@ CLI::Option* add_jobs(CLI::App* command, int& jobs) {
       ->check(CLI::Range(1, kMostThreads));
 }
 
-build::FolderLock lock_output(const Planned& planned, const BuildOptions& options) {
-  return build::FolderLock(output_folder(options.out, planned.plan.spec.name),
-                           [](const std::string& line) { to_stderr("{}\n", line); });
+build::ProjectLock lock_output(const Planned& planned, const BuildOptions& options) {
+  return build::ProjectLock(output_folder(options.out, planned.plan.spec.name),
+                            [](const std::string& line) { to_stderr("{}\n", line); });
 }
 
 fs::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home) {
@@ -84,7 +85,7 @@ build::CompileResult compile(const Planned& planned, const BuildOptions& options
   if (!cuda)
     if (const std::string warning = build::check_cpu_target(planned.plan.spec); !warning.empty())
       to_stderr("warning: {}\n", printable_text(warning));
-  const build::FolderLock lock = lock_output(planned, options);
+  const build::ProjectLock lock = lock_output(planned, options);
   const fs::path folder = emit_to(planned, options, home);
   note_other_spec(disk::canonical(folder, Exit::usage), planned.resolved);
   const auto progress = [](const std::string& line) { to_stderr("{}\n", line); };

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "compiler/build/compile.h"
-#include "compiler/build/lock.h"
+#include "compiler/build/project_lock.h"
 #include "compiler/cli/options.h"
 
 namespace llmc::cli {
@@ -22,7 +22,7 @@ struct BuildOptions {
 CLI::Option* add_jobs(CLI::App* command, int& jobs);
 
 /// Locks the output folder of the options while it is written.
-build::FolderLock lock_output(const Planned& planned, const BuildOptions& options);
+build::ProjectLock lock_output(const Planned& planned, const BuildOptions& options);
 
 /// Emits into the folder of the options, or build/<name>; returns that folder.
 std::filesystem::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home);

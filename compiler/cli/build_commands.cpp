@@ -145,7 +145,7 @@ void add_build_commands(CLI::App& app, Result& result) {
       "         cmake -S llama-1b -B llama-1b/build && cmake --build llama-1b/build");
   emit_command->callback([options] {
     const Planned planned = plan_spec(options->spec);
-    const build::FolderLock lock = lock_output(planned, options->build);
+    const build::ProjectLock lock = lock_output(planned, options->build);
     const fs::path folder = emit_to(planned, options->build, build::find_home());
     fmt::print("{}\n", folder.string());
   });

@@ -5,10 +5,10 @@
 
 #include "compiler/cli/commands.h"
 #include "compiler/tools/checkpoints/compare.h"
+#include "compiler/tools/checkpoints/damage.h"
 #include "compiler/tools/checkpoints/export.h"
 #include "compiler/tools/checkpoints/listing.h"
 #include "compiler/tools/checkpoints/show.h"
-#include "compiler/tools/checkpoints/verify.h"
 #include "compiler/tools/dataset/info.h"
 #include "compiler/tools/report/plan_report.h"
 #include "error.h"
@@ -68,15 +68,15 @@ int verify(const CheckpointOptions& options) {
   bool complete = true;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const fs::path& path : checkpoints_of(options.directories)) {
-    const checkpoints::Verdict verdict = checkpoints::verify(path);
+    const checkpoints::DamageReport verdict = checkpoints::inspect_checkpoint(path);
     complete &= verdict.damage.empty();
     for (const std::string& name : verdict.strangers)
       note(fmt::format("{} in '{}' is not in its manifest, so it is not part of the checkpoint", spec::in_quotes(name),
                        path.string()));
     if (options.json)
-      list.push_back(checkpoints::verdict_json(verdict));
+      list.push_back(checkpoints::damage_json(verdict));
     else
-      fmt::print("{}", printable_text(checkpoints::verdict_text(verdict)));
+      fmt::print("{}", printable_text(checkpoints::damage_text(verdict)));
     std::fflush(stdout);  // the next one may take minutes
   }
   if (options.json) fmt::print("{}", checkpoints::printed(list));
@@ -110,7 +110,7 @@ void prune(const CheckpointOptions& options) {
 /// Makes an option take a number of bytes in a spec's notation.
 void set_bytes(CLI::Option* option) {
   option->transform([](const std::string& text) {
-    const spec::Scalar<std::int64_t> bytes = spec::parse_bytes(text);
+    const spec::ParsedScalar<std::int64_t> bytes = spec::parse_bytes(text);
     if (bytes.value && *bytes.value > 0) return fmt::format("{}", *bytes.value);
     throw CLI::ValidationError(fmt::format("the size {} {}. Write a number of bytes such as 5GB", spec::in_quotes(text),
                                            bytes.value ? "is empty" : bytes.problem));

@@ -58,7 +58,7 @@ std::int64_t document_count(const data::BuildResult& result) {
 /// Accepts whole numbers in a spec's notation: 32K, 100M.
 void allow_suffix(CLI::Option* option) {
   option->transform([](const std::string& text) {
-    const spec::Scalar<std::int64_t> number = spec::parse_integer(text);
+    const spec::ParsedScalar<std::int64_t> number = spec::parse_integer(text);
     if (number.value) return fmt::format("{}", *number.value);
     throw CLI::ValidationError(fmt::format("the number {} {}{}", spec::in_quotes(text), number.problem,
                                            number.instead.empty() ? "" : "; write " + number.instead));
@@ -83,7 +83,7 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
 }
 
 /// Prints results that differ from the request.
-void print_notes(const data::BuildResult& result, const data::BuildOptions& options) {
+void print_notes(const data::BuildResult& result, const data::DatasetOptions& options) {
   constexpr std::size_t kShown = 10;
   if (result.vocab_size < options.vocab_size)
     to_stderr("note: the text gives a vocabulary of {}, not the {} asked for\n", data::grouped(result.vocab_size),
@@ -115,7 +115,7 @@ void add_data_commands(CLI::App& app, Result&) {
   data_command->footer("`llmc data build --help` and `llmc data info --help` have examples.");
   data_command->require_subcommand(1);
 
-  auto options = std::make_shared<data::BuildOptions>();
+  auto options = std::make_shared<data::DatasetOptions>();
   auto json = std::make_shared<bool>(false);
   CLI::App* build_command = data_command->add_subcommand(
       "build", "make a tokenizer and token shards from text; needs --vocab-size or --tokenizer");

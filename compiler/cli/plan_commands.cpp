@@ -5,7 +5,7 @@
 
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
-#include "compiler/cli/device_words.h"
+#include "compiler/cli/device_overrides.h"
 #include "compiler/emit/kernel_sources.h"
 #include "compiler/tools/report/advice_report.h"
 #include "compiler/tools/report/diff.h"
@@ -187,7 +187,7 @@ void print_plan(const Planned& planned, const PlanOptions& options) {
 /// Adds the words of --device and --world to the spec's overrides, and prints those of --device.
 void add_words(PlanOptions& options) {
   std::vector<std::string> words;
-  if (!options.device.empty()) words = words_for_device(options.spec, options.device);
+  if (!options.device.empty()) words = overrides_for_device(options.spec, options.device);
   if (options.world) words.push_back(fmt::format("parallel.world_size={}", options.world));
   options.spec.overrides.insert(options.spec.overrides.end(), words.begin(), words.end());
   if (!options.device.empty())

@@ -33,7 +33,7 @@ void add_runs(CLI::App& app) {
   command->add_flag("--json", options->json, "as JSON");
   command->footer("Example: llmc runs specs/runs");
   command->callback([options] {
-    const runs::Found found = runs::find_runs(options->folder);
+    const runs::FoundRuns found = runs::find_runs(options->folder);
     std::vector<runs::Summary> summaries;
     for (const std::filesystem::path& run : found.runs) summaries.push_back(runs::summarise(run));
     fmt::print("{}", options->json ? runs::as_json(summaries, found.others, options->folder)

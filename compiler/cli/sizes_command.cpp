@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "compiler/cli/commands.h"
-#include "compiler/cli/device_words.h"
+#include "compiler/cli/device_overrides.h"
 #include "compiler/cli/options.h"
 #include "compiler/devices/device.h"
 #include "compiler/plan/plan.h"

@@ -38,7 +38,7 @@ struct VerifyOptions {
 void say(const std::string& line) { to_stderr("{}\n", line); }
 
 /// Plans the reduced run as a spec of its own in `folder`.
-Planned plan_reduced(const Planned& users, const verify::Reduction& reduction, const fs::path& folder) {
+Planned plan_reduced(const Planned& users, const float64::Reduction& reduction, const fs::path& folder) {
   spec::Resolved resolved = users.resolved;
   resolved.spec = reduction.spec;
   emit::write_project({{kSpecFile, spec::to_yaml(resolved, false)}}, folder, {}, false);
@@ -48,7 +48,7 @@ Planned plan_reduced(const Planned& users, const verify::Reduction& reduction, c
 /// Throws Failure(does_not_fit) if this machine has less memory than the interpreter needs.
 void check_memory(const plan::Plan& reduced) {
   const auto [has, file] = HostLimits().free_memory();
-  const double needs = verify::memory_of(reduced);
+  const double needs = float64::memory_of(reduced);
   constexpr double kGiB = 1 << 30;
   if (has > 0 && needs > static_cast<double>(has))
     throw Failure(Exit::does_not_fit,
@@ -76,21 +76,21 @@ int verify_spec(const VerifyOptions& options) {
   if (options.trainer.empty() && !options.emit_only) check_gpu(users.plan.spec);
   const fs::path folder = disk::absolute(
       options.out.empty() ? fs::path("build/verify") / users.plan.spec.name : fs::path(options.out), Exit::usage);
-  const build::FolderLock lock(folder, say);
+  const build::ProjectLock lock(folder, say);
   const std::string data = (folder / "data" / "train-*.bin").string();
-  verify::Reduction reduction = verify::reduce(users.resolved.spec, users.plan, options.steps, data, false);
+  float64::Reduction reduction = float64::reduce(users.resolved.spec, users.plan, options.steps, data, false);
   Planned reduced = plan_reduced(users, reduction, folder);
-  if (verify::arithmetic_of(reduced.plan, options.steps) > kLongRun && reduced.plan.choice.micro_batch > 1) {
-    const double whole = verify::estimated_seconds(verify::arithmetic_of(reduced.plan, options.steps));
+  if (float64::arithmetic_of(reduced.plan, options.steps) > kLongRun && reduced.plan.choice.micro_batch > 1) {
+    const double whole = float64::estimated_seconds(float64::arithmetic_of(reduced.plan, options.steps));
     say(fmt::format(
         "with whole micro-batches the interpreter would take about {:.0f} s, so they are reduced to one sequence",
         whole));
-    reduction = verify::reduce(users.resolved.spec, users.plan, options.steps, data, true);
+    reduction = float64::reduce(users.resolved.spec, users.plan, options.steps, data, true);
     reduced = plan_reduced(users, reduction, folder);
   }
   for (const char* earlier : {"data", "run"}) disk::remove_tree(folder / earlier, Exit::usage);
-  verify::write_tokens(reduced.plan, options.steps, folder / "data");
-  const verify::Shared shared = verify::shared_kernels(users.plan, reduced.plan);
+  float64::write_tokens(reduced.plan, options.steps, folder / "data");
+  const float64::Shared shared = float64::shared_kernels(users.plan, reduced.plan);
   BuildOptions build;
   build.out = (folder / "trainer").string();
   build.probes = emit::Probes::around_ops;
@@ -98,7 +98,7 @@ int verify_spec(const VerifyOptions& options) {
   build.bundle = options.emit_only;
   if (!options.emit_only) check_memory(reduced.plan);
   if (options.emit_only) {
-    const build::FolderLock project = lock_output(reduced, build);
+    const build::ProjectLock project = lock_output(reduced, build);
     fmt::print("{}\n", emit_to(reduced, build, build::find_home()).string());
     return 0;
   }
@@ -106,14 +106,14 @@ int verify_spec(const VerifyOptions& options) {
       options.trainer.empty() ? compile(reduced, build).trainer : fs::path(options.trainer), Exit::usage);
   check_trainer(trainer, reduced.plan);
   say(fmt::format("{} steps op by op, about {:.0f} s", options.steps,
-                  std::max(1.0, verify::estimated_seconds(verify::arithmetic_of(reduced.plan, options.steps)))));
+                  std::max(1.0, float64::estimated_seconds(float64::arithmetic_of(reduced.plan, options.steps)))));
   const std::vector<std::string> argv = {trainer.string(),        "--run",    (folder / "run").string(),
                                          "--no-final-checkpoint", "--resume", "none"};
-  const verify::Verdict verdict = verify::verify(reduced.plan, argv, folder / "log", options.steps, {options.dump},
-                                                 [](const std::string& line) { say(line); });
+  const float64::Verdict verdict = float64::verify_trainer(reduced.plan, argv, folder / "log", options.steps,
+                                                           {options.dump}, [](const std::string& line) { say(line); });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const verify::Report report{reduced.plan, reduction.said, shared, verdict, seconds};
-  fmt::print("{}", options.json ? verify::as_json(report).dump(2) + "\n" : verify::as_text(report));
+  const float64::Report report{reduced.plan, reduction.said, shared, verdict, seconds};
+  fmt::print("{}", options.json ? float64::as_json(report).dump(2) + "\n" : float64::as_text(report));
   return static_cast<int>(verdict.good(reduced.plan.spec) ? Exit::done : Exit::numerics);
 }
 

@@ -99,7 +99,7 @@ class Reader {
     device.kind = kind == "cuda" ? spec::TargetKind::cuda : spec::TargetKind::cpu;
     if (root["arch"]) device.arch = scalar(root["arch"], "a compute capability, 90");
     if (root["reports"]) device.reports = scalar(root["reports"], "what the driver calls the device");
-    const std::map<Figure, Value> known_figures = take_known(device);
+    const std::map<Figure, SourcedValue> known_figures = take_known(device);
     if (const YAML::Node count = root["per_host"]) {
       const double devices = number(count, "per_host", "a whole number such as 8");
       device.per_host = static_cast<std::int64_t>(devices);
@@ -124,7 +124,7 @@ class Reader {
 
  private:
   /// Fills in the names and the arch of a known GPU (spec/gpus.h). Returns the figures that its file may leave out.
-  static std::map<Figure, Value> take_known(Device& device) {
+  static std::map<Figure, SourcedValue> take_known(Device& device) {
     for (const spec::Gpu& gpu : spec::gpus()) {
       if (device.name != gpu.name) continue;
       if (device.also.empty() && *gpu.also) device.also = {gpu.also};
@@ -180,7 +180,7 @@ class Reader {
     return value;
   }
 
-  Value figure(const YAML::Node& figures, const char* name) const {
+  SourcedValue figure(const YAML::Node& figures, const char* name) const {
     const YAML::Node node = figures[name];
     const std::string expected = fmt::format("{}: {{value: NUMBER, from: \"where it comes from\"}}", name);
     if (!node) fail(figures.Mark(), fmt::format("the figure {} is missing", name), "write " + expected);

@@ -76,7 +76,7 @@ struct ProductRates {
   double at(DType operand, Form form, double m, double n, double k) const;
 };
 
-struct Value {
+struct SourcedValue {
   double value = 0;
   std::string from;  // "data sheet", "assumed: ...", or the measuring command and its date
 };
@@ -88,7 +88,7 @@ struct Device {
   std::string arch;           // cuda: compute capability, "90"
   std::string reports;        // name that the driver reports
   std::int64_t per_host = 1;  // devices of a host
-  std::map<Figure, Value> figures;
+  std::map<Figure, SourcedValue> figures;
   ProductRates products;  // empty if not measured
 
   double operator[](Figure figure) const { return figures.at(figure).value; }

@@ -23,7 +23,7 @@ std::string Addresses::address(std::size_t r, TensorId id) {
   if (t.role == Role::wire) return window(id, "");
   if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient || t.role == Role::bucket)
     return in_flat(id);
-  const plan::Place& place = plan_.layout.find(g_, r, id);
+  const plan::Placement& place = plan_.layout.find(g_, r, id);
   const plan::Area& area = plan_.layout.areas[place.area];
   std::string text = area_address(place.area);
   if (area.shared >= 0) return text;
@@ -61,7 +61,7 @@ TensorId Addresses::bucket_in(TensorId flat, Block block) const {
 }
 
 std::string Addresses::window(TensorId bucket, const std::string& inside) {
-  const plan::Window& window = plan_.layout.windows.at(bucket);
+  const plan::GatherBuffer& window = plan_.layout.windows.at(bucket);
   windows_ = true;
   std::string text = "s.places[kWindows]";
   if (window.offset) text += fmt::format(" + {}", window.offset);
@@ -95,11 +95,11 @@ std::string Addresses::in_flat(TensorId id) {
   return fmt::format("s.whole({}, {})", there, here);
 }
 
-void Addresses::print_places(Source& out) const {
+void Addresses::print_places(SourceWriter& out) const {
   const auto number = [](const char* type, const std::string& name, std::size_t value, const std::string& note = "") {
     return fmt::format("constexpr {} {} = {};{}\n", type, name, value, note.empty() ? "" : "  // " + note);
   };
-  const plan::Layout& layout = plan_.layout;
+  const plan::ArenaLayout& layout = plan_.layout;
   out.line("namespace {");
   out.blank();
   out.line("// Byte offsets in the arena of $bytes$ bytes, and from one layer to the next.",

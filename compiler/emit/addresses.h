@@ -17,7 +17,7 @@ class Addresses {
   /// Returns a tensor's address in a region, an expression in bytes from the arena's start. It uses the constants of
   /// print_places() and members of struct Step.
   std::string address(std::size_t region, graph::TensorId id);
-  /// Returns the address of an area of the layout (plan::Layout::areas).
+  /// Returns the address of an area of the layout (plan::ArenaLayout::areas).
   std::string area_address(std::size_t area);
   /// Returns the step's name of a tensor. A copy has its parameter's name, because no function reads both.
   std::string name(graph::TensorId id) const;
@@ -27,7 +27,7 @@ class Addresses {
   bool has_whole() const { return whole_; }
 
   /// Prints the constants of the addresses that were requested.
-  void print_places(Source& out) const;
+  void print_places(SourceWriter& out) const;
 
  private:
   std::string area_name(std::size_t area) const { return constant_name(plan_.layout.areas[area].name); }
@@ -38,7 +38,7 @@ class Addresses {
 
   const plan::Plan& plan_;
   const graph::Graph& g_;
-  std::set<std::size_t> used_;    // indices into Layout::areas, by offset
+  std::set<std::size_t> used_;    // indices into ArenaLayout::areas, by offset
   std::set<std::size_t> shared_;  // the sharded ones of these
   bool windows_ = false, whole_ = false;
 };

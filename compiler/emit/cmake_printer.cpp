@@ -17,7 +17,7 @@ std::string joined(const std::vector<std::string>& words, const char* separator)
 
 std::string print_cmake(const plan::Plan& plan) {
   const bool cuda = plan.spec.target.kind == spec::TargetKind::cuda;
-  Source out;
+  SourceWriter out;
   out.line("# Builds the trainer of run $name$ ($print$):", {{"name", plan.spec.name}, {"print", plan.fingerprint}});
   out.line("#   cmake -B build -G Ninja && cmake --build build && build/trainer --help");
   out.line(

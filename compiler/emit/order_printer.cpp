@@ -40,7 +40,7 @@ std::string region_parameters(const plan::Plan& plan, std::size_t r) {
 }
 
 void OrderPrinter::events() {
-  for (const plan::Event& event : schedule_.events) {
+  for (const plan::ScheduleEvent& event : schedule_.events) {
     if (event.number == 0)
       out_.line("// Events on the ranks' stream that the passes wait for; layers alternate between two.");
     out_.line("constexpr int $constant$ = $number$;",
@@ -50,7 +50,7 @@ void OrderPrinter::events() {
 }
 
 std::string OrderPrinter::event(int number) const {
-  const plan::Event& event = schedule_.events[static_cast<std::size_t>(number)];
+  const plan::ScheduleEvent& event = schedule_.events[static_cast<std::size_t>(number)];
   return constant_name(event.name) + (event.slots > 1 ? fmt::format(" + layer % {}", event.slots) : "");
 }
 

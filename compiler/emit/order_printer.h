@@ -17,7 +17,7 @@ std::string region_parameters(const plan::Plan& plan, std::size_t region);
 class OrderPrinter {
  public:
   /// `plan` and `out` must outlive the printer.
-  OrderPrinter(const plan::Plan& plan, Source& out) : plan_(plan), schedule_(plan.schedule), out_(out) {}
+  OrderPrinter(const plan::Plan& plan, SourceWriter& out) : plan_(plan), schedule_(plan.schedule), out_(out) {}
 
   /// Prints the constants of the schedule's events.
   void events();
@@ -46,7 +46,7 @@ class OrderPrinter {
 
   const plan::Plan& plan_;
   const plan::Schedule& schedule_;
-  Source& out_;
+  SourceWriter& out_;
   bool looped_ = false;  // inside a loop over layers
 };
 

@@ -50,21 +50,21 @@ std::string arch_list(const spec::Spec& spec) {
   return text;
 }
 
-void Source::line(std::string_view text, const Values& values) {
+void SourceWriter::line(std::string_view text, const Values& values) {
   text_.append(static_cast<std::size_t>(2 * depth_), ' ').append(fill(text, values)).append("\n");
 }
 
-void Source::open(std::string_view text, const Values& values) {
+void SourceWriter::open(std::string_view text, const Values& values) {
   line(std::string(text) + " {", values);
   ++depth_;
 }
 
-void Source::close(std::string_view text) {
+void SourceWriter::close(std::string_view text) {
   --depth_;
   line(text);
 }
 
-void Source::middle(std::string_view text) {
+void SourceWriter::middle(std::string_view text) {
   close(text);
   ++depth_;
 }

@@ -24,7 +24,7 @@ const char* dtype_literal(DType type);
 std::string arch_list(const spec::Spec& spec);
 
 /// Lines of generated source, indented by the nesting of braces that the caller opens and closes.
-class Source {
+class SourceWriter {
  public:
   using Values = std::map<std::string, std::string, std::less<>>;
 

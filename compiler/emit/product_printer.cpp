@@ -49,7 +49,7 @@ std::string product_text(const plan::Product& p) {
   return text;
 }
 
-void print_products(Source& out, const plan::Plan& plan) {
+void print_products(SourceWriter& out, const plan::Plan& plan) {
   out.line("// Row-major matrix products of the step; pitches are elements from row to row.");
   std::string all;
   for (const plan::Product& p : plan.products) {

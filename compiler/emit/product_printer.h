@@ -12,6 +12,6 @@ namespace llmc::emit {
 std::string product_text(const plan::Product& product);
 
 /// Prints one constant for each product, and kProducts, the list of all.
-void print_products(Source& out, const plan::Plan& plan);
+void print_products(SourceWriter& out, const plan::Plan& plan);
 
 }  // namespace llmc::emit

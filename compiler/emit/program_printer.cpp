@@ -29,7 +29,7 @@ constexpr Text kTexts[] = {{"llmc_plan_text", "plan.txt", &ProgramTexts::plan_te
                            {"llmc_spec_yaml", "spec.yaml", &ProgramTexts::spec_yaml},
                            {"llmc_config_json", "config.json", &ProgramTexts::config_json}};
 
-void parameters(Source& out, const plan::Plan& plan) {
+void parameters(SourceWriter& out, const plan::Plan& plan) {
   out.line("// name, offset, rows, cols, pitch, matrix, group, init_std, init_value, key");
   out.line("constexpr ParameterInfo kParameters[] = {");
   for (const plan::Slice& s : plan.parameters.slices)
@@ -41,7 +41,7 @@ void parameters(Source& out, const plan::Plan& plan) {
   out.blank();
 }
 
-void frequencies(Source& out, const plan::Plan& plan) {
+void frequencies(SourceWriter& out, const plan::Plan& plan) {
   out.line("// RoPE: angle of pair i at position p is p * kInverseFrequencies[i].");
   out.line("constexpr double kInverseFrequencies[] = {");
   for (double f : plan::inverse_frequencies(plan.spec.model)) out.line("    $f$,", {{"f", fmt::format("{:.17g}", f)}});
@@ -49,7 +49,7 @@ void frequencies(Source& out, const plan::Plan& plan) {
   out.blank();
 }
 
-void groups(Source& out, const plan::Plan& plan) {
+void groups(SourceWriter& out, const plan::Plan& plan) {
   out.line("// Groups of parameters: name, whether weight decay applies, scale of the learning rate.");
   out.line("constexpr ParameterGroup kGroups[] = {");
   for (const ParameterGroup& g : plan.graph.groups)
@@ -64,7 +64,7 @@ void groups(Source& out, const plan::Plan& plan) {
 
 /// Prints the buffers of one rank; the program sizes sharded ones at start for another number of ranks. Returns the
 /// arena's bytes.
-std::size_t buffers(Source& out, const plan::Plan& plan) {
+std::size_t buffers(SourceWriter& out, const plan::Plan& plan) {
   out.line("// Buffers of one rank's arena: name, dtype, elements, use, offset in bytes.");
   out.line("constexpr Buffer kBuffers[] = {");
   std::size_t end = 0;
@@ -88,7 +88,7 @@ std::size_t buffers(Source& out, const plan::Plan& plan) {
   return end ? end : plan.layout.bytes - (plan.spec.parallel.world_size > 1 ? plan.layout.window_bytes : 0);
 }
 
-void buckets(Source& out, const plan::Plan& plan) {
+void buckets(SourceWriter& out, const plan::Plan& plan) {
   out.line("// Ranges that ranks reduce and gather at once: first element, elements.");
   out.line("constexpr Bucket kBuckets[] = {");
   for (const Bucket& b : plan.parameters.buckets)
@@ -99,18 +99,17 @@ void buckets(Source& out, const plan::Plan& plan) {
 }
 
 /// Prints the ranges that ranks gather. Returns whether there are any.
-bool gathered(Source& out, const plan::Plan& plan) {
+bool gathered(SourceWriter& out, const plan::Plan& plan) {
   std::vector<std::string> lines;
   for (const graph::Region& region : plan.graph.regions)
     for (const graph::Op& op : region.ops) {
       if (!ops::row_of(op.kind).gathers) continue;
-      const graph::Tensor& stretch = plan.graph.at(op.outputs[0]);
-      if (is_sharded(plan.graph.at(stretch.partner).use, plan.spec.parallel.shard)) continue;
-      const std::size_t first = plan.parameters.first_bucket.at(stretch.block);
-      const std::size_t count =
-          stretch.block == graph::Block::layer ? static_cast<std::size_t>(plan.graph.layers()) : 1;
+      const graph::Tensor& bucket = plan.graph.at(op.outputs[0]);
+      if (is_sharded(plan.graph.at(bucket.partner).use, plan.spec.parallel.shard)) continue;
+      const std::size_t first = plan.parameters.first_bucket.at(bucket.block);
+      const std::size_t count = bucket.block == graph::Block::layer ? static_cast<std::size_t>(plan.graph.layers()) : 1;
       for (std::size_t i = first; i < first + count; ++i)
-        lines.push_back(fmt::format("    {{\"{}\", {}, {}}},", plan.graph.at(stretch.partner).name,
+        lines.push_back(fmt::format("    {{\"{}\", {}, {}}},", plan.graph.at(bucket.partner).name,
                                     plan.parameters.buckets[i].offset, plan.parameters.buckets[i].elements));
     }
   if (lines.empty()) return false;
@@ -133,7 +132,7 @@ std::vector<const ops::AttentionChoice*> attentions(const plan::Plan& plan) {
 }
 
 /// `next`: constant of the next attention in the list, or empty.
-void print_attention(Source& out, const ops::AttentionChoice& choice, const std::string& next) {
+void print_attention(SourceWriter& out, const ops::AttentionChoice& choice, const std::string& next) {
   const AttentionShape& s = choice.shape;
   const std::string suffix = ops::attention_suffix(s);
   const bool own = choice.carries(AttentionBy::portable);
@@ -172,7 +171,7 @@ std::string attention_constant(const ops::AttentionChoice& choice) {
 }
 
 /// In reverse order, because each names the next.
-void print_attentions(Source& out, const plan::Plan& plan) {
+void print_attentions(SourceWriter& out, const plan::Plan& plan) {
   std::string next;
   for (const ops::AttentionChoice* choice : std::views::reverse(attentions(plan))) {
     print_attention(out, *choice, next);
@@ -198,7 +197,7 @@ std::vector<std::pair<std::string, std::string>> text_files(const ProgramTexts& 
 }
 
 std::string print_texts() {
-  Source out;
+  SourceWriter out;
   out.raw("// Files next to this one that the trainer contains, each ended by a zero.\n\n    .section .rodata\n");
   for (const Text& text : kTexts)
     out.line("    .globl $s$\n$s$: .incbin \"$f$\"\n    .byte 0", {{"s", text.symbol}, {"f", text.file}});
@@ -207,7 +206,7 @@ std::string print_texts() {
 }
 
 std::string print_step_header(const plan::Plan& plan) {
-  Source out;
+  SourceWriter out;
   const bool attention = !attentions(plan).empty();
   out.line("// The matrix products$attention$ and the functions of the step of run $name$ ($print$).",
            {{"attention", attention ? ", the attention" : ""}, {"name", plan.spec.name}, {"print", plan.fingerprint}});
@@ -238,7 +237,7 @@ void run_piece(Step& step, StepPiece piece, std::size_t layer);
 
 std::string print_program(const plan::Plan& plan) {
   const spec::Spec& spec = plan.spec;
-  Source out;
+  SourceWriter out;
   out.line("// Constants of the trainer of run $name$ ($print$), and its main function.",
            {{"name", spec.name}, {"print", plan.fingerprint}});
   const bool cuda = spec.target.kind == spec::TargetKind::cuda;

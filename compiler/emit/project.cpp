@@ -24,7 +24,7 @@ constexpr const char* kManifest = ".llmc-files";
 constexpr Writer kProjectWriter{Exit::usage, "-o"};
 
 std::string kernels_header(const plan::Plan& plan, const std::vector<KernelSource>& sources) {
-  Source out;
+  SourceWriter out;
   out.line("// The kernels of run $name$ ($print$).", {{"name", plan.spec.name}, {"print", plan.fingerprint}});
   out.raw("#pragma once\n\n#include \"device/group.h\"\n\nnamespace llmc {\n\n");
   for (const KernelSource& source : sources) out.line("$declaration$", {{"declaration", source.declaration}});

@@ -33,7 +33,7 @@ void write_file(const std::filesystem::path& file, const std::string& text);
 /// Returns the specialiser's input for one kernel of the plan.
 SpecialiseInput specialise_input(const plan::Plan& plan, const plan::Kernel& kernel, const SourceTree& tree);
 
-/// Lock file in a project's folder while an llmc writes there (see compiler/build/lock.h).
+/// Lock file in a project's folder while an llmc writes there (see compiler/build/project_lock.h).
 inline constexpr char kLockFile[] = ".llmc-lock";
 
 /// Creates the folder of a project. Throws Failure(usage) if that fails, or if the folder holds other files and no

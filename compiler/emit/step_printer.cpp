@@ -377,7 +377,7 @@ class StepPrinter {
   const Graph& g_;
   Addresses where_;
   const Shard shard_;
-  Source out_;
+  SourceWriter out_;
   OrderPrinter order_{plan_, out_};
   const bool probed_;
   std::vector<std::string> cudnn_;  // suffixes of the attentions that have members

@@ -45,14 +45,14 @@ constexpr Block kBlocksInOrder[] = {Block::none, Block::embed, Block::layer, Blo
 const char* name_of(Block block);
 
 /// Initial values of a parameter; the spec's init group has the standard deviations.
-enum class Init { zeros, ones, embedding, linear, residual };
+enum class InitClass { zeros, ones, embedding, linear, residual };
 
 /// A tensor of a Hugging Face checkpoint. A parameter concatenates one or more of them.
-struct Piece {
+struct ParameterPiece {
   std::string name;        // "lm_head.weight"; of a layer without "model.layers.N."
   std::int64_t begin = 0;  // first row of a matrix, first element of a vector
   std::int64_t size = 0;   // rows, or elements
-  Init init = Init::zeros;
+  InitClass init = InitClass::zeros;
   bool matrix = true;
   int group = 0;  // index into Graph::groups
 };
@@ -65,14 +65,14 @@ struct Tensor {
   Role role = Role::activation;
   Scope scope = Scope::step;
   Axis axis = Axis::other;
-  Use use = Use::unseen;           // the host's name for it
-  const char* record = nullptr;    // of bytes: the struct of device/types.h in a row
-  std::int64_t halves = 1;         // equal parts of a row, each padded separately; of a parameter: of its pieces
-  TensorId storage = kNone;        // the tensor whose memory it uses: itself, or the one that it overwrites
-  TensorId partner = kNone;        // parameter <-> its gradient; of a copy: its parameter; of a bucket: its flat buffer
-  Block block = Block::none;       // of a parameter: its block; of a bucket: the block of its matrices; none: vectors
-                                   // of all blocks
-  std::vector<Piece> pieces = {};  // of a parameter
+  Use use = Use::unseen;         // the host's name for it
+  const char* record = nullptr;  // of bytes: the struct of device/types.h in a row
+  std::int64_t halves = 1;       // equal parts of a row, each padded separately; of a parameter: of its pieces
+  TensorId storage = kNone;      // the tensor whose memory it uses: itself, or the one that it overwrites
+  TensorId partner = kNone;      // parameter <-> its gradient; of a copy: its parameter; of a bucket: its flat buffer
+  Block block = Block::none;     // of a parameter: its block; of a bucket: the block of its matrices; none: vectors
+                                 // of all blocks
+  std::vector<ParameterPiece> pieces = {};  // of a parameter
   // Of the optimizer's state: elements of parameters that one of its own stands for, and whose parameters it has.
   std::int64_t state_block = 1;
   GroupSet groups = kAllGroups;
@@ -86,7 +86,7 @@ struct Tensor {
 inline Block bucket_of(const Tensor& parameter) { return parameter.pieces[0].matrix ? parameter.block : Block::none; }
 
 /// Values of memory.recompute: ops that are recomputed together.
-enum class Group : unsigned {
+enum class RecomputeGroup : unsigned {
   none = 0,
   norms = 1,
   qkv = 2,
@@ -97,8 +97,8 @@ enum class Group : unsigned {
   rest = 64
 };
 /// A set of groups.
-using Groups = unsigned;
-constexpr Groups kRecomputeAll = 127;
+using RecomputeGroups = unsigned;
+constexpr RecomputeGroups kRecomputeAll = 127;
 
 using OpId = int;
 
@@ -108,10 +108,10 @@ struct Op {
   std::string name;  // for people and emitted sources, e.g. "qkv", "qkv_wgrad"
   std::vector<TensorId> inputs = {}, outputs = {};
   Attributes attributes = {};
-  OpId id = kNone;            // of a forward op; a recomputed copy has the same
-  OpId of = kNone;            // of a backward op: the forward op that it differentiates
-  Group group = Group::rest;  // of a layer's forward op
-  bool again = false;         // recomputed in the backward pass
+  OpId id = kNone;                              // of a forward op; a recomputed copy has the same
+  OpId of = kNone;                              // of a backward op: the forward op that it differentiates
+  RecomputeGroup group = RecomputeGroup::rest;  // of a layer's forward op
+  bool again = false;                           // recomputed in the backward pass
 
   /// Returns its attributes. Throws Failure(internal) if they are not those of its kind.
   template <class T>

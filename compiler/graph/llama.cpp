@@ -37,21 +37,22 @@ class Builder {
   }
 
   /// Adds a matrix that stacks the pieces' rows, and its gradient.
-  TensorId matrix(const std::string& name, std::int64_t cols, std::vector<Piece> pieces) {
+  TensorId matrix(const std::string& name, std::int64_t cols, std::vector<ParameterPiece> pieces) {
     std::int64_t rows = 0;
-    for (Piece& piece : pieces) piece.begin = rows, rows += piece.size;
+    for (ParameterPiece& piece : pieces) piece.begin = rows, rows += piece.size;
     return parameter(name, rows, cols, std::move(pieces));
   }
 
   /// Adds a vector that concatenates the pieces, without weight decay, and its gradient.
-  TensorId vector(const std::string& name, std::vector<Piece> pieces, std::int64_t halves = 1) {
+  TensorId vector(const std::string& name, std::vector<ParameterPiece> pieces, std::int64_t halves = 1) {
     std::int64_t cols = 0;
-    for (Piece& piece : pieces) piece.begin = cols, cols += piece.size, piece.matrix = false, piece.group = kVectors;
+    for (ParameterPiece& piece : pieces)
+      piece.begin = cols, cols += piece.size, piece.matrix = false, piece.group = kVectors;
     return parameter(name, 1, cols, std::move(pieces), halves);
   }
 
   Op& op(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
-         Group group = Group::rest) {
+         RecomputeGroup group = RecomputeGroup::rest) {
     region_.ops.push_back({.kind = kind,
                            .name = name,
                            .inputs = std::move(inputs),
@@ -63,9 +64,9 @@ class Builder {
 
   TensorId rms_norm(const std::string& name, TensorId x, const std::string& piece, double eps) {
     const std::int64_t cols = graph_.at(x).cols;
-    const TensorId weight = vector(name + "_weight", {{.name = piece, .size = cols, .init = Init::ones}});
+    const TensorId weight = vector(name + "_weight", {{.name = piece, .size = cols, .init = InitClass::ones}});
     const TensorId y = activation(name + "_out", cols);
-    op(OpKind::rms_norm, name, {x, weight}, {y, statistic(name + "_rstd")}, Group::norms).attributes =
+    op(OpKind::rms_norm, name, {x, weight}, {y, statistic(name + "_rstd")}, RecomputeGroup::norms).attributes =
         ops::RmsNormAttributes{eps};
     return y;
   }
@@ -74,25 +75,25 @@ class Builder {
   TensorId turn_heads(TensorId qkv, TensorId table, const ops::Heads& heads, const spec::Model& m) {
     const TensorId y = activation("qkv", heads.columns());
     if (!m.qk_norm) {
-      op(OpKind::rope, "rope", {qkv, table}, {y}, Group::qkv).attributes = ops::RopeAttributes{heads};
+      op(OpKind::rope, "rope", {qkv, table}, {y}, RecomputeGroup::qkv).attributes = ops::RopeAttributes{heads};
       return y;
     }
     const TensorId weight = vector("qk_norm_weight",
-                                   {{.name = "self_attn.q_norm.weight", .size = heads.dim, .init = Init::ones},
-                                    {.name = "self_attn.k_norm.weight", .size = heads.dim, .init = Init::ones}},
+                                   {{.name = "self_attn.q_norm.weight", .size = heads.dim, .init = InitClass::ones},
+                                    {.name = "self_attn.k_norm.weight", .size = heads.dim, .init = InitClass::ones}},
                                    2);
     const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), heads.query + heads.key);
-    op(OpKind::qk_norm_rope, "qk_norm_rope", {qkv, weight, table}, {y, rstd}, Group::norms).attributes =
+    op(OpKind::qk_norm_rope, "qk_norm_rope", {qkv, weight, table}, {y, rstd}, RecomputeGroup::norms).attributes =
         ops::QkNormRopeAttributes{heads, m.rms_norm_eps};
     return y;
   }
 
   /// Adds a linear layer. `pieces`: names without ".weight" and ".bias", and each one's columns of the result.
-  TensorId linear(const std::string& name, TensorId x, const std::vector<Piece>& pieces, bool bias,
-                  const std::string& result, Group group = Group::rest, std::int64_t halves = 1) {
-    std::vector<Piece> weights = pieces, biases = pieces;
-    for (Piece& piece : weights) piece.name += ".weight";
-    for (Piece& piece : biases) piece.name += ".bias", piece.init = Init::zeros;
+  TensorId linear(const std::string& name, TensorId x, const std::vector<ParameterPiece>& pieces, bool bias,
+                  const std::string& result, RecomputeGroup group = RecomputeGroup::rest, std::int64_t halves = 1) {
+    std::vector<ParameterPiece> weights = pieces, biases = pieces;
+    for (ParameterPiece& piece : weights) piece.name += ".weight";
+    for (ParameterPiece& piece : biases) piece.name += ".bias", piece.init = InitClass::zeros;
     std::vector<TensorId> inputs = {x, matrix(name + "_weight", graph_.at(x).cols, std::move(weights))};
     const std::int64_t columns = graph_.at(inputs[1]).rows;
     if (bias) inputs.push_back(vector(name + "_bias", std::move(biases)));
@@ -103,7 +104,7 @@ class Builder {
   }
 
  private:
-  TensorId parameter(const std::string& name, std::int64_t rows, std::int64_t cols, std::vector<Piece> pieces,
+  TensorId parameter(const std::string& name, std::int64_t rows, std::int64_t cols, std::vector<ParameterPiece> pieces,
                      std::int64_t halves = 1) {
     const TensorId weight = scratch(name, rows, cols, Role::parameter),
                    gradient = scratch("d_" + name, rows, cols, Role::gradient);
@@ -167,7 +168,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   Builder e(g, embed);
   const TensorId table = e.matrix(
       "embed_weight", hidden,
-      {{.name = "model.embed_tokens.weight", .size = m.vocab_size, .init = Init::embedding, .group = kEmbedding}});
+      {{.name = "model.embed_tokens.weight", .size = m.vocab_size, .init = InitClass::embedding, .group = kEmbedding}});
   e.op(OpKind::embedding, "embed", {g.host(Use::tokens), table}, {e.stream("x_first", hidden, &ResidualStream::first)});
 
   Region layer{.name = "layer_forward",
@@ -179,29 +180,29 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   const TensorId x = b.stream("x", hidden, &ResidualStream::below);
   const TensorId normed = b.rms_norm("attention_norm", x, "input_layernorm.weight", m.rms_norm_eps);
   const TensorId qkv = b.linear("qkv", normed,
-                                {{.name = "self_attn.q_proj", .size = q, .init = Init::linear},
-                                 {.name = "self_attn.k_proj", .size = kv, .init = Init::linear},
-                                 {.name = "self_attn.v_proj", .size = kv, .init = Init::linear}},
-                                m.attention_bias, "qkv_raw", Group::qkv);
+                                {{.name = "self_attn.q_proj", .size = q, .init = InitClass::linear},
+                                 {.name = "self_attn.k_proj", .size = kv, .init = InitClass::linear},
+                                 {.name = "self_attn.v_proj", .size = kv, .init = InitClass::linear}},
+                                m.attention_bias, "qkv_raw", RecomputeGroup::qkv);
   const TensorId rotated = b.turn_heads(qkv, g.host(Use::rope_table), heads, m);
   const TensorId attended = b.activation("attention_out", q);
   const TensorId lse = b.scratch("attention_lse", g.batch * heads.query, g.sequence);
-  b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, Group::attention).attributes =
+  b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, RecomputeGroup::attention).attributes =
       ops::AttentionAttributes{heads};
   const TensorId projected =
-      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = Init::residual}}, m.attention_bias,
-               "o_out", Group::residual);
+      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = InitClass::residual}},
+               m.attention_bias, "o_out", RecomputeGroup::residual);
   const TensorId middle = b.activation("x_mid", hidden);
   b.op(OpKind::add, "attention_residual", {x, projected}, {middle});
   const TensorId normed2 = b.rms_norm("mlp_norm", middle, "post_attention_layernorm.weight", m.rms_norm_eps);
   const TensorId gate_up = b.linear("gate_up", normed2,
-                                    {{.name = "mlp.gate_proj", .size = ffn, .init = Init::linear},
-                                     {.name = "mlp.up_proj", .size = ffn, .init = Init::linear}},
-                                    m.mlp_bias, "gate_up_out", Group::gate_up, 2);
+                                    {{.name = "mlp.gate_proj", .size = ffn, .init = InitClass::linear},
+                                     {.name = "mlp.up_proj", .size = ffn, .init = InitClass::linear}},
+                                    m.mlp_bias, "gate_up_out", RecomputeGroup::gate_up, 2);
   const TensorId gated = b.activation("swiglu_out", ffn);
-  b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, Group::swiglu);
-  const TensorId down = b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = Init::residual}},
-                                 m.mlp_bias, "down_out");
+  b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, RecomputeGroup::swiglu);
+  const TensorId down = b.linear(
+      "down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = InitClass::residual}}, m.mlp_bias, "down_out");
   b.op(OpKind::add, "mlp_residual", {middle, down}, {b.stream("x_next", hidden, &ResidualStream::above)});
   give_kind(layer, kinds.front());
 
@@ -214,7 +215,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
       m.tie_word_embeddings
           ? table
           : h.matrix("lm_head_weight", hidden,
-                     {{.name = "lm_head.weight", .size = m.vocab_size, .init = Init::embedding, .group = kHead}});
+                     {{.name = "lm_head.weight", .size = m.vocab_size, .init = InitClass::embedding, .group = kHead}});
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits}).attributes = ops::LinearAttributes{};
   const TensorId losses = h.statistic("losses"), logits_lse = h.statistic("logits_lse"),
                  entropies = h.statistic("entropies"), correct = h.statistic("correct");

@@ -9,10 +9,10 @@ std::vector<Work> adamw_work(const Context& c) { return update_work(c, 15); }
 
 }  // namespace
 
-constexpr Row kAdamw = StepRow{.signature = update_signature,
-                               .scratch = sum_a_chunk,
-                               .changes = update_changes(2),
-                               .updates_weights = true,
-                               .work = adamw_work};
+constexpr OpRow kAdamw = StepRow{.signature = update_signature,
+                                 .scratch = sum_a_chunk,
+                                 .changes = update_changes(2),
+                                 .updates_weights = true,
+                                 .work = adamw_work};
 
 }  // namespace llmc::ops

@@ -20,11 +20,11 @@ void gradient(Backward& b, const Op& op) {
 
 }  // namespace
 
-constexpr Row kAdd = ForwardRow{.signature = signature,
-                                .exact = kNoOutputs,
-                                .writes_stream = true,
-                                .gradient = gradient,
-                                .model_flops = no_products,
-                                .work = fused_away};
+constexpr OpRow kAdd = ForwardRow{.signature = signature,
+                                  .exact = kNoOutputs,
+                                  .writes_stream = true,
+                                  .gradient = gradient,
+                                  .model_flops = no_products,
+                                  .work = fused_away};
 
 }  // namespace llmc::ops

@@ -204,17 +204,17 @@ bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim) {
 
 bool attention_in_tiles(const spec::Spec& spec) { return has_tiles(spec) && spec.compute == DType::bf16; }
 
-constexpr Row kAttention = ForwardRow{.signature = signature,
-                                      .exact = output(1),
-                                      .gradient = gradient,
-                                      .model_flops = model_flops,
-                                      .priced_as = PricedAs::attention_forward,
-                                      .work = work};
+constexpr OpRow kAttention = ForwardRow{.signature = signature,
+                                        .exact = output(1),
+                                        .gradient = gradient,
+                                        .model_flops = model_flops,
+                                        .priced_as = PricedAs::attention_forward,
+                                        .work = work};
 
-constexpr Row kAttentionBackward = BackwardRow{.signature = backward_signature,
-                                               .exact = output(1),
-                                               .scratch = size_workspace,
-                                               .priced_as = PricedAs::attention_backward,
-                                               .work = backward_work};
+constexpr OpRow kAttentionBackward = BackwardRow{.signature = backward_signature,
+                                                 .exact = output(1),
+                                                 .scratch = size_workspace,
+                                                 .priced_as = PricedAs::attention_backward,
+                                                 .work = backward_work};
 
 }  // namespace llmc::ops

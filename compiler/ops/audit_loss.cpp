@@ -30,6 +30,6 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kAuditLoss = StepRow{.signature = signature, .work = work};
+constexpr OpRow kAuditLoss = StepRow{.signature = signature, .work = work};
 
 }  // namespace llmc::ops

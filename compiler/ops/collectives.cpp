@@ -90,10 +90,10 @@ std::vector<Work> sum_results_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kAllReduce = RankRow{.signature = reduce_signature, .work = all_reduce_work};
-constexpr Row kReduceScatter = RankRow{.signature = reduce_signature, .work = reduce_scatter_work};
-constexpr Row kAllGather = RankRow{.signature = gather_signature, .gathers = true, .work = all_gather_work};
-constexpr Row kBroadcast = RankRow{.signature = in_place, .work = broadcast_work};
-constexpr Row kSumResults = RankRow{.signature = in_place, .work = sum_results_work};
+constexpr OpRow kAllReduce = RankRow{.signature = reduce_signature, .work = all_reduce_work};
+constexpr OpRow kReduceScatter = RankRow{.signature = reduce_signature, .work = reduce_scatter_work};
+constexpr OpRow kAllGather = RankRow{.signature = gather_signature, .gathers = true, .work = all_gather_work};
+constexpr OpRow kBroadcast = RankRow{.signature = in_place, .work = broadcast_work};
+constexpr OpRow kSumResults = RankRow{.signature = in_place, .work = sum_results_work};
 
 }  // namespace llmc::ops

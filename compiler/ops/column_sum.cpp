@@ -48,8 +48,9 @@ std::vector<Work> reduce_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kColumnSum = BackwardRow{.signature = sum_signature, .exact = kNoOutputs, .row_sum = 0, .work = sum_work};
+constexpr OpRow kColumnSum =
+    BackwardRow{.signature = sum_signature, .exact = kNoOutputs, .row_sum = 0, .work = sum_work};
 
-constexpr Row kColumnReduce = BackwardRow{.signature = reduce_signature, .exact = kNoOutputs, .work = reduce_work};
+constexpr OpRow kColumnReduce = BackwardRow{.signature = reduce_signature, .exact = kNoOutputs, .work = reduce_work};
 
 }  // namespace llmc::ops

@@ -63,14 +63,14 @@ std::vector<Work> work(const Context& c) {
 
 std::string CrossEntropyAttributes::text() const { return flags_text({{"gradient", gradient}}); }
 
-constexpr Row kCrossEntropy = ForwardRow{.signature = signature,
-                                         .exact = output(0) | output(1) | output(2) | output(3),
-                                         .gradient = gradient,
-                                         .model_flops = no_products,
-                                         .changes = input(0),
-                                         .work = work};
+constexpr OpRow kCrossEntropy = ForwardRow{.signature = signature,
+                                           .exact = output(0) | output(1) | output(2) | output(3),
+                                           .gradient = gradient,
+                                           .model_flops = no_products,
+                                           .changes = input(0),
+                                           .work = work};
 
-constexpr Row kCrossEntropyBackward =
+constexpr OpRow kCrossEntropyBackward =
     BackwardRow{.signature = backward_signature, .exact = kNoOutputs, .work = fused_away};
 
 }  // namespace llmc::ops

@@ -54,16 +54,16 @@ std::vector<Work> backward_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kEmbedding = ForwardRow{.signature = signature,
-                                      .weight_type = table_type,
-                                      .exact = kNoOutputs,
-                                      .writes_stream = true,
-                                      .gradient = gradient,
-                                      .model_flops = no_products,
-                                      .stream_elements = stream_elements,
-                                      .work = work};
+constexpr OpRow kEmbedding = ForwardRow{.signature = signature,
+                                        .weight_type = table_type,
+                                        .exact = kNoOutputs,
+                                        .writes_stream = true,
+                                        .gradient = gradient,
+                                        .model_flops = no_products,
+                                        .stream_elements = stream_elements,
+                                        .work = work};
 
-constexpr Row kEmbeddingBackward =
+constexpr OpRow kEmbeddingBackward =
     BackwardRow{.signature = backward_signature, .exact = kNoOutputs, .work = backward_work};
 
 }  // namespace llmc::ops

@@ -21,6 +21,6 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kGatherRows = StepRow{.signature = signature, .work = work};
+constexpr OpRow kGatherRows = StepRow{.signature = signature, .work = work};
 
 }  // namespace llmc::ops

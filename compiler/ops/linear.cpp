@@ -57,13 +57,13 @@ void gradient(Backward& b, const Op& op) {
   b.emit(OpKind::linear_dgrad, op.name + "_dgrad", {dy, weight}, {b.part(x)});
 }
 
-Inputs column_makers(const Op& op) { return input(1) | (op.as<LinearAttributes>().bias ? input(2) : kNoInputs); }
+InputSet column_makers(const Op& op) { return input(1) | (op.as<LinearAttributes>().bias ? input(2) : kNoInputs); }
 
 /// Counts a multiplication and an addition for each element of the checkpoint's weight.
 double model_flops(const Operands& o) {
   const Tensor& weight = o.in(1);
   std::int64_t rows = 0;
-  for (const Piece& piece : (weight.role == Role::copy ? o.graph.at(weight.partner) : weight).pieces)
+  for (const ParameterPiece& piece : (weight.role == Role::copy ? o.graph.at(weight.partner) : weight).pieces)
     rows += piece.size;
   return 2.0 * static_cast<double>(rows * weight.cols);
 }
@@ -120,20 +120,20 @@ std::vector<Work> wgrad_work(const Context& c) {
 
 std::string LinearAttributes::text() const { return flags_text({{"bias", bias}, {"residual", residual}}); }
 
-constexpr Row kLinear = ForwardRow{.signature = signature,
-                                   .weight_type = weight_type,
-                                   .exact = kNoOutputs,
-                                   .gradient = gradient,
-                                   .model_flops = model_flops,
-                                   .column_makers = column_makers,
-                                   .stream_elements = stream_elements,
-                                   .work = work};
+constexpr OpRow kLinear = ForwardRow{.signature = signature,
+                                     .weight_type = weight_type,
+                                     .exact = kNoOutputs,
+                                     .gradient = gradient,
+                                     .model_flops = model_flops,
+                                     .column_makers = column_makers,
+                                     .stream_elements = stream_elements,
+                                     .work = work};
 
-constexpr Row kLinearDgrad =
+constexpr OpRow kLinearDgrad =
     BackwardRow{.signature = dgrad_signature, .weight_type = weight_type, .exact = kNoOutputs, .work = dgrad_work};
 
 /// No op of the backward pass reads its result.
-constexpr Row kLinearWgrad =
+constexpr OpRow kLinearWgrad =
     BackwardRow{.signature = wgrad_signature, .exact = kNoOutputs, .may_wait_for = 1, .work = wgrad_work};
 
 }  // namespace llmc::ops

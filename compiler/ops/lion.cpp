@@ -9,10 +9,10 @@ std::vector<Work> lion_work(const Context& c) { return update_work(c, 11); }
 
 }  // namespace
 
-constexpr Row kLion = StepRow{.signature = update_signature,
-                              .scratch = sum_a_chunk,
-                              .changes = update_changes(1),
-                              .updates_weights = true,
-                              .work = lion_work};
+constexpr OpRow kLion = StepRow{.signature = update_signature,
+                                .scratch = sum_a_chunk,
+                                .changes = update_changes(1),
+                                .updates_weights = true,
+                                .work = lion_work};
 
 }  // namespace llmc::ops

@@ -26,7 +26,7 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kLossSum = ForwardRow{
+constexpr OpRow kLossSum = ForwardRow{
     .signature = signature, .exact = kNoOutputs, .gradient = gradient, .model_flops = no_products, .work = work};
 
 }  // namespace llmc::ops

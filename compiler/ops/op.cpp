@@ -10,9 +10,9 @@
 
 namespace llmc::ops {
 
-const Row& row_of(OpKind kind) {
+const OpRow& row_of(OpKind kind) {
 #define LLMC_ROW(kind, row) &k##row,
-  static constexpr const Row* kRows[] = {LLMC_OPS(LLMC_ROW)};
+  static constexpr const OpRow* kRows[] = {LLMC_OPS(LLMC_ROW)};
 #undef LLMC_ROW
   return *kRows[static_cast<std::size_t>(kind)];
 }
@@ -34,7 +34,7 @@ void no_gradient(Backward&, const Op& op) {
 
 TensorId in_a_new_place(const Op&) { return kNone; }
 
-Inputs no_column_makers(const Op&) { return kNoInputs; }
+InputSet no_column_makers(const Op&) { return kNoInputs; }
 
 double no_products(const Operands&) { return 0; }
 

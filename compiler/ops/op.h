@@ -95,14 +95,14 @@ struct Stated {
 };
 
 /// A set of an op's outputs.
-using Outputs = unsigned;
-constexpr Outputs kNoOutputs = 0;
-constexpr Outputs output(unsigned i) { return 1u << i; }
+using OutputSet = unsigned;
+constexpr OutputSet kNoOutputs = 0;
+constexpr OutputSet output(unsigned i) { return 1u << i; }
 
 /// A set of an op's inputs.
-using Inputs = unsigned;
-constexpr Inputs kNoInputs = 0;
-constexpr Inputs input(unsigned i) { return 1u << i; }
+using InputSet = unsigned;
+constexpr InputSet kNoInputs = 0;
+constexpr InputSet input(unsigned i) { return 1u << i; }
 
 constexpr int kNoSum = -1;
 constexpr int kNothing = -1;
@@ -116,7 +116,7 @@ using WeightType = DType (*)(const Operands&, std::size_t i);
 using Gradient = void (*)(Backward&, const Op&);
 using Overwrites = TensorId (*)(const Op&);
 using GiveForward = void (*)(Op&);
-using ColumnMakers = Inputs (*)(const Op&);
+using ColumnMakers = InputSet (*)(const Op&);
 using ModelFlops = double (*)(const Operands&);
 using StreamElements = std::int64_t (*)(const Operands&);
 using ListWork = std::vector<Work> (*)(const Context&);
@@ -125,7 +125,7 @@ using ListWork = std::vector<Work> (*)(const Context&);
 DType reads_fp32(const Operands&, std::size_t);
 void no_gradient(Backward&, const Op&);  // throws Failure(internal): the op is not part of a forward pass
 TensorId in_a_new_place(const Op&);
-Inputs no_column_makers(const Op&);
+InputSet no_column_makers(const Op&);
 void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoices&);
 std::int64_t off_the_stream(const Operands&);
 
@@ -141,14 +141,14 @@ std::vector<Work> fused_away(const Context&);  // throws Failure(internal): a pa
 struct ForwardRow {
   Stated<Signature> signature;
   WeightType weight_type = reads_fp32;
-  Stated<Outputs> exact;
+  Stated<OutputSet> exact;
   bool writes_stream = false;
   Stated<Gradient> gradient;
   Stated<ModelFlops> model_flops;
   ColumnMakers column_makers = no_column_makers;
   Overwrites overwrites = in_a_new_place;
   StreamElements stream_elements = off_the_stream;
-  Inputs changes = kNoInputs;
+  InputSet changes = kNoInputs;
   PricedAs priced_as = PricedAs::bytes_moved;
   Stated<ListWork> work;
 };
@@ -157,7 +157,7 @@ struct ForwardRow {
 struct BackwardRow {
   Stated<Signature> signature;
   WeightType weight_type = reads_fp32;
-  Stated<Outputs> exact;
+  Stated<OutputSet> exact;
   GiveForward give_forward = nullptr;
   int may_wait_for = kNothing;
   int row_sum = kNoSum;
@@ -172,7 +172,7 @@ struct BackwardRow {
 struct StepRow {
   Stated<Signature> signature;
   Scratch scratch = no_scratch;
-  Inputs changes = kNoInputs;
+  InputSet changes = kNoInputs;
   bool updates_weights = false;
   Stated<ListWork> work;
 };
@@ -185,8 +185,8 @@ struct RankRow {
 };
 
 /// All properties of a kind of op.
-struct Row {
-  constexpr Row(const ForwardRow& r)
+struct OpRow {
+  constexpr OpRow(const ForwardRow& r)
       : signature(r.signature),
         weight_type(r.weight_type),
         exact(r.exact),
@@ -199,7 +199,7 @@ struct Row {
         changes(r.changes),
         priced_as(r.priced_as),
         work(r.work) {}
-  constexpr Row(const BackwardRow& r)
+  constexpr OpRow(const BackwardRow& r)
       : signature(r.signature),
         weight_type(r.weight_type),
         exact(r.exact),
@@ -211,20 +211,20 @@ struct Row {
         stream_elements(r.stream_elements),
         priced_as(r.priced_as),
         work(r.work) {}
-  constexpr Row(const StepRow& r)
+  constexpr OpRow(const StepRow& r)
       : signature(r.signature),
         scratch(r.scratch),
         changes(r.changes),
         updates_weights(r.updates_weights),
         work(r.work) {}
-  constexpr Row(const RankRow& r) : signature(r.signature), gathers(r.gathers), work(r.work) {}
+  constexpr OpRow(const RankRow& r) : signature(r.signature), gathers(r.gathers), work(r.work) {}
 
   /// Checks number, shapes and dtypes of the operands; a comment at its definition lists them in order.
   Signature signature;
   /// Returns the dtype in which the op reads its input `i` if that is a parameter.
   WeightType weight_type = reads_fp32;
   /// Outputs that are fp32 for any compute dtype: statistics of rows, losses, workspaces.
-  Outputs exact = kNoOutputs;
+  OutputSet exact = kNoOutputs;
   /// Whether its first output is the residual stream, which has its own dtype.
   bool writes_stream = false;
   /// Emits the ops that compute the gradients of its inputs.
@@ -247,7 +247,7 @@ struct Row {
   /// Elements of the residual stream that it reads and writes.
   StreamElements stream_elements = off_the_stream;
   /// Inputs that it writes.
-  Inputs changes = kNoInputs;
+  InputSet changes = kNoInputs;
   /// Whether it is an optimizer's update of all weights.
   bool updates_weights = false;
   /// Whether its output holds the shards of all ranks.
@@ -258,6 +258,6 @@ struct Row {
   ListWork work;
 };
 
-const Row& row_of(OpKind kind);
+const OpRow& row_of(OpKind kind);
 
 }  // namespace llmc::ops

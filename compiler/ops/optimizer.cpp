@@ -43,10 +43,10 @@ std::vector<Work> parameter_norms_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kGradientNorm = StepRow{.signature = norm_signature, .scratch = sum_a_chunk, .work = norm_work};
+constexpr OpRow kGradientNorm = StepRow{.signature = norm_signature, .scratch = sum_a_chunk, .work = norm_work};
 
-constexpr Row kGradientClip = StepRow{.signature = clip_signature, .work = clip_work};
+constexpr OpRow kGradientClip = StepRow{.signature = clip_signature, .work = clip_work};
 
-constexpr Row kParameterNorms = StepRow{.signature = parameter_norms_signature, .work = parameter_norms_work};
+constexpr OpRow kParameterNorms = StepRow{.signature = parameter_norms_signature, .work = parameter_norms_work};
 
 }  // namespace llmc::ops

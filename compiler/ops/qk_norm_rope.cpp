@@ -97,13 +97,13 @@ std::string QkNormRopeAttributes::text() const { return fmt::format("{} eps {}",
 
 std::string QkNormRopeBackwardAttributes::text() const { return heads.text(); }
 
-constexpr Row kQkNormRope = ForwardRow{
+constexpr OpRow kQkNormRope = ForwardRow{
     .signature = signature, .exact = output(1), .gradient = gradient, .model_flops = no_products, .work = work};
 
-constexpr Row kQkNormRopeBackward = BackwardRow{.signature = backward_signature,
-                                                .exact = kNoOutputs,
-                                                .row_sum = 1,
-                                                .overwrites = over_first_input,
-                                                .work = backward_work};
+constexpr OpRow kQkNormRopeBackward = BackwardRow{.signature = backward_signature,
+                                                  .exact = kNoOutputs,
+                                                  .row_sum = 1,
+                                                  .overwrites = over_first_input,
+                                                  .work = backward_work};
 
 }  // namespace llmc::ops

@@ -82,19 +82,19 @@ std::string RmsNormBackwardAttributes::text() const {
   return flags_text({{"residual", residual}, {"recompute", recompute}});
 }
 
-constexpr Row kRmsNorm = ForwardRow{.signature = signature,
-                                    .exact = output(1),
-                                    .gradient = gradient,
-                                    .model_flops = no_products,
-                                    .stream_elements = stream_elements,
-                                    .work = work};
+constexpr OpRow kRmsNorm = ForwardRow{.signature = signature,
+                                      .exact = output(1),
+                                      .gradient = gradient,
+                                      .model_flops = no_products,
+                                      .stream_elements = stream_elements,
+                                      .work = work};
 
-constexpr Row kRmsNormBackward = BackwardRow{.signature = backward_signature,
-                                             .exact = kNoOutputs,
-                                             .give_forward = give_forward,
-                                             .row_sum = 1,
-                                             .overwrites = over_the_residual,
-                                             .stream_elements = backward_stream_elements,
-                                             .work = backward_work};
+constexpr OpRow kRmsNormBackward = BackwardRow{.signature = backward_signature,
+                                               .exact = kNoOutputs,
+                                               .give_forward = give_forward,
+                                               .row_sum = 1,
+                                               .overwrites = over_the_residual,
+                                               .stream_elements = backward_stream_elements,
+                                               .work = backward_work};
 
 }  // namespace llmc::ops

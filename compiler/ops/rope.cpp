@@ -46,14 +46,14 @@ std::vector<Work> work(const Context& c) {
 
 std::string RopeAttributes::text() const { return heads.text(); }
 
-constexpr Row kRope = ForwardRow{.signature = signature,
-                                 .exact = kNoOutputs,
-                                 .gradient = gradient,
-                                 .model_flops = no_products,
-                                 .overwrites = over_first_input,
-                                 .work = work};
+constexpr OpRow kRope = ForwardRow{.signature = signature,
+                                   .exact = kNoOutputs,
+                                   .gradient = gradient,
+                                   .model_flops = no_products,
+                                   .overwrites = over_first_input,
+                                   .work = work};
 
-constexpr Row kRopeBackward =
+constexpr OpRow kRopeBackward =
     BackwardRow{.signature = signature, .exact = kNoOutputs, .overwrites = over_first_input, .work = work};
 
 }  // namespace llmc::ops

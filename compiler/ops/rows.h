@@ -5,7 +5,7 @@
 
 namespace llmc::ops {
 
-#define LLMC_ROW(kind, row) extern const Row k##row;
+#define LLMC_ROW(kind, row) extern const OpRow k##row;
 LLMC_OPS(LLMC_ROW)
 #undef LLMC_ROW
 

@@ -60,10 +60,10 @@ std::vector<Work> backward_work(const Context& c) {
 
 std::string SwigluBackwardAttributes::text() const { return flags_text({{"recompute", recompute}}); }
 
-constexpr Row kSwiglu = ForwardRow{
+constexpr OpRow kSwiglu = ForwardRow{
     .signature = signature, .exact = kNoOutputs, .gradient = gradient, .model_flops = no_products, .work = work};
 
-constexpr Row kSwigluBackward = BackwardRow{
+constexpr OpRow kSwigluBackward = BackwardRow{
     .signature = backward_signature, .exact = kNoOutputs, .give_forward = give_forward, .work = backward_work};
 
 }  // namespace llmc::ops

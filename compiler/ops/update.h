@@ -27,7 +27,9 @@ void update_signature(const Operands& o);
 void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes& flat, const AttentionChoices&);
 
 /// Returns the masters and `state` tensors.
-constexpr Inputs update_changes(unsigned state) { return input(kUpdateMasters) | ((1u << state) - 1) << kUpdateState; }
+constexpr InputSet update_changes(unsigned state) {
+  return input(kUpdateMasters) | ((1u << state) - 1) << kUpdateState;
+}
 
 /// Launches the template with the op's name, which computes `flops_per_element`.
 std::vector<Work> update_work(const Context& c, double flops_per_element);

@@ -34,8 +34,8 @@ std::vector<Work> cast_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kInitialise = StepRow{.signature = initialise_signature, .work = initialise_work};
+constexpr OpRow kInitialise = StepRow{.signature = initialise_signature, .work = initialise_work};
 
-constexpr Row kCast = StepRow{.signature = cast_signature, .work = cast_work};
+constexpr OpRow kCast = StepRow{.signature = cast_signature, .work = cast_work};
 
 }  // namespace llmc::ops

@@ -58,7 +58,7 @@ std::vector<Work> from_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kToWire = RankRow{.signature = to_signature, .work = to_work};
-constexpr Row kFromWire = RankRow{.signature = from_signature, .work = from_work};
+constexpr OpRow kToWire = RankRow{.signature = to_signature, .work = to_work};
+constexpr OpRow kFromWire = RankRow{.signature = from_signature, .work = from_work};
 
 }  // namespace llmc::ops

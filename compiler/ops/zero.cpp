@@ -16,6 +16,6 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kZero = StepRow{.signature = signature, .work = work};
+constexpr OpRow kZero = StepRow{.signature = signature, .work = work};
 
 }  // namespace llmc::ops

@@ -12,34 +12,34 @@ using namespace graph;
 
 namespace {
 
-constexpr Groups kWords = std::size(spec::kRecomputeGroups);
-static_assert(kRecomputeAll == ((1u << kWords) - 1) + static_cast<Groups>(Group::rest),
+constexpr RecomputeGroups kWords = std::size(spec::kRecomputeGroups);
+static_assert(kRecomputeAll == ((1u << kWords) - 1) + static_cast<RecomputeGroups>(RecomputeGroup::rest),
               "a bit for each word, and the rest");
 
-Groups group_of(const std::string& word) {
-  for (Groups i = 0; i < kWords; ++i)
+RecomputeGroups group_of(const std::string& word) {
+  for (RecomputeGroups i = 0; i < kWords; ++i)
     if (word == spec::kRecomputeGroups[i]) return 1u << i;
   throw Failure(Exit::internal, "memory.recompute has no " + word);
 }
 
-Groups groups_of(const std::vector<std::string>& words) {
-  Groups groups = 0;
+RecomputeGroups groups_of(const std::vector<std::string>& words) {
+  RecomputeGroups groups = 0;
   for (const std::string& word : words) groups |= group_of(word);
   return groups;
 }
 
-std::vector<std::string> words_of(Groups groups) {
+std::vector<std::string> words_of(RecomputeGroups groups) {
   std::vector<std::string> words;
-  for (Groups i = 0; i < kWords; ++i)
+  for (RecomputeGroups i = 0; i < kWords; ++i)
     if (groups & 1u << i) words.emplace_back(spec::kRecomputeGroups[i]);
   return words;
 }
 
 }  // namespace
 
-std::vector<Groups> recompute_of(const spec::Spec& spec) {
+std::vector<RecomputeGroups> recompute_of(const spec::Spec& spec) {
   const spec::Recompute& wish = spec.memory.recompute;
-  std::vector<Groups> layers(static_cast<std::size_t>(spec.model.num_hidden_layers), 0);
+  std::vector<RecomputeGroups> layers(static_cast<std::size_t>(spec.model.num_hidden_layers), 0);
   for (std::size_t layer = 0; layer < layers.size(); ++layer) switch (wish.kind) {
       case spec::Recompute::Kind::none:
       case spec::Recompute::Kind::automatic: break;
@@ -49,7 +49,7 @@ std::vector<Groups> recompute_of(const spec::Spec& spec) {
         break;
       case spec::Recompute::Kind::ops: layers[layer] = groups_of(wish.ops); break;
       case spec::Recompute::Kind::layers:
-        for (const spec::LayerRange& range : wish.layers)
+        for (const spec::RecomputeRange& range : wish.layers)
           if (range.first <= static_cast<std::int64_t>(layer) && static_cast<std::int64_t>(layer) <= range.last)
             layers[layer] = range.full ? kRecomputeAll : groups_of(range.ops);
         break;
@@ -57,9 +57,9 @@ std::vector<Groups> recompute_of(const spec::Spec& spec) {
   return layers;
 }
 
-spec::Recompute recompute_from(const std::vector<Groups>& layers) {
+spec::Recompute recompute_from(const std::vector<RecomputeGroups>& layers) {
   using Kind = spec::Recompute::Kind;
-  const bool same = std::ranges::all_of(layers, [&](Groups groups) { return groups == layers.front(); });
+  const bool same = std::ranges::all_of(layers, [&](RecomputeGroups groups) { return groups == layers.front(); });
   if (same && layers.front() == 0) return {.kind = Kind::none};
   if (same && layers.front() == kRecomputeAll) return {.kind = Kind::full};
   if (same) return {.kind = Kind::ops, .ops = words_of(layers.front())};

@@ -10,17 +10,17 @@
 namespace llmc::passes {
 
 struct Choice {
-  std::int64_t micro_batch = 0;               // sequences of a pass
-  std::int64_t loss_chunk = 0;                // rows of logits that are live at once; divides the micro-batch's tokens
-  std::vector<graph::Groups> recompute = {};  // of each layer: ops recomputed in its backward pass
+  std::int64_t micro_batch = 0;  // sequences of a pass
+  std::int64_t loss_chunk = 0;   // rows of logits that are live at once; divides the micro-batch's tokens
+  std::vector<graph::RecomputeGroups> recompute = {};  // of each layer: ops recomputed in its backward pass
 
   bool operator==(const Choice&) const = default;
 };
 
 /// Returns the groups that memory.recompute sets for each layer; empty if it is auto.
-std::vector<graph::Groups> recompute_of(const spec::Spec& spec);
+std::vector<graph::RecomputeGroups> recompute_of(const spec::Spec& spec);
 
 /// Returns the shortest memory.recompute that sets these groups for the layers.
-spec::Recompute recompute_from(const std::vector<graph::Groups>& layers);
+spec::Recompute recompute_from(const std::vector<graph::RecomputeGroups>& layers);
 
 }  // namespace llmc::passes

@@ -15,7 +15,7 @@ Graph lower_precision(Graph graph, const spec::Spec& spec) {
   if (wide_stream) exact = {graph.stream.below, graph.stream.above, graph.stream.last};
   for (const Region& region : graph.regions)
     for (const Op& op : region.ops) {
-      const ops::Row& row = ops::row_of(op.kind);
+      const ops::OpRow& row = ops::row_of(op.kind);
       for (std::size_t i = 0; i < op.outputs.size(); ++i)
         if (row.exact & ops::output(static_cast<unsigned>(i))) exact.insert(op.outputs[i]);
       if (wide_stream && row.writes_stream && !region.is_backward()) exact.insert(op.outputs[0]);

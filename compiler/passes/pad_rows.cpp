@@ -24,14 +24,14 @@ Graph pad_rows(Graph graph, const spec::Spec& spec) {
   }
   for (const Region& region : graph.regions)
     for (const Op& op : region.ops) {
-      const ops::Inputs makers = ops::row_of(op.kind).column_makers(op);
+      const ops::InputSet makers = ops::row_of(op.kind).column_makers(op);
       if (!makers || graph.at(op.outputs[0]).halves == 1) continue;
       const std::int64_t columns = graph.at(op.outputs[0]).cols, half = columns / graph.at(op.outputs[0]).halves;
       for (unsigned i = 0; i < op.inputs.size(); ++i) {
         if (!(makers & ops::input(i))) continue;
         Tensor& parameter = graph.at(op.inputs[i]);
         std::int64_t begin = 0;
-        for (Piece& piece : parameter.pieces) piece.begin = begin, begin += half;
+        for (ParameterPiece& piece : parameter.pieces) piece.begin = begin, begin += half;
         const auto extent = parameter.pieces[0].matrix ? &Tensor::rows : &Tensor::cols;
         for (Tensor* t : {&parameter, &graph.at(parameter.partner)}) t->*extent = columns;
       }

@@ -52,7 +52,7 @@ Graph cast_weights(Graph graph, const spec::Spec& spec);
 /// Appends the collectives of the ranks, block by block. Gradients are summed in the dtype `parallel.gradient_dtype` as
 /// the backward pass produces them. If `parallel.shard` shards the optimizer's state, each rank updates its shard of
 /// every block, and new weights are gathered for the forward pass.
-Graph share_out(Graph graph, const spec::Spec& spec);
+Graph shard_over_ranks(Graph graph, const spec::Spec& spec);
 
 /// Appends regions outside of training steps: loss for evaluation, logits of chosen rows for sampling, the initial
 /// weights.

@@ -6,8 +6,8 @@
 
 #include "compiler/graph/llama.h"
 #include "compiler/ops/graph_text.h"
+#include "compiler/passes/check_graph.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/verify.h"
 #include "error.h"
 
 namespace llmc::passes {
@@ -45,8 +45,8 @@ Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& ki
       // Late: fusing a residual changes the dtype of a result, and with it the dtype in which a bias is read.
       {"cast_weights", with_spec(cast_weights)},
       // After cast_weights: ranks gather the copies that ops read.
-      {"share_out", with_spec(share_out)},
-      // After share_out: the audit's reads must not add to the buffers that ranks gather.
+      {"shard_over_ranks", with_spec(shard_over_ranks)},
+      // After shard_over_ranks: the audit's reads must not add to the buffers that ranks gather.
       {"append_audit", with_spec(append_audit)},
   };
   Graph g;
@@ -63,7 +63,7 @@ Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& ki
 graph::Graph lower(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice) {
   Graph g = run_passes(spec, kinds, choice, [](int, const char*, const Graph&) {});
   try {
-    verify(g, "the last");
+    check_graph(g, "the last");
   } catch (const Failure&) {
     dumps(spec, kinds, choice);  // throws with the name of the pass
     throw;
@@ -71,11 +71,11 @@ graph::Graph lower(const spec::Spec& spec, const std::vector<graph::LayerKind>& 
   return g;
 }
 
-std::vector<Dump> dumps(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice) {
-  std::vector<Dump> result;
+std::vector<GraphDump> dumps(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice) {
+  std::vector<GraphDump> result;
   std::string before;
   run_passes(spec, kinds, choice, [&](int number, const char* name, const Graph& graph) {
-    verify(graph, name);
+    check_graph(graph, name);
     std::string text = ops::to_text(graph);
     if (text != before) result.push_back({fmt::format("{:02}-{}.txt", number, name), text});
     before = std::move(text);

@@ -12,7 +12,7 @@
 namespace llmc::passes {
 
 /// Text of the graph after a pass; kept only if the pass changed it.
-struct Dump {
+struct GraphDump {
   std::string file;  // "03-fuse_residual.txt"
   std::string text;
 };
@@ -23,6 +23,6 @@ struct Dump {
 graph::Graph lower(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice);
 
 /// Returns the text of the graph after each pass that changed it; verifies each.
-std::vector<Dump> dumps(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice);
+std::vector<GraphDump> dumps(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice);
 
 }  // namespace llmc::passes

@@ -15,7 +15,8 @@ namespace {
 /// Rewrites one layer's backward region for a set of recomputed forward ops.
 class Rewriter {
  public:
-  Rewriter(const Graph& graph, const Region& forward, Groups again) : graph_(graph), forward_(forward), again_(again) {
+  Rewriter(const Graph& graph, const Region& forward, RecomputeGroups again)
+      : graph_(graph), forward_(forward), again_(again) {
     for (const Op& op : forward.ops)
       for (TensorId out : op.outputs) producer_[graph.storage(out)] = &op;  // the last writer of a buffer counts
   }
@@ -47,7 +48,7 @@ class Rewriter {
     if (by == producer_.end()) return false;
     // Row statistics are 1/hidden of the activations: kept unless the whole layer is recomputed.
     if (graph_.at(id).rows == 1 && again_ != kRecomputeAll) return false;
-    return again_ & static_cast<Groups>(by->second->group);
+    return again_ & static_cast<RecomputeGroups>(by->second->group);
   }
 
   /// Returns the forward tensor that a backward kernel can write without extra reads, because it has the inputs; else
@@ -108,7 +109,7 @@ class Rewriter {
 
   const Graph& graph_;
   const Region& forward_;
-  Groups again_;
+  RecomputeGroups again_;
   std::map<TensorId, const Op*> producer_;
   std::set<TensorId> available_;
   std::vector<Op> ops_, waiting_;
@@ -136,14 +137,14 @@ std::vector<TensorId> kept(const Graph& graph, const Region& forward, const std:
 /// Layers of the same kind and the same recomputed ops.
 struct Variant {
   LayerKind kind;
-  Groups again = 0;
+  RecomputeGroups again = 0;
 
   bool operator==(const Variant&) const = default;
 };
 
 /// Returns the suffix of a variant's function names.
 std::string suffix(const std::vector<Variant>& variants, std::size_t variant) {
-  const Groups again = variants[variant].again;
+  const RecomputeGroups again = variants[variant].again;
   const bool kinds = std::ranges::any_of(variants, [&](const Variant& v) { return v.kind != variants[0].kind; });
   if (variants.size() == 1 || (!kinds && again == 0)) return "";
   return !kinds && again == kRecomputeAll ? "_recomputed" : "_variant_" + std::to_string(variant);

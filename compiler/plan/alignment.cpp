@@ -28,7 +28,7 @@ std::size_t multiple(const Plan& plan, std::size_t region, TensorId id) {
   const Graph& g = plan.graph;
   const Tensor& t = g.at(id);
   if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient) return multiple_of_flat(plan, id);
-  const Place& place = plan.layout.find(g, region, id);
+  const Placement& place = plan.layout.find(g, region, id);
   const auto step = static_cast<std::size_t>(g.chunk_step(g.regions[region], t));
   return std::gcd(std::gcd(place.offset, place.layer_stride), step);
 }

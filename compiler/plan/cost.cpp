@@ -83,7 +83,7 @@ void list_work(Plan& plan) {
     const Region& region = g.regions[r];
     for (std::size_t o = 0; o < region.ops.size(); ++o) {
       const Op& op = region.ops[o];
-      const ops::Row& row = ops::row_of(op.kind);
+      const ops::OpRow& row = ops::row_of(op.kind);
       const ops::Context context{
           {g, region, op}, plan.spec, plan.parameters, plan.attention, plan.rank_micro_batches()};
       if (region.is_forward() || region.is_loss()) {

@@ -34,7 +34,7 @@ class LayoutMaker {
     layout_.region_kept.resize(graph.regions.size());
   }
 
-  Layout make() {
+  ArenaLayout make() {
     const FlatSection kFlat[] = {
         {"master weights", Use::masters, "fp32"},
         {"weight copies", Use::copies, std::string(name_of(spec_.compute)) + ", what matrix products read"},
@@ -90,7 +90,7 @@ class LayoutMaker {
 
   void place_host_tensor(TensorId id) {
     const Tensor& t = g_.at(id);
-    Place place{.area = area(t.name)};
+    Placement place{.area = area(t.name)};
     place.offset = take(static_cast<std::size_t>(t.bytes()));
     layout_.fixed[id] = place;
     layout_.buffers.push_back(
@@ -226,7 +226,7 @@ class LayoutMaker {
       const Region& region = g_.regions[r];
       if (region.loop != Loop::layers_up || !region.is_forward()) continue;
       std::size_t slab = 0;
-      std::map<TensorId, Place> places;
+      std::map<TensorId, Placement> places;
       for (TensorId id : region.saved) {
         if (layout_.fixed.count(id)) continue;
         places[id].offset = slab;
@@ -281,7 +281,7 @@ class LayoutMaker {
       }
     }
 
-    std::vector<Item> items;
+    std::vector<PackedBuffer> items;
     for (const auto& [key, use] : uses) {
       const bool crosses = use.regions.size() > 1;
       items.push_back({static_cast<std::size_t>(g_.at(key.first).bytes()), crosses ? use.region_first : use.first,
@@ -303,9 +303,9 @@ class LayoutMaker {
   }
 
   /// Records the bytes of transients that are live while each op runs, and the maximum of each region.
-  void note_bounds(const std::vector<std::size_t>& order, const std::vector<Item>& items) {
+  void note_bounds(const std::vector<std::size_t>& order, const std::vector<PackedBuffer>& items) {
     std::vector<std::size_t> changes;  // of the live bytes, by position; unsigned sums wrap back
-    for (const Item& item : items) {
+    for (const PackedBuffer& item : items) {
       changes.resize(std::max(changes.size(), static_cast<std::size_t>(item.last) + 2));
       changes[static_cast<std::size_t>(item.first)] += aligned(item.bytes);
       changes[static_cast<std::size_t>(item.last) + 1] -= aligned(item.bytes);
@@ -334,14 +334,14 @@ class LayoutMaker {
   const ParameterLayout& parameters_;
   const std::int64_t micro_batches_;
   const std::size_t math_workspace_;
-  Layout layout_;
+  ArenaLayout layout_;
   int shared_ = 0;  // sharded buffers placed so far
   std::size_t at_ = 0;
 };
 
 }  // namespace
 
-const Place& Layout::find(const Graph& graph, std::size_t region, TensorId tensor) const {
+const Placement& ArenaLayout::find(const Graph& graph, std::size_t region, TensorId tensor) const {
   const TensorId buffer = graph.buffer(tensor);
   for (TensorId id : {tensor, buffer})
     if (const auto place = fixed.find(id); place != fixed.end()) return place->second;
@@ -352,9 +352,9 @@ const Place& Layout::find(const Graph& graph, std::size_t region, TensorId tenso
   return place->second;
 }
 
-Layout lay_out(const Graph& graph, const Schedule& schedule, const spec::Spec& spec, const ParameterLayout& parameters,
-               std::int64_t micro_batches) {
-  Layout layout = LayoutMaker(graph, schedule, spec, parameters, micro_batches, kTunedWorkspace).make();
+ArenaLayout lay_out(const Graph& graph, const Schedule& schedule, const spec::Spec& spec,
+                    const ParameterLayout& parameters, std::int64_t micro_batches) {
+  ArenaLayout layout = LayoutMaker(graph, schedule, spec, parameters, micro_batches, kTunedWorkspace).make();
   if (layout.bytes <= static_cast<std::size_t>(spec.memory.budget)) return layout;
   return LayoutMaker(graph, schedule, spec, parameters, micro_batches, kUntunedWorkspace).make();
 }

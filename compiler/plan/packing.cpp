@@ -14,10 +14,10 @@ using Order = std::vector<std::size_t>;
 
 class Packer {
  public:
-  Packer(std::vector<Item>& items, std::size_t alignment) : items_(items), alignment_(alignment) {}
+  Packer(std::vector<PackedBuffer>& items, std::size_t alignment) : items_(items), alignment_(alignment) {}
 
   Packing run() {
-    Order order = sorted([&](const Item& item) { return item.bytes; });
+    Order order = sorted([&](const PackedBuffer& item) { return item.bytes; });
     Packing result{.bytes = place(order), .bound = bound()};
     Order best = order;
     const auto attempt = [&] {
@@ -40,8 +40,8 @@ class Packer {
     } else if (result.bytes > result.bound) {
       highest_first();
       // Small, long-lived buffers go last, on top of large ones with short lives.
-      order =
-          sorted([&](const Item& item) { return item.bytes * static_cast<std::size_t>(item.last - item.first + 1); });
+      order = sorted(
+          [&](const PackedBuffer& item) { return item.bytes * static_cast<std::size_t>(item.last - item.first + 1); });
       attempt();
       highest_first();
     }
@@ -59,29 +59,29 @@ class Packer {
   }
 
   std::size_t aligned(std::size_t bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }
-  std::size_t end_of(const Item& item) const { return item.offset + aligned(item.bytes); }
+  std::size_t end_of(const PackedBuffer& item) const { return item.offset + aligned(item.bytes); }
 
   /// Gives each item, in this order, the lowest free offset. Returns the bytes that they take.
   std::size_t place(const Order& order) {
     std::size_t bytes = 0;
-    std::vector<const Item*> placed;  // by offset
+    std::vector<const PackedBuffer*> placed;  // by offset
     for (const std::size_t index : order) {
-      Item& item = items_[index];
+      PackedBuffer& item = items_[index];
       item.offset = 0;
-      for (const Item* other : placed) {
+      for (const PackedBuffer* other : placed) {
         if (other->first > item.last || item.first > other->last) continue;
         if (end_of(item) <= other->offset) break;
         item.offset = std::max(item.offset, end_of(*other));
       }
       bytes = std::max(bytes, end_of(item));
-      placed.insert(std::ranges::upper_bound(placed, item.offset, {}, &Item::offset), &item);
+      placed.insert(std::ranges::upper_bound(placed, item.offset, {}, &PackedBuffer::offset), &item);
     }
     return bytes;
   }
 
   std::size_t bound() const {
     std::map<int, std::size_t> change;  // of the live bytes; unsigned sums wrap back
-    for (const Item& item : items_) {
+    for (const PackedBuffer& item : items_) {
       change[item.first] += aligned(item.bytes);
       change[item.last + 1] -= aligned(item.bytes);
     }
@@ -90,12 +90,12 @@ class Packer {
     return most;
   }
 
-  std::vector<Item>& items_;
+  std::vector<PackedBuffer>& items_;
   const std::size_t alignment_;
 };
 
 }  // namespace
 
-Packing pack(std::vector<Item>& items, std::size_t alignment) { return Packer(items, alignment).run(); }
+Packing pack(std::vector<PackedBuffer>& items, std::size_t alignment) { return Packer(items, alignment).run(); }
 
 }  // namespace llmc::plan

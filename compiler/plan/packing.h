@@ -7,7 +7,7 @@
 namespace llmc::plan {
 
 /// A buffer that is live from position `first` to position `last`, both included.
-struct Item {
+struct PackedBuffer {
   std::size_t bytes = 0;
   int first = 0, last = 0;
   std::size_t offset = 0;  // the result
@@ -22,6 +22,6 @@ struct Packing {
 /// the same time covers. While the result is above the bound, moves the topmost buffer to the front and retries, a
 /// limited number of times. Repeats this from the order by bytes times lifetime. Tries every order of few buffers, so
 /// that their packing is optimal among all orders. Offsets are multiples of `alignment`.
-Packing pack(std::vector<Item>& items, std::size_t alignment);
+Packing pack(std::vector<PackedBuffer>& items, std::size_t alignment);
 
 }  // namespace llmc::plan

@@ -30,26 +30,26 @@ double deviation(const spec::Spec& spec, const spec::InitStd& rule, std::int64_t
 }
 
 /// Returns the standard deviation of a piece's initial weights; 0 if they are constant.
-double deviation(const spec::Spec& spec, Init init, std::int64_t columns) {
+double deviation(const spec::Spec& spec, InitClass init, std::int64_t columns) {
   switch (init) {
-    case Init::zeros:
-    case Init::ones: return 0;
-    case Init::embedding: return spec.init.embedding_std;
-    case Init::linear: return deviation(spec, spec.init.linear, columns);
-    case Init::residual: return deviation(spec, spec.init.residual, columns);
+    case InitClass::zeros:
+    case InitClass::ones: return 0;
+    case InitClass::embedding: return spec.init.embedding_std;
+    case InitClass::linear: return deviation(spec, spec.init.linear, columns);
+    case InitClass::residual: return deviation(spec, spec.init.residual, columns);
   }
   return 0;
 }
 
 /// Returns a piece of `t`, which begins at `offset`.
-Slice slice_of(const Tensor& t, const Piece& piece, const std::string& prefix, std::int64_t offset,
+Slice slice_of(const Tensor& t, const ParameterPiece& piece, const std::string& prefix, std::int64_t offset,
                const spec::Spec& spec) {
   Slice slice{.name = prefix + piece.name,
               .offset = offset + piece.begin * (piece.matrix ? t.pitch : 1),
               .matrix = piece.matrix,
               .group = piece.group,
               .init_std = deviation(spec, piece.init, t.cols),
-              .init_value = piece.init == Init::ones ? 1.0 : 0.0};
+              .init_value = piece.init == InitClass::ones ? 1.0 : 0.0};
   slice.rows = piece.matrix ? piece.size : 1;
   slice.cols = piece.matrix ? t.cols : piece.size;
   slice.pitch = piece.matrix ? t.pitch : piece.size;
@@ -170,7 +170,7 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
     const Tensor& t = graph.at(id);
     const std::string prefix = t.scope == Scope::layer ? fmt::format("model.layers.{}.", layer) : "";
     const std::int64_t stride = bucket_of(t) == Block::none ? layout.vector_stride : layout.layer_stride;
-    for (const Piece& piece : t.pieces) {
+    for (const ParameterPiece& piece : t.pieces) {
       const Slice slice = slice_of(t, piece, prefix, layout.offset[id] + layer * stride, spec);
       layout.logical += slice.rows * slice.cols;
       layout.chunk_count += chunks_of(slice.rows * slice.pitch, kChunkElements);

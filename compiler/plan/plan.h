@@ -53,16 +53,16 @@ struct Area {
 
 /// A gather buffer behind the shards. It holds a whole bucket of a sharded buffer for a while, or the bucket as it is
 /// sent. With one rank there is none.
-struct Window {
+struct GatherBuffer {
   std::size_t offset = 0;  // bytes from the first gather buffer
   std::size_t stride = 0;  // to the second one, if layers alternate
 };
 
 /// Offset of a tensor: bytes from the arena's start; a tensor of each layer moves by `layer_stride`.
-struct Place {
+struct Placement {
   std::size_t offset = 0;
   std::size_t layer_stride = 0;
-  std::size_t area = 0;  // index into Layout::areas
+  std::size_t area = 0;  // index into ArenaLayout::areas
 };
 
 /// A buffer that the host knows (buffers.h).
@@ -72,7 +72,7 @@ struct HostBuffer {
   std::int64_t elements = 0;
   Use use = Use::unseen;
   std::size_t offset = 0;
-  std::size_t area = 0;          // index into Layout::areas
+  std::size_t area = 0;          // index into ArenaLayout::areas
   std::int64_t block = 1;        // as Buffer::block
   GroupSet groups = kAllGroups;  // as Buffer::groups
 
@@ -97,25 +97,25 @@ struct Transient {
   int first = 0, last = 0;
 };
 
-struct Layout {
+struct ArenaLayout {
   std::size_t bytes = 0;  // of the arena
   std::vector<Section> sections;
   std::vector<Area> areas;
-  std::vector<HostBuffer> buffers;                        // by offset
-  std::map<graph::TensorId, Place> fixed;                 // buffers known to the host, and the stream
-  std::map<graph::TensorId, Window> windows;              // gather buffers of buckets and of the wire
-  std::size_t window_bytes = 0;                           // part of `bytes` if parallel.world_size is not 1
-  std::size_t gradient_window_bytes = 0;                  // of these, the first ones
-  std::vector<std::map<graph::TensorId, Place>> regions;  // by region index: other tensors of its ops
-  std::size_t transient_bytes = 0, transient_bound = 0;   // packed size, and most live bytes
-  std::vector<std::size_t> region_bounds;                 // by region index: most live transient bytes while it runs
-  std::vector<std::vector<std::size_t>> alive;            // by region and op: live transient bytes while the op runs
-  std::vector<std::size_t> region_kept;                   // by region index: bytes of the slab that it fills
+  std::vector<HostBuffer> buffers;                            // by offset
+  std::map<graph::TensorId, Placement> fixed;                 // buffers known to the host, and the stream
+  std::map<graph::TensorId, GatherBuffer> windows;            // gather buffers of buckets and of the wire
+  std::size_t window_bytes = 0;                               // part of `bytes` if parallel.world_size is not 1
+  std::size_t gradient_window_bytes = 0;                      // of these, the first ones
+  std::vector<std::map<graph::TensorId, Placement>> regions;  // by region index: other tensors of its ops
+  std::size_t transient_bytes = 0, transient_bound = 0;       // packed size, and most live bytes
+  std::vector<std::size_t> region_bounds;       // by region index: most live transient bytes while it runs
+  std::vector<std::vector<std::size_t>> alive;  // by region and op: live transient bytes while the op runs
+  std::vector<std::size_t> region_kept;         // by region index: bytes of the slab that it fills
   std::vector<Transient> transients;
   std::vector<int> region_begin;  // by region index: the position of its first op
 
   /// Returns the offset of an activation, input or constant in a region.
-  const Place& find(const graph::Graph& graph, std::size_t region, graph::TensorId tensor) const;
+  const Placement& find(const graph::Graph& graph, std::size_t region, graph::TensorId tensor) const;
 };
 
 using ops::Kernel;
@@ -179,7 +179,7 @@ struct Plan {
   Schedule schedule;
   ops::AttentionChoices attention;  // of target.kind: cuda
   ParameterLayout parameters;
-  Layout layout;
+  ArenaLayout layout;
   std::size_t process_bytes = 0;  // host memory outside the arena, which memory.budget includes (process.h)
   std::vector<Kernel> kernels;
   std::vector<Product> products;

@@ -77,10 +77,10 @@ class Pricing {
   /// Returns bytes/s of a kernel that moves `bytes`; a cache must hold them twice.
   double rate(double bytes) const { return 2 * bytes <= at(Figure::cache) ? at(Figure::cache_copy) : at(Figure::copy); }
 
-  Price with_launch(double seconds, Bound bound) {
+  Price with_launch(double seconds, Bottleneck bound) {
     const double launch = at(Figure::launch);
     say("  + launch {} = {}", ms(launch), ms(seconds + launch));
-    return {seconds + launch, seconds < launch ? Bound::launch : bound};
+    return {seconds + launch, seconds < launch ? Bottleneck::launch : bound};
   }
 
   /// Measured rates are of kernels in the order of a step, so they include data that caches keep between kernels.
@@ -91,12 +91,12 @@ class Pricing {
     if (device_.has(measured)) {
       const double seconds = launch_.bytes / at(measured);
       say("{}B / {}B/s ({}) = {}", giga(launch_.bytes), giga(at(measured)), devices::name_of(measured), ms(seconds));
-      return with_launch(seconds, Bound::memory);
+      return with_launch(seconds, Bottleneck::memory);
     }
     const double bytes = rate(launch_.bytes), seconds = launch_.bytes / bytes;
     say("{}B / {}B/s ({}) = {}", giga(launch_.bytes), giga(bytes), bytes == at(Figure::copy) ? "copy" : "cache_copy",
         ms(seconds));
-    return with_launch(seconds, Bound::memory);
+    return with_launch(seconds, Bottleneck::memory);
   }
 
   /// Returns the FLOPs of whole waves of tiles: in the last wave some of a GPU's SMs are idle.
@@ -149,7 +149,8 @@ class Pricing {
         devices::name_of(form), m, n, k, said_of(shape), ms(compute));
     if (more > 0) say("bytes beyond a plain product: {}", ms(more));
     const double memory = launch_.bytes / at(Figure::copy);
-    return with_launch(compute + more, launch_.flops / rate_of_products() >= memory ? Bound::compute : Bound::memory);
+    return with_launch(compute + more,
+                       launch_.flops / rate_of_products() >= memory ? Bottleneck::compute : Bottleneck::memory);
   }
 
   Price product() {
@@ -161,7 +162,7 @@ class Pricing {
     say("memory {}B / {}B/s = {}", giga(launch_.bytes), giga(rate(launch_.bytes)), ms(memory));
     const double seconds = overlapped(compute, memory);
     say("overlapping in part: {}", ms(seconds));
-    return with_launch(seconds, compute >= memory ? Bound::compute : Bound::memory);
+    return with_launch(seconds, compute >= memory ? Bottleneck::compute : Bottleneck::memory);
   }
 
   /// A score's time is linear in head_dim: products grow with it, the exponential does not.
@@ -192,7 +193,7 @@ class Pricing {
       seconds *= part;
       say("of which this pass has {:.3g}: {}", part, ms(seconds));
     }
-    return with_launch(seconds, Bound::compute);
+    return with_launch(seconds, Bottleneck::compute);
   }
 
   Price collective() {
@@ -204,7 +205,7 @@ class Pricing {
     const double bytes = launch_.wire / link, seconds = bytes + messages * latency;
     say("{}B / {}B/s (link {} hosts) + {:.0f} x {} = {}", giga(launch_.wire), giga(link), inside ? "inside" : "between",
         messages, ms(latency), ms(seconds));
-    return {seconds, bytes >= messages * latency ? Bound::link : Bound::launch};
+    return {seconds, bytes >= messages * latency ? Bottleneck::link : Bottleneck::launch};
   }
 
   const Plan& plan_;
@@ -215,12 +216,12 @@ class Pricing {
 
 }  // namespace
 
-const char* name_of(Bound bound) {
+const char* name_of(Bottleneck bound) {
   switch (bound) {
-    case Bound::compute: return "compute";
-    case Bound::memory: return "memory";
-    case Bound::launch: return "launch";
-    case Bound::link: return "link";
+    case Bottleneck::compute: return "compute";
+    case Bottleneck::memory: return "memory";
+    case Bottleneck::launch: return "launch";
+    case Bottleneck::link: return "link";
   }
   return "";
 }

@@ -9,12 +9,12 @@
 namespace llmc::plan {
 
 /// The largest part of a launch's time.
-enum class Bound { compute, memory, launch, link };
-const char* name_of(Bound bound);
+enum class Bottleneck { compute, memory, launch, link };
+const char* name_of(Bottleneck bound);
 
 struct Price {
   double seconds = 0;
-  Bound bound = Bound::compute;
+  Bottleneck bound = Bottleneck::compute;
 };
 
 /// Prices one launch on one rank of plan.device. `formula`: if given, receives the formula with its numbers.

@@ -226,7 +226,7 @@ RecomputeSolution solution_of(const RecomputeProblem& problem, const std::vector
   RecomputeSolution solution{.fits = true, .layers = {}, .seconds = 0, .bytes = problem.fixed};
   std::size_t bound = problem.bound;
   for (std::size_t kind = 0; kind < fronts.size(); ++kind) {
-    std::vector<graph::Groups>& layers = solution.layers.emplace_back();
+    std::vector<graph::RecomputeGroups>& layers = solution.layers.emplace_back();
     for (const std::size_t place : choice[kind]) {
       const LayerOption& option = fronts[kind].options[place];
       solution.seconds += option.seconds;
@@ -234,7 +234,7 @@ RecomputeSolution solution_of(const RecomputeProblem& problem, const std::vector
       bound = std::max(bound, option.bound);
       layers.push_back(option.groups);
     }
-    std::ranges::stable_sort(layers, [](graph::Groups a, graph::Groups b) {
+    std::ranges::stable_sort(layers, [](graph::RecomputeGroups a, graph::RecomputeGroups b) {
       return std::pair(std::popcount(a), a) > std::pair(std::popcount(b), b);
     });
   }

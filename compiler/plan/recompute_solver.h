@@ -11,7 +11,7 @@ namespace llmc::plan {
 
 /// Cost of a layer that recomputes `groups`, a bit mask of groups of ops (graph.h).
 struct LayerOption {
-  graph::Groups groups = 0;
+  graph::RecomputeGroups groups = 0;
   std::size_t kept = 0;   // bytes of its slab
   std::size_t bound = 0;  // bytes of transients that are live while it runs
   double seconds = 0;     // of its forward and backward pass in one micro-batch
@@ -32,9 +32,9 @@ struct RecomputeProblem {
 
 struct RecomputeSolution {
   bool fits = false;
-  std::vector<std::vector<graph::Groups>> layers;  // by kind, then by layer; those that recompute most first
-  double seconds = 0;                              // of all layers
-  std::size_t bytes = 0;                           // of the plan, if transients can be packed into their bound
+  std::vector<std::vector<graph::RecomputeGroups>> layers;  // by kind, then by layer; those that recompute most first
+  double seconds = 0;                                       // of all layers
+  std::size_t bytes = 0;                                    // of the plan, if transients can be packed into their bound
 };
 
 /// Minimises the seconds such that fixed + the layers' slabs + their largest bound <= budget.

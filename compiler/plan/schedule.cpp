@@ -209,7 +209,7 @@ const char* name_of(PassName pass) {
 }
 
 int Schedule::event_after(std::size_t region) const {
-  const auto found = std::ranges::find(events, region, &Event::after);
+  const auto found = std::ranges::find(events, region, &ScheduleEvent::after);
   return found == events.end() ? kNoEvent : static_cast<int>(found - events.begin());
 }
 

@@ -48,7 +48,7 @@ struct LayerRange {
 constexpr std::int64_t kLayerSlots = 2;
 
 /// Completion of a region of collectives.
-struct Event {
+struct ScheduleEvent {
   std::string name;        // "layer_gathered"
   std::size_t after = 0;   // index into Graph::regions
   int number = 0;          // of the first slot
@@ -79,7 +79,7 @@ struct ScheduleItem {
 
 struct Schedule {
   std::vector<int> variants;  // of each layer
-  std::vector<Event> events;
+  std::vector<ScheduleEvent> events;
   std::vector<std::vector<ScheduleItem>> passes = std::vector<std::vector<ScheduleItem>>(kPasses);  // by PassName
   When gathers = When::never;  // whether the forward pass gathers weights: always, on request, or never
 

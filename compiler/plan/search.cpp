@@ -15,8 +15,8 @@
 
 namespace llmc::plan {
 
-using graph::Groups;
 using graph::LayerKind;
+using graph::RecomputeGroups;
 
 namespace {
 
@@ -88,10 +88,10 @@ Plan laid_out(const spec::Spec& spec, const std::vector<LayerKind>& kinds, passe
 }
 
 /// Returns every set of ops that memory.recompute can name, the empty one first.
-std::vector<Groups> all_sets() {
-  std::vector<Groups> sets;
-  const Groups named = graph::kRecomputeAll & ~static_cast<Groups>(graph::Group::rest);
-  for (Groups groups = 0; groups <= named; ++groups) sets.push_back(groups);
+std::vector<RecomputeGroups> all_sets() {
+  std::vector<RecomputeGroups> sets;
+  const RecomputeGroups named = graph::kRecomputeAll & ~static_cast<RecomputeGroups>(graph::RecomputeGroup::rest);
+  for (RecomputeGroups groups = 0; groups <= named; ++groups) sets.push_back(groups);
   sets.push_back(graph::kRecomputeAll);
   return sets;
 }
@@ -129,7 +129,7 @@ Search::Search(const spec::Spec& spec)
                                           spec.memory.loss_chunk, spec.batch.tokens, spec.batch.sequence_length));
 }
 
-Plan Search::lay_out(const Candidate& candidate, const std::vector<Groups>& recompute) const {
+Plan Search::lay_out(const Candidate& candidate, const std::vector<RecomputeGroups>& recompute) const {
   spec::Spec spec = spec_;
   spec.parallel.shard = candidate.shard;
   return laid_out(spec, kinds_, {candidate.micro_batch, candidate.loss_chunk, recompute}, device_);
@@ -163,12 +163,12 @@ void Search::assess(Candidate& candidate) const {
 const std::vector<KindOfLayers>& Search::options(const Candidate& candidate) {
   std::vector<KindOfLayers>& known = known_[{candidate.micro_batch, candidate.shard}];
   if (!known.empty()) return known;
-  const std::vector<Groups> sets = all_sets();
+  const std::vector<RecomputeGroups> sets = all_sets();
   std::vector<LayerKind> kinds;
-  std::vector<Groups> recompute;
+  std::vector<RecomputeGroups> recompute;
   for (const LayerKind& kind : graph::distinct(kinds_)) {
     known.push_back({.layers = std::ranges::count(kinds_, kind), .options = {}});
-    for (const Groups groups : sets) {
+    for (const RecomputeGroups groups : sets) {
       known.back().options.push_back({.groups = groups});
       kinds.push_back(kind);
       recompute.push_back(groups);
@@ -202,10 +202,10 @@ RecomputeProblem Search::problem(const Candidate& candidate) {
 }
 
 /// Returns the solution's choice for each layer, in the order of the layers.
-std::vector<Groups> Search::by_layer(const RecomputeSolution& solution) const {
+std::vector<RecomputeGroups> Search::by_layer(const RecomputeSolution& solution) const {
   const std::vector<LayerKind> kinds = graph::distinct(kinds_);
   std::vector<std::size_t> taken(kinds.size(), 0);
-  std::vector<Groups> layers;
+  std::vector<RecomputeGroups> layers;
   for (const LayerKind& kind : kinds_) {
     const auto k = static_cast<std::size_t>(std::ranges::find(kinds, kind) - kinds.begin());
     layers.push_back(solution.layers[k][taken[k]++]);
@@ -274,7 +274,7 @@ Plan Search::least() {
   std::vector<Plan> found;
   for (Candidate& candidate : candidates_) {
     if (!candidate.assessed) assess(candidate);
-    const std::vector<Groups> recompute = recompute_is_open() ? by_layer(smallest(problem(candidate))) : wish_;
+    const std::vector<RecomputeGroups> recompute = recompute_is_open() ? by_layer(smallest(problem(candidate))) : wish_;
     Plan plan = lay_out(candidate, recompute);
     if (found.empty() || plan.needed_bytes() < found[0].needed_bytes()) found.assign(1, std::move(plan));
   }
@@ -282,13 +282,13 @@ Plan Search::least() {
 }
 
 bool Search::fits_somehow() {
-  const auto fits_with = [this](const std::vector<Groups>& recompute) {
+  const auto fits_with = [this](const std::vector<RecomputeGroups>& recompute) {
     return std::ranges::any_of(candidates_,
                                [&](const Candidate& candidate) { return fits_budget(lay_out(candidate, recompute)); });
   };
   if (fits_with(wish_)) return true;
   if (!recompute_is_open()) return false;
-  if (fits_with(std::vector<Groups>(wish_.size(), graph::kRecomputeAll))) return true;
+  if (fits_with(std::vector<RecomputeGroups>(wish_.size(), graph::kRecomputeAll))) return true;
   return std::ranges::any_of(candidates_, [this](Candidate& candidate) {
     assess(candidate);
     return solved(candidate).has_value();

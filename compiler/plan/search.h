@@ -49,20 +49,20 @@ class Search {
   };
 
   bool recompute_is_open() const { return spec_.memory.recompute.kind == spec::Recompute::Kind::automatic; }
-  Plan lay_out(const Candidate& candidate, const std::vector<graph::Groups>& recompute) const;
+  Plan lay_out(const Candidate& candidate, const std::vector<graph::RecomputeGroups>& recompute) const;
   Plan with_launches(Plan plan) const;
   void assess(Candidate& candidate) const;
   std::optional<Plan> fitting(Candidate& candidate);
   Plan least();
   const std::vector<KindOfLayers>& options(const Candidate& candidate);
   RecomputeProblem problem(const Candidate& candidate);
-  std::vector<graph::Groups> by_layer(const RecomputeSolution& solution) const;
+  std::vector<graph::RecomputeGroups> by_layer(const RecomputeSolution& solution) const;
   std::optional<Plan> solved(const Candidate& candidate);
 
   const spec::Spec spec_;
   const std::vector<graph::LayerKind> kinds_;  // of each layer
   const devices::Device device_;
-  const std::vector<graph::Groups> wish_;
+  const std::vector<graph::RecomputeGroups> wish_;
   std::vector<Candidate> candidates_;                                          // of a pass, the largest chunk first
   std::map<std::pair<std::int64_t, Shard>, std::vector<KindOfLayers>> known_;  // of a micro-batch
 };

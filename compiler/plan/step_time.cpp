@@ -27,7 +27,7 @@ class Clocks {
   }
 
   /// `spans`: if given, receives the intervals of runs and waits.
-  StepTime run(std::vector<Span>* spans = nullptr) {
+  StepTime run(std::vector<StreamSpan>* spans = nullptr) {
     const std::int64_t passes = plan_.rank_micro_batches();
     spans_ = spans;
     pass(PassName::micro_batch, {true, passes == 1});
@@ -66,12 +66,12 @@ class Clocks {
     }
   }
 
-  void note(Span::Does does, std::size_t region, std::int64_t layer, double begin, double end) {
+  void note(StreamSpan::Does does, std::size_t region, std::int64_t layer, double begin, double end) {
     if (spans_ && end > begin) spans_->push_back({does, region, layer, pass_, begin, end});
   }
 
   void compute(std::size_t region, std::int64_t layer, double seconds) {
-    note(Span::Does::compute, region, layer, now_, now_ + seconds);
+    note(StreamSpan::Does::compute, region, layer, now_, now_ + seconds);
     now_ += seconds;
     computed_ += seconds;
   }
@@ -81,12 +81,12 @@ class Clocks {
     double& clock = streams_ ? sent_ : now_;
     const double begin = std::max(clock, now_);
     clock = begin + seconds_[stop.region];
-    note(Span::Does::send, stop.region, 0, begin, clock);
+    note(StreamSpan::Does::send, stop.region, 0, begin, clock);
     if (const int event = plan_.schedule.event_after(stop.region); event != kNoEvent) done(event, stop) = clock;
   }
 
   void await(double done) {
-    note(Span::Does::wait, 0, 0, now_, done);
+    note(StreamSpan::Does::wait, 0, 0, now_, done);
     now_ = std::max(now_, done);
   }
 
@@ -101,7 +101,7 @@ class Clocks {
   std::vector<std::array<double, kLayerSlots>> done_;  // when the event was last marked
   bool streams_ = false;
   double now_ = 0, sent_ = 0, computed_ = 0;
-  std::vector<Span>* spans_ = nullptr;
+  std::vector<StreamSpan>* spans_ = nullptr;
   int pass_ = 0;
 };
 
@@ -117,8 +117,8 @@ std::vector<double> region_seconds(const Plan& plan) {
 
 StepTime step_time(const Plan& plan) { return Clocks(plan).run(); }
 
-std::vector<Span> step_spans(const Plan& plan) {
-  std::vector<Span> spans;
+std::vector<StreamSpan> step_spans(const Plan& plan) {
+  std::vector<StreamSpan> spans;
   Clocks(plan).run(&spans);
   return spans;
 }

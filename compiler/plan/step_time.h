@@ -11,7 +11,7 @@ namespace llmc::plan {
 StepTime step_time(const Plan& plan);
 
 /// Activity of one of a step's two streams over an interval.
-struct Span {
+struct StreamSpan {
   enum class Does { compute, send, wait } does = Does::compute;
   std::size_t region = 0;     // index into Graph::regions; meaningless for `wait`
   std::int64_t layer = 0;     // that it computes
@@ -20,7 +20,7 @@ struct Span {
 };
 
 /// Lists the spans that step_time() adds up; one for several equal micro-batches.
-std::vector<Span> step_spans(const Plan& plan);
+std::vector<StreamSpan> step_spans(const Plan& plan);
 
 /// Returns the seconds of one run of each region (a layer, a chunk of the loss), by region index.
 std::vector<double> region_seconds(const Plan& plan);

@@ -131,7 +131,7 @@ std::string name_pattern(const Key& row) {
 
 Json object_schema(const Schema& schema, const std::string& group);
 
-Json group_schema(const Schema& table, const Group& group) {
+Json group_schema(const Schema& table, const KeyGroup& group) {
   Json schema = object_schema(table, group.path);
   if (!group.shorthand.empty())
     schema = {{"anyOf", Json::array({type_schema(*table.find_key(group.path + "." + group.shorthand)), schema})}};
@@ -159,7 +159,7 @@ Json object_schema(const Schema& table, const std::string& path) {
                              {"description", "A spec, relative to this file, whose keys these replace."}};
   for (const Key& key : table.keys()) {
     // Groups come where their first key comes.
-    for (const Group& group : table.groups())
+    for (const KeyGroup& group : table.groups())
       if (const std::string leaf = leaf_of(group.path);
           !leaf.empty() && !properties.contains(leaf) &&
           key.path.compare(0, group.path.size() + 1, group.path + ".") == 0)

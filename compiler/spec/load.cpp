@@ -31,16 +31,16 @@ std::string directory_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-class Loader {
+class SpecLoader {
  public:
-  Loader(const ReadFile& read_file, const Accept& accept) : read_file_(read_file), accept_(accept) {}
+  SpecLoader(const ReadFile& read_file, const Accept& accept) : read_file_(read_file), accept_(accept) {}
 
   LoadResult load(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
     LoadResult result;
     std::optional<Node> root = read(text, name);
     if (root) {
       apply_overrides(*root, overrides, sources_, diagnostics_);
-      Bound bound = bind_tree(*root, sources_.front(), whole_, diagnostics_);
+      BoundSpec bound = bind_tree(*root, sources_.front(), whole_, diagnostics_);
       forget_what_is_of_the_other_kind(bound, result.notes);
       check_relations(bound, diagnostics_);
       if (diagnostics_.empty()) note_wide_window(bound.spec, result.notes);
@@ -70,7 +70,7 @@ class Loader {
   /// The same checks for a changed tree.
   Examined examine(const Node& root) {
     Examined examined;
-    Bound bound = bind_tree(root, sources_.front(), whole_, examined.diagnostics);
+    BoundSpec bound = bind_tree(root, sources_.front(), whole_, examined.diagnostics);
     std::vector<std::string> notes;
     forget_what_is_of_the_other_kind(bound, notes);
     check_relations(bound, examined.diagnostics);
@@ -97,7 +97,7 @@ class Loader {
 
   /// A target.kind that replaces that of a file below leaves behind what that file says for its own kind, the arch, the
   /// memory and the kernels of attention: defaults take their place.
-  void forget_what_is_of_the_other_kind(Bound& bound, std::vector<std::string>& notes) {
+  void forget_what_is_of_the_other_kind(BoundSpec& bound, std::vector<std::string>& notes) {
     const auto kind = bound.given.find("target.kind");
     if (kind == bound.given.end() || !bound.usable("target.kind")) return;
     const bool cpu = bound.spec.target.kind == TargetKind::cpu;
@@ -188,7 +188,7 @@ class Loader {
     return read(*text, path);
   }
 
-  Resolved finish(Bound bound, const std::string& name) {
+  Resolved finish(BoundSpec bound, const std::string& name) {
     Resolved resolved;
     resolved.directory = directory_of(name);
     resolved.files = files_;
@@ -307,7 +307,7 @@ LoadResult load(const std::string& path, const std::vector<std::string>& overrid
 
 LoadResult load_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
                      const ReadFile& read_file, const Accept& accept) {
-  return Loader(read_file, accept).load(text, name, overrides);
+  return SpecLoader(read_file, accept).load(text, name, overrides);
 }
 
 }  // namespace llmc::spec

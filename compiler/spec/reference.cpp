@@ -31,7 +31,7 @@ std::string group_of(const Key& key) {
 }
 
 std::string section(const Schema& schema, const std::string& group) {
-  const Group* found = schema.find_group(group);
+  const KeyGroup* found = schema.find_group(group);
   std::string text = fmt::format("\n## {}\n\n{}| key | value | default | when | meaning |\n|---|---|---|---|---|\n",
                                  group.empty() ? "The run" : group, found ? found->doc + "\n\n" : "");
   for (const Key& key : schema.keys()) {

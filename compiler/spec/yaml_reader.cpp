@@ -212,7 +212,7 @@ class TreeBuilder : public YAML::EventHandler {
 
 Diagnostic not_yaml(const Source& source, std::size_t position, const std::string& reason) {
   const std::string& text = source.text;
-  const Place place = place_of({&source, position, position + 1});
+  const Location place = place_of({&source, position, position + 1});
   if (position < text.size() && text[position] == '*')
     return {"E0104", "aliases are not allowed in a spec", "put quotes around text that begins with *", {place}};
   const std::size_t line = position == 0 ? 0 : text.rfind('\n', position - 1) + 1;  // npos + 1 is 0

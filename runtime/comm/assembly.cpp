@@ -36,7 +36,7 @@ struct Hello {
   std::string id, fingerprint, host;
 };
 
-std::string hello_of(const Launch& launch, const std::string& id) {
+std::string hello_of(const LauncherInfo& launch, const std::string& id) {
   return BodyWriter()
       .number(static_cast<std::uint64_t>(launch.rank))
       .number(static_cast<std::uint64_t>(launch.world_size))
@@ -71,7 +71,7 @@ constexpr const char* kOtherRun =
 /// The assembly on rank 0.
 class Meeting {
  public:
-  Meeting(const Launch& launch, const std::string& id, const Socket& listener)
+  Meeting(const LauncherInfo& launch, const std::string& id, const Socket& listener)
       : launch_(launch), id_(id), listener_(listener), members_(static_cast<std::size_t>(launch.world_size)) {
     assembly_.hosts.assign(members_.size(), "");
     assembly_.hosts[0] = own_host();
@@ -218,7 +218,7 @@ class Meeting {
     return false;
   }
 
-  const Launch& launch_;
+  const LauncherInfo& launch_;
   const std::string& id_;
   const Socket& listener_;
   std::list<Stranger> strangers_;
@@ -231,7 +231,7 @@ class Meeting {
 /// One attempt of another rank: the assembly, or the reason of its failure.
 class Visit {
  public:
-  Visit(const Launch& launch, const std::string& id, Connection connection)
+  Visit(const LauncherInfo& launch, const std::string& id, Connection connection)
       : launch_(launch), connection_(std::move(connection)) {
     connection_.send(Word::hello, hello_of(launch, id));
   }
@@ -289,7 +289,7 @@ class Visit {
     }
   }
 
-  const Launch& launch_;
+  const LauncherInfo& launch_;
   Connection connection_;
   std::vector<std::string> hosts_;
   std::string host_;
@@ -298,11 +298,11 @@ class Visit {
 
 }  // namespace
 
-Assembly receive_ranks(const Launch& launch, const std::string& id, const Socket& listener, MonotonicTime until) {
+Assembly receive_ranks(const LauncherInfo& launch, const std::string& id, const Socket& listener, MonotonicTime until) {
   return Meeting(launch, id, listener).run(until);
 }
 
-Assembly join_ranks(const Launch& launch, const std::string& id, const std::vector<Address>& addresses,
+Assembly join_ranks(const LauncherInfo& launch, const std::string& id, const std::vector<Address>& addresses,
                     MonotonicTime until) {
   std::string why = "the host has no address";
   auto pause = std::chrono::milliseconds(5);

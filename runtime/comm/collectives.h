@@ -10,7 +10,7 @@
 namespace llmc {
 
 class CollectiveLog;  // comm/collective_log.h
-struct Launch;        // comm/launch.h
+struct LauncherInfo;  // comm/launcher.h
 class Rendezvous;     // comm/rendezvous.h
 enum class Starter;   // comm/spawn.h
 
@@ -29,7 +29,7 @@ class Communicator {
   /// One rank: never loads or calls the library, and collectives do nothing. More: spans all ranks of the launch,
   /// connected by `rendezvous`. Throws Failure(toolchain, usage) if the library is missing or cannot be used with this
   /// launcher.
-  Communicator(Device& device, const Launch& launch, Rendezvous& rendezvous, const CollectiveNeeds& needs = {});
+  Communicator(Device& device, const LauncherInfo& launch, Rendezvous& rendezvous, const CollectiveNeeds& needs = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

@@ -9,7 +9,7 @@
 
 #include "comm/collective_log.h"
 #include "comm/collectives.h"
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "comm/mpi_library.h"
 #include "comm/rendezvous.h"
 #include "comm/spawn.h"
@@ -67,7 +67,7 @@ void add_rows(std::span<const T* const> ranks, T* out, std::size_t count) {
 }  // namespace
 
 struct Communicator::Impl {
-  Impl(const Launch& launch, Rendezvous& met)
+  Impl(const LauncherInfo& launch, Rendezvous& met)
       : rank(launch.rank),
         world_size(launch.world_size),
         rendezvous(met),
@@ -192,7 +192,7 @@ struct Communicator::Impl {
   Mpi::Requests requests[2];
 };
 
-Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous, const CollectiveNeeds&)
+Communicator::Communicator(Device&, const LauncherInfo& launch, Rendezvous& rendezvous, const CollectiveNeeds&)
     : impl_(launch.world_size > 1 ? new Impl(launch, rendezvous) : nullptr) {}
 Communicator::~Communicator() = default;
 

@@ -86,7 +86,7 @@ struct Mpi::Impl {
   }
 };
 
-Mpi::Mpi(const Launch& launch) : impl_(std::make_unique<Impl>()) {
+Mpi::Mpi(const LauncherInfo& launch) : impl_(std::make_unique<Impl>()) {
   std::array<char, mpi_abi::kMaxVersionString + 1> text{};
   int length = 0;
   impl_->get_library_version(text.data(), &length);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/launch.h"
+#include "comm/launcher.h"
 
 namespace llmc {
 
@@ -19,7 +19,7 @@ class Mpi {
 
   /// Loads and starts MPI. Throws Failure(toolchain) if there is no Open MPI, Failure(usage) if Open MPI did not start
   /// this process, or its ranks differ from the launch's.
-  explicit Mpi(const Launch& launch);
+  explicit Mpi(const LauncherInfo& launch);
   ~Mpi();
   Mpi(const Mpi&) = delete;
   Mpi& operator=(const Mpi&) = delete;

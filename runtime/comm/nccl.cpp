@@ -16,7 +16,7 @@
 #include "comm/blocked_signals.h"
 #include "comm/collective_log.h"
 #include "comm/collectives.h"
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "comm/rendezvous.h"
 #include "comm/spawn.h"
 #include "device/cuda/check.h"
@@ -101,7 +101,7 @@ class ErrorWatch {
 };
 
 struct Communicator::Impl {
-  Impl(const Launch& launch, Rendezvous& rendezvous, const CollectiveNeeds& needs)
+  Impl(const LauncherInfo& launch, Rendezvous& rendezvous, const CollectiveNeeds& needs)
       : rank(launch.rank),
         world_size(launch.world_size),
         log(rendezvous.collectives()),
@@ -152,7 +152,7 @@ struct Communicator::Impl {
   const int exceptions = std::uncaught_exceptions();
 };
 
-Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous, const CollectiveNeeds& needs)
+Communicator::Communicator(Device&, const LauncherInfo& launch, Rendezvous& rendezvous, const CollectiveNeeds& needs)
     : impl_(launch.world_size > 1 ? new Impl(launch, rendezvous, needs) : nullptr) {}
 
 Communicator::~Communicator() = default;

@@ -78,14 +78,14 @@ std::vector<Holders> holders_of(const std::vector<std::string>& values) {
 }  // namespace
 
 struct Rendezvous::Impl {
-  Launch launch;
+  LauncherInfo launch;
   Limits limits;
   std::optional<Mpi> mpi;
   std::optional<Watch> watch;
   bool left = false;
 };
 
-Rendezvous::Rendezvous(const Launch& launch, const Limits& limits) : impl_(std::make_unique<Impl>()) {
+Rendezvous::Rendezvous(const LauncherInfo& launch, const Limits& limits) : impl_(std::make_unique<Impl>()) {
   impl_->launch = launch;
   impl_->limits = limits;
   if (launch.world_size == 1) return;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "comm/time_limit.h"
 
 namespace llmc {
@@ -41,7 +41,7 @@ class Rendezvous {
   /// launch's host and port. If the host is empty, it listens at a port chosen by the system, which MPI broadcasts. The
   /// others connect with retries. Throws Failure(peer_lost) naming the ranks that did not connect within limits.start,
   /// Failure(usage) if another program or another run is at the port.
-  Rendezvous(const Launch& launch, const Limits& limits);
+  Rendezvous(const LauncherInfo& launch, const Limits& limits);
   /// Without leave() it acts like a crash: the others notice.
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;

@@ -49,14 +49,14 @@ bool appears(const fs::path& file) {
 
 }  // namespace
 
-Launch identified(Launch launch, const std::string& fingerprint, const fs::path& run) {
+LauncherInfo identified(LauncherInfo launch, const std::string& fingerprint, const fs::path& run) {
   launch.fingerprint = fingerprint;
   if (launch.world_size > 1 && launch.id.empty())
     launch.id = disk::absolute(run, Exit::checkpoint).lexically_normal().string();
   return launch;
 }
 
-void together(const Launch& launch, Rendezvous& ranks, const std::function<void()>& work) {
+void together(const LauncherInfo& launch, Rendezvous& ranks, const std::function<void()>& work) {
   if (launch.world_size == 1) return work();
   const std::vector<std::string> outcomes = ranks.all_gather(outcome(work));
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
@@ -68,7 +68,7 @@ void together(const Launch& launch, Rendezvous& ranks, const std::function<void(
   }
 }
 
-void check_shared(const Launch& launch, Rendezvous& ranks, const fs::path& run) {
+void check_shared(const LauncherInfo& launch, Rendezvous& ranks, const fs::path& run) {
   if (launch.world_size == 1) return;
   const bool first = launch.rank == 0;
   const std::string name = ranks.broadcast(first ? fmt::format(".ranks-{}-{}", ::getpid(), own_host()) : "", 0);
@@ -89,7 +89,7 @@ void check_shared(const Launch& launch, Rendezvous& ranks, const fs::path& run) 
                                       rank, others[rank], own_host(), run.string()));
 }
 
-void check_distinct(const Launch& launch, Rendezvous& ranks, const std::string& mine) {
+void check_distinct(const LauncherInfo& launch, Rendezvous& ranks, const std::string& mine) {
   if (launch.world_size == 1) return;
   const std::vector<std::string> all = ranks.all_gather(mine.empty() ? "" : own_host() + " " + mine);
   std::map<std::string, std::size_t> owners;

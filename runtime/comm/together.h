@@ -19,19 +19,19 @@ class SharedFailure : public Failure {
 
 /// Launch of a rank of this trainer. A run without a launcher's id is identified by its folder, which all ranks know
 /// and no two concurrent runs share.
-Launch identified(Launch launch, const std::string& fingerprint, const std::filesystem::path& run);
+LauncherInfo identified(LauncherInfo launch, const std::string& fingerprint, const std::filesystem::path& run);
 
 /// Runs the work on every rank. If it fails on any, all throw SharedFailure, with the first failing rank's error. One
 /// rank: just calls it. Collective.
-void together(const Launch& launch, Rendezvous& ranks, const std::function<void()>& work);
+void together(const LauncherInfo& launch, Rendezvous& ranks, const std::function<void()>& work);
 
 /// Checks that all ranks see files that rank 0 writes to `run`. Throws SharedFailure naming those that do not.
 /// Collective, after rank 0 has created the folder.
-void check_shared(const Launch& launch, Rendezvous& ranks, const std::filesystem::path& run);
+void check_shared(const LauncherInfo& launch, Rendezvous& ranks, const std::filesystem::path& run);
 
 /// `mine` identifies this rank's accelerator, or is empty. Throws SharedFailure if two ranks on a machine use the same
 /// one. Collective.
-void check_distinct(const Launch& launch, Rendezvous& ranks, const std::string& mine);
+void check_distinct(const LauncherInfo& launch, Rendezvous& ranks, const std::string& mine);
 
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }

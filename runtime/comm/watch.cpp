@@ -37,7 +37,7 @@ std::string place(std::int64_t step, const std::string& doing) {
 
 }  // namespace
 
-Watch::Watch(const Launch& launch, const Rendezvous::Limits& limits, Assembly assembly)
+Watch::Watch(const LauncherInfo& launch, const Rendezvous::Limits& limits, Assembly assembly)
     : rank_(launch.rank),
       world_size_(launch.world_size),
       limits_(limits),

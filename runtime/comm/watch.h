@@ -14,7 +14,7 @@
 #include "comm/assembly.h"
 #include "comm/collective_judge.h"
 #include "comm/collective_log.h"
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "comm/rendezvous.h"
 
 namespace llmc {
@@ -22,7 +22,7 @@ namespace llmc {
 /// Implements the calls of Rendezvous.
 class Watch {
  public:
-  Watch(const Launch& launch, const Rendezvous::Limits& limits, Assembly assembly);
+  Watch(const LauncherInfo& launch, const Rendezvous::Limits& limits, Assembly assembly);
   /// Ends the thread and closes the connections.
   ~Watch();
 

@@ -10,29 +10,28 @@
 namespace llmc {
 
 /// Part of an epoch visited with one sequence length, from the start of that length's order.
-struct Stretch {
+struct EpochSegment {
   std::int64_t sequence_length = 0;
   std::uint64_t samples = 0;  // consumed from that order
 
-  bool operator==(const Stretch&) const = default;
+  bool operator==(const EpochSegment&) const = default;
 };
 
-/// A run that keeps its sequence_length has one stretch. After a change within an epoch it continues in the order of
-/// the new length and skips targets that earlier stretches trained on: see Loader.
+/// A run that keeps its sequence_length has one segment. After a change within an epoch it continues in the order of
+/// the new length and skips targets that earlier segments trained on: see Loader.
 struct DataPosition {
   std::uint64_t tokens = 0;  // trained on so far, in all epochs
   std::uint64_t epoch = 0;
-  std::vector<Stretch> stretches;  // of this epoch, in order; empty: at its beginning
+  std::vector<EpochSegment> segments;  // of this epoch, in order; empty: at its beginning
 
   bool operator==(const DataPosition&) const = default;
 };
 
 /// Same position for samples of `sequence_length`.
 inline DataPosition continue_with(DataPosition position, std::int64_t sequence_length) {
-  auto& stretches = position.stretches;
-  while (!stretches.empty() && stretches.back().samples == 0) stretches.pop_back();
-  if (stretches.empty() || stretches.back().sequence_length != sequence_length)
-    stretches.push_back({sequence_length, 0});
+  auto& segments = position.segments;
+  while (!segments.empty() && segments.back().samples == 0) segments.pop_back();
+  if (segments.empty() || segments.back().sequence_length != sequence_length) segments.push_back({sequence_length, 0});
   return position;
 }
 
@@ -51,7 +50,7 @@ inline std::uint64_t tokens_of(const DataPosition& position) { return position.t
 inline std::uint64_t epoch_of(const DataPosition& position) { return position.epoch; }
 /// Sequence length of samples read at this position; 0 at the beginning of an epoch, where none is set.
 inline std::int64_t length_of(const DataPosition& position) {
-  return position.stretches.empty() ? 0 : position.stretches.back().sequence_length;
+  return position.segments.empty() ? 0 : position.segments.back().sequence_length;
 }
 /// Epochs completed, including the fraction of the current one. `all`: tokens of an epoch.
 double epochs_of(const DataPosition& position, double all);

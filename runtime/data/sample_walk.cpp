@@ -12,15 +12,15 @@ SampleWalk::SampleWalk(std::shared_ptr<const TokenShards> shards, std::uint64_t 
       order_(static_cast<std::uint64_t>(samples_.count()), seed),
       position_(continue_with(start, sequence_length)),
       targets_(static_cast<std::size_t>(sequence_length)) {
-  for (const Stretch& stretch : position_.stretches) {
-    const Samples samples(shards, stretch.sequence_length);
+  for (const EpochSegment& segment : position_.segments) {
+    const Samples samples(shards, segment.sequence_length);
     const auto count = static_cast<std::uint64_t>(samples.count());
-    if (stretch.samples > count)
+    if (segment.samples > count)
       throw Failure(Exit::checkpoint,
                     fmt::format("the run has used {} samples of {} tokens of an epoch, but the data have {}",
-                                stretch.samples, stretch.sequence_length, count));
-    if (&stretch != &position_.stretches.back())
-      earlier_.push_back({samples, SampleOrder(count, seed), stretch.samples});
+                                segment.samples, segment.sequence_length, count));
+    if (&segment != &position_.segments.back())
+      earlier_.push_back({samples, SampleOrder(count, seed), segment.samples});
   }
 }
 
@@ -36,7 +36,7 @@ std::uint64_t SampleWalk::next(std::int64_t& targets) {
 void SampleWalk::pass_over(std::uint64_t count) {
   for (std::int64_t targets; count > 0 && !earlier_.empty(); --count) next(targets);
   const auto samples = static_cast<std::uint64_t>(samples_.count());
-  std::uint64_t& place = position_.stretches.back().samples;
+  std::uint64_t& place = position_.segments.back().samples;
   position_.epoch += (place + count) / samples;
   place = (place + count) % samples;
 }
@@ -60,9 +60,9 @@ std::int64_t SampleWalk::mask_visited(std::uint64_t sample, std::span<std::int32
 }
 
 void SampleWalk::step_place() {
-  if (++position_.stretches.back().samples < static_cast<std::uint64_t>(samples_.count())) return;
+  if (++position_.segments.back().samples < static_cast<std::uint64_t>(samples_.count())) return;
   ++position_.epoch;
-  position_.stretches = {{samples_.sequence_length(), 0}};
+  position_.segments = {{samples_.sequence_length(), 0}};
   earlier_.clear();
 }
 

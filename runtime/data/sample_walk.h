@@ -13,7 +13,7 @@
 
 namespace llmc {
 
-/// Visits the samples of `sequence_length` in each epoch's order. If the position has stretches of other lengths,
+/// Visits the samples of `sequence_length` in each epoch's order. If the position has segments of other lengths,
 /// targets they trained on become -1 (such tokens are context only). Samples without other targets are skipped.
 class SampleWalk {
  public:
@@ -31,8 +31,8 @@ class SampleWalk {
   template <class Read>
   std::uint64_t next(Read read) {
     while (true) {
-      const std::uint64_t id = order_.at(position_.epoch * static_cast<std::uint64_t>(samples_.count()) +
-                                         position_.stretches.back().samples);
+      const std::uint64_t id =
+          order_.at(position_.epoch * static_cast<std::uint64_t>(samples_.count()) + position_.segments.back().samples);
       const std::int64_t left = mask_visited(id, read(id));
       step_place();
       if (left > 0) return id;
@@ -41,7 +41,7 @@ class SampleWalk {
   /// Same without reading it; `targets`: number of its targets left.
   std::uint64_t next(std::int64_t& targets);
 
-  /// Same as calling next() `count` times. Constant time, except for the rest of an epoch with several stretches. The
+  /// Same as calling next() `count` times. Constant time, except for the rest of an epoch with several segments. The
   /// total of targets must be below 2^63.
   void pass_over(std::uint64_t count);
 
@@ -49,7 +49,7 @@ class SampleWalk {
   std::int64_t mask_visited(std::uint64_t sample, std::span<std::int32_t> targets) const;
   void step_place();
 
-  /// Stretch of this epoch before the current one.
+  /// Segment of this epoch before the current one.
   struct Earlier {
     Samples samples;
     SampleOrder order;

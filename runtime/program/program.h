@@ -58,7 +58,7 @@ struct ProgramInfo {
   std::int64_t share_unit = kShareUnit;  // see program/shards.h
   std::span<const Gathered> gathered;    // of the weights that every rank has whole, before a step
   Shard shard;                           // what several ranks share out
-  std::size_t window_bytes;              // of several ranks, behind the shares: see step/arena_places.h
+  std::size_t window_bytes;              // of several ranks, behind the shares: see step/arena_offsets.h
   std::size_t gradient_window_bytes;     // of these the first, in which gradients are reduced
   std::array<PieceWork, kPieces> pieces;
 
@@ -75,7 +75,7 @@ struct Step;
 struct Program {
   const ProgramInfo& info;
   /// Creates every GEMM and attention descriptor, once. `shares`: this rank's; `places`: offsets from
-  /// ArenaPlaces::shared(). Both must outlive the step.
+  /// ArenaOffsets::shared(). Both must outlive the step.
   Step* (*create)(Device&, Communicator& ranks, const Shares& shares, std::byte* arena,
                   std::span<const std::size_t> places);
   void (*destroy)(Step*);

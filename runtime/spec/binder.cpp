@@ -29,7 +29,7 @@ std::string without_indices(const std::string& path) {
 
 /// For a group that was given the scalar `value`: the key in it that was probably meant, and its value as YAML. The
 /// path of a source, a choice with this value, a size, or an interval.
-std::optional<std::pair<std::string, std::string>> meant_in(const Schema& schema, const Group& group,
+std::optional<std::pair<std::string, std::string>> meant_in(const Schema& schema, const KeyGroup& group,
                                                             const Node& value) {
   if (value.kind != Node::Kind::scalar) return {};
   const auto accepts = [&](const Key& key, const std::string& text) {
@@ -59,7 +59,7 @@ class Binder {
     bound.spec = base;
   }
 
-  Bound bound;
+  BoundSpec bound;
 
   /// `named`: components that are no keys of the group may be user-chosen names.
   void walk(const Node& map, const std::string& group, bool named = false) {
@@ -71,7 +71,7 @@ class Binder {
       const bool word = key.text.find('.') == std::string::npos;
       const Key* leaf = word ? schema_.find_key(path) : nullptr;
       const Key* names = word && named ? schema_.names_in(group) : nullptr;
-      if (const Group* child = word ? schema_.find_group(path) : nullptr) {
+      if (const KeyGroup* child = word ? schema_.find_group(path) : nullptr) {
         bound.key_spans[path] = key.span;
         enter(*child, value, key);
       } else if (leaf && leaf->type != Type::map) {
@@ -114,7 +114,7 @@ class Binder {
       if (key.path.compare(0, group.size() + 1, group + ".") == 0) bound.bad.insert(key.path);
   }
 
-  void enter(const Group& group, const Node& value, const KeyText& key) {
+  void enter(const KeyGroup& group, const Node& value, const KeyText& key) {
     if (std::optional<Diagnostic> wrong = not_a_map(schema_, group, value)) {
       mark_bad(group.path);
       diagnostics_.push_back(std::move(*wrong));
@@ -148,7 +148,7 @@ class Binder {
     while (!group.empty() && !bound.key_spans.count(group))
       group = group.find('.') == std::string::npos ? "" : group.substr(0, group.rfind('.'));
     const auto found = bound.key_spans.find(group);
-    const Group* list = schema_.find_group(key.group());
+    const KeyGroup* list = schema_.find_group(key.group());
     const std::string example =
         list && list->list_of_one && list->path != group
             ? fmt::format("{}: [{{path: \"tokens-*.bin\"}}]", list->path.substr(list->path.rfind('.') + 1))
@@ -254,7 +254,7 @@ Spec fallback_values(const Schema& schema) {
 }
 
 /// Returns whether `value` is a map with a component that is no key of the group, and the group allows names.
-bool has_names(const Schema& schema, const Group& group, const Node& value) {
+bool has_names(const Schema& schema, const KeyGroup& group, const Node& value) {
   return value.kind == Node::Kind::map && schema.names_in(group.path) &&
          std::ranges::any_of(value.members, [&](const Member& member) {
            const Key* key = schema.find_key(join(group.path, member.key.text));
@@ -262,7 +262,7 @@ bool has_names(const Schema& schema, const Group& group, const Node& value) {
          });
 }
 
-std::optional<Diagnostic> not_a_map(const Schema& schema, const Group& group, const Node& value) {
+std::optional<Diagnostic> not_a_map(const Schema& schema, const KeyGroup& group, const Node& value) {
   const bool typed = value.span.source && value.span.source->command_line;
   const Node* node = &value;
   const std::string name = leaf_of(group.path);
@@ -305,15 +305,15 @@ std::optional<Diagnostic> not_a_map(const Schema& schema, const Group& group, co
   return diagnostic;
 }
 
-Bound bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics,
-                const Schema& schema) {
+BoundSpec bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics,
+                    const Schema& schema) {
   Binder binder(schema, schema.defaults(), whole, diagnostics);
   binder.walk(root, "");
   binder.fill_defaults(source);
   return std::move(binder.bound);
 }
 
-Bound bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics, const Schema& schema) {
+BoundSpec bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics, const Schema& schema) {
   Binder binder(schema, base.spec, false, diagnostics);
   binder.walk(root, "");
   binder.derive([&](const Key& key) { return key.stage == Stage::run_time && base.derived.count(key.path) > 0; });

@@ -15,7 +15,7 @@
 
 namespace llmc::spec {
 
-struct Bound {
+struct BoundSpec {
   Spec spec;
   std::map<std::string, Span> given;      // by key path: location of the value; defaults are absent
   std::map<std::string, Span> key_spans;  // by key or group path: location of the key
@@ -37,19 +37,19 @@ Spec fallback_values(const Schema& schema);
 
 /// Error of `value` as the value of the group; nothing if it is a map (or a list of one if the group is one), a
 /// shorthand, or already reported. Suggests the key in the group that takes a single value.
-std::optional<Diagnostic> not_a_map(const Schema& schema, const Group& group, const Node& value);
+std::optional<Diagnostic> not_a_map(const Schema& schema, const KeyGroup& group, const Node& value);
 
 /// Returns whether a group is written as a map of user-chosen names instead of a list of one.
-bool has_names(const Schema& schema, const Group& group, const Node& value);
+bool has_names(const Schema& schema, const KeyGroup& group, const Node& value);
 
 /// `root`: tree after extends and overrides. Appends an error for every unknown, missing or malformed key. `whole`
 /// false: an extended file could not be read, so missing keys are not reported.
-Bound bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics,
-                const Schema& schema = spec_schema());
+BoundSpec bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics,
+                    const Schema& schema = spec_schema());
 
 /// Same over existing values: `root` contains replacements for some of them, and only its keys count as `given`.
 /// Derived run-time values are derived anew.
-Bound bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics,
-                const Schema& schema = spec_schema());
+BoundSpec bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics,
+                    const Schema& schema = spec_schema());
 
 }  // namespace llmc::spec

@@ -153,7 +153,7 @@ class Converter {
   }
 
   template <typename T>
-  std::nullopt_t malformed(const Node& node, const Scalar<T>& scalar) {
+  std::nullopt_t malformed(const Node& node, const ParsedScalar<T>& scalar) {
     return fail("E0204", fmt::format("{}: the number {} {}", key_.path, in_quotes(node.text), scalar.problem),
                 "write " + expectation(key_), node, scalar.instead);
   }
@@ -179,7 +179,8 @@ class Converter {
       return node.text;
     }
     if (node.kind != Node::Kind::scalar || !node.plain || !numeric(node)) return not_a_number(node);
-    const Scalar<std::int64_t> scalar = key_.type == Type::bytes ? parse_bytes(node.text) : parse_integer(node.text);
+    const ParsedScalar<std::int64_t> scalar =
+        key_.type == Type::bytes ? parse_bytes(node.text) : parse_integer(node.text);
     if (!scalar.value) return malformed(node, scalar);
     if (!in_range(static_cast<double>(*scalar.value), node)) return {};
     return *scalar.value;
@@ -188,7 +189,7 @@ class Converter {
   std::optional<Value> real(const Node& node) {
     if (is_word(node) && node.plain) return node.text;
     if (node.kind != Node::Kind::scalar || !node.plain || !numeric(node)) return not_a_number(node);
-    const Scalar<double> scalar = parse_number(node.text);
+    const ParsedScalar<double> scalar = parse_number(node.text);
     if (!scalar.value) return malformed(node, scalar);
     if (!in_range(*scalar.value, node)) return {};
     return *scalar.value + 0.0;  // -0.0 and 0.0 are one value
@@ -360,7 +361,7 @@ class Converter {
     Recompute result{.kind = Recompute::Kind::layers};
     bool good = true;
     for (const auto& [name, value] : node.members) {
-      std::optional<LayerRange> range = parse_range(name.text);
+      std::optional<RecomputeRange> range = parse_range(name.text);
       if (!range) {
         Node there;
         there.span = name.span;
@@ -371,7 +372,7 @@ class Converter {
       result.layers.push_back(std::move(*range));
     }
     if (!good) return {};
-    std::ranges::sort(result.layers, {}, &LayerRange::first);
+    std::ranges::sort(result.layers, {}, &RecomputeRange::first);
     for (std::size_t i = 1; i < result.layers.size(); ++i)
       if (result.layers[i].first <= result.layers[i - 1].last)
         return fail("E0206",
@@ -382,7 +383,7 @@ class Converter {
   }
 
   /// Ops that the layers of a range recompute; false, with a diagnostic, if it cannot be parsed.
-  bool what(const Node& node, LayerRange& range) {
+  bool what(const Node& node, RecomputeRange& range) {
     if (node.kind == Node::Kind::scalar && (node.text == "full" || node.text == "none")) {
       range.full = node.text == "full";
       return true;
@@ -420,7 +421,7 @@ class Converter {
     const Node& every = node.members[0].value;
     if (every.kind == Node::Kind::bad) return {};
     if (every.kind == Node::Kind::scalar && every.plain && numeric(every)) {
-      const Scalar<std::int64_t> scalar = parse_integer(every.text);
+      const ParsedScalar<std::int64_t> scalar = parse_integer(every.text);
       if (!scalar.value) return malformed(every, scalar);
       if (*scalar.value >= 1) return Recompute{.kind = Recompute::Kind::every, .every = *scalar.value};
     }

@@ -31,14 +31,14 @@ std::string cut(const std::string& text, int from, int count) {
   return result;
 }
 
-std::string render_place(const Place& place) {
+std::string render_place(const Location& place) {
   if (place.line == 0) return {};
   const std::string number = place.command_line ? "" : std::to_string(place.line);
   return fmt::format("  {:>4} | {}\n       | {}{}\n", number, place.text, std::string(place.caret, ' '),
                      std::string(std::max(place.width, 1), '^'));
 }
 
-std::string location(const Place& place) {
+std::string location(const Location& place) {
   if (place.line == 0 || place.command_line) return place.file;
   return fmt::format("{}:{}:{}", place.file, place.line, place.column);
 }
@@ -57,7 +57,7 @@ nlohmann::ordered_json fixes_json(const std::vector<Edit>& edits) {
 
 }  // namespace
 
-Place place_of(const Span& span, std::string note) {
+Location place_of(const Span& span, std::string note) {
   constexpr int kWidest = 100;  // most code points of a line that are shown
   const std::string& text = span.source->text;
   const std::size_t begin = std::min(span.begin, text.size());
@@ -69,7 +69,7 @@ Place place_of(const Span& span, std::string note) {
   const Position position = position_of(*span.source, begin);
   std::string_view shown = std::string_view(text).substr(line_begin, line_end - line_begin);
   if (shown.ends_with('\r')) shown.remove_suffix(1);  // of a CRLF file
-  Place place;
+  Location place;
   place.file = printable(span.source->name);
   place.command_line = span.source->command_line;
   place.line = position.line;
@@ -87,8 +87,8 @@ Place place_of(const Span& span, std::string note) {
   return place;
 }
 
-Place place_of_file(const std::string& file) {
-  Place place;
+Location place_of_file(const std::string& file) {
+  Location place;
   place.file = printable(file);
   return place;
 }
@@ -100,7 +100,7 @@ std::string render(const Diagnostic& diagnostic, bool colour) {
   result += fmt::format("{}{}{}error {}:{} {}\n", paint(kBold), where, paint(kRed), diagnostic.code, paint(kReset),
                         diagnostic.message);
   for (std::size_t i = 0; i < diagnostic.places.size(); ++i) {
-    const Place& place = diagnostic.places[i];
+    const Location& place = diagnostic.places[i];
     if (i > 0) result += fmt::format("{}{}:{} {}\n", paint(kBold), location(place), paint(kReset), place.note);
     result += render_place(place);
   }
@@ -122,7 +122,7 @@ std::string to_json(const std::vector<Diagnostic>& diagnostics) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Diagnostic& diagnostic : diagnostics) {
     nlohmann::ordered_json places = nlohmann::ordered_json::array();
-    for (const Place& place : diagnostic.places)
+    for (const Location& place : diagnostic.places)
       places.push_back({{"file", place.file},
                         {"line", place.line},
                         {"column", place.column},
@@ -140,7 +140,7 @@ std::string to_json(const std::vector<Diagnostic>& diagnostics) {
 void sort_by_place(std::vector<Diagnostic>& diagnostics) {
   const auto order = [](const Diagnostic& d) {
     if (d.places.empty()) return std::make_tuple(true, std::string(), 0, 0);
-    const Place& p = d.places[0];
+    const Location& p = d.places[0];
     return std::make_tuple(p.command_line, p.command_line ? std::string() : p.file, p.line, p.column);
   };
   std::stable_sort(diagnostics.begin(), diagnostics.end(),

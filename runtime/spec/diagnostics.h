@@ -11,7 +11,7 @@
 namespace llmc::spec {
 
 /// One line of the user's text with a marked range. line == 0: the location has no text (an unreadable file).
-struct Place {
+struct Location {
   std::string file;
   bool command_line = false;  // the text is an override; line and column are not shown
   int line = 0, column = 0;   // 1-based; the column counts code points
@@ -39,7 +39,7 @@ struct Diagnostic {
   std::string code;     // "E0301": see codes.h
   std::string message;  // one line: the error
   std::string advice;   // one line: the advice; the rule in words if no edit is sound
-  std::vector<Place> places;
+  std::vector<Location> places;
   std::string key{};          // path of the key it refers to, if any
   Propose propose{};          // cleared when the suggestions are made
   std::vector<Edit> edits{};  // edits suggested by `advice`; each was checked
@@ -54,8 +54,8 @@ std::string advice_of(const std::vector<Edit>& edits, const std::string& key);
 /// Reading stops after this many errors, because a hostile file must not produce millions.
 constexpr std::size_t kMaxDiagnostics = 100;
 
-Place place_of(const Span& span, std::string note = {});
-Place place_of_file(const std::string& file);
+Location place_of(const Span& span, std::string note = {});
+Location place_of_file(const std::string& file);
 
 /// Formats a diagnostic, ending in a line feed. `colour`: ANSI colours.
 std::string render(const Diagnostic& diagnostic, bool colour = false);

@@ -12,7 +12,7 @@ namespace {
 /// Reads one entry. Messages name it by `place`, its path.
 class EntryReader {
  public:
-  EntryReader(const Key& row, const std::string& place, Bound& bound, std::vector<Diagnostic>& diagnostics)
+  EntryReader(const Key& row, const std::string& place, BoundSpec& bound, std::vector<Diagnostic>& diagnostics)
       : row_(row), place_(place), bound_(bound), diagnostics_(diagnostics) {}
 
   /// Returns whether the entry is valid; errors are added to the diagnostics.
@@ -83,7 +83,7 @@ class EntryReader {
 
   const Key& row_;
   const std::string place_;
-  Bound& bound_;
+  BoundSpec& bound_;
   std::vector<Diagnostic>& diagnostics_;
 };
 
@@ -97,7 +97,7 @@ Entry new_entry(const Key& row, const std::string& name) {
 
 }  // namespace
 
-void read_list(const Key& row, const Node& node, const Span& key_span, Bound& bound,
+void read_list(const Key& row, const Node& node, const Span& key_span, BoundSpec& bound,
                std::vector<Diagnostic>& diagnostics) {
   bound.given[row.path] = node.span;
   if (node.kind == Node::Kind::bad) {
@@ -143,7 +143,7 @@ void read_list(const Key& row, const Node& node, const Span& key_span, Bound& bo
     bound.bad.insert(row.path);
 }
 
-void read_named(const Key& row, const Node& node, const KeyText& key, Bound& bound,
+void read_named(const Key& row, const Node& node, const KeyText& key, BoundSpec& bound,
                 std::vector<Diagnostic>& diagnostics) {
   bound.given[row.path] = node.span;
   Entries entries = std::get<Entries>(row.get(bound.spec));

@@ -115,7 +115,7 @@ void place_value(Node& root, const std::vector<KeyText>& words, Node value, cons
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     path += (i && !words[i].text.starts_with('[') ? "." : "") + words[i].text;
     Node& next = member(*node, words[i]);
-    const Group* group = schema.find_group(path);
+    const KeyGroup* group = schema.find_group(path);
     // A user-chosen name is stored in a map, together with the source of an earlier list.
     const Key* names = schema.names_in(path);
     const bool name = group && names && schema.member_path(path + "." + words[i + 1].text);
@@ -201,7 +201,7 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides, std:
         continue;
       }
       auto value = read_value(schema, source, path, equals + 1, diagnostics);
-      const Group* group = schema.find_group(path);
+      const KeyGroup* group = schema.find_group(path);
       if (auto wrong = group && value ? not_a_map(schema, *group, *value) : std::nullopt) {
         diagnostics.push_back(std::move(*wrong));  // the file's keys of the group are kept
       } else if (value) {

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// Returns whether the group is written as the value of its shorthand key, because no other key of it is used.
-bool is_shorthand(const Schema& schema, const Group& group, const Spec& spec) {
+bool is_shorthand(const Schema& schema, const KeyGroup& group, const Spec& spec) {
   if (group.shorthand.empty()) return false;
   for (const Key& key : schema.keys())
     if (key.group() == group.path && key.leaf() != group.shorthand && schema.applies(key, spec)) return false;
@@ -31,7 +31,7 @@ Json recompute_json(const Recompute& recompute) {
     case Recompute::Kind::layers: break;
   }
   Json ranges = Json::object();
-  for (const LayerRange& range : recompute.layers) {
+  for (const RecomputeRange& range : recompute.layers) {
     Json& what = ranges[range_text(range)];
     if (range.full || range.ops.empty())
       what = range.full ? "full" : "none";
@@ -86,7 +86,7 @@ class YamlPrinter {
       const Value value = key.get(spec_);
       const bool absent = !present(value) && key.type != Type::strings;
       if (absent || !schema_.applies(key, spec_) || (wanted && !wanted(key))) continue;
-      const Group* group = schema_.find_group(key.group());
+      const KeyGroup* group = schema_.find_group(key.group());
       if (group && key.leaf() == group->shorthand && is_shorthand(schema_, *group, spec_)) {
         const std::size_t dot = group->path.rfind('.');
         open(group->path.substr(0, dot));
@@ -140,7 +140,7 @@ class YamlPrinter {
         text_ += fmt::format("{:{}}{}:\n", "", depth * 2, group.substr(begin, end - begin));
       begin = end + 1;
     }
-    const Group* found = schema_.find_group(group);
+    const KeyGroup* found = schema_.find_group(group);
     const Key* names = schema_.names_in(group);
     list_ = found && found->list_of_one && !(names && present(names->get(spec_)));
     item_ = list_;

@@ -22,26 +22,26 @@ std::string recompute_text(const Recompute& recompute) {
     case Recompute::Kind::layers: break;
   }
   std::string ranges;
-  for (const LayerRange& range : recompute.layers)
+  for (const RecomputeRange& range : recompute.layers)
     ranges += fmt::format("{}{}: {}", ranges.empty() ? "" : ", ", range_text(range), recomputed_text(range));
   return fmt::format("{{layers: {{{}}}}}", ranges);
 }
 
-std::string recomputed_text(const LayerRange& range) {
+std::string recomputed_text(const RecomputeRange& range) {
   if (range.full) return "full";
   return range.ops.empty() ? "none" : words_text(range.ops);
 }
 
-std::string range_text(const LayerRange& range) {
+std::string range_text(const RecomputeRange& range) {
   return range.first == range.last ? fmt::format("{}", range.first) : fmt::format("{}-{}", range.first, range.last);
 }
 
-std::optional<LayerRange> parse_range(const std::string& text) {
+std::optional<RecomputeRange> parse_range(const std::string& text) {
   const std::size_t dash = text.find('-');
   const auto first = parse_integer(text.substr(0, dash)).value;
   const auto last = dash == std::string::npos ? first : parse_integer(text.substr(dash + 1)).value;
   if (!first || !last || *first > *last || *first < 0) return {};
-  return LayerRange{.first = *first, .last = *last};
+  return RecomputeRange{.first = *first, .last = *last};
 }
 
 }  // namespace llmc::spec

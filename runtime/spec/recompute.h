@@ -11,12 +11,12 @@ namespace llmc::spec {
 std::string recompute_text(const Recompute& recompute);
 
 /// "full", "none" or "[norms, swiglu]": the value of a range.
-std::string recomputed_text(const LayerRange& range);
+std::string recomputed_text(const RecomputeRange& range);
 
 /// "0-7", or "3" for a single layer.
-std::string range_text(const LayerRange& range);
+std::string range_text(const RecomputeRange& range);
 
 /// Parses the output of range_text; accepts only ranges from a lower to a higher layer.
-std::optional<LayerRange> parse_range(const std::string& text);
+std::optional<RecomputeRange> parse_range(const std::string& text);
 
 }  // namespace llmc::spec

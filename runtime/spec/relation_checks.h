@@ -17,7 +17,7 @@ namespace llmc::spec {
 
 class RelationChecks {
  protected:
-  RelationChecks(const Bound& bound, std::vector<Diagnostic>& diagnostics)
+  RelationChecks(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics)
       : bound_(bound), spec_(bound.spec), diagnostics_(diagnostics) {}
 
   bool given(const std::string& path) const { return bound_.given.count(path) > 0; }
@@ -39,12 +39,12 @@ class RelationChecks {
     diagnostics_.push_back(std::move(diagnostic));
   }
 
-  const Bound& bound_;
+  const BoundSpec& bound_;
   const Spec& spec_;
   std::vector<Diagnostic>& diagnostics_;
 };
 
 /// Checks the relations of the model, its precision and its target, among usable keys.
-void check_model_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics);
+void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace llmc::spec

@@ -22,7 +22,7 @@ namespace {
 
 class Relations : RelationChecks {
  public:
-  Relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) : RelationChecks(bound, diagnostics) {}
+  Relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics) : RelationChecks(bound, diagnostics) {}
 
   void audit() {
     if (!usable({"audit.compute"}) || spec_.audit.compute != AuditCompute::forward) return;
@@ -305,7 +305,7 @@ class Relations : RelationChecks {
 
 }  // namespace
 
-void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
+void check_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics) {
   Relations relations(bound, diagnostics);
   relations.unread_keys();
   check_model_relations(bound, diagnostics);
@@ -319,7 +319,7 @@ void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
   relations.prompts();
 }
 
-void check_run_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
+void check_run_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics) {
   Relations relations(bound, diagnostics);
   relations.unread_keys();
   relations.batch();

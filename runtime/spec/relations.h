@@ -9,9 +9,9 @@
 namespace llmc::spec {
 
 /// Appends an error for every violated relation among usable keys, with the locations of all its keys.
-void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics);
+void check_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics);
 
 /// Same for relations that involve run-time values.
-void check_run_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics);
+void check_run_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace llmc::spec

@@ -13,7 +13,7 @@ namespace {
 
 class ModelRelations : RelationChecks {
  public:
-  ModelRelations(const Bound& bound, std::vector<Diagnostic>& diagnostics) : RelationChecks(bound, diagnostics) {}
+  ModelRelations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics) : RelationChecks(bound, diagnostics) {}
 
   void heads() {
     const Model& m = spec_.model;
@@ -281,7 +281,7 @@ class ModelRelations : RelationChecks {
 
 }  // namespace
 
-void check_model_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
+void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics) {
   ModelRelations relations(bound, diagnostics);
   relations.heads();
   relations.cuda_attention();

@@ -71,7 +71,8 @@ std::optional<std::string> without_commas(const std::string& digits, std::string
 }
 
 template <std::size_t N>
-Scalar<std::int64_t> parse_scaled(std::string_view text, const std::array<Suffix, N>& suffixes, const char* names) {
+ParsedScalar<std::int64_t> parse_scaled(std::string_view text, const std::array<Suffix, N>& suffixes,
+                                        const char* names) {
   const std::string_view whole = text;
   const bool negative = !text.empty() && text[0] == '-';
   if (negative) text.remove_prefix(1);
@@ -84,7 +85,7 @@ Scalar<std::int64_t> parse_scaled(std::string_view text, const std::array<Suffix
     return {{}, "has a comma", plain ? (negative ? "-" : "") + *plain : ""};
   }
   if (!text.empty() && (text[0] == '.' || text[0] == 'e' || text[0] == 'E')) {
-    const Scalar<double> real = parse_number(whole);
+    const ParsedScalar<double> real = parse_number(whole);
     if (real.value && *real.value == std::floor(*real.value) && std::fabs(*real.value) < 1e15)
       return {{}, "is not written as a whole number", fmt::format("{}", static_cast<std::int64_t>(*real.value))};
     return {{}, "is not a whole number", {}};
@@ -121,13 +122,15 @@ std::optional<std::vector<std::int32_t>> parse_token_ids(std::string_view text) 
   return ids;
 }
 
-Scalar<std::int64_t> parse_integer(std::string_view text) { return parse_scaled(text, kCounts, "K, M, G, Ki, Mi, Gi"); }
+ParsedScalar<std::int64_t> parse_integer(std::string_view text) {
+  return parse_scaled(text, kCounts, "K, M, G, Ki, Mi, Gi");
+}
 
-Scalar<std::int64_t> parse_bytes(std::string_view text) {
+ParsedScalar<std::int64_t> parse_bytes(std::string_view text) {
   return parse_scaled(text, kBytes, "KiB, MiB, GiB, TiB, KB, MB, GB, TB, B");
 }
 
-Scalar<double> parse_number(std::string_view text) {
+ParsedScalar<double> parse_number(std::string_view text) {
   std::string plain;
   if (!text.empty() && text[0] == '-') {
     plain += '-';

@@ -11,19 +11,19 @@ namespace llmc::spec {
 
 /// A value, or the text's error ("has a leading zero") and advice (may be empty).
 template <typename T>
-struct Scalar {
+struct ParsedScalar {
   std::optional<T> value;
   std::string problem, instead;
 };
 
 /// [-]digits with an optional suffix; K, M, G are powers of 1000 and Ki, Mi, Gi of 1024.
-Scalar<std::int64_t> parse_integer(std::string_view text);
+ParsedScalar<std::int64_t> parse_integer(std::string_view text);
 
 /// A whole number with Ki, Mi, Gi, Ti or KiB, MiB, GiB, TiB, K to T, KB to TB, B or nothing; in bytes.
-Scalar<std::int64_t> parse_bytes(std::string_view text);
+ParsedScalar<std::int64_t> parse_bytes(std::string_view text);
 
 /// [-]digits[.digits][e[+-]digits]; finite.
-Scalar<double> parse_number(std::string_view text);
+ParsedScalar<double> parse_number(std::string_view text);
 
 /// Token ids separated by blanks, from 0 to 2^31 - 1; nothing if one is invalid.
 std::optional<std::vector<std::int32_t>> parse_token_ids(std::string_view text);

@@ -66,12 +66,12 @@ struct Batch {
 };
 
 /// Recomputation in layers `first` to `last`, inclusive: everything (full), or the outputs of these ops.
-struct LayerRange {
+struct RecomputeRange {
   std::int64_t first = 0, last = 0;
   bool full = false;
   std::vector<std::string> ops = {};  // empty and not full: nothing
 
-  bool operator==(const LayerRange&) const = default;
+  bool operator==(const RecomputeRange&) const = default;
 };
 
 /// Groups of a layer's ops, in the order of their bits in the compiler's Groups (compiler/graph/graph.h).
@@ -80,9 +80,9 @@ inline constexpr const char* kRecomputeGroups[] = {"norms", "qkv", "attention", 
 /// Block outputs that are recomputed in the backward pass instead of being kept.
 struct Recompute {
   enum class Kind { none, full, every, ops, layers, automatic } kind = Kind::none;
-  std::int64_t every = 0;               // kind == every: layers whose index is a multiple of it are recomputed in full
-  std::vector<std::string> ops = {};    // kind == ops: of kRecomputeGroups
-  std::vector<LayerRange> layers = {};  // kind == layers: by `first`, without overlap; other layers keep everything
+  std::int64_t every = 0;             // kind == every: layers whose index is a multiple of it are recomputed in full
+  std::vector<std::string> ops = {};  // kind == ops: of kRecomputeGroups
+  std::vector<RecomputeRange> layers = {};  // kind == layers: by `first`, without overlap; other layers keep everything
 
   bool operator==(const Recompute&) const = default;
 };

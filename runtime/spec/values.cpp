@@ -128,7 +128,7 @@ struct LaidOver {
 
 LaidOver lay_over(const Values& base, const Node& root, const fs::path& directory, const Schema& schema) {
   LaidOver laid;
-  Bound bound = bind_over(base, root, laid.diagnostics, schema);
+  BoundSpec bound = bind_over(base, root, laid.diagnostics, schema);
   for (const auto& [path, span] : bound.given) {
     const Key& key = *schema.find_key(path);
     const std::string before = value_text(key, key.get(base.spec)), after = value_text(key, key.get(bound.spec));
@@ -165,7 +165,7 @@ Values read_values(const std::string& text, const std::string& name, const Schem
   if (!check_bytes(source, diagnostics)) throw std::invalid_argument(sentences(diagnostics));
   PrintedReader reader(source);
   const Node root = reader.read();
-  Bound bound = bind_tree(root, source, false, diagnostics, schema);
+  BoundSpec bound = bind_tree(root, source, false, diagnostics, schema);
   if (!diagnostics.empty()) {
     const auto examine = [&](const Node& changed) {
       Examined examined;

@@ -7,7 +7,7 @@
 #include "error.h"
 #include "host/limits.h"
 #include "program/shards.h"
-#include "step/arena_places.h"
+#include "step/arena_offsets.h"
 
 namespace llmc {
 
@@ -32,7 +32,7 @@ void check_fits(const ProgramInfo& info, std::size_t arena_bytes, int ranks) {
 void check_ranks_fit(const ProgramInfo& info, int ranks) {
   const Shares shares =
       info.shard == Shard::none ? Shares(info.buckets) : Shares(info.buckets, DataRank{0, ranks}, info.share_unit);
-  check_fits(info, ArenaPlaces(info, shares, ranks).bytes(), ranks);
+  check_fits(info, ArenaOffsets(info, shares, ranks).bytes(), ranks);
 }
 
 }  // namespace llmc

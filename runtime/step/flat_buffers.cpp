@@ -29,7 +29,7 @@ bool FlatBuffers::in_windows(const Buffer& buffer) const {
 
 void FlatBuffers::begin_step() {
   whole_ = {};
-  if (windows_used_) device_.zero(arena_ + places_.windows(), info_.gradient_window_bytes);
+  if (windows_used_) device_.zero(arena_ + offsets_.windows(), info_.gradient_window_bytes);
   windows_used_ = false;
 }
 
@@ -47,7 +47,7 @@ std::byte* FlatBuffers::whole_bucket(const Buffer& buffer, std::size_t bucket) c
   const Buffer& gradients = buffer_of(info_.buffers, Use::gradients);
   if (!in_windows(buffer)) return begin_of(gradients) + bytes(gradients, offset);
   const std::size_t vectors = window_space(gradients.dtype, info_.buckets[kVectors].elements, info_.share_unit);
-  return arena_ + places_.windows() + (bucket == kVectors ? 0 : vectors);
+  return arena_ + offsets_.windows() + (bucket == kVectors ? 0 : vectors);
 }
 
 void FlatBuffers::gather(const Buffer& buffer, const ParameterInfo& parameter) {

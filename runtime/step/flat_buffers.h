@@ -8,7 +8,7 @@
 
 #include "device/device.h"
 #include "program/parameters.h"
-#include "step/arena_places.h"
+#include "step/arena_offsets.h"
 
 namespace llmc {
 
@@ -16,8 +16,8 @@ class FlatBuffers {
  public:
   /// All references must outlive this.
   FlatBuffers(Device& device, Communicator& ranks, std::byte* arena, const ProgramInfo& info, const Shares& shares,
-              const ArenaPlaces& places)
-      : device_(device), ranks_(ranks), arena_(arena), info_(info), shares_(shares), places_(places) {}
+              const ArenaOffsets& offsets)
+      : device_(device), ranks_(ranks), arena_(arena), info_(info), shares_(shares), offsets_(offsets) {}
 
   /// Gathers a parameter's elements on this rank, valid until another bucket is gathered. If the rank holds only its
   /// shard, they are stored in memory that a step uses for gradients. Collective. Does nothing with one rank.
@@ -33,7 +33,7 @@ class FlatBuffers {
   void begin_step();
 
  private:
-  std::byte* begin_of(const Buffer& buffer) const { return arena_ + places_.of(buffer); }
+  std::byte* begin_of(const Buffer& buffer) const { return arena_ + offsets_.of(buffer); }
   bool shared_out(const Buffer& buffer) const { return shares_.ranks() > 1 && is_sharded(buffer.use, info_.shard); }
   std::size_t bucket_of(std::int64_t element) const;
   bool in_windows(const Buffer& buffer) const;
@@ -52,7 +52,7 @@ class FlatBuffers {
   std::byte* arena_;
   const ProgramInfo& info_;
   const Shares& shares_;
-  const ArenaPlaces& places_;
+  const ArenaOffsets& offsets_;
   // Gathered buckets: the one of all vectors, whose parameters alternate with matrices in a checkpoint, and one other.
   std::array<std::optional<Whole>, 2> whole_;
   bool windows_used_ = false;

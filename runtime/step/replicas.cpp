@@ -18,7 +18,7 @@ constexpr std::size_t kBlock = std::size_t{16} << 20;  // bytes on the host at o
 
 std::string checksum(Session& session, const Replica& replica, std::vector<std::byte>& block) {
   Checksum checksum;
-  for (const auto& [offset, bytes] : replica.stretches)
+  for (const auto& [offset, bytes] : replica.intervals)
     for (std::size_t done = 0; done < bytes; done += block.size()) {
       block.resize(std::min(kBlock, bytes - done));
       session.read(offset + done, block);
@@ -34,12 +34,12 @@ std::vector<Replica> replicas(const ProgramInfo& info) {
   for (const Buffer& buffer : info.buffers) {
     Replica replica{buffer.name, {}};
     const bool saved = buffer.use == Use::masters || buffer.use == Use::copies || buffer.use == Use::state;
-    if (saved && info.shard == Shard::none) replica.stretches.push_back({buffer.offset, buffer.bytes()});
+    if (saved && info.shard == Shard::none) replica.intervals.push_back({buffer.offset, buffer.bytes()});
     for (const Gathered& gathered : info.gathered)
       if (std::string_view(gathered.buffer) == buffer.name)
-        replica.stretches.push_back({buffer.offset + static_cast<std::size_t>(bytes_of(buffer.dtype, gathered.offset)),
+        replica.intervals.push_back({buffer.offset + static_cast<std::size_t>(bytes_of(buffer.dtype, gathered.offset)),
                                      static_cast<std::size_t>(bytes_of(buffer.dtype, gathered.elements))});
-    if (!replica.stretches.empty()) list.push_back(std::move(replica));
+    if (!replica.intervals.empty()) list.push_back(std::move(replica));
   }
   return list;
 }

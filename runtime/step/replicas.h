@@ -15,11 +15,11 @@ class Session;     // step/session.h
 
 /// Ranges of a buffer whose bytes are equal on all ranks.
 struct Replica {
-  struct Stretch {
+  struct Interval {
     std::size_t offset, bytes;  // in the arena
   };
   const char* name;  // of the buffer
-  std::vector<Stretch> stretches;
+  std::vector<Interval> intervals;
 };
 
 /// Weights and optimizer state. If the optimizer state is sharded, the gathered ranges of the weights, because each

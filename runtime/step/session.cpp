@@ -62,9 +62,9 @@ Session::Session(Device& device, Communicator& data, const Program& program, con
       program_(program),
       shares_(program.info.shard == Shard::none ? Shares(program.info.buckets)
                                                 : Shares(program.info.buckets, mesh.data, program.info.share_unit)),
-      places_(program.info, shares_, mesh.data.size),
-      arena_(allocate_arena(device, data, program.info, places_.bytes())),
-      flat_(device, data, arena_, program.info, shares_, places_),
+      offsets_(program.info, shares_, mesh.data.size),
+      arena_(allocate_arena(device, data, program.info, offsets_.bytes())),
+      flat_(device, data, arena_, program.info, shares_, offsets_),
       micro_batches_{replay(), replay(), replay(), replay()},
       optimizer_step_(replay()),
       evaluations_{replay(), replay()},
@@ -77,7 +77,7 @@ Session::Session(Device& device, Communicator& data, const Program& program, con
   if (const Buffer* norms = find_buffer(info().buffers, Use::parameter_norms))
     norms_.emplace(device, arena_ + norms->offset, norms->bytes());
   upload_constants(device_, arena_, program_.info, shares_);
-  step_ = program_.create(device_, ranks_, shares_, arena_, places_.shared());
+  step_ = program_.create(device_, ranks_, shares_, arena_, offsets_.shared());
 }
 
 NumberedReplay Session::replay() const { return {device_, ranks_.collectives()}; }

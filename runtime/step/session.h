@@ -14,7 +14,7 @@
 #include "program/mesh.h"
 #include "program/program.h"
 #include "program/shards.h"
-#include "step/arena_places.h"
+#include "step/arena_offsets.h"
 #include "step/device_state.h"
 #include "step/flat_buffers.h"
 #include "step/numbered_replay.h"
@@ -26,7 +26,7 @@ class TraceWriter;
 
 class Session {
  public:
-  /// Allocates the arena (ArenaPlaces::bytes(), the only allocation on the device), uploads the constants and creates
+  /// Allocates the arena (ArenaOffsets::bytes(), the only allocation on the device), uploads the constants and creates
   /// the step. `data`: communicator of the ranks that `mesh` has along data. Throws Failure(does_not_fit).
   Session(Device& device, Communicator& data, const Program& program, const Mesh& mesh = {});
   ~Session();
@@ -35,7 +35,7 @@ class Session {
 
   const ProgramInfo& info() const { return program_.info; }
   const Mesh& mesh() const { return mesh_; }
-  std::size_t allocated_bytes() const { return places_.bytes(); }
+  std::size_t allocated_bytes() const { return offsets_.bytes(); }
   /// Returns whether `bytes` of host memory may be used in addition to the arena. On cpu `budget` covers both and the
   /// process.
   bool fits_beside(std::size_t bytes, std::size_t budget) const {
@@ -111,7 +111,7 @@ class Session {
 
  private:
   const Buffer& buffer(Use use) const { return buffer_of(info().buffers, use); }
-  std::byte* place(Use use) const { return arena_ + places_.of(buffer(use)); }
+  std::byte* place(Use use) const { return arena_ + offsets_.of(buffer(use)); }
   FlatSource source(Use use);
   NumberedReplay replay() const;
   std::size_t passes_of_all() const;
@@ -127,7 +127,7 @@ class Session {
   const Mesh mesh_;
   const Program& program_;
   const Shares shares_;
-  const ArenaPlaces places_;
+  const ArenaOffsets offsets_;
   std::byte* arena_;
   FlatBuffers flat_;
   bool gathered_ = false;  // the weights that this rank reads are gathered

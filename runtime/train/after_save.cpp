@@ -9,7 +9,7 @@ namespace llmc {
 
 namespace fs = std::filesystem;
 
-void follow_save(RunFolder& folder, const RunMirror* mirror, const spec::Checkpoint& policy, const Kept& kept,
+void follow_save(RunFolder& folder, const RunMirror* mirror, const spec::Checkpoint& policy, const PublishedSave& kept,
                  const Log& log) {
   const auto attempt = [&](const auto& work) {
     try {

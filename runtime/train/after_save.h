@@ -15,7 +15,7 @@
 namespace llmc {
 
 /// State of the run when the checkpoint of `step` was published.
-struct Kept {
+struct PublishedSave {
   std::int64_t step = 0;
   std::optional<Best> best;               // the best so far, this step included; nothing without checkpoint.best
   std::vector<std::int64_t> keep_before;  // as Retention's
@@ -23,7 +23,7 @@ struct Kept {
 
 /// Records the save, writes best.json, updates the mirror (null: none), and applies retention. Each part is attempted
 /// even if others fail; failures are reported to `log`. Idempotent. Rank 0 only.
-void follow_save(RunFolder& folder, const RunMirror* mirror, const spec::Checkpoint& policy, const Kept& kept,
+void follow_save(RunFolder& folder, const RunMirror* mirror, const spec::Checkpoint& policy, const PublishedSave& kept,
                  const Log& log);
 
 /// Same, when starting from the checkpoint with `state`, if it is in this run's folder.

@@ -32,7 +32,7 @@
 namespace llmc {
 
 /// Inputs of a run; all of them outlive the loop.
-struct Run {
+struct LoopInputs {
   const spec::Spec& values;
   const CheckpointTexts& texts;
   Session& session;
@@ -58,7 +58,7 @@ struct Run {
 
 class TrainLoop {
  public:
-  TrainLoop(const Run& run, const TrainState& start)
+  TrainLoop(const LoopInputs& run, const TrainState& start)
       : run_(run),
         state_(start),
         saver_(run.values, run.texts, run.session, run.path, run.folder, run.mirror, run.console, run.ranks, start),
@@ -123,7 +123,7 @@ class TrainLoop {
     return (run_.final_checkpoint && state_.step == run_.stop) || (every > 0 && state_.step % every == 0);
   }
 
-  Run run_;
+  LoopInputs run_;
   TrainState state_;
   Saver saver_;
   Guard guard_;

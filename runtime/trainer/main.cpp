@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "comm/collectives.h"
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "comm/rendezvous.h"
 #include "comm/spawn.h"
 #include "comm/together.h"
@@ -21,7 +21,7 @@
 #include "host/executable.h"
 #include "host/standard_streams.h"
 #include "host/thread_limit.h"
-#include "program/place.h"
+#include "program/compiled_spec.h"
 #include "program/program.h"
 #include "step/fits.h"
 #include "text/message.h"
@@ -57,8 +57,8 @@ std::vector<std::string> words_of_a_rank(int argc, char** argv) {
   return words;
 }
 
-Launch launch_of_this_process() {
-  return find_launch([](const char* name) -> const char* { return std::getenv(name); });
+LauncherInfo launch_of_this_process() {
+  return find_launcher([](const char* name) -> const char* { return std::getenv(name); });
 }
 
 int internal(const std::exception& error) {
@@ -71,7 +71,7 @@ int internal(const std::exception& error) {
 int train_as_rank(const Options& options, const Program& program) {
   // Never destroyed: a request that a launcher passes on late must not end a rank that has saved.
   static auto& signals = *new std::optional<SignalWatch>;
-  const Launch launch = identified(launch_of_this_process(), program.info.fingerprint, options.run);
+  const LauncherInfo launch = identified(launch_of_this_process(), program.info.fingerprint, options.run);
   Rendezvous::Limits limits;
   limits.start = std::chrono::seconds(options.start_timeout);
   limits.silence = std::chrono::seconds(options.peer_timeout);
@@ -131,7 +131,7 @@ int train_main(int argc, char** argv, const Program& program) try {
     return static_cast<int>(Exit::done);
   }
   if (options->ranks > 1) {
-    const Launch launch = launch_of_this_process();
+    const LauncherInfo launch = launch_of_this_process();
     if (launch.world_size > 1)
       throw Failure(Exit::usage,
                     fmt::format("{} has already started this process as one of {} ranks. Leave out --ranks", launch.by,

@@ -15,7 +15,7 @@
 #include "spec/schema/schema.h"
 #include "text/option_checks.h"
 #include "text/printable.h"
-#include "trainer/saved_words.h"
+#include "trainer/saved_options.h"
 #include "trainer/startup/values.h"
 
 namespace llmc {
@@ -350,7 +350,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   CommandWords words(info);
   CLI::App& app = words.app;
   Options& options = words.options;
-  const SavedWords saved(app, words.gpu);
+  const SavedOptions saved(app, words.gpu);
   app.set_version_flag("--version", fmt::format("{} {} {}", info.name, info.fingerprint, info.arch));
   app.footer([&words] { return words.footer(); });
   try {

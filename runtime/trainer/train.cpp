@@ -21,7 +21,7 @@
 #include "host/clock.h"
 #include "host/executable.h"
 #include "host/standard_streams.h"
-#include "program/place.h"
+#include "program/compiled_spec.h"
 #include "run/history.h"
 #include "run/run_mirror.h"
 #include "run/trace.h"
@@ -52,7 +52,7 @@ namespace fs = std::filesystem;
 struct Rank {
   const Options& options;
   const Program& program;
-  const Launch& launch;
+  const LauncherInfo& launch;
   Rendezvous& rendezvous;
   Console console = is_first() ? Console(stdout, options.quiet, launch.world_size > 1) : Console();
 
@@ -455,7 +455,7 @@ Exit say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop)
 
 }  // namespace
 
-int train(const Options& options, const Program& program, const Launch& launch, Rendezvous& rendezvous,
+int train(const Options& options, const Program& program, const LauncherInfo& launch, Rendezvous& rendezvous,
           std::optional<SignalWatch>& signals) {
   std::signal(SIGPIPE, SIG_IGN);  // a broken log pipe must not end a run
   Rank rank{options, program, launch, rendezvous};

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "comm/rendezvous.h"
 #include "program/program.h"
 #include "train/signals.h"
@@ -13,7 +13,7 @@ namespace llmc {
 
 /// Returns when every rank has trained, or has saved after a request to stop. `signals` is watched from the first step
 /// on; the caller decides how long it outlives this call. Throws Failure; SharedFailure if all ranks fail together.
-int train(const Options& options, const Program& program, const Launch& launch, Rendezvous& rendezvous,
+int train(const Options& options, const Program& program, const LauncherInfo& launch, Rendezvous& rendezvous,
           std::optional<SignalWatch>& signals);
 
 }  // namespace llmc

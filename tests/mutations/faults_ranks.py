@@ -44,7 +44,7 @@ FAULTS = [
     fault("a_stranger_fills_the_memory", "Meeting::hear_strangers",
           "one->refused ? one->connection.drop() : one->connection.receive()", "one->connection.receive()",
           "test_comm Stranger.*"),
-    fault("torchruns_none_is_a_name", "find_launch", "if (elastic && *elastic != kUnnamed)", "if (elastic)",
+    fault("torchruns_none_is_a_name", "find_launcher", "if (elastic && *elastic != kUnnamed)", "if (elastic)",
           "test_comm Launch.*"),
     fault("a_run_without_a_name_has_none", "identified", "launch.world_size > 1 && launch.id.empty()",
           "launch.world_size > 512", "run_ranks"),
@@ -123,7 +123,7 @@ FAULTS = [
     # ranks that are no longer alike, and what is lost
     fault("a_save_is_not_compared_before", "TrainLoop::train", "if (saves || due(", "if (due(", "run_faults"),
     fault("only_the_first_stretch_is_compared", "replicas", "(std::string_view(gathered.buffer) == buffer.name)",
-          "(std::string_view(gathered.buffer) == buffer.name && replica.stretches.empty())", "test_train Replicas.*"),
+          "(std::string_view(gathered.buffer) == buffer.name && replica.intervals.empty())", "test_train Replicas.*"),
     fault("the_larger_part_is_alone", "Rendezvous::compare", "if (&holders != &*most)", "if (&holders == &*most)",
           "test_comm Rendezvous.WhoIsAlone*"),
     fault("nan_is_saved", "reader", "if (!finite)", "return;", "test_checkpoint Savers.*"),

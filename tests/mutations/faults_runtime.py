@@ -328,7 +328,7 @@ FAULTS = [
     # device and math on the CPU
     fault("denormals_stay", "Device::Device", "constexpr unsigned kFlushToZero = 0x8000,",
           "constexpr unsigned kFlushToZero = 0,", "test_math CpuDevice.EveryThreadFlushesDenormals"),
-    fault("zero_forgets_the_last_share", "share_out", "round_up((bytes + threads - 1) / threads, 64)",
+    fault("zero_forgets_the_last_share", "across_threads", "round_up((bytes + threads - 1) / threads, 64)",
           "bytes / threads / 64 * 64", "test_math CpuDevice.CopiesAndZeroes"),
     fault("going_back_beside_retention", "Saver::rest", "finish(); background_.wait(); say_notes();", "finish();",
           "run_faults"),

@@ -12,15 +12,15 @@
 namespace llmc::emit {
 
 /// Bytes [begin, end) of the template's text.
-struct Range {
+struct TextRange {
   std::size_t begin = 0, end = 0;
   bool contains(std::size_t at) const { return begin <= at && at < end; }
 };
 
 /// An `if constexpr` whose condition is known.
 struct Prune {
-  Range statement;
-  Range taken;                        // the branch that stays, with its braces; empty if none stays
+  TextRange statement;
+  TextRange taken;                    // the branch that stays, with its braces; empty if none stays
   bool braced = false;                // taken is a compound statement
   bool in_block = false;              // the statement is directly in a compound statement
   bool must_scope = false;            // the branch declares something whose lifetime ends with it
@@ -29,14 +29,14 @@ struct Prune {
 
 /// A constant expression that mentions a params name, and the literal that replaces it.
 struct Fold {
-  Range expression;
+  TextRange expression;
   std::string literal;
 };
 
 /// A declaration that is dropped if the remaining text mentions none of its names.
 struct Declaration {
   std::size_t location = 0;  // of the name
-  Range statement;           // empty at namespace scope, where `location` identifies it
+  TextRange statement;       // empty at namespace scope, where `location` identifies it
   std::vector<std::string> names;
   bool always = false;  // operators: found by type, not by name
 };
@@ -45,8 +45,8 @@ struct Analysis {
   std::vector<Prune> prunes;
   std::vector<Fold> folds;
   std::vector<Declaration> declarations;
-  std::vector<Range> checked_asserts;           // static_asserts that mention a params name: they passed
-  std::vector<Range> macro_uses;                // macro invocations with arguments
+  std::vector<TextRange> checked_asserts;       // static_asserts that mention a params name: they passed
+  std::vector<TextRange> macro_uses;            // macro invocations with arguments
   std::optional<std::string> entry;             // text between the parentheses of its declaration
   std::map<std::string, std::string> literals;  // params constant -> text that replaces a direct reference
   std::map<std::string, std::string> of_arch;   // headers' constants of the instruction set that the text depends on

@@ -228,15 +228,15 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
   }
 
   /// Returns bytes of the template's text, if the tokens are spelled there (macro arguments are, macro bodies are not).
-  std::optional<Range> edited(clang::SourceRange tokens) const {
+  std::optional<TextRange> edited(clang::SourceRange tokens) const {
     const auto range = clang::Lexer::makeFileCharRange(clang::CharSourceRange::getTokenRange(tokens), sources_,
                                                        context_.getLangOpts());
     if (range.isInvalid() || sources_.getFileID(range.getBegin()) != sources_.getMainFileID()) return std::nullopt;
-    return Range{sources_.getFileOffset(range.getBegin()), sources_.getFileOffset(range.getEnd())};
+    return TextRange{sources_.getFileOffset(range.getBegin()), sources_.getFileOffset(range.getEnd())};
   }
 
   /// Returns the statement with its final semicolon, which Clang attributes to the enclosing one.
-  Range whole(const clang::Stmt* statement) const {
+  TextRange whole(const clang::Stmt* statement) const {
     auto range = edited(statement->getSourceRange());
     if (!range) fail(statement->getBeginLoc(), "`if constexpr` in a macro cannot be pruned");
     const clang::Stmt* last = statement;

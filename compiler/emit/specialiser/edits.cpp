@@ -8,16 +8,16 @@
 namespace llmc::emit {
 
 bool Edits::touches(std::size_t at) const {
-  return std::any_of(removals_.begin(), removals_.end(), [&](const Range& r) { return r.contains(at); }) ||
+  return std::any_of(removals_.begin(), removals_.end(), [&](const TextRange& r) { return r.contains(at); }) ||
          std::any_of(replacements_.begin(), replacements_.end(),
                      [&](const Replacement& r) { return r.range.contains(at); });
 }
 
-std::vector<Range> Edits::merged_removals() const {
-  std::vector<Range> sorted = removals_;
-  std::sort(sorted.begin(), sorted.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  std::vector<Range> merged;
-  for (const Range& range : sorted) {
+std::vector<TextRange> Edits::merged_removals() const {
+  std::vector<TextRange> sorted = removals_;
+  std::sort(sorted.begin(), sorted.end(), [](const TextRange& a, const TextRange& b) { return a.begin < b.begin; });
+  std::vector<TextRange> merged;
+  for (const TextRange& range : sorted) {
     if (!merged.empty() && range.begin <= merged.back().end) {
       merged.back().end = std::max(merged.back().end, range.end);
     } else {
@@ -28,17 +28,17 @@ std::vector<Range> Edits::merged_removals() const {
 }
 
 std::string Edits::apply() const {
-  const std::vector<Range> removals = merged_removals();
+  const std::vector<TextRange> removals = merged_removals();
   std::vector<Replacement> all;
   for (const Replacement& r : replacements_) {
-    const bool gone = std::any_of(removals.begin(), removals.end(), [&](const Range& removal) {
+    const bool gone = std::any_of(removals.begin(), removals.end(), [&](const TextRange& removal) {
       // An insertion at either end of a removal stays.
       return r.range.begin == r.range.end ? removal.begin < r.range.begin && r.range.begin < removal.end
                                           : removal.begin <= r.range.begin && r.range.end <= removal.end;
     });
     if (!gone) all.push_back(r);
   }
-  for (const Range& range : removals) all.push_back({range, ""});
+  for (const TextRange& range : removals) all.push_back({range, ""});
   // Insertions come before a change that starts at the same offset.
   std::stable_sort(all.begin(), all.end(), [](const Replacement& a, const Replacement& b) {
     return a.range.begin != b.range.begin ? a.range.begin < b.range.begin : a.range.end < b.range.end;

@@ -14,8 +14,8 @@ class Edits {
   /// `text` must outlive the edits; errors call it `file`.
   Edits(const std::string& text, std::string file) : text_(text), file_(std::move(file)) {}
 
-  void remove(Range range) { removals_.push_back(range); }
-  void replace(Range range, std::string with) { replacements_.push_back({range, std::move(with)}); }
+  void remove(TextRange range) { removals_.push_back(range); }
+  void replace(TextRange range, std::string with) { replacements_.push_back({range, std::move(with)}); }
   void insert(std::size_t at, std::string what) { replacements_.push_back({{at, at}, std::move(what)}); }
 
   /// Whether the byte at this offset is removed.
@@ -27,18 +27,18 @@ class Edits {
 
  private:
   struct Replacement {
-    Range range;
+    TextRange range;
     std::string with;
     bool operator==(const Replacement& other) const {
       return range.begin == other.range.begin && range.end == other.range.end && with == other.with;
     }
   };
 
-  std::vector<Range> merged_removals() const;
+  std::vector<TextRange> merged_removals() const;
 
   const std::string& text_;
   std::string file_;
-  std::vector<Range> removals_;
+  std::vector<TextRange> removals_;
   std::vector<Replacement> replacements_;
 };
 

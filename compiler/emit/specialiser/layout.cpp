@@ -39,8 +39,8 @@ bool only_space(const std::string& text, std::size_t begin, std::size_t end) {
 
 }  // namespace
 
-Layout lay_out(const std::vector<Token>& tokens) {
-  Layout layout;
+SourceLayout lay_out(const std::vector<Token>& tokens) {
+  SourceLayout layout;
   for (std::size_t at = 0; at < tokens.size(); ++at) {
     const Token& token = tokens[at];
     if (token.kind == TokenKind::comment || token.kind == TokenKind::directive || is(token, "}") || is(token, ";"))
@@ -81,7 +81,7 @@ std::size_t past_trailing_comment(const std::string& text, const std::vector<Tok
   return at;
 }
 
-Range with_comments(const std::string& text, const std::vector<Token>& tokens, Range range) {
+TextRange with_comments(const std::string& text, const std::vector<Token>& tokens, TextRange range) {
   const std::size_t first_line = line_begin(text, range.begin);
   const std::size_t end = past_trailing_comment(text, tokens, range.end);
   const std::size_t newline = std::min(text.find('\n', end), text.size());

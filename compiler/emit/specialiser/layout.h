@@ -10,18 +10,18 @@
 
 namespace llmc::emit {
 
-struct Layout {
+struct SourceLayout {
   /// Declarations and definitions at namespace scope, from the first token to the final semicolon or brace.
-  std::vector<Range> chunks;
+  std::vector<TextRange> chunks;
   /// Offset after the `{` of the first `namespace llmc {`.
   std::optional<std::size_t> namespace_begin;
 };
 
-Layout lay_out(const std::vector<Token>& tokens);
+SourceLayout lay_out(const std::vector<Token>& tokens);
 
 /// Extends the range by the comment lines directly above it, a comment after it on its last line, and that line's
 /// newline. A side that shares its line with other text is not extended.
-Range with_comments(const std::string& text, const std::vector<Token>& tokens, Range range);
+TextRange with_comments(const std::string& text, const std::vector<Token>& tokens, TextRange range);
 
 /// Skips white space after `at`; before `at`.
 std::size_t skip_space(const std::string& text, std::size_t at);

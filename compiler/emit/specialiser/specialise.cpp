@@ -15,7 +15,7 @@ namespace {
 
 /// A declaration that may be dropped: one at namespace scope, or a constant or alias inside such a one.
 struct Item {
-  Range range;
+  TextRange range;
   std::size_t parent;  // index of the enclosing item; its own index at namespace scope
   std::set<std::string_view> names;
   bool live = false;
@@ -43,7 +43,7 @@ class Specialiser {
     check_directives();
     analysis_ = analyse(input_);
     drop_params_include();
-    for (const Range& range : analysis_.checked_asserts)
+    for (const TextRange& range : analysis_.checked_asserts)
       edits_.remove(with_comments(text_, tokens_, with_semicolon(range)));
     for (const Prune& prune : analysis_.prunes) apply(prune);
     for (const Fold& fold : analysis_.folds) edits_.replace(fold.expression, in_context(fold));
@@ -108,7 +108,7 @@ class Specialiser {
     }
   }
 
-  Range with_semicolon(Range range) const {
+  TextRange with_semicolon(TextRange range) const {
     const std::size_t next = skip_space(text_, range.end);
     if (next < text_.size() && text_[next] == ';') range.end = next + 1;
     return range;
@@ -117,7 +117,7 @@ class Specialiser {
   // Rule 1: only the taken branch of `if constexpr` stays, without braces if that changes no scope.
 
   void apply(const Prune& prune) {
-    const Range& taken = prune.taken;
+    const TextRange& taken = prune.taken;
     const bool empty = taken.begin == taken.end ||
                        (prune.braced && skip_space(text_, taken.begin + 1) + 1 == taken.end) ||
                        text_[taken.begin] == ';';
@@ -145,7 +145,7 @@ class Specialiser {
   bool braces_may_go(const Prune& prune) const {
     if (prune.must_scope) return false;
     if (prune.declared.empty()) return true;
-    for (const Range& chunk : layout_.chunks) {
+    for (const TextRange& chunk : layout_.chunks) {
       if (!chunk.contains(prune.statement.begin)) continue;
       for (const Token& token : tokens_) {
         if (!chunk.contains(token.begin) || prune.statement.contains(token.begin) || pruned(token.begin)) continue;
@@ -186,7 +186,7 @@ class Specialiser {
 
   bool in_macro_use(std::size_t at) const {
     return std::any_of(analysis_.macro_uses.begin(), analysis_.macro_uses.end(),
-                       [&](const Range& r) { return r.contains(at); });
+                       [&](const TextRange& r) { return r.contains(at); });
   }
 
   void fold_name(const Token& name, bool replaceable) {
@@ -205,7 +205,7 @@ class Specialiser {
 
   void drop_unreachable() {
     std::vector<Item> items;
-    for (const Range& chunk : layout_.chunks) items.push_back({chunk, items.size(), {}, false});
+    for (const TextRange& chunk : layout_.chunks) items.push_back({chunk, items.size(), {}, false});
     const std::size_t chunks = items.size();
     std::vector<bool> droppable(chunks, false), kept(chunks, false);
     for (const Declaration& declaration : analysis_.declarations) {
@@ -330,7 +330,7 @@ class Specialiser {
   const SpecialiseInput& input_;
   const std::string& text_;
   std::vector<Token> tokens_;
-  Layout layout_;
+  SourceLayout layout_;
   Edits edits_;
   Analysis analysis_;
   std::set<std::string_view> live_names_;

@@ -33,7 +33,7 @@ std::string type_of(const safetensors::Entry& entry) {
 }
 
 /// Returns nothing if both tensors have the same bits.
-std::optional<TensorChange> compare_values(const Tensor& before, const Tensor& after) {
+std::optional<TensorChange> compare_values(const CheckpointTensor& before, const CheckpointTensor& after) {
   if (before.entry->dtype != after.entry->dtype || before.entry->shape != after.entry->shape)
     return TensorChange{.name = before.name(),
                         .shapes = fmt::format("{} -> {}", type_of(*before.entry), type_of(*after.entry))};
@@ -71,9 +71,9 @@ Comparison compare(const Contents& before, const Contents& after) {
     if (old_fields[i] != new_fields[i])
       comparison.state.push_back({old_fields[i].first, {old_fields[i].second, new_fields[i].second}});
   comparison.keys = spec::changes(before.values.spec, after.values.spec);
-  std::map<std::string, const Tensor*> others;
-  for (const Tensor& tensor : after.tensors) others.emplace(tensor.name(), &tensor);
-  for (const Tensor& tensor : before.tensors) {
+  std::map<std::string, const CheckpointTensor*> others;
+  for (const CheckpointTensor& tensor : after.tensors) others.emplace(tensor.name(), &tensor);
+  for (const CheckpointTensor& tensor : before.tensors) {
     const auto other = others.extract(tensor.name());
     if (other.empty())
       comparison.removed.push_back(tensor.name());

@@ -25,7 +25,7 @@ namespace {
 
 }  // namespace
 
-std::int64_t Tensor::elements() const {
+std::int64_t CheckpointTensor::elements() const {
   return static_cast<std::int64_t>(entry->bytes()) / safetensors::dtype_bytes(entry->dtype);
 }
 
@@ -51,15 +51,15 @@ std::vector<safetensors::TensorSpec> expected_weights(const spec::Spec& spec) {
   return std::move(expected_tensors(spec, std::vector<SavedBuffer>(1)).at(""));
 }
 
-std::vector<Tensor> tensors_of(const std::vector<std::unique_ptr<safetensors::Reader>>& readers,
-                               const std::vector<safetensors::TensorSpec>& weights) {
+std::vector<CheckpointTensor> tensors_of(const std::vector<std::unique_ptr<safetensors::Reader>>& readers,
+                                         const std::vector<safetensors::TensorSpec>& weights) {
   std::map<std::string, std::size_t> places;
   for (const safetensors::TensorSpec& weight : weights) places.emplace(weight.name, places.size());
-  const auto place = [&](const Tensor& tensor) {
+  const auto place = [&](const CheckpointTensor& tensor) {
     const auto found = places.find(tensor.parameter);
     return found == places.end() ? places.size() : found->second;
   };
-  std::vector<Tensor> tensors;
+  std::vector<CheckpointTensor> tensors;
   for (const auto& reader : readers) {
     const bool of_weights = holds_weights(reader->path().filename().string());
     for (const safetensors::Entry& entry : reader->entries()) {
@@ -70,7 +70,7 @@ std::vector<Tensor> tensors_of(const std::vector<std::unique_ptr<safetensors::Re
         tensors.push_back({entry.name.substr(dot + 1), entry.name.substr(0, dot), reader.get(), &entry});
     }
   }
-  std::sort(tensors.begin(), tensors.end(), [&](const Tensor& a, const Tensor& b) {
+  std::sort(tensors.begin(), tensors.end(), [&](const CheckpointTensor& a, const CheckpointTensor& b) {
     return std::tuple(a.moment, place(a), a.parameter) < std::tuple(b.moment, place(b), b.parameter);
   });
   return tensors;

@@ -15,7 +15,7 @@
 namespace llmc::checkpoints {
 
 /// A tensor of a checkpoint's files.
-struct Tensor {
+struct CheckpointTensor {
   std::string parameter;  // "model.norm.weight"
   std::string moment;     // the optimizer's state of it: "exp_avg"; empty: the weight itself
   const safetensors::Reader* reader;
@@ -33,8 +33,8 @@ bool holds_weights(const std::string& file);
 
 using Expected = std::map<std::string, std::vector<safetensors::TensorSpec>>;
 
-/// The tensors that a checkpoint of a model holds for these buffers, by Tensor::moment: their names and shapes, in the
-/// order of the forward pass.
+/// The tensors that a checkpoint of a model holds for these buffers, by CheckpointTensor::moment: their names and
+/// shapes, in the order of the forward pass.
 Expected expected_tensors(const spec::Spec& spec, std::span<const SavedBuffer> buffers);
 
 /// Those of the weights.
@@ -42,8 +42,8 @@ std::vector<safetensors::TensorSpec> expected_weights(const spec::Spec& spec);
 
 /// Returns the tensors of opened files: weights first, then moments, each in the order of `weights`; others follow by
 /// name.
-std::vector<Tensor> tensors_of(const std::vector<std::unique_ptr<safetensors::Reader>>& readers,
-                               const std::vector<safetensors::TensorSpec>& weights);
+std::vector<CheckpointTensor> tensors_of(const std::vector<std::unique_ptr<safetensors::Reader>>& readers,
+                                         const std::vector<safetensors::TensorSpec>& weights);
 
 struct Contents {
   std::filesystem::path path;
@@ -51,7 +51,7 @@ struct Contents {
   spec::Values values;  // of its spec.yaml
   std::vector<FileRecord> files;
   std::vector<std::unique_ptr<safetensors::Reader>> readers;
-  std::vector<Tensor> tensors;
+  std::vector<CheckpointTensor> tensors;
 };
 
 /// Returns the checkpoint that a user named: `named` itself, or the newest one of a run folder with correct sizes.
@@ -61,7 +61,7 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& named, const 
 /// Returns the spec of a checkpoint's spec.yaml. Throws Failure(checkpoint).
 spec::Values read_spec(const std::filesystem::path& checkpoint);
 
-/// Opens a checkpoint after checking its manifest, sizes and headers; verify() checks checksums. Throws
+/// Opens a checkpoint after checking its manifest, sizes and headers; inspect_checkpoint() checks checksums. Throws
 /// Failure(checkpoint) naming the file.
 Contents open(const std::filesystem::path& checkpoint);
 

@@ -12,9 +12,9 @@
 #include "compiler/spec/huggingface.h"
 #include "compiler/tools/checkpoints/blocks.h"
 #include "compiler/tools/checkpoints/contents.h"
+#include "compiler/tools/checkpoints/damage.h"
 #include "compiler/tools/checkpoints/export_tokenizer.h"
 #include "compiler/tools/checkpoints/listing.h"
-#include "compiler/tools/checkpoints/verify.h"
 #include "compiler/tools/dataset/info.h"
 #include "compiler/tools/dataset/pending_folder.h"
 #include "device/math.h"
@@ -34,9 +34,9 @@ namespace {
 
 constexpr Writer kExportWriter{Exit::checkpoint, "-o"};
 
-/// Opens a checkpoint that verify() accepts: every tensor of the model is there.
+/// Opens a checkpoint that inspect_checkpoint() accepts: every tensor of the model is there.
 Contents open_sound(const fs::path& path) {
-  const Verdict verdict = verify(path);
+  const DamageReport verdict = inspect_checkpoint(path);
   if (!verdict.damage.empty()) {
     const Damage& first = verdict.damage.front();
     throw Failure(Exit::checkpoint,
@@ -46,7 +46,7 @@ Contents open_sound(const fs::path& path) {
   return open(path);
 }
 
-void append(safetensors::Writer& writer, const Tensor& tensor, DType dtype) {
+void append(safetensors::Writer& writer, const CheckpointTensor& tensor, DType dtype) {
   std::vector<bf16> rounded;
   for_each_block(*tensor.reader, *tensor.entry, [&](std::span<const float> values, std::span<const std::byte>) {
     if (dtype == DType::f32) return writer.append(values.data(), values.size_bytes());
@@ -57,23 +57,23 @@ void append(safetensors::Writer& writer, const Tensor& tensor, DType dtype) {
 }
 
 /// Writes the weights into `folder`, in files of at most `shard_bytes`, in the order of the forward pass.
-void write_weights(const fs::path& folder, const std::vector<Tensor>& weights, DType dtype, std::int64_t shard_bytes,
-                   Exported& result) {
+void write_weights(const fs::path& folder, const std::vector<CheckpointTensor>& weights, DType dtype,
+                   std::int64_t shard_bytes, Exported& result) {
   const safetensors::Dtype stored = dtype == DType::f32 ? safetensors::Dtype::kF32 : safetensors::Dtype::kBF16;
   std::vector<std::int64_t> sizes;
-  for (const Tensor& weight : weights) {
+  for (const CheckpointTensor& weight : weights) {
     result.parameters += weight.elements();
     sizes.push_back(bytes_of(dtype, weight.elements()));
     result.bytes += sizes.back();
   }
   const std::vector<std::size_t> counts = split_tensors(sizes, shard_bytes);
   std::map<std::string, std::string> files;
-  std::span<const Tensor> rest = weights;
+  std::span<const CheckpointTensor> rest = weights;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const std::string file = shard_name("model", i, counts.size());
     std::vector<safetensors::TensorSpec> specs;
-    std::map<std::string, const Tensor*> by_name;
-    for (const Tensor& weight : rest.first(counts[i])) {
+    std::map<std::string, const CheckpointTensor*> by_name;
+    for (const CheckpointTensor& weight : rest.first(counts[i])) {
       specs.push_back({weight.name(), stored, weight.entry->shape});
       by_name[weight.name()] = &weight;
       files[weight.name()] = file;
@@ -183,8 +183,8 @@ Exported export_model(const ExportOptions& options) {
                     .tokenizer = "",
                     .looked_for = found.looked_for,
                     .not_loaded = spec::not_loaded(spec.model)};
-  std::vector<Tensor> weights;
-  for (const Tensor& tensor : contents.tensors)
+  std::vector<CheckpointTensor> weights;
+  for (const CheckpointTensor& tensor : contents.tensors)
     if (tensor.moment.empty()) weights.push_back(tensor);
   write_weights(folder.path(), weights, exported.dtype, options.shard_bytes, exported);
 

@@ -24,7 +24,7 @@ struct Sums {
 Sums sums_of(const Contents& contents) {
   Sums sums;
   for (const FileRecord& file : contents.files) sums.bytes += static_cast<std::int64_t>(file.bytes);
-  for (const Tensor& tensor : contents.tensors) {
+  for (const CheckpointTensor& tensor : contents.tensors) {
     if (!tensor.moment.empty()) {
       sums.moments.insert(tensor.moment);
       continue;
@@ -60,7 +60,7 @@ std::string show_text(const Contents& contents) {
                                          data::grouped(sums.weights), plural(sums.weights)));
   text += line("moments", sums.moments.empty() ? "none" : fmt::format("{}", fmt::join(sums.moments, ", ")));
   text += fmt::format("\n{:<{}}  {:<16} dtype  file\n", "tensor", sums.longest, "shape");
-  for (const Tensor& tensor : contents.tensors)
+  for (const CheckpointTensor& tensor : contents.tensors)
     if (tensor.moment.empty())
       text += fmt::format("{:<{}}  {:<16} {:<5}  {}\n", tensor.parameter, sums.longest, shape_text(tensor.entry->shape),
                           safetensors::dtype_name(tensor.entry->dtype), tensor.file());
@@ -74,7 +74,7 @@ nlohmann::ordered_json show_json(const Contents& contents) {
   Json files = Json::array(), tensors = Json::array();
   for (const FileRecord& file : contents.files)
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh3", file.xxh3}});
-  for (const Tensor& tensor : contents.tensors)
+  for (const CheckpointTensor& tensor : contents.tensors)
     tensors.push_back({{"name", tensor.name()},
                        {"dtype", safetensors::dtype_name(tensor.entry->dtype)},
                        {"shape", tensor.entry->shape},

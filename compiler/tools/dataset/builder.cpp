@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t kBatchBytes = 4 << 20;  // text that is encoded at once
 
-void check_options(const BuildOptions& options) {
+void check_options(const DatasetOptions& options) {
   const auto fail = [](const std::string& what) { throw Failure(Exit::usage, what); };
   if (options.from.empty()) fail("there is nothing to read. Give files or directories with --from");
   const bool train = options.tokenizer.empty();
@@ -106,7 +106,7 @@ nlohmann::ordered_json side_json(const SideSummary& side) {
 /// Encodes every document into the shards of its split, in the second pass.
 class Encoder {
  public:
-  Encoder(const BuildOptions& options, const Tokenizer& tokenizer, const Split& split, const fs::path& folder,
+  Encoder(const DatasetOptions& options, const Tokenizer& tokenizer, const Split& split, const fs::path& folder,
           std::int64_t total_bytes, BuildResult& result)
       : options_(options),
         tokenizer_(tokenizer),
@@ -159,7 +159,7 @@ class Encoder {
     if (options_.progress) options_.progress({BuildStage::encoding, done_bytes_, total_bytes_});
   }
 
-  const BuildOptions& options_;
+  const DatasetOptions& options_;
   const Tokenizer& tokenizer_;
   const Split& split_;
   std::int64_t total_bytes_, done_bytes_ = 0;
@@ -194,7 +194,7 @@ void check_replaced(const std::filesystem::path& entry, bool replace) {
 
 }  // namespace
 
-BuildResult build_dataset(const BuildOptions& options) {
+BuildResult build_dataset(const DatasetOptions& options) {
   check_options(options);
   // First, so that an invalid -o fails before the long work.
   PendingFolder folder(options.out, kDataWriter,
@@ -282,7 +282,7 @@ BuildResult build_dataset(const BuildOptions& options) {
   return result;
 }
 
-std::string dataset_json(const BuildResult& result, const BuildOptions& options) {
+std::string dataset_json(const BuildResult& result, const DatasetOptions& options) {
   // No paths and times: equal text and options must give equal bytes.
   nlohmann::ordered_json made_with = {{"globs", options.globs}, {"text_field", options.text_field}};
   if (result.tokenizer_checksum.empty()) {

@@ -19,7 +19,7 @@ struct BuildProgress {
   std::int64_t bytes = 0, total_bytes = 0;  // of text; the total is 0 until it is known
 };
 
-struct BuildOptions {
+struct DatasetOptions {
   std::vector<std::filesystem::path> from;  // files and directories, see find_corpus_files()
   std::vector<std::string> globs;
   std::string text_field = "text";  // of a line of a .jsonl file
@@ -59,9 +59,9 @@ struct BuildResult {
 /// is not empty. Decodes every document and compares the result with the text. The same text and options give the same
 /// bytes. Throws Failure(Exit::usage) for options out of range. Throws Failure(Exit::data) for errors of files, and for
 /// a given tokenizer that the trainer cannot read or that has no token to end a document.
-BuildResult build_dataset(const BuildOptions& options);
+BuildResult build_dataset(const DatasetOptions& options);
 
 /// Returns the text of dataset.json.
-std::string dataset_json(const BuildResult& result, const BuildOptions& options);
+std::string dataset_json(const BuildResult& result, const DatasetOptions& options);
 
 }  // namespace llmc::data

@@ -3,13 +3,13 @@
 #include "compiler/tools/float64/rules.h"
 #include "compiler/tools/float64/update.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 /// Loshchilov and Hutter 2019, as in PyTorch: with g = gradient clip_scale,
 /// m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
 /// p = p (1 - lr weight_decay) - lr / (1 - beta1^t) m / (sqrt(v / (1 - beta2^t)) + eps).
-void adamw(Run& run) {
-  update(run, [](Element& e, const void* record) {
+void adamw(OpRun& run) {
+  update(run, [](UpdateElement& e, const void* record) {
     const auto& scalars = *static_cast<const AdamwScalars*>(record);
     const double beta1 = static_cast<double>(scalars.beta1), beta2 = static_cast<double>(scalars.beta2);
     const bool unknown = e.updates - scalars.updates > 1;  // to the host: the update before this one
@@ -29,4 +29,4 @@ void adamw(Run& run) {
   });
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

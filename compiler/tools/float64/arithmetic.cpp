@@ -12,7 +12,7 @@
 #define LLMC_CLONES
 #endif
 
-namespace llmc::verify {
+namespace llmc::float64 {
 namespace {
 
 /// The operands of one instruction, or of several of a processor with narrower registers.
@@ -90,4 +90,4 @@ double largest(std::int64_t n, const double* x) {
 
 double length(std::int64_t n, const double* x) { return std::sqrt(dot(n, x, x)); }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -5,7 +5,7 @@
 
 #include "compiler/tools/float64/value.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 /// Computes d = op(a) op(b), or with `adds` d += op(a) op(b); op transposes if its flag is set.
 void multiply(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_b, const Matrix& d, bool adds);
@@ -18,4 +18,4 @@ double largest(std::int64_t n, const double* x);  // of the magnitudes
 /// Returns the L2 norm.
 double length(std::int64_t n, const double* x);
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -6,7 +6,7 @@
 #include "compiler/tools/float64/rules.h"
 #include "device/mask.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 namespace {
 
 /// A sequence of one head inside packed rows.
@@ -32,7 +32,7 @@ void products(const double* x, const std::vector<double>& columns, std::int64_t 
     add_scaled(last + 1 - first, factor * x[d], columns.data() + d * sequence + first, out + first);
 }
 
-Mask mask_of(const Run& run) { return run.op.as<ops::AttentionAttributes>().mask(run.graph.sequence); }
+Mask mask_of(const OpRun& run) { return run.op.as<ops::AttentionAttributes>().mask(run.graph.sequence); }
 
 double largest_of(const Head& head, std::int64_t sequence, std::int64_t dim) {
   double most = 0;
@@ -46,7 +46,7 @@ double attention_noise(DType type) { return type == DType::bf16 ? 4 * kBf16 : 64
 
 }  // namespace
 
-void attention(Run& run) {
+void attention(OpRun& run) {
   const Matrix &qkv = run.in(0), &out = run.out(0), &lse = run.out(1);
   const auto [query, key, dim] = run.op.as<ops::AttentionAttributes>().heads;
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch;
@@ -90,7 +90,7 @@ void attention(Run& run) {
 
 /// With p from q, k and the log-sum-exp: dv = p^T dout, ds = p (dout v^T - rowsum(dout out)), dq = ds k / sqrt(dim), dk
 /// = ds^T q / sqrt(dim) (Dao et al. 2022, appendix B).
-void attention_backward(Run& run) {
+void attention_backward(OpRun& run) {
   const Matrix &dout = run.in(0), &out = run.in(1), &qkv = run.in(2), &lse = run.in(3), &dqkv = run.out(0);
   const auto [query, key, dim] = run.op.as<ops::AttentionAttributes>().heads;
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch, all = query + 2 * key;
@@ -153,4 +153,4 @@ void attention_backward(Run& run) {
     }
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

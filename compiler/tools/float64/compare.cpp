@@ -6,7 +6,7 @@
 
 #include "device/types.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 namespace {
 
 /// Kernels may flush values to 0 below the smallest normal number of fp32 and bf16, so smaller differences do not
@@ -24,7 +24,7 @@ void take(Worst& worst, double exact, double found, double bound, std::int64_t r
 
 }  // namespace
 
-Worst compare(const Value& exact, const Matrix& found, DType stored) {
+Worst compare(const OpValue& exact, const Matrix& found, DType stored) {
   Worst worst;
   if (exact.undefined) return worst;
   const Matrix& m = exact.matrix;
@@ -45,7 +45,7 @@ Worst compare(const Value& exact, const Matrix& found, DType stored) {
   return worst;
 }
 
-Worst compare_results(const Value& exact, std::span<const std::byte> found) {
+Worst compare_results(const OpValue& exact, std::span<const std::byte> found) {
   StepResults e, f;
   std::memcpy(&e, exact.records.data(), sizeof e);
   std::memcpy(&f, found.data(), sizeof f);
@@ -81,4 +81,4 @@ double Distance::relative() const {
   return size_ > 0 ? std::sqrt(difference_ / size_) : std::numeric_limits<double>::infinity();
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -7,7 +7,7 @@
 #include "compiler/tools/float64/value.h"
 #include "program/dtype.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 /// The element of one op's result with the largest error, in units of its bound.
 struct Worst {
@@ -16,12 +16,12 @@ struct Worst {
   std::int64_t row = 0, column = 0;
 };
 
-/// Compares a result of an op with float64 on the op's own inputs. The bound is that of a kernel in fp32 (Value), plus
-/// half a unit in the last place of the result's dtype, `stored`.
-Worst compare(const Value& exact, const Matrix& found, DType stored);
+/// Compares a result of an op with float64 on the op's own inputs. The bound is that of a kernel in fp32 (OpValue),
+/// plus half a unit in the last place of the result's dtype, `stored`.
+Worst compare(const OpValue& exact, const Matrix& found, DType stored);
 
 /// Does the same for the numbers of a step (StepResults).
-Worst compare_results(const Value& exact, std::span<const std::byte> found);
+Worst compare_results(const OpValue& exact, std::span<const std::byte> found);
 
 /// Accumulates the L2 norm of the difference over that of `exact`; infinite if only the latter is 0.
 class Distance {
@@ -34,4 +34,4 @@ class Distance {
   double difference_ = 0, size_ = 0;  // squares
 };
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

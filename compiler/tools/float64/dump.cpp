@@ -10,17 +10,17 @@
 #include "compiler/ops/op.h"
 #include "device/types.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 using namespace graph;
 
-std::filesystem::path DumpWriter::step(const Launch& launch) const {
+std::filesystem::path DumpWriter::step(const ScheduledOp& launch) const {
   const std::filesystem::path folder = folder_ / ("step-" + std::to_string(launch.step));
   make_directories(folder);
   return folder;
 }
 
-void DumpWriter::gradients(const Launch& launch, Exact& exact) {
+void DumpWriter::gradients(const ScheduledOp& launch, Exact& exact) {
   if (folder_.empty()) return;
   const std::filesystem::path folder = step(launch);
   parameters(folder / "weights.safetensors", exact.flat(plan_.graph.host(Use::masters)));
@@ -28,7 +28,7 @@ void DumpWriter::gradients(const Launch& launch, Exact& exact) {
   tokens(folder / "tokens.safetensors");
 }
 
-void DumpWriter::host(const Launch& launch, const Run& trainer) {
+void DumpWriter::host(const ScheduledOp& launch, const OpRun& trainer) {
   if (folder_.empty() || launch.step == 0) return;
   const auto append = [](std::vector<std::int32_t>& to, const Matrix& values) {
     for (std::int64_t i = 0; i < values.cols; ++i) to.push_back(static_cast<std::int32_t>(values.data[i]));
@@ -40,7 +40,7 @@ void DumpWriter::host(const Launch& launch, const Run& trainer) {
   }
 }
 
-void DumpWriter::updated(const Launch& launch, Exact& exact) {
+void DumpWriter::updated(const ScheduledOp& launch, Exact& exact) {
   if (folder_.empty()) return;
   const std::filesystem::path folder = step(launch);
   parameters(folder / "updated.safetensors", exact.flat(plan_.graph.host(Use::masters)));
@@ -87,4 +87,4 @@ void DumpWriter::tokens(const std::filesystem::path& file) {
   targets_.clear();
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

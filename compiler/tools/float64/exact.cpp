@@ -3,7 +3,7 @@
 #include "compiler/tools/float64/interpreter.h"
 #include "error.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 using namespace graph;
 
@@ -24,13 +24,13 @@ std::vector<double>& Exact::flat(TensorId id) {
   return own({id, 0}, extent_of(plan_, plan_.graph.regions.front(), id)).elements;
 }
 
-Value Exact::value(const Launch& launch, TensorId id, const Value& trainers) {
+OpValue Exact::value(const ScheduledOp& launch, TensorId id, const OpValue& trainers) {
   const Graph& g = plan_.graph;
   const Region& region = g.regions[launch.region];
   const Tensor& t = g.at(id);
   const Extent extent = extent_of(plan_, region, id);
   if (t.role == Role::input || t.role == Role::constant) {
-    Value value;
+    OpValue value;
     value.matrix = trainers.matrix;
     value.records = trainers.records;
     return value;
@@ -39,7 +39,7 @@ Value Exact::value(const Launch& launch, TensorId id, const Value& trainers) {
     const TensorId owner = t.role == Role::parameter ? id : t.partner;
     const std::int64_t stride =
         bucket_of(g.at(owner)) == Block::none ? plan_.parameters.vector_stride : plan_.parameters.layer_stride;
-    Value value;
+    OpValue value;
     value.matrix = {flat(flat_of(id)).data() + plan_.parameters.offset.at(owner) +
                         (t.scope == Scope::layer ? launch.layer * stride : 0),
                     extent.rows, extent.cols, extent.pitch};
@@ -57,7 +57,7 @@ Value Exact::value(const Launch& launch, TensorId id, const Value& trainers) {
   } else if (g.dstream.has(id)) {
     key = {g.dstream.above, 0};  // every layer's backward pass reuses it
   }
-  Value value = own(key, whole).value(whole);
+  OpValue value = own(key, whole).value(whole);
   if (extent.rows != whole.rows) value.matrix.data += launch.chunk * extent.rows * whole.cols;
   if (extent.cols != whole.cols) value.matrix.data += launch.chunk * extent.cols;
   value.matrix.rows = extent.rows;
@@ -65,9 +65,9 @@ Value Exact::value(const Launch& launch, TensorId id, const Value& trainers) {
   return value;
 }
 
-Run Exact::run(const Launch& launch, const Run& trainer, std::uint64_t seed) {
+OpRun Exact::run(const ScheduledOp& launch, const OpRun& trainer, std::uint64_t seed) {
   const Region& region = plan_.graph.regions[launch.region];
-  Run run{plan_.graph, region, region.ops[launch.op], {}, {}, !launch.first, seed};
+  OpRun run{plan_.graph, region, region.ops[launch.op], {}, {}, !launch.first, seed};
   run.state_begin = trainer.state_begin;
   for (std::size_t i = 0; i < run.op.inputs.size(); ++i)
     run.inputs.push_back(value(launch, run.op.inputs[i], trainer.inputs[i]));
@@ -77,4 +77,4 @@ Run Exact::run(const Launch& launch, const Run& trainer, std::uint64_t seed) {
   return run;
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "compiler/plan/plan.h"
+#include "compiler/tools/float64/op_order.h"
 #include "compiler/tools/float64/operands.h"
-#include "compiler/tools/float64/schedule.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 class Exact {
  public:
@@ -16,7 +16,7 @@ class Exact {
 
   /// Runs the op on this run's tensors. Host-written operands and constants are those of `trainer`, whose operands are
   /// in the order of the op.
-  Run run(const Launch& launch, const Run& trainer, std::uint64_t seed);
+  OpRun run(const ScheduledOp& launch, const OpRun& trainer, std::uint64_t seed);
 
   /// Returns one of the flat buffers, [elements].
   std::vector<double>& flat(graph::TensorId id);
@@ -24,7 +24,7 @@ class Exact {
   const std::vector<std::byte>& records(graph::TensorId id) const { return own_.at({id, 0}).records; }
 
  private:
-  Value value(const Launch& launch, graph::TensorId id, const Value& trainers);
+  OpValue value(const ScheduledOp& launch, graph::TensorId id, const OpValue& trainers);
   Owned& own(std::pair<graph::TensorId, std::int64_t> key, const Extent& extent);
   graph::TensorId flat_of(graph::TensorId id) const;
 
@@ -32,4 +32,4 @@ class Exact {
   std::map<std::pair<graph::TensorId, std::int64_t>, Owned> own_;  // by tensor, and layer or boundary of layers
 };
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

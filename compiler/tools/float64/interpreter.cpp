@@ -4,15 +4,15 @@
 #include "compiler/tools/float64/rules.h"
 #include "error.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
-void interpret(Run& run) {
+void interpret(OpRun& run) {
 #define LLMC_RULE(kind, row) kind,
-  static constexpr void (*kRules[])(Run&) = {LLMC_COMPUTED_OPS(LLMC_RULE)};
+  static constexpr void (*kRules[])(OpRun&) = {LLMC_COMPUTED_OPS(LLMC_RULE)};
 #undef LLMC_RULE
   if (graph::is_between_ranks(run.op.kind))
     throw Failure(Exit::internal, "op " + run.op.label() + " communicates between ranks, but there is one rank");
   kRules[static_cast<std::size_t>(run.op.kind)](run);
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

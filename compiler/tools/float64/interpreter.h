@@ -3,10 +3,10 @@
 
 #include "compiler/tools/float64/value.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
-/// Computes the op of `run`: writes its outputs, and the inputs that the op changes in place (ops::Row::changes).
+/// Computes the op of `run`: writes its outputs, and the inputs that the op changes in place (ops::OpRow::changes).
 /// Throws Failure(internal) for ops between ranks, because the run has one rank.
-void interpret(Run& run);
+void interpret(OpRun& run);
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

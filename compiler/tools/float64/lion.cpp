@@ -3,12 +3,12 @@
 #include "compiler/tools/float64/rules.h"
 #include "compiler/tools/float64/update.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 /// Chen et al. 2023: with g = gradient clip_scale, p = p (1 - lr weight_decay) - lr sign(beta1 m + (1 - beta1) g), m =
 /// beta2 m + (1 - beta2) g.
-void lion(Run& run) {
-  update(run, [](Element& e, const void* record) {
+void lion(OpRun& run) {
+  update(run, [](UpdateElement& e, const void* record) {
     const auto& scalars = *static_cast<const LionScalars*>(record);
     const double beta1 = static_cast<double>(scalars.beta1), beta2 = static_cast<double>(scalars.beta2);
     const double g = e.gradient, before = e.weight;
@@ -24,4 +24,4 @@ void lion(Run& run) {
   });
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

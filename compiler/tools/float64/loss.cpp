@@ -7,7 +7,7 @@
 #include "compiler/tools/float64/rules.h"
 #include "device/types.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -37,7 +37,7 @@ void gradient_of_row(const Matrix& logits, std::int64_t row, const Softmax& s, s
 
 }  // namespace
 
-void cross_entropy(Run& run) {
+void cross_entropy(OpRun& run) {
   const Matrix &logits = run.in(0), &targets = run.in(1);
   const double loss_scale = run.records_in<StepScalars>(2)->loss_scale;
   const std::int64_t rows = logits.rows;
@@ -64,13 +64,13 @@ void cross_entropy(Run& run) {
   }
 }
 
-void cross_entropy_backward(Run& run) {
+void cross_entropy_backward(OpRun& run) {
   const Matrix &logits = run.in(0), &targets = run.in(1);
   for (std::int64_t i = 0; i < logits.rows; ++i)
     gradient_of_row(logits, i, softmax_of(logits, i), static_cast<std::int64_t>(targets.data[i]), 1, run.out(0));
 }
 
-void loss_sum(Run& run) {
+void loss_sum(OpRun& run) {
   const auto* scalars = run.records_in<StepScalars>(4);
   auto* results = run.records_out<StepResults>(0);
   const auto sum = [&](std::size_t i) {
@@ -91,7 +91,7 @@ void loss_sum(Run& run) {
   results->requests = static_cast<double>(scalars->requests);
 }
 
-void audit_loss(Run& run) {
+void audit_loss(OpRun& run) {
   const Matrix &logits = run.in(0), &targets = run.in(1);
   for (std::int64_t i = 0; i < logits.rows; ++i) {
     const auto target = static_cast<std::int64_t>(targets.data[i]);
@@ -99,4 +99,4 @@ void audit_loss(Run& run) {
   }
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -4,11 +4,11 @@
 #include "compiler/tools/float64/arithmetic.h"
 #include "compiler/tools/float64/rules.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 namespace {
 
 /// Zeroes partial sums over rows. The first row takes the total, whose scale is the sum of its terms' magnitudes.
-void begin_sums(Value& sums) {
+void begin_sums(OpValue& sums) {
   sums.sums_alone = true;
   for (std::int64_t i = 0; i < sums.matrix.rows; ++i)
     for (std::int64_t j = 0; j < sums.matrix.cols; ++j) sums.matrix.at(i, j) = 0;
@@ -16,7 +16,7 @@ void begin_sums(Value& sums) {
   sums.noise = 32 * kFp32;
 }
 
-void add_to(Value& sums, std::int64_t column, double term) {
+void add_to(OpValue& sums, std::int64_t column, double term) {
   sums.matrix.at(0, column) += term;
   sums.scale[static_cast<std::size_t>(column)] += std::abs(term);
 }
@@ -28,7 +28,7 @@ void turn(double& a, double& b, double cosine, double sine) {
   a = turned;
 }
 
-void turn_heads(Run& run, double direction) {
+void turn_heads(OpRun& run, double direction) {
   const Matrix &x = run.in(0), &table = run.in(1), &y = run.out(0);
   const ops::Heads& heads = run.op.as<ops::RopeAttributes>().heads;
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
@@ -47,7 +47,7 @@ void turn_heads(Run& run, double direction) {
 }  // namespace
 
 /// Computes y = x rstd w, rstd = 1 / sqrt(mean(x^2) + eps).
-void rms_norm(Run& run) {
+void rms_norm(OpRun& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &y = run.out(0), &rstd = run.out(1);
   const double eps = run.op.as<ops::RmsNormAttributes>().eps;
   for (std::int64_t i = 0; i < x.rows; ++i) {
@@ -55,11 +55,11 @@ void rms_norm(Run& run) {
     rstd.data[i] = r;
     for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j) * r * weight.data[j];
   }
-  for (Value& result : run.outputs) result.relative = 32 * kFp32;
+  for (OpValue& result : run.outputs) result.relative = 32 * kFp32;
 }
 
 /// Computes dx = rstd (w dy - x rstd^2 mean(w dy x)) (+ dresidual), dw = column sums of dy x rstd.
-void rms_norm_backward(Run& run) {
+void rms_norm_backward(OpRun& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &rstd = run.in(3), &dx = run.out(0);
   const auto [adds_residual, recompute] = run.op.as<ops::RmsNormBackwardAttributes>();
   std::vector<double>& scale = run.outputs[0].scales();
@@ -83,12 +83,12 @@ void rms_norm_backward(Run& run) {
   }
 }
 
-void rope(Run& run) { turn_heads(run, 1); }
+void rope(OpRun& run) { turn_heads(run, 1); }
 
-void rope_backward(Run& run) { turn_heads(run, -1); }
+void rope_backward(OpRun& run) { turn_heads(run, -1); }
 
 /// Computes n = x rstd w for each head of q and k, then rotates it; copies heads of v.
-void qk_norm_rope(Run& run) {
+void qk_norm_rope(OpRun& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &table = run.in(2), &y = run.out(0), &rstd = run.out(1);
   const auto& [heads, eps] = run.op.as<ops::QkNormRopeAttributes>();
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key, second = weight.cols / 2;
@@ -110,7 +110,7 @@ void qk_norm_rope(Run& run) {
 }
 
 /// With d = dy rotated back: dx = rstd (w d - x rstd^2 mean(w d x)), dw = sums of d x rstd over rows and heads.
-void qk_norm_rope_backward(Run& run) {
+void qk_norm_rope_backward(OpRun& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &table = run.in(3), &rstd = run.in(4);
   const Matrix& dx = run.out(0);
   const ops::Heads& heads = run.op.as<ops::QkNormRopeBackwardAttributes>().heads;
@@ -140,4 +140,4 @@ void qk_norm_rope_backward(Run& run) {
   }
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 using namespace graph;
 
@@ -61,8 +61,8 @@ Owned::Owned(const Extent& extent) {
     elements.resize(static_cast<std::size_t>(extent.rows * extent.cols));
 }
 
-Value Owned::value(const Extent& extent) {
-  Value value;
+OpValue Owned::value(const Extent& extent) {
+  OpValue value;
   value.records = records;
   if (!extent.records) value.matrix = {elements.data(), extent.rows, extent.cols, extent.cols};
   return value;
@@ -70,4 +70,4 @@ Value Owned::value(const Extent& extent) {
 
 bool reads_before(const Tensor& output) { return output.role == Role::gradient || output.record; }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

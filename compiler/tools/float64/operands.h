@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "compiler/plan/plan.h"
-#include "compiler/tools/float64/schedule.h"
+#include "compiler/tools/float64/op_order.h"
 #include "compiler/tools/float64/value.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 /// The part of a tensor that an op sees: in a loss chunk, the chunk's part.
 struct Extent {
@@ -30,10 +30,10 @@ struct Owned {
   std::vector<std::byte> records;
 
   explicit Owned(const Extent& extent);
-  Value value(const Extent& extent);
+  OpValue value(const Extent& extent);
 };
 
 /// Whether the op reads the previous contents of an output.
 bool reads_before(const graph::Tensor& output);
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

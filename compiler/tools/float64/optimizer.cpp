@@ -7,7 +7,7 @@
 #include "compiler/tools/float64/update.h"
 #include "device/types.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 namespace {
 
 /// Returns number `draw` of the stream (seed, key): Philox 4x32-10 (Salmon et al. 2011) with draw and seed as the
@@ -33,7 +33,7 @@ double normal(std::uint64_t draw, std::uint64_t seed, std::uint64_t key) {
 }  // namespace
 
 /// Computes the sum of squares of each chunk.
-void gradient_norm(Run& run) {
+void gradient_norm(OpRun& run) {
   const Matrix &gradients = run.in(0), &partial = run.out(0);
   const auto chunks = chunks_of(run, 1);
   run.outputs[0].relative = 256 * kFp32;
@@ -43,7 +43,7 @@ void gradient_norm(Run& run) {
   }
 }
 
-void gradient_clip(Run& run) {
+void gradient_clip(OpRun& run) {
   const Matrix& partial = run.in(0);
   const auto* scalars = run.records_in<StepScalars>(1);
   auto* results = run.records_out<StepResults>(0);
@@ -60,7 +60,7 @@ void gradient_clip(Run& run) {
 }
 
 /// Computes L2 norms of each parameter's gradient, weights and update from its chunks' sums of squares.
-void parameter_norms(Run& run) {
+void parameter_norms(OpRun& run) {
   const Matrix &first = run.in(3), &norms = run.out(0);
   run.outputs[0].relative = 32 * kFp32;
   for (std::int64_t p = 0; p < norms.rows; ++p)
@@ -73,7 +73,7 @@ void parameter_norms(Run& run) {
 }
 
 /// Element (r, c) of a parameter is normal draw r cols + c of the stream (seed, key), times std.
-void initialise(Run& run) {
+void initialise(OpRun& run) {
   const std::span<std::byte> bytes = run.inputs[0].records;
   const std::span<const InitRule> rules = {reinterpret_cast<const InitRule*>(bytes.data()),
                                            bytes.size() / sizeof(InitRule)};
@@ -94,9 +94,9 @@ void initialise(Run& run) {
       }
 }
 
-void cast(Run& run) {
+void cast(OpRun& run) {
   const Matrix &masters = run.in(0), &copies = run.out(0);
   std::copy_n(masters.data, copies.cols, copies.data);
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

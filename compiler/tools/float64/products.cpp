@@ -5,7 +5,7 @@
 #include "compiler/tools/float64/arithmetic.h"
 #include "compiler/tools/float64/rules.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 namespace {
 
 /// Returns L2 norms of the rows of op(m).
@@ -21,9 +21,9 @@ std::vector<double> norms(const Matrix& m, bool transposed) {
 /// Bounds a product's error. The sum of k products in fp32 has an error of some units in the last place times the sum
 /// of their magnitudes. That sum is at most the product of the norms of row and column (Cauchy and Schwarz). The part
 /// of each term that bf16x3 leaves out is relative to the same sum.
-void product(Run& run, bool transpose_a, bool transpose_b, bool adds) {
+void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds) {
   const Matrix &a = run.in(0), &b = run.in(1), &d = run.out(0);
-  Value& result = run.outputs[0];
+  OpValue& result = run.outputs[0];
   const double k = static_cast<double>(transpose_a ? a.rows : a.cols);
   result.noise = (8 + std::sqrt(k) / 2) * kFp32 + run.left_out;
   std::vector<double>& scale = result.scales();
@@ -37,7 +37,7 @@ void product(Run& run, bool transpose_a, bool transpose_b, bool adds) {
 
 }  // namespace
 
-void linear(Run& run) {
+void linear(OpRun& run) {
   product(run, false, true, false);
   const auto [bias, residual] = run.op.as<ops::LinearAttributes>();
   const Matrix& d = run.out(0);
@@ -50,8 +50,8 @@ void linear(Run& run) {
   }
 }
 
-void linear_dgrad(Run& run) { product(run, false, false, false); }
+void linear_dgrad(OpRun& run) { product(run, false, false, false); }
 
-void linear_wgrad(Run& run) { product(run, true, false, run.adds); }
+void linear_wgrad(OpRun& run) { product(run, true, false, run.adds); }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

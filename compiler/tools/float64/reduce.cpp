@@ -11,7 +11,7 @@
 #include "files/durable_file.h"
 #include "text/plural.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 namespace {
 
@@ -23,7 +23,7 @@ void take_layers(spec::Spec& spec, const plan::Plan& plan) {
     if (std::ranges::find(variants, variants[layer]) - variants.begin() == static_cast<std::ptrdiff_t>(layer))
       taken.push_back(layer);
   if (taken.size() < 2 && variants.size() > 1) taken.push_back(taken.front());
-  std::vector<graph::Groups> recompute;
+  std::vector<graph::RecomputeGroups> recompute;
   std::vector<std::string> types;
   for (const std::size_t layer : taken) {
     recompute.push_back(plan.choice.recompute[layer]);
@@ -150,4 +150,4 @@ double estimated_seconds(double flops) {
   return flops * seconds / (2.0 * kSize * kSize * kSize);
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

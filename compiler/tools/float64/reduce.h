@@ -9,7 +9,7 @@
 #include "compiler/plan/plan.h"
 #include "spec/spec.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 struct Reduction {
   spec::Spec spec;
@@ -44,4 +44,4 @@ double arithmetic_of(const plan::Plan& reduced, std::int64_t steps);
 /// Estimates the seconds of these FLOPs on this machine by timing a product.
 double estimated_seconds(double flops);
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

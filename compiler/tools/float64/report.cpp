@@ -5,13 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
-namespace llmc::verify {
+namespace llmc::float64 {
 namespace {
 
-std::string result_text(const Report& report, const Off& off) {
-  const Worst& worst = off.worst;
+std::string result_text(const Report& report, const Mismatch& mismatch) {
+  const Worst& worst = mismatch.worst;
   return fmt::format("%{}[{}, {}] is {:.8g}, in float64 {:.8g}: {:.3g} times its bound",
-                     report.reduced.graph.at(off.result).name, worst.row, worst.column, worst.found, worst.exact,
+                     report.reduced.graph.at(mismatch.result).name, worst.row, worst.column, worst.found, worst.exact,
                      worst.of_bound);
 }
 
@@ -37,10 +37,10 @@ std::string as_text(const Report& report) {
                       verdict.worst_of_bound, text_of(report.reduced, verdict.worst));
   if (verdict.good(spec))
     return text + fmt::format("good: the trainer computes what the graph says ({:.1f} s)\n", report.seconds);
-  if (!verdict.off) return text + "OFF: each op alone is within its bound, but the whole step is not\n";
-  const Off& off = *verdict.off;
-  return text + fmt::format("OFF: {}\n     {}\n     by {}\n", text_of(report.reduced, off.launch),
-                            result_text(report, off), what_runs(report.reduced, off.launch));
+  if (!verdict.mismatch) return text + "OFF: each op alone is within its bound, but the whole step is not\n";
+  const Mismatch& mismatch = *verdict.mismatch;
+  return text + fmt::format("OFF: {}\n     {}\n     by {}\n", text_of(report.reduced, mismatch.launch),
+                            result_text(report, mismatch), what_runs(report.reduced, mismatch.launch));
 }
 
 nlohmann::ordered_json as_json(const Report& report) {
@@ -59,25 +59,25 @@ nlohmann::ordered_json as_json(const Report& report) {
                  {"worst_of_bound", verdict.worst_of_bound},
                  {"where", text_of(report.reduced, verdict.worst)}};
   json["off"] = nullptr;
-  if (verdict.off) {
-    const Off& off = *verdict.off;
-    const graph::Region& region = report.reduced.graph.regions[off.launch.region];
-    json["off"] = {{"op", region.ops[off.launch.op].label()},
+  if (verdict.mismatch) {
+    const Mismatch& mismatch = *verdict.mismatch;
+    const graph::Region& region = report.reduced.graph.regions[mismatch.launch.region];
+    json["off"] = {{"op", region.ops[mismatch.launch.op].label()},
                    {"region", region.name},
-                   {"step", off.launch.step},
-                   {"micro_batch", off.launch.micro},
-                   {"layer", off.launch.layer},
-                   {"chunk", off.launch.chunk},
-                   {"result", report.reduced.graph.at(off.result).name},
-                   {"row", off.worst.row},
-                   {"column", off.worst.column},
-                   {"found", off.worst.found},
-                   {"exact", off.worst.exact},
-                   {"of_bound", off.worst.of_bound},
-                   {"by", what_runs(report.reduced, off.launch)}};
+                   {"step", mismatch.launch.step},
+                   {"micro_batch", mismatch.launch.micro},
+                   {"layer", mismatch.launch.layer},
+                   {"chunk", mismatch.launch.chunk},
+                   {"result", report.reduced.graph.at(mismatch.result).name},
+                   {"row", mismatch.worst.row},
+                   {"column", mismatch.worst.column},
+                   {"found", mismatch.worst.found},
+                   {"exact", mismatch.worst.exact},
+                   {"of_bound", mismatch.worst.of_bound},
+                   {"by", what_runs(report.reduced, mismatch.launch)}};
   }
   json["seconds"] = report.seconds;
   return json;
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -8,7 +8,7 @@
 #include "compiler/tools/float64/reduce.h"
 #include "compiler/tools/float64/verification.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 struct Report {
   const plan::Plan& reduced;
@@ -23,4 +23,4 @@ std::string as_text(const Report& report);
 /// Returns {"version", "good", "reduced", "kernels", "classes", "ops", "off", "seconds"}: docs/reference/verify.md.
 nlohmann::ordered_json as_json(const Report& report);
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -5,7 +5,7 @@
 #include "compiler/tools/float64/arithmetic.h"
 #include "compiler/tools/float64/rules.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 namespace {
 
 std::int64_t index(const Matrix& m, std::int64_t i) { return static_cast<std::int64_t>(m.data[i]); }
@@ -18,13 +18,13 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 }  // namespace
 
-void embedding(Run& run) {
+void embedding(OpRun& run) {
   const Matrix &tokens = run.in(0), &table = run.in(1), &x = run.out(0);
   for (std::int64_t i = 0; i < x.rows; ++i) copy_row(table, index(tokens, i), x, i);
 }
 
 /// Computes dtable[token] += the sum of dx over the token's positions, which are adjacent in `order`.
-void embedding_backward(Run& run) {
+void embedding_backward(OpRun& run) {
   const Matrix &dx = run.in(0), &order = run.in(1), &begin = run.in(2), &token = run.in(3), &count = run.in(4);
   const Matrix& dtable = run.out(0);
   std::vector<double>& scale = run.outputs[0].scales();
@@ -40,7 +40,7 @@ void embedding_backward(Run& run) {
 }
 
 /// Computes s = silu(gate) up; gate is the first half of a row and up the second.
-void swiglu(Run& run) {
+void swiglu(OpRun& run) {
   const Matrix &x = run.in(0), &s = run.out(0);
   run.outputs[0].relative = 32 * kFp32;
   for (std::int64_t i = 0; i < s.rows; ++i)
@@ -51,7 +51,7 @@ void swiglu(Run& run) {
 }
 
 /// Computes dgate = ds up sigmoid(gate) (1 + gate (1 - sigmoid(gate))), dup = ds silu(gate).
-void swiglu_backward(Run& run) {
+void swiglu_backward(OpRun& run) {
   const Matrix &ds = run.in(0), &x = run.in(1), &dx = run.out(0);
   const std::int64_t half = x.cols / 2;
   std::vector<double>& scale = run.outputs[0].scales(x.cols);
@@ -70,20 +70,20 @@ void swiglu_backward(Run& run) {
   run.outputs.back().relative = 32 * kFp32;
 }
 
-void add(Run& run) {
+void add(OpRun& run) {
   const Matrix &a = run.in(0), &b = run.in(1), &sum = run.out(0);
   for (std::int64_t i = 0; i < sum.rows; ++i)
     for (std::int64_t j = 0; j < sum.cols; ++j) sum.at(i, j) = a.at(i, j) + b.at(i, j);
 }
 
-void gather_rows(Run& run) {
+void gather_rows(OpRun& run) {
   const Matrix& y = run.out(0);
   for (std::int64_t i = 0; i < y.rows; ++i) copy_row(run.in(0), index(run.in(1), i), y, i);
 }
 
-void column_sum(Run& run) {
+void column_sum(OpRun& run) {
   const Matrix &x = run.in(0), &sums = run.out(0);
-  Value& result = run.outputs[0];
+  OpValue& result = run.outputs[0];
   result.sums_alone = sums.rows > 1;
   result.noise = 32 * kFp32;
   std::vector<double>& scale = result.scales(sums.cols);
@@ -96,7 +96,7 @@ void column_sum(Run& run) {
 }
 
 /// Sums rows i, i + r, i + 2 r, ... into row i of the r result rows.
-void column_reduce(Run& run) {
+void column_reduce(OpRun& run) {
   const Matrix &partial = run.in(0), &sum = run.out(0);
   std::vector<double>& scale = run.outputs[0].scales(sum.cols);
   run.outputs[0].noise = 32 * kFp32;
@@ -115,10 +115,10 @@ void column_reduce(Run& run) {
 }
 
 /// Zeroes what later micro-batches of a step add to, in the first one.
-void zero(Run& run) {
+void zero(OpRun& run) {
   const Matrix& zeros = run.out(0);
   if (run.adds) return;
   for (std::int64_t i = 0; i < zeros.rows; ++i) std::fill_n(zeros.row(i), zeros.cols, 0.0);
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

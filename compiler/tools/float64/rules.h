@@ -4,10 +4,10 @@
 #include "compiler/graph/op_kinds.h"
 #include "compiler/tools/float64/value.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
-#define LLMC_RULE(kind, row) void kind(Run& run);
+#define LLMC_RULE(kind, row) void kind(OpRun& run);
 LLMC_COMPUTED_OPS(LLMC_RULE)
 #undef LLMC_RULE
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -14,7 +14,7 @@
 
 extern char** environ;
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 TrainerProcess::TrainerProcess(const std::vector<std::string>& argv, const std::filesystem::path& log) {
   int ends[2];
@@ -109,4 +109,4 @@ int TrainerProcess::wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -11,7 +11,7 @@
 
 #include "step/probe.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 class TrainerProcess {
  public:
@@ -41,4 +41,4 @@ class TrainerProcess {
   int socket_ = -1;
 };
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

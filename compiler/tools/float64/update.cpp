@@ -4,7 +4,7 @@
 
 #include "compiler/ops/update.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 using namespace ops;
 
@@ -13,9 +13,9 @@ namespace {
 double square(double x) { return x * x; }
 
 /// An update is the difference of two weights in fp32: if it is small relative to the weight, few digits are left.
-void bound_sums(Run& run, std::size_t first) {
+void bound_sums(OpRun& run, std::size_t first) {
   for (std::size_t i = first; i < run.outputs.size(); ++i) {
-    Value& partial = run.outputs[i];
+    OpValue& partial = run.outputs[i];
     partial.relative = 256 * kFp32;
     std::vector<double>& scale = partial.scales(partial.matrix.cols);
     for (std::size_t c = 0; c < scale.size(); ++c) {
@@ -27,25 +27,25 @@ void bound_sums(Run& run, std::size_t first) {
 
 }  // namespace
 
-std::span<const Chunk> chunks_of(const Run& run, std::size_t input) {
+std::span<const Chunk> chunks_of(const OpRun& run, std::size_t input) {
   const std::span<std::byte> bytes = run.inputs.at(input).records;
   return {reinterpret_cast<const Chunk*>(bytes.data()), bytes.size() / sizeof(Chunk)};
 }
 
-void update(Run& run, void (*formula)(Element& element, const void* record)) {
+void update(OpRun& run, void (*formula)(UpdateElement& element, const void* record)) {
   const auto* results = run.records_in<StepResults>(kUpdateResults);
   if (results->skipped) {
-    for (Value& output : run.outputs) output.undefined = true;
+    for (OpValue& output : run.outputs) output.undefined = true;
     return;
   }
   const auto chunks = chunks_of(run, kUpdateChunks);
   const auto* groups = run.records_in<GroupScalars>(kUpdateGroups);
   const auto* record = run.records_in<std::byte>(kUpdateScalars);
   const std::size_t states = run.inputs.size() - kUpdateState;
-  Value& masters = run.inputs[kUpdateMasters];
+  OpValue& masters = run.inputs[kUpdateMasters];
   masters.scales(masters.matrix.cols);
   for (std::size_t s = 0; s < states; ++s) {
-    Value& state = run.inputs[kUpdateState + s];
+    OpValue& state = run.inputs[kUpdateState + s];
     state.scales(state.matrix.cols);
   }
   const auto& [copies, norms, updated] = run.op.as<UpdateAttributes>();
@@ -66,14 +66,14 @@ void update(Run& run, void (*formula)(Element& element, const void* record)) {
       }
       double& weight = masters.matrix.data[at];
       const double before = weight;
-      Element element{static_cast<double>(group.lr),
-                      static_cast<double>(group.weight_decay),
-                      run.in(kUpdateGradients).data[at] * static_cast<double>(results->clip_scale),
-                      results->updates,
-                      weight,
-                      state,
-                      masters.scale[at],
-                      scales};
+      UpdateElement element{static_cast<double>(group.lr),
+                            static_cast<double>(group.weight_decay),
+                            run.in(kUpdateGradients).data[at] * static_cast<double>(results->clip_scale),
+                            results->updates,
+                            weight,
+                            state,
+                            masters.scale[at],
+                            scales};
       formula(element, record);
       if (copies) run.out(0).data[at] = weight;
       weights += square(weight);
@@ -87,4 +87,4 @@ void update(Run& run, void (*formula)(Element& element, const void* record)) {
   if (norms) bound_sums(run, partials);
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -7,13 +7,13 @@
 #include "compiler/tools/float64/value.h"
 #include "device/types.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 /// Returns the chunks of an input of records.
-std::span<const Chunk> chunks_of(const Run& run, std::size_t input);
+std::span<const Chunk> chunks_of(const OpRun& run, std::size_t input);
 
 /// One element of an update: inputs of a rule, and its results.
-struct Element {
+struct UpdateElement {
   double lr, weight_decay, gradient;  // the gradient is clipped
   unsigned updates;                   // this one included
   double& weight;
@@ -25,6 +25,6 @@ struct Element {
 
 /// Calls `formula(element)` for each element of the chunks, and writes the op's copies and sums. A skipped step leaves
 /// its results undefined.
-void update(Run& run, void (*formula)(Element& element, const void* record));
+void update(OpRun& run, void (*formula)(UpdateElement& element, const void* record));
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

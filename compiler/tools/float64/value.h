@@ -9,7 +9,7 @@
 #include "compiler/graph/graph.h"
 #include "program/dtype.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 /// Row-major [rows, cols], `pitch` elements from row to row; another object owns the elements.
 struct Matrix {
@@ -23,7 +23,7 @@ struct Matrix {
 inline constexpr double kFp32 = row_of(DType::f32).roundoff, kBf16 = row_of(DType::bf16).roundoff;
 
 /// An operand of an op. Integers are float64 too, which holds them exactly.
-struct Value {
+struct OpValue {
   Matrix matrix;
   std::span<std::byte> records;  // of a tensor of structs of device/types.h, instead of the matrix
 
@@ -49,11 +49,11 @@ struct Value {
 };
 
 /// One run of an op: its operands in the order of the graph, which its rule reads and writes.
-struct Run {
+struct OpRun {
   const graph::Graph& graph;
   const graph::Region& region;
   const graph::Op& op;
-  std::vector<Value> inputs, outputs;
+  std::vector<OpValue> inputs, outputs;
   bool adds = false;             // to what earlier micro-batches and chunks of the step left
   std::uint64_t seed = 0;        // of initialise
   double left_out = 0;           // of each term of a product, relative to it: kBf16x3, or nothing
@@ -72,4 +72,4 @@ struct Run {
   }
 };
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -16,7 +16,7 @@
 #include "device/types.h"
 #include "error.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 using namespace graph;
 
@@ -36,14 +36,14 @@ double scattered(std::uint64_t index) {
 class Verifier {
  public:
   Verifier(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
-           const Dump& dump)
+           const TensorDump& dump)
       : plan_(plan), g_(plan.graph), trainer_(argv, log), log_(log), exact_(plan), dump_(plan, dump.folder) {}
 
   Verdict run(std::int64_t steps, const std::function<void(const std::string&)>& progress) {
     try {
       all(steps, progress);
     } catch (const Failure&) {
-      if (!verdict_.off) throw;  // otherwise the failure follows from the op beyond its bound
+      if (!verdict_.mismatch) throw;  // otherwise the failure follows from the op beyond its bound
     }
     return std::move(verdict_);
   }
@@ -51,7 +51,7 @@ class Verifier {
  private:
   void all(std::int64_t steps, const std::function<void(const std::string&)>& progress) {
     std::int64_t step = 0;
-    for (const Launch& launch : launches_of(plan_, steps)) {
+    for (const ScheduledOp& launch : scheduled_ops(plan_, steps)) {
       if (launch.step != step) progress(fmt::format("step {} of {}", step = launch.step, steps));
       op(launch);
     }
@@ -63,7 +63,7 @@ class Verifier {
   struct Local {
     std::vector<Extent> inputs, outputs;
     std::vector<Owned> memory;
-    Run run;
+    OpRun run;
   };
 
   [[noreturn]] void gone(int code) {
@@ -77,7 +77,7 @@ class Verifier {
                               text.size() > 2000 ? text.substr(text.size() - 2000) : text));
   }
 
-  void expect(const Launch& launch, bool done) {
+  void expect(const ScheduledOp& launch, bool done) {
     const std::optional<ProbeEvent> event = trainer_.next();
     if (!event) gone(trainer_.wait());
     if (event->op == emit::op_number(g_, launch.region, launch.op) && event->layer == launch.layer &&
@@ -87,7 +87,7 @@ class Verifier {
                   fmt::format("the trainer does not run {} where the plan has it", text_of(plan_, launch)));
   }
 
-  void fetch(std::size_t operand, const Extent& extent, Value& value) {
+  void fetch(std::size_t operand, const Extent& extent, OpValue& value) {
     bytes_.resize(static_cast<std::size_t>(extent.bytes()));
     trainer_.read(operand, 0, bytes_);
     if (extent.records)
@@ -96,7 +96,7 @@ class Verifier {
       widen(extent, bytes_, value.matrix);
   }
 
-  Local local(const Launch& launch) {
+  Local local(const ScheduledOp& launch) {
     const Region& region = g_.regions[launch.region];
     Local local{
         {}, {}, {}, {g_, region, region.ops[launch.op], {}, {}, !launch.first, plan_.spec.seed, left_out(launch)}};
@@ -104,7 +104,7 @@ class Verifier {
     const bool some = updates_some(op);
     if (some) local.run.state_begin = plan_.parameters.buckets[first_bucket(op)].offset;
     local.memory.reserve(op.inputs.size() + op.outputs.size());
-    const auto add = [&](TensorId id, std::vector<Extent>& extents, std::vector<Value>& values) {
+    const auto add = [&](TensorId id, std::vector<Extent>& extents, std::vector<OpValue>& values) {
       extents.push_back(extent_of(plan_, region, id));
       values.push_back(local.memory.emplace_back(extents.back()).value(extents.back()));
     };
@@ -129,7 +129,7 @@ class Verifier {
   }
 
   /// The part of each term that a product of the op leaves out.
-  double left_out(const Launch& launch) const {
+  double left_out(const ScheduledOp& launch) const {
     return std::ranges::any_of(plan_.launches,
                                [&](const plan::Launch& l) {
                                  return l.region_index == launch.region && l.op_index == launch.op &&
@@ -139,7 +139,7 @@ class Verifier {
                : 0;
   }
 
-  void op(const Launch& launch) {
+  void op(const ScheduledOp& launch) {
     expect(launch, false);
     Local ours = local(launch);
     trainer_.go_on();
@@ -147,12 +147,12 @@ class Verifier {
     if (g_.regions[launch.region].is_optimizer() && launch.op == 0) gradients(launch, ours.run);
     dump_.host(launch, ours.run);
     // The exact run comes first: it reads the trainer's inputs, and some ops overwrite these.
-    const Run theirs = exact_.run(launch, ours.run, plan_.spec.seed);
+    const OpRun theirs = exact_.run(launch, ours.run, plan_.spec.seed);
     if (ops::row_of(op.kind).updates_weights) dump_.updated(launch, exact_);
     interpret(ours.run);
     expect(launch, true);
     ++verdict_.ops;
-    const ops::Inputs changed = ops::row_of(op.kind).changes;
+    const ops::InputSet changed = ops::row_of(op.kind).changes;
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
       if (changed >> i & 1) result(launch, i, op.inputs[i], ours.inputs[i], ours.run.inputs[i], theirs.inputs[i]);
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
@@ -162,15 +162,15 @@ class Verifier {
   }
 
   /// Compares what the trainer has made of an operand with both.
-  void result(const Launch& launch, std::size_t operand, TensorId id, const Extent& extent, const Value& ours,
-              const Value& theirs) {
+  void result(const ScheduledOp& launch, std::size_t operand, TensorId id, const Extent& extent, const OpValue& ours,
+              const OpValue& theirs) {
     Owned memory(extent);
-    Value found = memory.value(extent);
+    OpValue found = memory.value(extent);
     fetch(operand, extent, found);
     const Tensor& t = g_.at(id);
     const Worst worst = extent.records ? compare_results(ours, found.records) : compare(ours, found.matrix, t.dtype);
     if (worst.of_bound > verdict_.worst_of_bound) verdict_.worst_of_bound = worst.of_bound, verdict_.worst = launch;
-    if (worst.of_bound > 1 && !verdict_.off) verdict_.off = Off{launch, id, worst};
+    if (worst.of_bound > 1 && !verdict_.mismatch) verdict_.mismatch = Mismatch{launch, id, worst};
     if (extent.records) return loss(launch, theirs, found);
     if (t.use == Use::masters || t.use == Use::state) {
       if (t.use == Use::state)
@@ -204,7 +204,7 @@ class Verifier {
 
   /// Whether the op's result is a gradient in the loss chunks: that of the logits, which overwrites them, or one
   /// computed from it.
-  bool launch_makes_gradient(const Launch& launch, std::size_t operand) const {
+  bool launch_makes_gradient(const ScheduledOp& launch, std::size_t operand) const {
     const Op& op = g_.regions[launch.region].ops[launch.op];
     return operand < op.inputs.size() || op.of != kNone;
   }
@@ -216,7 +216,7 @@ class Verifier {
   }
 
   /// Figures that the step reports when it is done.
-  void loss(const Launch& launch, const Value& exact, const Value& found) {
+  void loss(const ScheduledOp& launch, const OpValue& exact, const OpValue& found) {
     if (!g_.regions[launch.region].is_optimizer()) return;
     StepResults e, f;
     std::memcpy(&e, exact.records.data(), sizeof e);
@@ -232,7 +232,7 @@ class Verifier {
   }
 
   /// Compares a flat buffer, tensor by tensor of a checkpoint.
-  void flat(const Launch& launch, TensorClass tensors, const std::string& what, const Matrix& exact,
+  void flat(const ScheduledOp& launch, TensorClass tensors, const std::string& what, const Matrix& exact,
             const Matrix& found) {
     if (launch.step == 0) return;
     for (const plan::Slice& slice : plan_.parameters.slices) {
@@ -244,7 +244,7 @@ class Verifier {
   }
 
   /// Compares all weights at once, relative to their change in the step.
-  void weights(const Launch& launch, const Matrix& exact, const Matrix& found) {
+  void weights(const ScheduledOp& launch, const Matrix& exact, const Matrix& found) {
     if (launch.step == 0) return;
     Distance distance, update;
     for (const plan::Slice& slice : plan_.parameters.slices) {
@@ -260,7 +260,7 @@ class Verifier {
   }
 
   /// Compares all gradients of a step before they are used.
-  void gradients(const Launch& launch, const Run& trainer) {
+  void gradients(const ScheduledOp& launch, const OpRun& trainer) {
     dump_.gradients(launch, exact_);
     std::vector<double>& exact = exact_.flat(trainer.op.inputs[0]);
     before_ = exact_.flat(g_.host(Use::masters));
@@ -314,12 +314,13 @@ double bound_of(TensorClass tensors, const spec::Spec& spec) {
 bool Verdict::good(const spec::Spec& spec) const {
   for (std::size_t i = 0; i < kTensorClasses; ++i)
     if (!(classes[i].worst <= bound_of(static_cast<TensorClass>(i), spec))) return false;
-  return !off;
+  return !mismatch;
 }
 
-Verdict verify(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
-               std::int64_t steps, const Dump& dump, const std::function<void(const std::string&)>& progress) {
+Verdict verify_trainer(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
+                       std::int64_t steps, const TensorDump& dump,
+                       const std::function<void(const std::string&)>& progress) {
   return Verifier(plan, argv, log, dump).run(steps, progress);
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

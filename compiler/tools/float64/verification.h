@@ -11,9 +11,9 @@
 
 #include "compiler/plan/plan.h"
 #include "compiler/tools/float64/compare.h"
-#include "compiler/tools/float64/schedule.h"
+#include "compiler/tools/float64/op_order.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 enum class TensorClass { activations, activation_gradients, loss, gradients, parameters, moments };
 inline constexpr std::size_t kTensorClasses = static_cast<std::size_t>(TensorClass::moments) + 1;
@@ -29,30 +29,31 @@ struct ClassError {
 };
 
 /// An op with an error beyond its bound.
-struct Off {
-  Launch launch;
+struct Mismatch {
+  ScheduledOp launch;
   graph::TensorId result = graph::kNone;
   Worst worst;
 };
 
 struct Verdict {
   std::array<ClassError, kTensorClasses> classes = {};
-  std::int64_t ops = 0;       // compared
-  double worst_of_bound = 0;  // of all ops, in units of each one's bound
-  Launch worst;               // its launch
-  std::optional<Off> off;     // the first op beyond its bound
+  std::int64_t ops = 0;              // compared
+  double worst_of_bound = 0;         // of all ops, in units of each one's bound
+  ScheduledOp worst;                 // its launch
+  std::optional<Mismatch> mismatch;  // the first op beyond its bound
   bool good(const spec::Spec& spec) const;
 };
 
 /// Folder for a reference run's tensors: DIR/step-N/{weights,gradients,updated,tokens}.safetensors and summary.json.
-struct Dump {
+struct TensorDump {
   std::filesystem::path folder;  // empty: not written
 };
 
 /// Verifies a trainer. `argv`: a trainer of `plan` with probes, and the arguments that make it train `steps` steps.
 /// Throws Failure with the trainer's output if it ends early; Failure(Exit::numerics) if it does not run the plan's ops
 /// in their order.
-Verdict verify(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
-               std::int64_t steps, const Dump& dump, const std::function<void(const std::string&)>& progress);
+Verdict verify_trainer(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
+                       std::int64_t steps, const TensorDump& dump,
+                       const std::function<void(const std::string&)>& progress);
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -74,9 +74,9 @@ std::string choice_difference(const spec::Spec& chosen, const spec::Spec& other)
   return text;
 }
 
-std::vector<Choice> choices_near(const Plan& plan) {
+std::vector<PricedChoice> choices_near(const Plan& plan) {
   const spec::Spec chosen = plan::chosen_spec(plan);
-  std::vector<Choice> list{{chosen, plan.cost.time.seconds, plan.layout.bytes, true, true}};
+  std::vector<PricedChoice> list{{chosen, plan.cost.time.seconds, plan.layout.bytes, true, true}};
   std::set<std::string> known{choice_difference(chosen, chosen)};
   const auto add = [&](const spec::Spec& spec, double seconds, std::size_t bytes, bool fits) {
     // A choice that differs in its loss chunk alone counts as the plan's own, because another budget may give another
@@ -94,8 +94,8 @@ std::vector<Choice> choices_near(const Plan& plan) {
     add(plan::chosen_spec(other), other.cost.time.seconds, other.layout.bytes,
         other.needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget));
   }
-  for (Choice& choice : list)
-    choice.front = std::ranges::none_of(list, [&](const Choice& other) {
+  for (PricedChoice& choice : list)
+    choice.front = std::ranges::none_of(list, [&](const PricedChoice& other) {
       return (other.seconds < choice.seconds && other.bytes <= choice.bytes) ||
              (other.seconds <= choice.seconds && other.bytes < choice.bytes);
     });

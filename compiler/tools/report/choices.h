@@ -8,7 +8,7 @@
 
 namespace llmc::report {
 
-struct Choice {
+struct PricedChoice {
   spec::Spec spec;        // with the values chosen for `auto`
   double seconds = 0;     // of a step
   std::size_t bytes = 0;  // of the arena
@@ -18,7 +18,7 @@ struct Choice {
 };
 
 /// Returns the plan's own choice first, then others near it, whether they fit or not.
-std::vector<Choice> choices_near(const plan::Plan& plan);
+std::vector<PricedChoice> choices_near(const plan::Plan& plan);
 
 /// Returns the keys in which `other` differs: "batch.micro_batch: 8 and memory.recompute: full".
 std::string choice_difference(const spec::Spec& chosen, const spec::Spec& other);

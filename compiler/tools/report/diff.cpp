@@ -6,8 +6,8 @@
 #include <functional>
 #include <sstream>
 
-#include "compiler/tools/report/beside.h"
 #include "compiler/tools/report/plan_report.h"
+#include "compiler/tools/report/side_by_side.h"
 #include "compiler/tools/report/unified.h"
 #include "spec/schema/schema.h"
 
@@ -253,7 +253,7 @@ std::string diff_text(const Side& a, const Side& b, const Difference& difference
     out += fmt::format("  {}: {} -> {}\n", key, values.first, values.second);
   if (of_run_time(a, b, difference))
     out += "only run-time values differ: the trainers are the same, and take these as key=value\n";
-  out += "\n" + beside_text(*a.plan, *b.plan);
+  out += "\n" + side_by_side_text(*a.plan, *b.plan);
   out += difference.kernels.empty() ? "\nkernels: the same\n" : "\nkernels\n";
   for (const KernelChange& change : difference.kernels) out += section_line("kernel", change);
   out += difference.products.empty() ? "\nmatrix products: the same\n" : "\nmatrix products\n";
@@ -284,7 +284,7 @@ nlohmann::ordered_json diff_json(const Side& a, const Side& b, const Difference&
   for (const auto& [key, values] : difference.keys)
     keys.push_back({{"key", key}, {"before", values.first}, {"after", values.second}});
   j["keys"] = keys;
-  j["plans"] = beside_json(*a.plan, *b.plan);
+  j["plans"] = side_by_side_json(*a.plan, *b.plan);
   const auto changes = [](const std::vector<KernelChange>& list) {
     Json result = Json::array();
     for (const KernelChange& c : list) {

@@ -165,12 +165,12 @@ class PlanPage {
   }
 
   Object streams() const {
-    const std::vector<plan::Span> spans = plan::step_spans(plan_);
-    const int last = spans.empty() ? 0 : std::ranges::max(spans, {}, &plan::Span::pass).pass;
+    const std::vector<plan::StreamSpan> spans = plan::step_spans(plan_);
+    const int last = spans.empty() ? 0 : std::ranges::max(spans, {}, &plan::StreamSpan::pass).pass;
     Object passes = Object::array();
     for (int pass = 0; pass <= last; ++pass) {
       Object list = Object::array();
-      for (const plan::Span& span : spans)
+      for (const plan::StreamSpan& span : spans)
         if (span.pass == pass) list.push_back(span_object(span));
       passes.push_back({{"name", pass_name(pass, last)}, {"spans", list}});
     }
@@ -186,12 +186,12 @@ class PlanPage {
     return fmt::format("each of {} between", plan_.rank_micro_batches() - 2);
   }
 
-  Object span_object(const plan::Span& span) const {
+  Object span_object(const plan::StreamSpan& span) const {
     static constexpr std::array<const char*, 3> kDoes = {"compute", "send", "wait"};
     std::string what = "waiting for other ranks";
-    if (span.does != plan::Span::Does::wait) {
+    if (span.does != plan::StreamSpan::Does::wait) {
       what = region(span.region).name;
-      if (span.does == plan::Span::Does::compute && is_layer(span.region))
+      if (span.does == plan::StreamSpan::Does::compute && is_layer(span.region))
         what += fmt::format(" of layer {}", span.layer);
     }
     return {{"does", kDoes[static_cast<std::size_t>(span.does)]},
@@ -201,16 +201,16 @@ class PlanPage {
             {"end", span.end}};
   }
 
-  const char* part_name(const plan::Span& span) const {
-    if (span.does == plan::Span::Does::wait) return "wait";
-    if (span.does == plan::Span::Does::send) return "send";
+  const char* part_name(const plan::StreamSpan& span) const {
+    if (span.does == plan::StreamSpan::Does::wait) return "wait";
+    if (span.does == plan::StreamSpan::Does::send) return "send";
     const graph::Region& ran = region(span.region);
     return ran.is_forward() ? "forward" : ran.is_loss() ? "loss" : ran.is_backward() ? "backward" : "optimizer";
   }
 
   Object choices() const {
     Object list = Object::array();
-    for (const Choice& choice : choices_)
+    for (const PricedChoice& choice : choices_)
       list.push_back(
           {{"micro_batch", choice.spec.batch.micro_batch},
            {"loss_chunk", choice.spec.memory.loss_chunk},
@@ -279,14 +279,14 @@ class PlanPage {
   }
 
   std::string key_words() const {
-    const Choice& mine = choices_[0];
-    const auto change = [&](const Choice& other) { return 100 * (other.seconds / mine.seconds - 1); };
-    const auto changed = [&](const Choice& other) {
+    const PricedChoice& mine = choices_[0];
+    const auto change = [&](const PricedChoice& other) { return 100 * (other.seconds / mine.seconds - 1); };
+    const auto changed = [&](const PricedChoice& other) {
       return fmt::format("{:.1f}% {}", std::abs(change(other)), change(other) < 0 ? "less time" : "more time");
     };
-    const auto bytes = [](const Choice& c) { return static_cast<double>(c.bytes); };
+    const auto bytes = [](const PricedChoice& c) { return static_cast<double>(c.bytes); };
     // Names choices beyond memory.budget only if the device has the memory.
-    const auto considered = [&](const Choice& other, bool fits) {
+    const auto considered = [&](const PricedChoice& other, bool fits) {
       return other.fits == fits &&
              (fits || bytes(other) + static_cast<double>(plan_.process_bytes) <= plan_.device[devices::Figure::memory]);
     };
@@ -294,21 +294,21 @@ class PlanPage {
     const auto fastest = [&](bool fits) {
       constexpr double kAlike = 1.002;
       double least = 0.995 * mine.seconds;
-      for (const Choice& other : choices_)
+      for (const PricedChoice& other : choices_)
         if (considered(other, fits)) least = std::min(least, other.seconds);
-      const Choice* found = nullptr;
-      for (const Choice& other : choices_)
+      const PricedChoice* found = nullptr;
+      for (const PricedChoice& other : choices_)
         if (considered(other, fits) && !other.chosen && other.seconds <= kAlike * least &&
             other.seconds <= 0.995 * mine.seconds && (!found || other.bytes < found->bytes))
           found = &other;
       return found;
     };
-    const Choice *faster = fastest(true), *beyond = fastest(false), *smaller = nullptr;
-    for (const Choice& other : choices_)
+    const PricedChoice *faster = fastest(true), *beyond = fastest(false), *smaller = nullptr;
+    for (const PricedChoice& other : choices_)
       if (other.fits && change(other) < 5 && bytes(other) < 0.95 * bytes(mine) &&
           (!smaller || other.bytes < smaller->bytes))
         smaller = &other;
-    const auto said = [&](const Choice& other) { return choice_difference(mine.spec, other.spec); };
+    const auto said = [&](const PricedChoice& other) { return choice_difference(mine.spec, other.spec); };
     std::string words = faster ? fmt::format("Faster: {} takes {}, in {}.", said(*faster), changed(*faster),
                                              human_bytes(bytes(*faster)))
                                : "No planned change is faster within memory.budget.";
@@ -324,7 +324,7 @@ class PlanPage {
   const plan::Plan& plan_;
   const graph::Graph& g_;
   const plan::Live live_;
-  const std::vector<Choice> choices_;
+  const std::vector<PricedChoice> choices_;
   const std::vector<Spent> spent_;
   Peak peak_;
 };

@@ -388,7 +388,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
 std::string recompute_summary(const spec::Recompute& recompute) {
   if (recompute.layers.size() <= kListedRanges) return recompute_words(recompute);
   std::vector<std::pair<std::string, std::int64_t>> counts;  // of layers by value, in the order of the layers
-  for (const spec::LayerRange& range : recompute.layers) {
+  for (const spec::RecomputeRange& range : recompute.layers) {
     const std::string value = spec::recomputed_text(range);
     auto found = std::ranges::find(counts, value, &std::pair<std::string, std::int64_t>::first);
     if (found == counts.end()) found = counts.insert(found, {value, 0});

@@ -39,30 +39,30 @@ std::vector<std::string> short_names(std::span<const Record> runs) {
   return names;
 }
 
-Object columns(std::span<const Line> lines) {
+Object columns(std::span<const MetricsLine> lines) {
   Object all = Object::object();
   const auto column = [&](const char* key, const auto& value_of) {
     Object& values = all[key] = Object::array();
-    for (const Line& line : lines) values.push_back(value_of(line));
+    for (const MetricsLine& line : lines) values.push_back(value_of(line));
   };
-  column("step", [](const Line& line) { return line.step; });
-  column("loss", [](const Line& line) { return finite(line.loss); });
-  column("lr", [](const Line& line) { return finite(line.lr); });
-  column("grad_norm", [](const Line& line) { return finite(line.grad_norm); });
-  column("tokens", [](const Line& line) { return line.tokens; });
-  column("tokens_per_second", [](const Line& line) { return finite(line.tokens_per_second); });
-  column("seconds", [](const Line& line) { return finite(line.seconds); });
-  column("time", [](const Line& line) { return line.time; });
+  column("step", [](const MetricsLine& line) { return line.step; });
+  column("loss", [](const MetricsLine& line) { return finite(line.loss); });
+  column("lr", [](const MetricsLine& line) { return finite(line.lr); });
+  column("grad_norm", [](const MetricsLine& line) { return finite(line.grad_norm); });
+  column("tokens", [](const MetricsLine& line) { return line.tokens; });
+  column("tokens_per_second", [](const MetricsLine& line) { return finite(line.tokens_per_second); });
+  column("seconds", [](const MetricsLine& line) { return finite(line.seconds); });
+  column("time", [](const MetricsLine& line) { return line.time; });
   for (std::size_t i = 0; i < kMeasures.size(); ++i)
-    if (std::ranges::any_of(lines, [i](const Line& line) { return std::isfinite(line.measures[i]); }))
-      column(kMeasures[i], [i](const Line& line) { return finite(line.measures[i]); });
+    if (std::ranges::any_of(lines, [i](const MetricsLine& line) { return std::isfinite(line.measures[i]); }))
+      column(kMeasures[i], [i](const MetricsLine& line) { return finite(line.measures[i]); });
   return all;
 }
 
 /// Returns {key: {"step": [...], "value": [...]}} of values that only some lines have.
-Object sometimes(std::span<const Line> lines) {
+Object sometimes(std::span<const MetricsLine> lines) {
   Object all = Object::object();
-  for (const Line& line : lines)
+  for (const MetricsLine& line : lines)
     for (const auto& [key, value] : line.sometimes) {
       all[key]["step"].push_back(line.step);
       all[key]["value"].push_back(finite(value));
@@ -98,9 +98,9 @@ Object plan_of(const Record& run) {
 }
 
 Object run_object(const Record& run, const std::string& shown, std::size_t points) {
-  const std::vector<Line> lines = thinned(run.lines, points);
+  const std::vector<MetricsLine> lines = thinned(run.lines, points);
   Object skipped = Object::array(), outliers = Object::array();
-  for (const Line& line : lines) {
+  for (const MetricsLine& line : lines) {
     if (!line.skipped.empty())
       skipped.push_back({{"step", line.step}, {"samples", line.skipped}, {"reason", line.skip_reason}});
     if (line.loss_is_outlier) outliers.push_back({{"step", line.step}, {"of", "loss"}});

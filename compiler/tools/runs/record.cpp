@@ -10,8 +10,8 @@
 #include <set>
 #include <utility>
 
-#include "compiler/tools/runs/last_lines.h"
 #include "compiler/tools/runs/outliers.h"
+#include "compiler/tools/runs/reverse_lines.h"
 #include "files/disk.h"
 #include "run/run_folder.h"
 #include "spec/values.h"
@@ -67,7 +67,7 @@ double number_of(const Object& object, const char* key) {
   return at != object.end() && at->is_number() ? at->get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Keys with members of their own in Line.
+/// Keys with members of their own in MetricsLine.
 const std::set<std::string>& members() {
   static const std::set<std::string> keys = [] {
     std::set<std::string> all = {"step",    "loss",         "lr", "grad_norm", "tokens", "tokens_per_second",
@@ -78,7 +78,7 @@ const std::set<std::string>& members() {
   return keys;
 }
 
-void add_ratios(Line& line, const Object& parameters) {
+void add_ratios(MetricsLine& line, const Object& parameters) {
   std::vector<double> ratios;
   for (const Object& norms : parameters)
     if (norms.is_object())
@@ -89,17 +89,17 @@ void add_ratios(Line& line, const Object& parameters) {
   line.sometimes.emplace_back("ratio_largest", ratios.back());
 }
 
-Line line_of(const Object& object) {
-  Line line{.step = object["step"].get<std::int64_t>(),
-            .loss = number_of(object, "loss"),
-            .lr = number_of(object, "lr"),
-            .grad_norm = number_of(object, "grad_norm"),
-            .tokens_per_second = number_of(object, "tokens_per_second"),
-            .seconds = number_of(object, "seconds"),
-            .measures = {},
-            .sometimes = {},
-            .skipped = {},
-            .skip_reason = object.value("skip_reason", Object()).is_string() ? object["skip_reason"] : ""};
+MetricsLine line_of(const Object& object) {
+  MetricsLine line{.step = object["step"].get<std::int64_t>(),
+                   .loss = number_of(object, "loss"),
+                   .lr = number_of(object, "lr"),
+                   .grad_norm = number_of(object, "grad_norm"),
+                   .tokens_per_second = number_of(object, "tokens_per_second"),
+                   .seconds = number_of(object, "seconds"),
+                   .measures = {},
+                   .sometimes = {},
+                   .skipped = {},
+                   .skip_reason = object.value("skip_reason", Object()).is_string() ? object["skip_reason"] : ""};
   for (std::size_t i = 0; i < kMeasures.size(); ++i) line.measures[i] = number_of(object, kMeasures[i]);
   for (const auto& [key, value] : object.items())
     if ((value.is_number() || value.is_null()) && !members().count(key))
@@ -117,7 +117,7 @@ Line line_of(const Object& object) {
 
 /// Adds up the seconds of all starts. A line belongs to the last start that resumed from a step before it. Each start
 /// counts its seconds from 0; a rollback within it does not.
-void add_times(std::vector<Line>& lines, const std::vector<Object>& starts) {
+void add_times(std::vector<MetricsLine>& lines, const std::vector<Object>& starts) {
   std::vector<std::pair<std::int64_t, std::size_t>> by_step;  // step that a start resumes from, its index
   std::size_t clock = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
@@ -127,7 +127,7 @@ void add_times(std::vector<Line>& lines, const std::vector<Object>& starts) {
   std::ranges::sort(by_step);
   double before = 0, last = 0;  // seconds of earlier starts, and of this one up to the last line
   std::size_t next = 0, start = 0;
-  for (Line& line : lines) {
+  for (MetricsLine& line : lines) {
     const std::size_t start_before = start;
     for (; next < by_step.size() && by_step[next].first < line.step; ++next)
       start = std::max(start, by_step[next].second);
@@ -137,9 +137,9 @@ void add_times(std::vector<Line>& lines, const std::vector<Object>& starts) {
   }
 }
 
-void mark_outliers(std::vector<Line>& lines) {
+void mark_outliers(std::vector<MetricsLine>& lines) {
   Outliers losses, norms;
-  for (Line& line : lines) {
+  for (MetricsLine& line : lines) {
     line.loss_is_outlier = losses.observe(line.loss);
     line.grad_norm_is_outlier = norms.observe(line.grad_norm);
   }
@@ -153,7 +153,7 @@ Record read_record(const std::filesystem::path& run) {
   for_each_line(record, "history.jsonl", [&](Object&& line) { record.starts.push_back(std::move(line)); });
   for_each_line(record, "samples.jsonl", [&](Object&& line) { record.samples.push_back(std::move(line)); });
   for_each_line(record, "metrics.jsonl", [&](Object&& object) {
-    Line line = line_of(object);
+    MetricsLine line = line_of(object);
     if (record.lines.empty() || record.lines.back().step < line.step)
       record.lines.push_back(std::move(line));
     else
@@ -174,11 +174,11 @@ Record read_record(const std::filesystem::path& run) {
   return record;
 }
 
-std::vector<Line> thinned(const std::vector<Line>& lines, std::size_t points) {
+std::vector<MetricsLine> thinned(const std::vector<MetricsLine>& lines, std::size_t points) {
   const std::size_t stride = std::max<std::size_t>(1, (lines.size() + points - 1) / std::max<std::size_t>(points, 1));
-  std::vector<Line> kept;
+  std::vector<MetricsLine> kept;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const Line& line = lines[i];
+    const MetricsLine& line = lines[i];
     if (i % stride == 0 || i + 1 == lines.size() || line.evaluated || !line.skipped.empty() || line.loss_is_outlier ||
         line.grad_norm_is_outlier)
       kept.push_back(line);

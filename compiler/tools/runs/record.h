@@ -15,12 +15,12 @@
 
 namespace llmc::runs {
 
-/// Values of every line of metrics.jsonl that are not members of Line, if the run and its llmc know them.
+/// Values of every line of metrics.jsonl that are not members of MetricsLine, if the run and its llmc know them.
 inline constexpr std::array<const char*, 9> kMeasures = {"top1",   "lse_mean",  "lse_max", "entropy",      "ignored",
                                                          "epochs", "data_wait", "mfu",     "product_share"};
 
 /// A line of metrics.jsonl. NaN: null or missing.
-struct Line {
+struct MetricsLine {
   std::int64_t step = 0, tokens = 0;
   double loss, lr, grad_norm, tokens_per_second, seconds;
   double time = 0;  // seconds of all starts up to this line, without work that a resume discarded
@@ -36,7 +36,7 @@ struct Line {
 
 struct Record {
   Summary summary;
-  std::vector<Line> lines;                     // by ascending step
+  std::vector<MetricsLine> lines;              // by ascending step
   std::vector<nlohmann::ordered_json> starts;  // lines of history.jsonl
   std::vector<nlohmann::ordered_json> samples;
   nlohmann::ordered_json plan;         // null: missing or not readable
@@ -48,6 +48,6 @@ Record read_record(const std::filesystem::path& run);
 
 /// Returns about `points` evenly spaced lines at most. Adds the first and the last line, and those that were evaluated,
 /// skipped or are outliers.
-std::vector<Line> thinned(const std::vector<Line>& lines, std::size_t points);
+std::vector<MetricsLine> thinned(const std::vector<MetricsLine>& lines, std::size_t points);
 
 }  // namespace llmc::runs

@@ -11,7 +11,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
-#include "compiler/tools/runs/last_lines.h"
+#include "compiler/tools/runs/reverse_lines.h"
 #include "error.h"
 #include "files/disk.h"
 #include "run/run_folder.h"
@@ -48,7 +48,7 @@ std::optional<double> number(const Json& object, const char* key) {
 /// `val_loss`: the key of the leading validation loss.
 void read_metrics(Summary& run, const std::string& val_loss) {
   const fs::path path = run.path / "metrics.jsonl";
-  LastLines lines(path);
+  ReverseLines lines(path);
   std::vector<double> speeds;
   for (std::size_t count = 0;; ++count) {
     const std::optional<std::string> line = lines.next();
@@ -74,7 +74,7 @@ void read_metrics(Summary& run, const std::string& val_loss) {
 
 void read_history(Summary& run) {
   const fs::path path = run.path / "history.jsonl";
-  const std::optional<std::string> last = LastLines(path).next();
+  const std::optional<std::string> last = ReverseLines(path).next();
   if (!last) return;
   const Json object = parse_line(*last, path);
   const auto time = object.find("time");
@@ -93,10 +93,10 @@ void read_spec(Summary& run, std::string& val_loss) try {
   throw std::runtime_error(fmt::format("'spec.yaml': {}", error.what()));
 }
 
-State state_of(const Summary& run, bool running, std::int64_t saved) {
-  if (running) return State::running;
-  if (run.step == 0 || saved != run.step) return State::failed;
-  return run.steps > 0 && run.step >= run.steps ? State::finished : State::stopped;
+RunState state_of(const Summary& run, bool running, std::int64_t saved) {
+  if (running) return RunState::running;
+  if (run.step == 0 || saved != run.step) return RunState::failed;
+  return run.steps > 0 && run.step >= run.steps ? RunState::finished : RunState::stopped;
 }
 
 }  // namespace
@@ -116,14 +116,14 @@ std::string why_unreadable(const fs::path& folder) try {
 
 }  // namespace
 
-const char* name(State state) {
+const char* name(RunState state) {
   switch (state) {
-    case State::running: return "running";
-    case State::finished: return "finished";
-    case State::stopped: return "stopped";
-    case State::failed: return "failed";
-    case State::damaged: return "damaged";
-    case State::unreadable: return "unreadable";
+    case RunState::running: return "running";
+    case RunState::finished: return "finished";
+    case RunState::stopped: return "stopped";
+    case RunState::failed: return "failed";
+    case RunState::damaged: return "damaged";
+    case RunState::unreadable: return "unreadable";
   }
   return "";
 }
@@ -133,7 +133,7 @@ Summary summarise(const fs::path& path) {
   run.path = path;
   run.problem = why_unreadable(path);
   if (!run.problem.empty()) {
-    run.state = State::unreadable;
+    run.state = RunState::unreadable;
     return run;
   }
   std::int64_t saved = 0;
@@ -154,14 +154,14 @@ Summary summarise(const fs::path& path) {
     run.step = std::max(run.step, saved);
   });
   read([&] { run.state = state_of(run, FolderLock::is_held(path), saved); });
-  if (!run.problem.empty() && run.state != State::running) run.state = State::damaged;
+  if (!run.problem.empty() && run.state != RunState::running) run.state = RunState::damaged;
   return run;
 }
 
 namespace {
 
 /// Whether there is a run in `folder` or below it.
-bool look_into(const fs::path& folder, int depth, Found& found) {
+bool look_into(const fs::path& folder, int depth, FoundRuns& found) {
   std::error_code gone;
   if (!why_unreadable(folder).empty() || RunFolder::holds_run(folder)) {
     found.runs.push_back(folder);
@@ -171,7 +171,7 @@ bool look_into(const fs::path& folder, int depth, Found& found) {
   std::vector<fs::path> folders;
   for (const fs::path& entry : disk::entries(folder, Exit::checkpoint))
     if (fs::is_directory(entry, gone) && !entry.filename().string().starts_with('.')) folders.push_back(entry);
-  Found below;
+  FoundRuns below;
   for (const fs::path& each : folders)
     if (!look_into(each, depth + 1, below)) below.others.push_back(each);
   if (depth > 0 && below.runs.empty()) return false;  // the folder is listed once, instead of each folder in it
@@ -182,14 +182,14 @@ bool look_into(const fs::path& folder, int depth, Found& found) {
 
 }  // namespace
 
-Found find_runs(const fs::path& folder) {
+FoundRuns find_runs(const fs::path& folder) {
   std::error_code error;
   fs::directory_iterator(folder, error);
   if (error)
     throw Failure(Exit::checkpoint,
                   fmt::format("cannot read the folder '{}': {}. Name one with runs in it, such as `llmc runs runs`",
                               folder.string(), error.message()));
-  Found found;
+  FoundRuns found;
   look_into(folder, 0, found);
   return found;
 }

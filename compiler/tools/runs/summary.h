@@ -9,7 +9,7 @@
 
 namespace llmc::runs {
 
-enum class State {
+enum class RunState {
   running,    // a trainer holds the folder's lock
   finished,   // the last step of the schedule is done and saved
   stopped,    // ended earlier, with everything saved
@@ -17,11 +17,11 @@ enum class State {
   damaged,    // the folder's files cannot be parsed; Summary::problem has the reason
   unreadable  // this process may not read the folder; Summary::problem has the reason
 };
-const char* name(State state);
+const char* name(RunState state);
 
 struct Summary {
   std::filesystem::path path;
-  State state = State::damaged;
+  RunState state = RunState::damaged;
   std::string problem;  // empty: all is readable
   std::int64_t step = 0, steps = 0;
   std::optional<double> loss;               // of `step`; NaN if it was not finite
@@ -34,13 +34,13 @@ struct Summary {
 /// Summarises a run folder. Errors in it do not throw: `problem` describes them.
 Summary summarise(const std::filesystem::path& run);
 
-struct Found {
+struct FoundRuns {
   std::vector<std::filesystem::path> runs;    // sorted; includes unreadable folders, which may be runs
   std::vector<std::filesystem::path> others;  // folders without a run in or below them
 };
 
 /// Returns `folder` if it is a run folder, else the run folders in and below it. Skips hidden folders, and follows
 /// links to run folders only. Throws Failure(checkpoint) if `folder` cannot be read.
-Found find_runs(const std::filesystem::path& folder);
+FoundRuns find_runs(const std::filesystem::path& folder);
 
 }  // namespace llmc::runs

@@ -73,7 +73,7 @@ int team_of(int wanted) {
 
 /// Calls work(first, count) on each thread for its part of `bytes` bytes.
 template <class Work>
-void share_out(std::size_t bytes, Work work) {
+void across_threads(std::size_t bytes, Work work) {
 #pragma omp parallel
   {
     const std::size_t threads = static_cast<std::size_t>(omp_get_num_threads());
@@ -166,15 +166,16 @@ void Device::copy_in(void* dst, const void* src, std::size_t bytes) { std::memcp
 void Device::copy_out(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
 
 void Device::copy(void* dst, const void* src, std::size_t bytes) {
-  share_out(bytes, [&](std::size_t first, std::size_t count) {
+  across_threads(bytes, [&](std::size_t first, std::size_t count) {
     std::memcpy(static_cast<std::byte*>(dst) + first, static_cast<const std::byte*>(src) + first, count);
   });
 }
 
 void Device::zero(void* dst, std::size_t bytes) {
   const Launched launched(impl_->stream.listener, impl_->stream, LaunchKind::memset);
-  share_out(bytes,
-            [&](std::size_t first, std::size_t count) { std::memset(static_cast<std::byte*>(dst) + first, 0, count); });
+  across_threads(bytes, [&](std::size_t first, std::size_t count) {
+    std::memset(static_cast<std::byte*>(dst) + first, 0, count);
+  });
 }
 
 void Device::synchronize() {}

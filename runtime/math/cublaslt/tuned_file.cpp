@@ -10,7 +10,7 @@
 #include "error.h"
 #include "files/disk.h"
 #include "math/cublaslt/product.h"
-#include "math/cudnn/backward_way.h"
+#include "math/cudnn/backward_choice.h"
 #include "math/gemm_text.h"
 #include "text/json_problem.h"
 

@@ -13,7 +13,7 @@
 #include "device/types.h"
 #include "error.h"
 #include "math/cublaslt/library.h"
-#include "math/cudnn/backward_way.h"
+#include "math/cudnn/backward_choice.h"
 
 namespace llmc {
 namespace {

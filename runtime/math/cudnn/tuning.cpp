@@ -5,7 +5,7 @@
 #include "device/cuda/stream.h"
 #include "math/cublaslt/trial.h"
 #include "math/cublaslt/tuned_file.h"
-#include "math/cudnn/backward_way.h"
+#include "math/cudnn/backward_choice.h"
 
 namespace llmc {
 

@@ -3,7 +3,7 @@
 
 namespace llmc::spec {
 
-std::vector<Row> model_rows() {
+std::vector<KeyRow> model_rows() {
   constexpr double kMaxVocabulary = 1 << 24, kMaxWidth = 1 << 20;
   const char* kLlama3 = "llama3";
   const char* kScaling = "model.rope_scaling.type";

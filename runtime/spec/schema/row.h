@@ -12,43 +12,43 @@
 namespace llmc::spec {
 
 /// Builds one row; each method sets one column.
-struct Row {
+struct KeyRow {
   Key key;
 
-  Row& fallback(const char* yaml) { return key.fallback = yaml, *this; }
-  Row& required() { return key.required = true, *this; }
-  Row& path() { return key.is_path = key.aside = true, *this; }
-  Row& path_or_name() { return key.or_name = true, path(); }
-  Row& newer() { return key.newer = true, *this; }
-  Row& aside() { return key.aside = true, *this; }
-  Row& at_least(double low) { return key.minimum = low, *this; }
-  Row& at_most(double high) { return key.maximum = high, *this; }
-  Row& range(double low, double high) { return at_least(low).at_most(high); }
-  Row& above(double low) { return key.exclusive_minimum = true, at_least(low); }
-  Row& below(double high) { return key.exclusive_maximum = true, at_most(high); }
-  Row& words(std::vector<std::string> list) { return key.words = std::move(list), *this; }
-  Row& unit(const char* text) { return key.unit = text, *this; }
-  Row& doc(std::string text) { return key.doc = std::move(text), *this; }
-  Row& when(const char* other, const char* value) { return key.when_key = other, key.when_value = value, *this; }
-  Row& count(std::size_t n) { return key.count = n, *this; }
-  Row& or_single() { return key.or_single = true, *this; }
-  Row& run_time() { return key.stage = Stage::run_time, *this; }
-  Row& label() { return key.stage = Stage::label, aside(); }
+  KeyRow& fallback(const char* yaml) { return key.fallback = yaml, *this; }
+  KeyRow& required() { return key.required = true, *this; }
+  KeyRow& path() { return key.is_path = key.aside = true, *this; }
+  KeyRow& path_or_name() { return key.or_name = true, path(); }
+  KeyRow& newer() { return key.newer = true, *this; }
+  KeyRow& aside() { return key.aside = true, *this; }
+  KeyRow& at_least(double low) { return key.minimum = low, *this; }
+  KeyRow& at_most(double high) { return key.maximum = high, *this; }
+  KeyRow& range(double low, double high) { return at_least(low).at_most(high); }
+  KeyRow& above(double low) { return key.exclusive_minimum = true, at_least(low); }
+  KeyRow& below(double high) { return key.exclusive_maximum = true, at_most(high); }
+  KeyRow& words(std::vector<std::string> list) { return key.words = std::move(list), *this; }
+  KeyRow& unit(const char* text) { return key.unit = text, *this; }
+  KeyRow& doc(std::string text) { return key.doc = std::move(text), *this; }
+  KeyRow& when(const char* other, const char* value) { return key.when_key = other, key.when_value = value, *this; }
+  KeyRow& count(std::size_t n) { return key.count = n, *this; }
+  KeyRow& or_single() { return key.or_single = true, *this; }
+  KeyRow& run_time() { return key.stage = Stage::run_time, *this; }
+  KeyRow& label() { return key.stage = Stage::label, aside(); }
   /// Of a map: the member whose value may replace a whole entry, and the noun for an entry in messages.
-  Row& shorthand(const char* member) { return key.shorthand = member, *this; }
-  Row& entry(const char* text) { return key.entry = text, *this; }
-  Row& reserved(std::vector<std::string> names, const char* why) {
+  KeyRow& shorthand(const char* member) { return key.shorthand = member, *this; }
+  KeyRow& entry(const char* text) { return key.entry = text, *this; }
+  KeyRow& reserved(std::vector<std::string> names, const char* why) {
     return key.reserved = std::move(names), key.reserved_for = why, *this;
   }
   template <typename F>
-  Row& derived(const char* text, F&& rule) {
+  KeyRow& derived(const char* text, F&& rule) {
     key.derivation = text;
     key.derive = std::forward<F>(rule);
     return *this;
   }
   /// A default that depends on a compiled-in value: shown as a value, not as derived.
   template <typename F>
-  Row& fallback_by(F&& rule) {
+  KeyRow& fallback_by(F&& rule) {
     key.derive = std::forward<F>(rule);
     return *this;
   }
@@ -56,8 +56,8 @@ struct Row {
 
 /// Binds a key to the member that `field(spec)` returns by reference.
 template <typename Field>
-Row bind(const char* path, Type type, Field field) {
-  Row row;
+KeyRow bind(const char* path, Type type, Field field) {
+  KeyRow row;
   row.key.path = path;
   row.key.type = type;
   using Member = std::remove_cvref_t<decltype(field(std::declval<Spec&>()))>;
@@ -78,8 +78,8 @@ Row bind(const char* path, Type type, Field field) {
 
 /// Binds an integer whose member is 0 for `auto`.
 template <typename Field>
-Row bind_auto(const char* path, Field field) {
-  Row row = bind(path, Type::integer, field);
+KeyRow bind_auto(const char* path, Field field) {
+  KeyRow row = bind(path, Type::integer, field);
   row.key.words = {"auto"};
   row.key.get = [field](const Spec& spec) -> Value { return field(spec) == 0 ? Value("auto") : Value(field(spec)); };
   row.key.set = [field](Spec& spec, const Value& value) {
@@ -91,16 +91,16 @@ Row bind_auto(const char* path, Field field) {
 
 /// Binds an integer whose member is 0 if the key is absent.
 template <typename Field>
-Row bind_optional(const char* path, Field field) {
-  Row row = bind(path, Type::integer, field);
+KeyRow bind_optional(const char* path, Field field) {
+  KeyRow row = bind(path, Type::integer, field);
   row.key.get = [field](const Spec& spec) -> Value { return field(spec) == 0 ? Value() : Value(field(spec)); };
   return row;
 }
 
 /// Binds a choice whose index in `words` is the value of an enum member.
 template <typename Field>
-Row bind_choice(const char* path, std::vector<std::string> words, Field field) {
-  Row row;
+KeyRow bind_choice(const char* path, std::vector<std::string> words, Field field) {
+  KeyRow row;
   row.key.path = path;
   row.key.type = Type::choice;
   row.key.words = words;
@@ -114,9 +114,9 @@ Row bind_choice(const char* path, std::vector<std::string> words, Field field) {
 }
 
 /// Binds parallel.shard; a separate member records `auto`.
-inline Row bind_shard() {
+inline KeyRow bind_shard() {
   const std::vector<std::string> words = {"none", "optimizer", "gradients", "parameters"};
-  Row row = bind_choice("parallel.shard", words, [](auto& s) -> auto& { return s.parallel.shard; });
+  KeyRow row = bind_choice("parallel.shard", words, [](auto& s) -> auto& { return s.parallel.shard; });
   row.key.words.push_back("auto");
   row.key.get = [words](const Spec& spec) -> Value {
     return spec.parallel.shard_automatic ? "auto" : words[static_cast<std::size_t>(spec.parallel.shard)];
@@ -129,8 +129,8 @@ inline Row bind_shard() {
 }
 
 template <typename Field>
-Row bind_std(const char* path, Field field) {
-  Row row;
+KeyRow bind_std(const char* path, Field field) {
+  KeyRow row;
   row.key.path = path;
   row.key.type = Type::number;
   row.key.words = {"fan_in", "depth_scaled"};
@@ -148,8 +148,8 @@ Row bind_std(const char* path, Field field) {
   return row;
 }
 
-inline Row bind_recompute() {
-  Row row;
+inline KeyRow bind_recompute() {
+  KeyRow row;
   row.key.path = "memory.recompute";
   row.key.type = Type::recompute;
   row.key.words.assign(std::begin(kRecomputeGroups), std::end(kRecomputeGroups));
@@ -161,14 +161,14 @@ inline Row bind_recompute() {
 /// Member of an entry: its row, and its accessors in an `E`.
 template <typename E>
 struct BoundMember {
-  Row row;
+  KeyRow row;
   std::function<Value(const E&)> get;
   std::function<void(E&, const Value&)> set;
 };
 
 /// Binds a member to the value that `field(entry)` returns by reference; empty text is no value.
 template <typename E, typename Field>
-BoundMember<E> bind_member(Type type, Row row, Field field) {
+BoundMember<E> bind_member(Type type, KeyRow row, Field field) {
   row.key.type = type;
   using Held = std::remove_cvref_t<decltype(field(std::declval<E&>()))>;
   return {std::move(row), [field](const E& entry) -> Value { return field(entry); },
@@ -177,8 +177,8 @@ BoundMember<E> bind_member(Type type, Row row, Field field) {
 
 /// Binds a list or map row to the vector that `field(spec)` returns by reference. E::name is the name of a map's entry.
 template <typename E, typename Field>
-Row bind_entries(const char* path, Type type, Field field, std::vector<BoundMember<E>> members) {
-  Row row;
+KeyRow bind_entries(const char* path, Type type, Field field, std::vector<BoundMember<E>> members) {
+  KeyRow row;
   row.key.path = path;
   row.key.type = type;
   for (const BoundMember<E>& member : members) {
@@ -210,14 +210,14 @@ Row bind_entries(const char* path, Type type, Field field, std::vector<BoundMemb
 }
 
 /// Binds model.layer_types; lists that give the layers the same types are equal values.
-inline Row bind_layer_types() {
-  Row row = bind("model.layer_types", Type::strings, [](auto& spec) -> auto& { return spec.model.layer_types; });
+inline KeyRow bind_layer_types() {
+  KeyRow row = bind("model.layer_types", Type::strings, [](auto& spec) -> auto& { return spec.model.layer_types; });
   row.key.get = [](const Spec& spec) -> Value { return shortest_layer_types(spec.model); };
   return row;
 }
 
-inline Row bind_betas() {
-  Row row;
+inline KeyRow bind_betas() {
+  KeyRow row;
   row.key.path = "optimizer.betas";
   row.key.type = Type::numbers;
   row.key.get = [](const Spec& spec) -> Value {

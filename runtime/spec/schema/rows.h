@@ -14,8 +14,8 @@
 namespace llmc::spec {
 
 /// Row of a member with this key in its entry.
-inline Row named(const char* word) {
-  Row row;
+inline KeyRow named(const char* word) {
+  KeyRow row;
   row.key.path = word;
   return row;
 }
@@ -24,10 +24,10 @@ inline constexpr const char* kCudaArch = "90a";  // if the spec names none
 inline constexpr double kMaxSteps = 1e12;
 
 /// name, model, init, precision
-std::vector<Row> model_rows();
+std::vector<KeyRow> model_rows();
 /// batch, memory, optimizer, schedule
-std::vector<Row> training_rows();
+std::vector<KeyRow> training_rows();
 /// data, evaluation, sampling, checkpoint, metrics, guards, parallel, deterministic, target, seed
-std::vector<Row> surrounding_rows();
+std::vector<KeyRow> surrounding_rows();
 
 }  // namespace llmc::spec

@@ -46,7 +46,8 @@ std::string Key::path_of(const std::string& place, const Key& member) const {
   return member.leaf() == shorthand ? place : place + "." + member.leaf();
 }
 
-Schema::Schema(std::vector<Key> keys, std::vector<Group> groups) : keys_(std::move(keys)), groups_(std::move(groups)) {
+Schema::Schema(std::vector<Key> keys, std::vector<KeyGroup> groups)
+    : keys_(std::move(keys)), groups_(std::move(groups)) {
   for (Key& row : keys_)
     for (Key& member : row.members) {
       member.path = row.path + (row.type == Type::map ? "." : "[N].") + member.leaf();
@@ -64,8 +65,8 @@ const Key* Schema::find_key(std::string_view path) const {
   return nullptr;
 }
 
-const Group* Schema::find_group(std::string_view path) const {
-  for (const Group& group : groups_)
+const KeyGroup* Schema::find_group(std::string_view path) const {
+  for (const KeyGroup& group : groups_)
     if (group.path == path) return &group;
   return nullptr;
 }
@@ -80,7 +81,7 @@ std::vector<std::string> Schema::children(const std::string& group) const {
   std::vector<std::string> result;
   for (const Key& key : keys_)
     if (key.type != Type::map && key.group() == group) result.push_back(key.leaf());
-  for (const Group& child : groups_)
+  for (const KeyGroup& child : groups_)
     if (group_of(child.path) == group) result.push_back(leaf_of(child.path));
   if (group.empty()) result.push_back("extends");
   return result;

@@ -108,7 +108,7 @@ struct Key {
 
 /// A map of keys. `shorthand`: a scalar in its place is the value of that key. `list_of_one`: written as a list of one
 /// map.
-struct Group {
+struct KeyGroup {
   std::string path, doc, shorthand;
   bool list_of_one = false;
 };
@@ -123,12 +123,12 @@ struct MemberPath {
 /// Table of keys, in the order of a printed spec.
 class Schema {
  public:
-  Schema(std::vector<Key> keys, std::vector<Group> groups);
+  Schema(std::vector<Key> keys, std::vector<KeyGroup> groups);
 
   const std::vector<Key>& keys() const { return keys_; }
-  const std::vector<Group>& groups() const { return groups_; }
+  const std::vector<KeyGroup>& groups() const { return groups_; }
   const Key* find_key(std::string_view path) const;
-  const Group* find_group(std::string_view path) const;
+  const KeyGroup* find_group(std::string_view path) const;
 
   /// Key of the group that allows user-chosen names; null: none.
   const Key* names_in(std::string_view group) const;
@@ -150,16 +150,16 @@ class Schema {
 
  private:
   std::vector<Key> keys_;
-  std::vector<Group> groups_;
+  std::vector<KeyGroup> groups_;
   Spec defaults_;
 };
 
 /// Table of a spec's keys, and lookups in it.
 const Schema& spec_schema();
 inline const std::vector<Key>& keys() { return spec_schema().keys(); }
-inline const std::vector<Group>& groups() { return spec_schema().groups(); }
+inline const std::vector<KeyGroup>& groups() { return spec_schema().groups(); }
 inline const Key* find_key(std::string_view path) { return spec_schema().find_key(path); }
-inline const Group* find_group(std::string_view path) { return spec_schema().find_group(path); }
+inline const KeyGroup* find_group(std::string_view path) { return spec_schema().find_group(path); }
 inline const Key* key_of(const std::string& path) { return spec_schema().key_of(path); }
 
 /// Value of `path`, a path key or a member of an entry; empty if not given.

@@ -4,7 +4,7 @@
 
 namespace llmc::spec {
 
-std::vector<Row> surrounding_rows() {
+std::vector<KeyRow> surrounding_rows() {
   const char* kValidation = "data.validation";
   const char* kPrompts = "sampling.prompts";
   const char* kMirror = "checkpoint.mirror";

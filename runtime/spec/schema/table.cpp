@@ -9,11 +9,11 @@ namespace {
 std::vector<Key> rows() {
   std::vector<Key> list;
   for (const auto& part : {model_rows(), training_rows(), surrounding_rows()})
-    for (const Row& row : part) list.push_back(row.key);
+    for (const KeyRow& row : part) list.push_back(row.key);
   return list;
 }
 
-std::vector<Group> group_rows() {
+std::vector<KeyGroup> group_rows() {
   return {
       {"model", "The model, under the names of Hugging Face's config.json.", "", false},
       {"model.rope_scaling", "Scaling of the rotary frequencies: none, or a map.", "type", false},

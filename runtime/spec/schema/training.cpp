@@ -32,7 +32,7 @@ std::vector<std::string> optimizer_names() {
 
 }  // namespace
 
-std::vector<Row> training_rows() {
+std::vector<KeyRow> training_rows() {
   constexpr double kMaxSequence = 1 << 20;
   return {
       bind("batch.sequence_length", Type::integer, LLMC_FIELD(batch.sequence_length))

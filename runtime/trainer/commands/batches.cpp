@@ -10,7 +10,7 @@
 #include "data/sample_walk.h"
 #include "error.h"
 #include "host/executable.h"
-#include "program/place.h"
+#include "program/compiled_spec.h"
 #include "run/history.h"
 #include "text/plural.h"
 #include "text/printable.h"

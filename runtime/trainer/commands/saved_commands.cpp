@@ -14,13 +14,13 @@
 
 #include "checkpoint/weight_files.h"
 #include "comm/collectives.h"
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "comm/rendezvous.h"
 #include "data/shards.h"
 #include "error.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
-#include "program/place.h"
+#include "program/compiled_spec.h"
 #include "run/run_folder.h"
 #include "spec/scalars.h"
 #include "spec/validation_sets.h"
@@ -50,7 +50,7 @@ struct Chosen {
 };
 
 Chosen choose(const SavedCommand& command, const ProgramInfo& info) {
-  const Launch launch = find_launch([](const char* name) -> const char* { return std::getenv(name); });
+  const LauncherInfo launch = find_launcher([](const char* name) -> const char* { return std::getenv(name); });
   if (launch.world_size > 1)
     throw Failure(Exit::usage, fmt::format("evaluate and sample run as one process, but {} started {} ranks", launch.by,
                                            launch.world_size));

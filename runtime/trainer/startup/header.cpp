@@ -10,7 +10,7 @@
 #include "host/executable.h"
 #include "math/libraries.h"
 #include "math/tuning.h"
-#include "program/place.h"
+#include "program/compiled_spec.h"
 #include "spec/fingerprint.h"
 #include "spec/schema/schema.h"
 #include "text/plural.h"

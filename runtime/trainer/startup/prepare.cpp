@@ -8,7 +8,7 @@
 #include "error.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
-#include "program/place.h"
+#include "program/compiled_spec.h"
 #include "run/history.h"
 #include "spec/fingerprint.h"
 #include "spec/print.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "comm/rendezvous.h"
 #include "comm/spawn.h"
 #include "device/device.h"
@@ -127,7 +127,7 @@ class Collectives {
   int runs_;
 };
 
-int run_rank(const Launch& launch, int runs, const std::vector<std::size_t>& sizes) {
+int run_rank(const LauncherInfo& launch, int runs, const std::vector<std::size_t>& sizes) {
   Rendezvous rendezvous(launch, {});
   try {
     Device device(Device::index_of(launch.local_rank), 0);
@@ -148,7 +148,7 @@ int run_rank(const Launch& launch, int runs, const std::vector<std::size_t>& siz
 }
 
 int run(const std::vector<std::string>& words) {
-  const Launch launch = find_launch([](const char* name) -> const char* { return std::getenv(name); });
+  const LauncherInfo launch = find_launcher([](const char* name) -> const char* { return std::getenv(name); });
   const int ranks = std::atoi(words[1].c_str());
   if (launch.world_size != ranks) return spawn_ranks(words, ranks, rank_starter());
   std::vector<std::size_t> sizes;

@@ -49,7 +49,7 @@ void check(const std::vector<std::string>& overrides, const std::string& name) {
   std::string before, found;
   const spec::Spec& spec = loaded.resolved->spec;
   const Choice choice{spec.batch.micro_batch, spec.memory.loss_chunk, recompute_of(spec)};
-  for (const Dump& dump : dumps(spec, graph::kinds_of(spec), choice)) {
+  for (const GraphDump& dump : dumps(spec, graph::kinds_of(spec), choice)) {
     found += "== " + dump.file + "\n" + (before.empty() ? dump.text : changes(before, dump.text));
     before = dump.text;
   }

@@ -14,7 +14,7 @@
 #include "error.h"
 #include "guard.h"
 #include "math/cublaslt/library.h"
-#include "math/cudnn/backward_way.h"
+#include "math/cudnn/backward_choice.h"
 #include "math/libraries.h"
 #include "shadow.h"
 #include "stream.h"

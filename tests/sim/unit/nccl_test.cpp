@@ -266,7 +266,7 @@ TEST(Nccl, ARankThatFailsDoesNotWaitForTheOthers) {
   // For runtime/comm/nccl.cpp: the other ranks may never join work it has queued when an error unwinds it.
   const std::vector<End> ends = ranks::run(2, [](int rank, Rendezvous& rendezvous) {
     ::alarm(30);
-    const Launch launch = ranks::launch_of(rank, 2, 0);
+    const LauncherInfo launch = ranks::launch_of(rank, 2, 0);
     try {
       Device device(0, 1);
       Communicator communicator(device, launch, rendezvous);

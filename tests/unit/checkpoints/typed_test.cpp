@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "compiler/tools/checkpoints/compare.h"
+#include "compiler/tools/checkpoints/damage.h"
 #include "compiler/tools/checkpoints/show.h"
-#include "compiler/tools/checkpoints/verify.h"
 #include "small_run.h"
 
 namespace llmc::checkpoints {
@@ -60,8 +60,8 @@ TEST_F(Typed, ShownAndVerifiedWhateverTheFiles) {
   for (const std::int64_t shard : {kShardBytes, kSmallShard}) {
     test::Folder run;
     const fs::path path = save(run.path, shard);
-    const Verdict verdict = verify(path, typed_buffers);
-    EXPECT_TRUE(verdict.damage.empty()) << verdict_text(verdict);
+    const DamageReport verdict = inspect_checkpoint(path, typed_buffers);
+    EXPECT_TRUE(verdict.damage.empty()) << damage_text(verdict);
     const Contents contents = open(path);
     EXPECT_EQ(show_json(contents).at("moments"),
               (std::vector<std::string>{"exp_avg", "momentum", "momentum_code", "momentum_scale"}));
@@ -72,7 +72,7 @@ TEST_F(Typed, ShownAndVerifiedWhateverTheFiles) {
     for (const char* text : {R"("dtype":"BF16","shape":[64,64])", R"("dtype":"F32","shape":[64],)",
                              R"("dtype":"U8","shape":[64,64])", R"("dtype":"F32","shape":[64,64])"})
       EXPECT_NE(found.find(text), std::string::npos) << text << " in\n" << found;
-    const std::vector<Damage> of_adamw = verify(path).damage;
+    const std::vector<Damage> of_adamw = inspect_checkpoint(path).damage;
     EXPECT_FALSE(of_adamw.empty()) << "the spec's optimizer keeps something else";
   }
 }
@@ -84,7 +84,7 @@ TEST_F(Typed, AValueOfBf16ThatIsNotFiniteNamesItsTensor) {
   content.back() = static_cast<char>(content.back() ^ 1);
   write_all(file, content);
   std::vector<std::string> tensors;
-  for (const Damage& damage : verify(path, typed_buffers).damage) tensors.push_back(damage.tensor);
+  for (const Damage& damage : inspect_checkpoint(path, typed_buffers).damage) tensors.push_back(damage.tensor);
   EXPECT_EQ(tensors, (std::vector<std::string>{"", "momentum.model.layers.2.mlp.down_proj.weight"}));
 }
 

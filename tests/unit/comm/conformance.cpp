@@ -21,7 +21,7 @@
 
 #include "comm/collective_log.h"
 #include "comm/collectives.h"
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "comm/rendezvous.h"
 #include "device/device.h"
 #include "device/math.h"
@@ -290,7 +290,7 @@ class Conformance {
 };
 
 int run(int argc, char** argv) {
-  const Launch launch = find_launch([](const char* name) { return std::getenv(name); });
+  const LauncherInfo launch = find_launcher([](const char* name) { return std::getenv(name); });
   Rendezvous::Limits limits;
   limits.beat = std::chrono::milliseconds(200);
   const std::string word = argc > 1 ? argv[1] : "";

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "error.h"
 
 namespace llmc {
@@ -14,7 +14,7 @@ namespace {
 
 TEST(Mpi, AnotherLaunchersProcessIsRefusedBeforeItsInit) {
   setenv("PMI_RANK", "0", 1);  // srun --mpi=pmi2: MPI_Init would end this process
-  Launch launch;
+  LauncherInfo launch;
   launch.by = "PMI";
   launch.world_size = 2;
   try {

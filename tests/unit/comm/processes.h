@@ -87,7 +87,7 @@ class Process {
 };
 
 /// Launch description of a test's rank.
-inline Launch launch_of(int rank, int world_size, int port) {
+inline LauncherInfo launch_of(int rank, int world_size, int port) {
   return {rank, world_size, rank, "torchrun", "127.0.0.1", port, "test", "trainer"};
 }
 

@@ -83,7 +83,7 @@ std::string answer_to(const Socket& socket) {
 TEST(Stranger, IsToldWhyButNotWhatItWouldHaveToSay) {
   const int port = free_port();
   Process root([&] {
-    Launch launch = launch_of(0, 2, port);
+    LauncherInfo launch = launch_of(0, 2, port);
     launch.id = "the run";
     launch.fingerprint = "0123abcd";
     Rendezvous rendezvous(launch, {1500ms, 50ms, 1500ms});

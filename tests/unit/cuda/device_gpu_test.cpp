@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/collectives.h"
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "comm/rendezvous.h"
 #include "device/device.h"
 #include "error.h"
@@ -68,7 +68,7 @@ TEST(CudaDevice_gpu, AGpuThatIsNotThereIsNamed) {
 
 TEST(Nccl_gpu, OneRankKeepsItsValues) {
   Device device(0, 0);
-  const Launch alone;
+  const LauncherInfo alone;
   Rendezvous rendezvous(alone, {});
   Communicator communicator(device, alone, rendezvous);
   EXPECT_EQ(communicator.rank(), 0);

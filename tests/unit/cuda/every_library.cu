@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "comm/collectives.h"
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "comm/rendezvous.h"
 #include "device/cuda/arch.h"
 #include "device/group.h"
@@ -36,7 +36,7 @@ int run() {
       .batch = 1, .sequence = 128, .heads = 4, .kv_heads = 2, .head_dim = 64, .qkv_pitch = 512, .out_pitch = 256};
   constexpr BackwardWay ways[] = {{AttentionBy::cudnn}};
   const Attention attention(math, {shape, ways});
-  const Launch alone;
+  const LauncherInfo alone;
   Rendezvous rendezvous(alone, {});
   Communicator communicator(device, alone, rendezvous);
   std::printf("%s; %s\n", device.description(), communicator.description());

@@ -98,7 +98,7 @@ class BuildDatasetTest : public testing::Test {
   }
   Folder corpus_, out_;
   std::set<std::string> texts_;
-  BuildOptions options_;
+  DatasetOptions options_;
 };
 
 TEST_F(BuildDatasetTest, EveryDocumentIsThereOnceAndWhole) {
@@ -158,21 +158,21 @@ TEST_F(BuildDatasetTest, AVocabularyThatTheTextCannotFill) {
 
 TEST_F(BuildDatasetTest, BadOptionsAreUsageErrors) {
   const auto with = [&](auto change) {
-    BuildOptions options = options_;
+    DatasetOptions options = options_;
     change(options);
     return test::failure_of([&] { build_dataset(options); }, Exit::usage);
   };
-  EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 319; }).find("Write 320 to"), std::string::npos);
-  EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 0; }).find("--vocab-size N"), std::string::npos);
-  EXPECT_NE(with([](BuildOptions& o) { o.tokenizer = o.out; }).find("Leave --vocab-size and --sample-bytes out"),
+  EXPECT_NE(with([](DatasetOptions& o) { o.vocab_size = 319; }).find("Write 320 to"), std::string::npos);
+  EXPECT_NE(with([](DatasetOptions& o) { o.vocab_size = 0; }).find("--vocab-size N"), std::string::npos);
+  EXPECT_NE(with([](DatasetOptions& o) { o.tokenizer = o.out; }).find("Leave --vocab-size and --sample-bytes out"),
             std::string::npos);
-  EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 1 << 21; }).find("out of range"), std::string::npos);
-  EXPECT_NE(with([](BuildOptions& o) { o.validation = 0.6; }).find("0 to 0.5"), std::string::npos);
-  EXPECT_NE(with([](BuildOptions& o) { o.validation = -0.1; }).find("0 to 0.5"), std::string::npos);
-  EXPECT_NE(with([](BuildOptions& o) { o.shard_tokens = std::int64_t{1} << 31; }).find("tokens a shard"),
+  EXPECT_NE(with([](DatasetOptions& o) { o.vocab_size = 1 << 21; }).find("out of range"), std::string::npos);
+  EXPECT_NE(with([](DatasetOptions& o) { o.validation = 0.6; }).find("0 to 0.5"), std::string::npos);
+  EXPECT_NE(with([](DatasetOptions& o) { o.validation = -0.1; }).find("0 to 0.5"), std::string::npos);
+  EXPECT_NE(with([](DatasetOptions& o) { o.shard_tokens = std::int64_t{1} << 31; }).find("tokens a shard"),
             std::string::npos);
-  EXPECT_NE(with([](BuildOptions& o) { o.from.clear(); }).find("--from"), std::string::npos);
-  EXPECT_NE(with([](BuildOptions& o) { o.out.clear(); }).find("-o DIR"), std::string::npos);
+  EXPECT_NE(with([](DatasetOptions& o) { o.from.clear(); }).find("--from"), std::string::npos);
+  EXPECT_NE(with([](DatasetOptions& o) { o.out.clear(); }).find("-o DIR"), std::string::npos);
   EXPECT_TRUE(files().empty());
 }
 
@@ -315,7 +315,7 @@ TEST_F(BuildDatasetTest, ATokenizerThatIsThereIsUsedAsItIs) {
   build_dataset(options_);
   const auto trained = files();
   for (const std::string& given : {out_ / "data", out_ / "data/tokenizer.model"}) {
-    BuildOptions again = options_;
+    DatasetOptions again = options_;
     again.vocab_size = 0;
     again.tokenizer = given;
     again.out = out_.path / "again";

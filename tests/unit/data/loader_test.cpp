@@ -76,14 +76,14 @@ TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
         EXPECT_EQ(batch.end.tokens, position.tokens + static_cast<std::uint64_t>(batch.target_count));
         position = batch.end;
         // After the last sample with unvisited targets the next epoch begins.
-        const bool next = position.epoch == 1 && position.stretches.back().samples > 0;
+        const bool next = position.epoch == 1 && position.segments.back().samples > 0;
         for (const int target : batch.micro_batches[0].targets)
           if (target >= 0 && !next) ++times[target];
       }
     }
     EXPECT_EQ(position.epoch, 1u);
-    ASSERT_EQ(position.stretches.size(), 1u) << "what was before the epoch's end is forgotten";
-    EXPECT_EQ(position.stretches[0].sequence_length, course.back().first);
+    ASSERT_EQ(position.segments.size(), 1u) << "what was before the epoch's end is forgotten";
+    EXPECT_EQ(position.segments[0].sequence_length, course.back().first);
     for (const auto& [target, count] : times) EXPECT_EQ(count, 1) << target;
     const std::int64_t last = course.back().first;
     for (std::int64_t t = 1; t <= 1706 / last * last; ++t) EXPECT_EQ(times[static_cast<int>(t)], 1) << t;
@@ -91,7 +91,7 @@ TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
   }
 }
 
-/// pass_over() of any number of samples reaches the same position as that many steps, with one or several stretches.
+/// pass_over() of any number of samples reaches the same position as that many steps, with one or several segments.
 TEST(SampleWalks, PassOverAsTheyStep) {
   Folder folder;
   folder.write("s-0.bin", test::llmc_shard(test::counting(13 * kLength + 1, 50)));
@@ -111,7 +111,7 @@ TEST(SampleWalks, PassOverAsTheyStep) {
   SampleWalk far(shards, 5, kLength, {});
   far.pass_over(std::uint64_t{23} << 40);  // must take constant time, or this test never ends
   EXPECT_EQ(far.position().epoch, std::uint64_t{1} << 40);
-  EXPECT_EQ(far.position().stretches[0].samples, 0u);
+  EXPECT_EQ(far.position().segments[0].samples, 0u);
 }
 
 TEST_F(LoaderTest, OtherDataBeginTheirNextEpoch) {

@@ -21,7 +21,7 @@ TEST(Printer, AMissingValueAndALoneMarkAreErrors) {
 }
 
 TEST(Printer, BracesIndent) {
-  Source out;
+  SourceWriter out;
   out.open("if ($c$)", {{"c", "x"}});
   out.line("a();");
   out.middle("} else {");

@@ -19,7 +19,7 @@ namespace {
 std::string printed(const char* name, GemmShape shape) {
   plan::Plan plan;
   plan.products.push_back({.name = name, .shape = shape});
-  Source out;
+  SourceWriter out;
   print_products(out, plan);
   return out.take();
 }

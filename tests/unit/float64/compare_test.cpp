@@ -7,7 +7,7 @@
 
 #include "compiler/tools/float64/verification.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 namespace {
 
 Matrix row(std::vector<double>& elements) {
@@ -17,7 +17,7 @@ Matrix row(std::vector<double>& elements) {
 
 TEST(Compare, FindsTheElementThatIsFarthestOff) {
   std::vector<double> exact = {1, 2, 4}, found = {1, 2 + 8 * kFp32, 4 - 64 * kFp32};
-  Value value;
+  OpValue value;
   value.matrix = row(exact);
   value.relative = 3 * kFp32;  // and half a unit of fp32 itself: 4
   const Worst worst = compare(value, row(found), DType::f32);
@@ -29,7 +29,7 @@ TEST(Compare, FindsTheElementThatIsFarthestOff) {
 
 TEST(Compare, AScaleIsOfAPartOfARow) {
   std::vector<double> exact = {0, 0, 0, 0}, found = {0, 3 * kFp32, 0, 3 * kFp32};
-  Value value;
+  OpValue value;
   value.matrix = row(exact);
   value.noise = kFp32;
   value.scales(2) = {4, 2};
@@ -40,7 +40,7 @@ TEST(Compare, AScaleIsOfAPartOfARow) {
 
 TEST(Compare, RoundingToBf16IsNoError) {
   std::vector<double> exact = {1.00390624}, found = {1.0};  // just below the midpoint to 1.0078125
-  Value value;
+  OpValue value;
   value.matrix = row(exact);
   EXPECT_LE(compare(value, row(found), DType::bf16).of_bound, 1);
   EXPECT_GT(compare(value, row(found), DType::f32).of_bound, 1000);
@@ -48,7 +48,7 @@ TEST(Compare, RoundingToBf16IsNoError) {
 
 TEST(Compare, WhatIsNoNumberIsOff) {
   std::vector<double> exact = {1, -std::numeric_limits<double>::infinity()}, found = {std::nan(""), exact[1]};
-  Value value;
+  OpValue value;
   value.matrix = row(exact);
   EXPECT_TRUE(std::isinf(compare(value, row(found), DType::f32).of_bound));
   found[0] = 1;
@@ -57,7 +57,7 @@ TEST(Compare, WhatIsNoNumberIsOff) {
 
 TEST(Compare, PartialSumsCountTogether) {
   std::vector<double> exact = {6, 0, 0}, found = {1, 2, 3};  // one column of three rows
-  Value value;
+  OpValue value;
   value.matrix = {exact.data(), 3, 1, 1};
   value.sums_alone = true;
   EXPECT_EQ(compare(value, {found.data(), 3, 1, 1}, DType::f32).of_bound, 0);
@@ -87,4 +87,4 @@ TEST(Bounds, OfBf16x3LieBetweenThoseOfFp32AndBf16) {
 }
 
 }  // namespace
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -12,7 +12,7 @@
 #include "error.h"
 #include "math/gemm.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 namespace {
 
 using namespace graph;
@@ -36,27 +36,27 @@ class Example {
     return add_record(record, op_.outputs, outputs_);
   }
 
-  verify::Run run(bool adds = false, double left_out = 0, std::int64_t state_begin = 0) {
-    verify::Run run{graph_, region_, op_, inputs_, outputs_, adds, 42, left_out, state_begin};
+  float64::OpRun run(bool adds = false, double left_out = 0, std::int64_t state_begin = 0) {
+    float64::OpRun run{graph_, region_, op_, inputs_, outputs_, adds, 42, left_out, state_begin};
     interpret(run);
     return run;
   }
 
  private:
-  Example& add(const Rows& rows, std::vector<TensorId>& ids, std::vector<Value>& values) {
+  Example& add(const Rows& rows, std::vector<TensorId>& ids, std::vector<OpValue>& values) {
     std::vector<double>& elements = memory_.emplace_back();
     for (const auto& row : rows) elements.insert(elements.end(), row.begin(), row.end());
     const auto r = static_cast<std::int64_t>(rows.size()), c = static_cast<std::int64_t>(rows[0].size());
     ids.push_back(graph_.add({.name = "t", .rows = r, .cols = c}));
-    Value value;
+    OpValue value;
     value.matrix = {elements.data(), r, c, c};
     values.push_back(std::move(value));
     return *this;
   }
   template <class T>
-  Example& add_record(T& record, std::vector<TensorId>& ids, std::vector<Value>& values) {
+  Example& add_record(T& record, std::vector<TensorId>& ids, std::vector<OpValue>& values) {
     ids.push_back(graph_.add({.name = "record", .dtype = DType::byte, .rows = 1, .cols = sizeof(T)}));
-    Value value;
+    OpValue value;
     value.records = std::as_writable_bytes(std::span(&record, 1));
     values.push_back(std::move(value));
     return *this;
@@ -65,7 +65,7 @@ class Example {
   Graph graph_;
   Region region_;
   Op op_;
-  std::vector<Value> inputs_, outputs_;
+  std::vector<OpValue> inputs_, outputs_;
   std::deque<std::vector<double>> memory_;
 };
 
@@ -254,4 +254,4 @@ TEST(Interpreter, NothingBetweenRanks) {
 }
 
 }  // namespace
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -5,8 +5,8 @@
 
 #include "by_name.h"
 #include "compiler/graph/llama.h"
+#include "compiler/passes/check_graph.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/verify.h"
 #include "error.h"
 #include "small_spec.h"
 
@@ -28,7 +28,7 @@ std::vector<std::string> names(Graph& graph, const std::string& name) {
 
 TEST(Gradients, EveryForwardOpHasItsBackward) {
   Graph graph = differentiated();
-  verify(graph, "differentiate");
+  check_graph(graph, "differentiate");
   const std::vector<std::string> layer = names(graph, "layer_backward");
   for (const char* name :
        {"down_wgrad", "down_bgrad", "down_dgrad", "swiglu_backward", "gate_up_wgrad", "gate_up_bgrad", "gate_up_dgrad",
@@ -43,7 +43,7 @@ TEST(Gradients, EveryForwardOpHasItsBackward) {
 
 TEST(Gradients, NormsOfHeadsTakeThePlaceOfRope) {
   Graph graph = differentiated({"model.qk_norm=true", "model.mlp_bias=false"});
-  verify(graph, "differentiate");
+  check_graph(graph, "differentiate");
   const std::vector<std::string> layer = names(graph, "layer_backward");
   EXPECT_EQ(std::count(layer.begin(), layer.end(), "qk_norm_rope_backward"), 1);
   EXPECT_EQ(std::count(layer.begin(), layer.end(), "rope_backward"), 0);

@@ -133,7 +133,8 @@ TEST(Passes, EverySecondLayer) {
 
 TEST(Passes, LayersDifferInAnyPattern) {
   const spec::Spec spec = small_spec({"model.num_hidden_layers=5"}).spec;
-  const Groups swiglu = static_cast<Groups>(Group::swiglu), norms = static_cast<Groups>(Group::norms);
+  const RecomputeGroups swiglu = static_cast<RecomputeGroups>(RecomputeGroup::swiglu),
+                        norms = static_cast<RecomputeGroups>(RecomputeGroup::norms);
   Graph graph = lower(spec, kinds_of(spec), {2, 16, {0, swiglu, norms | swiglu, swiglu, kRecomputeAll}});
   EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 2, 1, 3}));
   int forward = 0;
@@ -257,9 +258,9 @@ TEST(Passes, NothingElseChangesWithAnAudit) {
 
 TEST(Passes, DumpsOnlyWhatChanged) {
   const spec::Spec spec = small_spec({"precision.compute=fp32"}).spec;
-  const std::vector<Dump> found = dumps(spec, kinds_of(spec), {2, 16, recompute_of(spec)});
+  const std::vector<GraphDump> found = dumps(spec, kinds_of(spec), {2, 16, recompute_of(spec)});
   std::set<std::string> files;
-  for (const Dump& dump : found) files.insert(dump.file);
+  for (const GraphDump& dump : found) files.insert(dump.file);
   EXPECT_TRUE(files.count("00-build.txt"));
   EXPECT_FALSE(files.count("02-lower_precision.txt"));  // the graph starts in fp32
   for (std::size_t i = 1; i < found.size(); ++i) EXPECT_NE(found[i].text, found[i - 1].text) << found[i].file;

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 /// Each kind has its own row, and only the last ones communicate between ranks.
 TEST(Rows, EachStandsAtItsKind) {
   std::set<std::string> names;
-  std::set<const Row*> rows;
+  std::set<const OpRow*> rows;
   for (std::size_t i = 0; i < kOpKinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
     EXPECT_TRUE(rows.insert(&row_of(kind)).second) << name_of(kind);

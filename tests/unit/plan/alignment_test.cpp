@@ -27,7 +27,7 @@ std::vector<std::size_t> addresses(const Plan& plan, const Launch& launch, Tenso
   const Tensor& t = g.at(id);
   const Region& region = g.regions[launch.region_index];
   const bool flat = t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient;
-  const Place place = flat ? Place{} : plan.layout.find(g, launch.region_index, id);
+  const Placement place = flat ? Placement{} : plan.layout.find(g, launch.region_index, id);
   const std::int64_t chunks = region.loop == Loop::loss_chunks ? g.tokens() / g.chunk_rows : 1;
   const auto row = static_cast<std::size_t>(bytes_of(t.dtype, t.pitch));
   std::vector<std::size_t> all;

@@ -79,7 +79,7 @@ class Shadow {
 
   Range place(std::size_t r, std::int64_t layer, TensorId id) const {
     const Region& region = g_.regions[r];
-    const Place& place = plan_.layout.find(g_, r, id);
+    const Placement& place = plan_.layout.find(g_, r, id);
     auto index = static_cast<std::size_t>(layer);
     if (g_.at(id).scope == Scope::layer)  // index among the layers of its variant
       index = static_cast<std::size_t>(std::count(g_.variants.begin(), g_.variants.begin() + layer, region.variant));
@@ -269,7 +269,7 @@ TEST(Arena, SlabsOfLayersAreApart) {
     if (plan.graph.regions[r].loop != Loop::layers_up) continue;
     std::size_t bytes = 0, stride = 0;
     for (TensorId id : plan.graph.regions[r].saved) {
-      const Place& place = plan.layout.find(plan.graph, r, id);
+      const Placement& place = plan.layout.find(plan.graph, r, id);
       if (plan.layout.fixed.count(id)) continue;
       bytes += (static_cast<std::size_t>(plan.graph.at(id).bytes()) + 255) / 256 * 256;
       stride = place.layer_stride;

@@ -5,8 +5,8 @@
 
 #include "compiler/graph/llama.h"
 #include "compiler/ops/update.h"
+#include "compiler/passes/check_graph.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/verify.h"
 #include "compiler/plan/parameters.h"
 #include "small_spec.h"
 
@@ -26,7 +26,7 @@ struct Mixed {
   explicit Mixed(const std::vector<std::string>& overrides = {}) : spec(small_spec(overrides).spec) {
     graph = build_llama(spec, kinds_of(spec), 1);
     graph.groups[0].optimizer = OptimizerKind::lion;
-    graph = passes::share_out(passes::append_optimizer(std::move(graph), spec), spec);
+    graph = passes::shard_over_ranks(passes::append_optimizer(std::move(graph), spec), spec);
     layout = lay_out_parameters(graph, spec);
     size_flat(graph, layout);
   }

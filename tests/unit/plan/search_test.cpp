@@ -54,7 +54,7 @@ RecomputeProblem drawn(std::mt19937& rng) {
     kind.layers = pick(1, 6 / kinds);
     const int options = pick(1, 6);
     for (int i = 0; i < options; ++i)
-      kind.options.push_back({.groups = static_cast<graph::Groups>(i),
+      kind.options.push_back({.groups = static_cast<graph::RecomputeGroups>(i),
                               .kept = static_cast<std::size_t>(pick(0, 60)),
                               .bound = static_cast<std::size_t>(pick(0, 80)),
                               .seconds = pick(1, 50) * 0.01});
@@ -79,7 +79,8 @@ TEST(RecomputeSolver, AgreesWithExhaustiveSearch) {
     double seconds = 0;
     for (std::size_t k = 0; k < problem.kinds.size(); ++k) {
       EXPECT_EQ(solution.layers[k].size(), static_cast<std::size_t>(problem.kinds[k].layers));
-      for (const graph::Groups groups : solution.layers[k]) seconds += problem.kinds[k].options[groups].seconds;
+      for (const graph::RecomputeGroups groups : solution.layers[k])
+        seconds += problem.kinds[k].options[groups].seconds;
     }
     EXPECT_NEAR(seconds, expected.seconds, 1e-9) << trial << ": the layers' own options";
   }
@@ -114,7 +115,7 @@ TEST(RecomputeSolver, IsNearTheFractionalBoundForManyLayers) {
   double fastest = 1e9, slowest = 0;
   for (int i = 0; i < 40; ++i) {
     const double kept = std::uniform_real_distribution(1e6, 1e9)(rng);
-    kind.options.push_back({.groups = static_cast<graph::Groups>(i),
+    kind.options.push_back({.groups = static_cast<graph::RecomputeGroups>(i),
                             .kept = static_cast<std::size_t>(kept),
                             .bound = 1000,
                             .seconds = 1e-2 + 4e-3 * std::exp(-kept / 3e8)});
@@ -156,7 +157,7 @@ std::size_t budget_of(const Plan& plan, double part) {
 
 /// Lower bound: tries every micro-batch with every pattern of a few sets of ops over the layers.
 void expect_the_fastest(const std::vector<double>& parts, const std::vector<std::string>& model) {
-  const std::vector<graph::Groups> sets = {0, 1, 32, 33, 4, 61, graph::kRecomputeAll};
+  const std::vector<graph::RecomputeGroups> sets = {0, 1, 32, 33, 4, 61, graph::kRecomputeAll};
   const auto with_all_open = [&](std::vector<std::string> words) {
     words.insert(words.end(), model.begin(), model.end());
     return small_spec(all_open(std::move(words))).spec;
@@ -168,8 +169,8 @@ void expect_the_fastest(const std::vector<double>& parts, const std::vector<std:
     Plan best;
     if (!planned(with_all_open({word}), best)) continue;
     EXPECT_LE(best.needed_bytes(), budget);
-    for (const graph::Groups a : sets)
-      for (const graph::Groups b : sets) {
+    for (const graph::RecomputeGroups a : sets)
+      for (const graph::RecomputeGroups b : sets) {
         spec::Spec spec = with_all_open({word});
         spec.memory.recompute = passes::recompute_from({a, b, b, a});
         Plan plan;

@@ -86,7 +86,7 @@ std::string flow(const Flat& flat, const std::string& prefix) {
   for (const std::string& child : children) {
     const auto leaf = flat.find(prefix + child);
     std::string value = leaf != flat.end() ? leaf->second : flow(flat, prefix + child + ".");
-    const Group* group = find_group(prefix + child);
+    const KeyGroup* group = find_group(prefix + child);
     if (leaf == flat.end() && group && group->list_of_one) value = "[" + value + "]";
     text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", child, value);
   }

@@ -22,7 +22,7 @@ std::string metrics_line(int step, double seconds, const std::string& more = "")
 
 std::vector<double> times(const Record& record) {
   std::vector<double> times;
-  for (const Line& line : record.lines) times.push_back(line.time);
+  for (const MetricsLine& line : record.lines) times.push_back(line.time);
   return times;
 }
 
@@ -67,7 +67,7 @@ TEST(Record, EveryNumberOfALineIsThere) {
                          ",\"top1\":0.5,\"mfu\":0.25,\"memory\":8,\"val_loss/web\":2.5,\"val_top1/web\":null,"
                          "\"per_parameter\":{\"a\":{\"ratio\":0.1},\"b\":{\"ratio\":0.3},\"c\":{\"ratio\":0.2},"
                          "\"d\":{\"ratio\":null}}"));
-  const Line line = read_record(base.path).lines.at(0);
+  const MetricsLine line = read_record(base.path).lines.at(0);
   EXPECT_EQ(line.measures[0], 0.5) << kMeasures[0];
   EXPECT_EQ(line.measures[7], 0.25) << kMeasures[7];
   EXPECT_TRUE(std::isnan(line.measures[1]));
@@ -80,14 +80,14 @@ TEST(Record, EveryNumberOfALineIsThere) {
 }
 
 TEST(Record, LongRunsAreThinned) {
-  std::vector<Line> lines(1001);
+  std::vector<MetricsLine> lines(1001);
   for (std::size_t i = 0; i < lines.size(); ++i) lines[i].step = static_cast<std::int64_t>(i) + 1;
   EXPECT_EQ(thinned(lines, 1001).size(), 1001u);
   lines[501].evaluated = true;
   lines[502].skipped = {1};
   lines[503].loss_is_outlier = true;
   lines[504].grad_norm_is_outlier = true;
-  const std::vector<Line> kept = thinned(lines, 100);
+  const std::vector<MetricsLine> kept = thinned(lines, 100);
   EXPECT_EQ(kept.size(), 91u + 4 + 1);
   EXPECT_TRUE(kept.front().step == 1 && kept[1].step == 12 && kept.back().step == 1001);
   EXPECT_TRUE(thinned({}, 100).empty());

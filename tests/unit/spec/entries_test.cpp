@@ -20,7 +20,7 @@ namespace {
 
 /// Members of a source with a weight. The test keeps the weight in `format`.
 std::vector<BoundMember<NamedSource>> members() {
-  Row weight = named("weight").above(0).fallback("1").doc("How much of it.");
+  KeyRow weight = named("weight").above(0).fallback("1").doc("How much of it.");
   weight.key.type = Type::number;
   return {
       bind_member<NamedSource>(Type::string, named("path").path().required().doc("Where it is."),
@@ -30,10 +30,10 @@ std::vector<BoundMember<NamedSource>> members() {
 }
 
 /// Keys of a spec, with `row` in place of the validation sets.
-Schema with(Row row, const Group& group) {
+Schema with(KeyRow row, const KeyGroup& group) {
   std::vector<Key> rows;
   for (const Key& key : keys()) rows.push_back(key.type == Type::map ? row.doc("Sources.").key : key);
-  std::vector<Group> all = groups();
+  std::vector<KeyGroup> all = groups();
   if (!group.path.empty()) all.push_back(group);
   return Schema(rows, all);
 }
@@ -46,9 +46,9 @@ const Schema& list_table() {
 
 const Schema& map_table(bool shorthand) {
   const auto make = [](bool has_shorthand) {
-    Row row = bind_entries<NamedSource>("data.mixture.NAME", Type::map, LLMC_FIELD(data.validation_sets), members())
-                  .entry("source")
-                  .reserved({"all"}, "is a word of nothing");
+    KeyRow row = bind_entries<NamedSource>("data.mixture.NAME", Type::map, LLMC_FIELD(data.validation_sets), members())
+                     .entry("source")
+                     .reserved({"all"}, "is a word of nothing");
     if (has_shorthand) row.shorthand("path");
     return with(row, {"data.mixture", "Sources by name.", "", false});
   };
@@ -69,7 +69,7 @@ Read read(const Schema& schema, const std::string& more, const std::vector<std::
   std::vector<Diagnostic> diagnostics;
   Node root = read_yaml(source, diagnostics).value_or(Node{});
   apply_overrides(root, words, sources, diagnostics, schema);
-  Bound bound = bind_tree(root, source, true, diagnostics, schema);
+  BoundSpec bound = bind_tree(root, source, true, diagnostics, schema);
   const auto examine = [&](const Node& changed) {
     Examined examined;
     examined.spec = bind_tree(changed, source, true, examined.diagnostics, schema).spec;
@@ -98,7 +98,7 @@ std::string first_error(const Schema& schema, const std::string& more, const std
   const Read got = read(schema, more, words);
   if (got.diagnostics.empty()) return sources_of(got.spec);
   const Diagnostic& error = got.diagnostics[0];
-  const Place& place = error.places[0];
+  const Location& place = error.places[0];
   return fmt::format("{}{} {} {}; {}", place.file,
                      place.command_line ? "" : fmt::format(":{}:{}", place.line, place.column), error.code,
                      error.message, error.advice);
@@ -235,7 +235,7 @@ TEST(Entries, PrintTheOriginOfEachMember) {
 }
 
 TEST(Entries, PathsInThemAreMovedWithTheSpec) {
-  Row row = bind_entries<NamedSource>("data.sources", Type::list, LLMC_FIELD(data.validation_sets), members());
+  KeyRow row = bind_entries<NamedSource>("data.sources", Type::list, LLMC_FIELD(data.validation_sets), members());
   Spec spec = read(list_table(), kList).spec;
   change_paths(row.key, spec, [](const std::string& own, const std::string& path) { return own + ":" + path; });
   EXPECT_EQ(sources_of(spec), "data.sources[0].path:a.bin 2, data.sources[1].path:b.bin 1");

@@ -102,7 +102,7 @@ TEST(Numbers, EveryFiniteDoubleReadsBackToItsBits) {
     double value;
     std::memcpy(&value, &bits, sizeof value);
     if (!std::isfinite(value) || std::fpclassify(value) == FP_SUBNORMAL) continue;
-    const Scalar<double> back = parse_number(number_text(value));
+    const ParsedScalar<double> back = parse_number(number_text(value));
     ASSERT_TRUE(back.value) << number_text(value);
     EXPECT_EQ(*back.value, value);
   }

@@ -63,8 +63,8 @@ TEST(Layout, DeclarationsAtNamespaceScope) {
       "namespace inner {\ntemplate <class T>\nvoid h(T) {}\n}\nint x{1}, y{2};\n}  // namespace llmc\n";
   std::string all;
   const std::vector<Token> tokens = tokenize(text);
-  const Layout layout = lay_out(tokens);
-  for (const Range& chunk : layout.chunks) all += text.substr(chunk.begin, chunk.end - chunk.begin) + "|";
+  const SourceLayout layout = lay_out(tokens);
+  for (const TextRange& chunk : layout.chunks) all += text.substr(chunk.begin, chunk.end - chunk.begin) + "|";
   EXPECT_EQ(all,
             "struct A {\n  int x;\n};|constexpr float t[] = {1, 2};|inline int f() { return g({1}); }|"
             "template <class T>\nvoid h(T) {}|int x{1}, y{2};|");
@@ -74,7 +74,7 @@ TEST(Layout, DeclarationsAtNamespaceScope) {
 TEST(Layout, CommentsThatBelongToARange) {
   const std::string text = "// Apart.\n\n// One.\n// Two.\nint x;  // three\nint y;\n";
   const std::size_t x = text.find("int x;");
-  const Range range = with_comments(text, tokenize(text), {x, x + 6});
+  const TextRange range = with_comments(text, tokenize(text), {x, x + 6});
   EXPECT_EQ(text.substr(range.begin, range.end - range.begin), "// One.\n// Two.\nint x;  // three\n");
 }
 

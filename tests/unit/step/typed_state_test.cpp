@@ -36,7 +36,7 @@ Meeting* meeting = nullptr;
 struct Communicator::Impl {
   int rank, ranks;
 };
-Communicator::Communicator(Device&, const Launch& launch, Rendezvous&, const CollectiveNeeds&)
+Communicator::Communicator(Device&, const LauncherInfo& launch, Rendezvous&, const CollectiveNeeds&)
     : impl_(new Impl{launch.rank, launch.world_size}) {}
 Communicator::~Communicator() = default;
 int Communicator::rank() const { return impl_->rank; }
@@ -130,7 +130,7 @@ struct Rank {
   WorldRank self;
   StateAccess& state;
   std::span<const std::byte> memory;
-  const ArenaPlaces& places;
+  const ArenaOffsets& offsets;
 };
 
 void as_ranks(Shard shard, int ranks, const std::function<void(const Rank&)>& work) {
@@ -140,17 +140,17 @@ void as_ranks(Shard shard, int ranks, const std::function<void(const Rank&)>& wo
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       const Arena arena(shard);
-      Launch launch;
+      LauncherInfo launch;
       Rendezvous nobody(launch, {});
       launch.rank = rank, launch.world_size = ranks;
       Device device(0, 1);
       Communicator communicator(device, launch, nobody);
       const Shares shares = shard == Shard::none ? Shares(kBuckets) : Shares(kBuckets, DataRank{rank, ranks}, kBlock);
-      const ArenaPlaces places(arena.info, shares, ranks);
-      std::byte* memory = device.allocate(places.bytes());
-      FlatBuffers flat(device, communicator, memory, arena.info, shares, places);
+      const ArenaOffsets offsets(arena.info, shares, ranks);
+      std::byte* memory = device.allocate(offsets.bytes());
+      FlatBuffers flat(device, communicator, memory, arena.info, shares, offsets);
       DeviceState state(arena.info, flat);
-      work({arena, {rank, ranks}, state, {memory, places.bytes()}, places});
+      work({arena, {rank, ranks}, state, {memory, offsets.bytes()}, offsets});
     });
   for (std::thread& thread : threads) thread.join();
 }
@@ -289,13 +289,13 @@ TEST(TypedState, AShareHasItsPartOfWhatIsKeptAndCutsNoBlock) {
         EXPECT_EQ(chunk.offset % kBlock, 0);
         EXPECT_EQ(chunk.state % kBlock, 0);
       }
-      const auto place = [&](std::size_t i) { return rank.places.of(rank.arena.buffers[i]); };
+      const auto place = [&](std::size_t i) { return rank.offsets.of(rank.arena.buffers[i]); };
       // exp_avg: vectors and the embedding; then momentum: two buckets; its scales; its codes; the end.
       const std::int64_t first = shares.begin_of(2), all = shares.state_elements();
       EXPECT_EQ(place(3) - place(2), buffer_space(DType::f32, ranks == 1 ? 192 + share_gap(kBlock) + 128 : first));
       EXPECT_EQ(place(4) - place(3), buffer_space(DType::bf16, all - first));
       EXPECT_EQ(place(5) - place(4), buffer_space(DType::f32, (all - first) / kBlock));
-      EXPECT_EQ(rank.places.windows() - place(5), buffer_space(DType::byte, all - first));
+      EXPECT_EQ(rank.offsets.windows() - place(5), buffer_space(DType::byte, all - first));
       EXPECT_EQ((all - first) % kBlock, 0);
     });
 }
@@ -303,7 +303,7 @@ TEST(TypedState, AShareHasItsPartOfWhatIsKeptAndCutsNoBlock) {
 TEST(TypedState, RanksCompareWhatTheyHaveAlikeByBytes) {
   const Arena arena(Shard::none);
   std::map<std::string, std::size_t> bytes;
-  for (const Replica& replica : replicas(arena.info)) bytes[replica.name] = replica.stretches.at(0).bytes;
+  for (const Replica& replica : replicas(arena.info)) bytes[replica.name] = replica.intervals.at(0).bytes;
   const std::int64_t elements = kElementsOfAll - kBuckets[2].offset;
   EXPECT_EQ(bytes.at("momentum"), static_cast<std::size_t>(2 * elements));
   EXPECT_EQ(bytes.at("momentum_scale"), static_cast<std::size_t>(4 * (elements / kBlock)));

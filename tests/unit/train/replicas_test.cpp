@@ -19,7 +19,7 @@ std::string replicas_of(Shard shard, std::span<const Gathered> gathered) {
   std::string text;
   for (const Replica& replica : replicas(info)) {
     text += replica.name;
-    for (const auto& [offset, bytes] : replica.stretches)
+    for (const auto& [offset, bytes] : replica.intervals)
       text += " " + std::to_string(offset) + "+" + std::to_string(bytes);
     text += "; ";
   }

@@ -6,7 +6,7 @@
 
 namespace llmc {
 
-struct Launch {
+struct LauncherInfo {
   int rank = 0, world_size = 1;
   int local_rank = 0;       // among the ranks of this machine
   std::string by;           // "torchrun", "Open MPI", "PMI", "SLURM"; empty: no launcher, a single process
@@ -23,7 +23,7 @@ struct Launch {
 /// torchrun's store listens at MASTER_PORT on rank 0's machine, so rank 0 uses the next port. MASTER_ADDR and
 /// MASTER_PORT also apply with MPI's variables. SLURM's apply only in a step started by srun (SLURM_STEP_ID): a batch
 /// script and an interactive shell have the allocation's SLURM_NTASKS, but are one process.
-Launch find_launch(const std::function<const char*(const char*)>& variable);
+LauncherInfo find_launcher(const std::function<const char*(const char*)>& variable);
 
 /// First host of SLURM's list: "a[03-05,7]n[1-2],b" gives "a03n1". Throws Failure(usage) if it is malformed.
 std::string first_slurm_host(const std::string& list);

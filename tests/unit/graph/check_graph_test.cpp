@@ -1,5 +1,5 @@
 // The verifier finds every kind of damage and its location.
-#include "compiler/passes/verify.h"
+#include "compiler/passes/check_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -130,10 +130,10 @@ TEST(Verify, FindsEveryKindOfDamage) {
   for (const Damage& damage : damages()) {
     SCOPED_TRACE(damage.what);
     Graph graph = lowered();
-    verify(graph, "lower");
+    check_graph(graph, "lower");
     damage.inflict(graph);
     try {
-      verify(graph, "the_pass");
+      check_graph(graph, "the_pass");
       ADD_FAILURE() << "not found";
     } catch (const Failure& failure) {
       EXPECT_EQ(failure.code(), Exit::internal);

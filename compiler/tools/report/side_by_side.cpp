@@ -1,4 +1,4 @@
-#include "compiler/tools/report/beside.h"
+#include "compiler/tools/report/side_by_side.h"
 
 #include <fmt/format.h>
 
@@ -62,7 +62,7 @@ nlohmann::ordered_json rows_json(const std::vector<Pair>& list, const char* name
 
 }  // namespace
 
-std::string beside_text(const Plan& a, const Plan& b) {
+std::string side_by_side_text(const Plan& a, const Plan& b) {
   const Plan* const plans[2] = {&a, &b};
   const std::string devices = a.device.name == b.device.name ? a.device.name : a.device.name + " -> " + b.device.name;
   std::string out = fmt::format("choice\n  {}\n  {}\n\nmemory\n", choice_words(a), choice_words(b));
@@ -75,7 +75,7 @@ std::string beside_text(const Plan& a, const Plan& b) {
   return out;
 }
 
-nlohmann::ordered_json beside_json(const Plan& a, const Plan& b) {
+nlohmann::ordered_json side_by_side_json(const Plan& a, const Plan& b) {
   const Plan* const plans[2] = {&a, &b};
   return {{"choice", {{"before", choice_json(a)}, {"after", choice_json(b)}}},
           {"step_seconds", {{"before", a.cost.time.seconds}, {"after", b.cost.time.seconds}}},

@@ -1,4 +1,4 @@
-#include "program/place.h"
+#include "program/compiled_spec.h"
 
 #include <fmt/format.h>
 

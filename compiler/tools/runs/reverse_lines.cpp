@@ -1,4 +1,4 @@
-#include "compiler/tools/runs/last_lines.h"
+#include "compiler/tools/runs/reverse_lines.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 namespace llmc::runs {
 
-LastLines::LastLines(const std::filesystem::path& path) : path_(path) {
+ReverseLines::ReverseLines(const std::filesystem::path& path) : path_(path) {
   if (!disk::exists(path, Exit::checkpoint)) return;
   if (!disk::is_file(path, Exit::checkpoint))  // opening a pipe would wait for its writer
     throw Failure(Exit::checkpoint, fmt::format("cannot read '{}': it is not a file", path.string()));
@@ -25,7 +25,7 @@ LastLines::LastLines(const std::filesystem::path& path) : path_(path) {
   text_.resize(end == std::string::npos ? 0 : end + 1);
 }
 
-bool LastLines::read_more() {
+bool ReverseLines::read_more() {
   constexpr std::uint64_t kBlock = 1u << 16;
   if (left_ == 0) return false;
   if (text_.size() > kMostLineBytes)
@@ -40,7 +40,7 @@ bool LastLines::read_more() {
   return true;
 }
 
-std::optional<std::string> LastLines::next() {
+std::optional<std::string> ReverseLines::next() {
   if (text_.empty() && !read_more()) return std::nullopt;
   std::size_t begin = std::string::npos;
   // The last character is this line's break; the one before it ends the line above.

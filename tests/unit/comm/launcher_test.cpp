@@ -1,5 +1,5 @@
 // Launchers: the meaning of their variables, and refused combinations.
-#include "comm/launch.h"
+#include "comm/launcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,15 +15,15 @@ namespace {
 using testing::HasSubstr;
 using Map = std::map<std::string, std::string>;
 
-Launch find(const Map& variables) {
-  return find_launch([&](const char* name) -> const char* {
+LauncherInfo find(const Map& variables) {
+  return find_launcher([&](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   });
 }
 
 std::string text(const Map& variables) {
-  const Launch l = find(variables);
+  const LauncherInfo l = find(variables);
   return std::to_string(l.rank) + "/" + std::to_string(l.world_size) + " local " + std::to_string(l.local_rank) +
          " by '" + l.by + "' at '" + l.host + "':" + std::to_string(l.port) + " id '" + l.id + "'";
 }

@@ -1,4 +1,4 @@
-#include "trainer/saved_words.h"
+#include "trainer/saved_options.h"
 
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ std::int64_t sequence_count(const std::string& text) {
 
 }  // namespace
 
-struct SavedWords::State {
+struct SavedOptions::State {
   CLI::App& app;
   CLI::App *evaluate = nullptr, *sample = nullptr;
   EvaluateCommand evaluate_command;
@@ -75,7 +75,7 @@ struct SavedWords::State {
   }
 };
 
-SavedWords::SavedWords(CLI::App& app, bool gpu) : state_(new State{app, nullptr, nullptr, {}, {}, {}, 0}) {
+SavedOptions::SavedOptions(CLI::App& app, bool gpu) : state_(new State{app, nullptr, nullptr, {}, {}, {}, 0}) {
   State& s = *state_;
   s.evaluate =
       s.add("evaluate", "print the loss of saved weights on held-out data, without a run", s.evaluate_command, gpu);
@@ -138,9 +138,9 @@ SavedWords::SavedWords(CLI::App& app, bool gpu) : state_(new State{app, nullptr,
       "  trainer sample --checkpoint model --prompt - --temperature 0.7 --top-p 0.9 <prompt.txt");
 }
 
-SavedWords::~SavedWords() = default;
+SavedOptions::~SavedOptions() = default;
 
-std::optional<EvaluateCommand> SavedWords::evaluate(const std::function<fs::path()>& default_base) const {
+std::optional<EvaluateCommand> SavedOptions::evaluate(const std::function<fs::path()>& default_base) const {
   if (!state_->given(state_->evaluate)) return std::nullopt;
   EvaluateCommand command = state_->evaluate_command;
   command.base = command.base.empty() ? default_base() : disk::absolute(command.base, Exit::usage);
@@ -150,7 +150,7 @@ std::optional<EvaluateCommand> SavedWords::evaluate(const std::function<fs::path
   return command;
 }
 
-std::optional<SampleCommand> SavedWords::sample(const std::function<fs::path()>& default_base) const {
+std::optional<SampleCommand> SavedOptions::sample(const std::function<fs::path()>& default_base) const {
   if (!state_->given(state_->sample)) return std::nullopt;
   SampleCommand command = state_->sample_command;
   command.base = command.base.empty() ? default_base() : disk::absolute(command.base, Exit::usage);

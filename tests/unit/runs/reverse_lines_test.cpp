@@ -1,5 +1,5 @@
 // Reads lines from a file's end, for any position of block boundaries.
-#include "compiler/tools/runs/last_lines.h"
+#include "compiler/tools/runs/reverse_lines.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -18,14 +18,14 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> backwards(const fs::path& path) {
-  LastLines lines(path);
+  ReverseLines lines(path);
   std::vector<std::string> found;
   while (const std::optional<std::string> line = lines.next()) found.push_back(*line);
   EXPECT_FALSE(lines.next());
   return found;
 }
 
-TEST(LastLines, OfSmallFiles) {
+TEST(ReverseLines, OfSmallFiles) {
   test::Folder base;
   const fs::path path = base.path / "lines";
   using Lines = std::vector<std::string>;
@@ -39,12 +39,12 @@ TEST(LastLines, OfSmallFiles) {
     write_all(path, text);
     EXPECT_EQ(backwards(path), lines) << text;
   }
-  EXPECT_THROW(LastLines{base.path}, Failure) << "a folder";
+  EXPECT_THROW(ReverseLines{base.path}, Failure) << "a folder";
   // Opening a pipe would wait for a writer; with one, a failing test ends.
   ASSERT_EQ(::mkfifo((base.path / "pipe").c_str(), 0600), 0);
   const int writer = ::open((base.path / "pipe").c_str(), O_RDWR);
   try {
-    LastLines{base.path / "pipe"};
+    ReverseLines{base.path / "pipe"};
     ADD_FAILURE() << "a pipe";
   } catch (const Failure& failure) {
     EXPECT_NE(std::string(failure.what()).find("it is not a file"), std::string::npos) << failure.what();
@@ -52,7 +52,7 @@ TEST(LastLines, OfSmallFiles) {
   ::close(writer);
 }
 
-TEST(LastLines, OfALineThatIsTooLong) {
+TEST(ReverseLines, OfALineThatIsTooLong) {
   test::Folder base;
   write_all(base.path / "whole", "first\n" + std::string(kMostLineBytes - 1, 'x') + "\nlast\n");
   EXPECT_EQ(backwards(base.path / "whole").size(), 3u);
@@ -62,7 +62,7 @@ TEST(LastLines, OfALineThatIsTooLong) {
   }
 }
 
-TEST(LastLines, OfFilesOfSeveralBlocks) {
+TEST(ReverseLines, OfFilesOfSeveralBlocks) {
   test::Folder base;
   const fs::path path = base.path / "lines";
   // Line breaks before, at and after each block boundary of 64 KiB, a line of several blocks, and many lines.

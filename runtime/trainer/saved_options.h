@@ -15,11 +15,11 @@ class App;
 namespace llmc {
 
 /// Adds `evaluate` and `sample` to a trainer's command line and parses their options. Must live as long as the app.
-class SavedWords {
+class SavedOptions {
  public:
   /// `gpu`: whether the trainer runs on a GPU.
-  SavedWords(CLI::App& app, bool gpu);
-  ~SavedWords();
+  SavedOptions(CLI::App& app, bool gpu);
+  ~SavedOptions();
 
   /// Return the command's options after parsing; nothing if it was not given. `default_base` returns the base folder of
   /// relative paths, and is called only if --base is not given. Throw Failure(usage) if options of a run accompany the

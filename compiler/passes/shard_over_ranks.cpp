@@ -138,6 +138,6 @@ class Sharer {
 
 }  // namespace
 
-Graph share_out(Graph graph, const spec::Spec& spec) { return Sharer(std::move(graph), spec).run(); }
+Graph shard_over_ranks(Graph graph, const spec::Spec& spec) { return Sharer(std::move(graph), spec).run(); }
 
 }  // namespace llmc::passes

@@ -12,11 +12,11 @@ namespace llmc::runs {
 
 inline constexpr std::size_t kMostLineBytes = std::size_t{4} << 20;  // no trainer writes a longer line
 
-class LastLines {
+class ReverseLines {
  public:
   /// A missing file has no lines. Throws Failure(checkpoint) if the file cannot be read; next() does so for a line of
   /// more than kMostLineBytes.
-  explicit LastLines(const std::filesystem::path& path);
+  explicit ReverseLines(const std::filesystem::path& path);
 
   /// Returns the line before the previous result, at first the last line, without its line break. Text after the last
   /// line break is incomplete and is ignored.

@@ -1,11 +1,11 @@
-#include "compiler/tools/float64/schedule.h"
+#include "compiler/tools/float64/op_order.h"
 
 #include <fmt/format.h>
 
 #include "compiler/ops/op.h"
 #include "compiler/plan/schedule_walk.h"
 
-namespace llmc::verify {
+namespace llmc::float64 {
 
 using namespace graph;
 
@@ -13,7 +13,7 @@ namespace {
 
 /// Adds every op of a pass but collectives, chunk by chunk.
 void add(const plan::Plan& plan, plan::PassName pass, std::int64_t step, std::int64_t micro,
-         std::vector<Launch>& launches) {
+         std::vector<ScheduledOp>& launches) {
   for (const plan::Stop& stop : plan::stops(plan.schedule, pass)) {
     if (stop.item->does != plan::ScheduleItem::Does::run) continue;
     const std::vector<Op>& ops = plan.graph.regions[stop.region].ops;
@@ -26,8 +26,8 @@ void add(const plan::Plan& plan, plan::PassName pass, std::int64_t step, std::in
 
 }  // namespace
 
-std::vector<Launch> launches_of(const plan::Plan& plan, std::int64_t steps) {
-  std::vector<Launch> launches;
+std::vector<ScheduledOp> scheduled_ops(const plan::Plan& plan, std::int64_t steps) {
+  std::vector<ScheduledOp> launches;
   add(plan, plan::PassName::initialise, 0, 0, launches);
   add(plan, plan::PassName::refresh_copies, 0, 0, launches);
   for (std::int64_t step = 1; step <= steps; ++step) {
@@ -38,7 +38,7 @@ std::vector<Launch> launches_of(const plan::Plan& plan, std::int64_t steps) {
   return launches;
 }
 
-std::string text_of(const plan::Plan& plan, const Launch& launch) {
+std::string text_of(const plan::Plan& plan, const ScheduledOp& launch) {
   const Region& region = plan.graph.regions[launch.region];
   std::string text = launch.step ? fmt::format("step {}", launch.step) : "at start";
   if (region.trains() && plan.micro_batches() > 1) text += fmt::format(", micro-batch {}", launch.micro + 1);
@@ -48,7 +48,7 @@ std::string text_of(const plan::Plan& plan, const Launch& launch) {
   return fmt::format("{}: op {} of {}", text, region.ops[launch.op].label(), region.name);
 }
 
-std::string what_runs(const plan::Plan& plan, const Launch& launch) {
+std::string what_runs(const plan::Plan& plan, const ScheduledOp& launch) {
   std::string text;
   for (const plan::Launch& l : plan.launches) {
     if (l.region_index != launch.region || l.op_index != launch.op) continue;
@@ -59,4 +59,4 @@ std::string what_runs(const plan::Plan& plan, const Launch& launch) {
   return text;
 }
 
-}  // namespace llmc::verify
+}  // namespace llmc::float64

@@ -1,4 +1,4 @@
-#include "comm/launch.h"
+#include "comm/launcher.h"
 
 #include <cstdint>
 #include <limits>
@@ -57,7 +57,7 @@ constexpr Source kPmi{"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"};
 constexpr Source kSlurm{"SLURM", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
 
 /// Rank, size and local rank, if the launcher set them.
-std::optional<Launch> read_source(const Variables& variables, const Source& source) {
+std::optional<LauncherInfo> read_source(const Variables& variables, const Source& source) {
   const bool rank_set = variables.has(source.rank), size_set = variables.has(source.size);
   if (!rank_set && !size_set) return std::nullopt;
   if (!rank_set || !size_set) {
@@ -66,7 +66,7 @@ std::optional<Launch> read_source(const Variables& variables, const Source& sour
                                    " is not: " + source.by + " sets both. Unset " + there +
                                    " for a run of one process");
   }
-  Launch launch;
+  LauncherInfo launch;
   launch.by = source.by;
   launch.world_size = static_cast<int>(*variables.number(source.size, 1, kMostRanks));
   launch.rank = static_cast<int>(*variables.number(source.rank, 0, kMostRanks - 1));
@@ -79,8 +79,8 @@ std::optional<Launch> read_source(const Variables& variables, const Source& sour
   return launch;
 }
 
-void check_agreement(const Variables& variables, const Source& taken, const Launch& launch, const Source& other) {
-  const std::optional<Launch> found = read_source(variables, other);
+void check_agreement(const Variables& variables, const Source& taken, const LauncherInfo& launch, const Source& other) {
+  const std::optional<LauncherInfo> found = read_source(variables, other);
   if (!found || (found->rank == launch.rank && found->world_size == launch.world_size)) return;
   throw Failure(Exit::usage, variables.shown(taken.rank) + ", " + variables.shown(taken.size) + " (" + taken.by +
                                  ") and " + variables.shown(other.rank) + ", " + variables.shown(other.size) + " (" +
@@ -98,7 +98,7 @@ bool is_slurm_task(const Variables& variables) {
 
 /// Sets the host from SLURM's list, and a port that concurrent jobs do not use: below the ports that systems assign
 /// themselves.
-void take_slurm_address(const Variables& variables, Launch& launch) {
+void take_slurm_address(const Variables& variables, LauncherInfo& launch) {
   const std::optional<std::string> hosts = variables.text("SLURM_STEP_NODELIST");
   constexpr std::int64_t kMaxId = std::numeric_limits<std::uint32_t>::max();
   const auto job = variables.number("SLURM_JOB_ID", 0, kMaxId);
@@ -112,7 +112,7 @@ void take_slurm_address(const Variables& variables, Launch& launch) {
 }
 
 /// Sets the address from MASTER_ADDR and MASTER_PORT; returns whether they exist.
-bool take_master_address(const Variables& variables, Launch& launch) {
+bool take_master_address(const Variables& variables, LauncherInfo& launch) {
   const std::optional<std::string> host = variables.text("MASTER_ADDR");
   const auto port = variables.number("MASTER_PORT", 1, 65534);
   if (!host || !port) return false;
@@ -123,13 +123,13 @@ bool take_master_address(const Variables& variables, Launch& launch) {
 
 }  // namespace
 
-Launch find_launch(const std::function<const char*(const char*)>& variable) {
+LauncherInfo find_launcher(const std::function<const char*(const char*)>& variable) {
   const Variables variables(variable);
   const bool slurm_task = is_slurm_task(variables);
   const std::string slurm_id =
       slurm_task ? variables.text("SLURM_JOB_ID").value_or("") + "." + *variables.text("SLURM_STEP_ID") : "";
 
-  if (std::optional<Launch> launch = read_source(variables, kTorchrun)) {
+  if (std::optional<LauncherInfo> launch = read_source(variables, kTorchrun)) {
     // Set only by torchrun itself. mpirun or srun may have started it once per machine, and then count machines.
     const std::optional<std::string> elastic = variables.text("TORCHELASTIC_RUN_ID");
     if (elastic && *elastic != kUnnamed) launch->id = *elastic;
@@ -143,13 +143,13 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
                                      " is not. Both are needed to find rank 0, and torchrun sets both");
     return *launch;
   }
-  if (std::optional<Launch> launch = read_source(variables, kOpenMpi)) {
+  if (std::optional<LauncherInfo> launch = read_source(variables, kOpenMpi)) {
     // In a SLURM step, srun's own PMI variables count the machines that Open MPI's daemons run on.
     if (!slurm_task) check_agreement(variables, kOpenMpi, *launch, kPmi);
     take_master_address(variables, *launch);
     return *launch;
   }
-  if (std::optional<Launch> launch = read_source(variables, kPmi)) {
+  if (std::optional<LauncherInfo> launch = read_source(variables, kPmi)) {
     if (!take_master_address(variables, *launch) && launch->world_size > 1) {
       if (!slurm_task)
         throw Failure(Exit::usage, variables.shown(kPmi.size) +
@@ -161,7 +161,7 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
     return *launch;
   }
   if (slurm_task) {
-    if (std::optional<Launch> launch = read_source(variables, kSlurm)) {
+    if (std::optional<LauncherInfo> launch = read_source(variables, kSlurm)) {
       const auto tasks = variables.number("SLURM_STEP_NUM_TASKS", 1, kMostRanks);
       if (tasks && *tasks != launch->world_size)
         throw Failure(Exit::usage, variables.shown(kSlurm.size) + " and " + variables.shown("SLURM_STEP_NUM_TASKS") +

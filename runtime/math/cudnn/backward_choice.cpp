@@ -1,4 +1,4 @@
-#include "math/cudnn/backward_way.h"
+#include "math/cudnn/backward_choice.h"
 
 #include <fmt/format.h>
 

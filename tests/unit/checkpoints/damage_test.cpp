@@ -1,5 +1,5 @@
 // Damage of every kind, reported by file and, if possible, by tensor; and the report of an intact checkpoint.
-#include "compiler/tools/checkpoints/verify.h"
+#include "compiler/tools/checkpoints/damage.h"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ class Verify : public testing::Test {
   /// "file|tensor" of every error.
   std::vector<std::string> wrong(const fs::path& path) {
     std::vector<std::string> list;
-    for (const Damage& damage : verify(path).damage) list.push_back(damage.file + "|" + damage.tensor);
+    for (const Damage& damage : inspect_checkpoint(path).damage) list.push_back(damage.file + "|" + damage.tensor);
     return list;
   }
   /// Updates the manifest's checksums to the files, so that the remaining errors are not found by checksum.
@@ -61,19 +61,19 @@ class Verify : public testing::Test {
 TEST_F(Verify, SoundOfOneFileAndOfSeveral) {
   for (const std::int64_t shard : {kShardBytes, kSmallShard}) {
     const fs::path path = model_.save(run_.path, shard == kShardBytes ? 1 : 2, shard);
-    const Verdict verdict = verify(path);
-    EXPECT_TRUE(verdict.damage.empty()) << verdict_text(verdict);
+    const DamageReport verdict = inspect_checkpoint(path);
+    EXPECT_TRUE(verdict.damage.empty()) << damage_text(verdict);
     EXPECT_EQ(verdict.tensors, static_cast<std::int64_t>(3 * model_.tensors()));
     EXPECT_EQ(verdict.files > 10, shard == kSmallShard) << verdict.files;
-    EXPECT_NE(verdict_text(verdict).find(": complete ("), std::string::npos);
-    EXPECT_TRUE(verdict_json(verdict).at("complete").get<bool>());
+    EXPECT_NE(damage_text(verdict).find(": complete ("), std::string::npos);
+    EXPECT_TRUE(damage_json(verdict).at("complete").get<bool>());
   }
 }
 
 TEST_F(Verify, TiedAndNormedModels) {
   for (const char* key : {"model.tie_word_embeddings=true", "model.qk_norm=true"}) {
     SmallModel other({key, "model.mlp_bias=false"});
-    EXPECT_TRUE(verify(other.save(run_.path, 1)).damage.empty()) << key;
+    EXPECT_TRUE(inspect_checkpoint(other.save(run_.path, 1)).damage.empty()) << key;
   }
 }
 
@@ -125,7 +125,7 @@ TEST_F(Verify, AFileThatIsCutNamesTheTensorsThatAreLost) {
   EXPECT_EQ(wrong(path), expected);
   // Long lists show the first few entries, and how many more there are.
   write_all(file, sound.substr(0, 20'000));
-  const std::string text = verdict_text(verify(path));
+  const std::string text = damage_text(inspect_checkpoint(path));
   EXPECT_NE(text.find(" more tensors (--json lists all)"), std::string::npos) << text;
   // A truncated header gives no tensors.
   write_all(file, sound.substr(0, 100));
@@ -167,7 +167,7 @@ TEST_F(Verify, IndexStateSpecAndStrangers) {
   fs::rename(model_.save(run_.path, 2), moved);
   write_all(moved / "notes.txt", "mine");
   EXPECT_EQ(wrong(moved), (std::vector<std::string>{"state.json|"}));
-  EXPECT_EQ(verify(moved).strangers, (std::vector<std::string>{"notes.txt"}));
+  EXPECT_EQ(inspect_checkpoint(moved).strangers, (std::vector<std::string>{"notes.txt"}));
 
   const fs::path other = model_.save(run_.path, 3);
   std::string yaml = read_all(other / "spec.yaml");

@@ -18,7 +18,7 @@ struct Damage {
   std::string what;
 };
 
-struct Verdict {
+struct DamageReport {
   std::filesystem::path path;
   std::int64_t files = 0, bytes = 0, tensors = 0;  // that were read
   std::vector<Damage> damage;                      // empty: complete
@@ -31,11 +31,11 @@ std::vector<SavedBuffer> buffers_of(const spec::Spec& spec);
 /// Reads all of a checkpoint: the manifest, every file's size and checksum, headers, state and spec, and whether every
 /// tensor of the spec's model is there with its shape and what the optimizer keeps of it. `buffers`: what a run of a
 /// spec saves. Throws Failure(checkpoint) only where there is no such folder.
-Verdict verify(const std::filesystem::path& checkpoint,
-               std::vector<SavedBuffer> (*buffers)(const spec::Spec&) = buffers_of);
+DamageReport inspect_checkpoint(const std::filesystem::path& checkpoint,
+                                std::vector<SavedBuffer> (*buffers)(const spec::Spec&) = buffers_of);
 
 /// Prints one line, and one for each defect; only the first few tensors of a file.
-std::string verdict_text(const Verdict& verdict);
-nlohmann::ordered_json verdict_json(const Verdict& verdict);
+std::string damage_text(const DamageReport& verdict);
+nlohmann::ordered_json damage_json(const DamageReport& verdict);
 
 }  // namespace llmc::checkpoints

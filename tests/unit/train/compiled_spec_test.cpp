@@ -1,5 +1,5 @@
 // Finds a trainer's spec folder: unmoved, in a moved tree, and for a copy.
-#include "program/place.h"
+#include "program/compiled_spec.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "compiler/passes/verify.h"
+#include "compiler/passes/check_graph.h"
 
 #include <fmt/format.h>
 
@@ -16,9 +16,9 @@ using namespace graph;
 
 namespace {
 
-class Verifier {
+class GraphChecker {
  public:
-  Verifier(const Graph& graph, const std::string& pass) : g_(graph), pass_(pass) {}
+  GraphChecker(const Graph& graph, const std::string& pass) : g_(graph), pass_(pass) {}
 
   void run() {
     for (const Region& region : g_.regions) check_region(region);
@@ -127,6 +127,6 @@ class Verifier {
 
 }  // namespace
 
-void verify(const Graph& graph, const std::string& after_pass) { Verifier(graph, after_pass).run(); }
+void check_graph(const Graph& graph, const std::string& after_pass) { GraphChecker(graph, after_pass).run(); }
 
 }  // namespace llmc::passes

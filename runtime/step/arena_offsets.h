@@ -12,10 +12,10 @@ namespace llmc {
 
 /// Unsharded buffers keep the plan's offsets. The sharded buffers follow one after the other, and with several ranks
 /// the gather buffers, in which parts of them are temporarily gathered.
-class ArenaPlaces {
+class ArenaOffsets {
  public:
   /// `shares`: the shards of a rank; the full buffers if nothing is sharded over the `world_size` ranks.
-  ArenaPlaces(const ProgramInfo& info, const Shares& shares, int world_size);
+  ArenaOffsets(const ProgramInfo& info, const Shares& shares, int world_size);
 
   /// Offsets in bytes from the arena's start. windows(): of the gather buffers.
   std::size_t of(const Buffer& buffer) const;

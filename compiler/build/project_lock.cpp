@@ -1,4 +1,4 @@
-#include "compiler/build/lock.h"
+#include "compiler/build/project_lock.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace llmc::build {
 
-FolderLock::FolderLock(const std::filesystem::path& folder, const std::function<void(const std::string&)>& say) {
+ProjectLock::ProjectLock(const std::filesystem::path& folder, const std::function<void(const std::string&)>& say) {
   emit::make_project_folder(folder);
   const std::string path = (folder / emit::kLockFile).string();
   // Closed by exec: a trainer that replaces llmc must not hold the lock.
@@ -29,6 +29,6 @@ FolderLock::FolderLock(const std::filesystem::path& folder, const std::function<
     }
 }
 
-FolderLock::~FolderLock() { close(file_); }
+ProjectLock::~ProjectLock() { close(file_); }
 
 }  // namespace llmc::build

@@ -1,4 +1,4 @@
-#include "compiler/tools/checkpoints/verify.h"
+#include "compiler/tools/checkpoints/damage.h"
 
 #include <fmt/format.h>
 
@@ -52,7 +52,7 @@ class Verification {
  public:
   Verification(const fs::path& path, BuffersOf buffers) : buffers_(buffers) { verdict_.path = path; }
 
-  Verdict run() {
+  DamageReport run() {
     std::vector<FileRecord> files;
     try {
       files = read_manifest(verdict_.path);
@@ -166,9 +166,9 @@ class Verification {
   }
 
   void check_tensors(const Expected& expected, const Readers& readers) {
-    std::map<std::string, std::map<std::string, const Tensor*>> found;  // by moment, then name
-    const std::vector<Tensor> tensors = tensors_of(readers, expected.at(""));
-    for (const Tensor& tensor : tensors)
+    std::map<std::string, std::map<std::string, const CheckpointTensor*>> found;  // by moment, then name
+    const std::vector<CheckpointTensor> tensors = tensors_of(readers, expected.at(""));
+    for (const CheckpointTensor& tensor : tensors)
       if (!found[tensor.moment].emplace(tensor.name(), &tensor).second)
         add(tensor.file(), tensor.name(), "it is in two files");
     const bool moments = found.size() > found.count("");
@@ -183,11 +183,11 @@ class Verification {
 
   /// Takes it from those that were found.
   void check_tensor(const std::string& moment, const safetensors::TensorSpec& spec,
-                    std::map<std::string, const Tensor*>& found) {
+                    std::map<std::string, const CheckpointTensor*>& found) {
     const auto node = found.extract(spec.name);
     if (node.empty())
       return add(moment.empty() ? "model.safetensors" : "optimizer.safetensors", spec.name, "no file has it");
-    const Tensor& tensor = *node.mapped();
+    const CheckpointTensor& tensor = *node.mapped();
     if (tensor.entry->dtype == spec.dtype && tensor.entry->shape == spec.shape) return;
     add(tensor.file(), tensor.name(),
         fmt::format("it is {} {}, but the spec has {} {}", safetensors::dtype_name(tensor.entry->dtype),
@@ -195,15 +195,15 @@ class Verification {
   }
 
   /// The index that loaders of several files go by.
-  void check_index(const std::vector<Tensor>& tensors) {
+  void check_index(const std::vector<CheckpointTensor>& tensors) {
     const std::string name = kModelIndex;
     std::set<std::string> weight_files;
-    for (const Tensor& tensor : tensors)
+    for (const CheckpointTensor& tensor : tensors)
       if (tensor.moment.empty()) weight_files.insert(tensor.file());
     if (weight_files.size() < 2) return;
     try {
       const nlohmann::json index = nlohmann::json::parse(read_small_file(verdict_.path / name, 64u << 20));
-      for (const Tensor& tensor : tensors)
+      for (const CheckpointTensor& tensor : tensors)
         if (tensor.moment.empty() && index.at("weight_map").value(tensor.name(), "") != tensor.file())
           add(name, tensor.name(), fmt::format("it is in {}, but the index names another file", tensor.file()));
     } catch (const Failure& failure) {
@@ -214,7 +214,7 @@ class Verification {
   }
 
   const BuffersOf buffers_;
-  Verdict verdict_;
+  DamageReport verdict_;
   std::optional<TrainState> state_;
 };
 
@@ -224,9 +224,11 @@ std::vector<SavedBuffer> buffers_of(const spec::Spec& spec) {
   return saved_buffers(graph::build_llama(spec, graph::kinds_of(spec), 1).groups, spec.optimizer.kind);
 }
 
-Verdict verify(const fs::path& checkpoint, BuffersOf buffers) { return Verification(checkpoint, buffers).run(); }
+DamageReport inspect_checkpoint(const fs::path& checkpoint, BuffersOf buffers) {
+  return Verification(checkpoint, buffers).run();
+}
 
-std::string verdict_text(const Verdict& verdict) {
+std::string damage_text(const DamageReport& verdict) {
   if (verdict.damage.empty())
     return fmt::format("{}: complete ({} file{}, {}, {} tensor{})\n", verdict.path.string(), verdict.files,
                        plural(verdict.files), report::human_bytes(static_cast<double>(verdict.bytes)),
@@ -246,7 +248,7 @@ std::string verdict_text(const Verdict& verdict) {
   return text;
 }
 
-nlohmann::ordered_json verdict_json(const Verdict& verdict) {
+nlohmann::ordered_json damage_json(const DamageReport& verdict) {
   using Json = nlohmann::ordered_json;
   Json damage = Json::array();
   for (const Damage& one : verdict.damage) {

@@ -14,6 +14,6 @@ devices::Device device_of_option(const std::string& name);
 
 /// Returns the overrides that plan the spec for the device `name`: target.device, and those of target.kind,
 /// target.arch, memory.budget and precision.* that differ. Leaves out keys that `arguments` override.
-std::vector<std::string> words_for_device(const SpecArguments& arguments, const std::string& name);
+std::vector<std::string> overrides_for_device(const SpecArguments& arguments, const std::string& name);
 
 }  // namespace llmc::cli

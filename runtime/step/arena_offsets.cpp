@@ -1,10 +1,10 @@
-#include "step/arena_places.h"
+#include "step/arena_offsets.h"
 
 #include <algorithm>
 
 namespace llmc {
 
-ArenaPlaces::ArenaPlaces(const ProgramInfo& info, const Shares& shares, int world_size) : buffers_(info.buffers) {
+ArenaOffsets::ArenaOffsets(const ProgramInfo& info, const Shares& shares, int world_size) : buffers_(info.buffers) {
   const auto first = std::ranges::find_if(buffers_, [&](const Buffer& b) { return is_sharded(b.use, info.shard); });
   first_ = static_cast<std::size_t>(first - buffers_.begin());
   std::size_t at = first == buffers_.end() ? info.arena_bytes : first->offset;
@@ -17,7 +17,7 @@ ArenaPlaces::ArenaPlaces(const ProgramInfo& info, const Shares& shares, int worl
   bytes_ = at + (world_size > 1 ? info.window_bytes : 0);
 }
 
-std::size_t ArenaPlaces::of(const Buffer& buffer) const {
+std::size_t ArenaOffsets::of(const Buffer& buffer) const {
   const auto index = static_cast<std::size_t>(&buffer - buffers_.data());
   return index < first_ ? buffer.offset : shared_[index - first_];
 }

@@ -1,4 +1,4 @@
-#include "compiler/cli/device_words.h"
+#include "compiler/cli/device_overrides.h"
 
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ devices::Device device_of_option(const std::string& name) try {
   throw Failure(Exit::usage, fmt::format("--device: {}", failure.what()));
 }
 
-std::vector<std::string> words_for_device(const SpecArguments& arguments, const std::string& name) {
+std::vector<std::string> overrides_for_device(const SpecArguments& arguments, const std::string& name) {
   const devices::Device device = device_of_option(name);
   const spec::LoadResult loaded = read_spec(arguments);
   std::vector<std::string> words;
