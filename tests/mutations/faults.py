@@ -12,6 +12,7 @@ class Fault:
     old: str  # these tokens occur there exactly once
     new: str
     tests: tuple  # "PROGRAM FILTER" of a GoogleTest program, or the whole name of a test of ctest
+    needs: str = ""  # instruction set in /proc/cpuinfo without which the fault changes nothing
 
     def cheap(self):
         """Whether building and running its tests takes only seconds."""
@@ -21,8 +22,8 @@ class Fault:
 CHEAP = ("test_data", "test_checkpoint", "test_attention_plan")  # few sources, and no Clang
 
 
-def fault(name, anchor, old, new, *tests):
-    return Fault(name, anchor, old, new, tests)
+def fault(name, anchor, old, new, *tests, needs=""):
+    return Fault(name, anchor, old, new, tests, needs)
 
 
 import faults_compiler  # noqa: E402  they need fault()

@@ -207,7 +207,7 @@ FAULTS = [
     fault("padding_is_work_of_the_model", "model_flops", "rows += piece.size;", "rows = weight.rows + 0 * piece.size;",
           "test_plan Cost.ModelFlopsAreThoseOfTheForwardOps"),
     fault("a_bias_is_not_padded_with_its_columns", "column_makers", "bias ? input(2) : kNoInputs",
-          "bias ? kNoInputs : kNoInputs", "test_graph"),
+          "bias ? input(1) : kNoInputs", "test_graph Passes.RowsArePaddedTo16Bytes"),
     fault("tied_gradient_is_zeroed", "gradient", "if (!b.is_written(dtable))", "if (b.is_written(dtable))",
           "test_graph Gradients.ATiedTableGetsBothGradients"),
     fault("audit_of_narrow_logits", "wide_product", "wide.dtype = DType::f32;", "",

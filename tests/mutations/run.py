@@ -8,9 +8,9 @@
     tests/mutations/run.py --check                only that the place of each is found, once
 
 The copy is build/mutations, with its own build folder: the checkout is never changed. Only targets of the listed tests are
-built, with ccache if available. A fault is killed if each of its tests runs and fails, after passing without it. Exit code 1:
-a fault survived, or its entry is out of date (its place is missing or ambiguous, the changed source does not compile, or its
-tests fail without it).
+built, with ccache if available. A fault is killed if each of its tests runs and fails, after passing without it. A fault that
+needs an instruction set that this machine lacks is reported and not tried. Exit code 1: a fault survived, or its entry is out
+of date (its place is missing or ambiguous, the changed source does not compile, or its tests fail without it).
 """
 
 import argparse
@@ -65,11 +65,13 @@ def copy_tree(source, to):
 
 
 def check_list():
-    """Every fault whose place is gone, by name. If code was rewritten, choose another place with the same kind of
-    mistake."""
+    """Every fault whose place is gone or whose test is unknown, by name. If code was rewritten, choose another place with
+    the same kind of mistake."""
     sources, found = Sources(SOURCE), []
     for fault in faults.ALL:
         try:
+            for test in fault.tests:
+                Tree.targets(test)
             found.append(sources.place(fault.anchor, fault.old)[0])
         except OutOfDate as problem:
             print(f"{fault.name}: {problem}")
@@ -112,7 +114,10 @@ class Tree:
         program, _, pattern = test.partition(" ")
         if pattern:
             return [program]
-        return next(needs for prefix, needs in NEEDS.items() if program.startswith(prefix))
+        for prefix, needs in NEEDS.items():
+            if program.startswith(prefix):
+                return needs
+        raise OutOfDate(f"'{test}' is not a test of ctest, and a GoogleTest program needs a filter")
 
     def run(self, test):
         """Whether the test passes. 'PROGRAM FILTER': a filter of a GoogleTest program; otherwise the full name of a
@@ -162,6 +167,12 @@ class Tree:
             put(path, before)
 
 
+def instruction_sets():
+    """Those of this machine's processor, as Linux names them."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return {name for line in file if line.startswith("flags") for name in line.partition(":")[2].split()}
+
+
 def chosen(arguments):
     if arguments.only:
         unknown = set(arguments.only) - {fault.name for fault in faults.ALL}
@@ -192,8 +203,11 @@ def main():
     if arguments.check:
         sys.exit(1 if check_list() else 0)
     tree = Tree(arguments.folder, arguments.jobs, [f"-DLLMC_PYTHON={arguments.python}"] if arguments.python else [])
-    killed, wrong = 0, []
+    killed, wrong, known = 0, [], instruction_sets()
     for fault in chosen(arguments):
+        if fault.needs and fault.needs not in known:
+            print(f"{fault.name} ({fault.anchor}): not tried, because this machine lacks {fault.needs}", flush=True)
+            continue
         begin = time.monotonic()
         try:
             survived = tree.kill(fault)

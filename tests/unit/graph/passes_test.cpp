@@ -74,6 +74,7 @@ TEST(Passes, RowsArePaddedTo16Bytes) {
     const std::int64_t half = (50 + unit - 1) / unit * unit;
     EXPECT_EQ(graph.at(find(graph, "gate_up_out")).cols, 2 * half);
     EXPECT_EQ(graph.at(find(graph, "gate_up_weight")).rows, 2 * half);
+    EXPECT_EQ(graph.at(find(graph, "gate_up_bias")).cols, 2 * half);
   }
 }
 
