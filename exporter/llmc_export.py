@@ -111,7 +111,10 @@ def export_csv(run, output, per_parameter):
         writer.writeheader()
         writer.writerows(rows)
         text.seek(0)
-        write_atomically(output, text.read())
+        try:
+            write_atomically(output, text.read())
+        except OSError as error:  # names the temporary file
+            raise ExportError(f"cannot write '{output}': {error.strerror}") from None
 
 
 class Wandb:

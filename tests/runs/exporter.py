@@ -125,6 +125,11 @@ class Exporter(RunTest):
         table = self.path("table.csv")
         self.assertEqual(self.export("csv", self.folder_of_run, "-o", table, "--per-parameter").code, 0)
         self.assertEqual(harness.read(table).decode(), done.out.replace("\n", "\r\n"))
+        missing = self.path("missing", "table.csv")
+        unwritten = self.export("csv", self.folder_of_run, "-o", missing)
+        self.assertEqual(unwritten.code, 1)
+        self.assertIn(f"'{missing}'", unwritten.err)
+        self.assertNotIn(".tmp-", unwritten.err)
         with open(os.path.join(self.folder_of_run, "metrics.jsonl"), "a") as file:
             file.write('{"step": 7, "lo')  # a trainer is writing
         self.assertEqual(self.export("csv", self.folder_of_run, "--per-parameter").out, done.out)
