@@ -1,10 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "compiler/cli/commands.h"
@@ -14,6 +11,7 @@
 #include "compiler/spec/huggingface.h"
 #include "data/tokenizer.h"
 #include "files/disk.h"
+#include "files/durable_file.h"
 #include "spec/print.h"
 #include "spec/schema/schema.h"
 #include "text/message.h"
@@ -191,10 +189,7 @@ void write_new(const std::string& path, const NewSpec& made) {
     return;
   }
   if (access(path.c_str(), F_OK) == 0) throw Failure(Exit::usage, path + " exists. Name another file with -o");
-  std::ofstream out(path, std::ios::binary);
-  out << made.text;
-  out.close();
-  if (!out) throw Failure(Exit::usage, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  write_file_atomically(path, made.text, {Exit::usage, "-o"});
   to_stderr("wrote {}\n", path);
   if (!made.command.empty())
     to_stderr("next, with your text in FOLDER:\n  {}\n  llmc run {}\n", made.command, shell_word(path));

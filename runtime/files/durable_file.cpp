@@ -14,6 +14,7 @@
 
 #include "error.h"
 #include "files/disk.h"
+#include "text/shell.h"
 
 namespace llmc {
 namespace {
@@ -174,7 +175,7 @@ struct Replaced {
   fs::path path, temporary;
 
   /// Resolves a link to its target if links are followed. Refuses existing pipes and devices such as /dev/null, because
-  /// a rename would replace them.
+  /// a rename would replace them, and a missing folder of a file that the user named.
   Replaced(const fs::path& named, const Writer& writer) : path(named) {
     std::error_code error;
     for (int links = 0; writer.follows_links && fs::is_symlink(path, error) && links < kMostLinks; ++links)
@@ -185,7 +186,11 @@ struct Replaced {
       throw Failure(writer.exit, std::string(writer.option) + " '" + named.string() + "' is " +
                                      (fs::is_directory(status) ? "a folder. Name a file in it"
                                                                : "not a regular file. Name another"));
-    temporary = path.parent_path() / (".tmp-" + path.filename().string());
+    const fs::path folder = path.parent_path();
+    if (writer.follows_links && !folder.empty() && fs::status(folder, error).type() == fs::file_type::not_found)
+      throw Failure(writer.exit, "cannot write '" + named.string() + "': folder '" + folder.string() +
+                                     "' does not exist. Create it with `mkdir -p " + shell_word(folder.string()) + "`");
+    temporary = folder / (".tmp-" + path.filename().string());
     // Removes the leftover of a killed process. If that fails, creating the file reports why.
     ::unlink(temporary.c_str());
   }

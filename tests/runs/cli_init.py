@@ -66,7 +66,8 @@ class CliInit(RunTest):
         self.assertIn("path: " + self.path("here", "data", "b", "train-*.bin"),
                       harness.read(self.path("here", "linked", "b.yaml")).decode())
         done = harness.call(LLMC, "init", "-o", "none/a.yaml", cwd=self.path("here"))
-        self.assertEqual((done.code, done.err), (2, "error: cannot write none/a.yaml: No such file or directory\n"))
+        self.assertEqual((done.code, done.err), (2, done.err))
+        self.assertIn("folder 'none' does not exist. Create it with `mkdir -p none`", done.err)
 
     def test_init_from_a_checkpoints_config(self):
         """config.json of a trainer imports as the same model."""

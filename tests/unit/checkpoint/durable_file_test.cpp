@@ -67,7 +67,14 @@ TEST(DurableFile, WhetherAFileCanBeWrittenIsTriedWithoutOne) {
   write_file_atomically(directory.path / "file", "text", kWriter);
   check_can_write(directory.path / "file", kWriter);
   EXPECT_EQ(read_all(directory.path / "file"), "text");
-  EXPECT_THROW(check_can_write(directory.path / "none" / "file", kWriter), Failure);
+  try {
+    check_can_write(directory.path / "none" / "file", kWriter);
+    FAIL() << "the folder is missing";
+  } catch (const Failure& failure) {
+    const std::string text = failure.what(), folder = (directory.path / "none").string();
+    EXPECT_NE(text.find("'" + folder + "'"), std::string::npos) << text;
+    EXPECT_NE(text.find("mkdir -p " + folder), std::string::npos) << text;
+  }
 }
 
 }  // namespace
