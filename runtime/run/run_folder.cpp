@@ -1,6 +1,7 @@
 #include "run/run_folder.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -37,13 +38,19 @@ bool may_come_first(const fs::directory_entry& entry) {
                                                                       extension == ".err" || extension == ".txt"));
 }
 
-/// Throws if `directory` holds no run but holds other files.
-void check_new_folder(const fs::path& directory) {
-  if (RunFolder::holds_run(directory)) return;
+/// Names of all other files.
+std::vector<std::string> other_files(const fs::path& directory) {
   std::vector<std::string> others;
   std::error_code error;
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
     if (!may_come_first(*at)) others.push_back(at->path().filename().string());
+  return others;
+}
+
+/// Throws if `directory` holds no run but holds other files.
+void check_new_folder(const fs::path& directory) {
+  if (RunFolder::holds_run(directory)) return;
+  std::vector<std::string> others = other_files(directory);
   if (others.empty()) return;
   // The run's fingerprint is written first, so these names without a fingerprint belong to another program.
   for (const char* name : {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
@@ -60,6 +67,15 @@ void check_new_folder(const fs::path& directory) {
 fs::path checked(const fs::path& directory) {
   check_new_folder(directory);
   return disk::absolute(directory, Exit::checkpoint).lexically_normal();
+}
+
+/// Those that do not exist yet of `directory` and its parents, innermost first.
+std::vector<fs::path> missing_directories(fs::path directory) {
+  std::vector<fs::path> missing;
+  std::error_code error;
+  for (; fs::status(directory, error).type() == fs::file_type::not_found; directory = directory.parent_path())
+    missing.push_back(directory);
+  return missing;
 }
 
 /// Creates the folder `state` first, because the lock lies in it.
@@ -100,6 +116,7 @@ std::optional<std::string> RunFolder::spec_yaml(const fs::path& directory) {
 
 RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
     : directory_(checked(directory)),
+      created_(missing_directories(directory_ / "state")),
       log_(std::move(log)),
       model_(spec::model_fingerprint(spec) + "\n"),
       lock_(lock_folder(directory_, log_)) {
@@ -107,11 +124,21 @@ RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
   if (disk::exists(state / "model", Exit::checkpoint)) {
     check_model(directory_, spec);
   } else {
+    is_new_ = true;  // known only under the lock
     write_file_atomically(state / "model", model_);
   }
   id_ = run_id(directory_);
   if (id_.empty()) write_run_id(directory_, id_ = draw_run_id());
   remove_stale_directories(checkpoints_directory(directory_), kCheckpointPrefix);
+}
+
+RunFolder::~RunFolder() {
+  if (!is_new_ || metrics_) return;
+  ::rmdir(checkpoints_directory(directory_).c_str());  // made to check that a save can be written
+  if (!other_files(directory_).empty()) return;        // the folder would be refused without its fingerprint
+  for (const char* name : {"model", "run", "lock"}) ::unlink((directory_ / "state" / name).c_str());
+  // Keeps what others wrote meanwhile: only empty directories can be removed.
+  for (const fs::path& directory : created_) ::rmdir(directory.c_str());
 }
 
 std::string RunFolder::history(const fs::path& directory) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "run/event_file.h"
 #include "run/folder_lock.h"
@@ -37,6 +38,8 @@ class RunFolder {
   RunFolder(const std::filesystem::path& directory, const spec::Spec& spec, Log log);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
+  /// Removes what the constructor created for a new run if start() was never called.
+  ~RunFolder();
 
   const std::filesystem::path& path() const { return directory_; }
   /// The run's id, as read by run_id().
@@ -73,6 +76,8 @@ class RunFolder {
   void write_start();
 
   std::filesystem::path directory_;
+  std::vector<std::filesystem::path> created_;  // directories of this start, innermost first
+  bool is_new_ = false;                         // no run was started in the folder before
   Log log_;
   std::string id_, model_, spec_yaml_, plan_json_, history_line_;  // as they are written
   FolderLock lock_;

@@ -45,8 +45,7 @@ TEST(RunFolder, CreatesAndReopens) {
     EXPECT_FALSE(folder.spec_yaml());
     EXPECT_EQ(folder.history(), "");
   }
-  EXPECT_FALSE(fs::exists(path / "spec.yaml")) << "a start that comes to nothing writes nothing";
-  EXPECT_TRUE(RunFolder::holds_run(path));
+  EXPECT_FALSE(fs::exists(base.path / "runs")) << "a start that comes to nothing leaves nothing";
   start(path, "name: a\n");
   EXPECT_EQ(read_all(path / "spec.yaml"), "name: a\n");
   EXPECT_EQ(read_all(path / "plan.json"), "{}\n");
@@ -77,6 +76,29 @@ TEST(RunFolder, DoesNotTakeOverAFolderWithASpec) {
   EXPECT_EQ(read_all(base.path / "spec.yaml"), "mine");
 }
 
+TEST(RunFolder, AStartThatComesToNothingLeavesWhatWasThere) {
+  test::Folder base;
+  std::ofstream(base.path / "job.log") << "text";
+  EXPECT_EQ(failure(base.path, model(1)), "no failure");
+  EXPECT_FALSE(fs::exists(base.path / "state"));
+  EXPECT_EQ(read_all(base.path / "job.log"), "text");
+  start(base.path, "name: a\n");
+  EXPECT_EQ(failure(base.path, model(1)), "no failure");
+  EXPECT_TRUE(RunFolder::holds_run(base.path)) << "of a run that was started before";
+}
+
+TEST(RunFolder, AStartThatComesToNothingLeavesAFolderThatCanBeUsed) {
+  test::Folder base;
+  for (const char* name : {"checkpoints", "checkpoints/.tmp-probe"}) {
+    {
+      RunFolder folder(base.path / "run", model(1), {});
+      fs::create_directories(base.path / "run" / name);
+    }
+    EXPECT_EQ(failure(base.path / "run", model(1)), "no failure") << name;
+  }
+  EXPECT_TRUE(RunFolder::holds_run(base.path / "run"));
+}
+
 TEST(RunFolder, OneTrainerAtATime) {
   test::Folder base;
   {
@@ -91,6 +113,7 @@ TEST(RunFolder, WhoLooksRefusesNobody) {
   EXPECT_FALSE(FolderLock::is_held(base.path));
   {
     RunFolder folder(base.path, model(1), {});
+    folder.start("", "", "{}", 0);
     EXPECT_TRUE(FolderLock::is_held(base.path));
   }
   EXPECT_FALSE(FolderLock::is_held(base.path));
@@ -119,9 +142,7 @@ TEST(RunFolder, AnotherLockFileIsNoOtherRun) {
 
 TEST(RunFolder, RemovesWhatAKilledSaveLeft) {
   test::Folder base;
-  {
-    RunFolder folder(base.path, model(1), {});
-  }
+  start(base.path, "");
   fs::create_directories(base.path / "checkpoints" / ".tmp-step-00000001");
   {
     RunFolder folder(base.path, model(1), {});

@@ -43,6 +43,7 @@ TEST_F(MirrorOfARun, TwoRunsOfASweepDoNotShareOne) {
   const std::string belongs = "belongs to the run in '" + (folder_ / "a").string() +
                               "'. Give this run a mirror of its own, such as checkpoint.mirror=" + mirror() + "-b";
   refused(with("b", {"optimizer.lr=0.2"}), belongs);
+  EXPECT_FALSE(fs::exists(folder_ / "b")) << "a refused start leaves no run folder";
   train({"--run", "b", "checkpoint.mirror=" + mirror() + "-b", "--steps", "4"});
   train(with("a"));
   expect_copy("a", 20);
