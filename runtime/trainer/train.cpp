@@ -194,6 +194,14 @@ struct Machine {
   std::optional<double> product_flops;  // total FLOP/s of all devices' GEMMs
 };
 
+/// Threads without a processor of their own wait for one at every barrier.
+void tell_surplus_threads(const Device& device, Console& console) {
+  const int processors = device.processors();
+  if (device.threads() > processors)
+    console.warning(fmt::format("{} threads share {} processor{}, which is slower than --threads {}", device.threads(),
+                                processors, processors == 1 ? "" : "s", processors));
+}
+
 /// The first batches are read while the device is being set up.
 Machine start_machine(Rank& rank, const Prepared& prepared) {
   const Options& options = rank.options;
@@ -202,6 +210,7 @@ Machine start_machine(Rank& rank, const Prepared& prepared) {
   machine.loader = loader_of(rank, prepared)(prepared.state.position);
   machine.device = std::make_unique<Device>(rank.device(), options.threads);
   Device& device = *machine.device;
+  if (rank.is_first()) tell_surplus_threads(device, rank.console);
   check_distinct(rank.launch, rank.rendezvous, device.identity());
   if (options.profile && !device.runs_ahead())
     throw Failure(Exit::usage,

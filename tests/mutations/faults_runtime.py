@@ -349,6 +349,8 @@ FAULTS = [
           "test_run RunFolder.AStartThatComesToNothingLeavesAFolderThatCanBeUsed"),
     fault("a_refused_resume_removes_the_run", "RunFolder::~RunFolder", "!is_new_ || metrics_", "metrics_",
           "test_run RunFolder.AStartThatComesToNothingLeavesWhatWasThere"),
+    fault("surplus_threads_are_not_told", "tell_surplus_threads", "device.threads() > processors",
+          "device.threads() > kMostThreads", "run_trainer_processor"),
     fault("a_pipe_becomes_a_file", "Replaced::Replaced", "!fs::is_regular_file(status)",
           "false && fs::is_directory(status)", "test_checkpoint DurableFile.WhatIsNoFileIsNotReplaced"),
     fault("a_links_file_stays", "Replaced::Replaced", "fs::is_symlink(path, error) && links", "false && links",

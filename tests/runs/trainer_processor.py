@@ -80,6 +80,21 @@ class TrainerProcessor(TrainerTest):
             process.kill()
             process.communicate()
 
+    def test_more_threads_than_processors(self):
+        """One warning with the number of processors, and none where each thread has one."""
+        one = [min(os.sched_getaffinity(0))]
+
+        def warned(*words):
+            words = [self.trainer, "--run", self.path(f"threads-{words[-1]}"), *QUIET, *words]
+            done = subprocess.run(list(map(str, words)), env=harness.environment(), stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, preexec_fn=lambda: os.sched_setaffinity(0, one))
+            self.assertEqual(done.returncode, 0, done.stdout)
+            return [line for line in done.stdout.splitlines() if " share " in line]
+
+        (line, ) = warned("--threads", 3)
+        self.assertRegex(line, "3 threads .*1 processor, .*--threads 1")
+        self.assertEqual(warned("--threads", 1), [])
+
     def test_threads_are_those_that_openmp_gives(self):
         """Fewer threads than requested would leave the missing threads' part undone."""
 

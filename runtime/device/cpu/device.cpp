@@ -91,7 +91,7 @@ struct Device::Impl {
     std::size_t bytes;
   };
   Stream stream;
-  int threads = 1;
+  int threads = 1, processors = 1;
   std::string description;
   std::vector<Mapping> mappings;
 
@@ -105,9 +105,8 @@ int Device::index_of(int) { return 0; }
 Device::Device(int, int asked) : impl_(new Impl()) {
   // By default one thread per processor that this process may run on or has time for. The affinity of this thread does
   // not count, because OpenMP may have bound it to one processor.
-  const int wanted = asked > 0                        ? asked
-                     : std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads()
-                                                      : HostLimits().processors(omp_get_num_procs());
+  const int processors = impl_->processors = HostLimits().processors(omp_get_num_procs());
+  const int wanted = asked > 0 ? asked : std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : processors;
   if (wanted > kMostThreads)
     throw Failure(Exit::usage, "OMP_NUM_THREADS is " + std::to_string(wanted) +
                                    ", more than llmc starts. Write at most " + std::to_string(kMostThreads));
@@ -193,5 +192,7 @@ const char* Device::identity() const { return ""; }
 const char* Device::description() const { return impl_->description.c_str(); }
 
 int Device::threads() const { return impl_->threads; }
+
+int Device::processors() const { return impl_->processors; }
 
 }  // namespace llmc

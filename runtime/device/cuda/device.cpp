@@ -154,6 +154,8 @@ const char* Device::description() const { return impl_->description.c_str(); }
 
 int Device::threads() const { return 1; }
 
+int Device::processors() const { return 1; }
+
 const char* Device::identity() const { return impl_->identity.c_str(); }
 
 }  // namespace llmc
