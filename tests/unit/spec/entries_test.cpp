@@ -169,6 +169,8 @@ TEST(MapOfMaps, ErrorsNameTheEntryAndTheMember) {
             "a.yaml:14:24 E0201 there is no key \"wieght\" in data.mixture.web; did you mean weight?");
   EXPECT_EQ(said("  mixture:\n    web: {weight: 2}\n"),
             "a.yaml:14:10 E0202 data.mixture.web has no path; add `path: a path` to it");
+  EXPECT_EQ(sources_of(read(map_table(false), "  mixture:\n    web: {weight: 2}\n").spec), "")
+      << "an entry with an error changes no value";
   EXPECT_NE(said("  mixture: {all: w.bin}\n")
                 .find("the name of a source has letters, digits, - and _, at most 32, and "
                       "begins with a letter; all is a word of nothing"),
