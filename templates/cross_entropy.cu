@@ -24,7 +24,14 @@ LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targ
     float logit = 0.0f;
     if (owner) logit = to_float(out.data[target]);
     const auto powers = lanes.softmax(in);
-    if constexpr (kGradient) {
+    if constexpr (kGradient && kZLoss > 0) {
+      // The gradient of the z-loss kZLoss * lse^2 is 2 * kZLoss * lse * softmax(logits).
+      const float slope = 1.0f + 2.0f * kZLoss * (log(powers.total) + powers.highest);
+      const float scale = loss_scale * slope / powers.total;
+      lanes.store(out, powers, [=](float power) { return ignored ? 0.0f : power * scale; });
+      if (owner && !ignored)
+        out.data[target] = from_float<Act>((exp(logit - powers.highest) / powers.total * slope - 1.0f) * loss_scale);
+    } else if constexpr (kGradient) {
       const float scale = loss_scale / powers.total;
       lanes.store(out, powers, [=](float power) { return ignored ? 0.0f : power * scale; });
     }
@@ -35,7 +42,7 @@ LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targ
       lse[row] = ignored ? -__builtin_huge_valf() : log_total + powers.highest;
       entropies[row] = ignored ? 0.0f : log_total - powers.weighted / powers.total;
       correct[row] = !ignored && logit >= powers.highest ? 1.0f : 0.0f;
-      if constexpr (kGradient) {
+      if constexpr (kGradient && kZLoss <= 0) {
         const float probability = exp(below) / powers.total;
         if (!ignored) out.data[target] = from_float<Act>((probability - 1.0f) * loss_scale);
       }

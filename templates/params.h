@@ -14,6 +14,7 @@ constexpr int kCols = 2048;
 constexpr int kPitch = 2048;
 constexpr int kBlocks = 256;
 constexpr float kEps = 1e-5f;
+constexpr float kZLoss = 1e-4f;
 constexpr bool kResidual = true;
 constexpr bool kRecompute = true;
 constexpr bool kGradient = true;

@@ -62,6 +62,17 @@ void groups(SourceWriter& out, const plan::Plan& plan) {
   out.blank();
 }
 
+/// Prints the names of what the step reports. Returns whether there are any.
+bool reports(SourceWriter& out, const plan::Plan& plan) {
+  const std::vector<std::string>& names = plan.graph.reports;
+  if (names.empty()) return false;
+  out.line("// Figures that the step reports in addition to StepResults, in the order of buffer reports.");
+  out.line("constexpr const char* kReports[] = {$names$};",
+           {{"names", fmt::format("\"{}\"", fmt::join(names, "\", \""))}});
+  out.blank();
+  return true;
+}
+
 /// Prints the buffers of one rank; the program sizes sharded ones at start for another number of ranks. Returns the
 /// arena's bytes.
 std::size_t buffers(SourceWriter& out, const plan::Plan& plan) {
@@ -251,6 +262,7 @@ std::string print_program(const plan::Plan& plan) {
   parameters(out, plan);
   frequencies(out, plan);
   groups(out, plan);
+  const bool reported = reports(out, plan);
   const std::size_t arena_bytes = buffers(out, plan);
   buckets(out, plan);
   const bool gathers = gathered(out, plan);
@@ -281,6 +293,7 @@ std::string print_program(const plan::Plan& plan) {
       {"parameters", "kParameters"},
       {"inverse_frequencies", "kInverseFrequencies"},
       {"groups", "kGroups"},
+      {"reports", reported ? "kReports" : ""},
       {"chunk_elements", n(p.chunk_elements)},
       {"products", "kProducts"},
       {"attention", attention.empty() ? "nullptr" : "&" + attention_constant(*attention.front())},

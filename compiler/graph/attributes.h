@@ -12,6 +12,7 @@
 #include "compiler/ops/rope.h"
 #include "compiler/ops/swiglu.h"
 #include "compiler/ops/update_attributes.h"
+#include "compiler/ops/z_loss.h"
 
 namespace llmc::graph {
 
@@ -20,9 +21,10 @@ struct NoAttributes {
   std::string text() const { return ""; }
 };
 
-using Attributes = std::variant<NoAttributes, ops::LinearAttributes, ops::RmsNormAttributes,
-                                ops::RmsNormBackwardAttributes, ops::RopeAttributes, ops::QkNormRopeAttributes,
-                                ops::QkNormRopeBackwardAttributes, ops::AttentionAttributes,
-                                ops::SwigluBackwardAttributes, ops::CrossEntropyAttributes, ops::UpdateAttributes>;
+using Attributes =
+    std::variant<NoAttributes, ops::LinearAttributes, ops::RmsNormAttributes, ops::RmsNormBackwardAttributes,
+                 ops::RopeAttributes, ops::QkNormRopeAttributes, ops::QkNormRopeBackwardAttributes,
+                 ops::AttentionAttributes, ops::SwigluBackwardAttributes, ops::CrossEntropyAttributes,
+                 ops::ZLossAttributes, ops::UpdateAttributes>;
 
 }  // namespace llmc::graph

@@ -54,6 +54,13 @@ TensorId Graph::add_records(const char* name, Use use, Role role, const char* re
               .record = record});
 }
 
+std::size_t Graph::add_report(const std::string& name) {
+  reports.push_back(name);
+  if (reports.size() == 1) add_records("reports", Use::reports, Role::output, "double", sizeof(double));
+  at(host(Use::reports)).rows = static_cast<std::int64_t>(reports.size());
+  return reports.size() - 1;
+}
+
 TensorId Graph::host(Use use) const {
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (tensors[i].use == use) return static_cast<TensorId>(i);

@@ -193,6 +193,7 @@ struct Graph {
   std::vector<Region> regions;
   ResidualStream stream, dstream;  // dstream: one buffer that every layer's backward pass updates in place
   std::vector<ParameterGroup> groups;
+  std::vector<std::string> reports;  // names of the elements of Use::reports, as in metrics.jsonl
   OpId next_op = 0;
 
   std::int64_t tokens() const { return batch * sequence; }
@@ -207,6 +208,9 @@ struct Graph {
   /// Adds `rows` structs of device/types.h, known to the host as `use`.
   TensorId add_records(const char* name, Use use, Role role, const char* record, std::size_t bytes,
                        std::int64_t rows = 1);
+  /// Adds a figure that the step reports under `name`: an element of Use::reports, a sum over micro-batches and ranks
+  /// that ops accumulate. Returns its index.
+  std::size_t add_report(const std::string& name);
   /// Returns the first tensor known to the host as `use`. Throws Failure(internal) if there is none.
   TensorId host(Use use) const;
   /// Returns the tensor at the end of the chain of overwrites.

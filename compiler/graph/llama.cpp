@@ -217,13 +217,18 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
           : h.matrix("lm_head_weight", hidden,
                      {{.name = "lm_head.weight", .size = m.vocab_size, .init = InitClass::embedding, .group = kHead}});
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits}).attributes = ops::LinearAttributes{};
+  const double z = spec.loss.z;
   const TensorId losses = h.statistic("losses"), logits_lse = h.statistic("logits_lse"),
                  entropies = h.statistic("entropies"), correct = h.statistic("correct");
   h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)},
        {losses, logits_lse, entropies, correct})
-      .attributes = ops::CrossEntropyAttributes{};
+      .attributes = ops::CrossEntropyAttributes{.z = z};
   h.op(OpKind::loss_sum, "loss_sum", {losses, logits_lse, entropies, correct, g.host(Use::scalars)},
        {g.host(Use::results)});
+  if (z > 0) {
+    const ops::ZLossAttributes attributes = {z, g.add_report("z_loss")};
+    h.op(OpKind::z_loss, "z_loss", {logits_lse, g.host(Use::scalars)}, {g.host(Use::reports)}).attributes = attributes;
+  }
 
   g.regions = {std::move(embed), std::move(layer), std::move(head)};
   return g;

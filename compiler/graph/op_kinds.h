@@ -16,6 +16,7 @@
   OP(add, Add)                                     \
   OP(cross_entropy, CrossEntropy)                  \
   OP(loss_sum, LossSum)                            \
+  OP(z_loss, ZLoss)                                \
   OP(gather_rows, GatherRows)                      \
   OP(audit_loss, AuditLoss)                        \
   OP(embedding_backward, EmbeddingBackward)        \

@@ -81,11 +81,22 @@ std::vector<Work> broadcast_work(const Context& c) {
                     static_cast<double>(c.in(0).bytes()));
 }
 
-/// The first members of StepResults are sums.
+/// results -> the same; or results, reports -> the same
+void results_signature(const Operands& o) {
+  const std::size_t count = o.op.inputs.size();
+  o.count(count == 2 ? 2 : 1, count == 2 ? 2 : 1);
+  o.expect(o.op.inputs == o.op.outputs, "works in place");
+}
+
+/// The first members of StepResults are sums, and so are all reports.
 std::vector<Work> sum_results_work(const Context& c) {
-  return {call(c, "all_reduce_sum", {"&results->loss", std::to_string(kSummedResults)},
-               2 * ring(c, kSummedResults * sizeof(double))),
-          call(c, "all_reduce_max", {"&results->lse_max", "1"}, 2 * ring(c, sizeof(double)))};
+  std::vector<Work> all = {call(c, "all_reduce_sum", {"&results->loss", std::to_string(kSummedResults)},
+                                2 * ring(c, kSummedResults * sizeof(double))),
+                           call(c, "all_reduce_max", {"&results->lse_max", "1"}, 2 * ring(c, sizeof(double)))};
+  if (c.op.inputs.size() == 2)
+    all.push_back(call(c, "all_reduce_sum", {c.op.inputs[1], std::to_string(c.graph.reports.size())},
+                       2 * ring(c, static_cast<double>(c.in(1).bytes()))));
+  return all;
 }
 
 }  // namespace
@@ -94,6 +105,6 @@ constexpr OpRow kAllReduce = RankRow{.signature = reduce_signature, .work = all_
 constexpr OpRow kReduceScatter = RankRow{.signature = reduce_signature, .work = reduce_scatter_work};
 constexpr OpRow kAllGather = RankRow{.signature = gather_signature, .gathers = true, .work = all_gather_work};
 constexpr OpRow kBroadcast = RankRow{.signature = in_place, .work = broadcast_work};
-constexpr OpRow kSumResults = RankRow{.signature = in_place, .work = sum_results_work};
+constexpr OpRow kSumResults = RankRow{.signature = results_signature, .work = sum_results_work};
 
 }  // namespace llmc::ops

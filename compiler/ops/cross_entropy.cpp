@@ -26,9 +26,11 @@ void backward_signature(const Operands& o) {
   o.same_shape(o.in(0), o.out(0));
 }
 
-/// dlogits = (softmax(logits) - onehot(target)) / targets of the global batch. The losses have no gradient input.
+/// dlogits = (softmax(logits) (1 + 2 z lse) - onehot(target)) / targets of the global batch: the second term of the
+/// factor is the z-loss's. The losses have no gradient input.
 void gradient(Backward& b, const Op& op) {
-  b.emit(OpKind::cross_entropy_backward, op.name + "_backward", {op.inputs[0], op.inputs[1]}, {b.part(op.inputs[0])});
+  b.emit(OpKind::cross_entropy_backward, op.name + "_backward", {op.inputs[0], op.inputs[1]}, {b.part(op.inputs[0])},
+         CrossEntropyAttributes{.z = op.as<CrossEntropyAttributes>().z});
 }
 
 /// Whether every architecture of the binary has thread-block clusters, which exist from sm_90 on.
@@ -37,10 +39,10 @@ bool has_clusters(const std::vector<std::string>& archs) {
 }
 
 std::vector<Work> work(const Context& c) {
+  const auto& of = c.op.as<CrossEntropyAttributes>();
   const Tensor& logits = c.in(0);
   const std::int64_t rows = c.rows(logits);
-  const bool clusters = c.cuda() && has_clusters(c.spec.target.arch),
-             gradient = c.op.as<CrossEntropyAttributes>().gradient;
+  const bool clusters = c.cuda() && has_clusters(c.spec.target.arch), gradient = of.gradient;
   const LaunchShape shape = (clusters ? cluster_shape : launch_shape)(rows, logits.cols, logits.dtype);
   // A row that does not stay in registers is read for its sum and for its gradient.
   const bool once = !c.cuda() || stays_in_registers(shape, logits.cols, logits.dtype);
@@ -51,6 +53,8 @@ std::vector<Work> work(const Context& c) {
               .integer("kCols", logits.cols, kVocab)
               .integer("kPitch", logits.pitch, kVocab)
               .flag("kGradient", gradient, "gradient", "model")
+              .real("kZLoss", gradient ? of.z : 0, "loss.z")
+              .said(gradient && of.z > 0)
               .integer("kCluster", shape.cluster, "model.vocab_size, target.arch")
               .costs((reads + gradient) * static_cast<double>(bytes_of(logits.dtype, rows * logits.cols)) + 20.0 * rows,
                      7.0 * rows * logits.cols)
@@ -61,7 +65,11 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-std::string CrossEntropyAttributes::text() const { return flags_text({{"gradient", gradient}}); }
+std::string CrossEntropyAttributes::text() const {
+  std::string text = flags_text({{"gradient", gradient}});
+  if (z > 0) text += fmt::format("{}z={}", text.empty() ? "" : " ", z);
+  return text;
+}
 
 constexpr OpRow kCrossEntropy = ForwardRow{.signature = signature,
                                            .exact = output(0) | output(1) | output(2) | output(3),

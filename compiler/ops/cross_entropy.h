@@ -7,6 +7,7 @@ namespace llmc::ops {
 
 struct CrossEntropyAttributes {
   bool gradient = false;  // the gradient overwrites the logits
+  double z = 0;           // factor of the z-loss, which is part of the gradient alone
   std::string text() const;
 };
 

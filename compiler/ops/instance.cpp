@@ -47,8 +47,11 @@ Instance& Instance::share(const char* name, Use use) {
 }
 
 Instance& Instance::groups(GroupSet groups) {
-  integer("kGroups", static_cast<std::int32_t>(groups), "optimizer.kind");
-  work_.kernel.params.back().said = groups != kAllGroups;
+  return integer("kGroups", static_cast<std::int32_t>(groups), "optimizer.kind").said(groups != kAllGroups);
+}
+
+Instance& Instance::said(bool said) {
+  work_.kernel.params.back().said = said;
   return *this;
 }
 

@@ -32,6 +32,8 @@ class Instance {
   Instance& share(const char* name, Use use);
   /// kGroups: the groups of parameters that it works on, a bit each; -1 of all.
   Instance& groups(GroupSet groups);
+  /// Whether headers and plans list the param that was added last: no, if it has the value that most runs have.
+  Instance& said(bool said);
   Instance& named(const std::string& suffix);
   /// Adds kRows, kCols and kPitch of a matrix, of which the op sees `rows`.
   Instance& matrix(const Tensor& t, std::int64_t rows, const char* cols_origin = kHidden);

@@ -9,7 +9,7 @@ using namespace graph;
 Graph append_inference(Graph graph, const spec::Spec&) {
   const Region& chunks = graph.region(Block::head, Part::loss);
   Op logits = chunks.ops[0], loss = chunks.ops[1];
-  loss.as<ops::CrossEntropyAttributes>().gradient = false;
+  loss.attributes = ops::CrossEntropyAttributes{};
   Region evaluate{.name = "evaluate_chunk",
                   .block = Block::head,
                   .part = Part::evaluate,

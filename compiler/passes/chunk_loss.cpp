@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "compiler/passes/passes.h"
 #include "error.h"
@@ -18,6 +19,17 @@ Op take(Region& region, OpKind kind) {
   return taken;
 }
 
+/// Takes the ops that sum over all tokens of the micro-batch what the step reports.
+std::vector<Op> take_reports(Region& head, const Graph& graph) {
+  const auto reports = [&](const Op& op) {
+    return std::ranges::any_of(op.outputs, [&](TensorId id) { return graph.at(id).role == Role::output; });
+  };
+  std::vector<Op> taken;
+  std::ranges::copy_if(head.ops, std::back_inserter(taken), reports);
+  std::erase_if(head.ops, reports);
+  return taken;
+}
+
 }  // namespace
 
 Graph chunk_loss(Graph graph, const Choice& choice) {
@@ -25,7 +37,7 @@ Graph chunk_loss(Graph graph, const Choice& choice) {
   Region& backward = graph.region(Block::head, Part::backward);
   const Op logits = take(head, OpKind::linear);
   Op loss = take(head, OpKind::cross_entropy);
-  const Op sum = take(head, OpKind::loss_sum);
+  const std::vector<Op> sums = take_reports(head, graph);
   take(backward, OpKind::cross_entropy_backward);
   Op wgrad = take(backward, OpKind::linear_wgrad), dgrad = take(backward, OpKind::linear_dgrad);
 
@@ -39,7 +51,7 @@ Graph chunk_loss(Graph graph, const Choice& choice) {
   if (choice.loss_chunk < graph.tokens()) graph.at(dlogits).axis = Axis::chunk;
   Region chunks{.name = "loss_chunk", .block = Block::head, .part = Part::loss, .loop = Loop::loss_chunks};
   chunks.ops = {logits, loss, dgrad, wgrad};
-  backward.ops.insert(backward.ops.begin(), sum);
+  backward.ops.insert(backward.ops.begin(), sums.begin(), sums.end());
   // The rest of the head, the final norm, also runs for evaluation and sampling.
   graph.regions.insert(graph.regions.begin() + (&backward - graph.regions.data()), std::move(chunks));
   return graph;

@@ -101,12 +101,13 @@ class Sharer {
   void extend_optimizer() {
     Region& optimizer = g_.region(Block::none, Part::optimizer);
     const TensorId results = g_.host(Use::results);
+    std::vector<TensorId> summed = {results};
+    if (!g_.reports.empty()) summed.push_back(g_.host(Use::reports));
     std::vector<Op> all;
     for (std::size_t i = 0; i < optimizer.ops.size(); ++i) {
       const Op& op = optimizer.ops[i];
       const auto later = std::span(optimizer.ops).subspan(i + 1);
-      if (std::ranges::count(op.outputs, results))
-        all.push_back(ops::make::sum_results("sum_results", {results}, {results}));
+      if (std::ranges::count(op.outputs, results)) all.push_back(ops::make::sum_results("sum_results", summed, summed));
       all.push_back(op);
       if (shard_ == Shard::none) continue;
       for (const TensorId id : op.outputs)

@@ -5,7 +5,6 @@
 #include "checkpoint/manifest.h"
 #include "error.h"
 #include "files/disk.h"
-#include "program/outputs.h"
 
 namespace llmc {
 
@@ -44,7 +43,8 @@ void TraceWriter::add_micro_batch(std::span<const std::int32_t> inputs, std::spa
   targets_.insert(targets_.end(), targets.begin(), targets.end());
 }
 
-void TraceWriter::finish_step(const FlatSource& gradients, const StepResults& results, float lr) {
+void TraceWriter::finish_step(const FlatSource& gradients, const StepResults& results, std::span<const Figure> figures,
+                              float lr) {
   if (directory_.empty()) return write_parameters({}, stored_, gradients);
   if (!step_) throw Failure(Exit::internal, "finish_step of a trace without begin_step");
   const std::int64_t micro_batches = static_cast<std::int64_t>(inputs_.size()) / (micro_batch_ * sequence_length_);
@@ -56,15 +56,15 @@ void TraceWriter::finish_step(const FlatSource& gradients, const StepResults& re
     tokens.append((entry.name == "inputs" ? inputs_ : targets_).data(), entry.bytes());
   tokens.finish();
   write_parameters(step_->path() / "gradients.safetensors", stored_, gradients);
-  write_small_file(step_->path(), "summary.json", format_summary(results, lr));
+  write_small_file(step_->path(), "summary.json", format_summary(results, figures, lr));
   step_->commit();
   step_.reset();
 }
 
-std::string format_summary(const StepResults& results, float lr) {
+std::string format_summary(const StepResults& results, std::span<const Figure> figures, float lr) {
   nlohmann::ordered_json document = {
       {"loss", results.loss}, {"grad_norm", static_cast<double>(results.grad_norm)}, {"lr", static_cast<double>(lr)}};
-  for (const StepOutput& output : kStepOutputs) document[output.name] = results.*output.value;
+  for (const Figure& figure : figures) document[figure.name] = figure.value;
   return document.dump() + "\n";
 }
 

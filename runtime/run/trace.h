@@ -11,6 +11,7 @@
 #include "checkpoint/parameter_stream.h"
 #include "device/types.h"
 #include "files/atomic_directory.h"
+#include "program/outputs.h"
 #include "program/parameters.h"
 
 namespace llmc {
@@ -33,7 +34,7 @@ class TraceWriter {
 
   /// Writes tokens.safetensors, gradients.safetensors and summary.json. `gradients` reads the flat buffer, before
   /// clipping.
-  void finish_step(const FlatSource& gradients, const StepResults& results, float lr);
+  void finish_step(const FlatSource& gradients, const StepResults& results, std::span<const Figure> figures, float lr);
 
  private:
   std::filesystem::path directory_;
@@ -45,6 +46,6 @@ class TraceWriter {
 
 /// {"loss":...,"grad_norm":...,"lr":...,"top1":...,"lse_mean":...,"lse_max":...,"entropy":...}, with the shortest
 /// digits that read back as the same double; null if not finite.
-std::string format_summary(const StepResults& results, float lr);
+std::string format_summary(const StepResults& results, std::span<const Figure> figures, float lr);
 
 }  // namespace llmc

@@ -59,6 +59,10 @@ struct Init {
   InitStd linear, residual;
 };
 
+struct Loss {
+  double z = 0;  // factor of the z-loss: z * mean(log-sum-exp^2) is trained on in addition to the cross-entropy
+};
+
 struct Batch {
   std::int64_t sequence_length = 0;
   std::int64_t tokens = 0;       // global batch; a multiple of sequence_length
@@ -187,6 +191,7 @@ struct Target {
 struct Spec {
   std::string name;
   Model model;
+  Loss loss;
   Init init;
   DType compute = DType::bf16;        // precision.compute
   DType residual = DType::f32;        // precision.residual: bf16 only with compute bf16

@@ -74,8 +74,11 @@ Session::Session(Device& device, Communicator& data, const Program& program, con
       inputs_(device, arena_ + block_.offset, slots(arena_, info()), block_.bytes, slot_count(info())),
       results_(device, place(Use::results), sizeof(StepResults)) {
   if (mesh_.data.size > 1) own_results_.emplace(device, place(Use::results), sizeof(StepResults));
-  if (const Buffer* norms = find_buffer(info().buffers, Use::parameter_norms))
-    norms_.emplace(device, arena_ + norms->offset, norms->bytes());
+  const auto read_back = [&](std::optional<ReadBack>& to, Use use) {
+    if (const Buffer* from = find_buffer(info().buffers, use)) to.emplace(device, arena_ + from->offset, from->bytes());
+  };
+  read_back(reports_, Use::reports);
+  read_back(norms_, Use::parameter_norms);
   upload_constants(device_, arena_, program_.info, shares_);
   step_ = program_.create(device_, ranks_, shares_, arena_, offsets_.shared());
 }
@@ -189,6 +192,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
   }
   gathered_ = false;
   results_.ask();
+  if (reports_) reports_->ask();
   if (norms_) norms_->ask();
 }
 
@@ -202,13 +206,19 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
   };
   finished.results = receive(results_);
   finished.own_loss = own_results_ ? receive(*own_results_).loss : finished.results.loss;
-  if (norms_) {
-    const std::span<const std::byte> norms = norms_->receive();
-    finished.norms = {reinterpret_cast<const float*>(norms.data()), norms.size() / sizeof(float)};
-  }
+  const auto receive_all = [](std::optional<ReadBack>& from, auto& values) {
+    using Value = typename std::remove_reference_t<decltype(values)>::element_type;
+    if (!from) return;
+    const std::span<const std::byte> bytes = from->receive();
+    values = {reinterpret_cast<Value*>(bytes.data()), bytes.size() / sizeof(Value)};
+  };
+  std::span<const double> reports;
+  receive_all(reports_, reports);
+  receive_all(norms_, finished.norms);
+  finished.figures = figures_of(finished.results, info().reports, reports);
   waits.reset();
   // The optimizer scales gradients as it reads them, so the buffer still holds their values from before clipping.
-  if (trace) trace->finish_step(source(Use::gradients), finished.results, lr);
+  if (trace) trace->finish_step(source(Use::gradients), finished.results, finished.figures, lr);
   return finished;
 }
 

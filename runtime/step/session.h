@@ -12,6 +12,7 @@
 #include "data/micro_batch.h"
 #include "device/pipeline.h"
 #include "program/mesh.h"
+#include "program/outputs.h"
 #include "program/program.h"
 #include "program/shards.h"
 #include "step/arena_offsets.h"
@@ -72,6 +73,7 @@ class Session {
 
   struct Finished {
     StepResults results;
+    std::vector<Figure> figures;   // other than the loss
     double own_loss;               // this rank's part of the loss
     std::span<const float> norms;  // L2 norms of gradient, weight and update, [parameters, 3]; until the next finish();
                                    // empty without metrics.per_parameter
@@ -141,6 +143,7 @@ class Session {
   InputRing inputs_;
   ReadBack results_;
   std::optional<ReadBack> own_results_;  // with several ranks: before summation
+  std::optional<ReadBack> reports_;      // of a model with figures of its own
   std::optional<ReadBack> norms_;        // with metrics.per_parameter
 };
 

@@ -124,6 +124,7 @@ FinishedStep TrainLoop::finished_step() const {
           .position = state_.position,
           .audited = done_.audited,
           .results = finished_.results,
+          .figures = finished_.figures,
           .norms = finished_.norms};
 }
 

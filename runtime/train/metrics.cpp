@@ -4,7 +4,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "program/outputs.h"
 #include "spec/validation_sets.h"
 
 namespace llmc {
@@ -41,8 +40,7 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
                  {"loss", metrics.results.loss},
                  {"lr", metrics.lr},
                  {"grad_norm", short_number(metrics.results.grad_norm)}};
-  for (const StepOutput& output : kStepOutputs)
-    object[output.name] = short_number(static_cast<float>(metrics.results.*output.value));
+  for (const Figure& figure : metrics.figures) object[figure.name] = short_number(static_cast<float>(figure.value));
   object.update({{"ignored", metrics.ignored},
                  {"tokens", metrics.tokens},
                  {"tokens_per_second", metrics.tokens_per_second},
@@ -102,7 +100,7 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
   const auto add = [&](const std::string& name, double value) {
     scalars.push_back({"train/" + name, static_cast<float>(value)});
   };
-  for (const StepOutput& output : kStepOutputs) add(output.name, metrics.results.*output.value);
+  for (const Figure& figure : metrics.figures) add(figure.name, figure.value);
   add("ignored", metrics.ignored);
   add("tokens", static_cast<double>(metrics.tokens));
   add("tokens_per_second", metrics.tokens_per_second);

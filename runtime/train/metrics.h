@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/types.h"
+#include "program/outputs.h"
 #include "program/program.h"
 #include "run/event.h"
 #include "train/audit.h"
@@ -21,6 +22,7 @@ struct StepMetrics {
   std::int64_t step =
       0;  // optimizer steps done, this one included: the last metrics of checkpoint step-N are those of step N
   StepResults results;                  // of this step's batch, before its update
+  std::span<const Figure> figures;      // other than its loss
   double lr = 0;                        // of this step
   double data_wait = 0;                 // seconds of this step in which the loop waited for its batch
   double epochs = 0;                    // trained on so far, including a fraction

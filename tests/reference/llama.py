@@ -144,14 +144,17 @@ def statistics(weights, model, inputs, targets):
         lse.append(flat.logsumexp(dim=1))
         entropy.append(torch.distributions.Categorical(logits=flat).entropy())
     lse = torch.cat(lse)
-    return {
+    figures = {
         "top1": torch.cat(correct).double().mean().item(), "lse_mean": lse.mean().item(), "lse_max": lse.max().item(),
         "entropy": torch.cat(entropy).mean().item()
     }
+    if model.get("z_loss"):
+        figures["z_loss"] = model["z_loss"] * lse.square().mean().item()
+    return figures
 
 
 def loss_and_gradients(weights, model, inputs, targets, dtype, autocast=False, stream=None):
-    """Mean loss over targets that are not -1, and its gradients.
+    """Mean cross-entropy over targets that are not -1, and the gradients of it and of the z-loss, z_loss * mean(lse^2).
 
     weights: name -> array; inputs, targets: int arrays [micro-batches, micro_batch, sequence].
     `autocast`: products as PyTorch's bf16 mixed precision makes them on fp32 parameters. `stream`: as forward's.
@@ -161,10 +164,10 @@ def loss_and_gradients(weights, model, inputs, targets, dtype, autocast=False, s
     total = 0.0
     for rows, wanted in zip(inputs, targets):
         logits = forward(parameters, model, torch.tensor(rows, dtype=torch.int64), stream, bf16=autocast)
-        flat = logits.reshape(-1, logits.shape[-1])
-        loss = torch.nn.functional.cross_entropy(flat if dtype == torch.float64 else flat.float(),
-                                                 torch.tensor(wanted.reshape(-1), dtype=torch.int64), ignore_index=-1,
-                                                 reduction="sum") / count
-        loss.backward()
+        flat, wanted = logits.reshape(-1, logits.shape[-1]), torch.tensor(wanted.reshape(-1), dtype=torch.int64)
+        flat = flat if dtype == torch.float64 else flat.float()
+        loss = torch.nn.functional.cross_entropy(flat, wanted, ignore_index=-1, reduction="sum") / count
+        z_loss = model.get("z_loss", 0) * flat[wanted >= 0].logsumexp(dim=1).square().sum() / count
+        (loss + z_loss).backward()
         total += float(loss.detach())
     return total, {name: p.grad.detach() for name, p in parameters.items()}

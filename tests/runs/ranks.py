@@ -234,6 +234,15 @@ class Ranks(RanksTest):
                 self.assertLess(difference, SENT_IN_BF16, f"{shard}, {ranks} ranks: {tensor}")
                 self.assertGreater(difference, SENT_IN_BF16 / 16, f"{shard}, {ranks} ranks: nothing was rounded")
 
+    def test_a_figure_of_the_model_is_summed(self):
+        trainer = self.compile(self.spec, "z-loss", "precision.compute=fp32", "loss.z=0.01", *UNEVEN)
+        figures = {}
+        for ranks in (1, 2, 3):
+            self.train(ranks, trainer, f"z-loss-{ranks}", "--steps", 2)
+            figures[ranks] = harness.json_lines(self.path(f"z-loss-{ranks}", "metrics.jsonl"))[0]["z_loss"]
+            self.assertLess(abs(figures[ranks] / figures[1] - 1), SUMS, f"{ranks} ranks: {figures}")
+        self.assertGreater(figures[1], 0)
+
     def test_equal_runs_have_equal_bits(self):
         trainer = self.trainer("bf16")
         for name in ("equal-a", "equal-b"):

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string_view>
+#include <vector>
 
 #include "device/types.h"
 
@@ -20,6 +22,27 @@ void take(Worst& worst, double exact, double found, double bound, std::int64_t r
   const double of_bound = std::abs(found - exact) / bound;
   if (of_bound <= worst.of_bound) return;
   worst = {std::isnan(of_bound) ? std::numeric_limits<double>::infinity() : of_bound, exact, found, row, column};
+}
+
+/// Returns the numbers of a record.
+std::vector<double> numbers_of(const char* record, std::span<const std::byte> bytes) {
+  if (std::string_view(record) == "double") {
+    std::vector<double> numbers(bytes.size() / sizeof(double));
+    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    return numbers;
+  }
+  StepResults r;
+  std::memcpy(&r, bytes.data(), sizeof r);
+  return {r.loss,
+          r.top1,
+          r.lse,
+          r.entropy,
+          r.requests,
+          r.lse_max,
+          static_cast<double>(r.grad_norm),
+          static_cast<double>(r.clip_scale),
+          static_cast<double>(r.skipped),
+          static_cast<double>(r.updates)};
 }
 
 }  // namespace
@@ -45,23 +68,11 @@ Worst compare(const OpValue& exact, const Matrix& found, DType stored) {
   return worst;
 }
 
-Worst compare_results(const OpValue& exact, std::span<const std::byte> found) {
-  StepResults e, f;
-  std::memcpy(&e, exact.records.data(), sizeof e);
-  std::memcpy(&f, found.data(), sizeof f);
+Worst compare_records(const char* record, const OpValue& exact, std::span<const std::byte> found) {
+  const std::vector<double> e = numbers_of(record, exact.records), f = numbers_of(record, found);
   Worst worst;
-  const double both[][2] = {{e.loss, f.loss},
-                            {e.top1, f.top1},
-                            {e.lse, f.lse},
-                            {e.entropy, f.entropy},
-                            {e.requests, f.requests},
-                            {e.lse_max, f.lse_max},
-                            {static_cast<double>(e.grad_norm), static_cast<double>(f.grad_norm)},
-                            {static_cast<double>(e.clip_scale), static_cast<double>(f.clip_scale)},
-                            {static_cast<double>(e.skipped), static_cast<double>(f.skipped)},
-                            {static_cast<double>(e.updates), static_cast<double>(f.updates)}};
-  std::int64_t field = 0;
-  for (const auto& [x, y] : both) take(worst, x, y, 8 * kFp32 * std::abs(x) + kSmallest, 0, field++);
+  for (std::size_t i = 0; i < e.size(); ++i)
+    take(worst, e[i], f[i], 8 * kFp32 * std::abs(e[i]) + kSmallest, 0, static_cast<std::int64_t>(i));
   return worst;
 }
 

@@ -20,8 +20,9 @@ struct Worst {
 /// plus half a unit in the last place of the result's dtype, `stored`.
 Worst compare(const OpValue& exact, const Matrix& found, DType stored);
 
-/// Does the same for the numbers of a step (StepResults).
-Worst compare_results(const OpValue& exact, std::span<const std::byte> found);
+/// Does the same for records: the numbers of a step (StepResults), or numbers in double.
+/// `record`: Tensor::record.
+Worst compare_records(const char* record, const OpValue& exact, std::span<const std::byte> found);
 
 /// Accumulates the L2 norm of the difference over that of `exact`; infinite if only the latter is 0.
 class Distance {

@@ -4,11 +4,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <vector>
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 #include "compiler/ops/op.h"
 #include "device/types.h"
+#include "program/outputs.h"
 
 namespace llmc::float64 {
 
@@ -46,9 +48,13 @@ void DumpWriter::updated(const ScheduledOp& launch, Exact& exact) {
   parameters(folder / "updated.safetensors", exact.flat(plan_.graph.host(Use::masters)));
   StepResults r;
   std::memcpy(&r, exact.records(plan_.graph.host(Use::results)).data(), sizeof r);
-  const nlohmann::ordered_json summary = {{"loss", r.loss},       {"grad_norm", static_cast<double>(r.grad_norm)},
-                                          {"top1", r.top1},       {"lse_mean", r.lse},
-                                          {"lse_max", r.lse_max}, {"entropy", r.entropy}};
+  nlohmann::ordered_json summary = {{"loss", r.loss}, {"grad_norm", static_cast<double>(r.grad_norm)}};
+  std::vector<const char*> names;
+  for (const std::string& name : plan_.graph.reports) names.push_back(name.c_str());
+  std::vector<double> reports(names.size());
+  if (!names.empty())
+    std::memcpy(reports.data(), exact.records(plan_.graph.host(Use::reports)).data(), reports.size() * sizeof(double));
+  for (const Figure& figure : figures_of(r, names, reports)) summary[figure.name] = figure.value;
   write_small_file(folder, "summary.json", summary.dump() + "\n");
 }
 

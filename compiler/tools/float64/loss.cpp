@@ -28,11 +28,15 @@ Softmax softmax_of(const Matrix& logits, std::int64_t row) {
   return s;
 }
 
-/// Computes dlogits = (softmax(logits) - onehot(target)) loss_scale, over the logits if `to` is the same matrix.
+/// Computes dlogits = (softmax(logits) (1 + 2 z lse) - onehot(target)) loss_scale, over the logits if `to` is the same
+/// matrix.
 void gradient_of_row(const Matrix& logits, std::int64_t row, const Softmax& s, std::int64_t target, double loss_scale,
-                     const Matrix& to) {
-  for (std::int64_t j = 0; j < logits.cols; ++j)
-    to.at(row, j) = target < 0 ? 0.0 : (std::exp(logits.at(row, j) - s.highest) / s.total - (j == target)) * loss_scale;
+                     double z, const Matrix& to) {
+  const double slope = 1 + 2 * z * s.lse();
+  for (std::int64_t j = 0; j < logits.cols; ++j) {
+    const double probability = std::exp(logits.at(row, j) - s.highest) / s.total;
+    to.at(row, j) = target < 0 ? 0.0 : (probability * slope - (j == target)) * loss_scale;
+  }
 }
 
 }  // namespace
@@ -40,6 +44,7 @@ void gradient_of_row(const Matrix& logits, std::int64_t row, const Softmax& s, s
 void cross_entropy(OpRun& run) {
   const Matrix &logits = run.in(0), &targets = run.in(1);
   const double loss_scale = run.records_in<StepScalars>(2)->loss_scale;
+  const auto& of = run.op.as<ops::CrossEntropyAttributes>();
   const std::int64_t rows = logits.rows;
   for (std::size_t i = 0; i < 3; ++i) run.outputs[i].scales(rows), run.outputs[i].noise = 32 * kFp32;
   run.inputs[0].relative = 64 * kFp32;
@@ -58,16 +63,18 @@ void cross_entropy(OpRun& run) {
     for (std::size_t r = 0; r < 3; ++r)
       run.outputs[r].scale[static_cast<std::size_t>(i)] =
           1 + std::abs(s.highest) + std::abs(logit) + std::log(s.total) + std::abs(s.weighted / s.total);
-    // The largest probability of the row.
-    slope_scale[static_cast<std::size_t>(i)] = loss_scale / s.total;
-    if (run.op.as<ops::CrossEntropyAttributes>().gradient) gradient_of_row(logits, i, s, target, loss_scale, logits);
+    // The largest probability of the row, times the terms of its factor.
+    slope_scale[static_cast<std::size_t>(i)] =
+        loss_scale / s.total * (1 + 2 * of.z * (std::abs(s.highest) + std::log(s.total)));
+    if (of.gradient) gradient_of_row(logits, i, s, target, loss_scale, of.z, logits);
   }
 }
 
 void cross_entropy_backward(OpRun& run) {
   const Matrix &logits = run.in(0), &targets = run.in(1);
   for (std::int64_t i = 0; i < logits.rows; ++i)
-    gradient_of_row(logits, i, softmax_of(logits, i), static_cast<std::int64_t>(targets.data[i]), 1, run.out(0));
+    gradient_of_row(logits, i, softmax_of(logits, i), static_cast<std::int64_t>(targets.data[i]), 1,
+                    run.op.as<ops::CrossEntropyAttributes>().z, run.out(0));
 }
 
 void loss_sum(OpRun& run) {
@@ -89,6 +96,15 @@ void loss_sum(OpRun& run) {
   results->top1 += sum(3);
   for (std::int64_t j = 0; j < run.in(1).cols; ++j) results->lse_max = std::max(results->lse_max, run.in(1).data[j]);
   results->requests = static_cast<double>(scalars->requests);
+}
+
+void z_loss(OpRun& run) {
+  const auto& of = run.op.as<ops::ZLossAttributes>();
+  double squares = 0;
+  for (std::int64_t j = 0; j < run.in(0).cols; ++j)
+    if (const double lse = run.in(0).data[j]; lse != -kInfinity) squares += lse * lse;
+  double& report = run.records_out<double>(0)[of.report];
+  report = (run.adds ? report : 0) + of.z * squares * static_cast<double>(run.records_in<StepScalars>(1)->loss_scale);
 }
 
 void audit_loss(OpRun& run) {

@@ -168,7 +168,8 @@ class Verifier {
     OpValue found = memory.value(extent);
     fetch(operand, extent, found);
     const Tensor& t = g_.at(id);
-    const Worst worst = extent.records ? compare_results(ours, found.records) : compare(ours, found.matrix, t.dtype);
+    const Worst worst =
+        extent.records ? compare_records(t.record, ours, found.records) : compare(ours, found.matrix, t.dtype);
     if (worst.of_bound > verdict_.worst_of_bound) verdict_.worst_of_bound = worst.of_bound, verdict_.worst = launch;
     if (worst.of_bound > 1 && !verdict_.mismatch) verdict_.mismatch = Mismatch{launch, id, worst};
     if (extent.records) return loss(launch, theirs, found);

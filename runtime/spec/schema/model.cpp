@@ -119,6 +119,14 @@ std::vector<KeyRow> model_rows() {
           .newer()
           .doc("Attention of each layer: sliding_attention uses sliding_window, full_attention does not. A shorter "
                "list is repeated."),
+      bind("loss.z", Type::number, LLMC_FIELD(loss.z))
+          .fallback("0")
+          .range(0, 1)
+          .newer()
+          .doc(
+              "Factor of the z-loss: z * mean(log-sum-exp^2) of the logits is added to the loss that is trained on, so "
+              "that logits do not drift. `loss` in metrics stays the cross-entropy; z_loss is a metric of its own. "
+              "Usual: 1.0e-4. 0: none."),
       bind("init.from", Type::string, LLMC_FIELD(init.from))
           .run_time()
           .path()

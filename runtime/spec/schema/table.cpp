@@ -17,6 +17,7 @@ std::vector<KeyGroup> group_rows() {
   return {
       {"model", "The model, under the names of Hugging Face's config.json.", "", false},
       {"model.rope_scaling", "Scaling of the rotary frequencies: none, or a map.", "type", false},
+      {"loss", "Terms of the training loss other than the cross-entropy.", "", false},
       {"init", "Initial weights: normal random numbers, or the weights of a folder.", "", false},
       {"precision", "Dtypes and arithmetic.", "", false},
       {"batch", "Number of tokens in a step and in a forward and backward pass.", "", false},

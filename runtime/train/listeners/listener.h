@@ -9,6 +9,7 @@
 #include "data/position.h"
 #include "device/timeline.h"
 #include "device/types.h"
+#include "program/outputs.h"
 #include "train/audit.h"
 #include "train/evaluation.h"
 
@@ -26,7 +27,8 @@ struct FinishedStep {
   const DataPosition& position;            // after it
   std::optional<Audited> audited;
   const StepResults& results;
-  std::span<const float> norms;  // as in Session::Finished
+  std::span<const Figure> figures;  // as in Session::Finished
+  std::span<const float> norms;     // as in Session::Finished
 };
 
 /// A finished step after the guards have judged it, and after its evaluation if one was due.

@@ -16,6 +16,7 @@ StepMetrics MetricsLog::metrics_of(const StepReport& report) const {
   StepMetrics metrics;
   metrics.step = step.number;
   metrics.results = results;
+  metrics.figures = step.figures;
   metrics.lr = step.lr;
   metrics.tokens = static_cast<std::int64_t>(tokens_of(step.position));
   metrics.tokens_per_second = static_cast<double>(step.targets) / step.seconds;

@@ -31,6 +31,30 @@ TEST(Passes, NoAddIsLeft) {
   }
 }
 
+std::string ops_of(const Graph& g, Part part, Block block) {
+  std::string text;
+  for (const Op& op : g.find(part, block)->ops)
+    text += op.name + "(" + std::visit([](const auto& of) { return of.text(); }, op.attributes) + ") ";
+  return text;
+}
+
+TEST(Passes, TheZLossIsTrainedOnAndReported) {
+  const Graph with = lowered({"loss.z=0.001", "parallel.world_size=2"}), without = lowered({"loss.z=0"});
+  EXPECT_EQ(with.reports, std::vector<std::string>{"z_loss"});
+  EXPECT_EQ(with.at(with.host(Use::reports)).bytes(), 8);
+  EXPECT_EQ(without.reports, std::vector<std::string>());
+  EXPECT_THROW(without.host(Use::reports), Failure);
+  EXPECT_NE(ops_of(with, Part::loss, Block::head).find("cross_entropy(gradient z=0.001)"), std::string::npos);
+  EXPECT_NE(ops_of(without, Part::loss, Block::head).find("cross_entropy(gradient)"), std::string::npos);
+  EXPECT_EQ(ops_of(with, Part::backward, Block::head).find("loss_sum() z_loss(z=0.001 report=0) "), 0u);
+  // Evaluation reports the loss alone.
+  EXPECT_NE(ops_of(with, Part::evaluate, Block::head).find("cross_entropy()"), std::string::npos);
+  const Region& optimizer = *with.find(Part::optimizer, Block::none);
+  const auto sum = std::ranges::find(optimizer.ops, OpKind::sum_results, &Op::kind);
+  ASSERT_NE(sum, optimizer.ops.end());
+  EXPECT_EQ(sum->inputs, (std::vector<TensorId>{with.host(Use::results), with.host(Use::reports)}));
+}
+
 TEST(Passes, StatisticsAndGradientsOfWeightsStayFp32) {
   Graph graph = lowered();
   for (const char* name : {"attention_norm_rstd", "attention_lse", "losses"})

@@ -122,6 +122,7 @@ LLMC_INSTANCES(column_sum, (const Act*, float*))
 LLMC_INSTANCES(swiglu_forward, (const Act*, Act*))
 LLMC_FLAGGED(swiglu_backward, (const Act*, const Act*, Act*, Act*))
 LLMC_FLAGGED(cross_entropy, (Act*, const int*, float*, float*, float*, float*, const StepScalars*))
+LLMC_INSTANCES(cross_entropy_z, (Act*, const int*, float*, float*, float*, float*, const StepScalars*))
 LLMC_INSTANCES(embedding_forward, (const int*, const Act*, Act*))
 LLMC_INSTANCES(gather_rows, (const Act*, const int*, Act*))
 LLMC_INSTANCES(embedding_backward, (const Act*, const int*, const int*, const int*, const int*, float*))
@@ -151,6 +152,7 @@ void gradient_norm_share(const float*, const Chunk*, float*, int, int);
 void to_wire_bf16(const float*, bf16*, long long);
 void from_wire_bf16(const bf16*, float*, long long, bool);
 void from_wire_float(const float*, float*, long long, bool);
+void z_loss_odd(const float*, const StepScalars*, double*, int);
 void gradient_clip_small(const float*, int, const StepScalars*, StepResults*);
 void parameter_norms_small(const float*, const float*, const float*, const int*, float*);
 void cast_weights_small(const float*, bf16*, const Chunk*, int, int);

@@ -31,8 +31,9 @@ std::vector<int> targets(const std::vector<typename C::Act>& logits) {
   return t;
 }
 
+/// `z`: factor of the z-loss.
 template <class C, bool kGradient, class Kernel>
-void check(Kernel kernel, float shift) {
+void check(Kernel kernel, float shift, double z = 0) {
   using Act = typename C::Act;
   auto logits = random_rows<Act>(C::kRows, C::kCols, C::kPitch, 1, 5.0);
   for (int r = 0; r < C::kRows; ++r)
@@ -72,11 +73,12 @@ void check(Kernel kernel, float shift) {
     }
     for (int c = 0; kGradient && c < C::kPitch; ++c) {
       const double probability = c < C::kCols ? std::exp(at(c) - highest) / sum : 0;
-      const double exact = target[r] < 0 || c >= C::kCols ? 0 : (probability - (c == target[r])) * kScale;
+      const double slope = 1 + 2 * z * exact_lse;
+      const double exact = target[r] < 0 || c >= C::kCols ? 0 : (probability * slope - (c == target[r])) * kScale;
       // The difference to the highest logit, up to 32, is rounded by up to 1e-6, which becomes a relative error of the
       // exponential.
       ASSERT_NEAR(value(after[r * C::kPitch + c]), exact,
-                  tolerance<Act>(exact, kScale * (probability + (c == target[r])), 3e-6))
+                  tolerance<Act>(exact, kScale * (probability * std::abs(slope) + (c == target[r])), 3e-6))
           << r << " " << c;
     }
   }
@@ -86,6 +88,7 @@ TYPED_TEST(CrossEntropy, MatchesTheFormula) {
   for (const float shift : {0.0f, 1000.0f, -1000.0f}) {  // only differences of logits have an effect
     check<TypeParam, false>(LLMC_OF_FLAG(cross_entropy, false), shift);
     check<TypeParam, true>(LLMC_OF_FLAG(cross_entropy, true), shift);
+    check<TypeParam, true>(LLMC_OF(cross_entropy_z), shift, 0.02f);
   }
 }
 
@@ -184,6 +187,21 @@ TEST(LossSum, ScalesAndAddsInDouble) {
       EXPECT_EQ(r.lse_max, accumulate ? std::max(highest, highest_before) : highest);
       EXPECT_EQ(r.skipped, 5);
     }
+}
+
+TEST(ZLoss, IsTheMeanOfSquares) {
+  std::vector<float> lse = random_values<float>(301, 5);
+  double squares = 0;
+  lse[0] = lse[9] = lse[300] = -std::numeric_limits<float>::infinity();  // rows without a target
+  for (const float v : lse) squares += std::isfinite(v) ? static_cast<double>(v) * v : 0;
+  const StepScalars s = scalars();
+  const double mean = static_cast<double>(0.02f) * squares * static_cast<double>(kScale);
+  for (const int accumulate : {0, 1}) {
+    const auto [report] = on_any_threads(
+        [] { return std::tuple(std::vector<double>{3}); },
+        [&](int threads, auto& out) { run(threads, z_loss_odd, lse.data(), &s, std::get<0>(out).data(), accumulate); });
+    EXPECT_NEAR(report[0], mean + (accumulate ? 3 : 0), 1e-12);  // sums of 301 doubles
+  }
 }
 
 TEST(LossSum, KnowsNothingOfRowsWithoutTargets) {

@@ -251,7 +251,12 @@ TEST(Metrics, Lines) {
   StepResults& results = metrics.results;
   results.grad_norm = 0.3f;
   results.top1 = 0.25, results.lse = 9.1, results.lse_max = -std::numeric_limits<double>::infinity();
-  results.entropy = 5.5, metrics.ignored = 0.125, metrics.epochs = 1.5, metrics.data_wait = 0.25;
+  results.entropy = 5.5;
+  const char* const names[] = {"z_loss"};
+  const double reports[] = {0.0125};
+  const std::vector<Figure> figures = figures_of(results, names, reports);
+  metrics.figures = figures;
+  metrics.ignored = 0.125, metrics.epochs = 1.5, metrics.data_wait = 0.25;
   metrics.tokens = 100;
   metrics.tokens_per_second = 50;
   metrics.seconds = 2;
@@ -259,7 +264,7 @@ TEST(Metrics, Lines) {
   EXPECT_EQ(
       format_metrics(metrics, parameters),
       R"({"step":7,"loss":null,"lr":0.0003,"grad_norm":0.3,"top1":0.25,"lse_mean":9.1,"lse_max":null,)"
-      R"("entropy":5.5,"ignored":0.125,"tokens":100,"tokens_per_second":50.0,"seconds":2.0,"total_seconds":7.0,"epochs":1.5,)"
+      R"("entropy":5.5,"z_loss":0.0125,"ignored":0.125,"tokens":100,"tokens_per_second":50.0,"seconds":2.0,"total_seconds":7.0,"epochs":1.5,)"
       R"("data_wait":0.25})");
   metrics.mfu = 0.5;
   metrics.product_share = 0.75;
@@ -297,7 +302,7 @@ TEST(Metrics, Lines) {
     scalars += fmt::format("{} {}\n", scalar.tag, static_cast<float>(without_nan_sign(scalar.value)));
   EXPECT_EQ(scalars,
             "train/loss nan\ntrain/lr 0.0003\ntrain/grad_norm 0.3\ntrain/top1 0.25\ntrain/lse_mean 9.1\n"
-            "train/lse_max -inf\ntrain/entropy 5.5\ntrain/ignored 0.125\n"
+            "train/lse_max -inf\ntrain/entropy 5.5\ntrain/z_loss 0.0125\ntrain/ignored 0.125\n"
             "train/tokens 100\ntrain/tokens_per_second 50\n"
             "train/seconds 2\ntrain/total_seconds 7\ntrain/epochs 1.5\ntrain/data_wait 0.25\ntrain/mfu "
             "0.5\ntrain/product_share 0.75\n"
