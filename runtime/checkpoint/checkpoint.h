@@ -30,11 +30,14 @@ struct TrainState {
   std::string tokenizer;  // checksum of its file; empty: the run has used none
   GuardState guard = {};
   std::optional<Best> best = {};  // record of checkpoint.best, this step included; nothing without that key
-  /// Steps whose update was skipped, as far as they were counted: llmc-state-4 and older count them as applied.
+  /// Steps whose update was skipped, as far as they were counted (llmc-state-4 and older count them as applied), or was
+  /// another optimizer's.
   std::int64_t skipped_updates = 0;
 
   /// Updates that the optimizer has applied; determines its bias correction.
   std::int64_t updates() const { return step - skipped_updates; }
+  /// The optimizer's state is that of a new run.
+  void begin_optimizer() { skipped_updates = step; }
   bool operator==(const TrainState&) const = default;
 };
 
@@ -131,7 +134,8 @@ TrainState read_train_state(const std::filesystem::path& checkpoint);
 /// `unverified`: checks every file's checksum first. `verified`: find_latest_checkpoint has just done so.
 enum class Trust { unverified, verified };
 
-/// Fills every buffer. Checks names, shapes and dtypes of all tensors before writing the first element. Throws
+/// Fills every buffer. If the checkpoint has another optimizer's state, this run's begins as in a new run: zeros, and no
+/// update counts as applied. Checks names, shapes and dtypes of all tensors before writing the first element. Throws
 /// Failure(checkpoint) naming file and tensor.
 TrainState load_checkpoint(const std::filesystem::path& checkpoint, std::span<const ParameterInfo> parameters,
                            StateAccess& access, Trust trust);

@@ -2,6 +2,7 @@
 #include <memory>
 #include <set>
 #include <stdexcept>
+#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/parameter_stream.h"
@@ -117,13 +118,40 @@ std::optional<CheckpointEntry> find_checkpoint_before(const fs::path& run, std::
   return find_newest(run, step, log, Depth::checksums);
 }
 
+namespace {
+
+/// Whether the files have tensors, but none of a buffer of this run's optimizer.
+bool of_another_optimizer(const Readers& readers, std::span<const SavedBuffer> state) {
+  bool any = false;
+  for (const auto& reader : readers)
+    for (const safetensors::Entry& entry : reader->entries()) {
+      any = true;
+      for (const SavedBuffer& buffer : state)
+        if (entry.name.starts_with(buffer.prefix)) return false;
+    }
+  return any;
+}
+
+void set_to_zero(std::span<const ParameterInfo> stored, std::size_t index, StateAccess& access) {
+  const SavedBuffer& buffer = access.buffers()[index];
+  for (const ParameterInfo& p : stored) {
+    if (!buffer.covers(p)) continue;
+    const ParameterInfo elements = parameter_in(buffer, p);
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(bytes_of(buffer.dtype, elements.cols)));
+    for (std::int64_t row = 0; row < elements.rows; ++row)
+      access.write(index, elements.offset + row * elements.pitch, elements.cols, zeros.data());
+  }
+}
+
+}  // namespace
+
 TrainState load_checkpoint(const fs::path& checkpoint, std::span<const ParameterInfo> parameters, StateAccess& access,
                            Trust trust) {
   if (trust == Trust::unverified)
     if (const auto damage = find_damage(checkpoint, Depth::checksums))
       throw Failure(Exit::checkpoint,
                     "checkpoint '" + checkpoint.string() + "' is damaged: " + *damage + ". Use an older one");
-  const TrainState state = read_train_state(checkpoint);
+  TrainState state = read_train_state(checkpoint);
   const std::vector<FileRecord> files = read_manifest(checkpoint);
   const std::vector<ParameterInfo> stored = stored_parameters(parameters);
   const Readers model = open_files(checkpoint, files, "model");
@@ -135,15 +163,22 @@ TrainState load_checkpoint(const fs::path& checkpoint, std::span<const Parameter
   match(checkpoint, model, stored, kWeights, buffers[kWeights], seen, matches);
   refuse_unknown(model, seen);
   seen.clear();
-  for (std::size_t i = kWeights + 1; i < buffers.size(); ++i)
-    match(checkpoint, optimizer, stored, i, buffers[i], seen, matches);
-  refuse_unknown(optimizer, seen);
+  const bool anew = of_another_optimizer(optimizer, buffers.subspan(kWeights + 1));
+  if (!anew) {
+    for (std::size_t i = kWeights + 1; i < buffers.size(); ++i)
+      match(checkpoint, optimizer, stored, i, buffers[i], seen, matches);
+    refuse_unknown(optimizer, seen);
+  }
 
   for (const Match& found : matches)
     read_parameter(*found.reader, *found.entry, found.elements, buffers[found.buffer].dtype,
                    [&](std::int64_t offset, std::int64_t count, const std::byte* values) {
                      access.write(found.buffer, offset, count, values);
                    });
+  if (anew) {
+    for (std::size_t i = kWeights + 1; i < buffers.size(); ++i) set_to_zero(stored, i, access);
+    state.begin_optimizer();
+  }
   return state;
 }
 

@@ -4,6 +4,10 @@ from faults import fault
 
 FAULTS = [
     # buffers and groups
+    fault("another_optimizers_state_is_kept", "load_checkpoint", "set_to_zero(stored, i, access);", ";",
+          "test_checkpoint Checkpoint.AnotherOptimizers*"),
+    fault("updates_of_another_optimizer_count", "TrainState", "skipped_updates = step;", "",
+          "test_checkpoint Checkpoint.AnotherOptimizers*", "run_resume"),
     fault("groups_have_one_rate", "optimizer_scalars",
           "lr * optimizer.rate_scale[static_cast<std::size_t>(group.scale)]", "lr",
           "test_train Optimizer.ScalarsOfGroups"),

@@ -82,6 +82,30 @@ class Resume(RunTest):
         self.succeed(trainer, "--run", run, "--resume", self.finished(clean, 6))
         self.assert_same_files(self.finished(run, STEPS), self.finished(clean, STEPS), "from step 6 of another run")
 
+    def test_with_another_optimizer(self):
+        """The state of the new kind begins at zero, and its bias correction with it: the first update of AdamW moves
+        nearly every weight by lr. After eight updates it would be 0.44 of that."""
+        trainers = {
+            kind: self.compile(self.spec, f"kind-{kind}", "precision.compute=fp32", f"optimizer.kind={kind}",
+                               "optimizer.weight_decay=0")
+            for kind in ("adamw", "lion")
+        }
+        run = self.path("kinds")
+        self.succeed(trainers["adamw"], "--run", run, "--steps", 4)
+        refused = harness.call(trainers["lion"], "--run", run, "--steps", 8)
+        self.assertEqual(refused.code, 6)
+        self.assertIn("--allow optimizer.kind", refused.err)
+        done = self.succeed(trainers["lion"], "--run", run, "--steps", 8, "--allow", "optimizer.kind")
+        self.assertIn("optimizer.kind was adamw, is lion", done.out + done.err)
+        kept = harness.tensors(os.path.join(self.finished(run, 8), "optimizer.safetensors"))
+        self.assertEqual({name.split(".")[0] for name in kept}, {"momentum"})
+        self.succeed(trainers["adamw"], "--run", run, "--steps", 9, "--allow", "optimizer.kind")
+        before, after = (harness.tensors(os.path.join(self.finished(run, step), "model.safetensors"))
+                         for step in (8, 9))
+        rate = harness.json_lines(os.path.join(run, "metrics.jsonl"))[-1]["lr"]
+        moved = sorted(abs(a - b) for name in before for a, b in zip(after[name], before[name]))
+        self.assertLess(abs(moved[len(moved) // 2] / rate - 1), 0.05)
+
     def test_metrics_say_what_happened(self):
         """The clean run itself: validation and samples when due, and a falling loss."""
         trainer = self.compile(self.spec, "clean")

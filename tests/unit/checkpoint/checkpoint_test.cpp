@@ -118,6 +118,22 @@ TEST(Checkpoint, TensorsAboveTheBlockSize) {
   EXPECT_TRUE(values == back);
 }
 
+TEST(Checkpoint, AnotherOptimizersStateBeginsAnew) {
+  test::Folder run;
+  const fs::path saved = save(run.path, 7);
+  const SmallState source(8);
+  SmallState target(5);
+  HostState lion(
+      {{}, {.prefix = "momentum."}},
+      {reinterpret_cast<std::byte*>(target.buffers[0].data()), reinterpret_cast<std::byte*>(target.buffers[1].data())},
+      kElements);
+  const TrainState state = load_checkpoint(saved, small_parameters(), lion, Trust::verified);
+  EXPECT_EQ(state.step, 7);
+  EXPECT_EQ(state.updates(), 0);
+  EXPECT_TRUE(target.buffers[0] == source.buffers[0]);
+  EXPECT_TRUE(target.buffers[1] == std::vector<float>(kElements));
+}
+
 TEST(Checkpoint, RefusesAnotherModel) {
   test::Folder run;
   const fs::path saved = save(run.path, 1);
