@@ -134,8 +134,8 @@ TrainState read_train_state(const std::filesystem::path& checkpoint);
 /// `unverified`: checks every file's checksum first. `verified`: find_latest_checkpoint has just done so.
 enum class Trust { unverified, verified };
 
-/// Fills every buffer. If the checkpoint has another optimizer's state, this run's begins as in a new run: zeros, and no
-/// update counts as applied. Checks names, shapes and dtypes of all tensors before writing the first element. Throws
+/// Fills every buffer. If the checkpoint has another optimizer's state, this run's begins as in a new run: zeros, and
+/// no update counts as applied. Checks names, shapes and dtypes of all tensors before writing the first element. Throws
 /// Failure(checkpoint) naming file and tensor.
 TrainState load_checkpoint(const std::filesystem::path& checkpoint, std::span<const ParameterInfo> parameters,
                            StateAccess& access, Trust trust);
