@@ -81,7 +81,8 @@ Occupancy occupancy(const KernelUse& use, std::int64_t threads) {
   const int capability = std::stoi(use.arch);  // the architecture without its letter
   const auto found = std::find_if(std::begin(kMultiprocessors), std::end(kMultiprocessors),
                                   [&](const Multiprocessor& m) { return m.capability == capability; });
-  if (found == std::end(kMultiprocessors)) throw Failure(Exit::internal, "no figures of sm_" + use.arch);
+  if (found == std::end(kMultiprocessors))
+    throw Failure(Exit::internal, "the limits of a multiprocessor are unknown for sm_" + use.arch);
   const std::int64_t warps = (threads + 31) / 32;
   const std::int64_t registers_of_warp = rounded_up(std::max(use.registers, 1) * 32, kRegisterUnit);
   const std::int64_t by_registers = kRegisters / registers_of_warp / kWarpUnit * kWarpUnit / warps;

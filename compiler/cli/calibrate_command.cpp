@@ -102,7 +102,7 @@ devices::Device base_of(const calibration::Figures& figures, const std::string& 
   }
   throw Failure(
       Exit::usage,
-      fmt::format("{}. Values that were not measured are taken from a known device. Name one with --device, of {}",
+      fmt::format("{}. Values that were not measured are taken from a known device. Name one with --device: {}",
                   named.empty() ? fmt::format("llmc knows no device called '{}'", reported)
                                 : fmt::format("llmc knows no device '{}'", named),
                   names));
@@ -144,8 +144,9 @@ void run(const CalibrateOptions& options) {
   if (all.empty()) all = measure(options);
   note_spread(all);
   const devices::Device device = calibration::apply(all, base_of(all.front(), options.device));
-  const std::string text = fmt::format(
-      "# Written by llmc calibrate: what was measured, and the rest as llmc has it.\n{}", devices::to_yaml(device));
+  const std::string text =
+      fmt::format("# Written by llmc calibrate. Figures that were not measured are those of the base device.\n{}",
+                  devices::to_yaml(device));
   devices::read(text, "the device file");
   const fs::path path = place(options, device.name);
   if (options.out.empty()) make_directories(path.parent_path(), writer);

@@ -86,10 +86,12 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
 void print_notes(const data::BuildResult& result, const data::DatasetOptions& options) {
   constexpr std::size_t kShown = 10;
   if (result.vocab_size < options.vocab_size)
-    to_stderr("note: the text gives a vocabulary of {}, not the {} asked for\n", data::grouped(result.vocab_size),
-              data::grouped(options.vocab_size));
+    to_stderr(
+        "note: the vocabulary has only {} tokens, not the {} of --vocab-size, because the text has too few different "
+        "words\n",
+        data::grouped(result.vocab_size), data::grouped(options.vocab_size));
   if (!result.byte_exact)
-    to_stderr("note: this tokenizer does not keep every byte of a document: {} of {} documents {} other text\n",
+    to_stderr("note: this tokenizer is not byte-exact: {} of {} documents {} different text\n",
               data::grouped(result.changed_documents),
               data::grouped(result.train.documents + result.validation.documents),
               result.changed_documents == 1 ? "decodes to" : "decode to");

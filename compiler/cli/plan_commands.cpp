@@ -134,7 +134,8 @@ report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& optio
 bool compare(const DiffOptions& options) {
   std::error_code unknown;  // an override may be longer than a file name may be
   if (options.b.find('=') != std::string::npos && !std::filesystem::exists(options.b, unknown))
-    throw Failure(Exit::usage, fmt::format("'{0}' is where the second spec is expected: llmc diff {1} {1} '{0}'",
+    throw Failure(Exit::usage, fmt::format("'{0}' is an override, but the second argument is a spec. To see what an "
+                                           "override changes: llmc diff {1} {1} '{0}'",
                                            options.b, options.a));
   spec::Resolved before = load_spec({options.a, {}}), after = load_spec({options.b, options.overrides});
   std::string label = options.b;
@@ -163,7 +164,9 @@ bool compared(const PlanOptions& options) {
       !options.device.empty() || !options.explain.empty() || !options.measured.empty() || !options.html.empty())
     throw Failure(
         Exit::usage,
-        fmt::format("'{}' is a second spec, but two plans are compared with no option except --json", words[0]));
+        fmt::format(
+            "'{}' is a second spec, and a comparison of two plans takes no option except --json. Leave out the others",
+            words[0]));
   compare({options.spec.file, second, {words.begin() + 1, words.end()}, false, options.json});
   return true;
 }
@@ -191,8 +194,10 @@ void add_words(PlanOptions& options) {
   if (options.world) words.push_back(fmt::format("parallel.world_size={}", options.world));
   options.spec.overrides.insert(options.spec.overrides.end(), words.begin(), words.end());
   if (!options.device.empty())
-    to_stderr("note: planned for {} with {}. Keep these arguments after the spec's name, or write them to the spec\n",
-              options.device, shell_line(words));
+    to_stderr(
+        "note: planned for {} with {}. To compile this plan give these arguments after the spec, or write them to the "
+        "spec\n",
+        options.device, shell_line(words));
 }
 
 void print_kernels(const Planned& planned, const PlanOptions& options) {
@@ -252,8 +257,7 @@ void add_lists(CLI::App* command, PlanOptions& options) {
   command->add_option("overrides", options.spec.overrides,
                       "key.path=value; or a second spec and its key.path=value, to compare both plans");
   command->add_flag("--json", options.json, "print plan.json on standard output; with --kernels: the kernels as JSON");
-  command
-      ->add_flag("--hints", options.hints, "add the largest batch that fits and changes that save time to the JSON too")
+  command->add_flag("--hints", options.hints, "also report the largest batch that fits, and changes that save time")
       ->needs("--json");
   auto* launches = command->add_flag("--launches", options.launches,
                                      "print every launch with its bytes and FLOPs, as a page in Markdown");
@@ -327,9 +331,9 @@ void add_plan(CLI::App& app) {
 void add_diff(CLI::App& app, Result& result) {
   auto options = std::make_shared<DiffOptions>();
   CLI::App* command = app.add_subcommand("diff", "show what changes between the trainers of two specs");
-  command->add_option("a", options->a, "the run before")->required();
-  command->add_option("b", options->b, "the run after")->required();
-  command->add_option("overrides", options->overrides, "key.path=value, for the run after");
+  command->add_option("a", options->a, "the first spec")->required();
+  command->add_option("b", options->b, "the second spec")->required();
+  command->add_option("overrides", options->overrides, "key.path=value, for the second spec");
   command->add_flag("--full", options->full, "show the differences of the generated sources");
   command->add_flag("--json", options->json, "as JSON on standard output");
   command->footer(

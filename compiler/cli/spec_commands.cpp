@@ -176,8 +176,8 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
                                  shell_word(spec::printable((folder / "tokenizer.json").string())), data.string())};
   if (!unread.empty())
     to_stderr(
-        "note: the weights in {} are not used, because llmc reads only safetensors, so a run of this spec draws its "
-        "own. To start from them, convert them and rerun llmc init:\n  {}\n",
+        "note: the weights in {} are not used, because llmc reads only safetensors, so a run of this spec starts from "
+        "random weights. To start from these, convert them and rerun llmc init:\n  {}\n",
         spec::printable((from / unread).string()), conversion(from, unread));
   return made;
 }

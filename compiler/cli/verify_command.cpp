@@ -65,8 +65,8 @@ void check_trainer(const fs::path& trainer, const plan::Plan& plan) {
     throw Failure(Exit::toolchain, fmt::format("'{}' does not start (exit {}): {}", spec::printable(trainer.string()),
                                                code, spec::printable(said)));
   if (!said.starts_with(fmt::format("{} {} ", plan.spec.name, plan.fingerprint)))
-    throw Failure(Exit::usage, fmt::format("'{}' is the trainer of another plan. Run `llmc verify --emit-only` with "
-                                           "the same arguments to write the project of the right one",
+    throw Failure(Exit::usage, fmt::format("'{}' was compiled for another plan. Run `llmc verify --emit-only` with the "
+                                           "same arguments to write the project of the right one",
                                            spec::printable(trainer.string())));
 }
 

@@ -246,13 +246,14 @@ void check_target(const Device& device, const spec::Spec& spec) {
   const auto fits = [&](const std::string& arch) { return capability(arch) == device.arch; };
   if (device.kind != spec.target.kind ||
       (device.kind == spec::TargetKind::cuda && std::ranges::none_of(spec.target.arch, fits)))
-    throw Failure(Exit::spec,
-                  fmt::format("target.device {} is {}, but target.kind is {} with arch {}. Run `llmc plan SPEC "
-                              "--device {}` to plan for it and see what to write, or write a device of that kind",
-                              device.name,
-                              device.kind == spec::TargetKind::cuda ? "of compute capability " + device.arch : "a cpu",
-                              spec.target.kind == spec::TargetKind::cuda ? "cuda" : "cpu",
-                              spec::either(spec.target.arch), spec.target.device));
+    throw Failure(
+        Exit::spec,
+        fmt::format("target.device {} is {}, but target.kind is {} with arch {}. Run `llmc plan SPEC --device {}` to "
+                    "see the values that fit this device, or name a device of the target's kind",
+                    device.name,
+                    device.kind == spec::TargetKind::cuda ? "of compute capability " + device.arch : "a cpu",
+                    spec.target.kind == spec::TargetKind::cuda ? "cuda" : "cpu", spec::either(spec.target.arch),
+                    spec.target.device));
 }
 
 }  // namespace
@@ -262,7 +263,7 @@ const char* name_of(Figure figure) { return kNames[static_cast<std::size_t>(figu
 Figure figure_of(Rate rate, DType operand) {
   for (const auto& row : kRates)
     if (row.rate == rate && row.operand == operand) return row.figure;
-  throw Failure(Exit::internal, fmt::format("devices have no such figure of {}", llmc::name_of(operand)));
+  throw Failure(Exit::internal, fmt::format("device files have no such figure for {}", llmc::name_of(operand)));
 }
 
 double Device::operator()(Rate rate, DType operand) const {

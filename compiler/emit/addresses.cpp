@@ -57,7 +57,7 @@ TensorId Addresses::bucket_in(TensorId flat, Block block) const {
   for (const auto& [bucket, window] : plan_.layout.windows)
     if (g_.at(bucket).role == Role::bucket && g_.at(bucket).partner == flat && g_.at(bucket).block == block)
       return bucket;
-  throw Failure(Exit::internal, "no window holds the blocks of %" + g_.at(flat).name);
+  throw Failure(Exit::internal, "no gather buffer holds the blocks of %" + g_.at(flat).name);
 }
 
 std::string Addresses::window(TensorId bucket, const std::string& inside) {
@@ -102,7 +102,7 @@ void Addresses::print_places(SourceWriter& out) const {
   const plan::ArenaLayout& layout = plan_.layout;
   out.line("namespace {");
   out.blank();
-  out.line("// Byte offsets in the arena of $bytes$ bytes, and from one layer to the next.",
+  out.line("// Byte offsets in the arena of $bytes$ bytes, and byte strides from one layer to the next.",
            {{"bytes", std::to_string(layout.bytes)}});
   for (const std::size_t i : used_) {
     const plan::Area& area = layout.areas[i];

@@ -51,7 +51,7 @@ set(CMAKE_UNITY_BUILD OFF)
 file(GLOB kernels CONFIGURE_DEPENDS kernels/*)
 )");
   if (cuda) {
-    out.raw(R"(# CMake before 3.26 does not know how nvcc is told C++20.
+    out.raw(R"(# CMake before 3.26 does not know nvcc's option for C++20.
 foreach(kind STANDARD EXTENSION)
   if(NOT CMAKE_CUDA20_${kind}_COMPILE_OPTION)
     set(CMAKE_CUDA20_${kind}_COMPILE_OPTION -std=c++20)

@@ -64,7 +64,7 @@ class StepPrinter {
 
  private:
   void head() {
-    out_.line("// The training step of $name$: ops in order, on their offsets in the arena.",
+    out_.line("// The training step of $name$: ops in order, at their offsets in the arena.",
               {{"name", plan_.spec.name}});
     out_.line("// Made by llmc from spec $print$; change the spec, not this file.", {{"print", plan_.fingerprint}});
     out_.line("//");

@@ -39,8 +39,8 @@ bool attention_in_tiles(const spec::Spec& spec);
 /// Whether llmc's own attention on CUDA uses warpgroup products: heads of 64, compiled only for sm_90a.
 bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim);
 
-/// Returns the FLOPs of one product of q's or out's shape with k's or v's, for the scores that an attention's mask
-/// leaves: causal half of the square.
+/// Returns the FLOPs of one product of queries and keys (or scores and values), without the scores that the mask
+/// excludes: half of the square if causal.
 double product_of_scores(const graph::Graph& graph, const graph::Op& attention);
 
 }  // namespace llmc::ops

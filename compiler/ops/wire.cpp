@@ -11,14 +11,14 @@ namespace {
 /// a bucket's gradients -> the wire
 void to_signature(const Operands& o) {
   o.count(1, 1);
-  o.expect(o.in(0).role == Role::bucket && o.out(0).role == Role::wire, "takes a bucket to the wire");
+  o.expect(o.in(0).role == Role::bucket && o.out(0).role == Role::wire, "copies a bucket to its wire buffer");
 }
 
 /// the reduced values: the wire or a bucket, the bucket -> stored gradients: the bucket or their flat buffer
 void from_signature(const Operands& o) {
   o.count(2, 1);
   o.expect(o.in(1).role == Role::bucket && o.op.outputs[0] != o.op.inputs[0],
-           "takes what was reduced to another place");
+           "copies the reduced values to another buffer");
 }
 
 std::vector<Work> to_work(const Context& c) {

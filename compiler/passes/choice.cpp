@@ -14,7 +14,7 @@ namespace {
 
 constexpr RecomputeGroups kWords = std::size(spec::kRecomputeGroups);
 static_assert(kRecomputeAll == ((1u << kWords) - 1) + static_cast<RecomputeGroups>(RecomputeGroup::rest),
-              "a bit for each word, and the rest");
+              "one bit for each keyword of memory.recompute, and one for the rest");
 
 RecomputeGroups group_of(const std::string& word) {
   for (RecomputeGroups i = 0; i < kWords; ++i)

@@ -147,7 +147,7 @@ class Pricing {
     const double more = std::max(0.0, launch_.bytes - plain) / at(Figure::copy);
     say("{}FLOP / {}FLOP/s ({} at {:.0f} x {:.0f} x {:.0f}{}) = {}", giga(launch_.flops), giga(rate),
         devices::name_of(form), m, n, k, said_of(shape), ms(compute));
-    if (more > 0) say("bytes beyond a plain product: {}", ms(more));
+    if (more > 0) say("bytes in addition to those of a plain product: {}", ms(more));
     const double memory = launch_.bytes / at(Figure::copy);
     return with_launch(compute + more,
                        launch_.flops / rate_of_products() >= memory ? Bottleneck::compute : Bottleneck::memory);
@@ -161,7 +161,7 @@ class Pricing {
     say("compute {}FLOP / {}FLOP/s{} = {}", giga(flops), giga(rate_of_products()), said_of(shape), ms(compute));
     say("memory {}B / {}B/s = {}", giga(launch_.bytes), giga(rate(launch_.bytes)), ms(memory));
     const double seconds = overlapped(compute, memory);
-    say("overlapping in part: {}", ms(seconds));
+    say("partly overlapped: {}", ms(seconds));
     return with_launch(seconds, compute >= memory ? Bottleneck::compute : Bottleneck::memory);
   }
 

@@ -124,8 +124,8 @@ Search::Search(const spec::Spec& spec)
       for (const std::int64_t chunk : chunk_choices(spec, micro_batch * spec.batch.sequence_length))
         candidates_.push_back({.shard = shard, .micro_batch = micro_batch, .loss_chunk = chunk});
   if (candidates_.empty())
-    throw Failure(Exit::spec, fmt::format("memory.loss_chunk {} divides no micro-batch of batch.tokens {}. Write a "
-                                          "divisor of batch.sequence_length ({}), or auto",
+    throw Failure(Exit::spec, fmt::format("memory.loss_chunk {} does not divide the rows of any micro-batch of "
+                                          "batch.tokens {}. Write a divisor of batch.sequence_length ({}), or auto",
                                           spec.memory.loss_chunk, spec.batch.tokens, spec.batch.sequence_length));
 }
 

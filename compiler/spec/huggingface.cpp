@@ -21,21 +21,21 @@ std::string init_text(const std::optional<double>& range, const NewData& data) {
   const std::string from =
       data.weights.empty()
           ? ""
-          : fmt::format("  from: {}  # a new run begins with these weights; without this line they are drawn\n",
+          : fmt::format("  from: {}  # a new run starts from these weights; without this line from random ones\n",
                         yaml_path(data.weights));
-  const std::string unread =
-      data.unread_weights.empty()
-          ? ""
-          : fmt::format("# The weights in {} are not read, and a run draws its own: init.from takes safetensors.\n",
-                        data.unread_weights);
+  const std::string unread = data.unread_weights.empty() ? ""
+                                                         : fmt::format(
+                                                               "# The weights in {} are not used: init.from reads only "
+                                                               "safetensors. A run starts from random weights.\n",
+                                                               data.unread_weights);
   const bool drawn = range && *range > 0 && *range <= 100;
   const std::string section = unread + (from.empty() ? "" : "init:\n" + from);
   if (range && !drawn)
-    return fmt::format("{}# initializer_range {} is no standard deviation; init has llmc's defaults.\n\n", section,
-                       *range);
+    return fmt::format("{}# initializer_range {} is not a valid standard deviation, so init has llmc's defaults.\n\n",
+                       section, *range);
   if (!range) return section.empty() ? "" : section + "\n";
   return fmt::format(
-      "{2}init:                                   # initializer_range; without these lines llmc's own rules\n"
+      "{2}init:                                   # initializer_range; without these lines llmc's defaults\n"
       "{1}  embedding_std: {0}\n  linear: {0}\n  residual: {0}\n\n",
       number_text(*range), from, unread);
 }
@@ -65,8 +65,8 @@ std::string from_huggingface(const std::string& config_json_text, const std::str
   const std::int64_t length = std::clamp<std::int64_t>(config.context, 1, 2048),
                      sequences = std::bit_floor(static_cast<std::uint64_t>((1 << 20) / length));
   const std::string text = fmt::format(
-      R"(# A model from Hugging Face's config.json, under the same names; the run below it is yours to fill in.
-# `llmc config` prints every key with its default, `llmc schema` what each may be.
+      R"(# The model is that of a Hugging Face config.json, with the same names. Adapt the keys below it to your run.
+# `llmc config` prints every key with its default, `llmc schema` the values that each key takes.
 name: {}
 
 model:
@@ -86,10 +86,10 @@ model:
   mlp_bias: {}
 {}
 {}precision:
-  compute: bf16                         # or fp32, on cpu; master weights and sums are fp32, always
+  compute: bf16                         # or fp32 on cpu; master weights and sums are always fp32
 
 batch:
-  sequence_length: {}                 # the model's own context is {}
+  sequence_length: {}                 # the model's context length is {}
   tokens: {}                       # of one optimizer step
   micro_batch: auto                     # sequences of one pass: the fastest that fits
 

@@ -248,7 +248,7 @@ std::string missing_advice(const std::string& path) {
   const std::string folder = directory_of(path);
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
     if (entry->path().extension() == ".yaml") names.push_back(entry->path().filename().string());
-  if (path.find('=') != std::string::npos) return "the spec stands before its overrides: SPEC key.path=value";
+  if (path.find('=') != std::string::npos) return "write the spec before its overrides: SPEC key.path=value";
   const auto near = nearest(fs::path(path).filename().string(), names);
   if (near) return fmt::format("did you mean {}?", printable((fs::path(path).parent_path() / *near).string()));
   return fmt::format(

@@ -18,8 +18,8 @@ std::string data_section(const NewData& data) {
   const auto in_folder = [&](const char* file) { return yaml_path(data.folder + "/" + file); };
   if (data.command.empty())
     return fmt::format(
-        "data:                           # relative to this file: shards of this model's tokens, which\n"
-        "                                # docs/how-to/data-from-hugging-face.md makes of a dataset\n"
+        "data:                           # relative to this file: token shards for this model, made as in\n"
+        "                                # docs/how-to/data-from-hugging-face.md\n"
         "{}  train:\n    - path: {}\n  validation:\n    - path: {}\n",
         data.tokenizer.empty()
             ? ""
@@ -34,8 +34,8 @@ std::string data_section(const NewData& data) {
 
 std::string sample_spec(const std::string& name, const NewData& data) {
   return fmt::format(
-      R"(# One model and one training run. `llmc check` tells what is wrong, `llmc config` prints every key with its default,
-# `llmc plan` what it will cost, and `llmc run` trains.
+      R"(# One model and one training run. `llmc check` reports errors, `llmc config` prints every key with its default,
+# `llmc plan` predicts memory and time, and `llmc run` trains.
 name: {:<25} # names the build and run folders
 
 model:                          # the names are those of Hugging Face's config.json
@@ -49,7 +49,7 @@ model:                          # the names are those of Hugging Face's config.j
   tie_word_embeddings: true
 
 precision:
-  compute: fp32                 # or bf16; master weights and sums are fp32, always
+  compute: fp32                 # or bf16; master weights and sums are always fp32
 
 batch:
   sequence_length: 256

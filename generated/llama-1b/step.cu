@@ -1,4 +1,4 @@
-// The training step of llama-1b: ops in order, on their offsets in the arena.
+// The training step of llama-1b: ops in order, at their offsets in the arena.
 // Made by llmc from spec 67f153b1f9efd53ce0b214734deeb5f9; change the spec, not this file.
 //
 // A micro-batch is 16 sequences of 2048 tokens. Activations are written with =; gradients of parameters with = by
@@ -22,7 +22,7 @@ namespace llmc {
 
 namespace {
 
-// Byte offsets in the arena of 56334209536 bytes, and from one layer to the next.
+// Byte offsets in the arena of 56334209536 bytes, and byte strides from one layer to the next.
 constexpr std::size_t kMasters = 0;
 constexpr std::size_t kCopiesBf16 = 4966621184;
 constexpr std::size_t kGradients = 7449931776;

@@ -1,4 +1,4 @@
-// The training step of quickstart: ops in order, on their offsets in the arena.
+// The training step of quickstart: ops in order, at their offsets in the arena.
 // Made by llmc from spec 274398525d62afeedc289c02dc9a8bde; change the spec, not this file.
 //
 // A micro-batch is 8 sequences of 256 tokens. Activations are written with =; gradients of parameters with = by
@@ -23,7 +23,7 @@ const std::uint64_t kInstructions = kInstructionsOfSource;
 
 namespace {
 
-// Byte offsets in the arena of 334746624 bytes, and from one layer to the next.
+// Byte offsets in the arena of 334746624 bytes, and byte strides from one layer to the next.
 constexpr std::size_t kMasters = 0;
 constexpr std::size_t kGradients = 23213056;
 constexpr std::size_t kScalars = 46426112;

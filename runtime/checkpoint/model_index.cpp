@@ -28,7 +28,7 @@ class Events : public nlohmann::json_sax<Json> {
   bool number_integer(number_integer_t) override { return other(); }
   bool number_unsigned(number_unsigned_t) override { return other(); }
   bool number_float(number_float_t, const string_t&) override { return other(); }
-  bool binary(binary_t&) override { return fail("it holds binary data"); }
+  bool binary(binary_t&) override { return fail("it contains binary data"); }
   bool string(string_t& value) override {
     if (!in_map()) return other();
     if (value.empty() || value == "." || value == ".." || value.find('/') != std::string::npos ||

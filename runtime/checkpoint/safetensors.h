@@ -1,4 +1,4 @@
-// Safetensors files: a reader for untrusted files, and a streaming writer.
+// Reads untrusted safetensors files, and writes such files as a stream.
 #pragma once
 
 #include <cstddef>

@@ -49,7 +49,7 @@ std::uint64_t tensor_bytes(const std::string& name, Dtype dtype, const std::vect
 void check_name(const std::string& name) {
   if (name.size() > kMaxNameBytes) refuse("a tensor name is longer than 1024 bytes");
   for (const unsigned char c : name)
-    if (c < 0x20 || c == 0x7f) refuse("a tensor name holds a control character");
+    if (c < 0x20 || c == 0x7f) refuse("a tensor name contains a control character");
 }
 
 /// Receives nlohmann's events. A DOM would keep the last of two equal keys and take 26 times the header's size.
@@ -164,7 +164,7 @@ Header parse_header(std::string_view json, std::uint64_t data_bytes) {
   if (json.size() > kMaxHeaderBytes) refuse("its header is larger than 16 MiB");
   // nlohmann skips white space and a byte-order mark, and treats a NUL as the end of the text.
   if (json.empty() || json.front() != '{') refuse("its header does not begin with '{'");
-  if (json.find('\0') != std::string_view::npos) refuse("its header holds a NUL byte");
+  if (json.find('\0') != std::string_view::npos) refuse("its header contains a NUL byte");
 
   HeaderEvents events;
   Json::sax_parse(json.begin(), json.end(), &events);

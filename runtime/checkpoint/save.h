@@ -23,7 +23,7 @@ class Attempt {
     try {
       work();
     } catch (const std::bad_alloc&) {
-      error_ = "the host's memory is used up";
+      error_ = "the host has no memory left";
     } catch (const std::exception& failure) {
       error_ = failure.what();
     }

@@ -155,8 +155,8 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
     if (const auto slice = slice_of(wanted.name, rows); slice && place == places.end()) {
       place = places.find(slice->name);
       if (place == places.end())
-        refuse(fmt::format("no file of '{}' has tensor '{}', alone or as part of '{}'", folder.string(), wanted.name,
-                           slice->name));
+        refuse(fmt::format("no file of '{}' has tensor '{}', by itself or as part of '{}'", folder.string(),
+                           wanted.name, slice->name));
       wanted = {slice->name, wanted.dtype, wanted.shape};
       wanted.shape[0] = slice->rows;
       first = slice->first * (p.matrix ? p.cols : 1);

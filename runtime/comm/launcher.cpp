@@ -62,9 +62,8 @@ std::optional<LauncherInfo> read_source(const Variables& variables, const Source
   if (!rank_set && !size_set) return std::nullopt;
   if (!rank_set || !size_set) {
     const char* there = rank_set ? source.rank : source.size;
-    throw Failure(Exit::usage, variables.shown(there) + " is set and " + (rank_set ? source.size : source.rank) +
-                                   " is not: " + source.by + " sets both. Unset " + there +
-                                   " for a run of one process");
+    throw Failure(Exit::usage, variables.shown(there) + " is set without " + (rank_set ? source.size : source.rank) +
+                                   ", but " + source.by + " sets both. Unset " + there + " for a run of one process");
   }
   LauncherInfo launch;
   launch.by = source.by;
@@ -103,9 +102,9 @@ void take_slurm_address(const Variables& variables, LauncherInfo& launch) {
   constexpr std::int64_t kMaxId = std::numeric_limits<std::uint32_t>::max();
   const auto job = variables.number("SLURM_JOB_ID", 0, kMaxId);
   if (!hosts || !job)
-    throw Failure(Exit::usage, std::string("SLURM_STEP_ID is set and ") +
+    throw Failure(Exit::usage, std::string("SLURM_STEP_ID is set without ") +
                                    (hosts ? "SLURM_JOB_ID" : "SLURM_STEP_NODELIST") +
-                                   " is not, but srun sets both. Start the trainer by srun");
+                                   ", but srun sets both. Start the trainer with srun");
   const std::int64_t step = variables.number("SLURM_STEP_ID", 0, kMaxId).value_or(0);
   launch.host = first_slurm_host(*hosts);
   launch.port = static_cast<int>(10000 + (*job + 1009 * step) % 20000);
@@ -138,9 +137,9 @@ LauncherInfo find_launcher(const std::function<const char*(const char*)>& variab
       if (!slurm_task) check_agreement(variables, kTorchrun, *launch, kPmi);
     }
     if (!take_master_address(variables, *launch) && launch->world_size > 1)
-      throw Failure(Exit::usage, variables.shown(kTorchrun.size) + " is set and " +
+      throw Failure(Exit::usage, variables.shown(kTorchrun.size) + " is set without " +
                                      (variables.has("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR") +
-                                     " is not. Both are needed to find rank 0, and torchrun sets both");
+                                     ". Both are needed to find rank 0, and torchrun sets both");
     return *launch;
   }
   if (std::optional<LauncherInfo> launch = read_source(variables, kOpenMpi)) {
@@ -154,7 +153,7 @@ LauncherInfo find_launcher(const std::function<const char*(const char*)>& variab
       if (!slurm_task)
         throw Failure(Exit::usage, variables.shown(kPmi.size) +
                                        " is set, but the address of rank 0 is not. Set MASTER_ADDR and MASTER_PORT, or "
-                                       "start by Open MPI's mpirun, torchrun or srun");
+                                       "start the trainer with Open MPI's mpirun, torchrun or srun");
       take_slurm_address(variables, *launch);
       launch->id = slurm_id;
     }

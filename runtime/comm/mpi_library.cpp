@@ -27,7 +27,7 @@ void* load() {
   throw Failure(Exit::toolchain,
                 fmt::format("several ranks need Open MPI 4 or 5, which does not load: {}. {}", why,
                             mpich ? "This machine's MPI is MPICH or a similar one, which a trainer cannot use. Install "
-                                    "Open MPI too (apt-get install openmpi-bin) and start by its mpirun"
+                                    "Open MPI too (apt-get install openmpi-bin) and start the trainer with its mpirun"
                                   : "Install it with: apt-get install openmpi-bin"));
 }
 
@@ -95,8 +95,9 @@ Mpi::Mpi(const LauncherInfo& launch) : impl_(std::make_unique<Impl>()) {
   if (!started_by_mpi())
     throw Failure(
         Exit::usage,
-        fmt::format("{} started this process as rank {} of {}, but ranks on CPUs add their gradients by Open MPI. {}",
-                    launch.by, launch.rank, launch.world_size, advice));
+        fmt::format(
+            "{} started this process as rank {} of {}, but ranks on CPUs need Open MPI to sum their gradients. {}",
+            launch.by, launch.rank, launch.world_size, advice));
   // A waiting rank yields its core, for example to the rank that it waits for: on two busy cores, 23 MB were summed in
   // 2 to 5 ms instead of 43. With one core per rank it costs nothing.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);

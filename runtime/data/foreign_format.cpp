@@ -37,8 +37,8 @@ std::string of_numpy(std::string_view text) {
   const bool narrow = type == "<u2" || type == "|u1" || type == "<i2";
   const bool as_it_is = type == "<u2" || type == "<u4";
   return fmt::format(
-      "is a NumPy .npy file{}, which has a header. Write its numbers alone by numpy.load(FILE){}.tofile(NEW), for "
-      "'format: {}'",
+      "is a NumPy .npy file{}, which has a header. Write its numbers without the header with "
+      "numpy.load(FILE){}.tofile(NEW), and set 'format: {}'",
       type.empty() ? "" : fmt::format(" ({})", type),
       as_it_is ? "" : fmt::format(".astype('{}')", narrow ? "uint16" : "uint32"), narrow ? "nanogpt" : "nanogpt32");
 }

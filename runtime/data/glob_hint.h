@@ -11,7 +11,7 @@ namespace llmc {
 std::string glob_hint(const std::string& pattern);
 
 /// For a tokenizer's path that is a folder: "; 'data' is a folder: write 'data/tokenizer.model'", or that it has none.
-/// Empty if it is no folder.
+/// Empty if it is not a folder.
 std::string tokenizer_hint(const std::filesystem::path& path);
 
 }  // namespace llmc

@@ -16,8 +16,8 @@ namespace llmc {
 /// damage() before using bytes that were read. Replace files by rename instead of overwriting them.
 class MappedFile {
  public:
-  /// Throws Failure(data) naming the file if it cannot be opened, is no regular file, cannot be mapped, or is a Git LFS
-  /// pointer.
+  /// Throws Failure(data) naming the file if it cannot be opened, is not a regular file, cannot be mapped, or is a Git
+  /// LFS pointer.
   explicit MappedFile(std::filesystem::path path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;

@@ -16,9 +16,9 @@ SampleWalk::SampleWalk(std::shared_ptr<const TokenShards> shards, std::uint64_t 
     const Samples samples(shards, segment.sequence_length);
     const auto count = static_cast<std::uint64_t>(samples.count());
     if (segment.samples > count)
-      throw Failure(Exit::checkpoint,
-                    fmt::format("the run has used {} samples of {} tokens of an epoch, but the data have {}",
-                                segment.samples, segment.sequence_length, count));
+      throw Failure(Exit::checkpoint, fmt::format("the run is at sample {} of its epoch, in samples of {} tokens, but "
+                                                  "the data have only {} samples. Use the data of the run",
+                                                  segment.samples, segment.sequence_length, count));
     if (&segment != &position_.segments.back())
       earlier_.push_back({samples, SampleOrder(count, seed), segment.samples});
   }

@@ -166,7 +166,7 @@ std::string Tokenizer::piece(std::int32_t id) const {
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   if (state_->json)
-    throw Failure(Exit::data, "llmc only decodes by a tokenizer.json. It encodes by sentencepiece models only");
+    throw Failure(Exit::data, "llmc can decode with a tokenizer.json but not encode. Use a sentencepiece model");
   std::vector<std::int32_t> ids;
   std::vector<int> scratch;
   if (!state_->exact) {  // each call would add a prefix or drop spaces at the ends, so there must be only one

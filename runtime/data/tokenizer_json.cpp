@@ -46,7 +46,7 @@ class Events : public nlohmann::json_sax<Json> {
   bool number_integer(number_integer_t number) override { return value(number); }
   bool number_unsigned(number_unsigned_t number) override { return value(number); }
   bool number_float(number_float_t number, const string_t&) override { return value(number); }
-  bool binary(binary_t&) override { return fail("it holds binary data"); }
+  bool binary(binary_t&) override { return fail("it contains binary data"); }
   bool string(string_t& text) override { return value(std::move(text)); }
   bool start_object(std::size_t) override { return open(Json::object()); }
   bool start_array(std::size_t) override { return open(Json::array()); }
@@ -144,7 +144,7 @@ class Events : public nlohmann::json_sax<Json> {
     if (!counted()) return false;
     if (in_vocabulary_map()) return fail("the id of a token of model.vocab is not a whole number");
     if (!levels_.empty() && in_vocabulary() && !object) return fail("model.vocab is not a map of tokens, as BPE needs");
-    if (in_added_token()) return fail("an added token holds more than values");
+    if (in_added_token()) return fail("a field of an added token is a list or an object");
     Json* part = nullptr;
     if (!levels_.empty() && top() == "decoder") {
       if (++decoder_values_ > kMaxDecoderValues) return fail("its decoder has too many values");
@@ -196,7 +196,7 @@ std::string add_steps(const Json& decoder, Steps& steps) {
   } else if (type == "Replace") {
     const auto pattern = decoder.find("pattern");
     const std::string from = pattern != decoder.end() && pattern->is_object() ? text_at(*pattern, "String") : "";
-    if (from.empty()) return "its Replace decoder replaces no plain text";
+    if (from.empty()) return "its Replace decoder does not replace plain text";
     steps.replacements.emplace_back(from, text_at(decoder, "content"));
   } else if (type == "Sequence") {
     const auto parts = decoder.find("decoders");

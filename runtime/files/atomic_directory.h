@@ -1,4 +1,4 @@
-// A directory that appears complete by one rename, or not at all.
+// Writes a directory that appears complete by one rename, or not at all.
 #pragma once
 
 #include <filesystem>

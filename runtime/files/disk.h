@@ -54,7 +54,7 @@ std::filesystem::path canonical_if_known(const std::filesystem::path& path);
 
 void rename(const std::filesystem::path& from, const std::filesystem::path& to, Exit exit);
 
-/// Removes a file or an empty directory. A missing path is no error.
+/// Removes a file or an empty directory. A missing path is not an error.
 void remove(const std::filesystem::path& path, Exit exit);
 /// Removes a path with all its content.
 void remove_tree(const std::filesystem::path& path, Exit exit);

@@ -80,7 +80,7 @@ std::vector<Group> groups_of(const fs::path& root, std::string_view controller) 
   return groups;
 }
 
-/// First token of a file as a number; nothing if the file is missing or the token is no number, such as "max".
+/// First token of a file as a number; nothing if the file is missing or the token is not a number, such as "max".
 std::optional<double> number_in(const fs::path& path) {
   std::ifstream file(path);
   double value = 0;

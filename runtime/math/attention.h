@@ -99,7 +99,7 @@ constexpr std::size_t attention_workspace_bytes(const AttentionShape& shape) {
 /// documentation of cuDNN 9; the trainer queries the library itself at start.
 inline std::string attention_refusal(const AttentionShape& shape, DType compute, int capability) {
   if (compute != DType::bf16)
-    return "cuDNN's attention has no fp32; write precision.compute: bf16, or target.kind: cpu";
+    return "cuDNN's attention does not support fp32. Write precision.compute: bf16, or target.kind: cpu";
   if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0)
     return "model.num_key_value_heads must divide model.num_attention_heads";
   // cuDNN's backward pass for heads wider than 128 exists only on Hopper.
@@ -118,7 +118,7 @@ inline std::string attention_refusal(const AttentionShape& shape, DType compute,
 /// Same for llmc's own kernels (templates/cuda), which need no library.
 inline std::string portable_attention_refusal(const AttentionShape& shape, DType compute, int capability) {
   if (compute != DType::bf16)
-    return "attention on CUDA has no fp32; write precision.compute: bf16, or target.kind: cpu";
+    return "attention on CUDA does not support fp32. Write precision.compute: bf16, or target.kind: cpu";
   if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0)
     return "model.num_key_value_heads must divide model.num_attention_heads";
   if (shape.head_dim % 2 != 0 || shape.head_dim > 256)

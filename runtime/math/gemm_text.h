@@ -1,4 +1,4 @@
-// Texts of a product: for messages, plans and the keys of tuned.json.
+// Formats a matrix product as text, for messages, plans and the keys of tuned.json.
 #pragma once
 
 #include <string>

@@ -70,7 +70,7 @@ fs::path default_base(const fs::path& folder) {
   throw Failure(
       Exit::usage,
       fmt::format("this trainer was compiled in '{0}' and is now in '{1}' without its spec. Give --base DIR, the "
-                  "folder of its data and runs (--base '{2}' is the one of the spec that it was compiled from)",
+                  "folder that its relative paths start from (for the spec that it was compiled from: --base '{2}')",
                   note.folder.string(), folder.string(), note.spec_folder.string()));
 }
 

@@ -45,7 +45,7 @@ std::optional<EventHead> read_event(std::string_view data);
 struct KeptEvents {
   std::uint64_t bytes = 0;
   bool has_values = false;  // scalars or text
-  bool damaged = false;     // the rest is no record or no Event; a rest that only ends early counts as torn
+  bool damaged = false;     // the rest is not a record or not an Event; a rest that only ends early counts as torn
 };
 /// Finds the prefix of a file of `size` bytes for a run that resumes after `step`. Steps only grow within a file.
 KeptEvents kept_events(std::istream& in, std::uint64_t size, std::int64_t step);

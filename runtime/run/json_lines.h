@@ -1,4 +1,4 @@
-// Files with one JSON object per line (metrics.jsonl, samples.jsonl): appended by whole lines, truncated on resume.
+// Appends to files with one JSON object per line (metrics.jsonl, samples.jsonl), and truncates them on resume.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class JsonLines {
 /// Last complete line, without its line break; empty if there is none or the file cannot be read.
 std::string last_line(const std::filesystem::path& path);
 
-/// Rewrites `path` atomically without lines whose "step" is above `step`, and without lines that are no JSON object
-/// with a step. A torn last line is removed silently, others are reported to `log`. A missing file is no error. Throws
+/// Rewrites `path` atomically without lines whose "step" is above `step`, and without lines that are not JSON objects
+/// with a step. Reports these to `log`, except a torn last line. A missing file is not an error. Throws
 /// Failure(checkpoint).
 void truncate_lines_after(const std::filesystem::path& path, std::int64_t step, const Log& log);
 

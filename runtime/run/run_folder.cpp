@@ -60,7 +60,7 @@ void check_new_folder(const fs::path& directory) {
   std::ranges::sort(others);
   throw Failure(Exit::checkpoint, "'" + directory.string() + "' has no run in it, but " +
                                       spec::in_quotes(others.front()) + (others.size() > 1 ? " and more" : "") +
-                                      ". Choose a folder for this run alone, such as --run runs/NAME");
+                                      ". Choose a folder for only this run, such as --run runs/NAME");
 }
 
 /// Absolute path of a folder that holds a run or may get one.

@@ -1,4 +1,4 @@
-// The folder of one run: its lock, the spec that runs in it, and its logs.
+// Owns the folder of one run: its lock, its spec, and its logs.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,18 @@ class RunFolder {
   /// Returns whether a run was started in `directory`. Creates nothing.
   static bool holds_run(const std::filesystem::path& directory);
 
-  /// Throws Failure(checkpoint) naming the keys if `directory` holds a run of a model other than that of `spec`, or
-  /// other files and no run.
+  /// Throws Failure(checkpoint), naming the keys, if `directory` has a run of another model than that of `spec`, or
+  /// other files without a run.
   static void check_model(const std::filesystem::path& directory, const spec::Spec& spec);
 
-  /// Resolved spec that ran last in `directory`; nothing if no run was started.
+  /// Returns the resolved spec of the last start in `directory`; nothing if no run was started.
   static std::optional<std::string> spec_yaml(const std::filesystem::path& directory);
 
   /// Content of history.jsonl; empty if no run was started.
   static std::string history(const std::filesystem::path& directory);
 
   /// Creates or opens `directory` for a run of the model of `spec`. Throws Failure(checkpoint) if another trainer holds
-  /// the lock; if the folder holds a run of another model, or other files and no run; or if it cannot be written.
+  /// the lock; if the folder has a run of another model, or other files without a run; or if it cannot be written.
   RunFolder(const std::filesystem::path& directory, const spec::Spec& spec, Log log);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -44,7 +44,7 @@ class RunFolder {
   const std::filesystem::path& path() const { return directory_; }
   /// The run's id, as read by run_id().
   const std::string& id() const { return id_; }
-  /// Resolved spec that ran last in this folder; nothing before the first start.
+  /// Returns the resolved spec of the last start in this folder; nothing before the first start.
   std::optional<std::string> spec_yaml() const { return spec_yaml(directory_); }
   std::string history() const { return history(directory_); }
 
@@ -56,8 +56,8 @@ class RunFolder {
   /// Same for a run that rolls back to `step` during training. Call it after start().
   void go_back(std::string_view history_line, std::int64_t step);
 
-  /// Recreates the folder with the files of start() if it was removed meanwhile, and returns whether it was. Its logs
-  /// are lost. Throws Failure(checkpoint) if it cannot be created, or another run was started in its place.
+  /// Recreates the folder with the files of start() if it was removed during training, and returns whether it was. Its
+  /// logs are lost. Throws Failure(checkpoint) if it cannot be created, or if another run was started there.
   bool renew();
 
   /// Records that a checkpoint of `step` is complete; see saved_step(). Throws Failure(checkpoint).

@@ -61,7 +61,7 @@ class Binder {
 
   BoundSpec bound;
 
-  /// `named`: components that are no keys of the group may be user-chosen names.
+  /// `named`: components that are not keys of the group may be user-chosen names.
   void walk(const Node& map, const std::string& group, bool named = false) {
     for (const auto& [key, value] : map.members) {
       if (diagnostics_.size() >= kMaxDiagnostics) return;
@@ -253,7 +253,7 @@ Spec fallback_values(const Schema& schema) {
   return spec;
 }
 
-/// Returns whether `value` is a map with a component that is no key of the group, and the group allows names.
+/// Returns whether `value` is a map with a component that is not a key of the group, and the group allows names.
 bool has_names(const Schema& schema, const KeyGroup& group, const Node& value) {
   return value.kind == Node::Kind::map && schema.names_in(group.path) &&
          std::ranges::any_of(value.members, [&](const Member& member) {

@@ -9,22 +9,22 @@
 
 namespace llmc::spec {
 
-/// Prints all used keys in schema order. Loading the text gives the same Spec (also with `with_origins`, because
-/// origins are comments). Paths stay relative to the spec's directory.
+/// Prints all keys that apply to the spec, in schema order. Loading the text gives the same Spec (also with
+/// `with_origins`, because origins are comments). Paths stay relative to the spec's directory.
 std::string to_yaml(const Resolved& resolved, bool with_origins, const Schema& schema = spec_schema());
 
-/// Same for the values that a trainer knows, for read_values: a derived value has the comment "# default: RULE". Prints
-/// keys selected by `wanted` (empty: all).
+/// Prints a trainer's values for read_values(). A derived value has the comment "# default: RULE". Prints the keys
+/// selected by `wanted` (empty: all).
 std::string to_yaml(const Values& values, const std::function<bool(const Key&)>& wanted = {},
                     const Schema& schema = spec_schema());
 
-/// Beginning of that comment.
+/// Beginning of a derived value's comment.
 inline constexpr char kDerivedMark[] = "# default: ";
 
 /// JSON array with one object per key: {"key", "value", "run_time", "path", "type", "min", "max", "exclusive_min",
 /// "exclusive_max", "choices", "count"}. type: integer | number | boolean | string | strings | choice | bytes | numbers
 /// | recompute | list | map; bounds, choices and count only if there are any. "choices" of an integer or number are
-/// words allowed in its place. "path": true marks texts that are relative to the spec's directory.
+/// keywords allowed instead of it. "path": true marks paths relative to the spec's directory.
 std::string keys_json(const Resolved& resolved);
 
 /// "integer", "number", ...

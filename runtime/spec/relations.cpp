@@ -128,10 +128,8 @@ class Relations : RelationChecks {
              "write a divisor of the rows of one pass, or auto", near_chunks(rows),
              {"memory.loss_chunk", "batch.micro_batch", "batch.sequence_length"});
     } else if (usable({"batch.tokens"}) && b.tokens % chunk) {
-      fail("E0307",
-           fmt::format("loss_chunk {} does not divide any number of sequences of the batch of {} tokens", chunk,
-                       b.tokens),
-           "write a divisor of the batch, or auto", near_chunks(b.tokens), {"memory.loss_chunk", "batch.tokens"});
+      fail("E0307", fmt::format("loss_chunk {} does not divide batch.tokens {}", chunk, b.tokens),
+           "write a divisor of batch.tokens, or auto", near_chunks(b.tokens), {"memory.loss_chunk", "batch.tokens"});
     }
   }
 
@@ -221,7 +219,7 @@ class Relations : RelationChecks {
       return;
     const Span& span = bound_.given.at("memory.budget");
     const std::string word = span.source->text.substr(span.begin, span.end - span.begin);
-    // "sm_90" is no valid arch (reported by E0311), but its meaning is clear.
+    // "sm_90" is not a valid arch (reported by E0311), but its meaning is clear.
     const auto fits = [this, &known = cuda_architectures()](const DeviceMemory& device) {
       return std::ranges::any_of(spec_.target.arch, [&](const std::string& arch) {
         const bool none = std::ranges::find(known, arch) == known.end();

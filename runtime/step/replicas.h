@@ -22,8 +22,8 @@ struct Replica {
   std::vector<Interval> intervals;
 };
 
-/// Weights and optimizer state. If the optimizer state is sharded, the gathered ranges of the weights, because each
-/// rank updates only its own part of the rest. Empty if the weights are sharded.
+/// Returns the ranges of weights and optimizer state. If the optimizer state is sharded, returns only the ranges of the
+/// weights that ranks gather. Returns nothing if the weights are sharded.
 std::vector<Replica> replicas(const ProgramInfo& info);
 
 /// Compares the checksums of the replicas. Collective; the device must be idle after `step`. Throws

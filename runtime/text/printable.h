@@ -48,7 +48,7 @@ inline std::string printable_text(std::string_view text) {
   return result;
 }
 
-/// Same on one line: line feeds and tabs become blanks, characters that change the direction of writing \xNN.
+/// Same on one line: line feeds and tabs become blanks, characters that change the direction of writing become \xNN.
 inline std::string printable(std::string_view text) {
   std::string result;
   while (!text.empty()) {

@@ -116,7 +116,7 @@ std::string Guard::observe(std::int64_t step, const StepResults& results, const 
   else if (results.skipped == kGradNormAbove)
     above("gradient norm", results.grad_norm, limits.grad_norm, state_.grad_norms);
   else
-    why = fmt::format("loss {} and gradient norm {} are not both finite{}", without_nan_sign(results.loss),
+    why = fmt::format("loss {} or gradient norm {} is not finite{}", without_nan_sign(results.loss),
                       without_nan_sign(results.grad_norm), where.empty() ? "" : ", " + where);
   return fmt::format(
       "step {}: {}. The update was skipped ({} in a row, {} of the last {} steps; the run {} at {} or {}). The ids of "

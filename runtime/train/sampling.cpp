@@ -29,9 +29,10 @@ double draw_for(std::uint64_t seed, std::int64_t step, std::size_t prompt, std::
 std::vector<std::int32_t> parse_ids(const std::string& prompt, bool decodes) {
   if (auto ids = spec::parse_token_ids(prompt)) return *std::move(ids);
   if (decodes)
-    throw Failure(Exit::spec, fmt::format("llmc only decodes by a tokenizer.json, so the prompt '{}' must be token ids "
-                                          "such as \"17 4 256\". Encode it with the tokenizer's own library",
-                                          printable(prompt)));
+    throw Failure(Exit::spec,
+                  fmt::format("llmc can decode with a tokenizer.json but not encode, so the prompt '{}' must be token "
+                              "ids such as \"17 4 256\". Encode it with the tokenizer's own library",
+                              printable(prompt)));
   throw Failure(Exit::spec, fmt::format("without data.tokenizer the prompt '{}' must be token ids such as \"17 4 "
                                         "256\". Give data.tokenizer, or sampling.every=0",
                                         printable(prompt)));

@@ -29,7 +29,7 @@ class Sampling {
  public:
   /// `tokenizer` may be null and must outlive the object. If it is null or does not encode, prompts are token ids
   /// separated by blanks. An empty prompt begins with the separator (0 without a tokenizer). Throws Failure(spec) if a
-  /// prompt is no such list, Failure(data) if a token is not below the model's vocabulary size.
+  /// prompt is not such a list, Failure(data) if a token is not below the model's vocabulary size.
   Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, const ProgramInfo& info, std::uint64_t seed);
 
   /// Continues all prompts, in batches of a micro-batch's rows. The context is the last sequence_length tokens. A text

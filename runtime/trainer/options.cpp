@@ -142,7 +142,7 @@ void CommandWords::add_run() {
       ->allow_extra_args(false)
       ->check(CLI::IsMember(guarded_keys()));
   app.add_flag("--follow-spec", options.follow_spec,
-               "a resumed run takes the values that this trainer was built with in place of its own, from now on");
+               "replace a resumed run's own values by those that this trainer was built with, permanently");
   app.add_flag("--no-final-checkpoint", no_final_checkpoint,
                "end without saving the last step, unless checkpoint.every or a signal requires it: for short "
                "experiments that need only metrics");
@@ -182,8 +182,8 @@ void CommandWords::add_observation() {
 void CommandWords::add_ranks() {
   app.add_option("--ranks", options.ranks,
                  std::string("start this many ranks on this machine, each with ") +
-                     (gpu ? "a GPU of its own; on several machines, start the trainer by torchrun, mpirun or srun"
-                          : "a share of the cores; on several machines, start the trainer by mpirun"))
+                     (gpu ? "a GPU of its own; on several machines, start the trainer with torchrun, mpirun or srun"
+                          : "a share of the cores; on several machines, start the trainer with mpirun"))
       ->type_name("N")
       ->check(CLI::Range(1, kMostRanks));
   app.add_option("--peer-timeout", options.peer_timeout,

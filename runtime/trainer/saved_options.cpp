@@ -117,21 +117,21 @@ SavedOptions::SavedOptions(CLI::App& app, bool gpu) : state_(new State{app, null
       ->add_option("--tokenizer", s.sample_command.tokenizer,
                    "default: the one in the checkpoint's folder, or data.tokenizer of its run or of the spec")
       ->type_name("FILE");
-  s.sample->add_option("--tokens", s.sample_command.tokens, "most tokens of a sample (default: sampling.tokens)")
+  s.sample->add_option("--tokens", s.sample_command.tokens, "maximum tokens of a sample (default: sampling.tokens)")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   s.sample
       ->add_option("--temperature", s.sample_command.temperature,
-                   "temperature; 0: always the likeliest token (default: sampling.temperature)")
+                   "temperature; 0: always the most likely token (default: sampling.temperature)")
       ->type_name("T")
       ->check(finite_from(0, 100));
   s.sample
-      ->add_option(
-          "--top-p", s.sample_command.top_p,
-          "draw from the smallest set of likeliest tokens with this total probability (default: sampling.top_p)")
+      ->add_option("--top-p", s.sample_command.top_p,
+                   "sample only from the smallest set of most likely tokens with this total probability (default: "
+                   "sampling.top_p)")
       ->type_name("P")
       ->check(finite_from(0, 1));
-  s.sample->add_option("--seed", s.sample_command.seed, "seed of the draws (default: seed)")->type_name("N");
+  s.sample->add_option("--seed", s.sample_command.seed, "seed of the random numbers (default: seed)")->type_name("N");
   s.sample->footer(
       "Examples:\n"
       "  trainer sample --checkpoint runs/a --prompt 'Once upon a time' --tokens 200\n"

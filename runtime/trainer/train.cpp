@@ -264,7 +264,7 @@ void announce(Rank& rank, const Prepared& p, const Machine& machine, const Sessi
   // pipe may break at any time.
   if (rank.is_first() && stream_error(stdout) != EPIPE) check_output();
   if (!p.start)
-    console.text("weights " + (p.weights ? p.weights->description() : fmt::format("drawn, seed {}", p.run().seed)));
+    console.text("weights " + (p.weights ? p.weights->description() : fmt::format("random, seed {}", p.run().seed)));
   if (machine.products) console.text("product " + describe(*machine.products));
   if (rank.has_others())
     console.text(fmt::format("ranks   {}, started by {}; this is rank {}", machine.ranks->description(), rank.launch.by,

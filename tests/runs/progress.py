@@ -64,7 +64,7 @@ class Progress(RunTest):
         self.assertRegex(blocks, r"(?m)^lr      [▁▂▃▄▅▆▇█]{32}  ")
         self.assertRegex(blocks, r"(?m)^data    .* epochs$")
         self.assertRegex(blocks, r"(?m)^loss    begins near ln \d+ = \d+\.\d\d$")
-        self.assertRegex(blocks, r"(?m)^weights drawn, seed 42$")
+        self.assertRegex(blocks, r"(?m)^weights random, seed 42$")
         self.assertEqual(errors, "")
         letters, _ = screen("ascii", LC_ALL="C")
         self.assertRegex(letters, r"(?m)^lr      [_.~=+*#-]{32}  ")

@@ -309,7 +309,7 @@ class SavedWeights(RunTest):
         write(header)
         self.assertEqual(self.evaluate(folder)["loss"], self.losses[6])
         for edit, said in ((lambda h: h.update({"more": h.pop(name)}),
-                            f"tensor '{name}', alone or as part of 'model.layers.1.mlp.gate_up_proj.weight'"),
+                            f"tensor '{name}', by itself or as part of 'model.layers.1.mlp.gate_up_proj.weight'"),
                            (lambda h: h.update({"more": h.pop("model.norm.weight")}),
                             "tensor 'model.norm.weight'"), (lambda h: h[name].update(shape=[36, 50]),
                                                             f"'{name}' is [36, 50], but the model has [50, 36]"),

@@ -75,7 +75,7 @@ class Slips(RunTest):
     def test_files_of_another_kind(self):
         self.write(("model", "config.json"), json.dumps({"model_type": "llama"}))
         self.assertIn("`llmc init --from model -o spec.yaml`", self.refused(1, "check", "model"))
-        self.assertIn("the spec stands before its overrides", self.refused(1, "check", "optimizer.lr=3", TINY))
+        self.assertIn("SPEC key.path=value", self.refused(1, "check", "optimizer.lr=3", TINY))
         self.assertIn("error: tiny.yaml cannot be read: this is not JSON", self.refused(1, "init", "--from", TINY))
         self.assertIn("`trainer calibrate -o FILE`: it is not JSON at byte 1\n", self.refused(2, "calibrate", TINY))
         self.write(("figures.json", ), "{}")

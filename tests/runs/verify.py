@@ -101,8 +101,9 @@ class Verify(RunTest):
         finally:
             place.put(path, before)
         self.assertEqual(done.code, 7, done.err)
-        self.assertRegex(done.out,
-                         r"OFF: step 1, micro-batch 1, layer 0: op rope of layer_forward\n +%qkv\[\d+, \d+\] is ")
+        self.assertRegex(
+            done.out,
+            r"(?m)^mismatch: step 1, micro-batch 1, layer 0: op rope of layer_forward\n +%qkv\[\d+, \d+\] is ")
         self.assertIn("by kernel rope of templates/rope.cu\n", done.out)
 
     def test_specs_of_the_repository(self):

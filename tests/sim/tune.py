@@ -116,7 +116,8 @@ class Tune(Tuned):
                          ("cuda", "bf16", 8))
         done = harness.runs.call(harness.LLMC, "calibrate", figures, "-o", mine)
         self.assertEqual(done.code, 2)  # no device has this name
-        self.assertIn("with --device, of ", done.err)
+        self.assertIn("--device", done.err)
+        self.assertIn("h100-sxm", done.err)
         self.succeed(harness.LLMC, "calibrate", figures, "--device", "h100-sxm", "-o", mine)
         text = harness.runs.read(mine).decode()
         self.assertRegex(

@@ -130,7 +130,7 @@ class Merge {
       const bool cpu = device_.kind == spec::TargetKind::cpu;
       if (!own && !cpu) continue;  // a GPU's other precision keeps its figures
       const Figures& f = own ? *own : type == DType::bf16 ? *fp32_ : *bf16_;
-      const std::string how = own ? "" : "not measured in this precision, taken from the other";
+      const std::string how = own ? "" : "not measured in this precision, copied from the other";
       double peak = 0, large = 0;
       for (const std::vector<double>& rates : f.products) {
         peak = std::max(peak, *std::ranges::max_element(rates));
@@ -165,7 +165,7 @@ class Merge {
         const double scores = plan::computed_scores(device_.kind, causal) / causal.scores();
         set(figure_of(kOf[backward][wide], type), t.flops * scores / without_launches(t, launch),
             own ? fmt::format("{} tokens", f->sequence)
-                : fmt::format("at head_dim {}, taken for {}", f->head_dim, dim));
+                : fmt::format("measured at head_dim {}, used for {}", f->head_dim, dim));
       }
   }
 
@@ -192,7 +192,7 @@ Figures read_figures(const std::string& text, const std::string& name) {
     return parsed(json::parse(text));
   } catch (const json::exception& error) {
     throw Failure(Exit::usage,
-                  fmt::format("{} is no file of `trainer calibrate -o FILE`: {}", name, json_problem(error)));
+                  fmt::format("{} is not a file of `trainer calibrate -o FILE`: {}", name, json_problem(error)));
   } catch (const std::exception& error) {
     throw Failure(Exit::usage, fmt::format("{} is not a file of `trainer calibrate -o FILE`: {}", name, error.what()));
   }
@@ -212,7 +212,7 @@ Device apply(const std::vector<Figures>& all, Device base) {
                                 all.front().device, f.device));
     if (f.kind != base.kind)
       throw Failure(Exit::usage,
-                    fmt::format("the figures are of '{}', but {} is of another kind", f.device, base.name));
+                    fmt::format("the figures are of '{}', but {} is of another target.kind", f.device, base.name));
   }
   if (!whole)
     throw Failure(Exit::usage,

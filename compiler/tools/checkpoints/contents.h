@@ -17,7 +17,7 @@ namespace llmc::checkpoints {
 /// A tensor of a checkpoint's files.
 struct CheckpointTensor {
   std::string parameter;  // "model.norm.weight"
-  std::string moment;     // the optimizer's state of it: "exp_avg"; empty: the weight itself
+  std::string moment;     // "exp_avg": optimizer state of the parameter; empty: the weight itself
   const safetensors::Reader* reader;
   const safetensors::Entry* entry;
 
@@ -27,17 +27,17 @@ struct CheckpointTensor {
   std::int64_t elements() const;
 };
 
-/// Whether a file of a checkpoint holds tensors, or weights.
+/// Returns whether a file of a checkpoint contains tensors, or weights.
 bool holds_tensors(const std::string& file);
 bool holds_weights(const std::string& file);
 
 using Expected = std::map<std::string, std::vector<safetensors::TensorSpec>>;
 
-/// The tensors that a checkpoint of a model holds for these buffers, by CheckpointTensor::moment: their names and
-/// shapes, in the order of the forward pass.
+/// Returns names and shapes of the tensors that a checkpoint contains for these buffers, by CheckpointTensor::moment
+/// and in the order of the forward pass.
 Expected expected_tensors(const spec::Spec& spec, std::span<const SavedBuffer> buffers);
 
-/// Those of the weights.
+/// Same for the weights only.
 std::vector<safetensors::TensorSpec> expected_weights(const spec::Spec& spec);
 
 /// Returns the tensors of opened files: weights first, then moments, each in the order of `weights`; others follow by
@@ -55,7 +55,7 @@ struct Contents {
 };
 
 /// Returns the checkpoint that a user named: `named` itself, or the newest one of a run folder with correct sizes.
-/// Newer ones of wrong sizes are reported to `log`. Throws Failure(checkpoint) if `named` is neither.
+/// Newer checkpoints with wrong sizes are reported to `log`. Throws Failure(checkpoint) if `named` is neither.
 std::filesystem::path find_checkpoint(const std::filesystem::path& named, const Log& log);
 
 /// Returns the spec of a checkpoint's spec.yaml. Throws Failure(checkpoint).

@@ -147,7 +147,7 @@ class Verification {
     }
     const std::string name = disk::absolute(verdict_.path, Exit::checkpoint).lexically_normal().filename().string();
     if (name.starts_with(kCheckpointPrefix) && name != checkpoint_name(state_->step))
-      add("state.json", "", fmt::format("it is of step {}, and the folder is '{}'", state_->step, name));
+      add("state.json", "", fmt::format("it is of step {}, but the folder is '{}'", state_->step, name));
   }
 
   /// The tensors that a checkpoint of its spec has.
@@ -177,7 +177,7 @@ class Verification {
         for (const safetensors::TensorSpec& spec : specs) check_tensor(moment, spec, found[moment]);
     for (const auto& [moment, rest] : found)
       for (const auto& [name, tensor] : rest) add(tensor->file(), name, "the spec's model has no such tensor");
-    if (!moments) add("optimizer.safetensors", "", "no file has the optimizer's state of it");
+    if (!moments) add("optimizer.safetensors", "", "the optimizer's state is missing");
     check_index(tensors);
   }
 

@@ -139,7 +139,7 @@ model = AutoModelForCausalLM.from_pretrained("PATH/OF/THIS/FOLDER")
 
 ## Spec
 
-What the weights were made by, resolved; the model alone is in `config.json`.
+The resolved spec of the run that trained the weights. `config.json` has the model.
 
 ```yaml
 )";

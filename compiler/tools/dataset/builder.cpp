@@ -42,10 +42,10 @@ void check_options(const DatasetOptions& options) {
     fail(fmt::format("--vocab-size {} is out of range. Write {} to {}", options.vocab_size, kMinVocabSize,
                      kMaxVocabSize));
   if (!(options.validation >= 0 && options.validation <= 0.5))
-    fail(fmt::format("a validation part of {} is out of range. Write 0 to 0.5", options.validation));
+    fail(fmt::format("--validation {} is out of range. Write 0 to 0.5", options.validation));
   if (options.shard_tokens < 1 || options.shard_tokens > 0x7fffffff)
-    fail(fmt::format("{} tokens a shard are out of range. Write 1 to {}", options.shard_tokens, 0x7fffffff));
-  if (options.sample_bytes < 0) fail("the sample for the tokenizer cannot be negative");
+    fail(fmt::format("--shard-tokens {} is out of range. Write 1 to {}", options.shard_tokens, 0x7fffffff));
+  if (options.sample_bytes < 0) fail("--sample-bytes is negative. Write a number of bytes, or 0 for the default");
   if (options.text_field.empty()) fail("--text-field is empty. Name the field of a .jsonl line that has its text");
   if (options.out.empty()) fail("there is no output folder. Write -o DIR");
 }
@@ -88,7 +88,7 @@ void check_round_trip(const Tokenizer& tokenizer) {
   std::string all_bytes;
   for (int byte = 0; byte < 256; ++byte) all_bytes += static_cast<char>(byte);
   if (tokenizer.decode(tokenizer.encode(all_bytes)) != all_bytes)
-    throw Failure(Exit::internal, "the tokenizer does not keep every byte");
+    throw Failure(Exit::internal, "the tokenizer is not byte-exact");
 }
 
 void write_file(const fs::path& path, std::string_view text) {
@@ -212,8 +212,8 @@ BuildResult build_dataset(const DatasetOptions& options) {
     if (!tokenizer->encodes())
       throw Failure(
           Exit::data,
-          fmt::format("'{}' is a tokenizer.json, but llmc only decodes by one. Make shards with tokens/hf_to_shards.py "
-                      "(docs/how-to/data-from-hugging-face.md), or give a sentencepiece model",
+          fmt::format("'{}' is a tokenizer.json, with which llmc can decode but not encode. Make shards with "
+                      "tokens/hf_to_shards.py (docs/how-to/data-from-hugging-face.md), or give a sentencepiece model",
                       options.tokenizer.string()));
     if (tokenizer->separator_id() < 0)
       throw Failure(Exit::data, fmt::format("'{}': has neither an eos nor a bos token to end a document with",

@@ -12,22 +12,21 @@ namespace fs = std::filesystem;
 std::string read_tokenizer(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error) && !error)
-    throw Failure(
-        Exit::data,
-        fmt::format("there is no '{}'; give a sentencepiece model, or the folder of a data set. llmc downloads "
-                    "nothing: with a tokenizer of Hugging Face's hub, tokens/hf_to_shards.py makes shards "
-                    "(docs/how-to/data-from-hugging-face.md)",
-                    path.string()));
+    throw Failure(Exit::data, fmt::format("there is no '{}'. Give a sentencepiece model, or the folder of a data set. "
+                                          "llmc downloads nothing. To use a tokenizer from the Hugging Face Hub, make "
+                                          "shards with tokens/hf_to_shards.py (docs/how-to/data-from-hugging-face.md)",
+                                          path.string()));
   const bool folder = fs::is_directory(path, error);
   const fs::path model = folder ? path / "tokenizer.model" : path;
   if (folder && !fs::exists(model, error))
     throw Failure(
         Exit::data,
-        fmt::format("'{}' has no tokenizer.model{}", path.string(),
-                    fs::exists(path / "tokenizer.json", error)
-                        ? ", and llmc only decodes by its tokenizer.json. Make shards with tokens/hf_to_shards.py "
-                          "(docs/how-to/data-from-hugging-face.md), or give a sentencepiece model"
-                        : ". Give a sentencepiece model, or the folder of a data set"));
+        fmt::format(
+            "'{}' has no tokenizer.model{}", path.string(),
+            fs::exists(path / "tokenizer.json", error)
+                ? " except a tokenizer.json, with which llmc can decode but not encode. Make shards with "
+                  "tokens/hf_to_shards.py (docs/how-to/data-from-hugging-face.md), or give a sentencepiece model"
+                : ". Give a sentencepiece model, or the folder of a data set"));
   const MappedFile file(model);
   std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   file.check();

@@ -1,4 +1,4 @@
-// Reads an existing tokenizer for a data set of the same tokens.
+// Reads an existing tokenizer, with which another data set is made.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace llmc::data {
 
-/// Returns the bytes of a sentencepiece model: the file `path`, or tokenizer.model in the folder `path`, such as
-/// another data set. Does not validate them; Tokenizer does. Throws Failure(Exit::data).
+/// Returns the bytes of a sentencepiece model: the file `path`, or tokenizer.model in the folder `path`, such as a
+/// data set. Does not validate them; the constructor of Tokenizer does. Throws Failure(Exit::data).
 std::string read_tokenizer(const std::filesystem::path& path);
 
 /// Returns XXH3-64 in 16 hex digits.

@@ -22,24 +22,26 @@ std::string as_text(const Report& report) {
   const spec::Spec& spec = report.reduced.spec;
   std::string text;
   if (!report.less.empty()) text += fmt::format("reduced to {}\n", fmt::join(report.less, ", "));
-  text +=
-      fmt::format("{} of {} kernels and products of the run are the same here", report.shared.same, report.shared.all);
-  text += report.shared.others.empty() ? "\n\n" : fmt::format("; not {}\n\n", fmt::join(report.shared.others, ", "));
+  text += fmt::format("the reduced run has {} of the {} kernels and products of the run", report.shared.same,
+                      report.shared.all);
+  text += report.shared.others.empty()
+              ? "\n\n"
+              : fmt::format("; it does not have {}\n\n", fmt::join(report.shared.others, ", "));
   text += fmt::format("{:<16} {:>9} {:>9}  {}\n", "tensors", "worst", "bound", "where");
   for (std::size_t i = 0; i < kTensorClasses; ++i) {
     const auto tensors = static_cast<TensorClass>(i);
     const ClassError& error = verdict.classes[i];
     const double bound = bound_of(tensors, spec);
     text += fmt::format("{:<16} {:>9.1e} {:>9.0e}  {}{}\n", name_of(tensors), error.worst, bound, error.where,
-                        error.worst <= bound ? "" : "   OFF");
+                        error.worst <= bound ? "" : "   MISMATCH");
   }
   text += fmt::format("{} ops one by one: the largest error is {:.2g} of its bound, {}\n\n", verdict.ops,
                       verdict.worst_of_bound, text_of(report.reduced, verdict.worst));
   if (verdict.good(spec))
     return text + fmt::format("good: the trainer computes what the graph says ({:.1f} s)\n", report.seconds);
-  if (!verdict.mismatch) return text + "OFF: each op alone is within its bound, but the whole step is not\n";
+  if (!verdict.mismatch) return text + "mismatch: each op alone is within its bound, but the whole step is not\n";
   const Mismatch& mismatch = *verdict.mismatch;
-  return text + fmt::format("OFF: {}\n     {}\n     by {}\n", text_of(report.reduced, mismatch.launch),
+  return text + fmt::format("mismatch: {}\n     {}\n     by {}\n", text_of(report.reduced, mismatch.launch),
                             result_text(report, mismatch), what_runs(report.reduced, mismatch.launch));
 }
 

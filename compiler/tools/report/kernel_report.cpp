@@ -70,9 +70,8 @@ std::string kernels_text(const plan::Plan& plan, const KernelUses& uses) {
   }
   if (cuda)
     out +=
-        "bytes and FLOP: of one launch, each tensor once. by: blocks of a cluster. spills, shared: bytes of a thread, "
-        "of a "
-        "block.\nblocks/SM and occupancy: what registers, threads and shared memory allow.\n";
+        "bytes, FLOP: of one launch; each tensor counts once. by: blocks in a cluster. spills: bytes in a thread.\n"
+        "shared: bytes in a block. blocks/SM, occupancy: the most that registers, threads and shared memory allow.\n";
   return out;
 }
 

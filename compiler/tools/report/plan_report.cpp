@@ -73,8 +73,7 @@ std::string matmul_text(const Plan& plan) {
   std::string text = fmt::format("matmul bf16x3: {} of {} products in AMX tiles", plan.products.size() - others.size(),
                                  plan.products.size());
   if (!others.empty())
-    text +=
-        fmt::format("; with a side that is no multiple of 32, and so in fp32 by oneDNN: {}", fmt::join(others, ", "));
+    text += fmt::format("; in fp32 by oneDNN, because a side is not a multiple of 32: {}", fmt::join(others, ", "));
   return text + "\n";
 }
 
@@ -112,8 +111,8 @@ std::string attention_text(const ops::AttentionChoice& choice) {
   std::string out = choice.shape.window
                         ? fmt::format("attention backward, window {}, deterministic: ", choice.shape.window)
                         : "attention backward, deterministic: ";
-  out += choice.left_out.empty() ? "the trainer carries both, begins with the first, and trainer tune measures them\n"
-                                 : "memory.budget has room for one\n";
+  out += choice.left_out.empty() ? "the trainer contains both and starts with the first; trainer tune measures them\n"
+                                 : "memory.budget has room for only one\n";
   const auto line = [&](const BackwardWay& way, const char* end) {
     out += fmt::format("  {:<9} {:>9} of workspace, {}{}\n", way.by == AttentionBy::cudnn ? "cuDNN" : "llmc's",
                        human_bytes(static_cast<double>(way.workspace_bytes)),
@@ -234,7 +233,7 @@ std::size_t snapshot_bytes(const Plan& plan) {
 
 std::string snapshot_text(const Plan& plan) {
   if (const std::size_t bytes = snapshot_bytes(plan))
-    return fmt::format("  written beside training, from a snapshot of {} in the host's memory{}\n",
+    return fmt::format("  written while training continues, from a snapshot of {} in the host's memory{}\n",
                        human_bytes(static_cast<double>(bytes)), world(plan) > 1 ? " of each rank" : "");
   return plan.spec.checkpoint.asynchronous ? "  training waits for it: memory.budget has no room for a snapshot\n"
                                            : "  training waits for it\n";
@@ -425,9 +424,8 @@ std::string plan_text(const Plan& plan) {
     out += fmt::format("  {:>12}  {:<{}}  {:<26} {}\n", human_bytes(static_cast<double>(section.bytes)),
                        bar(section.bytes, plan.layout.bytes), kBar, section.name, section.what);
   if (plan.process_bytes)
-    out +=
-        fmt::format("  beside it, and in memory.budget as well, at most {} of the process: code, libraries, batches\n",
-                    human_bytes(static_cast<double>(plan.process_bytes)));
+    out += fmt::format("  the process outside the arena takes at most {} of memory.budget: code, libraries, batches\n",
+                       human_bytes(static_cast<double>(plan.process_bytes)));
   out += fmt::format("  transients are packed into {}; at least {} are alive at once\n\n",
                      human_bytes(static_cast<double>(plan.layout.transient_bytes)),
                      human_bytes(static_cast<double>(plan.layout.transient_bound)));
@@ -438,13 +436,13 @@ std::string plan_text(const Plan& plan) {
                      human_bytes(save), s.checkpoint.keep_last,
                      human_bytes(save * static_cast<double>(s.checkpoint.keep_last + 1)), snapshot_text(plan));
   out += fmt::format(
-      "work: {}FLOP a token (linear 6 x weights {}, causal attention counted once as half {}), {}FLOP and {} a step, "
-      "{} launches\n",
+      "work: {}FLOP a token (linear layers, 6 x weights: {}; causal attention, half of the full square: {}), {}FLOP "
+      "and {} a step, {} launches\n",
       human_count(plan.cost.model_flops_per_token), human_count(plan.cost.linear_flops_per_token),
       human_count(plan.cost.attention_flops_per_token), human_count(plan.cost.hardware_flops_per_step),
       human_bytes(plan.cost.bytes_per_step), plan.cost.launches_per_step);
   if (plan.cost.stream_bytes_per_step > 0)
-    out += fmt::format("  of which the fp32 residual stream: {}, beyond what a bf16 one would move\n",
+    out += fmt::format("  {} of these bytes are moved only because the residual stream is fp32, not bf16\n",
                        human_bytes(plan.cost.stream_bytes_per_step));
   return out + "\n" + time_text(plan);
 }
@@ -452,13 +450,10 @@ std::string plan_text(const Plan& plan) {
 std::string launches_markdown(const Plan& plan) {
   const spec::Spec& s = plan.spec;
   std::string out = fmt::format(
-      "# Launches of {0}\n\nWritten by `llmc plan SPEC --launches`: what the emitted step puts on the device, in "
-      "order.\n\n"
-      "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and "
-      "FLOPs are\n"
-      "those of one launch, each tensor read once and written once, logits as often as they are read: commands.md "
-      "names "
-      "what moves\nmore.\n",
+      "# Launches of {0}\n\nWritten by `llmc plan SPEC --launches`: the launches of the emitted step, in order.\n\n"
+      "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and\n"
+      "FLOPs are those of one launch. A tensor counts as read once and written once, and logits as often as they are\n"
+      "read. docs/reference/commands.md lists the ops that move more.\n",
       s.name, s.batch.tokens, plan.micro_batches(), plan.choice.micro_batch, s.batch.sequence_length,
       plan.cost.launches_per_step);
   for (const bool step : {false, true}) {

@@ -114,7 +114,7 @@ std::string time_text(const Plan& plan) {
                                 plan.device.name, human_seconds(time.seconds), tokens_per_second(plan), 100 * mfu(plan),
                                 plan.spec.schedule.steps, human_seconds(run_seconds(plan)));
   if (time.exposed_seconds > 0)
-    out += fmt::format("  of a step {} is waiting for other ranks, with nothing left to overlap\n",
+    out += fmt::format("  in {} of a step it waits for other ranks, with nothing left to overlap\n",
                        human_seconds(time.exposed_seconds));
   out += "  " + choice_words(plan) + "\n";
   for (const plan::Alternative& other : plan.alternatives)
@@ -133,8 +133,8 @@ std::string time_text(const Plan& plan) {
 std::string cost_text(const Plan& plan, double price) {
   const double hours = run_seconds(plan) / 3600 * static_cast<double>(plan.spec.parallel.world_size);
   return fmt::format(
-      "cost: {:.2f} device-hours, {:.2f} at {:g} each; steps alone, without evaluation, samples and saves\n", hours,
-      hours * price, price);
+      "cost: {:.2f} device-hours, {:.2f} at {:g} each; only steps, without evaluation, samples and checkpoints\n",
+      hours, hours * price, price);
 }
 
 void add_time(nlohmann::ordered_json& json, const Plan& plan) {
@@ -189,7 +189,7 @@ std::string explain_text(const Plan& plan, const std::string& name) {
     return out;
   }
   const std::string meant = spec::did_you_mean(name, {names.begin(), names.end()});
-  throw Failure(Exit::usage, fmt::format("--explain: a step of this spec runs no '{}'. {}", name,
+  throw Failure(Exit::usage, fmt::format("--explain: a step of this spec has no op or kernel '{}'. {}", name,
                                          meant.empty() ? fmt::format("There are {}", fmt::join(names, ", ")) : meant));
 }
 

@@ -43,8 +43,9 @@ MathLibrary::Impl::Impl(void* memory, std::size_t bytes, int reserved_sms) : wor
   device = std::string(properties.name) + " with " + std::to_string(sms) + " SMs";
   if (reserved_sms == 0) return;
   if (reserved_sms >= sms)
-    throw Failure(Exit::usage, "parallel.reserved_sms is " + std::to_string(reserved_sms) + ", and " + device +
-                                   " has nothing left for products. Make it smaller");
+    throw Failure(Exit::usage, "parallel.reserved_sms is " + std::to_string(reserved_sms) + ", but the device is " +
+                                   device +
+                                   ", so none is left for matrix products. Make parallel.reserved_sms smaller");
   sm_target = sms - reserved_sms;
 }
 

@@ -51,8 +51,8 @@ LtProduct::Layout LtProduct::transposed(const GemmMatrix& matrix) {
 
 LtProduct::LtProduct(MathLibrary::Impl& library, const GemmShape& shape) : library_(&library), shape_(shape) {
   if (shape.residual && shape.accumulates)
-    throw Failure(Exit::toolchain, cublaslt_version() + " adds one matrix to a product, and " + text(shape) +
-                                       " wants a residual and its own result");
+    throw Failure(Exit::toolchain, cublaslt_version() + " can add one matrix to a product, but " + text(shape) +
+                                       " adds a residual and its previous result");
   check(cublasLtMatmulDescCreate(operation_.put(), CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
   if (library.sm_target > 0)
     set(operation_.get(), CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(library.sm_target));

@@ -170,8 +170,8 @@ void Attention::Impl::execute(const fe::graph::Graph& graph, const char* pass, S
   check(cudnnSetStream(handle, stream.handle), "cudnnSetStream");
   auto status = graph.execute(handle, addresses, workspace);
   if (status.is_bad())
-    throw Failure(Exit::internal,
-                  cudnn_name() + " failed in an attention " + pass + " it had accepted: " + status.get_message());
+    throw Failure(Exit::internal, cudnn_name() + " failed in attention " + pass +
+                                      ", although it supports the shape: " + status.get_message());
 }
 
 Attention::Attention(MathLibrary& library, const AttentionPlan& plan) : impl_(std::make_unique<Impl>()) {
@@ -188,18 +188,18 @@ Attention::Attention(MathLibrary& library, const AttentionPlan& plan) : impl_(st
   impl.describe_forward();
   const std::size_t forward = impl.build(impl.forward, "forward", {shape.batch, shape.kv_heads});
   if (forward > impl.library->workspace_bytes)
-    throw Failure(Exit::does_not_fit, cudnn_name() + " needs " + std::to_string(forward) +
-                                          " bytes of workspace for attention forward of " +
-                                          text(shape, {shape.batch, shape.kv_heads}) + " but the plan has " +
-                                          std::to_string(impl.library->workspace_bytes) + ". Use another cuDNN 9");
+    throw Failure(Exit::does_not_fit,
+                  cudnn_name() + " needs " + std::to_string(forward) + " bytes of workspace for attention forward of " +
+                      text(shape, {shape.batch, shape.kv_heads}) + ", but the plan reserves " +
+                      std::to_string(impl.library->workspace_bytes) + ". Use another release of cuDNN 9");
   if (impl.own) return;
   impl.describe_backward();
   const std::size_t backward = impl.build(impl.backward, "backward", impl.slice);
   if (const std::size_t planned = attention_workspace_bytes(shape); backward > planned)
     throw Failure(Exit::does_not_fit, cudnn_name() + " needs " + std::to_string(backward) +
                                           " bytes of workspace for attention backward of " + text(shape, impl.slice) +
-                                          " but the plan has " + std::to_string(planned) +
-                                          ". Use another cuDNN 9, or deterministic: false");
+                                          ", but the plan reserves " + std::to_string(planned) +
+                                          ". Use another release of cuDNN 9, or deterministic: false");
 }
 
 Attention::Attention(Attention&&) noexcept = default;

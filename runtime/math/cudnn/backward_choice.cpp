@@ -21,7 +21,7 @@ ChosenBackward choose_backward(const MathLibrary::Impl& library, const Attention
   if (const auto tuned = library.tuned.find(library, plan.shape)) {
     const BackwardWay& way = first.by == tuned->by ? first : second;
     const BackwardWay& other = first.by == tuned->by ? second : first;
-    return {&way, fmt::format("measured: {:.4f} ms a layer, {} {:.4f}; as in {}", tuned->ms(way.by),
+    return {&way, fmt::format("measured: {:.4f} ms a layer, {} {:.4f}; read from {}", tuned->ms(way.by),
                               backward_name(other.by), tuned->ms(other.by), library.tuned.name())};
   }
   if (first.predicted_ms > 0)

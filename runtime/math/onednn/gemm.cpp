@@ -245,7 +245,8 @@ void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
           dnnl_primitive_execute(product.primitive.get(), impl.library->stream.get(),
                                  static_cast<int>(product.arguments.size()), product.arguments.data());
       if (status != dnnl_success)
-        throw Failure(Exit::internal, math_library_version() + " failed in a product it had accepted, status " +
+        throw Failure(Exit::internal, math_library_version() +
+                                          " failed in a matrix product that it supports, with status " +
                                           std::to_string(status));
     }
 }

@@ -17,12 +17,12 @@ namespace llmc {
 
 /// A step whose results have arrived.
 struct FinishedStep {
-  std::int64_t number;                     // from 1 on: optimizer steps done, this one included
-  std::int64_t of_start;                   // same, counted from this start
-  double seconds;                          // duration; if sent ahead, from the end of the previous step
-  double data_wait;                        // seconds in which the loop waited for its batch
-  double lr;                               // of its update
-  std::int64_t targets;                    // trained on in this step
+  std::int64_t number;    // from 1 on: optimizer steps done, this one included
+  std::int64_t of_start;  // same, without those before this start of the trainer
+  double seconds;         // duration; from the end of the previous step if the step was sent before that
+  double data_wait;       // seconds in which the loop waited for its batch
+  double lr;              // of its update
+  std::int64_t targets;   // trained on in this step
   std::span<const std::uint64_t> samples;  // ids
   const DataPosition& position;            // after it
   std::optional<Audited> audited;

@@ -207,7 +207,7 @@ void sample(const SampleCommand& command, const Program& program) {
   for (const std::string& prompt : values.prompts)
     if (!(tokenizer && tokenizer->encodes()) && !spec::parse_token_ids(prompt))
       throw Failure(Exit::usage, fmt::format("{}, so the prompt '{}' must be token ids such as \"17 4 256\"",
-                                             tokenizer ? "llmc only decodes by a tokenizer.json"
+                                             tokenizer ? "llmc can decode with a tokenizer.json but not encode"
                                                        : "there is no tokenizer (name one with --tokenizer FILE)",
                                              printable(prompt)));
   const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, info, command.seed.value_or(chosen.values.seed));

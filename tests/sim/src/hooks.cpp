@@ -52,7 +52,7 @@ void __tsan_init() {}
 void __ubsan_handle_type_mismatch_v1_abort(const TypeMismatch* what, std::uintptr_t address) {
   const std::string file = what->file;
   sim::report("kernel " + sim::order().describe(sim::now.operation) + ": " + file.substr(file.rfind('/') + 1) + ":" +
-              std::to_string(what->line) + " uses a " + what->type->name + " at an address that is no multiple of " +
+              std::to_string(what->line) + " uses a " + what->type->name + " at an address that is not a multiple of " +
               std::to_string(1u << what->log_alignment) + ": " + sim::describe_bytes(address, 1));
 }
 

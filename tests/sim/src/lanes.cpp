@@ -429,7 +429,7 @@ void begin_copy(void* shared, const void* global, int bytes) {
   const auto count = static_cast<std::size_t>(bytes);
   if (global && reinterpret_cast<std::uintptr_t>(global) % count)
     report("kernel " + order().describe(now.operation) + ": an asynchronous copy of " + std::to_string(bytes) +
-           " bytes from an address that is no multiple of them");
+           " bytes from an address that is not a multiple of them");
   if (global) touch_from_lane(Access::read, reinterpret_cast<std::uintptr_t>(global), count);
   touch_copy(reinterpret_cast<std::uintptr_t>(shared), count, false);
   machine().lane().copies.push_back({shared, global, count});

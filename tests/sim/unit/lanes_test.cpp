@@ -279,7 +279,7 @@ TEST(Lanes, VectorsMustBeAligned) {
         launch(stream, Grid{1, 1}, unaligned_vector, static_cast<float*>(out));
         cudaStreamSynchronize(stream.handle);
       },
-      "kernel unaligned_vector .*kernels.cu:[0-9]+ uses a .*float4.* no multiple of 16");
+      "kernel unaligned_vector .*kernels.cu:[0-9]+ uses a .*float4.* not a multiple of 16");
 }
 
 TEST(Lanes, MemoryThatWasFreedIsGone) {

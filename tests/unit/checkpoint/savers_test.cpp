@@ -141,7 +141,7 @@ TEST(Savers, AllFailWhereOneDoesAndNothingIsLeft) {
     expect_failed("rank " + std::to_string(broken) + ": device lost", [&](int rank, float*, Breaks& breaks) {
       if (rank == broken) breaks = [] { throw std::runtime_error("device lost"); };
     });
-    expect_failed("rank " + std::to_string(broken) + ": the host's memory is used up",
+    expect_failed("rank " + std::to_string(broken) + ": the host has no memory left",
                   [&](int rank, float*, Breaks& breaks) {
                     if (rank == broken) breaks = [] { throw std::bad_alloc(); };
                   });

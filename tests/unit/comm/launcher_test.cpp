@@ -123,13 +123,13 @@ TEST(Launch, NonsenseIsRefused) {
 }
 
 TEST(Launch, WhatIsMissingIsNamed) {
-  EXPECT_THAT(refusal({{"RANK", "1"}}), HasSubstr("RANK=1 is set and WORLD_SIZE is not"));
-  EXPECT_THAT(refusal({{"OMPI_COMM_WORLD_SIZE", "2"}}), HasSubstr("OMPI_COMM_WORLD_RANK is not"));
-  EXPECT_THAT(refusal(without(kTorchrun, "MASTER_ADDR")), HasSubstr("MASTER_ADDR is not"));
-  EXPECT_THAT(refusal(without(kTorchrun, "MASTER_PORT")), HasSubstr("MASTER_PORT is not"));
+  EXPECT_THAT(refusal({{"RANK", "1"}}), HasSubstr("RANK=1 is set without WORLD_SIZE"));
+  EXPECT_THAT(refusal({{"OMPI_COMM_WORLD_SIZE", "2"}}), HasSubstr("without OMPI_COMM_WORLD_RANK"));
+  EXPECT_THAT(refusal(without(kTorchrun, "MASTER_ADDR")), HasSubstr("without MASTER_ADDR"));
+  EXPECT_THAT(refusal(without(kTorchrun, "MASTER_PORT")), HasSubstr("without MASTER_PORT"));
   EXPECT_THAT(refusal(kPmi), HasSubstr("Set MASTER_ADDR and MASTER_PORT"));
-  EXPECT_THAT(refusal(without(kSlurm, "SLURM_STEP_NODELIST")), HasSubstr("SLURM_STEP_NODELIST is not"));
-  EXPECT_THAT(refusal(without(kSlurm, "SLURM_JOB_ID")), HasSubstr("SLURM_JOB_ID is not"));
+  EXPECT_THAT(refusal(without(kSlurm, "SLURM_STEP_NODELIST")), HasSubstr("without SLURM_STEP_NODELIST"));
+  EXPECT_THAT(refusal(without(kSlurm, "SLURM_JOB_ID")), HasSubstr("without SLURM_JOB_ID"));
 }
 
 TEST(Launch, TheFirstHostOfSlurm) {

@@ -167,9 +167,9 @@ TEST_F(BuildDatasetTest, BadOptionsAreUsageErrors) {
   EXPECT_NE(with([](DatasetOptions& o) { o.tokenizer = o.out; }).find("Leave --vocab-size and --sample-bytes out"),
             std::string::npos);
   EXPECT_NE(with([](DatasetOptions& o) { o.vocab_size = 1 << 21; }).find("out of range"), std::string::npos);
-  EXPECT_NE(with([](DatasetOptions& o) { o.validation = 0.6; }).find("0 to 0.5"), std::string::npos);
-  EXPECT_NE(with([](DatasetOptions& o) { o.validation = -0.1; }).find("0 to 0.5"), std::string::npos);
-  EXPECT_NE(with([](DatasetOptions& o) { o.shard_tokens = std::int64_t{1} << 31; }).find("tokens a shard"),
+  EXPECT_NE(with([](DatasetOptions& o) { o.validation = 0.6; }).find("--validation 0.6 "), std::string::npos);
+  EXPECT_NE(with([](DatasetOptions& o) { o.validation = -0.1; }).find("--validation -0.1 "), std::string::npos);
+  EXPECT_NE(with([](DatasetOptions& o) { o.shard_tokens = std::int64_t{1} << 31; }).find("--shard-tokens 2147483648 "),
             std::string::npos);
   EXPECT_NE(with([](DatasetOptions& o) { o.from.clear(); }).find("--from"), std::string::npos);
   EXPECT_NE(with([](DatasetOptions& o) { o.out.clear(); }).find("-o DIR"), std::string::npos);
@@ -183,7 +183,7 @@ TEST_F(BuildDatasetTest, AnErrorLeavesWhatWasThere) {
   options_.progress = [&](const BuildProgress& progress) {
     if (progress.stage == BuildStage::training_tokenizer) corpus_.write("f1.py", "something else\n");
   };
-  EXPECT_FAILS_WITH(build_dataset(options_), "changed while it was read");
+  EXPECT_FAILS_WITH(build_dataset(options_), "text changed");
   EXPECT_EQ(files(), before);
 }
 
@@ -243,7 +243,7 @@ TEST_F(BuildDatasetTest, OnlyADataSetIsReplaced) {
   EXPECT_FAILS_WITH(build_dataset(options_), "has 'thesis.tex'");
   EXPECT_EQ(out_.read("data/thesis.tex"), "years of work");
   options_.out = out_.write("file", "");
-  EXPECT_FAILS_WITH(build_dataset(options_), "is not a folder");
+  EXPECT_FAILS_WITH(build_dataset(options_), options_.out.string(), "not a folder");
 }
 
 TEST_F(BuildDatasetTest, AnotherDataSetIsReplacedOnRequestOnly) {
@@ -291,8 +291,7 @@ TEST_F(BuildDatasetTest, FilesOfOtherNamesAreCounted) {
   EXPECT_EQ(nlohmann::json::parse(as_json(describe(options_.out.string(), "auto", 0)))["source"],
             nlohmann::json::parse(R"({"files": 40, "skipped_files": 0, "skipped_lines": 0, "passed_over": {}})"));
   out_.write("data/dataset.json", "{}");
-  EXPECT_FAILS_WITH(describe(options_.out.string(), "auto", 0),
-                    "dataset.json' does not have the form that `llmc data build` writes");
+  EXPECT_FAILS_WITH(describe(options_.out.string(), "auto", 0), "dataset.json'", "`llmc data build`");
 }
 
 TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {
@@ -358,15 +357,15 @@ TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
     options_.tokenizer = tokenizer;
     return test::failure_of([&] { build_dataset(options_); });
   };
-  EXPECT_NE(with(out_ / "missing").find("missing'; give a sentencepiece model"), std::string::npos);
-  EXPECT_NE(with("gpt2").find("tokens/hf_to_shards.py makes shards"), std::string::npos) << "a name of the hub";
-  EXPECT_NE(with(out_.write("text.model", "no model")).find("not a sentencepiece model"), std::string::npos);
-  EXPECT_NE(with(corpus_.path).find("has no tokenizer.model. Give a sentencepiece model"), std::string::npos);
+  EXPECT_NE(with(out_ / "missing").find("missing'. "), std::string::npos);
+  EXPECT_NE(with("gpt2").find("tokens/hf_to_shards.py"), std::string::npos) << "a name of the hub";
+  EXPECT_NE(with(out_.write("text.model", "no model")).find("text.model': is not"), std::string::npos);
+  EXPECT_NE(with(corpus_.path).find("has no tokenizer.model"), std::string::npos);
   out_.write("model/tokenizer.json", "{}");
   EXPECT_NE(with(out_ / "model").find("tokens/hf_to_shards.py"), std::string::npos);
-  EXPECT_NE(with(out_.write("endless.model", model_with({{"eos_id", "-1"}}))).find("neither an eos nor a bos token"),
+  EXPECT_NE(with(out_.write("endless.model", model_with({{"eos_id", "-1"}}))).find("an eos nor a bos"),
             std::string::npos);
-  EXPECT_NE(with(out_.write("large.model", std::string((64 << 20) + 1, 'x'))).find("a tokenizer may have at most"),
+  EXPECT_NE(with(out_.write("large.model", std::string((64 << 20) + 1, 'x'))).find("67108865 bytes"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(options_.out));
 }

@@ -42,9 +42,8 @@ TEST(FindCorpusFiles, WhatIsPassedOverIsCountedByExtension) {
             (ExtensionCounts{{".parquet", 2}, {".gz", 1}, {"", 1}}));
   EXPECT_EQ(find_corpus_files({folder.path}, {"*.csv"}).passed_over.size(), 4u);
   // Without a file to read, the message lists the skipped ones.
-  EXPECT_FAILS_WITH(
-      find_corpus_files({folder / "c"}, {}),
-      "there is no file to read: 4 files excluded by their names (.csv 1, .gz 1, .parquet 1, no extension 1)");
+  EXPECT_FAILS_WITH(find_corpus_files({folder / "c"}, {}), "4 files", "(.csv 1, .gz 1, .parquet 1, no extension 1)",
+                    "--glob");
   EXPECT_FAILS_WITH(find_corpus_files({folder.path}, {"*.none"}), "(.parquet 2, .csv 1, .gz 1, .txt 1, no extens");
   Folder empty;
   empty.write(".hidden.txt", "x");
@@ -98,9 +97,9 @@ TEST(ForEachDocument, BadLinesAreSkippedAndNamed) {
   EXPECT_EQ(counts.documents, 2);
   ASSERT_EQ(counts.skipped.size(), 3u);
   EXPECT_EQ(counts.skipped[0].where, path + ":2");
-  EXPECT_EQ(counts.skipped[0].why, "has no 'text' field (but 'txt'; --text-field names another)");
+  EXPECT_TRUE(test::has_facts(counts.skipped[0].why, {"no 'text'", "'txt'", "--text-field"}));
   EXPECT_EQ(counts.skipped[1].where, path + ":3");
-  EXPECT_EQ(counts.skipped[2].why, "has a 'text' that is not a string");
+  EXPECT_TRUE(test::has_facts(counts.skipped[2].why, {"'text'", "not a string"}));
   texts.clear();
   EXPECT_EQ(for_each_document({path}, "txt", visit).skipped_lines, 4);
   EXPECT_EQ(texts, std::vector<std::string>{"typo"});
@@ -119,24 +118,24 @@ TEST(ForEachDocument, RecordsInAJsonFileAreNoText) {
   EXPECT_EQ(texts, (std::vector<std::string>{"[{\"text\": \"one\"}]", "{\"name\": \"a\"}", "[1, 2]"}));
   ASSERT_EQ(counts.skipped.size(), 2u);
   EXPECT_EQ(counts.skipped_files, 2);
-  EXPECT_EQ(counts.skipped[0].why, "a JSON array of objects: write one object a line, as .jsonl");
-  EXPECT_EQ(counts.skipped[1].why, "JSON objects with 'text': name the file .jsonl, with one object a line");
+  EXPECT_TRUE(test::has_facts(counts.skipped[0].why, {"JSON array", ".jsonl"}));
+  EXPECT_TRUE(test::has_facts(counts.skipped[1].why, {"JSON objects", "'text'", ".jsonl"}));
 }
 
 TEST(TextOfJson, RefusesWhatIsAmbiguous) {
   EXPECT_EQ(text_of_json(R"({"text":"a\u00e9","n":1e3})", "text"), "a\xc3\xa9");
-  const std::pair<const char*, const char*> bad[] = {{"{\"text\": 5}", "'text' that is not a string"},
-                                                     {"{\"text\": [\"a\"]}", "'text' that is not a string"},
-                                                     {"{\"text\": null}", "'text' that is not a string"},
+  const std::pair<const char*, const char*> bad[] = {{"{\"text\": 5}", "not a string"},
+                                                     {"{\"text\": [\"a\"]}", "not a string"},
+                                                     {"{\"text\": null}", "not a string"},
                                                      {"[{\"text\": \"a\"}]", "an array"},
                                                      {"\"text\"", "a single value"},
                                                      {"{\"text\": \"a\", \"text\": \"b\"}", "two 'text' fields"},
-                                                     {"{\"text\": \"a\"", "is not JSON at byte"},
-                                                     {"{\"text\": \"a\"} x", "is not JSON at byte"},
-                                                     {"{\"text\": \"\xff\"}", "is not JSON at byte"},
+                                                     {"{\"text\": \"a\"", "not JSON at byte"},
+                                                     {"{\"text\": \"a\"} x", "not JSON at byte"},
+                                                     {"{\"text\": \"\xff\"}", "not JSON at byte"},
                                                      {"{\"a\": {\"text\": \"a\"}}", "no 'text' field"}};
   for (const auto& [line, what] : bad) EXPECT_FAILS_WITH(text_of_json(line, "text"), what);
-  EXPECT_FAILS_WITH(text_of_json("{\"body\": 5}", "body"), "'body' that is not a string");
+  EXPECT_FAILS_WITH(text_of_json("{\"body\": 5}", "body"), "'body'", "not a string");
   // Deep nesting must not use stack.
   EXPECT_FAILS_WITH(text_of_json("{\"a\":" + std::string(1000000, '['), "text"), "is not JSON");
 }

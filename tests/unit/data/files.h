@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "../facts.h"
 #include "../folder.h"
 #include "error.h"
 
@@ -63,9 +64,9 @@ inline std::string failure_of(const std::function<void()>& f, Exit code = Exit::
   return "";
 }
 
-#define EXPECT_FAILS_WITH(statement, part)                                                                        \
-  EXPECT_PRED2([](const std::string& text, const std::string& in) { return text.find(in) != std::string::npos; }, \
-               llmc::test::failure_of([&] { (void)(statement); }), part)
+/// EXPECT_FAILS_WITH(open("a.bin"), "a.bin", "12 bytes"): the message of its Failure has these facts in this order.
+#define EXPECT_FAILS_WITH(statement, ...) \
+  EXPECT_TRUE(llmc::test::has_facts(llmc::test::failure_of([&] { (void)(statement); }), llmc::test::Facts{__VA_ARGS__}))
 
 /// Tokens 0, 1, 2, ... modulo `vocab`.
 template <typename T = std::uint16_t>

@@ -326,7 +326,7 @@ TEST(FromHuggingFace, WritesTheRunToo) {
 
 TEST(FromHuggingFace, SaysWhichWeightsAreNotRead) {
   const std::string text = from_huggingface(kLlama32, "a", {.command = "", .unread_weights = "pytorch_model.bin"});
-  EXPECT_NE(text.find("\n# The weights in pytorch_model.bin are not read"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n# The weights in pytorch_model.bin are not used"), std::string::npos) << text;
   EXPECT_EQ(text.find("from:"), std::string::npos) << text;
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "../facts.h"
 #include "../folder.h"
 #include "good_spec.h"
 #include "spec/print.h"
@@ -165,32 +166,32 @@ TEST(Load, LayersThatSlide) {
     return result.diagnostics[0].code + " " + result.diagnostics[0].message + "; " + result.diagnostics[0].advice;
   };
   const std::string window = "model.sliding_window=8", full = "model.layer_types=[full_attention]";
-  EXPECT_EQ(first_error({window, full}),
-            "E0326 layer_types has only full_attention, so sliding_window has no effect; write layer_types: "
-            "[sliding_attention, full_attention], or remove this key");
-  EXPECT_EQ(first_error({"model.layer_types=[sliding_attention]"}),
-            "E0309 model.layer_types has no effect without model.sliding_window; write model.sliding_window: 1024, or "
-            "remove this key");
-  EXPECT_EQ(first_error({full}), "E0309 model.layer_types has no effect without model.sliding_window; remove this key");
+  EXPECT_TRUE(test::has_facts(first_error({window, full}),
+                              {"E0326 ", "full_attention", "sliding_window",
+                               "write layer_types: [sliding_attention, full_attention], or remove"}));
+  EXPECT_TRUE(test::has_facts(
+      first_error({"model.layer_types=[sliding_attention]"}),
+      {"E0309 model.layer_types ", "model.sliding_window; write model.sliding_window: 1024, or remove"}));
+  EXPECT_TRUE(test::has_facts(first_error({full}), {"E0309 model.layer_types ", "model.sliding_window; remove"}));
   EXPECT_EQ(first_error({window, "model.num_hidden_layers=2",
                          "model.layer_types=[full_attention, sliding_attention, full_attention]"}),
             "E0326 layer_types has 3 types for 2 layers; write layer_types: [full_attention, sliding_attention], or "
             "num_hidden_layers: 3");
-  EXPECT_EQ(first_error({"model.sliding_window=0"}),
-            "E0205 model.sliding_window is \"0\", which is out of range; write an integer from 1 to 16777216");
+  EXPECT_TRUE(test::has_facts(first_error({"model.sliding_window=0"}),
+                              {"E0205 model.sliding_window ", "\"0\"", "from 1 to 16777216"}));
   EXPECT_EQ(first_error({window, "model.layer_types=[sliding]"}),
             "E0206 model.layer_types takes sliding_attention or full_attention, not \"sliding\"; did you mean "
             "sliding_attention?");
-  EXPECT_EQ(first_error({window, "model.layer_types=[]"}),
-            "E0207 model.layer_types is an empty list; write at least one value");
-  EXPECT_EQ(first_error({window, "model.attention_bias=true"}),
-            "E0320 sliding_window makes a Mistral model, which has no biases; write attention_bias: false");
+  EXPECT_TRUE(
+      test::has_facts(first_error({window, "model.layer_types=[]"}), {"E0207 model.layer_types ", "empty list"}));
+  EXPECT_TRUE(test::has_facts(first_error({window, "model.attention_bias=true"}),
+                              {"E0320 sliding_window ", "Mistral", "; write attention_bias: false"}));
   EXPECT_EQ(first_error({window, "model.attention_bias=true", "model.qk_norm=true"}), "");
   const auto notes = [](const char* word) { return load_text(kGood, "a.yaml", {word}).notes; };
   EXPECT_TRUE(notes("model.sliding_window=255").empty());
-  EXPECT_EQ(notes("model.sliding_window=256"),
-            std::vector<std::string>{"model.sliding_window 256 covers all of batch.sequence_length 256, so every layer "
-                                     "attends to all tokens before it"});
+  const std::vector<std::string> covers = notes("model.sliding_window=256");
+  ASSERT_EQ(covers.size(), 1u);
+  EXPECT_TRUE(test::has_facts(covers[0], {"model.sliding_window 256", "batch.sequence_length 256"}));
 }
 
 TEST(Load, Bf16x3IsAChoiceOfFp32RunsWithTiles) {
@@ -209,9 +210,10 @@ TEST(Load, Bf16x3IsAChoiceOfFp32RunsWithTiles) {
     const LoadResult result = load_text(kGood, "a.yaml", overrides);
     return result.diagnostics.size() == 1 && result.diagnostics[0].code == "E0325" ? result.diagnostics[0].advice : "";
   };
-  EXPECT_EQ(advice({"precision.matmul=bf16x3"}), "write compute: fp32, or matmul: auto");
-  EXPECT_EQ(advice({"precision.matmul=bf16x3", "precision.compute=fp32", "target.arch=icelake-server"}),
-            "write matmul: auto, or arch: sapphirerapids");
+  EXPECT_TRUE(test::has_facts(advice({"precision.matmul=bf16x3"}), {"compute: fp32", "matmul: auto"}));
+  EXPECT_TRUE(
+      test::has_facts(advice({"precision.matmul=bf16x3", "precision.compute=fp32", "target.arch=icelake-server"}),
+                      {"matmul: auto", "arch: sapphirerapids"}));
 }
 
 TEST(Load, FileErrors) {
@@ -220,8 +222,8 @@ TEST(Load, FileErrors) {
   const test::Folder files;
   const std::string folder = files.path.string();
   EXPECT_EQ(codes_of(load(folder)), "E0111");
-  EXPECT_EQ(load(folder).diagnostics[0].message, "this is a folder");
-  EXPECT_EQ(load(folder).diagnostics[0].advice, "give the path of a spec, such as specs/quickstart.yaml");
+  EXPECT_TRUE(test::has_facts(load(folder).diagnostics[0].message, "folder"));
+  EXPECT_TRUE(test::has_facts(load(folder).diagnostics[0].advice, "specs/quickstart.yaml"));
   files.write("spec.yaml", "name: a\n");
   EXPECT_EQ(load(folder).diagnostics[0].advice, "give its spec, " + folder + "/spec.yaml");
   EXPECT_EQ(codes_of(load_text("extends: a.yaml\n", "b.yaml")), "E0111");
@@ -248,8 +250,8 @@ TEST(Load, ArchOfAKindThatWasReplacedFallsBack) {
   EXPECT_EQ(result.resolved->spec.target.arch, std::vector<std::string>{"native"});
   EXPECT_EQ(result.resolved->origins.at("target.arch").kind, Origin::Kind::fallback);
   ASSERT_EQ(result.notes.size(), 1u);
-  EXPECT_EQ(result.notes[0],
-            "target.arch [\"80\", \"90a\"] applies to cuda; for target.kind cpu the default [native] is used");
+  EXPECT_TRUE(
+      test::has_facts(result.notes[0], {"target.arch [\"80\", \"90a\"] ", "cuda", "target.kind cpu", "[native]"}));
   // A file that extends the one with the arch, and the other way round.
   const ReadFile base = [](const std::string&) { return std::string(kGood) + "target: {kind: cpu, arch: native}\n"; };
   const LoadResult over = load_text("extends: base.yaml\ntarget: {kind: cuda}\n", "b.yaml", {}, base);
@@ -273,9 +275,9 @@ TEST(Load, BudgetAndAttentionOfAKindThatWasReplacedFallBack) {
   EXPECT_EQ(cpu.resolved->spec.memory.budget, 16 * kGiB);
   EXPECT_EQ(cpu.resolved->spec.target.attention, AttentionKind::automatic);
   EXPECT_EQ(cpu.resolved->origins.at("memory.budget").kind, Origin::Kind::fallback);
-  EXPECT_EQ(cpu.notes, (std::vector<std::string>{
-                           "target.attention cudnn applies to cuda and is ignored for target.kind cpu",
-                           "memory.budget 77GiB applies to cuda; for target.kind cpu the default 16GiB is used"}));
+  ASSERT_EQ(cpu.notes.size(), 2u);
+  EXPECT_TRUE(test::has_facts(cpu.notes[0], {"target.attention cudnn ", "cuda", "ignored", "target.kind cpu"}));
+  EXPECT_TRUE(test::has_facts(cpu.notes[1], {"memory.budget 77GiB ", "cuda", "target.kind cpu", "16GiB"}));
   // A file without a kind means the default kind, and so does its budget.
   const LoadResult gpu = load_text(std::string(kGood) + "memory: {budget: 2GiB}\n", "a.yaml", {"target.kind=cuda"});
   ASSERT_TRUE(gpu.resolved) << render(gpu.diagnostics);

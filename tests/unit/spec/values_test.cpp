@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "../facts.h"
 #include "compiler/spec/yaml_reader.h"
 #include "error.h"
 #include "good_spec.h"
@@ -141,18 +142,18 @@ TEST(Values, NamesOfValidationSetsAreChecked) {
   EXPECT_EQ(said("  validation: {web: {format: llmc}}\n").substr(0, 32), "data.validation.web has no path;");
   EXPECT_EQ(said("  validation: {web: {path: a.bin, format: gpt}}\n").substr(0, 39),
             "data.validation.web.format takes auto, ");
-  EXPECT_EQ(said("  validation: {web: {path: a.bin, fromat: llmc}}\n"),
-            "there is no key \"fromat\" in data.validation.web; did you mean format?");
+  EXPECT_TRUE(test::has_facts(said("  validation: {web: {path: a.bin, fromat: llmc}}\n"),
+                              {"\"fromat\" in data.validation.web; ", " format?"}));
   EXPECT_EQ(said("  validation: {web: [a.bin]}\n").substr(0, 46), "data.validation.web takes a path, not a list; ");
   EXPECT_EQ(said("  validation: {web: \"\"}\n").substr(0, 30), "data.validation.web is empty; ");
   // A list contains one source, whose keys are no names.
-  EXPECT_EQ(said("  validation: [{path: a.bin, pth: b.bin}]\n").substr(0, 49),
-            "there is no key \"pth\" in data.validation; path is");
+  EXPECT_TRUE(
+      test::has_facts(said("  validation: [{path: a.bin, pth: b.bin}]\n"), {"\"pth\" in data.validation; ", "path "}));
   EXPECT_NE(said("  validation: {path: a.bin}\n"), "") << "one source stands in a list";
-  EXPECT_EQ(said("", {"data.validation.web=a", "checkpoint.best=wep"}),
-            "there is no validation set \"wep\" for checkpoint.best; did you mean web?");
-  EXPECT_EQ(said("", {"data.validation.web=a", "checkpoint.best=validation"}),
-            "there is no validation set \"validation\" for checkpoint.best; write web or none");
+  EXPECT_TRUE(test::has_facts(said("", {"data.validation.web=a", "checkpoint.best=wep"}),
+                              {"\"wep\"", "checkpoint.best; ", " web?"}));
+  EXPECT_TRUE(test::has_facts(said("", {"data.validation.web=a", "checkpoint.best=validation"}),
+                              {"\"validation\"", "checkpoint.best; ", "web or none"}));
 }
 
 TEST(Values, NamesThatBeginWithTheWordAreMeant) {

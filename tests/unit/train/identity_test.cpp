@@ -7,10 +7,10 @@ namespace {
 class Identity : public Runs {
  protected:
   std::vector<Json> history(const std::string& run) { return lines(run + "/history.jsonl"); }
-  Result refuse(const Words& arguments, const std::string& part, const Words& environment = {}) {
+  Result refuse(const Words& arguments, const test::Facts& facts, const Words& environment = {}) {
     const Result result = run(arguments, environment);
     EXPECT_EQ(result.status, 6) << result.out << result.err;
-    EXPECT_TRUE(contains(result.err, part)) << result.err;
+    EXPECT_TRUE(test::has_facts(result.err, facts));
     return result;
   }
   std::map<std::string, std::string> tree(const std::string& run) {
@@ -23,7 +23,7 @@ class Identity : public Runs {
 
 TEST_F(Identity, TheFolderSaysWhatRuns) {
   const Result first = train({"--run", "run", "--steps", "5", "optimizer.lr=0.01", "optimizer.betas=[0.5, 0.75]"});
-  EXPECT_TRUE(contains(first.out, "value   optimizer.lr=0.01 (the trainer was built with 0.05)")) << first.out;
+  EXPECT_TRUE(test::has_facts(first.out, {"value   optimizer.lr=0.01 (", "0.05)"}));
   const std::string spec = read_file(folder_ / "run/spec.yaml");
   EXPECT_TRUE(contains(spec, "lr: 0.01\n") && contains(spec, "betas: [0.5, 0.75]\n")) << spec;
   EXPECT_TRUE(contains(spec, "path: \"../data/train-*.bin\"\n")) << "relative to the folder it stands in\n" << spec;
@@ -46,10 +46,8 @@ TEST_F(Identity, AResumeKeepsTheRunsValues) {
   train({"--run", "run", "--steps", "7", "optimizer.lr=0.01"});
   const Result again = train({"--run", "run"});
   EXPECT_FALSE(contains(again.out, "change ")) << again.out;
-  EXPECT_TRUE(contains(again.out,
-                       "value   optimizer.lr=0.01 (the trainer was built with 0.05)\nvalue   the run keeps its own "
-                       "optimizer.lr. To take the trainer's, add optimizer.lr=0.05, or --follow-spec for all\n"))
-      << again.out;
+  EXPECT_TRUE(test::has_facts(again.out, {"value   optimizer.lr=0.01 (", "0.05)\nvalue   ", "keeps its own",
+                                          "optimizer.lr. ", " optimizer.lr=0.05,", "--follow-spec"}));
   EXPECT_EQ(again.err, "");
   expect_same_checkpoint("clean", "run", 20);
   EXPECT_EQ(history("run")[1]["changed"].size(), 0u);
@@ -74,19 +72,18 @@ TEST_F(Identity, AResumeSaysEachValueThatChanges) {
 /// The value is not in this command: it is kept from the run.
 TEST_F(Identity, AKeptValueIsBlamedWithItsOrigin) {
   train({"--run", "run", "--steps", "5", "schedule.warmup_steps=8"});
-  const std::string origin =
-      "\nschedule.warmup_steps 8 is the run's own value, from '" + (folder_ / "run/spec.yaml").string();
+  const test::Facts origin = {"warmup_steps 8", "7 steps", "\nschedule.warmup_steps 8 ",
+                              (folder_ / "run/spec.yaml").string()};
   const Result refused = run({"--run", "run", "schedule.steps=7", "--allow", "schedule.steps"});
   EXPECT_NE(refused.status, 0);
-  EXPECT_TRUE(contains(refused.err, "warmup_steps 8 does not fit in 7 steps")) << refused.err;
-  EXPECT_TRUE(contains(refused.err, origin)) << refused.err;
+  EXPECT_TRUE(test::has_facts(refused.err, origin));
   EXPECT_FALSE(contains(refused.err, "schedule.steps 20")) << refused.err;
   // Values on the command line have no other origin.
   EXPECT_FALSE(contains(run({"--run", "run", "schedule.warmup_steps=30"}).err, "the run keeps"));
   train({"--run", "short", "--steps", "5", "schedule.steps=10"});
-  EXPECT_TRUE(contains(run({"--run", "short", "--steps", "15"}).err,
-                       "is past schedule.steps 10, where the learning rate ends. Give schedule.steps=15 as "
-                       "well\nschedule.steps 10 is the run's own value, from '"));
+  EXPECT_TRUE(test::has_facts(run({"--run", "short", "--steps", "15"}).err,
+                              {"--steps 15", "past schedule.steps 10", "schedule.steps=15", "\nschedule.steps 10 ",
+                               (folder_ / "short/spec.yaml").string()}));
 }
 
 TEST_F(Identity, AScheduleThatIsExtendedSaysItsJump) {
@@ -94,9 +91,8 @@ TEST_F(Identity, AScheduleThatIsExtendedSaysItsJump) {
       "--run", "run", "--steps", "10", "schedule.kind=cosine", "schedule.steps=10", "schedule.warmup_steps=0"};
   train(cosine);
   const Result extended = train({"--run", "run", "schedule.steps=20", "--steps", "15"});
-  EXPECT_TRUE(contains(extended.err, "warning: schedule.steps 10 -> 20: the learning rate of step 11 is "))
-      << extended.err;
-  EXPECT_TRUE(contains(extended.err, "schedule.from_step=10 ")) << extended.err;
+  EXPECT_TRUE(
+      test::has_facts(extended.err, {"warning: schedule.steps 10 -> 20: ", "step 11", "schedule.from_step=10 "}));
   EXPECT_FALSE(contains(train({"--run", "run", "--steps", "16"}).err, "rate")) << "said once";
   EXPECT_FALSE(
       contains(train({"--run", "run", "--steps", "17", "schedule.steps=30", "schedule.from_step=16"}).err, "rate"))
@@ -112,22 +108,20 @@ TEST_F(Identity, FollowSpecTakesTheTrainersValues) {
   first.insert(first.end(), own.begin(), own.end());
   train(first);
   const Result kept = train({"--run", "run", "--steps", "8", "checkpoint.every=4"});
-  EXPECT_TRUE(contains(
-      kept.out, "add optimizer.lr=0.05 'optimizer.betas=[0.9, 0.95]' schedule.steps=20, or --follow-spec for all\n"))
-      << kept.out;
+  EXPECT_TRUE(test::has_facts(
+      kept.out, {"add optimizer.lr=0.05 'optimizer.betas=[0.9, 0.95]' schedule.steps=20, ", "--follow-spec"}));
   // The command line overrides the trainer's values.
   const Result followed = train({"--run", "run", "--steps", "9", "--follow-spec", "optimizer.betas=[0.9, 0.99]"});
   for (const char* change : {"optimizer.lr 0.01 -> 0.05", "optimizer.betas [0.5, 0.75] -> [0.9, 0.99]",
                              "checkpoint.every 4 -> 5", "schedule.steps 19 -> 20"})
     EXPECT_TRUE(contains(followed.out, "change  " + std::string(change) + "\n")) << change << "\n" << followed.out;
   EXPECT_FALSE(contains(followed.out, "keeps its own")) << followed.out;
-  EXPECT_TRUE(contains(followed.out, "value   optimizer.betas=[0.9, 0.99] (the trainer was built with"))
-      << followed.out;
+  EXPECT_TRUE(test::has_facts(followed.out, {"value   optimizer.betas=[0.9, 0.99] (", "[0.9, 0.95])"}));
   EXPECT_EQ(history("run")[2]["changed"].size(), 4u);
   EXPECT_FALSE(contains(train({"--run", "run", "--steps", "10"}).out, "change ")) << "the run has them from then on";
   // Guarded keys still need permission, and a new run has the trainer's values anyway.
   train({"--run", "guarded", "--steps", "5", "seed=1"});
-  refuse({"--run", "guarded", "--follow-spec"}, "seed 1, but this run has 42");
+  refuse({"--run", "guarded", "--follow-spec"}, {"seed 1", "42"});
   train({"--run", "guarded", "--steps", "6", "--follow-spec", "--allow", "seed"});
   EXPECT_EQ(train({"--run", "fresh", "--steps", "5", "--follow-spec"}).err, "");
   EXPECT_FALSE(contains(read_file(folder_ / "fresh/history.jsonl"), "optimizer.lr"));
@@ -191,26 +185,26 @@ TEST_F(Identity, AnotherLengthGoesOnInTheSameEpoch) {
   EXPECT_EQ(state["visited"].dump(), R"([{"samples":8,"sequence_length":4},{"samples":)" +
                                          std::to_string(state["visited"][1]["samples"].get<int>()) +
                                          R"(,"sequence_length":8}])");
-  refuse({"--run", "run", "--resume", "none"}, "already has a run", {"FAKE_LENGTH=8"});
+  refuse({"--run", "run", "--resume", "none"}, {"'run'", "--resume none"}, {"FAKE_LENGTH=8"});
 }
 
 TEST_F(Identity, AnotherModelIsRefused) {
   train({"--run", "run", "--steps", "5"});
-  refuse({"--run", "run"}, "a run of another model: model.rope_theta 10000 -> 500", {"FAKE_ROPE_THETA=500"});
+  refuse({"--run", "run"}, {(folder_ / "run").string() + "'", "model.rope_theta 10000 -> 500"},
+         {"FAKE_ROPE_THETA=500"});
   refuse({"--run", "new", "--resume", "run"}, "model.rope_theta 10000 -> 500", {"FAKE_ROPE_THETA=500"});
 }
 
 TEST_F(Identity, WhatIsGuardedGoesOnWhereItIsNamed) {
   train({"--run", "run", "--steps", "5"});
-  refuse({"--run", "run", "schedule.steps=10"}, "schedule.steps 20, but this run has 10");
+  refuse({"--run", "run", "schedule.steps=10"}, {"schedule.steps 20", "10", "--allow schedule.steps"});
   train({"--run", "run", "schedule.steps=10", "--steps", "6", "--allow", "schedule.steps"});
   refuse({"--run", "run", "data.seed=8"}, "--allow data.seed");
   train({"--run", "run", "data.seed=8", "--allow", "data.seed", "--steps", "7"});
   EXPECT_EQ(Json::parse(checkpoint("run", 7)["state.json"])["epoch"], 1) << "another order is another epoch";
   write_shard(folder_ / "data/train-0.bin", 61, 9);
   refuse({"--run", "run", "--allow", "data.seed"}, "--allow data.train.path");
-  refuse({"--run", "run", "--allow", "data.seed"},
-         "(changed 'train-0.bin' (61 tokens, 61 before)). Restore the token shards");
+  refuse({"--run", "run", "--allow", "data.seed"}, {"(changed 'train-0.bin' (61 tokens, 61 before))", "Restore"});
   fs::rename(folder_ / "data/train-1.bin", folder_ / "data/train-2.bin");
   write_shard(folder_ / "data/train-3.bin", 61, 8);
   refuse({"--run", "other", "--resume", "run", "--allow", "data.seed"},
@@ -254,7 +248,7 @@ TEST_F(Identity, ResumeFindsTheCheckpointsOfARun) {
   train({"--run", "clean"});
   expect_same_checkpoint("clean", "b", 20);
   fs::create_directories(folder_ / "empty/checkpoints");
-  refuse({"--run", "c", "--resume", "empty"}, "has no complete checkpoint");
+  refuse({"--run", "c", "--resume", "empty"}, {"'empty'", "no complete checkpoint"});
 }
 
 TEST_F(Identity, ARunThatCannotBeSavedIsRefusedAtStart) {
@@ -305,7 +299,7 @@ TEST_F(Identity, AStopThatCannotSaveIsNoStopWithEverythingSaved) {
     open_gate(4);
     const Result result = finish(child);
     EXPECT_EQ(result.status, 6) << result.err;
-    EXPECT_TRUE(contains(result.err, "could not be saved")) << result.err;
+    EXPECT_TRUE(contains(result.err, "not be saved")) << result.err;
     EXPECT_FALSE(contains(result.err, "everything is saved")) << result.err;
   }
 }

@@ -6,10 +6,10 @@ namespace {
 
 class Refusals : public Runs {
  protected:
-  void expect(const Words& arguments, int status, const std::string& part) {
+  void expect(const Words& arguments, int status, const test::Facts& facts) {
     const Result result = run(arguments);
     EXPECT_EQ(result.status, status) << result.err;
-    EXPECT_TRUE(contains(result.err, part)) << result.err;
+    EXPECT_TRUE(test::has_facts(result.err, facts));
     EXPECT_TRUE(result.err.starts_with("error: ")) << result.err;
   }
 };
@@ -29,7 +29,7 @@ TEST_F(Refusals, CommandLine) {
   expect({"--steps", "x"}, 2, "--steps");
   expect({"--json"}, 2, "--plan");
   expect({"--steps", "21"}, 2, "schedule.steps=21");
-  expect({"optimizer.learning=1"}, 2, "there is no key \"learning\" in optimizer");
+  expect({"optimizer.learning=1"}, 2, "\"learning\" in optimizer");
   expect({"optimizer.lrr=1"}, 2, "did you mean lr?");
   expect({"optimizer.lr=-1"}, 2, "out of range");
   expect({"optimizer.betas=[0.9, 1]"}, 2, "out of range");
@@ -44,8 +44,8 @@ TEST_F(Refusals, CommandLine) {
   expect({"optimizer.lr=1", "tune"}, 2, "Leave out overrides, --base, --threads");
   expect({"--timeline", "t.json", "--timeline-steps", "20:2"}, 2, "would write steps 20 to 21");
   expect({"--profile", "20:2"}, 2, "names steps 20 to 21");
-  expect({"--stpes", "3"}, 2, "there is no option --stpes. Did you mean --steps?");
-  expect({"eval"}, 2, "there is no command 'eval'. Did you mean evaluate?");
+  expect({"--stpes", "3"}, 2, {"--stpes", "--steps?"});
+  expect({"eval"}, 2, {"'eval'", "evaluate?"});
   expect({"evaluate"}, 2, "evaluate --help");
   EXPECT_FALSE(fs::exists(folder_ / "runs") || fs::exists(folder_ / "data/runs"));
 }
@@ -71,33 +71,31 @@ TEST_F(Refusals, AFolderWithOtherThingsIsNoRunFolder) {
 
 TEST_F(Refusals, AMissingCheckpointNamesThoseThatAreThere) {
   train({"--run", "run", "checkpoint.keep_last=2"});
-  const std::string there =
-      " ('run/checkpoints' has step-00000015 and step-00000020; checkpoint.keep_last and checkpoint.keep_every decide "
-      "which are kept)";
+  const std::string there = " ('run/checkpoints' has step-00000015 and step-00000020; ";
   for (const char* name : {"run/checkpoints/step-00000010", "run/checkpoints/step-00000010/", "run/step-00000010"})
-    expect({"--run", "run", "--resume", name}, 6, std::string("there is no checkpoint '") + name + "'" + there);
-  expect({"--run", "run", "--resume", "run/checkpoints"}, 6,
-         "'run/checkpoints' is neither a run folder nor a checkpoint that a trainer saved" + there);
+    expect({"--run", "run", "--resume", name}, 6,
+           {std::string("'") + name + "'" + there, "checkpoint.keep_last", "checkpoint.keep_every"});
+  expect({"--run", "run", "--resume", "run/checkpoints"}, 6, {"'run/checkpoints' is neither", there});
   expect({"--run", "run", "--resume", "runs/checkpoints/step-00000010"}, 6,
-         "there is no checkpoint 'runs/checkpoints/step-00000010'. --resume takes");
+         {"'runs/checkpoints/step-00000010'. ", "--resume"});
 }
 
 TEST_F(Refusals, RunFolders) {
   train({"--run", "run", "--steps", "6"});
-  expect({"--run", "run", "--resume", "none"}, 6, "already has a run");
+  expect({"--run", "run", "--resume", "none"}, 6, {"'run'", "--resume none"});
   expect({"--run", "run", "--resume", "elsewhere"}, 6, "no checkpoint");
   fs::create_directory(folder_ / "model");
-  expect({"--run", "run", "--resume", "model"}, 6, "'model' is neither a run folder nor a checkpoint");
+  expect({"--run", "run", "--resume", "model"}, 6, "'model' is neither");
   std::ofstream(folder_ / "model/config.json") << "{}";
   std::ofstream(folder_ / "model/model.safetensors") << "";
-  expect({"--run", "run", "--resume", "model"}, 6, "'model' is a Hugging Face model, without optimizer state");
-  expect({"--run", "run", "seed=1"}, 6, "seed 42, but this run has 1");
-  expect({"--run", "run", "data.seed=1"}, 6, "data.seed 7, but this run has 1");
+  expect({"--run", "run", "--resume", "model"}, 6, {"'model'", "Hugging Face model", "init.from"});
+  expect({"--run", "run", "seed=1"}, 6, {"seed 42", "1", "--allow seed"});
+  expect({"--run", "run", "data.seed=1"}, 6, {"data.seed 7", "1", "--allow data.seed"});
   expect({"--run", "run", "schedule.steps=10"}, 6, "--allow schedule.steps");
   const Result again = train({"--run", "run", "--steps", "6"});
   EXPECT_TRUE(contains(again.out, "nothing to do")) << again.out;
   // No step would use another learning rate, so it must not be ignored silently.
-  expect({"--run", "run", "--steps", "6", "optimizer.lr=0.01"}, 2, "optimizer.lr 0.05, not 0.01");
+  expect({"--run", "run", "--steps", "6", "optimizer.lr=0.01"}, 2, {"optimizer.lr 0.05", "0.01"});
   expect({"--run", "run", "--steps", "6", "optimizer.lr=0.01"}, 2, "--run runs/NAME");
   write_shard(folder_ / "data/train-0.bin", 61, 9);
   expect({"--run", "run"}, 6, "data");

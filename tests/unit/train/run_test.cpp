@@ -222,7 +222,7 @@ TEST_F(Runs, EvaluationSamplingAndSavingChangeNothing) {
 TEST_F(Runs, TheLastStepNeedNotBeSaved) {
   const Result none = train({"--run", "none", "--no-final-checkpoint", "checkpoint.every=0"});
   EXPECT_TRUE(fs::is_empty(folder_ / "none/checkpoints"));
-  EXPECT_TRUE(contains(none.out, "ended at step 20 without a checkpoint of it")) << none.out;
+  EXPECT_TRUE(test::has_facts(none.out, {"ended at step 20", "without a checkpoint"}));
   EXPECT_EQ(lines("none/metrics.jsonl").size(), 20u);
   train({"--run", "clean"});
   train({"--run", "none"});  // starts anew and replaces the lines of the run that saved nothing
@@ -328,7 +328,7 @@ TEST_F(Runs, AFailedSaveDoesNotStopTraining) {
   open_gate(8);
   const Result result = finish(child);
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_TRUE(contains(result.err, "CHECKPOINT FAILED at step 5")) << result.err;
+  EXPECT_TRUE(contains(result.err, "FAILED at step 5")) << result.err;
   EXPECT_EQ(checkpoint("run", 5).size(), 0u);
   train({"--run", "clean"});
   expect_same_checkpoint("clean", "run", 10);
@@ -381,8 +381,7 @@ TEST_F(Runs, AMovedRunFolderSaysWhereItsPathsAreFrom) {
   const std::string data = (folder_ / "data").string(), words = "--base data --threads 1 --run far/away/run --steps 4";
   const std::string command = std::string(FAKE_TRAINER) + " " + words + " 'data.train.path=" + data +
                               "/train-*.bin' data.validation.path=" + data + "/val.bin";
-  EXPECT_TRUE(lost.err.ends_with("Give the right paths, or make data with `llmc data build`:\n  " + command + "\n"))
-      << lost.err;
+  EXPECT_TRUE(lost.err.ends_with("`llmc data build`:\n  " + command + "\n")) << lost.err;
   EXPECT_EQ(std::system(("cd " + folder_.string() + " && " + command + " --quiet").c_str()), 0);
   EXPECT_TRUE(lost.err.size() < 2000) << "once each";
   train({"--run", "far/away/run"});
@@ -401,9 +400,7 @@ TEST_F(Runs, ARemovedRunFolderIsMadeAgain) {
   open_gate(18);
   const Result done = finish(child);
   EXPECT_EQ(done.status, 0) << done.err;
-  EXPECT_TRUE(
-      contains(done.err, "run' was removed while the run was training. It is recreated with a checkpoint of step 10"))
-      << done.err;
+  EXPECT_TRUE(test::has_facts(done.err, {"run' was removed", "recreated", "step 10"}));
   EXPECT_EQ(lines("run/history.jsonl").size(), 1u);
   EXPECT_FALSE(fs::is_empty(folder_ / "run/tensorboard"));
   train({"--run", "clean", "checkpoint.every=10"});
@@ -419,8 +416,7 @@ TEST_F(Runs, AFolderThatAnotherRunTookIsLeftAlone) {
   open_gate(7);
   const Result lost = finish(child);
   EXPECT_EQ(lost.status, 6) << lost.err;
-  EXPECT_TRUE(contains(lost.err, "was removed while this run was training, and another run was started in it"))
-      << lost.err;
+  EXPECT_TRUE(test::has_facts(lost.err, {"run' was removed", "another run"}));
   EXPECT_EQ(checkpoint("run", 20).size(), 0u);
 }
 

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "../facts.h"
 #include "../folder.h"
 
 namespace llmc::fake {
