@@ -245,10 +245,7 @@ class TuneAttention(Tuned):
         self.only_attention(document)
         passes, tuned, said = self.ran("tuned")
         self.assertEqual(passes, {"attention backward"})
-        self.assertRegex(
-            said,
-            r"attn +backward by cuDNN 9\.19\.0, measured: 0\.7510 ms a layer, llmc's kernels 1\.0020; as in .*tuned\.json"
-        )
+        self.assertRegex(said, r"attn +backward by cuDNN 9\.19\.0.* 0\.7510 .* 1\.0020.*tuned\.json")
         error, name = harness.runs.relative_difference(tuned, predicted)
         self.assertLess(error, 2e-2, name)  # at most roundings to bf16 of sums in another order
         self.assertEqual(harness.runs.relative_difference(self.gradients("again")[0], tuned)[0], 0)
@@ -257,8 +254,8 @@ class TuneAttention(Tuned):
         document = self.tune(LLMC_SIM_BACKWARD_MS="0.986")  # 1.5 % less
         self.assertEqual(document["attention"][0]["backward"], "portable")
         self.assertLess(document["attention"][0]["cudnn_ms"], document["attention"][0]["portable_ms"])
-        self.assertIn("backward by llmc's kernels, measured: 1.0020 ms a layer, cuDNN 9.19.0 0.9870; as in ",
-                      self.gradients("stays")[1])
+        self.assertRegex(
+            self.gradients("stays")[1], r"attn +backward by llmc's kernels.* 1\.0020 .* 0\.9870.*tuned\.json")
         self.assertEqual(self.tune(LLMC_SIM_BACKWARD_MS="0.95")["attention"][0]["backward"], "cudnn")  # 5 %
 
     def test_entries_of_others_decide_nothing(self):
