@@ -48,7 +48,8 @@ struct ProgramInfo {
   std::span<const ParameterInfo> parameters;
   std::span<const double> inverse_frequencies;  // RoPE, head_dim / 2
   std::span<const ParameterGroup> groups;
-  std::span<const char* const> reports;  // names of the elements of Use::reports
+  /// Names of the elements of Use::reports.
+  std::span<const char* const> reports = {};
   std::int64_t chunk_elements;           // see program/chunks.h, which fills chunks and first_chunk at start
   std::span<const GemmShape> products;   // every GEMM of the step, by name
   const AttentionPlan* attention;        // first element of a list; null if cuDNN is not used

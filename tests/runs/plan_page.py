@@ -164,8 +164,8 @@ class PlanPage(RunTest):
         self.assertEqual(set(re.findall(r'byId\("([^"]+)"\)', own)) - ids, set())
 
     def test_refusals(self):
-        for words, said in (([self.path("none", "page.html")], "cannot create"), ([self.path("never.html"),
-                                                                                   "--json"], "--json"),
+        for words, said in (([self.path("none", "page.html")], "mkdir -p"), ([self.path("never.html"),
+                                                                              "--json"], "--json"),
                             ([self.path("never.html"),
                               "--pin"], "--pin"), ([self.path("never.html"),
                                                     LARGE], "second spec"), ([SOURCE], "is a folder")):

@@ -243,15 +243,13 @@ class Report(RunTest):
         self.assertIn("spec.yaml", runs["broken/spec"]["problem"])
 
     def test_refusals(self):
-        for words, code, said in (([self.runs, "-o", self.path("page.txt")], 2, ".html"),
-                                  ([self.runs, "-o",
-                                    self.path("none",
-                                              "page.html")], 2, "cannot create"), ([self.runs], 2, "--out is required"),
-                                  ([self.path("nowhere"), "-o", self.path("x.html")], 6,
-                                   "nowhere"), ([self.path("trainer"), "-o",
-                                                 self.path("x.html")], 6, "there is no run in"),
-                                  ([self.runs, "--points", "1", "-o",
-                                    self.path("x.html")], 2, "--points")):
+        for words, code, said in (([self.runs, "-o", self.path("page.txt")], 2, ".html"), ([
+                self.runs, "-o", self.path("none", "page.html")
+        ], 2, "mkdir -p"), ([self.runs], 2, "--out is required"), ([self.path("nowhere"), "-o",
+                                                                    self.path("x.html")], 6, "nowhere"),
+                                  ([self.path("trainer"), "-o", self.path("x.html")], 6,
+                                   "there is no run in"), ([self.runs, "--points", "1", "-o",
+                                                            self.path("x.html")], 2, "--points")):
             done = harness.call(LLMC, "report", *words)
             self.assertEqual((done.code, done.out), (code, ""), done.err)
             self.assertIn(said, done.err)

@@ -15,12 +15,12 @@ class TrainerTimings(TrainerTest):
         with open(file, "w", encoding="utf-8"):
             pass
         said = self.refused(2, "--run", self.path("traces-nothing"), *QUIET, "--trace", os.path.join(file, "trace"))
-        self.assertIn("cannot create", said)
+        self.assertIn(file, said)
         self.assertFalse(os.path.exists(self.path("traces-nothing", "metrics.jsonl")))
 
     def test_timing_is_tried_before_training(self):
         self.assertIn(
-            "cannot create",
+            "mkdir -p",
             self.refused(2, "--run", self.path("times-nothing"), *QUIET, "--timing",
                          self.path("nowhere", "timing.json")))
         self.assertFalse(os.path.exists(self.path("times-nothing", "metrics.jsonl")))
@@ -49,7 +49,7 @@ class TrainerTimings(TrainerTest):
 
         # Unwritable output is reported before the run starts.
         for words, said in (([self.path("no-such-folder", "t.json")],
-                             "cannot create"), ([self.folder], "is a folder"), ([file, "--steps", "4"], "steps 1 to 4"),
+                             "mkdir -p"), ([self.folder], "is a folder"), ([file, "--steps", "4"], "steps 1 to 4"),
                             ([file, "--timeline-steps",
                               "12:2"], "would write steps 12 to 13"), ([file, "--timeline-steps", "5"], "as in 20:5")):
             self.assertIn(said, self.refused(2, "--run", self.path("refused-timeline"), "--timeline", *words))

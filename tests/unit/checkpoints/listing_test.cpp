@@ -14,7 +14,10 @@ namespace fs = std::filesystem;
 
 class ListingTest : public testing::Test {
  protected:
-  ListingTest() { const RunFolder folder(run_.path, model_.spec(), {}); }
+  ListingTest() {
+    RunFolder folder(run_.path, model_.spec(), {});
+    folder.start("", "", "{}", 0);  // without a start nothing would be left
+  }
 
   void save(std::initializer_list<std::int64_t> steps) {
     for (const std::int64_t step : steps) model_.save(run_.path, step);
