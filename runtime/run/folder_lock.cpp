@@ -39,20 +39,36 @@ FolderLock::FolderLock(const std::filesystem::path& directory, const std::string
                        const Writer& writer) {
   refuse_planted_links(directory, writer);  // every writer of the folder takes the lock first
   const std::filesystem::path path = directory / "state" / "lock";
+  // Some file systems number a file anew at each look.
+  for (int tries = 0; !lock(path, directory, advice, log, writer) && tries < 10; ++tries) {
+    ::close(std::exchange(fd_, -1));
+    make_directories(path.parent_path());
+  }
+}
+
+/// Returns false if the file was removed before it was locked: by a start that failed, which leaves nothing behind. A
+/// lock on it would keep nobody out.
+bool FolderLock::lock(const std::filesystem::path& path, const std::filesystem::path& directory,
+                      const std::string& advice, const Log& log, const Writer& writer) {
   do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) throw_errno("open", path, writer);
-  if (try_lock(fd_, LOCK_EX)) return;
+  bool locked = try_lock(fd_, LOCK_EX);
   // is_held() takes the lock for a moment, so a failure is retried.
-  for (int tries = 0; errno == EWOULDBLOCK && tries < 10; ++tries) {
+  for (int tries = 0; !locked && errno == EWOULDBLOCK && tries < 10; ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    if (try_lock(fd_, LOCK_EX)) return;
+    locked = try_lock(fd_, LOCK_EX);
+  }
+  if (locked) {
+    struct stat there{};
+    return ::lstat(path.c_str(), &there) == 0 && holds(there);
   }
   if (errno == EWOULDBLOCK) {
     ::close(fd_);
     throw Failure(Exit::checkpoint, "another trainer runs in '" + directory.string() + "'. Wait for it, or " + advice);
   }
   if (log) log("the folder '" + directory.string() + "' cannot be locked: " + std::strerror(errno));
+  return true;
 }
 
 FolderLock::~FolderLock() {

@@ -31,7 +31,10 @@ class FolderLock {
   bool holds(const struct stat& file) const;
 
  private:
-  int fd_;
+  bool lock(const std::filesystem::path& path, const std::filesystem::path& directory, const std::string& advice,
+            const Log& log, const Writer& writer);
+
+  int fd_ = -1;
 };
 
 }  // namespace llmc

@@ -4,6 +4,8 @@ from faults import fault
 
 FAULTS = [
     # buffers and groups
+    fault("a_removed_lock_serves", "FolderLock::lock", "== 0 && holds(there)", "== 0 || true",
+          "test_run RunFolder.ALockThatWasRemoved*"),
     fault("another_optimizers_state_is_kept", "load_checkpoint", "set_to_zero(stored, i, access);", ";",
           "test_checkpoint Checkpoint.AnotherOptimizers*"),
     fault("updates_of_another_optimizer_count", "TrainState", "skipped_updates = step;", "",
@@ -44,7 +46,7 @@ FAULTS = [
           "test_train Runs.AFolderThatAnotherRunTookIsLeftAlone"),
     fault("a_folder_made_again_is_empty", "RunFolder::renew", "write_start(); return true;", "return true;",
           "test_train Runs.ARemovedRunFolderIsMadeAgain"),
-    fault("lock_is_not_tried_again", "FolderLock::FolderLock", "errno == EWOULDBLOCK && tries < 10",
+    fault("lock_is_not_tried_again", "FolderLock::lock", "errno == EWOULDBLOCK && tries < 10",
           "errno == EWOULDBLOCK && tries < 0", "test_run RunFolder.WhoLooksRefusesNobody"),
     fault("event_files_are_not_cut", "kept_events", "if (!event || event->step > step) break;", "if (!event) break;",
           "test_run EventFiles.AreCutBack"),

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "../checkpoint/small_state.h"
@@ -106,6 +108,20 @@ TEST(RunFolder, OneTrainerAtATime) {
     EXPECT_NE(failure(base.path, model(1)).find("another trainer"), std::string::npos);
   }
   EXPECT_EQ(failure(base.path, model(1)), "no failure");
+}
+
+TEST(RunFolder, ALockThatWasRemovedWhileItWasWaitedForIsTakenAnew) {
+  test::Folder base;
+  const fs::path lock = base.path / "state" / "lock";
+  fs::create_directories(lock.parent_path());
+  auto first = std::make_unique<FolderLock>(base.path, "", Log());
+  std::optional<FolderLock> second;
+  std::thread waits([&] { second.emplace(base.path, "", Log()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  fs::remove_all(lock.parent_path());  // as a start that failed does
+  first.reset();
+  waits.join();
+  EXPECT_TRUE(FolderLock::is_held(base.path));
 }
 
 TEST(RunFolder, WhoLooksRefusesNobody) {
