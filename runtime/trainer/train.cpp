@@ -236,12 +236,18 @@ struct OnDevice {
   std::unique_ptr<TraceWriter> trace;  // null: none
 };
 
-OnDevice load_model(const Rank& rank, const Prepared& prepared, Machine& machine) {
+OnDevice load_model(Rank& rank, Prepared& prepared, Machine& machine) {
   const ProgramInfo& info = rank.info();
   OnDevice model{std::make_unique<Session>(*machine.device, *machine.ranks, rank.program, rank.mesh()), nullptr};
   Session& session = *model.session;
   if (prepared.start) {
-    load_checkpoint(prepared.start->checkpoint, info.parameters, session.state(), prepared.start->trust);
+    const TrainState loaded =
+        load_checkpoint(prepared.start->checkpoint, info.parameters, session.state(), prepared.start->trust);
+    if (loaded.updates() != prepared.state.updates()) {
+      prepared.state.begin_optimizer();
+      rank.console.text(fmt::format("note    the checkpoint has no state of optimizer.kind {}: it begins anew",
+                                    row_of(prepared.run().optimizer.kind).name));
+    }
     session.refresh_copies();
   } else {
     session.initialise(prepared.run().seed);

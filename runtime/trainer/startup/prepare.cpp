@@ -119,11 +119,6 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
     check_resume(saved, p.values.before->spec, p.state, run, options.allow, p.start->checkpoint,
                  changed_shards(saved, p, options.run));
     p.state = resumed(saved, p.state);
-    if (const OptimizerKind before = p.values.before->spec.optimizer.kind; before != run.optimizer.kind) {
-      p.state.begin_optimizer();
-      console.text(fmt::format("note    optimizer.kind was {}, is {}: its state begins anew", row_of(before).name,
-                               row_of(run.optimizer.kind).name));
-    }
     follow_rollback(p.state, *p.start, RunFolder::history(options.run));
   }
   with_origins(options, p.values, [&] { check_from_step(run.schedule, p.state.step); });
