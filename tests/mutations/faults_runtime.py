@@ -8,6 +8,8 @@ FAULTS = [
           "test_run RunFolder.ALockThatWasRemoved*"),
     fault("another_optimizers_state_is_kept", "load_checkpoint", "set_to_zero(stored, i, access);", ";",
           "test_checkpoint Checkpoint.AnotherOptimizers*"),
+    fault("a_start_keeps_the_updates_of_another_optimizer", "load_model", "prepared.state.begin_optimizer();", "",
+          "run_resume"),
     fault("updates_of_another_optimizer_count", "TrainState", "skipped_updates = step;", "",
           "test_checkpoint Checkpoint.AnotherOptimizers*", "run_resume"),
     fault("groups_have_one_rate", "optimizer_scalars",
