@@ -36,6 +36,7 @@ safetensors::Dtype stored_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return safetensors::Dtype::kF32;
     case DType::bf16: return safetensors::Dtype::kBF16;
+    case DType::e4m3: return safetensors::Dtype::kF8E4M3;
     case DType::i32: return safetensors::Dtype::kI32;
     case DType::byte: return safetensors::Dtype::kU8;
   }

@@ -14,6 +14,11 @@ struct bf16 {
   unsigned short bits;
 };
 
+/// A number of 8 bits (device/fp8.h).
+struct e4m3 {
+  unsigned char bits;
+};
+
 /// Sent by the host to the device before each optimizer step in one copy; no host value is baked into a captured graph.
 struct StepScalars {
   float clip_norm;                    // gradients are scaled to at most this norm; 0 disables clipping

@@ -7,7 +7,7 @@
 
 namespace llmc {
 
-enum class DType : std::uint8_t { f32, bf16, i32, byte };
+enum class DType : std::uint8_t { f32, bf16, e4m3, i32, byte };
 
 struct DTypeRow {
   DType type;
@@ -22,6 +22,7 @@ struct DTypeRow {
 inline constexpr auto kDTypes = std::to_array<DTypeRow>({
     {DType::f32, 32, "fp32", "float", "float32", 0x1p-24},
     {DType::bf16, 16, "bf16", "bf16", "bfloat16", 0x1p-8},
+    {DType::e4m3, 8, "e4m3", "e4m3", "float8_e4m3fn", 0x1p-4},
     {DType::i32, 32, "i32", "int", "int32", 0},
     {DType::byte, 8, "bytes", "std::byte", "uint8", 0},
 });

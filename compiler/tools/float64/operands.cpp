@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "device/fp8.h"
+
 namespace llmc::float64 {
 
 using namespace graph;
@@ -50,6 +52,9 @@ void widen(const Extent& extent, std::span<const std::byte> bytes, const Matrix&
         const std::uint32_t upper = element<std::uint16_t>(bytes, i);
         return static_cast<double>(std::bit_cast<float>(upper << 16));
       });
+    case DType::e4m3:
+      return widen_all(extent, to,
+                       [&](std::int64_t i) { return static_cast<double>(to_float(element<e4m3>(bytes, i))); });
     case DType::byte: return;
   }
 }

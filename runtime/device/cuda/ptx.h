@@ -31,6 +31,14 @@ __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
   return bits;
 }
 
+/// Two e4m3 in 16 bits, `low` in the lower half: rounded to nearest, ties to even, larger numbers to the largest one.
+/// For sm_89 and later.
+__device__ __forceinline__ unsigned short e4m3_pair(float low, float high) {
+  unsigned short bits;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
 /// 2^v within 2 ulp. Results below 2^-126 are 0; infinity and NaN as usual; 2^0 is 1.
 __device__ __forceinline__ float exp2_approx(float v) {
   float power;

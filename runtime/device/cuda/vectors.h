@@ -3,6 +3,7 @@
 
 #include "device/arguments.h"
 #include "device/cuda/ptx.h"
+#include "device/fp8.h"
 #include "device/mask.h"
 #include "device/math.h"
 #include "device/types.h"
@@ -44,7 +45,9 @@ __device__ __forceinline__ void read_aligned(const void* from, unsigned (&words)
 
 template <int kCount>
 __device__ __forceinline__ void write_aligned(void* to, const unsigned (&words)[kCount]) {
-  if constexpr (kCount == 2) {
+  if constexpr (kCount == 1) {
+    *static_cast<unsigned*>(to) = words[0];
+  } else if constexpr (kCount == 2) {
     *static_cast<uint2*>(to) = make_uint2(words[0], words[1]);
   } else {
 #pragma unroll
@@ -70,6 +73,11 @@ __device__ __forceinline__ void pack(const float (&value)[kVector], unsigned (&w
   if constexpr (sizeof(T) == 4) {
 #pragma unroll
     for (int e = 0; e < kVector; ++e) words[e] = __float_as_uint(value[e]);
+  } else if constexpr (sizeof(T) == 1) {
+#pragma unroll
+    for (int i = 0; i < kVector / 4; ++i)
+      words[i] = e4m3_pair(value[4 * i], value[4 * i + 1]) |
+                 static_cast<unsigned>(e4m3_pair(value[4 * i + 2], value[4 * i + 3])) << 16;
   } else {
 #pragma unroll
     for (int i = 0; i < kVector / 2; ++i) words[i] = bf16_pair(value[2 * i], value[2 * i + 1]);

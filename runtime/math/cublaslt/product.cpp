@@ -14,6 +14,7 @@ cudaDataType_t type(DType dtype) {
   switch (dtype) {
     case DType::f32: return CUDA_R_32F;
     case DType::bf16: return CUDA_R_16BF;
+    case DType::e4m3: return CUDA_R_8F_E4M3;
     case DType::i32:
     case DType::byte: break;
   }

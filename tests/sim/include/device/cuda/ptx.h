@@ -59,6 +59,22 @@ inline unsigned bf16_pair(float low, float high) {
   return bf16_bits(low) | static_cast<unsigned>(bf16_bits(high)) << 16;
 }
 
+/// Counts steps of 2^-9, or of the exponent's, in double precision.
+inline unsigned char e4m3_bits(float v) {
+  if (v != v) return 0x7f;
+  const int sign = std::signbit(v) ? 0x80 : 0;
+  const double magnitude = std::fabs(static_cast<double>(v));
+  int exponent = magnitude < 0x1p-6 ? -6 : std::ilogb(std::fmin(magnitude, 448.0));
+  double steps = std::nearbyint(std::fmin(magnitude, 448.0) * std::ldexp(1.0, 3 - exponent));
+  if (steps == 16) steps = 8, ++exponent;
+  const int code = steps < 8 ? static_cast<int>(steps) : (exponent + 7) << 3 | (static_cast<int>(steps) - 8);
+  return static_cast<unsigned char>(sign | code);
+}
+
+inline unsigned short e4m3_pair(float low, float high) {
+  return static_cast<unsigned short>(e4m3_bits(low) | e4m3_bits(high) << 8);
+}
+
 template <int kBytes>
 inline void copy_async(void* shared, const void* global, bool real) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
