@@ -20,12 +20,13 @@ std::string fields(const plan::Product& p) {
   text += fmt::format(", .pitch_a = {}, .pitch_b = {}, .pitch_d = {}", s.pitch_a, s.pitch_b, s.pitch_d);
   if (s.operand != DType::f32) text += std::string(", .operand = ") + dtype_literal(s.operand);
   if (s.result != DType::f32) text += std::string(", .result = ") + dtype_literal(s.result);
+  if (s.scaling == Scaling::rows) text += ", .scaling = Scaling::rows";
   const auto factor = [&](const char* field, float value) {
     if (value != 1) text += fmt::format(", .{} = {:#}f", field, value);
   };
   factor("alpha", s.alpha), factor("beta", s.beta);
   flag("bias", s.bias), flag("residual", s.residual), flag("accumulates", s.accumulates);
-  flag("tiles", s.tiles);
+  flag("tiles", s.tiles), flag("fast_accumulation", s.fast_accumulation);
   const auto aligned = [&](const char* operand, std::uint32_t bytes) {
     if (bytes != kArenaAlignment) text += fmt::format(", .align_{} = {}", operand, bytes);
   };
@@ -40,8 +41,9 @@ std::string product_text(const plan::Product& p) {
   const auto operand = [](const GemmMatrix& matrix) {
     return fmt::format("[{}, {}]{}", matrix.rows, matrix.cols, matrix.transposed ? "^T" : "");
   };
-  std::string text = fmt::format("{} x {} -> [{}, {}] {}{}", operand(s.a()), operand(s.b()), s.m, s.n,
-                                 name_of(s.result), factors_text(s));
+  std::string text = fmt::format("{} x {}{} -> [{}, {}] {}{}{}", operand(s.a()), operand(s.b()),
+                                 s.operand == DType::e4m3 ? " e4m3" : "", s.m, s.n, name_of(s.result), scaling_text(s),
+                                 factors_text(s));
   if (s.bias) text += " + bias";
   if (s.residual) text += " + residual";
   if (s.accumulates) text += ", accumulates";

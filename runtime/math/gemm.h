@@ -13,14 +13,16 @@ namespace llmc {
 /// Largest relative error of a term of a bf16x3 product; 2^-17.6 in the mean square.
 inline constexpr double kBf16x3 = 0x1p-15;
 
-/// Addresses of a GEMM's operands. `bias` and `c` are null unless the shape has them.
+/// Addresses of a GEMM's operands. `bias`, `c` and the scales are null unless the shape has them.
 struct GemmOperands {
   const void* a = nullptr;
   const void* b = nullptr;
   const void* bias = nullptr;
   const void* c = nullptr;
   void* d = nullptr;
-  bool accumulate = false;  // D = ... + beta D instead of D = ...
+  bool accumulate = false;         // D = ... + beta D instead of D = ...
+  const float* scale_a = nullptr;  // [m]
+  const float* scale_b = nullptr;  // [n]
 };
 
 /// On cuda, workspace for GEMMs not timed by `trainer tune`: equal in every trainer, so that the algorithm depends only

@@ -8,6 +8,12 @@
 
 namespace llmc {
 
+/// Numbers by which the sums of a product are multiplied, for operands whose codes stand for code times scale.
+enum class Scaling : std::uint8_t {
+  none,
+  rows,  // an fp32 for each row of A [m], and for each column of op(B) [n]
+};
+
 /// Operand of a product: a row-major matrix as it is stored.
 struct GemmMatrix {
   std::int64_t rows = 0, cols = 0, pitch = 0;  // in elements
@@ -21,7 +27,8 @@ struct GemmMatrix {
 };
 
 /// D[m, n] = alpha · op(A)[m, k] · op(B)[k, n] (+ bias[n]) (+ beta · C[m, n] | + beta · D[m, n]). All row-major;
-/// pitches in elements. Sums are kept in fp32 for all dtypes.
+/// pitches in elements. Sums are kept in fp32 without `fast_accumulation`. Scaled by rows, the product's element i, j
+/// is also multiplied by scale_a[i] · scale_b[j], before anything is added.
 struct GemmShape {
   const char* name = "product";  // for errors and profilers; must stay valid
   std::int64_t m = 0, n = 0, k = 0;
@@ -29,12 +36,14 @@ struct GemmShape {
   bool transpose_b = false;                            // B is stored [n, k], as Hugging Face stores a weight
   std::int64_t pitch_a = 0, pitch_b = 0, pitch_d = 0;  // C has the pitch of D
   DType operand = DType::f32;                          // A and B
-  DType result = DType::f32;                           // bias, C and D
+  DType result = DType::f32;                           // C and D; bias, see bias_dtype()
+  Scaling scaling = Scaling::none;                     // rows: on cuda
   float alpha = 1, beta = 1;                           // beta: factor of the addend
   bool bias = false;
-  bool residual = false;     // C is added; C and D are different buffers
-  bool accumulates = false;  // a call may ask for D = ... + beta D
-  bool tiles = false;        // on cpu: in AMX tiles (math/tiles) in place of oneDNN; the plan decides
+  bool residual = false;           // C is added; C and D are different buffers
+  bool accumulates = false;        // a call may ask for D = ... + beta D
+  bool tiles = false;              // on cpu: in AMX tiles (math/tiles) in place of oneDNN; the plan decides
+  bool fast_accumulation = false;  // on cuda, of e4m3: sums in the tensor core's own width, narrower than fp32
   // On cuda: bytes of which the address of each operand is a multiple in every call; C is D itself without a residual.
   std::uint32_t align_a = kArenaAlignment, align_b = kArenaAlignment, align_c = kArenaAlignment,
                 align_d = kArenaAlignment;
@@ -45,6 +54,11 @@ struct GemmShape {
   constexpr GemmMatrix c() const { return {m, n, pitch_d, false, result}; }
   constexpr GemmMatrix d() const { return {m, n, pitch_d, false, result}; }
 
+  /// cuBLASLt adds a bias of 16 bits to products of 8 bits, whatever D is.
+  constexpr DType bias_dtype() const { return operand == DType::e4m3 ? DType::bf16 : result; }
+  /// Bytes of the scales of both operands.
+  constexpr std::int64_t scale_bytes() const { return scaling == Scaling::rows ? bytes_of(DType::f32, m + n) : 0; }
+
   /// In tiles fp32 operands are multiplied as three bf16 products (math/tiles/operands.h).
   constexpr bool bf16x3() const { return tiles && operand == DType::f32; }
 
@@ -53,7 +67,7 @@ struct GemmShape {
   }
   /// Bytes that a call without accumulation reads and writes.
   constexpr double bytes() const {
-    return static_cast<double>(a().bytes() + b().bytes() + d().bytes() + (residual ? c().bytes() : 0));
+    return static_cast<double>(a().bytes() + b().bytes() + d().bytes() + (residual ? c().bytes() : 0) + scale_bytes());
   }
 };
 

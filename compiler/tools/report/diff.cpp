@@ -55,6 +55,8 @@ std::vector<KernelParam> product_params(const Product& p) {
           {"int", "n", std::to_string(s.n), ""},
           {"int", "k", std::to_string(s.k), ""},
           {"using", "operands", row_of(s.operand).c_name, ""},
+          {"bool", "scaled by rows", s.scaling == Scaling::rows ? "true" : "false", ""},
+          {"bool", "fast accumulation", s.fast_accumulation ? "true" : "false", ""},
           {"using", "result", row_of(s.result).c_name, ""},
           {"float", "alpha", fmt::format("{}", s.alpha), ""},
           {"float", "beta", fmt::format("{}", s.beta), ""},

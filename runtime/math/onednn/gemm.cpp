@@ -189,6 +189,8 @@ void Gemm::Impl::in_tiles(const GemmOperands& o) const {
 Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
   impl_->library = &library.impl();
   impl_->shape = shape;
+  if (shape.scaling != Scaling::none)
+    throw Failure(Exit::internal, "a product on the CPU must not be scaled: " + text(shape));
   if (shape.tiles) {
     if (!is_weight_gradient(shape) && !is_linear_product(shape))
       throw Failure(Exit::internal, "no product in tiles has the form of " + text(shape));

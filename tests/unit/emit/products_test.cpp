@@ -14,6 +14,8 @@ namespace {
   .pitch_d = 96, .operand = DType::bf16, .result = DType::bf16, .bias = true
 #define LLMC_WITH_FACTORS .name = "polynomial", .m = 64, .n = 64, .k = 64, .pitch_a = 64, .pitch_b = 64, \
   .pitch_d = 64, .operand = DType::bf16, .alpha = 2.0f, .beta = -4.775f, .residual = true
+#define LLMC_SCALED .name = "gate_up", .m = 64, .n = 96, .k = 32, .transpose_b = true, .pitch_a = 32, .pitch_b = 32, \
+  .pitch_d = 96, .operand = DType::e4m3, .result = DType::bf16, .scaling = Scaling::rows, .fast_accumulation = true
 // clang-format on
 
 std::string printed(const char* name, GemmShape shape) {
@@ -31,12 +33,17 @@ TEST(Products, AreInitialisersOfWhatTheyAre) {
   EXPECT_EQ(printed("polynomial", {LLMC_WITH_FACTORS}),
             before + "inline constexpr GemmShape kPolynomial = {" LLMC_TEXT(LLMC_WITH_FACTORS) "};\n"
                      "inline constexpr GemmShape kProducts[] = {kPolynomial};\n");
+  EXPECT_EQ(printed("gate_up", {LLMC_SCALED}), before +
+                                                   "inline constexpr GemmShape kGateUp = {" LLMC_TEXT(LLMC_SCALED) "};\n"
+                                                   "inline constexpr GemmShape kProducts[] = {kGateUp};\n");
 }
 
 TEST(Products, AreNamedByWhatTheyMultiply) {
   EXPECT_EQ(product_text({.name = "qkv", .shape = {LLMC_PLAIN}}), "[64, 32] x [96, 32]^T -> [64, 96] bf16 + bias");
   EXPECT_EQ(product_text({.name = "polynomial", .shape = {LLMC_WITH_FACTORS}}),
             "[64, 64] x [64, 64] -> [64, 64] fp32, alpha 2.000000, beta -4.775000 + residual");
+  EXPECT_EQ(product_text({.name = "gate_up", .shape = {LLMC_SCALED}}),
+            "[64, 32] x [96, 32]^T e4m3 -> [64, 96] bf16, scaled by rows, fast accumulation");
 }
 
 }  // namespace

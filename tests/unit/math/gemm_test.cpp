@@ -346,6 +346,28 @@ TEST(Gemm, OneDnnRefusesABiasWithAlphaOrBeta) {
   EXPECT_THROW(Gemm(library, shape), Failure);
 }
 
+/// A trainer for the CPU multiplies bf16 numbers that equal codes times scales.
+TEST(Gemm, ScaledProductsAreRefused) {
+  Device device(0, 1);
+  MathLibrary library(device, nullptr, 0);
+  try {
+    const Gemm gemm(library, {.name = "q",
+                              .m = 32,
+                              .n = 32,
+                              .k = 32,
+                              .transpose_b = true,
+                              .pitch_a = 32,
+                              .pitch_b = 32,
+                              .pitch_d = 32,
+                              .operand = DType::bf16,
+                              .scaling = Scaling::rows});
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::internal);
+    EXPECT_NE(std::string(failure.what()).find("q [m 32, n 32, k 32]"), std::string::npos) << failure.what();
+  }
+}
+
 TEST(Gemm, AddingWithoutHavingSaidSoIsAnInternalError) {
   Device device(0, 1);
   MathLibrary library(device, nullptr, 0);

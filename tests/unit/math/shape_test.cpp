@@ -44,6 +44,27 @@ TEST(GemmShape, EachOperandHasItsOwnLayout) {
   EXPECT_EQ(gradient.bytes(), 2 * 64 * 32 + 2 * 96 * 32 + 4 * 64 * 96);
 }
 
+/// Codes of 8 bits with an fp32 for each row of x and of the weight.
+GemmShape scaled() {
+  GemmShape shape = kPadded;
+  shape.operand = DType::e4m3, shape.scaling = Scaling::rows;
+  return shape;
+}
+
+TEST(GemmShape, ScalesAreRead) {
+  EXPECT_EQ(kPadded.scale_bytes(), 0);
+  EXPECT_EQ(scaled().scale_bytes(), 4 * (64 + 96));
+  EXPECT_EQ(scaled().bytes(), 64 * 32 + 96 * 32 + 4 * (64 + 96) + 2 * 4 * 64 * 96);
+}
+
+TEST(GemmShape, ABiasHasTheTypeOfTheResultExceptForEightBits) {
+  EXPECT_EQ(kPadded.bias_dtype(), DType::f32);
+  GemmShape shape = scaled();
+  EXPECT_EQ(shape.bias_dtype(), DType::bf16);
+  shape.result = DType::bf16;
+  EXPECT_EQ(shape.bias_dtype(), DType::bf16);
+}
+
 TEST(GemmShape, TextNamesWhatDiffersFromAPlainProduct) {
   GemmShape shape = kPadded;
   EXPECT_EQ(text(shape), "qkv [m 64, n 96, k 32] with B transposed, residual in bf16 -> fp32");
@@ -52,6 +73,12 @@ TEST(GemmShape, TextNamesWhatDiffersFromAPlainProduct) {
   EXPECT_EQ(text(shape),
             "qkv [m 64, n 96, k 32] with A transposed with B transposed, bias in bf16 -> fp32, alpha 0.500000, beta "
             "-2.000000");
+  shape = scaled();
+  EXPECT_EQ(text(shape), "qkv [m 64, n 96, k 32] with B transposed, residual in e4m3 -> fp32, scaled by rows");
+  shape.fast_accumulation = true, shape.beta = 2;
+  EXPECT_EQ(text(shape),
+            "qkv [m 64, n 96, k 32] with B transposed, residual in e4m3 -> fp32, scaled by rows, fast accumulation, "
+            "beta 2.000000");
 }
 
 /// Entries of existing tuned.json files are still found.
@@ -61,6 +88,17 @@ TEST(GemmShape, TheKeyOfTunedFilesIsAsItWas) {
   EXPECT_EQ(tuned_key(shape),
             "[64, 32] pitch 32 bf16 x [32, 96] pitch 48 transposed bf16 -> [64, 96] pitch 96 fp32 + residual, "
             "aligned 256 16 256 256");
+}
+
+TEST(GemmShape, TheKeyOfAScaledProductSaysSo) {
+  GemmShape shape = scaled();
+  EXPECT_EQ(tuned_key(shape),
+            "[64, 32] pitch 32 e4m3 x [32, 96] pitch 48 transposed e4m3 -> [64, 96] pitch 96 fp32 + residual, scaled "
+            "by rows, aligned 256 256 256 256");
+  shape.fast_accumulation = true;
+  EXPECT_EQ(tuned_key(shape),
+            "[64, 32] pitch 32 e4m3 x [32, 96] pitch 48 transposed e4m3 -> [64, 96] pitch 96 fp32 + residual, scaled "
+            "by rows, fast accumulation, aligned 256 256 256 256");
 }
 
 TEST(GemmShape, TheKeyTellsApartWhatALibraryChoosesBy) {
@@ -77,6 +115,8 @@ TEST(GemmShape, TheKeyTellsApartWhatALibraryChoosesBy) {
   EXPECT_NE(changed([](GemmShape& s) { s.residual = false; }), key);
   EXPECT_NE(changed([](GemmShape& s) { s.accumulates = true; }), key);
   EXPECT_NE(changed([](GemmShape& s) { s.align_c = 128; }), key);
+  EXPECT_NE(changed([](GemmShape& s) { s.scaling = Scaling::rows; }), key);
+  EXPECT_NE(changed([](GemmShape& s) { s.fast_accumulation = true; }), key);
   EXPECT_EQ(changed([](GemmShape& s) { s.alpha = 2, s.beta = 3, s.name = "other"; }), key);
 }
 
