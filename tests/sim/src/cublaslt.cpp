@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "eight_bits.h"
 #include "guard.h"
 #include "product.h"
 #include "report.h"
@@ -94,7 +95,10 @@ cublasStatus_t check(const cublasLtMatmulDescOpaque& operation, const Layout& a,
     const std::uint64_t length = layout->order == CUBLASLT_ORDER_COL ? layout->rows : layout->cols;
     if (layout->ld < 0 || static_cast<std::uint64_t>(layout->ld) < length) return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (a.type != b.type || c.type != d.type) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (c.type != d.type || has_8_bits(d.type)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (const cublasStatus_t status = check_scales(operation, a, b, c, d); status != CUBLAS_STATUS_SUCCESS) return status;
+  if (has_8_bits(a.type) && has_8_bits(b.type)) return check_8_bits(operation, a, b, d);
+  if (a.type != b.type) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (a.type == CUDA_R_32F && d.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -123,9 +127,21 @@ double milliseconds(const Product& p) {
 
 std::string text(const Product& p) {
   const bool transposed = p.operation.transpose_a == CUBLAS_OP_T;
-  const auto type = [](cudaDataType_t t) { return t == CUDA_R_16BF ? "bf16" : "fp32"; };
+  const auto type = [](cudaDataType_t t) {
+    return std::string(t == CUDA_R_16BF      ? "bf16"
+                       : t == CUDA_R_8F_E4M3 ? "e4m3"
+                       : t == CUDA_R_8F_E5M2 ? "e5m2"
+                                             : "fp32");
+  };
+  const bool by_rows = p.operation.scale_a.mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+  const bool by_tensors = !by_rows && (p.operation.scale_a.values || p.operation.scale_b.values);
   return "product [" + std::to_string(p.d.rows) + ", " + std::to_string(p.d.cols) + ", " +
-         std::to_string(transposed ? p.a.rows : p.a.cols) + "] " + type(p.a.type) + " -> " + type(p.d.type) +
+         std::to_string(transposed ? p.a.rows : p.a.cols) + "] " + type(p.a.type) +
+         (p.b.type != p.a.type ? " x " + type(p.b.type) : "") + " -> " + type(p.d.type) +
+         (by_rows      ? " scaled by rows"
+          : by_tensors ? " scaled by tensors"
+                       : "") +
+         (p.operation.fast_accumulation ? " with fast accumulation" : "") +
          (p.beta != 0 ? (p.c_data == p.d_data ? " += " : " + residual") : "") +
          (p.operation.sms ? " on " + std::to_string(p.operation.sms) + " SMs" : "");
 }
@@ -207,6 +223,15 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation, cu
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return assign(operation->bias, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return assign(operation->bias_type, value, bytes);
     case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET: return assign(operation->sms, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER: return assign(operation->scale_a.values, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER: return assign(operation->scale_b.values, value, bytes);
+    case CUBLASLT_MATMUL_DESC_C_SCALE_POINTER: return assign(operation->scale_c.values, value, bytes);
+    case CUBLASLT_MATMUL_DESC_D_SCALE_POINTER: return assign(operation->scale_d.values, value, bytes);
+    case CUBLASLT_MATMUL_DESC_FAST_ACCUM: return assign(operation->fast_accumulation, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_MODE: return assign(operation->scale_a.mode, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_MODE: return assign(operation->scale_b.mode, value, bytes);
+    case CUBLASLT_MATMUL_DESC_C_SCALE_MODE: return assign(operation->scale_c.mode, value, bytes);
+    case CUBLASLT_MATMUL_DESC_D_SCALE_MODE: return assign(operation->scale_d.mode, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -241,6 +266,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *found = 0;
   const cublasStatus_t status = check(*operation, *a, *b, *c, *d);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
+  if (has_8_bits(a->type))
+    for (const std::uint32_t bytes : preference->alignment)
+      if (bytes % 16) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (const Summation summation : kSummations) {
     Algorithm algorithm = default_algorithm(summation);
     const std::size_t workspace = workspace_of(algorithm, *d);

@@ -1,8 +1,11 @@
 #include "product.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "device/math.h"
 #include "shadow.h"
@@ -21,9 +24,32 @@ Strides strides(const Layout& layout) {
   return layout.order == CUBLASLT_ORDER_COL ? Strides{1, ld} : Strides{ld, 1};
 }
 
+/// Number of a code with so many bits of exponent and mantissa, as IEEE 754 has it.
+float number(unsigned code, int exponent_bits, int mantissa_bits) {
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const int exponent = static_cast<int>(code >> mantissa_bits) & ((1 << exponent_bits) - 1);
+  const int mantissa = static_cast<int>(code) & ((1 << mantissa_bits) - 1), one = 1 << mantissa_bits;
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), 1 - bias - mantissa_bits)
+                              : std::ldexp(static_cast<float>(one + mantissa), exponent - bias - mantissa_bits);
+  return code & 0x80 ? -magnitude : magnitude;
+}
+
+std::array<float, 256> numbers(float (*of)(unsigned char)) {
+  std::array<float, 256> all;
+  for (unsigned code = 0; code < 256; ++code) all[code] = of(static_cast<unsigned char>(code));
+  return all;
+}
+
 float element(const void* data, cudaDataType_t type, std::size_t index) {
-  return type == CUDA_R_16BF ? llmc::to_float(static_cast<const llmc::bf16*>(data)[index])
-                             : static_cast<const float*>(data)[index];
+  static const std::array<float, 256> kE4m3 = numbers(e4m3_number), kE5m2 = numbers(e5m2_number);
+  switch (type) {
+    case CUDA_R_16BF: return llmc::to_float(static_cast<const llmc::bf16*>(data)[index]);
+    case CUDA_R_8F_E4M3: return kE4m3[static_cast<const unsigned char*>(data)[index]];
+    case CUDA_R_8F_E5M2: return kE5m2[static_cast<const unsigned char*>(data)[index]];
+    case CUDA_R_32F: break;
+  }
+  return static_cast<const float*>(data)[index];
 }
 
 /// op(matrix) as fp32, rows by cols, packed by rows.
@@ -44,6 +70,29 @@ void note(Access access, const Layout& layout, const void* data) {
              static_cast<std::size_t>(layout.ld) * bytes);
 }
 
+/// Products of 8 bits that a tensor core sums in its own width, and the bits of fp32 that this width lacks.
+constexpr std::size_t kNarrowSum = 32;
+constexpr std::uint32_t kMissingBits = (1u << 10) - 1;
+
+void narrow(std::vector<float>& sums) {
+  for (float& sum : sums) sum = std::bit_cast<float>(std::bit_cast<std::uint32_t>(sum) & ~kMissingBits);
+}
+
+/// Factors of the product's rows or columns.
+class Factors {
+ public:
+  Factors(const Scales& scales, std::size_t count)
+      : values_(static_cast<const float*>(scales.values)),
+        step_(scales.mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F) {
+    if (values_) touch(Access::read, values_, (step_ ? count : 1) * sizeof(float));
+  }
+  float operator[](std::size_t i) const { return values_ ? values_[step_ * i] : 1.0f; }
+
+ private:
+  const float* values_;
+  std::size_t step_;  // 0: one for all
+};
+
 /// sums [n] += the row `a` [k] times B [k, n], for k in [begin, end), in this order.
 void add_products(const float* a, const std::vector<float>& b, std::size_t n, std::size_t begin, std::size_t end,
                   float* sums) {
@@ -61,7 +110,17 @@ std::size_t part_of(Summation summation, std::size_t k) {
 
 }  // namespace
 
-std::size_t element_bytes(cudaDataType_t type) { return type == CUDA_R_16BF ? 2 : 4; }
+std::size_t element_bytes(cudaDataType_t type) { return has_8_bits(type) ? 1 : type == CUDA_R_16BF ? 2 : 4; }
+
+float e4m3_number(unsigned char code) {
+  return (code & 0x7f) == 0x7f ? std::numeric_limits<float>::quiet_NaN() : number(code, 4, 3);
+}
+
+float e5m2_number(unsigned char code) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if ((code & 0x7f) > 0x7c) return std::numeric_limits<float>::quiet_NaN();
+  return (code & 0x7f) < 0x7c ? number(code, 5, 2) : code & 0x80 ? -kInfinity : kInfinity;
+}
 
 std::size_t extent_bytes(const Layout& layout) {
   const bool columns = layout.order == CUBLASLT_ORDER_COL;
@@ -75,6 +134,7 @@ void run(const Product& p) {
   if (p.beta != 0) note(Access::read, p.c, p.c_data);
   const bool biased = p.operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
   if (biased) touch(Access::read, p.operation.bias, p.d.rows * element_bytes(p.operation.bias_type));
+  const Factors by_row(p.operation.scale_a, p.d.rows), by_col(p.operation.scale_b, p.d.cols);
   if (p.workspace_bytes) {
     touch(Access::write, p.workspace, p.workspace_bytes);
     std::memset(p.workspace, 0xff, p.workspace_bytes);
@@ -89,17 +149,23 @@ void run(const Product& p) {
 
   const Strides to = strides(p.d);
   const std::size_t part = std::max<std::size_t>(part_of(p.summation, k), 1);
+  const bool fast = p.operation.fast_accumulation && has_8_bits(p.a.type);
+  const std::size_t step = fast ? kNarrowSum : part;
   std::vector<float> sums(n), partial(n);
   for (std::size_t i = 0; i < m; ++i) {
     std::fill(sums.begin(), sums.end(), 0.0f);
     for (std::size_t begin = 0; begin < k; begin += part) {
       std::fill(partial.begin(), partial.end(), 0.0f);
-      add_products(a.data() + i * k, b, n, begin, std::min(k, begin + part), partial.data());
+      const std::size_t end = std::min(k, begin + part);
+      for (std::size_t at = begin; at < end; at += step) {
+        add_products(a.data() + i * k, b, n, at, std::min(end, at + step), partial.data());
+        if (fast) narrow(partial);
+      }
       for (std::size_t j = 0; j < n; ++j) sums[j] += partial[j];
     }
     const float bias = biased ? element(p.operation.bias, p.operation.bias_type, i) : 0.0f;
     for (std::size_t j = 0; j < n; ++j) {
-      float value = p.alpha * sums[j];
+      float value = p.alpha * sums[j] * by_row[i] * by_col[j];
       if (p.beta != 0) value += p.beta * c[i * n + j];
       value += bias;
       const std::size_t index = i * to.row + j * to.col;

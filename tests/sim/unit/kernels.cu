@@ -27,6 +27,10 @@ void votes(unsigned* out) {
   if (lane == 0) out[0] = ballot, out[1] = static_cast<unsigned>(any), out[2] = static_cast<unsigned>(all);
 }
 
+void e4m3_pairs(const float* in, unsigned short* out, int count) {
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += 32) out[i] = e4m3_pair(in[2 * i], in[2 * i + 1]);
+}
+
 void reverse(const int* in, int* out) {
   __shared__ int row[128];
   const int lane = static_cast<int>(threadIdx.x);
