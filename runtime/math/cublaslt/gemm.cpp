@@ -78,8 +78,9 @@ void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
   const Launched launched(stream.listener, stream, LaunchKind::product, shape.name);
   if (o.accumulate && !shape.accumulates)
     throw Failure(Exit::internal, "a product must add to its result, but its shape does not accumulate");
-  const bool adds = o.accumulate || shape.residual;
-  check(impl_->product.launch(impl_->algorithm, stream.handle, o.a, o.b, o.bias, o.c, o.d, adds), "cublasLtMatmul");
+  if (shape.scaling == Scaling::rows && (!o.scale_a || !o.scale_b))
+    throw Failure(Exit::internal, std::string("the product '") + shape.name + "' has no scales of its rows");
+  check(impl_->product.launch(impl_->algorithm, stream.handle, o), "cublasLtMatmul");
 }
 
 }  // namespace llmc

@@ -32,6 +32,15 @@ void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attr
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
+// Header and library can be of different versions of CUDA. The enumerators are in headers of 12.9 or later.
+constexpr std::size_t kFirstWithRowScales = 120900;
+
+/// Address that only tells the heuristics that a vector is there and how it is aligned. The real one comes with each
+/// call. Not null without a workspace: the library then refuses to scale by rows.
+const void* any_address(const MathLibrary::Impl& library) {
+  return library.workspace ? library.workspace : reinterpret_cast<const void*>(std::uintptr_t{kArenaAlignment});
+}
+
 }  // namespace
 
 void check(cublasStatus_t status, const char* call) {
@@ -64,12 +73,27 @@ LtProduct::LtProduct(MathLibrary::Impl& library, const GemmShape& shape) : libra
   b_ = transposed(shape.b());
   c_ = transposed(shape.residual ? shape.c() : shape.d());
   d_ = transposed(shape.d());
-  if (shape.bias) {
-    // One value per row of D^T. The address only tells the heuristics the alignment; the real one comes with each call.
+  if (shape.bias) {  // one value per row of D^T
     set(operation_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type(shape.d().dtype)));
-    set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(library.workspace));
+    set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type(shape.bias_dtype())));
+    set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, any_address(library));
   }
+  if (shape.fast_accumulation) set(operation_.get(), CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
+  if (shape.scaling == Scaling::rows) scale_by_rows();
+}
+
+void LtProduct::scale_by_rows() {
+#if CUBLAS_VERSION >= 120900
+  if (cublasLtGetVersion() >= kFirstWithRowScales) {
+    for (const auto mode : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
+      set(operation_.get(), mode, static_cast<std::int32_t>(CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F));
+    for (const auto scales : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
+      set(operation_.get(), scales, any_address(*library_));
+    return;
+  }
+#endif
+  throw Failure(Exit::toolchain, cublaslt_version() + " has no scales of rows, as " + text(shape_) +
+                                     " needs. Build and run the trainer with CUDA 12.9 or later");
 }
 
 std::vector<LtProduct::Algorithm> LtProduct::candidates(int most, std::size_t workspace_bytes) const {
@@ -111,12 +135,17 @@ std::optional<std::size_t> LtProduct::workspace_of(const cublasLtMatmulAlgo_t& a
   return result.workspaceSize;
 }
 
-cublasStatus_t LtProduct::launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, const void* a,
-                                 const void* b, const void* bias, const void* c, void* d, bool adds) const {
-  if (shape_.bias) set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+cublasStatus_t LtProduct::launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream,
+                                 const GemmOperands& o) const {
+  if (shape_.bias) set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias);
+  if (shape_.scaling == Scaling::rows) {  // the library's A is the shape's B
+    set(operation_.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(o.scale_b));
+    set(operation_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(o.scale_a));
+  }
+  const bool adds = o.accumulate || shape_.residual;
   const float beta = adds ? shape_.beta : 0.0f;
-  return cublasLtMatmul(library_->handle, operation_.get(), &shape_.alpha, b, b_.get(), a, a_.get(), &beta,
-                        shape_.residual ? c : d, c_.get(), d, d_.get(), &algorithm, library_->workspace,
+  return cublasLtMatmul(library_->handle, operation_.get(), &shape_.alpha, o.b, b_.get(), o.a, a_.get(), &beta,
+                        shape_.residual ? o.c : o.d, c_.get(), o.d, d_.get(), &algorithm, library_->workspace,
                         library_->workspace_bytes, stream);
 }
 

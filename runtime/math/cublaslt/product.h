@@ -55,14 +55,14 @@ class LtProduct {
   /// Workspace that this algorithm needs for this GEMM, as the library reports it; nothing if it does not support it.
   std::optional<std::size_t> workspace_of(const cublasLtMatmulAlgo_t& algorithm) const;
 
-  /// Same as Gemm's call. C is added if `adds`, and is D itself without a residual.
-  cublasStatus_t launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, const void* a, const void* b,
-                        const void* bias, const void* c, void* d, bool adds) const;
+  /// Same as Gemm's call.
+  cublasStatus_t launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, const GemmOperands& operands) const;
 
  private:
   using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
   using Operation = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
   static Layout transposed(const GemmMatrix& matrix);
+  void scale_by_rows();
 
   MathLibrary::Impl* library_;
   GemmShape shape_;

@@ -24,16 +24,18 @@ std::size_t place_of(const GemmMatrix& matrix) {
   return buffer_space(matrix.dtype, matrix.rows * matrix.pitch) + kArenaAlignment;
 }
 
-/// Bytes of a GEMM's matrices; C only if it is not D.
+/// Bytes of a GEMM's matrices and scales; C only if it is not D.
 struct Sizes {
-  std::size_t a, b, bias, c, d;
+  std::size_t a, b, bias, c, d, scale_a, scale_b;
   explicit Sizes(const GemmShape& s)
       : a(place_of(s.a())),
         b(place_of(s.b())),
-        bias(s.bias ? buffer_space(s.d().dtype, s.n) : 0),
+        bias(s.bias ? buffer_space(s.bias_dtype(), s.n) : 0),
         c(s.residual ? place_of(s.c()) : 0),
-        d(place_of(s.d())) {}
-  std::size_t total() const { return a + b + bias + c + d; }
+        d(place_of(s.d())),
+        scale_a(s.scaling == Scaling::rows ? buffer_space(DType::f32, s.m) : 0),
+        scale_b(s.scaling == Scaling::rows ? buffer_space(DType::f32, s.n) : 0) {}
+  std::size_t total() const { return a + b + bias + c + d + scale_a + scale_b; }
 };
 
 /// One product on matrices of its own, aligned as in a step and no better.
@@ -43,27 +45,32 @@ class Trial {
       : product_(product), stream_(device.stream().handle) {
     const GemmShape& s = product.shape();
     const Sizes sizes(s);
-    a_ = memory, b_ = a_ + sizes.a, bias_ = b_ + sizes.b, c_ = bias_ + sizes.bias, d_ = c_ + sizes.c;
-    normals.fill(a_, sizes.a, s.a().dtype);
-    normals.fill(b_, sizes.b, s.b().dtype);
-    normals.fill(bias_, sizes.bias, s.d().dtype);
-    normals.fill(c_, sizes.c, s.c().dtype);
-    normals.fill(d_, sizes.d, s.d().dtype);
-    a_ += s.align_a % kArenaAlignment, b_ += s.align_b % kArenaAlignment;
-    c_ += s.align_c % kArenaAlignment, d_ += s.align_d % kArenaAlignment;
+    std::byte* next = memory;
+    const auto place = [&](std::size_t bytes, DType dtype, std::uint32_t align) {
+      std::byte* const begin = next;
+      normals.fill(begin, bytes, dtype);
+      next += bytes;
+      return begin + align % kArenaAlignment;
+    };
+    operands_.a = place(sizes.a, s.a().dtype, s.align_a);
+    operands_.b = place(sizes.b, s.b().dtype, s.align_b);
+    operands_.bias = place(sizes.bias, s.bias_dtype(), kArenaAlignment);
+    operands_.c = place(sizes.c, s.c().dtype, s.align_c);
+    operands_.d = place(sizes.d, s.d().dtype, s.align_d);
+    operands_.accumulate = s.accumulates;  // as in all micro-batches but the first
+    operands_.scale_a = reinterpret_cast<const float*>(place(sizes.scale_a, DType::f32, kArenaAlignment));
+    operands_.scale_b = reinterpret_cast<const float*>(place(sizes.scale_b, DType::f32, kArenaAlignment));
   }
 
   /// Returns false if the library fails after all.
   bool launch(const cublasLtMatmulAlgo_t& algorithm) const {
-    const GemmShape& s = product_.shape();
-    const bool adds = s.residual || s.accumulates;  // as in all micro-batches but the first
-    return product_.launch(algorithm, stream_, a_, b_, bias_, c_, d_, adds) == CUBLAS_STATUS_SUCCESS;
+    return product_.launch(algorithm, stream_, operands_) == CUBLAS_STATUS_SUCCESS;
   }
 
  private:
   const LtProduct& product_;
   cudaStream_t stream_;
-  std::byte *a_, *b_, *bias_, *c_, *d_;
+  GemmOperands operands_;
 };
 
 /// The heuristics' choices for an untuned trainer, the first one first, then those that a larger workspace adds.

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <random>
+#include <span>
+#include <type_traits>
 #include <vector>
 
+#include "device/fp8.h"
 #include "device/math.h"
 #include "error.h"
 #include "host/clock.h"
@@ -29,20 +32,22 @@ std::int64_t bounded_size(std::int64_t size, double flops) {
   return std::min(size, std::max(kBoundedMultiple, fitting / kBoundedMultiple * kBoundedMultiple));
 }
 
-/// Numbers between -1 and 1; every block of memory gets the same ones.
-std::vector<std::byte> random_block(DType dtype) {
-  constexpr std::size_t kElements = 1 << 16;
-  std::vector<std::byte> block(static_cast<std::size_t>(bytes_of(dtype, kElements)));
+/// Numbers between -1 and 1, of e4m3 between its largest ones; every block of memory gets the same ones.
+template <class T>
+std::vector<std::byte> random_block() {
+  std::vector<T> block(1 << 16);
   std::minstd_rand generator(1);
-  for (std::size_t i = 0; i < kElements; ++i) {
+  for (T& element : block) {
     const float value = static_cast<float>(generator()) / static_cast<float>(std::minstd_rand::max()) * 2 - 1;
-    const bf16 half = from_float<bf16>(value);
-    if (dtype == DType::bf16)
-      std::memcpy(&block[i * sizeof half], &half, sizeof half);
-    else
-      std::memcpy(&block[i * sizeof value], &value, sizeof value);
+    element = from_float<T>(std::is_same_v<T, e4m3> ? value * kLargestE4m3 : value);
   }
-  return block;
+  const auto bytes = std::as_bytes(std::span(block));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<std::byte> random_block(DType dtype) {
+  if (dtype == DType::bf16) return random_block<bf16>();
+  return dtype == DType::e4m3 ? random_block<e4m3>() : random_block<float>();
 }
 
 }  // namespace
@@ -70,17 +75,29 @@ std::optional<ProductRate> measure_products(const ProgramInfo& info, int device_
   const std::optional<GemmShape> shape = measured_shape(info.products, !device.runs_ahead());
   if (!shape) return std::nullopt;
   const auto size = [](std::int64_t bytes) { return (static_cast<std::size_t>(bytes) + 255) / 256 * 256; };
+  const bool scaled = shape->scaling == Scaling::rows;
   const std::size_t a_bytes = size(shape->a().extent()), b_bytes = size(shape->b().extent()),
-                    bias_bytes = size(bytes_of(shape->d().dtype, shape->n)), d_bytes = size(shape->d().extent()),
-                    c_bytes = shape->residual ? size(shape->c().extent()) : 0;
+                    bias_bytes = size(bytes_of(shape->bias_dtype(), shape->n)), d_bytes = size(shape->d().extent()),
+                    c_bytes = shape->residual ? size(shape->c().extent()) : 0,
+                    scale_a_bytes = scaled ? size(bytes_of(DType::f32, shape->m)) : 0,
+                    scale_b_bytes = scaled ? size(bytes_of(DType::f32, shape->n)) : 0;
   const std::size_t workspace_bytes = info.math_workspace_bytes();
-  std::byte* const a = device.allocate(a_bytes + b_bytes + bias_bytes + c_bytes + d_bytes + workspace_bytes);
-  std::byte *b = a + a_bytes, *bias = b + b_bytes, *c = bias + bias_bytes, *d = c + c_bytes;
+  std::byte* const a = device.allocate(a_bytes + b_bytes + bias_bytes + c_bytes + d_bytes + scale_a_bytes +
+                                       scale_b_bytes + workspace_bytes);
+  std::byte *b = a + a_bytes, *bias = b + b_bytes, *c = bias + bias_bytes, *d = c + c_bytes, *scale_a = d + d_bytes,
+            *scale_b = scale_a + scale_a_bytes;
   fill_random(device, a, a_bytes, shape->a().dtype);
   fill_random(device, b, b_bytes, shape->b().dtype);
-  MathLibrary library(device, workspace_bytes ? d + d_bytes : nullptr, workspace_bytes);
+  fill_random(device, scale_a, scale_a_bytes + scale_b_bytes, DType::f32);
+  MathLibrary library(device, workspace_bytes ? scale_b + scale_b_bytes : nullptr, workspace_bytes);
   const Gemm product(library, *shape);
-  const GemmOperands operands = {a, b, shape->bias ? bias : nullptr, shape->residual ? c : nullptr, d, false};
+  const GemmOperands operands = {.a = a,
+                                 .b = b,
+                                 .bias = shape->bias ? bias : nullptr,
+                                 .c = shape->residual ? c : nullptr,
+                                 .d = d,
+                                 .scale_a = scaled ? reinterpret_cast<const float*>(scale_a) : nullptr,
+                                 .scale_b = scaled ? reinterpret_cast<const float*>(scale_b) : nullptr};
   const auto seconds = [&](int launches) {
     const double begin = process_seconds();
     for (int i = 0; i < launches; ++i) product(device.stream(), operands);

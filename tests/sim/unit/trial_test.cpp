@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/fp8.h"
 #include "device_memory.h"
 #include "stream.h"
 
@@ -71,6 +72,21 @@ TEST(Trial, WhatFailsIsOutOfTheRunning) {
     EXPECT_EQ(worth_taking(times.ms), 2u);
     EXPECT_TRUE(std::isinf(Candidates({-1, 0.25}).times(sustained_ms).ms[0]));
   }
+}
+
+/// A GPU's power, and so its speed, depends on the bits of its operands.
+TEST(Trial, CodesAreThoseOfScaledRows) {
+  Device device(0, 0);
+  Normals normals(device);
+  constexpr std::size_t kCount = 3 << 19;  // more than the pattern
+  std::byte* const memory = device.allocate(kCount);
+  normals.fill(memory, kCount, DType::e4m3);
+  std::vector<e4m3> codes(kCount);
+  device.copy_out(codes.data(), memory, kCount);
+  device.synchronize();
+  double squares = 0;
+  for (const e4m3 code : codes) squares += std::pow(to_float(code), 2);
+  EXPECT_NEAR(std::sqrt(squares / kCount), 112, 1);  // a quarter of 448
 }
 
 }  // namespace
