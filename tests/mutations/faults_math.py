@@ -98,6 +98,8 @@ FAULTS = [
     fault("one_operand_is_scaled_by_rows", "LtProduct::scale_by_rows",
           "{CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE}",
           "{CUBLASLT_MATMUL_DESC_A_SCALE_MODE}", "test_sim_runtime *ScaledGemm_gpu.*"),
+    fault("older_libraries_are_asked_to_scale_rows", "LtProduct::scale_by_rows",
+          "cublasLtGetVersion() >= kFirstWithRowScales", "true", "test_sim EightBitProducts.NeedALibraryThatScalesRows"),
     fault("accumulation_is_never_fast", "LtProduct::LtProduct", "if (shape.fast_accumulation)", "if (false)",
           "test_sim_runtime ScaledGemms_gpu.NormalNumbersKeep27Decibels"),
     fault("scales_have_no_address_without_a_workspace", "any_address",

@@ -162,7 +162,10 @@ constexpr StatusText kStatuses[] = {
 
 extern "C" {
 
-std::size_t cublasLtGetVersion() { return 130100; }
+std::size_t cublasLtGetVersion() {
+  const char* version = std::getenv("LLMC_SIM_CUBLASLT_VERSION");
+  return version ? std::strtoull(version, nullptr, 10) : CUBLAS_VERSION;
+}
 const char* cublasLtGetStatusName(cublasStatus_t status) {
   for (const StatusText& known : kStatuses)
     if (known.status == status) return known.name;

@@ -7,7 +7,8 @@ namespace {
 
 using Layout = cublasLtMatrixLayoutOpaque;
 
-constexpr std::uint64_t kMultiple = 16;  // bytes
+constexpr std::uint64_t kMultiple = 16;       // bytes
+constexpr std::size_t kFirstOfRows = 120900;  // version that scales rows
 
 int capability() {
   int device = 0, major = 0, minor = 0;
@@ -39,7 +40,8 @@ cublasStatus_t check_scales(const cublasLtMatmulDescOpaque& operation, const Lay
     if (!scalar && !of_rows(scales)) return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   if (of_rows(operation.scale_a) != of_rows(operation.scale_b)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (of_rows(operation.scale_a) && capability() != 90) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (of_rows(operation.scale_a) && (capability() != 90 || cublasLtGetVersion() < kFirstOfRows))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -5,7 +5,8 @@
 
 namespace sim {
 
-/// Scales belong to matrices of 8 bits. Those of rows need both modes, both vectors, and capability 9.0.
+/// Scales belong to matrices of 8 bits. Those of rows need both modes, both vectors, capability
+/// 9.0 and version 12.9.
 cublasStatus_t check_scales(const cublasLtMatmulDescOpaque& operation, const cublasLtMatrixLayoutOpaque& a,
                             const cublasLtMatrixLayoutOpaque& b, const cublasLtMatrixLayoutOpaque& c,
                             const cublasLtMatrixLayoutOpaque& d);

@@ -3,7 +3,10 @@
 #include <cstdlib>
 #include <string>
 
+#include "../../unit/facts.h"
 #include "../../unit/templates/e4m3_codes.h"
+#include "error.h"
+#include "math/gemm.h"
 #include "product.h"
 #include "products.h"
 
@@ -165,6 +168,30 @@ TEST_F(EightBits, OnlyOneArchitectureHasScalesOfRows) {
     scale(rows, cols);
     EXPECT_EQ(status_of_rows(), kSuccess) << number;
   }
+}
+
+/// A trainer may run with an older library than it was built with.
+TEST(EightBitProducts, NeedALibraryThatScalesRows) {
+  setenv("LLMC_SIM_CUBLASLT_VERSION", "120800", 1);
+  Device device(0, 0);
+  MathLibrary library(device, nullptr, 0);
+  try {
+    const Gemm gemm(library, {.name = "gate_up",
+                              .m = 32,
+                              .n = 32,
+                              .k = 32,
+                              .transpose_b = true,
+                              .pitch_a = 32,
+                              .pitch_b = 32,
+                              .pitch_d = 32,
+                              .operand = DType::e4m3,
+                              .scaling = Scaling::rows});
+    ADD_FAILURE();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::toolchain);
+    EXPECT_TRUE(test::has_facts(failure.what(), {"cuBLASLt 12.8.0", "gate_up [m 32, n 32, k 32]", "CUDA 12.9"}));
+  }
+  unsetenv("LLMC_SIM_CUBLASLT_VERSION");
 }
 
 TEST_F(EightBits, ScalesOfBlocksAreNotSimulated) {
