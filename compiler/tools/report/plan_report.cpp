@@ -365,6 +365,8 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                         {"flops", p.flops}});
     if (p.shape.alpha != 1) products.back()["alpha"] = p.shape.alpha;
     if (p.shape.beta != 1) products.back()["beta"] = p.shape.beta;
+    if (p.shape.scaling == Scaling::rows) products.back()["scaling"] = "rows";
+    if (p.shape.fast_accumulation) products.back()["fast_accumulation"] = true;
   }
   j["products"] = products;
   Json launches = Json::array();

@@ -1,4 +1,4 @@
-// Products in the plan's JSON: their factors, where they are not 1.
+// Products in the plan's JSON: their factors, where they are not 1, and their scales.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -21,6 +21,18 @@ TEST(PlanReport, AProductHasItsFactorsUnlessTheyAreOne) {
   const nlohmann::ordered_json scaled = plan_json(plan)["products"][0];
   EXPECT_EQ(scaled["alpha"], 0.5);
   EXPECT_EQ(scaled["beta"], 2);
+}
+
+TEST(PlanReport, AScaledProductSaysSo) {
+  plan::Plan plan = plan::make_plan(small_spec().spec);
+  const nlohmann::ordered_json plain = plan_json(plan)["products"][0];
+  EXPECT_FALSE(plain.contains("scaling"));
+  EXPECT_FALSE(plain.contains("fast_accumulation"));
+  GemmShape& shape = plan.products[0].shape;
+  shape.scaling = Scaling::rows, shape.fast_accumulation = true;
+  const nlohmann::ordered_json scaled = plan_json(plan)["products"][0];
+  EXPECT_EQ(scaled["scaling"], "rows");
+  EXPECT_EQ(scaled["fast_accumulation"], true);
 }
 
 }  // namespace
