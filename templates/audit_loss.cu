@@ -11,7 +11,7 @@ LLMC_KERNEL audit_loss(const float* __restrict__ logits, const int* __restrict__
   for (const int row : lanes.rows(kRows)) {
     const auto in = lanes.row<kCols, kPitch>(logits, row);
     const bool ignored = targets[row] < 0;
-    const double highest = lanes.largest(in);
+    const double highest = lanes.largest(in, [](float v) { return v; });
     const double total = lanes.sum<double>(in, [=](float v) { return exp(static_cast<double>(v) - highest); });
     const double below = in.data[ignored ? 0 : targets[row]] - highest;
     if (lanes.leads()) losses[row] = ignored ? 0.0f : static_cast<float>(log(total) - below);

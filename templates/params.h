@@ -9,6 +9,7 @@ namespace llmc {
 
 using Residual = float;
 using Act = bf16;
+using Result = bf16;
 constexpr int kRows = 4096;
 constexpr int kCols = 2048;
 constexpr int kPitch = 2048;
@@ -19,6 +20,7 @@ constexpr bool kResidual = true;
 constexpr bool kRecompute = true;
 constexpr bool kGradient = true;
 constexpr bool kInverse = false;
+constexpr bool kFolded = false;
 constexpr bool kCopy = true;
 constexpr bool kNorms = true;
 constexpr bool kGradientShare = false;

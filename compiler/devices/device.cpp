@@ -46,7 +46,8 @@ constexpr const char* kNames[kFigures] = {"memory",
                                           "attention_backward_128_fp32",
                                           "kernels_bf16",
                                           "kernels_fp32",
-                                          "kernels_optimizer"};
+                                          "kernels_optimizer",
+                                          "product_fp8"};
 constexpr struct {
   Rate rate;
   DType operand;
@@ -56,6 +57,7 @@ constexpr struct {
     {Rate::peak, DType::f32, Figure::peak_fp32},
     {Rate::product, DType::bf16, Figure::product_bf16},
     {Rate::product, DType::f32, Figure::product_fp32},
+    {Rate::product, DType::e4m3, Figure::product_fp8},
     {Rate::attention_forward_64, DType::bf16, Figure::attention_forward_64},
     {Rate::attention_forward_64, DType::f32, Figure::attention_forward_64_fp32},
     {Rate::attention_forward_128, DType::bf16, Figure::attention_forward_128},

@@ -41,9 +41,10 @@ enum class Figure {
   kernels_bf16,                 // bytes/s of a layer's kernels in their order; replaces copy and cache_copy
   kernels_fp32,                 //
   kernels_optimizer,            // the same for the optimizer's kernels
+  product_fp8,                  // FLOP/s of products of e4m3 codes; bf16's if left out
 };
 constexpr std::size_t kRequiredFigures = static_cast<std::size_t>(Figure::latency_between) + 1;
-constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::kernels_optimizer) + 1;
+constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::product_fp8) + 1;
 const char* name_of(Figure figure);
 
 /// Figures with one value for each dtype of a step's operands.

@@ -8,10 +8,13 @@ namespace llmc::graph {
 
 std::vector<LayerKind> kinds_of(const spec::Spec& spec) {
   std::vector<LayerKind> kinds(static_cast<std::size_t>(spec.model.num_hidden_layers));
-  if (spec.model.sliding_window >= spec.batch.sequence_length) return kinds;
-  for (std::size_t layer = 0; layer < kinds.size(); ++layer)
-    if (spec.model.slides(static_cast<std::int64_t>(layer)))
-      kinds[layer].window = static_cast<int>(spec.model.sliding_window);
+  const auto layers = static_cast<std::int64_t>(kinds.size());
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    LayerKind& kind = kinds[static_cast<std::size_t>(layer)];
+    if (spec.model.sliding_window < spec.batch.sequence_length && spec.model.slides(layer))
+      kind.window = static_cast<int>(spec.model.sliding_window);
+    kind.wide_products = layer < spec.fp8.first_layers || layer >= layers - spec.fp8.last_layers;
+  }
   return kinds;
 }
 

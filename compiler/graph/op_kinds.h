@@ -12,6 +12,8 @@
   OP(rope, Rope)                                   \
   OP(qk_norm_rope, QkNormRope)                     \
   OP(attention, Attention)                         \
+  OP(quantise, Quantise)                           \
+  OP(quantise_transposed, QuantiseTransposed)      \
   OP(swiglu, Swiglu)                               \
   OP(add, Add)                                     \
   OP(cross_entropy, CrossEntropy)                  \

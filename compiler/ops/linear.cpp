@@ -12,17 +12,28 @@
 namespace llmc::ops {
 namespace {
 
+/// Whether the operands are codes, whose scales are inputs 2 and 3: a number for each row of the first, and for each
+/// row of the second, which is stored along the sum.
+bool scaled(const Operands& o) { return o.in(0).dtype == DType::e4m3; }
+
+/// Checks the scales of operands with these rows.
+void scales(const Operands& o) {
+  for (std::size_t i = 0; i < 2; ++i)
+    o.expect(o.in(2 + i).cols == o.rows(o.in(i)), "one scale a row of %{}", o.in(i).name);
+}
+
 void product_shape(const Operands& o, std::int64_t m, std::int64_t n, const Tensor& d) {
   o.expect(o.rows(d) == m && d.cols == n, "result %{} is [{}, {}], not [{}, {}]", d.name, o.rows(d), d.cols, m, n);
 }
 
-/// x, weight, [bias], [residual] -> y
+/// x, weight, [scales of x, scales of weight], [bias], [residual] -> y
 void signature(const Operands& o) {
   const auto [bias, residual] = o.op.as<LinearAttributes>();
-  o.count(2 + bias + residual, 1);
+  o.count(2 + 2 * scaled(o) + bias + residual, 1);
+  if (scaled(o)) scales(o);
   o.expect(o.in(0).cols == o.in(1).cols, "x and weight differ in width");
   product_shape(o, o.rows(o.in(0)), o.in(1).rows, o.out(0));
-  if (bias) o.expect(o.in(2).cols == o.in(1).rows, "one bias a row of the weight");
+  if (bias) o.expect(o.in(2 + 2 * scaled(o)).cols == o.in(1).rows, "one bias a row of the weight");
   if (residual) {
     const Tensor& c = o.graph.at(o.op.inputs.back());
     o.same_shape(c, o.out(0));
@@ -30,8 +41,14 @@ void signature(const Operands& o) {
   }
 }
 
-/// dy, weight -> dx
+/// dy, weight -> dx; or dy, transposed weight, scales of dy, scales of the transposed weight -> dx
 void dgrad_signature(const Operands& o) {
+  if (scaled(o)) {
+    o.count(4, 1);
+    scales(o);
+    o.expect(o.in(0).cols == o.in(1).cols, "dy and the transposed weight differ in width");
+    return product_shape(o, o.rows(o.in(0)), o.in(1).rows, o.out(0));
+  }
   o.count(2, 1);
   o.expect(o.in(0).cols == o.in(1).rows, "dy and weight differ in width");
   product_shape(o, o.rows(o.in(0)), o.in(1).cols, o.out(0));
@@ -63,8 +80,8 @@ InputSet column_makers(const Op& op) { return input(1) | (op.as<LinearAttributes
 double model_flops(const Operands& o) {
   const Tensor& weight = o.in(1);
   std::int64_t rows = 0;
-  for (const ParameterPiece& piece : (weight.role == Role::copy ? o.graph.at(weight.partner) : weight).pieces)
-    rows += piece.size;
+  const Tensor& parameter = weight.role == Role::parameter ? weight : o.graph.at(weight.partner);
+  for (const ParameterPiece& piece : parameter.pieces) rows += piece.size;
   return 2.0 * static_cast<double>(rows * weight.cols);
 }
 
@@ -80,6 +97,10 @@ Work product(const Context& c, std::string name, GemmShape shape) {
   shape.pitch_a = a.pitch;
   shape.pitch_b = b.pitch;
   shape.pitch_d = d.pitch;
+  if (scaled(c)) {
+    shape.scaling = Scaling::rows;
+    shape.fast_accumulation = c.spec.fp8.accumulates_fast(c.region.is_backward());
+  }
   shape.tiles = products_in_tiles(c.spec, a.dtype) && (is_linear_product(shape) || is_weight_gradient(shape));
   Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
   work.product.flops = work.flops = shape.flops();
@@ -88,7 +109,11 @@ Work product(const Context& c, std::string name, GemmShape shape) {
   const double launches = static_cast<double>(c.launches());
   if (shape.accumulates) work.bytes += static_cast<double>(shape.d().bytes()) * (launches - 1) / launches;
   work.arguments = {Argument(c.op.inputs[0]).as("a"), Argument(c.op.inputs[1]).as("b")};
-  if (shape.bias) work.arguments.push_back(Argument(c.op.inputs[2]).as("bias"));
+  if (scaled(c)) {
+    work.arguments.push_back(Argument(c.op.inputs[2]).as("scale_a"));
+    work.arguments.push_back(Argument(c.op.inputs[3]).as("scale_b"));
+  }
+  if (shape.bias) work.arguments.push_back(Argument(c.op.inputs[2 + 2 * scaled(c)]).as("bias"));
   if (shape.residual) work.arguments.push_back(Argument(c.op.inputs.back()).as("c"));
   work.arguments.push_back(Argument(c.op.outputs[0]).as("d"));
   if (shape.accumulates) work.arguments.push_back(Argument(c.adds()).as("accumulate"));
@@ -107,6 +132,8 @@ std::vector<Work> work(const Context& c) {
 }
 
 std::vector<Work> dgrad_work(const Context& c) {
+  if (scaled(c))
+    return {product(c, c.op.name, {.m = c.rows(c.in(0)), .n = c.in(1).rows, .k = c.in(1).cols, .transpose_b = true})};
   return {product(c, c.op.name, {.m = c.rows(c.in(0)), .n = c.in(1).cols, .k = c.in(1).rows})};
 }
 
@@ -127,13 +154,20 @@ constexpr OpRow kLinear = ForwardRow{.signature = signature,
                                      .model_flops = model_flops,
                                      .column_makers = column_makers,
                                      .stream_elements = stream_elements,
+                                     .multiplies = Multiplies::x_and_weight,
                                      .work = work};
 
-constexpr OpRow kLinearDgrad =
-    BackwardRow{.signature = dgrad_signature, .weight_type = weight_type, .exact = kNoOutputs, .work = dgrad_work};
+constexpr OpRow kLinearDgrad = BackwardRow{.signature = dgrad_signature,
+                                           .weight_type = weight_type,
+                                           .exact = kNoOutputs,
+                                           .multiplies = Multiplies::dy_and_weight,
+                                           .work = dgrad_work};
 
 /// No op of the backward pass reads its result.
-constexpr OpRow kLinearWgrad =
-    BackwardRow{.signature = wgrad_signature, .exact = kNoOutputs, .may_wait_for = 1, .work = wgrad_work};
+constexpr OpRow kLinearWgrad = BackwardRow{.signature = wgrad_signature,
+                                           .exact = kNoOutputs,
+                                           .may_wait_for = 1,
+                                           .multiplies = Multiplies::dy_and_x,
+                                           .work = wgrad_work};
 
 }  // namespace llmc::ops

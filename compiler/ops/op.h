@@ -110,6 +110,9 @@ constexpr int kNothing = -1;
 /// Measured rates that price the kernels of an op.
 enum class PricedAs { bytes_moved, attention_forward, attention_backward };
 
+/// Operands of a linear layer's product.
+enum class Multiplies { no_operands, x_and_weight, dy_and_weight, dy_and_x };
+
 // Members of rows.
 using Signature = void (*)(const Operands&);
 using WeightType = DType (*)(const Operands&, std::size_t i);
@@ -150,6 +153,7 @@ struct ForwardRow {
   StreamElements stream_elements = off_the_stream;
   InputSet changes = kNoInputs;
   PricedAs priced_as = PricedAs::bytes_moved;
+  Multiplies multiplies = Multiplies::no_operands;
   Stated<ListWork> work;
 };
 
@@ -165,6 +169,14 @@ struct BackwardRow {
   Scratch scratch = no_scratch;
   StreamElements stream_elements = off_the_stream;
   PricedAs priced_as = PricedAs::bytes_moved;
+  Multiplies multiplies = Multiplies::no_operands;
+  Stated<ListWork> work;
+};
+
+/// Row of an op that prepares the operands of a product of either pass.
+struct OperandRow {
+  Stated<Signature> signature;
+  WeightType weight_type = reads_fp32;
   Stated<ListWork> work;
 };
 
@@ -198,6 +210,7 @@ struct OpRow {
         stream_elements(r.stream_elements),
         changes(r.changes),
         priced_as(r.priced_as),
+        multiplies(r.multiplies),
         work(r.work) {}
   constexpr OpRow(const BackwardRow& r)
       : signature(r.signature),
@@ -210,7 +223,9 @@ struct OpRow {
         scratch(r.scratch),
         stream_elements(r.stream_elements),
         priced_as(r.priced_as),
+        multiplies(r.multiplies),
         work(r.work) {}
+  constexpr OpRow(const OperandRow& r) : signature(r.signature), weight_type(r.weight_type), work(r.work) {}
   constexpr OpRow(const StepRow& r)
       : signature(r.signature),
         scratch(r.scratch),
@@ -254,6 +269,8 @@ struct OpRow {
   bool gathers = false;
   /// Price of its kernels; products and collectives have their own prices.
   PricedAs priced_as = PricedAs::bytes_moved;
+  /// The product of a linear layer that it is. Its first two inputs are the operands.
+  Multiplies multiplies = Multiplies::no_operands;
   /// Lists its launches, in order.
   ListWork work;
 };

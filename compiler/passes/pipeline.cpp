@@ -40,6 +40,9 @@ Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& ki
       // Before split_reductions, which inserts ops that recompute need not know.
       {"recompute", [&](Graph g) { return recompute(std::move(g), choice); }},
       {"split_reductions", with_spec(split_reductions)},
+      // After recompute: a recomputed product quantises its operands again. Before cast_weights: the ops that quantise
+      // a weight read its copy.
+      {"quantise_products", with_spec(quantise_products)},
       {"append_optimizer", with_spec(append_optimizer)},
       {"append_inference", with_spec(append_inference)},
       // Late: fusing a residual changes the dtype of a result, and with it the dtype in which a bias is read.

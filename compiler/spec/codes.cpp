@@ -205,6 +205,18 @@ const std::vector<Code>& codes() {
        "model.sliding_window would otherwise have no effect.",
        "model: {sliding_window: 1024, layer_types: [full_attention]}",
        "model: {sliding_window: 1024, layer_types: [sliding_attention, full_attention]}"},
+      {"E0327", "fp8 products where they do not exist",
+       "With `matmul: fp8` the operands of products are e4m3 codes with a scale for each row. It replaces products in "
+       "bf16, so it needs `compute: bf16` and at least one layer that precision.fp8 does not leave in bf16. cuBLASLt "
+       "has such products on arch 90 and 90a alone. A cpu and arch 80, 86 and 87 have no fp8 at all: they compute the "
+       "same numbers in bf16. Other archs have fp8 products of other scales, which compute other numbers.",
+       "precision: {matmul: fp8}\ntarget: {kind: cuda, arch: [100]}",
+       "precision: {matmul: fp8}\ntarget: {kind: cuda, arch: [90a]}"},
+      {"E0328", "widths of fp8 products",
+       "fp8 products read 16 codes at a time, so hidden_size, intermediate_size and the columns of q, k and v are "
+       "multiples of 16. That holds for every target, so that a spec that trains on a laptop trains on a cluster.",
+       "model: {intermediate_size: 1000}\nprecision: {matmul: fp8}",
+       "model: {intermediate_size: 1008}\nprecision: {matmul: fp8}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

@@ -34,7 +34,7 @@
 //   lanes.store_shared(out, columns)            out = the sum of columns() over the groups that share rows
 //
 //   lanes.sum(rows..., f)                       sum of f(elements of one column...) over the columns, on all lanes
-//   lanes.largest(row)                          the largest element, on all lanes
+//   lanes.largest(rows..., f)                   the largest f(elements of one column...), on all lanes
 //   lanes.store(out, rows..., f)                out = f(...), rounded to out's type
 //   lanes.map(rows..., f)                       f(float& for writable rows, float for const ones, ...)
 //   lanes.owns(column), lanes.leads()           true on one lane of the group: the column's owner; the first

@@ -33,6 +33,8 @@ LLMC_HD inline double sqrt(double v) {
 #endif
 }
 
+LLMC_HD inline float magnitude(float v) { return __builtin_fabsf(v); }
+
 /// False for infinities and NaN.
 LLMC_HD inline bool finite(double v) { return v - v == 0; }
 

@@ -44,7 +44,10 @@ class RelationChecks {
   std::vector<Diagnostic>& diagnostics_;
 };
 
-/// Checks the relations of the model, its precision and its target, among usable keys.
+/// Checks the relations of the model and its target, among usable keys.
 void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics);
+
+/// Checks the relations of the precision with the model and the target, among usable keys.
+void check_precision_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace llmc::spec

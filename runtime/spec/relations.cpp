@@ -307,6 +307,7 @@ void check_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostic
   Relations relations(bound, diagnostics);
   relations.unread_keys();
   check_model_relations(bound, diagnostics);
+  check_precision_relations(bound, diagnostics);
   relations.audit();
   relations.budget();
   relations.batch();

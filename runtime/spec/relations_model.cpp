@@ -169,40 +169,6 @@ class ModelRelations : RelationChecks {
          {key, "model.sliding_window"});
   }
 
-  void residual_stream() {
-    if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == DType::bf16 ||
-        spec_.residual == DType::f32)
-      return;
-    fail("E0316", "a bf16 residual stream needs compute: bf16, but compute is fp32",
-         "write residual: fp32, or compute: bf16",
-         any_of({write("precision.residual", "fp32"), write("precision.compute", "bf16")}),
-         {"precision.residual", "precision.compute"});
-  }
-
-  /// A target.arch of `native` is checked where it is resolved (compiler/build/toolchain.cpp).
-  void matmul() {
-    if (!usable({"precision.matmul", "precision.compute", "target.kind", "target.arch"}) ||
-        spec_.matmul != Matmul::bf16x3)
-      return;
-    const auto& arch = spec_.target.arch;
-    if (spec_.target.kind != TargetKind::cpu) {
-      fail("E0325", "matmul: bf16x3 needs AMX tiles, but target.kind is cuda",
-           "write matmul: auto, or target.kind: cpu",
-           any_of({write("precision.matmul", "auto"), write("target.kind", "cpu")}),
-           {"precision.matmul", "target.kind"});
-    } else if (spec_.compute != DType::f32) {
-      fail("E0325", "matmul: bf16x3 needs compute: fp32, but compute is bf16", "write compute: fp32, or matmul: auto",
-           any_of({write("precision.compute", "fp32"), write("precision.matmul", "auto")}),
-           {"precision.matmul", "precision.compute"});
-    } else if (arch.size() == 1 && arch[0] != "native" && of(cpu_architectures(), arch[0]) &&
-               !of(architectures_with_tiles(), arch[0])) {
-      fail("E0325", fmt::format("matmul: bf16x3 needs AMX tiles, which arch {} does not have", arch[0]),
-           fmt::format("write matmul: auto, or target.arch: {}", either(architectures_with_tiles())),
-           any_of({write("precision.matmul", "auto"), write("target.arch", architectures_with_tiles()[0])}),
-           {"precision.matmul", "target.arch"});
-    }
-  }
-
   void rope() {
     const RopeScaling& r = spec_.model.rope_scaling;
     if (!r.llama3 || !usable({"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}) ||
@@ -289,8 +255,6 @@ void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diag
   relations.qk_norm();
   relations.sliding_layers();
   relations.window_without_biases();
-  relations.residual_stream();
-  relations.matmul();
   relations.rope();
   relations.architectures();
 }

@@ -16,7 +16,8 @@ namespace llmc::spec {
 
 enum class TargetKind { cpu, cuda };
 enum class AttentionKind { automatic, cudnn, portable };
-enum class Matmul { automatic, bf16x3 };
+enum class Matmul { automatic, bf16x3, fp8 };
+enum class FastAccumulation { none, forward, all };
 enum class ScheduleKind { constant, linear, cosine, wsd };
 
 /// Frequencies of Llama 3.1: scaled by `factor` for wavelengths above original_max_position_embeddings /
@@ -188,6 +189,17 @@ struct Target {
                                                        // arch
 };
 
+/// Products of precision.matmul: fp8.
+struct Fp8 {
+  std::int64_t first_layers = 0, last_layers = 0;  // of these the products stay in the compute dtype
+  FastAccumulation fast_accumulation = FastAccumulation::forward;
+
+  /// Whether products of a pass are summed in the width of the tensor cores.
+  bool accumulates_fast(bool backward) const {
+    return fast_accumulation == FastAccumulation::all || (!backward && fast_accumulation == FastAccumulation::forward);
+  }
+};
+
 struct Spec {
   std::string name;
   Model model;
@@ -196,6 +208,7 @@ struct Spec {
   DType compute = DType::bf16;        // precision.compute
   DType residual = DType::f32;        // precision.residual: bf16 only with compute bf16
   Matmul matmul = Matmul::automatic;  // precision.matmul: bf16x3 only with compute fp32, on a cpu with AMX
+  Fp8 fp8;
   Batch batch;
   Memory memory;
   Optimizer optimizer;

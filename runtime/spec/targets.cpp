@@ -4,6 +4,7 @@
 
 #include "device/cpu/arch_names.h"
 #include "spec/gpus.h"
+#include "spec/spec.h"
 
 namespace llmc::spec {
 
@@ -68,6 +69,16 @@ const std::vector<std::string>& cuda_architectures() {
   static const std::vector<std::string> names = {"80",  "86",   "87",  "89",   "90",  "90a",
                                                  "100", "100a", "103", "103a", "120", "120a"};
   return names;
+}
+
+RowScaledProducts row_scaled_products(const std::string& cuda_arch) {
+  const std::string number = cuda_arch.substr(0, cuda_arch.find('a'));
+  if (number == "90") return RowScaledProducts::hardware;
+  return number.size() == 2 && number < "89" ? RowScaledProducts::emulated : RowScaledProducts::none;
+}
+
+bool has_row_scaled_products(const Target& target) {
+  return target.kind == TargetKind::cuda && row_scaled_products(target.arch.at(0)) == RowScaledProducts::hardware;
 }
 
 }  // namespace llmc::spec

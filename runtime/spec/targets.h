@@ -39,4 +39,14 @@ const std::vector<std::string>& architectures_with_tiles();
 /// Compute capabilities as nvcc's sm_NN: "80", "90a", "100", ...
 const std::vector<std::string>& cuda_architectures();
 
+struct Target;
+
+/// How products of codes in 8 bits with one scale a row run on an arch: in hardware, as bf16 products of the numbers
+/// that the codes stand for, or not at all, since the hardware has fp8 products of other scales.
+enum class RowScaledProducts { hardware, emulated, none };
+RowScaledProducts row_scaled_products(const std::string& cuda_arch);
+
+/// Whether products of e4m3 codes with one scale a row run in the target's hardware.
+bool has_row_scaled_products(const Target& target);
+
 }  // namespace llmc::spec

@@ -7,6 +7,8 @@
 
 namespace llmc {
 
+constexpr int kRows = 3072;
+constexpr int kCols = 2048;
 constexpr int kBatch = 2;
 constexpr int kSequence = 2048;
 constexpr int kHeads = 32;

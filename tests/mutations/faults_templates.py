@@ -117,4 +117,12 @@ FAULTS = [
           "wgmma_wait<2>(scores);", "test_sim_kernels WarpgroupAttention.OneTile"),
     fault("copies_not_shown_to_warpgroups", "attention_forward_warpgroups", "show_to_warpgroups();", "",
           "test_sim_kernels WarpgroupAttention.OneTile"),
+    fault("rows_of_codes_saturate", "e4m3_scale", "0x1fffffu", "0x0fffffu",
+          "test_templates Quantise.GivesTheNearestNumbers"),
+    fault("an_infinite_row_has_a_scale", "e4m3_scale", "bits < 0x7f800000u", "true",
+          "test_templates Quantise.PassesOnWhatIsNotFinite"),
+    fault("codes_are_rounded_half_up", "from_float in runtime/device/fp8.h", "0x7ffffu + (magnitude >> 20 & 1u)", "0x80000u",
+          "test_templates Quantise.GivesTheNearestCodes"),
+    fault("the_other_operands_scales_stay_in_dy", "quantise in templates/quantise.cu", "* scale / factor", "* scale",
+          "test_templates Quantise.FoldsTheOtherOperandsScales"),
 ]

@@ -75,7 +75,7 @@ def main():
     theirs = []
     for step in range(STEPS):
         tokens = safetensors_file.read(os.path.join(trace, f"step-{step}", "tokens.safetensors"))
-        logits = llama.forward(parameters, MODEL, torch.tensor(tokens["inputs"][0], dtype=torch.int64), bf16=True)
+        logits = llama.forward(parameters, MODEL, torch.tensor(tokens["inputs"][0], dtype=torch.int64), products="bf16")
         loss = torch.nn.functional.cross_entropy(
             logits.reshape(-1, 512).float(), torch.tensor(tokens["targets"].reshape(-1), dtype=torch.int64))
         optimizer.zero_grad()

@@ -82,11 +82,57 @@ def bf16_linear(x, weight, bias=None):
     return y if bias is None else y + bias.bfloat16()
 
 
-def forward(parameters, model, tokens, stream=None, bf16=False):
+def e4m3(x):
+    """The nearest e4m3 numbers, ties to even; x is at most 448 in magnitude."""
+    exponent = torch.frexp(x)[1] - 1  # x = m * 2^exponent, 1 <= m < 2
+    step = torch.ldexp(torch.ones_like(x), torch.clamp(exponent, min=-6) - 3)
+    return torch.round(x / step) * step
+
+
+def by_rows(x):
+    """x [rows, columns] in e4m3 with a power of two for each row, and those powers [rows, 1]."""
+    largest = x.abs().amax(dim=1, keepdim=True)
+    scale = torch.exp2(torch.ceil(torch.log2(torch.clamp(largest / 448, min=2.0**-100))))
+    return e4m3(x / scale) * scale, scale
+
+
+class Fp8Product(torch.autograd.Function):
+    """[m, k] x [n, k]^T with operands in e4m3. In the backward pass the scales of the weight's rows are part of the gradient when
+    that is rounded; the weight's own gradient is a bf16 product."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        x, weight = x.bfloat16(), weight.bfloat16()
+        rounded, scales = by_rows(weight.float())
+        ctx.save_for_backward(x, rounded, scales.t())
+        return torch.matmul(by_rows(x.float())[0], rounded.t()).bfloat16()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight, scales = ctx.saved_tensors
+        gradient = gradient.float()
+        rounded = by_rows(gradient * scales)[0] / scales
+        return torch.matmul(rounded, weight).bfloat16(), torch.matmul(gradient.t(), x.float())
+
+
+def fp8_linear(x, weight, bias=None):
+    y = Fp8Product.apply(x.flatten(0, -2), weight).unflatten(0, x.shape[:-1])
+    return y if bias is None else y + bias.bfloat16()
+
+
+# Functions of products by their arithmetic: of a layer's linear parts, of the head, of two activations.
+PRODUCTS = {
+    "exact": (torch.nn.functional.linear, torch.nn.functional.linear, torch.matmul),
+    "bf16": (bf16_linear, bf16_linear, bf16_product),
+    "fp8": (fp8_linear, bf16_linear, bf16_product),
+}
+
+
+def forward(parameters, model, tokens, stream=None, products="exact"):
     """tokens i64 [batch, sequence] -> logits [batch, sequence, vocab]. `stream`: a dtype that the residual stream, and with it
-    its gradient, is rounded to after the embedding and after each addition. `bf16`: products as
-    autocast makes them."""
-    linear_of, matmul = (bf16_linear, bf16_product) if bf16 else (torch.nn.functional.linear, torch.matmul)
+    its gradient, is rounded to after the embedding and after each addition. `products`: exact, bf16 as autocast makes them, or
+    fp8."""
+    linear_of, head, matmul = PRODUCTS[products]
     batch, length = tokens.shape
     heads, kv_heads, d = model["num_attention_heads"], model["num_key_value_heads"], model["head_dim"]
     eps = model["rms_norm_eps"]
@@ -106,13 +152,19 @@ def forward(parameters, model, tokens, stream=None, bf16=False):
         def weight(name):
             return parameters[prefix + name]
 
-        def linear(value, name):
-            return linear_of(value, weight(name + ".weight"), parameters.get(prefix + name + ".bias"))
+        def linear(value, *names):
+            """Results of several linear parts. In fp8 they are one product, so that a row of their gradients has one scale."""
+            weights = [weight(name + ".weight") for name in names]
+            biases = [parameters.get(prefix + name + ".bias") for name in names]
+            if products != "fp8":
+                return [linear_of(value, *pair) for pair in zip(weights, biases)]
+            y = linear_of(value, torch.cat(weights), None if biases[0] is None else torch.cat(biases))
+            return y.split([len(w) for w in weights], dim=-1)
 
         h = rms_norm(x, weight("input_layernorm.weight"), eps)
-        q = linear(h, "self_attn.q_proj").view(batch, length, heads, d)
-        k = linear(h, "self_attn.k_proj").view(batch, length, kv_heads, d)
-        v = linear(h, "self_attn.v_proj").view(batch, length, kv_heads, d).transpose(1, 2)
+        q, k, v = linear(h, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+        q, k = q.view(batch, length, heads, d), k.view(batch, length, kv_heads, d)
+        v = v.view(batch, length, kv_heads, d).transpose(1, 2)
         if model.get("qk_norm"):
             q, k = rms_norm(q, weight("self_attn.q_norm.weight"), eps), rms_norm(k, weight("self_attn.k_norm.weight"),
                                                                                  eps)
@@ -123,12 +175,12 @@ def forward(parameters, model, tokens, stream=None, bf16=False):
         wide = torch.float64 if scores.dtype == torch.float64 else torch.float32
         p = torch.softmax(scores, dim=-1, dtype=wide).to(q.dtype)
         attended = matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)
-        x = rounded(x + linear(attended, "self_attn.o_proj"))
+        x = rounded(x + linear(attended, "self_attn.o_proj")[0])
         h = rms_norm(x, weight("post_attention_layernorm.weight"), eps)
-        gated = torch.nn.functional.silu(linear(h, "mlp.gate_proj")) * linear(h, "mlp.up_proj")
-        x = rounded(x + linear(gated, "mlp.down_proj"))
+        gate, up = linear(h, "mlp.gate_proj", "mlp.up_proj")
+        x = rounded(x + linear(torch.nn.functional.silu(gate) * up, "mlp.down_proj")[0])
     x = rms_norm(x, parameters["model.norm.weight"], eps)
-    return linear_of(x, parameters.get("lm_head.weight", table))
+    return head(x, parameters.get("lm_head.weight", table))
 
 
 def statistics(weights, model, inputs, targets):
@@ -153,17 +205,17 @@ def statistics(weights, model, inputs, targets):
     return figures
 
 
-def loss_and_gradients(weights, model, inputs, targets, dtype, autocast=False, stream=None):
+def loss_and_gradients(weights, model, inputs, targets, dtype, products="exact", stream=None):
     """Mean cross-entropy over targets that are not -1, and the gradients of it and of the z-loss, z_loss * mean(lse^2).
 
     weights: name -> array; inputs, targets: int arrays [micro-batches, micro_batch, sequence].
-    `autocast`: products as PyTorch's bf16 mixed precision makes them on fp32 parameters. `stream`: as forward's.
+    `products`, `stream`: as forward's; bf16 as PyTorch's mixed precision makes them on fp32 parameters.
     """
     parameters = {name: torch.tensor(array, dtype=dtype, requires_grad=True) for name, array in weights.items()}
     count = int((targets >= 0).sum())
     total = 0.0
     for rows, wanted in zip(inputs, targets):
-        logits = forward(parameters, model, torch.tensor(rows, dtype=torch.int64), stream, bf16=autocast)
+        logits = forward(parameters, model, torch.tensor(rows, dtype=torch.int64), stream, products)
         flat, wanted = logits.reshape(-1, logits.shape[-1]), torch.tensor(wanted.reshape(-1), dtype=torch.int64)
         flat = flat if dtype == torch.float64 else flat.float()
         loss = torch.nn.functional.cross_entropy(flat, wanted, ignore_index=-1, reduction="sum") / count

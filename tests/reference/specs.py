@@ -82,6 +82,12 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
     }
 
 
+def widen(spec, step):
+    """Raises widths to multiples of `step`; head_dim is one already."""
+    for key in ("hidden_size", "intermediate_size"):
+        spec["model"][key] += -spec["model"][key] % step
+
+
 def left_open(seed):
     """The spec of draw() with all planner choices open, and more variety in their inputs: layers, both dtypes of the
     stream, sequences and their length. From seed 12 on qk_norm is drawn too."""

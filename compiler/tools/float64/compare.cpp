@@ -51,7 +51,7 @@ Worst compare(const OpValue& exact, const Matrix& found, DType stored) {
   Worst worst;
   if (exact.undefined) return worst;
   const Matrix& m = exact.matrix;
-  const double relative = rounding(stored) + exact.relative;
+  const double relative = exact.exact ? 0 : rounding(stored) + exact.relative;
   if (exact.sums_alone) {
     for (std::int64_t j = 0; j < m.cols; ++j) {
       double sum = 0, found_sum = 0;

@@ -18,9 +18,13 @@ std::vector<double> norms(const Matrix& m, bool transposed) {
   return squares;
 }
 
+bool scaled(const OpRun& run) { return run.input_type(0) == DType::e4m3; }
+
 /// Bounds a product's error. The sum of k products in fp32 has an error of some units in the last place times the sum
 /// of their magnitudes. That sum is at most the product of the norms of row and column (Cauchy and Schwarz). The part
 /// of each term that bf16x3 leaves out is relative to the same sum.
+///
+/// Operands that are codes have a scale for each row: inputs 2 and 3.
 void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds) {
   const Matrix &a = run.in(0), &b = run.in(1), &d = run.out(0);
   OpValue& result = run.outputs[0];
@@ -30,7 +34,13 @@ void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds) {
   if (adds)
     for (std::int64_t i = 0; i < d.rows; ++i) scale[static_cast<std::size_t>(i)] = largest(d.cols, d.row(i));
   multiply(a, transpose_a, b, transpose_b, d, adds);
-  const std::vector<double> rows = norms(a, transpose_a), cols = norms(b, !transpose_b);
+  std::vector<double> rows = norms(a, transpose_a), cols = norms(b, !transpose_b);
+  if (scaled(run)) {
+    for (std::int64_t i = 0; i < d.rows; ++i)
+      for (std::int64_t j = 0; j < d.cols; ++j) d.at(i, j) *= run.in(2).data[i] * run.in(3).data[j];
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] *= run.in(2).data[i];
+    for (std::size_t j = 0; j < cols.size(); ++j) cols[j] *= run.in(3).data[j];
+  }
   const double widest = *std::max_element(cols.begin(), cols.end());
   for (std::size_t i = 0; i < scale.size(); ++i) scale[i] += rows[i] * widest;
 }
@@ -43,14 +53,16 @@ void linear(OpRun& run) {
   const Matrix& d = run.out(0);
   for (std::int64_t i = 0; i < d.rows; ++i) {
     double& scale = run.outputs[0].scale[static_cast<std::size_t>(i)];
-    if (bias) add_scaled(d.cols, 1, run.in(2).row(0), d.row(i));
-    if (bias) scale += largest(d.cols, run.in(2).row(0));
+    const std::size_t of_bias = scaled(run) ? 4 : 2;
+    if (bias) add_scaled(d.cols, 1, run.in(of_bias).row(0), d.row(i));
+    if (bias) scale += largest(d.cols, run.in(of_bias).row(0));
     if (residual) add_scaled(d.cols, 1, run.inputs.back().matrix.row(i), d.row(i));
     if (residual) scale += largest(d.cols, run.inputs.back().matrix.row(i));
   }
 }
 
-void linear_dgrad(OpRun& run) { product(run, false, false, false); }
+/// The codes of a weight are transposed.
+void linear_dgrad(OpRun& run) { product(run, false, scaled(run), false); }
 
 void linear_wgrad(OpRun& run) { product(run, true, false, run.adds); }
 

@@ -31,6 +31,10 @@ void take_layers(spec::Spec& spec, const plan::Plan& plan) {
   }
   spec.memory.recompute = passes::recompute_from(recompute);
   spec.model.num_hidden_layers = static_cast<std::int64_t>(taken.size());
+  // Those of the first layers come first, and one kept of either end stands for all.
+  const auto is_fp8 = [&](std::size_t layer) { return !plan.graph.kinds[layer].wide_products; };
+  spec.fp8.first_layers = std::ranges::find_if(taken, is_fp8) - taken.begin();
+  spec.fp8.last_layers = std::find_if(taken.rbegin(), taken.rend(), is_fp8) - taken.rbegin();
   if (std::ranges::find(types, spec::kSlidingAttention) == types.end()) spec.model.sliding_window = 0;
   if (spec.model.sliding_window) spec.model.layer_types = std::move(types);
 }

@@ -36,6 +36,7 @@ struct OpValue {
   bool sums_alone = false;  // the op may distribute terms over rows freely: only its columns' sums count
   bool partial = false;     // sums of such distributed terms
   bool undefined = false;   // scratch of the kernel
+  bool exact = false;       // every kernel gives these very numbers
 
   double scale_at(std::int64_t i, std::int64_t j) const {
     return scale.empty() ? 0 : scale[static_cast<std::size_t>(i * parts + j / (matrix.cols / parts))];
@@ -56,7 +57,7 @@ struct OpRun {
   std::vector<OpValue> inputs, outputs;
   bool adds = false;             // to what earlier micro-batches and chunks of the step left
   std::uint64_t seed = 0;        // of initialise
-  double left_out = 0;           // of each term of a product, relative to it: kBf16x3, or nothing
+  double left_out = 0;           // of each term of a product, relative to it: kBf16x3, kFastAccumulation, or nothing
   std::int64_t state_begin = 0;  // of an update: Chunk::state of the first element of its optimizer's state
 
   const Matrix& in(std::size_t i) const { return inputs.at(i).matrix; }

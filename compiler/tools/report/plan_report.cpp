@@ -14,6 +14,7 @@
 #include "compiler/plan/schedule_walk.h"
 #include "compiler/tools/report/time_report.h"
 #include "spec/recompute.h"
+#include "spec/targets.h"
 #include "spec/values.h"
 #include "text/plural.h"
 
@@ -64,9 +65,24 @@ const char* product_by(const Plan& plan, const plan::Product& p) {
   return p.shape.tiles ? "tiles" : "oneDNN";
 }
 
+/// Says how products of e4m3 operands are computed, and of which layers.
+std::string fp8_text(const Plan& plan) {
+  const spec::Fp8& fp8 = plan.spec.fp8;
+  std::string text = spec::has_row_scaled_products(plan.spec.target)
+                         ? "matmul fp8: forward and data-gradient products of layers"
+                         : "matmul fp8: operands of layers are rounded to e4m3; their products run in bf16, since the "
+                           "target has none of fp8, and are not faster";
+  const auto wide = [&](const char* which, std::int64_t layers) {
+    if (layers) text += fmt::format("; {} {} layer{} in bf16", which, layers, plural(layers));
+  };
+  wide("first", fp8.first_layers), wide("last", fp8.last_layers);
+  return text + "\n";
+}
+
 /// Names the products that precision.matmul applies to; empty for auto.
 std::string matmul_text(const Plan& plan) {
   if (plan.spec.matmul == spec::Matmul::automatic) return "";
+  if (plan.spec.matmul == spec::Matmul::fp8) return fp8_text(plan);
   std::vector<std::string> others;
   for (const plan::Product& p : plan.products)
     if (!p.shape.bf16x3()) others.push_back(p.name);
@@ -268,11 +284,27 @@ bool has_windows(const Plan& plan) {
   return std::ranges::any_of(plan.graph.kinds, [](const graph::LayerKind& kind) { return kind.window > 0; });
 }
 
-/// Returns the number of layers of each window; 0: no window.
+struct LayersOfWindow {
+  int window;  // 0: no window
+  std::int64_t layers;
+};
+
+/// Returns the number of layers of each window, in the order of first layers.
+std::vector<LayersOfWindow> windows_of(const Plan& plan) {
+  std::vector<LayersOfWindow> windows;
+  for (const graph::LayerKind& kind : plan.graph.kinds) {
+    const auto known = std::ranges::find(windows, kind.window, &LayersOfWindow::window);
+    if (known == windows.end())
+      windows.push_back({kind.window, 1});
+    else
+      ++known->layers;
+  }
+  return windows;
+}
+
 nlohmann::ordered_json windows_json(const Plan& plan) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const graph::LayerKind& kind : graph::distinct(plan.graph.kinds))
-    list.push_back({{"window", kind.window}, {"layers", std::ranges::count(plan.graph.kinds, kind)}});
+  for (const auto& [window, layers] : windows_of(plan)) list.push_back({{"window", window}, {"layers", layers}});
   return list;
 }
 
@@ -280,12 +312,10 @@ nlohmann::ordered_json windows_json(const Plan& plan) {
 std::string windows_text(const Plan& plan) {
   if (!has_windows(plan)) return "";
   std::string text;
-  for (const graph::LayerKind& kind : graph::distinct(plan.graph.kinds)) {
-    const auto layers = std::ranges::count(plan.graph.kinds, kind);
-    text += fmt::format(
-        "{}{} layer{} attend{} to {}", text.empty() ? "" : ", ", layers, plural(layers), layers == 1 ? "s" : "",
-        kind.window ? fmt::format("{} token{}", kind.window, plural(kind.window)) : "all tokens before");
-  }
+  for (const auto& [window, layers] : windows_of(plan))
+    text += fmt::format("{}{} layer{} attend{} to {}", text.empty() ? "" : ", ", layers, plural(layers),
+                        layers == 1 ? "s" : "",
+                        window ? fmt::format("{} token{}", window, plural(window)) : "all tokens before");
   return text + "\n";
 }
 

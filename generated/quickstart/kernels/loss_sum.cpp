@@ -23,7 +23,7 @@ LLMC_KERNEL loss_sum(const float* __restrict__ losses, const float* __restrict__
   };
   const double loss = mean(losses), top1 = mean(correct), entropy = mean(entropies);
   const auto all = lanes.row<2048>(lse);
-  const double highest = lanes.largest(all);
+  const double highest = lanes.largest(all, [](float v) { return v; });
   const double sum = lanes.sum<double>(all, [](float v) { return v == -__builtin_huge_valf() ? 0.0f : v; });
   const double mean_lse = sum * scalars->loss_scale;
   if (!lanes.leads()) return;

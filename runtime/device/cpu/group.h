@@ -292,7 +292,7 @@ class Group {
   template <class T, int kCols, int kPitch>
   LLMC_ALWAYS Powers<kCols> softmax(Row<T, kCols, kPitch, 1, 0> row) const {
     Powers<kCols> powers;
-    const float highest = powers.highest = largest(row);
+    const float highest = powers.highest = largest(row, [](float v) { return v; });
     Sums<float> weighted;
     map(weighted, powers, row, [=](float& sum, float& power, float v) {
       const float below = v - highest;
@@ -347,12 +347,13 @@ class Group {
     return combine(partial, [](T a, T b) { return a + b; });
   }
 
-  template <class R>
-  LLMC_ALWAYS float largest(R row) const {
+  template <class... Arguments>
+  LLMC_ALWAYS float largest(Arguments&&... arguments) const {
     Sums<float> partial;
     for (float& m : partial.data) m = -__builtin_huge_valf();
-    const auto keep = [](float& m, float v) { m = larger(m, v); };
-    each(keep, partial, row);
+    function_first([&](auto& f, auto&... rows)
+                       LLMC_ALWAYS { each([&](float& m, auto... v) { m = larger(m, f(v...)); }, partial, rows...); },
+                   arguments...);
     return combine(partial, [](float a, float b) { return larger(a, b); });
   }
 

@@ -272,12 +272,14 @@ class Group {
     return combine(partial, [](T a, T b) { return a + b; });
   }
 
-  template <class R>
-  __device__ __forceinline__ float largest(const R& row) const {
+  template <class... Arguments>
+  __device__ __forceinline__ float largest(Arguments&&... arguments) const {
     Sums<float, kVector> partial;
 #pragma unroll
     for (int e = 0; e < kVector; ++e) partial.value[e] = -__builtin_huge_valf();
-    each([](float& m, float v) { m = max(m, v); }, partial, row);
+    function_first(
+        [&](auto& f, auto&... rows) { each([&](float& m, auto... v) { m = max(m, f(v...)); }, partial, rows...); },
+        arguments...);
     return combine(partial, [](float a, float b) { return max(a, b); });
   }
 

@@ -161,7 +161,7 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"param_dtype", kCompute, ""},
       {"mixed_precision", kCompute, ""},
       {"mixed_precision_param", kCompute, ""},
-      {"float8", kCompute, kFormat},
+      {"float8", "precision.matmul", "fp8, with compute: bf16"},
       {"amp", kCompute, kFormat},
       {"bf16", kCompute, kFormat},
       {"fp16", kCompute, kFormat},

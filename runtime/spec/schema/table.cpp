@@ -20,6 +20,7 @@ std::vector<KeyGroup> group_rows() {
       {"loss", "Terms of the training loss other than the cross-entropy.", "", false},
       {"init", "Initial weights: normal random numbers, or the weights of a folder.", "", false},
       {"precision", "Dtypes and arithmetic.", "", false},
+      {"precision.fp8", "Extent and arithmetic of fp8 products.", "", false},
       {"batch", "Number of tokens in a step and in a forward and backward pass.", "", false},
       {"memory", "The memory budget, and what is recomputed or chunked to fit it.", "", false},
       {"optimizer", "The update of weights, and gradient clipping.", "", false},

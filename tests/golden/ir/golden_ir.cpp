@@ -70,6 +70,20 @@ TEST(GoldenIr, Qwen3) {
   check({"model.qk_norm=true", "model.mlp_bias=false", "memory.recompute=[norms]"}, "bf16-qk-norm");
 }
 
+// Widths of fp8; a layer in bf16 at either end.
+const std::vector<std::string> kFp8 = {"precision.matmul=fp8",       "precision.fp8.first_layers=1",
+                                       "model.head_dim=16",          "model.hidden_size=32",
+                                       "model.intermediate_size=48", "model.mlp_bias=false",
+                                       "memory.recompute=[norms]",   "model.attention_bias=true"};
+
+TEST(GoldenIr, Fp8AsNumbersInBf16) { check(kFp8, "fp8-numbers"); }
+
+TEST(GoldenIr, Fp8AsCodesAndScales) {
+  std::vector<std::string> overrides = kFp8;
+  overrides.insert(overrides.end(), {"target.kind=cuda", "target.arch=[90a]"});
+  check(overrides, "fp8-codes");
+}
+
 TEST(GoldenIr, ChangesSayWhatAndWhere) {
   const std::string before =
       "graph\n%x : fp32[1, 2]\nregion a (once)\n  one: %x = one()\n  two: %y = two(%x)\nregion b (once)\n  one: %z = "

@@ -46,6 +46,16 @@ TEST(Compare, RoundingToBf16IsNoError) {
   EXPECT_GT(compare(value, row(found), DType::f32).of_bound, 1000);
 }
 
+TEST(Compare, AnExactResultHasNoTolerance) {
+  std::vector<double> exact = {16}, found = {15};  // neighbours in e4m3: within half a unit of 2^-3
+  OpValue value;
+  value.matrix = row(exact);
+  value.noise = 0;
+  EXPECT_LE(compare(value, row(found), DType::e4m3).of_bound, 1);
+  value.exact = true;
+  EXPECT_GT(compare(value, row(found), DType::e4m3).of_bound, 1e30);
+}
+
 TEST(Compare, WhatIsNoNumberIsOff) {
   std::vector<double> exact = {1, -std::numeric_limits<double>::infinity()}, found = {std::nan(""), exact[1]};
   OpValue value;

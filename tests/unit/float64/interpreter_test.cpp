@@ -84,6 +84,24 @@ TEST(Interpreter, LinearAddsBiasAndResidual) {
   expect_near(example.run().out(0), {{111.5, 217.25, 323.125}});
 }
 
+TEST(Interpreter, QuantiseRoundsRowsToE4m3) {
+  // 448 is the largest code. 500 needs the scale 2, so its neighbours are 64 apart: 480 and 512 of them.
+  Example example(Op{.kind = OpKind::quantise, .name = "x"});
+  example.in({{500, 17, -0.01}, {448, 17, 0}, {0, 0, 0}}).out(3, 3).out(1, 3);
+  const auto run = example.run();
+  expect_near(run.out(1), {{2, 1, 0x1p-100}});
+  expect_near(run.out(0), {{512, 16, -0.01171875}, {448, 16, 0}, {0, 0, 0}});
+  EXPECT_TRUE(run.outputs[0].exact);
+}
+
+TEST(Interpreter, QuantiseTakesFactorsIntoItsRows) {
+  Example example(Op{.kind = OpKind::quantise, .name = "x"});
+  example.in({{17, 17}}).in({{4, 0.25}}).out(1, 2).out(1, 1);
+  const auto run = example.run();  // 68 and 4.25, whose neighbours are 8 and 0.5 apart; ties to even
+  expect_near(run.out(1), {{0x1p-2}});
+  expect_near(run.out(0), {{16, 16}});
+}
+
 TEST(Interpreter, WhatAProductLeavesOutIsInItsBound) {
   // Norms of row and column 5 and 13; an fp32 sum of two products has an error of some 2^-24 of them.
   Example example(Op{.kind = OpKind::linear, .name = "y", .attributes = ops::LinearAttributes{}});

@@ -1,6 +1,7 @@
 // Properties of individual passes, on the small spec.
 #include "compiler/passes/passes.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "by_name.h"
 #include "compiler/graph/llama.h"
 #include "compiler/ops/graph_text.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/pipeline.h"
 #include "small_graph.h"
 
@@ -53,6 +55,54 @@ TEST(Passes, TheZLossIsTrainedOnAndReported) {
   const auto sum = std::ranges::find(optimizer.ops, OpKind::sum_results, &Op::kind);
   ASSERT_NE(sum, optimizer.ops.end());
   EXPECT_EQ(sum->inputs, (std::vector<TensorId>{with.host(Use::results), with.host(Use::reports)}));
+}
+
+/// Lists the products of a region with the dtypes of their operands, and the number of their inputs.
+std::string products_of(const Graph& g, const Region& region) {
+  std::string text;
+  for (const Op& op : region.ops)
+    if (ops::row_of(op.kind).multiplies != ops::Multiplies::no_operands)
+      text += fmt::format("{} {} {} {}\n", op.name, name_of(g.at(op.inputs[0]).dtype),
+                          name_of(g.at(op.inputs[1]).dtype), op.inputs.size());
+  return text;
+}
+
+const std::vector<std::string> kFp8 = {"precision.matmul=fp8", "model.hidden_size=32", "model.head_dim=16",
+                                       "model.intermediate_size=48"};
+
+TEST(Passes, Fp8RoundsOperandsOfForwardAndDataGradientProducts) {
+  std::vector<std::string> cuda = kFp8;
+  cuda.insert(cuda.end(), {"target.kind=cuda", "target.arch=[90a]"});
+  const Graph codes = lowered(cuda), numbers = lowered(kFp8);
+  EXPECT_EQ(products_of(codes, *codes.find(Part::forward, Block::layer)),
+            "qkv e4m3 e4m3 5\no e4m3 e4m3 6\ngate_up e4m3 e4m3 5\ndown e4m3 e4m3 6\n");
+  EXPECT_EQ(products_of(codes, *codes.find(Part::backward, Block::layer)),
+            "down_wgrad bf16 bf16 2\ndown_dgrad e4m3 e4m3 4\ngate_up_wgrad bf16 bf16 2\ngate_up_dgrad e4m3 e4m3 4\n"
+            "o_wgrad bf16 bf16 2\no_dgrad e4m3 e4m3 4\nqkv_wgrad bf16 bf16 2\nqkv_dgrad e4m3 e4m3 4\n");
+  EXPECT_EQ(products_of(codes, *codes.find(Part::loss, Block::head)),
+            "lm_head bf16 bf16 2\nlm_head_dgrad bf16 bf16 2\nlm_head_wgrad bf16 bf16 2\n");
+  // Without hardware the operands are numbers, and data gradients read the very weights of the forward pass.
+  for (const Part part : {Part::forward, Part::backward})
+    for (const Op& op : numbers.find(part, Block::layer)->ops) {
+      if (op.kind != OpKind::linear && op.kind != OpKind::linear_dgrad) continue;
+      for (std::size_t i = 0; i < 2; ++i) {
+        const Tensor& operand = numbers.at(op.inputs[i]);
+        EXPECT_EQ(operand.dtype, DType::bf16) << op.name;
+        EXPECT_NE(operand.name.find("_e4m3"), std::string::npos) << op.name;
+      }
+    }
+}
+
+TEST(Passes, LayersAtEitherEndKeepTheirProducts) {
+  std::vector<std::string> words = kFp8;
+  words.insert(words.end(), {"precision.fp8.first_layers=1", "precision.fp8.last_layers=1"});
+  const Graph g = lowered(words);
+  ASSERT_EQ(g.variants, (std::vector<int>{0, 1, 0}));
+  for (const Part part : {Part::forward, Part::backward})
+    for (const int variant : {0, 1})
+      EXPECT_EQ(std::ranges::any_of(g.find(part, Block::layer, variant)->ops,
+                                    [](const Op& op) { return op.kind == OpKind::quantise; }),
+                variant == 1);
 }
 
 TEST(Passes, StatisticsAndGradientsOfWeightsStayFp32) {

@@ -216,6 +216,32 @@ TEST(Load, Bf16x3IsAChoiceOfFp32RunsWithTiles) {
                       {"matmul: auto", "arch: sapphirerapids"}));
 }
 
+TEST(Load, Fp8IsAChoiceOfBf16RunsWhoseArchHasItsScales) {
+  const std::vector<std::string> fp8 = {"precision.matmul=fp8"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = fp8;
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  EXPECT_NE(fingerprint(resolve(kGood, fp8).spec), fingerprint(resolve(kGood).spec));
+  EXPECT_EQ(model_fingerprint(resolve(kGood, fp8).spec), model_fingerprint(resolve(kGood).spec))
+      << "a checkpoint goes on in either";
+  const Fp8& given =
+      resolve(kGood, with({"precision.fp8.first_layers=1", "precision.fp8.fast_accumulation=none"})).spec.fp8;
+  EXPECT_EQ(given.first_layers, 1);
+  EXPECT_FALSE(given.accumulates_fast(false));
+  const Fp8& usual = resolve(kGood, fp8).spec.fp8;
+  EXPECT_TRUE(usual.accumulates_fast(false) && !usual.accumulates_fast(true));
+  for (const auto& [arch, code] : std::map<std::string, std::string>{
+           {"90a", ""}, {"90", ""}, {"80", ""}, {"87", ""}, {"89", "E0327"}, {"100a", "E0327"}, {"120", "E0327"}})
+    EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"target.kind=cuda", "target.arch=[" + arch + "]"}))), code)
+        << arch;
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"target.kind=cuda", "target.arch=[90, 90a]"}))), "");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"target.kind=cuda", "target.arch=[90a, 80]"}))), "E0327");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"precision.compute=fp32"}))), "E0327");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"model.intermediate_size=88"}))), "E0328");
+}
+
 TEST(Load, FileErrors) {
   EXPECT_EQ(codes_of(load("/nowhere/at/all.yaml")), "E0111");
   EXPECT_EQ(codes_of(load("/dev/zero")), "E0111");

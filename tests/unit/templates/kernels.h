@@ -139,6 +139,14 @@ void adamw_second(float*, const float*, float*, float*, bf16*, const Chunk*, int
                   const GroupScalars*, const StepResults*, float*, float*);
 void lion_second(float*, const float*, float*, bf16*, const Chunk*, int, int, const LionScalars*, const GroupScalars*,
                  const StepResults*, float*, float*);
+#define LLMC_QUANTISE(shape, folded)                                                                  \
+  void quantise_##shape##_bf16_##folded(const bf16* x, const float* factors, bf16* y, float* scales); \
+  void quantise_##shape##_e4m3_##folded(const bf16* x, const float* factors, e4m3* y, float* scales);
+LLMC_QUANTISE(odd, false)
+LLMC_QUANTISE(odd, true)
+LLMC_QUANTISE(wide, false)
+LLMC_QUANTISE(wide, true)
+#undef LLMC_QUANTISE
 void swiglu_forward_of_4112(const float*, float*);
 void swiglu_forward_of_1028(const float*, float*);
 void swiglu_backward_of_4112(const float*, const float*, float*, float*);

@@ -1,0 +1,140 @@
+// Relations of the precision with the model and the target.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "spec/relation_checks.h"
+#include "spec/targets.h"
+#include "text/plural.h"
+
+namespace llmc::spec {
+namespace {
+
+class PrecisionRelations : RelationChecks {
+ public:
+  PrecisionRelations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics)
+      : RelationChecks(bound, diagnostics) {}
+
+  void residual_stream() {
+    if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == DType::bf16 ||
+        spec_.residual == DType::f32)
+      return;
+    fail("E0316", "a bf16 residual stream needs compute: bf16, but compute is fp32",
+         "write residual: fp32, or compute: bf16",
+         any_of({write("precision.residual", "fp32"), write("precision.compute", "bf16")}),
+         {"precision.residual", "precision.compute"});
+  }
+
+  /// A target.arch of `native` is checked where it is resolved (compiler/build/toolchain.cpp).
+  void bf16x3() {
+    if (!usable({"precision.matmul", "precision.compute", "target.kind", "target.arch"}) ||
+        spec_.matmul != Matmul::bf16x3)
+      return;
+    const auto& arch = spec_.target.arch;
+    if (spec_.target.kind != TargetKind::cpu) {
+      fail("E0325", "matmul: bf16x3 needs AMX tiles, but target.kind is cuda",
+           "write matmul: auto, or target.kind: cpu",
+           any_of({write("precision.matmul", "auto"), write("target.kind", "cpu")}),
+           {"precision.matmul", "target.kind"});
+    } else if (spec_.compute != DType::f32) {
+      fail("E0325", "matmul: bf16x3 needs compute: fp32, but compute is bf16", "write compute: fp32, or matmul: auto",
+           any_of({write("precision.compute", "fp32"), write("precision.matmul", "auto")}),
+           {"precision.matmul", "precision.compute"});
+    } else if (arch.size() == 1 && arch[0] != "native" && contains(cpu_architectures(), arch[0]) &&
+               !contains(architectures_with_tiles(), arch[0])) {
+      fail("E0325", fmt::format("matmul: bf16x3 needs AMX tiles, which arch {} does not have", arch[0]),
+           fmt::format("write matmul: auto, or target.arch: {}", either(architectures_with_tiles())),
+           any_of({write("precision.matmul", "auto"), write("target.arch", architectures_with_tiles()[0])}),
+           {"precision.matmul", "target.arch"});
+    }
+  }
+
+  void fp8() {
+    if (!usable({"precision.matmul"}) || spec_.matmul != Matmul::fp8) return;
+    if (usable({"precision.compute"}) && spec_.compute != DType::bf16)
+      fail("E0327", "matmul: fp8 needs compute: bf16, but compute is fp32", "write compute: bf16, or matmul: auto",
+           any_of({write("precision.compute", "bf16"), write("precision.matmul", "auto")}),
+           {"precision.matmul", "precision.compute"});
+    if (usable({"target.kind", "target.arch"}) && spec_.target.kind == TargetKind::cuda) fp8_archs();
+    fp8_widths();
+    fp8_layers();
+  }
+
+ private:
+  static bool contains(const std::vector<std::string>& list, const std::string& name) {
+    return std::ranges::find(list, name) != list.end();
+  }
+
+  void fp8_archs() {
+    const std::vector<std::string>& archs = spec_.target.arch;
+    const auto propose = any_of({write("target.arch", "[90a]"), write("precision.matmul", "auto")});
+    for (const std::string& arch : archs) {
+      if (!contains(cuda_architectures(), arch)) return;
+      if (row_scaled_products(arch) == RowScaledProducts::none) {
+        fail("E0327", fmt::format("matmul: fp8 has a scale for each row, which products of arch {} do not take", arch),
+             "write target.arch: [90a], or matmul: auto", propose, {"precision.matmul", "target.arch"});
+        return;
+      }
+      if (row_scaled_products(arch) == row_scaled_products(archs[0])) continue;
+      fail("E0327",
+           fmt::format("matmul: fp8 runs in the hardware of one of arch {} and {}, and a trainer has one way", archs[0],
+                       arch),
+           "write one arch for each trainer", propose, {"precision.matmul", "target.arch"});
+      return;
+    }
+  }
+
+  /// Hardware reads 16 codes at a time.
+  void fp8_widths() {
+    const Model& m = spec_.model;
+    for (const auto& [path, width] :
+         {std::pair("model.hidden_size", m.hidden_size), std::pair("model.intermediate_size", m.intermediate_size)})
+      if (usable({path}) && width % 16)
+        fail("E0328",
+             fmt::format("matmul: fp8 needs widths that are multiples of 16, but {} is {}", leaf_of(path), width),
+             "write a multiple of 16, or matmul: auto",
+             [path = std::string(path), width = width](const Sound& sound) {
+               std::vector<Edit> edits;
+               add_multiples(sound, path, width, 16, edits);
+               add(sound, write("precision.matmul", "auto"), edits);
+               return edits;
+             },
+             {path, "precision.matmul"});
+    if (!usable({"model.head_dim", "model.num_attention_heads", "model.num_key_value_heads"})) return;
+    const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
+    if (q % 16 == 0 && (q + 2 * k) % 16 == 0) return;
+    fail("E0328",
+         fmt::format("matmul: fp8 needs widths that are multiples of 16, but q has {} columns, k and v {} each", q, k),
+         "write a head_dim that is a multiple of 16, or matmul: auto",
+         [dim = m.head_dim](const Sound& sound) {
+           std::vector<Edit> edits;
+           add_multiples(sound, "model.head_dim", dim, 16, edits);
+           add(sound, write("precision.matmul", "auto"), edits);
+           return edits;
+         },
+         {"model.head_dim", "model.num_attention_heads", "precision.matmul"});
+  }
+
+  void fp8_layers() {
+    if (!usable({"precision.fp8.first_layers", "precision.fp8.last_layers", "model.num_hidden_layers"})) return;
+    const std::int64_t wide = spec_.fp8.first_layers + spec_.fp8.last_layers, layers = spec_.model.num_hidden_layers;
+    if (wide < layers) return;
+    fail("E0327",
+         fmt::format("first_layers {} and last_layers {} leave no fp8 product in {} layer{}", spec_.fp8.first_layers,
+                     spec_.fp8.last_layers, layers, plural(layers)),
+         fmt::format("write numbers whose sum is below {}, or matmul: auto", layers),
+         any_of({write("precision.matmul", "auto")}), {"precision.fp8.first_layers", "precision.fp8.last_layers"});
+  }
+};
+
+}  // namespace
+
+void check_precision_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics) {
+  PrecisionRelations relations(bound, diagnostics);
+  relations.residual_stream();
+  relations.bf16x3();
+  relations.fp8();
+}
+
+}  // namespace llmc::spec

@@ -1,0 +1,40 @@
+// quantise: rows rounded to e4m3, each divided by a power of two before; the result is codes, or the numbers that codes
+// and scales stand for.
+#include "device/fp8.h"
+#include "device/group.h"
+#include "params.h"
+
+namespace llmc {
+
+/// x, y [kRows, kCols]; scales [kRows]: e4m3_scale() of the largest magnitude of the row. kFolded: columns of x are
+/// multiplied by factors [kCols], powers of two, before; else null. y of Result e4m3: codes. Else code * scale /
+/// factor.
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL quantise(const Act* __restrict__ x, const float* __restrict__ factors, Result* __restrict__ y,
+                     float* __restrict__ scales) {
+  const Group<kLanes, Act> lanes;
+  for (const int row : lanes.rows(kRows)) {
+    const auto values = lanes.load(lanes.row<kCols, kPitch>(x, row));
+    const auto result = lanes.row<kCols, kPitch>(y, row);
+    if constexpr (kFolded) {
+      const auto folded = lanes.row<kCols>(factors);
+      const float scale =
+          e4m3_scale(lanes.largest(values, folded, [](float v, float factor) { return magnitude(v * factor); }));
+      const float inverse = 1.0f / scale;
+      if (lanes.leads()) scales[row] = scale;
+      lanes.store(result, values, folded, [=](float v, float factor) {
+        const float divided = v * factor * inverse;
+        return is_code<Result> ? divided : to_float(from_float<e4m3>(divided)) * scale / factor;
+      });
+    } else {
+      const float scale = e4m3_scale(lanes.largest(values, [](float v) { return magnitude(v); }));
+      const float inverse = 1.0f / scale;
+      if (lanes.leads()) scales[row] = scale;
+      lanes.store(result, values, [=](float v) {
+        return is_code<Result> ? v * inverse : to_float(from_float<e4m3>(v * inverse)) * scale;
+      });
+    }
+  }
+}
+
+}  // namespace llmc
