@@ -8,6 +8,7 @@
 #include "compiler/ops/rows.h"
 #include "math/tiles/linear.h"
 #include "math/tiles/weight_gradient.h"
+#include "spec/targets.h"
 
 namespace llmc::ops {
 namespace {
@@ -62,8 +63,11 @@ void wgrad_signature(const Operands& o) {
   o.expect(o.out(0).dtype == DType::f32, "weight gradients accumulate in fp32");
 }
 
-/// Both operands of a product have one dtype; a bias has that of the result.
-DType weight_type(const Operands& o, std::size_t i) { return i == 1 ? o.in(0).dtype : o.out(0).dtype; }
+/// Both operands of a product have one dtype; a bias has that of the result, beside codes bf16, as cuBLASLt takes it.
+DType weight_type(const Operands& o, std::size_t i) {
+  if (i == 1) return o.in(0).dtype;
+  return scaled(o) ? DType::bf16 : o.out(0).dtype;
+}
 
 /// dW += dy^T x, db += column sums of dy, dx = dy W.
 void gradient(Backward& b, const Op& op) {
@@ -89,9 +93,18 @@ std::int64_t stream_elements(const Operands& o) {
   return o.op.as<LinearAttributes>().residual ? 2 * o.out(0).elements() : 0;
 }
 
+/// Distinguishes the products of layers that precision.fp8 leaves in bf16 from those of the others, on codes.
+const char* suffix(const Context& c) {
+  const bool codes = c.spec.matmul == spec::Matmul::fp8 && spec::has_row_scaled_products(c.spec.target);
+  const bool may_have_codes =
+      c.region.block == Block::layer && c.region.trains() && row_of(c.op.kind).multiplies != Multiplies::dy_and_x;
+  return codes && may_have_codes && !scaled(c) ? "_bf16" : "";
+}
+
 /// Returns the product of a and b; `shape` has m, n, k and the transpositions.
 Work product(const Context& c, std::string name, GemmShape shape) {
   const Tensor &a = c.in(0), &b = c.in(1), &d = c.out(0);
+  name += suffix(c);
   shape.operand = a.dtype;
   shape.result = d.dtype;
   shape.pitch_a = a.pitch;
@@ -99,7 +112,7 @@ Work product(const Context& c, std::string name, GemmShape shape) {
   shape.pitch_d = d.pitch;
   if (scaled(c)) {
     shape.scaling = Scaling::rows;
-    shape.fast_accumulation = c.spec.fp8.accumulates_fast(c.region.is_backward());
+    shape.fast_accumulation = c.spec.fp8.accumulates_fast(row_of(c.op.kind).multiplies != Multiplies::x_and_weight);
   }
   shape.tiles = products_in_tiles(c.spec, a.dtype) && (is_linear_product(shape) || is_weight_gradient(shape));
   Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
@@ -109,14 +122,14 @@ Work product(const Context& c, std::string name, GemmShape shape) {
   const double launches = static_cast<double>(c.launches());
   if (shape.accumulates) work.bytes += static_cast<double>(shape.d().bytes()) * (launches - 1) / launches;
   work.arguments = {Argument(c.op.inputs[0]).as("a"), Argument(c.op.inputs[1]).as("b")};
-  if (scaled(c)) {
-    work.arguments.push_back(Argument(c.op.inputs[2]).as("scale_a"));
-    work.arguments.push_back(Argument(c.op.inputs[3]).as("scale_b"));
-  }
   if (shape.bias) work.arguments.push_back(Argument(c.op.inputs[2 + 2 * scaled(c)]).as("bias"));
   if (shape.residual) work.arguments.push_back(Argument(c.op.inputs.back()).as("c"));
   work.arguments.push_back(Argument(c.op.outputs[0]).as("d"));
   if (shape.accumulates) work.arguments.push_back(Argument(c.adds()).as("accumulate"));
+  if (scaled(c)) {
+    work.arguments.push_back(Argument(c.op.inputs[2]).as("scale_a"));
+    work.arguments.push_back(Argument(c.op.inputs[3]).as("scale_b"));
+  }
   return work;
 }
 

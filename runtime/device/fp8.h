@@ -6,13 +6,16 @@
 
 namespace llmc {
 
+/// Largest e4m3 number, 1.75 * 2^8.
+constexpr float kLargestE4m3 = 448.0f;
+
 /// Whether numbers of this type are codes, to which a scale belongs.
 template <class T>
 constexpr bool is_code = false;
 template <>
 constexpr bool is_code<e4m3> = true;
 
-/// Exact, up to 1.75 * 2^8. NaN stays NaN, without its sign.
+/// Exact. NaN stays NaN, without its sign.
 LLMC_HD inline float to_float(e4m3 v) {
   const unsigned sign = static_cast<unsigned>(v.bits & 0x80u) << 24, code = v.bits & 0x7fu;
   // As an fp32 subnormal times a power of two, the exponent's bias is right for normal and subnormal codes.

@@ -1,33 +1,40 @@
 // quantise_transposed: a weight's rows rounded to e4m3 as quantise rounds them, and the codes transposed: fp8 products
 // of sm_90 read both operands along the sum.
-#include "device/cuda/ptx.h"
-#include "device/fp8.h"
+//
+// Floor: 2 bytes read and 1 written an element. A block reads its 32 rows twice, the second time from the L2 cache.
+#include "device/cuda/vectors.h"
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-constexpr int kBlockRows = 32, kBlockCols = 128;  // a tile: 32 codes of a row of the result are one sector of memory
-constexpr int kVector = 8;                        // bf16 numbers in 16 bytes
-constexpr int kTilePitch = kBlockRows + 4;        // so that the lanes of a warp write to different banks
+constexpr int kVector = 8;      // bf16 numbers in 16 bytes
+constexpr int kTileRows = 32;   // codes in a sector of memory of the result
+constexpr int kTileCols = 256;  // a lane has eight columns of four rows
+constexpr int kFours = kTileRows / 4;
+constexpr int kWordsPitch = kFours + 1;  // so that the lanes of a warp write to different banks
 
 /// w [kRows, kCols], both multiples of 16; y [kCols, kRows]: codes; scales [kRows] of the rows of w; ones [kCols]: 1.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y, float* __restrict__ scales,
                                 float* __restrict__ ones) {
-  __shared__ float inverse[kBlockRows];
-  __shared__ __align__(16) e4m3 tile[kBlockCols * kTilePitch];
-  const int first = blockIdx.x * kBlockRows, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int rows = min(kBlockRows, kRows - first);
+  __shared__ float inverse[kTileRows];
+  __shared__ unsigned tile[kTileCols * kWordsPitch];  // four codes of a column in a word
+  const int first = blockIdx.x * kTileRows, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int rows = min(kTileRows, kRows - first);
+  const bf16* const from = w + static_cast<long long>(first) * kPitch;
+
+  const auto read = [&](int row, int col, float(&value)[kVector]) {
+    unsigned words[kVector / 2];
+    read_aligned(from + static_cast<long long>(row) * kPitch + col, words);
+    unpack<bf16>(words, value);
+  };
 
   for (int row = warp; row < rows; row += kLanes / 32) {
-    const bf16* const from = w + static_cast<long long>(first + row) * kPitch;
     float largest = 0.0f;
     for (int col = lane * kVector; col < kCols; col += 32 * kVector) {
-      unsigned words[kVector / 2];
       float value[kVector];
-      read_aligned(from + col, words);
-      unpack<bf16>(words, value);
+      read(row, col, value);
 #pragma unroll
       for (int e = 0; e < kVector; ++e) largest = max(largest, magnitude(value[e]));
     }
@@ -42,26 +49,27 @@ LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y
   }
   for (int col = blockIdx.x * kLanes + threadIdx.x; col < kCols; col += gridDim.x * kLanes) ones[col] = 1.0f;
 
-  for (int begin = 0; begin < kCols; begin += kBlockCols) {
-    __syncthreads();  // before the first tile: inverse is written; before the next: the last one is read
-    for (int i = threadIdx.x; i < kBlockRows * kBlockCols / kVector; i += kLanes) {
-      const int row = i % kBlockRows, col = i / kBlockRows * kVector;
+  for (int begin = 0; begin < kCols; begin += kTileCols) {
+    __syncthreads();  // inverse is written, and the last tile is read
+    for (int i = threadIdx.x; i < kFours * kTileCols / kVector; i += kLanes) {
+      const int row = i % kFours * 4, col = i / kFours * kVector;
       if (row >= rows || begin + col >= kCols) continue;
-      unsigned words[kVector / 2];
-      float value[kVector];
-      read_aligned(w + static_cast<long long>(first + row) * kPitch + begin + col, words);
-      unpack<bf16>(words, value);
+      float value[4][kVector];
 #pragma unroll
-      for (int e = 0; e < kVector; ++e) tile[(col + e) * kTilePitch + row] = from_float<e4m3>(value[e] * inverse[row]);
+      for (int r = 0; r < 4; ++r) read(row + r, begin + col, value[r]);
+#pragma unroll
+      for (int e = 0; e < kVector; ++e)
+        tile[(col + e) * kWordsPitch + row / 4] =
+            e4m3_pair(value[0][e] * inverse[row], value[1][e] * inverse[row + 1]) |
+            static_cast<unsigned>(e4m3_pair(value[2][e] * inverse[row + 2], value[3][e] * inverse[row + 3])) << 16;
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < kBlockCols * kBlockRows / 16; i += kLanes) {
-      const int col = i / (kBlockRows / 16), row = i % (kBlockRows / 16) * 16;
+    for (int i = threadIdx.x; i < kTileCols * kTileRows / 16; i += kLanes) {
+      const int col = i / (kTileRows / 16), row = i % (kTileRows / 16) * 16;
       if (row >= rows || begin + col >= kCols) continue;
       unsigned words[4];
 #pragma unroll
-      for (int word = 0; word < 4; ++word)
-        words[word] = *reinterpret_cast<const unsigned*>(&tile[col * kTilePitch + row + 4 * word]);
+      for (int word = 0; word < 4; ++word) words[word] = tile[col * kWordsPitch + row / 4 + word];
       write_aligned(y + static_cast<long long>(begin + col) * kRows + first + row, words);
     }
   }

@@ -35,6 +35,28 @@ constexpr bool kResidual = true, kRecompute = true;
   endforeach()
 endforeach()
 
+# Rows and weights of products in e4m3: the reference run's, with lanes as in compiler/ops/lanes.h.
+foreach(shape "2048 64 false" "3072 128 true" "8192 256 false" "16384 512 true")
+  separate_arguments(shape)
+  list(POP_FRONT shape width lanes folded)
+  file(WRITE ${FOLDER}/codes_${width}.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+namespace llmc {
+using Act = bf16;
+using Result = e4m3;
+constexpr int kRows = 32768, kCols = ${width}, kPitch = ${width}, kLanes = ${lanes};
+constexpr bool kFolded = ${folded};
+}
+")
+  must_not_spill("quantise, ${width} columns" 90a --fmad=false -include ${FOLDER}/codes_${width}.h ${SOURCE}/templates/quantise.cu)
+endforeach()
+file(WRITE ${FOLDER}/weight.h "#define LLMC_PARAMS_GIVEN
+namespace llmc {
+constexpr int kRows = 16384, kCols = 2048, kPitch = 2048, kLanes = 256;
+}
+")
+must_not_spill("quantise_transposed" 90a --fmad=false -include ${FOLDER}/weight.h ${SOURCE}/templates/cuda/quantise_transposed.cu)
+
 # Half a head per vector and lane, as in compiler/ops/lanes.h, of up to six rows at once.
 foreach(heads "64 4" "80 8" "128 8" "256 16")
   separate_arguments(heads)
