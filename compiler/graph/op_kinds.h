@@ -14,6 +14,7 @@
   OP(attention, Attention)                         \
   OP(quantise, Quantise)                           \
   OP(quantise_transposed, QuantiseTransposed)      \
+  OP(share_scale, ShareScale)                      \
   OP(swiglu, Swiglu)                               \
   OP(add, Add)                                     \
   OP(cross_entropy, CrossEntropy)                  \

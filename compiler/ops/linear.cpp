@@ -55,12 +55,18 @@ void dgrad_signature(const Operands& o) {
   product_shape(o, o.rows(o.in(0)), o.in(1).cols, o.out(0));
 }
 
-/// dy, x -> dweight
+/// dy, x -> dweight; or transposed dy, transposed x, scales of the rows of both -> dweight
 void wgrad_signature(const Operands& o) {
+  o.expect(o.out(0).dtype == DType::f32, "weight gradients accumulate in fp32");
+  if (scaled(o)) {
+    o.count(4, 1);
+    scales(o);
+    o.expect(o.in(0).cols == o.in(1).cols, "transposed dy and x differ in width");
+    return product_shape(o, o.in(0).rows, o.in(1).rows, o.out(0));
+  }
   o.count(2, 1);
   o.expect(o.rows(o.in(0)) == o.rows(o.in(1)), "dy and x differ in rows");
   o.expect(o.out(0).rows == o.in(0).cols && o.out(0).cols == o.in(1).cols, "dweight is [columns of dy, columns of x]");
-  o.expect(o.out(0).dtype == DType::f32, "weight gradients accumulate in fp32");
 }
 
 /// Both operands of a product have one dtype; a bias has that of the result, beside codes bf16, as cuBLASLt takes it.
@@ -95,9 +101,10 @@ std::int64_t stream_elements(const Operands& o) {
 
 /// Distinguishes the products of layers that precision.fp8 leaves in bf16 from those of the others, on codes.
 const char* suffix(const Context& c) {
-  const bool codes = c.spec.matmul == spec::Matmul::fp8 && spec::has_row_scaled_products(c.spec.target);
+  const bool codes = c.spec.has_fp8_products() && spec::has_row_scaled_products(c.spec.target);
   const bool may_have_codes =
-      c.region.block == Block::layer && c.region.trains() && row_of(c.op.kind).multiplies != Multiplies::dy_and_x;
+      c.region.block == Block::layer && c.region.trains() &&
+      (row_of(c.op.kind).multiplies != Multiplies::dy_and_x || c.spec.matmul == spec::Matmul::fp8_full);
   return codes && may_have_codes && !scaled(c) ? "_bf16" : "";
 }
 
@@ -151,6 +158,10 @@ std::vector<Work> dgrad_work(const Context& c) {
 }
 
 std::vector<Work> wgrad_work(const Context& c) {
+  if (scaled(c))
+    return {
+        product(c, c.op.name,
+                {.m = c.in(0).rows, .n = c.in(1).rows, .k = c.in(0).cols, .transpose_b = true, .accumulates = true})};
   return {
       product(c, c.op.name,
               {.m = c.in(0).cols, .n = c.in(1).cols, .k = c.rows(c.in(0)), .transpose_a = true, .accumulates = true})};

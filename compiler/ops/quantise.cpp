@@ -31,6 +31,21 @@ void transposed_signature(const Operands& o) {
   o.expect(o.out(1).cols == w.rows && o.out(2).cols == w.cols, "one scale a row, 1 for each column");
 }
 
+/// y, scales, [factors] -> shared y, shared scale; or codes, scales, [factors] -> transposed codes, shared scale,
+/// scales Gives all rows of a quantised y the largest of their scales, so that a product may sum over them: codes are
+/// divided by a power of two and rounded again, which changes those alone that become subnormal. Codes are transposed
+/// too, and the last output has the scale of each of their rows: the shared one, divided by the factor.
+void share_scale_signature(const Operands& o) {
+  const bool codes = o.in(0).dtype == DType::e4m3;
+  o.count(o.op.inputs.size() == 2 ? 2 : 3, codes ? 3 : 2);
+  const Tensor &x = o.in(0), &y = o.out(0);
+  o.expect(o.in(1).cols == x.rows && o.out(1).cols == 1, "one scale a row, one for all");
+  if (o.op.inputs.size() == 3) o.expect(o.in(2).cols == x.cols, "one factor a column");
+  if (!codes) return o.same_shape(x, y);
+  o.expect(y.rows == x.cols && y.cols == x.rows, "%{} is not [{}, {}]", y.name, x.cols, x.rows);
+  o.expect(o.out(2).cols == x.cols, "a scale for each row of the transposed codes");
+}
+
 DType reads_bf16(const Operands&, std::size_t) { return DType::bf16; }
 
 /// Distinguishes the instances: a step has one for each operand's shape.
@@ -59,12 +74,53 @@ std::vector<Work> transposed_work(const Context& c) {
   const std::int64_t blocks = (w.rows + kRowsOfBlock - 1) / kRowsOfBlock;
   return {Instance::of_target(c, "quantise_transposed")
               .named(shape_text(w))
-              .matrix(w, w.rows, "model")
+              .integer("kHeight", w.rows, "model")
+              .integer("kWidth", w.cols, "model")
+              .integer("kPitch", w.pitch, "model")
               .costs(c.bytes(w) + c.bytes(c.out(0)) + c.bytes(c.out(1)) + c.bytes(c.out(2)), 3.0 * w.rows * w.cols)
               .shaped({kThreads, kThreads, blocks}, fmt::format("{} rows of {}", w.rows, w.cols), all_operands(c.op))};
 }
 
+/// The largest scale is found first.
+std::vector<Work> share_scale_work(const Context& c) {
+  const Op& op = c.op;
+  const Tensor &x = c.in(0), &y = c.out(0), &scales = c.in(1);
+  const bool folded = op.inputs.size() == 3, codes = x.dtype == DType::e4m3;
+  const Argument factors = folded ? Argument(op.inputs[2]) : "nullptr";
+  const double bytes = c.bytes(x) + c.bytes(y) + c.bytes(scales) + (folded ? c.bytes(c.in(2)) : 0);
+  std::vector<Work> work = {Instance(c, "largest_scale")
+                                .named(fmt::to_string(scales.cols))
+                                .integer("kCols", scales.cols, kTokens)
+                                .costs(c.bytes(scales), 1.0 * scales.cols)
+                                .rows(1, scales.cols, scales.dtype, {op.inputs[1], op.outputs[1]})};
+  if (!codes) {
+    work.push_back(Instance(c, "rescale_rows")
+                       .named(shape_text(x))
+                       .element(x.dtype)
+                       .matrix(x, x.rows, "model")
+                       .flag("kFolded", folded, "folded", "precision.matmul")
+                       .costs(bytes, 3.0 * x.rows * x.cols)
+                       .rows(x.rows, x.cols, x.dtype, {op.inputs[0], factors, op.outputs[1], op.outputs[0]}));
+    return work;
+  }
+  constexpr std::int64_t kThreads = 256, kTile = 128;
+  const auto tiles = [](std::int64_t n) { return (n + kTile - 1) / kTile; };
+  work.push_back(Instance::of_target(c, "transpose_codes")
+                     .named(shape_text(x))
+                     .integer("kHeight", x.rows, "model")
+                     .integer("kWidth", x.cols, "model")
+                     .integer("kPitch", x.pitch, "model")
+                     .flag("kFolded", folded, "folded", "precision.matmul")
+                     .costs(bytes + c.bytes(c.out(2)), 2.0 * x.rows * x.cols)
+                     .shaped({kThreads, kThreads, tiles(x.rows) * tiles(x.cols)},
+                             fmt::format("{} rows of {}", x.rows, x.cols),
+                             {op.inputs[0], op.inputs[1], factors, op.outputs[1], op.outputs[0], op.outputs[2]}));
+  return work;
+}
+
 }  // namespace
+
+constexpr OpRow kShareScale = OperandRow{.signature = share_scale_signature, .work = share_scale_work};
 
 constexpr OpRow kQuantise = OperandRow{.signature = signature, .weight_type = reads_bf16, .work = work};
 

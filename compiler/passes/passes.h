@@ -42,8 +42,8 @@ Graph split_reductions(Graph graph, const spec::Spec& spec);
 /// one variant (the same kind and recomputed ops) share a region.
 Graph recompute(Graph graph, const Choice& choice);
 
-/// With `precision.matmul: fp8`: rounds the operands of the layers' forward and data-gradient products to e4m3, with
-/// one scale a row.
+/// With `precision.matmul: fp8` or `fp8_full`: rounds the operands of the layers' forward and data-gradient products to
+/// e4m3, with one scale a row; with the latter also those of weight gradients, with one scale.
 Graph quantise_products(Graph graph, const spec::Spec& spec);
 
 /// Appends gradient norm, clipping, the update and the per-parameter norms.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,25 +17,31 @@ using namespace graph;
 namespace {
 
 /// A tensor in e4m3: codes with one scale a row, or the numbers that they stand for. Of a transposed weight `scales`
-/// are those of the weight's rows, and `ones` takes their place in the product.
+/// are those of the weight's rows, and `ones` takes their place in the product. `shared`: the one scale of all rows.
 struct Quantised {
-  TensorId y = kNone, scales = kNone, ones = kNone;
+  TensorId y = kNone, scales = kNone, ones = kNone, shared = kNone;
 };
 
-/// Gives the products of a layer's region quantised operands. Each operand is quantised just before its first product.
+/// Gives the products of the layers' regions of one pass quantised operands. Each operand is quantised just before its
+/// first product. Regions of several variants share the tensors.
 class Quantiser {
  public:
-  Quantiser(Graph& graph, bool codes) : graph_(graph), codes_(codes) {}
+  /// codes: the target multiplies codes. full: weight gradients too.
+  Quantiser(Graph& graph, bool backward, bool codes, bool full)
+      : graph_(graph), suffix_(backward ? "_back_e4m3" : "_e4m3"), codes_(codes), full_(full) {}
 
   std::vector<Op> rewrite(const std::vector<Op>& ops) {
+    emitted_.clear(), ops_.clear();
+    for (const Op& op : ops)
+      if (ops::row_of(op.kind).multiplies == ops::Multiplies::dy_and_weight) weight_of_[op.inputs[0]] = op.inputs[1];
     for (Op op : ops) {
       switch (ops::row_of(op.kind).multiplies) {
-        case ops::Multiplies::x_and_weight:
-          give(op, rounded(op.inputs[0], kNone, op), rounded(op.inputs[1], kNone, op));
-          break;
+        case ops::Multiplies::x_and_weight: give(op, rounded(op.inputs[0], kNone), rounded(op.inputs[1], kNone)); break;
         case ops::Multiplies::dy_and_weight: data_gradient(op); break;
-        case ops::Multiplies::no_operands:
-        case ops::Multiplies::dy_and_x: break;
+        case ops::Multiplies::dy_and_x:
+          if (full_) weight_gradient(op);
+          break;
+        case ops::Multiplies::no_operands: break;
       }
       ops_.push_back(std::move(op));
     }
@@ -42,10 +49,20 @@ class Quantiser {
   }
 
  private:
+  Quantised weight_of_gradient(TensorId weight) { return codes_ ? transposed(weight) : rounded(weight, kNone); }
+
+  /// Both operands have the scales of tokens, over which the product sums: these become one. dy has the same codes as
+  /// in the data gradient.
+  void weight_gradient(Op& op) {
+    const TensorId factors = weight_of_gradient(weight_of_.at(op.inputs[0])).scales;
+    const Quantised dy = rounded(op.inputs[0], factors), x = rounded(op.inputs[1], kNone);
+    give(op, with_shared_scale(dy, factors), with_shared_scale(x, kNone));
+  }
+
   /// The weight's scales, one for each term of the sum, are part of dy before that is rounded.
   void data_gradient(Op& op) {
-    const Quantised weight = codes_ ? transposed(op.inputs[1], op) : rounded(op.inputs[1], kNone, op);
-    const Quantised dy = rounded(op.inputs[0], weight.scales, op);
+    const Quantised weight = weight_of_gradient(op.inputs[1]);
+    const Quantised dy = rounded(op.inputs[0], weight.scales);
     give(op, dy, codes_ ? Quantised{.y = weight.y, .scales = weight.ones} : weight);
   }
 
@@ -55,35 +72,58 @@ class Quantiser {
   }
 
   /// Returns tensor `id` with its columns multiplied by `factors`, if given, and rounded.
-  Quantised rounded(TensorId id, TensorId factors, const Op& product) {
+  Quantised rounded(TensorId id, TensorId factors) {
     Quantised& made = made_[{id, factors}];
-    if (made.y != kNone) return made;
     const Tensor x = graph_.at(id);
-    const std::string name = fresh(product, x);
-    made.y = graph_.add({.name = name,
-                         .dtype = codes_ ? DType::e4m3 : DType::bf16,
-                         .rows = x.rows,
-                         .cols = x.cols,
-                         .pitch = x.pitch,
-                         .axis = x.axis,
-                         .partner = x.role == Role::parameter ? id : kNone});
-    made.scales = vector(name + "_scales", x.rows, x.axis);
+    const std::string name = x.name + suffix_;
+    if (made.y == kNone) {
+      made.y = graph_.add({.name = name,
+                           .dtype = codes_ ? DType::e4m3 : DType::bf16,
+                           .rows = x.rows,
+                           .cols = x.cols,
+                           .pitch = x.pitch,
+                           .axis = x.axis,
+                           .partner = x.role == Role::parameter ? id : kNone});
+      made.scales = vector(name + "_scales", x.rows, x.axis);
+    }
+    if (!emitted_.insert(made.y).second) return made;
     std::vector<TensorId> inputs = {id};
     if (factors != kNone) inputs.push_back(factors);
     ops_.push_back(ops::make::quantise(name, std::move(inputs), {made.y, made.scales}));
     return made;
   }
 
-  Quantised transposed(TensorId id, const Op& product) {
+  Quantised transposed(TensorId id) {
     Quantised& made = transposed_[id];
-    if (made.y != kNone) return made;
     const Tensor w = graph_.at(id);
-    const std::string name = fresh(product, w);
-    made.y = graph_.add(
-        {.name = name, .dtype = DType::e4m3, .rows = w.cols, .cols = w.rows, .pitch = w.rows, .partner = id});
-    made.scales = vector(name + "_scales", w.rows, Axis::other);
-    made.ones = vector(name + "_ones", w.cols, Axis::other);
+    const std::string name = w.name + "_transposed_e4m3";
+    if (made.y == kNone) {
+      made.y = graph_.add(
+          {.name = name, .dtype = DType::e4m3, .rows = w.cols, .cols = w.rows, .pitch = w.rows, .partner = id});
+      made.scales = vector(name + "_scales", w.rows, Axis::other);
+      made.ones = vector(name + "_ones", w.cols, Axis::other);
+    }
+    if (!emitted_.insert(made.y).second) return made;
     ops_.push_back(ops::make::quantise_transposed(name, {id}, {made.y, made.scales, made.ones}));
+    return made;
+  }
+
+  Quantised with_shared_scale(const Quantised& of, TensorId factors) {
+    Quantised& made = shared_[of.y];
+    const Tensor y = graph_.at(of.y);
+    const std::string name = y.name + "_shared";
+    if (made.y == kNone) {
+      Tensor shared{.name = name, .dtype = y.dtype, .rows = y.rows, .cols = y.cols, .pitch = y.pitch, .axis = y.axis};
+      if (codes_) shared.rows = y.cols, shared.cols = shared.pitch = y.rows, shared.axis = Axis::other;
+      made.y = graph_.add(shared);
+      made.shared = vector(name + "_scale", 1, Axis::other);
+      if (codes_) made.scales = vector(name + "_scales", y.cols, Axis::other);
+    }
+    if (!emitted_.insert(made.y).second) return made;
+    std::vector<TensorId> inputs = {of.y, of.scales}, outputs = {made.y, made.shared};
+    if (factors != kNone) inputs.push_back(factors);
+    if (codes_) outputs.push_back(made.scales);
+    ops_.push_back(ops::make::share_scale(name, std::move(inputs), std::move(outputs)));
     return made;
   }
 
@@ -91,15 +131,13 @@ class Quantiser {
     return graph_.add({.name = std::move(name), .rows = 1, .cols = length, .pitch = length, .axis = axis});
   }
 
-  /// Returns a name for the op that quantises `x` for this product.
-  static std::string fresh(const Op& product, const Tensor& x) {
-    return product.label() + (x.role == Role::parameter ? "_weight" : "_input") + "_e4m3";
-  }
-
   Graph& graph_;
-  bool codes_;
+  const char* suffix_;  // of names
+  bool codes_, full_;
+  std::map<TensorId, TensorId> weight_of_;  // by dy: of the product with the same dy
   std::map<std::pair<TensorId, TensorId>, Quantised> made_;
-  std::map<TensorId, Quantised> transposed_;
+  std::map<TensorId, Quantised> transposed_, shared_;
+  std::set<TensorId> emitted_;  // in this region
   std::vector<Op> ops_;
 };
 
@@ -112,13 +150,12 @@ const LayerKind& kind_of(const Graph& graph, const Region& region) {
 }  // namespace
 
 Graph quantise_products(Graph graph, const spec::Spec& spec) {
-  if (spec.matmul != spec::Matmul::fp8) return graph;
-  for (std::size_t i = 0; i < graph.regions.size(); ++i) {
-    const Region& region = graph.regions[i];
-    if (region.block != Block::layer || !region.trains() || kind_of(graph, region).wide_products) continue;
-    std::vector<Op> ops = Quantiser(graph, spec::has_row_scaled_products(spec.target)).rewrite(region.ops);
-    graph.regions[i].ops = std::move(ops);
-  }
+  if (!spec.has_fp8_products()) return graph;
+  const bool codes = spec::has_row_scaled_products(spec.target), full = spec.matmul == spec::Matmul::fp8_full;
+  Quantiser forward(graph, false, codes, full), backward(graph, true, codes, full);
+  for (Region& region : graph.regions)
+    if (region.block == Block::layer && region.trains() && !kind_of(graph, region).wide_products)
+      region.ops = (region.is_backward() ? backward : forward).rewrite(region.ops);
   return graph;
 }
 

@@ -15,9 +15,11 @@ std::string default_text(const Key& key) {
 std::string row(const Key& key) {
   std::string what = key.type == Type::bytes ? "a size such as `80GiB`, or a device name" : expectation(key);
   std::string doc = key.doc;
+  std::string others;
+  for (const std::string& value : key.when_also) others += " or `" + value + "`";
   if (!key.when_key.empty())
     doc += key.when_value == "*" ? fmt::format(" Only with `{}`.", key.when_key)
-                                 : fmt::format(" Only with `{}: {}`.", key.when_key, key.when_value);
+                                 : fmt::format(" Only with `{}: {}`{}.", key.when_key, key.when_value, others);
   if (!key.unit.empty()) what += fmt::format(" ({})", key.unit);
   const char* stage = key.stage == Stage::run_time   ? "run time"
                       : key.stage == Stage::compiled ? "compiled in"

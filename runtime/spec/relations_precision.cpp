@@ -51,17 +51,21 @@ class PrecisionRelations : RelationChecks {
   }
 
   void fp8() {
-    if (!usable({"precision.matmul"}) || spec_.matmul != Matmul::fp8) return;
+    if (!usable({"precision.matmul"}) || !spec_.has_fp8_products()) return;
     if (usable({"precision.compute"}) && spec_.compute != DType::bf16)
-      fail("E0327", "matmul: fp8 needs compute: bf16, but compute is fp32", "write compute: bf16, or matmul: auto",
+      fail("E0327", fmt::format("matmul: {} needs compute: bf16, but compute is fp32", word()),
+           "write compute: bf16, or matmul: auto",
            any_of({write("precision.compute", "bf16"), write("precision.matmul", "auto")}),
            {"precision.matmul", "precision.compute"});
     if (usable({"target.kind", "target.arch"}) && spec_.target.kind == TargetKind::cuda) fp8_archs();
     fp8_widths();
+    if (spec_.matmul == Matmul::fp8_full) fp8_rows();
     fp8_layers();
   }
 
  private:
+  const char* word() const { return spec_.matmul == Matmul::fp8 ? "fp8" : "fp8_full"; }
+
   static bool contains(const std::vector<std::string>& list, const std::string& name) {
     return std::ranges::find(list, name) != list.end();
   }
@@ -72,14 +76,15 @@ class PrecisionRelations : RelationChecks {
     for (const std::string& arch : archs) {
       if (!contains(cuda_architectures(), arch)) return;
       if (row_scaled_products(arch) == RowScaledProducts::none) {
-        fail("E0327", fmt::format("matmul: fp8 has a scale for each row, which products of arch {} do not take", arch),
+        fail("E0327",
+             fmt::format("matmul: {} has a scale for each row, which products of arch {} do not take", word(), arch),
              "write target.arch: [90a], or matmul: auto", propose, {"precision.matmul", "target.arch"});
         return;
       }
       if (row_scaled_products(arch) == row_scaled_products(archs[0])) continue;
       fail("E0327",
-           fmt::format("matmul: fp8 runs in the hardware of one of arch {} and {}, and a trainer has one way", archs[0],
-                       arch),
+           fmt::format("matmul: {} runs in the hardware of one of arch {} and {}, and a trainer has one way", word(),
+                       archs[0], arch),
            "write one arch for each trainer", propose, {"precision.matmul", "target.arch"});
       return;
     }
@@ -91,21 +96,23 @@ class PrecisionRelations : RelationChecks {
     for (const auto& [path, width] :
          {std::pair("model.hidden_size", m.hidden_size), std::pair("model.intermediate_size", m.intermediate_size)})
       if (usable({path}) && width % 16)
-        fail("E0328",
-             fmt::format("matmul: fp8 needs widths that are multiples of 16, but {} is {}", leaf_of(path), width),
-             "write a multiple of 16, or matmul: auto",
-             [path = std::string(path), width = width](const Sound& sound) {
-               std::vector<Edit> edits;
-               add_multiples(sound, path, width, 16, edits);
-               add(sound, write("precision.matmul", "auto"), edits);
-               return edits;
-             },
-             {path, "precision.matmul"});
+        fail(
+            "E0328",
+            fmt::format("matmul: {} needs widths that are multiples of 16, but {} is {}", word(), leaf_of(path), width),
+            "write a multiple of 16, or matmul: auto",
+            [path = std::string(path), width = width](const Sound& sound) {
+              std::vector<Edit> edits;
+              add_multiples(sound, path, width, 16, edits);
+              add(sound, write("precision.matmul", "auto"), edits);
+              return edits;
+            },
+            {path, "precision.matmul"});
     if (!usable({"model.head_dim", "model.num_attention_heads", "model.num_key_value_heads"})) return;
     const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
     if (q % 16 == 0 && (q + 2 * k) % 16 == 0) return;
     fail("E0328",
-         fmt::format("matmul: fp8 needs widths that are multiples of 16, but q has {} columns, k and v {} each", q, k),
+         fmt::format("matmul: {} needs widths that are multiples of 16, but q has {} columns, k and v {} each", word(),
+                     q, k),
          "write a head_dim that is a multiple of 16, or matmul: auto",
          [dim = m.head_dim](const Sound& sound) {
            std::vector<Edit> edits;
@@ -114,6 +121,25 @@ class PrecisionRelations : RelationChecks {
            return edits;
          },
          {"model.head_dim", "model.num_attention_heads", "precision.matmul"});
+  }
+
+  /// A weight gradient is a sum over the tokens of a micro-batch.
+  void fp8_rows() {
+    if (!usable({"batch.sequence_length", "batch.micro_batch"})) return;
+    const std::int64_t length = spec_.batch.sequence_length,
+                       sequences = std::max<std::int64_t>(spec_.batch.micro_batch, 1);
+    if (length * sequences % 16 == 0) return;
+    fail("E0328",
+         fmt::format("matmul: fp8_full needs micro-batches of a multiple of 16 tokens, but {} sequence{} of {} {} {}",
+                     sequences, plural(sequences), length, sequences == 1 ? "has" : "have", length * sequences),
+         "write a multiple of 16 as sequence_length, or matmul: fp8",
+         [length](const Sound& sound) {
+           std::vector<Edit> edits;
+           add_multiples(sound, "batch.sequence_length", length, 16, edits);
+           add(sound, write("precision.matmul", "fp8"), edits);
+           return edits;
+         },
+         {"batch.sequence_length", "batch.micro_batch", "precision.matmul"});
   }
 
   void fp8_layers() {

@@ -16,7 +16,7 @@ namespace llmc::spec {
 
 enum class TargetKind { cpu, cuda };
 enum class AttentionKind { automatic, cudnn, portable };
-enum class Matmul { automatic, bf16x3, fp8 };
+enum class Matmul { automatic, bf16x3, fp8, fp8_full };
 enum class FastAccumulation { none, forward, all };
 enum class ScheduleKind { constant, linear, cosine, wsd };
 
@@ -189,7 +189,7 @@ struct Target {
                                                        // arch
 };
 
-/// Products of precision.matmul: fp8.
+/// Products of precision.matmul: fp8 and fp8_full.
 struct Fp8 {
   std::int64_t first_layers = 0, last_layers = 0;  // of these the products stay in the compute dtype
   FastAccumulation fast_accumulation = FastAccumulation::forward;
@@ -209,6 +209,9 @@ struct Spec {
   DType residual = DType::f32;        // precision.residual: bf16 only with compute bf16
   Matmul matmul = Matmul::automatic;  // precision.matmul: bf16x3 only with compute fp32, on a cpu with AMX
   Fp8 fp8;
+
+  /// Whether operands of the layers' products are rounded to e4m3.
+  bool has_fp8_products() const { return matmul == Matmul::fp8 || matmul == Matmul::fp8_full; }
   Batch batch;
   Memory memory;
   Optimizer optimizer;

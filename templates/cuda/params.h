@@ -7,8 +7,8 @@
 
 namespace llmc {
 
-constexpr int kRows = 3072;
-constexpr int kCols = 2048;
+constexpr int kHeight = 3072;
+constexpr int kWidth = 2048;
 constexpr int kBatch = 2;
 constexpr int kSequence = 2048;
 constexpr int kHeads = 32;
@@ -17,6 +17,7 @@ constexpr int kHeadDim = 64;
 constexpr int kPitch = 3072;
 constexpr int kOutPitch = 2048;
 constexpr float kScale = 0.125f;
+constexpr bool kFolded = false;
 constexpr int kLanes = 128;
 
 }  // namespace llmc

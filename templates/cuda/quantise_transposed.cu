@@ -14,14 +14,15 @@ constexpr int kTileCols = 256;  // a lane has eight columns of four rows
 constexpr int kFours = kTileRows / 4;
 constexpr int kWordsPitch = kFours + 1;  // so that the lanes of a warp write to different banks
 
-/// w [kRows, kCols], both multiples of 16; y [kCols, kRows]: codes; scales [kRows] of the rows of w; ones [kCols]: 1.
+/// w [kHeight, kWidth], both multiples of 16; y [kWidth, kHeight]: codes; scales [kHeight] of the rows of w; ones
+/// [kWidth]: 1.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y, float* __restrict__ scales,
                                 float* __restrict__ ones) {
   __shared__ float inverse[kTileRows];
   __shared__ unsigned tile[kTileCols * kWordsPitch];  // four codes of a column in a word
   const int first = blockIdx.x * kTileRows, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int rows = min(kTileRows, kRows - first);
+  const int rows = min(kTileRows, kHeight - first);
   const bf16* const from = w + static_cast<long long>(first) * kPitch;
 
   const auto read = [&](int row, int col, float(&value)[kVector]) {
@@ -32,7 +33,7 @@ LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y
 
   for (int row = warp; row < rows; row += kLanes / 32) {
     float largest = 0.0f;
-    for (int col = lane * kVector; col < kCols; col += 32 * kVector) {
+    for (int col = lane * kVector; col < kWidth; col += 32 * kVector) {
       float value[kVector];
       read(row, col, value);
 #pragma unroll
@@ -47,13 +48,13 @@ LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y
       inverse[row] = 1.0f / scale;
     }
   }
-  for (int col = blockIdx.x * kLanes + threadIdx.x; col < kCols; col += gridDim.x * kLanes) ones[col] = 1.0f;
+  for (int col = blockIdx.x * kLanes + threadIdx.x; col < kWidth; col += gridDim.x * kLanes) ones[col] = 1.0f;
 
-  for (int begin = 0; begin < kCols; begin += kTileCols) {
+  for (int begin = 0; begin < kWidth; begin += kTileCols) {
     __syncthreads();  // inverse is written, and the last tile is read
     for (int i = threadIdx.x; i < kFours * kTileCols / kVector; i += kLanes) {
       const int row = i % kFours * 4, col = i / kFours * kVector;
-      if (row >= rows || begin + col >= kCols) continue;
+      if (row >= rows || begin + col >= kWidth) continue;
       float value[4][kVector];
 #pragma unroll
       for (int r = 0; r < 4; ++r) read(row + r, begin + col, value[r]);
@@ -66,11 +67,11 @@ LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y
     __syncthreads();
     for (int i = threadIdx.x; i < kTileCols * kTileRows / 16; i += kLanes) {
       const int col = i / (kTileRows / 16), row = i % (kTileRows / 16) * 16;
-      if (row >= rows || begin + col >= kCols) continue;
+      if (row >= rows || begin + col >= kWidth) continue;
       unsigned words[4];
 #pragma unroll
       for (int word = 0; word < 4; ++word) words[word] = tile[col * kWordsPitch + row / 4 + word];
-      write_aligned(y + static_cast<long long>(begin + col) * kRows + first + row, words);
+      write_aligned(y + static_cast<long long>(begin + col) * kHeight + first + row, words);
     }
   }
 }

@@ -130,4 +130,13 @@ FAULTS = [
     fault("codes_are_read_before_they_are_written", "quantise_transposed",
           "__syncthreads(); for (int i = threadIdx.x; i < kTileCols * kTileRows / 16",
           "for (int i = threadIdx.x; i < kTileCols * kTileRows / 16", "sim_gradients_fp8"),
+    fault("shared_scale_of_the_first_row", "largest_scale in templates/largest_scale.cu",
+          "lanes.largest(lanes.row<kCols>(scales)", "lanes.largest(lanes.row<1>(scales)",
+          "test_templates Quantise.SharesTheLargestScale"),
+    fault("rescaled_rows_keep_the_factors", "rescale_rows in templates/rescale_rows.cu", "* scale / factor", "* scale",
+          "test_templates Quantise.SharesTheLargestScale"),
+    fault("transposed_codes_keep_their_scale", "transpose_codes", "scales[first_row + row + r] * inverse", "1.0f",
+          "sim_gradients_fp8_full"),
+    fault("transposed_codes_forget_the_factors", "transpose_codes", "kFolded ? scale / factors[col] : scale", "scale",
+          "sim_gradients_fp8_full"),
 ]

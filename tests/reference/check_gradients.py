@@ -92,8 +92,8 @@ def largest(values):
 
 
 # By products as in llama.py: the name of the trainer's precision, and of PyTorch's run with the same roundings.
-PRECISIONS = {"exact": "fp32", "bf16": "bf16", "fp8": "fp8"}
-BASELINES = {"bf16": "autocast", "fp8": "the recipe"}
+PRECISIONS = {"exact": "fp32", "bf16": "bf16", "fp8": "fp8", "fp8_full": "fp8_full"}
+BASELINES = {"bf16": "autocast", "fp8": "the recipe", "fp8_full": "the recipe"}
 
 
 class Step:
@@ -131,7 +131,7 @@ class Reference:
 class Draws:
     """Results of several draws of weights and tokens for one spec's trainer; `add` compares the trace of a step.
 
-    products: "exact", "bf16" or "fp8". stream: the dtype of a residual stream that is rounded, or None."""
+    products: a key of llama.PRODUCTS. stream: the dtype of a residual stream that is rounded, or None."""
 
     def __init__(self, reference, products, stream):
         self.reference, self.products, self.stream = reference, products, stream
@@ -186,9 +186,9 @@ class Draws:
 def check(llmc, seed, products, residuals, folder, head_dims, overrides, draws):
     """Prints a table row for each dtype of the stream; returns whether all bounds hold, for each."""
     spec = specs.draw(seed, "fp32" if products == "exact" else "bf16", head_dims)
-    if products == "fp8":
+    if products.startswith("fp8"):
         specs.widen(spec, 16)
-        overrides = ["precision.matmul=fp8", *overrides]
+        overrides = [f"precision.matmul={products}", *overrides]
     reference = Reference(specs.config(spec))
     return [
         check_stream(llmc, spec, reference, seed, products, residual, folder, overrides, draws)

@@ -5,6 +5,7 @@ layer_types, which repeat, after MinistralForCausalLM: a query of a sliding laye
 Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
 """
 
+import functools
 import math
 
 import torch
@@ -98,10 +99,11 @@ def by_rows(x):
 
 class Fp8Product(torch.autograd.Function):
     """[m, k] x [n, k]^T with operands in e4m3. In the backward pass the scales of the weight's rows are part of the gradient when
-    that is rounded; the weight's own gradient is a bf16 product."""
+    that is rounded. The weight's own gradient is a bf16 product, or with `full` one of e4m3 numbers of one scale."""
 
     @staticmethod
-    def forward(ctx, x, weight):
+    def forward(ctx, x, weight, full):
+        ctx.full = full
         x, weight = x.bfloat16(), weight.bfloat16()
         rounded, scales = by_rows(weight.float())
         ctx.save_for_backward(x, rounded, scales.t())
@@ -110,13 +112,21 @@ class Fp8Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         x, weight, scales = ctx.saved_tensors
-        gradient = gradient.float()
-        rounded = by_rows(gradient * scales)[0] / scales
-        return torch.matmul(rounded, weight).bfloat16(), torch.matmul(gradient.t(), x.float())
+        gradient, x = gradient.float(), x.float()
+        rounded, of_rows = by_rows(gradient * scales)
+        to_x = torch.matmul(rounded / scales, weight).bfloat16()
+        if ctx.full:
+            gradient, x = with_one_scale(rounded, of_rows) / scales, with_one_scale(*by_rows(x))
+        return to_x, torch.matmul(gradient.t(), x), None
 
 
-def fp8_linear(x, weight, bias=None):
-    y = Fp8Product.apply(x.flatten(0, -2), weight).unflatten(0, x.shape[:-1])
+def with_one_scale(x, scales):
+    """e4m3 numbers whose rows have a scale each, rounded for the largest of them."""
+    return e4m3(x / scales.max()) * scales.max()
+
+
+def fp8_linear(x, weight, bias=None, full=False):
+    y = Fp8Product.apply(x.flatten(0, -2), weight, full).unflatten(0, x.shape[:-1])
     return y if bias is None else y + bias.bfloat16()
 
 
@@ -125,13 +135,14 @@ PRODUCTS = {
     "exact": (torch.nn.functional.linear, torch.nn.functional.linear, torch.matmul),
     "bf16": (bf16_linear, bf16_linear, bf16_product),
     "fp8": (fp8_linear, bf16_linear, bf16_product),
+    "fp8_full": (functools.partial(fp8_linear, full=True), bf16_linear, bf16_product),
 }
 
 
 def forward(parameters, model, tokens, stream=None, products="exact"):
     """tokens i64 [batch, sequence] -> logits [batch, sequence, vocab]. `stream`: a dtype that the residual stream, and with it
-    its gradient, is rounded to after the embedding and after each addition. `products`: exact, bf16 as autocast makes them, or
-    fp8."""
+    its gradient, is rounded to after the embedding and after each addition. `products`: exact, bf16 as autocast makes them, fp8
+    or fp8_full."""
     linear_of, head, matmul = PRODUCTS[products]
     batch, length = tokens.shape
     heads, kv_heads, d = model["num_attention_heads"], model["num_key_value_heads"], model["head_dim"]
@@ -156,7 +167,7 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
             """Results of several linear parts. In fp8 they are one product, so that a row of their gradients has one scale."""
             weights = [weight(name + ".weight") for name in names]
             biases = [parameters.get(prefix + name + ".bias") for name in names]
-            if products != "fp8":
+            if not products.startswith("fp8"):
                 return [linear_of(value, *pair) for pair in zip(weights, biases)]
             y = linear_of(value, torch.cat(weights), None if biases[0] is None else torch.cat(biases))
             return y.split([len(w) for w in weights], dim=-1)

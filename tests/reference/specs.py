@@ -83,9 +83,14 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
 
 
 def widen(spec, step):
-    """Raises widths to multiples of `step`; head_dim is one already."""
+    """Raises widths and the sequence's length to multiples of `step`; head_dim is one already."""
     for key in ("hidden_size", "intermediate_size"):
         spec["model"][key] += -spec["model"][key] % step
+    micro_batches = spec["tokens"] // (spec["sequence"] * spec["micro_batch"])
+    spec["sequence"] += -spec["sequence"] % step
+    rows = spec["sequence"] * spec["micro_batch"]
+    spec["tokens"] = rows * micro_batches
+    spec["loss_chunk"] = next(d for d in range(rows // 6, rows + 1) if rows % d == 0)
 
 
 def left_open(seed):

@@ -55,8 +55,8 @@ class Resume(RunTest):
         self.assertEqual(samples, expected, where)
         events.assert_as_logged(self, run, where)
 
-    def check_every_step(self, compute):
-        trainer = self.compile(self.spec, compute, f"precision.compute={compute}")
+    def check_every_step(self, compute, *words):
+        trainer = self.compile(self.spec, compute, *(words or (f"precision.compute={compute}", )))
         clean = self.path(compute + "-clean")
         self.succeed(trainer, "--run", clean)
         for stop in range(1, STEPS):
@@ -74,6 +74,9 @@ class Resume(RunTest):
 
     def test_every_step_bf16(self):
         self.check_every_step("bf16")
+
+    def test_every_step_fp8(self):
+        self.check_every_step("fp8", *harness.FP8_FULL)
 
     def test_from_a_named_checkpoint(self):
         trainer = self.compile(self.spec, "named")

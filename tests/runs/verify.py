@@ -37,10 +37,10 @@ FAULTS = [
      harness.FP8),
     ("quantise.cu", "from_float<e4m3>(v * inverse)) * scale;", "from_float<e4m3>(v * inverse)) * scale * 1.0625f;",
      "qkv_weight_e4m3", harness.FP8),
-    ("quantise.cu", "return magnitude(v * factor);", "return magnitude(v);", "down_dgrad_input_e4m3", harness.FP8),
-    ("quantise.cu", "* scale / factor;", "* scale;", "down_dgrad_input_e4m3", harness.FP8),
+    ("quantise.cu", "return magnitude(v * factor);", "return magnitude(v);", "d_x_next_back_e4m3", harness.FP8),
+    ("quantise.cu", "* scale / factor;", "* scale;", "d_x_next_back_e4m3", harness.FP8),
     ("quantise.cu", "const float divided = v * factor * inverse;", "const float divided = v * inverse;",
-     "down_dgrad_input_e4m3", harness.FP8),
+     "d_x_next_back_e4m3", harness.FP8),
 ]
 
 
@@ -70,7 +70,7 @@ class Verify(RunTest):
     def test_good(self):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
-        for overrides in ((), BF16, harness.FP8, *([harness.BF16X3] if harness.has_tiles() else [])):
+        for overrides in ((), BF16, harness.FP8, harness.FP8_FULL, *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)
             self.assertTrue(report["good"])
             self.assertIsNone(report["off"])

@@ -36,6 +36,15 @@ class SimBitEquality(harness.SimTest):
         self.assert_same_files(self.trace("include", "--style", "include", "memory.recompute=none"), reference,
                                "--style=include")
 
+    def test_same_bits_of_codes(self):
+        words = harness.runs.FP8_FULL
+        reference = self.trace("codes", "memory.recompute=none", *words)
+        reversed_order = self.run_of(self.path("codes", "trainer"), "codes-reversed", LLMC_SIM_REVERSED="1")
+        self.assert_same_files(reversed_order, reference, "the last lanes and blocks first")
+        for number, setting in enumerate(RECOMPUTE):
+            self.assert_same_files(self.trace(f"codes-{number}", f"memory.recompute={setting}", *words), reference,
+                                   setting)
+
 
 if __name__ == "__main__":
     harness.main()

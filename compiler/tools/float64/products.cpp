@@ -33,11 +33,17 @@ void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds) {
   std::vector<double>& scale = result.scales();
   if (adds)
     for (std::int64_t i = 0; i < d.rows; ++i) scale[static_cast<std::size_t>(i)] = largest(d.cols, d.row(i));
-  multiply(a, transpose_a, b, transpose_b, d, adds);
+  std::vector<double> before;
+  if (adds && scaled(run))
+    for (std::int64_t i = 0; i < d.rows; ++i) before.insert(before.end(), d.row(i), d.row(i) + d.cols);
+  multiply(a, transpose_a, b, transpose_b, d, adds && before.empty());
   std::vector<double> rows = norms(a, transpose_a), cols = norms(b, !transpose_b);
   if (scaled(run)) {
     for (std::int64_t i = 0; i < d.rows; ++i)
-      for (std::int64_t j = 0; j < d.cols; ++j) d.at(i, j) *= run.in(2).data[i] * run.in(3).data[j];
+      for (std::int64_t j = 0; j < d.cols; ++j) {
+        d.at(i, j) *= run.in(2).data[i] * run.in(3).data[j];
+        if (!before.empty()) d.at(i, j) += before[static_cast<std::size_t>(i * d.cols + j)];
+      }
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i] *= run.in(2).data[i];
     for (std::size_t j = 0; j < cols.size(); ++j) cols[j] *= run.in(3).data[j];
   }
@@ -64,6 +70,10 @@ void linear(OpRun& run) {
 /// The codes of a weight are transposed.
 void linear_dgrad(OpRun& run) { product(run, false, scaled(run), false); }
 
-void linear_wgrad(OpRun& run) { product(run, true, false, run.adds); }
+/// Codes are transposed.
+void linear_wgrad(OpRun& run) {
+  if (scaled(run)) return product(run, false, true, run.adds);
+  product(run, true, false, run.adds);
+}
 
 }  // namespace llmc::float64

@@ -56,4 +56,23 @@ void quantise_transposed(OpRun& run) {
   std::fill_n(ones.data, ones.cols, 1.0);
 }
 
+void share_scale(OpRun& run) {
+  const Matrix &x = run.in(0), &scales = run.in(1), &y = run.out(0);
+  const double* factors = run.inputs.size() == 3 ? run.in(2).row(0) : nullptr;
+  const bool codes = run.input_type(0) == DType::e4m3;
+  const double shared = *std::max_element(scales.data, scales.data + scales.cols);
+  for (OpValue& result : run.outputs) result.exact = true;
+  run.out(1).data[0] = shared;
+  for (std::int64_t i = 0; i < x.rows; ++i)
+    for (std::int64_t j = 0; j < x.cols; ++j) {
+      const double factor = factors ? factors[j] : 1;
+      if (codes)
+        y.at(j, i) = nearest_e4m3(x.at(i, j) * scales.data[i] / shared);
+      else
+        y.at(i, j) = nearest_e4m3(x.at(i, j) * factor / shared) * shared / factor;
+    }
+  if (codes)
+    for (std::int64_t j = 0; j < x.cols; ++j) run.out(2).data[j] = shared / (factors ? factors[j] : 1);
+}
+
 }  // namespace llmc::float64

@@ -310,7 +310,7 @@ double bound_of(TensorClass tensors, const spec::Spec& spec) {
                                 {2e-5, 2e-4, 3e-1, 6e-1}, {2e-3, 2e-2, 4e-1, 9e-1}, {4e-5, 4e-4, 6e-1, 9e-1}};
   const Bounds& bounds = kBounds[static_cast<std::size_t>(tensors)];
   if (spec.matmul == spec::Matmul::bf16x3) return bounds.bf16x3;
-  if (spec.matmul == spec::Matmul::fp8) return bounds.fp8;
+  if (spec.has_fp8_products()) return bounds.fp8;
   return spec.compute == DType::bf16 ? bounds.bf16 : bounds.fp32;
 }
 

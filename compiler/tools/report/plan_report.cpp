@@ -68,10 +68,11 @@ const char* product_by(const Plan& plan, const plan::Product& p) {
 /// Says how products of e4m3 operands are computed, and of which layers.
 std::string fp8_text(const Plan& plan) {
   const spec::Fp8& fp8 = plan.spec.fp8;
-  std::string text = spec::has_row_scaled_products(plan.spec.target)
-                         ? "matmul fp8: forward and data-gradient products of layers"
-                         : "matmul fp8: operands of layers are rounded to e4m3; their products run in bf16, since the "
-                           "target has none of fp8, and are not faster";
+  std::string text =
+      fmt::format("matmul {}: {} products of layers on e4m3 operands", spec::text_of("precision.matmul", plan.spec),
+                  plan.spec.matmul == spec::Matmul::fp8 ? "forward and data-gradient" : "all");
+  if (!spec::has_row_scaled_products(plan.spec.target))
+    text += ", in bf16 and not faster, since the target has no fp8 products";
   const auto wide = [&](const char* which, std::int64_t layers) {
     if (layers) text += fmt::format("; {} {} layer{} in bf16", which, layers, plural(layers));
   };
@@ -82,7 +83,7 @@ std::string fp8_text(const Plan& plan) {
 /// Names the products that precision.matmul applies to; empty for auto.
 std::string matmul_text(const Plan& plan) {
   if (plan.spec.matmul == spec::Matmul::automatic) return "";
-  if (plan.spec.matmul == spec::Matmul::fp8) return fp8_text(plan);
+  if (plan.spec.has_fp8_products()) return fp8_text(plan);
   std::vector<std::string> others;
   for (const plan::Product& p : plan.products)
     if (!p.shape.bf16x3()) others.push_back(p.name);

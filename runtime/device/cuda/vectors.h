@@ -62,6 +62,8 @@ __device__ __forceinline__ void unpack(const unsigned (&words)[kWords<T, kVector
   for (int e = 0; e < kVector; ++e) {
     if constexpr (sizeof(T) == 4) {
       value[e] = __uint_as_float(words[e]);
+    } else if constexpr (sizeof(T) == 1) {
+      value[e] = to_float(e4m3{static_cast<unsigned char>(words[e / 4] >> 8 * (e % 4))});
     } else {
       value[e] = __uint_as_float(e % 2 ? words[e / 2] & 0xffff0000u : words[e / 2] << 16);
     }

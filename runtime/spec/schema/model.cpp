@@ -158,7 +158,7 @@ std::vector<KeyRow> model_rows() {
           .fallback("fp32")
           .doc("Dtype of the residual stream between layers. bf16 needs less memory and rounds the stream after every "
                "layer; it is allowed only with compute: bf16. The stream's gradient has the compute dtype."),
-      bind_choice("precision.matmul", {"auto", "bf16x3", "fp8"}, LLMC_FIELD(matmul))
+      bind_choice("precision.matmul", {"auto", "bf16x3", "fp8", "fp8_full"}, LLMC_FIELD(matmul))
           .fallback("auto")
           .newer()
           .doc(
@@ -168,25 +168,27 @@ std::vector<KeyRow> model_rows() {
               "bf16 2e-3. A product with a side that is not a multiple of 32 stays in fp32. fp8: operands of the "
               "layers' "
               "forward and data-gradient products are rounded to e4m3, each row divided by a power of two before; sums "
-              "are fp32. It needs compute: bf16. Weight gradients and the head stay in bf16. On cuda arch 90 and 90a "
+              "are fp32. It needs compute: bf16. Weight gradients and the head stay in bf16. fp8_full: weight "
+              "gradients too; all rows of "
+              "their operands take the largest row's scale. On cuda arch 90 and 90a "
               "fp8 products run in hardware; a cpu and arch 80, 86 and 87 compute the same numbers in bf16, which is "
               "not faster."),
       bind("precision.fp8.first_layers", Type::integer, LLMC_FIELD(fp8.first_layers))
           .fallback("0")
           .at_least(0)
           .newer()
-          .when("precision.matmul", "fp8")
+          .when("precision.matmul", "fp8", {"fp8_full"})
           .doc("Number of first layers whose products stay in bf16."),
       bind("precision.fp8.last_layers", Type::integer, LLMC_FIELD(fp8.last_layers))
           .fallback("0")
           .at_least(0)
           .newer()
-          .when("precision.matmul", "fp8")
+          .when("precision.matmul", "fp8", {"fp8_full"})
           .doc("Number of last layers whose products stay in bf16."),
       bind_choice("precision.fp8.fast_accumulation", {"none", "forward", "all"}, LLMC_FIELD(fp8.fast_accumulation))
           .fallback("forward")
           .newer()
-          .when("precision.matmul", "fp8")
+          .when("precision.matmul", "fp8", {"fp8_full"})
           .doc(
               "Products whose sums stay in the tensor cores' own width, about 14 bits, all along the sum. The others "
               "are promoted to fp32 every 128 terms, which takes longer. none, forward, or all: data gradients too. On "

@@ -29,7 +29,9 @@ struct KeyRow {
   KeyRow& words(std::vector<std::string> list) { return key.words = std::move(list), *this; }
   KeyRow& unit(const char* text) { return key.unit = text, *this; }
   KeyRow& doc(std::string text) { return key.doc = std::move(text), *this; }
-  KeyRow& when(const char* other, const char* value) { return key.when_key = other, key.when_value = value, *this; }
+  KeyRow& when(const char* other, const char* value, std::vector<std::string> or_values = {}) {
+    return key.when_key = other, key.when_value = value, key.when_also = std::move(or_values), *this;
+  }
   KeyRow& count(std::size_t n) { return key.count = n, *this; }
   KeyRow& or_single() { return key.or_single = true, *this; }
   KeyRow& run_time() { return key.stage = Stage::run_time, *this; }

@@ -222,7 +222,7 @@ bool Schema::applies(const Key& key, const Spec& spec) const {
   if (key.when_value == "*") return present(value) && !(other.type == Type::choice && value == Value(other.fallback));
   if (const auto* flag = std::get_if<bool>(&value)) return key.when_value == (*flag ? "true" : "false");
   const auto* text = std::get_if<std::string>(&value);
-  return text && *text == key.when_value;
+  return text && (*text == key.when_value || std::ranges::find(key.when_also, *text) != key.when_also.end());
 }
 
 std::string either(const std::vector<std::string>& words, const char* last) {

@@ -77,8 +77,9 @@ struct Key {
                                    // number
   std::string unit, doc;
   // Effective only if that key has that value. "*": any value; for a choice, any but its default; for a group, any of
-  // its paths.
+  // its paths. when_also: other values that do as well.
   std::string when_key, when_value;
+  std::vector<std::string> when_also = {};
 
   // Of a list or map. A member's path has a placeholder ("data.validation.NAME.format"); its `get` and `set` are empty
   // because its value is in an Entry. Members are scalars without a `when_key`.

@@ -52,9 +52,11 @@ constexpr bool kFolded = ${folded};
 endforeach()
 file(WRITE ${FOLDER}/weight.h "#define LLMC_PARAMS_GIVEN
 namespace llmc {
-constexpr int kRows = 16384, kCols = 2048, kPitch = 2048, kLanes = 256;
+constexpr int kHeight = 16384, kWidth = 2048, kPitch = 2048, kLanes = 256;
+constexpr bool kFolded = true;
 }
 ")
+must_not_spill("transpose_codes" 90a --fmad=false -include ${FOLDER}/weight.h ${SOURCE}/templates/cuda/transpose_codes.cu)
 must_not_spill("quantise_transposed" 90a --fmad=false -include ${FOLDER}/weight.h ${SOURCE}/templates/cuda/quantise_transposed.cu)
 
 # Half a head per vector and lane, as in compiler/ops/lanes.h, of up to six rows at once.

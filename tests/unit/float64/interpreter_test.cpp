@@ -102,6 +102,15 @@ TEST(Interpreter, QuantiseTakesFactorsIntoItsRows) {
   expect_near(run.out(0), {{16, 16}});
 }
 
+TEST(Interpreter, ShareScaleRoundsSmallRowsAgain) {
+  // Of the scale 2^10 the second row's 5 and 3 are multiples of 2^-9 times it: 2 and 1.5, which rounds to the even 2.
+  Example example(Op{.kind = OpKind::share_scale, .name = "x"});
+  example.in({{448 * 1024, 1024}, {4, 3}}).in({{1024, 0x1p-6}}).out(2, 2).out(1, 1);
+  const auto run = example.run();
+  expect_near(run.out(1), {{1024}});
+  expect_near(run.out(0), {{448 * 1024, 1024}, {4, 4}});
+}
+
 TEST(Interpreter, WhatAProductLeavesOutIsInItsBound) {
   // Norms of row and column 5 and 13; an fp32 sum of two products has an error of some 2^-24 of them.
   Example example(Op{.kind = OpKind::linear, .name = "y", .attributes = ops::LinearAttributes{}});

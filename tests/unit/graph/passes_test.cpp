@@ -93,6 +93,21 @@ TEST(Passes, Fp8RoundsOperandsOfForwardAndDataGradientProducts) {
     }
 }
 
+TEST(Passes, Fp8FullRoundsOperandsOfWeightGradientsToo) {
+  std::vector<std::string> cuda = kFp8;
+  cuda[0] = "precision.matmul=fp8_full";
+  cuda.insert(cuda.end(), {"target.kind=cuda", "target.arch=[90a]"});
+  const Graph g = lowered(cuda);
+  const Region& backward = *g.find(Part::backward, Block::layer);
+  EXPECT_EQ(products_of(g, backward),
+            "down_wgrad e4m3 e4m3 4\ndown_dgrad e4m3 e4m3 4\ngate_up_wgrad e4m3 e4m3 4\ngate_up_dgrad e4m3 e4m3 4\n"
+            "o_wgrad e4m3 e4m3 4\no_dgrad e4m3 e4m3 4\nqkv_wgrad e4m3 e4m3 4\nqkv_dgrad e4m3 e4m3 4\n");
+  // dy is quantised once for both gradients.
+  EXPECT_EQ(std::ranges::count(backward.ops, OpKind::quantise, &Op::kind), 8);
+  EXPECT_EQ(std::ranges::count(backward.ops, OpKind::quantise_transposed, &Op::kind), 4);
+  EXPECT_EQ(std::ranges::count(backward.ops, OpKind::share_scale, &Op::kind), 8);
+}
+
 TEST(Passes, LayersAtEitherEndKeepTheirProducts) {
   std::vector<std::string> words = kFp8;
   words.insert(words.end(), {"precision.fp8.first_layers=1", "precision.fp8.last_layers=1"});

@@ -240,6 +240,16 @@ TEST(Load, Fp8IsAChoiceOfBf16RunsWhoseArchHasItsScales) {
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"target.kind=cuda", "target.arch=[90a, 80]"}))), "E0327");
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"precision.compute=fp32"}))), "E0327");
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"model.intermediate_size=88"}))), "E0328");
+  const std::vector<std::string> odd = {"batch.sequence_length=40", "batch.tokens=160"};
+  const auto full = [&](const char* rows) {
+    std::vector<std::string> words = odd;
+    words.insert(words.end(), {"precision.matmul=fp8_full", rows});
+    return codes_of(load_text(kGood, "a.yaml", words));
+  };
+  EXPECT_EQ(full("batch.micro_batch=2"), "") << "80 tokens";
+  EXPECT_EQ(full("batch.micro_batch=1"), "E0328") << "40 tokens";
+  EXPECT_EQ(full("batch.micro_batch=auto"), "E0328");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with(odd))), "") << "no sum over tokens";
 }
 
 TEST(Load, FileErrors) {

@@ -147,6 +147,9 @@ LLMC_QUANTISE(odd, true)
 LLMC_QUANTISE(wide, false)
 LLMC_QUANTISE(wide, true)
 #undef LLMC_QUANTISE
+void largest_scale_odd(const float* scales, float* shared);
+void rescale_rows_odd_false(const bf16* x, const float* factors, const float* shared, bf16* y);
+void rescale_rows_odd_true(const bf16* x, const float* factors, const float* shared, bf16* y);
 void swiglu_forward_of_4112(const float*, float*);
 void swiglu_forward_of_1028(const float*, float*);
 void swiglu_backward_of_4112(const float*, const float*, float*, float*);

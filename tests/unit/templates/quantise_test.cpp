@@ -87,6 +87,48 @@ TEST(Quantise, FoldsTheOtherOperandsScales) {
   check<e4m3, true>(quantise_wide_e4m3_true, 40, 256, 272);
 }
 
+/// Rows of different size after quantise, with one scale for all of them.
+template <bool kFolded, class Quantise, class Rescale>
+void check_shared(Quantise quantise, Rescale rescale) {
+  constexpr int kRows = 13, kCols = 101, kPitch = 104;
+  const auto x = rows(kRows, kCols, kPitch);
+  const auto factors = powers(kCols);
+  const float* const given = kFolded ? factors.data() : nullptr;
+  std::vector<bf16> y(x.size());
+  std::vector<float> scales(kRows);
+  run(2, quantise, x.data(), given, y.data(), scales.data());
+  const auto [shared, z] = on_any_threads(
+      [&] { return std::tuple(std::vector<float>(1, 7.0f), std::vector<bf16>(x.size(), garbage<bf16>())); },
+      [&](int threads, auto& out) {
+        auto& [shared, z] = out;
+        run(threads, largest_scale_odd, scales.data(), shared.data());
+        run(threads, rescale, y.data(), given, shared.data(), z.data());
+      });
+  EXPECT_EQ(shared[0], *std::max_element(scales.begin(), scales.end()));
+  int changed = 0;
+  for (int r = 0; r < kRows; ++r)
+    for (int c = 0; c < kPitch; ++c) {
+      const double found = value(z[r * kPitch + c]), before = value(y[r * kPitch + c]);
+      if (c >= kCols) {
+        ASSERT_EQ(found, 0) << "padding";
+        continue;
+      }
+      const double factor = kFolded ? factors[c] : 1;
+      const int code = nearest_code(before * factor / shared[0]);
+      ASSERT_EQ(found, value(to_float(e4m3{static_cast<unsigned char>(code)})) * shared[0] / factor) << r << " " << c;
+      changed += found != before;
+      if (scales[r] == shared[0]) {
+        ASSERT_EQ(found, before) << "the largest row";
+      }
+    }
+  EXPECT_GT(changed, 0) << "no small row has lost bits";
+}
+
+TEST(Quantise, SharesTheLargestScale) {
+  check_shared<false>(quantise_odd_bf16_false, rescale_rows_odd_false);
+  check_shared<true>(quantise_odd_bf16_true, rescale_rows_odd_true);
+}
+
 /// A product of the row must be NaN, so that the update is skipped.
 TEST(Quantise, PassesOnWhatIsNotFinite) {
   for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),

@@ -1,0 +1,60 @@
+// transpose_codes: e4m3 codes whose rows have a scale each, transposed for a product that sums over these rows, with
+// one scale that all of them share.
+//
+// Floor: a byte read and a byte written an element.
+#include "device/cuda/vectors.h"
+#include "device/group.h"
+#include "params.h"
+
+namespace llmc {
+
+constexpr int kVector = 16;  // codes in 16 bytes
+constexpr int kTile = 128;   // rows and columns of a block: whole lines of memory on both sides
+constexpr int kFours = kTile / 4;
+constexpr int kWordsPitch = kFours + 1;  // so that the lanes of a warp write to more banks
+constexpr int kRowTiles = (kHeight + kTile - 1) / kTile;
+
+/// x [kHeight, kWidth], both multiples of 16, with scales [kHeight]; shared [1]: the largest of them. y [kWidth,
+/// kHeight]; row_scales [kWidth]: the shared scale, with kFolded divided by factors [kWidth], else null.
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL transpose_codes(const e4m3* __restrict__ x, const float* __restrict__ scales,
+                            const float* __restrict__ factors, const float* __restrict__ shared, e4m3* __restrict__ y,
+                            float* __restrict__ row_scales) {
+  __shared__ unsigned tile[kTile * kWordsPitch];  // four codes of a column in a word
+  const int first_row = blockIdx.x % kRowTiles * kTile, first_col = blockIdx.x / kRowTiles * kTile;
+  const int rows = min(kTile, kHeight - first_row), cols = min(kTile, kWidth - first_col);
+  const float scale = shared[0], inverse = 1.0f / scale;
+
+  for (int i = threadIdx.x; i < kFours * kTile / kVector; i += kLanes) {
+    const int row = i / (kTile / kVector) * 4, col = i % (kTile / kVector) * kVector;
+    if (row >= rows || col >= cols) continue;
+    float value[4][kVector];
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      unsigned words[kVector / 4];
+      read_aligned(x + static_cast<long long>(first_row + row + r) * kPitch + first_col + col, words);
+      unpack<e4m3>(words, value[r]);
+      const float factor = scales[first_row + row + r] * inverse;
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) value[r][e] *= factor;
+    }
+#pragma unroll
+    for (int e = 0; e < kVector; ++e)
+      tile[(col + e) * kWordsPitch + row / 4] =
+          e4m3_pair(value[0][e], value[1][e]) | static_cast<unsigned>(e4m3_pair(value[2][e], value[3][e])) << 16;
+  }
+  if (first_row == 0)
+    for (int col = first_col + threadIdx.x; col < first_col + cols; col += kLanes)
+      row_scales[col] = kFolded ? scale / factors[col] : scale;
+  __syncthreads();
+  for (int i = threadIdx.x; i < kTile * kTile / kVector; i += kLanes) {
+    const int col = i / (kTile / kVector), row = i % (kTile / kVector) * kVector;
+    if (row >= rows || col >= cols) continue;
+    unsigned words[4];
+#pragma unroll
+    for (int word = 0; word < 4; ++word) words[word] = tile[col * kWordsPitch + row / 4 + word];
+    write_aligned(y + static_cast<long long>(first_col + col) * kHeight + first_row + row, words);
+  }
+}
+
+}  // namespace llmc
