@@ -31,10 +31,11 @@ TEST(E4m3Header, RoundsAsTheTableSays) {
 }
 
 TEST(E4m3Header, RoundsAsLlmcDoes) {
-  for (std::uint64_t wide = 0; wide < 1ull << 32; wide += 509) {
-    const auto bits = static_cast<std::uint32_t>(wide);
+  const auto check = [](std::uint32_t bits) {
     ASSERT_EQ(from_float<e4m3>(number_of(bits)).bits, by_header(bits)) << std::hex << bits;
-  }
+  };
+  for_numbers_of_e4m3(check);
+  for (std::uint64_t bits = 0; bits < 1ull << 32; bits += 509) check(static_cast<std::uint32_t>(bits));
 }
 
 TEST(E4m3Header, ReadsItsCodesAsLlmcDoes) {
