@@ -86,6 +86,9 @@ TEST_F(EightBits, OnlyOneGenerationTakesOtherLayoutsThanTn) {
     EXPECT_EQ(status_of(a, flat_b, d), others) << number;
     describe_plain(case_of(kHalf, false, true));
     EXPECT_EQ(status_of(upright_a, flat_b, d), others) << number;
+    EXPECT_EQ(status_of(Matrix(kM, kK + 8, kM, false, kE4m3, 1), Matrix(kN, kK + 8, kN, false, kE4m3, 2), d),
+              kNotSupported)
+        << number;  // k
   }
 }
 
@@ -171,8 +174,15 @@ TEST_F(EightBits, OnlyOneArchitectureHasScalesOfRows) {
 }
 
 /// A trainer may run with an older library than it was built with.
-TEST(EightBitProducts, NeedALibraryThatScalesRows) {
-  setenv("LLMC_SIM_CUBLASLT_VERSION", "120800", 1);
+class EightBitProducts : public EightBits {
+ protected:
+  EightBitProducts() { setenv("LLMC_SIM_CUBLASLT_VERSION", "120800", 1); }
+  ~EightBitProducts() override { unsetenv("LLMC_SIM_CUBLASLT_VERSION"); }
+};
+
+TEST_F(EightBitProducts, NeedALibraryThatScalesRows) {
+  describe_rows();
+  EXPECT_EQ(status_of_rows(), kNotSupported);
   Device device(0, 0);
   MathLibrary library(device, nullptr, 0);
   try {
@@ -191,7 +201,6 @@ TEST(EightBitProducts, NeedALibraryThatScalesRows) {
     EXPECT_EQ(failure.code(), Exit::toolchain);
     EXPECT_TRUE(test::has_facts(failure.what(), {"cuBLASLt 12.8.0", "gate_up [m 32, n 32, k 32]", "CUDA 12.9"}));
   }
-  unsetenv("LLMC_SIM_CUBLASLT_VERSION");
 }
 
 TEST_F(EightBits, ScalesOfBlocksAreNotSimulated) {
