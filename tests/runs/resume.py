@@ -85,6 +85,17 @@ class Resume(RunTest):
         self.succeed(trainer, "--run", run, "--resume", self.finished(clean, 6))
         self.assert_same_files(self.finished(run, STEPS), self.finished(clean, STEPS), "from step 6 of another run")
 
+    def test_with_other_products(self):
+        """Another precision.matmul goes on, and is said; the next start has nothing to say."""
+        wide = [word for word in harness.FP8 if "fp8" not in word]
+        run = self.path("products")
+        self.succeed(self.compile(self.spec, "products-bf16", *wide), "--run", run, "--steps", 2)
+        trainer = self.compile(self.spec, "products-fp8", *harness.FP8)
+        self.assertIn("precision.matmul auto -> fp8", self.succeed(trainer, "--run", run, "--steps", 4).err)
+        self.assertNotIn("precision.matmul", self.succeed(trainer, "--run", run, "--steps", 6).err)
+        self.assertEqual([line["step"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))],
+                         [1, 2, 3, 4, 5, 6])
+
     def test_with_another_optimizer(self):
         """The state of the new kind begins at zero, and its bias correction with it: the first update of AdamW moves
         nearly every weight by lr. After eight updates it would be 0.44 of that."""
