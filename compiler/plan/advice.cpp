@@ -70,6 +70,7 @@ class Hints {
       });
     if (chosen_.compute == DType::bf16 && chosen_.residual == DType::f32)
       try_one([](Spec& s) { s.residual = DType::bf16; });
+    fp8();
     heads();
     arch();
     if (chosen_.target.kind == spec::TargetKind::cuda && chosen_.deterministic)
@@ -92,7 +93,10 @@ class Hints {
     const Plan other = make_plan(spec);
     const double gain = plan_.cost.time.seconds - other.cost.time.seconds;
     if (gain < kWorthSaying * plan_.cost.time.seconds) return;
-    found_.push_back({spec::changes(chosen_, chosen_spec(other)), gain,
+    std::vector<spec::Change> changes = spec::changes(chosen_, chosen_spec(other));
+    // Keys that only now have an effect keep their defaults.
+    std::erase_if(changes, [](const spec::Change& change) { return change.key->when_key == "precision.matmul"; });
+    found_.push_back({std::move(changes), gain,
                       static_cast<std::int64_t>(other.layout.bytes) - static_cast<std::int64_t>(plan_.layout.bytes),
                       other.parameters.logical - plan_.parameters.logical});
   }
@@ -110,6 +114,16 @@ class Hints {
           open.parallel.shard_automatic = open.parallel.world_size > 1;
         },
         s);
+  }
+
+  /// Tries fp8 products where the target has them and sizes allow them.
+  void fp8() {
+    if (chosen_.compute != DType::bf16 || !spec::has_row_scaled_products(chosen_.target) ||
+        !chosen_.model.has_fp8_widths())
+      return;
+    if (!chosen_.has_fp8_products()) try_one([](Spec& s) { s.matmul = spec::Matmul::fp8; });
+    const bool tokens = chosen_.batch.micro_batch * chosen_.batch.sequence_length % spec::kFp8Multiple == 0;
+    if (chosen_.matmul != spec::Matmul::fp8_full && tokens) try_one([](Spec& s) { s.matmul = spec::Matmul::fp8_full; });
   }
 
   /// Tries an arch that uses all of its processors' features: 90a in place of 90.

@@ -90,33 +90,32 @@ class PrecisionRelations : RelationChecks {
     }
   }
 
-  /// Hardware reads 16 codes at a time.
   void fp8_widths() {
     const Model& m = spec_.model;
     for (const auto& [path, width] :
          {std::pair("model.hidden_size", m.hidden_size), std::pair("model.intermediate_size", m.intermediate_size)})
-      if (usable({path}) && width % 16)
+      if (usable({path}) && width % kFp8Multiple)
         fail(
             "E0328",
             fmt::format("matmul: {} needs widths that are multiples of 16, but {} is {}", word(), leaf_of(path), width),
             "write a multiple of 16, or matmul: auto",
             [path = std::string(path), width = width](const Sound& sound) {
               std::vector<Edit> edits;
-              add_multiples(sound, path, width, 16, edits);
+              add_multiples(sound, path, width, kFp8Multiple, edits);
               add(sound, write("precision.matmul", "auto"), edits);
               return edits;
             },
             {path, "precision.matmul"});
     if (!usable({"model.head_dim", "model.num_attention_heads", "model.num_key_value_heads"})) return;
     const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
-    if (q % 16 == 0 && (q + 2 * k) % 16 == 0) return;
+    if (m.has_fp8_columns()) return;
     fail("E0328",
          fmt::format("matmul: {} needs widths that are multiples of 16, but q has {} columns, k and v {} each", word(),
                      q, k),
          "write a head_dim that is a multiple of 16, or matmul: auto",
          [dim = m.head_dim](const Sound& sound) {
            std::vector<Edit> edits;
-           add_multiples(sound, "model.head_dim", dim, 16, edits);
+           add_multiples(sound, "model.head_dim", dim, kFp8Multiple, edits);
            add(sound, write("precision.matmul", "auto"), edits);
            return edits;
          },
@@ -128,14 +127,14 @@ class PrecisionRelations : RelationChecks {
     if (!usable({"batch.sequence_length", "batch.micro_batch"})) return;
     const std::int64_t length = spec_.batch.sequence_length,
                        sequences = std::max<std::int64_t>(spec_.batch.micro_batch, 1);
-    if (length * sequences % 16 == 0) return;
+    if (length * sequences % kFp8Multiple == 0) return;
     fail("E0328",
          fmt::format("matmul: fp8_full needs micro-batches of a multiple of 16 tokens, but {} sequence{} of {} {} {}",
                      sequences, plural(sequences), length, sequences == 1 ? "has" : "have", length * sequences),
          "write a multiple of 16 as sequence_length, or matmul: fp8",
          [length](const Sound& sound) {
            std::vector<Edit> edits;
-           add_multiples(sound, "batch.sequence_length", length, 16, edits);
+           add_multiples(sound, "batch.sequence_length", length, kFp8Multiple, edits);
            add(sound, write("precision.matmul", "fp8"), edits);
            return edits;
          },

@@ -28,6 +28,9 @@ struct RopeScaling {
   std::int64_t original_max_position_embeddings = 8192;
 };
 
+/// Widths of fp8 products are multiples of this: the hardware reads 16 codes at a time.
+constexpr std::int64_t kFp8Multiple = 16;
+
 // Values of model.layer_types.
 constexpr const char *kSlidingAttention = "sliding_attention", *kFullAttention = "full_attention";
 
@@ -41,6 +44,15 @@ struct Model {
   bool tie_word_embeddings = false, qk_norm = false, attention_bias = false, mlp_bias = false;
   std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no sliding layers
   std::vector<std::string> layer_types;  // with a window: types of the first layers, a pattern that the others repeat
+
+  /// Whether the columns of q, k and v, and all widths of layers, are multiples of kFp8Multiple.
+  bool has_fp8_columns() const {
+    const std::int64_t q = num_attention_heads * head_dim, k = num_key_value_heads * head_dim;
+    return q % kFp8Multiple == 0 && (q + 2 * k) % kFp8Multiple == 0;
+  }
+  bool has_fp8_widths() const {
+    return has_fp8_columns() && hidden_size % kFp8Multiple == 0 && intermediate_size % kFp8Multiple == 0;
+  }
 
   bool slides(std::int64_t layer) const {
     return sliding_window && layer_types[static_cast<std::size_t>(layer) % layer_types.size()] == kSlidingAttention;

@@ -103,6 +103,28 @@ TEST(Advice, AnArchWithoutItsOwnProductsIsHinted) {
   EXPECT_EQ(hinted("target.arch=[90a]"), "");
 }
 
+TEST(Advice, Fp8IsHintedWhereTheHardwareAndAllSizesAllowIt) {
+  const auto hinted = [](const std::vector<std::string>& words) {
+    const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", words);
+    std::string found;
+    for (const Hint& hint : hints(make_plan(loaded.resolved->spec)))
+      if (hint.changes[0].path == "precision.matmul") {
+        EXPECT_EQ(hint.changes.size(), 1u) << "its keys keep their defaults";
+        found += hint.changes[0].after + " ";
+      }
+    return found;
+  };
+  EXPECT_EQ(hinted({}), "fp8_full fp8 ");
+  EXPECT_EQ(hinted({"precision.matmul=fp8"}), "fp8_full ");
+  EXPECT_EQ(hinted({"precision.matmul=fp8_full"}), "");
+  EXPECT_EQ(hinted({"model.intermediate_size=8200"}), "");
+  EXPECT_EQ(hinted({"target.arch=[100a]", "memory.budget=b200"}), "");
+  EXPECT_EQ(
+      hinted({"batch.sequence_length=2040", "batch.tokens=32640", "batch.micro_batch=1", "memory.loss_chunk=2040"}),
+      "fp8 ")
+      << "2,040 tokens are no multiple of 16";
+}
+
 TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
   std::vector<std::string> words = {"precision.compute=fp32", "model.num_key_value_heads=12",
                                     "model.num_attention_heads=12", "memory.recompute=full"};
