@@ -65,8 +65,9 @@ class Device {
   /// One line for the log, valid as long as the Device: "AMD EPYC, 2 threads, avx512_bf16" or "NVIDIA H200 (sm_90),
   /// driver 580".
   const char* description() const;
-  int threads() const;     // 1 on cuda
-  int processors() const;  // available to the threads; 1 on cuda
+  int threads() const;  // 1 on cuda
+  /// Numbers of the processors that the threads may use, "0 1 4 5", without limits on time; empty on cuda.
+  const char* processors() const;
   /// Unique among the accelerators of this machine; empty on cpu.
   const char* identity() const;
 

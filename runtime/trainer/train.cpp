@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/collectives.h"
+#include "comm/connection.h"
 #include "comm/stop_limit.h"
 #include "comm/together.h"
 #include "error.h"
@@ -20,6 +21,7 @@
 #include "files/durable_file.h"
 #include "host/clock.h"
 #include "host/executable.h"
+#include "host/limits.h"
 #include "host/standard_streams.h"
 #include "program/compiled_spec.h"
 #include "run/history.h"
@@ -41,6 +43,7 @@
 #include "trainer/startup/header.h"
 #include "trainer/startup/prepare.h"
 #include "trainer/startup/resume_line.h"
+#include "trainer/startup/surplus_threads.h"
 
 namespace llmc {
 
@@ -194,12 +197,12 @@ struct Machine {
   std::optional<double> product_flops;  // total FLOP/s of all devices' GEMMs
 };
 
-/// Threads without a processor of their own wait for one at every barrier.
-void tell_surplus_threads(const Device& device, Console& console) {
-  const int processors = device.processors();
-  if (device.threads() > processors)
-    console.warning(fmt::format("{} threads share {} processor{}, which is slower than --threads {}", device.threads(),
-                                processors, processors == 1 ? "" : "s", processors));
+/// Rank 0 warns of its machine's threads. Collective.
+void tell_surplus_threads(Rank& rank, const Device& device) {
+  const std::vector<RankThreads> all =
+      gather_threads(rank.rendezvous, {own_host(), device.threads(), device.processors()});
+  const std::string surplus = rank.is_first() ? surplus_threads(all, HostLimits()) : "";
+  if (!surplus.empty()) rank.console.warning(surplus);
 }
 
 /// The first batches are read while the device is being set up.
@@ -210,7 +213,7 @@ Machine start_machine(Rank& rank, const Prepared& prepared) {
   machine.loader = loader_of(rank, prepared)(prepared.state.position);
   machine.device = std::make_unique<Device>(rank.device(), options.threads);
   Device& device = *machine.device;
-  if (rank.is_first()) tell_surplus_threads(device, rank.console);
+  tell_surplus_threads(rank, device);
   check_distinct(rank.launch, rank.rendezvous, device.identity());
   if (options.profile && !device.runs_ahead())
     throw Failure(Exit::usage,

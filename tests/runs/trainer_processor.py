@@ -81,19 +81,27 @@ class TrainerProcessor(TrainerTest):
             process.communicate()
 
     def test_more_threads_than_processors(self):
-        """One warning with the number of processors, and none where each thread has one."""
-        one = [min(os.sched_getaffinity(0))]
+        """One warning with the number of processors, and none where each thread has one. It counts the threads of all
+        ranks."""
+        processors = sorted(os.sched_getaffinity(0))
 
-        def warned(*words):
-            words = [self.trainer, "--run", self.path(f"threads-{words[-1]}"), *QUIET, *words]
+        def warned(count, *words):
+            words = [self.trainer, "--run", self.path("-".join(map(str, ("threads", count, *words)))), *QUIET, *words]
             done = subprocess.run(list(map(str, words)), env=harness.environment(), stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, preexec_fn=lambda: os.sched_setaffinity(0, one))
+                                  stderr=subprocess.STDOUT, text=True,
+                                  preexec_fn=lambda: os.sched_setaffinity(0, processors[:count]))
             self.assertEqual(done.returncode, 0, done.stdout)
-            return [line for line in done.stdout.splitlines() if " share " in line]
+            return [line for line in done.stdout.splitlines() if "warning: " in line and "processor" in line]
 
-        (line, ) = warned("--threads", 3)
-        self.assertRegex(line, "3 threads .*1 processor, .*--threads 1")
-        self.assertEqual(warned("--threads", 1), [])
+        (line, ) = warned(1, "--threads", 3)
+        self.assertRegex(line, r"\b3 threads .*\b1 processor\b.*--threads 1\b")
+        self.assertEqual(warned(1, "--threads", 1), [])
+        (line, ) = warned(1, "--ranks", 2, "--threads", 1)
+        self.assertRegex(line, r"\b2 ranks .*\b1 thread each.*\b1 processor\b.*\b1 rank\b.*--threads 1\b")
+        if len(processors) > 1:
+            (line, ) = warned(2, "--ranks", 2, "--threads", 2)
+            self.assertRegex(line, r"\b2 ranks .*\b2 threads each.*\b2 processors\b.*--threads 1\b")
+            self.assertEqual(warned(2, "--ranks", 2, "--threads", 1), [])
 
     def test_threads_are_those_that_openmp_gives(self):
         """Fewer threads than requested would leave the missing threads' part undone."""

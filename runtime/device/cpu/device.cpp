@@ -2,6 +2,7 @@
 
 #include <cpuid.h>
 #include <omp.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <xmmintrin.h>
 
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <set>
 #include <vector>
 
 #include "device/cpu/address_space.h"
@@ -45,6 +47,24 @@ std::string cpu_model() {
   const auto begin = text.find_first_not_of(' ');
   if (begin == std::string::npos) return "x86-64 CPU";
   return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
+}
+
+/// See Device::processors().
+std::string processor_numbers() {
+  std::set<int> numbers;
+  if (omp_get_proc_bind() != omp_proc_bind_false) {  // this thread's affinity may be a part of the threads'
+    for (int place = 0; place < omp_get_num_places(); ++place) {
+      std::vector<int> of_place(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+      omp_get_place_proc_ids(place, of_place.data());
+      numbers.insert(of_place.begin(), of_place.end());
+    }
+  } else if (cpu_set_t set; sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int number = 0; number < CPU_SETSIZE; ++number)
+      if (CPU_ISSET(number, &set)) numbers.insert(number);
+  }
+  std::string text;
+  for (const int number : numbers) text += (text.empty() ? "" : " ") + std::to_string(number);
+  return text;
 }
 
 /// Instruction set that oneDNN generates code for, by oneDNN's names; respects ONEDNN_MAX_CPU_ISA.
@@ -91,8 +111,8 @@ struct Device::Impl {
     std::size_t bytes;
   };
   Stream stream;
-  int threads = 1, processors = 1;
-  std::string description;
+  int threads = 1;
+  std::string description, processors;
   std::vector<Mapping> mappings;
 
   ~Impl() {
@@ -105,7 +125,8 @@ int Device::index_of(int) { return 0; }
 Device::Device(int, int asked) : impl_(new Impl()) {
   // By default one thread per processor that this process may run on or has time for. The affinity of this thread does
   // not count, because OpenMP may have bound it to one processor.
-  const int processors = impl_->processors = HostLimits().processors(omp_get_num_procs());
+  const int processors = HostLimits().processors(omp_get_num_procs());
+  impl_->processors = processor_numbers();
   const int wanted = asked > 0 ? asked : std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : processors;
   if (wanted > kMostThreads)
     throw Failure(Exit::usage, "OMP_NUM_THREADS is " + std::to_string(wanted) +
@@ -193,6 +214,6 @@ const char* Device::description() const { return impl_->description.c_str(); }
 
 int Device::threads() const { return impl_->threads; }
 
-int Device::processors() const { return impl_->processors; }
+const char* Device::processors() const { return impl_->processors.c_str(); }
 
 }  // namespace llmc

@@ -154,7 +154,7 @@ const char* Device::description() const { return impl_->description.c_str(); }
 
 int Device::threads() const { return 1; }
 
-int Device::processors() const { return 1; }
+const char* Device::processors() const { return ""; }
 
 const char* Device::identity() const { return impl_->identity.c_str(); }
 
