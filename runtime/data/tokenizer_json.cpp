@@ -56,13 +56,21 @@ class Events : public nlohmann::json_sax<Json> {
     if (name.size() > kMaxTokenBytes) return fail("a key or a token is too long");
     Level& level = levels_.back();
     // Tokens are checked for duplicates once all are known.
-    if (!in_vocabulary_map() && !level.seen.insert(name).second)
+    if (!in_vocabulary_map() && values_ < kMaxValues && !level.seen.insert(name).second)
       return fail(fmt::format("a key appears twice in one object at level {}", levels_.size()));
     level.key = std::move(name);
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
     return fail(fmt::format("it is not valid JSON at byte {}", position));
+  }
+
+  /// Returns the problem of a file with more values than are read; empty if it has none.
+  std::string excess() const {
+    if (values_ > kMaxValues) return fmt::format("it has {} values, but llmc reads at most {}", values_, kMaxValues);
+    if (decoder_values_ > kMaxDecoderValues)
+      return fmt::format("its decoder has {} values, but llmc reads at most {}", decoder_values_, kMaxDecoderValues);
+    return "";
   }
 
  private:
@@ -95,11 +103,9 @@ class Events : public nlohmann::json_sax<Json> {
     return &((*level.decoder)[level.key] = std::move(value));
   }
 
-  bool counted() { return ++values_ <= kMaxValues || fail("it has too many values"); }
-
   bool value(Json&& given) {
     if (levels_.empty()) return fail("it is not an object");
-    if (!counted()) return false;
+    if (++values_ > kMaxValues) return true;  // only counted
     if (in_vocabulary_map()) {
       if (!given.is_number_unsigned()) return fail("the id of a token of model.vocab is not a whole number");
       if (given.get<std::uint64_t>() >= static_cast<std::uint64_t>(kMaxTokens))
@@ -112,10 +118,7 @@ class Events : public nlohmann::json_sax<Json> {
     if (levels_.size() == 2 && top() == "model" && levels_[1].object && levels_[1].key == "type" && given.is_string())
       contents.model_type = given.get<std::string>();
     if (in_added_token()) return added(given);
-    if (top() == "decoder") {
-      if (++decoder_values_ > kMaxDecoderValues) return fail("its decoder has too many values");
-      decoder_place(std::move(given));
-    }
+    if (top() == "decoder" && ++decoder_values_ <= kMaxDecoderValues) decoder_place(std::move(given));
     return true;
   }
 
@@ -141,15 +144,16 @@ class Events : public nlohmann::json_sax<Json> {
     const bool object = empty.is_object();
     if (levels_.empty() && !object) return fail("it is not an object");
     if (levels_.size() >= kMaxLevels) return fail("it is nested too deeply");
-    if (!counted()) return false;
+    if (++values_ > kMaxValues) {  // only counted
+      levels_.push_back({object, "", {}, nullptr});
+      return true;
+    }
     if (in_vocabulary_map()) return fail("the id of a token of model.vocab is not a whole number");
     if (!levels_.empty() && in_vocabulary() && !object) return fail("model.vocab is not a map of tokens, as BPE needs");
     if (in_added_token()) return fail("a field of an added token is a list or an object");
     Json* part = nullptr;
-    if (!levels_.empty() && top() == "decoder") {
-      if (++decoder_values_ > kMaxDecoderValues) return fail("its decoder has too many values");
+    if (!levels_.empty() && top() == "decoder" && ++decoder_values_ <= kMaxDecoderValues)
       part = decoder_place(std::move(empty));
-    }
     levels_.push_back({object, "", {}, part});
     if (in_added_token()) {
       if (contents.added.size() >= static_cast<std::size_t>(kMaxTokens)) return fail("it has more than 2^20 tokens");
@@ -294,6 +298,7 @@ JsonVocabulary parse_tokenizer_json(std::string_view json, const std::string& na
   };
   Events events;
   if (!Json::sax_parse(json, &events)) refuse(events.problem);
+  if (const std::string problem = events.excess(); !problem.empty()) refuse(problem);
   const Contents& contents = events.contents;
   if (contents.model_type != "BPE" && !contents.model_type.empty())
     refuse(fmt::format("its model is not BPE, the only type that llmc decodes"));

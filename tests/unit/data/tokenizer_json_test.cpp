@@ -158,6 +158,21 @@ TEST(TokenizerJson, Refuses) {
       test::has_facts(problem(R"({"x": )" + std::string(40, '[') + std::string(40, ']') + "}"), {"nested too deeply"}));
 }
 
+TEST(TokenizerJson, ValuesAreCountedUpToALimit) {
+  const auto lists = [](int count) {  // of one value each
+    std::string list;
+    for (int i = 0; i < count; ++i) list += i ? ",[0]" : "[0]";
+    return "[" + list + "]";
+  };
+  EXPECT_TRUE(test::has_facts(problem(R"({"decoder": )" + lists(600) + "}"), {"decoder", "1201 values", "1000"}));
+  EXPECT_FALSE(test::has_facts(problem(R"({"decoder": )" + lists(499) + "}"), {"values"})) << "999";
+  const int limit = 1 << 23;
+  EXPECT_TRUE(test::has_facts(
+      problem(R"({"merges": )" + lists(limit / 2) + R"(, "merges": 1, "model": {"vocab": {"a": -1, "b": []}}})"),
+      {"it has", std::to_string(limit + 7) + " values", std::to_string(limit)}));
+  EXPECT_FALSE(test::has_facts(problem(R"({"merges": )" + lists(limit / 2 - 1) + "}"), {"values"}));
+}
+
 TEST(Utf8, Unfinished) {
   for (const auto& [text, left] : {std::pair<const char*, std::size_t>{"", 0},
                                    {"a", 0},
