@@ -177,7 +177,7 @@ def check_refused(checks, llmc, folder):
     run(llmc, "compile", spec, "-o", os.path.join(folder, "build"), *ANY_WIDTH)
     run(os.path.join(folder, "build", "trainer"), "--run", os.path.join(folder, "run"))
     said = run(llmc, "checkpoint", "export", os.path.join(folder, "run"), "-o", os.path.join(folder, "export"))
-    checks.expect("transformers 5 does not load a Llama of that shape" in said, f"any-width: the export says {said}")
+    checks.expect("transformers 5" in said and "Llama" in said, f"any-width: the export says {said}")
     try:
         load(os.path.join(folder, "export"))
         loads = True

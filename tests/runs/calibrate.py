@@ -35,8 +35,7 @@ class Calibrate(RunTest):
         self.assertEqual(os.listdir(folder), ["cpu.yaml"], "one file, and none that was to become it")
         self.assertIn(os.path.join(folder, "cpu.yaml"), done.out)
         text = harness.read(os.path.join(folder, "cpu.yaml")).decode()
-        self.assertRegex(text,
-                         r"processors: {value: 1, from: \"measured by llmc calibrate, \d{4}-\d\d-\d\d, .*, 1 thread, ")
+        self.assertRegex(text, r"processors: {value: 1, from: \"[^\"]*llmc calibrate, \d{4}-\d\d-\d\d, .*, 1 thread, ")
         self.assertRegex(text, r"memory: {value: \d+MiB, from: \"assumed")
         # Times are planned with the figures shown by `llmc devices`.
         self.assertIn(text, self.succeed(LLMC, "devices", "cpu", env=env).out)
@@ -68,13 +67,13 @@ class Calibrate(RunTest):
         for spread, noted in (("0.01", False), ("0.5", True)):
             with open(figures, "w", encoding="utf-8") as file:
                 file.write(re.sub(r'"spread": [^,\n]+', f'"spread": {spread}', text))
-            self.assertEqual(
-                "by 50 % for half of the samples" in self.succeed(LLMC, "calibrate", figures, "-o", device).err, noted)
+            self.assertEqual(" 50 % " in self.succeed(LLMC, "calibrate", figures, "-o", device).err, noted)
         # Refused, and the file is unchanged.
         was = harness.read(device)
-        for name, changed, why in (("empty", "", "`trainer calibrate -o FILE`: "),
-                                   ("zero", re.sub(r'"launch": [^,\n]+', '"launch": 0', text),
-                                    "a number above 0"), ("other", text.replace('"cpu"', '"cuda"'), "--device"),
+        for name, changed, why in (("empty", "", "`trainer calibrate "),
+                                   ("zero", re.sub(r'"launch": [^,\n]+', '"launch": 0',
+                                                   text), "above 0"), ("other", text.replace('"cpu"',
+                                                                                             '"cuda"'), "--device"),
                                    ("attention", self.attention_only(trainer), "--attention-only")):
             with self.subTest(name):
                 bad = self.path(name + ".json")

@@ -104,8 +104,8 @@ class Checkpoint(RunTest):
         self.assertEqual(json.loads(shown)["step"], 4, "the newest that is complete")
         for words in (["show", run], ["diff", self.step(4), run], ["export", run, "-o", self.path("of_cut")]):
             done = self.succeed(LLMC, "checkpoint", *words)
-            self.assertIn(f"warning: checkpoint '{self.step(6, run)}' is damaged and was skipped: model.safetensors",
-                          done.err)
+            self.assert_facts(done.err, "warning: ", f"'{self.step(6, run)}'", "damaged", "skipped",
+                              "model.safetensors")
         for words in (["show", self.step(6, run)], ["diff", self.step(4, run), self.step(6, run)]):
             done = harness.call(LLMC, "checkpoint", *words)
             self.assertEqual((done.code, done.out), (6, ""))
@@ -142,7 +142,7 @@ class Checkpoint(RunTest):
             fcntl.flock(held, fcntl.LOCK_EX)  # as a trainer does
             done = harness.call(*prune, "--yes")
             self.assertEqual(done.code, 6)
-            self.assertIn("another trainer runs in", done.err)
+            self.assert_facts(done.err, "another trainer", f"'{run}'")
             self.assertEqual(sorted(harness.tree(run)), before)
         done = self.succeed(*prune, "--yes")
         self.assertEqual(done.out, f"removed {self.step(2, run)}\n1 checkpoint removed, 2 kept\n")
@@ -170,7 +170,7 @@ class Checkpoint(RunTest):
         out = self.path("exported")
         done = self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", out)
         self.assertIn(" as fp32 in 1 file, ", done.out)
-        self.assertIn("no tokenizer was exported", done.err)
+        self.assert_facts(done.err, "no tokenizer", "exported")
         self.assertEqual(sorted(os.listdir(out)),
                          ["README.md", "config.json", "generation_config.json", "model.safetensors"])
         # Masters are fp32, and so is the run: the files equal the checkpoint's.
@@ -268,7 +268,7 @@ class Checkpoint(RunTest):
         done = harness.call(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("none"), "--tokenizer",
                             self.path("other-data"))
         self.assertEqual(done.code, 5)
-        self.assertIn("has 325 tokens, but the model only 97", done.err)
+        self.assert_facts(done.err, "325 tokens", "97")
         self.assertFalse(os.path.exists(self.path("none")))
 
     def test_a_terminal_obeys_no_name(self):
@@ -304,19 +304,22 @@ class Checkpoint(RunTest):
             pass
         os.makedirs(self.path("empty", "checkpoints"))
         done = self.succeed(LLMC, "checkpoint", "ls", run)
-        self.assertIn('"step-2" is not a checkpoint', done.err)
+        self.assert_facts(done.err, '"step-2"', "not a checkpoint")
         self.assertIn('"notes"', self.succeed(LLMC, "checkpoint", "verify", run).err)
         self.assertEqual(self.succeed(LLMC, "checkpoint", "ls", self.path("empty")).out, "no checkpoints\n")
-        for words, text in ((["ls", self.folder], "has no run in it"), (["show", self.folder], "neither a run folder"),
-                            (["verify",
-                              self.path("nothing")], "there is no checkpoint"), (["ls",
-                                                                                  self.step(6)], "is a checkpoint"),
-                            (["show", self.path("empty")],
-                             "has no complete checkpoint"), (["verify", self.path("empty")], "has no checkpoints"),
-                            (["prune", self.path("empty"), "--keep-last", "1", "--yes"], "no state/model")):
+        empty = self.path("empty")
+        for words, facts in ((["ls", self.folder], (self.folder, "no run")), (["show",
+                                                                               self.folder], (self.folder, "neither")),
+                             (["verify", self.path("nothing")], ("no checkpoint", self.path("nothing"))),
+                             (["ls",
+                               self.step(6)], (self.step(6), "is a checkpoint")), (["show",
+                                                                                    empty], (empty, "no complete")),
+                             (["verify",
+                               empty], (empty, "no checkpoints")), (["prune", empty, "--keep-last", "1",
+                                                                     "--yes"], (empty, "no state/model"))):
             done = harness.call(LLMC, "checkpoint", *words)
             self.assertEqual((done.code, done.out), (6, ""), words)
-            self.assertIn(text, done.err)
+            self.assert_facts(done.err, *facts)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class Cli(RunTest):
         """Trainer options without the `--` before them get a hint."""
         done = harness.call(LLMC, "run", "specs/tiny.yaml", "--steps", "10", cwd=SOURCE)
         self.assertEqual((done.code, done.out), (2, ""))
-        self.assertIn("llmc run SPEC -- --steps 100", done.err)
+        self.assertIn(" -- --steps 100", done.err)
 
     def test_doctor(self):
         findings = json.loads(self.succeed(LLMC, "doctor", "--json").out)
@@ -122,9 +122,8 @@ class Cli(RunTest):
     def test_shapes_that_transformers_does_not_load(self):
         """They train, and check warns that an export does not load."""
         spec = os.path.join(SOURCE, "specs", "tiny.yaml")
-        said = "is not a multiple of num_attention_heads 4, and transformers 5 "
-        self.assertIn("warning: hidden_size 66 " + said,
-                      self.succeed(LLMC, "check", spec, "model.hidden_size=66", "model.head_dim=16").err)
+        said = self.succeed(LLMC, "check", spec, "model.hidden_size=66", "model.head_dim=16").err
+        self.assert_facts(said, "warning: ", "hidden_size 66 ", "num_attention_heads 4", "transformers 5 ")
         self.assertNotIn("transformers", self.succeed(LLMC, "check", spec).err)
 
     def test_wrong_words_that_are_often_meant(self):
@@ -132,9 +131,9 @@ class Cli(RunTest):
         self.assertIn("'pan'. Did you mean plan? ", harness.call(LLMC, "pan", "x.yaml").err)
         self.assertIn(" check, config, ", harness.call(LLMC).err)
         self.assertIn("llmc run specs/tiny.yaml", harness.call(LLMC, "specs/tiny.yaml").err)
-        for name, said in (("specs/tinny.yaml", "there is no such file\n  did you mean specs/tiny.yaml?"),
-                           ("none/x.yaml", "`llmc init -o none/x.yaml`")):
-            self.assertIn(said, harness.call(LLMC, "check", name, cwd=SOURCE).err)
+        for name, facts in (("specs/tinny.yaml", ("specs/tinny.yaml", "no such file", "specs/tiny.yaml?")),
+                            ("none/x.yaml", ("`llmc init -o none/x.yaml`", ))):
+            self.assert_facts(harness.call(LLMC, "check", name, cwd=SOURCE).err, *facts)
         with open(self.path("config.json"), "w") as file:
             json.dump({"model_type": "llama", "vocab_size": 320, "hidden_size": 64}, file)
         done = harness.call(LLMC, "check", "config.json", cwd=self.folder)
@@ -172,9 +171,9 @@ class Cli(RunTest):
         os.makedirs(empty)
         done = self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "data.train.path=no-*.bin", cwd=empty)
         # Paths typed on the command line are relative to the current directory.
-        self.assertEqual(
-            done.err, f"warning: data.tokenizer: a run needs it, but no file matches '{empty}/t.model' here\n"
-            f"warning: data.train.path: a run needs it, but no file matches '{empty}/no-*.bin' here\n")
+        self.assertRegex(
+            done.err, rf"^warning: data\.tokenizer: .*'{re.escape(empty)}/t\.model'.*\n"
+            rf"warning: data\.train\.path: .*'{re.escape(empty)}/no-\*\.bin'.*\n$")
         self.assertEqual(
             self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0").err,
             "")

@@ -25,8 +25,7 @@ class CliInit(RunTest):
         environment["PATH"] = os.path.dirname(os.path.realpath(LLMC)) + ":" + environment["PATH"]
         here = self.path("here")
         done = self.succeed(LLMC, "init", "-o", spec, *words, cwd=here)
-        build, run = re.fullmatch(
-            r"wrote .*\nnext, with your text in FOLDER:\n  (llmc data build .*)\n  (llmc run .*)\n", done.err).groups()
+        build, run = re.fullmatch(r"wrote .*\n.* FOLDER:\n  (llmc data build .*)\n  (llmc run .*)\n", done.err).groups()
         text = harness.read(os.path.join(here, spec)).decode()
         self.assertIn(f"# {build}\n", text)
         self.assertNotIn(self.folder, text)
@@ -67,7 +66,7 @@ class CliInit(RunTest):
                       harness.read(self.path("here", "linked", "b.yaml")).decode())
         done = harness.call(LLMC, "init", "-o", "none/a.yaml", cwd=self.path("here"))
         self.assertEqual((done.code, done.err), (2, done.err))
-        self.assertIn("folder 'none' does not exist. Create it with `mkdir -p none`", done.err)
+        self.assert_facts(done.err, "folder 'none'", "`mkdir -p none`")
 
     def test_init_from_a_checkpoints_config(self):
         """config.json of a trainer imports as the same model."""

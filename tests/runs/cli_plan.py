@@ -73,7 +73,7 @@ class CliPlan(RunTest):
             self.assertAlmostEqual(plan["step_seconds"] - other["step_seconds"], hint["step_seconds_less"])
             self.assertIn(f"{-1e3 * hint['step_seconds_less']:+.1f} ms", text)
         self.assertIn("memory.recompute", [change["key"] for hint in plan["hints"] for change in hint["changes"]])
-        self.assertIn(f"most that fits: micro_batch {plan['limits']['micro_batch']['as_chosen']}", text)
+        self.assertRegex(text, rf"that fits: micro_batch {plan['limits']['micro_batch']['as_chosen']}\b")
 
     def test_two_plans(self):
         """Side by side, as llmc diff shows them, with exit code 0; options of a single plan are refused."""
@@ -133,7 +133,7 @@ class CliPlan(RunTest):
                             cwd=SOURCE)
         self.assertEqual(json.loads(done.out)["memory"]["budget_bytes"], 60 << 30)
         done = harness.call(LLMC, "plan", "specs/llama-1b.yaml", "target.device=rtx-4090", cwd=SOURCE)
-        self.assertIn("`llmc plan SPEC --device rtx-4090`", done.err)
+        self.assertIn(" --device rtx-4090`", done.err)
         for words, said in (([], "rtx-409. Did you mean rtx-4090?"), (["specs/tiny.yaml"], "second spec")):
             done = harness.call(LLMC, "plan", "specs/tiny.yaml", *words, "--device", "rtx-409", cwd=SOURCE)
             self.assertEqual((done.code, done.out), (2, ""))
@@ -200,7 +200,7 @@ class CliPlan(RunTest):
         for command, *options in refused:
             done = harness.call(LLMC, command, spec, *harness.BF16X3, *options, cwd=self.folder)
             self.assertEqual((done.code, done.out), (3, ""), command)
-            for word in ["precision.matmul: bf16x3 needs a processor with AMX", *words]:
+            for word in ["precision.matmul: bf16x3", "AMX", *words]:
                 self.assertIn(word, done.err)
         self.assertEqual(harness.call(LLMC, "diff", spec, spec, *harness.BF16X3).code, 3)
         self.assertIn(": good (", self.succeed(LLMC, "check", spec, *harness.BF16X3).out)
@@ -214,8 +214,8 @@ class CliPlan(RunTest):
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "target.arch=x86-64-v4", "memory.budget=44MiB",
                             "memory.recompute=none", cwd=SOURCE)
         self.assertEqual(done.code, 4)
-        for word in ("memory.recompute: ", " MiB  the process outside its arena"):
-            self.assertIn(word, done.err)
+        self.assertIn("memory.recompute: ", done.err)
+        self.assertRegex(done.err, r" MiB  .*process.*arena")
 
     def test_what_would_fit_does(self):
         """llmc can plan every suggestion for a run that does not fit, as written."""
@@ -232,7 +232,7 @@ class CliPlan(RunTest):
                 done = harness.call(LLMC, *words, f"memory.budget={budget}", cwd=SOURCE)
                 self.assertEqual((done.code, done.out), (4, ""), f"{words} {budget}\n{done.err}")
                 said = re.search(
-                    r"\nwrite (.*), if the device has that much(, or make the model smaller)?(\nit fits on \d+ or more devices with (.*))?\n$",
+                    r"\nwrite (.*), if the device [^,\n]*(, or [^,\n]*smaller)?(\n[^\n]* \d+ or more devices with (.*))?\n$",
                     done.err)
                 self.assertEqual(bool(said[4]), spec == "llama-1b")  # on a CPU ranks share memory
                 ways = said[1].split(", or ") + [said[4]] * bool(said[4])

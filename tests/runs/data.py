@@ -157,8 +157,7 @@ class Data(RunTest):
                 file.write("import json, random, decimal, fractions\n" * count)
         words = (LLMC, "data", "build", "--from", self.path("uneven"), "--vocab-size", 320)
         self.assertRegex(
-            self.succeed(*words, "-o", self.path("one")).err,
-            r"note: (0\.\d|99\.\d) % of the tokens are held out, not 5\.0 %")
+            self.succeed(*words, "-o", self.path("one")).err, r"note: (0\.\d|99\.\d) % .* held out.* 5\.0 %")
         self.assertNotIn("held out", self.succeed(*words, "--validation", 0, "-o", self.path("none")).err)
 
     def test_more_data_of_a_tokenizer(self):
@@ -200,8 +199,7 @@ class Data(RunTest):
                 file.write("some text of " + name * 20)
         said = "2 files excluded by their names (.gz 1, .parquet 1)"
         build = [LLMC, "data", "build", "--vocab-size", 320, "--from", self.path("mixed")]
-        self.assertIn("  " + said + "; to include them use --glob\n",
-                      self.succeed(*build, "-o", self.path("of-mixed")).out)
+        self.assert_facts(self.succeed(*build, "-o", self.path("of-mixed")).out, "  " + said + "; ", "--glob\n")
         self.assertIn("from 2 files, 0 skipped; " + said, self.succeed(LLMC, "data", "info", self.path("of-mixed")).out)
         for name in ("a.txt", "b.txt"):
             os.remove(self.path("mixed", name))
@@ -217,11 +215,11 @@ class Data(RunTest):
         done = self.succeed(LLMC, "data", "build", "--from", self.path("single"), "--vocab-size", "1K",
                             "--shard-tokens", "1M", "-o", self.path("of-single"))
         self.assertIn(": 1 document from 1 file (0 skipped)", done.out)
-        self.assertIn("note: there is one document", done.err)
+        self.assertRegex(done.err, "note: .* one document")
         self.assertNotIn("held out", done.err)
         for words, message in ((["build", "--from", "x", "--vocab-size", "32k", "-o",
-                                 "x"], 'the number "32k" does not end in'),
-                               (["bulid", "--from", "x"], "llmc data build --help"), ([], "llmc data build --help")):
+                                 "x"], 'number "32k"'), (["bulid", "--from",
+                                                          "x"], "data build --help"), ([], "data build --help")):
             done = harness.call(LLMC, "data", *words)
             self.assertEqual((done.code, done.out), (2, ""))
             self.assertIn(message, done.err)

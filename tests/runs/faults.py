@@ -169,7 +169,7 @@ class Faults(ranks.RanksTest):
         for rank in others:
             self.assertRegex(
                 said,
-                rf"error: rank {VICTIM} \(host {HOST}\) is lost: {how}.*\. This is rank {rank} \(host {HOST}\), (at step \d+ )?in .*, which ends with exit code {LOST}"
+                rf"error: rank {VICTIM} \(host {HOST}\) is lost: {how}.*\. .*rank {rank} \(host {HOST}\), (at step \d+ )?in .* exit code {LOST}"
             )
 
     # Faults in each phase.
@@ -226,12 +226,11 @@ class Faults(ranks.RanksTest):
 
     def test_a_rank_that_does_not_come_ends_the_start(self):
         victim = f'[ "$OMPI_COMM_WORLD_RANK" = {VICTIM} ] && '
-        for name, shell, code, line in (("stopped", victim + "kill -STOP $$", LOST,
-                                         f"MPI did not connect the {RANKS} ranks within 2 s"),
-                                        ("killed", victim + "kill -KILL $$", 128 + signal.SIGKILL, "")):
+        for name, shell, code, facts in (("stopped", victim + "kill -STOP $$", LOST, ("MPI", f"{RANKS} ranks", "2 s")),
+                                         ("killed", victim + "kill -KILL $$", 128 + signal.SIGKILL, ())):
             ended, said = self.job("never-" + name, "optimizer", "--start-timeout", 2, shell=shell).ended()
             self.assertEqual(ended, code, said)
-            self.assertIn(line, said)
+            self.assert_facts(said, *facts)
 
     # Weights that differ from those of the other ranks.
 
@@ -318,8 +317,7 @@ class Faults(ranks.RanksTest):
                     rf"error: .* at first (the loss on rank.* \(host {HOST}\), )?weights of rank {VICTIM} \(host {HOST}\)"
                 )
                 if shard == "optimizer":  # unsharded: rank 0 saves its own
-                    self.assertRegex(said,
-                                     rf"CHECKPOINT FAILED at step \d+: rank \d: '.*' has a weight that is not finite")
+                    self.assertRegex(said, rf"CHECKPOINT FAILED .*step \d+: rank \d: '.*' .*not finite")
                 for file in ("model", "optimizer"):
                     for tensor, values in harness.tensors(
                             os.path.join(self.checkpoint(name, job.last_step()), file + ".safetensors")).items():
@@ -347,8 +345,8 @@ class Faults(ranks.RanksTest):
                 open(slow, "w").close()
                 os.kill(job.rank(), signal.SIGCONT)
                 line = job.until(
-                    "a rollback", lambda: re.search(
-                        r"10 updates in a row.* to step (\d+) .* of step (\d+) \(rollback 1 of", job.said()))
+                    "a rollback",
+                    lambda: re.search(r"10 updates .* to step (\d+) .* of step (\d+) \(rollback 1 of", job.said()))
                 back, left = map(int, line.groups())
                 os.remove(slow)
                 self.assertIn(f"weights of rank {VICTIM} (host {HOST})", line.group(0))
@@ -371,9 +369,9 @@ class Faults(ranks.RanksTest):
         code, said = self.job("memory", "optimizer", "batch.tokens=120000000", shell=limit).ended()
         self.assertEqual(code, DOES_NOT_FIT, said)
         # Caused by its own allocation, or earlier by oneDNN's.
-        out = "(the host has no memory left|the limit of address space)"
+        out = "(the host .*memory|.*address space)"
         self.assertRegex(said, "error: " + out)
-        self.assert_named(said, "it ended with exit code 4: " + out)
+        self.assert_named(said, ".*exit code 4: " + out)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ class Guards(RunTest):
         self.succeed(self.trainer, "--run", run, "--steps", 80, "checkpoint.every=40", *WATCHED)
         done = harness.call(self.trainer, "--run", run, "optimizer.lr=30")
         self.assertEqual(done.code, NUMERICS, done.out + done.err)
-        self.assertRegex(done.err, r"error: 10 updates in a row .* of step \d+\. .*optimizer\.lr")
+        self.assertRegex(done.err, r"error: 10 updates .* of step \d+\. .*optimizer\.lr")
         self.assertLessEqual(set(self.skipped(run).values()), {"loss", "grad_norm"})
         back = harness.call(self.trainer, "--run", run, "guards.rollback=true", "guards.rollbacks=2")
         self.assertEqual(back.code, NUMERICS, back.out + back.err)

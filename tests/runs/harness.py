@@ -219,6 +219,10 @@ class RunTest(unittest.TestCase):
         self.assertEqual(done.code, 0, f"{' '.join(map(str, command))}\n{done.out}{done.err}")
         return done
 
+    def assert_facts(self, text, *facts):
+        """The message has these facts, in this order. The sentence around them may change."""
+        self.assertRegex(text, "(?s)" + ".*".join(map(re.escape, facts)))
+
     @classmethod
     def compile(cls, spec, name, *overrides):
         """Compiles into <folder>/<name>; returns the trainer's path."""

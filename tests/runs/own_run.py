@@ -93,14 +93,13 @@ class OwnRun(RunTest):
         before = os.stat(trainer).st_mtime_ns
         done = harness.call(LLMC, "run", second, "optimizer.lr=1e-3", cwd=folder)
         self.assertEqual((done.code, os.stat(trainer).st_mtime_ns), (6, before), done.err)
-        self.assertIn(f"was last started by a trainer of '{first}', but this one is of '{second}'", done.err)
-        self.assertIn(f"note: the trainer of '{second}' replaces that of '{first}'",
-                      self.succeed(LLMC, "compile", second, cwd=folder).err)
+        self.assert_facts(done.err, "last started", f"trainer of '{first}'", f"of '{second}'")
+        self.assert_facts(
+            self.succeed(LLMC, "compile", second, cwd=folder).err, "note: ", f"trainer of '{second}'", f"of '{first}'")
         self.assertEqual(harness.call(trainer, "--steps", "2").code, 6)
         done = self.succeed(LLMC, "run", second, "--", "--steps", "2", "--run", os.path.join(folder, "runs", "small"),
                             cwd=folder)
-        self.assertIn(f"note    the run was last started by a trainer of '{first}', and this one is of '{second}'\n",
-                      done.out)
+        self.assert_facts(done.out, "note    ", f"trainer of '{first}'", f"of '{second}'\n")
 
     def test_notes_come_once(self):
         folder = self.path("notes")
@@ -122,7 +121,7 @@ class OwnRun(RunTest):
     def test_arguments_of_the_trainer(self):
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "--", "--steps", "1", cwd=SOURCE)
         self.assertEqual(done.code, 2)
-        self.assertIn("llmc run SPEC -- --steps 100", done.err)
+        self.assertIn(" -- --steps 100", done.err)
 
     def test_doctor_tries_the_compilers(self):
         """An nvcc that prints its version but compiles nothing is not ok; GPUs are listed as by nvidia-smi."""
@@ -136,8 +135,7 @@ class OwnRun(RunTest):
             os.chmod(os.path.join(tools, name), 0o755)
         environment = dict(harness.environment(), PATH=tools + ":" + os.environ["PATH"])
         out = self.succeed(LLMC, "doctor", env=environment).out
-        self.assertRegex(
-            out, r"-- CUDA compiler +release 13.0, V13.0.1; it cannot compile a test program \(exit 1\): no ptxas")
+        self.assertRegex(out, r"-- CUDA compiler +release 13.0, V13.0.1; .*cannot compile .*\(exit 1\): no ptxas")
         self.assertRegex(out, r"ok GPU +NVIDIA H100 80GB HBM3, 81559 MiB, 580.65.06, 9.0")
         for what in ("memory", "disk here", r"C\+\+ compiler"):
             self.assertRegex(out, f"ok {what} ")

@@ -113,8 +113,9 @@ class PlanPage(RunTest):
 
     def test_numbers_are_those_of_the_plan(self):
         page = self.check_numbers(LARGE)
-        self.assertEqual([item["asks"] for item in page["summary"]],
-                         ["What fills memory?", "What bounds the step?", "Which key to change?"])
+        asked = [item["asks"] for item in page["summary"]]
+        self.assertEqual([[word in text for word in ("memory", "step", "key")] for text in asked],
+                         [[True, False, False], [False, True, False], [False, False, True]], asked)
         self.assertGreater(len(page["choices"]), 20)
         # A choice on the page equals the plan of that spec.
         other = next(choice for choice in page["choices"] if choice["difference"] == "batch.micro_batch: 8")

@@ -354,7 +354,7 @@ class Ranks(RanksTest):
         ]
         done = harness.call(*words, env=environment())
         self.assertEqual(done.code, 2, done.err)
-        self.assertRegex(done.err, r"error: rank 1 on .* fingerprint [0-9a-f]+, but rank 0 on ")
+        self.assertRegex(done.err, r"error: rank 1 on .* fingerprint [0-9a-f]+, .*rank 0 on ")
         self.assertFalse(os.path.exists(self.path("mixed")))
         done = self.launch(2, trainer, "--run", self.path("typo"), "optimizer.lr=fast")
         self.assertEqual(done.code, 2, done.err)
@@ -378,12 +378,10 @@ class Ranks(RanksTest):
         out, err = process.communicate(timeout=harness.HANGS)
         self.assertEqual(process.returncode, 170, err)
         self.assertEqual(answers[0], b"", "not a hello")
-        self.assertIn(b"rank 1 on elsewhere is of the run ''", answers[1])
+        self.assertRegex(answers[1], b"rank 1 on elsewhere .*run ''")
         self.assertNotIn(os.fsencode(self.path("lonely")), answers[1])
         self.assertIn(b" fingerprint 0123, ", answers[2])
-        self.assertRegex(
-            err,
-            r"rank 1 of 2 .* rank 0 .*this trainer's fingerprint is \w+; rank 1 on \\x1b\]0;elsewhere is a trainer")
+        self.assertRegex(err, r"rank 1 of 2 .* rank 0 .*fingerprint is \w+; rank 1 on \\x1b\]0;elsewhere is a trainer")
         self.assertNotIn("\x1b", out + err)
 
     def answer_to(self, process, port, hello):

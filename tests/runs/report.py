@@ -232,9 +232,9 @@ class Report(RunTest):
         done = self.succeed(LLMC, "report", self.path("broken"), os.path.join(self.runs, "first"),
                             self.path("broken", "plan"), "-o", self.path("broken.html"))
         self.assertIn("4 runs", done.out)
-        for name, words in (("spec", "spec.yaml"), ("plan", "'plan.json' is not a JSON object"),
+        for name, words in (("spec", "spec.yaml"), ("plan", "'plan.json' .*JSON object"),
                             ("metrics", "2 lines of 'metrics.jsonl' ")):
-            self.assertRegex(done.err, rf"note: .*broken/{name}: .*{re.escape(words)}")
+            self.assertRegex(done.err, rf"note: .*broken/{name}: .*{words}")
         with open(self.path("broken.html"), encoding="utf-8") as file:
             runs = {run["name"]: run for run in Page(file.read()).data()["runs"]}
         self.assertEqual(sorted(runs), ["broken/metrics", "broken/plan", "broken/spec", "runs/first"])
@@ -243,13 +243,15 @@ class Report(RunTest):
         self.assertIn("spec.yaml", runs["broken/spec"]["problem"])
 
     def test_refusals(self):
-        for words, code, said in (([self.runs, "-o", self.path("page.txt")], 2, ".html"), ([
-                self.runs, "-o", self.path("none", "page.html")
-        ], 2, "mkdir -p"), ([self.runs], 2, "--out is required"), ([self.path("nowhere"), "-o",
-                                                                    self.path("x.html")], 6, "nowhere"),
-                                  ([self.path("trainer"), "-o", self.path("x.html")], 6,
-                                   "there is no run in"), ([self.runs, "--points", "1", "-o",
-                                                            self.path("x.html")], 2, "--points")):
+        for words, code, said in (([self.runs, "-o", self.path("page.txt")], 2, ".html"),
+                                  ([self.runs, "-o",
+                                    self.path("none",
+                                              "page.html")], 2, "mkdir -p"), ([self.runs], 2, "--out is required"),
+                                  ([self.path("nowhere"), "-o", self.path("x.html")], 6,
+                                   "nowhere"), ([self.path("trainer"), "-o",
+                                                 self.path("x.html")], 6,
+                                                "no run in"), ([self.runs, "--points", "1", "-o",
+                                                                self.path("x.html")], 2, "--points")):
             done = harness.call(LLMC, "report", *words)
             self.assertEqual((done.code, done.out), (code, ""), done.err)
             self.assertIn(said, done.err)

@@ -122,7 +122,7 @@ class SavedWeights(RunTest):
             both["loss"])
         halves = self.succeed(self.trainer, "evaluate", "--checkpoint", self.run_folder, "--data",
                               self.path("raw32.bin"), "--format", "nanogpt")
-        self.assertIn("warning: '" + self.path("raw32.bin") + "': every second uint16 number is 0 or 1", halves.err)
+        self.assert_facts(halves.err, "warning: ", f"'{self.path('raw32.bin')}'", "every second uint16", "0 or 1")
 
     def test_evaluate_takes_the_runs_values(self):
         run = self.path("other-values")
@@ -263,7 +263,7 @@ class SavedWeights(RunTest):
                                   (2, ["--run", folder, "sample", "--checkpoint", folder, "--prompt", "1"],
                                    "Leave out --run"), (2, ["evaluate", "--checkpoint", folder,
                                                             "optimizer.lr=1"], "optimizer.lr=1"),
-                                  (2, ["evaluate", "--checkpoint", folder, "--sequences", "0"], "from 1 to 1000000000"),
+                                  (2, ["evaluate", "--checkpoint", folder, "--sequences", "0"], "1 to 1000000000"),
                                   (2, ["evaluate", "--checkpoint", folder, "--sequences",
                                        "many"], "or all"), (2, ["evaluate", "--checkpoint", folder, "--format",
                                                                 "llmc"], "--format applies"),
@@ -274,12 +274,12 @@ class SavedWeights(RunTest):
                                   (5, ["sample", "--checkpoint", folder, "--prompt", "a", "--tokenizer",
                                        self.spec], "small.yaml"),
                                   (5, ["evaluate", "--checkpoint", folder, "--data",
-                                       self.path("nothing-*.bin")], "nothing-*.bin"),
-                                  (5, ["evaluate", "--checkpoint", folder, "--data", self.spec],
-                                   "small.yaml"), (6, ["evaluate", "--checkpoint",
-                                                       self.path("nothing")],
-                                                   "there is no folder"), (6, ["evaluate", "--checkpoint",
-                                                                               self.folder], "config.json")):
+                                       self.path("nothing-*.bin")], "nothing-*.bin"), (5, [
+                                           "evaluate", "--checkpoint", folder, "--data", self.spec
+                                       ], "small.yaml"), (6, ["evaluate", "--checkpoint",
+                                                              self.path("nothing")],
+                                                          "no folder"), (6, ["evaluate", "--checkpoint",
+                                                                             self.folder], "config.json")):
             self.assertIn(said, self.refused(code, *words))
         ranks = dict(RANK="0", WORLD_SIZE="2", LOCAL_RANK="0", MASTER_ADDR="localhost", MASTER_PORT="29500")
         self.assertIn("torchrun started 2 ranks",
@@ -309,14 +309,13 @@ class SavedWeights(RunTest):
         write(header)
         self.assertEqual(self.evaluate(folder)["loss"], self.losses[6])
         for edit, said in ((lambda h: h.update({"more": h.pop(name)}),
-                            f"tensor '{name}', by itself or as part of 'model.layers.1.mlp.gate_up_proj.weight'"),
-                           (lambda h: h.update({"more": h.pop("model.norm.weight")}),
-                            "tensor 'model.norm.weight'"), (lambda h: h[name].update(shape=[36, 50]),
-                                                            f"'{name}' is [36, 50], but the model has [50, 36]"),
+                            f"'{name}'.*'model.layers.1.mlp.gate_up_proj.weight'"),
+                           (lambda h: h.update({"more": h.pop("model.norm.weight")}), "tensor 'model.norm.weight'"),
+                           (lambda h: h[name].update(shape=[36, 50]), rf"'{name}' .*\[36, 50\].*\[50, 36\]"),
                            (lambda h: h[name].update(dtype="I32"),
                             f"'{name}' is I32"), (lambda h: h[name]["data_offsets"].reverse(), "model.safetensors")):
             write(changed(edit))
-            self.assertIn(said, self.refused(6, "evaluate", "--checkpoint", folder))
+            self.assertRegex(self.refused(6, "evaluate", "--checkpoint", folder), said)
 
 
 if __name__ == "__main__":

@@ -28,30 +28,30 @@ class Slips(RunTest):
             (["init", "new.yaml"], "llmc init -o new.yaml"),
             (["devices", "a10", "l4", "h200"], "not expected: l4 h200\n"),
             (["check", TINY, "--optimizer.lr=3"], ": optimizer.lr=3\n"),
-            (["plan", TINY, "--lr", "3"], "option --lr. Keys of the spec have no dashes: optimizer.lr=VALUE\n"),
+            (["plan", TINY, "--lr", "3"], ("option --lr. ", "no dashes", ": optimizer.lr=VALUE\n")),
             (["plan", TINY, "--hidden-size"], ": model.hidden_size=VALUE\n"),
             (["check", TINY, "--learning-rate", "3"], "option --learning-rate; llmc's key is optimizer.lr"),
             (["runs", ".", "--lr", "3"], "option --lr\n"),
             (["run", TINY, "--", "--stpes", "3"], "option --stpes. Did you mean --steps?"),
-            (["run", TINY, "--", "--stpes", "3"], "See llmc run SPEC -- --help\n"),
+            (["run", TINY, "--", "--stpes", "3"], " -- --help\n"),
             (["run", TINY, "--", "--optimizer.lr", "3"], ": optimizer.lr=VALUE"),
             (["run", TINY, "--", "evaluate", "--checkpoint", "x", "--lr",
-              "3"], "option --lr. See llmc run SPEC -- evaluate --help"),
-            (["run", TINY, "--", "sample"], "--checkpoint is required. See llmc run SPEC -- sample --help"),
+              "3"], ("option --lr. ", " -- evaluate --help")),
+            (["run", TINY, "--", "sample"], ("--checkpoint", "required", " -- sample --help")),
         ):
-            self.assertIn(said, self.refused(2, *words), words)
+            self.assert_facts(self.refused(2, *words), *([said] if isinstance(said, str) else said))
 
     def test_commands(self):
         for words, said in (
-            (["checkpoint", "list", "runs"], "'checkpoint list'. checkpoint needs ls, show,"),
-            (["data", "inspect"], "'data inspect'. data needs build or info"),
-            (["data"], "error: data needs build or info"),
+            (["checkpoint", "list", "runs"], ("'checkpoint list'", "ls, show,")),
+            (["data", "inspect"], ("'data inspect'", "build or info")),
+            (["data"], ("error: data ", "build or info")),
             (["che"], "'che'. Did you mean check or checkpoint? "),
             (["run", TINY, "--", "eval"], "'eval'. Did you mean evaluate?"),
             (["run", TINY, "--", "smaple", "--steps", "3"], "'smaple'. Did you mean sample?"),
-            (["run", TINY, "--", "train"], '"train" is not an override; write key.path=value'),
+            (["run", TINY, "--", "train"], ('"train"', "override", "key.path=value")),
         ):
-            self.assertIn(said, self.refused(2, *words), words)
+            self.assert_facts(self.refused(2, *words), *([said] if isinstance(said, str) else said))
 
     def test_devices_of_one_family(self):
         """No H200 is proposed for an H100."""
@@ -76,12 +76,12 @@ class Slips(RunTest):
         self.write(("model", "config.json"), json.dumps({"model_type": "llama"}))
         self.assertIn("`llmc init --from model -o spec.yaml`", self.refused(1, "check", "model"))
         self.assertIn("SPEC key.path=value", self.refused(1, "check", "optimizer.lr=3", TINY))
-        self.assertIn("error: tiny.yaml cannot be read: this is not JSON", self.refused(1, "init", "--from", TINY))
-        self.assertIn("`trainer calibrate -o FILE`: it is not JSON at byte 1\n", self.refused(2, "calibrate", TINY))
+        self.assert_facts(self.refused(1, "init", "--from", TINY), "error: tiny.yaml ", "not JSON")
+        self.assert_facts(self.refused(2, "calibrate", TINY), "`trainer calibrate ", "JSON", "byte 1\n")
         self.write(("figures.json", ), "{}")
         self.assertIn(": key 'format' not found\n", self.refused(2, "calibrate", "figures.json"))
         text = self.refused(2, "emit", TINY, "-o", "emitted", "--dump-ir", TINY)
-        self.assertIn("is not a folder", text)
+        self.assert_facts(text, TINY, "not a folder")
 
     def test_what_comes_after_a_spec_without_a_tokenizer(self):
         config = {

@@ -130,13 +130,13 @@ class TokenizerJson(RunTest):
         # A new run from the export: its spec names weights and tokenizer.
         imported = self.succeed(LLMC, "init", "--from", out, cwd=self.folder).out
         self.assertIn("\n  from: exported  # ", imported)
-        self.assertIn("\n  tokenizer: exported/tokenizer.json  # decodes samples; prompts are token ids\n", imported)
+        self.assertRegex(imported, r"\n  tokenizer: exported/tokenizer\.json  # .*token ids\n")
         with open(self.path("released", "config.json"), "wb") as file:
             file.write(harness.read(os.path.join(out, "config.json")))
         with open(self.path("released", "tokenizer.json"), "w") as file:
             file.write("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n")
         pointer = self.succeed(LLMC, "init", "--from", released)
-        self.assertIn("tokenizer.json': is a Git LFS pointer", pointer.err)
+        self.assert_facts(pointer.err, "tokenizer.json'", "Git LFS")
         self.assertNotIn("tokenizer:", pointer.out)
         written = self.succeed(LLMC, "init", "--from", out, "-o", self.path("imported.yaml"), cwd=self.folder).err
         self.assertIn(

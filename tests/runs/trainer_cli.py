@@ -41,7 +41,7 @@ class TrainerCli(TrainerTest):
             finally:
                 process.kill()
             self.assertEqual(process.returncode, 5, out + err)
-            self.assertRegex(err, r"'\S*cut\.bin': was cut short from \d+ to 1024 bytes while sample \d+ was read")
+            self.assertRegex(err, r"'\S*cut\.bin': .*\d+ to 1024 bytes .*sample \d+")
             shutil.copy(spare, shard)
             last = max(
                 int(name.split("-")[1]) for name in os.listdir(os.path.join(run, "checkpoints"))
@@ -58,7 +58,7 @@ class TrainerCli(TrainerTest):
         self.assertFalse(os.path.exists(os.path.join(os.path.dirname(self.trainer), "tuned.json")))
 
     def test_unknown_key(self):
-        self.assertIn('there is no key "Lr" in optimizer; did you mean lr?', self.refused(2, "optimizer.Lr=1"))
+        self.assert_facts(self.refused(2, "optimizer.Lr=1"), "no key", '"Lr"', "optimizer", "lr?")
         self.refused(2, "nonsense=1")
         self.refused(2, "optimizer.lr")
         self.refused(2, "optimizer.lr=fast")
@@ -82,14 +82,14 @@ class TrainerCli(TrainerTest):
         self.succeed(self.trainer, "--run", run, "--steps", 2)
         other = self.compile(self.spec, "b", "model.num_hidden_layers=2")
         before = harness.tree(run)
-        named = f"'{run}' has a run of another model: model.num_hidden_layers 3 -> 2."
-        self.assertIn(named, self.refused(6, "--run", run, trainer=other))
+        named = (f"'{run}'", "another model", "model.num_hidden_layers 3 -> 2")
+        self.assert_facts(self.refused(6, "--run", run, trainer=other), *named)
         # llmc run reports the same before it writes or compiles anything.
         build = self.path("never-built")
         done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "model.num_hidden_layers=2", "--", "--run",
                             run)
         self.assertEqual((done.code, os.path.exists(build)), (6, False), done.err)
-        self.assertIn(named, done.err)
+        self.assert_facts(done.err, *named)
         self.assertEqual(harness.tree(run), before)
 
     def test_a_copied_project_does_not_train_into_the_originals_run(self):
@@ -124,7 +124,7 @@ class TrainerCli(TrainerTest):
         trainer = self.compile(spec, "derived-trainer")
         self.succeed(trainer, "--run", self.path("derived-run"), "--steps", 1, "schedule.steps=1000")
         with open(self.path("derived-run", "spec.yaml")) as file:
-            self.assertRegex(file.read(), r"warmup_steps: 20 +# default: 2 % of steps, rounded down\n")
+            self.assertRegex(file.read(), r"warmup_steps: 20 +# default: 2 % .*\n")
         rows = json.loads(self.succeed(harness.LLMC, "config", spec, "schedule.steps=1000", "--json").out)
         self.assertEqual({row["key"]: row["value"] for row in rows}["schedule.warmup_steps"], 20)
 

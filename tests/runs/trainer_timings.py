@@ -93,12 +93,12 @@ class TrainerTimings(TrainerTest):
             self.assertEqual(done.code, 2, done.out)
             self.assertIn(said, done.err)
 
-        refused("this plan has fingerprint", "model.hidden_size=40")
-        refused("in this plan it runs", "batch.tokens=192")
-        refused("in this plan it runs", world_size=2)  # with two ranks, each has one of the two micro-batches
+        refused("plan has fingerprint", "model.hidden_size=40")
+        refused(" times a step", "batch.tokens=192")
+        refused(" times a step", world_size=2)  # with two ranks, each has one of the two micro-batches
         refused("it has version 2", version=2)
         refused(
-            "it has a launch",
+            'a launch "x" of "y"',
             last={"ph": "X", "tid": 1, "cat": "kernel", "name": "x", "dur": 1, "args": {"region": "y", "runs": "z"}})
         with open(self.path("no-timeline.json"), "w") as out:
             out.write("[1]")

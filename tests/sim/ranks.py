@@ -116,7 +116,7 @@ class SimRanks(harness.SimTest):
         self.clean()
         said = self.train(2, "sent", "sent-2", "--steps", 1, "--trace", self.path("sent-2-trace"),
                           LLMC_SIM_LOG=self.path("sent-{rank}.log"))
-        self.assertIn("NCCL_ALGO=^NVLS,NVLSTree for deterministic: true", said[0])
+        self.assertRegex(said[0], r"NCCL_ALGO=\^NVLS,NVLSTree .*deterministic: true")
         for rank in range(2):
             log = harness.runs.read(self.path(f"sent-{rank}.log")).decode()
             self.assertIn("nccl: NCCL_ALGO ^NVLS,NVLSTree\n", log)
@@ -133,7 +133,7 @@ class SimRanks(harness.SimTest):
             devices = [entry["device"] for entry in json.load(text)["entries"]]
         (card, left) = sorted(set(devices))
         self.assertEqual(devices.count(card), devices.count(left))
-        self.assertRegex(left, "^" + re.escape(card) + r", of which products use \d+$")
+        self.assertRegex(left, "^" + re.escape(card) + r", .*products use \d+$")
         for ranks in (1, 2):
             said = self.train(ranks, "sent", f"tuned-{ranks}", "--steps", 1, *PLAIN)
             self.assertRegex(said[0], r"gemm +(\d+) of \1 algorithms as in ", f"{ranks} ranks")
@@ -152,7 +152,7 @@ class SimRanks(harness.SimTest):
         found = timelines.check(self, timeline, plan, range(1, 3), alone["fingerprint"])
         beside = {launch["name"] for launch in timelines.launches(timeline) if launch["tid"] == 2}
         self.assertEqual(beside, {op for region, op, _ in found if region.startswith(("gather", "reduce"))})
-        self.assertIn("of which launches explain", self.succeed(harness.LLMC, "plan", *words, "--measured", file).out)
+        self.assertIn("launches explain", self.succeed(harness.LLMC, "plan", *words, "--measured", file).out)
 
     def test_products_leave_sms_to_collectives(self):
         """Of the simulated 132 SMs; with one rank nothing overlaps with GEMMs."""
@@ -258,15 +258,14 @@ class SimRanks(harness.SimTest):
         codes, said = self.ended(job)
         self.assertLess(time.monotonic() - begin, 30)
         self.assertEqual(codes, [LOST] * 3, "\n".join(said))
-        why = 'NCCL 2.28.9: a collective has failed: "remote process exited or there was a network error", the simulated network broke'
-        self.assertIn("error: " + why, said[1])
+        why = r'NCCL 2\.28\.9: .*"remote process exited or there was a network error", the simulated network broke'
+        self.assertRegex(said[1], "error: " + why)
         for rank in range(3):
             if rank != 1:
                 self.assertRegex(
-                    said[rank], r"error: rank 1 \(host .*\) is lost: it ended with exit code 170: " + re.escape(why) +
-                    r".* at step \d+ in training")
-            self.assertRegex(
-                said[rank], rf"This is rank {rank} \(host .*\), at step \d+ in training, which ends with exit code 170")
+                    said[rank],
+                    r"error: rank 1 \(host .*\) is lost: .*exit code 170: " + why + r".* at step \d+ in training")
+            self.assertRegex(said[rank], rf"rank {rank} \(host [^(]*\), at step \d+ in training, .*exit code 170")
 
     def test_a_killed_rank_ends_all(self):
         job = self.start(3, self.trainers["optimizer"], "--run", self.path("killed"), "--peer-timeout", 5,

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "../facts.h"
 #include "../folder.h"
 #include "compiler/emit/flags.h"
 #include "device/cpu/arch.h"
@@ -94,10 +95,9 @@ TEST(Toolchain, Bf16x3NeedsAnArchWithTiles) {
     spec.target.arch = {arch};
     return refusal([&] { check_matmul(spec); });
   };
-  EXPECT_EQ(refused("cooperlake"),
-            "precision.matmul: bf16x3 needs a processor with AMX, but target.arch: native is cooperlake on this "
-            "machine, which has none. Write target.arch: sapphirerapids to build for a processor that has it, or "
-            "precision.matmul: auto");
+  EXPECT_TRUE(
+      test::has_facts(refused("cooperlake"), {"precision.matmul: bf16x3", "AMX", "target.arch: native", "cooperlake",
+                                              "target.arch: sapphirerapids", "precision.matmul: auto"}));
   EXPECT_NE(refused("native").find("native is not resolved here. Write target.arch: sapphirerapids"),
             std::string::npos);
   spec.target.arch = {"sapphirerapids"};
@@ -134,8 +134,8 @@ TEST(Toolchain, NamesOfProcessorsHaveTheInstructionsThatTheCompilerUses) {
 TEST(Toolchain, AnArchThatTheCompilerLacksIsRefused) {
   const CpuToolchain tools = find_cpu_toolchain();
   EXPECT_NO_THROW(check_arch(tools, "x86-64-v3"));
-  EXPECT_NE(refusal([&] { check_arch(tools, "znver99"); }).find("target.arch: znver99 is not a -march value of g++"),
-            std::string::npos);
+  EXPECT_TRUE(test::has_facts(refusal([&] { check_arch(tools, "znver99"); }),
+                              {"target.arch: znver99", "-march", "g++", "target.arch: "}));
 }
 
 TEST(Toolchain, OneGencodeForEachArchitecture) {

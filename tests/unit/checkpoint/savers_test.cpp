@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "../facts.h"
 #include "small_state.h"
 
 namespace llmc {
@@ -128,10 +129,11 @@ TEST(Savers, WriteTheFilesOfOne) {
 }
 
 /// Expects the same error on all ranks, and no leftovers.
-void expect_failed(const std::string& error, const std::function<void(int rank, float* weights, Breaks&)>& change) {
+void expect_failed(const test::Facts& error, const std::function<void(int rank, float* weights, Breaks&)>& change) {
   test::Folder run;
   const Saved saved = save_together(run.path, 3, change);
-  for (const std::string& said : saved.errors) EXPECT_EQ(said, error);
+  for (const std::string& said : saved.errors) EXPECT_TRUE(test::has_facts(said, error));
+  for (const std::string& said : saved.errors) EXPECT_EQ(said, saved.errors[0]);
   EXPECT_EQ(saved.calls[0], saved.calls[1]);
   EXPECT_TRUE(fs::is_empty(run.path / "checkpoints"));
 }
@@ -141,7 +143,7 @@ TEST(Savers, AllFailWhereOneDoesAndNothingIsLeft) {
     expect_failed("rank " + std::to_string(broken) + ": device lost", [&](int rank, float*, Breaks& breaks) {
       if (rank == broken) breaks = [] { throw std::runtime_error("device lost"); };
     });
-    expect_failed("rank " + std::to_string(broken) + ": the host has no memory left",
+    expect_failed({"rank " + std::to_string(broken) + ": ", "host", "no memory"},
                   [&](int rank, float*, Breaks& breaks) {
                     if (rank == broken) breaks = [] { throw std::bad_alloc(); };
                   });
@@ -153,7 +155,7 @@ TEST(Savers, WeightsThatAreNotFiniteAreNotSaved) {
     test::Folder run;
     const Saved saved =
         save_together(run.path, 1, [&](int, float* weights, Breaks&) { weights[192 + 8 * 7 + 5] = value; });
-    EXPECT_EQ(saved.errors[0], "'model.layers.0.self_attn.q_proj.weight' has a weight that is not finite");
+    EXPECT_TRUE(test::has_facts(saved.errors[0], {"'model.layers.0.self_attn.q_proj.weight'", "not finite"}));
     EXPECT_TRUE(fs::is_empty(run.path / "checkpoints"));
   }
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../facts.h"
 #include "checkpoint/best.h"
 #include "run/folder_lock.h"
 #include "small_run.h"
@@ -81,10 +82,10 @@ TEST_F(ListingTest, EmptyRunsAndOtherFolders) {
   EXPECT_TRUE(list(run_.path).checkpoints.empty());
   EXPECT_EQ(listing_text(list(run_.path)), "no checkpoints\n");
   test::Folder other;
-  EXPECT_NE(refusal([&] { list(other.path); }).find("has no run in it"), std::string::npos);
+  EXPECT_TRUE(test::has_facts(refusal([&] { list(other.path); }), {other.path.string(), "no run"}));
   EXPECT_NE(refusal([&] { list(other.path / "absent"); }).find("does not exist"), std::string::npos);
   write_all(other.path / "file", "");
-  EXPECT_NE(refusal([&] { list(other.path / "file"); }).find("is not a folder"), std::string::npos);
+  EXPECT_TRUE(test::has_facts(refusal([&] { list(other.path / "file"); }), {"file'", "not a folder"}));
   save({1});
   EXPECT_NE(refusal([&] { list(checkpoint(1)); }).find("is a checkpoint"), std::string::npos);
 }
@@ -126,8 +127,8 @@ TEST_F(ListingTest, NotBesideATrainerAndOnlyInRuns) {
   save({1, 2});
   {
     const FolderLock trainer(run_.path, "", {});
-    EXPECT_NE(refusal([&] { prune(run_.path, {.keep_last = 1, .keep_every = 0}, {}); }).find("another trainer runs in"),
-              std::string::npos);
+    const std::string said = refusal([&] { prune(run_.path, {.keep_last = 1, .keep_every = 0}, {}); });
+    EXPECT_TRUE(test::has_facts(said, {"another trainer", run_.path.string()}));
     EXPECT_EQ(there(), (Steps{1, 2}));
   }
   // Nothing is removed through a link, and the advice differs from a trainer's.

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "../facts.h"
 #include "error.h"
 
 namespace llmc {
@@ -113,9 +114,8 @@ TEST(Launch, ABatchScriptAndAShellInAnAllocationAreAlone) {
 TEST(Launch, NonsenseIsRefused) {
   for (const char* value : {"-1", "x", "1.0", "16", " 3", "99999999999999999999", "65536", "0x3"})
     EXPECT_THAT(refusal(with(kTorchrun, {{"RANK", value}})), HasSubstr(std::string("RANK=") + value)) << value;
-  EXPECT_THAT(refusal(with(kTorchrun, {{"WORLD_SIZE", "0"}})), HasSubstr("WORLD_SIZE=0 is not a number from 1"));
-  EXPECT_THAT(refusal(with(kTorchrun, {{"WORLD_SIZE", "513"}})),
-              HasSubstr("WORLD_SIZE=513 is not a number from 1 to 512"))
+  EXPECT_TRUE(test::has_facts(refusal(with(kTorchrun, {{"WORLD_SIZE", "0"}})), {"WORLD_SIZE=0 ", "from 1 to 512"}));
+  EXPECT_TRUE(test::has_facts(refusal(with(kTorchrun, {{"WORLD_SIZE", "513"}})), {"WORLD_SIZE=513 ", "from 1 to 512"}))
       << "more than flat buffers can be cut for";
   EXPECT_THAT(refusal(with(kTorchrun, {{"LOCAL_RANK", "16"}})), HasSubstr("LOCAL_RANK=16 is not below WORLD_SIZE=16"));
   EXPECT_THAT(refusal(with(kTorchrun, {{"MASTER_PORT", "65535"}})), HasSubstr("MASTER_PORT=65535"));
@@ -127,7 +127,7 @@ TEST(Launch, WhatIsMissingIsNamed) {
   EXPECT_THAT(refusal({{"OMPI_COMM_WORLD_SIZE", "2"}}), HasSubstr("without OMPI_COMM_WORLD_RANK"));
   EXPECT_THAT(refusal(without(kTorchrun, "MASTER_ADDR")), HasSubstr("without MASTER_ADDR"));
   EXPECT_THAT(refusal(without(kTorchrun, "MASTER_PORT")), HasSubstr("without MASTER_PORT"));
-  EXPECT_THAT(refusal(kPmi), HasSubstr("Set MASTER_ADDR and MASTER_PORT"));
+  EXPECT_TRUE(test::has_facts(refusal(kPmi), {"PMI_SIZE=", "MASTER_ADDR", "MASTER_PORT"}));
   EXPECT_THAT(refusal(without(kSlurm, "SLURM_STEP_NODELIST")), HasSubstr("without SLURM_STEP_NODELIST"));
   EXPECT_THAT(refusal(without(kSlurm, "SLURM_JOB_ID")), HasSubstr("without SLURM_JOB_ID"));
 }

@@ -57,9 +57,9 @@ std::string problem(const std::string& json) {
     parse_tokenizer_json(json, "test");
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), Exit::data);
-    const std::string text = failure.what(), begin = "'test' cannot be used as a tokenizer: ";
-    EXPECT_TRUE(text.starts_with(begin)) << text;
-    return text.substr(begin.size());
+    const std::string text = failure.what();
+    EXPECT_TRUE(test::has_facts(text, {"'test'", "tokenizer: "}));
+    return text.substr(text.find(": ") + 2);
   }
   return "";
 }
@@ -143,7 +143,7 @@ TEST(TokenizerJson, Refuses) {
   EXPECT_TRUE(test::has_facts(problem(R"({"model": {}, "model": {}})"), {"key", "twice", "level 1"}));
   EXPECT_TRUE(test::has_facts(problem(byte_level(), "/added_tokens/0/id", 7), {"two added tokens", "id 7"}));
   EXPECT_TRUE(test::has_facts(problem(byte_level(), "/added_tokens/0/id", 0), {"id 0", "model.vocab", "added_tokens"}));
-  EXPECT_TRUE(test::has_facts(problem(byte_level(), "/added_tokens/0/id", -1), {"added token", "no id below 2^20"}));
+  EXPECT_TRUE(test::has_facts(problem(byte_level(), "/added_tokens/0/id", -1), {"added token", "no id", "2^20"}));
   EXPECT_TRUE(test::has_facts(problem(byte_level(), "/added_tokens/0/special", 1), {"added token", "special"}));
   EXPECT_TRUE(test::has_facts(problem(byte_level(), "/added_tokens/0", Json::object()),
                               {"added token", "no id", "no content"}));

@@ -79,7 +79,7 @@ const std::vector<Damage>& damages() {
        {"down_wgrad", "fp32"}},
       {"a weight gradient of the wrong shape",
        [](Graph& g) { std::swap(g.at(find(g, "d_down_weight")).rows, g.at(find(g, "d_down_weight")).cols); },
-       {"down_wgrad", "[columns of dy, columns of x]"}},
+       {"down_wgrad", "[columns of dy", "columns of x]"}},
       {"nothing writes a gradient",
        [](Graph& g) { erase(g, "layer_backward", "down_wgrad"); },
        {"gradient of %down_weight"}},

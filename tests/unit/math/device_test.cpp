@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "../facts.h"
 #include "device/cpu/address_space.h"
 #include "device/cpu/arch.h"
 #include "device/cpu/instructions.h"
@@ -99,8 +100,7 @@ TEST(AddressSpace, IsTriedWhereThereIsALimit) {
     std::exit(0);
   };
   EXPECT_EXIT(tried(std::size_t{32} << 20), testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(tried(std::size_t{128} << 20), testing::ExitedWithCode(4),
-              "ulimit -v\\), has no 128 MiB left for a test");
+  EXPECT_EXIT(tried(std::size_t{128} << 20), testing::ExitedWithCode(4), "ulimit -v\\).* 128 MiB .* a test");
 }
 
 TEST(Instructions, WhatIsMissingIsNamed) {
@@ -118,10 +118,8 @@ TEST(Instructions, AProcessorWithoutThemIsRefused) {
     FAIL() << "it was taken";
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), Exit::toolchain);
-    const std::string said = failure.what();
     EXPECT_TRUE(
-        said.starts_with("this trainer is built for another, but this processor (" + machine_arch() + ") has no "))
-        << said;
+        test::has_facts(failure.what(), {"built for another", "(" + machine_arch() + ") has no ", "target.arch"}));
   }
 }
 

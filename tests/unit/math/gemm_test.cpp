@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "../facts.h"
 #include "device/cpu/arch.h"
 #include "error.h"
 #include "math/onednn/support.h"
@@ -338,9 +339,8 @@ TEST(Gemm, OneDnnRefusesABiasWithAlphaOrBeta) {
     FAIL();
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), Exit::toolchain);
-    EXPECT_EQ(failure.what(), math_library_version() +
-                                  " cannot add a bias to a product with alpha or beta: q [m 32, n 32, k 32], bias in "
-                                  "fp32 -> fp32, alpha 2.000000");
+    EXPECT_TRUE(test::has_facts(failure.what(), {math_library_version(), "bias", "alpha or beta",
+                                                 "q [m 32, n 32, k 32]", "fp32 -> fp32", "alpha 2.000000"}));
   }
   shape.alpha = 1, shape.beta = 2;
   EXPECT_THROW(Gemm(library, shape), Failure);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../checkpoint/small_state.h"
+#include "../facts.h"
 #include "error.h"
 
 namespace llmc::runs {
@@ -47,7 +48,7 @@ TEST(ReverseLines, OfSmallFiles) {
     ReverseLines{base.path / "pipe"};
     ADD_FAILURE() << "a pipe";
   } catch (const Failure& failure) {
-    EXPECT_NE(std::string(failure.what()).find("it is not a file"), std::string::npos) << failure.what();
+    EXPECT_TRUE(test::has_facts(failure.what(), {"pipe'", "not a file"}));
   }
   ::close(writer);
 }

@@ -171,7 +171,7 @@ TEST(MapOfMaps, ErrorsNameTheEntryAndTheMember) {
   EXPECT_EQ(sources_of(read(map_table(false), "  mixture:\n    web: {weight: 2}\n").spec), "")
       << "an entry with an error changes no value";
   EXPECT_TRUE(test::has_facts(said("  mixture: {all: w.bin}\n"),
-                              {"source", "digits, - and _", "32", "; all is a word of nothing"}));
+                              {"source", "digits", "-", "_", "32", "; all is a word of nothing"}));
   EXPECT_EQ(said("  mixture: {web: a, web: b}\n").substr(0, 18), "a.yaml:13:21 E0107");
   EXPECT_EQ(said("  mixture: w.bin\n").substr(0, 44), "a.yaml:13:12 E0110 data.mixture takes a map;");
 }

@@ -1,11 +1,14 @@
 // Errors of the specialiser, with their positions.
 #include <gtest/gtest.h>
 
+#include "../facts.h"
 #include "error.h"
 #include "sample.h"
 
 namespace llmc::emit {
 namespace {
+
+using test::has_facts;
 
 std::string message(const SpecialiseInput& input) {
   try {
@@ -33,48 +36,46 @@ TEST(Errors, UnusedNamesAreNoDiagnostic) { EXPECT_NO_THROW(specialise(sample(kCo
 TEST(Errors, ParamsNameInAMacroBody) {
   SpecialiseInput input = sample(kColumns, "  out[0] = in[COLUMN];\n");
   input.template_text = "#define COLUMN (kCols - 1)\n" + input.template_text;
-  EXPECT_NE(message(input).find("templates/sample.cu:1: the params name kCols cannot be replaced here"),
-            std::string::npos);
+  EXPECT_TRUE(has_facts(message(input), {"templates/sample.cu:1: ", "params name kCols", "cannot be replaced"}));
   input = sample(kColumns, "  out[0] = LAST(in);\n");
   input.template_text = "#define LAST(p) p[n + kCols]\n" + input.template_text;
-  EXPECT_EQ(message(input), "templates/sample.cu:7: params name kCols is in a macro body");
+  EXPECT_TRUE(has_facts(message(input), {"templates/sample.cu:7: ", "params name kCols", "in a macro"}));
 }
 
 TEST(Errors, ConditionsOfThePreprocessor) {
-  EXPECT_EQ(message(sample(kColumns, "#ifdef __AVX512F__\n  out[1] = in[0];\n#endif\n  out[0] = in[kCols];\n")),
-            "templates/sample.cu:6: a template may not use #if; put it into a header of runtime/device/");
+  EXPECT_TRUE(
+      has_facts(message(sample(kColumns, "#ifdef __AVX512F__\n  out[1] = in[0];\n#endif\n  out[0] = in[kCols];\n")),
+                {"templates/sample.cu:6: ", "#if", "runtime/device/"}));
 }
 
 TEST(Errors, AnotherDeclarationOfTheName) {
   const std::string before = "template <int kCols>\ninline int width() {\n  return kCols;\n}\n\n";
-  EXPECT_EQ(message(sample(kColumns, "  out[width<3>()] = in[0];\n", before)),
-            "templates/sample.cu:5: the params name kCols cannot be replaced here (a macro body, or another "
-            "declaration of that "
-            "name)");
+  EXPECT_TRUE(has_facts(message(sample(kColumns, "  out[width<3>()] = in[0];\n", before)),
+                        {"templates/sample.cu:5: ", "params name kCols", "cannot be replaced", "another declaration"}));
 }
 
 TEST(Errors, ParamThatTheTemplateNeverReads) {
-  EXPECT_EQ(message(sample({{"int", "kRows", "1"}}, "  out[0] = in[0];\n")),
-            "templates/sample.cu:1: the template never reads the param kRows of sample");
+  EXPECT_TRUE(has_facts(message(sample({{"int", "kRows", "1"}}, "  out[0] = in[0];\n")),
+                        {"templates/sample.cu:1: ", "never reads", "kRows of sample"}));
 }
 
 TEST(Errors, MissingEntry) {
   SpecialiseInput input = sample(kColumns, "  out[0] = in[kCols];\n");
   input.template_name = "other";
-  EXPECT_EQ(message(input), "templates/sample.cu:1: the template does not define other");
+  EXPECT_TRUE(has_facts(message(input), {"templates/sample.cu:1: ", "not define other"}));
   input.template_name = "sample";
   input.entry = "a b";
-  EXPECT_EQ(message(input), "templates/sample.cu: not a function name: 'a b'");
+  EXPECT_TRUE(has_facts(message(input), {"templates/sample.cu: ", "function name", "'a b'"}));
 }
 
 TEST(Errors, AddressOfAParam) {
-  EXPECT_EQ(message(sample(kColumns, "  const int* p = &kCols;\n  out[*p] = in[0];\n")),
-            "templates/sample.cu:6: takes the address of the params constant kCols");
+  EXPECT_TRUE(has_facts(message(sample(kColumns, "  const int* p = &kCols;\n  out[*p] = in[0];\n")),
+                        {"templates/sample.cu:6: ", "address", "kCols"}));
 }
 
 TEST(Errors, TypesWithoutALiteral) {
-  EXPECT_EQ(message(sample({{"short", "kCols", "8"}}, "  out[kCols] = in[0];\n")),
-            "params.h of sample:5: no literal has the type and value of kCols");
+  EXPECT_TRUE(has_facts(message(sample({{"short", "kCols", "8"}}, "  out[kCols] = in[0];\n")),
+                        {"params.h of sample:5: ", "no literal", "kCols"}));
 }
 
 TEST(Errors, CudaNamesAreUnknownOnTheCpu) {

@@ -18,7 +18,7 @@ TEST_F(LostCheckpoints, ARunThatSavedDoesNotBeginAnew) {
   train({"--run", "run", "--steps", "7"});
   const std::string metrics = read_file(folder_ / "run/metrics.jsonl");
   fs::rename(folder_ / "run/checkpoints", folder_ / "away");
-  const test::Facts said = {"'run'", "step 7", "(metrics.jsonl ends at step 7)", "'run/checkpoints'", "--run", "'run'"};
+  const test::Facts said = {"'run'", "step 7", "(metrics.jsonl", "step 7)", "'run/checkpoints'", "--run", "'run'"};
   refused({"--run", "run", "--steps", "2"}, said);
   fs::create_directory(folder_ / "run/checkpoints");
   refused({"--run", "run", "--batches", "3"}, said);

@@ -60,9 +60,8 @@ TEST_F(Refusals, Data) {
 }
 
 TEST_F(Refusals, AFolderWithOtherThingsIsNoRunFolder) {
-  const std::string here = "has no run in it, but \"";
-  expect({"--run", "."}, 6, here);
-  expect({"--run", "data"}, 6, here + "train-0.bin\" and more. ");
+  expect({"--run", "."}, 6, {"'.'", "no run", "\""});
+  expect({"--run", "data"}, 6, {"'data'", "no run", "\"train-0.bin\" and more"});
   EXPECT_FALSE(fs::exists(folder_ / "state") || fs::exists(folder_ / "data/state")) << "nothing is left in it";
   fs::create_directory(folder_ / "run");
   std::ofstream(folder_ / "run/slurm-7.out") << "what the queue wrote\n";
