@@ -21,6 +21,7 @@ constexpr bool kRecompute = true;
 constexpr bool kGradient = true;
 constexpr bool kInverse = false;
 constexpr bool kFolded = false;
+constexpr bool kWeight = false;
 constexpr bool kCopy = true;
 constexpr bool kNorms = true;
 constexpr bool kGradientShare = false;

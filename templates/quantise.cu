@@ -6,9 +6,9 @@
 
 namespace llmc {
 
-/// x, y [kRows, kCols]; scales [kRows]: e4m3_scale() of the largest magnitude of the row. kFolded: columns of x are
-/// multiplied by factors [kCols], powers of two, before; else null. y of Result e4m3: codes. Else code * scale /
-/// factor.
+/// x, y [kRows, kCols]; scales [kRows]: e4m3_scale() of the largest magnitude of the row, with kWeight
+/// e4m3_weight_scale(). kFolded: columns of x are multiplied by factors [kCols], powers of two, before; else null. y of
+/// Result e4m3: codes. Else code * scale / factor.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL quantise(const Act* __restrict__ x, const float* __restrict__ factors, Result* __restrict__ y,
                      float* __restrict__ scales) {
@@ -18,17 +18,16 @@ LLMC_KERNEL quantise(const Act* __restrict__ x, const float* __restrict__ factor
     const auto result = lanes.row<kCols, kPitch>(y, row);
     if constexpr (kFolded) {
       const auto folded = lanes.row<kCols>(factors);
-      const float scale =
-          e4m3_scale(lanes.largest(values, folded, [](float v, float factor) { return magnitude(v * factor); }));
-      const float inverse = 1.0f / scale;
+      const float largest = lanes.largest(values, folded, [](float v, float factor) { return magnitude(v * factor); });
+      const float scale = e4m3_scale(largest), inverse = 1.0f / scale;
       if (lanes.leads()) scales[row] = scale;
       lanes.store(result, values, folded, [=](float v, float factor) {
         const float divided = v * factor * inverse;
         return is_code<Result> ? divided : to_float(from_float<e4m3>(divided)) * scale / factor;
       });
     } else {
-      const float scale = e4m3_scale(lanes.largest(values, [](float v) { return magnitude(v); }));
-      const float inverse = 1.0f / scale;
+      const float largest = lanes.largest(values, [](float v) { return magnitude(v); });
+      const float scale = kWeight ? e4m3_weight_scale(largest) : e4m3_scale(largest), inverse = 1.0f / scale;
       if (lanes.leads()) scales[row] = scale;
       lanes.store(result, values, [=](float v) {
         return is_code<Result> ? v * inverse : to_float(from_float<e4m3>(v * inverse)) * scale;

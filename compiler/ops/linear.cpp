@@ -69,7 +69,8 @@ void wgrad_signature(const Operands& o) {
   o.expect(o.out(0).rows == o.in(0).cols && o.out(0).cols == o.in(1).cols, "dweight is [columns of dy, columns of x]");
 }
 
-/// Both operands of a product have one dtype; a bias has that of the result, beside codes bf16, as cuBLASLt takes it.
+/// Both operands of a product have one dtype; a bias has that of the result, or with codes bf16, which cuBLASLt
+/// requires.
 DType weight_type(const Operands& o, std::size_t i) {
   if (i == 1) return o.in(0).dtype;
   return scaled(o) ? DType::bf16 : o.out(0).dtype;

@@ -33,8 +33,8 @@ void transposed_signature(const Operands& o) {
 
 /// y, scales, [factors] -> shared y, shared scale; or codes, scales, [factors] -> transposed codes, shared scale,
 /// scales Gives all rows of a quantised y the largest of their scales, so that a product may sum over them: codes are
-/// divided by a power of two and rounded again, which changes those alone that become subnormal. Codes are transposed
-/// too, and the last output has the scale of each of their rows: the shared one, divided by the factor.
+/// divided by a power of two and rounded once more, which changes those alone that become subnormal. Codes are
+/// transposed too, and the last output has the scale of each of their rows: the shared one, divided by the factor.
 void share_scale_signature(const Operands& o) {
   const bool codes = o.in(0).dtype == DType::e4m3;
   o.count(o.op.inputs.size() == 2 ? 2 : 3, codes ? 3 : 2);
@@ -47,6 +47,8 @@ void share_scale_signature(const Operands& o) {
 }
 
 DType reads_bf16(const Operands&, std::size_t) { return DType::bf16; }
+
+bool is_weight(const Tensor& t) { return t.role == Role::parameter || t.role == Role::copy; }
 
 /// Distinguishes the instances: a step has one for each operand's shape.
 std::string shape_text(const Tensor& t) { return fmt::format("{}_{}", t.rows, t.cols); }
@@ -62,6 +64,7 @@ std::vector<Work> work(const Context& c) {
           .element(y.dtype, "Result", "precision.matmul")
           .matrix(x, x.rows, "model")
           .flag("kFolded", folded, "folded", "precision.matmul")
+          .flag("kWeight", is_weight(x), "weight", "precision.matmul")
           .costs(c.bytes(x) + c.bytes(y) + c.bytes(c.out(1)) + (folded ? c.bytes(c.in(1)) : 0), 3.0 * x.rows * x.cols)
           .rows(x.rows, x.cols, x.dtype,
                 {op.inputs[0], folded ? Argument(op.inputs[1]) : "nullptr", op.outputs[0], op.outputs[1]})};

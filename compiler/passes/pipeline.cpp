@@ -40,7 +40,7 @@ Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& ki
       // Before split_reductions, which inserts ops that recompute need not know.
       {"recompute", [&](Graph g) { return recompute(std::move(g), choice); }},
       {"split_reductions", with_spec(split_reductions)},
-      // After recompute: a recomputed product quantises its operands again. Before cast_weights: the ops that quantise
+      // After recompute: a recomputed product quantises its operands itself. Before cast_weights: the ops that quantise
       // a weight read its copy.
       {"quantise_products", with_spec(quantise_products)},
       {"append_optimizer", with_spec(append_optimizer)},

@@ -213,8 +213,9 @@ const std::vector<Code>& codes() {
        "precision: {matmul: fp8}\ntarget: {kind: cuda, arch: [100]}",
        "precision: {matmul: fp8}\ntarget: {kind: cuda, arch: [90a]}"},
       {"E0328", "widths of fp8 products",
-       "fp8 products read 16 codes at a time, so hidden_size, intermediate_size and the columns of q, k and v are "
-       "multiples of 16. With `matmul: fp8_full` so are the tokens of a micro-batch, over which weight gradients are "
+       "fp8 products read 16 codes at a time, so hidden_size, intermediate_size, the columns of q, and those of q, k "
+       "and v together are multiples of 16. With `matmul: fp8_full` so are the tokens of a micro-batch, over which "
+       "weight gradients are "
        "sums; with `micro_batch: auto` those of a sequence are. That holds for every target, so that a spec that "
        "trains on a laptop trains on a cluster.",
        "model: {intermediate_size: 1000}\nprecision: {matmul: fp8}",

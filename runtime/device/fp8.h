@@ -18,7 +18,7 @@ constexpr bool is_code<e4m3> = true;
 /// Exact. NaN stays NaN, without its sign.
 LLMC_HD inline float to_float(e4m3 v) {
   const unsigned sign = static_cast<unsigned>(v.bits & 0x80u) << 24, code = v.bits & 0x7fu;
-  // As an fp32 subnormal times a power of two, the exponent's bias is right for normal and subnormal codes.
+  // Normal codes have the exponent's bias changed from 7 to 127; subnormal ones count steps of 2^-9.
   const float magnitude = __builtin_bit_cast(float, (code << 20) + (120u << 23));
   const float below = static_cast<float>(static_cast<int>(code)) * 0x1p-9f;
   const float number = code < 8u ? below : magnitude;
@@ -52,6 +52,13 @@ LLMC_HD inline float e4m3_scale(float largest) {
   const unsigned power = (bits + 0x1fffffu) & 0x7f800000u;
   const unsigned scale = power < (35u << 23) ? 27u << 23 : power - (8u << 23);  // 2^-92; 2^-100
   return __builtin_bit_cast(float, bits < 0x7f800000u ? scale : 0x7fc00000u);
+}
+
+/// Same for a row of a weight, at least 2^-16. The scale is also a factor of a column of dy: with a tiny one, that of a
+/// row of zeros would round the row's own gradient to zero. Weights from 2^-22 on keep all bits of a code.
+LLMC_HD inline float e4m3_weight_scale(float largest) {
+  const float scale = e4m3_scale(largest);
+  return scale < 0x1p-16f ? 0x1p-16f : scale;
 }
 
 }  // namespace llmc

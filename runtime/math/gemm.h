@@ -13,9 +13,9 @@ namespace llmc {
 /// Largest relative error of a term of a bf16x3 product; 2^-17.6 in the mean square.
 inline constexpr double kBf16x3 = 0x1p-15;
 
-/// Largest error of a term of a product with fast accumulation, relative to the sum of the terms' magnitudes: sums of
-/// sm_90's fp8 tensor cores keep some 14 bits (DeepSeek-V3, 2024).
-inline constexpr double kFastAccumulation = 0x1p-12;
+/// Largest error of a term of an fp8 product, relative to the sum of the terms' magnitudes: sums of sm_90's fp8 tensor
+/// cores keep some 14 bits (DeepSeek-V3, 2024). Without fast accumulation that holds for partial sums of 128 terms.
+inline constexpr double kFp8Accumulation = 0x1p-12;
 
 /// Addresses of a GEMM's operands. `bias`, `c` and the scales are null unless the shape has them.
 struct GemmOperands {

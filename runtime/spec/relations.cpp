@@ -271,7 +271,9 @@ class Relations : RelationChecks {
              fmt::format("add {}, or remove this key", key.when_key), any_of({edit, leave_out(key.path)}),
              {key.path.c_str()});
       } else {
-        fail("E0309", fmt::format("{} has an effect only with {}: {}", key.path, when_name(key), key.when_value),
+        std::vector<std::string> values = key.when_also;
+        values.insert(values.begin(), key.when_value);
+        fail("E0309", fmt::format("{} has an effect only with {}: {}", key.path, when_name(key), either(values)),
              fmt::format("write {}: {}, or remove this key", when_name(key), key.when_value),
              any_of({when(key), leave_out(key.path)}), {key.path.c_str(), key.when_key.c_str()});
       }

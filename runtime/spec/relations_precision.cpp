@@ -6,6 +6,7 @@
 
 #include "spec/relation_checks.h"
 #include "spec/targets.h"
+#include "spec/values.h"
 #include "text/plural.h"
 
 namespace llmc::spec {
@@ -64,7 +65,7 @@ class PrecisionRelations : RelationChecks {
   }
 
  private:
-  const char* word() const { return spec_.matmul == Matmul::fp8 ? "fp8" : "fp8_full"; }
+  std::string word() const { return text_of("precision.matmul", spec_); }
 
   static bool contains(const std::vector<std::string>& list, const std::string& name) {
     return std::ranges::find(list, name) != list.end();
@@ -83,7 +84,7 @@ class PrecisionRelations : RelationChecks {
       }
       if (row_scaled_products(arch) == row_scaled_products(archs[0])) continue;
       fail("E0327",
-           fmt::format("matmul: {} runs in the hardware of one of arch {} and {}, and a trainer has one way", word(),
+           fmt::format("matmul: {} needs one kind of arch, but of {} and {} one alone has fp8 products", word(),
                        archs[0], arch),
            "write one arch for each trainer", propose, {"precision.matmul", "target.arch"});
       return;

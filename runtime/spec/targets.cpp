@@ -78,7 +78,9 @@ RowScaledProducts row_scaled_products(const std::string& cuda_arch) {
 }
 
 bool has_row_scaled_products(const Target& target) {
-  return target.kind == TargetKind::cuda && row_scaled_products(target.arch.at(0)) == RowScaledProducts::hardware;
+  return target.kind == TargetKind::cuda && std::ranges::all_of(target.arch, [](const std::string& arch) {
+           return row_scaled_products(arch) == RowScaledProducts::hardware;
+         });
 }
 
 }  // namespace llmc::spec

@@ -43,7 +43,7 @@ LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y
     for (int distance = 16; distance > 0; distance /= 2)
       largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
     if (lane == 0) {
-      const float scale = e4m3_scale(largest);
+      const float scale = e4m3_weight_scale(largest);
       scales[first + row] = scale;
       inverse[row] = 1.0f / scale;
     }

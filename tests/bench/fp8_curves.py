@@ -1,8 +1,8 @@
-"""Loss curves of products in fp8 beside bf16's: the quick start's model and text, several seeds.
+"""Loss curves of products in fp8 and in bf16: the quick start's model and text, several seeds.
 
     python3 tests/bench/fp8_curves.py [--seeds 3] [--steps 700] [--threads N] [--matmul fp8] [-o FOLDER] [OVERRIDE...]
 
-Needs build/llmc and data/quickstart, which ./quickstart.sh makes. Each seed trains once with either arithmetic, in turn, from the
+Needs build/llmc and data/quickstart, which ./quickstart.sh makes. Each seed trains once with either arithmetic, from the
 same weights and in the same order of samples. Prints the last validation loss of each run, fp8's less bf16's (nats a token), and
 how many tokens more fp8 takes to bf16's loss, interpolated in its own validation curve. FOLDER keeps the trainers and runs: a run
 that is complete is not repeated.
@@ -27,7 +27,7 @@ def succeed(*command):
 
 
 def compile_trainer(folder, matmul, overrides):
-    out = os.path.join(folder, matmul)
+    out = os.path.join(folder, "-".join([matmul, *(word.replace("/", "_") for word in overrides)]))
     if not os.path.exists(os.path.join(out, "trainer")):
         succeed(LLMC, "compile", SPEC, "-o", out, "precision.compute=bf16", f"precision.matmul={matmul}", *overrides)
     return os.path.join(out, "trainer")
@@ -41,7 +41,7 @@ def curve(run):
 
 
 def train(trainer, folder, seed, steps, threads):
-    run = os.path.join(folder, f"{os.path.basename(os.path.dirname(trainer))}-{seed}")
+    run = os.path.join(folder, f"{os.path.basename(os.path.dirname(trainer))}-{steps}-steps-{seed}")
     words = [
         f"seed={seed}", f"data.seed={seed}", f"schedule.steps={steps}", "sampling.every=0", "checkpoint.every=0",
         f"evaluation.every={max(1, steps // 14)}", "metrics.every=100"
@@ -75,7 +75,7 @@ def main():
                         for trainer in trainers)
         differences.append(narrow[-1][1] - wide[-1][1])
         # bf16's loss some steps before its end, since a worse curve does not reach the last one.
-        at, loss = wide[-2]
+        at, loss = wide[-2] if len(wide) > 1 else wide[-1]
         reached = steps_to(loss, narrow)
         more = f"{100 * (reached / at - 1):+.1f} %" if reached else "not reached"
         print(f"{seed:4} {wide[-1][1]:9.4f} {narrow[-1][1]:9.4f} {differences[-1]:+11.4f}  {more}", flush=True)

@@ -90,10 +90,10 @@ def e4m3(x):
     return torch.round(x / step) * step
 
 
-def by_rows(x):
-    """x [rows, columns] in e4m3 with a power of two for each row, and those powers [rows, 1]."""
+def by_rows(x, least=2.0**-100):
+    """x [rows, columns] in e4m3 with a power of two, at least `least`, for each row, and those powers [rows, 1]."""
     largest = x.abs().amax(dim=1, keepdim=True)
-    scale = torch.exp2(torch.ceil(torch.log2(torch.clamp(largest / 448, min=2.0**-100))))
+    scale = torch.exp2(torch.ceil(torch.log2(torch.clamp(largest / 448, min=least))))
     return e4m3(x / scale) * scale, scale
 
 
@@ -105,7 +105,7 @@ class Fp8Product(torch.autograd.Function):
     def forward(ctx, x, weight, full):
         ctx.full = full
         x, weight = x.bfloat16(), weight.bfloat16()
-        rounded, scales = by_rows(weight.float())
+        rounded, scales = by_rows(weight.float(), 2.0**-16)
         ctx.save_for_backward(x, rounded, scales.t())
         return torch.matmul(by_rows(x.float())[0], rounded.t()).bfloat16()
 

@@ -161,7 +161,7 @@ class Mutations(Run):
     def test_accumulation(self):
         """The second micro-batch overwrites the gradients of the first."""
         right = harness.runs.tensors(self.right("small", "gradients.safetensors"))
-        self.succeed(*self.wrong("runtime/math/cublaslt/gemm.cpp", "adds = o.accumulate || ", "adds = "))
+        self.succeed(*self.wrong("runtime/math/cublaslt/product.cpp", "adds = o.accumulate || ", "adds = "))
         error, name = harness.runs.relative_difference(harness.runs.tensors(self.files()[0]), right)
         self.assertGreater(error, 0.1, name)  # half of the sum is missing
 

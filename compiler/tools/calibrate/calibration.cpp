@@ -125,6 +125,7 @@ class Merge {
   }
 
   void products() {
+    const double bf16 = device_[Figure::product_bf16];
     for (const DType type : {DType::bf16, DType::f32}) {
       const Figures* own = type == DType::bf16 ? bf16_ : fp32_;
       const bool cpu = device_.kind == spec::TargetKind::cpu;
@@ -145,6 +146,9 @@ class Merge {
       device_.products.sizes = f.sizes;
       device_.products.of[type] = f.products;
     }
+    if (device_.has(Figure::product_fp8) && device_[Figure::product_bf16] != bf16)
+      set(Figure::product_fp8, device_[Figure::product_fp8] * device_[Figure::product_bf16] / bf16,
+          "not measured, as far above bf16's as before");
   }
 
   /// Inverts the formula of plan/price.cpp: returns the rate that gives these seconds.

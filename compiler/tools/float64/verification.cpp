@@ -134,7 +134,7 @@ class Verifier {
       if (l.region_index != launch.region || l.op_index != launch.op || l.call != ops::Call::product) continue;
       const GemmShape& shape = plan_.products[l.product].shape;
       if (shape.bf16x3()) return kBf16x3;
-      if (shape.fast_accumulation) return kFastAccumulation;
+      if (shape.scaling != Scaling::none) return kFp8Accumulation;
     }
     return 0;
   }

@@ -72,7 +72,7 @@ std::string fp8_text(const Plan& plan) {
       fmt::format("matmul {}: {} products of layers on e4m3 operands", spec::text_of("precision.matmul", plan.spec),
                   plan.spec.matmul == spec::Matmul::fp8 ? "forward and data-gradient" : "all");
   if (!spec::has_row_scaled_products(plan.spec.target))
-    text += ", in bf16 and not faster, since the target has no fp8 products";
+    text += ", in bf16, since the target has no fp8 products: slower by the time of rounding";
   const auto wide = [&](const char* which, std::int64_t layers) {
     if (layers) text += fmt::format("; {} {} layer{} in bf16", which, layers, plural(layers));
   };

@@ -162,6 +162,7 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"mixed_precision", kCompute, ""},
       {"mixed_precision_param", kCompute, ""},
       {"float8", "precision.matmul", "fp8, with compute: bf16"},
+      {"fp8", "precision.matmul", "fp8, with compute: bf16"},
       {"amp", kCompute, kFormat},
       {"bf16", kCompute, kFormat},
       {"fp16", kCompute, kFormat},

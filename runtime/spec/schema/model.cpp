@@ -166,22 +166,19 @@ std::vector<KeyRow> model_rows() {
               "products with fp32 sums, of operands that are split into two bf16 numbers each. It needs compute: fp32 "
               "and a cpu arch with AMX (sapphirerapids). Its relative error is 4e-6, that of fp32 some 1e-7, that of "
               "bf16 2e-3. A product with a side that is not a multiple of 32 stays in fp32. fp8: operands of the "
-              "layers' "
-              "forward and data-gradient products are rounded to e4m3, each row divided by a power of two before; sums "
-              "are fp32. It needs compute: bf16. Weight gradients and the head stay in bf16. fp8_full: weight "
-              "gradients too; all rows of "
-              "their operands take the largest row's scale. On cuda arch 90 and 90a "
-              "fp8 products run in hardware; a cpu and arch 80, 86 and 87 compute the same numbers in bf16, which is "
-              "not faster."),
+              "layers' forward and data-gradient products are rounded to e4m3, each row divided by a power of two "
+              "before. It needs compute: bf16. Weight gradients and the head stay in bf16. fp8_full: weight gradients "
+              "too; all rows of their operands take the largest row's scale. cuda arch 90 and 90a have fp8 products; a "
+              "cpu and arch 80, 86 and 87 compute the same numbers in bf16, which takes longer than auto."),
       bind("precision.fp8.first_layers", Type::integer, LLMC_FIELD(fp8.first_layers))
           .fallback("0")
-          .at_least(0)
+          .range(0, 10000)
           .newer()
           .when("precision.matmul", "fp8", {"fp8_full"})
           .doc("Number of first layers whose products stay in bf16."),
       bind("precision.fp8.last_layers", Type::integer, LLMC_FIELD(fp8.last_layers))
           .fallback("0")
-          .at_least(0)
+          .range(0, 10000)
           .newer()
           .when("precision.matmul", "fp8", {"fp8_full"})
           .doc("Number of last layers whose products stay in bf16."),
@@ -189,10 +186,9 @@ std::vector<KeyRow> model_rows() {
           .fallback("forward")
           .newer()
           .when("precision.matmul", "fp8", {"fp8_full"})
-          .doc(
-              "Products whose sums stay in the tensor cores' own width, about 14 bits, all along the sum. The others "
-              "are promoted to fp32 every 128 terms, which takes longer. none, forward, or all: data gradients too. On "
-              "cuda with fp8 products; elsewhere sums are fp32."),
+          .doc("Products whose sums stay in the tensor cores' own width, about 14 bits, all along the sum. The others "
+               "are promoted to fp32 every 128 terms, which takes longer. none, forward, or all: gradients too. On "
+               "cuda with fp8 products; elsewhere sums are fp32."),
   };
 }
 

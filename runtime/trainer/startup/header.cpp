@@ -43,11 +43,11 @@ void print_header(Console& console, const Session& session, const Device& device
   console.text(fmt::format("{}: {} parameters, fingerprint {}", info.name, format_count(info.parameter_count),
                            info.fingerprint));
   const spec::Model& m = values.model;
-  console.text(fmt::format("model   {} layer{}, hidden {}, {}/{} heads of {}, ffn {}, vocabulary {}{}, {}{}",
-                           info.layers, plural(info.layers), info.hidden_size, m.num_attention_heads,
-                           m.num_key_value_heads, info.head_dim, m.intermediate_size, info.vocab_size,
-                           m.tie_word_embeddings ? ", tied" : "", name_of(values.compute),
-                           values.matmul == spec::Matmul::bf16x3 ? ", products bf16x3" : ""));
+  console.text(
+      fmt::format("model   {} layer{}, hidden {}, {}/{} heads of {}, ffn {}, vocabulary {}{}, {}{}", info.layers,
+                  plural(info.layers), info.hidden_size, m.num_attention_heads, m.num_key_value_heads, info.head_dim,
+                  m.intermediate_size, info.vocab_size, m.tie_word_embeddings ? ", tied" : "", name_of(values.compute),
+                  values.matmul == spec::Matmul::automatic ? "" : ", products " + shown("precision.matmul", values)));
   const std::int64_t passes = sequences / info.micro_batch, ranks = session.mesh().data.size;
   console.text(fmt::format("step    {} micro-batch{} of {} x {} tokens{}, recompute {}", passes,
                            passes == 1 ? "" : "es", info.micro_batch, info.sequence_length,

@@ -45,7 +45,7 @@ namespace llmc {
 using Act = bf16;
 using Result = e4m3;
 constexpr int kRows = 32768, kCols = ${width}, kPitch = ${width}, kLanes = ${lanes};
-constexpr bool kFolded = ${folded};
+constexpr bool kFolded = ${folded}, kWeight = false;
 }
 ")
   must_not_spill("quantise, ${width} columns" 90a --fmad=false -include ${FOLDER}/codes_${width}.h ${SOURCE}/templates/quantise.cu)

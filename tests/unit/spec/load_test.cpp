@@ -239,6 +239,11 @@ TEST(Load, Fp8IsAChoiceOfBf16RunsWhoseArchHasItsScales) {
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"target.kind=cuda", "target.arch=[90, 90a]"}))), "");
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"target.kind=cuda", "target.arch=[90a, 80]"}))), "E0327");
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"precision.compute=fp32"}))), "E0327");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"precision.fp8.first_layers=9223372036854775807"}))), "E0205");
+  Target both;
+  both.kind = TargetKind::cuda;
+  both.arch = {"90", "100"};
+  EXPECT_FALSE(has_row_scaled_products(both));
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"model.intermediate_size=88"}))), "E0328");
   const std::vector<std::string> odd = {"batch.sequence_length=40", "batch.tokens=160"};
   const auto full = [&](const char* rows) {

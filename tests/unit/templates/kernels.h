@@ -147,6 +147,7 @@ LLMC_QUANTISE(odd, true)
 LLMC_QUANTISE(wide, false)
 LLMC_QUANTISE(wide, true)
 #undef LLMC_QUANTISE
+void quantise_odd_weight(const bf16* x, const float* factors, bf16* y, float* scales);
 void largest_scale_odd(const float* scales, float* shared);
 void rescale_rows_odd_false(const bf16* x, const float* factors, const float* shared, bf16* y);
 void rescale_rows_odd_true(const bf16* x, const float* factors, const float* shared, bf16* y);

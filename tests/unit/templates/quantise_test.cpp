@@ -129,6 +129,24 @@ TEST(Quantise, SharesTheLargestScale) {
   check_shared<true>(quantise_odd_bf16_true, rescale_rows_odd_true);
 }
 
+/// The row's own gradient passes through a column of dy that is multiplied by its scale.
+TEST(Quantise, NoRowOfAWeightHasATinyScale) {
+  auto x = rows(13, 101, 104);
+  std::vector<bf16> y(x.size()), plain(x.size());
+  std::vector<float> scales(13), plain_scales(13);
+  run(2, quantise_odd_weight, x.data(), nullptr, y.data(), scales.data());
+  run(2, quantise_odd_bf16_false, x.data(), nullptr, plain.data(), plain_scales.data());
+  EXPECT_EQ(scales[1], 0x1p-16f) << "a row of zeros";
+  int raised = 0;
+  for (int r = 0; r < 13; ++r) {
+    EXPECT_EQ(scales[r], std::max(plain_scales[r], 0x1p-16f));
+    raised += scales[r] != plain_scales[r];
+    for (int c = 0; c < 101 && scales[r] == plain_scales[r]; ++c)
+      ASSERT_EQ(y[r * 104 + c].bits, plain[r * 104 + c].bits) << r << " " << c;
+  }
+  EXPECT_TRUE(raised > 1 && raised < 13);
+}
+
 /// A product of the row must be NaN, so that the update is skipped.
 TEST(Quantise, PassesOnWhatIsNotFinite) {
   for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
