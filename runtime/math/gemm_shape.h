@@ -27,8 +27,9 @@ struct GemmMatrix {
 };
 
 /// D[m, n] = alpha · op(A)[m, k] · op(B)[k, n] (+ bias[n]) (+ beta · C[m, n] | + beta · D[m, n]). All row-major;
-/// pitches in elements. Sums are kept in fp32 without `fast_accumulation`. Scaled by rows, the product's element i, j
-/// is also multiplied by scale_a[i] · scale_b[j], before anything is added.
+/// pitches in elements. Sums are fp32; of codes on cuda some 14 bits, with `fast_accumulation` all along the sum,
+/// else of 128 terms at a time. Scaled by rows, the product's element i, j is also multiplied by scale_a[i] ·
+/// scale_b[j], before anything is added.
 struct GemmShape {
   const char* name = "product";  // for errors and profilers; must stay valid
   std::int64_t m = 0, n = 0, k = 0;
