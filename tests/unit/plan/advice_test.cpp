@@ -126,6 +126,17 @@ TEST(Advice, Fp8IsHintedWhereTheHardwareAndAllSizesAllowIt) {
       << "2,040 tokens are no multiple of 16";
 }
 
+/// Two sequences of 24 are 48 tokens, one of them is no multiple of 16.
+TEST(Advice, NoHintOfFp8FullIsRefused) {
+  const std::vector<std::string> words = {
+      "precision.compute=bf16",     "precision.matmul=fp8_full", "model.hidden_size=64", "model.head_dim=16",
+      "model.intermediate_size=64", "batch.tokens=48",           "batch.micro_batch=2",  "memory.recompute=full"};
+  for (const Hint& hint : hints(make_plan(small_spec(words).spec)))
+    for (const spec::Change& change : hint.changes) EXPECT_NE(change.path, "batch.micro_batch");
+  const Plan plan = make_plan(small_spec({words.begin(), words.end() - 1}).spec);
+  EXPECT_EQ(plan.choice.micro_batch, 2);
+}
+
 TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
   std::vector<std::string> words = {"precision.compute=fp32", "model.num_key_value_heads=12",
                                     "model.num_attention_heads=12", "memory.recompute=full"};
