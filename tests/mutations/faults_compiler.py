@@ -378,4 +378,7 @@ FAULTS = [
           "before[static_cast<std::size_t>(i * d.cols + j)]", "0", "sim_verify"),
     fault("fp8_is_hinted_for_any_width", "Hints::fp8", "!chosen_.model.has_fp8_widths()", "false",
           "test_plan Advice.Fp8IsHintedWhereTheHardwareAndAllSizesAllowIt"),
+    fault("the_planner_chooses_any_micro_batch_of_fp8_full", "Hints::left_to_the_planner",
+          "s.batch.sequence_length % spec::kFp8Multiple != 0", "false",
+          "test_plan Advice.ThePlannerChoosesNoMicroBatchOfFp8FullWhereSomeAreRefused"),
 ]

@@ -126,15 +126,25 @@ TEST(Advice, Fp8IsHintedWhereTheHardwareAndAllSizesAllowIt) {
       << "2,040 tokens are no multiple of 16";
 }
 
-/// Two sequences of 24 are 48 tokens, one of them is no multiple of 16.
-TEST(Advice, NoHintOfFp8FullIsRefused) {
-  const std::vector<std::string> words = {
-      "precision.compute=bf16",     "precision.matmul=fp8_full", "model.hidden_size=64", "model.head_dim=16",
-      "model.intermediate_size=64", "batch.tokens=48",           "batch.micro_batch=2",  "memory.recompute=full"};
-  for (const Hint& hint : hints(make_plan(small_spec(words).spec)))
-    for (const spec::Change& change : hint.changes) EXPECT_NE(change.path, "batch.micro_batch");
-  const Plan plan = make_plan(small_spec({words.begin(), words.end() - 1}).spec);
-  EXPECT_EQ(plan.choice.micro_batch, 2);
+/// Of 24 tokens each, two or six sequences have a multiple of 16, one or three have not.
+TEST(Advice, ThePlannerChoosesNoMicroBatchOfFp8FullWhereSomeAreRefused) {
+  const auto hinted = [](const char* length, const char* tokens) {
+    const std::vector<std::string> words = {"precision.compute=bf16",
+                                            "precision.matmul=fp8_full",
+                                            "model.hidden_size=64",
+                                            "model.head_dim=16",
+                                            "model.intermediate_size=64",
+                                            "batch.micro_batch=2",
+                                            length,
+                                            tokens,
+                                            "memory.recompute=full"};
+    bool found = false;
+    for (const Hint& hint : hints(make_plan(small_spec(words).spec)))
+      for (const spec::Change& change : hint.changes) found |= change.path == "batch.micro_batch";
+    return found;
+  };
+  EXPECT_FALSE(hinted("batch.sequence_length=24", "batch.tokens=144"));
+  EXPECT_TRUE(hinted("batch.sequence_length=32", "batch.tokens=192"));
 }
 
 TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
