@@ -16,6 +16,7 @@
 #include "spec/relations.h"
 #include "spec/schema/schema.h"
 #include "spec/targets.h"
+#include "spec/values.h"
 #include "text/shell.h"
 
 namespace llmc::spec {
@@ -42,6 +43,7 @@ class SpecLoader {
       apply_overrides(*root, overrides, sources_, diagnostics_);
       BoundSpec bound = bind_tree(*root, sources_.front(), whole_, diagnostics_);
       forget_what_is_of_the_other_kind(bound, result.notes);
+      forget_what_is_of_fp8(bound, result.notes);
       check_relations(bound, diagnostics_);
       if (diagnostics_.empty()) note_wide_window(bound.spec, result.notes);
       if (diagnostics_.empty())
@@ -73,6 +75,7 @@ class SpecLoader {
     BoundSpec bound = bind_tree(root, sources_.front(), whole_, examined.diagnostics);
     std::vector<std::string> notes;
     forget_what_is_of_the_other_kind(bound, notes);
+    forget_what_is_of_fp8(bound, notes);
     check_relations(bound, examined.diagnostics);
     examined.spec = std::move(bound.spec);
     return examined;
@@ -124,6 +127,23 @@ class SpecLoader {
                : fmt::format("{} {} applies to {} and is ignored for target.kind {}", path, was, theirs, ours));
       bound.given.erase(given);
     }
+  }
+
+  /// A precision.matmul without fp8 that replaces that of a file below leaves behind what that file says of fp8
+  /// products.
+  void forget_what_is_of_fp8(BoundSpec& bound, std::vector<std::string>& notes) {
+    const auto matmul = bound.given.find("precision.matmul");
+    if (matmul == bound.given.end() || !bound.usable("precision.matmul") || bound.spec.has_fp8_products()) return;
+    for (const Key& key : keys()) {
+      if (key.group() != "precision.fp8") continue;
+      const auto given = bound.given.find(key.path);
+      if (given == bound.given.end() || !bound.usable(key.path) || rank(matmul->second) <= rank(given->second))
+        continue;
+      notes.push_back(fmt::format("{} {} is ignored for precision.matmul {}", key.path,
+                                  value_text(key, key.get(bound.spec)), text_of("precision.matmul", bound.spec)));
+      bound.given.erase(given);
+    }
+    bound.spec.fp8 = {};
   }
 
   /// One file and, below it, what it extends.

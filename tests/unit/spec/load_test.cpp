@@ -257,6 +257,19 @@ TEST(Load, Fp8IsAChoiceOfBf16RunsWhoseArchHasItsScales) {
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with(odd))), "") << "no sum over tokens";
 }
 
+TEST(Load, AnOverrideWithoutFp8LeavesItsKeysBehind) {
+  const std::string fp8 = std::string(kGood) + "precision: {matmul: fp8, fp8: {first_layers: 1}}\n";
+  const LoadResult wide = load_text(fp8, "a.yaml", {"precision.matmul=auto"});
+  ASSERT_TRUE(wide.resolved) << render(wide.diagnostics);
+  ASSERT_EQ(wide.notes.size(), 1u);
+  EXPECT_TRUE(test::has_facts(wide.notes[0], {"precision.fp8.first_layers 1", "precision.matmul auto"}));
+  EXPECT_EQ(fingerprint(wide.resolved->spec), fingerprint(resolve(kGood).spec));
+  // In one file, or typed, they contradict each other.
+  EXPECT_EQ(codes_of(load_text(std::string(kGood) + "precision: {matmul: auto, fp8: {first_layers: 1}}\n", "a.yaml")),
+            "E0309");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"precision.fp8.first_layers=1", "precision.matmul=auto"})), "E0309");
+}
+
 TEST(Load, FileErrors) {
   EXPECT_EQ(codes_of(load("/nowhere/at/all.yaml")), "E0111");
   EXPECT_EQ(codes_of(load("/dev/zero")), "E0111");
