@@ -53,9 +53,12 @@ std::vector<std::string> overrides_for_device(const SpecArguments& arguments, co
   const spec::Spec& spec = loaded.resolved->spec;
   const bool other_kind = spec.target.kind != device.kind;
   if (other_kind) add("target.kind", cuda ? "cuda" : "cpu");
-  if (cuda && (other_kind || !runs_on(spec, device))) add("target.arch", arch);
+  const bool other_arch = cuda && (other_kind || !runs_on(spec, device));
+  if (other_arch) add("target.arch", arch);
   add("target.device", name);
-  if (other_kind || (cuda && spec.memory.budget != static_cast<std::int64_t>(device[devices::Figure::memory])))
+  // A budget may be the name of a device of the old arch, even if its bytes are the same.
+  if (other_kind || other_arch ||
+      (cuda && spec.memory.budget != static_cast<std::int64_t>(device[devices::Figure::memory])))
     add("memory.budget", budget_word(device));
   if (cuda && spec.compute == DType::f32) add("precision.compute", "bf16");  // attention on cuda has no fp32
   const bool other_scales =

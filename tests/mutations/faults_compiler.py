@@ -381,4 +381,13 @@ FAULTS = [
     fault("the_planner_chooses_any_micro_batch_of_fp8_full", "Hints::left_to_the_planner",
           "s.batch.sequence_length % spec::kFp8Multiple != 0", "false",
           "test_plan Advice.ThePlannerChoosesNoMicroBatchOfFp8FullWhereSomeAreRefused"),
+    fault("keys_of_fp8_outlive_an_override", "SpecLoader::forget_what_is_of_fp8", "bound.given.erase(given);", "",
+          "test_spec Load.AnOverrideWithoutFp8LeavesItsKeysBehind"),
+    fault("another_device_keeps_scales_that_it_does_not_take", "overrides_for_device",
+          "spec::row_scaled_products(device.arch) == spec::RowScaledProducts::none", "false", "run_cli_plan"),
+    fault("another_device_keeps_the_budgets_name", "overrides_for_device", "other_kind || other_arch ||",
+          "other_kind ||", "run_cli_plan"),
+    fault("a_calibrated_gpu_keeps_products_of_codes", "Merge::products",
+          "device_[Figure::product_fp8] * device_[Figure::product_bf16] / bf16", "device_[Figure::product_fp8]",
+          "test_plan Calibration.ProductsOfCodesFollowThoseOfBf16"),
 ]

@@ -83,6 +83,20 @@ TEST(Calibration, OfOnePrecisionSaysSoOfTheOther) {
   EXPECT_TRUE(test::has_facts(device.figures.at(Figure::product_bf16).from, {"not measured", "precision"}));
 }
 
+/// No trainer measures products of codes yet.
+TEST(Calibration, ProductsOfCodesFollowThoseOfBf16) {
+  for (const Device& base : devices::all()) {
+    if (base.name != "h100-sxm") continue;
+    nlohmann::json text = written("bf16", 64, true);
+    text["kind"] = "cuda";
+    const Device device = calibration::apply({calibration::read_figures(text.dump(), "figures.json")}, base);
+    ASSERT_NE(device[Figure::product_bf16], base[Figure::product_bf16]);
+    EXPECT_DOUBLE_EQ(device[Figure::product_fp8] / device[Figure::product_bf16],
+                     base[Figure::product_fp8] / base[Figure::product_bf16]);
+    EXPECT_TRUE(test::has_facts(device.figures.at(Figure::product_fp8).from, {"not measured", "bf16"}));
+  }
+}
+
 /// Writing and reading a file gives the same file.
 TEST(Calibration, FilesAreReadAsTheyAreWritten) {
   const std::string text = devices::to_yaml(measured());
