@@ -12,9 +12,9 @@
 #include "checkpoint/snapshot.h"
 #include "compiler/plan/live.h"
 #include "compiler/plan/schedule_walk.h"
+#include "compiler/tools/report/product_report.h"
 #include "compiler/tools/report/time_report.h"
 #include "spec/recompute.h"
-#include "spec/targets.h"
 #include "spec/values.h"
 #include "text/plural.h"
 
@@ -57,42 +57,6 @@ constexpr std::size_t kBar = 20;  // characters for the whole arena
 std::string bar(std::size_t bytes, std::size_t all) { return std::string((bytes * kBar + all / 2) / all, '#'); }
 
 const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind::cuda ? "cuda" : "cpu"; }
-
-/// Names the library or code that computes a matrix product.
-const char* product_by(const Plan& plan, const plan::Product& p) {
-  if (plan.spec.target.kind == spec::TargetKind::cuda) return "cuBLASLt";
-  if (p.shape.bf16x3()) return "bf16x3 in tiles";
-  return p.shape.tiles ? "tiles" : "oneDNN";
-}
-
-/// Says how products of e4m3 operands are computed, and of which layers.
-std::string fp8_text(const Plan& plan) {
-  const spec::Fp8& fp8 = plan.spec.fp8;
-  std::string text =
-      fmt::format("matmul {}: {} products of layers on e4m3 operands", spec::text_of("precision.matmul", plan.spec),
-                  plan.spec.matmul == spec::Matmul::fp8 ? "forward and data-gradient" : "all");
-  if (!spec::has_row_scaled_products(plan.spec.target))
-    text += ", in bf16, since the target has no fp8 products: slower by the time of rounding";
-  const auto wide = [&](const char* which, std::int64_t layers) {
-    if (layers) text += fmt::format("; {} {} layer{} in bf16", which, layers, plural(layers));
-  };
-  wide("first", fp8.first_layers), wide("last", fp8.last_layers);
-  return text + "\n";
-}
-
-/// Names the products that precision.matmul applies to; empty for auto.
-std::string matmul_text(const Plan& plan) {
-  if (plan.spec.matmul == spec::Matmul::automatic) return "";
-  if (plan.spec.has_fp8_products()) return fp8_text(plan);
-  std::vector<std::string> others;
-  for (const plan::Product& p : plan.products)
-    if (!p.shape.bf16x3()) others.push_back(p.name);
-  std::string text = fmt::format("matmul bf16x3: {} of {} products in AMX tiles", plan.products.size() - others.size(),
-                                 plan.products.size());
-  if (!others.empty())
-    text += fmt::format("; in fp32 by oneDNN, because a side is not a multiple of 32: {}", fmt::join(others, ", "));
-  return text + "\n";
-}
 
 std::string runs_text(const Plan& plan, const plan::Launch& l) {
   if (l.call != ops::Call::product) return l.what;

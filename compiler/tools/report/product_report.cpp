@@ -1,0 +1,56 @@
+#include "compiler/tools/report/product_report.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "spec/targets.h"
+#include "spec/values.h"
+#include "text/plural.h"
+
+namespace llmc::report {
+
+using plan::Plan;
+
+namespace {
+
+/// Says how products of e4m3 operands are computed, and of which layers.
+std::string fp8_text(const Plan& plan) {
+  const spec::Fp8& fp8 = plan.spec.fp8;
+  std::string text =
+      fmt::format("matmul {}: {} products of layers on e4m3 operands", spec::text_of("precision.matmul", plan.spec),
+                  plan.spec.matmul == spec::Matmul::fp8 ? "forward and data-gradient" : "all");
+  if (!spec::has_row_scaled_products(plan.spec.target))
+    text += ", in bf16, since the target has no fp8 products: slower by the time of rounding";
+  const auto wide = [&](const char* which, std::int64_t layers) {
+    if (layers) text += fmt::format("; {} {} layer{} in bf16", which, layers, plural(layers));
+  };
+  wide("first", fp8.first_layers), wide("last", fp8.last_layers);
+  return text + "\n";
+}
+
+std::string bf16x3_text(const Plan& plan) {
+  std::vector<std::string> others;
+  for (const plan::Product& p : plan.products)
+    if (!p.shape.bf16x3()) others.push_back(p.name);
+  std::string text = fmt::format("matmul bf16x3: {} of {} products in AMX tiles", plan.products.size() - others.size(),
+                                 plan.products.size());
+  if (!others.empty())
+    text += fmt::format("; in fp32 by oneDNN, because a side is not a multiple of 32: {}", fmt::join(others, ", "));
+  return text + "\n";
+}
+
+}  // namespace
+
+const char* product_by(const Plan& plan, const plan::Product& product) {
+  if (plan.spec.target.kind == spec::TargetKind::cuda) return "cuBLASLt";
+  if (product.shape.bf16x3()) return "bf16x3 in tiles";
+  return product.shape.tiles ? "tiles" : "oneDNN";
+}
+
+std::string matmul_text(const Plan& plan) {
+  if (plan.spec.has_fp8_products()) return fp8_text(plan);
+  return plan.spec.matmul == spec::Matmul::bf16x3 ? bf16x3_text(plan) : "";
+}
+
+}  // namespace llmc::report
