@@ -390,4 +390,10 @@ FAULTS = [
     fault("a_calibrated_gpu_keeps_products_of_codes", "Merge::products",
           "device_[Figure::product_fp8] * device_[Figure::product_bf16] / bf16", "device_[Figure::product_fp8]",
           "test_plan Calibration.ProductsOfCodesFollowThoseOfBf16"),
+    fault("a_short_pass_of_fp8_full_has_one_sequence", "reduce in compiler/tools/float64/reduce.cpp",
+          "short_pass ? least : plan.choice.micro_batch", "short_pass ? 1 : plan.choice.micro_batch",
+          "test_float64 Reduce.AShortPassKeepsAMultipleOf16TokensForFp8Full"),
+    fault("reduced_models_lose_their_wide_layers", "take_layers", "std::find_if(taken.rbegin(), taken.rend(), is_fp8)",
+          "std::find_if(taken.rbegin(), taken.rbegin(), is_fp8)",
+          "test_float64 Reduce.ALayerInBf16AtEitherEndIsKeptOnce"),
 ]
