@@ -8,9 +8,10 @@ import harness
 
 class Verify(harness.SimTest):
 
-    def verify(self, *words):
+    def verify(self, *words, target=harness.TARGET, **environment):
         spec = os.path.join(self.folder, "small.yaml")
-        return harness.runs.call(harness.LLMC, "verify", spec, *harness.TARGET, "-o", self.path("verify"), *words)
+        return harness.runs.call(harness.LLMC, "verify", spec, *target, "-o", self.path("verify"), *words,
+                                 env=harness.runs.environment(**environment))
 
     def test_codes_and_scales(self):
         harness.runs.write_small(self.folder, harness.SMALL)
@@ -35,6 +36,18 @@ class Verify(harness.SimTest):
         done = self.verify("--json", "--trainer", trainer)
         self.assertEqual(done.code, code, done.out + done.err)
         return json.loads(done.out)
+
+    def test_numbers_of_codes_without_fp8_products(self):
+        """An A100 multiplies in bf16 what the codes stand for."""
+        harness.runs.write_small(self.folder, harness.SMALL)
+        target = ("target.kind=cuda", "target.arch=[80]")
+        self.assertEqual(self.verify("--emit-only", *harness.runs.FP8_FULL, target=target).code, 0)
+        kernels = os.listdir(self.path("verify", "trainer", "kernels"))
+        self.assertTrue(any(name.startswith("rescale_rows") for name in kernels), kernels)
+        self.assertFalse(any("transpose" in name for name in kernels), kernels)
+        trainer = harness.build(self.path("verify", "trainer"), self.path("small.yaml"))
+        done = self.verify("--trainer", trainer, *harness.runs.FP8_FULL, target=target, LLMC_SIM_CAPABILITY="80")
+        self.assertEqual(done.code, 0, done.out + done.err)
 
     def test_good_and_off(self):
         harness.runs.write_small(self.folder, harness.SMALL)
