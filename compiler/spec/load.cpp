@@ -81,12 +81,13 @@ class SpecLoader {
     return examined;
   }
 
-  /// How far above the others a value's source stands: a file over those that it extends, an override over all.
+  /// How far above the others a value's source stands: a file over those that it extends, an override over all. What is
+  /// suggested for a file is part of the first.
   std::size_t rank(const Span& span) const {
     if (span.source->command_line) return sources_.size();
-    for (std::size_t i = 0; i < sources_.size(); ++i)
+    for (std::size_t i = 0; i < files_.size(); ++i)
       if (&sources_[i] == span.source) return sources_.size() - 1 - i;
-    return 0;
+    return sources_.size() - 1;
   }
 
   /// The target.kind that a file was written for: its own, or that of a file which it extends.

@@ -149,8 +149,17 @@ class PrecisionRelations : RelationChecks {
     fail("E0327",
          fmt::format("first_layers {} and last_layers {} leave no fp8 product in {} layer{}", spec_.fp8.first_layers,
                      spec_.fp8.last_layers, layers, plural(layers)),
-         fmt::format("write numbers whose sum is below {}, or matmul: auto", layers),
-         any_of({write("precision.matmul", "auto")}), {"precision.fp8.first_layers", "precision.fp8.last_layers"});
+         fmt::format("write numbers whose sum is below {}", layers),
+         [layers, first = spec_.fp8.first_layers](const Sound& sound) {
+           std::vector<Edit> edits;
+           Edit fewer = write("precision.fp8.first_layers", std::min(first, layers - 1));
+           fewer.write.emplace_back("precision.fp8.last_layers",
+                                    std::to_string(layers - 1 - std::min(first, layers - 1)));
+           add(sound, fewer, edits);
+           add(sound, write("precision.matmul", "auto"), edits);
+           return edits;
+         },
+         {"precision.fp8.first_layers", "precision.fp8.last_layers"});
   }
 };
 

@@ -124,7 +124,12 @@ bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources, const
         if (const Node* left = above->find(path.back()); left && left->members.empty()) take(root, section, schema);
   }
   for (const auto& [path, value] : edit.write) {
-    const Source& source = sources.emplace_back(Source{"suggestion", value, true});
+    const std::vector<std::string> words = schema.words_of(path);
+    const Node* const map = holder(root, words);
+    const Node* const before = map ? map->find(words.back()) : nullptr;
+    // The user will change the value where it stands.
+    const bool typed = before && before->span.source && before->span.source->command_line;
+    const Source& source = sources.emplace_back(Source{"suggestion", value, typed});
     std::vector<Diagnostic> none;
     std::optional<Node> node = read_flow(source, 0, source.text.size(), none);
     if (!node || !none.empty()) return false;
