@@ -18,20 +18,15 @@ LLMC_KERNEL quantise(const Act* __restrict__ x, const float* __restrict__ factor
     const auto result = lanes.row<kCols, kPitch>(y, row);
     if constexpr (kFolded) {
       const auto folded = lanes.row<kCols>(factors);
-      const float largest = lanes.largest(values, folded, [](float v, float factor) { return magnitude(v * factor); });
-      const float scale = e4m3_scale(largest), inverse = 1.0f / scale;
-      if (lanes.leads()) scales[row] = scale;
-      lanes.store(result, values, folded, [=](float v, float factor) {
-        const float divided = v * factor * inverse;
-        return is_code<Result> ? divided : to_float(from_float<e4m3>(divided)) * scale / factor;
-      });
+      const E4m3Row<Result> rounded(
+          e4m3_scale(lanes.largest(values, folded, [](float v, float factor) { return magnitude(v * factor); })));
+      if (lanes.leads()) scales[row] = rounded.scale;
+      lanes.store(result, values, folded, rounded);
     } else {
       const float largest = lanes.largest(values, [](float v) { return magnitude(v); });
-      const float scale = kWeight ? e4m3_weight_scale(largest) : e4m3_scale(largest), inverse = 1.0f / scale;
-      if (lanes.leads()) scales[row] = scale;
-      lanes.store(result, values, [=](float v) {
-        return is_code<Result> ? v * inverse : to_float(from_float<e4m3>(v * inverse)) * scale;
-      });
+      const E4m3Row<Result> rounded(kWeight ? e4m3_weight_scale(largest) : e4m3_scale(largest));
+      if (lanes.leads()) scales[row] = rounded.scale;
+      lanes.store(result, values, rounded);
     }
   }
 }

@@ -11,16 +11,14 @@ LLMC_BOUNDS(kLanes)
 LLMC_KERNEL rescale_rows(const Act* __restrict__ x, const float* __restrict__ factors, const float* __restrict__ shared,
                          Act* __restrict__ y) {
   const Group<kLanes, Act> lanes;
-  const float scale = shared[0], inverse = 1.0f / scale;
+  const E4m3Row<Act> rounded(shared[0]);
   for (const int row : lanes.rows(kRows)) {
     const auto values = lanes.row<kCols, kPitch>(x, row);
     const auto result = lanes.row<kCols, kPitch>(y, row);
     if constexpr (kFolded) {
-      lanes.store(result, values, lanes.row<kCols>(factors), [=](float v, float factor) {
-        return to_float(from_float<e4m3>(v * factor * inverse)) * scale / factor;
-      });
+      lanes.store(result, values, lanes.row<kCols>(factors), rounded);
     } else {
-      lanes.store(result, values, [=](float v) { return to_float(from_float<e4m3>(v * inverse)) * scale; });
+      lanes.store(result, values, rounded);
     }
   }
 }

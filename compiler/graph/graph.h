@@ -102,12 +102,20 @@ constexpr RecomputeGroups kRecomputeAll = 127;
 
 using OpId = int;
 
+/// A result that its op's kernel rounds to e4m3 (ops/quantise.h), so that no kernel reads it for that.
+struct Quantised {
+  int output = 0;       // of the op's own
+  bool folded = false;  // its columns are multiplied by factors before
+  bool alone = false;   // nothing else reads it: the kernel does not write it
+};
+
 /// One operation. Its file in compiler/ops documents the order of its inputs.
 struct Op {
   OpKind kind;
   std::string name;  // for people and emitted sources, e.g. "qkv", "qkv_wgrad"
   std::vector<TensorId> inputs = {}, outputs = {};
   Attributes attributes = {};
+  std::vector<Quantised> quantised = {};        // whose operands follow the op's own
   OpId id = kNone;                              // of a forward op; a recomputed copy has the same
   OpId of = kNone;                              // of a backward op: the forward op that it differentiates
   RecomputeGroup group = RecomputeGroup::rest;  // of a layer's forward op

@@ -61,7 +61,10 @@ const char* loop_name(Loop loop) {
 }  // namespace
 
 std::string to_text(const Graph& graph, const Op& op) {
-  const std::string attributes = std::visit([](const auto& of) { return of.text(); }, op.attributes);
+  std::string attributes = std::visit([](const auto& of) { return of.text(); }, op.attributes);
+  for (const Quantised& q : op.quantised)
+    attributes += fmt::format("{}quantises {}{}{}", attributes.empty() ? "" : " ", q.output, q.folded ? " folded" : "",
+                              q.alone ? " alone" : "");
   return fmt::format("{}: {} = {}({}){}", op.label(), list(graph, op.outputs), name_of(op.kind), list(graph, op.inputs),
                      attributes.empty() ? "" : " {" + attributes + "}");
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/ops/quantise.h"
 #include "compiler/ops/rows.h"
 #include "error.h"
 #include "math/gemm_text.h"
@@ -18,7 +19,16 @@ const OpRow& row_of(OpKind kind) {
 }
 
 void Operands::count(std::size_t inputs, std::size_t outputs) const {
-  expect(op.inputs.size() == inputs && op.outputs.size() == outputs, "takes {} inputs and {} outputs", inputs, outputs);
+  expect(own_inputs(op) == inputs && own_outputs(op) == outputs, "takes {} inputs and {} outputs", inputs, outputs);
+  for (const Quantised& q : op.quantised) {
+    const QuantisedOperands of = *quantised(op, q.output);
+    const Tensor &result = out(static_cast<std::size_t>(q.output)), &codes = graph.at(of.codes);
+    same_shape(result, codes);
+    expect(graph.at(of.scales).cols == codes.rows, "one scale a row");
+    if (of.factors != kNone) expect(graph.at(of.factors).cols == codes.cols, "one factor a column");
+    const CanQuantise can = row_of(op.kind).can_quantise;
+    expect(can && can(op, q), "its kernel does not quantise output {} that way", q.output);
+  }
 }
 
 void Operands::same_shape(const Tensor& a, const Tensor& b) const {

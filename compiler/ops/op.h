@@ -119,6 +119,7 @@ using WeightType = DType (*)(const Operands&, std::size_t i);
 using Gradient = void (*)(Backward&, const Op&);
 using Overwrites = TensorId (*)(const Op&);
 using GiveForward = void (*)(Op&);
+using CanQuantise = bool (*)(const Op&, const Quantised&);
 using ColumnMakers = InputSet (*)(const Op&);
 using ModelFlops = double (*)(const Operands&);
 using StreamElements = std::int64_t (*)(const Operands&);
@@ -154,6 +155,7 @@ struct ForwardRow {
   InputSet changes = kNoInputs;
   PricedAs priced_as = PricedAs::bytes_moved;
   Multiplies multiplies = Multiplies::no_operands;
+  CanQuantise can_quantise = nullptr;
   Stated<ListWork> work;
 };
 
@@ -170,6 +172,7 @@ struct BackwardRow {
   StreamElements stream_elements = off_the_stream;
   PricedAs priced_as = PricedAs::bytes_moved;
   Multiplies multiplies = Multiplies::no_operands;
+  CanQuantise can_quantise = nullptr;
   Stated<ListWork> work;
 };
 
@@ -177,6 +180,7 @@ struct BackwardRow {
 struct OperandRow {
   Stated<Signature> signature;
   WeightType weight_type = reads_fp32;
+  bool rounds_rows = false;
   Stated<ListWork> work;
 };
 
@@ -211,6 +215,7 @@ struct OpRow {
         changes(r.changes),
         priced_as(r.priced_as),
         multiplies(r.multiplies),
+        can_quantise(r.can_quantise),
         work(r.work) {}
   constexpr OpRow(const BackwardRow& r)
       : signature(r.signature),
@@ -224,8 +229,10 @@ struct OpRow {
         stream_elements(r.stream_elements),
         priced_as(r.priced_as),
         multiplies(r.multiplies),
+        can_quantise(r.can_quantise),
         work(r.work) {}
-  constexpr OpRow(const OperandRow& r) : signature(r.signature), weight_type(r.weight_type), work(r.work) {}
+  constexpr OpRow(const OperandRow& r)
+      : signature(r.signature), weight_type(r.weight_type), rounds_rows(r.rounds_rows), work(r.work) {}
   constexpr OpRow(const StepRow& r)
       : signature(r.signature),
         scratch(r.scratch),
@@ -271,6 +278,10 @@ struct OpRow {
   PricedAs priced_as = PricedAs::bytes_moved;
   /// The product of a linear layer that it is. Its first two inputs are the operands.
   Multiplies multiplies = Multiplies::no_operands;
+  /// Whether it rounds its first input's rows to e4m3, which the kernel that makes that input may do instead.
+  bool rounds_rows = false;
+  /// Whether its kernel can round a result to e4m3 in this way; null if none can.
+  CanQuantise can_quantise = nullptr;
   /// Lists its launches, in order.
   ListWork work;
 };

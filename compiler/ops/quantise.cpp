@@ -3,7 +3,11 @@
 //
 // A device with fp8 products gets the codes and the scales. For any other, the result is code times scale in bf16,
 // which is exact: its bf16 products, whose sums are fp32 too, compute the same numbers.
+#include "compiler/ops/quantise.h"
+
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "compiler/ops/instance.h"
 #include "compiler/ops/rows.h"
@@ -123,9 +127,31 @@ std::vector<Work> share_scale_work(const Context& c) {
 
 }  // namespace
 
+std::size_t own_inputs(const Op& op) {
+  return op.inputs.size() - static_cast<std::size_t>(std::ranges::count_if(op.quantised, &Quantised::folded));
+}
+
+std::size_t own_outputs(const Op& op) {
+  std::size_t count = op.outputs.size();
+  for (const Quantised& q : op.quantised) count -= q.alone ? 1 : 2;
+  return count;
+}
+
+std::optional<QuantisedOperands> quantised(const Op& op, int output) {
+  std::size_t input = own_inputs(op), next = own_outputs(op);
+  for (const Quantised& q : op.quantised) {
+    const TensorId factors = q.folded ? op.inputs.at(input++) : kNone;
+    const TensorId codes = op.outputs.at(q.alone ? static_cast<std::size_t>(q.output) : next++);
+    const TensorId scales = op.outputs.at(next++);
+    if (q.output == output) return QuantisedOperands{codes, scales, factors, q.alone};
+  }
+  return {};
+}
+
 constexpr OpRow kShareScale = OperandRow{.signature = share_scale_signature, .work = share_scale_work};
 
-constexpr OpRow kQuantise = OperandRow{.signature = signature, .weight_type = reads_bf16, .work = work};
+constexpr OpRow kQuantise =
+    OperandRow{.signature = signature, .weight_type = reads_bf16, .rounds_rows = true, .work = work};
 
 constexpr OpRow kQuantiseTransposed =
     OperandRow{.signature = transposed_signature, .weight_type = reads_bf16, .work = transposed_work};

@@ -3,8 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+#include <utility>
+
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
+#include "compiler/ops/quantise.h"
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {
@@ -32,9 +36,19 @@ void gradient(Backward& b, const Op& op) {
          {b.part(x), b.of_parameter(weight)}, RmsNormBackwardAttributes{});
 }
 
+constexpr int kY = 0, kDx = 0, kAgain = 2;  // outputs
+constexpr std::size_t kDresidual = 4;       // input
+
 /// The gradient of the residual stream is one buffer from the loss to the embedding.
 TensorId over_the_residual(const Op& op) {
-  return op.as<RmsNormBackwardAttributes>().residual ? op.inputs.back() : kNone;
+  return op.as<RmsNormBackwardAttributes>().residual ? op.inputs[kDresidual] : kNone;
+}
+
+bool can_quantise(const Op&, const Quantised& q) { return q.output == kY && !q.folded; }
+
+/// dx is part of the stream; the forward pass's result is an operand of a product and nothing else.
+bool backward_can_quantise(const Op&, const Quantised& q) {
+  return (q.output == kDx && q.folded && !q.alone) || (q.output == kAgain && !q.folded && q.alone);
 }
 
 void give_forward(Op& op) { op.as<RmsNormBackwardAttributes>().recompute = true; }
@@ -42,7 +56,27 @@ void give_forward(Op& op) { op.as<RmsNormBackwardAttributes>().recompute = true;
 std::int64_t stream_elements(const Operands& o) { return o.in(0).elements(); }
 std::int64_t backward_stream_elements(const Operands& o) { return o.in(1).elements(); }
 
+std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
+  const Tensor &x = c.in(0), &codes = c.graph.at(q.codes);
+  const DType act = c.spec.compute;
+  const double numbers = q.alone ? 0 : static_cast<double>(bytes_of(act, x.rows * x.cols));
+  return {Instance(c, "rms_norm_forward_quantised")
+              .element(act)
+              .element(codes.dtype, "Result", "precision.matmul")
+              .element(x.dtype, "Residual", kStreamType)
+              .matrix(x, x.rows)
+              .real("kEps", c.op.as<RmsNormAttributes>().eps, "model.rms_norm_eps")
+              .flag("kNumbers", !q.alone, "numbers", "memory.recompute")
+              .costs(c.bytes(x) + c.bytes(c.in(1)) + numbers + c.bytes(codes) + c.bytes(c.graph.at(q.scales)) +
+                         c.bytes(c.out(1)),
+                     7.0 * x.rows * x.cols)
+              .rows(x.rows, x.cols, x.dtype,
+                    {c.op.inputs[0], c.op.inputs[1], q.alone ? "nullptr" : Argument(c.op.outputs[kY]), c.op.outputs[1],
+                     q.codes, q.scales})};
+}
+
 std::vector<Work> work(const Context& c) {
+  if (const auto q = quantised(c.op, kY)) return quantised_work(c, *q);
   const Tensor& x = c.in(0);
   return {Instance(c, "rms_norm_forward")
               .element(c.out(0).dtype)
@@ -57,21 +91,38 @@ std::vector<Work> backward_work(const Context& c) {
   const Op& op = c.op;
   const Tensor &dy = c.in(0), &partial = c.out(1);
   const auto [residual, recompute] = op.as<RmsNormBackwardAttributes>();
-  const double passes = 2 + residual + recompute;  // dy, dx, and the flags' extra one
-  return {Instance(c, "rms_norm_backward")
-              .element(dy.dtype)
-              .element(c.in(1).dtype, "Residual", kStreamType)
-              .matrix(dy, dy.rows)
-              .integer("kBlocks", partial.rows, kTokens)
-              .flag("kResidual", residual, "residual", "model")
-              .flag("kRecompute", recompute, "recompute", "memory.recompute")
-              .costs(passes * c.bytes(dy) + c.bytes(c.in(1)) + c.bytes(partial) + c.bytes(c.in(2)) + c.bytes(c.in(3)),
-                     10.0 * dy.rows * dy.cols)
+  const auto dx = quantised(op, kDx), again = quantised(op, kAgain);
+  double bytes = (2 + residual + (recompute && !again)) * c.bytes(dy) + c.bytes(c.in(1)) + c.bytes(partial) +
+                 c.bytes(c.in(2)) + c.bytes(c.in(3));
+  for (const auto& q : {dx, again})
+    if (q) bytes += c.bytes(c.graph.at(q->codes)) + c.bytes(c.graph.at(q->scales));
+  std::vector<Argument> arguments = {op.inputs[0], op.inputs[1], op.inputs[2], op.inputs[3],
+                                     residual ? Argument(op.inputs[kDresidual]) : "nullptr"};
+  const Argument y = recompute && !again ? Argument(op.outputs[kAgain]) : "nullptr";
+  const auto given = [](const std::optional<QuantisedOperands>& q, TensorId QuantisedOperands::* id) {
+    return q ? Argument(*q.*id) : "nullptr";
+  };
+  Instance instance(c, dx || again ? "rms_norm_backward_quantised" : "rms_norm_backward");
+  instance.element(dy.dtype)
+      .element(c.in(1).dtype, "Residual", kStreamType)
+      .matrix(dy, dy.rows)
+      .integer("kBlocks", partial.rows, kTokens)
+      .flag("kResidual", residual, "residual", "model")
+      .flag("kRecompute", recompute, "recompute", "memory.recompute");
+  if (dx || again) {
+    instance.element(c.graph.at((dx ? dx : again)->codes).dtype, "Result", "precision.matmul")
+        .flag("kCodes", dx.has_value(), "codes", "precision.matmul")
+        .flag("kRecomputeCodes", again.has_value(), "codes_again", "precision.matmul");
+    arguments.insert(arguments.end(),
+                     {given(dx, &QuantisedOperands::factors), op.outputs[kDx], op.outputs[1],
+                      given(dx, &QuantisedOperands::codes), given(dx, &QuantisedOperands::scales), y,
+                      given(again, &QuantisedOperands::codes), given(again, &QuantisedOperands::scales)});
+  } else {
+    arguments.insert(arguments.end(), {op.outputs[kDx], op.outputs[1], y});
+  }
+  return {instance.costs(bytes, 10.0 * dy.rows * dy.cols)
               .shaped(resident_shape(partial.rows, dy.cols),
-                      fmt::format("{} rows of {} in {} blocks", dy.rows, dy.cols, partial.rows),
-                      {op.inputs[0], op.inputs[1], op.inputs[2], op.inputs[3],
-                       residual ? Argument(op.inputs.back()) : "nullptr", op.outputs[0], op.outputs[1],
-                       recompute ? Argument(op.outputs.back()) : "nullptr"})};
+                      fmt::format("{} rows of {} in {} blocks", dy.rows, dy.cols, partial.rows), std::move(arguments))};
 }
 
 }  // namespace
@@ -87,6 +138,7 @@ constexpr OpRow kRmsNorm = ForwardRow{.signature = signature,
                                       .gradient = gradient,
                                       .model_flops = no_products,
                                       .stream_elements = stream_elements,
+                                      .can_quantise = can_quantise,
                                       .work = work};
 
 constexpr OpRow kRmsNormBackward = BackwardRow{.signature = backward_signature,
@@ -95,6 +147,7 @@ constexpr OpRow kRmsNormBackward = BackwardRow{.signature = backward_signature,
                                                .row_sum = 1,
                                                .overwrites = over_the_residual,
                                                .stream_elements = backward_stream_elements,
+                                               .can_quantise = backward_can_quantise,
                                                .work = backward_work};
 
 }  // namespace llmc::ops

@@ -3,6 +3,7 @@
 
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
+#include "compiler/ops/quantise.h"
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {
@@ -24,7 +25,30 @@ void gradient(Backward& b, const Op& op) {
          op.as<RopeAttributes>());
 }
 
+bool backward_can_quantise(const Op&, const Quantised& q) { return q.output == 0 && q.folded; }
+
+/// Moves whole rows: codes of v too.
+std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
+  const Tensor &qkv = c.in(0), &codes = c.graph.at(q.codes);
+  const auto [query, key, dim] = c.op.as<RopeAttributes>().heads;
+  const std::int64_t heads = query + key, turned = qkv.rows * heads * dim;
+  const double numbers = q.alone ? 0 : static_cast<double>(bytes_of(qkv.dtype, turned));
+  return {Instance(c, "rope_backward_quantised")
+              .element(qkv.dtype)
+              .element(codes.dtype, "Result", "precision.matmul")
+              .matrix(qkv, qkv.rows, kHeadCounts)
+              .integer("kSequence", c.graph.sequence, "batch.sequence_length")
+              .integer("kHeads", heads, kHeadCounts)
+              .integer("kHeadDim", dim, "model.head_dim")
+              .flag("kNumbers", !q.alone, "numbers", "precision.matmul")
+              .costs(c.bytes(qkv) + numbers + c.bytes(codes) + c.bytes(c.in(1)) + c.bytes(c.graph.at(q.scales)) +
+                         c.bytes(c.graph.at(q.factors)),
+                     6.0 * static_cast<double>(turned))
+              .rows(qkv.rows, qkv.cols, qkv.dtype, {c.op.inputs[0], c.op.inputs[1], q.factors, q.codes, q.scales})};
+}
+
 std::vector<Work> work(const Context& c) {
+  if (const auto q = quantised(c.op, 0)) return quantised_work(c, *q);
   const Tensor& qkv = c.in(0);
   const auto [query, key, dim] = c.op.as<RopeAttributes>().heads;
   const std::int64_t heads = query + key;
@@ -53,7 +77,10 @@ constexpr OpRow kRope = ForwardRow{.signature = signature,
                                    .overwrites = over_first_input,
                                    .work = work};
 
-constexpr OpRow kRopeBackward =
-    BackwardRow{.signature = signature, .exact = kNoOutputs, .overwrites = over_first_input, .work = work};
+constexpr OpRow kRopeBackward = BackwardRow{.signature = signature,
+                                            .exact = kNoOutputs,
+                                            .overwrites = over_first_input,
+                                            .can_quantise = backward_can_quantise,
+                                            .work = work};
 
 }  // namespace llmc::ops

@@ -3,6 +3,7 @@
 
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
+#include "compiler/ops/quantise.h"
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {
@@ -29,9 +30,20 @@ void gradient(Backward& b, const Op& op) {
 
 void give_forward(Op& op) { op.as<SwigluBackwardAttributes>().recompute = true; }
 
+constexpr int kGated = 0, kDgateUp = 0, kAgain = 1;  // outputs
+
+bool can_quantise(const Op&, const Quantised& q) { return q.output == kGated && !q.folded; }
+
+/// The forward pass's result is an operand of a product and nothing else. Its codes come with the gradients'.
+bool backward_can_quantise(const Op& op, const Quantised& q) {
+  if (q.output == kDgateUp) return q.folded;
+  return q.output == kAgain && !q.folded && q.alone && quantised(op, kDgateUp);
+}
+
+/// one: a tensor of as many columns as the result; pair: gate and up.
 Instance instance(const Context& c, const char* name, const Tensor& one, const Tensor& pair) {
   Instance result(c, name);
-  result.element(one.dtype)
+  result.element(c.spec.compute)
       .integer("kRows", one.rows, kTokens)
       .integer("kCols", one.cols, kFfn)
       .integer("kPitch", pair.pitch / 2, kFfn);
@@ -39,31 +51,69 @@ Instance instance(const Context& c, const char* name, const Tensor& one, const T
 }
 
 std::vector<Work> work(const Context& c) {
-  const Tensor& s = c.out(0);
-  return {instance(c, "swiglu_forward", s, c.in(0))
-              .costs(3 * c.bytes(s), 6.0 * s.rows * s.cols)
-              .rows(s.rows, s.cols, s.dtype, all_operands(c.op))};
+  const Tensor &s = c.out(0), &pair = c.in(0);
+  const double bytes = static_cast<double>(bytes_of(c.spec.compute, s.rows * s.cols));
+  const auto q = quantised(c.op, kGated);
+  if (!q)
+    return {instance(c, "swiglu_forward", s, pair)
+                .costs(3 * bytes, 6.0 * s.rows * s.cols)
+                .rows(s.rows, s.cols, s.dtype, all_operands(c.op))};
+  const Tensor& codes = c.graph.at(q->codes);
+  return {instance(c, "swiglu_forward_quantised", s, pair)
+              .element(codes.dtype, "Result", "precision.matmul")
+              .flag("kNumbers", !q->alone, "numbers", "memory.recompute")
+              .costs((2 + !q->alone) * bytes + c.bytes(codes) + c.bytes(c.graph.at(q->scales)), 9.0 * s.rows * s.cols)
+              .rows(s.rows, s.cols, c.spec.compute,
+                    {c.op.inputs[0], q->alone ? "nullptr" : Argument(c.op.outputs[kGated]), q->codes, q->scales})};
+}
+
+std::vector<Work> quantised_backward_work(const Context& c, const QuantisedOperands& q) {
+  const Op& op = c.op;
+  const Tensor &ds = c.in(0), &codes = c.graph.at(q.codes);
+  const bool recompute = op.as<SwigluBackwardAttributes>().recompute;
+  const auto again = quantised(op, kAgain);
+  double bytes = (3 + 2 * !q.alone + (recompute && !again)) * c.bytes(ds) + c.bytes(codes) +
+                 c.bytes(c.graph.at(q.scales)) + c.bytes(c.graph.at(q.factors));
+  if (again) bytes += c.bytes(c.graph.at(again->codes)) + c.bytes(c.graph.at(again->scales));
+  return {instance(c, "swiglu_backward_quantised", ds, c.in(1))
+              .element(codes.dtype, "Result", "precision.matmul")
+              .flag("kNumbers", !q.alone, "numbers", "precision.matmul")
+              .flag("kRecompute", recompute, "recompute", "memory.recompute")
+              .flag("kRecomputeCodes", again.has_value(), "codes_again", "precision.matmul")
+              .costs(bytes, 18.0 * ds.rows * ds.cols)
+              .rows(ds.rows, ds.cols, ds.dtype,
+                    {op.inputs[0], op.inputs[1], q.factors, q.alone ? "nullptr" : Argument(op.outputs[kDgateUp]),
+                     q.codes, q.scales, recompute && !again ? Argument(op.outputs[kAgain]) : "nullptr",
+                     again ? Argument(again->codes) : "nullptr", again ? Argument(again->scales) : "nullptr"})};
 }
 
 std::vector<Work> backward_work(const Context& c) {
   const Op& op = c.op;
+  if (const auto q = quantised(op, kDgateUp)) return quantised_backward_work(c, *q);
   const Tensor& ds = c.in(0);
   const bool recompute = op.as<SwigluBackwardAttributes>().recompute;
   return {instance(c, "swiglu_backward", ds, c.in(1))
               .flag("kRecompute", recompute, "recompute", "memory.recompute")
               .costs((5 + recompute) * c.bytes(ds), 12.0 * ds.rows * ds.cols)
               .rows(ds.rows, ds.cols, ds.dtype,
-                    {op.inputs[0], op.inputs[1], op.outputs[0], recompute ? Argument(op.outputs.back()) : "nullptr"})};
+                    {op.inputs[0], op.inputs[1], op.outputs[0], recompute ? Argument(op.outputs[kAgain]) : "nullptr"})};
 }
 
 }  // namespace
 
 std::string SwigluBackwardAttributes::text() const { return flags_text({{"recompute", recompute}}); }
 
-constexpr OpRow kSwiglu = ForwardRow{
-    .signature = signature, .exact = kNoOutputs, .gradient = gradient, .model_flops = no_products, .work = work};
+constexpr OpRow kSwiglu = ForwardRow{.signature = signature,
+                                     .exact = kNoOutputs,
+                                     .gradient = gradient,
+                                     .model_flops = no_products,
+                                     .can_quantise = can_quantise,
+                                     .work = work};
 
-constexpr OpRow kSwigluBackward = BackwardRow{
-    .signature = backward_signature, .exact = kNoOutputs, .give_forward = give_forward, .work = backward_work};
+constexpr OpRow kSwigluBackward = BackwardRow{.signature = backward_signature,
+                                              .exact = kNoOutputs,
+                                              .give_forward = give_forward,
+                                              .can_quantise = backward_can_quantise,
+                                              .work = backward_work};
 
 }  // namespace llmc::ops

@@ -46,6 +46,10 @@ Graph recompute(Graph graph, const Choice& choice);
 /// e4m3, with one scale a row; with the latter also those of weight gradients, with one scale.
 Graph quantise_products(Graph graph, const spec::Spec& spec);
 
+/// Makes the kernels that compute operands of fp8 products quantise them, where they can: no kernel reads an operand
+/// for that alone, and one that nothing else reads is not written in bf16.
+Graph fuse_quantising(Graph graph, const spec::Spec& spec);
+
 /// Appends gradient norm, clipping, the update and the per-parameter norms.
 Graph append_optimizer(Graph graph, const spec::Spec& spec);
 

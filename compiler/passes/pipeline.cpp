@@ -43,6 +43,7 @@ Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& ki
       // After recompute: a recomputed product quantises its operands itself. Before cast_weights: the ops that quantise
       // a weight read its copy.
       {"quantise_products", with_spec(quantise_products)},
+      {"fuse_quantising", with_spec(fuse_quantising)},
       {"append_optimizer", with_spec(append_optimizer)},
       {"append_inference", with_spec(append_inference)},
       // Late: fusing a residual changes the dtype of a result, and with it the dtype in which a bias is read.

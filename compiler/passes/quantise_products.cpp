@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -26,15 +27,16 @@ struct Quantised {
 /// first product. Regions of several variants share the tensors.
 class Quantiser {
  public:
-  /// codes: the target multiplies codes. full: weight gradients too.
-  Quantiser(Graph& graph, bool backward, bool codes, bool full)
-      : graph_(graph), suffix_(backward ? "_back_e4m3" : "_e4m3"), codes_(codes), full_(full) {}
+  /// codes: the target multiplies codes. full: weight gradients too. forward: that of the forward pass; null if this is
+  /// it.
+  Quantiser(Graph& graph, const Quantiser* forward, bool codes, bool full)
+      : graph_(graph), forward_(forward), suffix_(forward ? "_back_e4m3" : "_e4m3"), codes_(codes), full_(full) {}
 
-  std::vector<Op> rewrite(const std::vector<Op>& ops) {
-    emitted_.clear(), ops_.clear();
-    for (const Op& op : ops)
+  std::vector<Op> rewrite(const Region& region) {
+    emitted_.clear(), ops_.clear(), saved_ = region.saved;
+    for (const Op& op : region.ops)
       if (ops::row_of(op.kind).multiplies == ops::Multiplies::dy_and_weight) weight_of_[op.inputs[0]] = op.inputs[1];
-    for (Op op : ops) {
+    for (Op op : region.ops) {
       switch (ops::row_of(op.kind).multiplies) {
         case ops::Multiplies::x_and_weight: give(op, rounded(op.inputs[0], kNone), rounded(op.inputs[1], kNone)); break;
         case ops::Multiplies::dy_and_weight: data_gradient(op); break;
@@ -48,6 +50,17 @@ class Quantiser {
     return std::move(ops_);
   }
 
+  /// Returns the tensors that the layer keeps for its backward pass after that was rewritten to `ops`: an operand that
+  /// weight gradients alone read is kept as the forward pass has rounded it.
+  std::vector<TensorId> saved(const std::vector<Op>& ops) const {
+    std::set<TensorId> read;
+    for (const Op& op : ops)
+      for (const TensorId id : op.inputs) read.insert(graph_.storage(id));
+    std::vector<TensorId> result;
+    std::ranges::copy_if(saved_, std::back_inserter(result), [&](TensorId id) { return read.contains(id); });
+    return result;
+  }
+
  private:
   Quantised weight_of_gradient(TensorId weight) { return codes_ ? transposed(weight) : rounded(weight, kNone); }
 
@@ -55,8 +68,17 @@ class Quantiser {
   /// in the data gradient.
   void weight_gradient(Op& op) {
     const TensorId factors = weight_of_gradient(weight_of_.at(op.inputs[0])).scales;
-    const Quantised dy = rounded(op.inputs[0], factors), x = rounded(op.inputs[1], kNone);
+    const Quantised dy = rounded(op.inputs[0], factors), x = of_forward_pass(op.inputs[1]);
     give(op, with_shared_scale(dy, factors), with_shared_scale(x, kNone));
+  }
+
+  /// Returns an operand of the forward pass: as that has rounded it, unless it is computed again.
+  Quantised of_forward_pass(TensorId id) {
+    if (std::ranges::find(saved_, graph_.storage(id)) == saved_.end()) return rounded(id, kNone);
+    const Quantised kept = forward_->made_.at({id, kNone});
+    for (const TensorId part : {kept.y, kept.scales})
+      if (std::ranges::find(saved_, part) == saved_.end()) saved_.push_back(part);
+    return kept;
   }
 
   /// The weight's scales, one for each term of the sum, are part of dy before that is rounded.
@@ -82,6 +104,7 @@ class Quantiser {
                            .rows = x.rows,
                            .cols = x.cols,
                            .pitch = x.pitch,
+                           .scope = Scope::layer,
                            .axis = x.axis,
                            .partner = x.role == Role::parameter ? id : kNone});
       made.scales = vector(name + "_scales", x.rows, x.axis);
@@ -98,8 +121,13 @@ class Quantiser {
     const Tensor w = graph_.at(id);
     const std::string name = w.name + "_transposed_e4m3";
     if (made.y == kNone) {
-      made.y = graph_.add(
-          {.name = name, .dtype = DType::e4m3, .rows = w.cols, .cols = w.rows, .pitch = w.rows, .partner = id});
+      made.y = graph_.add({.name = name,
+                           .dtype = DType::e4m3,
+                           .rows = w.cols,
+                           .cols = w.rows,
+                           .pitch = w.rows,
+                           .scope = Scope::layer,
+                           .partner = id});
       made.scales = vector(name + "_scales", w.rows, Axis::other);
       made.ones = vector(name + "_ones", w.cols, Axis::other);
     }
@@ -113,7 +141,13 @@ class Quantiser {
     const Tensor y = graph_.at(of.y);
     const std::string name = y.name + "_shared";
     if (made.y == kNone) {
-      Tensor shared{.name = name, .dtype = y.dtype, .rows = y.rows, .cols = y.cols, .pitch = y.pitch, .axis = y.axis};
+      Tensor shared{.name = name,
+                    .dtype = y.dtype,
+                    .rows = y.rows,
+                    .cols = y.cols,
+                    .pitch = y.pitch,
+                    .scope = Scope::layer,
+                    .axis = y.axis};
       if (codes_) shared.rows = y.cols, shared.cols = shared.pitch = y.rows, shared.axis = Axis::other;
       made.y = graph_.add(shared);
       made.shared = vector(name + "_scale", 1, Axis::other);
@@ -128,16 +162,19 @@ class Quantiser {
   }
 
   TensorId vector(std::string name, std::int64_t length, Axis axis) {
-    return graph_.add({.name = std::move(name), .rows = 1, .cols = length, .pitch = length, .axis = axis});
+    return graph_.add(
+        {.name = std::move(name), .rows = 1, .cols = length, .pitch = length, .scope = Scope::layer, .axis = axis});
   }
 
   Graph& graph_;
+  const Quantiser* forward_;
   const char* suffix_;  // of names
   bool codes_, full_;
   std::map<TensorId, TensorId> weight_of_;  // by dy: of the product with the same dy
   std::map<std::pair<TensorId, TensorId>, Quantised> made_;
   std::map<TensorId, Quantised> transposed_, shared_;
-  std::set<TensorId> emitted_;  // in this region
+  std::set<TensorId> emitted_;   // in this region
+  std::vector<TensorId> saved_;  // by the layer for its backward pass
   std::vector<Op> ops_;
 };
 
@@ -152,10 +189,19 @@ const LayerKind& kind_of(const Graph& graph, const Region& region) {
 Graph quantise_products(Graph graph, const spec::Spec& spec) {
   if (!spec.has_fp8_products()) return graph;
   const bool codes = spec::has_row_scaled_products(spec.target), full = spec.matmul == spec::Matmul::fp8_full;
-  Quantiser forward(graph, false, codes, full), backward(graph, true, codes, full);
+  Quantiser forward(graph, nullptr, codes, full), backward(graph, &forward, codes, full);
+  const auto is_rewritten = [&](const Region& region) {
+    return region.block == Block::layer && region.trains() && !kind_of(graph, region).wide_products;
+  };
   for (Region& region : graph.regions)
-    if (region.block == Block::layer && region.trains() && !kind_of(graph, region).wide_products)
-      region.ops = (region.is_backward() ? backward : forward).rewrite(region.ops);
+    if (is_rewritten(region) && region.is_forward()) region.ops = forward.rewrite(region);
+  for (Region& region : graph.regions) {
+    if (!is_rewritten(region) || !region.is_backward()) continue;
+    region.ops = backward.rewrite(region);
+    const std::vector<TensorId> saved = backward.saved(region.ops);
+    for (Region& twin : graph.regions)
+      if (twin.is_twin(region)) twin.saved = saved;
+  }
   return graph;
 }
 

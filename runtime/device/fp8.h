@@ -61,4 +61,20 @@ LLMC_HD inline float e4m3_weight_scale(float largest) {
   return scale < 0x1p-16f ? 0x1p-16f : scale;
 }
 
+/// Stores elements of a row in e4m3: as codes, or as the numbers that codes and the row's scale stand for.
+template <class Result>
+struct E4m3Row {
+  float scale, inverse;
+  LLMC_HD explicit E4m3Row(float of_row) : scale(of_row), inverse(1.0f / of_row) {}
+
+  /// Returns the element to be stored for v. factor: of the element's column, a power of two by which v is multiplied
+  /// before it is rounded; a number is divided by it once more.
+  LLMC_HD float operator()(float v, float factor = 1.0f) const { return folded(v * factor, factor); }
+  /// Same for a v that has been multiplied by its factor.
+  LLMC_HD float folded(float v, float factor) const {
+    const float divided = v * inverse;
+    return is_code<Result> ? divided : to_float(from_float<e4m3>(divided)) * scale / factor;
+  }
+};
+
 }  // namespace llmc

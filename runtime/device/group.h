@@ -9,6 +9,7 @@
 //
 //   lanes.row<kCols, kPitch>(x, row)            row `row` of a matrix; <kCols, kPitch, kStride>: with a row stride
 //   lanes.row<kCols>(w)                         a vector
+//   lanes.row_if<kWanted, kCols, kPitch>(x, row), <..., kStride>: same, or nothing
 //   lanes.result<kRows, kCols, kPitch>(y, row)  row `row` of a write-only matrix of kRows rows, 64-byte aligned;
 //                                               on cpu streaming stores if caches would not hold it
 //   lanes.run(p, count)                         `count` elements, the first 16-byte aligned
@@ -24,6 +25,7 @@
 //   lanes.softmax(row)                          e^(v - highest) of each element, as a readable row, with .highest,
 //                                               .total and .weighted: the sum of e^(v - highest) (v - highest)
 //   lanes.columns<kCols>()                      one fp32 number per column, initially zero
+//   lanes.columns<kCols, T>()                   one T per column, so rounded; lanes.load() makes them a readable row
 //   lanes.add_rows<kRows, kCols, kSlice>(columns, x, part)
 //                                               columns += each row's slice, in order; a GPU reads 32 of them at once
 //   lanes.indices(), lanes.nothing()            the column index, an int; a sink that discards writes

@@ -62,6 +62,12 @@ Worst compare(const OpValue& exact, const Matrix& found, DType stored) {
   }
   for (std::int64_t i = 0; i < m.rows; ++i)
     for (std::int64_t j = 0; j < m.cols; ++j) {
+      if (!exact.least.empty()) {
+        const auto at = static_cast<std::size_t>(i * m.cols + j);
+        if (!(exact.least[at] <= found.at(i, j) && found.at(i, j) <= exact.most[at]))
+          take(worst, m.at(i, j), found.at(i, j), kSmallest, i, j);
+        continue;
+      }
       const double e = m.at(i, j);
       take(worst, e, found.at(i, j), relative * std::abs(e) + exact.noise * exact.scale_at(i, j) + kSmallest, i, j);
     }

@@ -12,7 +12,8 @@ void interpret(OpRun& run) {
 #undef LLMC_RULE
   if (graph::is_between_ranks(run.op.kind))
     throw Failure(Exit::internal, "op " + run.op.label() + " communicates between ranks, but there is one rank");
-  kRules[static_cast<std::size_t>(run.op.kind)](run);
+  const auto rule = kRules[static_cast<std::size_t>(run.op.kind)];
+  run.op.quantised.empty() ? rule(run) : quantised(run, rule);
 }
 
 }  // namespace llmc::float64

@@ -1,6 +1,10 @@
-// quantise: rows as e4m3 numbers times a power of two.
+// quantise: rows as e4m3 numbers times a power of two, as an op or as the end of another.
+#include "compiler/ops/quantise.h"
+
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "compiler/tools/float64/rules.h"
 
@@ -32,7 +36,76 @@ double row_scale(const Matrix& x, const double* factors, std::int64_t i, bool we
   return weight && scale < 0x1p-16 ? 0x1p-16 : scale;
 }
 
+/// How far a kernel's number, in bf16, may be from an element of a result.
+double distance(const OpValue& result, std::int64_t i, std::int64_t j) {
+  return (kBf16 + result.relative) * std::abs(result.matrix.at(i, j)) + result.noise * result.scale_at(i, j);
+}
+
+/// Sets what a kernel may give for a result's codes and scales: those of all numbers that it may have rounded.
+void bound(const OpValue& result, const double* factors, bool codes, OpValue& y, OpValue& scales) {
+  const Matrix& x = result.matrix;
+  for (std::vector<double>* of : {&y.least, &y.most}) of->resize(static_cast<std::size_t>(x.rows * x.cols));
+  for (std::vector<double>* of : {&scales.least, &scales.most}) of->resize(static_cast<std::size_t>(x.rows));
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    double largest = 0, least = 0, most = 0;
+    for (std::int64_t j = 0; j < x.cols; ++j) {
+      const double factor = factors ? factors[j] : 1, v = std::abs(x.at(i, j)), t = distance(result, i, j);
+      largest = std::max(largest, v * factor), least = std::max(least, (v - t) * factor);
+      most = std::max(most, (v + t) * factor);
+    }
+    const auto row = static_cast<std::size_t>(i);
+    const double scale = scales.matrix.data[i] = scale_of(largest);
+    const double between[] = {scales.least[row] = scale_of(least), scales.most[row] = scale_of(most)};
+    for (std::int64_t j = 0; j < x.cols; ++j) {
+      const double factor = factors ? factors[j] : 1, t = distance(result, i, j);
+      const auto stored = [&](double v, double s) {
+        const double code = nearest_e4m3(v * factor / s);
+        return codes ? code : code * s / factor;
+      };
+      y.matrix.at(i, j) = stored(x.at(i, j), scale);
+      const auto at = static_cast<std::size_t>(i * x.cols + j);
+      y.least[at] = std::min(stored(x.at(i, j) - t, between[0]), stored(x.at(i, j) - t, between[1]));
+      y.most[at] = std::max(stored(x.at(i, j) + t, between[0]), stored(x.at(i, j) + t, between[1]));
+    }
+  }
+}
+
 }  // namespace
+
+void quantised(OpRun& run, void (*rule)(OpRun&)) {
+  graph::Op op = run.op;
+  op.quantised.clear();
+  op.inputs.resize(ops::own_inputs(run.op));
+  op.outputs.resize(ops::own_outputs(run.op));
+  OpRun own{run.graph, run.region, op, {}, {}, run.adds, run.seed, run.left_out, run.state_begin};
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) own.inputs.push_back(std::move(run.inputs[i]));
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) own.outputs.push_back(std::move(run.outputs[i]));
+  // A result that is not written has its codes' place.
+  std::vector<std::vector<double>> unwritten;
+  for (const graph::Quantised& q : run.op.quantised)
+    if (q.alone) {
+      Matrix& m = own.outputs[static_cast<std::size_t>(q.output)].matrix;
+      run.outputs[static_cast<std::size_t>(q.output)].matrix = m;
+      m.data = unwritten.emplace_back(static_cast<std::size_t>(m.rows * m.pitch)).data();
+    }
+  rule(own);
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) run.inputs[i] = std::move(own.inputs[i]);
+  const auto value = [](std::vector<OpValue>& values, const std::vector<graph::TensorId>& ids, graph::TensorId id) {
+    return &values[static_cast<std::size_t>(std::ranges::find(ids, id) - ids.begin())];
+  };
+  for (const graph::Quantised& q : run.op.quantised) {
+    const ops::QuantisedOperands of = *ops::quantised(run.op, q.output);
+    OpValue& y = *value(run.outputs, run.op.outputs, of.codes);
+    const double* factors = q.folded ? value(run.inputs, run.op.inputs, of.factors)->matrix.data : nullptr;
+    bound(own.outputs[static_cast<std::size_t>(q.output)], factors, run.graph.at(of.codes).dtype == DType::e4m3, y,
+          *value(run.outputs, run.op.outputs, of.scales));
+  }
+  for (std::size_t i = 0; i < op.outputs.size(); ++i)
+    if (std::ranges::none_of(run.op.quantised, [&](const graph::Quantised& q) {
+          return q.alone && static_cast<std::size_t>(q.output) == i;
+        }))
+      run.outputs[i] = std::move(own.outputs[i]);
+}
 
 void quantise(OpRun& run) {
   const Matrix &x = run.in(0), &y = run.out(0), &scales = run.out(1);

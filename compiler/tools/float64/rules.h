@@ -10,4 +10,7 @@ namespace llmc::float64 {
 LLMC_COMPUTED_OPS(LLMC_RULE)
 #undef LLMC_RULE
 
+/// Computes an op with quantised results (Op::quantised) by the rule of its kind.
+void quantised(OpRun& run, void (*rule)(OpRun&));
+
 }  // namespace llmc::float64

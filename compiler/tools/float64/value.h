@@ -37,6 +37,9 @@ struct OpValue {
   bool partial = false;     // sums of such distributed terms
   bool undefined = false;   // scratch of the kernel
   bool exact = false;       // every kernel gives these very numbers
+  // [rows, cols]: what a kernel may give at least and at most, if its result is rounded to e4m3 after arithmetic in
+  // fp32; otherwise empty.
+  std::vector<double> least = {}, most = {};
 
   double scale_at(std::int64_t i, std::int64_t j) const {
     return scale.empty() ? 0 : scale[static_cast<std::size_t>(i * parts + j / (matrix.cols / parts))];

@@ -189,8 +189,8 @@ class Verifier {
       return;
     }
     // Codes and scales of nearly equal rows may be far apart: of two runs their products are compared.
-    if (ours.undefined || ours.sums_alone || ours.partial || ours.exact || t.role == Role::gradient ||
-        t.role == Role::flat || t.use != Use::unseen)
+    if (ours.undefined || ours.sums_alone || ours.partial || ours.exact || !ours.least.empty() ||
+        t.role == Role::gradient || t.role == Role::flat || t.use != Use::unseen)
       return;
     const Region& region = g_.regions[launch.region];
     if (region.is_optimizer()) return;

@@ -88,16 +88,28 @@ struct Run : RowArgument {
   void pad() const {}
 };
 
-/// One fp32 number per column.
-template <int kColumns>
+/// One number per column.
+template <int kColumns, class T = float>
 struct Columns : RowArgument {
   static constexpr int kSegments = 1;
   static constexpr bool kPartial = false, kInMemory = false;
-  alignas(64) float data[kColumns];
+  alignas(64) T data[kColumns];
 
   static constexpr int cols() { return kColumns; }
-  float* segment(int) { return data; }
-  const float* segment(int) const { return data; }
+  T* segment(int) { return data; }
+  const T* segment(int) const { return data; }
+  void pad() const {}
+};
+
+/// Same, to be read.
+template <int kColumns, class T>
+struct ReadColumns : RowArgument {
+  static constexpr int kSegments = 1;
+  static constexpr bool kPartial = false, kInMemory = false;  // not prefetched
+  const T* data;
+
+  static constexpr int cols() { return kColumns; }
+  const T* segment(int) const { return data; }
   void pad() const {}
 };
 
@@ -233,6 +245,14 @@ class Group {
   Row<T, kCols, kPitch, 1, 0> row(T* matrix, long long index = 0) const {
     return {{}, matrix + index * kStride};
   }
+  template <bool kWanted, int kCols, int kPitch = kCols, int kStride = kPitch, class T>
+  auto row_if(T* matrix, long long index) const {
+    if constexpr (kWanted) {
+      return row<kCols, kPitch, kStride>(matrix, index);
+    } else {
+      return nothing();
+    }
+  }
   template <int kRows, int kCols, int kPitch = kCols, int kStride = kPitch, class T>
   auto result(T* matrix, long long index) const {
     constexpr bool kFits = sizeof(T) * kRows * static_cast<long long>(kStride) <= kStreamed;
@@ -283,11 +303,15 @@ class Group {
       return nothing();
     }
   }
-  template <int kCols>
-  Columns<kCols> columns() const {
-    Columns<kCols> zeros;
-    for (float& v : zeros.data) v = 0.0f;
+  template <int kCols, class T = float>
+  Columns<kCols, T> columns() const {
+    Columns<kCols, T> zeros;
+    for (T& v : zeros.data) v = from_float<T>(0.0f);
     return zeros;
+  }
+  template <int kCols, class T>
+  ReadColumns<kCols, T> load(const Columns<kCols, T>& columns) const {
+    return {{}, columns.data};
   }
   template <class T, int kCols, int kPitch>
   LLMC_ALWAYS Powers<kCols> softmax(Row<T, kCols, kPitch, 1, 0> row) const {

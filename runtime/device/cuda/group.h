@@ -65,6 +65,14 @@ class Group {
   __device__ Row<T, kCols, kPitch, 1, 0, kStride * sizeof(T) % 16 == 0> row(T* matrix, long long index) const {
     return {{}, matrix + index * kStride};
   }
+  template <bool kWanted, int kCols, int kPitch = kCols, int kStride = kPitch, class T>
+  __device__ auto row_if(T* matrix, long long index) const {
+    if constexpr (kWanted) {
+      return row<kCols, kPitch, kStride>(matrix, index);
+    } else {
+      return nothing();
+    }
+  }
   template <int kRows, int kCols, int kPitch = kCols, int kStride = kPitch, class T>
   __device__ auto result(T* matrix, long long index) const {
     return row<kCols, kPitch, kStride>(matrix, index);
@@ -158,6 +166,14 @@ class Group {
   template <int kCols>
   __device__ Columns<kVectors<kCols>, kVector, kCols> columns() const {
     return {};
+  }
+  template <int kCols, class T>
+  __device__ RoundedColumns<T, kVectors<kCols>, kVector, kCols> columns() const {
+    return {};
+  }
+  template <class T, int kCount, int kCols>
+  __device__ Kept<T, kCount, kVector, kCols> load(const RoundedColumns<T, kCount, kVector, kCols>& columns) const {
+    return columns;
   }
   template <int kRows, int kCols, int kSlice, class T>
   __device__ __forceinline__ void add_rows(Columns<kVectors<kSlice>, kVector, kSlice>& sums, const T* matrix,

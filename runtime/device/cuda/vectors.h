@@ -225,6 +225,15 @@ struct Columns : RowArgument {
   }
 };
 
+/// One number of type T per column, in registers.
+template <class T, int kVectors, int kVector, int kColumns>
+struct RoundedColumns : Kept<T, kVectors, kVector, kColumns> {
+  using Stored = T;
+  static constexpr bool kWritten = true;
+
+  __device__ __forceinline__ void write(int k, int, const float (&from)[kVector]) { pack<T>(from, this->words[k]); }
+};
+
 /// e^(v - highest) of each element of a row, their sum, and the sum of their products with v - highest. In registers:
 /// powers relative to the highest of this lane's elements, and the missing factor.
 template <int kVectors, int kVector, int kColumns>

@@ -50,6 +50,33 @@ constexpr bool kFolded = ${folded}, kWeight = false;
 ")
   must_not_spill("quantise, ${width} columns" 90a --fmad=false -include ${FOLDER}/codes_${width}.h ${SOURCE}/templates/quantise.cu)
 endforeach()
+# Kernels that quantise what they compute, as `fp8` and `fp8_full` have them.
+foreach(kernel "rms_norm_forward 2048 128" "rms_norm_backward 2048 256" "rms_norm_backward 8192 1024" "swiglu_forward 8192 256"
+        "swiglu_forward 28672 1024" "swiglu_backward 8192 256" "swiglu_backward 14336 512" "rope_backward 3072 128")
+  separate_arguments(kernel)
+  list(POP_FRONT kernel name width lanes)
+  foreach(full false true)
+    if(full)
+      set(numbers false)
+    else()
+      set(numbers true)
+    endif()
+    file(WRITE ${FOLDER}/quantised.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+namespace llmc {
+using Act = bf16;
+using Residual = float;
+using Result = e4m3;
+constexpr int kRows = 32768, kCols = ${width}, kPitch = ${width}, kLanes = ${lanes}, kBlocks = 1024, kSequence = 2048, kHeads = 40,
+              kHeadDim = 64;
+constexpr float kEps = 1e-5f;
+constexpr bool kResidual = true, kRecompute = true, kCodes = true, kNumbers = ${numbers}, kRecomputeCodes = ${full};
+}
+")
+    must_not_spill("${name}_quantised, ${width} columns, numbers ${numbers}" 90a --fmad=false -include ${FOLDER}/quantised.h
+      ${SOURCE}/templates/${name}_quantised.cu)
+  endforeach()
+endforeach()
 file(WRITE ${FOLDER}/weight.h "#define LLMC_PARAMS_GIVEN
 namespace llmc {
 constexpr int kHeight = 16384, kWidth = 2048, kPitch = 2048, kLanes = 256;

@@ -56,6 +56,18 @@ TEST(Compare, AnExactResultHasNoTolerance) {
   EXPECT_GT(compare(value, row(found), DType::e4m3).of_bound, 1e30);
 }
 
+TEST(Compare, AQuantisedResultLiesBetweenTwoNumbers) {
+  std::vector<double> exact = {16, 32}, found = {18, 32};
+  OpValue value;
+  value.matrix = row(exact);
+  value.least = {16, 32}, value.most = {18, 32};
+  EXPECT_EQ(compare(value, row(found), DType::e4m3).of_bound, 0);
+  found = {16, 36};
+  EXPECT_GT(compare(value, row(found), DType::e4m3).of_bound, 1e30);
+  found = {std::nan(""), 32};
+  EXPECT_TRUE(std::isinf(compare(value, row(found), DType::e4m3).of_bound));
+}
+
 TEST(Compare, WhatIsNoNumberIsOff) {
   std::vector<double> exact = {1, -std::numeric_limits<double>::infinity()}, found = {std::nan(""), exact[1]};
   OpValue value;

@@ -111,6 +111,23 @@ TEST(Interpreter, ShareScaleRoundsSmallRowsAgain) {
   expect_near(run.out(0), {{448 * 1024, 1024}, {4, 4}});
 }
 
+TEST(Interpreter, AResultThatIsQuantisedMayBeRoundedToEitherSide) {
+  // Of gates of 32 and more, silu is the gate itself. The kernel's number is in bf16 before it is quantised.
+  Op op{.kind = OpKind::swiglu, .name = "s"};
+  op.quantised = {{.output = 0, .alone = true}};
+  Example example(op);
+  example.in({{32, 64, 14, 17.0 / 64}, {40, 32, 2.6, 1}}).out(2, 2).out(1, 2);
+  const auto run = example.run();
+  // 448 is the largest code, and the number before it may be above; 17 is halfway between 16 and 18.
+  const OpValue &y = run.outputs[0], &scales = run.outputs[1];
+  expect_near(scales.matrix, {{1, 0.25}});
+  EXPECT_EQ(scales.least, (std::vector<double>{1, 0.25}));
+  EXPECT_EQ(scales.most, (std::vector<double>{2, 0.25}));
+  expect_near(y.matrix, {{448, 16}, {104, 32}});
+  EXPECT_EQ(y.least, (std::vector<double>{448, 16, 104, 32}));
+  EXPECT_EQ(y.most, (std::vector<double>{448, 18, 104, 32}));
+}
+
 TEST(Interpreter, WhatAProductLeavesOutIsInItsBound) {
   // Norms of row and column 5 and 13; an fp32 sum of two products has an error of some 2^-24 of them.
   Example example(Op{.kind = OpKind::linear, .name = "y", .attributes = ops::LinearAttributes{}});

@@ -102,10 +102,59 @@ TEST(Passes, Fp8FullRoundsOperandsOfWeightGradientsToo) {
   EXPECT_EQ(products_of(g, backward),
             "down_wgrad e4m3 e4m3 4\ndown_dgrad e4m3 e4m3 4\ngate_up_wgrad e4m3 e4m3 4\ngate_up_dgrad e4m3 e4m3 4\n"
             "o_wgrad e4m3 e4m3 4\no_dgrad e4m3 e4m3 4\nqkv_wgrad e4m3 e4m3 4\nqkv_dgrad e4m3 e4m3 4\n");
-  // dy is quantised once for both gradients.
-  EXPECT_EQ(std::ranges::count(backward.ops, OpKind::quantise, &Op::kind), 8);
+  // dy is quantised once for both gradients, and by the kernel that makes it but for that of the layer above; the
+  // operands of the forward pass are kept as it has quantised them.
+  EXPECT_EQ(std::ranges::count(backward.ops, OpKind::quantise, &Op::kind), 1);
   EXPECT_EQ(std::ranges::count(backward.ops, OpKind::quantise_transposed, &Op::kind), 4);
   EXPECT_EQ(std::ranges::count(backward.ops, OpKind::share_scale, &Op::kind), 8);
+}
+
+/// Lists the results that ops of a region quantise: "op output", and whether anything else reads them.
+std::string quantised_in(const Region& region) {
+  std::string text;
+  for (const Op& op : region.ops)
+    for (const Quantised& q : op.quantised)
+      text += fmt::format("{} {}{}{}\n", op.name, q.output, q.folded ? " folded" : "", q.alone ? " alone" : "");
+  return text;
+}
+
+/// Names of what the layers keep, of the tensors that are operands of products.
+std::string operands_kept(const Graph& g) {
+  std::string text;
+  for (const TensorId id : g.layer_forward(0).saved)
+    for (const char* name : {"attention_norm_out", "attention_out", "mlp_norm_out", "swiglu_out"})
+      if (g.at(id).name.starts_with(name)) text += g.at(id).name + "\n";
+  return text;
+}
+
+TEST(Passes, KernelsQuantiseWhatTheyMake) {
+  std::vector<std::string> words = kFp8;
+  words.insert(words.end(), {"memory.recompute=[norms, swiglu]", "model.attention_bias=false", "model.mlp_bias=false"});
+  const Graph fp8 = lowered(words);
+  const Region &forward = *fp8.find(Part::forward, Block::layer), &backward = *fp8.find(Part::backward, Block::layer);
+  EXPECT_EQ(quantised_in(forward), "attention_norm 0 alone\nmlp_norm 0 alone\nswiglu 0 alone\n");
+  // Weight gradients read dy in bf16.
+  EXPECT_EQ(quantised_in(backward), "swiglu_backward 0 folded\nmlp_norm_backward 0 folded\nrope_backward 0 folded\n");
+  EXPECT_EQ(operands_kept(fp8), "attention_out\n");
+  words[0] = "precision.matmul=fp8_full";
+  const Graph full = lowered(words);
+  EXPECT_EQ(quantised_in(*full.find(Part::backward, Block::layer)),
+            "swiglu_backward 0 folded alone\nswiglu_backward 1 alone\nmlp_norm_backward 2 alone\n"
+            "mlp_norm_backward 0 folded\nrope_backward 0 folded alone\nattention_norm_backward 2 alone\n");
+}
+
+TEST(Passes, LayersKeepOperandsOfFp8WeightGradientsAsTheyWereQuantised) {
+  std::vector<std::string> words = kFp8;
+  words.push_back("memory.recompute=none");
+  EXPECT_EQ(operands_kept(lowered(words)), "attention_norm_out\nattention_out\nmlp_norm_out\nswiglu_out\n");
+  words[0] = "precision.matmul=fp8_full";
+  const Graph full = lowered(words);
+  EXPECT_EQ(operands_kept(full),
+            "attention_out\nswiglu_out_e4m3\nswiglu_out_e4m3_scales\nmlp_norm_out_e4m3\nmlp_norm_out_e4m3_scales\n"
+            "attention_out_e4m3\nattention_out_e4m3_scales\nattention_norm_out_e4m3\nattention_norm_out_e4m3_scales\n")
+      << "the gradient of attention reads its result";
+  EXPECT_EQ(quantised_in(*full.find(Part::forward, Block::layer)),
+            "attention_norm 0 alone\nmlp_norm 0 alone\nswiglu 0 alone\n");
 }
 
 TEST(Passes, LayersAtEitherEndKeepTheirProducts) {

@@ -38,6 +38,13 @@ std::vector<T> random_values(std::size_t count, unsigned seed, double spread = 1
   return values;
 }
 
+/// Powers of two for columns.
+inline std::vector<float> powers(int count) {
+  std::vector<float> factors(static_cast<std::size_t>(count));
+  for (int c = 0; c < count; ++c) factors[c] = std::ldexp(1.0f, c % 9 - 6);
+  return factors;
+}
+
 /// Content of padding before a kernel runs: it must have no effect and must be overwritten.
 template <class T>
 T garbage() {
@@ -147,6 +154,23 @@ LLMC_QUANTISE(odd, true)
 LLMC_QUANTISE(wide, false)
 LLMC_QUANTISE(wide, true)
 #undef LLMC_QUANTISE
+#define LLMC_QUANTISED(Result)                                                                                     \
+  void quantise_pair_##Result(const bf16* x, const float* factors, Result* y, float* scales);                      \
+  void quantise_heads_##Result(const bf16* x, const float* factors, Result* y, float* scales);                     \
+  void rms_norm_forward_quantised_##Result(const bf16*, const float*, bf16*, float*, Result*, float*);             \
+  void rms_norm_backward_quantised_##Result(const bf16*, const bf16*, const float*, const float*, const bf16*,     \
+                                            const float*, bf16*, float*, Result*, float*, bf16*, Result*, float*); \
+  void swiglu_forward_quantised_##Result(const bf16*, bf16*, Result*, float*);                                     \
+  void swiglu_backward_quantised_##Result(const bf16*, const bf16*, const float*, bf16*, Result*, float*, bf16*,   \
+                                          Result*, float*);                                                        \
+  void rope_backward_quantised_##Result(bf16*, const float*, const float*, Result*, float*);
+LLMC_QUANTISED(bf16)
+LLMC_QUANTISED(e4m3)
+#undef LLMC_QUANTISED
+void rms_norm_backward_quantised_again(const bf16*, const bf16*, const float*, const float*, const bf16*, const float*,
+                                       bf16*, float*, e4m3*, float*, bf16*, e4m3*, float*);
+void swiglu_backward_quantised_alone(const bf16*, const bf16*, const float*, bf16*, e4m3*, float*, bf16*, e4m3*,
+                                     float*);
 void quantise_odd_weight(const bf16* x, const float* factors, bf16* y, float* scales);
 void largest_scale_odd(const float* scales, float* shared);
 void rescale_rows_odd_false(const bf16* x, const float* factors, const float* shared, bf16* y);

@@ -31,12 +31,6 @@ std::vector<bf16> rows(int count, int cols, int pitch) {
   return x;
 }
 
-std::vector<float> powers(int count) {
-  std::vector<float> factors(static_cast<std::size_t>(count));
-  for (int c = 0; c < count; ++c) factors[c] = std::ldexp(1.0f, c % 9 - 6);
-  return factors;
-}
-
 template <class Result, bool kFolded, class Kernel>
 void check(Kernel kernel, int count, int cols, int pitch) {
   const auto x = rows(count, cols, pitch);

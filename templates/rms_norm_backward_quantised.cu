@@ -1,0 +1,66 @@
+// rms_norm_backward_quantised: with g = dy * weight, dx = rstd * (g - x * rstd^2 * mean(g * x)) [+ dresidual];
+// dweight = sum over rows of dy * x * rstd, as one partial sum for each block of rows; rows of dx and of the forward
+// pass's result in e4m3.
+#include "device/fp8.h"
+#include "device/group.h"
+#include "params.h"
+
+namespace llmc {
+
+/// dy, x, dresidual, dx, codes, y, y_codes [kRows, kCols]; weight, factors [kCols]; rstd, scales, y_scales [kRows];
+/// dweight_partial [kBlocks, kCols]. dx may be dy or dresidual.
+///
+/// kCodes: codes and scales are those that quantise makes of dx, whose columns are multiplied by factors before they
+/// are rounded. kRecompute: y = the forward pass's result, bit for bit, or, with kRecomputeCodes, its codes. Unused
+/// pointers are null.
+LLMC_BOUNDS_RESIDENT(kLanes, 768)
+LLMC_KERNEL rms_norm_backward_quantised(const Act* dy, const Residual* x, const float* weight, const float* rstd,
+                                        const Act* dresidual, const float* factors, Act* dx, float* dweight_partial,
+                                        Result* codes, float* scales, Act* y, Result* y_codes, float* y_scales) {
+  const Group<kLanes, Act> lanes;
+  const auto scale = lanes.load(lanes.row<kCols>(weight));
+  for (const int block : lanes.rows(kBlocks)) {
+    auto dweight = lanes.columns<kCols>();
+    const int first = static_cast<int>(block * static_cast<long long>(kRows) / kBlocks);
+    const int last = static_cast<int>((block + 1) * static_cast<long long>(kRows) / kBlocks);
+    for (int row = first; row < last; ++row) {
+      const auto gradient = lanes.load(lanes.row<kCols, kPitch>(dy, row));
+      const auto in = lanes.load(lanes.row<kCols, kPitch>(x, row));
+      // Read with the others, so that a row waits for memory once.
+      [[maybe_unused]] const auto residual = lanes.load_if<kResidual>(lanes.row<kCols, kPitch>(dresidual, row));
+      const float r = rstd[row];
+      lanes.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
+      if constexpr (kRecomputeCodes) {
+        auto again = lanes.columns<kCols, Act>();
+        lanes.store(again, in, scale, [=](float v, float w) { return v * r * w; });
+        const auto result = lanes.load(again);
+        const E4m3Row<Result> rounded(e4m3_scale(lanes.largest(result, [](float v) { return magnitude(v); })));
+        lanes.store(lanes.row<kCols, kPitch>(y_codes, row), result, rounded);
+        if (lanes.leads()) y_scales[row] = rounded.scale;
+      } else if constexpr (kRecompute) {
+        lanes.store(lanes.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+      }
+      const float dot = lanes.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
+      const float projection = dot / kCols * r * r;
+      auto of_x = lanes.columns<kCols, Act>();
+      if constexpr (kResidual) {
+        lanes.store(of_x, gradient, in, scale, residual,
+                    [=](float d, float v, float w, float other) { return other + r * (d * w - v * projection); });
+      } else {
+        lanes.store(of_x, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * projection); });
+      }
+      const auto values = lanes.load(of_x);
+      if constexpr (kCodes) {
+        const auto folded = lanes.row<kCols>(factors);
+        const E4m3Row<Result> rounded(
+            e4m3_scale(lanes.largest(values, folded, [](float v, float factor) { return magnitude(v * factor); })));
+        if (lanes.leads()) scales[row] = rounded.scale;
+        lanes.store(lanes.row<kCols, kPitch>(codes, row), values, folded, rounded);
+      }
+      lanes.store(lanes.row<kCols, kPitch>(dx, row), values, [](float v) { return v; });
+    }
+    lanes.store(lanes.row<kCols>(dweight_partial, block), dweight, [](float sum) { return sum; });
+  }
+}
+
+}  // namespace llmc
