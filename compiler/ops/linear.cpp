@@ -20,7 +20,7 @@ bool scaled(const Operands& o) { return o.in(0).dtype == DType::e4m3; }
 /// Checks the scales of operands with these rows.
 void scales(const Operands& o) {
   for (std::size_t i = 0; i < 2; ++i)
-    o.expect(o.in(2 + i).cols == o.rows(o.in(i)), "one scale a row of %{}", o.in(i).name);
+    o.expect(o.in(2 + i).cols == o.in(i).rows, "one scale a row of %{}", o.in(i).name);
 }
 
 void product_shape(const Operands& o, std::int64_t m, std::int64_t n, const Tensor& d) {

@@ -76,8 +76,13 @@ class QuantisingFuser {
     const TensorId buffer = graph_.storage(id);
     if (graph_.stream.has(buffer) || graph_.dstream.has(buffer) || std::ranges::count(region_.saved, buffer))
       return false;
-    return std::ranges::none_of(
-        ops_, [&](const Op& other) { return other.name != op.name && std::ranges::count(other.inputs, id); });
+    const auto reads = [&](const Op& other) { return std::ranges::count(other.inputs, id) > 0; };
+    // Other regions of a layer read what it keeps, and nothing else.
+    if (region_.block != Block::layer && std::ranges::any_of(graph_.regions, [&](const Region& other) {
+          return &other != &region_ && std::ranges::any_of(other.ops, reads);
+        }))
+      return false;
+    return std::ranges::none_of(ops_, [&](const Op& other) { return other.name != op.name && reads(other); });
   }
 
   const Graph& graph_;
@@ -90,7 +95,7 @@ class QuantisingFuser {
 Graph fuse_quantising(Graph graph, const spec::Spec& spec) {
   if (spec.has_fp8_products())
     for (Region& region : graph.regions)
-      if (region.trains() && region.block == Block::layer) region.ops = QuantisingFuser(graph, region).run();
+      if (region.trains()) region.ops = QuantisingFuser(graph, region).run();
   return graph;
 }
 

@@ -40,12 +40,13 @@ Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& ki
       // Before split_reductions, which inserts ops that recompute need not know.
       {"recompute", [&](Graph g) { return recompute(std::move(g), choice); }},
       {"split_reductions", with_spec(split_reductions)},
-      // After recompute: a recomputed product quantises its operands itself. Before cast_weights: the ops that quantise
-      // a weight read its copy.
-      {"quantise_products", with_spec(quantise_products)},
-      {"fuse_quantising", with_spec(fuse_quantising)},
       {"append_optimizer", with_spec(append_optimizer)},
       {"append_inference", with_spec(append_inference)},
+      // After recompute: a recomputed product quantises its operands itself. After append_inference: evaluation has the
+      // head's products of training, and sampling has not. Before cast_weights: the ops that quantise a weight read its
+      // copy.
+      {"quantise_products", with_spec(quantise_products)},
+      {"fuse_quantising", with_spec(fuse_quantising)},
       // Late: fusing a residual changes the dtype of a result, and with it the dtype in which a bias is read.
       {"cast_weights", with_spec(cast_weights)},
       // After cast_weights: ranks gather the copies that ops read.

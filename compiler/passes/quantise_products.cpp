@@ -23,8 +23,8 @@ struct Quantised {
   TensorId y = kNone, scales = kNone, ones = kNone, shared = kNone;
 };
 
-/// Gives the products of the layers' regions of one pass quantised operands. Each operand is quantised just before its
-/// first product. Regions of several variants share the tensors.
+/// Gives the products of the layers' regions of one pass, or of the head's, quantised operands. Each operand is
+/// quantised just before its first product. Regions of several variants share the tensors.
 class Quantiser {
  public:
   /// codes: the target multiplies codes. full: weight gradients too. forward: that of the forward pass; null if this is
@@ -48,6 +48,27 @@ class Quantiser {
       ops_.push_back(std::move(op));
     }
     return std::move(ops_);
+  }
+
+  /// Quantises the operands of the head's products: the last norm's result and the weight once a micro-batch, with the
+  /// norm; the logits' gradient, for dgrad, in each chunk. Weight gradients keep their operands.
+  void rewrite_head(Region& head, const std::vector<Region*>& chunks, bool dgrad) {
+    scope_ = Scope::step;
+    ops_ = std::move(head.ops);
+    const Op logits = chunks.front()->ops.front();
+    const Quantised x = rounded(logits.inputs[0], kNone), weight = rounded(logits.inputs[1], kNone),
+                    of_gradient = dgrad ? weight_of_gradient(logits.inputs[1]) : Quantised{};
+    head.ops = std::move(ops_);
+    for (Region* const region : chunks) {
+      ops_.clear();
+      for (Op op : region->ops) {
+        const ops::Multiplies multiplies = ops::row_of(op.kind).multiplies;
+        if (multiplies == ops::Multiplies::x_and_weight) give(op, x, weight);
+        if (multiplies == ops::Multiplies::dy_and_weight && dgrad) give_gradient(op, of_gradient);
+        ops_.push_back(std::move(op));
+      }
+      region->ops = std::move(ops_);
+    }
   }
 
   /// Returns the tensors that the layer keeps for its backward pass after that was rewritten to `ops`: an operand that
@@ -82,8 +103,9 @@ class Quantiser {
   }
 
   /// The weight's scales, one for each term of the sum, are part of dy before that is rounded.
-  void data_gradient(Op& op) {
-    const Quantised weight = weight_of_gradient(op.inputs[1]);
+  void data_gradient(Op& op) { give_gradient(op, weight_of_gradient(op.inputs[1])); }
+
+  void give_gradient(Op& op, const Quantised& weight) {
     const Quantised dy = rounded(op.inputs[0], weight.scales);
     give(op, dy, codes_ ? Quantised{.y = weight.y, .scales = weight.ones} : weight);
   }
@@ -104,7 +126,7 @@ class Quantiser {
                            .rows = x.rows,
                            .cols = x.cols,
                            .pitch = x.pitch,
-                           .scope = Scope::layer,
+                           .scope = scope_,
                            .axis = x.axis,
                            .partner = x.role == Role::parameter ? id : kNone});
       made.scales = vector(name + "_scales", x.rows, x.axis);
@@ -126,7 +148,7 @@ class Quantiser {
                            .rows = w.cols,
                            .cols = w.rows,
                            .pitch = w.rows,
-                           .scope = Scope::layer,
+                           .scope = scope_,
                            .partner = id});
       made.scales = vector(name + "_scales", w.rows, Axis::other);
       made.ones = vector(name + "_ones", w.cols, Axis::other);
@@ -146,7 +168,7 @@ class Quantiser {
                     .rows = y.rows,
                     .cols = y.cols,
                     .pitch = y.pitch,
-                    .scope = Scope::layer,
+                    .scope = scope_,
                     .axis = y.axis};
       if (codes_) shared.rows = y.cols, shared.cols = shared.pitch = y.rows, shared.axis = Axis::other;
       made.y = graph_.add(shared);
@@ -163,12 +185,13 @@ class Quantiser {
 
   TensorId vector(std::string name, std::int64_t length, Axis axis) {
     return graph_.add(
-        {.name = std::move(name), .rows = 1, .cols = length, .pitch = length, .scope = Scope::layer, .axis = axis});
+        {.name = std::move(name), .rows = 1, .cols = length, .pitch = length, .scope = scope_, .axis = axis});
   }
 
   Graph& graph_;
   const Quantiser* forward_;
   const char* suffix_;  // of names
+  Scope scope_ = Scope::layer;
   bool codes_, full_;
   std::map<TensorId, TensorId> weight_of_;  // by dy: of the product with the same dy
   std::map<std::pair<TensorId, TensorId>, Quantised> made_;
@@ -202,6 +225,12 @@ Graph quantise_products(Graph graph, const spec::Spec& spec) {
     for (Region& twin : graph.regions)
       if (twin.is_twin(region)) twin.saved = saved;
   }
+  if (spec.fp8.head == spec::Fp8Head::off) return graph;
+  std::vector<Region*> chunks = {&graph.region(Block::head, Part::loss)};
+  if (const Region* evaluate = graph.find(Part::evaluate, Block::head))
+    chunks.push_back(&graph.regions[graph.index_of(*evaluate)]);
+  Quantiser(graph, nullptr, codes, false)
+      .rewrite_head(graph.region(Block::head, Part::forward), chunks, spec.fp8.head == spec::Fp8Head::forward_dgrad);
   return graph;
 }
 

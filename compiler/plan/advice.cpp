@@ -95,7 +95,8 @@ class Hints {
     if (gain < kWorthSaying * plan_.cost.time.seconds) return;
     std::vector<spec::Change> changes = spec::changes(chosen_, chosen_spec(other));
     // Keys that only now have an effect keep their defaults.
-    std::erase_if(changes, [](const spec::Change& change) { return change.key->when_key == "precision.matmul"; });
+    if (!chosen_.has_fp8_products())
+      std::erase_if(changes, [](const spec::Change& change) { return change.key->when_key == "precision.matmul"; });
     found_.push_back({std::move(changes), gain,
                       static_cast<std::int64_t>(other.layout.bytes) - static_cast<std::int64_t>(plan_.layout.bytes),
                       other.parameters.logical - plan_.parameters.logical});
@@ -126,6 +127,9 @@ class Hints {
     if (!chosen_.has_fp8_products()) try_one([](Spec& s) { s.matmul = spec::Matmul::fp8; });
     const bool tokens = chosen_.batch.micro_batch * chosen_.batch.sequence_length % spec::kFp8Multiple == 0;
     if (chosen_.matmul != spec::Matmul::fp8_full && tokens) try_one([](Spec& s) { s.matmul = spec::Matmul::fp8_full; });
+    if (chosen_.has_fp8_products() && chosen_.model.vocab_size % spec::kFp8Multiple == 0)
+      for (const spec::Fp8Head head : {spec::Fp8Head::forward, spec::Fp8Head::forward_dgrad})
+        if (head != chosen_.fp8.head) try_one([&](Spec& s) { s.fp8.head = head; });
   }
 
   /// Tries an arch that uses all of its processors' features: 90a in place of 90.

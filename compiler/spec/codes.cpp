@@ -216,7 +216,8 @@ const std::vector<Code>& codes() {
        "fp8 products read 16 codes at a time, so hidden_size, intermediate_size, the columns of q, and those of q, k "
        "and v together are multiples of 16. With `matmul: fp8_full` so are the tokens of a micro-batch, over which "
        "weight gradients are "
-       "sums; with `micro_batch: auto` those of a sequence are. That holds for every target, so that a spec that "
+       "sums, and with precision.fp8.head so is vocab_size; with `micro_batch: auto` those of a sequence are. That "
+       "holds for every target, so that a spec that "
        "trains on a laptop trains on a cluster.",
        "model: {intermediate_size: 1000}\nprecision: {matmul: fp8}",
        "model: {intermediate_size: 1008}\nprecision: {matmul: fp8}"},

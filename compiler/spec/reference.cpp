@@ -13,7 +13,9 @@ std::string default_text(const Key& key) {
 }
 
 std::string row(const Key& key) {
-  std::string what = key.type == Type::bytes ? "a size such as `80GiB`, or a device name" : expectation(key);
+  Key quoted = key;
+  for (std::string& word : quoted.words) word = "`" + word + "`";
+  std::string what = key.type == Type::bytes ? "a size such as `80GiB`, or a device name" : expectation(quoted);
   std::string doc = key.doc;
   std::string others;
   for (const std::string& value : key.when_also) others += " or `" + value + "`";

@@ -60,6 +60,7 @@ class PrecisionRelations : RelationChecks {
            {"precision.matmul", "precision.compute"});
     if (usable({"target.kind", "target.arch"}) && spec_.target.kind == TargetKind::cuda) fp8_archs();
     fp8_widths();
+    fp8_vocabulary();
     if (spec_.matmul == Matmul::fp8_full) fp8_rows();
     fp8_layers();
   }
@@ -121,6 +122,23 @@ class PrecisionRelations : RelationChecks {
            return edits;
          },
          {"model.head_dim", "model.num_attention_heads", "precision.matmul"});
+  }
+
+  /// The gradient of the head's input is a sum over the vocabulary.
+  void fp8_vocabulary() {
+    const std::int64_t vocabulary = spec_.model.vocab_size;
+    if (!usable({"precision.fp8.head", "model.vocab_size"}) || spec_.fp8.head == Fp8Head::off ||
+        vocabulary % kFp8Multiple == 0)
+      return;
+    fail("E0328", fmt::format("fp8.head needs a vocab_size that is a multiple of 16, but it is {}", vocabulary),
+         "write a multiple of 16, or head: off",
+         [vocabulary](const Sound& sound) {
+           std::vector<Edit> edits;
+           add_multiples(sound, "model.vocab_size", vocabulary, kFp8Multiple, edits);
+           add(sound, write("precision.fp8.head", "off"), edits);
+           return edits;
+         },
+         {"model.vocab_size", "precision.fp8.head"});
   }
 
   /// A weight gradient is a sum over the tokens of a micro-batch.

@@ -18,6 +18,7 @@ enum class TargetKind { cpu, cuda };
 enum class AttentionKind { automatic, cudnn, portable };
 enum class Matmul { automatic, bf16x3, fp8, fp8_full };
 enum class FastAccumulation { none, forward, all };
+enum class Fp8Head { off, forward, forward_dgrad };
 enum class ScheduleKind { constant, linear, cosine, wsd };
 
 /// Frequencies of Llama 3.1: scaled by `factor` for wavelengths above original_max_position_embeddings /
@@ -203,6 +204,7 @@ struct Target {
 
 /// Products of precision.matmul: fp8 and fp8_full.
 struct Fp8 {
+  Fp8Head head = Fp8Head::off;                     // products of the language-model head that are fp8 too
   std::int64_t first_layers = 0, last_layers = 0;  // of these the products stay in the compute dtype
   FastAccumulation fast_accumulation = FastAccumulation::forward;
 

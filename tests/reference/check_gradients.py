@@ -92,8 +92,9 @@ def largest(values):
 
 
 # By products as in llama.py: the name of the trainer's precision, and of PyTorch's run with the same roundings.
-PRECISIONS = {"exact": "fp32", "bf16": "bf16", "fp8": "fp8", "fp8_full": "fp8_full"}
-BASELINES = {"bf16": "autocast", "fp8": "the recipe", "fp8_full": "the recipe"}
+PRECISIONS = {"exact": "fp32", "bf16": "bf16", "fp8": "fp8", "fp8_full": "fp8_full", "fp8_head": "fp8_head"}
+BASELINES = {"bf16": "autocast", "fp8": "the recipe", "fp8_full": "the recipe", "fp8_head": "the recipe"}
+FP8_HEAD = ("precision.matmul=fp8", "precision.fp8.head=forward_dgrad")
 
 
 class Step:
@@ -188,7 +189,9 @@ def check(llmc, seed, products, residuals, folder, head_dims, overrides, draws):
     spec = specs.draw(seed, "fp32" if products == "exact" else "bf16", head_dims)
     if products.startswith("fp8"):
         specs.widen(spec, 16)
-        overrides = [f"precision.matmul={products}", *overrides]
+        if products == "fp8_head":
+            spec["model"]["vocab_size"] += -spec["model"]["vocab_size"] % 16
+        overrides = [*(FP8_HEAD if products == "fp8_head" else [f"precision.matmul={products}"]), *overrides]
     reference = Reference(specs.config(spec))
     return [
         check_stream(llmc, spec, reference, seed, products, residual, folder, overrides, draws)

@@ -136,13 +136,14 @@ PRODUCTS = {
     "bf16": (bf16_linear, bf16_linear, bf16_product),
     "fp8": (fp8_linear, bf16_linear, bf16_product),
     "fp8_full": (functools.partial(fp8_linear, full=True), bf16_linear, bf16_product),
+    "fp8_head": (fp8_linear, fp8_linear, bf16_product),
 }
 
 
 def forward(parameters, model, tokens, stream=None, products="exact"):
     """tokens i64 [batch, sequence] -> logits [batch, sequence, vocab]. `stream`: a dtype that the residual stream, and with it
-    its gradient, is rounded to after the embedding and after each addition. `products`: exact, bf16 as autocast makes them, fp8
-    or fp8_full."""
+    its gradient, is rounded to after the embedding and after each addition. `products`: a key of
+    PRODUCTS; bf16 as autocast makes them."""
     linear_of, head, matmul = PRODUCTS[products]
     batch, length = tokens.shape
     heads, kv_heads, d = model["num_attention_heads"], model["num_key_value_heads"], model["head_dim"]

@@ -20,6 +20,8 @@ std::string fp8_text(const Plan& plan) {
   std::string text =
       fmt::format("matmul {}: {} products of layers on e4m3 operands", spec::text_of("precision.matmul", plan.spec),
                   plan.spec.matmul == spec::Matmul::fp8 ? "forward and data-gradient" : "all");
+  if (fp8.head != spec::Fp8Head::off)
+    text += fp8.head == spec::Fp8Head::forward ? ", and the logits" : ", the logits, and the gradient of their input";
   if (!spec::has_row_scaled_products(plan.spec.target))
     text += ", in bf16, since the target has no fp8 products: slower by the time of rounding";
   const auto wide = [&](const char* which, std::int64_t layers) {

@@ -167,9 +167,16 @@ std::vector<KeyRow> model_rows() {
               "and a cpu arch with AMX (sapphirerapids). Its relative error is 4e-6, that of fp32 some 1e-7, that of "
               "bf16 2e-3. A product with a side that is not a multiple of 32 stays in fp32. fp8: operands of the "
               "layers' forward and data-gradient products are rounded to e4m3, each row divided by a power of two "
-              "before. It needs compute: bf16. Weight gradients and the head stay in bf16. fp8_full: weight gradients "
+              "before. It needs compute: bf16. Weight gradients stay in bf16, and so does the head, but for "
+              "precision.fp8.head. fp8_full: weight gradients "
               "too; all rows of their operands take the largest row's scale. cuda arch 90 and 90a have fp8 products; a "
               "cpu and arch 80, 86 and 87 compute the same numbers in bf16, which takes longer than auto."),
+      bind_choice("precision.fp8.head", {"off", "forward", "forward_dgrad"}, LLMC_FIELD(fp8.head))
+          .fallback("off")
+          .newer()
+          .when("precision.matmul", "fp8", {"fp8_full"})
+          .doc("Products of the head whose operands are rounded too: none, the logits, or the logits and the gradient "
+               "of the last norm's result. Its weight gradient stays in bf16, and so do the logits of samples."),
       bind("precision.fp8.first_layers", Type::integer, LLMC_FIELD(fp8.first_layers))
           .fallback("0")
           .range(0, 10000)

@@ -146,7 +146,9 @@ TEST(Passes, KernelsQuantiseWhatTheyMake) {
 TEST(Passes, LayersKeepOperandsOfFp8WeightGradientsAsTheyWereQuantised) {
   std::vector<std::string> words = kFp8;
   words.push_back("memory.recompute=none");
-  EXPECT_EQ(operands_kept(lowered(words)), "attention_norm_out\nattention_out\nmlp_norm_out\nswiglu_out\n");
+  const Graph fp8 = lowered(words);
+  EXPECT_EQ(operands_kept(fp8), "attention_norm_out\nattention_out\nmlp_norm_out\nswiglu_out\n");
+  EXPECT_EQ(quantised_in(*fp8.find(Part::forward, Block::layer)), "attention_norm 0\nmlp_norm 0\nswiglu 0\n");
   words[0] = "precision.matmul=fp8_full";
   const Graph full = lowered(words);
   EXPECT_EQ(operands_kept(full),
@@ -155,6 +157,26 @@ TEST(Passes, LayersKeepOperandsOfFp8WeightGradientsAsTheyWereQuantised) {
       << "the gradient of attention reads its result";
   EXPECT_EQ(quantised_in(*full.find(Part::forward, Block::layer)),
             "attention_norm 0 alone\nmlp_norm 0 alone\nswiglu 0 alone\n");
+}
+
+TEST(Passes, TheHeadsProductsAreFp8OnRequest) {
+  std::vector<std::string> words = kFp8;
+  words.insert(words.end(),
+               {"target.kind=cuda", "target.arch=[90a]", "model.vocab_size=64", "precision.fp8.head=forward"});
+  const Graph forward = lowered(words);
+  words.back() = "precision.fp8.head=forward_dgrad";
+  const Graph both = lowered(words);
+  EXPECT_EQ(products_of(forward, *forward.find(Part::loss, Block::head)),
+            "lm_head e4m3 e4m3 4\nlm_head_dgrad bf16 bf16 2\nlm_head_wgrad bf16 bf16 2\n");
+  EXPECT_EQ(products_of(both, *both.find(Part::loss, Block::head)),
+            "lm_head e4m3 e4m3 4\nlm_head_dgrad e4m3 e4m3 4\nlm_head_wgrad bf16 bf16 2\n");
+  EXPECT_EQ(products_of(both, *both.find(Part::evaluate, Block::head)), "lm_head e4m3 e4m3 4\n");
+  EXPECT_EQ(products_of(both, *both.find(Part::sample, Block::none)), "sample_logits bf16 bf16 2\n");
+  // Once a micro-batch. The weight gradient and samples read the norm's result itself.
+  EXPECT_EQ(quantised_in(*both.find(Part::forward, Block::head)), "final_norm 0\n");
+  const auto chunk = both.find(Part::loss, Block::head)->ops;
+  EXPECT_EQ(std::ranges::count(chunk, OpKind::quantise, &Op::kind), 1);
+  EXPECT_EQ(std::ranges::count(chunk, OpKind::quantise_transposed, &Op::kind), 0);
 }
 
 TEST(Passes, LayersAtEitherEndKeepTheirProducts) {

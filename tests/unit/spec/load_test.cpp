@@ -245,6 +245,12 @@ TEST(Load, Fp8IsAChoiceOfBf16RunsWhoseArchHasItsScales) {
   both.arch = {"90", "100"};
   EXPECT_FALSE(has_row_scaled_products(both));
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"model.intermediate_size=88"}))), "E0328");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"model.vocab_size=1000"}))), "");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"model.vocab_size=1000", "precision.fp8.head=forward"}))),
+            "E0328");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"model.vocab_size=1008", "precision.fp8.head=forward_dgrad"}))),
+            "");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"precision.fp8.head=off"})), "E0309");
   const std::vector<std::string> odd = {"batch.sequence_length=40", "batch.tokens=160"};
   const auto full = [&](const char* rows) {
     std::vector<std::string> words = odd;
@@ -264,7 +270,12 @@ TEST(Load, AnOverrideWithoutFp8LeavesItsKeysBehind) {
   ASSERT_EQ(wide.notes.size(), 1u);
   EXPECT_TRUE(test::has_facts(wide.notes[0], {"precision.fp8.first_layers 1", "precision.matmul auto"}));
   EXPECT_EQ(fingerprint(wide.resolved->spec), fingerprint(resolve(kGood).spec));
-  // In one file, or typed, they contradict each other.
+  // In one file, or typed, they contradict each other. So nothing says that auto alone would do.
+  const LoadResult none =
+      load_text(std::string(kGood) + "precision: {matmul: fp8, fp8: {first_layers: 50, last_layers: 50}}\n", "a.yaml");
+  ASSERT_EQ(none.diagnostics.size(), 1u);
+  EXPECT_TRUE(test::has_facts(none.diagnostics[0].advice, {"first_layers", "last_layers: 0"}));
+  EXPECT_FALSE(test::has_facts(none.diagnostics[0].advice, {"auto"}));
   EXPECT_EQ(codes_of(load_text(std::string(kGood) + "precision: {matmul: auto, fp8: {first_layers: 1}}\n", "a.yaml")),
             "E0309");
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"precision.fp8.first_layers=1", "precision.matmul=auto"})), "E0309");
