@@ -43,7 +43,7 @@ bool backward_can_quantise(const Op& op, const Quantised& q) {
 /// one: a tensor of as many columns as the result; pair: gate and up.
 Instance instance(const Context& c, const char* name, const Tensor& one, const Tensor& pair) {
   Instance result(c, name);
-  result.element(c.spec.compute)
+  result.element(pair.dtype)
       .integer("kRows", one.rows, kTokens)
       .integer("kCols", one.cols, kFfn)
       .integer("kPitch", pair.pitch / 2, kFfn);
@@ -52,7 +52,7 @@ Instance instance(const Context& c, const char* name, const Tensor& one, const T
 
 std::vector<Work> work(const Context& c) {
   const Tensor &s = c.out(0), &pair = c.in(0);
-  const double bytes = static_cast<double>(bytes_of(c.spec.compute, s.rows * s.cols));
+  const double bytes = static_cast<double>(bytes_of(pair.dtype, s.rows * s.cols));
   const auto q = quantised(c.op, kGated);
   if (!q)
     return {instance(c, "swiglu_forward", s, pair)
@@ -63,7 +63,7 @@ std::vector<Work> work(const Context& c) {
               .element(codes.dtype, "Result", "precision.matmul")
               .flag("kNumbers", !q->alone, "numbers", "memory.recompute")
               .costs((2 + !q->alone) * bytes + c.bytes(codes) + c.bytes(c.graph.at(q->scales)), 9.0 * s.rows * s.cols)
-              .rows(s.rows, s.cols, c.spec.compute,
+              .rows(s.rows, s.cols, pair.dtype,
                     {c.op.inputs[0], q->alone ? "nullptr" : Argument(c.op.outputs[kGated]), q->codes, q->scales})};
 }
 
