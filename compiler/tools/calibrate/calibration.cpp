@@ -69,6 +69,8 @@ Figures parsed(const json& text) {
   for (std::size_t form = 0; form < devices::kForms; ++form)
     figures.products[form] = positives(products.at(name_of(static_cast<devices::Form>(form))),
                                        figures.sizes.size() * figures.sizes.size() * figures.sizes.size());
+  if (text.contains("product_fp8"))
+    figures.product_fp8 = {positive(text.at("product_fp8").at("size")), positive(text.at("product_fp8").at("rate"))};
   for (const json& copy : text.at("copies"))
     figures.copies.emplace_back(positive(copy.at("bytes")), positive(copy.at("rate")));
   if (figures.copies.empty()) throw std::invalid_argument("it has no copies");
@@ -146,7 +148,11 @@ class Merge {
       device_.products.sizes = f.sizes;
       device_.products.of[type] = f.products;
     }
-    if (device_.has(Figure::product_fp8) && device_[Figure::product_bf16] != bf16)
+    const auto fp8 = std::ranges::find_if(all_, [](const Figures& f) { return f.product_fp8.has_value(); });
+    if (fp8 != all_.end())
+      set(Figure::product_fp8, fp8->product_fp8->second,
+          fmt::format("m = n = k = {:.0f}, forward and both gradients, a scale a row", fp8->product_fp8->first));
+    else if (device_.has(Figure::product_fp8) && device_[Figure::product_bf16] != bf16)
       set(Figure::product_fp8, device_[Figure::product_fp8] * device_[Figure::product_bf16] / bf16,
           "not measured, as far above bf16's as before");
   }

@@ -26,6 +26,7 @@ struct Figures {
   double spread = 0;          // half of the samples are within this fraction of their median
   std::vector<double> sizes;  // of products; empty: attention alone was measured
   std::array<std::vector<double>, devices::kForms> products;  // FLOP/s by m, then n, then k
+  std::optional<std::pair<double, double>> product_fp8;       // size, FLOP/s of the three forms together
   std::vector<std::pair<double, double>> copies;              // bytes read and written, bytes/s
   double launch = 0;                                          // seconds
   Timed attention_forward, attention_backward;

@@ -70,7 +70,8 @@ class Calibration {
         rendezvous_({}, {}),
         ranks_(device_, {}, rendezvous_),
         session_(device_, ranks_, program),
-        compute_(built_values(info_, "").spec.compute) {}
+        compute_(built_values(info_, "").spec.compute),
+        fp8_(built_values(info_, "").spec.fp8) {}
 
   void run() {
     session_.initialise(1);
@@ -80,6 +81,7 @@ class Calibration {
       fill_random(device_, pool_, kPoolBytes, compute_);
       library_.emplace(device_, pool_ + kPoolBytes, info_.math_workspace_bytes());
       products();
+      fp8_products();
       copies();
     }
     attention();
@@ -107,10 +109,11 @@ class Calibration {
       throw Failure(Exit::usage, fmt::format("--sizes {}: a product of these sizes does not fit in its 256 MiB",
                                              std::max({shape.m, shape.n, shape.k})));
     const auto gemm = std::make_shared<Gemm>(*library_, shape);
-    add("product", [this, gemm, slots, a, b, whole = b + d, next = std::size_t{0}](int launches) mutable {
+    const float* const scales = shape.scaling == Scaling::none ? nullptr : reinterpret_cast<const float*>(pool_);
+    add("product", [this, gemm, slots, scales, a, b, whole = b + d, next = std::size_t{0}](int launches) mutable {
       for (int i = 0; i < launches; ++i, next = (next + 1) % slots) {
         std::byte* const at = pool_ + a + next * whole;
-        (*gemm)(device_.stream(), {pool_, at, nullptr, nullptr, at + b, false});
+        (*gemm)(device_.stream(), {pool_, at, nullptr, nullptr, at + b, false, scales, scales});
       }
     });
   }
@@ -139,6 +142,36 @@ class Calibration {
                      .accumulates = form.transpose_a,
                      .tiles = tiles});
     }
+  }
+
+  /// Those of a trainer that has products of codes: its three forms at the largest size, all with both operands stored
+  /// along the sum.
+  void fp8_products() {
+    const std::int64_t size = sizes_of(command_, device_).back();
+    const bool has = std::ranges::any_of(info_.products, [](const GemmShape& p) { return p.scaling == Scaling::rows; });
+    if (!has || size % spec::kFp8Multiple != 0) return;
+    first_fp8_ = items_.size();
+    for (const auto& form : kForms)
+      product({.m = size,
+               .n = size,
+               .k = size,
+               .transpose_b = true,
+               .pitch_a = size,
+               .pitch_b = size,
+               .pitch_d = size,
+               .operand = DType::e4m3,
+               .result = form.transpose_a ? DType::f32 : DType::bf16,
+               .scaling = Scaling::rows,
+               .accumulates = form.transpose_a,
+               .fast_accumulation = fp8_.accumulates_fast(&form != kForms)});
+  }
+
+  /// FLOP/s of the three forms together.
+  double fp8_rate() {
+    const std::int64_t size = sizes_of(command_, device_).back();
+    double seconds = 0;
+    for (std::size_t form = 0; form < std::size(kForms); ++form) seconds += items_[*first_fp8_ + form].median();
+    return static_cast<double>(std::size(kForms)) * flops(size, size, size) / seconds;
   }
 
   void copies() {
@@ -238,6 +271,7 @@ class Calibration {
           fmt::print(" {:>9.4f}", 1e-12 * rate);
         }
       }
+      if (first_fp8_) fmt::print("\n  {:<26} {:>9.4f} of {}", "all three in e4m3", 1e-12 * fp8_rate(), sizes.back());
       fmt::print("\n{:<28}", "copies, GB/s");
       for (const std::size_t i : {std::size_t{0}, copied_.size() / 2, copied_.size() - 1})
         fmt::print(" {:.1f} of {} KiB", 1e-9 * static_cast<double>(copied_[i]) / items_[first_copy_ + i].median(),
@@ -277,6 +311,7 @@ class Calibration {
               rates.push_back(flops(m, n, k) / items_[first_of_form_[form] + rates.size()].median());
         all["products"][kForms[form].name] = rates;
       }
+      if (first_fp8_) all["product_fp8"] = {{"size", sizes.back()}, {"rate", fp8_rate()}};
       for (std::size_t i = 0; i < copied_.size(); ++i)
         all["copies"].push_back(
             {{"bytes", copied_[i]}, {"rate", static_cast<double>(copied_[i]) / items_[first_copy_ + i].median()}});
@@ -297,10 +332,12 @@ class Calibration {
   Communicator ranks_;
   Session session_;
   const DType compute_;
+  const spec::Fp8 fp8_;
   std::byte* pool_ = nullptr;
   std::optional<MathLibrary> library_;
   std::vector<Item> items_;
   std::vector<std::size_t> first_of_form_, copied_;
+  std::optional<std::size_t> first_fp8_;
   std::size_t first_copy_ = 0, launch_ = 0;
   std::vector<std::pair<StepPiece, std::size_t>> pieces_;
   int rounds_ = 0;

@@ -94,6 +94,12 @@ TEST(Calibration, ProductsOfCodesFollowThoseOfBf16) {
     EXPECT_DOUBLE_EQ(device[Figure::product_fp8] / device[Figure::product_bf16],
                      base[Figure::product_fp8] / base[Figure::product_bf16]);
     EXPECT_TRUE(test::has_facts(device.figures.at(Figure::product_fp8).from, {"not measured", "bf16"}));
+    text["product_fp8"] = {{"size", 4096}, {"rate", 1.5e15}};
+    const Device known = calibration::apply({calibration::read_figures(text.dump(), "figures.json")}, base);
+    EXPECT_EQ(known[Figure::product_fp8], 1.5e15);
+    EXPECT_TRUE(test::has_facts(known.figures.at(Figure::product_fp8).from, {"measured by llmc calibrate", "4096"}));
+    text["product_fp8"]["rate"] = 0;
+    EXPECT_THROW(calibration::read_figures(text.dump(), "figures.json"), Failure);
   }
 }
 
