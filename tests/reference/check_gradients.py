@@ -92,8 +92,8 @@ def largest(values):
 
 
 # By products as in llama.py: the name of the trainer's precision, and of PyTorch's run with the same roundings.
-PRECISIONS = {"exact": "fp32", "bf16": "bf16", "fp8": "fp8", "fp8_full": "fp8_full"}
-BASELINES = {"bf16": "autocast", "fp8": "the recipe", "fp8_full": "the recipe"}
+PRECISIONS = {"exact": "fp32", "bf16": "bf16", "fp8": "fp8", "fp8_full": "fp8_full", "fp8_tensor": "fp8_tensor"}
+BASELINES = {"bf16": "autocast", "fp8": "the recipe", "fp8_full": "the recipe", "fp8_tensor": "the recipe"}
 
 
 class Step:
@@ -188,7 +188,9 @@ def check(llmc, seed, products, residuals, folder, head_dims, overrides, draws):
     spec = specs.draw(seed, "fp32" if products == "exact" else "bf16", head_dims)
     if products.startswith("fp8"):
         specs.widen(spec, 16)
-        overrides = [f"precision.matmul={products}", *overrides]
+        overrides = [
+            f"precision.matmul={products}", "precision.fp8.first_layers=0", "precision.fp8.last_layers=0", *overrides
+        ]
     reference = Reference(specs.config(spec))
     return [
         check_stream(llmc, spec, reference, seed, products, residual, folder, overrides, draws)

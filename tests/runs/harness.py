@@ -53,6 +53,7 @@ BF16X3 = ("precision.matmul=bf16x3", "model.hidden_size=64", "model.num_attentio
 FP8 = ("precision.compute=bf16", "precision.matmul=fp8", "precision.fp8.first_layers=1", "model.hidden_size=96",
        "model.head_dim=16", "model.intermediate_size=80")
 FP8_FULL = tuple(word.replace("matmul=fp8", "matmul=fp8_full") for word in FP8)
+FP8_TENSOR = (*(word.replace("matmul=fp8", "matmul=fp8_tensor") for word in FP8), "precision.fp8.last_layers=0")
 # For a run of SMALL that lasts until interrupted: after some hundred steps it has memorised its few samples, and its
 # loss spikes at times.
 ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", "guards.loss=0",

@@ -79,7 +79,8 @@ std::vector<float> integers(std::int64_t count, int most, unsigned seed) {
 
 /// Integers up to 6 are numbers of either format.
 Operand integer_operand(const GemmMatrix& matrix, std::int64_t scales, unsigned seed) {
-  Operand operand{.in_e5m2 = matrix.dtype == DType::e5m2};
+  Operand operand;
+  operand.in_e5m2 = matrix.dtype == DType::e5m2;
   for (float v : integers(matrix.rows * matrix.pitch, 6, seed))
     operand.codes.push_back(operand.in_e5m2 ? from_float<e5m2>(v).bits : from_float<e4m3>(v).bits);
   for (float v : integers(scales, 3, seed + 100)) operand.scales.push_back(std::exp2(v));
