@@ -10,6 +10,7 @@ namespace llmc {
 using Residual = float;
 using Act = bf16;
 using Result = bf16;
+using Code = e4m3;
 constexpr int kRows = 4096;
 constexpr int kCols = 2048;
 constexpr int kPitch = 2048;
@@ -25,6 +26,7 @@ constexpr bool kWeight = false;
 constexpr bool kNumbers = true;
 constexpr bool kCodes = true;
 constexpr bool kRecomputeCodes = true;
+constexpr bool kStraight = true;
 constexpr bool kCopy = true;
 constexpr bool kNorms = true;
 constexpr bool kGradientShare = false;

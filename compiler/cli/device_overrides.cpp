@@ -62,8 +62,9 @@ std::vector<std::string> overrides_for_device(const SpecArguments& arguments, co
     add("memory.budget", budget_word(device));
   if (cuda && spec.compute == DType::f32) add("precision.compute", "bf16");  // attention on cuda has no fp32
   const bool other_scales =
-      cuda && spec.has_fp8_products() && spec::row_scaled_products(device.arch) == spec::RowScaledProducts::none;
-  if (cuda && (spec.matmul == spec::Matmul::bf16x3 || other_scales)) add("precision.matmul", "auto");
+      cuda && spec.has_fp8_products() && spec::code_products(spec.matmul, device.arch) == spec::CodeProducts::none;
+  if (other_scales) add("precision.matmul", "fp8_tensor");
+  if (cuda && spec.matmul == spec::Matmul::bf16x3) add("precision.matmul", "auto");
   return words;
 }
 

@@ -39,6 +39,7 @@ const char* dtype_literal(DType type) {
     case DType::f32: return "DType::f32";
     case DType::bf16: return "DType::bf16";
     case DType::e4m3: return "DType::e4m3";
+    case DType::e5m2: return "DType::e5m2";
     case DType::i32: return "DType::i32";
     case DType::byte: return "DType::byte";
   }

@@ -19,8 +19,9 @@ std::string fields(const plan::Product& p) {
   flag("transpose_a", s.transpose_a), flag("transpose_b", s.transpose_b);
   text += fmt::format(", .pitch_a = {}, .pitch_b = {}, .pitch_d = {}", s.pitch_a, s.pitch_b, s.pitch_d);
   if (s.operand != DType::f32) text += std::string(", .operand = ") + dtype_literal(s.operand);
+  flag("e5m2_a", s.e5m2_a);
   if (s.result != DType::f32) text += std::string(", .result = ") + dtype_literal(s.result);
-  if (s.scaling == Scaling::rows) text += ", .scaling = Scaling::rows";
+  if (s.scaling != Scaling::none) text += std::string(", .scaling = Scaling::") + name_of(s.scaling);
   const auto factor = [&](const char* field, float value) {
     if (value != 1) text += fmt::format(", .{} = {:#}f", field, value);
   };
@@ -42,8 +43,8 @@ std::string product_text(const plan::Product& p) {
     return fmt::format("[{}, {}]{}", matrix.rows, matrix.cols, matrix.transposed ? "^T" : "");
   };
   std::string text = fmt::format("{} x {}{} -> [{}, {}] {}{}{}", operand(s.a()), operand(s.b()),
-                                 s.operand == DType::e4m3 ? " e4m3" : "", s.m, s.n, name_of(s.result), scaling_text(s),
-                                 factors_text(s));
+                                 has_codes(s.operand) ? " " + operands_text(s) : "", s.m, s.n, name_of(s.result),
+                                 scaling_text(s), factors_text(s));
   if (s.bias) text += " + bias";
   if (s.residual) text += " + residual";
   if (s.accumulates) text += ", accumulates";

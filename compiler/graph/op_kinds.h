@@ -5,41 +5,44 @@
 #include <string_view>
 
 /// OP(enumerator, row): the row is ops::k<row> in a file of compiler/ops, the rule is verify::<enumerator>().
-#define LLMC_COMPUTED_OPS(OP)                      \
-  OP(embedding, Embedding)                         \
-  OP(rms_norm, RmsNorm)                            \
-  OP(linear, Linear)                               \
-  OP(rope, Rope)                                   \
-  OP(qk_norm_rope, QkNormRope)                     \
-  OP(attention, Attention)                         \
-  OP(quantise, Quantise)                           \
-  OP(quantise_transposed, QuantiseTransposed)      \
-  OP(share_scale, ShareScale)                      \
-  OP(swiglu, Swiglu)                               \
-  OP(add, Add)                                     \
-  OP(cross_entropy, CrossEntropy)                  \
-  OP(loss_sum, LossSum)                            \
-  OP(z_loss, ZLoss)                                \
-  OP(gather_rows, GatherRows)                      \
-  OP(audit_loss, AuditLoss)                        \
-  OP(embedding_backward, EmbeddingBackward)        \
-  OP(rms_norm_backward, RmsNormBackward)           \
-  OP(linear_dgrad, LinearDgrad)                    \
-  OP(linear_wgrad, LinearWgrad)                    \
-  OP(column_sum, ColumnSum)                        \
-  OP(column_reduce, ColumnReduce)                  \
-  OP(rope_backward, RopeBackward)                  \
-  OP(qk_norm_rope_backward, QkNormRopeBackward)    \
-  OP(attention_backward, AttentionBackward)        \
-  OP(swiglu_backward, SwigluBackward)              \
-  OP(cross_entropy_backward, CrossEntropyBackward) \
-  OP(zero, Zero)                                   \
-  OP(gradient_norm, GradientNorm)                  \
-  OP(gradient_clip, GradientClip)                  \
-  OP(adamw, Adamw)                                 \
-  OP(lion, Lion)                                   \
-  OP(parameter_norms, ParameterNorms)              \
-  OP(initialise, Initialise)                       \
+#define LLMC_COMPUTED_OPS(OP)                                   \
+  OP(embedding, Embedding)                                      \
+  OP(rms_norm, RmsNorm)                                         \
+  OP(linear, Linear)                                            \
+  OP(rope, Rope)                                                \
+  OP(qk_norm_rope, QkNormRope)                                  \
+  OP(attention, Attention)                                      \
+  OP(quantise, Quantise)                                        \
+  OP(quantise_transposed, QuantiseTransposed)                   \
+  OP(share_scale, ShareScale)                                   \
+  OP(largest_magnitude, LargestMagnitude)                       \
+  OP(quantise_by_tensor, QuantiseByTensor)                      \
+  OP(quantise_by_tensor_transposed, QuantiseByTensorTransposed) \
+  OP(swiglu, Swiglu)                                            \
+  OP(add, Add)                                                  \
+  OP(cross_entropy, CrossEntropy)                               \
+  OP(loss_sum, LossSum)                                         \
+  OP(z_loss, ZLoss)                                             \
+  OP(gather_rows, GatherRows)                                   \
+  OP(audit_loss, AuditLoss)                                     \
+  OP(embedding_backward, EmbeddingBackward)                     \
+  OP(rms_norm_backward, RmsNormBackward)                        \
+  OP(linear_dgrad, LinearDgrad)                                 \
+  OP(linear_wgrad, LinearWgrad)                                 \
+  OP(column_sum, ColumnSum)                                     \
+  OP(column_reduce, ColumnReduce)                               \
+  OP(rope_backward, RopeBackward)                               \
+  OP(qk_norm_rope_backward, QkNormRopeBackward)                 \
+  OP(attention_backward, AttentionBackward)                     \
+  OP(swiglu_backward, SwigluBackward)                           \
+  OP(cross_entropy_backward, CrossEntropyBackward)              \
+  OP(zero, Zero)                                                \
+  OP(gradient_norm, GradientNorm)                               \
+  OP(gradient_clip, GradientClip)                               \
+  OP(adamw, Adamw)                                              \
+  OP(lion, Lion)                                                \
+  OP(parameter_norms, ParameterNorms)                           \
+  OP(initialise, Initialise)                                    \
   OP(cast, Cast)
 
 /// Ops between the ranks of a run. A run of one rank leaves them out, and no rule verifies them.

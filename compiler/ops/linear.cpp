@@ -14,13 +14,14 @@ namespace llmc::ops {
 namespace {
 
 /// Whether the operands are codes, whose scales are inputs 2 and 3: a number for each row of the first, and for each
-/// row of the second, which is stored along the sum.
-bool scaled(const Operands& o) { return o.in(0).dtype == DType::e4m3; }
+/// row of the second, which is stored along the sum; or one for all of either.
+bool scaled(const Operands& o) { return has_codes(o.in(0).dtype); }
 
 /// Checks the scales of operands with these rows.
 void scales(const Operands& o) {
   for (std::size_t i = 0; i < 2; ++i)
-    o.expect(o.in(2 + i).cols == o.in(i).rows, "one scale a row of %{}", o.in(i).name);
+    o.expect(o.in(2 + i).cols == o.in(i).rows || o.in(2 + i).cols == 1, "one scale a row of %{}, or one for all",
+             o.in(i).name);
 }
 
 void product_shape(const Operands& o, std::int64_t m, std::int64_t n, const Tensor& d) {
@@ -69,10 +70,10 @@ void wgrad_signature(const Operands& o) {
   o.expect(o.out(0).rows == o.in(0).cols && o.out(0).cols == o.in(1).cols, "dweight is [columns of dy, columns of x]");
 }
 
-/// Both operands of a product have one dtype; a bias has that of the result, or with codes bf16, which cuBLASLt
-/// requires.
+/// Both operands of a product have one dtype, but for gradients in e5m2; a bias has that of the result, or with codes
+/// bf16, which cuBLASLt requires.
 DType weight_type(const Operands& o, std::size_t i) {
-  if (i == 1) return o.in(0).dtype;
+  if (i == 1) return scaled(o) ? DType::e4m3 : o.in(0).dtype;
   return scaled(o) ? DType::bf16 : o.out(0).dtype;
 }
 
@@ -102,27 +103,27 @@ std::int64_t stream_elements(const Operands& o) {
 
 /// Distinguishes the products of layers that precision.fp8 leaves in bf16 from those of the others, on codes.
 const char* suffix(const Context& c) {
-  const bool codes = c.spec.has_fp8_products() && spec::has_row_scaled_products(c.spec.target);
   const bool may_have_codes =
       c.region.block == Block::layer && c.region.trains() &&
-      (row_of(c.op.kind).multiplies != Multiplies::dy_and_x || c.spec.matmul == spec::Matmul::fp8_full);
-  return codes && may_have_codes && !scaled(c) ? "_bf16" : "";
+      (row_of(c.op.kind).multiplies != Multiplies::dy_and_x || c.spec.has_fp8_weight_gradients());
+  return spec::multiplies_codes(c.spec) && may_have_codes && !scaled(c) ? "_bf16" : "";
 }
 
 /// Returns the product of a and b; `shape` has m, n, k and the transpositions.
 Work product(const Context& c, std::string name, GemmShape shape) {
   const Tensor &a = c.in(0), &b = c.in(1), &d = c.out(0);
   name += suffix(c);
-  shape.operand = a.dtype;
+  shape.operand = b.dtype;
+  shape.e5m2_a = a.dtype == DType::e5m2;
   shape.result = d.dtype;
   shape.pitch_a = a.pitch;
   shape.pitch_b = b.pitch;
   shape.pitch_d = d.pitch;
   if (scaled(c)) {
-    shape.scaling = Scaling::rows;
+    shape.scaling = c.spec.matmul == spec::Matmul::fp8_tensor ? Scaling::tensors : Scaling::rows;
     shape.fast_accumulation = c.spec.fp8.accumulates_fast(row_of(c.op.kind).multiplies != Multiplies::x_and_weight);
   }
-  shape.tiles = products_in_tiles(c.spec, a.dtype) && (is_linear_product(shape) || is_weight_gradient(shape));
+  shape.tiles = products_in_tiles(c.spec, b.dtype) && (is_linear_product(shape) || is_weight_gradient(shape));
   Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
   work.product.flops = work.flops = shape.flops();
   work.product.bytes = work.bytes = shape.bytes();

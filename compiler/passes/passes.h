@@ -43,7 +43,8 @@ Graph split_reductions(Graph graph, const spec::Spec& spec);
 Graph recompute(Graph graph, const Choice& choice);
 
 /// With `precision.matmul: fp8` or `fp8_full`: rounds the operands of the layers' forward and data-gradient products to
-/// e4m3, with one scale a row; with the latter also those of weight gradients, with one scale.
+/// e4m3, with one scale a row; with the latter also those of weight gradients, with one scale. With `fp8_tensor`: those
+/// of all three products, with one scale a tensor, gradients to e5m2.
 Graph quantise_products(Graph graph, const spec::Spec& spec);
 
 /// Makes the kernels that compute operands of fp8 products quantise them, where they can: no kernel reads an operand

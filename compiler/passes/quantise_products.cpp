@@ -9,6 +9,7 @@
 #include "compiler/ops/make.h"
 #include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/quantise_by_tensor.h"
 #include "spec/targets.h"
 
 namespace llmc::passes {
@@ -211,11 +212,17 @@ const LayerKind& kind_of(const Graph& graph, const Region& region) {
 
 Graph quantise_products(Graph graph, const spec::Spec& spec) {
   if (!spec.has_fp8_products()) return graph;
-  const bool codes = spec::has_row_scaled_products(spec.target), full = spec.matmul == spec::Matmul::fp8_full;
-  Quantiser forward(graph, nullptr, codes, full), backward(graph, &forward, codes, full);
+  const bool codes = spec::multiplies_codes(spec), full = spec.matmul == spec::Matmul::fp8_full;
   const auto is_rewritten = [&](const Region& region) {
     return region.block == Block::layer && region.trains() && !kind_of(graph, region).wide_products;
   };
+  if (spec.matmul == spec::Matmul::fp8_tensor) {
+    TensorQuantiser forward(graph, false, codes), backward(graph, true, codes);
+    for (Region& region : graph.regions)
+      if (is_rewritten(region)) region.ops = (region.is_backward() ? backward : forward).rewrite(region.ops);
+    return graph;
+  }
+  Quantiser forward(graph, nullptr, codes, full), backward(graph, &forward, codes, full);
   for (Region& region : graph.regions)
     if (is_rewritten(region) && region.is_forward()) region.ops = forward.rewrite(region);
   for (Region& region : graph.regions) {

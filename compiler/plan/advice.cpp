@@ -109,7 +109,7 @@ class Hints {
         s.memory.recompute.kind == spec::Recompute::Kind::automatic)
       return;
     // The planner may choose any micro-batch, but sums over tokens need a multiple of 16.
-    if (s.matmul == spec::Matmul::fp8_full && s.batch.sequence_length % spec::kFp8Multiple != 0) return;
+    if (s.has_fp8_weight_gradients() && s.batch.sequence_length % spec::kFp8Multiple != 0) return;
     consider(
         [](Spec& open) {
           open.batch.micro_batch = open.memory.loss_chunk = 0;
@@ -121,13 +121,20 @@ class Hints {
 
   /// Tries fp8 products where the target has them and sizes allow them.
   void fp8() {
-    if (chosen_.compute != DType::bf16 || !spec::has_row_scaled_products(chosen_.target) ||
-        !chosen_.model.has_fp8_widths())
-      return;
-    if (!chosen_.has_fp8_products()) try_one([](Spec& s) { s.matmul = spec::Matmul::fp8; });
+    if (chosen_.compute != DType::bf16 || !chosen_.model.has_fp8_widths()) return;
+    const auto has = [&](spec::Matmul matmul) { return spec::has_code_products(matmul, chosen_.target); };
     const bool tokens = chosen_.batch.micro_batch * chosen_.batch.sequence_length % spec::kFp8Multiple == 0;
+    if (!has(spec::Matmul::fp8)) {
+      if (!has(spec::Matmul::fp8_tensor) || chosen_.has_fp8_products() || !tokens) return;
+      return try_one([](Spec& s) {
+        s.matmul = spec::Matmul::fp8_tensor;
+        s.fp8.first_layers = s.fp8.last_layers = s.usual_wide_layers();
+      });
+    }
+    if (!chosen_.has_fp8_products()) try_one([](Spec& s) { s.matmul = spec::Matmul::fp8; });
     if (chosen_.matmul != spec::Matmul::fp8_full && tokens) try_one([](Spec& s) { s.matmul = spec::Matmul::fp8_full; });
-    if (chosen_.has_fp8_products() && chosen_.model.vocab_size % spec::kFp8Multiple == 0)
+    if (chosen_.has_fp8_products() && chosen_.matmul != spec::Matmul::fp8_tensor &&
+        chosen_.model.vocab_size % spec::kFp8Multiple == 0)
       for (const spec::Fp8Head head : {spec::Fp8Head::forward, spec::Fp8Head::forward_dgrad})
         if (head != chosen_.fp8.head) try_one([&](Spec& s) { s.fp8.head = head; });
   }

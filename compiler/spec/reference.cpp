@@ -18,7 +18,8 @@ std::string row(const Key& key) {
   std::string what = key.type == Type::bytes ? "a size such as `80GiB`, or a device name" : expectation(quoted);
   std::string doc = key.doc;
   std::string others;
-  for (const std::string& value : key.when_also) others += " or `" + value + "`";
+  for (const std::string& value : key.when_also)
+    others += (&value == &key.when_also.back() ? " or `" : ", `") + value + "`";
   if (!key.when_key.empty())
     doc += key.when_value == "*" ? fmt::format(" Only with `{}`.", key.when_key)
                                  : fmt::format(" Only with `{}: {}`{}.", key.when_key, key.when_value, others);

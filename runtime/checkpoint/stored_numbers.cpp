@@ -37,6 +37,7 @@ safetensors::Dtype stored_type(DType dtype) {
     case DType::f32: return safetensors::Dtype::kF32;
     case DType::bf16: return safetensors::Dtype::kBF16;
     case DType::e4m3: return safetensors::Dtype::kF8E4M3;
+    case DType::e5m2: return safetensors::Dtype::kF8E5M2;
     case DType::i32: return safetensors::Dtype::kI32;
     case DType::byte: return safetensors::Dtype::kU8;
   }

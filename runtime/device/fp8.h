@@ -1,4 +1,5 @@
-// Converts numbers to and from 8 bits: e4m3 (OCP OFP8 1.0) has 4 bits of exponent, 3 of mantissa, no infinity.
+// Converts numbers to and from 8 bits (OCP OFP8 1.0): e4m3 has 4 bits of exponent, 3 of mantissa, no infinity; e5m2 has
+// 5 and 2, and the infinities of IEEE 754.
 #pragma once
 
 #include "device/math.h"
@@ -8,38 +9,73 @@ namespace llmc {
 
 /// Largest e4m3 number, 1.75 * 2^8.
 constexpr float kLargestE4m3 = 448.0f;
+/// Largest finite e5m2 number, 1.75 * 2^15.
+constexpr float kLargestE5m2 = 57344.0f;
 
 /// Whether numbers of this type are codes, to which a scale belongs.
 template <class T>
 constexpr bool is_code = false;
 template <>
 constexpr bool is_code<e4m3> = true;
+template <>
+constexpr bool is_code<e5m2> = true;
+
+/// Magnitude of the finite number with these bits of exponent and mantissa, which are the code without its sign.
+template <unsigned kMantissa, unsigned kBias>
+LLMC_HD inline float magnitude_of_code(unsigned code) {
+  constexpr float kStep = __builtin_bit_cast(float, (128u - kBias - kMantissa) << 23);
+  // Normal codes have the exponent's bias changed to 127; subnormal ones count steps.
+  const float normal = __builtin_bit_cast(float, (code << (23u - kMantissa)) + ((127u - kBias) << 23));
+  const float subnormal = static_cast<float>(static_cast<int>(code)) * kStep;
+  return code < 1u << kMantissa ? subnormal : normal;
+}
+
+/// Rounds to nearest, ties to even. Magnitudes above that of the code `largest`, infinities among them, become it; NaN
+/// becomes 0x7f.
+template <unsigned kMantissa, unsigned kBias>
+LLMC_HD inline unsigned char nearest_code(float v, unsigned largest) {
+  constexpr unsigned kDropped = 23u - kMantissa, kLeastNormal = (128u - kBias) << 23;
+  // Its last bit stands for the step of subnormal codes.
+  constexpr float kShift = __builtin_bit_cast(float, (151u - kBias - kMantissa) << 23);
+  const unsigned bits = __builtin_bit_cast(unsigned, v), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
+  const unsigned half = (1u << (kDropped - 1u)) - 1u + (magnitude >> kDropped & 1u);
+  const unsigned normal = ((magnitude + half) >> kDropped) - ((127u - kBias) << kMantissa);
+  const float shifted = __builtin_bit_cast(float, magnitude) + kShift;
+  const unsigned subnormal = __builtin_bit_cast(unsigned, shifted) - __builtin_bit_cast(unsigned, kShift);
+  const unsigned code = magnitude < kLeastNormal ? subnormal : normal;
+  return static_cast<unsigned char>(magnitude > 0x7f800000u ? 0x7fu : sign | (code > largest ? largest : code));
+}
 
 /// Exact. NaN stays NaN, without its sign.
 LLMC_HD inline float to_float(e4m3 v) {
   const unsigned sign = static_cast<unsigned>(v.bits & 0x80u) << 24, code = v.bits & 0x7fu;
-  // Normal codes have the exponent's bias changed from 7 to 127; subnormal ones count steps of 2^-9.
-  const float magnitude = __builtin_bit_cast(float, (code << 20) + (120u << 23));
-  const float below = static_cast<float>(static_cast<int>(code)) * 0x1p-9f;
-  const float number = code < 8u ? below : magnitude;
-  return __builtin_bit_cast(float, code == 0x7fu ? 0x7fc00000u : __builtin_bit_cast(unsigned, number) | sign);
+  const unsigned number = __builtin_bit_cast(unsigned, magnitude_of_code<3, 7>(code));
+  return __builtin_bit_cast(float, code == 0x7fu ? 0x7fc00000u : number | sign);
+}
+LLMC_HD inline float to_float(e5m2 v) {
+  const unsigned sign = static_cast<unsigned>(v.bits & 0x80u) << 24, code = v.bits & 0x7fu;
+  const unsigned number = __builtin_bit_cast(unsigned, magnitude_of_code<2, 15>(code));
+  const unsigned or_infinity = code == 0x7cu ? 0x7f800000u : number;
+  return __builtin_bit_cast(float, code > 0x7cu ? 0x7fc00000u : or_infinity | sign);
 }
 
-/// Rounds to nearest, ties to even. Larger numbers and infinities become the largest number of their sign; NaN becomes
-/// 0x7f. As cvt.rn.satfinite.e4m3x2.f32.
+/// As cvt.rn.satfinite.e4m3x2.f32.
 template <>
 LLMC_HD inline e4m3 from_float<e4m3>(float v) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
   return e4m3{static_cast<unsigned char>(e4m3_pair(v, 0.0f) & 0xffu)};
 #else
-  const unsigned bits = __builtin_bit_cast(unsigned, v), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
-  const unsigned normal = (magnitude + 0x7ffffu + (magnitude >> 20 & 1u)) >> 20;
-  // The last bit of 2^14 stands for 2^-9, the step of subnormal codes.
-  const float shifted = __builtin_bit_cast(float, magnitude) + 0x1p14f;
-  const unsigned subnormal = __builtin_bit_cast(unsigned, shifted) - __builtin_bit_cast(unsigned, 0x1p14f);
-  const unsigned in_range = magnitude < 0x3c800000u ? subnormal : normal - (120u << 3);  // 2^-6
-  const unsigned code = magnitude >= 0x43e00000u ? 0x7eu : in_range;                     // 448
-  return e4m3{static_cast<unsigned char>(magnitude > 0x7f800000u ? 0x7fu : sign | code)};
+  return e4m3{nearest_code<3, 7>(v, 0x7eu)};
+#endif
+}
+
+/// As cvt.rn.satfinite.e5m2x2.f32.
+template <>
+LLMC_HD inline e5m2 from_float<e5m2>(float v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  return e5m2{static_cast<unsigned char>(e5m2_pair(v, 0.0f) & 0xffu)};
+#else
+  return e5m2{nearest_code<2, 15>(v, 0x7bu)};
 #endif
 }
 
@@ -76,5 +112,23 @@ struct E4m3Row {
     return is_code<Result> ? divided : to_float(from_float<e4m3>(divided)) * scale / factor;
   }
 };
+
+/// Returns e4m3_scale() of a tensor, for codes of this type. e5m2's largest number is 2^7 times that of e4m3.
+template <class Code>
+LLMC_HD float code_scale(float largest);
+template <>
+LLMC_HD inline float code_scale<e4m3>(float largest) {
+  return e4m3_scale(largest);
+}
+template <>
+LLMC_HD inline float code_scale<e5m2>(float largest) {
+  return e4m3_scale(largest * 0x1p-7f);
+}
+
+/// Magnitude of v for the search of a tensor's largest one: NaN counts as infinity, so that it makes the scale NaN.
+LLMC_HD inline float magnitude_or_infinity(float v) {
+  const unsigned bits = __builtin_bit_cast(unsigned, v) & 0x7fffffffu;
+  return __builtin_bit_cast(float, bits < 0x7f800000u ? bits : 0x7f800000u);
+}
 
 }  // namespace llmc

@@ -30,6 +30,7 @@
 //                                               columns += each row's slice, in order; a GPU reads 32 of them at once
 //   lanes.indices(), lanes.nothing()            the column index, an int; a sink that discards writes
 //   lanes.sums<T>(), lanes.total(sums)          partial sums to add to in map(), and their total
+//   lanes.most(sums)                            the largest of them, which map() keeps as maxima
 //
 //   lanes.shared_rows(n)                        rows that the groups of a thread block share; on cpu its own
 //   lanes.share(first, last)                    this group's part of the indices from first to last - 1

@@ -14,8 +14,11 @@ struct bf16 {
   unsigned short bits;
 };
 
-/// A number of 8 bits (device/fp8.h).
+/// Numbers of 8 bits (device/fp8.h).
 struct e4m3 {
+  unsigned char bits;
+};
+struct e5m2 {
   unsigned char bits;
 };
 

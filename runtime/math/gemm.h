@@ -25,8 +25,8 @@ struct GemmOperands {
   const void* c = nullptr;
   void* d = nullptr;
   bool accumulate = false;         // D = ... + beta D instead of D = ...
-  const float* scale_a = nullptr;  // [m]
-  const float* scale_b = nullptr;  // [n]
+  const float* scale_a = nullptr;  // [scales_a() of the shape]
+  const float* scale_b = nullptr;  // [scales_b()]
 };
 
 /// On cuda, workspace for GEMMs not timed by `trainer tune`: equal in every trainer, so that the algorithm depends only

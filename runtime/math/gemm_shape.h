@@ -11,7 +11,8 @@ namespace llmc {
 /// Numbers by which the sums of a product are multiplied, for operands whose codes stand for code times scale.
 enum class Scaling : std::uint8_t {
   none,
-  rows,  // an fp32 for each row of A [m], and for each column of op(B) [n]
+  rows,     // an fp32 for each row of A [m], and for each column of op(B) [n]
+  tensors,  // an fp32 for A, and one for B
 };
 
 /// Operand of a product: a row-major matrix as it is stored.
@@ -29,16 +30,17 @@ struct GemmMatrix {
 /// D[m, n] = alpha · op(A)[m, k] · op(B)[k, n] (+ bias[n]) (+ beta · C[m, n] | + beta · D[m, n]). All row-major;
 /// pitches in elements. Sums are fp32; of codes on cuda some 14 bits, with `fast_accumulation` all along the sum,
 /// else of 128 terms at a time. Scaled by rows, the product's element i, j is also multiplied by scale_a[i] ·
-/// scale_b[j], before anything is added.
+/// scale_b[j], before anything is added; scaled by tensors, by scale_a[0] · scale_b[0].
 struct GemmShape {
   const char* name = "product";  // for errors and profilers; must stay valid
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;                            // A is stored [k, m]
   bool transpose_b = false;                            // B is stored [n, k], as Hugging Face stores a weight
   std::int64_t pitch_a = 0, pitch_b = 0, pitch_d = 0;  // C has the pitch of D
-  DType operand = DType::f32;                          // A and B
+  DType operand = DType::f32;                          // A and B, but for e5m2_a
+  bool e5m2_a = false;                                 // A has codes of e5m2, B of e4m3: a gradient by an operand
   DType result = DType::f32;                           // C and D; bias, see bias_dtype()
-  Scaling scaling = Scaling::none;                     // rows: on cuda
+  Scaling scaling = Scaling::none;                     // another: on cuda
   float alpha = 1, beta = 1;                           // beta: factor of the addend
   bool bias = false;
   bool residual = false;           // C is added; C and D are different buffers
@@ -49,7 +51,10 @@ struct GemmShape {
   std::uint32_t align_a = kArenaAlignment, align_b = kArenaAlignment, align_c = kArenaAlignment,
                 align_d = kArenaAlignment;
 
-  constexpr GemmMatrix a() const { return {transpose_a ? k : m, transpose_a ? m : k, pitch_a, transpose_a, operand}; }
+  constexpr DType operand_a() const { return e5m2_a ? DType::e5m2 : operand; }
+  constexpr GemmMatrix a() const {
+    return {transpose_a ? k : m, transpose_a ? m : k, pitch_a, transpose_a, operand_a()};
+  }
   constexpr GemmMatrix b() const { return {transpose_b ? n : k, transpose_b ? k : n, pitch_b, transpose_b, operand}; }
   /// Addend of the product if `residual`.
   constexpr GemmMatrix c() const { return {m, n, pitch_d, false, result}; }
@@ -57,8 +62,10 @@ struct GemmShape {
 
   /// cuBLASLt adds a bias of 16 bits to products of 8 bits, whatever D is.
   constexpr DType bias_dtype() const { return operand == DType::e4m3 ? DType::bf16 : result; }
-  /// Bytes of the scales of both operands.
-  constexpr std::int64_t scale_bytes() const { return scaling == Scaling::rows ? bytes_of(DType::f32, m + n) : 0; }
+  /// Scales of A and of B.
+  constexpr std::int64_t scales_a() const { return scales(m); }
+  constexpr std::int64_t scales_b() const { return scales(n); }
+  constexpr std::int64_t scale_bytes() const { return bytes_of(DType::f32, scales_a() + scales_b()); }
 
   /// In tiles fp32 operands are multiplied as three bf16 products (math/tiles/operands.h).
   constexpr bool bf16x3() const { return tiles && operand == DType::f32; }
@@ -69,6 +76,11 @@ struct GemmShape {
   /// Bytes that a call without accumulation reads and writes.
   constexpr double bytes() const {
     return static_cast<double>(a().bytes() + b().bytes() + d().bytes() + (residual ? c().bytes() : 0) + scale_bytes());
+  }
+
+ private:
+  constexpr std::int64_t scales(std::int64_t rows) const {
+    return scaling == Scaling::rows ? rows : scaling == Scaling::tensors ? 1 : 0;
   }
 };
 

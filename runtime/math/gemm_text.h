@@ -15,10 +15,20 @@ inline std::string factors_text(const GemmShape& shape) {
   return factor("alpha", shape.alpha) + factor("beta", shape.beta);
 }
 
-/// ", scaled by rows, fast accumulation": of products of e4m3; empty for others.
+/// "rows", "tensors"; empty without scales.
+constexpr const char* name_of(Scaling scaling) {
+  return scaling == Scaling::rows ? "rows" : scaling == Scaling::tensors ? "tensors" : "";
+}
+
+/// ", scaled by rows, fast accumulation": of products of codes; empty for others.
 inline std::string scaling_text(const GemmShape& shape) {
-  return std::string(shape.scaling == Scaling::rows ? ", scaled by rows" : "") +
+  return (shape.scaling == Scaling::none ? std::string() : std::string(", scaled by ") + name_of(shape.scaling)) +
          (shape.fast_accumulation ? ", fast accumulation" : "");
+}
+
+/// "bf16"; "e5m2 x e4m3" of operands that differ.
+inline std::string operands_text(const GemmShape& shape) {
+  return (shape.e5m2_a ? name_of(shape.operand_a()) + std::string(" x ") : "") + name_of(shape.operand);
 }
 
 /// "qkv_forward [m 64, n 96, k 32] with B transposed in bf16 -> bf16"
@@ -26,7 +36,7 @@ inline std::string text(const GemmShape& s) {
   return s.name + std::string(" [m ") + std::to_string(s.m) + ", n " + std::to_string(s.n) + ", k " +
          std::to_string(s.k) + "]" + (s.transpose_a ? " with A transposed" : "") +
          (s.transpose_b ? " with B transposed" : "") + (s.bias ? ", bias" : "") + (s.residual ? ", residual" : "") +
-         " in " + name_of(s.operand) + " -> " + name_of(s.result) + scaling_text(s) + factors_text(s);
+         " in " + operands_text(s) + " -> " + name_of(s.result) + scaling_text(s) + factors_text(s);
 }
 
 /// Layouts and types of all operands, their scales, the accumulation and what is added, without the name, alpha and

@@ -7,7 +7,7 @@
 
 namespace llmc {
 
-enum class DType : std::uint8_t { f32, bf16, e4m3, i32, byte };
+enum class DType : std::uint8_t { f32, bf16, e4m3, e5m2, i32, byte };
 
 struct DTypeRow {
   DType type;
@@ -23,6 +23,7 @@ inline constexpr auto kDTypes = std::to_array<DTypeRow>({
     {DType::f32, 32, "fp32", "float", "float32", 0x1p-24},
     {DType::bf16, 16, "bf16", "bf16", "bfloat16", 0x1p-8},
     {DType::e4m3, 8, "e4m3", "e4m3", "float8_e4m3fn", 0x1p-4},
+    {DType::e5m2, 8, "e5m2", "e5m2", "float8_e5m2", 0x1p-3},
     {DType::i32, 32, "i32", "int", "int32", 0},
     {DType::byte, 8, "bytes", "std::byte", "uint8", 0},
 });
@@ -30,6 +31,9 @@ static_assert(kDTypes.size() == static_cast<std::size_t>(DType::byte) + 1, "a ro
 
 constexpr const DTypeRow& row_of(DType type) { return kDTypes[static_cast<std::size_t>(type)]; }
 constexpr const char* name_of(DType type) { return row_of(type).name; }
+
+/// Whether elements are codes of 8 bits, to which a scale belongs.
+constexpr bool has_codes(DType type) { return type == DType::e4m3 || type == DType::e5m2; }
 
 /// Bytes of `elements` contiguous elements, rounded up to a whole byte.
 constexpr std::int64_t bytes_of(DType type, std::int64_t elements) { return (elements * row_of(type).bits + 7) / 8; }

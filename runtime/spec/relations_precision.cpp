@@ -61,7 +61,7 @@ class PrecisionRelations : RelationChecks {
     if (usable({"target.kind", "target.arch"}) && spec_.target.kind == TargetKind::cuda) fp8_archs();
     fp8_widths();
     fp8_vocabulary();
-    if (spec_.matmul == Matmul::fp8_full) fp8_rows();
+    if (spec_.has_fp8_weight_gradients()) fp8_rows();
     fp8_layers();
   }
 
@@ -74,16 +74,18 @@ class PrecisionRelations : RelationChecks {
 
   void fp8_archs() {
     const std::vector<std::string>& archs = spec_.target.arch;
-    const auto propose = any_of({write("target.arch", "[90a]"), write("precision.matmul", "auto")});
+    const auto propose = any_of(
+        {write("precision.matmul", "fp8_tensor"), write("target.arch", "[90a]"), write("precision.matmul", "auto")});
+    const auto products = [&](const std::string& arch) { return code_products(spec_.matmul, arch); };
     for (const std::string& arch : archs) {
       if (!contains(cuda_architectures(), arch)) return;
-      if (row_scaled_products(arch) == RowScaledProducts::none) {
+      if (products(arch) == CodeProducts::none) {
         fail("E0327",
              fmt::format("matmul: {} has a scale for each row, which products of arch {} do not take", word(), arch),
-             "write target.arch: [90a], or matmul: auto", propose, {"precision.matmul", "target.arch"});
+             "write matmul: fp8_tensor, or target.arch: [90a]", propose, {"precision.matmul", "target.arch"});
         return;
       }
-      if (row_scaled_products(arch) == row_scaled_products(archs[0])) continue;
+      if (products(arch) == products(archs[0])) continue;
       fail("E0327",
            fmt::format("matmul: {} needs one kind of arch, but of {} and {} one alone has fp8 products", word(),
                        archs[0], arch),
@@ -148,7 +150,7 @@ class PrecisionRelations : RelationChecks {
                        sequences = std::max<std::int64_t>(spec_.batch.micro_batch, 1);
     if (length * sequences % kFp8Multiple == 0) return;
     fail("E0328",
-         fmt::format("matmul: fp8_full needs micro-batches of a multiple of 16 tokens, but {} sequence{} of {} {} {}",
+         fmt::format("matmul: {} needs micro-batches of a multiple of 16 tokens, but {} sequence{} of {} {} {}", word(),
                      sequences, plural(sequences), length, sequences == 1 ? "has" : "have", length * sequences),
          "write a multiple of 16 as sequence_length, or matmul: fp8",
          [length](const Sound& sound) {

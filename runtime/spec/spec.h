@@ -16,7 +16,7 @@ namespace llmc::spec {
 
 enum class TargetKind { cpu, cuda };
 enum class AttentionKind { automatic, cudnn, portable };
-enum class Matmul { automatic, bf16x3, fp8, fp8_full };
+enum class Matmul { automatic, bf16x3, fp8, fp8_full, fp8_tensor };
 enum class FastAccumulation { none, forward, all };
 enum class Fp8Head { off, forward, forward_dgrad };
 enum class ScheduleKind { constant, linear, cosine, wsd };
@@ -202,7 +202,7 @@ struct Target {
                                                        // arch
 };
 
-/// Products of precision.matmul: fp8 and fp8_full.
+/// Products of precision.matmul: fp8, fp8_full and fp8_tensor.
 struct Fp8 {
   Fp8Head head = Fp8Head::off;                     // products of the language-model head that are fp8 too
   std::int64_t first_layers = 0, last_layers = 0;  // of these the products stay in the compute dtype
@@ -224,8 +224,12 @@ struct Spec {
   Matmul matmul = Matmul::automatic;  // precision.matmul: bf16x3 only with compute fp32, on a cpu with AMX
   Fp8 fp8;
 
-  /// Whether operands of the layers' products are rounded to e4m3.
-  bool has_fp8_products() const { return matmul == Matmul::fp8 || matmul == Matmul::fp8_full; }
+  /// Whether operands of the layers' products are rounded to 8 bits.
+  bool has_fp8_products() const { return matmul == Matmul::fp8 || has_fp8_weight_gradients(); }
+  /// Whether those of weight gradients are too, which are sums over tokens.
+  bool has_fp8_weight_gradients() const { return matmul == Matmul::fp8_full || matmul == Matmul::fp8_tensor; }
+  /// Default of fp8.first_layers and last_layers: 1 with fp8_tensor, as other trainers have it, if that leaves a layer.
+  std::int64_t usual_wide_layers() const { return matmul == Matmul::fp8_tensor && model.num_hidden_layers > 2 ? 1 : 0; }
   Batch batch;
   Memory memory;
   Optimizer optimizer;

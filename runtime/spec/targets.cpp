@@ -71,16 +71,20 @@ const std::vector<std::string>& cuda_architectures() {
   return names;
 }
 
-RowScaledProducts row_scaled_products(const std::string& cuda_arch) {
-  const std::string number = cuda_arch.substr(0, cuda_arch.find('a'));
-  if (number == "90") return RowScaledProducts::hardware;
-  return number.size() == 2 && number < "89" ? RowScaledProducts::emulated : RowScaledProducts::none;
+CodeProducts code_products(Matmul matmul, const std::string& cuda_arch) {
+  if (cuda_arch.size() == 2 && cuda_arch < "89") return CodeProducts::emulated;
+  const bool has_row_scales = cuda_arch == "90" || cuda_arch == "90a";
+  return has_row_scales || matmul == Matmul::fp8_tensor ? CodeProducts::hardware : CodeProducts::none;
 }
 
-bool has_row_scaled_products(const Target& target) {
-  return target.kind == TargetKind::cuda && std::ranges::all_of(target.arch, [](const std::string& arch) {
-           return row_scaled_products(arch) == RowScaledProducts::hardware;
+bool has_code_products(Matmul matmul, const Target& target) {
+  return target.kind == TargetKind::cuda && std::ranges::all_of(target.arch, [&](const std::string& arch) {
+           return code_products(matmul, arch) == CodeProducts::hardware;
          });
+}
+
+bool multiplies_codes(const Spec& spec) {
+  return spec.has_fp8_products() && has_code_products(spec.matmul, spec.target);
 }
 
 }  // namespace llmc::spec

@@ -39,14 +39,20 @@ const std::vector<std::string>& architectures_with_tiles();
 /// Compute capabilities as nvcc's sm_NN: "80", "90a", "100", ...
 const std::vector<std::string>& cuda_architectures();
 
+struct Spec;
 struct Target;
+enum class Matmul;
 
-/// How products of codes in 8 bits with one scale a row run on an arch: in hardware, as bf16 products of the numbers
-/// that the codes stand for, or not at all, since the hardware has fp8 products of other scales.
-enum class RowScaledProducts { hardware, emulated, none };
-RowScaledProducts row_scaled_products(const std::string& cuda_arch);
+/// How products of codes in 8 bits run on an arch: in hardware, as bf16 products of the numbers that the codes stand
+/// for, or not at all, since the hardware has fp8 products of other scales.
+enum class CodeProducts { hardware, emulated, none };
+/// Same with the scales of `matmul`: one a tensor with fp8_tensor, else one a row.
+CodeProducts code_products(Matmul matmul, const std::string& cuda_arch);
 
-/// Whether products of e4m3 codes with one scale a row run in the target's hardware.
-bool has_row_scaled_products(const Target& target);
+/// Whether such products run in hardware on all archs of the target.
+bool has_code_products(Matmul matmul, const Target& target);
+
+/// Whether the layers' products are of codes: precision.matmul has them, and the target's hardware.
+bool multiplies_codes(const Spec& spec);
 
 }  // namespace llmc::spec

@@ -92,8 +92,11 @@ def largest(values):
 
 
 # By products as in llama.py: the name of the trainer's precision, and of PyTorch's run with the same roundings.
-PRECISIONS = {"exact": "fp32", "bf16": "bf16", "fp8": "fp8", "fp8_full": "fp8_full", "fp8_head": "fp8_head"}
-BASELINES = {"bf16": "autocast", "fp8": "the recipe", "fp8_full": "the recipe", "fp8_head": "the recipe"}
+PRECISIONS = {
+    "exact": "fp32", "bf16": "bf16", "fp8": "fp8", "fp8_full": "fp8_full", "fp8_head": "fp8_head", "fp8_tensor":
+    "fp8_tensor"
+}
+BASELINES = {"bf16": "autocast", **{name: "the recipe" for name in PRECISIONS if name.startswith("fp8")}}
 FP8_HEAD = ("precision.matmul=fp8", "precision.fp8.head=forward_dgrad")
 
 
@@ -191,7 +194,10 @@ def check(llmc, seed, products, residuals, folder, head_dims, overrides, draws):
         specs.widen(spec, 16)
         if products == "fp8_head":
             spec["model"]["vocab_size"] += -spec["model"]["vocab_size"] % 16
-        overrides = [*(FP8_HEAD if products == "fp8_head" else [f"precision.matmul={products}"]), *overrides]
+        overrides = [
+            *(FP8_HEAD if products == "fp8_head" else [f"precision.matmul={products}"]), "precision.fp8.first_layers=0",
+            "precision.fp8.last_layers=0", *overrides
+        ]
     reference = Reference(specs.config(spec))
     return [
         check_stream(llmc, spec, reference, seed, products, residual, folder, overrides, draws)

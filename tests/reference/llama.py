@@ -83,11 +83,15 @@ def bf16_linear(x, weight, bias=None):
     return y if bias is None else y + bias.bfloat16()
 
 
-def e4m3(x):
-    """The nearest e4m3 numbers, ties to even; x is at most 448 in magnitude."""
+def nearest(x, mantissa_bits, least_exponent):
+    """The nearest numbers of a format, ties to even; x is at most its largest one in magnitude."""
     exponent = torch.frexp(x)[1] - 1  # x = m * 2^exponent, 1 <= m < 2
-    step = torch.ldexp(torch.ones_like(x), torch.clamp(exponent, min=-6) - 3)
+    step = torch.ldexp(torch.ones_like(x), torch.clamp(exponent, min=least_exponent) - mantissa_bits)
     return torch.round(x / step) * step
+
+
+def e4m3(x):
+    return nearest(x, 3, -6)
 
 
 def by_rows(x, least=2.0**-100):
@@ -125,18 +129,42 @@ def with_one_scale(x, scales):
     return e4m3(x / scales.max()) * scales.max()
 
 
-def fp8_linear(x, weight, bias=None, full=False):
-    y = Fp8Product.apply(x.flatten(0, -2), weight, full).unflatten(0, x.shape[:-1])
+def by_tensor(x, mantissa_bits=3, least_exponent=-6, largest=448):
+    """x in a format of 8 bits with one power of two."""
+    scale = torch.exp2(torch.ceil(torch.log2(torch.clamp(x.abs().max() / largest, min=2.0**-100))))
+    return nearest(x / scale, mantissa_bits, least_exponent) * scale
+
+
+class Fp8TensorProduct(torch.autograd.Function):
+    """[m, k] x [n, k]^T with one scale a tensor: operands in e4m3, their product's gradient in e5m2."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        x, weight = by_tensor(x.bfloat16().float()), by_tensor(weight.bfloat16().float())
+        ctx.save_for_backward(x, weight)
+        return torch.matmul(x, weight.t()).bfloat16()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        gradient = by_tensor(gradient.float(), 2, -14, 57344)
+        return torch.matmul(gradient, weight).bfloat16(), torch.matmul(gradient.t(), x)
+
+
+def fp8_linear(product, x, weight, bias=None):
+    y = product(x.flatten(0, -2), weight).unflatten(0, x.shape[:-1])
     return y if bias is None else y + bias.bfloat16()
 
 
+FP8_LINEAR = functools.partial(fp8_linear, lambda x, w: Fp8Product.apply(x, w, False))
 # Functions of products by their arithmetic: of a layer's linear parts, of the head, of two activations.
 PRODUCTS = {
     "exact": (torch.nn.functional.linear, torch.nn.functional.linear, torch.matmul),
     "bf16": (bf16_linear, bf16_linear, bf16_product),
-    "fp8": (fp8_linear, bf16_linear, bf16_product),
-    "fp8_full": (functools.partial(fp8_linear, full=True), bf16_linear, bf16_product),
-    "fp8_head": (fp8_linear, fp8_linear, bf16_product),
+    "fp8": (FP8_LINEAR, bf16_linear, bf16_product),
+    "fp8_full": (functools.partial(fp8_linear, lambda x, w: Fp8Product.apply(x, w, True)), bf16_linear, bf16_product),
+    "fp8_head": (FP8_LINEAR, FP8_LINEAR, bf16_product),
+    "fp8_tensor": (functools.partial(fp8_linear, Fp8TensorProduct.apply), bf16_linear, bf16_product),
 }
 
 

@@ -28,14 +28,14 @@ class BitEquality(RunTest):
         self.succeed(trainer, "--run", self.path(name + "-run"), "--steps", 2, "--trace", trace, *trainer_arguments)
         return trace
 
-    def check_same_bits(self, compute, *words):
+    def check_same_bits(self, compute, *words, settings=RECOMPUTE[1:], included=("none", "full")):
         mine = words or (f"precision.compute={compute}", )
         reference = self.trace(compute, *mine)
         self.assertEqual(len(harness.tensors(os.path.join(reference, "step-0", "gradients.safetensors"))), 3 + 3 * 13)
-        for number, setting in enumerate(RECOMPUTE[1:]):
+        for number, setting in enumerate(settings):
             trace = self.trace(f"{compute}-{number}", *mine, f"memory.recompute={setting}")
             self.assert_same_files(trace, reference, f"{compute}, memory.recompute={setting}")
-        for setting in ("none", "full"):
+        for setting in included:
             trace = self.trace(f"{compute}-include-{setting}", *mine, f"memory.recompute={setting}", style="include")
             self.assert_same_files(trace, reference, f"{compute}, --style=include, memory.recompute={setting}")
 
@@ -47,6 +47,9 @@ class BitEquality(RunTest):
 
     def test_same_bits_fp8(self):
         self.check_same_bits("fp8", *harness.FP8_FULL)
+
+    def test_same_bits_fp8_tensor(self):
+        self.check_same_bits("fp8_tensor", *harness.FP8_TENSOR, settings=("[norms, swiglu]", ), included=("none", ))
 
     def test_only_rounding(self):
         """Thread counts, loss chunks and micro-batches: gradients of the same weights within rounding."""

@@ -128,16 +128,16 @@ class CliPlan(RunTest):
             self.assertEqual(json.loads(done.out)["device"]["name"], device)
             kept = self.succeed("sh", "-c", f"{LLMC} plan {spec} {' '.join(more)} {words} --json", cwd=SOURCE)
             self.assertEqual((kept.out, kept.err), (done.out, ""))
-        # Products whose scales the device does not take become bf16's; others stay.
+        # Products whose scales the device does not take get one scale a tensor; others stay.
         spec = self.path("fp8.yaml")
         with open(spec, "w") as file:
             file.write(
                 harness.read(os.path.join(SOURCE, "specs", "llama-1b.yaml")).decode().replace(
                     "precision:\n", "precision:\n  matmul: fp8\n  fp8: {first_layers: 1}\n"))
-        for device, matmul in (("b200", "auto"), ("h200", "fp8"), ("a100-80gb", "fp8")):
+        for device, matmul in (("b200", "fp8_tensor"), ("h200", "fp8"), ("a100-80gb", "fp8")):
             done = harness.call(LLMC, "plan", spec, "--device", device, "--json")
             self.assertEqual(json.loads(done.out)["matmul"], matmul, device + done.err)
-            self.assertEqual("precision.matmul=auto" in done.err, matmul == "auto")
+            self.assertEqual("precision.matmul=fp8_tensor" in done.err, matmul == "fp8_tensor")
         # Typed values are kept.
         done = self.succeed(LLMC, "plan", "specs/llama-1b.yaml", "memory.budget=60GiB", "--device", "h200", "--json",
                             cwd=SOURCE)

@@ -54,6 +54,7 @@ FP8 = ("precision.compute=bf16", "precision.matmul=fp8", "precision.fp8.first_la
        "model.head_dim=16", "model.intermediate_size=80")
 FP8_FULL = (*(word.replace("matmul=fp8", "matmul=fp8_full")
               for word in FP8), "precision.fp8.head=forward_dgrad", "model.vocab_size=112")
+FP8_TENSOR = (*(word.replace("matmul=fp8", "matmul=fp8_tensor") for word in FP8), "precision.fp8.last_layers=0")
 # For a run of SMALL that lasts until interrupted: after some hundred steps it has memorised its few samples, and its
 # loss spikes at times.
 ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", "guards.loss=0",

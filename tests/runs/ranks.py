@@ -220,18 +220,17 @@ class Ranks(RanksTest):
 
     def test_any_number_has_the_same_fp8_products(self):
         """Scales belong to a micro-batch, so gradients of the same weights differ by the order of sums alone."""
-        words = (*harness.FP8_FULL, "batch.sequence_length=32", "batch.micro_batch=1", "batch.tokens=160",
-                 "memory.loss_chunk=16", "memory.recompute={every: 2}")
-        alone = None
-        for shard in SHARDS:
-            trainer = self.compile(self.spec, f"fp8-{shard}", *words, f"parallel.shard={shard}")
+        words = ("batch.sequence_length=32", "batch.micro_batch=1", "batch.tokens=160", "memory.loss_chunk=16",
+                 "memory.recompute={every: 2}")
+        alone = {}
+        for shard, fp8 in (*((shard, harness.FP8_FULL) for shard in SHARDS), ("parameters", harness.FP8_TENSOR)):
+            trainer = self.compile(self.spec, f"{fp8[1]}-{shard}", *fp8, *words, f"parallel.shard={shard}")
             for ranks in (1, 3):
-                name = f"fp8-{shard}-{ranks}"
+                name = f"{fp8[1]}-{shard}-{ranks}"
                 self.train(ranks, trainer, name, "--steps", 2, "--trace", self.path(name + "-trace"))
                 gradients = self.gradients(name + "-trace")
-                alone = alone or gradients
-                difference, tensor = harness.relative_difference(gradients, alone)
-                self.assertLess(difference, SUMS, f"shard {shard}, {ranks} ranks: {tensor}")
+                difference, tensor = harness.relative_difference(gradients, alone.setdefault(fp8, gradients))
+                self.assertLess(difference, SUMS, f"{fp8[1]}, shard {shard}, {ranks} ranks: {tensor}")
 
     def test_gradients_in_bf16_are_rounded_once_by_each_rank(self):
         self.train(1, self.trainer(), "sent-alone", "--trace", self.path("sent-alone-trace"), "--steps", 2)

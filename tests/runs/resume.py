@@ -86,7 +86,7 @@ class Resume(RunTest):
         self.assert_same_files(self.finished(run, STEPS), self.finished(clean, STEPS), "from step 6 of another run")
 
     def test_with_other_products(self):
-        """Another precision.matmul goes on, and is said; the next start has nothing to say."""
+        """Another precision.matmul goes on, and is said; the next start has nothing to say and is exact."""
         wide = [word for word in harness.FP8 if "fp8" not in word]
         run = self.path("products")
         self.succeed(self.compile(self.spec, "products-bf16", *wide), "--run", run, "--steps", 2)
@@ -95,6 +95,12 @@ class Resume(RunTest):
         self.assertNotIn("precision.matmul", self.succeed(trainer, "--run", run, "--steps", 6).err)
         self.assertEqual([line["step"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))],
                          [1, 2, 3, 4, 5, 6])
+        trainer = self.compile(self.spec, "products-fp8-tensor", *harness.FP8_TENSOR)
+        clean, begin = self.path("products-clean"), self.finished(run, 6)
+        self.succeed(trainer, "--run", clean, "--resume", begin, "--steps", 9)
+        self.assertIn("precision.matmul fp8 -> fp8_tensor", self.succeed(trainer, "--run", run, "--steps", 7).err)
+        self.succeed(trainer, "--run", run, "--steps", 9)
+        self.assert_same_files(self.finished(run, 9), self.finished(clean, 9), "fp8_tensor, stopped after step 7")
 
     def test_with_another_optimizer(self):
         """The state of the new kind begins at zero, and its bias correction with it: the first update of AdamW moves

@@ -48,6 +48,15 @@ FAULTS = [
      harness.FP8),
     ("rope_backward_quantised.cu", "rounded(turned(b, a, c, -s), f)", "rounded(turned(b, a, c, s), f)", "rope_backward",
      harness.FP8),
+    ("largest_magnitude.cu", "= magnitude_or_infinity(v);", "= v;", "attention_norm_out_maxima", harness.FP8_TENSOR),
+    ("largest_magnitude.cu", "row < last", "row < last - 1", "attention_norm_out_maxima", harness.FP8_TENSOR),
+    ("quantise_by_tensor.cu", "[](float v) { return v; }", "[](float v) { return 0.5f * v; }",
+     "attention_norm_out_e4m3", harness.FP8_TENSOR),
+    ("quantise_by_tensor.cu", "from_float<Code>(v * inverse)", "from_float<Code>(v)", "attention_norm_out_e4m3",
+     harness.FP8_TENSOR),
+    ("quantise_by_tensor.cu", ")) * of_all;", ")) * of_all * 1.0625f;", "attention_norm_out_e4m3", harness.FP8_TENSOR),
+    ("quantise_by_tensor.cu", "from_float<Code>(v * inverse)", "from_float<e4m3>(v * inverse)", "d_x_next_back_e5m2",
+     harness.FP8_TENSOR),
 ]
 
 
@@ -77,7 +86,8 @@ class Verify(RunTest):
     def test_good(self):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
-        for overrides in ((), BF16, harness.FP8, harness.FP8_FULL, *([harness.BF16X3] if harness.has_tiles() else [])):
+        for overrides in ((), BF16, harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR,
+                          *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)
             self.assertTrue(report["good"])
             self.assertIsNone(report["off"])

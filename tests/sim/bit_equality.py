@@ -37,13 +37,14 @@ class SimBitEquality(harness.SimTest):
                                "--style=include")
 
     def test_same_bits_of_codes(self):
-        words = harness.runs.FP8_FULL
-        reference = self.trace("codes", "memory.recompute=none", *words)
-        reversed_order = self.run_of(self.path("codes", "trainer"), "codes-reversed", LLMC_SIM_REVERSED="1")
-        self.assert_same_files(reversed_order, reference, "the last lanes and blocks first")
-        for number, setting in enumerate(RECOMPUTE):
-            self.assert_same_files(self.trace(f"codes-{number}", f"memory.recompute={setting}", *words), reference,
-                                   setting)
+        for name, words, settings in (("rows", harness.runs.FP8_FULL, RECOMPUTE), ("tensors", harness.runs.FP8_TENSOR,
+                                                                                   RECOMPUTE[2:])):
+            reference = self.trace(name, "memory.recompute=none", *words)
+            reversed_order = self.run_of(self.path(name, "trainer"), name + "-reversed", LLMC_SIM_REVERSED="1")
+            self.assert_same_files(reversed_order, reference, "the last lanes and blocks first")
+            for number, setting in enumerate(settings):
+                self.assert_same_files(self.trace(f"{name}-{number}", f"memory.recompute={setting}", *words), reference,
+                                       f"{name}, {setting}")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,26 @@ class Verify(harness.SimTest):
             off = json.loads(done.out)["off"]
             self.assertEqual(off and off["op"], op)
 
+    def test_codes_with_a_scale_a_tensor(self):
+        """On an L4, whose products have no scales of rows."""
+        harness.runs.write_small(self.folder, harness.SMALL)
+        target, words = ("target.kind=cuda", "target.arch=[89]"), harness.runs.FP8_TENSOR
+        self.assertEqual(self.verify("--emit-only", *words, target=target).code, 0)
+        kernels = self.path("verify", "trainer", "kernels")
+        kernel = os.path.join(kernels, next(n for n in sorted(os.listdir(kernels)) if n.endswith("_both.cu")))
+        with open(kernel) as file:
+            text = file.read()
+        for fault, code in ((None, 0), ("value[2][e], value[2][e])", 7)):
+            if fault:
+                self.assertEqual(text.count("value[2][e], value[3][e])"), 1)
+                with open(kernel, "w") as file:
+                    file.write(text.replace("value[2][e], value[3][e])", fault))
+            trainer = harness.build(self.path("verify", "trainer"), self.path("small.yaml"))
+            done = self.verify("--json", "--trainer", trainer, *words, target=target, LLMC_SIM_CAPABILITY="89")
+            self.assertEqual(done.code, code, done.out + done.err)
+            off = json.loads(done.out)["off"]
+            self.assertEqual(off and off["op"].endswith("_transposed_back_e5m2"), bool(fault) or None)
+
     def report(self, code):
         trainer = harness.build(self.path("verify", "trainer"), self.path("small.yaml"))
         done = self.verify("--json", "--trainer", trainer)

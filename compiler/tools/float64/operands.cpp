@@ -55,6 +55,9 @@ void widen(const Extent& extent, std::span<const std::byte> bytes, const Matrix&
     case DType::e4m3:
       return widen_all(extent, to,
                        [&](std::int64_t i) { return static_cast<double>(to_float(element<e4m3>(bytes, i))); });
+    case DType::e5m2:
+      return widen_all(extent, to,
+                       [&](std::int64_t i) { return static_cast<double>(to_float(element<e5m2>(bytes, i))); });
     case DType::byte: return;
   }
 }

@@ -18,13 +18,16 @@ std::vector<double> norms(const Matrix& m, bool transposed) {
   return squares;
 }
 
-bool scaled(const OpRun& run) { return run.input_type(0) == DType::e4m3; }
+bool scaled(const OpRun& run) { return has_codes(run.input_type(0)); }
+
+/// Scale of row `i`: its own, or that of the whole operand.
+double scale_of(const Matrix& scales, std::size_t i) { return scales.data[scales.cols == 1 ? 0 : i]; }
 
 /// Bounds a product's error. The sum of k products in fp32 has an error of some units in the last place times the sum
 /// of their magnitudes. That sum is at most the product of the norms of row and column (Cauchy and Schwarz). The part
 /// of each term that bf16x3 leaves out is relative to the same sum.
 ///
-/// Operands that are codes have a scale for each row: inputs 2 and 3.
+/// Operands that are codes have scales: inputs 2 and 3.
 void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds) {
   const Matrix &a = run.in(0), &b = run.in(1), &d = run.out(0);
   OpValue& result = run.outputs[0];
@@ -41,11 +44,12 @@ void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds) {
   if (scaled(run)) {
     for (std::int64_t i = 0; i < d.rows; ++i)
       for (std::int64_t j = 0; j < d.cols; ++j) {
-        d.at(i, j) *= run.in(2).data[i] * run.in(3).data[j];
+        d.at(i, j) *=
+            scale_of(run.in(2), static_cast<std::size_t>(i)) * scale_of(run.in(3), static_cast<std::size_t>(j));
         if (!before.empty()) d.at(i, j) += before[static_cast<std::size_t>(i * d.cols + j)];
       }
-    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] *= run.in(2).data[i];
-    for (std::size_t j = 0; j < cols.size(); ++j) cols[j] *= run.in(3).data[j];
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] *= scale_of(run.in(2), i);
+    for (std::size_t j = 0; j < cols.size(); ++j) cols[j] *= scale_of(run.in(3), j);
   }
   const double widest = *std::max_element(cols.begin(), cols.end());
   for (std::size_t i = 0; i < scale.size(); ++i) scale[i] += rows[i] * widest;

@@ -6,22 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/tools/float64/formats.h"
 #include "compiler/tools/float64/rules.h"
 
 namespace llmc::float64 {
 namespace {
 
-/// Rounds to the nearest multiple of 2^-3 of v's own power of two, which is at least 2^-6; ties to even.
-double nearest_e4m3(double v) {
-  const double step = std::ldexp(1.0, v == 0 ? -9 : std::max(std::ilogb(v), -6) - 3);
-  return std::nearbyint(v / step) * step;
-}
-
-/// Returns the smallest power of two, from 2^-100 on, by which `largest` divided is at most 448.
-double scale_of(double largest) {
-  if (!std::isfinite(largest)) return std::nan("");
-  return largest == 0 ? 0x1p-100 : std::max(0x1p-100, std::exp2(std::ceil(std::log2(largest / 448))));
-}
+double nearest_e4m3(double v) { return nearest(v, kE4m3); }
+double scale_of(double largest) { return scale_of(largest, kE4m3); }
 
 /// Returns the scale of row `i` of x, whose columns are multiplied by `factors`; null: by 1. Of a weight it is at least
 /// 2^-16.

@@ -53,9 +53,8 @@ Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t st
   less(s.model.num_hidden_layers, spec.model.num_hidden_layers, "layers");
   const std::int64_t micro_batches = std::min<std::int64_t>(2, plan.micro_batches());
   // Weight gradients in fp8 are sums over a multiple of 16 tokens.
-  const std::int64_t least = s.matmul == spec::Matmul::fp8_full
-                                 ? spec::kFp8Multiple / std::gcd(spec::kFp8Multiple, s.batch.sequence_length)
-                                 : 1;
+  const std::int64_t least =
+      s.has_fp8_weight_gradients() ? spec::kFp8Multiple / std::gcd(spec::kFp8Multiple, s.batch.sequence_length) : 1;
   s.batch.micro_batch = short_pass ? least : plan.choice.micro_batch;
   less(s.batch.micro_batch, plan.choice.micro_batch, "sequences of a micro-batch");
   less(micro_batches, plan.micro_batches(), "micro-batches of a step");

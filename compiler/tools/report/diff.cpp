@@ -9,6 +9,7 @@
 #include "compiler/tools/report/plan_report.h"
 #include "compiler/tools/report/side_by_side.h"
 #include "compiler/tools/report/unified.h"
+#include "math/gemm_text.h"
 #include "spec/schema/schema.h"
 
 namespace llmc::report {
@@ -54,8 +55,8 @@ std::vector<KernelParam> product_params(const Product& p) {
   return {{"int", "m", std::to_string(s.m), ""},
           {"int", "n", std::to_string(s.n), ""},
           {"int", "k", std::to_string(s.k), ""},
-          {"using", "operands", row_of(s.operand).c_name, ""},
-          {"bool", "scaled by rows", s.scaling == Scaling::rows ? "true" : "false", ""},
+          {"using", "operands", s.e5m2_a ? operands_text(s) : row_of(s.operand).c_name, ""},
+          {"Scaling", "scaled by", s.scaling == Scaling::none ? "nothing" : name_of(s.scaling), ""},
           {"bool", "fast accumulation", s.fast_accumulation ? "true" : "false", ""},
           {"using", "result", row_of(s.result).c_name, ""},
           {"float", "alpha", fmt::format("{}", s.alpha), ""},

@@ -14,6 +14,7 @@
 #include "compiler/plan/schedule_walk.h"
 #include "compiler/tools/report/product_report.h"
 #include "compiler/tools/report/time_report.h"
+#include "math/gemm_text.h"
 #include "spec/recompute.h"
 #include "spec/values.h"
 #include "text/plural.h"
@@ -353,14 +354,14 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                         {"m", p.shape.m},
                         {"n", p.shape.n},
                         {"k", p.shape.k},
-                        {"operands", name_of(p.shape.operand)},
+                        {"operands", operands_text(p.shape)},
                         {"result", name_of(p.shape.result)},
                         {"by", product_by(plan, p)},
                         {"bytes", p.bytes},
                         {"flops", p.flops}});
     if (p.shape.alpha != 1) products.back()["alpha"] = p.shape.alpha;
     if (p.shape.beta != 1) products.back()["beta"] = p.shape.beta;
-    if (p.shape.scaling == Scaling::rows) products.back()["scaling"] = "rows";
+    if (p.shape.scaling != Scaling::none) products.back()["scaling"] = name_of(p.shape.scaling);
     if (p.shape.fast_accumulation) products.back()["fast_accumulation"] = true;
   }
   j["products"] = products;

@@ -14,15 +14,16 @@ using plan::Plan;
 
 namespace {
 
-/// Says how products of e4m3 operands are computed, and of which layers.
+/// Says how products of 8-bit operands are computed, and of which layers.
 std::string fp8_text(const Plan& plan) {
   const spec::Fp8& fp8 = plan.spec.fp8;
   std::string text =
-      fmt::format("matmul {}: {} products of layers on e4m3 operands", spec::text_of("precision.matmul", plan.spec),
-                  plan.spec.matmul == spec::Matmul::fp8 ? "forward and data-gradient" : "all");
+      fmt::format("matmul {}: {} products of layers on {} operands", spec::text_of("precision.matmul", plan.spec),
+                  plan.spec.has_fp8_weight_gradients() ? "all" : "forward and data-gradient",
+                  plan.spec.matmul == spec::Matmul::fp8_tensor ? "e4m3 and e5m2" : "e4m3");
   if (fp8.head != spec::Fp8Head::off)
     text += fp8.head == spec::Fp8Head::forward ? ", and the logits" : ", the logits, and the gradient of their input";
-  if (!spec::has_row_scaled_products(plan.spec.target))
+  if (!spec::multiplies_codes(plan.spec))
     text += ", in bf16, since the target has no fp8 products: slower by the time of rounding";
   const auto wide = [&](const char* which, std::int64_t layers) {
     if (layers) text += fmt::format("; {} {} layer{} in bf16", which, layers, plural(layers));

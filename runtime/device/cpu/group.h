@@ -371,6 +371,10 @@ class Group {
     return combine(partial, [](T a, T b) { return a + b; });
   }
 
+  float most(Sums<float>& partial) const {
+    return combine(partial, [](float a, float b) { return larger(a, b); });
+  }
+
   template <class... Arguments>
   LLMC_ALWAYS float largest(Arguments&&... arguments) const {
     Sums<float> partial;
@@ -378,7 +382,7 @@ class Group {
     function_first([&](auto& f, auto&... rows)
                        LLMC_ALWAYS { each([&](float& m, auto... v) { m = larger(m, f(v...)); }, partial, rows...); },
                    arguments...);
-    return combine(partial, [](float a, float b) { return larger(a, b); });
+    return most(partial);
   }
 
   static constexpr bool owns(int) { return true; }

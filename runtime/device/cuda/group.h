@@ -288,6 +288,10 @@ class Group {
     return combine(partial, [](T a, T b) { return a + b; });
   }
 
+  __device__ float most(Sums<float, kVector>& partial) const {
+    return combine(partial, [](float a, float b) { return max(a, b); });
+  }
+
   template <class... Arguments>
   __device__ __forceinline__ float largest(Arguments&&... arguments) const {
     Sums<float, kVector> partial;
@@ -296,7 +300,7 @@ class Group {
     function_first(
         [&](auto& f, auto&... rows) { each([&](float& m, auto... v) { m = max(m, f(v...)); }, partial, rows...); },
         arguments...);
-    return combine(partial, [](float a, float b) { return max(a, b); });
+    return most(partial);
   }
 
   __device__ bool owns(int column) const { return column / kVector % kAll == lane_; }

@@ -39,6 +39,13 @@ __device__ __forceinline__ unsigned short e4m3_pair(float low, float high) {
   return bits;
 }
 
+/// Same of e5m2.
+__device__ __forceinline__ unsigned short e5m2_pair(float low, float high) {
+  unsigned short bits;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
 /// 2^v within 2 ulp. Results below 2^-126 are 0; infinity and NaN as usual; 2^0 is 1.
 __device__ __forceinline__ float exp2_approx(float v) {
   float power;

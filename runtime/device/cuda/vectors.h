@@ -63,11 +63,29 @@ __device__ __forceinline__ void unpack(const unsigned (&words)[kWords<T, kVector
     if constexpr (sizeof(T) == 4) {
       value[e] = __uint_as_float(words[e]);
     } else if constexpr (sizeof(T) == 1) {
-      value[e] = to_float(e4m3{static_cast<unsigned char>(words[e / 4] >> 8 * (e % 4))});
+      value[e] = to_float(T{static_cast<unsigned char>(words[e / 4] >> 8 * (e % 4))});
     } else {
       value[e] = __uint_as_float(e % 2 ? words[e / 2] & 0xffff0000u : words[e / 2] << 16);
     }
   }
+}
+
+/// Two codes in 16 bits, `low` in the lower half. For sm_89 and later.
+template <class Code>
+__device__ unsigned short code_pair(float low, float high);
+template <>
+__device__ __forceinline__ unsigned short code_pair<e4m3>(float low, float high) {
+  return e4m3_pair(low, high);
+}
+template <>
+__device__ __forceinline__ unsigned short code_pair<e5m2>(float low, float high) {
+  return e5m2_pair(low, high);
+}
+
+/// Four codes in a word, `a` in its lowest byte.
+template <class Code>
+__device__ __forceinline__ unsigned four_codes(float a, float b, float c, float d) {
+  return code_pair<Code>(a, b) | static_cast<unsigned>(code_pair<Code>(c, d)) << 16;
 }
 
 template <class T, int kVector>
@@ -78,8 +96,7 @@ __device__ __forceinline__ void pack(const float (&value)[kVector], unsigned (&w
   } else if constexpr (sizeof(T) == 1) {
 #pragma unroll
     for (int i = 0; i < kVector / 4; ++i)
-      words[i] = e4m3_pair(value[4 * i], value[4 * i + 1]) |
-                 static_cast<unsigned>(e4m3_pair(value[4 * i + 2], value[4 * i + 3])) << 16;
+      words[i] = four_codes<T>(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]);
   } else {
 #pragma unroll
     for (int i = 0; i < kVector / 2; ++i) words[i] = bf16_pair(value[2 * i], value[2 * i + 1]);

@@ -11,6 +11,7 @@
 #include "error.h"
 #include "math/cublaslt/product.h"
 #include "math/cublaslt/tuned_file.h"
+#include "math/gemm_text.h"
 #include "math/tuning.h"
 
 namespace llmc {
@@ -78,8 +79,9 @@ void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
   const Launched launched(stream.listener, stream, LaunchKind::product, shape.name);
   if (o.accumulate && !shape.accumulates)
     throw Failure(Exit::internal, "a product must add to its result, but its shape does not accumulate");
-  if (shape.scaling == Scaling::rows && (!o.scale_a || !o.scale_b))
-    throw Failure(Exit::internal, std::string("the product '") + shape.name + "' has no scales of its rows");
+  if (shape.scaling != Scaling::none && (!o.scale_a || !o.scale_b))
+    throw Failure(Exit::internal,
+                  std::string("the product '") + shape.name + "' has no scales of its " + name_of(shape.scaling));
   check(impl_->product.launch(impl_->algorithm, stream.handle, o), "cublasLtMatmul");
 }
 

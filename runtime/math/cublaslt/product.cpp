@@ -15,6 +15,7 @@ cudaDataType_t type(DType dtype) {
     case DType::f32: return CUDA_R_32F;
     case DType::bf16: return CUDA_R_16BF;
     case DType::e4m3: return CUDA_R_8F_E4M3;
+    case DType::e5m2: return CUDA_R_8F_E5M2;
     case DType::i32:
     case DType::byte: break;
   }
@@ -80,6 +81,12 @@ LtProduct::LtProduct(MathLibrary::Impl& library, const GemmShape& shape) : libra
   }
   if (shape.fast_accumulation) set(operation_.get(), CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
   if (shape.scaling == Scaling::rows) scale_by_rows();
+  if (shape.scaling == Scaling::tensors) point_to_scales(any_address(library), any_address(library));
+}
+
+void LtProduct::point_to_scales(const void* of_a, const void* of_b) const {  // the library's A is the shape's B
+  set(operation_.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, of_b);
+  set(operation_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of_a);
 }
 
 void LtProduct::scale_by_rows() {
@@ -87,9 +94,7 @@ void LtProduct::scale_by_rows() {
   if (cublasLtGetVersion() >= kFirstWithRowScales) {
     for (const auto mode : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
       set(operation_.get(), mode, static_cast<std::int32_t>(CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F));
-    for (const auto scales : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
-      set(operation_.get(), scales, any_address(*library_));
-    return;
+    return point_to_scales(any_address(*library_), any_address(*library_));
   }
 #endif
   throw Failure(Exit::toolchain, cublaslt_version() + " has no scales of rows, as " + text(shape_) +
@@ -138,10 +143,7 @@ std::optional<std::size_t> LtProduct::workspace_of(const cublasLtMatmulAlgo_t& a
 cublasStatus_t LtProduct::launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream,
                                  const GemmOperands& o) const {
   if (shape_.bias) set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias);
-  if (shape_.scaling == Scaling::rows) {  // the library's A is the shape's B
-    set(operation_.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(o.scale_b));
-    set(operation_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(o.scale_a));
-  }
+  if (shape_.scaling != Scaling::none) point_to_scales(o.scale_a, o.scale_b);
   const bool adds = o.accumulate || shape_.residual;
   const float beta = adds ? shape_.beta : 0.0f;
   return cublasLtMatmul(library_->handle, operation_.get(), &shape_.alpha, o.b, b_.get(), o.a, a_.get(), &beta,

@@ -63,6 +63,8 @@ class LtProduct {
   using Operation = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
   static Layout transposed(const GemmMatrix& matrix);
   void scale_by_rows();
+  /// One number each, unless rows are scaled.
+  void point_to_scales(const void* of_a, const void* of_b) const;
 
   MathLibrary::Impl* library_;
   GemmShape shape_;

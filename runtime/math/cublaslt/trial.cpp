@@ -156,18 +156,22 @@ std::vector<float> sustained_times(Turns& turns, const std::vector<std::size_t>&
 
 }  // namespace
 
-Normals::Normals(Device& device) : device_(device), fp32_(kPattern), bf16_(kPattern), e4m3_(kPattern) {
+Normals::Normals(Device& device) : device_(device), fp32_(kPattern), bf16_(kPattern), e4m3_(kPattern), e5m2_(kPattern) {
   std::mt19937 generator(1);
   std::normal_distribution<float> draw;
   for (float& v : fp32_) v = draw(generator);
   for (std::size_t i = 0; i < kPattern; ++i) bf16_[i] = from_float<bf16>(fp32_[i]);
   // The largest of a row of a few thousand is about 4 standard deviations.
-  for (std::size_t i = 0; i < kPattern; ++i) e4m3_[i] = from_float<e4m3>(kLargestE4m3 / 4 * fp32_[i]);
+  for (std::size_t i = 0; i < kPattern; ++i) {
+    e4m3_[i] = from_float<e4m3>(kLargestE4m3 / 4 * fp32_[i]);
+    e5m2_[i] = from_float<e5m2>(kLargestE5m2 / 4 * fp32_[i]);
+  }
 }
 
 void Normals::fill(std::byte* memory, std::size_t bytes, DType dtype) {
   const void* const pattern = dtype == DType::bf16   ? static_cast<const void*>(bf16_.data())
                               : dtype == DType::e4m3 ? static_cast<const void*>(e4m3_.data())
+                              : dtype == DType::e5m2 ? static_cast<const void*>(e5m2_.data())
                                                      : fp32_.data();
   const std::size_t most = kPattern * static_cast<std::size_t>(bytes_of(dtype, 1));
   for (std::size_t at = 0; at < bytes; at += most) device_.copy_in(memory + at, pattern, std::min(most, bytes - at));

@@ -33,8 +33,8 @@ struct Sizes {
         bias(s.bias ? buffer_space(s.bias_dtype(), s.n) : 0),
         c(s.residual ? place_of(s.c()) : 0),
         d(place_of(s.d())),
-        scale_a(s.scaling == Scaling::rows ? buffer_space(DType::f32, s.m) : 0),
-        scale_b(s.scaling == Scaling::rows ? buffer_space(DType::f32, s.n) : 0) {}
+        scale_a(s.scales_a() ? buffer_space(DType::f32, s.scales_a()) : 0),
+        scale_b(s.scales_b() ? buffer_space(DType::f32, s.scales_b()) : 0) {}
   std::size_t total() const { return a + b + bias + c + d + scale_a + scale_b; }
 };
 

@@ -2,6 +2,11 @@
 #include "spec/schema/rows.h"
 
 namespace llmc::spec {
+namespace {
+
+std::optional<Value> wide_layers(const Spec& spec) { return spec.usual_wide_layers(); }
+
+}  // namespace
 
 std::vector<KeyRow> model_rows() {
   constexpr double kMaxVocabulary = 1 << 24, kMaxWidth = 1 << 20;
@@ -158,19 +163,19 @@ std::vector<KeyRow> model_rows() {
           .fallback("fp32")
           .doc("Dtype of the residual stream between layers. bf16 needs less memory and rounds the stream after every "
                "layer; it is allowed only with compute: bf16. The stream's gradient has the compute dtype."),
-      bind_choice("precision.matmul", {"auto", "bf16x3", "fp8", "fp8_full"}, LLMC_FIELD(matmul))
+      bind_choice("precision.matmul", {"auto", "bf16x3", "fp8", "fp8_full", "fp8_tensor"}, LLMC_FIELD(matmul))
           .fallback("auto")
           .newer()
-          .doc(
-              "Arithmetic of the matrix products of linear layers. auto: the compute dtype. bf16x3: three bf16 "
-              "products with fp32 sums, of operands that are split into two bf16 numbers each. It needs compute: fp32 "
-              "and a cpu arch with AMX (sapphirerapids). Its relative error is 4e-6, that of fp32 some 1e-7, that of "
-              "bf16 2e-3. A product with a side that is not a multiple of 32 stays in fp32. fp8: operands of the "
-              "layers' forward and data-gradient products are rounded to e4m3, each row divided by a power of two "
-              "before. It needs compute: bf16. Weight gradients stay in bf16, and so does the head, but for "
-              "precision.fp8.head. fp8_full: weight gradients "
-              "too; all rows of their operands take the largest row's scale. cuda arch 90 and 90a have fp8 products; a "
-              "cpu and arch 80, 86 and 87 compute the same numbers in bf16, which takes longer than auto."),
+          .doc("Arithmetic of the matrix products of linear layers. auto: the compute dtype. bf16x3: three bf16 "
+               "products with fp32 sums, of operands that are split into two bf16 numbers each. It needs compute: fp32 "
+               "and a cpu arch with AMX (sapphirerapids). Its relative error is 4e-6, that of fp32 some 1e-7, that of "
+               "bf16 2e-3. A product with a side that is not a multiple of 32 stays in fp32. fp8: operands of the "
+               "layers' forward and data-gradient products are rounded to e4m3, each row divided by a power of two "
+               "before. It needs compute: bf16. Weight gradients stay in bf16, and so does the head, but for "
+               "precision.fp8.head. fp8_full: weight gradients too; all rows of their operands take the largest row's "
+               "scale. fp8_tensor: all three products, with one scale a tensor and gradients in e5m2. cuda arch 90 and "
+               "90a have products of all three, arch 89 and those from 100 on of fp8_tensor alone; a cpu and arch 80, "
+               "86 and 87 compute the same numbers in bf16, which takes longer than auto."),
       bind_choice("precision.fp8.head", {"off", "forward", "forward_dgrad"}, LLMC_FIELD(fp8.head))
           .fallback("off")
           .newer()
@@ -179,20 +184,24 @@ std::vector<KeyRow> model_rows() {
                "of the last norm's result. Its weight gradient stays in bf16, and so do the logits of samples."),
       bind("precision.fp8.first_layers", Type::integer, LLMC_FIELD(fp8.first_layers))
           .fallback("0")
+          .fallback_by(wide_layers)
           .range(0, 10000)
           .newer()
-          .when("precision.matmul", "fp8", {"fp8_full"})
-          .doc("Number of first layers whose products stay in bf16."),
+          .when("precision.matmul", "fp8", {"fp8_full", "fp8_tensor"})
+          .doc("Number of first layers whose products stay in bf16; default 1 with fp8_tensor and three layers or "
+               "more."),
       bind("precision.fp8.last_layers", Type::integer, LLMC_FIELD(fp8.last_layers))
           .fallback("0")
+          .fallback_by(wide_layers)
           .range(0, 10000)
           .newer()
-          .when("precision.matmul", "fp8", {"fp8_full"})
-          .doc("Number of last layers whose products stay in bf16."),
+          .when("precision.matmul", "fp8", {"fp8_full", "fp8_tensor"})
+          .doc(
+              "Number of last layers whose products stay in bf16; default 1 with fp8_tensor and three layers or more."),
       bind_choice("precision.fp8.fast_accumulation", {"none", "forward", "all"}, LLMC_FIELD(fp8.fast_accumulation))
           .fallback("forward")
           .newer()
-          .when("precision.matmul", "fp8", {"fp8_full"})
+          .when("precision.matmul", "fp8", {"fp8_full", "fp8_tensor"})
           .doc("Products whose sums stay in the tensor cores' own width, about 14 bits, all along the sum. The others "
                "are promoted to fp32 every 128 terms, which takes longer. none, forward, or all: gradients too. On "
                "cuda with fp8 products; elsewhere sums are fp32."),

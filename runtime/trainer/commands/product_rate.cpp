@@ -16,6 +16,7 @@
 #include "device/math.h"
 #include "error.h"
 #include "host/clock.h"
+#include "math/gemm_text.h"
 
 namespace llmc {
 namespace {
@@ -32,14 +33,16 @@ std::int64_t bounded_size(std::int64_t size, double flops) {
   return std::min(size, std::max(kBoundedMultiple, fitting / kBoundedMultiple * kBoundedMultiple));
 }
 
-/// Numbers between -1 and 1, of e4m3 between its largest ones; every block of memory gets the same ones.
+/// Numbers between -1 and 1, of codes between the largest ones; every block of memory gets the same ones.
 template <class T>
 std::vector<std::byte> random_block() {
   std::vector<T> block(1 << 16);
   std::minstd_rand generator(1);
   for (T& element : block) {
     const float value = static_cast<float>(generator()) / static_cast<float>(std::minstd_rand::max()) * 2 - 1;
-    element = from_float<T>(std::is_same_v<T, e4m3> ? value * kLargestE4m3 : value);
+    element = from_float<T>(std::is_same_v<T, e4m3>   ? value * kLargestE4m3
+                            : std::is_same_v<T, e5m2> ? value * kLargestE5m2
+                                                      : value);
   }
   const auto bytes = std::as_bytes(std::span(block));
   return {bytes.begin(), bytes.end()};
@@ -47,6 +50,7 @@ std::vector<std::byte> random_block() {
 
 std::vector<std::byte> random_block(DType dtype) {
   if (dtype == DType::bf16) return random_block<bf16>();
+  if (dtype == DType::e5m2) return random_block<e5m2>();
   return dtype == DType::e4m3 ? random_block<e4m3>() : random_block<float>();
 }
 
@@ -75,12 +79,12 @@ std::optional<ProductRate> measure_products(const ProgramInfo& info, int device_
   const std::optional<GemmShape> shape = measured_shape(info.products, !device.runs_ahead());
   if (!shape) return std::nullopt;
   const auto size = [](std::int64_t bytes) { return (static_cast<std::size_t>(bytes) + 255) / 256 * 256; };
-  const bool scaled = shape->scaling == Scaling::rows;
+  const bool scaled = shape->scaling != Scaling::none;
   const std::size_t a_bytes = size(shape->a().extent()), b_bytes = size(shape->b().extent()),
                     bias_bytes = size(bytes_of(shape->bias_dtype(), shape->n)), d_bytes = size(shape->d().extent()),
                     c_bytes = shape->residual ? size(shape->c().extent()) : 0,
-                    scale_a_bytes = scaled ? size(bytes_of(DType::f32, shape->m)) : 0,
-                    scale_b_bytes = scaled ? size(bytes_of(DType::f32, shape->n)) : 0;
+                    scale_a_bytes = size(bytes_of(DType::f32, shape->scales_a())),
+                    scale_b_bytes = size(bytes_of(DType::f32, shape->scales_b()));
   const std::size_t workspace_bytes = info.math_workspace_bytes();
   std::byte* const a = device.allocate(a_bytes + b_bytes + bias_bytes + c_bytes + d_bytes + scale_a_bytes +
                                        scale_b_bytes + workspace_bytes);
@@ -121,7 +125,7 @@ std::string describe(const ProductRate& rate) {
   const bool tera = rate.flops >= 1e12;
   return fmt::format("{:.1f} {} measured, {} x {} x {} in {}", rate.flops / (tera ? 1e12 : 1e9),
                      tera ? "TFLOP/s" : "GFLOP/s", shape.m, shape.n, shape.k,
-                     shape.bf16x3() ? "bf16x3" : name_of(shape.operand));
+                     shape.bf16x3() ? "bf16x3" : operands_text(shape));
 }
 
 std::optional<double> rate_of_ranks(Rendezvous& ranks, const std::optional<ProductRate>& mine) {

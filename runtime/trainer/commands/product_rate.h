@@ -29,7 +29,7 @@ inline constexpr double kBoundedFlops = 1e9;  // 10 ms on two slow cores
 /// Nothing if the run has no such GEMM or the device no memory for it.
 std::optional<ProductRate> measure_products(const ProgramInfo& info, int device_index, int threads);
 
-/// Fills memory with numbers between -1 and 1, of e4m3 between its largest ones, that repeat every 64 Ki elements.
+/// Fills memory with numbers between -1 and 1, of codes between the largest ones, that repeat every 64 Ki elements.
 void fill_random(Device& device, std::byte* memory, std::size_t bytes, DType dtype);
 
 /// Text for the log: "134.2 GFLOP/s measured, 2048 x 4096 x 256 in fp32".

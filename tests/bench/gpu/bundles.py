@@ -27,6 +27,7 @@ BUNDLES = (
            key="precision.residual"),
     Bundle("fp8", "matmul: fp8", ("precision.matmul=fp8", ), step=True, key="precision.fp8"),
     Bundle("fp8_full", "matmul: fp8_full", ("precision.matmul=fp8_full", ), step=True, key="precision.fp8"),
+    Bundle("fp8_tensor", "matmul: fp8_tensor", ("precision.matmul=fp8_tensor", ), later=True, key="precision.fp8"),
     Bundle("qwen", "Qwen2.5-1.5B's sizes", spec="qwen", step=True),
     Bundle("half", "micro_batch: 8", ("batch.micro_batch=8", ), later=True),
     Bundle("double", "micro_batch: 32, recompute: auto", ("batch.micro_batch=32", "memory.recompute=auto"), later=True),

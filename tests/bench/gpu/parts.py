@@ -42,7 +42,7 @@ SECOND = (
          tuple((bundle, "trainer") for bundle in ("small", "wide", "normed", "run"))),
     Part("sanitizer", steps.sanitizer, 40, 120, tuple((bundle, "trainer") for bundle in ("small", "wide", "normed")),
          tools=("compute-sanitizer", )),
-    Part("variants", steps.variants, 170, 290, (("run", "trainer"), ("run", "hosted")), later=True),
+    Part("variants", steps.variants, 200, 330, (("run", "trainer"), ("run", "hosted")), later=True),
     Part("repeated", pieces.repeated, 30, 100, (("run", "timed"), ("free", "timed"))),
     Part("PyTorch", pytorch.others, 100, 240),
     Part("calibrate", steps.calibrate, 20, 90, (("run", "trainer"), )),

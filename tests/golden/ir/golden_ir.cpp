@@ -84,6 +84,13 @@ TEST(GoldenIr, Fp8AsCodesAndScales) {
   check(overrides, "fp8-codes");
 }
 
+TEST(GoldenIr, Fp8AsCodesAndScalesOfTensors) {
+  std::vector<std::string> overrides = kFp8;
+  overrides[0] = "precision.matmul=fp8_tensor";
+  overrides.insert(overrides.end(), {"target.kind=cuda", "target.arch=[89]", "precision.fp8.last_layers=0"});
+  check(overrides, "fp8-tensor-codes");
+}
+
 TEST(GoldenIr, ChangesSayWhatAndWhere) {
   const std::string before =
       "graph\n%x : fp32[1, 2]\nregion a (once)\n  one: %x = one()\n  two: %y = two(%x)\nregion b (once)\n  one: %z = "

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "../../unit/facts.h"
-#include "../../unit/templates/e4m3_codes.h"
+#include "../../unit/templates/fp8_codes.h"
 #include "error.h"
 #include "math/gemm.h"
 #include "product.h"
@@ -343,36 +343,40 @@ TEST_F(EightBits, NormalNumbersKeep27Decibels) {
 }
 
 TEST(EightBitNumbers, AreThoseOfTheirCodes) {
+  const auto check = [](unsigned code, float number, float known) {
+    EXPECT_TRUE(number == known || (std::isnan(number) && std::isnan(known))) << code;
+    EXPECT_EQ(std::signbit(number) && !std::isnan(number), code >= 0x80 && !std::isnan(number)) << code;
+  };
   for (unsigned code = 0; code < 256; ++code) {
     const auto bits = static_cast<unsigned char>(code);
-    const float number = sim::e4m3_number(bits), known = to_float(e4m3{bits});
-    EXPECT_TRUE(number == known || (std::isnan(number) && std::isnan(known))) << code;
-    EXPECT_EQ(std::signbit(number) && !std::isnan(number), code >= 0x80 && code != 0xff) << code;
+    check(code, sim::e4m3_number(bits), to_float(e4m3{bits}));
+    check(code, sim::e5m2_number(bits), to_float(e5m2{bits}));
   }
-  EXPECT_EQ(sim::e5m2_number(0x01), 0x1p-16f);
-  EXPECT_EQ(sim::e5m2_number(0x04), 0x1p-14f);
-  EXPECT_EQ(sim::e5m2_number(0x3d), 1.25f);
-  EXPECT_EQ(sim::e5m2_number(0xc2), -3.0f);
-  EXPECT_EQ(sim::e5m2_number(0x7b), 57344.0f);
-  EXPECT_EQ(sim::e5m2_number(0xfc), -INFINITY);
-  for (const unsigned char code : {0x7d, 0x7f, 0xff}) EXPECT_TRUE(std::isnan(sim::e5m2_number(code)));
 }
 
-TEST(EightBitNumbers, AreRoundedAsByCuda) {
+/// The pairs of codes that `kernel` makes of numbers at the borders, next to 1.
+template <class Code, class Kernel>
+void check_pairs(Kernel kernel) {
   std::vector<float> pairs;
   std::vector<unsigned short> expected;
-  for_numbers_of_e4m3([&](std::uint32_t bits) {
+  const unsigned one = from_float<Code>(1.0f).bits;
+  for_numbers_of<Code>([&](std::uint32_t bits) {
     const auto v = __builtin_bit_cast(float, bits);
     pairs.insert(pairs.end(), {v, 1.0f, 1.0f, v});
-    expected.push_back(static_cast<unsigned short>(0x3800 | e4m3_code(bits)));
-    expected.push_back(static_cast<unsigned short>(e4m3_code(bits) << 8 | 0x38));
+    expected.push_back(static_cast<unsigned short>(one << 8 | known_code<Code>(bits)));
+    expected.push_back(static_cast<unsigned short>(known_code<Code>(bits) << 8 | one));
   });
   TestStream stream;
   const Memory<float> in(pairs);
   const Memory<unsigned short> out(expected.size());
-  launch(stream, Grid{1, 32}, e4m3_pairs, static_cast<const float*>(in), static_cast<unsigned short*>(out),
+  launch(stream, Grid{1, 32}, kernel, static_cast<const float*>(in), static_cast<unsigned short*>(out),
          static_cast<int>(expected.size()));
   EXPECT_EQ(out.host(), expected);
+}
+
+TEST(EightBitNumbers, AreRoundedAsByCuda) {
+  check_pairs<e4m3>(e4m3_pairs);
+  check_pairs<e5m2>(e5m2_pairs);
 }
 
 TEST_F(EightBits, RaceOfItsScalesWithOtherStreams) {

@@ -31,6 +31,10 @@ void e4m3_pairs(const float* in, unsigned short* out, int count) {
   for (int i = static_cast<int>(threadIdx.x); i < count; i += 32) out[i] = e4m3_pair(in[2 * i], in[2 * i + 1]);
 }
 
+void e5m2_pairs(const float* in, unsigned short* out, int count) {
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += 32) out[i] = e5m2_pair(in[2 * i], in[2 * i + 1]);
+}
+
 void reverse(const int* in, int* out) {
   __shared__ int row[128];
   const int lane = static_cast<int>(threadIdx.x);

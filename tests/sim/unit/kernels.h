@@ -19,6 +19,7 @@ void fill(float* values, int count, float value);
 void add(const float* a, const float* b, float* sum, int count);
 void approximations(const float* in, float* powers, float* inverses, int count);  // 2^v and 1 / v
 void e4m3_pairs(const float* in, unsigned short* out, int count);                 // [count, 2] -> [count]
+void e5m2_pairs(const float* in, unsigned short* out, int count);                 // [count, 2] -> [count]
 void turned_copies(const float* in, float* out);  // reverse, by asynchronous copies; every other number is 0
 // Faulty ones.
 void copies_not_waited_for(const float* in, float* out);

@@ -74,19 +74,26 @@ TEST(Trial, WhatFailsIsOutOfTheRunning) {
   }
 }
 
-/// A GPU's power, and so its speed, depends on the bits of its operands.
-TEST(Trial, CodesAreThoseOfScaledRows) {
+/// Root mean square of what a matrix of this type is filled with.
+template <class Code>
+double rms_of(DType dtype) {
   Device device(0, 0);
   Normals normals(device);
   constexpr std::size_t kCount = 3 << 19;  // more than the pattern
   std::byte* const memory = device.allocate(kCount);
-  normals.fill(memory, kCount, DType::e4m3);
-  std::vector<e4m3> codes(kCount);
+  normals.fill(memory, kCount, dtype);
+  std::vector<Code> codes(kCount);
   device.copy_out(codes.data(), memory, kCount);
   device.synchronize();
   double squares = 0;
-  for (const e4m3 code : codes) squares += std::pow(to_float(code), 2);
-  EXPECT_NEAR(std::sqrt(squares / kCount), 112, 1);  // a quarter of 448
+  for (const Code code : codes) squares += std::pow(to_float(code), 2);
+  return std::sqrt(squares / kCount);
+}
+
+/// A GPU's power, and so its speed, depends on the bits of its operands.
+TEST(Trial, CodesAreThoseOfScaledRows) {
+  EXPECT_NEAR(rms_of<e4m3>(DType::e4m3), 112, 1);      // a quarter of 448
+  EXPECT_NEAR(rms_of<e5m2>(DType::e5m2), 14336, 128);  // a quarter of 57344
 }
 
 }  // namespace

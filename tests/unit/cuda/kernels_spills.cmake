@@ -85,6 +85,26 @@ constexpr bool kFolded = true;
 ")
 must_not_spill("transpose_codes" 90a --fmad=false -include ${FOLDER}/weight.h ${SOURCE}/templates/cuda/transpose_codes.cu)
 must_not_spill("quantise_transposed" 90a --fmad=false -include ${FOLDER}/weight.h ${SOURCE}/templates/cuda/quantise_transposed.cu)
+file(WRITE ${FOLDER}/tensor.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+namespace llmc {
+using Act = bf16;
+using Code = e5m2;
+using Result = e5m2;
+constexpr int kRows = 32768, kCols = 16384, kHeight = 32768, kWidth = 16384, kPitch = 16384, kBlocks = 1024;
+constexpr bool kStraight = true;
+}
+")
+foreach(kernel "largest_magnitude 512" "quantise_by_tensor 512" "cuda/quantise_by_tensor_transposed 256")
+  separate_arguments(kernel)
+  list(POP_FRONT kernel name lanes)
+  file(WRITE ${FOLDER}/tensor_${lanes}.h "#include \"${FOLDER}/tensor.h\"
+namespace llmc {
+constexpr int kLanes = ${lanes};
+}
+")
+  must_not_spill("${name}" "89;90a;100" --fmad=false -include ${FOLDER}/tensor_${lanes}.h ${SOURCE}/templates/${name}.cu)
+endforeach()
 
 # Half a head per vector and lane, as in compiler/ops/lanes.h, of up to six rows at once.
 foreach(heads "64 4" "80 8" "128 8" "256 16")

@@ -1,4 +1,4 @@
-// Compares cuBLASLt's GEMMs of e4m3, scaled by rows, with sums in double.
+// Compares cuBLASLt's GEMMs of codes, scaled by rows or by tensors, with sums in double.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,13 +36,23 @@ GemmShape make(std::int64_t m, std::int64_t n, std::int64_t k, DType result) {
           .scaling = Scaling::rows};
 }
 
-/// Codes of a matrix with padding, in the order of memory, and the scales of its rows.
+/// The same with one scale for each operand.
+GemmShape of_tensors(GemmShape shape, bool e5m2_a) {
+  shape.scaling = Scaling::tensors;
+  shape.e5m2_a = e5m2_a;
+  return shape;
+}
+
+/// Codes of a matrix with padding, in the order of memory, and the scales of its rows, or its only one.
 struct Operand {
-  std::vector<e4m3> codes;
+  std::vector<unsigned char> codes;
   std::vector<float> scales;
+  bool in_e5m2 = false;
   double at(std::int64_t row, std::int64_t pitch, std::int64_t k) const {
-    return to_float(codes[static_cast<std::size_t>(row * pitch + k)]);
+    const unsigned char code = codes[static_cast<std::size_t>(row * pitch + k)];
+    return in_e5m2 ? to_float(e5m2{code}) : to_float(e4m3{code});
   }
+  double scale(std::int64_t row) const { return scales[scales.size() == 1 ? 0 : static_cast<std::size_t>(row)]; }
 };
 
 /// Device memory of `values`, `offset` bytes past a multiple of 256.
@@ -67,10 +77,13 @@ std::vector<float> integers(std::int64_t count, int most, unsigned seed) {
   return values;
 }
 
-Operand integer_operand(std::int64_t rows, std::int64_t pitch, unsigned seed) {
+/// Integers up to 6 are numbers of either format.
+Operand integer_operand(const GemmMatrix& matrix, std::int64_t scales, unsigned seed) {
   Operand operand;
-  for (float v : integers(rows * pitch, 6, seed)) operand.codes.push_back(from_float<e4m3>(v));
-  for (float v : integers(rows, 3, seed + 100)) operand.scales.push_back(std::exp2(v));
+  operand.in_e5m2 = matrix.dtype == DType::e5m2;
+  for (float v : integers(matrix.rows * matrix.pitch, 6, seed))
+    operand.codes.push_back(operand.in_e5m2 ? from_float<e5m2>(v).bits : from_float<e4m3>(v).bits);
+  for (float v : integers(scales, 3, seed + 100)) operand.scales.push_back(std::exp2(v));
   return operand;
 }
 
@@ -100,7 +113,7 @@ TEST_P(ScaledGemm_gpu, IntegersAreExact) {
   const GemmShape& s = GetParam().shape;
   MathLibrary library(device, pieces.take(kWorkspace), kWorkspace);
   const Gemm gemm(library, s);
-  const Operand x = integer_operand(s.m, s.pitch_a, 1), w = integer_operand(s.n, s.pitch_b, 2);
+  const Operand x = integer_operand(s.a(), s.scales_a(), 1), w = integer_operand(s.b(), s.scales_b(), 2);
   const auto bias = integers(s.n, 100, 3), c = integers(s.m * s.pitch_d, 64, 4),
              before = integers(s.m * s.pitch_d, 64, 5);
   const auto place = [&](const std::vector<float>& values, DType type, std::size_t offset = 0) -> void* {
@@ -128,8 +141,8 @@ TEST_P(ScaledGemm_gpu, IntegersAreExact) {
       }
       double sum = 0;
       for (std::int64_t k = 0; k < s.k; ++k) sum += x.at(i, s.pitch_a, k) * w.at(j, s.pitch_b, k);
-      const double scale = x.scales[static_cast<std::size_t>(i)] * w.scales[static_cast<std::size_t>(j)];
-      const auto exact = static_cast<float>(s.alpha * scale * sum + (s.bias ? bias[static_cast<std::size_t>(j)] : 0.0) +
+      const auto exact = static_cast<float>(s.alpha * x.scale(i) * w.scale(j) * sum +
+                                            (s.bias ? bias[static_cast<std::size_t>(j)] : 0.0) +
                                             s.beta * ((s.residual ? c[at] : 0.0) + (s.accumulates ? before[at] : 0.0)));
       ASSERT_EQ(got[at], s.result == DType::bf16 ? to_float(from_float<bf16>(exact)) : exact) << i << ", " << j;
     }
@@ -170,7 +183,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"weight_gradient_added", with(make(80, 208, 96, kFull), false, false, true, false)},
                     Case{"weight_gradient_added_fast", with(make(80, 208, 96, kFull), false, false, true, true)},
                     Case{"alpha_beta", times(with(make(96, 80, 208, kFull), false, true, false, false), 0.5f, -2)},
-                    Case{"alignment_of_16_bytes", aligned(make(96, 80, 208, kHalf), 16, 64, 32)}),
+                    Case{"alignment_of_16_bytes", aligned(make(96, 80, 208, kHalf), 16, 64, 32)},
+                    Case{"tensors", of_tensors(make(96, 80, 208, kHalf), false)},
+                    Case{"tensors_fast_bias_residual",
+                         of_tensors(with(make(96, 80, 208, kHalf), true, true, false, true), false)},
+                    Case{"data_gradient_of_tensors", of_tensors(make(96, 80, 208, kHalf), true)},
+                    Case{"weight_gradient_of_tensors_added",
+                         of_tensors(with(make(80, 208, 96, kFull), false, false, true, false), true)}),
     [](const auto& info) { return std::string(info.param.name); });
 
 /// Rows of normal numbers, each of its own size, as codes and scales.
@@ -186,7 +205,7 @@ struct Quantised : Operand {
         largest = std::max(largest, std::abs(*v));
       }
       scales.push_back(e4m3_scale(largest));
-      for (auto v = first; v != last; ++v) codes.push_back(from_float<e4m3>(*v / scales.back()));
+      for (auto v = first; v != last; ++v) codes.push_back(from_float<e4m3>(*v / scales.back()).bits);
     }
   }
 };
@@ -280,7 +299,8 @@ TEST_F(ScaledGemms_gpu, AreFoundWithoutAWorkspace) {
 /// `trainer tune` offers the library's algorithms for them, like those of other products.
 TEST_F(ScaledGemms_gpu, AreTuned) {
   const GemmShape shapes[] = {make(96, 80, 208, kHalf), with(make(96, 80, 208, kHalf), true, true, false, true),
-                              aligned(with(make(80, 208, 96, kFull), false, false, true, false), 16, 16, 16)};
+                              aligned(with(make(80, 208, 96, kFull), false, false, true, false), 16, 16, 16),
+                              of_tensors(make(96, 80, 208, kHalf), true)};
   std::vector<std::string> tuned;
   const std::string file =
       tune_products(device, shapes, kTunedWorkspace, {.sustained_ms = 0}, [&](const TunedProduct& p) {
@@ -289,11 +309,12 @@ TEST_F(ScaledGemms_gpu, AreTuned) {
         EXPECT_TRUE(std::isfinite(p.first_ms));
         tuned.push_back(p.shape.name);
       });
-  EXPECT_EQ(tuned.size(), 3u);
+  EXPECT_EQ(tuned.size(), 4u);
   EXPECT_NE(file.find("pitch 240 transposed e4m3 -> [96, 80] pitch 96 bf16, scaled by rows, aligned"),
             std::string::npos)
       << file;
   EXPECT_NE(file.find("scaled by rows, fast accumulation, aligned"), std::string::npos) << file;
+  EXPECT_NE(file.find("pitch 96 bf16, scaled by tensors, aligned"), std::string::npos) << file;
   // Without a tuned.json next to this test.
   EXPECT_NE(describe_tuning(shapes, kTunedWorkspace, 0).find("cuBLASLt "), std::string::npos);
 }

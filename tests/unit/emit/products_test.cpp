@@ -16,6 +16,9 @@ namespace {
   .pitch_d = 64, .operand = DType::bf16, .alpha = 2.0f, .beta = -4.775f, .residual = true
 #define LLMC_SCALED .name = "gate_up", .m = 64, .n = 96, .k = 32, .transpose_b = true, .pitch_a = 32, .pitch_b = 32, \
   .pitch_d = 96, .operand = DType::e4m3, .result = DType::bf16, .scaling = Scaling::rows, .fast_accumulation = true
+#define LLMC_OF_GRADIENT .name = "gate_up_dgrad", .m = 64, .n = 96, .k = 32, .transpose_b = true, .pitch_a = 32, \
+  .pitch_b = 32, .pitch_d = 96, .operand = DType::e4m3, .e5m2_a = true, .result = DType::bf16, \
+  .scaling = Scaling::tensors
 // clang-format on
 
 std::string printed(const char* name, GemmShape shape) {
@@ -36,6 +39,9 @@ TEST(Products, AreInitialisersOfWhatTheyAre) {
   EXPECT_EQ(printed("gate_up", {LLMC_SCALED}), before +
                                                    "inline constexpr GemmShape kGateUp = {" LLMC_TEXT(LLMC_SCALED) "};\n"
                                                    "inline constexpr GemmShape kProducts[] = {kGateUp};\n");
+  EXPECT_EQ(printed("gate_up_dgrad", {LLMC_OF_GRADIENT}),
+            before + "inline constexpr GemmShape kGateUpDgrad = {" LLMC_TEXT(LLMC_OF_GRADIENT) "};\n"
+                     "inline constexpr GemmShape kProducts[] = {kGateUpDgrad};\n");
 }
 
 TEST(Products, AreNamedByWhatTheyMultiply) {
@@ -44,6 +50,8 @@ TEST(Products, AreNamedByWhatTheyMultiply) {
             "[64, 64] x [64, 64] -> [64, 64] fp32, alpha 2.000000, beta -4.775000 + residual");
   EXPECT_EQ(product_text({.name = "gate_up", .shape = {LLMC_SCALED}}),
             "[64, 32] x [96, 32]^T e4m3 -> [64, 96] bf16, scaled by rows, fast accumulation");
+  EXPECT_EQ(product_text({.name = "gate_up_dgrad", .shape = {LLMC_OF_GRADIENT}}),
+            "[64, 32] x [96, 32]^T e5m2 x e4m3 -> [64, 96] bf16, scaled by tensors");
 }
 
 }  // namespace

@@ -128,6 +128,24 @@ TEST(Interpreter, AResultThatIsQuantisedMayBeRoundedToEitherSide) {
   EXPECT_EQ(y.most, (std::vector<double>{448, 18, 104, 32}));
 }
 
+TEST(Interpreter, TensorsAreRoundedWithOneScale) {
+  Example maxima(Op{.kind = OpKind::largest_magnitude, .name = "x"});
+  maxima.in({{500, -17}, {3, 4}, {-5, 0.25}}).out(1, 2);
+  expect_near(maxima.run().out(0), {{500, 5}});
+  const auto check = [](DType code, OpKind kind, double scale, const Rows& expected) {
+    Example example(Op{.kind = kind, .name = "x", .attributes = ops::CodeAttributes{code}});
+    example.in({{500, 17, -0.01}}).in({{500, 17}}).out(expected.size(), expected[0].size()).out(1, 1);
+    const auto run = example.run();
+    expect_near(run.out(1), {{scale}});
+    expect_near(run.out(0), expected);
+    EXPECT_TRUE(run.outputs[0].exact && run.outputs[1].exact);
+  };
+  // 500 needs the scale 2 for e4m3, and 2^-6 for e5m2, of which 500 and 17 become 32000 and 1088.
+  check(DType::e4m3, OpKind::quantise_by_tensor, 2, {{512, 16, -0.01171875}});
+  check(DType::e5m2, OpKind::quantise_by_tensor, 0x1p-6, {{512, 16, -0.009765625}});
+  check(DType::e5m2, OpKind::quantise_by_tensor_transposed, 0x1p-6, {{32768}, {1024}, {-0.625}});
+}
+
 TEST(Interpreter, WhatAProductLeavesOutIsInItsBound) {
   // Norms of row and column 5 and 13; an fp32 sum of two products has an error of some 2^-24 of them.
   Example example(Op{.kind = OpKind::linear, .name = "y", .attributes = ops::LinearAttributes{}});

@@ -179,6 +179,36 @@ TEST(Passes, TheHeadsProductsAreFp8OnRequest) {
   EXPECT_EQ(std::ranges::count(chunk, OpKind::quantise_transposed, &Op::kind), 0);
 }
 
+TEST(Passes, Fp8TensorRoundsGradientsToE5m2WithOneScale) {
+  std::vector<std::string> cuda = kFp8, cpu = kFp8;
+  cuda[0] = cpu[0] = "precision.matmul=fp8_tensor";
+  cpu.insert(cpu.end(), {"precision.fp8.first_layers=0", "precision.fp8.last_layers=0"});
+  cuda = cpu;
+  cuda.insert(cuda.end(), {"target.kind=cuda", "target.arch=[89]"});
+  const Graph codes = lowered(cuda), numbers = lowered(cpu);
+  EXPECT_EQ(products_of(codes, *codes.find(Part::forward, Block::layer)),
+            "qkv e4m3 e4m3 5\no e4m3 e4m3 6\ngate_up e4m3 e4m3 5\ndown e4m3 e4m3 6\n");
+  const Region& backward = *codes.find(Part::backward, Block::layer);
+  EXPECT_EQ(products_of(codes, backward),
+            "down_wgrad e5m2 e4m3 4\ndown_dgrad e5m2 e4m3 4\ngate_up_wgrad e5m2 e4m3 4\ngate_up_dgrad e5m2 e4m3 4\n"
+            "o_wgrad e5m2 e4m3 4\no_dgrad e5m2 e4m3 4\nqkv_wgrad e5m2 e4m3 4\nqkv_dgrad e5m2 e4m3 4\n");
+  // Two kernels for each dy, x and weight.
+  EXPECT_EQ(std::ranges::count(backward.ops, OpKind::largest_magnitude, &Op::kind), 12);
+  EXPECT_EQ(std::ranges::count(backward.ops, OpKind::quantise_by_tensor_transposed, &Op::kind), 12);
+  EXPECT_EQ(std::ranges::count(backward.ops, OpKind::quantise_by_tensor, &Op::kind), 0);
+  for (const Op& op : backward.ops)
+    if (ops::row_of(op.kind).multiplies != ops::Multiplies::no_operands) {
+      EXPECT_EQ(codes.at(op.inputs[2]).elements(), 1) << op.name;
+      EXPECT_EQ(codes.at(op.inputs[3]).elements(), 1) << op.name;
+    }
+  for (const Op& op : numbers.find(Part::backward, Block::layer)->ops)
+    if (ops::row_of(op.kind).multiplies != ops::Multiplies::no_operands) {
+      EXPECT_TRUE(numbers.at(op.inputs[0]).name.ends_with("_back_e5m2")) << op.name;
+      EXPECT_TRUE(numbers.at(op.inputs[1]).name.ends_with("_back_e4m3")) << op.name;
+      EXPECT_EQ(op.inputs.size(), 2u) << op.name;
+    }
+}
+
 TEST(Passes, LayersAtEitherEndKeepTheirProducts) {
   std::vector<std::string> words = kFp8;
   words.insert(words.end(), {"precision.fp8.first_layers=1", "precision.fp8.last_layers=1"});

@@ -57,6 +57,28 @@ TEST(GemmShape, ScalesAreRead) {
   EXPECT_EQ(scaled().bytes(), 64 * 32 + 96 * 32 + 4 * (64 + 96) + 2 * 4 * 64 * 96);
 }
 
+/// A gradient's codes by an operand's, with an fp32 for each.
+GemmShape scaled_by_tensors() {
+  GemmShape shape = scaled();
+  shape.scaling = Scaling::tensors, shape.e5m2_a = true;
+  return shape;
+}
+
+TEST(GemmShape, OperandsOfEightBitsMayDiffer) {
+  const GemmShape shape = scaled_by_tensors();
+  EXPECT_EQ(shape.a().dtype, DType::e5m2);
+  EXPECT_EQ(shape.b().dtype, DType::e4m3);
+  EXPECT_EQ(shape.scale_bytes(), 4 * 2);
+  EXPECT_EQ(shape.scales_a(), 1);
+  EXPECT_EQ(scaled().scales_b(), 96);
+  EXPECT_EQ(shape.bytes(), 64 * 32 + 96 * 32 + 4 * 2 + 2 * 4 * 64 * 96);
+  EXPECT_EQ(text(shape),
+            "qkv [m 64, n 96, k 32] with B transposed, residual in e5m2 x e4m3 -> fp32, scaled by tensors");
+  EXPECT_EQ(tuned_key(shape),
+            "[64, 32] pitch 32 e5m2 x [32, 96] pitch 48 transposed e4m3 -> [64, 96] pitch 96 fp32 + residual, scaled "
+            "by tensors, aligned 256 256 256 256");
+}
+
 TEST(GemmShape, ABiasHasTheTypeOfTheResultExceptForEightBits) {
   EXPECT_EQ(kPadded.bias_dtype(), DType::f32);
   GemmShape shape = scaled();
@@ -116,6 +138,9 @@ TEST(GemmShape, TheKeyTellsApartWhatALibraryChoosesBy) {
   EXPECT_NE(changed([](GemmShape& s) { s.accumulates = true; }), key);
   EXPECT_NE(changed([](GemmShape& s) { s.align_c = 128; }), key);
   EXPECT_NE(changed([](GemmShape& s) { s.scaling = Scaling::rows; }), key);
+  EXPECT_NE(changed([](GemmShape& s) { s.scaling = Scaling::tensors; }),
+            changed([](GemmShape& s) { s.scaling = Scaling::rows; }));
+  EXPECT_NE(changed([](GemmShape& s) { s.e5m2_a = true; }), key);
   EXPECT_NE(changed([](GemmShape& s) { s.fast_accumulation = true; }), key);
   EXPECT_EQ(changed([](GemmShape& s) { s.alpha = 2, s.beta = 3, s.name = "other"; }), key);
 }

@@ -118,8 +118,10 @@ TEST(Advice, Fp8IsHintedWhereTheHardwareAndAllSizesAllowIt) {
   EXPECT_EQ(hinted({"precision.matmul=fp8"}), "fp8_full ");
   EXPECT_EQ(hinted({"precision.matmul=fp8_full"}), "");
   EXPECT_EQ(hinted({"model.intermediate_size=8200"}), "");
-  EXPECT_EQ(hinted({"target.arch=[90, 100]"}), "") << "not all archs have it";
-  EXPECT_EQ(hinted({"target.arch=[100a]", "memory.budget=b200"}), "");
+  EXPECT_EQ(hinted({"target.arch=[90, 100]"}), "fp8_tensor ") << "not all archs have scales of rows";
+  EXPECT_EQ(hinted({"target.arch=[100a]", "memory.budget=b200"}), "fp8_tensor ");
+  EXPECT_EQ(hinted({"target.arch=[100a]", "memory.budget=b200", "precision.matmul=fp8_tensor"}), "");
+  EXPECT_EQ(hinted({"target.arch=[80]", "memory.budget=a100-80gb"}), "") << "no fp8 products at all";
   EXPECT_EQ(
       hinted({"batch.sequence_length=2040", "batch.tokens=32640", "batch.micro_batch=1", "memory.loss_chunk=2040"}),
       "fp8 ")

@@ -33,6 +33,10 @@ TEST(PlanReport, AScaledProductSaysSo) {
   const nlohmann::ordered_json scaled = plan_json(plan)["products"][0];
   EXPECT_EQ(scaled["scaling"], "rows");
   EXPECT_EQ(scaled["fast_accumulation"], true);
+  shape.scaling = Scaling::tensors, shape.operand = DType::e4m3, shape.e5m2_a = true;
+  const nlohmann::ordered_json of_gradient = plan_json(plan)["products"][0];
+  EXPECT_EQ(of_gradient["scaling"], "tensors");
+  EXPECT_EQ(of_gradient["operands"], "e5m2 x e4m3");
 }
 
 }  // namespace

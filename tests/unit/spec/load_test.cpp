@@ -243,7 +243,8 @@ TEST(Load, Fp8IsAChoiceOfBf16RunsWhoseArchHasItsScales) {
   Target both;
   both.kind = TargetKind::cuda;
   both.arch = {"90", "100"};
-  EXPECT_FALSE(has_row_scaled_products(both));
+  EXPECT_FALSE(has_code_products(Matmul::fp8, both));
+  EXPECT_TRUE(has_code_products(Matmul::fp8_tensor, both));
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"model.intermediate_size=88"}))), "E0328");
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"model.vocab_size=1000"}))), "");
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with({"model.vocab_size=1000", "precision.fp8.head=forward"}))),
@@ -261,6 +262,32 @@ TEST(Load, Fp8IsAChoiceOfBf16RunsWhoseArchHasItsScales) {
   EXPECT_EQ(full("batch.micro_batch=1"), "E0328") << "40 tokens";
   EXPECT_EQ(full("batch.micro_batch=auto"), "E0328");
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", with(odd))), "") << "no sum over tokens";
+}
+
+TEST(Load, Fp8TensorRunsOnEveryArchAndSparesTheLayersAtTheEnds) {
+  const auto loaded = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"precision.matmul=fp8_tensor", "model.num_hidden_layers=3"};
+    words.insert(words.end(), more.begin(), more.end());
+    return load_text(kGood, "a.yaml", words);
+  };
+  const LoadResult usual = loaded({});
+  ASSERT_TRUE(usual.resolved) << render(usual.diagnostics);
+  EXPECT_EQ(usual.resolved->spec.fp8.first_layers, 1);
+  EXPECT_EQ(usual.resolved->spec.fp8.last_layers, 1);
+  EXPECT_EQ(loaded({"precision.fp8.first_layers=0"}).resolved->spec.fp8.first_layers, 0);
+  EXPECT_NE(fingerprint(loaded({"precision.fp8.first_layers=0"}).resolved->spec), fingerprint(usual.resolved->spec));
+  EXPECT_EQ(resolve(kGood, {"precision.matmul=fp8"}).spec.fp8.last_layers, 0) << "with scales of rows";
+  EXPECT_EQ(loaded({"model.num_hidden_layers=2"}).resolved->spec.fp8.last_layers, 0) << "none would be left";
+  EXPECT_EQ(codes_of(loaded({"precision.fp8.first_layers=2"})), "E0327");
+  for (const char* arch : {"80", "89", "90a", "100a", "103", "120"}) {
+    const LoadResult on = loaded({"target.kind=cuda", std::string("target.arch=[") + arch + "]"});
+    EXPECT_EQ(codes_of(on), "") << arch;
+    EXPECT_EQ(multiplies_codes(on.resolved->spec), std::string(arch) != "80") << arch;
+  }
+  EXPECT_EQ(codes_of(loaded({"target.kind=cuda", "target.arch=[90a, 120]"})), "");
+  EXPECT_EQ(codes_of(loaded({"target.kind=cuda", "target.arch=[86, 89]"})), "E0327") << "one alone has fp8 products";
+  EXPECT_EQ(codes_of(loaded({"precision.compute=fp32"})), "E0327");
+  EXPECT_EQ(codes_of(loaded({"batch.sequence_length=40", "batch.tokens=160", "batch.micro_batch=1"})), "E0328");
 }
 
 TEST(Load, AnOverrideWithoutFp8LeavesItsKeysBehind) {

@@ -173,6 +173,11 @@ void swiglu_backward_quantised_alone(const bf16*, const bf16*, const float*, bf1
                                      float*);
 void quantise_odd_weight(const bf16* x, const float* factors, bf16* y, float* scales);
 void largest_scale_odd(const float* scales, float* shared);
+void largest_magnitude_odd(const bf16* x, float* largest);
+void quantise_by_tensor_e4m3_numbers(const bf16* x, const float* largest, bf16* y, float* scale);
+void quantise_by_tensor_e5m2_numbers(const bf16* x, const float* largest, bf16* y, float* scale);
+void quantise_by_tensor_e4m3_codes(const bf16* x, const float* largest, e4m3* y, float* scale);
+void quantise_by_tensor_e5m2_codes(const bf16* x, const float* largest, e5m2* y, float* scale);
 void rescale_rows_odd_false(const bf16* x, const float* factors, const float* shared, bf16* y);
 void rescale_rows_odd_true(const bf16* x, const float* factors, const float* shared, bf16* y);
 void swiglu_forward_of_4112(const float*, float*);

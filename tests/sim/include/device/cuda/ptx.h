@@ -59,20 +59,27 @@ inline unsigned bf16_pair(float low, float high) {
   return bf16_bits(low) | static_cast<unsigned>(bf16_bits(high)) << 16;
 }
 
-/// Counts steps of 2^-9, or of the exponent's, in double precision.
-inline unsigned char e4m3_bits(float v) {
+/// Code with so many bits of mantissa and this least exponent of normal numbers; NaN is 0x7f. Counts steps of the
+/// exponent in double precision.
+inline unsigned char code_bits(float v, int mantissa_bits, int least_exponent, double largest) {
   if (v != v) return 0x7f;
-  const int sign = std::signbit(v) ? 0x80 : 0;
-  const double magnitude = std::fabs(static_cast<double>(v));
-  int exponent = magnitude < 0x1p-6 ? -6 : std::ilogb(std::fmin(magnitude, 448.0));
-  double steps = std::nearbyint(std::fmin(magnitude, 448.0) * std::ldexp(1.0, 3 - exponent));
-  if (steps == 16) steps = 8, ++exponent;
-  const int code = steps < 8 ? static_cast<int>(steps) : (exponent + 7) << 3 | (static_cast<int>(steps) - 8);
-  return static_cast<unsigned char>(sign | code);
+  const int sign = std::signbit(v) ? 0x80 : 0, one = 1 << mantissa_bits;
+  const double magnitude = std::fmin(std::fabs(static_cast<double>(v)), largest);
+  int exponent = magnitude < std::ldexp(1.0, least_exponent) ? least_exponent : std::ilogb(magnitude);
+  double steps = std::nearbyint(magnitude * std::ldexp(1.0, mantissa_bits - exponent));
+  if (steps == 2 * one) steps = one, ++exponent;
+  const int normal = (exponent - least_exponent + 1) << mantissa_bits | (static_cast<int>(steps) - one);
+  return static_cast<unsigned char>(sign | (steps < one ? static_cast<int>(steps) : normal));
 }
 
 inline unsigned short e4m3_pair(float low, float high) {
-  return static_cast<unsigned short>(e4m3_bits(low) | e4m3_bits(high) << 8);
+  const auto bits = [](float v) { return code_bits(v, 3, -6, 448); };
+  return static_cast<unsigned short>(bits(low) | bits(high) << 8);
+}
+
+inline unsigned short e5m2_pair(float low, float high) {
+  const auto bits = [](float v) { return code_bits(v, 2, -14, 57344); };
+  return static_cast<unsigned short>(bits(low) | bits(high) << 8);
 }
 
 template <int kBytes>

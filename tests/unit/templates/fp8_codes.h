@@ -1,10 +1,14 @@
-// Table of the fp32 numbers at which CUDA's header begins the codes of e4m3. tests/unit/cuda/e4m3_header_test.cpp finds
-// them in cuda_fp8.h where the toolkit is.
+// Tables of the fp32 numbers at which CUDA's header begins the codes of e4m3 and e5m2.
+// tests/unit/cuda/fp8_header_test.cpp finds them in cuda_fp8.h where the toolkit is.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "device/fp8.h"
 
 namespace llmc {
 
@@ -25,21 +29,47 @@ inline constexpr std::array<std::uint32_t, 126> kE4m3Borders = {
     0x42c80001, 0x42d80000, 0x42e80001, 0x42f80000, 0x43080001, 0x43180000, 0x43280001, 0x43380000, 0x43480001,
     0x43580000, 0x43680001, 0x43780000, 0x43880001, 0x43980000, 0x43a80001, 0x43b80000, 0x43c80001, 0x43d80000,
 };
+inline constexpr std::array<std::uint32_t, 123> kE5m2Borders = {
+    0x37000001, 0x37c00000, 0x38200001, 0x38600000, 0x38900001, 0x38b00000, 0x38d00001, 0x38f00000, 0x39100001,
+    0x39300000, 0x39500001, 0x39700000, 0x39900001, 0x39b00000, 0x39d00001, 0x39f00000, 0x3a100001, 0x3a300000,
+    0x3a500001, 0x3a700000, 0x3a900001, 0x3ab00000, 0x3ad00001, 0x3af00000, 0x3b100001, 0x3b300000, 0x3b500001,
+    0x3b700000, 0x3b900001, 0x3bb00000, 0x3bd00001, 0x3bf00000, 0x3c100001, 0x3c300000, 0x3c500001, 0x3c700000,
+    0x3c900001, 0x3cb00000, 0x3cd00001, 0x3cf00000, 0x3d100001, 0x3d300000, 0x3d500001, 0x3d700000, 0x3d900001,
+    0x3db00000, 0x3dd00001, 0x3df00000, 0x3e100001, 0x3e300000, 0x3e500001, 0x3e700000, 0x3e900001, 0x3eb00000,
+    0x3ed00001, 0x3ef00000, 0x3f100001, 0x3f300000, 0x3f500001, 0x3f700000, 0x3f900001, 0x3fb00000, 0x3fd00001,
+    0x3ff00000, 0x40100001, 0x40300000, 0x40500001, 0x40700000, 0x40900001, 0x40b00000, 0x40d00001, 0x40f00000,
+    0x41100001, 0x41300000, 0x41500001, 0x41700000, 0x41900001, 0x41b00000, 0x41d00001, 0x41f00000, 0x42100001,
+    0x42300000, 0x42500001, 0x42700000, 0x42900001, 0x42b00000, 0x42d00001, 0x42f00000, 0x43100001, 0x43300000,
+    0x43500001, 0x43700000, 0x43900001, 0x43b00000, 0x43d00001, 0x43f00000, 0x44100001, 0x44300000, 0x44500001,
+    0x44700000, 0x44900001, 0x44b00000, 0x44d00001, 0x44f00000, 0x45100001, 0x45300000, 0x45500001, 0x45700000,
+    0x45900001, 0x45b00000, 0x45d00001, 0x45f00000, 0x46100001, 0x46300000, 0x46500001, 0x46700000, 0x46900001,
+    0x46b00000, 0x46d00001, 0x46f00000, 0x47100001, 0x47300000, 0x47500001,
+};
+
+template <class Code>
+std::span<const std::uint32_t> borders_of() {
+  if constexpr (std::is_same_v<Code, e4m3>)
+    return kE4m3Borders;
+  else
+    return kE5m2Borders;
+}
 
 /// Code of the fp32 number with these bits.
-inline unsigned e4m3_code(std::uint32_t bits) {
+template <class Code>
+unsigned known_code(std::uint32_t bits) {
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return 0x7f;  // NaN loses its sign
-  const auto next = std::upper_bound(kE4m3Borders.begin(), kE4m3Borders.end(), magnitude);
-  return (bits >> 24 & 0x80u) | static_cast<unsigned>(next - kE4m3Borders.begin());
+  const auto borders = borders_of<Code>();
+  const auto next = std::upper_bound(borders.begin(), borders.end(), magnitude);
+  return (bits >> 24 & 0x80u) | static_cast<unsigned>(next - borders.begin());
 }
 
 /// Calls check(bits) with every bf16 number, every border and its neighbours of both signs, infinities and NaNs.
-template <class Check>
-void for_numbers_of_e4m3(const Check& check) {
+template <class Code, class Check>
+void for_numbers_of(const Check& check) {
   for (std::uint32_t high = 0; high < 0x10000; ++high) check(high << 16);
   for (const std::uint32_t sign : {0x00000000u, 0x80000000u}) {
-    for (const std::uint32_t border : kE4m3Borders)
+    for (const std::uint32_t border : borders_of<Code>())
       for (const std::uint32_t bits : {border - 1, border, border + 1}) check(sign | bits);
     for (const std::uint32_t bits : {0x00000001u, 0x007fffffu, 0x7f7fffffu, 0x7f800000u, 0x7f800001u, 0x7fffffffu})
       check(sign | bits);
