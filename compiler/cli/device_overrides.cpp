@@ -60,7 +60,6 @@ std::vector<std::string> overrides_for_device(const SpecArguments& arguments, co
   if (other_kind || other_arch ||
       (cuda && spec.memory.budget != static_cast<std::int64_t>(device[devices::Figure::memory])))
     add("memory.budget", budget_word(device));
-  if (cuda && spec.compute == DType::f32) add("precision.compute", "bf16");  // attention on cuda has no fp32
   const bool other_scales =
       cuda && spec.has_fp8_products() && spec::row_scaled_products(device.arch) == spec::RowScaledProducts::none;
   if (cuda && (spec.matmul == spec::Matmul::bf16x3 || other_scales)) add("precision.matmul", "auto");

@@ -173,7 +173,7 @@ class Pricing {
     const double products = backward ? 5 : 2;
     const double scores = static_cast<double>(plan_.graph.batch * attention.heads.query) *
                           computed_scores(device_.kind, attention.mask(plan_.graph.sequence));
-    const DType type = plan_.spec.compute;
+    const DType type = plan_.graph.at(op.inputs[backward ? 2 : 0]).dtype;  // of q, k and v: an audit's is fp32
     const double at_64 =
         2 * products * 64 / device_(backward ? Rate::attention_backward_64 : Rate::attention_forward_64, type);
     const double at_128 =
