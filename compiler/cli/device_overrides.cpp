@@ -62,7 +62,8 @@ std::vector<std::string> overrides_for_device(const SpecArguments& arguments, co
     add("memory.budget", budget_word(device));
   const bool other_scales =
       cuda && spec.has_fp8_products() && spec::row_scaled_products(device.arch) == spec::RowScaledProducts::none;
-  if (cuda && (spec.matmul == spec::Matmul::bf16x3 || other_scales)) add("precision.matmul", "auto");
+  if ((cuda && (spec.matmul == spec::Matmul::bf16x3 || other_scales)) || (!cuda && spec.matmul == spec::Matmul::tf32))
+    add("precision.matmul", "auto");
   return words;
 }
 

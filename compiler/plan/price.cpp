@@ -125,6 +125,7 @@ class Pricing {
 
   double rate_of_products() const {
     const GemmShape& shape = plan_.products[launch_.product].shape;
+    if (shape.tf32) return at(Figure::product_tf32);
     return device_(Rate::product, type_of(shape)) / times_of(shape);
   }
 
@@ -155,7 +156,7 @@ class Pricing {
 
   Price product() {
     const GemmShape& shape = plan_.products[launch_.product].shape;
-    if (device_.products.has(type_of(shape))) return measured_product(shape);
+    if (device_.products.has(type_of(shape)) && !shape.tf32) return measured_product(shape);
     const double flops = cuda() ? in_waves(shape) : launch_.flops;
     const double compute = flops / rate_of_products(), memory = launch_.bytes / rate(launch_.bytes);
     say("compute {}FLOP / {}FLOP/s{} = {}", giga(flops), giga(rate_of_products()), said_of(shape), ms(compute));

@@ -224,6 +224,12 @@ const std::vector<Code>& codes() {
        "trains on a laptop trains on a cluster.",
        "model: {intermediate_size: 1000}\nprecision: {matmul: fp8}",
        "model: {intermediate_size: 1008}\nprecision: {matmul: fp8}"},
+      {"E0329", "tf32 products where they do not exist",
+       "With `matmul: tf32` the tensor cores of a GPU multiply fp32 matrices, of whose mantissas they read 10 bits. So "
+       "it "
+       "needs `compute: fp32` and `kind: cuda`.",
+       "precision: {compute: bf16, matmul: tf32}\ntarget: {kind: cuda}",
+       "precision: {compute: fp32, matmul: tf32}\ntarget: {kind: cuda}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

@@ -21,24 +21,27 @@ inline std::string scaling_text(const GemmShape& shape) {
          (shape.fast_accumulation ? ", fast accumulation" : "");
 }
 
+/// Arithmetic of the operands: their dtype, or tf32.
+inline const char* operand_text(const GemmShape& s) { return s.tf32 ? "tf32" : name_of(s.operand); }
+
 /// "qkv_forward [m 64, n 96, k 32] with B transposed in bf16 -> bf16"
 inline std::string text(const GemmShape& s) {
   return s.name + std::string(" [m ") + std::to_string(s.m) + ", n " + std::to_string(s.n) + ", k " +
          std::to_string(s.k) + "]" + (s.transpose_a ? " with A transposed" : "") +
          (s.transpose_b ? " with B transposed" : "") + (s.bias ? ", bias" : "") + (s.residual ? ", residual" : "") +
-         " in " + name_of(s.operand) + " -> " + name_of(s.result) + scaling_text(s) + factors_text(s);
+         " in " + operand_text(s) + " -> " + name_of(s.result) + scaling_text(s) + factors_text(s);
 }
 
 /// Layouts and types of all operands, their scales, the accumulation and what is added, without the name, alpha and
 /// beta.
 inline std::string operation_text(const GemmShape& s) {
-  const auto matrix = [](std::int64_t rows, std::int64_t cols, const GemmMatrix& of) {
+  const auto matrix = [](std::int64_t rows, std::int64_t cols, const GemmMatrix& of, const char* type) {
     return "[" + std::to_string(rows) + ", " + std::to_string(cols) + "] pitch " + std::to_string(of.pitch) +
-           (of.transposed ? " transposed " : " ") + name_of(of.dtype);
+           (of.transposed ? " transposed " : " ") + type;
   };
-  return matrix(s.m, s.k, s.a()) + " x " + matrix(s.k, s.n, s.b()) + " -> " + matrix(s.m, s.n, s.d()) +
-         (s.bias ? " + bias" : "") + (s.residual ? " + residual" : "") + (s.accumulates ? ", accumulates" : "") +
-         scaling_text(s);
+  return matrix(s.m, s.k, s.a(), operand_text(s)) + " x " + matrix(s.k, s.n, s.b(), operand_text(s)) + " -> " +
+         matrix(s.m, s.n, s.d(), name_of(s.result)) + (s.bias ? " + bias" : "") + (s.residual ? " + residual" : "") +
+         (s.accumulates ? ", accumulates" : "") + scaling_text(s);
 }
 
 /// Key of a tuned algorithm: everything that the library's choice depends on.

@@ -56,6 +56,7 @@ std::vector<KernelParam> product_params(const Product& p) {
           {"int", "k", std::to_string(s.k), ""},
           {"using", "operands", row_of(s.operand).c_name, ""},
           {"bool", "scaled by rows", s.scaling == Scaling::rows ? "true" : "false", ""},
+          {"bool", "tf32", s.tf32 ? "true" : "false", ""},
           {"bool", "fast accumulation", s.fast_accumulation ? "true" : "false", ""},
           {"using", "result", row_of(s.result).c_name, ""},
           {"float", "alpha", fmt::format("{}", s.alpha), ""},

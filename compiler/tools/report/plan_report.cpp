@@ -361,6 +361,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
     if (p.shape.alpha != 1) products.back()["alpha"] = p.shape.alpha;
     if (p.shape.beta != 1) products.back()["beta"] = p.shape.beta;
     if (p.shape.scaling == Scaling::rows) products.back()["scaling"] = "rows";
+    if (p.shape.tf32) products.back()["tf32"] = true;
     if (p.shape.fast_accumulation) products.back()["fast_accumulation"] = true;
   }
   j["products"] = products;

@@ -16,6 +16,7 @@
 #include "device/math.h"
 #include "error.h"
 #include "host/clock.h"
+#include "math/gemm_text.h"
 
 namespace llmc {
 namespace {
@@ -121,7 +122,7 @@ std::string describe(const ProductRate& rate) {
   const bool tera = rate.flops >= 1e12;
   return fmt::format("{:.1f} {} measured, {} x {} x {} in {}", rate.flops / (tera ? 1e12 : 1e9),
                      tera ? "TFLOP/s" : "GFLOP/s", shape.m, shape.n, shape.k,
-                     shape.bf16x3() ? "bf16x3" : name_of(shape.operand));
+                     shape.bf16x3() ? "bf16x3" : operand_text(shape));
 }
 
 std::optional<double> rate_of_ranks(Rendezvous& ranks, const std::optional<ProductRate>& mine) {
