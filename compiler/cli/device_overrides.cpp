@@ -60,11 +60,10 @@ std::vector<std::string> overrides_for_device(const SpecArguments& arguments, co
   if (other_kind || other_arch ||
       (cuda && spec.memory.budget != static_cast<std::int64_t>(device[devices::Figure::memory])))
     add("memory.budget", budget_word(device));
-  if (cuda && spec.compute == DType::f32) add("precision.compute", "bf16");  // attention on cuda has no fp32
   const bool other_scales =
       cuda && spec.has_fp8_products() && spec::code_products(spec.matmul, device.arch) == spec::CodeProducts::none;
   if (other_scales) add("precision.matmul", "fp8_tensor");
-  if (cuda && spec.matmul == spec::Matmul::bf16x3) add("precision.matmul", "auto");
+  if (cuda ? spec.matmul == spec::Matmul::bf16x3 : spec.matmul == spec::Matmul::tf32) add("precision.matmul", "auto");
   return words;
 }
 

@@ -47,7 +47,9 @@ constexpr const char* kNames[kFigures] = {"memory",
                                           "kernels_bf16",
                                           "kernels_fp32",
                                           "kernels_optimizer",
-                                          "product_fp8"};
+                                          "product_fp8",
+                                          "peak_tf32",
+                                          "product_tf32"};
 constexpr struct {
   Rate rate;
   DType operand;
@@ -120,6 +122,10 @@ class Reader {
         device.figures.insert(*known);
       else if (i < kRequiredFigures || figures[kNames[i]])
         device.figures[static_cast<Figure>(i)] = figure(figures, kNames[i]);
+    if (device.kind == spec::TargetKind::cuda) {
+      device.figures.insert({Figure::peak_tf32, {device[Figure::peak_bf16] / 2, "half of bf16's"}});
+      device.figures.insert({Figure::product_tf32, {device[Figure::product_bf16] / 2, "assumed: half of bf16's"}});
+    }
     if (const YAML::Node products = root["products"]) device.products = product_rates(products);
     return device;
   }
@@ -271,6 +277,11 @@ Figure figure_of(Rate rate, DType operand) {
 double Device::operator()(Rate rate, DType operand) const {
   const Figure own = figure_of(rate, operand);
   return (*this)[has(own) ? own : figure_of(rate, DType::bf16)];
+}
+
+double Device::peak(const spec::Spec& spec) const {
+  if (spec.matmul == spec::Matmul::tf32) return (*this)[Figure::peak_tf32];
+  return (*this)(Rate::peak, spec.compute);
 }
 
 const char* name_of(Form form) { return kFormNames[static_cast<std::size_t>(form)]; }

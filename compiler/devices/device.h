@@ -42,9 +42,11 @@ enum class Figure {
   kernels_fp32,                 //
   kernels_optimizer,            // the same for the optimizer's kernels
   product_fp8,                  // FLOP/s of products of e4m3 codes; bf16's if left out
+  peak_tf32,                    // as peak_fp32, of fp32 operands read as tf32; on cuda half of bf16's if left out
+  product_tf32,                 // the same within a step
 };
 constexpr std::size_t kRequiredFigures = static_cast<std::size_t>(Figure::latency_between) + 1;
-constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::product_fp8) + 1;
+constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::product_tf32) + 1;
 const char* name_of(Figure figure);
 
 /// Figures with one value for each dtype of a step's operands.
@@ -96,6 +98,8 @@ struct Device {
   bool has(Figure figure) const { return figures.contains(figure); }
   /// Returns the rate for operands of `operand`; bf16's if a file leaves out its own.
   double operator()(Rate rate, DType operand) const;
+  /// Returns the peak in FLOP/s that the MFU of a run refers to.
+  double peak(const spec::Spec& spec) const;
   bool is_called(const std::string& word) const;
 };
 

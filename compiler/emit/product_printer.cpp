@@ -27,7 +27,7 @@ std::string fields(const plan::Product& p) {
   };
   factor("alpha", s.alpha), factor("beta", s.beta);
   flag("bias", s.bias), flag("residual", s.residual), flag("accumulates", s.accumulates);
-  flag("tiles", s.tiles), flag("fast_accumulation", s.fast_accumulation);
+  flag("tiles", s.tiles), flag("tf32", s.tf32), flag("fast_accumulation", s.fast_accumulation);
   const auto aligned = [&](const char* operand, std::uint32_t bytes) {
     if (bytes != kArenaAlignment) text += fmt::format(", .align_{} = {}", operand, bytes);
   };
@@ -43,8 +43,8 @@ std::string product_text(const plan::Product& p) {
     return fmt::format("[{}, {}]{}", matrix.rows, matrix.cols, matrix.transposed ? "^T" : "");
   };
   std::string text = fmt::format("{} x {}{} -> [{}, {}] {}{}{}", operand(s.a()), operand(s.b()),
-                                 has_codes(s.operand) ? " " + operands_text(s) : "", s.m, s.n, name_of(s.result),
-                                 scaling_text(s), factors_text(s));
+                                 has_codes(s.operand) || s.tf32 ? " " + operands_text(s) : "", s.m, s.n,
+                                 name_of(s.result), scaling_text(s), factors_text(s));
   if (s.bias) text += " + bias";
   if (s.residual) text += " + residual";
   if (s.accumulates) text += ", accumulates";

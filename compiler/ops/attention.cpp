@@ -86,15 +86,22 @@ enum class Pass { forward, backward_queries, backward_keys };
 
 /// Launches templates/cuda/attention_*.cu. A warp owns 32 queries (backward_keys: keys) of a head, 16 of one wider than
 /// 64; with warpgroup products a block owns 64. A head wider than 128 leaves room in shared memory for two warps, and
-/// in registers for half of the columns of dq, or a quarter of those of dk and dv.
+/// in registers for half of the columns of dq, or a quarter of those of dk and dv. In fp32 eight lanes own 4 queries of
+/// a head, 2 of one wider than 64, 1 of one wider than 128.
 Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out, std::vector<Argument> arguments) {
   const auto [query, key, dim] = heads_of(c);
   const std::int64_t batch = c.graph.batch, sequence = c.graph.sequence;
   const bool forward = pass == Pass::forward, keys = pass == Pass::backward_keys, wide = dim > 128;
-  const bool warpgroups = attention_in_warpgroups(c.spec, dim);
+  const bool scalar = qkv.dtype == DType::f32, warpgroups = !scalar && attention_in_warpgroups(c.spec, dim);
   const std::int64_t lanes = wide ? 64 : 128;
-  const std::int64_t rows = warpgroups ? 64 : lanes / 32 * (dim <= 64 ? 32 : 16), tiles = (sequence + rows - 1) / rows;
-  const std::int64_t heads = keys ? key : query, parts = !wide || forward ? 1 : keys ? 4 : 2;
+  const std::int64_t rows = warpgroups ? 64
+                            : scalar   ? lanes / 8 *
+                                           (dim <= 64 ? 4
+                                            : wide    ? 1
+                                                      : 2)
+                                     : lanes / 32 * (dim <= 64 ? 32 : 16);
+  const std::int64_t tiles = (sequence + rows - 1) / rows, heads = keys ? key : query;
+  const std::int64_t parts = !wide || forward || scalar ? 1 : keys ? 4 : 2;
   const double column = static_cast<double>(bytes_of(qkv.dtype, c.graph.tokens() * dim));  // of a head
   const double line = 4.0 * static_cast<double>(batch * query * sequence);                 // of lse, or delta
   const double h = static_cast<double>(query), kv = static_cast<double>(key);
@@ -104,7 +111,7 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
   const std::string name = forward ? "attention_forward"
                            : keys  ? "attention_backward_keys"
                                    : "attention_backward_queries";
-  Instance instance = Instance::of_target(c, name + (warpgroups ? "_warpgroups" : ""));
+  Instance instance = Instance::of_target(c, name + (warpgroups ? "_warpgroups" : scalar ? "_scalar" : ""));
   if (!warpgroups) batched(instance, c);  // warpgroup kernels derive the batch from the block's index
   return shape(instance, c, qkv, out)
       .real("kScale", 1 / std::sqrt(static_cast<double>(dim)), "model.head_dim")
@@ -115,16 +122,6 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
       .shaped({lanes, lanes, batch * heads * parts * tiles},
               fmt::format("{} {} of {} heads", batch * sequence, keys ? "keys" : "queries", heads),
               std::move(arguments));
-}
-
-/// Attention of an audit on a GPU: a warp per query.
-Work in_fp32(const Context& c, const Tensor& qkv, const Tensor& out) {
-  const std::int64_t rows = c.graph.tokens() * heads_of(c).query;
-  Instance instance = Instance::of_target(c, "attention_forward_rows");
-  return shape(batched(instance, c), c, qkv, out)
-      .real("kScale", 1 / std::sqrt(static_cast<double>(heads_of(c).dim)), "model.head_dim")
-      .costs(c.bytes(qkv) + c.bytes(out) + c.bytes(c.out(1)), 2 * product_of_scores(c.graph, c.op))
-      .rows(rows, heads_of(c).dim, qkv.dtype, all_operands(c.op));
 }
 
 Work on_cpu(const Context& c, std::string name, int passes, double products, const Tensor& qkv, const Tensor& out,
@@ -152,8 +149,8 @@ const AttentionChoice& chosen(const Context& c) { return c.attention.of(c.graph,
 std::vector<Work> work(const Context& c) {
   const Tensor &qkv = c.in(0), &out = c.out(0);
   if (!c.cuda()) return {on_cpu(c, "attention_forward", 1, 2, qkv, out, c.out(1))};
-  if (qkv.dtype == DType::f32) return {in_fp32(c, qkv, out)};
-  if (chosen(c).forward == AttentionBy::cudnn) return {in_cudnn(c, Call::attention_forward, 2, 2)};
+  const bool audited = c.region.is_audit();  // in fp32, which cuDNN does not have
+  if (!audited && chosen(c).forward == AttentionBy::cudnn) return {in_cudnn(c, Call::attention_forward, 2, 2)};
   return {portable(c, Pass::forward, qkv, out, all_operands(c.op))};
 }
 

@@ -13,12 +13,12 @@ using namespace graph;
 
 namespace {
 
-using Refusal = std::string (*)(const AttentionShape& shape, DType compute, int capability);
-
-/// Returns the reason of `refusal` for the first architecture that it refuses; empty if it refuses none.
-std::string first_refusal(Refusal refusal, const AttentionShape& shape, const spec::Spec& spec) {
+/// Returns the reason of `refusal`, called with a compute capability, for the first architecture that it refuses; empty
+/// if it refuses none.
+template <class Refusal>
+std::string first_refusal(const spec::Spec& spec, const Refusal& refusal) {
   for (const std::string& arch : spec.target.arch) {
-    const std::string why = refusal(shape, spec.compute, std::stoi(arch));
+    const std::string why = refusal(std::stoi(arch));
     if (!why.empty()) return why;
   }
   return "";
@@ -52,9 +52,12 @@ bool is_hopper(const std::string& arch) { return std::stoi(arch) / 10 == 9; }
 
 AttentionChoice choose(const AttentionShape& shape, const spec::Spec& spec) {
   const spec::AttentionKind kind = spec.target.attention;
-  const std::string cudnn = kind == spec::AttentionKind::portable ? "" : first_refusal(attention_refusal, shape, spec);
+  const std::string cudnn = kind == spec::AttentionKind::portable ? "" : first_refusal(spec, [&](int arch) {
+    return attention_refusal(shape, spec.compute, arch);
+  });
   if (kind == spec::AttentionKind::cudnn && !cudnn.empty()) throw Failure(Exit::spec, cudnn);
-  const bool known = std::all_of(spec.target.arch.begin(), spec.target.arch.end(), is_hopper);
+  const bool known =
+      spec.compute == DType::bf16 && std::all_of(spec.target.arch.begin(), spec.target.arch.end(), is_hopper);
   const auto way = [&](AttentionBy by) {
     return BackwardWay{by, known ? backward_ms(shape, by, spec) : 0, backward_workspace_bytes(shape, by)};
   };
@@ -66,7 +69,7 @@ AttentionChoice choose(const AttentionShape& shape, const spec::Spec& spec) {
                      [](const BackwardWay& a, const BackwardWay& b) { return a.predicted_ms < b.predicted_ms; });
     return choice;
   }
-  const std::string portable = first_refusal(portable_attention_refusal, shape, spec);
+  const std::string portable = first_refusal(spec, [&](int arch) { return portable_attention_refusal(shape, arch); });
   if (!portable.empty()) throw Failure(Exit::spec, portable);
   return {shape, AttentionBy::portable, {way(AttentionBy::portable)}, {}};
 }

@@ -123,6 +123,7 @@ Work product(const Context& c, std::string name, GemmShape shape) {
     shape.scaling = c.spec.matmul == spec::Matmul::fp8_tensor ? Scaling::tensors : Scaling::rows;
     shape.fast_accumulation = c.spec.fp8.accumulates_fast(row_of(c.op.kind).multiplies != Multiplies::x_and_weight);
   }
+  shape.tf32 = c.spec.matmul == spec::Matmul::tf32 && !c.region.is_audit();
   shape.tiles = products_in_tiles(c.spec, b.dtype) && (is_linear_product(shape) || is_weight_gradient(shape));
   Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
   work.product.flops = work.flops = shape.flops();

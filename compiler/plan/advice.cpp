@@ -68,6 +68,9 @@ class Hints {
         s.compute = DType::bf16;
         s.matmul = spec::Matmul::automatic;
       });
+    if (chosen_.compute == DType::f32 && chosen_.target.kind == spec::TargetKind::cuda &&
+        chosen_.matmul == spec::Matmul::automatic)
+      try_one([](Spec& s) { s.matmul = spec::Matmul::tf32; });
     if (chosen_.compute == DType::bf16 && chosen_.residual == DType::f32)
       try_one([](Spec& s) { s.residual = DType::bf16; });
     fp8();

@@ -125,6 +125,7 @@ class Pricing {
 
   double rate_of_products() const {
     const GemmShape& shape = plan_.products[launch_.product].shape;
+    if (shape.tf32) return at(Figure::product_tf32);
     return device_(Rate::product, type_of(shape)) / times_of(shape);
   }
 
@@ -155,7 +156,7 @@ class Pricing {
 
   Price product() {
     const GemmShape& shape = plan_.products[launch_.product].shape;
-    if (device_.products.has(type_of(shape))) return measured_product(shape);
+    if (device_.products.has(type_of(shape)) && !shape.tf32) return measured_product(shape);
     const double flops = cuda() ? in_waves(shape) : launch_.flops;
     const double compute = flops / rate_of_products(), memory = launch_.bytes / rate(launch_.bytes);
     say("compute {}FLOP / {}FLOP/s{} = {}", giga(flops), giga(rate_of_products()), said_of(shape), ms(compute));
@@ -173,7 +174,7 @@ class Pricing {
     const double products = backward ? 5 : 2;
     const double scores = static_cast<double>(plan_.graph.batch * attention.heads.query) *
                           computed_scores(device_.kind, attention.mask(plan_.graph.sequence));
-    const DType type = plan_.spec.compute;
+    const DType type = plan_.graph.at(op.inputs[backward ? 2 : 0]).dtype;  // of q, k and v: an audit's is fp32
     const double at_64 =
         2 * products * 64 / device_(backward ? Rate::attention_backward_64 : Rate::attention_forward_64, type);
     const double at_128 =

@@ -159,12 +159,15 @@ const std::vector<Code>& codes() {
        "Prompts are text that data.tokenizer encodes. Without a tokenizer they are token ids with blanks between them, "
        "and samples are printed as ids.",
        "sampling: {prompts: [\"Once upon\"]}", "sampling: {prompts: [\"17 4 256\"]}"},
-      {"E0318", "fp32 on a GPU",
-       "Attention on CUDA, both cuDNN's and llmc's own, computes in bf16. fp32 runs need the CPU.",
-       "precision: {compute: fp32}\ntarget: {kind: cuda}", "precision: {compute: bf16}\ntarget: {kind: cuda}"},
+      {"E0318", "fp32 attention by cuDNN",
+       "cuDNN's attention computes in bf16. In fp32 runs llmc's own kernels do, which `attention: auto` and `portable` "
+       "select.",
+       "precision: {compute: fp32}\ntarget: {kind: cuda, attention: cudnn}",
+       "precision: {compute: fp32}\ntarget: {kind: cuda, attention: auto}"},
       {"E0319", "biases of q and k that are not aligned to 16 bytes",
        "The biases of q, k and v are in one vector, and CUDA kernels read each of them 16 bytes at a time. So with "
-       "attention_bias, num_attention_heads * head_dim and num_key_value_heads * head_dim are multiples of 8.",
+       "attention_bias, num_attention_heads * head_dim and num_key_value_heads * head_dim are multiples of 8, or of 4 "
+       "with `compute: fp32`.",
        "model: {num_attention_heads: 6, head_dim: 10, attention_bias: true}\ntarget: {kind: cuda}",
        "model: {num_attention_heads: 6, head_dim: 16, attention_bias: true}\ntarget: {kind: cuda}"},
       {"E0320", "biases that the exported model does not have",
@@ -220,6 +223,12 @@ const std::vector<Code>& codes() {
        "trains on a laptop trains on a cluster.",
        "model: {intermediate_size: 1000}\nprecision: {matmul: fp8}",
        "model: {intermediate_size: 1008}\nprecision: {matmul: fp8}"},
+      {"E0329", "tf32 products where they do not exist",
+       "With `matmul: tf32` the tensor cores of a GPU multiply fp32 matrices, of whose mantissas they read 10 bits. So "
+       "it "
+       "needs `compute: fp32` and `kind: cuda`.",
+       "precision: {compute: bf16, matmul: tf32}\ntarget: {kind: cuda}",
+       "precision: {compute: fp32, matmul: tf32}\ntarget: {kind: cuda}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

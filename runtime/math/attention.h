@@ -15,7 +15,7 @@
 
 namespace llmc {
 
-/// All bf16. A row of qkv is q [heads, head_dim], k [kv_heads, head_dim], v [kv_heads, head_dim]; pitches in elements.
+/// A row of qkv is q [heads, head_dim], k [kv_heads, head_dim], v [kv_heads, head_dim]; pitches in elements.
 struct AttentionShape {
   std::int64_t batch = 0, sequence = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
@@ -99,7 +99,7 @@ constexpr std::size_t attention_workspace_bytes(const AttentionShape& shape) {
 /// documentation of cuDNN 9; the trainer queries the library itself at start.
 inline std::string attention_refusal(const AttentionShape& shape, DType compute, int capability) {
   if (compute != DType::bf16)
-    return "cuDNN's attention does not support fp32. Write precision.compute: bf16, or target.kind: cpu";
+    return "cuDNN's attention does not support fp32. Write precision.compute: bf16, or target.attention: auto";
   if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0)
     return "model.num_key_value_heads must divide model.num_attention_heads";
   // cuDNN's backward pass for heads wider than 128 exists only on Hopper.
@@ -116,15 +116,13 @@ inline std::string attention_refusal(const AttentionShape& shape, DType compute,
 }
 
 /// Same for llmc's own kernels (templates/cuda), which need no library.
-inline std::string portable_attention_refusal(const AttentionShape& shape, DType compute, int capability) {
-  if (compute != DType::bf16)
-    return "attention on CUDA does not support fp32. Write precision.compute: bf16, or target.kind: cpu";
+inline std::string portable_attention_refusal(const AttentionShape& shape, int capability) {
   if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0)
     return "model.num_key_value_heads must divide model.num_attention_heads";
   if (shape.head_dim % 2 != 0 || shape.head_dim > 256)
     return "model.head_dim is " + std::to_string(shape.head_dim) + "; attention on CUDA supports even values up to 256";
   if (capability < 80)
-    return "bf16 attention needs a GPU of compute capability 8.0 or newer; this is sm_" + std::to_string(capability);
+    return "attention needs a GPU of compute capability 8.0 or newer; this is sm_" + std::to_string(capability);
   return "";
 }
 

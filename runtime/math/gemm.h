@@ -13,6 +13,11 @@ namespace llmc {
 /// Largest relative error of a term of a bf16x3 product; 2^-17.6 in the mean square.
 inline constexpr double kBf16x3 = 0x1p-15;
 
+/// Largest relative error of a term of a product in tf32, whose operands lose less than 2^-10 of themselves each.
+/// NVIDIA documents that 10 bits of a mantissa are read, and not how: rounding to nearest loses half of that, cutting
+/// off all of it.
+inline constexpr double kTf32 = 0x1p-9;
+
 /// Largest error of a term of an fp8 product, relative to the sum of the terms' magnitudes: sums of sm_90's fp8 tensor
 /// cores keep some 14 bits (DeepSeek-V3, 2024). Without fast accumulation that holds for partial sums of 128 terms.
 inline constexpr double kFp8Accumulation = 0x1p-12;

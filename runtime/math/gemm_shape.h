@@ -46,6 +46,7 @@ struct GemmShape {
   bool residual = false;           // C is added; C and D are different buffers
   bool accumulates = false;        // a call may ask for D = ... + beta D
   bool tiles = false;              // on cpu: in AMX tiles (math/tiles) in place of oneDNN; the plan decides
+  bool tf32 = false;               // on cuda, of fp32: tensor cores read 10 bits of the operands' mantissas
   bool fast_accumulation = false;  // on cuda, of e4m3: sums in the tensor core's own width, narrower than fp32
   // On cuda: bytes of which the address of each operand is a multiple in every call; C is D itself without a residual.
   std::uint32_t align_a = kArenaAlignment, align_b = kArenaAlignment, align_c = kArenaAlignment,

@@ -26,8 +26,9 @@ inline std::string scaling_text(const GemmShape& shape) {
          (shape.fast_accumulation ? ", fast accumulation" : "");
 }
 
-/// "bf16"; "e5m2 x e4m3" of operands that differ.
+/// "bf16"; "e5m2 x e4m3" of operands that differ; "tf32", which is an arithmetic of fp32 operands.
 inline std::string operands_text(const GemmShape& shape) {
+  if (shape.tf32) return "tf32";
   return (shape.e5m2_a ? name_of(shape.operand_a()) + std::string(" x ") : "") + name_of(shape.operand);
 }
 
@@ -42,13 +43,14 @@ inline std::string text(const GemmShape& s) {
 /// Layouts and types of all operands, their scales, the accumulation and what is added, without the name, alpha and
 /// beta.
 inline std::string operation_text(const GemmShape& s) {
-  const auto matrix = [](std::int64_t rows, std::int64_t cols, const GemmMatrix& of) {
+  const auto matrix = [](std::int64_t rows, std::int64_t cols, const GemmMatrix& of, const char* type) {
     return "[" + std::to_string(rows) + ", " + std::to_string(cols) + "] pitch " + std::to_string(of.pitch) +
-           (of.transposed ? " transposed " : " ") + name_of(of.dtype);
+           (of.transposed ? " transposed " : " ") + type;
   };
-  return matrix(s.m, s.k, s.a()) + " x " + matrix(s.k, s.n, s.b()) + " -> " + matrix(s.m, s.n, s.d()) +
-         (s.bias ? " + bias" : "") + (s.residual ? " + residual" : "") + (s.accumulates ? ", accumulates" : "") +
-         scaling_text(s);
+  const auto type = [&](const GemmMatrix& of) { return s.tf32 ? "tf32" : name_of(of.dtype); };
+  return matrix(s.m, s.k, s.a(), type(s.a())) + " x " + matrix(s.k, s.n, s.b(), type(s.b())) + " -> " +
+         matrix(s.m, s.n, s.d(), name_of(s.result)) + (s.bias ? " + bias" : "") + (s.residual ? " + residual" : "") +
+         (s.accumulates ? ", accumulates" : "") + scaling_text(s);
 }
 
 /// Key of a tuned algorithm: everything that the library's choice depends on.

@@ -14,6 +14,8 @@ struct Gpu {
   const char* reports;  // the driver's name; if `name` is empty, its beginning
   std::int64_t budget;  // bytes; 0 if `name` is empty
   double bf16, fp32;    // FLOP/s: dense tensor cores; multiply-adds outside of them
+
+  double tf32() const { return bf16 / 2; }  // of all tensor cores that have both
 };
 
 const std::vector<Gpu>& gpus();

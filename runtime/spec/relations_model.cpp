@@ -92,24 +92,28 @@ class ModelRelations : RelationChecks {
 
   void cuda_attention() {
     if (!usable({"target.kind"}) || spec_.target.kind != TargetKind::cuda) return;
-    if (usable({"precision.compute"}) && spec_.compute != DType::bf16)
-      fail("E0318", "attention on cuda does not support fp32", "write compute: bf16, or kind: cpu",
-           any_of({write("precision.compute", "bf16"), write("target.kind", "cpu")}),
-           {"precision.compute", "target.kind"});
+    if (usable({"precision.compute", "target.attention"}) && spec_.compute != DType::bf16 &&
+        spec_.target.attention == AttentionKind::cudnn)
+      fail("E0318", "cuDNN's attention does not support fp32", "write attention: auto, or compute: bf16",
+           any_of({write("target.attention", "auto"), write("precision.compute", "bf16")}),
+           {"target.attention", "precision.compute"});
     // The biases of q, k and v are in one vector, and llmc's kernels access each of them 16 bytes at a time.
     const Model& m = spec_.model;
-    if (!usable({"model.attention_bias", "model.head_dim", "model.num_attention_heads", "model.num_key_value_heads"}) ||
+    if (!usable({"model.attention_bias", "model.head_dim", "model.num_attention_heads", "model.num_key_value_heads",
+                 "precision.compute"}) ||
         !m.attention_bias || m.head_dim % 2)
       return;
     const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
-    if (q % 8 == 0 && k % 8 == 0) return;
+    const std::int64_t unit = vector_of(spec_.compute);
+    if (q % unit == 0 && k % unit == 0) return;
     fail("E0319",
-         fmt::format("with attention_bias on cuda, q and k need multiples of 8 columns, but have {} and {}", q, k),
-         "write attention_bias: false, or a head_dim that is a multiple of 8",
-         [dim = m.head_dim](const Sound& sound) {
+         fmt::format("with attention_bias on cuda, q and k need multiples of {} columns, but have {} and {}", unit, q,
+                     k),
+         fmt::format("write attention_bias: false, or a head_dim that is a multiple of {}", unit),
+         [dim = m.head_dim, unit](const Sound& sound) {
            std::vector<Edit> edits;
            add(sound, write("model.attention_bias", "false"), edits);
-           add_multiples(sound, "model.head_dim", dim, 8, edits);
+           add_multiples(sound, "model.head_dim", dim, unit, edits);
            return edits;
          },
          {"model.attention_bias", "model.head_dim", "target.kind"});

@@ -51,6 +51,19 @@ class PrecisionRelations : RelationChecks {
     }
   }
 
+  void tf32() {
+    if (!usable({"precision.matmul", "precision.compute", "target.kind"}) || spec_.matmul != Matmul::tf32) return;
+    if (spec_.target.kind != TargetKind::cuda)
+      fail("E0329", "matmul: tf32 needs tensor cores, but target.kind is cpu",
+           "write matmul: auto, or target.kind: cuda",
+           any_of({write("precision.matmul", "auto"), write("target.kind", "cuda")}),
+           {"precision.matmul", "target.kind"});
+    else if (spec_.compute != DType::f32)
+      fail("E0329", "matmul: tf32 needs compute: fp32, but compute is bf16", "write compute: fp32, or matmul: auto",
+           any_of({write("precision.compute", "fp32"), write("precision.matmul", "auto")}),
+           {"precision.matmul", "precision.compute"});
+  }
+
   void fp8() {
     if (!usable({"precision.matmul"}) || !spec_.has_fp8_products()) return;
     if (usable({"precision.compute"}) && spec_.compute != DType::bf16)
@@ -189,6 +202,7 @@ void check_precision_relations(const BoundSpec& bound, std::vector<Diagnostic>& 
   PrecisionRelations relations(bound, diagnostics);
   relations.residual_stream();
   relations.bf16x3();
+  relations.tf32();
   relations.fp8();
 }
 

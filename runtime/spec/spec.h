@@ -16,7 +16,7 @@ namespace llmc::spec {
 
 enum class TargetKind { cpu, cuda };
 enum class AttentionKind { automatic, cudnn, portable };
-enum class Matmul { automatic, bf16x3, fp8, fp8_full, fp8_tensor };
+enum class Matmul { automatic, bf16x3, tf32, fp8, fp8_full, fp8_tensor };
 enum class FastAccumulation { none, forward, all };
 enum class Fp8Head { off, forward, forward_dgrad };
 enum class ScheduleKind { constant, linear, cosine, wsd };
@@ -221,7 +221,7 @@ struct Spec {
   Init init;
   DType compute = DType::bf16;        // precision.compute
   DType residual = DType::f32;        // precision.residual: bf16 only with compute bf16
-  Matmul matmul = Matmul::automatic;  // precision.matmul: bf16x3 only with compute fp32, on a cpu with AMX
+  Matmul matmul = Matmul::automatic;  // precision.matmul: with compute fp32 bf16x3 on a cpu with AMX, tf32 on cuda
   Fp8 fp8;
 
   /// Whether operands of the layers' products are rounded to 8 bits.

@@ -8,10 +8,10 @@
 
 namespace llmc {
 
-/// Dense peak of one device in FLOP/s from its data sheet, for GEMMs with operands of `compute` and fp32 accumulation.
-/// `device`: as Device::description() begins, "NVIDIA H200 (sm_90), ...". Nothing if unknown: a CPU, or a part of a
-/// GPU.
-std::optional<double> peak_flops(std::string_view device, DType compute);
+/// Dense peak of one device in FLOP/s from its data sheet, for GEMMs with operands of `compute`, or of fp32 read as
+/// tf32, and fp32 accumulation. `device`: as Device::description() begins, "NVIDIA H200 (sm_90), ...". Nothing if
+/// unknown: a CPU, or a part of a GPU.
+std::optional<double> peak_flops(std::string_view device, DType compute, bool tf32 = false);
 
 /// Model FLOPs utilisation: FLOPs of the model (causal attention counts half) over the peak of all devices.
 double utilisation(double flops_per_token, double tokens_per_second, int devices, double peak);

@@ -320,10 +320,11 @@ class Listeners {
   Listeners(Rank& rank, const Prepared& p, const Machine& machine, Session& session, const RunFiles& files,
             const SignalWatch& signals) {
     const spec::Spec& run = p.run();
-    const Peaks peaks{.flops_per_token = rank.info().flops_per_token,
-                      .devices = rank.mesh().world.size,
-                      .device = peak_flops(machine.device->description(), run.compute),
-                      .products = machine.product_flops};
+    const Peaks peaks{
+        .flops_per_token = rank.info().flops_per_token,
+        .devices = rank.mesh().world.size,
+        .device = peak_flops(machine.device->description(), run.compute, run.matmul == spec::Matmul::tf32),
+        .products = machine.product_flops};
     if (rank.options.profile) add<ProfiledSteps>(session, *rank.options.profile);
     if (machine.timeline) add<TimedSteps>(*machine.timeline, session, rank.console);
     if (rank.is_first() && !rank.options.timing.empty()) times_ = add<StepTimes>();

@@ -157,9 +157,38 @@ def fp8_linear(product, x, weight, bias=None):
 
 
 FP8_LINEAR = functools.partial(fp8_linear, lambda x, w: Fp8Product.apply(x, w, False))
+
+
+def tf32(x):
+    """Without the 13 bits of the mantissa that tensor cores do not read."""
+    return (x.contiguous().view(torch.int32) & ~0x1fff).view(torch.float32)
+
+
+class Tf32Product(torch.autograd.Function):
+    """[m, k] x [n, k]^T with operands in tf32, in both passes."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        x, weight = tf32(x), tf32(weight)
+        ctx.save_for_backward(x, weight)
+        return torch.matmul(x, weight.t())
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        gradient = tf32(gradient)
+        return torch.matmul(gradient, weight), torch.matmul(gradient.t(), x)
+
+
+def tf32_linear(x, weight, bias=None):
+    y = Tf32Product.apply(x.flatten(0, -2), weight).unflatten(0, x.shape[:-1])
+    return y if bias is None else y + bias
+
+
 # Functions of products by their arithmetic: of a layer's linear parts, of the head, of two activations.
 PRODUCTS = {
     "exact": (torch.nn.functional.linear, torch.nn.functional.linear, torch.matmul),
+    "tf32": (tf32_linear, tf32_linear, torch.matmul),
     "bf16": (bf16_linear, bf16_linear, bf16_product),
     "fp8": (FP8_LINEAR, bf16_linear, bf16_product),
     "fp8_full": (functools.partial(fp8_linear, lambda x, w: Fp8Product.apply(x, w, True)), bf16_linear, bf16_product),

@@ -125,6 +125,23 @@ class Diff(RunTest):
             self.assertEqual(product["params"],
                              [{"name": "tiles", "before": "false", "after": "true", "through": ["precision.matmul"]}])
 
+    def test_products_in_tf32_are_named(self):
+        words = ("target.kind=cuda", "target.arch=[90a]", "precision.compute=fp32")
+        specs = [self.path(f"{matmul}.yaml") for matmul in ("auto", "tf32")]
+        for matmul, spec in zip(("auto", "tf32"), specs):
+            with open(spec, "w") as file:
+                file.write(
+                    self.succeed(LLMC, "config", "specs/tiny.yaml", *words, f"precision.matmul={matmul}",
+                                 cwd=SOURCE).out)
+        done = harness.call(LLMC, "diff", *specs, "--json", cwd=SOURCE)
+        self.assertEqual((done.code, done.err), (1, ""))
+        report = json.loads(done.out)
+        self.assertEqual(report["kernels"], [])
+        self.assertIn("qkv_wgrad", [product["name"] for product in report["products"]])
+        for product in report["products"]:
+            self.assertEqual(product["params"],
+                             [{"name": "tf32", "before": "false", "after": "true", "through": ["precision.matmul"]}])
+
     def test_causes_are_what_changes_a_value(self):
         """If two keys changed, a GEMM's size names the one that changes it alone."""
         report = json.loads(

@@ -148,13 +148,14 @@ class Merge {
       device_.products.sizes = f.sizes;
       device_.products.of[type] = f.products;
     }
+    for (const Figure other : {Figure::product_fp8, Figure::product_tf32})
+      if (device_.has(other) && device_[Figure::product_bf16] != bf16)
+        set(other, device_[other] * device_[Figure::product_bf16] / bf16,
+            "not measured, in the same ratio to bf16's as before");
     const auto fp8 = std::ranges::find_if(all_, [](const Figures& f) { return f.product_fp8.has_value(); });
     if (fp8 != all_.end())
       set(Figure::product_fp8, fp8->product_fp8->second,
           fmt::format("m = n = k = {:.0f}, forward and both gradients, a scale a row", fp8->product_fp8->first));
-    else if (device_.has(Figure::product_fp8) && device_[Figure::product_bf16] != bf16)
-      set(Figure::product_fp8, device_[Figure::product_fp8] * device_[Figure::product_bf16] / bf16,
-          "not measured, as far above bf16's as before");
   }
 
   /// Inverts the formula of plan/price.cpp: returns the rate that gives these seconds.

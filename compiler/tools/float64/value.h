@@ -58,9 +58,9 @@ struct OpRun {
   const graph::Region& region;
   const graph::Op& op;
   std::vector<OpValue> inputs, outputs;
-  bool adds = false;             // to what earlier micro-batches and chunks of the step left
-  std::uint64_t seed = 0;        // of initialise
-  double left_out = 0;           // of each term of a product, relative to it: kBf16x3, kFp8Accumulation, or nothing
+  bool adds = false;       // to what earlier micro-batches and chunks of the step left
+  std::uint64_t seed = 0;  // of initialise
+  double left_out = 0;     // of each term of a product, relative to it: kBf16x3, kTf32, kFp8Accumulation, or nothing
   std::int64_t state_begin = 0;  // of an update: Chunk::state of the first element of its optimizer's state
 
   const Matrix& in(std::size_t i) const { return inputs.at(i).matrix; }

@@ -57,6 +57,7 @@ std::vector<KernelParam> product_params(const Product& p) {
           {"int", "k", std::to_string(s.k), ""},
           {"using", "operands", s.e5m2_a ? operands_text(s) : row_of(s.operand).c_name, ""},
           {"Scaling", "scaled by", s.scaling == Scaling::none ? "nothing" : name_of(s.scaling), ""},
+          {"bool", "tf32", s.tf32 ? "true" : "false", ""},
           {"bool", "fast accumulation", s.fast_accumulation ? "true" : "false", ""},
           {"using", "result", row_of(s.result).c_name, ""},
           {"float", "alpha", fmt::format("{}", s.alpha), ""},

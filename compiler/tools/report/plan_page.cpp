@@ -78,7 +78,7 @@ class PlanPage {
     part["arena_bytes"] = plan_.layout.bytes;
     part["process_bytes"] = plan_.process_bytes;
     part["budget_bytes"] = plan_.spec.memory.budget;
-    part["peak_flops"] = plan_.device(devices::Rate::peak, plan_.spec.compute);
+    part["peak_flops"] = plan_.device.peak(plan_.spec);
     part["copy_bytes"] = plan_.device[devices::Figure::copy];
     return part;
   }

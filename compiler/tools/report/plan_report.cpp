@@ -362,6 +362,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
     if (p.shape.alpha != 1) products.back()["alpha"] = p.shape.alpha;
     if (p.shape.beta != 1) products.back()["beta"] = p.shape.beta;
     if (p.shape.scaling != Scaling::none) products.back()["scaling"] = name_of(p.shape.scaling);
+    if (p.shape.tf32) products.back()["tf32"] = true;
     if (p.shape.fast_accumulation) products.back()["fast_accumulation"] = true;
   }
   j["products"] = products;

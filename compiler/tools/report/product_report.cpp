@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "spec/targets.h"
@@ -32,6 +33,12 @@ std::string fp8_text(const Plan& plan) {
   return text + "\n";
 }
 
+std::string tf32_text(const Plan& plan) {
+  const auto count = std::ranges::count_if(plan.products, [](const plan::Product& p) { return p.shape.tf32; });
+  return fmt::format("matmul tf32: {} of {} products read 10 bits of the mantissas of fp32 operands\n", count,
+                     plan.products.size());
+}
+
 std::string bf16x3_text(const Plan& plan) {
   std::vector<std::string> others;
   for (const plan::Product& p : plan.products)
@@ -53,6 +60,7 @@ const char* product_by(const Plan& plan, const plan::Product& product) {
 
 std::string matmul_text(const Plan& plan) {
   if (plan.spec.has_fp8_products()) return fp8_text(plan);
+  if (plan.spec.matmul == spec::Matmul::tf32) return tf32_text(plan);
   return plan.spec.matmul == spec::Matmul::bf16x3 ? bf16x3_text(plan) : "";
 }
 

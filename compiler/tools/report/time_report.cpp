@@ -32,7 +32,7 @@ double tokens_per_second(const Plan& plan) {
 
 /// Relative to the dense peaks of all devices, as trainers print it.
 double mfu(const Plan& plan) {
-  const double peak = plan.device(devices::Rate::peak, plan.spec.compute);
+  const double peak = plan.device.peak(plan.spec);
   return plan.cost.model_flops_per_token * tokens_per_second(plan) /
          (peak * static_cast<double>(plan.spec.parallel.world_size));
 }

@@ -5,7 +5,7 @@
 // on. A warp has kRowTiles of either, stacked by rows.
 #pragma once
 
-#include "device/cuda/vectors.h"
+#include "device/cuda/tiles.h"
 
 /// Launch bounds of kernels on tiles of heads. ptxas trades registers for one more block per SM. At widths that are no
 /// multiple of 64 that spills some bytes, which a bound of one block avoids.
@@ -13,9 +13,8 @@
 
 namespace llmc {
 
-/// Padding elements per row in shared memory: row pitches are an odd multiple of 16 bytes, so that eight rows of a
-/// matrix lie in different banks.
-constexpr int kRowPadding = 8;
+/// Padding elements per row in shared memory.
+constexpr int kRowPadding = kRowPaddingOf<bf16>;
 
 /// Row tiles per warp. Two share loads of the right operand, which halves shared-memory traffic. For heads wider than
 /// 64 the results of two would not fit into registers.
@@ -26,47 +25,6 @@ constexpr float kNothing = -1e30f;
 
 /// exp(score * kScale - lse) is 2^(score * kScale * kLog2e - lse * kLog2e).
 constexpr float kLog2e = 1.44269504f;
-
-/// The largest access, in elements, that divides rows of kWidth elements kPitch apart.
-template <int kWidth, int kPitch>
-constexpr int kAccessWidth = kWidth % 8 == 0 && kPitch % 8 == 0   ? 8
-                             : kWidth % 4 == 0 && kPitch % 4 == 0 ? 4
-                                                                  : 2;
-
-/// Starts copying kRows rows of kWidth elements, kPitch apart, into rows of kPadded, kPadded + kRowPadding apart, with
-/// all threads of the block. Columns past kWidth and rows past `count` become zero.
-template <int kThreads, int kRows, int kWidth, int kPadded, int kPitch>
-__device__ __forceinline__ void copy_tile(bf16* tile, const bf16* from, int count) {
-  constexpr int kAccess = kAccessWidth<kWidth, kPitch>;
-  constexpr int kAccesses = kPadded / kAccess;                                               // per row
-  constexpr int kAcross = kAccesses > 16 ? 32 : kAccesses > 8 ? 16 : kAccesses > 4 ? 8 : 4;  // threads per row
-  constexpr int kDown = kThreads / kAcross;
-  const int row = threadIdx.x / kAcross, access = threadIdx.x % kAcross;
-  const bf16* source = from + row * kPitch + access * kAccess;
-  bf16* target = tile + row * (kPadded + kRowPadding) + access * kAccess;
-#pragma unroll
-  for (int i = 0; i < kRows; i += kDown) {
-    if (kRows % kDown != 0 && row + i >= kRows) break;
-#pragma unroll
-    for (int j = 0; j < kAccesses; j += kAcross) {
-      if (kAccesses % kAcross != 0 && access + j >= kAccesses) break;
-      const bool real = row + i < count && (access + j) * kAccess < kWidth;
-      copy_async<2 * kAccess>(target + i * (kPadded + kRowPadding) + j * kAccess, source + i * kPitch + j * kAccess,
-                              real);
-    }
-  }
-}
-
-/// Starts copying kCount numbers; zeros from `count` on.
-template <int kThreads, int kCount>
-__device__ __forceinline__ void copy_line(float* line, const float* from, int count) {
-#pragma unroll
-  for (int i = 0; i < kCount; i += kThreads) {
-    const int at = i + threadIdx.x;
-    if (kCount % kThreads != 0 && at >= kCount) break;
-    copy_async<4>(line + at, from + at, at < count);
-  }
-}
 
 /// Loads this lane's pair of bf16 of a matrix with `count` rows of kWidth, kPitch apart; zero outside.
 template <int kWidth, int kPitch>

@@ -64,7 +64,9 @@ LtProduct::LtProduct(MathLibrary::Impl& library, const GemmShape& shape) : libra
   if (shape.residual && shape.accumulates)
     throw Failure(Exit::toolchain, cublaslt_version() + " can add one matrix to a product, but " + text(shape) +
                                        " adds a residual and its previous result");
-  check(cublasLtMatmulDescCreate(operation_.put(), CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  check(cublasLtMatmulDescCreate(operation_.put(), shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                 CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
   if (library.sm_target > 0)
     set(operation_.get(), CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(library.sm_target));
   // Transposed storage is transposed in both views.

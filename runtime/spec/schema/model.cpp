@@ -163,19 +163,22 @@ std::vector<KeyRow> model_rows() {
           .fallback("fp32")
           .doc("Dtype of the residual stream between layers. bf16 needs less memory and rounds the stream after every "
                "layer; it is allowed only with compute: bf16. The stream's gradient has the compute dtype."),
-      bind_choice("precision.matmul", {"auto", "bf16x3", "fp8", "fp8_full", "fp8_tensor"}, LLMC_FIELD(matmul))
+      bind_choice("precision.matmul", {"auto", "bf16x3", "tf32", "fp8", "fp8_full", "fp8_tensor"}, LLMC_FIELD(matmul))
           .fallback("auto")
           .newer()
-          .doc("Arithmetic of the matrix products of linear layers. auto: the compute dtype. bf16x3: three bf16 "
-               "products with fp32 sums, of operands that are split into two bf16 numbers each. It needs compute: fp32 "
-               "and a cpu arch with AMX (sapphirerapids). Its relative error is 4e-6, that of fp32 some 1e-7, that of "
-               "bf16 2e-3. A product with a side that is not a multiple of 32 stays in fp32. fp8: operands of the "
-               "layers' forward and data-gradient products are rounded to e4m3, each row divided by a power of two "
-               "before. It needs compute: bf16. Weight gradients stay in bf16, and so does the head, but for "
-               "precision.fp8.head. fp8_full: weight gradients too; all rows of their operands take the largest row's "
-               "scale. fp8_tensor: all three products, with one scale a tensor and gradients in e5m2. cuda arch 90 and "
-               "90a have products of all three, arch 89 and those from 100 on of fp8_tensor alone; a cpu and arch 80, "
-               "86 and 87 compute the same numbers in bf16, which takes longer than auto."),
+          .doc(
+              "Arithmetic of the matrix products of linear layers. auto: the compute dtype. bf16x3: three bf16 "
+              "products with fp32 sums, of operands that are split into two bf16 numbers each. It needs compute: fp32 "
+              "and a cpu arch with AMX (sapphirerapids). Its relative error is 4e-6, that of fp32 some 1e-7, that of "
+              "bf16 2e-3. A product with a side that is not a multiple of 32 stays in fp32. tf32: tensor cores read 10 "
+              "bits of the mantissas of fp32 operands; sums are fp32. It needs compute: fp32 and cuda. Its relative "
+              "error is 5e-4. fp8: operands of the layers' forward and data-gradient products are rounded to e4m3, "
+              "each row divided by a power of two before. It needs compute: bf16. Weight gradients stay in bf16, and "
+              "so does the head, but for precision.fp8.head. fp8_full: weight gradients too; all rows of their "
+              "operands take the largest row's scale. fp8_tensor: all three products, with one scale a tensor and "
+              "gradients in e5m2. cuda arch 90 and 90a have products of all three, arch 89 and those from 100 on of "
+              "fp8_tensor alone; a cpu and arch 80, 86 and 87 compute the same numbers in bf16, which takes longer "
+              "than auto."),
       bind_choice("precision.fp8.head", {"off", "forward", "forward_dgrad"}, LLMC_FIELD(fp8.head))
           .fallback("off")
           .newer()

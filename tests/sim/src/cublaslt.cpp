@@ -99,6 +99,7 @@ cublasStatus_t check(const cublasLtMatmulDescOpaque& operation, const Layout& a,
   if (const cublasStatus_t status = check_scales(operation, a, b, c, d); status != CUBLAS_STATUS_SUCCESS) return status;
   if (has_8_bits(a.type) && has_8_bits(b.type)) return check_8_bits(operation, a, b, d);
   if (a.type != b.type) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (operation.tf32 && a.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (a.type == CUDA_R_32F && d.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -136,7 +137,7 @@ std::string text(const Product& p) {
   const bool by_rows = p.operation.scale_a.mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
   const bool by_tensors = !by_rows && (p.operation.scale_a.values || p.operation.scale_b.values);
   return "product [" + std::to_string(p.d.rows) + ", " + std::to_string(p.d.cols) + ", " +
-         std::to_string(transposed ? p.a.rows : p.a.cols) + "] " + type(p.a.type) +
+         std::to_string(transposed ? p.a.rows : p.a.cols) + "] " + (p.operation.tf32 ? "tf32" : type(p.a.type)) +
          (p.b.type != p.a.type ? " x " + type(p.b.type) : "") + " -> " + type(p.d.type) +
          (by_rows      ? " scaled by rows"
           : by_tensors ? " scaled by tensors"
@@ -208,9 +209,11 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
   return CUBLAS_STATUS_INVALID_VALUE;
 }
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation, cublasComputeType_t, cudaDataType_t scale) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
   if (scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
   *operation = new cublasLtMatmulDescOpaque;
+  (*operation)->tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) {

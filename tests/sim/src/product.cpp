@@ -73,9 +73,10 @@ void note(Access access, const Layout& layout, const void* data) {
 /// Products of 8 bits that a tensor core sums in its own width, and the bits of fp32 that this width lacks.
 constexpr std::size_t kNarrowSum = 32;
 constexpr std::uint32_t kMissingBits = (1u << 10) - 1;
+constexpr std::uint32_t kUnreadBits = (1u << 13) - 1;  // of an operand in tf32
 
-void narrow(std::vector<float>& sums) {
-  for (float& sum : sums) sum = std::bit_cast<float>(std::bit_cast<std::uint32_t>(sum) & ~kMissingBits);
+void cut(std::vector<float>& values, std::uint32_t bits) {
+  for (float& value : values) value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & ~bits);
 }
 
 /// Factors of the product's rows or columns.
@@ -142,8 +143,9 @@ void run(const Product& p) {
 
   const std::size_t m = p.d.rows, n = p.d.cols;
   const std::size_t k = p.operation.transpose_a == CUBLAS_OP_T ? p.a.rows : p.a.cols;
-  const std::vector<float> a = gather(p.a, p.a_data, p.operation.transpose_a == CUBLAS_OP_T);
-  const std::vector<float> b = gather(p.b, p.b_data, p.operation.transpose_b == CUBLAS_OP_T);
+  std::vector<float> a = gather(p.a, p.a_data, p.operation.transpose_a == CUBLAS_OP_T);
+  std::vector<float> b = gather(p.b, p.b_data, p.operation.transpose_b == CUBLAS_OP_T);
+  if (p.operation.tf32) cut(a, kUnreadBits), cut(b, kUnreadBits);
   const std::vector<float> c = p.beta != 0 ? gather(p.c, p.c_data, false) : std::vector<float>();
   note(Access::write, p.d, p.d_data);
 
@@ -159,7 +161,7 @@ void run(const Product& p) {
       const std::size_t end = std::min(k, begin + part);
       for (std::size_t at = begin; at < end; at += step) {
         add_products(a.data() + i * k, b, n, at, std::min(end, at + step), partial.data());
-        if (fast) narrow(partial);
+        if (fast) cut(partial, kMissingBits);
       }
       for (std::size_t j = 0; j < n; ++j) sums[j] += partial[j];
     }

@@ -33,6 +33,7 @@ struct cublasLtMatmulDescOpaque {
   std::int32_t sms = 0;  // 0: all
   sim::Scales scale_a, scale_b, scale_c, scale_d;
   std::int8_t fast_accumulation = 0;
+  bool tf32 = false;  // CUBLAS_COMPUTE_32F_FAST_TF32
 };
 
 namespace sim {
@@ -61,8 +62,8 @@ float e5m2_number(unsigned char code);
 std::size_t extent_bytes(const cublasLtMatrixLayoutOpaque& layout);
 
 /// D = alpha op(A) op(B) + beta C, plus bias, all sums fp32. Scales of A and B are factors of op(A) op(B). Fast
-/// accumulation of 8 bits cuts sums to 14 significant bits after every 32 products. Records the bytes it accesses, and
-/// fills its workspace with NaN.
+/// accumulation of 8 bits cuts sums to 14 significant bits after every 32 products. In tf32 the mantissas of A and B
+/// are cut to 10 bits. Records the bytes it accesses, and fills its workspace with NaN.
 void run(const Product& product);
 
 }  // namespace sim

@@ -73,6 +73,19 @@ TEST_F(Products, AlgorithmsDifferInTheirOrderOfSums) {
   EXPECT_EQ(checked.workspaceSize, found[1].workspaceSize);
 }
 
+TEST_F(Products, Tf32ReadsTenBitsOfFp32) {
+  std::vector<float> elements(16 * 16, 1.0f + 0x1.8p-11f);  // three quarters of the last bit that is read
+  const Matrix a(16, 16, 16, false, kFull, elements), b(16, 16, 16, false, kFull, std::vector<float>(16 * 16, 1.0f));
+  const Matrix d(16, 16, 16, false, kFull, 3), half(16, 16, 16, false, kHalf, 4);
+  const Case plain = {false, false, false, false, kFull, kFull, 1, 0};
+  cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F);
+  ASSERT_EQ(choose(a, b, d, d, kWorkspace), 3);
+  multiply(plain, a, b, d, d, 0);
+  EXPECT_EQ(d.result()[0], 16);
+  EXPECT_EQ(choose(half, half, d, d, kWorkspace), 0);
+  EXPECT_EQ(status, CUBLAS_STATUS_NOT_SUPPORTED);
+}
+
 TEST_F(Products, WhatDoesNotFitIsRefused) {
   const Matrix a(kM, kK, 24, false, kHalf, 1), b(kK, kN, 40, false, kHalf, 2), d(kM, kN, 24, false, kHalf, 3);
   const Matrix narrow(kM, kN, kM - 1, false, kHalf, 4), other(kM, kN + 1, 24, false, kHalf, 5);

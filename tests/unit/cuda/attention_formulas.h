@@ -18,17 +18,21 @@ namespace llmc {
 struct AttentionRun {
   template <class MakeAttention>
   AttentionRun(const AttentionShape& shape, std::size_t workspace, const MakeAttention& make, float sharpness = 1)
+      : AttentionRun(bf16{}, shape, workspace, make, sharpness) {}
+  /// With rows of T, which is float or bf16.
+  template <class T, class MakeAttention>
+  AttentionRun(T, const AttentionShape& shape, std::size_t workspace, const MakeAttention& make, float sharpness = 1)
       : s(shape), tokens(s.batch * s.sequence) {
     qkv = normal(static_cast<std::size_t>(tokens * s.qkv_pitch), 1);
     for (std::size_t i = 0; i < qkv.size(); ++i)
       if (static_cast<std::int64_t>(i) % s.qkv_pitch < s.heads * s.head_dim) qkv[i] *= sharpness;
     dout = normal(static_cast<std::size_t>(tokens * s.out_pitch), 2);
     Device device(0, 0);
-    Pieces pieces(device, (std::size_t{40} << 20) + workspace + 8 * (qkv.size() + dout.size()));
+    Pieces pieces(device, (std::size_t{40} << 20) + workspace + 16 * (qkv.size() + dout.size()));
     const auto attention = make(device, pieces);
-    const bf16 *dqkv = pieces.put_bf16(qkv), *ddout = pieces.put_bf16(dout);
-    bf16* dout_here = pieces.put_bf16(std::vector<float>(dout.size()));
-    bf16* gradient = pieces.put_bf16(std::vector<float>(qkv.size(), 7.0f));
+    const T *dqkv = pieces.put_as<T>(qkv), *ddout = pieces.put_as<T>(dout);
+    T* dout_here = pieces.put_as<T>(std::vector<float>(dout.size()));
+    T* gradient = pieces.put_as<T>(std::vector<float>(qkv.size(), 7.0f));
     auto* dlse = pieces.put(std::vector<float>(static_cast<std::size_t>(s.batch * s.heads * s.sequence)));
     std::byte* scratch = pieces.take(workspace);
     attention.forward(device.stream(), dqkv, dout_here, dlse);
@@ -96,6 +100,11 @@ constexpr AttentionBounds kPlainScores{1e-4, 0.006, 0.01, 0.01, 0.01};
 /// largest do. One key has nearly all of a row's weight, so dq and dk are differences of nearly equal terms.
 constexpr float kSharp = 32;
 constexpr AttentionBounds kLargeScores{5e-4, 0.006, 0.04, 0.04, 0.01};
+
+/// In fp32: sums of some hundred terms, and an exponential's error of up to 1e-6.
+constexpr AttentionBounds kFp32{2e-6, 2e-6, 4e-6, 4e-6, 2e-6};
+/// Same for sharpness kSharp: scores of a hundred have a last bit of 1e-5.
+constexpr AttentionBounds kLargeFp32{2e-5, 1e-5, 1e-4, 1e-4, 1e-5};
 
 inline void expect_formulas(const AttentionRun& run, int samples, const AttentionBounds& bounds = kPlainScores) {
   const AttentionShape& s = run.s;

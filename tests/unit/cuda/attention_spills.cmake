@@ -14,6 +14,10 @@ constexpr float kScale = 0.125f;
   foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
     must_not_spill("${kernel}, head_dim ${head_dim}" "80;90a;100" -include ${FOLDER}/${head_dim}.h ${SOURCE}/templates/cuda/${kernel}.cu)
   endforeach()
+  foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
+    must_not_spill("${kernel}_scalar, head_dim ${head_dim}" "80;90a;100" --fmad=false -include ${FOLDER}/${head_dim}.h
+      ${SOURCE}/templates/cuda/${kernel}_scalar.cu)
+  endforeach()
   if(head_dim EQUAL 64)
     foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
       must_not_spill("${kernel}_warpgroups" 90a -include ${FOLDER}/${head_dim}.h ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)

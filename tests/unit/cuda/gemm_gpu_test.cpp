@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <ostream>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -91,8 +92,7 @@ TEST_P(Gemm_gpu, EqualsSumsInDouble) {
                b[static_cast<std::size_t>(s.transpose_b ? j * s.pitch_b + l : l * s.pitch_b + j)];
       error.add(got[at], sum);
     }
-  // One rounding to bf16 is at most 2^-9 and on average half of it. fp32 sums of at most 200 stay below 1e-6; TF32
-  // would give 3e-4.
+  // One rounding to bf16 is at most 2^-9 and on average half of it. fp32 sums of at most 200 stay below 1e-6.
   EXPECT_LT(error.value(), s.result == DType::bf16 ? 0.002 : 2e-6);
 }
 
@@ -119,6 +119,37 @@ INSTANTIATE_TEST_SUITE_P(
              times(with(make(72, 200, 96, true, false, kHalf, kFull), false, false, true), 2.0315f, -0.5f)},
         Case{"alpha_alone", times(make(96, 72, 200, false, true, kFull, kFull), 0.25f, 3)}),
     [](const auto& info) { return std::string(info.param.name); });
+
+/// Of operands with whole mantissas.
+TEST(GemmTf32_gpu, ReadsTenBitsOfTheMantissas) {
+  GemmShape s = make(96, 72, 200, false, true, kFull, kFull);
+  Device device(0, 0);
+  Pieces pieces(device, std::size_t{64} << 20);
+  MathLibrary library(device, pieces.take(std::size_t{32} << 20), std::size_t{32} << 20);
+  std::mt19937 generator(7);
+  std::normal_distribution<float> draw;
+  std::vector<float> a(static_cast<std::size_t>(s.m * s.pitch_a)), b(static_cast<std::size_t>(s.n * s.pitch_b));
+  for (std::vector<float>* values : {&a, &b})
+    for (float& value : *values) value = draw(generator);
+  const float *da = pieces.put(a), *db = pieces.put(b);
+  float* const d = pieces.put(std::vector<float>(static_cast<std::size_t>(s.m * s.pitch_d)));
+  for (const bool tf32 : {false, true}) {
+    s.tf32 = tf32;
+    Gemm(library, s)(device.stream(), {da, db, nullptr, nullptr, d, false});
+    const std::vector<float> got = pieces.get(d, static_cast<std::size_t>(s.m * s.pitch_d));
+    RelativeError error;
+    for (std::int64_t i = 0; i < s.m; ++i)
+      for (std::int64_t j = 0; j < s.n; ++j) {
+        double sum = 0;
+        for (std::int64_t l = 0; l < s.k; ++l)
+          sum += static_cast<double>(a[static_cast<std::size_t>(i * s.pitch_a + l)]) *
+                 b[static_cast<std::size_t>(j * s.pitch_b + l)];
+        error.add(got[static_cast<std::size_t>(i * s.pitch_d + j)], sum);
+      }
+    EXPECT_LT(error.value(), tf32 ? kTf32 : 2e-6);
+    EXPECT_GT(error.value(), tf32 ? 1e-4 : 0);
+  }
+}
 
 TEST(GemmErrors_gpu, AShapeWithTwoAddendsIsNamed) {
   Device device(0, 0);

@@ -39,6 +39,14 @@ class Pieces {
     return reinterpret_cast<float*>(piece);
   }
 
+  template <class T>
+  T* put_as(const std::vector<float>& values) {
+    if constexpr (sizeof(T) == sizeof(float))
+      return put(values);
+    else
+      return put_bf16(values);
+  }
+
   bf16* put_bf16(const std::vector<float>& values) {
     std::vector<bf16> narrow(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) narrow[i] = from_float<bf16>(values[i]);

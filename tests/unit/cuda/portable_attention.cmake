@@ -22,7 +22,19 @@ set(warpgroup_attention_shapes
   "of_one 1 70 2 1 64 264 136 128 0.125f 1"
   "but_one 1 130 3 3 64 584 200 128 0.125f 129")
 
-# Writes them to the current build folder and appends their names to ${out}. twin: suffix of the variant, _warpgroups or empty.
+# Variants in fp32.
+set(scalar_attention_shapes
+  "grouped 2 100 8 1 64 648 528 128 0.125f"
+  "odd 2 77 6 3 10 124 66 128 0.31622777f"
+  "wide 1 75 4 2 128 1032 520 128 0.088388348f"
+  "widest 1 39 2 1 256 1032 520 64 0.0625f"
+  "short 3 2 2 2 36 224 80 128 0.16666667f"
+  "window 1 150 4 2 32 264 136 128 0.17677669f 45"
+  "window_of_one 1 70 2 1 10 40 24 128 0.31622777f 1"
+  "window_of_widest 1 60 2 1 256 1032 520 64 0.0625f 23")
+
+# Writes them to the current build folder and appends their names to ${out}. twin: suffix of the variant, _warpgroups, _scalar or
+# empty.
 function(attention_instances out shapes twin)
   foreach(shape IN LISTS shapes)
     separate_arguments(shape)
@@ -31,7 +43,7 @@ function(attention_instances out shapes twin)
     set(i 1)
     foreach(param kBatch kSequence kHeads kKvHeads kHeadDim kPitch kOutPitch)
       list(GET shape ${i} value)
-      if(NOT (twin AND param STREQUAL kBatch))  # the slowest part of a block's number there
+      if(NOT (twin STREQUAL "_warpgroups" AND param STREQUAL kBatch))  # the slowest part of a block's number there
         list(APPEND params "int ${param} = ${value}")
       endif()
       math(EXPR i "${i} + 1")
@@ -54,4 +66,7 @@ macro(portable_attention_instances out)
 endmacro()
 macro(warpgroup_attention_instances out)
   attention_instances(${out} "${warpgroup_attention_shapes}" _warpgroups)
+endmacro()
+macro(scalar_attention_instances out)
+  attention_instances(${out} "${scalar_attention_shapes}" _scalar)
 endmacro()

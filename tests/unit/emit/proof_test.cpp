@@ -92,5 +92,9 @@ TEST(Proof, Llama1bWithPortableAttention) {
   prove("llama-1b.yaml", {"sm_80"}, {"target.attention=portable", "memory.budget=77GiB", "target.arch=[80]"});
 }
 
+TEST(Proof, Llama1bInFp32) {
+  prove("llama-1b.yaml", {"sm_80"}, {"precision.compute=fp32", "memory.budget=77GiB", "target.arch=[80]"});
+}
+
 }  // namespace
 }  // namespace llmc::emit

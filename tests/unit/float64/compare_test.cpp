@@ -97,14 +97,16 @@ TEST(Distance, IsNormOverNorm) {
   EXPECT_TRUE(std::isinf(of_zero.relative()));
 }
 
-TEST(Bounds, OfBf16x3LieBetweenThoseOfFp32AndBf16) {
-  spec::Spec fp32, bf16x3, bf16;
-  fp32.compute = bf16x3.compute = DType::f32;
+TEST(Bounds, GrowWithTheErrorsOfTheProducts) {
+  spec::Spec fp32, bf16x3, tf32, bf16;
+  fp32.compute = bf16x3.compute = tf32.compute = DType::f32;
   bf16x3.matmul = spec::Matmul::bf16x3;
+  tf32.matmul = spec::Matmul::tf32;
   for (std::size_t i = 0; i < kTensorClasses; ++i) {
     const auto tensors = static_cast<TensorClass>(i);
     EXPECT_LT(bound_of(tensors, fp32), bound_of(tensors, bf16x3)) << name_of(tensors);
-    EXPECT_LT(bound_of(tensors, bf16x3), bound_of(tensors, bf16)) << name_of(tensors);
+    EXPECT_LT(bound_of(tensors, bf16x3), bound_of(tensors, tf32)) << name_of(tensors);
+    EXPECT_LT(bound_of(tensors, tf32), bound_of(tensors, bf16)) << name_of(tensors);
   }
 }
 

@@ -101,6 +101,8 @@ TEST(GemmShape, TextNamesWhatDiffersFromAPlainProduct) {
   EXPECT_EQ(text(shape),
             "qkv [m 64, n 96, k 32] with B transposed, residual in e4m3 -> fp32, scaled by rows, fast accumulation, "
             "beta 2.000000");
+  shape = {.name = "qkv", .m = 64, .n = 96, .k = 32, .tf32 = true};
+  EXPECT_EQ(text(shape), "qkv [m 64, n 96, k 32] in tf32 -> fp32");
 }
 
 /// Entries of existing tuned.json files are still found.
@@ -142,6 +144,8 @@ TEST(GemmShape, TheKeyTellsApartWhatALibraryChoosesBy) {
             changed([](GemmShape& s) { s.scaling = Scaling::rows; }));
   EXPECT_NE(changed([](GemmShape& s) { s.e5m2_a = true; }), key);
   EXPECT_NE(changed([](GemmShape& s) { s.fast_accumulation = true; }), key);
+  EXPECT_NE(changed([](GemmShape& s) { s.operand = DType::f32, s.tf32 = true; }),
+            changed([](GemmShape& s) { s.operand = DType::f32; }));
   EXPECT_EQ(changed([](GemmShape& s) { s.alpha = 2, s.beta = 3, s.name = "other"; }), key);
 }
 

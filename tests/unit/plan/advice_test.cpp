@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../facts.h"
 #include "compiler/plan/plan.h"
 #include "small_spec.h"
 
@@ -101,6 +102,20 @@ TEST(Advice, AnArchWithoutItsOwnProductsIsHinted) {
   };
   EXPECT_EQ(hinted("target.arch=[90]"), "[\"90a\"]");
   EXPECT_EQ(hinted("target.arch=[90a]"), "");
+}
+
+TEST(Advice, Tf32IsHintedForFp32RunsOnCuda) {
+  const auto hinted = [](const char* matmul) {
+    const std::string file = std::string(SPECS_FOLDER) + "/llama-1b.yaml";
+    const spec::LoadResult loaded = spec::load(file, {"precision.compute=fp32", matmul});
+    std::string found;
+    for (const Hint& hint : hints(make_plan(loaded.resolved->spec)))
+      for (const spec::Change& change : hint.changes)
+        if (change.path.starts_with("precision.")) found += change.path + "=" + change.after + " ";
+    return found;
+  };
+  EXPECT_TRUE(test::has_facts(hinted("precision.matmul=auto"), {"precision.compute=bf16", "precision.matmul=tf32"}));
+  EXPECT_TRUE(test::has_facts(hinted("precision.matmul=tf32"), {"precision.compute=bf16 precision.matmul=auto"}));
 }
 
 TEST(Advice, Fp8IsHintedWhereTheHardwareAndAllSizesAllowIt) {

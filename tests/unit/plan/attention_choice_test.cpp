@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "compiler/plan/plan.h"
+#include "compiler/plan/price.h"
 #include "error.h"
 #include "small_spec.h"
 
@@ -67,6 +70,26 @@ TEST(AttentionChoice, WhereCudnnHasNoneTheOwnKernelsDoAll) {
     EXPECT_EQ(by(c.backward), By{kPortable}) << overrides[0];
   }
   EXPECT_EQ(choice({"model.head_dim=192"}).forward, kCudnn);
+}
+
+TEST(AttentionChoice, Fp32IsOfTheOwnKernels) {
+  const Plan plan = llama({"precision.compute=fp32"});
+  EXPECT_EQ(only(plan).forward, kPortable);
+  ASSERT_EQ(by(only(plan).backward), By{kPortable});
+  EXPECT_EQ(only(plan).backward[0].predicted_ms, 0);  // the device file has the rates
+  int kernels = 0;
+  for (const Kernel& kernel : plan.kernels) {
+    if (!kernel.template_name.starts_with("attention")) continue;
+    EXPECT_TRUE(kernel.template_name.ends_with("_scalar")) << kernel.name;
+    EXPECT_EQ(kernel.blocks, 16 * 2048 / 64 * (kernel.template_name.find("keys") != std::string::npos ? 8 : 32))
+        << kernel.name;
+    ++kernels;
+  }
+  EXPECT_EQ(kernels, 3);
+  // Two products of a layer at 0.4 of 67 TFLOP/s.
+  const auto forward = std::ranges::find_if(plan.launches, [](const Launch& l) { return l.op == "attention"; });
+  ASSERT_NE(forward, plan.launches.end());
+  EXPECT_NEAR(price(plan, *forward).seconds, 2 * 0.137439 / (0.4 * 67), 1e-5);
 }
 
 TEST(AttentionChoice, ANamedWayIsTheOnlyOne) {

@@ -83,7 +83,7 @@ TEST(Calibration, OfOnePrecisionSaysSoOfTheOther) {
   EXPECT_TRUE(test::has_facts(device.figures.at(Figure::product_bf16).from, {"not measured", "precision"}));
 }
 
-/// No trainer measures products of codes yet.
+/// And so do those of tf32, which no trainer measures.
 TEST(Calibration, ProductsOfCodesFollowThoseOfBf16) {
   for (const Device& base : devices::all()) {
     if (base.name != "h100-sxm") continue;
@@ -91,9 +91,10 @@ TEST(Calibration, ProductsOfCodesFollowThoseOfBf16) {
     text["kind"] = "cuda";
     const Device device = calibration::apply({calibration::read_figures(text.dump(), "figures.json")}, base);
     ASSERT_NE(device[Figure::product_bf16], base[Figure::product_bf16]);
-    EXPECT_DOUBLE_EQ(device[Figure::product_fp8] / device[Figure::product_bf16],
-                     base[Figure::product_fp8] / base[Figure::product_bf16]);
-    EXPECT_TRUE(test::has_facts(device.figures.at(Figure::product_fp8).from, {"not measured", "bf16"}));
+    for (const Figure other : {Figure::product_fp8, Figure::product_tf32}) {
+      EXPECT_DOUBLE_EQ(device[other] / device[Figure::product_bf16], base[other] / base[Figure::product_bf16]);
+      EXPECT_TRUE(test::has_facts(device.figures.at(other).from, {"not measured", "bf16"}));
+    }
     text["product_fp8"] = {{"size", 4096}, {"rate", 1.5e15}};
     const Device known = calibration::apply({calibration::read_figures(text.dump(), "figures.json")}, base);
     EXPECT_EQ(known[Figure::product_fp8], 1.5e15);

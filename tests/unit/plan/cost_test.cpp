@@ -251,6 +251,21 @@ TEST(Cost, Fp32ProductsAreBf16x3OnRequestOnly) {
   EXPECT_TRUE(split({tiles, "precision.matmul=bf16x3", "model.hidden_size=272", "model.head_dim=34"}).empty());
 }
 
+TEST(Cost, Fp32ProductsAreTf32OnRequestOnly) {
+  const auto read_in_tf32 = [](const char* matmul) {
+    std::size_t count = 0;
+    for (const Product& p :
+         of_file("llama-1b.yaml", {"precision.compute=fp32", "audit.compute=logits", "memory.budget=200GiB", matmul})
+             .products) {
+      EXPECT_TRUE(!p.shape.tf32 || p.name != "audit_logits_forward") << "an audit is in fp32";
+      count += p.shape.tf32;
+    }
+    return count;
+  };
+  EXPECT_EQ(read_in_tf32("precision.matmul=auto"), 0u);
+  EXPECT_GT(read_in_tf32("precision.matmul=tf32"), 14u);
+}
+
 TEST(Cost, RecomputationAddsLaunchesAndFlops) {
   const Cost none = make_plan(small_spec().spec).cost;
   const Cost full = make_plan(small_spec({"memory.recompute=full"}).spec).cost;

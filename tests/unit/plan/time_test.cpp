@@ -128,6 +128,24 @@ TEST(Time, OfBf16x3IsThreeTimesBf16s) {
   EXPECT_NEAR(price(plan, *product).seconds - plan.device[Figure::launch], product->flops / 2e11, 1e-9);
 }
 
+/// Tensor cores multiply tf32 at half of bf16's rate: 494.5 TFLOP/s of an H100's data sheet.
+TEST(Time, OfTf32IsThatOfItsOwnProducts) {
+  const Plan bf16 = reference({}), fp32 = reference({"precision.compute=fp32"}),
+             tf32 = reference({"precision.compute=fp32", "precision.matmul=tf32"});
+  const auto compute = [](const Plan& plan) {
+    const auto product = std::ranges::find_if(plan.launches, [](const Launch& l) { return l.op == "gate_up"; });
+    std::string formula;
+    price(plan, *product, &formula);
+    return formula.substr(0, formula.find(" = ") + 1);
+  };
+  EXPECT_TRUE(has_facts(compute(bf16), {"7.75e+05 GFLOP/s"}));
+  EXPECT_TRUE(has_facts(compute(fp32), {"5.36e+04 GFLOP/s"}));
+  EXPECT_TRUE(has_facts(compute(tf32), {"3.875e+05 GFLOP/s"}));
+  EXPECT_EQ(tf32.device.peak(tf32.spec), 494.5e12);
+  EXPECT_EQ(fp32.device.peak(fp32.spec), 67e12);
+  EXPECT_LT(tf32.cost.time.seconds, fp32.cost.time.seconds / 2);
+}
+
 TEST(Time, FormulasSayWhatTheyCompute) {
   const Plan plan = reference({});
   for (const Launch& launch : plan.launches) {
@@ -148,6 +166,7 @@ TEST(Devices, AreTheGpusThatTrainersKnow) {
     EXPECT_EQ(device[Figure::memory], static_cast<double>(gpu.budget)) << gpu.name;
     EXPECT_EQ(peak_flops(device.reports, DType::bf16), device[Figure::peak_bf16]) << gpu.name;
     EXPECT_EQ(peak_flops(device.reports, DType::f32), device[Figure::peak_fp32]) << gpu.name;
+    EXPECT_EQ(peak_flops(device.reports, DType::f32, true), device[Figure::peak_tf32]) << gpu.name;
   }
   for (const devices::Device& device : devices::all()) known += device.kind == spec::TargetKind::cuda;
   EXPECT_EQ(named, known);

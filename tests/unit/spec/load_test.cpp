@@ -216,6 +216,21 @@ TEST(Load, Bf16x3IsAChoiceOfFp32RunsWithTiles) {
                       {"matmul: auto", "arch: sapphirerapids"}));
 }
 
+TEST(Load, Tf32IsAChoiceOfFp32RunsOnCuda) {
+  const std::vector<std::string> tf32 = {"precision.matmul=tf32", "precision.compute=fp32", "target.kind=cuda"};
+  std::vector<std::string> automatic = tf32;
+  automatic[0] = "precision.matmul=auto";
+  EXPECT_EQ(resolve(kGood, tf32).spec.matmul, Matmul::tf32);
+  EXPECT_NE(fingerprint(resolve(kGood, tf32).spec), fingerprint(resolve(kGood, automatic).spec));
+  EXPECT_EQ(model_fingerprint(resolve(kGood, tf32).spec), model_fingerprint(resolve(kGood, automatic).spec))
+      << "a checkpoint goes on in either";
+  for (const char* other : {"precision.compute=bf16", "target.kind=cpu"}) {
+    std::vector<std::string> words = tf32;
+    words[other == std::string("target.kind=cpu") ? 2 : 1] = other;
+    EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", words)), "E0329") << other;
+  }
+}
+
 TEST(Load, Fp8IsAChoiceOfBf16RunsWhoseArchHasItsScales) {
   const std::vector<std::string> fp8 = {"precision.matmul=fp8"};
   const auto with = [&](const std::vector<std::string>& more) {
