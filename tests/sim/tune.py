@@ -133,14 +133,15 @@ class Tune(Tuned):
 
     def test_a_trainer_with_fp8_products_measures_them(self):
         figures, mine = self.path("fp8.json"), self.path("fp8.yaml")
-        trainer = harness.compile(self.path("small.yaml"), self.path("fp8"), *harness.runs.FP8)
-        self.succeed(trainer, "calibrate", "--seconds", 0, "--sizes", 32, 64, "-o", figures)
-        with open(figures) as file:
-            measured = json.load(file)["product_fp8"]
-        self.assertEqual(measured["size"], 64)
-        self.succeed(harness.LLMC, "calibrate", figures, "--device", "h100-sxm", "-o", mine)
-        self.assertIn(f"\n  product_fp8: {{value: {measured['rate']:.6g}, from: \"measured by llmc calibrate, ",
-                      harness.runs.read(mine).decode())
+        for words in (harness.runs.FP8, harness.runs.FP8_TENSOR):
+            trainer = harness.compile(self.path("small.yaml"), self.path("fp8"), *words)
+            self.succeed(trainer, "calibrate", "--seconds", 0, "--sizes", 32, 64, "-o", figures)
+            with open(figures) as file:
+                measured = json.load(file)["product_fp8"]
+            self.assertEqual(measured["size"], 64)
+            self.succeed(harness.LLMC, "calibrate", figures, "--device", "h100-sxm", "-o", mine)
+            self.assertIn(f"\n  product_fp8: {{value: {measured['rate']:.6g}, from: \"measured by llmc calibrate, ",
+                          harness.runs.read(mine).decode())
 
     def test_later_runs_use_it(self):
         before, said = self.gradients("before")

@@ -155,7 +155,7 @@ class Merge {
     const auto fp8 = std::ranges::find_if(all_, [](const Figures& f) { return f.product_fp8.has_value(); });
     if (fp8 != all_.end())
       set(Figure::product_fp8, fp8->product_fp8->second,
-          fmt::format("m = n = k = {:.0f}, forward and both gradients, a scale a row", fp8->product_fp8->first));
+          fmt::format("m = n = k = {:.0f}, forward and both gradients", fp8->product_fp8->first));
   }
 
   /// Inverts the formula of plan/price.cpp: returns the rate that gives these seconds.

@@ -144,12 +144,13 @@ class Calibration {
     }
   }
 
-  /// Those of a trainer that has products of codes: its three forms at the largest size, all with both operands stored
-  /// along the sum.
+  /// Those of a trainer that has products of codes, with its scales: three forms at the largest size, all with both
+  /// operands stored along the sum.
   void fp8_products() {
     const std::int64_t size = sizes_of(command_, device_).back();
-    const bool has = std::ranges::any_of(info_.products, [](const GemmShape& p) { return p.scaling == Scaling::rows; });
-    if (!has || size % spec::kFp8Multiple != 0) return;
+    const auto own =
+        std::ranges::find_if(info_.products, [](const GemmShape& p) { return p.scaling != Scaling::none; });
+    if (own == info_.products.end() || size % spec::kFp8Multiple != 0) return;
     first_fp8_ = items_.size();
     for (const auto& form : kForms)
       product({.m = size,
@@ -160,8 +161,9 @@ class Calibration {
                .pitch_b = size,
                .pitch_d = size,
                .operand = DType::e4m3,
+               .e5m2_a = own->scaling == Scaling::tensors && &form != kForms,
                .result = form.transpose_a ? DType::f32 : DType::bf16,
-               .scaling = Scaling::rows,
+               .scaling = own->scaling,
                .accumulates = form.transpose_a,
                .fast_accumulation = fp8_.accumulates_fast(&form != kForms)});
   }
@@ -271,7 +273,7 @@ class Calibration {
           fmt::print(" {:>9.4f}", 1e-12 * rate);
         }
       }
-      if (first_fp8_) fmt::print("\n  {:<26} {:>9.4f} of {}", "all three in e4m3", 1e-12 * fp8_rate(), sizes.back());
+      if (first_fp8_) fmt::print("\n  {:<26} {:>9.4f} of {}", "all three in fp8", 1e-12 * fp8_rate(), sizes.back());
       fmt::print("\n{:<28}", "copies, GB/s");
       for (const std::size_t i : {std::size_t{0}, copied_.size() / 2, copied_.size() - 1})
         fmt::print(" {:.1f} of {} KiB", 1e-9 * static_cast<double>(copied_[i]) / items_[first_copy_ + i].median(),
