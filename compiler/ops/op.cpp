@@ -27,7 +27,7 @@ void Operands::count(std::size_t inputs, std::size_t outputs) const {
     expect(graph.at(of.scales).cols == codes.rows, "one scale a row");
     if (of.factors != kNone) expect(graph.at(of.factors).cols == codes.cols, "one factor a column");
     const CanQuantise can = row_of(op.kind).can_quantise;
-    expect(can && can(op, q), "its kernel does not quantise output {} that way", q.output);
+    expect(can && can(*this, q), "its kernel does not quantise output {} that way", q.output);
   }
 }
 

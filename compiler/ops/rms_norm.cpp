@@ -44,10 +44,10 @@ TensorId over_the_residual(const Op& op) {
   return op.as<RmsNormBackwardAttributes>().residual ? op.inputs[kDresidual] : kNone;
 }
 
-bool can_quantise(const Op&, const Quantised& q) { return q.output == kY && !q.folded; }
+bool can_quantise(const Operands&, const Quantised& q) { return q.output == kY && !q.folded; }
 
 /// dx is part of the stream; the forward pass's result is an operand of a product and nothing else.
-bool backward_can_quantise(const Op&, const Quantised& q) {
+bool backward_can_quantise(const Operands&, const Quantised& q) {
   return (q.output == kDx && q.folded && !q.alone) || (q.output == kAgain && !q.folded && q.alone);
 }
 
@@ -96,6 +96,7 @@ std::vector<Work> backward_work(const Context& c) {
                  c.bytes(c.in(2)) + c.bytes(c.in(3));
   for (const auto& q : {dx, again})
     if (q) bytes += c.bytes(c.graph.at(q->codes)) + c.bytes(c.graph.at(q->scales));
+  if (dx) bytes += c.bytes(c.graph.at(dx->factors));
   std::vector<Argument> arguments = {op.inputs[0], op.inputs[1], op.inputs[2], op.inputs[3],
                                      residual ? Argument(op.inputs[kDresidual]) : "nullptr"};
   const Argument y = recompute && !again ? Argument(op.outputs[kAgain]) : "nullptr";

@@ -25,7 +25,7 @@ void gradient(Backward& b, const Op& op) {
          op.as<RopeAttributes>());
 }
 
-bool backward_can_quantise(const Op&, const Quantised& q) { return q.output == 0 && q.folded; }
+bool backward_can_quantise(const Operands&, const Quantised& q) { return q.output == 0 && q.folded; }
 
 /// Moves whole rows: codes of v too.
 std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {

@@ -32,12 +32,16 @@ void give_forward(Op& op) { op.as<SwigluBackwardAttributes>().recompute = true; 
 
 constexpr int kGated = 0, kDgateUp = 0, kAgain = 1;  // outputs
 
-bool can_quantise(const Op&, const Quantised& q) { return q.output == kGated && !q.folded; }
+bool can_quantise(const Operands&, const Quantised& q) { return q.output == kGated && !q.folded; }
+
+/// Columns up to which a lane of the backward kernel has registers for its part of all results.
+constexpr std::int64_t kMostBackwardColumns = 16384;
 
 /// The forward pass's result is an operand of a product and nothing else. Its codes come with the gradients'.
-bool backward_can_quantise(const Op& op, const Quantised& q) {
+bool backward_can_quantise(const Operands& o, const Quantised& q) {
+  if (o.in(0).cols > kMostBackwardColumns) return false;
   if (q.output == kDgateUp) return q.folded;
-  return q.output == kAgain && !q.folded && q.alone && quantised(op, kDgateUp);
+  return q.output == kAgain && !q.folded && q.alone && quantised(o.op, kDgateUp);
 }
 
 /// one: a tensor of as many columns as the result; pair: gate and up.

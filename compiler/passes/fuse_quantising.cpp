@@ -47,7 +47,7 @@ class QuantisingFuser {
                      .folded = op.inputs.size() == 2,
                      .alone = is_read_by(op, x)};
     const ops::CanQuantise can = ops::row_of(ops_[at].kind).can_quantise;
-    if (!can || !can(ops_[at], result)) return false;
+    if (!can || !can(ops::Operands{graph_, region_, ops_[at]}, result)) return false;
     if (result.folded) {
       const std::optional<std::size_t> factors = maker(op.inputs[1], quantise);
       if (!factors) return false;

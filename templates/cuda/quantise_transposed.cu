@@ -61,8 +61,8 @@ LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y
 #pragma unroll
       for (int e = 0; e < kVector; ++e)
         tile[(col + e) * kWordsPitch + row / 4] =
-            e4m3_pair(value[0][e] * inverse[row], value[1][e] * inverse[row + 1]) |
-            static_cast<unsigned>(e4m3_pair(value[2][e] * inverse[row + 2], value[3][e] * inverse[row + 3])) << 16;
+            four_codes<e4m3>(value[0][e] * inverse[row], value[1][e] * inverse[row + 1], value[2][e] * inverse[row + 2],
+                             value[3][e] * inverse[row + 3]);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < kTileCols * kTileRows / 16; i += kLanes) {

@@ -28,20 +28,27 @@ LLMC_KERNEL transpose_codes(const e4m3* __restrict__ x, const float* __restrict_
   for (int i = threadIdx.x; i < kFours * kTile / kVector; i += kLanes) {
     const int row = i / (kTile / kVector) * 4, col = i % (kTile / kVector) * kVector;
     if (row >= rows || col >= cols) continue;
-    float value[4][kVector];
+    unsigned words[4][kVector / 4];
+    float factor[4];
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      unsigned words[kVector / 4];
-      read_aligned(x + static_cast<long long>(first_row + row + r) * kPitch + first_col + col, words);
-      unpack<e4m3>(words, value[r]);
-      const float factor = scales[first_row + row + r] * inverse;
-#pragma unroll
-      for (int e = 0; e < kVector; ++e) value[r][e] *= factor;
+      read_aligned(x + static_cast<long long>(first_row + row + r) * kPitch + first_col + col, words[r]);
+      factor[r] = scales[first_row + row + r] * inverse;
     }
+    // Four columns at a time: all of them would need 64 registers.
 #pragma unroll
-    for (int e = 0; e < kVector; ++e)
-      tile[(col + e) * kWordsPitch + row / 4] =
-          e4m3_pair(value[0][e], value[1][e]) | static_cast<unsigned>(e4m3_pair(value[2][e], value[3][e])) << 16;
+    for (int word = 0; word < kVector / 4; ++word) {
+      float value[4][4];
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const unsigned codes[1] = {words[r][word]};
+        unpack<e4m3>(codes, value[r]);
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        tile[(col + 4 * word + e) * kWordsPitch + row / 4] = four_codes<e4m3>(
+            value[0][e] * factor[0], value[1][e] * factor[1], value[2][e] * factor[2], value[3][e] * factor[3]);
+    }
   }
   if (first_row == 0)
     for (int col = first_col + threadIdx.x; col < first_col + cols; col += kLanes)

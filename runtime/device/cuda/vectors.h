@@ -31,7 +31,9 @@ constexpr int kWords = kVector * sizeof(T) / 4;
 
 template <int kCount>
 __device__ __forceinline__ void read_aligned(const void* from, unsigned (&words)[kCount]) {
-  if constexpr (kCount == 2) {
+  if constexpr (kCount == 1) {
+    words[0] = *static_cast<const unsigned*>(from);
+  } else if constexpr (kCount == 2) {
     const uint2 v = *static_cast<const uint2*>(from);
     words[0] = v.x, words[1] = v.y;
   } else {

@@ -52,7 +52,7 @@ constexpr bool kFolded = ${folded}, kWeight = false;
 endforeach()
 # Kernels that quantise what they compute, as `fp8` and `fp8_full` have them.
 foreach(kernel "rms_norm_forward 2048 128" "rms_norm_backward 2048 256" "rms_norm_backward 8192 1024" "swiglu_forward 8192 256"
-        "swiglu_forward 28672 1024" "swiglu_backward 8192 256" "swiglu_backward 14336 512" "rope_backward 3072 128")
+        "swiglu_forward 28672 1024" "swiglu_backward 8192 256" "swiglu_backward 16384 512" "rope_backward 3072 128")
   separate_arguments(kernel)
   list(POP_FRONT kernel name width lanes)
   foreach(full false true)
