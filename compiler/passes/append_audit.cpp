@@ -78,9 +78,12 @@ class Twin {
   std::map<TensorId, TensorId> made_;
 };
 
-/// Returns the head's product of training with its result in fp32.
+/// Returns the head's product of training with its result in fp32, of the operands that samples have: those before fp8
+/// rounds them.
 Op wide_product(Graph& graph) {
   Op logits = graph.region(Block::head, Part::loss).ops.front();
+  const std::vector<Op>& sample = graph.region(Block::none, Part::sample).ops;
+  logits.inputs = {sample.front().inputs[0], sample.back().inputs[1]};
   Tensor wide = graph.at(logits.outputs[0]);
   wide.name = logits.name = "audit_logits";
   wide.dtype = DType::f32;

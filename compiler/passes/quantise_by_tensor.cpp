@@ -73,6 +73,7 @@ TensorQuantiser::Operand TensorQuantiser::declare(TensorId id, DType code, Layou
                                 .rows = x.rows,
                                 .cols = x.cols,
                                 .pitch = x.pitch,
+                                .scope = Scope::layer,
                                 .axis = x.axis,
                                 .partner = x.role == Role::parameter ? id : kNone});
   if (layout != Layout::straight)
@@ -81,13 +82,14 @@ TensorQuantiser::Operand TensorQuantiser::declare(TensorId id, DType code, Layou
                                   .rows = x.cols,
                                   .cols = x.rows,
                                   .pitch = x.rows,
+                                  .scope = Scope::layer,
                                   .partner = x.role == Role::parameter ? id : kNone});
   made.scale = vector(graph_.at(layout == Layout::straight ? made.straight : made.transposed).name + "_scale", 1);
   return made;
 }
 
 TensorId TensorQuantiser::vector(std::string name, std::int64_t length) {
-  return graph_.add({.name = std::move(name), .rows = 1, .cols = length, .pitch = length});
+  return graph_.add({.name = std::move(name), .rows = 1, .cols = length, .pitch = length, .scope = Scope::layer});
 }
 
 }  // namespace llmc::passes

@@ -172,6 +172,9 @@ TEST(Passes, TheHeadsProductsAreFp8OnRequest) {
             "lm_head e4m3 e4m3 4\nlm_head_dgrad e4m3 e4m3 4\nlm_head_wgrad bf16 bf16 2\n");
   EXPECT_EQ(products_of(both, *both.find(Part::evaluate, Block::head)), "lm_head e4m3 e4m3 4\n");
   EXPECT_EQ(products_of(both, *both.find(Part::sample, Block::none)), "sample_logits bf16 bf16 2\n");
+  words.push_back("audit.compute=logits");
+  EXPECT_EQ(products_of(lowered(words), *lowered(words).find(Part::audit, Block::head)), "audit_logits bf16 bf16 2\n")
+      << "an audit shows what rounding has changed";
   // Once a micro-batch. The weight gradient and samples read the norm's result itself.
   EXPECT_EQ(quantised_in(*both.find(Part::forward, Block::head)), "final_norm 0\n");
   const auto chunk = both.find(Part::loss, Block::head)->ops;
@@ -180,10 +183,10 @@ TEST(Passes, TheHeadsProductsAreFp8OnRequest) {
 }
 
 TEST(Passes, Fp8TensorRoundsGradientsToE5m2WithOneScale) {
-  std::vector<std::string> cuda = kFp8, cpu = kFp8;
-  cuda[0] = cpu[0] = "precision.matmul=fp8_tensor";
+  std::vector<std::string> cpu = kFp8;
+  cpu[0] = "precision.matmul=fp8_tensor";
   cpu.insert(cpu.end(), {"precision.fp8.first_layers=0", "precision.fp8.last_layers=0"});
-  cuda = cpu;
+  std::vector<std::string> cuda = cpu;
   cuda.insert(cuda.end(), {"target.kind=cuda", "target.arch=[89]"});
   const Graph codes = lowered(cuda), numbers = lowered(cpu);
   EXPECT_EQ(products_of(codes, *codes.find(Part::forward, Block::layer)),
@@ -192,6 +195,11 @@ TEST(Passes, Fp8TensorRoundsGradientsToE5m2WithOneScale) {
   EXPECT_EQ(products_of(codes, backward),
             "down_wgrad e5m2 e4m3 4\ndown_dgrad e5m2 e4m3 4\ngate_up_wgrad e5m2 e4m3 4\ngate_up_dgrad e5m2 e4m3 4\n"
             "o_wgrad e5m2 e4m3 4\no_dgrad e5m2 e4m3 4\nqkv_wgrad e5m2 e4m3 4\nqkv_dgrad e5m2 e4m3 4\n");
+  // A step has several regions of layers: their tensors live in one of them.
+  for (const Tensor& t : codes.tensors)
+    if (t.dtype == DType::e4m3 || t.dtype == DType::e5m2) {
+      EXPECT_EQ(t.scope, Scope::layer) << t.name;
+    }
   // Two kernels for each dy, x and weight.
   EXPECT_EQ(std::ranges::count(backward.ops, OpKind::largest_magnitude, &Op::kind), 12);
   EXPECT_EQ(std::ranges::count(backward.ops, OpKind::quantise_by_tensor_transposed, &Op::kind), 12);
