@@ -13,7 +13,7 @@ constexpr int kTurned = kHeads * kHeadDim;
 /// dqkv, codes [kRows, kPitch]: heads of kHeadDim, kCols columns in all, position = row % kSequence; table [kSequence,
 /// kHeadDim]: kHalf cosines, kHalf sines; factors [kCols], by which columns are multiplied before they are rounded;
 /// scales [kRows]. codes and scales are those that quantise makes of the rotated rows. With kNumbers these are written
-/// to dqkv.
+/// to dqkv, which otherwise keeps what it has.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL rope_backward_quantised(Act* __restrict__ dqkv, const float* __restrict__ table,
                                     const float* __restrict__ factors, Result* __restrict__ codes,

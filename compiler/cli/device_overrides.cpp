@@ -62,7 +62,13 @@ std::vector<std::string> overrides_for_device(const SpecArguments& arguments, co
     add("memory.budget", budget_word(device));
   const bool other_scales =
       cuda && spec.has_fp8_products() && spec::code_products(spec.matmul, device.arch) == spec::CodeProducts::none;
-  if (other_scales) add("precision.matmul", "fp8_tensor");
+  if (other_scales) {
+    // It rounds the operands of more products, and leaves other layers in bf16.
+    SpecArguments trial = arguments;
+    trial.overrides.insert(trial.overrides.end(), words.begin(), words.end());
+    trial.overrides.push_back("precision.matmul=fp8_tensor");
+    add("precision.matmul", read_spec(trial).resolved ? "fp8_tensor" : "auto");
+  }
   if (cuda ? spec.matmul == spec::Matmul::bf16x3 : spec.matmul == spec::Matmul::tf32) add("precision.matmul", "auto");
   return words;
 }

@@ -135,7 +135,13 @@ class Hints {
       });
     }
     if (!chosen_.has_fp8_products()) try_one([](Spec& s) { s.matmul = spec::Matmul::fp8; });
-    if (chosen_.matmul != spec::Matmul::fp8_full && tokens) try_one([](Spec& s) { s.matmul = spec::Matmul::fp8_full; });
+    const std::int64_t usual = chosen_.usual_wide_layers();
+    const bool as_usual = chosen_.fp8.first_layers == usual && chosen_.fp8.last_layers == usual;
+    if (chosen_.matmul != spec::Matmul::fp8_full && tokens)
+      try_one([&](Spec& s) {
+        s.matmul = spec::Matmul::fp8_full;
+        if (as_usual) s.fp8.first_layers = s.fp8.last_layers = s.usual_wide_layers();
+      });
     if (chosen_.has_fp8_products() && chosen_.matmul != spec::Matmul::fp8_tensor &&
         chosen_.model.vocab_size % spec::kFp8Multiple == 0)
       for (const spec::Fp8Head head : {spec::Fp8Head::forward, spec::Fp8Head::forward_dgrad})

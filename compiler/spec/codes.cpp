@@ -219,14 +219,12 @@ const std::vector<Code>& codes() {
        "fp8 products read 16 codes at a time, so hidden_size, intermediate_size, the columns of q, and those of q, k "
        "and v together are multiples of 16. With `fp8_full` and `fp8_tensor` so are the tokens of a micro-batch, over "
        "which weight gradients are sums, and with precision.fp8.head so is vocab_size; with `micro_batch: auto` those "
-       "of a sequence are. That holds for every target, so that a spec that "
-       "trains on a laptop trains on a cluster.",
+       "of a sequence are. That holds for every target, so that a spec that trains on a laptop trains on a cluster.",
        "model: {intermediate_size: 1000}\nprecision: {matmul: fp8}",
        "model: {intermediate_size: 1008}\nprecision: {matmul: fp8}"},
       {"E0329", "tf32 products where they do not exist",
        "With `matmul: tf32` the tensor cores of a GPU multiply fp32 matrices, of whose mantissas they read 10 bits. So "
-       "it "
-       "needs `compute: fp32` and `kind: cuda`.",
+       "it needs `compute: fp32` and `kind: cuda`.",
        "precision: {compute: bf16, matmul: tf32}\ntarget: {kind: cuda}",
        "precision: {compute: fp32, matmul: tf32}\ntarget: {kind: cuda}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",

@@ -130,21 +130,21 @@ class SpecLoader {
     }
   }
 
-  /// A precision.matmul without fp8 that replaces that of a file below leaves behind what that file says of fp8
-  /// products.
+  /// A precision.matmul that replaces that of a file below leaves behind those keys of fp8 products in that file which
+  /// do not apply to it.
   void forget_what_is_of_fp8(BoundSpec& bound, std::vector<std::string>& notes) {
     const auto matmul = bound.given.find("precision.matmul");
-    if (matmul == bound.given.end() || !bound.usable("precision.matmul") || bound.spec.has_fp8_products()) return;
+    if (matmul == bound.given.end() || !bound.usable("precision.matmul")) return;
     for (const Key& key : keys()) {
-      if (key.group() != "precision.fp8") continue;
+      if (key.group() != "precision.fp8" || applies(key, bound.spec)) continue;
       const auto given = bound.given.find(key.path);
       if (given == bound.given.end() || !bound.usable(key.path) || rank(matmul->second) <= rank(given->second))
         continue;
       notes.push_back(fmt::format("{} {} is ignored for precision.matmul {}", key.path,
                                   value_text(key, key.get(bound.spec)), text_of("precision.matmul", bound.spec)));
+      key.set(bound.spec, key.derive ? *key.derive(bound.spec) : Value(key.fallback));
       bound.given.erase(given);
     }
-    bound.spec.fp8 = {};
   }
 
   /// One file and, below it, what it extends.

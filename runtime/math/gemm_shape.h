@@ -37,10 +37,10 @@ struct GemmShape {
   bool transpose_a = false;                            // A is stored [k, m]
   bool transpose_b = false;                            // B is stored [n, k], as Hugging Face stores a weight
   std::int64_t pitch_a = 0, pitch_b = 0, pitch_d = 0;  // C has the pitch of D
-  DType operand = DType::f32;                          // A and B, but for e5m2_a
+  DType operand = DType::f32;                          // of B, and of A unless e5m2_a
   bool e5m2_a = false;                                 // A has codes of e5m2, B of e4m3: a gradient by an operand
   DType result = DType::f32;                           // C and D; bias, see bias_dtype()
-  Scaling scaling = Scaling::none;                     // another: on cuda
+  Scaling scaling = Scaling::none;                     // rows and tensors: on cuda
   float alpha = 1, beta = 1;                           // beta: factor of the addend
   bool bias = false;
   bool residual = false;           // C is added; C and D are different buffers

@@ -137,6 +137,10 @@ class CliPlan(RunTest):
             done = harness.call(LLMC, "plan", spec, "--device", device, "--json")
             self.assertEqual(json.loads(done.out)["matmul"], matmul, device + done.err)
             self.assertEqual("precision.matmul=fp8_tensor" in done.err, matmul == "fp8_tensor")
+        # One scale a tensor needs sums over multiples of 16 tokens.
+        odd = ("batch.sequence_length=2040", "batch.micro_batch=1", "batch.tokens=2040", "memory.loss_chunk=2040")
+        done = self.succeed(LLMC, "plan", spec, *odd, "--device", "b200", "--json")
+        self.assertEqual(json.loads(done.out)["matmul"], "auto", done.err)
         # Typed values are kept.
         done = self.succeed(LLMC, "plan", "specs/llama-1b.yaml", "memory.budget=60GiB", "--device", "h200", "--json",
                             cwd=SOURCE)

@@ -63,7 +63,7 @@ class LtProduct {
   using Operation = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
   static Layout transposed(const GemmMatrix& matrix);
   void scale_by_rows();
-  /// One number each, unless rows are scaled.
+  /// Sets the addresses of the scales: one number for each operand, or with Scaling::rows one for each row.
   void point_to_scales(const void* of_a, const void* of_b) const;
 
   MathLibrary::Impl* library_;

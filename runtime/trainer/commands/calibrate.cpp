@@ -109,11 +109,13 @@ class Calibration {
       throw Failure(Exit::usage, fmt::format("--sizes {}: a product of these sizes does not fit in its 256 MiB",
                                              std::max({shape.m, shape.n, shape.k})));
     const auto gemm = std::make_shared<Gemm>(*library_, shape);
-    const float* const scales = shape.scaling == Scaling::none ? nullptr : reinterpret_cast<const float*>(pool_);
-    add("product", [this, gemm, slots, scales, a, b, whole = b + d, next = std::size_t{0}](int launches) mutable {
+    const bool scaled = shape.scaling != Scaling::none;
+    std::byte* const pool = scaled ? codes_ : pool_;
+    const float* const scales = scaled ? reinterpret_cast<const float*>(scales_) : nullptr;
+    add("product", [this, gemm, slots, pool, scales, a, b, whole = b + d, next = std::size_t{0}](int launches) mutable {
       for (int i = 0; i < launches; ++i, next = (next + 1) % slots) {
-        std::byte* const at = pool_ + a + next * whole;
-        (*gemm)(device_.stream(), {pool_, at, nullptr, nullptr, at + b, false, scales, scales});
+        std::byte* const at = pool + a + next * whole;
+        (*gemm)(device_.stream(), {pool, at, nullptr, nullptr, at + b, false, scales, scales});
       }
     });
   }
@@ -144,13 +146,19 @@ class Calibration {
     }
   }
 
-  /// Those of a trainer that has products of codes, with its scales: three forms at the largest size, all with both
-  /// operands stored along the sum.
+  /// Those of a trainer that has products of codes, with its scales: three forms at the largest size that they take,
+  /// all with both operands stored along the sum.
   void fp8_products() {
-    const std::int64_t size = sizes_of(command_, device_).back();
     const auto own =
         std::ranges::find_if(info_.products, [](const GemmShape& p) { return p.scaling != Scaling::none; });
-    if (own == info_.products.end() || size % spec::kFp8Multiple != 0) return;
+    for (const std::int64_t size : sizes_of(command_, device_))
+      if (size % spec::kFp8Multiple == 0) fp8_size_ = std::max(fp8_size_, size);
+    const std::int64_t size = fp8_size_;
+    if (own == info_.products.end() || size == 0) return;
+    codes_ = device_.allocate(kPoolBytes);
+    fill_random(device_, codes_, kPoolBytes, DType::e4m3);
+    scales_ = device_.allocate(static_cast<std::size_t>(size) * sizeof(float));
+    fill_random(device_, scales_, static_cast<std::size_t>(size) * sizeof(float), DType::f32);
     first_fp8_ = items_.size();
     for (const auto& form : kForms)
       product({.m = size,
@@ -170,10 +178,9 @@ class Calibration {
 
   /// FLOP/s of the three forms together.
   double fp8_rate() {
-    const std::int64_t size = sizes_of(command_, device_).back();
     double seconds = 0;
     for (std::size_t form = 0; form < std::size(kForms); ++form) seconds += items_[*first_fp8_ + form].median();
-    return static_cast<double>(std::size(kForms)) * flops(size, size, size) / seconds;
+    return static_cast<double>(std::size(kForms)) * flops(fp8_size_, fp8_size_, fp8_size_) / seconds;
   }
 
   void copies() {
@@ -273,7 +280,7 @@ class Calibration {
           fmt::print(" {:>9.4f}", 1e-12 * rate);
         }
       }
-      if (first_fp8_) fmt::print("\n  {:<26} {:>9.4f} of {}", "all three in fp8", 1e-12 * fp8_rate(), sizes.back());
+      if (first_fp8_) fmt::print("\n  {:<26} {:>9.4f} of {}", "all three in fp8", 1e-12 * fp8_rate(), fp8_size_);
       fmt::print("\n{:<28}", "copies, GB/s");
       for (const std::size_t i : {std::size_t{0}, copied_.size() / 2, copied_.size() - 1})
         fmt::print(" {:.1f} of {} KiB", 1e-9 * static_cast<double>(copied_[i]) / items_[first_copy_ + i].median(),
@@ -313,7 +320,7 @@ class Calibration {
               rates.push_back(flops(m, n, k) / items_[first_of_form_[form] + rates.size()].median());
         all["products"][kForms[form].name] = rates;
       }
-      if (first_fp8_) all["product_fp8"] = {{"size", sizes.back()}, {"rate", fp8_rate()}};
+      if (first_fp8_) all["product_fp8"] = {{"size", fp8_size_}, {"rate", fp8_rate()}};
       for (std::size_t i = 0; i < copied_.size(); ++i)
         all["copies"].push_back(
             {{"bytes", copied_[i]}, {"rate", static_cast<double>(copied_[i]) / items_[first_copy_ + i].median()}});
@@ -340,6 +347,8 @@ class Calibration {
   std::vector<Item> items_;
   std::vector<std::size_t> first_of_form_, copied_;
   std::optional<std::size_t> first_fp8_;
+  std::int64_t fp8_size_ = 0;
+  std::byte *codes_ = nullptr, *scales_ = nullptr;
   std::size_t first_copy_ = 0, launch_ = 0;
   std::vector<std::pair<StepPiece, std::size_t>> pieces_;
   int rounds_ = 0;
