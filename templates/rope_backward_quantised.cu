@@ -9,11 +9,12 @@ namespace llmc {
 
 constexpr int kHalf = kHeadDim / 2;
 constexpr int kTurned = kHeads * kHeadDim;
+constexpr int kOther = kKvHeads * kHeadDim;
 
-/// dqkv, codes [kRows, kPitch]: heads of kHeadDim, kCols columns in all, position = row % kSequence; table [kSequence,
-/// kHeadDim]: kHalf cosines, kHalf sines; factors [kCols], by which columns are multiplied before they are rounded;
-/// scales [kRows]. codes and scales are those that quantise makes of the rotated rows. With kNumbers these are written
-/// to dqkv, which otherwise keeps what it has.
+/// dqkv, codes [kRows, kPitch]: kHeads heads of q and k and kKvHeads of v, kHeadDim columns each, without padding;
+/// position = row % kSequence; table [kSequence, kHeadDim]: kHalf cosines, kHalf sines; factors [kPitch], by which
+/// columns are multiplied before they are rounded; scales [kRows]. codes and scales are those that quantise makes of
+/// the rotated rows. With kNumbers these are written to dqkv, which otherwise keeps what it has.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL rope_backward_quantised(Act* __restrict__ dqkv, const float* __restrict__ table,
                                     const float* __restrict__ factors, Result* __restrict__ codes,
@@ -23,14 +24,14 @@ LLMC_KERNEL rope_backward_quantised(Act* __restrict__ dqkv, const float* __restr
   const auto larger = [](float a, float b) { return a > b ? a : b; };
   const auto first_factors = lanes.segments<kHeads, kHalf, kHeadDim>(factors);
   const auto second_factors = lanes.segments<kHeads, kHalf, kHeadDim>(factors + kHalf);
-  const auto other_factors = lanes.row<kCols - kTurned>(factors + kTurned);
+  const auto other_factors = lanes.row<kOther>(factors + kTurned);
   for (const int row : lanes.rows(kRows)) {
     Act* heads = dqkv + static_cast<long long>(row) * kPitch;
     Result* result = codes + static_cast<long long>(row) * kPitch;
     const float* angles = table + row % kSequence * kHeadDim;
     const auto first = lanes.load(lanes.segments<kHeads, kHalf, kHeadDim>(heads));
     const auto second = lanes.load(lanes.segments<kHeads, kHalf, kHeadDim>(heads + kHalf));
-    const auto other = lanes.load(lanes.row<kCols - kTurned>(heads + kTurned));
+    const auto other = lanes.load(lanes.row<kOther>(heads + kTurned));
     const auto cosine = lanes.segments<kHeads, kHalf, 0>(angles);
     const auto sine = lanes.segments<kHeads, kHalf, 0>(angles + kHalf);
     const float largest_turned =
@@ -45,7 +46,7 @@ LLMC_KERNEL rope_backward_quantised(Act* __restrict__ dqkv, const float* __restr
                 [=](float a, float b, float c, float s, float f) { return rounded(turned(a, b, c, s), f); });
     lanes.store(lanes.segments<kHeads, kHalf, kHeadDim>(result + kHalf), first, second, cosine, sine, second_factors,
                 [=](float a, float b, float c, float s, float f) { return rounded(turned(b, a, c, -s), f); });
-    lanes.store(lanes.row<kCols - kTurned, kPitch - kTurned>(result + kTurned, 0), other, other_factors, rounded);
+    lanes.store(lanes.row<kOther>(result + kTurned), other, other_factors, rounded);
     if constexpr (kNumbers) {
       lanes.map(lanes.segments<kHeads, kHalf, kHeadDim>(heads), lanes.segments<kHeads, kHalf, kHeadDim>(heads + kHalf),
                 cosine, sine, [=](float& a, float& b, float c, float s) {

@@ -25,7 +25,10 @@ void gradient(Backward& b, const Op& op) {
          op.as<RopeAttributes>());
 }
 
-bool backward_can_quantise(const Operands&, const Quantised& q) { return q.output == 0 && q.folded; }
+/// Rows of products of codes have no padding.
+bool backward_can_quantise(const Operands& o, const Quantised& q) {
+  return q.output == 0 && q.folded && o.in(0).pitch == o.in(0).cols;
+}
 
 /// Moves whole rows: codes of v too.
 std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
@@ -36,10 +39,12 @@ std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
   return {Instance(c, "rope_backward_quantised")
               .element(qkv.dtype)
               .element(codes.dtype, "Result", "precision.matmul")
-              .matrix(qkv, qkv.rows, kHeadCounts)
+              .integer("kRows", qkv.rows, kTokens)
               .integer("kSequence", c.graph.sequence, "batch.sequence_length")
               .integer("kHeads", heads, kHeadCounts)
+              .integer("kKvHeads", key, kHeadCounts)
               .integer("kHeadDim", dim, "model.head_dim")
+              .integer("kPitch", qkv.pitch, kHeadCounts)
               .flag("kNumbers", !q.alone, "numbers", "precision.matmul")
               .costs(c.bytes(qkv) + numbers + c.bytes(codes) + c.bytes(c.in(1)) + c.bytes(c.graph.at(q.scales)) +
                          c.bytes(c.graph.at(q.factors)),

@@ -7,6 +7,8 @@
 
 namespace llmc {
 
+using Act = bf16;
+using Code = e5m2;
 constexpr int kHeight = 3072;
 constexpr int kWidth = 2048;
 constexpr int kBatch = 2;
@@ -18,6 +20,8 @@ constexpr int kPitch = 3072;
 constexpr int kOutPitch = 2048;
 constexpr float kScale = 0.125f;
 constexpr bool kFolded = false;
+constexpr bool kStraight = true;
+constexpr int kBlocks = 256;
 constexpr int kLanes = 128;
 
 }  // namespace llmc

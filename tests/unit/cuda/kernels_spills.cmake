@@ -68,7 +68,7 @@ using Act = bf16;
 using Residual = float;
 using Result = e4m3;
 constexpr int kRows = 32768, kCols = ${width}, kPitch = ${width}, kLanes = ${lanes}, kBlocks = 1024, kSequence = 2048, kHeads = 40,
-              kHeadDim = 64;
+              kKvHeads = 8, kHeadDim = 64;
 constexpr float kEps = 1e-5f;
 constexpr bool kResidual = true, kRecompute = true, kCodes = true, kNumbers = ${numbers}, kRecomputeCodes = ${full};
 }

@@ -167,6 +167,7 @@ LLMC_QUANTISE(wide, true)
 LLMC_QUANTISED(bf16)
 LLMC_QUANTISED(e4m3)
 #undef LLMC_QUANTISED
+void rope_packed(bf16*, const float*);
 void rms_norm_backward_quantised_again(const bf16*, const bf16*, const float*, const float*, const bf16*, const float*,
                                        bf16*, float*, e4m3*, float*, bf16*, e4m3*, float*);
 void swiglu_backward_quantised_alone(const bf16*, const bf16*, const float*, bf16*, e4m3*, float*, bf16*, e4m3*,
