@@ -2,7 +2,7 @@
 // fp8 products of most archs read both operands along the sum.
 //
 // Floor: 2 bytes read and 1 written an element; with kStraight 2 written.
-#include "device/cuda/vectors.h"
+#include "device/cuda/transposed_tile.h"
 #include "device/group.h"
 #include "params.h"
 
@@ -10,8 +10,6 @@ namespace llmc {
 
 constexpr int kVector = 16;  // codes in 16 bytes
 constexpr int kTile = 128;   // rows and columns of a block: whole lines of memory on both sides
-constexpr int kFours = kTile / 4;
-constexpr int kWordsPitch = kFours + 1;  // so that the lanes of a warp write to more banks
 constexpr int kRowTiles = (kHeight + kTile - 1) / kTile;
 
 /// x [kHeight, kWidth], both multiples of 16; largest [kBlocks]: the largest magnitudes of parts of x. transposed
@@ -21,7 +19,7 @@ LLMC_BOUNDS(kLanes)
 LLMC_KERNEL quantise_by_tensor_transposed(const Act* __restrict__ x, const float* __restrict__ largest,
                                           Code* __restrict__ transposed, float* __restrict__ scale,
                                           Code* __restrict__ y) {
-  __shared__ unsigned tile[kTile * kWordsPitch];  // four codes of a column in a word
+  __shared__ TransposedTile<kTile, kTile> tile;
   const int first_row = blockIdx.x % kRowTiles * kTile, first_col = blockIdx.x / kRowTiles * kTile;
   const int rows = min(kTile, kHeight - first_row), cols = min(kTile, kWidth - first_col);
   const Group<kLanes> lanes;
@@ -29,7 +27,7 @@ LLMC_KERNEL quantise_by_tensor_transposed(const Act* __restrict__ x, const float
   const float inverse = 1.0f / of_all;
   if (blockIdx.x == 0 && lanes.leads()) scale[0] = of_all;
 
-  for (int i = threadIdx.x; i < kFours * kTile / kVector; i += kLanes) {
+  for (int i = threadIdx.x; i < kTile / 4 * kTile / kVector; i += kLanes) {
     const int row = i / (kTile / kVector) * 4, col = i % (kTile / kVector) * kVector;
     if (row >= rows || col >= cols) continue;
     float value[4][kVector];
@@ -49,17 +47,10 @@ LLMC_KERNEL quantise_by_tensor_transposed(const Act* __restrict__ x, const float
     }
 #pragma unroll
     for (int e = 0; e < kVector; ++e)
-      tile[(col + e) * kWordsPitch + row / 4] = four_codes<Code>(value[0][e], value[1][e], value[2][e], value[3][e]);
+      tile.set(row, col + e, four_codes<Code>(value[0][e], value[1][e], value[2][e], value[3][e]));
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < kTile * kTile / kVector; i += kLanes) {
-    const int col = i / (kTile / kVector), row = i % (kTile / kVector) * kVector;
-    if (row >= rows || col >= cols) continue;
-    unsigned words[4];
-#pragma unroll
-    for (int word = 0; word < 4; ++word) words[word] = tile[col * kWordsPitch + row / 4 + word];
-    write_aligned(transposed + static_cast<long long>(first_col + col) * kHeight + first_row + row, words);
-  }
+  tile.write<kLanes>(transposed + static_cast<long long>(first_col) * kHeight + first_row, kHeight, rows, cols);
 }
 
 }  // namespace llmc

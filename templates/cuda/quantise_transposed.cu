@@ -2,7 +2,7 @@
 // of sm_90 read both operands along the sum.
 //
 // Floor: 2 bytes read and 1 written an element. A block reads its 32 rows twice, the second time from the L2 cache.
-#include "device/cuda/vectors.h"
+#include "device/cuda/transposed_tile.h"
 #include "device/group.h"
 #include "params.h"
 
@@ -12,7 +12,6 @@ constexpr int kVector = 8;      // bf16 numbers in 16 bytes
 constexpr int kTileRows = 32;   // codes in a sector of memory of the result
 constexpr int kTileCols = 256;  // a lane has eight columns of four rows
 constexpr int kFours = kTileRows / 4;
-constexpr int kWordsPitch = kFours + 1;  // so that the lanes of a warp write to different banks
 
 /// w [kHeight, kWidth], both multiples of 16; y [kWidth, kHeight]: codes; scales [kHeight] of the rows of w; ones
 /// [kWidth]: 1.
@@ -20,7 +19,7 @@ LLMC_BOUNDS(kLanes)
 LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y, float* __restrict__ scales,
                                 float* __restrict__ ones) {
   __shared__ float inverse[kTileRows];
-  __shared__ unsigned tile[kTileCols * kWordsPitch];  // four codes of a column in a word
+  __shared__ TransposedTile<kTileRows, kTileCols> tile;
   const int first = blockIdx.x * kTileRows, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int rows = min(kTileRows, kHeight - first);
   const bf16* const from = w + static_cast<long long>(first) * kPitch;
@@ -60,19 +59,13 @@ LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y
       for (int r = 0; r < 4; ++r) read(row + r, begin + col, value[r]);
 #pragma unroll
       for (int e = 0; e < kVector; ++e)
-        tile[(col + e) * kWordsPitch + row / 4] =
-            four_codes<e4m3>(value[0][e] * inverse[row], value[1][e] * inverse[row + 1], value[2][e] * inverse[row + 2],
-                             value[3][e] * inverse[row + 3]);
+        tile.set(row, col + e,
+                 four_codes<e4m3>(value[0][e] * inverse[row], value[1][e] * inverse[row + 1],
+                                  value[2][e] * inverse[row + 2], value[3][e] * inverse[row + 3]));
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < kTileCols * kTileRows / 16; i += kLanes) {
-      const int col = i / (kTileRows / 16), row = i % (kTileRows / 16) * 16;
-      if (row >= rows || begin + col >= kWidth) continue;
-      unsigned words[4];
-#pragma unroll
-      for (int word = 0; word < 4; ++word) words[word] = tile[col * kWordsPitch + row / 4 + word];
-      write_aligned(y + static_cast<long long>(begin + col) * kHeight + first + row, words);
-    }
+    tile.write<kLanes>(y + static_cast<long long>(begin) * kHeight + first, kHeight, rows,
+                       min(kTileCols, kWidth - begin));
   }
 }
 

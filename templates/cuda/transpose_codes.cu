@@ -2,7 +2,7 @@
 // one scale that all of them share.
 //
 // Floor: a byte read and a byte written an element.
-#include "device/cuda/vectors.h"
+#include "device/cuda/transposed_tile.h"
 #include "device/group.h"
 #include "params.h"
 
@@ -10,8 +10,6 @@ namespace llmc {
 
 constexpr int kVector = 16;  // codes in 16 bytes
 constexpr int kTile = 128;   // rows and columns of a block: whole lines of memory on both sides
-constexpr int kFours = kTile / 4;
-constexpr int kWordsPitch = kFours + 1;  // so that the lanes of a warp write to more banks
 constexpr int kRowTiles = (kHeight + kTile - 1) / kTile;
 
 /// x [kHeight, kWidth], both multiples of 16, with scales [kHeight]; shared [1]: the largest of them. y [kWidth,
@@ -20,12 +18,12 @@ LLMC_BOUNDS(kLanes)
 LLMC_KERNEL transpose_codes(const e4m3* __restrict__ x, const float* __restrict__ scales,
                             const float* __restrict__ factors, const float* __restrict__ shared, e4m3* __restrict__ y,
                             float* __restrict__ row_scales) {
-  __shared__ unsigned tile[kTile * kWordsPitch];  // four codes of a column in a word
+  __shared__ TransposedTile<kTile, kTile> tile;
   const int first_row = blockIdx.x % kRowTiles * kTile, first_col = blockIdx.x / kRowTiles * kTile;
   const int rows = min(kTile, kHeight - first_row), cols = min(kTile, kWidth - first_col);
   const float scale = shared[0], inverse = 1.0f / scale;
 
-  for (int i = threadIdx.x; i < kFours * kTile / kVector; i += kLanes) {
+  for (int i = threadIdx.x; i < kTile / 4 * kTile / kVector; i += kLanes) {
     const int row = i / (kTile / kVector) * 4, col = i % (kTile / kVector) * kVector;
     if (row >= rows || col >= cols) continue;
     unsigned words[4][kVector / 4];
@@ -46,22 +44,16 @@ LLMC_KERNEL transpose_codes(const e4m3* __restrict__ x, const float* __restrict_
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        tile[(col + 4 * word + e) * kWordsPitch + row / 4] = four_codes<e4m3>(
-            value[0][e] * factor[0], value[1][e] * factor[1], value[2][e] * factor[2], value[3][e] * factor[3]);
+        tile.set(row, col + 4 * word + e,
+                 four_codes<e4m3>(value[0][e] * factor[0], value[1][e] * factor[1], value[2][e] * factor[2],
+                                  value[3][e] * factor[3]));
     }
   }
   if (first_row == 0)
     for (int col = first_col + threadIdx.x; col < first_col + cols; col += kLanes)
       row_scales[col] = kFolded ? scale / factors[col] : scale;
   __syncthreads();
-  for (int i = threadIdx.x; i < kTile * kTile / kVector; i += kLanes) {
-    const int col = i / (kTile / kVector), row = i % (kTile / kVector) * kVector;
-    if (row >= rows || col >= cols) continue;
-    unsigned words[4];
-#pragma unroll
-    for (int word = 0; word < 4; ++word) words[word] = tile[col * kWordsPitch + row / 4 + word];
-    write_aligned(y + static_cast<long long>(first_col + col) * kHeight + first_row + row, words);
-  }
+  tile.write<kLanes>(y + static_cast<long long>(first_col) * kHeight + first_row, kHeight, rows, cols);
 }
 
 }  // namespace llmc
