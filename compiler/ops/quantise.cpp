@@ -50,12 +50,7 @@ void share_scale_signature(const Operands& o) {
   o.expect(o.out(2).cols == x.cols, "a scale for each row of the transposed codes");
 }
 
-DType reads_bf16(const Operands&, std::size_t) { return DType::bf16; }
-
 bool is_weight(const Tensor& t) { return t.role == Role::parameter || t.role == Role::copy; }
-
-/// Distinguishes the instances: a step has one for each operand's shape.
-std::string shape_text(const Tensor& t) { return fmt::format("{}_{}", t.rows, t.cols); }
 
 std::vector<Work> work(const Context& c) {
   const Op& op = c.op;
@@ -110,8 +105,6 @@ std::vector<Work> share_scale_work(const Context& c) {
                        .rows(x.rows, x.cols, x.dtype, {op.inputs[0], factors, op.outputs[1], op.outputs[0]}));
     return work;
   }
-  constexpr std::int64_t kThreads = 256, kTile = 128;
-  const auto tiles = [](std::int64_t n) { return (n + kTile - 1) / kTile; };
   work.push_back(Instance::of_target(c, "transpose_codes")
                      .named(shape_text(x))
                      .integer("kHeight", x.rows, "model")
@@ -119,13 +112,22 @@ std::vector<Work> share_scale_work(const Context& c) {
                      .integer("kPitch", x.pitch, "model")
                      .flag("kFolded", folded, "folded", "precision.matmul")
                      .costs(bytes + c.bytes(c.out(2)), 2.0 * x.rows * x.cols)
-                     .shaped({kThreads, kThreads, tiles(x.rows) * tiles(x.cols)},
-                             fmt::format("{} rows of {}", x.rows, x.cols),
+                     .shaped(transposing_shape(x), fmt::format("{} rows of {}", x.rows, x.cols),
                              {op.inputs[0], op.inputs[1], factors, op.outputs[1], op.outputs[0], op.outputs[2]}));
   return work;
 }
 
 }  // namespace
+
+DType reads_bf16(const Operands&, std::size_t) { return DType::bf16; }
+
+std::string shape_text(const Tensor& t) { return fmt::format("{}_{}", t.rows, t.cols); }
+
+LaunchShape transposing_shape(const Tensor& x) {
+  constexpr std::int64_t kThreads = 256, kTile = 128;
+  const auto tiles = [](std::int64_t n) { return (n + kTile - 1) / kTile; };
+  return {kThreads, kThreads, tiles(x.rows) * tiles(x.cols)};
+}
 
 std::size_t own_inputs(const Op& op) {
   return op.inputs.size() - static_cast<std::size_t>(std::ranges::count_if(op.quantised, &Quantised::folded));

@@ -1,12 +1,17 @@
-// Finds the operands of results that an op's kernel rounds to e4m3 itself: Op::quantised, in its order. After the op's
+// Shared by the ops that round operands of fp8 products.
+//
+// Operands of results that an op's kernel rounds to e4m3 itself: Op::quantised, in its order. After the op's
 // own inputs come the factors of each result that has them; after its own outputs come codes and scales of each. Codes
 // of a result that is not written take its place among the op's own.
 #pragma once
 
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "compiler/graph/graph.h"
+#include "compiler/ops/lanes.h"
+#include "compiler/ops/op.h"
 
 namespace llmc::ops {
 
@@ -21,5 +26,14 @@ std::optional<QuantisedOperands> quantised(const graph::Op& op, int output);
 /// Numbers of the op's own operands.
 std::size_t own_inputs(const graph::Op& op);
 std::size_t own_outputs(const graph::Op& op);
+
+/// Dtype in which these ops read a weight.
+DType reads_bf16(const Operands& o, std::size_t i);
+
+/// "4096_2048": distinguishes the instances, of which a step has one for each operand's shape.
+std::string shape_text(const graph::Tensor& t);
+
+/// Shape of kernels that transpose codes tile by tile (device/cuda/transposed_tile.h).
+LaunchShape transposing_shape(const graph::Tensor& x);
 
 }  // namespace llmc::ops

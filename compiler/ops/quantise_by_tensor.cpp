@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ops/instance.h"
+#include "compiler/ops/quantise.h"
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {
@@ -37,11 +38,6 @@ void transposed_signature(const Operands& o) {
   o.expect(o.out(1).cols == 1, "one scale");
   if (o.op.outputs.size() == 3) o.same_shape(x, o.out(2));
 }
-
-DType reads_bf16(const Operands&, std::size_t) { return DType::bf16; }
-
-/// Distinguishes the instances: a step has one for each operand's shape.
-std::string shape_text(const Tensor& t) { return fmt::format("{}_{}", t.rows, t.cols); }
 
 std::vector<Work> largest_work(const Context& c) {
   const Tensor &x = c.in(0), &largest = c.out(0);
@@ -76,8 +72,6 @@ std::vector<Work> transposed_work(const Context& c) {
   const Tensor& x = c.in(0);
   const DType code = op.as<CodeAttributes>().code;
   const bool straight = op.outputs.size() == 3;
-  constexpr std::int64_t kThreads = 256, kTile = 128;
-  const auto tiles = [](std::int64_t n) { return (n + kTile - 1) / kTile; };
   return {Instance::of_target(c, "quantise_by_tensor_transposed")
               .named(name_of(code))
               .named(shape_text(x))
@@ -90,7 +84,7 @@ std::vector<Work> transposed_work(const Context& c) {
               .flag("kStraight", straight, "both", "precision.matmul")
               .costs(c.bytes(x) + c.bytes(c.in(1)) + (straight ? 2 : 1) * c.bytes(c.out(0)) + c.bytes(c.out(1)),
                      3.0 * x.rows * x.cols)
-              .shaped({kThreads, kThreads, tiles(x.rows) * tiles(x.cols)}, fmt::format("{} rows of {}", x.rows, x.cols),
+              .shaped(transposing_shape(x), fmt::format("{} rows of {}", x.rows, x.cols),
                       {op.inputs[0], op.inputs[1], op.outputs[0], op.outputs[1],
                        straight ? Argument(op.outputs[2]) : "nullptr"})};
 }
