@@ -159,6 +159,12 @@ void check_rope_backward(Kernel kernel, Quantise quantise) {
   constexpr int kTokens = 12, kSequence = 6, kHeadDim = 20, kAll = 80, kRowPitch = 80;
   const auto table = random_values<float>(kSequence * kHeadDim, 6);
   auto dqkv = random_rows<bf16>(kTokens, kAll, kRowPitch, 5);
+  // The largest element of every second row is of v.
+  for (int r = 1; r < kTokens; r += 2)
+    for (int c = 3 * kHeadDim; c < kAll; ++c) {
+      bf16& v = dqkv[r * kRowPitch + c];
+      v = from_float<bf16>(64.0f * to_float(v));
+    }
   const auto factors = powers(kAll);
   const auto before = dqkv;
   run(1, rope_packed, dqkv.data(), table.data());
