@@ -409,6 +409,8 @@ FAULTS = [
           "test_spec Load.Fp8IsAChoiceOfBf16RunsWhoseArchHasItsScales"),
     fault("scaled_sums_forget_what_was_there", "product in compiler/tools/float64/products.cpp",
           "before[static_cast<std::size_t>(i * d.cols + j)]", "0", "sim_verify"),
+    fault("a_hint_keeps_the_layers_of_fp8_tensor", "Hints::fp8", "if (as_usual)", "if (false)",
+          "test_plan Advice.AHintOfFp8FullIsOfTheLayersThatItHas"),
     fault("fp8_is_hinted_for_any_width", "Hints::fp8", "!chosen_.model.has_fp8_widths()", "false",
           "test_plan Advice.Fp8IsHintedWhereTheHardwareAndAllSizesAllowIt"),
     fault("fp8_tensor_spares_no_layers", "Spec::usual_wide_layers", "> 2 ? 1 : 0", "> 2 ? 0 : 0",

@@ -173,5 +173,22 @@ TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
   expect_true_hints(words);
 }
 
+/// fp8_tensor leaves a layer at either end in bf16, unless the spec says otherwise; fp8_full leaves none.
+TEST(Advice, AHintOfFp8FullIsOfTheLayersThatItHas) {
+  const auto planned = [](const char* matmul) {
+    const std::string file = std::string(SPECS_FOLDER) + "/llama-1b.yaml";
+    const spec::LoadResult loaded = spec::load(file, {matmul});
+    EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+    return make_plan(loaded.resolved->spec);
+  };
+  const Plan tensors = planned("precision.matmul=fp8_tensor"), full = planned("precision.matmul=fp8_full");
+  for (const Hint& hint : hints(tensors))
+    if (hint.changes[0].path == "precision.matmul") {
+      EXPECT_DOUBLE_EQ(hint.seconds, tensors.cost.time.seconds - full.cost.time.seconds);
+      return;
+    }
+  ADD_FAILURE() << "no hint";
+}
+
 }  // namespace
 }  // namespace llmc::plan
