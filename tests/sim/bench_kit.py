@@ -93,7 +93,7 @@ class BenchKit(harness.SimTest):
                         LASTING)
         qwen = pathlib.Path(cls.folder, "qwen.yaml")
         qwen.write_text(SPEC.read_text().replace("sequence_length: 32", "sequence_length: 16"))
-        prepare.make(harness.LLMC, {"run": spec, "small": SPEC, "qwen": qwen}, archive, libraries=False)
+        prepare.make(harness.LLMC, {"run": spec, "small": SPEC, "qwen": qwen, "curve": SPEC}, archive, libraries=False)
         with tarfile.open(archive) as file:
             file.extractall(cls.folder)
         cls.top = pathlib.Path(cls.folder, "llmc-kit")
@@ -207,12 +207,12 @@ class BenchKit(harness.SimTest):
         self.assertNotEqual(results["attention"]["portable"]["training"], results["pieces"]["in_place"]["training"])
         self.assertIn("model.layers.0.self_attn.k_proj.weight",
                       results["attention"]["portable"]["training"]["gradient_norms"])
-        for part, name, passes in (("step", "run", 1), ("step", "run, at the end", 1), ("step", "lean", 1),
+        for part, name, passes in (("step", "run", 1), ("step", "run, at the end", 1), ("step", "fp8_full", 1),
                                    ("variants", "run, accumulated", 2), ("variants", "free", 1)):
             step = results[part][name]
             self.assertEqual(step["arena_bytes"], step["plan_bytes"])
             self.assertEqual(step["tokens"], passes * plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"])
-        self.assertEqual(results["step"]["qwen"]["tokens"], 32)
+        self.assertEqual(results["variants"]["qwen"]["tokens"], 32)
         for name in ("host", "host, accumulated"):
             self.assertGreater(results["variants"][name]["ms"], 0)
         self.check_card(results)
@@ -222,7 +222,11 @@ class BenchKit(harness.SimTest):
         tuned = results["tune"]
         self.assertEqual(set(tuned["products"]), {product["name"] for product in plan["products"]})
         self.assertGreater(tuned["first_ms"], tuned["best_ms"])
-        self.assertEqual(len(results["calibrate"]["figures"]["products"]["weight_gradient"]), 8)
+        for name in ("run", "fp8_full"):
+            self.assertEqual(len(results["calibrate"][name]["figures"]["products"]["weight_gradient"]), 8)
+        self.assertEqual(len(results["losses"]["curve_fp8_full"]["losses"]), 3)
+        self.assertNotEqual(results["losses"]["curve_fp8_full"]["above_bf16"], 0)
+        self.assertIn("quantise", " ".join(results["pieces"]["fp8_full"]["launches"]))
         self.assertEqual(results["tests"]["failures"], [])
         self.assertGreater(results["tests"]["ran"], 3)
         pytorch = results["PyTorch"]

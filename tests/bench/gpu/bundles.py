@@ -3,6 +3,8 @@
 import dataclasses
 import json
 
+TEXT = "text.bin"  # in the archive: a shard of the quick start's tokens, for the bundles of the model `curve`
+
 
 @dataclasses.dataclass(frozen=True)
 class Bundle:
@@ -10,9 +12,10 @@ class Bundle:
     what: str  # in the report: difference from the run
     overrides: tuple = ()
     programs: tuple = ("trainer", )  # of trainer, hosted, timed: build.py
-    spec: str = "run"  # or small: the model that compute-sanitizer steps through; qwen: that of llmq's figures
+    spec: str = "run"  # or small: the model that compute-sanitizer steps through; qwen: that of llmq's figures; curve
     step: bool = False  # timed as a whole step together with the run, in the part `step`
     later: bool = False  # same, in the part `variants`
+    curve: bool = False  # its losses are compared with those of the bundle `curve`
     attention: bool = False  # its attention is timed beside the run's, and trains as the run's does
     key: str = ""  # of the schema; the row is omitted if llmc has no such key
 
@@ -22,13 +25,16 @@ class Bundle:
 
 BUNDLES = (
     Bundle("run", "as the spec has it", programs=("trainer", "hosted", "timed")),
-    Bundle("chunk", "loss_chunk: 16384", ("memory.loss_chunk=16384", ), step=True),
-    Bundle("lean", "recompute: none, residual: bf16", ("memory.recompute=none", "precision.residual=bf16"), step=True,
-           key="precision.residual"),
     Bundle("fp8", "matmul: fp8", ("precision.matmul=fp8", ), step=True, key="precision.fp8"),
-    Bundle("fp8_full", "matmul: fp8_full", ("precision.matmul=fp8_full", ), step=True, key="precision.fp8"),
-    Bundle("fp8_tensor", "matmul: fp8_tensor", ("precision.matmul=fp8_tensor", ), later=True, key="precision.fp8"),
-    Bundle("qwen", "Qwen2.5-1.5B's sizes", spec="qwen", step=True),
+    Bundle("fp8_full", "matmul: fp8_full", ("precision.matmul=fp8_full", ), ("trainer", "timed"), step=True,
+           key="precision.fp8"),
+    Bundle("fp8_head", "matmul: fp8_full, head: forward_dgrad",
+           ("precision.matmul=fp8_full", "precision.fp8.head=forward_dgrad"), step=True, key="precision.fp8"),
+    Bundle("fp8_tensor", "matmul: fp8_tensor", ("precision.matmul=fp8_tensor", ), step=True, key="precision.fp8"),
+    Bundle("chunk", "loss_chunk: 16384", ("memory.loss_chunk=16384", ), later=True),
+    Bundle("lean", "recompute: none, residual: bf16", ("memory.recompute=none", "precision.residual=bf16"), later=True,
+           key="precision.residual"),
+    Bundle("qwen", "Qwen2.5-1.5B's sizes", spec="qwen", later=True),
     Bundle("half", "micro_batch: 8", ("batch.micro_batch=8", ), later=True),
     Bundle("double", "micro_batch: 32, recompute: auto", ("batch.micro_batch=32", "memory.recompute=auto"), later=True),
     Bundle("free", "attention: cudnn, deterministic: false", ("target.attention=cudnn", "deterministic=false"),
@@ -36,6 +42,10 @@ BUNDLES = (
     Bundle("residual", "residual: bf16", ("precision.residual=bf16", ), later=True, key="precision.residual"),
     Bundle("cudnn", "attention: cudnn", ("target.attention=cudnn", ), ("timed", ), attention=True),
     Bundle("portable", "attention: portable", ("target.attention=portable", ), ("timed", ), attention=True),
+    Bundle("curve", "matmul: bf16", spec="curve", curve=True),
+    *(Bundle(f"curve_{word}", f"matmul: {word}",
+             (f"precision.matmul={word}", ), spec="curve", curve=True, key="precision.fp8")
+      for word in ("fp8", "fp8_full", "fp8_tensor")),
     Bundle("small", "every kind of layer", spec="small"),
     # A row of 50,001 logits exceeds the 96 KiB from which on a cluster of blocks shares it. Also llmc's own attention:
     # by warpgroup products here, by warps in the bundle below.

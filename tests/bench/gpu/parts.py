@@ -5,6 +5,7 @@ import dataclasses
 import build as builds
 import correctness
 import devices
+import losses
 import pieces
 import pytorch
 import rates
@@ -20,6 +21,7 @@ class Part:
     programs: tuple = ()  # (bundle, program) in addition to those of `steps` and `attention`
     steps: bool = False  # trainers of the bundles that are timed as whole steps in the part `step`
     later: bool = False  # and in the part `variants`
+    curve: bool = False  # trainers whose losses are compared
     attention: bool = False  # clocked trainers of the other kinds of attention
     tools: tuple = ()  # programs of the machine
     gpus: int = 1
@@ -27,17 +29,18 @@ class Part:
 
 FIRST = (
     Part("build", steps.build, 75, 240, tools=("nvcc", "cmake", "ninja", "g++")),
+    Part("tests", steps.tests, 60, 180, tools=("nvcc", "ninja")),
     Part("ceilings", steps.ceilings, 15, 60, (("run", "ceilings"), )),
     Part("rates", rates.rates, 60, 120, (("run", "rates"), )),
     Part("overlap", rates.overlap, 15, 60, (("run", "rates"), )),
     Part("tune", steps.tune, 35, 110, (("run", "trainer"), )),
     Part("step", steps.whole_steps, 220, 320, (("run", "trainer"), ), steps=True),
-    Part("pieces", pieces.pieces, 15, 60, (("run", "timed"), )),
+    Part("pieces", pieces.pieces, 30, 90, (("run", "timed"), ("fp8_full", "timed"))),
+    Part("losses", losses.losses, 50, 120, curve=True),
     Part("attention", pieces.attention, 30, 90, attention=True),
     Part("compiled", pytorch.compiled, 60, 120),
 )
 SECOND = (
-    Part("tests", steps.tests, 60, 180, tools=("nvcc", "ninja")),
     Part("correctness", correctness.correctness, 60, 150,
          tuple((bundle, "trainer") for bundle in ("small", "wide", "normed", "run"))),
     Part("sanitizer", steps.sanitizer, 40, 120, tuple((bundle, "trainer") for bundle in ("small", "wide", "normed")),
@@ -45,7 +48,7 @@ SECOND = (
     Part("variants", steps.variants, 200, 330, (("run", "trainer"), ("run", "hosted")), later=True),
     Part("repeated", pieces.repeated, 30, 100, (("run", "timed"), ("free", "timed"))),
     Part("PyTorch", pytorch.others, 100, 240),
-    Part("calibrate", steps.calibrate, 20, 90, (("run", "trainer"), )),
+    Part("calibrate", steps.calibrate, 40, 120, (("run", "trainer"), ("fp8_full", "trainer"))),
     Part("devices", devices.devices, 110, 200, (("run", "trainer"), ("run", "collectives")), gpus=2),
 )
 PARTS = FIRST + SECOND
@@ -57,6 +60,8 @@ def programs(part, made):
     found = [each for each in part.programs if each[1] in builds.OF_THE_KIT or made.has(each[0])]
     for row in made.rows():
         if part.steps and row.step or part.later and row.later:
+            found.append((row.name, "trainer"))
+        if part.curve and row.curve:
             found.append((row.name, "trainer"))
         if part.attention and row.attention:
             found.append((row.name, "timed"))

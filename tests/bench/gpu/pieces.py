@@ -38,8 +38,8 @@ def launches(kit, bundle, repeats, settings=()):
 
 
 def pieces(kit, result):
-    """Every launch in its place."""
-    kit.rows(result, {"in_place": lambda: launches(kit, "run", 1)})
+    """Every launch in its place: of the run, and of the run with fp8 in all three passes."""
+    kit.rows(result, {"in_place": lambda: launches(kit, "run", 1), "fp8_full": lambda: launches(kit, "fp8_full", 1)})
 
 
 def repeated(kit, result):

@@ -21,7 +21,9 @@ KIT = [
 ]
 SMALL = ROOT / "tests" / "bench" / "gpu" / "small.yaml"
 QWEN = ROOT / "tests" / "bench" / "gpu" / "qwen.yaml"
+CURVE = ROOT / "tests" / "bench" / "gpu" / "curve.yaml"
 CACHE = "inductor.tar.gz"
+DATA = ROOT / "data" / "quickstart"
 LIMIT = 64 << 20
 REFUSED = (1, 4)  # llmc's exit codes for a spec that cannot be: wrong, or too big
 
@@ -50,13 +52,15 @@ def emit_all(llmc, specs, folder):
             refusals[row.name] = "the run's attention is llmc's own already, there is no other to compare it with"
             continue
         refusals[row.name] = emit(llmc, specs[row.spec], folder / row.name, *row.overrides,
-                                  *(["--bundle"] if row.name == "run" else []), may_refuse=row.whole() or row.attention)
+                                  *(["--bundle"] if row.name == "run" else []), may_refuse=row.whole() or row.attention
+                                  or row.curve)
     (folder / "bundles.json").write_text(json.dumps(refusals, indent=1) + "\n")
 
 
-def make(llmc, specs, archive, frontend=None, libraries=True, cache=None):
+def make(llmc, specs, archive, frontend=None, libraries=True, cache=None, text=None):
     """`specs`: {"run": the one that is timed, for CUDA in bf16, "small": the one for the sanitizer, "qwen": the model
-    of llmq's figures}. `cache`: torch.compile's cache from an earlier session's --out, or None."""
+    of llmq's figures, "curve": that of the losses}. `cache`: torch.compile's cache from an earlier session's --out, or
+    None. `text`: a shard of tokens for the losses, or None."""
     with tempfile.TemporaryDirectory() as scratch:
         top = pathlib.Path(scratch) / "llmc-kit"
         for name in KIT:
@@ -69,6 +73,8 @@ def make(llmc, specs, archive, frontend=None, libraries=True, cache=None):
         emit_all(llmc, specs, top / "bundles")
         if cache:
             shutil.copy(cache, top / CACHE)
+        if text:
+            shutil.copy(text, top / bundles.TEXT)
         if libraries:
             third_party.copy(top / "third_party", frontend)
         archive.parent.mkdir(parents=True, exist_ok=True)
@@ -87,6 +93,8 @@ def main():
                         help=f"{CACHE} of an earlier session's --out, from which torch.compile starts")
     parser.add_argument("--cudnn-frontend", type=pathlib.Path, default=ROOT / "build" / "cudnn-frontend" / "include",
                         help="cudnn-frontend's headers (where llmc's build puts them)")
+    parser.add_argument("--text", type=pathlib.Path, default=next(iter(sorted(DATA.glob("train-*.bin"))), None),
+                        help="shard of tokens, all below 4,096, for the part losses (the quick start's, where it is)")
     parser.add_argument("-o", "--out", type=pathlib.Path, default=ROOT / "build" / "gpu-kit.tar.gz")
     a = parser.parse_args()
     if not a.llmc.exists():
@@ -94,7 +102,8 @@ def main():
     frontend = a.cudnn_frontend if (a.cudnn_frontend / "cudnn_frontend.h").exists() else None
     if not frontend:
         print(f"no cudnn_frontend.h in {a.cudnn_frontend}: the GPU's machine must have it", file=sys.stderr)
-    make(a.llmc.resolve(), {"run": a.spec, "small": a.small, "qwen": QWEN}, a.out, frontend, cache=a.compiled)
+    make(a.llmc.resolve(), {"run": a.spec, "small": a.small, "qwen": QWEN, "curve": CURVE}, a.out, frontend,
+         cache=a.compiled, text=a.text)
     print(f"{a.out}: {a.out.stat().st_size >> 10} KiB")
 
 

@@ -15,7 +15,7 @@ def rows(result):
         yield {"part": part, **{name: value for name, value in figures.items() if not isinstance(value, (dict, list))}}
         for name, row in figures.items():
             if isinstance(row, dict):
-                yield from row_of(plan, {"part": part, "row": name}, row)
+                yield from row_of(result.get("plans", {}).get(name, plan), {"part": part, "row": name}, row)
 
 
 def row_of(plan, place, row):

@@ -33,8 +33,10 @@ class Figures:
         self.gemm = max((rates["sustained"] for rates in ceilings.get("gemm_tflop_s", {}).values()), default=None)
 
     def launches(self, name):
-        """Launches of the run's trainer with clocks (in_place, on_end, free), or of another kind of attention."""
-        part = {"in_place": "pieces", "on_end": "repeated", "free": "repeated"}.get(name, "attention")
+        """Launches of the run's trainer with clocks (in_place, on_end, free), with fp8 (fp8_full), or with another kind of
+        attention."""
+        part = {"in_place": "pieces", "fp8_full": "pieces", "on_end": "repeated", "free":
+                "repeated"}.get(name, "attention")
         return self.parts.get(part, {}).get(name, {}).get("launches", {})
 
     def attention_ms(self, name):
@@ -263,8 +265,17 @@ def table_of_bytes(f):
 
 
 def kernels(f):
-    measured, on_end = f.launches("in_place"), f.launches("on_end")
-    work = {kernel["name"]: kernel["bytes"] for kernel in f.plan["kernels"]}
+    """Of the run, and of the run with fp8."""
+    full = kernels_of(f, f.launches("fp8_full"), {}, f.result.get("plans", {}).get("fp8_full"))
+    texts = [kernels_of(f, f.launches("in_place"), f.launches("on_end"), f.plan)]
+    texts += ["With `matmul: fp8_full`:", full] if full else []
+    return "\n\n".join(filter(None, texts)) or None
+
+
+def kernels_of(f, measured, on_end, plan):
+    if not plan:
+        return None
+    work = {kernel["name"]: kernel["bytes"] for kernel in plan["kernels"]}
     rows = []
     for name, row in sorted(measured.items(), key=lambda item: -item[1]["ms_a_step"]):
         if name in work:
@@ -283,8 +294,18 @@ def kernels(f):
 
 
 def products(f):
-    measured, on_end, tune = f.launches("in_place"), f.launches("on_end"), f.parts.get("tune", {})
-    work, tuned = {product["name"]: product for product in f.plan["products"]}, tune.get("products", {})
+    """Of the run, and of the run with fp8."""
+    tune, full = f.parts.get("tune", {}), f.parts.get("step", {}).get("fp8_full", {})
+    texts = [products_of(f, f.launches("in_place"), f.launches("on_end"), f.plan, tune)]
+    more = products_of(f, f.launches("fp8_full"), {}, f.result.get("plans", {}).get("fp8_full"), full.get("tune", {}))
+    texts += ["With `matmul: fp8_full`:", more] if more else []
+    return "\n\n".join(filter(None, texts)) or None
+
+
+def products_of(f, measured, on_end, plan, tune):
+    if not plan:
+        return None
+    work, tuned = {product["name"]: product for product in plan["products"]}, tune.get("products", {})
     rows = []
     for name, row in sorted(measured.items(), key=lambda item: -item[1]["ms_a_step"]):
         if name in work:
@@ -357,9 +378,14 @@ def attention(f):
 
 
 def calibration(f):
-    figures = f.parts.get("calibrate", {}).get("figures")
-    if not figures:
-        return None
+    texts = [
+        calibration_of(row["figures"]) for row in f.parts.get("calibrate", {}).values()
+        if isinstance(row, dict) and "figures" in row
+    ]
+    return "\n\n".join(texts) or None
+
+
+def calibration_of(figures):
     products = figures["products"]
     rows = [[
         f"{form}, m = n = k = {size}",
@@ -381,6 +407,22 @@ def calibration(f):
                 f"{1e3 * figures[name]['seconds']:.4f} ms, {1e-9 * figures[name]['bytes'] / figures[name]['seconds']:,.0f} GB/s"
             ])
     return table(["what `trainer calibrate` measured", f"{figures['device']}, {figures['date']}"], rows)
+
+
+def losses(f):
+    """Means of a few steps, every fifty."""
+    found = {name: row for name, row in f.parts.get("losses", {}).items() if isinstance(row, dict)}
+    if not found:
+        return None
+    rows = []
+    for name, row in found.items():
+        each = row.get("losses", [])
+        means = [sum(each[end - 10:end]) / 10 for end in range(50, len(each) + 1, 50)]
+        said = f"{row['last']:.4f}" if "last" in row else line(row.get("failed") or row.get("absent") or "")
+        above = f"{row['above_bf16']:+.4f}" if "above_bf16" in row else ""
+        rows.append([f.result["bundles"][name], ", ".join(f"{mean:.3f}" for mean in means), said, above])
+    return table(
+        ["model of 27M parameters", "loss at every 50th step, mean of 10", "mean of the last 20", "above bf16"], rows)
 
 
 def tests(f):
@@ -451,9 +493,9 @@ def collectives(measured):
 
 
 SECTIONS = (("Parts", parts), ("Ceilings", ceilings), ("Rates", rates), ("The step", step), ("Bytes", table_of_bytes),
-            ("Kernels", kernels), ("Products", products), ("Attention", attention), ("Calibration", calibration),
-            ("Tests", tests), ("Correctness", correctness), ("compute-sanitizer", sanitizer),
-            ("Several devices", devices), ("The card", card))
+            ("Kernels", kernels), ("Products", products), ("Attention", attention), ("Losses", losses),
+            ("Calibration", calibration), ("Tests", tests), ("Correctness", correctness),
+            ("compute-sanitizer", sanitizer), ("Several devices", devices), ("The card", card))
 
 
 def markdown(result):

@@ -42,10 +42,15 @@ def write_report(kit, out, described, begin):
         key: plan[key]
         for key in ("name", "fingerprint", "parameters", "batch", "flops", "memory", "launches", "kernels", "products")
     }
+    plans = {
+        name: {key: kit.made.plan(name)[key]
+               for key in ("kernels", "products")}
+        for name in ("fp8_full", ) if kit.made.has(name)
+    }
     result = {
-        "simulated": kit.simulated, "machine": described, "seconds": time.monotonic() - begin, "plan": kept, "model":
-        kit.made.model(), "bundles": {row.name: row.what
-                                      for row in kit.table}, "results": kit.results
+        "simulated": kit.simulated, "machine": described, "seconds": time.monotonic() - begin, "plan": kept, "plans":
+        plans, "model": kit.made.model(), "bundles": {row.name: row.what
+                                                      for row in kit.table}, "results": kit.results
     }
     kits.write(out / "gpu.json", json.dumps(result, indent=1) + "\n")
     kits.write(out / "results.jsonl", "".join(json.dumps(row) + "\n" for row in raw.rows(result)))

@@ -13,13 +13,13 @@ import training
 # weights and tokens; steps of a run that is stopped half-way.
 FULL = {
     "copy": 4096, "gemm": [4096, 8192, 16384], "sustained": 2.5, "steps": 8, "warmup": 3, "repeats": 5, "accumulated":
-    4, "collectives": {"runs": 20, "mib": [1, 16,
-                                           256]}, "rates": 0.8, "draws": 3, "resumed": 6, "calibrate": ["--seconds", 5]
+    4, "collectives": {"runs": 20, "mib": [1, 16, 256]}, "rates": 0.8, "draws": 3, "resumed": 6, "curve": 200,
+    "calibrate": ["--seconds", 5]
 }
 TINY = {
     "copy": 1, "gemm": [32, 64], "sustained": 0.01, "steps": 1, "warmup": 1, "repeats": 2, "accumulated": 2,
-    "collectives": {"runs": 2, "mib":
-                    [1]}, "rates": 0.01, "draws": 1, "resumed": 2, "calibrate": ["--seconds", 0, "--sizes", 32, 64]
+    "collectives": {"runs": 2, "mib": [1]}, "rates": 0.01, "draws": 1, "resumed": 2, "curve": 3, "calibrate":
+    ["--seconds", 0, "--sizes", 32, 64]
 }
 
 
@@ -85,11 +85,16 @@ def tune_one(kit, trainer):
 
 
 def calibrate(kit, result):
-    """The device as measured by `trainer calibrate`. `figures`: input of `llmc calibrate FILE`."""
-    kit.need("run", "trainer")
-    figures = kit.work / "figures.json"
-    kit.call(kit.machine.program("run", "trainer"), "calibrate", *kit.sizes["calibrate"], "-o", figures)
-    result["figures"] = json.loads(figures.read_text())
+    """The device as measured by `trainer calibrate`, of the run and with its products in fp8. `figures`: input of
+    `llmc calibrate FILE`."""
+
+    def one(bundle):
+        kit.need(bundle, "trainer")
+        figures = kit.work / "figures.json"
+        kit.call(kit.machine.program(bundle, "trainer"), "calibrate", *kit.sizes["calibrate"], "-o", figures)
+        return {"figures": json.loads(figures.read_text())}
+
+    kit.rows(result, {bundle: lambda bundle=bundle: one(bundle) for bundle in ("run", "fp8_full")})
 
 
 def tuned_step(kit, bundle, passes=1):

@@ -8,10 +8,15 @@ import subprocess
 import threading
 
 import harness  # tests/runs: shards, and output of a trainer
+from bundles import TEXT
 
 
 def data_of(kit, bundle):
-    """A shard of tokens for a bundle's vocabulary; enough for every run."""
+    """A shard of tokens for a bundle's vocabulary; enough for every run. Text for the bundles of the model `curve`, if
+    the archive has some."""
+    text = kit.made.folder.parent / TEXT
+    if text.exists() and any(row.name == bundle and row.curve for row in kit.table):
+        return text
     plan, vocabulary = kit.made.plan(bundle), kit.made.model(bundle)["vocab_size"]
     batch = plan["batch"]
     count = batch["micro_batch"] * batch["sequence_length"] * 16 + 1
