@@ -11,6 +11,7 @@ using Residual = float;
 using Act = bf16;
 using Result = bf16;
 using Code = e4m3;
+using Scale = float;
 constexpr int kRows = 4096;
 constexpr int kCols = 2048;
 constexpr int kPitch = 2048;

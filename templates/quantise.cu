@@ -10,8 +10,8 @@ namespace llmc {
 /// e4m3_weight_scale(). kFolded: columns of x are multiplied by factors [kCols], powers of two, before; else null. y of
 /// Result e4m3: codes. Else code * scale / factor.
 LLMC_BOUNDS(kLanes)
-LLMC_KERNEL quantise(const Act* __restrict__ x, const float* __restrict__ factors, Result* __restrict__ y,
-                     float* __restrict__ scales) {
+LLMC_KERNEL quantise(const Act* __restrict__ x, const bf16* __restrict__ factors, Result* __restrict__ y,
+                     Scale* __restrict__ scales) {
   const Group<kLanes, Act> lanes;
   for (const int row : lanes.rows(kRows)) {
     const auto values = lanes.load(lanes.row<kCols, kPitch>(x, row));
@@ -20,12 +20,12 @@ LLMC_KERNEL quantise(const Act* __restrict__ x, const float* __restrict__ factor
       const auto folded = lanes.row<kCols>(factors);
       const E4m3Row<Result> rounded(
           e4m3_scale(lanes.largest(values, folded, [](float v, float factor) { return magnitude(v * factor); })));
-      if (lanes.leads()) scales[row] = rounded.scale;
+      if (lanes.leads()) scales[row] = from_float<Scale>(rounded.scale);
       lanes.store(result, values, folded, rounded);
     } else {
       const float largest = lanes.largest(values, [](float v) { return magnitude(v); });
       const E4m3Row<Result> rounded(kWeight ? e4m3_weight_scale(largest) : e4m3_scale(largest));
-      if (lanes.leads()) scales[row] = rounded.scale;
+      if (lanes.leads()) scales[row] = from_float<Scale>(rounded.scale);
       lanes.store(result, values, rounded);
     }
   }

@@ -8,7 +8,7 @@ namespace llmc {
 /// x, y [kRows, kCols]: numbers that are codes times a scale, with kFolded divided by factors [kCols], else null;
 /// powers of two. shared [1]: the scale.
 LLMC_BOUNDS(kLanes)
-LLMC_KERNEL rescale_rows(const Act* __restrict__ x, const float* __restrict__ factors, const float* __restrict__ shared,
+LLMC_KERNEL rescale_rows(const Act* __restrict__ x, const bf16* __restrict__ factors, const float* __restrict__ shared,
                          Act* __restrict__ y) {
   const Group<kLanes, Act> lanes;
   const E4m3Row<Act> rounded(shared[0]);

@@ -13,9 +13,9 @@ namespace llmc {
 /// kCodes: codes and scales are those that quantise makes of dx, whose columns are multiplied by factors before they
 /// are rounded. kRecompute: y = the forward pass's result, bit for bit, or, with kRecomputeCodes, its codes. Unused
 /// pointers are null.
-LLMC_BOUNDS_RESIDENT(kLanes, 768)
+LLMC_BOUNDS_RESIDENT(kLanes, 1024)
 LLMC_KERNEL rms_norm_backward_quantised(const Act* dy, const Residual* x, const float* weight, const float* rstd,
-                                        const Act* dresidual, const float* factors, Act* dx, float* dweight_partial,
+                                        const Act* dresidual, const bf16* factors, Act* dx, float* dweight_partial,
                                         Result* codes, float* scales, Act* y, Result* y_codes, float* y_scales) {
   const Group<kLanes, Act> lanes;
   const auto scale = lanes.load(lanes.row<kCols>(weight));

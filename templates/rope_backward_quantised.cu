@@ -17,10 +17,9 @@ constexpr int kOther = kKvHeads * kHeadDim;
 /// the rotated rows. With kNumbers these are written to dqkv, which otherwise keeps what it has.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL rope_backward_quantised(Act* __restrict__ dqkv, const float* __restrict__ table,
-                                    const float* __restrict__ factors, Result* __restrict__ codes,
+                                    const bf16* __restrict__ factors, Result* __restrict__ codes,
                                     float* __restrict__ scales) {
   const Group<kLanes, Act> lanes;
-  const auto turned = [](float a, float b, float c, float s) { return to_float(from_float<Act>(a * c + b * s)); };
   const auto larger = [](float a, float b) { return a > b ? a : b; };
   const auto first_factors = lanes.segments<kHeads, kHalf, kHeadDim>(factors);
   const auto second_factors = lanes.segments<kHeads, kHalf, kHeadDim>(factors + kHalf);
@@ -34,18 +33,23 @@ LLMC_KERNEL rope_backward_quantised(Act* __restrict__ dqkv, const float* __restr
     const auto other = lanes.load(lanes.row<kOther>(heads + kTurned));
     const auto cosine = lanes.segments<kHeads, kHalf, 0>(angles);
     const auto sine = lanes.segments<kHeads, kHalf, 0>(angles + kHalf);
-    const float largest_turned =
-        lanes.largest(first, second, cosine, sine, first_factors, second_factors,
-                      [=](float a, float b, float c, float s, float f, float g) {
-                        return larger(magnitude(turned(a, b, c, s) * f), magnitude(turned(b, a, c, -s) * g));
-                      });
+    // Multiplied by their factors, so that these are read once. Powers of two: the bits are as if rounded before.
+    auto of_first = lanes.columns<kHeads, kHalf, Act>();
+    auto of_second = lanes.columns<kHeads, kHalf, Act>();
+    lanes.map(first, second, cosine, sine, first_factors, second_factors, of_first, of_second,
+              [=](float a, float b, float c, float s, float f, float g, float& x, float& y) {
+                x = (a * c + b * s) * f;
+                y = (b * c - a * s) * g;
+              });
+    const auto turned_first = lanes.load(of_first), turned_second = lanes.load(of_second);
+    const float largest_turned = lanes.largest(turned_first, turned_second,
+                                               [=](float a, float b) { return larger(magnitude(a), magnitude(b)); });
     const float largest_other = lanes.largest(other, other_factors, [](float v, float f) { return magnitude(v * f); });
     const E4m3Row<Result> rounded(e4m3_scale(larger(largest_turned, largest_other)));
     if (lanes.leads()) scales[row] = rounded.scale;
-    lanes.store(lanes.segments<kHeads, kHalf, kHeadDim>(result), first, second, cosine, sine, first_factors,
-                [=](float a, float b, float c, float s, float f) { return rounded(turned(a, b, c, s), f); });
-    lanes.store(lanes.segments<kHeads, kHalf, kHeadDim>(result + kHalf), first, second, cosine, sine, second_factors,
-                [=](float a, float b, float c, float s, float f) { return rounded(turned(b, a, c, -s), f); });
+    const auto folded = [=](float v, float f) { return rounded.folded(v, f); };
+    lanes.store(lanes.segments<kHeads, kHalf, kHeadDim>(result), turned_first, first_factors, folded);
+    lanes.store(lanes.segments<kHeads, kHalf, kHeadDim>(result + kHalf), turned_second, second_factors, folded);
     lanes.store(lanes.row<kOther>(result + kTurned), other, other_factors, rounded);
     if constexpr (kNumbers) {
       lanes.map(lanes.segments<kHeads, kHalf, kHeadDim>(heads), lanes.segments<kHeads, kHalf, kHeadDim>(heads + kHalf),

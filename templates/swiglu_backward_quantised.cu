@@ -16,7 +16,7 @@ constexpr bool kAgain = kRecompute && !kRecomputeCodes;
 /// kNumbers: dgate_up is written; it may be gate_up. kRecompute: out = the forward pass's result, bit for bit, or, with
 /// kRecomputeCodes, its codes. Unused pointers are null.
 LLMC_BOUNDS(kLanes)
-LLMC_KERNEL swiglu_backward_quantised(const Act* dout, const Act* gate_up, const float* __restrict__ factors,
+LLMC_KERNEL swiglu_backward_quantised(const Act* dout, const Act* gate_up, const bf16* __restrict__ factors,
                                       Act* dgate_up, Result* __restrict__ codes, float* __restrict__ scales,
                                       Act* __restrict__ out, Result* __restrict__ out_codes,
                                       float* __restrict__ out_scales) {
@@ -31,7 +31,7 @@ LLMC_KERNEL swiglu_backward_quantised(const Act* dout, const Act* gate_up, const
     auto dup = lanes.row_if<kNumbers, kCols, kPitch, 2 * kPitch>(dgate_up + kPitch, row);
     auto again = lanes.row_if<kAgain, kCols, kPitch>(out, row);
     [[maybe_unused]] auto again_in_bf16 = lanes.columns<kCols, Act>();
-    // Multiplied by their factors, which is exact: so these are read once.
+    // Multiplied by their factors, so that these are read once. Powers of two: the bits are as if rounded before.
     auto of_gate = lanes.columns<kCols, Act>();
     auto of_up = lanes.columns<kCols, Act>();
     lanes.map(gradient, gate, up, gate_factors, up_factors, of_gate, of_up, dgate, dup, again, again_in_bf16,
@@ -42,8 +42,8 @@ LLMC_KERNEL swiglu_backward_quantised(const Act* dout, const Act* gate_up, const
                 kept = y = silu * u;
                 dx = d * u * s * fma(x, 1.0f - s, 1.0f);
                 du = d * silu;
-                folded_gate = to_float(from_float<Act>(dx)) * f;
-                folded_up = to_float(from_float<Act>(du)) * g;
+                folded_gate = dx * f;
+                folded_up = du * g;
               });
     const auto folded_gate = lanes.load(of_gate), folded_up = lanes.load(of_up);
     const E4m3Row<Result> rounded(e4m3_scale(lanes.largest(folded_gate, folded_up, [](float dx, float du) {

@@ -43,7 +43,8 @@ std::vector<Work> work(const Context& c) {
   const Tensor& logits = c.in(0);
   const std::int64_t rows = c.rows(logits);
   const bool clusters = c.cuda() && has_clusters(c.spec.target.arch), gradient = of.gradient;
-  const LaunchShape shape = (clusters ? cluster_shape : launch_shape)(rows, logits.cols, logits.dtype);
+  const LaunchShape shape =
+      clusters ? cluster_shape(rows, logits.cols, logits.dtype) : launch_shape(rows, logits.cols, logits.dtype);
   // A row that does not stay in registers is read for its sum and for its gradient.
   const bool once = !c.cuda() || stays_in_registers(shape, logits.cols, logits.dtype);
   const double reads = once || !gradient ? 1 : 2;

@@ -13,12 +13,12 @@ struct LaunchShape {
   std::int64_t lanes, threads, blocks, cluster = 1;  // lanes: in one block
 };
 
-/// Returns a shape in which a lane keeps at most four 16-byte vectors of a row in registers, up to 1,024 lanes. A block
-/// has at least 128 threads, so narrow rows share one.
-inline LaunchShape launch_shape(std::int64_t groups, std::int64_t width, DType dtype) {
+/// Returns a shape in which a lane keeps at most so many 16-byte vectors of a row in registers, up to 1,024 lanes. A
+/// block has at least 128 threads, so narrow rows share one.
+inline LaunchShape launch_shape(std::int64_t groups, std::int64_t width, DType dtype, std::int64_t of_lane = 4) {
   const std::int64_t vectors = (bytes_of(dtype, width) + 15) / 16;
   std::int64_t lanes = 32;
-  while (lanes < 1024 && lanes * 4 < vectors) lanes *= 2;
+  while (lanes < 1024 && lanes * of_lane < vectors) lanes *= 2;
   const std::int64_t threads = std::max<std::int64_t>(lanes, 128);
   const std::int64_t groups_per_block = threads / lanes;
   return {lanes, threads, std::max<std::int64_t>(1, (groups + groups_per_block - 1) / groups_per_block)};

@@ -61,26 +61,29 @@ std::vector<Work> work(const Context& c) {
           .named(shape_text(x))
           .element(x.dtype)
           .element(y.dtype, "Result", "precision.matmul")
+          .element(c.out(1).dtype, "Scale", "precision.matmul")
           .matrix(x, x.rows, "model")
           .flag("kFolded", folded, "folded", "precision.matmul")
           .flag("kWeight", is_weight(x), "weight", "precision.matmul")
           .costs(c.bytes(x) + c.bytes(y) + c.bytes(c.out(1)) + (folded ? c.bytes(c.in(1)) : 0), 3.0 * x.rows * x.cols)
-          .rows(x.rows, x.cols, x.dtype,
+          .rows(x.rows, x.cols, DType::f32,  // two vectors a lane, so that more rows are read at once
                 {op.inputs[0], folded ? Argument(op.inputs[1]) : "nullptr", op.outputs[0], op.outputs[1]})};
 }
 
-/// A block reads its rows twice, the second time from the cache.
+/// A block reads its part of the rows twice, the second time from the cache.
 std::vector<Work> transposed_work(const Context& c) {
   const Tensor& w = c.in(0);
-  constexpr std::int64_t kThreads = 256, kRowsOfBlock = 32;
-  const std::int64_t blocks = (w.rows + kRowsOfBlock - 1) / kRowsOfBlock;
+  constexpr std::int64_t kThreads = 256, kRowsOfBlock = 64, kCluster = 8;
+  const std::int64_t blocks = (w.rows + kRowsOfBlock - 1) / kRowsOfBlock * kCluster;
   return {Instance::of_target(c, "quantise_transposed")
               .named(shape_text(w))
               .integer("kHeight", w.rows, "model")
               .integer("kWidth", w.cols, "model")
               .integer("kPitch", w.pitch, "model")
+              .integer("kCluster", kCluster, "precision.matmul")
               .costs(c.bytes(w) + c.bytes(c.out(0)) + c.bytes(c.out(1)) + c.bytes(c.out(2)), 3.0 * w.rows * w.cols)
-              .shaped({kThreads, kThreads, blocks}, fmt::format("{} rows of {}", w.rows, w.cols), all_operands(c.op))};
+              .shaped({kThreads, kThreads, blocks, kCluster}, fmt::format("{} rows of {}", w.rows, w.cols),
+                      all_operands(c.op))};
 }
 
 /// The largest scale is found first.

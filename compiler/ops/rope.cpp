@@ -1,6 +1,8 @@
 // rope: rotates pairs of elements of the heads of q and k by their position's angle (Su et al. 2021).
 #include "compiler/ops/rope.h"
 
+#include <fmt/format.h>
+
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
 #include "compiler/ops/quantise.h"
@@ -30,6 +32,10 @@ bool backward_can_quantise(const Operands& o, const Quantised& q) {
   return q.output == 0 && q.folded && o.in(0).pitch == o.in(0).cols;
 }
 
+/// Vectors of either half of the heads that a lane keeps. A warp has the row of up to 48 heads of 64, and meets without
+/// a barrier.
+constexpr std::int64_t kHalves = 6;
+
 /// Moves whole rows: codes of v too.
 std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
   const Tensor &qkv = c.in(0), &codes = c.graph.at(q.codes);
@@ -49,7 +55,9 @@ std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
               .costs(c.bytes(qkv) + numbers + c.bytes(codes) + c.bytes(c.in(1)) + c.bytes(c.graph.at(q.scales)) +
                          c.bytes(c.graph.at(q.factors)),
                      6.0 * static_cast<double>(turned))
-              .rows(qkv.rows, qkv.cols, qkv.dtype, {c.op.inputs[0], c.op.inputs[1], q.factors, q.codes, q.scales})};
+              .shaped(launch_shape(qkv.rows, heads * dim / 2, qkv.dtype, kHalves),
+                      fmt::format("{} rows of {}", qkv.rows, qkv.cols),
+                      {c.op.inputs[0], c.op.inputs[1], q.factors, q.codes, q.scales})};
 }
 
 std::vector<Work> work(const Context& c) {

@@ -130,7 +130,9 @@ class Quantiser {
                            .scope = scope_,
                            .axis = x.axis,
                            .partner = x.role == Role::parameter ? id : kNone});
-      made.scales = vector(name + "_scales", x.rows, x.axis);
+      // Scales of a weight whose codes are no operands are factors alone.
+      const bool factors = !codes_ && x.role == Role::parameter;
+      made.scales = vector(name + "_scales", x.rows, x.axis, factors ? DType::bf16 : DType::f32);
     }
     if (!emitted_.insert(made.y).second) return made;
     std::vector<TensorId> inputs = {id};
@@ -151,7 +153,7 @@ class Quantiser {
                            .pitch = w.rows,
                            .scope = scope_,
                            .partner = id});
-      made.scales = vector(name + "_scales", w.rows, Axis::other);
+      made.scales = vector(name + "_scales", w.rows, Axis::other, DType::bf16);
       made.ones = vector(name + "_ones", w.cols, Axis::other);
     }
     if (!emitted_.insert(made.y).second) return made;
@@ -184,9 +186,14 @@ class Quantiser {
     return made;
   }
 
-  TensorId vector(std::string name, std::int64_t length, Axis axis) {
-    return graph_.add(
-        {.name = std::move(name), .rows = 1, .cols = length, .pitch = length, .scope = scope_, .axis = axis});
+  TensorId vector(std::string name, std::int64_t length, Axis axis, DType dtype = DType::f32) {
+    return graph_.add({.name = std::move(name),
+                       .dtype = dtype,
+                       .rows = 1,
+                       .cols = length,
+                       .pitch = length,
+                       .scope = scope_,
+                       .axis = axis});
   }
 
   Graph& graph_;

@@ -26,6 +26,7 @@
 //                                               .total and .weighted: the sum of e^(v - highest) (v - highest)
 //   lanes.columns<kCols>()                      one fp32 number per column, initially zero
 //   lanes.columns<kCols, T>()                   one T per column, so rounded; lanes.load() makes them a readable row
+//   lanes.columns<kSegments, kCols, T>()        same for the columns of segments
 //   lanes.add_rows<kRows, kCols, kSlice>(columns, x, part)
 //                                               columns += each row's slice, in order; a GPU reads 32 of them at once
 //   lanes.indices(), lanes.nothing()            the column index, an int; a sink that discards writes

@@ -22,6 +22,7 @@ constexpr float kScale = 0.125f;
 constexpr bool kFolded = false;
 constexpr bool kStraight = true;
 constexpr int kBlocks = 256;
+constexpr int kCluster = 2;
 constexpr int kLanes = 128;
 
 }  // namespace llmc

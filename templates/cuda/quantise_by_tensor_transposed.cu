@@ -19,7 +19,7 @@ LLMC_BOUNDS(kLanes)
 LLMC_KERNEL quantise_by_tensor_transposed(const Act* __restrict__ x, const float* __restrict__ largest,
                                           Code* __restrict__ transposed, float* __restrict__ scale,
                                           Code* __restrict__ y) {
-  __shared__ TransposedTile<kTile, kTile> tile;
+  __shared__ TransposedTile<kTile, kTile, kVector> tile;
   const int first_row = blockIdx.x % kRowTiles * kTile, first_col = blockIdx.x / kRowTiles * kTile;
   const int rows = min(kTile, kHeight - first_row), cols = min(kTile, kWidth - first_col);
   const Group<kLanes> lanes;

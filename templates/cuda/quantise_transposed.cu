@@ -1,71 +1,109 @@
 // quantise_transposed: a weight's rows rounded to e4m3 as quantise rounds them, and the codes transposed: fp8 products
 // of sm_90 read both operands along the sum.
 //
-// Floor: 2 bytes read and 1 written an element. A block reads its 32 rows twice, the second time from the L2 cache.
+// The blocks of a cluster share rows. Each finds the largest magnitudes in its columns and tells the others.
+//
+// Floor: 2 bytes read and 1 written an element. A block reads its part twice, the second time from a cache.
 #include "device/cuda/transposed_tile.h"
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-constexpr int kVector = 8;      // bf16 numbers in 16 bytes
-constexpr int kTileRows = 32;   // codes in a sector of memory of the result
-constexpr int kTileCols = 256;  // a lane has eight columns of four rows
+constexpr int kVector = 8;     // bf16 numbers in 16 bytes
+constexpr int kTileRows = 64;  // two sectors of memory of the result
 constexpr int kFours = kTileRows / 4;
+constexpr int kVectors = kLanes / kFours;  // a lane has four rows of a vector
+constexpr int kTileCols = kVectors * kVector;
+constexpr int kAcross = 8, kDown = 32 / kAcross;  // vectors and fours of rows that a warp has: whole lines of memory
+
+/// The larger of each element.
+__device__ __forceinline__ float4 larger(float4 a, float4 b) {
+  return make_float4(max(a.x, b.x), max(a.y, b.y), max(a.z, b.z), max(a.w, b.w));
+}
 
 /// w [kHeight, kWidth], both multiples of 16; y [kWidth, kHeight]: codes; scales [kHeight] of the rows of w; ones
 /// [kWidth]: 1.
 LLMC_BOUNDS(kLanes)
-LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y, float* __restrict__ scales,
+LLMC_KERNEL quantise_transposed(const bf16* __restrict__ w, e4m3* __restrict__ y, bf16* __restrict__ scales,
                                 float* __restrict__ ones) {
-  __shared__ float inverse[kTileRows];
-  __shared__ TransposedTile<kTileRows, kTileCols> tile;
-  const int first = blockIdx.x * kTileRows, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int rows = min(kTileRows, kHeight - first);
-  const bf16* const from = w + static_cast<long long>(first) * kPitch;
+  __shared__ float4 of_block[kCluster][kFours];
+  __shared__ float4 of_warp[kVectors / kAcross][kFours];
+  __shared__ TransposedTile<kTileRows, kTileCols, kVector> tile;
+  cluster_arrive_relaxed();  // signals that this block has started
+  const int rank = cluster_rank(), first = blockIdx.x / kCluster * kTileRows, rows = min(kTileRows, kHeight - first);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, across = warp / (kFours / kDown);
+  const int four = warp % (kFours / kDown) * kDown + lane / kAcross, row = 4 * four;
+  const int col = (across * kAcross + lane % kAcross) * kVector;
+  const bf16* const from = w + static_cast<long long>(first + row) * kPitch;
 
-  const auto read = [&](int row, int col, float(&value)[kVector]) {
-    unsigned words[kVector / 2];
-    read_aligned(from + static_cast<long long>(row) * kPitch + col, words);
-    unpack<bf16>(words, value);
+  const auto read = [&](int begin, float(&value)[4][kVector]) {
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      unsigned words[kVector / 2];
+      read_aligned(from + static_cast<long long>(r) * kPitch + begin + col, words);
+      unpack<bf16>(words, value[r]);
+    }
   };
+  const auto exists = [&](int begin) { return row < rows && begin + col < kWidth; };
 
-  for (int row = warp; row < rows; row += kLanes / 32) {
-    float largest = 0.0f;
-    for (int col = lane * kVector; col < kWidth; col += 32 * kVector) {
-      float value[kVector];
-      read(row, col, value);
+  float4 largest = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 2
+  for (int begin = rank * kTileCols; begin < kWidth; begin += kCluster * kTileCols) {
+    if (!exists(begin)) continue;
+    float value[4][kVector];
+    read(begin, value);
 #pragma unroll
-      for (int e = 0; e < kVector; ++e) largest = max(largest, magnitude(value[e]));
-    }
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-      largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
-    if (lane == 0) {
-      const float scale = e4m3_weight_scale(largest);
-      scales[first + row] = scale;
-      inverse[row] = 1.0f / scale;
-    }
+    for (int e = 0; e < kVector; ++e)
+      largest = larger(largest, make_float4(magnitude(value[0][e]), magnitude(value[1][e]), magnitude(value[2][e]),
+                                            magnitude(value[3][e])));
   }
-  for (int col = blockIdx.x * kLanes + threadIdx.x; col < kWidth; col += gridDim.x * kLanes) ones[col] = 1.0f;
-
-  for (int begin = 0; begin < kWidth; begin += kTileCols) {
-    __syncthreads();  // inverse is written, and the last tile is read
-    for (int i = threadIdx.x; i < kFours * kTileCols / kVector; i += kLanes) {
-      const int row = i % kFours * 4, col = i / kFours * kVector;
-      if (row >= rows || begin + col >= kWidth) continue;
-      float value[4][kVector];
 #pragma unroll
-      for (int r = 0; r < 4; ++r) read(row + r, begin + col, value[r]);
+  for (int distance = kAcross / 2; distance > 0; distance /= 2)
+    largest = larger(largest, make_float4(__shfl_xor_sync(0xffffffffu, largest.x, distance),
+                                          __shfl_xor_sync(0xffffffffu, largest.y, distance),
+                                          __shfl_xor_sync(0xffffffffu, largest.z, distance),
+                                          __shfl_xor_sync(0xffffffffu, largest.w, distance)));
+  if (lane % kAcross == 0) of_warp[across][four] = largest;
+  __syncthreads();
+  cluster_wait();
+  if (threadIdx.x < kCluster * kFours) {
+    const int its_four = threadIdx.x % kFours;
+    float4 of_all = of_warp[0][its_four];
+#pragma unroll
+    for (int i = 1; i < kVectors / kAcross; ++i) of_all = larger(of_all, of_warp[i][its_four]);
+    cluster_write(&of_block[rank][its_four], threadIdx.x / kFours, of_all);
+  }
+  cluster_arrive();
+  cluster_wait();
+
+  largest = of_block[0][four];
+#pragma unroll
+  for (int i = 1; i < kCluster; ++i) largest = larger(largest, of_block[i][four]);
+  const float scale[4] = {e4m3_weight_scale(largest.x), e4m3_weight_scale(largest.y), e4m3_weight_scale(largest.z),
+                          e4m3_weight_scale(largest.w)};
+  float inverse[4];
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    inverse[r] = 1.0f / scale[r];
+    if (rank == 0 && col == 0 && row < rows) scales[first + row + r] = from_float<bf16>(scale[r]);
+  }
+  for (int i = blockIdx.x * kLanes + threadIdx.x; i < kWidth; i += gridDim.x * kLanes) ones[i] = 1.0f;
+
+  for (int begin = rank * kTileCols; begin < kWidth; begin += kCluster * kTileCols) {
+    if (exists(begin)) {
+      float value[4][kVector];
+      read(begin, value);
 #pragma unroll
       for (int e = 0; e < kVector; ++e)
         tile.set(row, col + e,
-                 four_codes<e4m3>(value[0][e] * inverse[row], value[1][e] * inverse[row + 1],
-                                  value[2][e] * inverse[row + 2], value[3][e] * inverse[row + 3]));
+                 four_codes<e4m3>(value[0][e] * inverse[0], value[1][e] * inverse[1], value[2][e] * inverse[2],
+                                  value[3][e] * inverse[3]));
     }
     __syncthreads();
     tile.write<kLanes>(y + static_cast<long long>(begin) * kHeight + first, kHeight, rows,
                        min(kTileCols, kWidth - begin));
+    __syncthreads();  // before the codes just read are overwritten
   }
 }
 

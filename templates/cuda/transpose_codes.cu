@@ -16,42 +16,37 @@ constexpr int kRowTiles = (kHeight + kTile - 1) / kTile;
 /// kHeight]; row_scales [kWidth]: the shared scale, with kFolded divided by factors [kWidth], else null.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL transpose_codes(const e4m3* __restrict__ x, const float* __restrict__ scales,
-                            const float* __restrict__ factors, const float* __restrict__ shared, e4m3* __restrict__ y,
+                            const bf16* __restrict__ factors, const float* __restrict__ shared, e4m3* __restrict__ y,
                             float* __restrict__ row_scales) {
-  __shared__ TransposedTile<kTile, kTile> tile;
+  __shared__ TransposedTile<kTile, kTile, kVector> tile;
   const int first_row = blockIdx.x % kRowTiles * kTile, first_col = blockIdx.x / kRowTiles * kTile;
   const int rows = min(kTile, kHeight - first_row), cols = min(kTile, kWidth - first_col);
   const float scale = shared[0], inverse = 1.0f / scale;
 
+#pragma unroll
   for (int i = threadIdx.x; i < kTile / 4 * kTile / kVector; i += kLanes) {
     const int row = i / (kTile / kVector) * 4, col = i % (kTile / kVector) * kVector;
     if (row >= rows || col >= cols) continue;
     unsigned words[4][kVector / 4];
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+      read_aligned(x + static_cast<long long>(first_row + row + r) * kPitch + first_col + col, words[r]);
     float factor[4];
 #pragma unroll
-    for (int r = 0; r < 4; ++r) {
-      read_aligned(x + static_cast<long long>(first_row + row + r) * kPitch + first_col + col, words[r]);
-      factor[r] = scales[first_row + row + r] * inverse;
-    }
-    // Four columns at a time: all of them would need 64 registers.
+    for (int r = 0; r < 4; ++r) factor[r] = scales[first_row + row + r] * inverse;
 #pragma unroll
     for (int word = 0; word < kVector / 4; ++word) {
-      float value[4][4];
+      unsigned codes[4];
 #pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const unsigned codes[1] = {words[r][word]};
-        unpack<e4m3>(codes, value[r]);
-      }
+      for (int r = 0; r < 4; ++r) codes[r] = scaled_e4m3(words[r][word], factor[r]);
+      transpose_bytes(codes);
 #pragma unroll
-      for (int e = 0; e < 4; ++e)
-        tile.set(row, col + 4 * word + e,
-                 four_codes<e4m3>(value[0][e] * factor[0], value[1][e] * factor[1], value[2][e] * factor[2],
-                                  value[3][e] * factor[3]));
+      for (int e = 0; e < 4; ++e) tile.set(row, col + 4 * word + e, codes[e]);
     }
   }
   if (first_row == 0)
     for (int col = first_col + threadIdx.x; col < first_col + cols; col += kLanes)
-      row_scales[col] = kFolded ? scale / factors[col] : scale;
+      row_scales[col] = kFolded ? scale / to_float(factors[col]) : scale;
   __syncthreads();
   tile.write<kLanes>(y + static_cast<long long>(first_col) * kHeight + first_row, kHeight, rows, cols);
 }

@@ -89,27 +89,27 @@ struct Run : RowArgument {
 };
 
 /// One number per column.
-template <int kColumns, class T = float>
+template <int kColumns, class T = float, int kSegmentCount = 1>
 struct Columns : RowArgument {
-  static constexpr int kSegments = 1;
+  static constexpr int kSegments = kSegmentCount;
   static constexpr bool kPartial = false, kInMemory = false;
-  alignas(64) T data[kColumns];
+  alignas(64) T data[kSegments * kColumns];
 
   static constexpr int cols() { return kColumns; }
-  T* segment(int) { return data; }
-  const T* segment(int) const { return data; }
+  T* segment(int s) { return data + s * kColumns; }
+  const T* segment(int s) const { return data + s * kColumns; }
   void pad() const {}
 };
 
 /// Same, to be read.
-template <int kColumns, class T>
+template <int kColumns, class T, int kSegmentCount>
 struct ReadColumns : RowArgument {
-  static constexpr int kSegments = 1;
+  static constexpr int kSegments = kSegmentCount;
   static constexpr bool kPartial = false, kInMemory = false;  // not prefetched
   const T* data;
 
   static constexpr int cols() { return kColumns; }
-  const T* segment(int) const { return data; }
+  const T* segment(int s) const { return data + s * kColumns; }
   void pad() const {}
 };
 
@@ -305,12 +305,16 @@ class Group {
   }
   template <int kCols, class T = float>
   Columns<kCols, T> columns() const {
-    Columns<kCols, T> zeros;
+    return columns<1, kCols, T>();
+  }
+  template <int kSegments, int kCols, class T>
+  Columns<kCols, T, kSegments> columns() const {
+    Columns<kCols, T, kSegments> zeros;
     for (T& v : zeros.data) v = from_float<T>(0.0f);
     return zeros;
   }
-  template <int kCols, class T>
-  ReadColumns<kCols, T> load(const Columns<kCols, T>& columns) const {
+  template <int kCols, class T, int kSegments>
+  ReadColumns<kCols, T, kSegments> load(const Columns<kCols, T, kSegments>& columns) const {
     return {{}, columns.data};
   }
   template <class T, int kCols, int kPitch>

@@ -171,6 +171,10 @@ class Group {
   __device__ RoundedColumns<T, kVectors<kCols>, kVector, kCols> columns() const {
     return {};
   }
+  template <int kSegments, int kCols, class T>
+  __device__ auto columns() const {
+    return columns<kSegments * kCols, T>();
+  }
   template <class T, int kCount, int kCols>
   __device__ Kept<T, kCount, kVector, kCols> load(const RoundedColumns<T, kCount, kVector, kCols>& columns) const {
     return columns;

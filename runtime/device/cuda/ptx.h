@@ -46,6 +46,28 @@ __device__ __forceinline__ unsigned short e5m2_pair(float low, float high) {
   return bits;
 }
 
+/// The four e4m3 in a word times `factor`, a power of two up to 1, rounded to nearest, ties to even. A factor of NaN
+/// makes all of them NaN. For sm_89 and later. Products in fp16 are exact where they do not become 0.
+__device__ __forceinline__ unsigned scaled_e4m3(unsigned codes, float factor) {
+  unsigned factors, scaled;
+  asm("cvt.rn.f16x2.f32 %0, %1, %1;" : "=r"(factors) : "f"(factor));
+  asm("{\n"
+      "  .reg .b16 low, high;\n"
+      "  .reg .b32 a, b;\n"
+      "  mov.b32 {low, high}, %1;\n"
+      "  cvt.rn.f16x2.e4m3x2 a, low;\n"
+      "  cvt.rn.f16x2.e4m3x2 b, high;\n"
+      "  mul.rn.f16x2 a, a, %2;\n"
+      "  mul.rn.f16x2 b, b, %2;\n"
+      "  cvt.rn.satfinite.e4m3x2.f16x2 low, a;\n"
+      "  cvt.rn.satfinite.e4m3x2.f16x2 high, b;\n"
+      "  mov.b32 %0, {low, high};\n"
+      "}"
+      : "=r"(scaled)
+      : "r"(codes), "r"(factors));
+  return scaled;
+}
+
 /// 2^v within 2 ulp. Results below 2^-126 are 0; infinity and NaN as usual; 2^0 is 1.
 __device__ __forceinline__ float exp2_approx(float v) {
   float power;

@@ -48,16 +48,19 @@ if(EXISTS ${KIT_ROOT}/third_party/googletest/CMakeLists.txt)
   set(INSTALL_GTEST OFF)
   add_subdirectory(${KIT_ROOT}/third_party/googletest googletest EXCLUDE_FROM_ALL)
   file(GLOB tests ${KIT_ROOT}/tests/unit/cuda/*_gpu_test.cpp)
-  # llmc's own attention, and cross-entropy over clusters: kernels alone, for racecheck too.
+  # llmc's own attention, cross-entropy over clusters, and codes that are transposed: kernels alone, for racecheck too.
   include(${KIT_ROOT}/tests/unit/cuda/portable_attention.cmake)
   include(${KIT_ROOT}/tests/unit/cuda/cross_entropy.cmake)
+  include(${KIT_ROOT}/tests/unit/cuda/transposed_codes.cmake)
   portable_attention_instances(instances)
   warpgroup_attention_instances(instances)
   scalar_attention_instances(instances)
   cross_entropy_instances(instances)
+  transposed_codes_instances(instances)
   kit_objects(tests-kernels ${KIT_ROOT} OPTIONS "SHELL:-gencode arch=compute_90a,code=sm_90a" SOURCES ${instances})
   add_executable(run-tests EXCLUDE_FROM_ALL ${tests} ${KIT_ROOT}/tests/unit/cuda/portable_attention_test.cpp
-    ${KIT_ROOT}/tests/unit/cuda/scalar_attention_test.cpp ${KIT_ROOT}/tests/unit/cuda/cross_entropy_test.cpp $<TARGET_OBJECTS:tests-kernels>)
+    ${KIT_ROOT}/tests/unit/cuda/scalar_attention_test.cpp ${KIT_ROOT}/tests/unit/cuda/cross_entropy_test.cpp
+    ${KIT_ROOT}/tests/unit/cuda/transposed_codes_test.cpp $<TARGET_OBJECTS:tests-kernels>)
   set_target_properties(run-tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${KIT_BIN}/run OUTPUT_NAME tests)
   target_link_libraries(run-tests PRIVATE llmc_math_cuda llmc_comm_nccl gtest_main)
 endif()

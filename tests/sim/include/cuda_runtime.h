@@ -113,6 +113,12 @@ inline float __fsqrt_rn(float v) { return ::sqrtf(v); }
 inline float __frcp_rn(float v) { return 1.0f / v; }
 inline float __int2float_rn(int v) { return static_cast<float>(v); }
 inline int __float2int_rn(float v) { return static_cast<int>(::rintf(v)); }
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selected) {
+  const unsigned long long bytes = static_cast<unsigned long long>(b) << 32 | a;
+  unsigned word = 0;
+  for (int i = 0; i < 4; ++i) word |= static_cast<unsigned>(bytes >> 8 * (selected >> 4 * i & 7u) & 0xffu) << 8 * i;
+  return word;
+}
 inline int __clz(int v) { return std::countl_zero(static_cast<unsigned>(v)); }
 inline int __popc(unsigned v) { return std::popcount(v); }
 inline int __ffs(int v) { return __builtin_ffs(v); }

@@ -36,7 +36,7 @@ constexpr bool kResidual = true, kRecompute = true;
 endforeach()
 
 # Rows and weights of products in e4m3: the reference run's, with lanes as in compiler/ops/lanes.h.
-foreach(shape "2048 64 false" "3072 128 true" "8192 256 false" "16384 512 true")
+foreach(shape "2048 128 false" "3072 256 true" "8192 512 false" "16384 1024 true")
   separate_arguments(shape)
   list(POP_FRONT shape width lanes folded)
   file(WRITE ${FOLDER}/codes_${width}.h "#include \"device/types.h\"
@@ -52,7 +52,7 @@ constexpr bool kFolded = ${folded}, kWeight = false;
 endforeach()
 # Kernels that quantise what they compute, as `fp8` and `fp8_full` have them.
 foreach(kernel "rms_norm_forward 2048 128" "rms_norm_backward 2048 256" "rms_norm_backward 8192 1024" "swiglu_forward 8192 256"
-        "swiglu_forward 28672 1024" "swiglu_backward 8192 256" "swiglu_backward 16384 512" "rope_backward 3072 128")
+        "swiglu_forward 28672 1024" "swiglu_backward 8192 256" "swiglu_backward 16384 512" "rope_backward 3072 32")
   separate_arguments(kernel)
   list(POP_FRONT kernel name width lanes)
   foreach(full false true)
@@ -79,7 +79,7 @@ constexpr bool kResidual = true, kRecompute = true, kCodes = true, kNumbers = ${
 endforeach()
 file(WRITE ${FOLDER}/weight.h "#define LLMC_PARAMS_GIVEN
 namespace llmc {
-constexpr int kHeight = 16384, kWidth = 2048, kPitch = 2048, kLanes = 256;
+constexpr int kHeight = 16384, kWidth = 2048, kPitch = 2048, kCluster = 8, kLanes = 256;
 constexpr bool kFolded = true;
 }
 ")

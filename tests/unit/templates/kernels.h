@@ -39,9 +39,9 @@ std::vector<T> random_values(std::size_t count, unsigned seed, double spread = 1
 }
 
 /// Powers of two for columns.
-inline std::vector<float> powers(int count) {
-  std::vector<float> factors(static_cast<std::size_t>(count));
-  for (int c = 0; c < count; ++c) factors[c] = std::ldexp(1.0f, c % 9 - 6);
+inline std::vector<bf16> powers(int count) {
+  std::vector<bf16> factors(static_cast<std::size_t>(count));
+  for (int c = 0; c < count; ++c) factors[c] = from_float<bf16>(std::ldexp(1.0f, c % 9 - 6));
   return factors;
 }
 
@@ -146,41 +146,40 @@ void adamw_second(float*, const float*, float*, float*, bf16*, const Chunk*, int
                   const GroupScalars*, const StepResults*, float*, float*);
 void lion_second(float*, const float*, float*, bf16*, const Chunk*, int, int, const LionScalars*, const GroupScalars*,
                  const StepResults*, float*, float*);
-#define LLMC_QUANTISE(shape, folded)                                                                  \
-  void quantise_##shape##_bf16_##folded(const bf16* x, const float* factors, bf16* y, float* scales); \
-  void quantise_##shape##_e4m3_##folded(const bf16* x, const float* factors, e4m3* y, float* scales);
+#define LLMC_QUANTISE(shape, folded)                                                                 \
+  void quantise_##shape##_bf16_##folded(const bf16* x, const bf16* factors, bf16* y, float* scales); \
+  void quantise_##shape##_e4m3_##folded(const bf16* x, const bf16* factors, e4m3* y, float* scales);
 LLMC_QUANTISE(odd, false)
 LLMC_QUANTISE(odd, true)
 LLMC_QUANTISE(wide, false)
 LLMC_QUANTISE(wide, true)
 #undef LLMC_QUANTISE
-#define LLMC_QUANTISED(Result)                                                                                     \
-  void quantise_pair_##Result(const bf16* x, const float* factors, Result* y, float* scales);                      \
-  void quantise_heads_##Result(const bf16* x, const float* factors, Result* y, float* scales);                     \
-  void rms_norm_forward_quantised_##Result(const bf16*, const float*, bf16*, float*, Result*, float*);             \
-  void rms_norm_backward_quantised_##Result(const bf16*, const bf16*, const float*, const float*, const bf16*,     \
-                                            const float*, bf16*, float*, Result*, float*, bf16*, Result*, float*); \
-  void swiglu_forward_quantised_##Result(const bf16*, bf16*, Result*, float*);                                     \
-  void swiglu_backward_quantised_##Result(const bf16*, const bf16*, const float*, bf16*, Result*, float*, bf16*,   \
-                                          Result*, float*);                                                        \
-  void rope_backward_quantised_##Result(bf16*, const float*, const float*, Result*, float*);
+#define LLMC_QUANTISED(Result)                                                                                    \
+  void quantise_pair_##Result(const bf16* x, const bf16* factors, Result* y, float* scales);                      \
+  void quantise_heads_##Result(const bf16* x, const bf16* factors, Result* y, float* scales);                     \
+  void rms_norm_forward_quantised_##Result(const bf16*, const float*, bf16*, float*, Result*, float*);            \
+  void rms_norm_backward_quantised_##Result(const bf16*, const bf16*, const float*, const float*, const bf16*,    \
+                                            const bf16*, bf16*, float*, Result*, float*, bf16*, Result*, float*); \
+  void swiglu_forward_quantised_##Result(const bf16*, bf16*, Result*, float*);                                    \
+  void swiglu_backward_quantised_##Result(const bf16*, const bf16*, const bf16*, bf16*, Result*, float*, bf16*,   \
+                                          Result*, float*);                                                       \
+  void rope_backward_quantised_##Result(bf16*, const float*, const bf16*, Result*, float*);
 LLMC_QUANTISED(bf16)
 LLMC_QUANTISED(e4m3)
 #undef LLMC_QUANTISED
 void rope_packed(bf16*, const float*);
-void rms_norm_backward_quantised_again(const bf16*, const bf16*, const float*, const float*, const bf16*, const float*,
+void rms_norm_backward_quantised_again(const bf16*, const bf16*, const float*, const float*, const bf16*, const bf16*,
                                        bf16*, float*, e4m3*, float*, bf16*, e4m3*, float*);
-void swiglu_backward_quantised_alone(const bf16*, const bf16*, const float*, bf16*, e4m3*, float*, bf16*, e4m3*,
-                                     float*);
-void quantise_odd_weight(const bf16* x, const float* factors, bf16* y, float* scales);
+void swiglu_backward_quantised_alone(const bf16*, const bf16*, const bf16*, bf16*, e4m3*, float*, bf16*, e4m3*, float*);
+void quantise_odd_weight(const bf16* x, const bf16* factors, bf16* y, bf16* scales);
 void largest_scale_odd(const float* scales, float* shared);
 void largest_magnitude_odd(const bf16* x, float* largest);
 void quantise_by_tensor_e4m3_numbers(const bf16* x, const float* largest, bf16* y, float* scale);
 void quantise_by_tensor_e5m2_numbers(const bf16* x, const float* largest, bf16* y, float* scale);
 void quantise_by_tensor_e4m3_codes(const bf16* x, const float* largest, e4m3* y, float* scale);
 void quantise_by_tensor_e5m2_codes(const bf16* x, const float* largest, e5m2* y, float* scale);
-void rescale_rows_odd_false(const bf16* x, const float* factors, const float* shared, bf16* y);
-void rescale_rows_odd_true(const bf16* x, const float* factors, const float* shared, bf16* y);
+void rescale_rows_odd_false(const bf16* x, const bf16* factors, const float* shared, bf16* y);
+void rescale_rows_odd_true(const bf16* x, const bf16* factors, const float* shared, bf16* y);
 void swiglu_forward_of_4112(const float*, float*);
 void swiglu_forward_of_1028(const float*, float*);
 void swiglu_backward_of_4112(const float*, const float*, float*, float*);

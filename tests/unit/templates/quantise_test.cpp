@@ -43,7 +43,7 @@ void check(Kernel kernel, int count, int cols, int pitch) {
       });
   for (int r = 0; r < count; ++r) {
     double largest = 0;
-    const auto factor = [&](int c) { return kFolded ? static_cast<double>(factors[c]) : 1.0; };
+    const auto factor = [&](int c) { return kFolded ? static_cast<double>(to_float(factors[c])) : 1.0; };
     for (int c = 0; c < cols; ++c) largest = std::max(largest, std::abs(value(x[r * pitch + c]) * factor(c)));
     const double scale = scales[r];
     int exponent = 0;
@@ -87,7 +87,7 @@ void check_shared(Quantise quantise, Rescale rescale) {
   constexpr int kRows = 13, kCols = 101, kPitch = 104;
   const auto x = rows(kRows, kCols, kPitch);
   const auto factors = powers(kCols);
-  const float* const given = kFolded ? factors.data() : nullptr;
+  const bf16* const given = kFolded ? factors.data() : nullptr;
   std::vector<bf16> y(x.size());
   std::vector<float> scales(kRows);
   run(2, quantise, x.data(), given, y.data(), scales.data());
@@ -107,7 +107,7 @@ void check_shared(Quantise quantise, Rescale rescale) {
         ASSERT_EQ(found, 0) << "padding";
         continue;
       }
-      const double factor = kFolded ? factors[c] : 1;
+      const double factor = kFolded ? to_float(factors[c]) : 1;
       const int code = nearest_code(before * factor / shared[0]);
       ASSERT_EQ(found, value(to_float(e4m3{static_cast<unsigned char>(code)})) * shared[0] / factor) << r << " " << c;
       changed += found != before;
@@ -127,8 +127,10 @@ TEST(Quantise, SharesTheLargestScale) {
 TEST(Quantise, NoRowOfAWeightHasATinyScale) {
   auto x = rows(13, 101, 104);
   std::vector<bf16> y(x.size()), plain(x.size());
+  std::vector<bf16> stored(13);
   std::vector<float> scales(13), plain_scales(13);
-  run(2, quantise_odd_weight, x.data(), nullptr, y.data(), scales.data());
+  run(2, quantise_odd_weight, x.data(), nullptr, y.data(), stored.data());
+  std::ranges::transform(stored, scales.begin(), [](bf16 v) { return to_float(v); });
   run(2, quantise_odd_bf16_false, x.data(), nullptr, plain.data(), plain_scales.data());
   EXPECT_EQ(scales[1], 0x1p-16f) << "a row of zeros";
   int raised = 0;

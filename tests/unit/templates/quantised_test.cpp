@@ -19,7 +19,7 @@ struct Codes {
 
 /// As quantise makes them of x.
 template <class Result, class Kernel>
-Codes<Result> quantise_after(Kernel kernel, const std::vector<bf16>& x, const float* factors, int rows, int pitch) {
+Codes<Result> quantise_after(Kernel kernel, const std::vector<bf16>& x, const bf16* factors, int rows, int pitch) {
   Codes<Result> codes(rows, pitch);
   run(1, kernel, x.data(), factors, codes.y.data(), codes.scales.data());
   return codes;

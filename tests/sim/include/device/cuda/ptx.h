@@ -82,6 +82,21 @@ inline unsigned short e5m2_pair(float low, float high) {
   return static_cast<unsigned short>(bits(low) | bits(high) << 8);
 }
 
+/// Number of a code of e4m3.
+inline float number_of_e4m3(unsigned code) {
+  const int magnitude = static_cast<int>(code & 0x7fu), exponent = magnitude >> 3, mantissa = magnitude & 7;
+  if (magnitude == 0x7f) return __builtin_nanf("");
+  const double number = std::ldexp(exponent ? 8 + mantissa : mantissa, (exponent ? exponent : 1) - 10);
+  return static_cast<float>(code & 0x80u ? -number : number);
+}
+
+inline unsigned scaled_e4m3(unsigned codes, float factor) {
+  unsigned scaled = 0;
+  for (int i = 0; i < 4; ++i)
+    scaled |= static_cast<unsigned>(code_bits(number_of_e4m3(codes >> 8 * i & 0xffu) * factor, 3, -6, 448)) << 8 * i;
+  return scaled;
+}
+
 template <int kBytes>
 inline void copy_async(void* shared, const void* global, bool real) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
