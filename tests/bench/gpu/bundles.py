@@ -30,6 +30,12 @@ BUNDLES = (
            key="precision.fp8"),
     Bundle("fp8_head", "matmul: fp8_full, head: forward_dgrad",
            ("precision.matmul=fp8_full", "precision.fp8.head=forward_dgrad"), step=True, key="precision.fp8"),
+    Bundle("fp8_fast", "matmul: fp8_full, fast_accumulation: all",
+           ("precision.matmul=fp8_full", "precision.fp8.fast_accumulation=all"), step=True, key="precision.fp8"),
+    Bundle("fp8_fastest",
+           "matmul: fp8_full, head: forward_dgrad, fast_accumulation: all, recompute: none, residual: bf16",
+           ("precision.matmul=fp8_full", "precision.fp8.head=forward_dgrad", "precision.fp8.fast_accumulation=all",
+            "memory.recompute=none", "precision.residual=bf16"), step=True, key="precision.fp8"),
     Bundle("fp8_tensor", "matmul: fp8_tensor", ("precision.matmul=fp8_tensor", ), step=True, key="precision.fp8"),
     Bundle("chunk", "loss_chunk: 16384", ("memory.loss_chunk=16384", ), later=True),
     Bundle("lean", "recompute: none, residual: bf16", ("memory.recompute=none", "precision.residual=bf16"), later=True,
@@ -46,6 +52,9 @@ BUNDLES = (
     *(Bundle(f"curve_{word}", f"matmul: {word}",
              (f"precision.matmul={word}", ), spec="curve", curve=True, key="precision.fp8")
       for word in ("fp8", "fp8_full", "fp8_tensor")),
+    Bundle("curve_fast", "matmul: fp8_full, head: forward_dgrad, fast_accumulation: all",
+           ("precision.matmul=fp8_full", "precision.fp8.head=forward_dgrad", "precision.fp8.fast_accumulation=all"),
+           spec="curve", curve=True, key="precision.fp8"),
     Bundle("small", "every kind of layer", spec="small"),
     # A row of 50,001 logits exceeds the 96 KiB from which on a cluster of blocks shares it. Also llmc's own attention:
     # by warpgroup products here, by warps in the bundle below.
