@@ -16,7 +16,7 @@ import steps
 class Part:
     name: str
     function: object
-    expected: int  # seconds on an H100 with 16 cores: README.md explains
+    expected: int  # seconds on an H200 with 16 cores: README.md explains
     limit: int  # seconds until it is stopped
     programs: tuple = ()  # (bundle, program) in addition to those of `steps` and `attention`
     steps: bool = False  # trainers of the bundles that are timed as whole steps in the part `step`
@@ -28,27 +28,27 @@ class Part:
 
 
 FIRST = (
-    Part("build", steps.build, 75, 240, tools=("nvcc", "cmake", "ninja", "g++")),
-    Part("tests", steps.tests, 60, 180, tools=("nvcc", "ninja")),
-    Part("ceilings", steps.ceilings, 15, 60, (("run", "ceilings"), )),
-    Part("rates", rates.rates, 60, 120, (("run", "rates"), )),
+    Part("build", steps.build, 50, 240, tools=("nvcc", "cmake", "ninja", "g++")),
+    Part("tests", steps.tests, 35, 180, tools=("nvcc", "ninja")),
+    Part("ceilings", steps.ceilings, 12, 60, (("run", "ceilings"), )),
+    Part("rates", rates.rates, 50, 120, (("run", "rates"), )),
     Part("overlap", rates.overlap, 15, 60, (("run", "rates"), )),
-    Part("tune", steps.tune, 35, 110, (("run", "trainer"), )),
-    Part("step", steps.whole_steps, 220, 320, (("run", "trainer"), ), steps=True),
-    Part("pieces", pieces.pieces, 30, 90, (("run", "timed"), ("fp8_full", "timed"))),
-    Part("losses", losses.losses, 50, 120, curve=True),
+    Part("tune", steps.tune, 22, 110, (("run", "trainer"), )),
+    Part("step", steps.whole_steps, 125, 240, (("run", "trainer"), ), steps=True),
+    Part("pieces", pieces.pieces, 15, 90, (("run", "timed"), ("fp8_full", "timed"))),
+    Part("losses", losses.losses, 15, 120, curve=True),
     Part("attention", pieces.attention, 30, 90, attention=True),
     Part("compiled", pytorch.compiled, 60, 120),
 )
 SECOND = (
-    Part("correctness", correctness.correctness, 60, 150,
+    Part("correctness", correctness.correctness, 45, 150,
          tuple((bundle, "trainer") for bundle in ("small", "wide", "normed", "run"))),
-    Part("sanitizer", steps.sanitizer, 40, 120, tuple((bundle, "trainer") for bundle in ("small", "wide", "normed")),
+    Part("sanitizer", steps.sanitizer, 25, 120, tuple((bundle, "trainer") for bundle in ("small", "wide", "normed")),
          tools=("compute-sanitizer", )),
-    Part("variants", steps.variants, 200, 330, (("run", "trainer"), ("run", "hosted")), later=True),
+    Part("variants", steps.variants, 240, 360, (("run", "trainer"), ("run", "hosted")), later=True),
     Part("repeated", pieces.repeated, 30, 100, (("run", "timed"), ("free", "timed"))),
     Part("PyTorch", pytorch.others, 100, 240),
-    Part("calibrate", steps.calibrate, 40, 120, (("run", "trainer"), ("fp8_full", "trainer"))),
+    Part("calibrate", steps.calibrate, 15, 120, (("run", "trainer"), ("fp8_full", "trainer"))),
     Part("devices", devices.devices, 110, 200, (("run", "trainer"), ("run", "collectives")), gpus=2),
 )
 PARTS = FIRST + SECOND

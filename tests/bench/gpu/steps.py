@@ -147,8 +147,9 @@ def sanitizer(kit, result):
 
     def races():
         kit.machine.build([("run", "tests")])
-        output = kit.call(sanitizer, "--tool", "racecheck", *ours, "--error-exitcode", "99", *kit.machine.tests(),
-                          "--gtest_filter=PortableAttention.*:WarpgroupAttention.*:ClusteredCrossEntropy.*:TransposedCodes.*")
+        output = kit.call(
+            sanitizer, "--tool", "racecheck", *ours, "--error-exitcode", "99", *kit.machine.tests(),
+            "--gtest_filter=PortableAttention.*:WarpgroupAttention.*:ClusteredCrossEntropy.*:TransposedCodes.*")
         return {"summary": re.findall(r"=+ (RACECHECK SUMMARY: .*)", output)[-1]}
 
     kit.rows(
