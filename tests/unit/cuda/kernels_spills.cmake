@@ -44,6 +44,7 @@ foreach(shape "2048 128 false" "3072 256 true" "8192 512 false" "16384 1024 true
 namespace llmc {
 using Act = bf16;
 using Result = e4m3;
+using Scale = float;
 constexpr int kRows = 32768, kCols = ${width}, kPitch = ${width}, kLanes = ${lanes};
 constexpr bool kFolded = ${folded}, kWeight = false;
 }
