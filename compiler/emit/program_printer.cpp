@@ -50,13 +50,12 @@ void frequencies(SourceWriter& out, const plan::Plan& plan) {
 }
 
 void groups(SourceWriter& out, const plan::Plan& plan) {
-  out.line("// Groups of parameters: name, whether weight decay applies, scale of the learning rate.");
+  out.line("// Groups of parameters.");
   out.line("constexpr ParameterGroup kGroups[] = {");
   for (const ParameterGroup& g : plan.graph.groups)
-    out.line("    {\"$name$\", $decay$, RateScale::$scale$$optimizer$},",
+    out.line("    {\"$name$\", ParameterRole::$role$$optimizer$},",
              {{"name", g.name},
-              {"decay", g.decay ? "true" : "false"},
-              {"scale", kRateScaleNames[static_cast<std::size_t>(g.scale)]},
+              {"role", kParameterRoleNames[static_cast<std::size_t>(g.role)]},
               {"optimizer", g.optimizer ? fmt::format(", OptimizerKind::{}", row_of(*g.optimizer).name) : ""}});
   out.line("};");
   out.blank();

@@ -158,10 +158,10 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   const std::int64_t hidden = m.hidden_size, ffn = m.intermediate_size;
   const ops::Heads heads = {m.num_attention_heads, m.num_key_value_heads, m.head_dim};
   const std::int64_t q = heads.query * heads.dim, kv = heads.key * heads.dim;
-  g.groups = {{"matrices", true, RateScale::matrices},
-              {"head", true, RateScale::head},
-              {"embedding", false, RateScale::embedding},
-              {"norms, biases", false, RateScale::vectors}};
+  g.groups = {{"matrices", ParameterRole::matrices},
+              {"head", ParameterRole::head},
+              {"embedding", ParameterRole::embedding},
+              {"norms, biases", ParameterRole::vectors}};
   add_host_tensors(g, m.head_dim);
 
   Region embed{.name = "embed", .block = Block::embed, .writes = &ResidualStream::first};

@@ -95,12 +95,12 @@ constexpr double kInverseFrequencies[] = {
     0.00017782794100389227,
 };
 
-// Groups of parameters: name, whether weight decay applies, scale of the learning rate.
+// Groups of parameters.
 constexpr ParameterGroup kGroups[] = {
-    {"matrices", true, RateScale::matrices},
-    {"head", true, RateScale::head},
-    {"embedding", false, RateScale::embedding},
-    {"norms, biases", false, RateScale::vectors},
+    {"matrices", ParameterRole::matrices},
+    {"head", ParameterRole::head},
+    {"embedding", ParameterRole::embedding},
+    {"norms, biases", ParameterRole::vectors},
 };
 
 // Buffers of one rank's arena: name, dtype, elements, use, offset in bytes.

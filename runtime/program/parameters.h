@@ -8,9 +8,10 @@ namespace llmc {
 
 enum class OptimizerKind : std::uint8_t;  // program/optimizers.h
 
-/// The key of optimizer.rate_scale that a group of parameters goes by.
-enum class RateScale { matrices, head, embedding, vectors };
-inline constexpr const char* kRateScaleNames[] = {"matrices", "head", "embedding", "vectors"};
+/// What a group of parameters is to the model: the last word of keys such as optimizer.rate_scale.head. vectors: norms
+/// and biases. A head that is tied to the embedding is part of it.
+enum class ParameterRole { matrices, head, embedding, vectors };
+inline constexpr const char* kParameterRoleNames[] = {"matrices", "head", "embedding", "vectors"};
 
 /// A set of groups of parameters, a bit for each ParameterInfo::group.
 using GroupSet = std::uint32_t;
@@ -20,8 +21,7 @@ constexpr bool holds(GroupSet groups, int group) { return groups >> group & 1; }
 /// Parameters that their optimizer treats alike.
 struct ParameterGroup {
   const char* name;                             // for people
-  bool decay;                                   // weight decay applies, whatever optimizer.decay is
-  RateScale scale;                              // times the learning rate
+  ParameterRole role;                           // of its rate and weight decay
   std::optional<OptimizerKind> optimizer = {};  // nothing: that of optimizer.kind
 };
 

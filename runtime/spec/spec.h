@@ -20,6 +20,7 @@ enum class Matmul { automatic, bf16x3, tf32, fp8, fp8_full, fp8_tensor };
 enum class FastAccumulation { none, forward, all };
 enum class Fp8Head { off, forward, forward_dgrad };
 enum class ScheduleKind { constant, linear, cosine, wsd };
+enum class DecaySchedule { constant, cosine, linear };
 
 /// Frequencies of Llama 3.1: scaled by `factor` for wavelengths above original_max_position_embeddings /
 /// low_freq_factor, unchanged below original_max_position_embeddings / high_freq_factor, interpolated between.
@@ -115,7 +116,8 @@ struct Optimizer : OptimizerValues {
   OptimizerKind kind = OptimizerKind::adamw;
   double lr = 0, weight_decay = 0, clip_norm = 0;
   bool decay_all = false;                           // optimizer.decay: every parameter, not only matrices
-  std::array<double, 4> rate_scale = {1, 1, 1, 1};  // by RateScale
+  std::array<double, 4> rate_scale = {1, 1, 1, 1};  // by ParameterRole, as the next
+  std::array<double, 4> weight_decay_of = {};       // weight_decay for those that `decay` selects, else 0
 };
 
 struct Schedule {
@@ -124,6 +126,7 @@ struct Schedule {
   double min_lr_ratio = 0;
   double decay_fraction = 0;   // wsd: final fraction of the steps, in which lr decays
   std::int64_t from_step = 0;  // first step of the schedule
+  DecaySchedule weight_decay = DecaySchedule::constant;
 };
 
 struct DataSource {

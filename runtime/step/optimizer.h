@@ -17,8 +17,14 @@ struct OptimizerScalars {
   std::vector<GroupScalars> groups;
 };
 
-/// At learning rate `lr`; `updates` are known to have been applied (OptimizerRow::scalars).
-OptimizerScalars optimizer_scalars(const spec::Optimizer& optimizer, std::span<const ParameterGroup> groups, double lr,
-                                   std::int64_t updates);
+/// A step's values of the schedule.
+struct StepRates {
+  double lr;
+  double weight_decay = 1;  // times the spec's
+};
+
+/// `updates` are known to have been applied (OptimizerRow::scalars).
+OptimizerScalars optimizer_scalars(const spec::Optimizer& optimizer, std::span<const ParameterGroup> groups,
+                                   const StepRates& rates, std::int64_t updates);
 
 }  // namespace llmc

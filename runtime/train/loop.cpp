@@ -83,7 +83,8 @@ void TrainLoop::send() {
   for (StepListener* listener : run_.listeners)
     if (LaunchListener* const hears = listener->launches(step + 1)) launches = hears;
   if (launches) run_.session.listen(launches);
-  run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, lr, state_.updates()),
+  const StepRates rates = {.lr = lr, .weight_decay = weight_decay_left(run_.values.schedule, step)};
+  run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, rates, state_.updates()),
                     {.clip_norm = static_cast<float>(optimizer.clip_norm),
                      .loss_scale = 0,
                      .requests = requests(),

@@ -39,4 +39,15 @@ double learning_rate(const spec::Schedule& whole, double peak, std::int64_t step
   return peak;
 }
 
+double weight_decay_left(const spec::Schedule& schedule, std::int64_t step) {
+  const double done =
+      static_cast<double>(step - schedule.from_step) / static_cast<double>(schedule.steps - schedule.from_step);
+  switch (schedule.weight_decay) {
+    case spec::DecaySchedule::constant: return 1;
+    case spec::DecaySchedule::linear: return 1 - done;
+    case spec::DecaySchedule::cosine: return 0.5 * (1 + std::cos(std::numbers::pi * done));
+  }
+  return 1;
+}
+
 }  // namespace llmc

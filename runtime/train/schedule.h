@@ -1,4 +1,4 @@
-// Learning rate as a function of the step.
+// Learning rate and weight decay as functions of the step.
 #pragma once
 
 #include <cstdint>
@@ -13,5 +13,12 @@ namespace llmc {
 ///   wsd      peak, then linear over the last round(decay_fraction * steps) steps, the minimum at s = steps - 1
 ///   constant peak
 double learning_rate(const spec::Schedule& schedule, double peak, std::int64_t step);
+
+/// Fraction of the weight decay that is left at step s in [0, steps), from 1 at step 0 to 0 at `steps`, which is the
+/// step after the last:
+///   constant 1
+///   linear   1 - s / steps
+///   cosine   (1 + cos(pi s / steps)) / 2
+double weight_decay_left(const spec::Schedule& schedule, std::int64_t step);
 
 }  // namespace llmc

@@ -18,8 +18,10 @@ import check_gradients as traces
 import safetensors_file
 import specs
 
-STEPS = 10
+STEPS, LENGTH = 10, 20  # compared; of the schedule, over which weight decay falls to 0
 SCALES = {"matrices": 3.0, "head": 0.25, "embedding": 0.5, "vectors": 2.0}
+# So large that a wrong one is percents of a step.
+DECAYS = {"matrices": 4.0, "head": 2.0, "embedding": 3.0, "vectors": 1.0}
 
 
 def main():
@@ -38,25 +40,27 @@ def main():
                "schedule.warmup_steps=3", "batch.sequence_length=16", "batch.micro_batch=1", "batch.tokens=16",
                "memory.loss_chunk=16")
     failed = False
-    for decay, scales in (("matrices", {}), ("all", {}), ("matrices", SCALES)):
-        run, trace = (os.path.join(arguments.folder, f"{name}-{decay}-{len(scales)}") for name in ("run", "trace"))
+    for i, (decay, scales, decays) in enumerate((("matrices", {}, {}), ("all", {}, {}), ("matrices", SCALES, DECAYS))):
+        run, trace = (os.path.join(arguments.folder, f"{name}-{i}") for name in ("run", "trace"))
         for folder in (run, trace):
             shutil.rmtree(folder, ignore_errors=True)
         traces.run(os.path.join(build, "trainer"), "--run", run, "--resume", "none", "--steps", str(STEPS + 1),
-                   "--trace", trace, f"optimizer.decay={decay}",
-                   *(f"optimizer.rate_scale.{part}={scale}" for part, scale in scales.items()))
-        failed |= not check(trace, decay, scales)
+                   "--trace", trace, f"optimizer.decay={decay}", f"schedule.steps={LENGTH}",
+                   f"schedule.weight_decay={'linear' if decays else 'constant'}",
+                   *(f"optimizer.rate_scale.{part}={scale}" for part, scale in scales.items()),
+                   *(f"optimizer.weight_decay_of.{part}={value}" for part, value in decays.items()))
+        failed |= not check(trace, decay, scales, decays)
     sys.exit(1 if failed else 0)
 
 
 def part_of(name, parameter):
-    """The key of optimizer.rate_scale that applies to a parameter."""
+    """The key of optimizer.rate_scale and weight_decay_of that applies to a parameter."""
     if parameter.dim() == 1:
         return "vectors"
     return {"model.embed_tokens.weight": "embedding", "lm_head.weight": "head"}.get(name, "matrices")
 
 
-def check(trace, decay, scales):
+def check(trace, decay, scales, decays):
     """Checks ten steps of a trace; True if all equal PyTorch's."""
 
     def weights(step):
@@ -68,7 +72,7 @@ def check(trace, decay, scales):
     assert set(parts.values()) == set(SCALES)
     groups = [{
         "params": [p for n, p in parameters.items() if parts[n] == part], "scale": scales.get(part, 1.0),
-        "weight_decay": 0.1 if decay == "all" or part in ("matrices", "head") else 0.0
+        "weight_decay": decays.get(part, 0.1 if decay == "all" or part in ("matrices", "head") else 0.0)
     } for part in SCALES]
     optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.95), eps=1e-8)
     failed = False
@@ -81,6 +85,8 @@ def check(trace, decay, scales):
         norm = torch.nn.utils.clip_grad_norm_(parameters.values(), 0.5).item()
         for group in optimizer.param_groups:
             group["lr"] = summary["lr"] * group["scale"]
+            if decays and step:
+                group["weight_decay"] *= (LENGTH - step) / (LENGTH - step + 1)  # linear: 1 - step / LENGTH
         optimizer.step()
         error, where = 0.0, ""
         for name, p in parameters.items():
@@ -93,7 +99,7 @@ def check(trace, decay, scales):
             error, where = max((error, where), (relative, name))
         norm_error = abs(norm - summary["grad_norm"]) / norm
         print(
-            f"decay {decay}, {len(scales)} scales, step {step}: update {error:.1e} ({where}), gradient norm {norm_error:.1e}, lr {summary['lr']:.3e}"
+            f"decay {decay}, {len(scales)} scales, {len(decays)} decays, step {step}: update {error:.1e} ({where}), gradient norm {norm_error:.1e}, lr {summary['lr']:.3e}"
         )
         failed |= error > 1e-3 or norm_error > 1e-5
     return not failed

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "program/parameters.h"
 #include "spec/schema/rows.h"
 #include "spec/targets.h"
 
@@ -28,6 +29,22 @@ std::vector<std::string> optimizer_names() {
   std::vector<std::string> names;
   for (const OptimizerRow& row : kOptimizers) names.push_back(row.name);
   return names;
+}
+
+/// A key of optimizer.weight_decay_of, whose default follows from optimizer.decay.
+template <ParameterRole kRole, class Field>
+KeyRow weight_decay_of(Field field) {
+  constexpr bool kMatrix = kRole == ParameterRole::matrices || kRole == ParameterRole::head;
+  static const std::string path =
+      fmt::format("optimizer.weight_decay_of.{}", kParameterRoleNames[static_cast<std::size_t>(kRole)]);
+  return bind(path.c_str(), Type::number, field)
+      .newer()
+      .run_time()
+      .range(0, 1000)
+      .derived(kMatrix ? "weight_decay" : "weight_decay with decay: all, else 0",
+               [](const Spec& s) -> std::optional<Value> {
+                 return kMatrix || s.optimizer.decay_all ? s.optimizer.weight_decay : 0.0;
+               });
 }
 
 }  // namespace
@@ -155,6 +172,15 @@ std::vector<KeyRow> training_rows() {
           .range(0, 1e6)
           .doc("Factor on the learning rate of norms and biases. Each factor of rate_scale also scales weight decay, "
                "which is proportional to the learning rate."),
+      weight_decay_of<ParameterRole::matrices>(LLMC_FIELD(optimizer.weight_decay_of[0]))
+          .doc("Weight decay of the matrices of layers."),
+      weight_decay_of<ParameterRole::head>(LLMC_FIELD(optimizer.weight_decay_of[1]))
+          .when("model.tie_word_embeddings", "false")
+          .doc("Weight decay of an untied head."),
+      weight_decay_of<ParameterRole::embedding>(LLMC_FIELD(optimizer.weight_decay_of[2]))
+          .doc("Weight decay of the embedding, and of a head that is tied to it."),
+      weight_decay_of<ParameterRole::vectors>(LLMC_FIELD(optimizer.weight_decay_of[3]))
+          .doc("Weight decay of norms and biases."),
       bind_choice("schedule.kind", {"constant", "linear", "cosine", "wsd"}, LLMC_FIELD(schedule.kind))
           .fallback("cosine")
           .run_time()
@@ -196,6 +222,12 @@ std::vector<KeyRow> training_rows() {
           .above(0)
           .at_most(1)
           .doc("Fraction of the steps, at the end, in which wsd decays."),
+      bind_choice("schedule.weight_decay", {"constant", "cosine", "linear"}, LLMC_FIELD(schedule.weight_decay))
+          .fallback("constant")
+          .newer()
+          .run_time()
+          .doc("Shape of the weight decay. cosine and linear: from its value at from_step to 0 at the end of the run, "
+               "without a warm-up. The decay of a weight is proportional to the learning rate besides."),
   };
 }
 

@@ -73,6 +73,9 @@ void print_header(Console& console, const Session& session, const Device& device
                            schedule_line(schedule, peak, kScheduleColumns, prints_utf8()),
                            shown("schedule.kind", values), learning_rate(schedule, peak, 0), peak,
                            learning_rate(schedule, peak, schedule.steps - 1), format_count(schedule.steps)));
+  if (schedule.weight_decay != spec::DecaySchedule::constant)
+    console.text(fmt::format("decay   {}: weight decay falls to 0 at step {}", shown("schedule.weight_decay", values),
+                             format_count(schedule.steps)));
   if (!start && values.init.from.empty())
     console.text(fmt::format("loss    begins near ln {} = {:.2f}", info.vocab_size,
                              std::log(static_cast<double>(info.vocab_size))));

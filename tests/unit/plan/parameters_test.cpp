@@ -86,12 +86,16 @@ TEST(Parameters, EveryBucketHasItsBlocksMatricesOrAllVectors) {
   EXPECT_EQ(planned({"model.tie_word_embeddings=true"}).parameters.buckets.size(), 5u);
 }
 
-TEST(Parameters, DecayIsForMatricesOnly) {
+TEST(Parameters, RolesFollowFromNames) {
   const Plan plan = planned({});
   for (const Slice& s : plan.parameters.slices) {
     const bool norm_or_bias = s.name.find("norm") != std::string::npos || s.name.find("bias") != std::string::npos;
     const bool embedding = s.name == "model.embed_tokens.weight";
-    EXPECT_EQ(plan.graph.groups.at(static_cast<std::size_t>(s.group)).decay, !norm_or_bias && !embedding) << s.name;
+    const ParameterRole role = norm_or_bias                 ? ParameterRole::vectors
+                               : embedding                  ? ParameterRole::embedding
+                               : s.name == "lm_head.weight" ? ParameterRole::head
+                                                            : ParameterRole::matrices;
+    EXPECT_EQ(plan.graph.groups.at(static_cast<std::size_t>(s.group)).role, role) << s.name;
     EXPECT_EQ(s.init_value, s.name.find("norm") != std::string::npos ? 1 : 0) << s.name;
   }
 }
@@ -150,7 +154,7 @@ TEST(Parameters, NormsOfHeadsArePaddedEachOnItsOwn) {
   for (const Slice& s : {q, k}) {
     EXPECT_EQ(s.cols, 10) << s.name;
     EXPECT_EQ(s.init_value, 1) << s.name;
-    EXPECT_FALSE(plan.graph.groups.at(static_cast<std::size_t>(s.group)).decay) << s.name;
+    EXPECT_EQ(plan.graph.groups.at(static_cast<std::size_t>(s.group)).role, ParameterRole::vectors) << s.name;
   }
 }
 

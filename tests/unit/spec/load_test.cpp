@@ -1,5 +1,6 @@
 #include "compiler/spec/load.h"
 
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -123,6 +124,19 @@ TEST(Load, TheListOfOneSourceKeepsItsOtherKeyUnderAnOverride) {
   EXPECT_EQ(spec.data.validation.format, "llmc");
 }
 
+TEST(Load, WeightDecayOfARoleFollowsFromDecayUnlessGiven) {
+  const auto decays = [](const std::vector<std::string>& overrides) {
+    return resolve(kGood, overrides).spec.optimizer.weight_decay_of;
+  };
+  using Decays = std::array<double, 4>;
+  const std::string all = "optimizer.decay=all", half = "optimizer.weight_decay=0.5";
+  EXPECT_EQ(decays({}), (Decays{0.1, 0.1, 0, 0}));
+  EXPECT_EQ(decays({half}), (Decays{0.5, 0.5, 0, 0}));
+  EXPECT_EQ(decays({half, all}), (Decays{0.5, 0.5, 0.5, 0.5}));
+  EXPECT_EQ(decays({half, "optimizer.weight_decay_of.embedding=0.001"}), (Decays{0.5, 0.5, 0.001, 0}));
+  EXPECT_EQ(decays({all, "optimizer.weight_decay_of={matrices: 0, vectors: 2}"}), (Decays{0, 0.1, 0.1, 2}));
+}
+
 TEST(Load, FingerprintIsOfWhatIsCompiledIn) {
   const auto print = [](const std::vector<std::string>& overrides) {
     return fingerprint(resolve(kGood, overrides).spec);
@@ -130,7 +144,8 @@ TEST(Load, FingerprintIsOfWhatIsCompiledIn) {
   const std::string base = print({});
   EXPECT_EQ(base.size(), 32u);
   for (const char* run_time : {"optimizer.lr=0.1", "seed=1", "data.train.path=x", "batch.tokens=16Ki",
-                               "metrics.every=3", "name=other", "schedule.kind=linear", "optimizer.decay=all"})
+                               "metrics.every=3", "name=other", "schedule.kind=linear", "optimizer.decay=all",
+                               "schedule.weight_decay=cosine", "optimizer.weight_decay_of.vectors=1"})
     EXPECT_EQ(print({run_time}), base) << run_time;
   for (const char* compiled :
        {"model.vocab_size=4095", "precision.compute=fp32", "precision.residual=bf16", "batch.micro_batch=4",

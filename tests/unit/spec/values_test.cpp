@@ -263,6 +263,7 @@ TEST(OverrideValues, DerivedValuesFollow) {
       override_values(values_of(resolve(kGood, {"schedule.warmup_steps=400"})), {"schedule.steps=1000"}, "/x");
   EXPECT_EQ(given.spec.schedule.warmup_steps, 400);
   EXPECT_EQ(override_values(shorter, {"schedule.warmup_steps=7"}, "/x").derived.count("schedule.warmup_steps"), 0u);
+  EXPECT_EQ(override_values(built, {"optimizer.weight_decay=0"}, "/x").spec.optimizer.weight_decay_of[0], 0);
 }
 
 TEST(OverrideValues, Paths) {

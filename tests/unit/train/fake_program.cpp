@@ -45,7 +45,7 @@ int setting(const char* name, int otherwise) {
 int length() { return setting("FAKE_LENGTH", kLength); }
 int micro_batch_size() { return setting("FAKE_MICRO_BATCH", kMicroBatch); }
 
-constexpr ParameterGroup kGroups[] = {{"matrices", true, RateScale::matrices}, {"others", false, RateScale::vectors}};
+constexpr ParameterGroup kGroups[] = {{"matrices", ParameterRole::matrices}, {"others", ParameterRole::vectors}};
 constexpr std::int64_t kChunks = kVocab * kPitch / 64 + 1, kParameterCount = std::size(kParameters);
 
 /// Buffers that a plan would list for the arena, one after the other.

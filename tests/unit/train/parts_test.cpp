@@ -165,11 +165,12 @@ TEST(Buffers, AMissingOneIsNamed) {
 
 TEST(Optimizer, ScalarsOfGroups) {
   const ParameterGroup groups[] = {
-      {"matrices", true, RateScale::matrices}, {"others", false, RateScale::vectors}, {"slow", true, RateScale::head}};
+      {"matrices", ParameterRole::matrices}, {"others", ParameterRole::vectors}, {"slow", ParameterRole::head}};
   spec::Optimizer optimizer;
   optimizer.rate_scale = {1, 0.25, 8, 2};
-  optimizer.beta1 = 0.9, optimizer.beta2 = 0.95, optimizer.eps = 1e-8, optimizer.weight_decay = 0.1;
-  const OptimizerScalars two = optimizer_scalars(optimizer, groups, 0.01, 1);  // after one update
+  optimizer.beta1 = 0.9, optimizer.beta2 = 0.95, optimizer.eps = 1e-8;
+  optimizer.weight_decay_of = {0.1, 0.2, 0, 0.05};
+  const OptimizerScalars two = optimizer_scalars(optimizer, groups, {.lr = 0.01}, 1);  // after one update
   AdamwScalars adamw;
   ASSERT_EQ(two.records.size(), 1u);
   ASSERT_EQ(two.records[0].size(), sizeof adamw);
@@ -185,16 +186,18 @@ TEST(Optimizer, ScalarsOfGroups) {
   EXPECT_EQ(two.groups[1].lr, 0.02f);
   EXPECT_EQ(two.groups[2].lr, 0.0025f);
   EXPECT_EQ(two.groups[0].weight_decay, 0.1f);
-  EXPECT_EQ(two.groups[1].weight_decay, 0.0f);
-  optimizer.decay_all = true;
-  EXPECT_EQ(optimizer_scalars(optimizer, groups, 0.01, 1).groups[1].weight_decay, 0.1f);
+  EXPECT_EQ(two.groups[1].weight_decay, 0.05f);
+  EXPECT_EQ(two.groups[2].weight_decay, 0.2f);
+  const OptimizerScalars late = optimizer_scalars(optimizer, groups, {.lr = 0.01, .weight_decay = 0.25}, 1);
+  EXPECT_EQ(late.groups[2].weight_decay, 0.05f) << "a quarter is left";
+  EXPECT_EQ(late.groups[2].lr, 0.0025f);
 }
 
 TEST(Optimizer, EachThatGroupsNameHasItsScalars) {
-  ParameterGroup groups[] = {{"matrices", true, RateScale::matrices, OptimizerKind::lion},
-                             {"head", true, RateScale::head},
-                             {"embedding", false, RateScale::embedding, OptimizerKind::adamw},
-                             {"vectors", false, RateScale::vectors, OptimizerKind::lion}};
+  ParameterGroup groups[] = {{"matrices", ParameterRole::matrices, OptimizerKind::lion},
+                             {"head", ParameterRole::head},
+                             {"embedding", ParameterRole::embedding, OptimizerKind::adamw},
+                             {"vectors", ParameterRole::vectors, OptimizerKind::lion}};
   const auto named = [&](OptimizerKind kind) {
     std::string text;
     for (const GroupsOptimizer& of : optimizers_of(groups, kind))
@@ -205,7 +208,7 @@ TEST(Optimizer, EachThatGroupsNameHasItsScalars) {
   EXPECT_EQ(named(OptimizerKind::lion), "lion 0b1011 adamw 0b100 ");
   spec::Optimizer optimizer;
   optimizer.kind = OptimizerKind::adamw;
-  const OptimizerScalars both = optimizer_scalars(optimizer, groups, 0.01, 1);
+  const OptimizerScalars both = optimizer_scalars(optimizer, groups, {.lr = 0.01}, 1);
   ASSERT_EQ(both.records.size(), 2u);
   EXPECT_EQ(both.records[0].size(), sizeof(LionScalars));
   EXPECT_EQ(both.records[1].size(), sizeof(AdamwScalars));

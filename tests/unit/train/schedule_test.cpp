@@ -47,6 +47,23 @@ TEST(Schedule, WsdHoldsThenFallsOverTheDecayFraction) {
   EXPECT_NEAR(rate(ScheduleKind::wsd, 90), kPeak - 0.9 * kPeak * 10 / 20, 1e-15);
 }
 
+TEST(Schedule, WeightDecayFallsToNothingAfterTheLastStep) {
+  Schedule schedule{.steps = 140, .warmup_steps = 10, .from_step = 40};
+  const auto left = [&](spec::DecaySchedule kind, std::int64_t step) {
+    schedule.weight_decay = kind;
+    return weight_decay_left(schedule, step);
+  };
+  for (const auto kind : {spec::DecaySchedule::linear, spec::DecaySchedule::cosine}) {
+    EXPECT_DOUBLE_EQ(left(kind, 40), 1);
+    EXPECT_NEAR(left(kind, 90), 0.5, 1e-15);
+    EXPECT_GT(left(kind, 139), 0);
+    EXPECT_NEAR(left(kind, 140), 0, 1e-15);
+  }
+  EXPECT_DOUBLE_EQ(left(spec::DecaySchedule::linear, 65), 0.75);
+  EXPECT_NEAR(left(spec::DecaySchedule::cosine, 65), 0.5 + 0.5 * std::sqrt(0.5), 1e-15);
+  EXPECT_EQ(left(spec::DecaySchedule::constant, 139), 1);
+}
+
 TEST(Schedule, DegenerateLengthsStillLearn) {
   EXPECT_DOUBLE_EQ(learning_rate({ScheduleKind::cosine, 1, 0, 0, 0}, kPeak, 0), kPeak);
   EXPECT_DOUBLE_EQ(learning_rate({ScheduleKind::linear, 2, 1, 0, 0}, kPeak, 1), kPeak);
