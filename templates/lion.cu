@@ -6,8 +6,10 @@
 namespace llmc {
 
 /// Flat parameter buffers: this rank's shard of momentum, of gradient (kGradientShare), and of master and copy
-/// (kWeightShare); chunks [begin, end). kCopy: copy = the new weights in Act. kNorms: weight_partial, update_partial =
-/// sums of squares of a chunk's new weights and of their change.
+/// (kWeightShare); chunks [begin, end); scalars and
+/// groups [groups]. kCopy: copy = the new weights in Act. kNorms: weight_partial, update_partial =
+/// sums of squares of a chunk's
+/// new weights and of their change.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL lion(float* __restrict__ master, const float* __restrict__ gradient, float* __restrict__ momentum,
                  Act* __restrict__ copy, const Chunk* __restrict__ chunks, int begin, int end,
@@ -16,13 +18,14 @@ LLMC_KERNEL lion(float* __restrict__ master, const float* __restrict__ gradient,
                  float* __restrict__ update_partial) {
   if (results->skipped) return;
   const Group<kLanes> lanes;
-  const float clip = results->clip_scale, beta1 = scalars->beta1, beta2 = scalars->beta2;
+  const float clip = results->clip_scale;
   for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
     if constexpr (kGroups != -1) {
       if (!(kGroups >> chunk.group & 1)) continue;
     }
     const GroupScalars group = groups[chunk.group];
+    const float beta1 = scalars[chunk.group].beta1, beta2 = scalars[chunk.group].beta2;
     const float rate = group.lr, keep = 1.0f - group.lr * group.weight_decay;
     const auto step = [=](float& p, float slope, float& m, float& rounded) {
       const float d = slope * clip, direction = fma(beta1, m - d, d), before = p;

@@ -11,12 +11,13 @@ namespace {
 /// An update of the parameters of each optimizer that groups name: its operands, but for what is written.
 std::vector<Op> updates(Graph& graph, const spec::Spec& spec) {
   const std::vector<GroupsOptimizer> optimizers = optimizers_of(graph.groups, spec.optimizer.kind);
+  const auto group_count = static_cast<std::int64_t>(graph.groups.size());
   std::vector<Op> updates;
   for (const GroupsOptimizer& of : optimizers) {
     const OptimizerRow& row = row_of(of.kind);
     const std::string name = row.name;
     const TensorId own = graph.add_records((name + "_scalars").c_str(), Use::optimizer_scalars, Role::input, row.record,
-                                           row.record_bytes);
+                                           row.record_bytes, group_count);
     updates.push_back({.kind = kind_of(name),
                        .name = name,
                        .inputs = {graph.host(Use::results), graph.host(Use::masters), graph.host(Use::gradients),
@@ -24,7 +25,7 @@ std::vector<Op> updates(Graph& graph, const spec::Spec& spec) {
                        .attributes = ops::UpdateAttributes{.norms = spec.metrics.per_parameter, .groups = of.groups}});
   }
   const TensorId groups = graph.add_records("group_scalars", Use::group_scalars, Role::input, "GroupScalars",
-                                            sizeof(GroupScalars), static_cast<std::int64_t>(graph.groups.size()));
+                                            sizeof(GroupScalars), group_count);
   for (std::size_t i = 0; i < optimizers.size(); ++i) {
     updates[i].inputs.push_back(groups);
     for (const StateTensor& state : row_of(optimizers[i].kind).state)

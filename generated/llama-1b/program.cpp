@@ -220,7 +220,7 @@ constexpr Buffer kBuffers[] = {
     {"run_begin", DType::i32, 32769, Use::run_begin, 12416946432},
     {"run_token", DType::i32, 32768, Use::run_token, 12417077760},
     {"run_count", DType::i32, 1, Use::run_count, 12417208832},
-    {"adamw_scalars", DType::byte, 32, Use::optimizer_scalars, 12417209088},
+    {"adamw_scalars", DType::byte, 128, Use::optimizer_scalars, 12417209088},
     {"group_scalars", DType::byte, 32, Use::group_scalars, 12417209344},
     {"positions", DType::i32, 16, Use::positions, 12417209600},
     {"chunks", DType::byte, 2425888, Use::chunks, 12417209856},

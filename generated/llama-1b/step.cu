@@ -317,7 +317,7 @@ void optimizer(Step& s) {
   StepResults* results = s.at<StepResults>(kResults);               // [1]
   StepScalars* scalars = s.at<StepScalars>(kScalars);               // [1]
   float* masters = s.at<float>(kMasters);                           // [1241655296]
-  AdamwScalars* adamw_scalars = s.at<AdamwScalars>(kAdamwScalars);  // [1]
+  AdamwScalars* adamw_scalars = s.at<AdamwScalars>(kAdamwScalars);  // [4]
   GroupScalars* group_scalars = s.at<GroupScalars>(kGroupScalars);  // [4]
   float* exp_avg = s.at<float>(s.places[kExpAvg]);                  // [1241655296]
   float* exp_avg_sq = s.at<float>(s.places[kExpAvgSq]);             // [1241655296]

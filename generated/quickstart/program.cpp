@@ -114,7 +114,7 @@ constexpr Buffer kBuffers[] = {
     {"run_begin", DType::i32, 2049, Use::run_begin, 46450944},
     {"run_token", DType::i32, 2048, Use::run_token, 46459392},
     {"run_count", DType::i32, 1, Use::run_count, 46467584},
-    {"adamw_scalars", DType::byte, 32, Use::optimizer_scalars, 46467840},
+    {"adamw_scalars", DType::byte, 128, Use::optimizer_scalars, 46467840},
     {"group_scalars", DType::byte, 32, Use::group_scalars, 46468096},
     {"positions", DType::i32, 8, Use::positions, 46468352},
     {"chunks", DType::byte, 11680, Use::chunks, 46468608},

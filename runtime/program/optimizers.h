@@ -18,7 +18,7 @@ namespace llmc {
 /// Values of optimizer.kind, in the order of kOptimizers.
 enum class OptimizerKind : std::uint8_t { adamw, lion };
 
-/// Keys whose meaning depends on the kind.
+/// Keys whose meaning depends on the kind, as a group of parameters has them.
 struct OptimizerValues {
   double beta1 = 0, beta2 = 0, eps = 0;
 };
@@ -40,9 +40,9 @@ struct OptimizerRow {
   const char* keeps;  // describes `state`, for people
   std::array<double, 2> betas;
   const char* betas_doc;
-  const char* record;  // struct of device/types.h sent to the device before each step
+  const char* record;  // struct of device/types.h sent to the device before each step, one for each group of parameters
   std::size_t record_bytes;
-  /// Fills that struct for a step. `updates` updates are known to have been applied; one more may have been.
+  /// Fills that struct for a step of a group. `updates` updates are known to have been applied; one more may have been.
   std::vector<std::byte> (*scalars)(const OptimizerValues& values, std::int64_t updates);
 };
 

@@ -8,8 +8,8 @@ namespace llmc {
 
 enum class OptimizerKind : std::uint8_t;  // program/optimizers.h
 
-/// What a group of parameters is to the model: the last word of keys such as optimizer.rate_scale.head. vectors: norms
-/// and biases. A head that is tied to the embedding is part of it.
+/// Part of the model that a group of parameters is: the last word of keys such as optimizer.rate_scale.head. vectors:
+/// norms and biases. A head that is tied to the embedding is part of it.
 enum class ParameterRole { matrices, head, embedding, vectors };
 inline constexpr const char* kParameterRoleNames[] = {"matrices", "head", "embedding", "vectors"};
 

@@ -112,12 +112,14 @@ struct Memory {
   std::int64_t loss_chunk = 0;  // rows of logits alive at once; 0 = auto
 };
 
-struct Optimizer : OptimizerValues {
+struct Optimizer {
   OptimizerKind kind = OptimizerKind::adamw;
-  double lr = 0, weight_decay = 0, clip_norm = 0;
-  bool decay_all = false;                           // optimizer.decay: every parameter, not only matrices
-  std::array<double, 4> rate_scale = {1, 1, 1, 1};  // by ParameterRole, as the next
-  std::array<double, 4> weight_decay_of = {};       // weight_decay for those that `decay` selects, else 0
+  std::array<double, 2> betas = {};
+  double lr = 0, eps = 0, weight_decay = 0, clip_norm = 0;
+  bool decay_all = false;                              // optimizer.decay: every parameter, not only matrices
+  std::array<double, 4> rate_scale = {1, 1, 1, 1};     // by ParameterRole, as the next
+  std::array<double, 4> weight_decay_of = {};          // weight_decay for those that `decay` selects, else 0
+  std::array<std::array<double, 2>, 4> betas_of = {};  // betas
 };
 
 struct Schedule {

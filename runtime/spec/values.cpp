@@ -236,6 +236,12 @@ std::vector<Change> changes(const Spec& before, const Spec& after, const Schema&
   return result;
 }
 
+std::vector<Change> changes(const Values& before, const Values& after) {
+  std::vector<Change> given = changes(before.spec, after.spec);
+  std::erase_if(given, [&](const Change& c) { return before.derived.count(c.path) && after.derived.count(c.path); });
+  return given;
+}
+
 std::string model_changes(const Spec& before, const Spec& after) {
   std::string text;
   for (const Change& change : changes(before, after))

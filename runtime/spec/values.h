@@ -33,6 +33,9 @@ struct Change {
 /// Keys whose values differ, among those effective on either side.
 std::vector<Change> changes(const Spec& before, const Spec& after, const Schema& schema = spec_schema());
 
+/// Same, without values that are derived in both: they follow from others that changed.
+std::vector<Change> changes(const Values& before, const Values& after);
+
 /// "model.num_hidden_layers 3 -> 2, ..." for the changes that make a different model; empty if there are none.
 std::string model_changes(const Spec& before, const Spec& after);
 

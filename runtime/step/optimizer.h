@@ -13,7 +13,8 @@
 namespace llmc {
 
 struct OptimizerScalars {
-  std::vector<std::vector<std::byte>> records;  // of each that groups name, in the order of optimizers_of()
+  // Of each optimizer that groups name, in the order of optimizers_of(): a record for each group, its own or not.
+  std::vector<std::vector<std::byte>> records;
   std::vector<GroupScalars> groups;
 };
 

@@ -287,7 +287,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
   const Environment now = environment(info, *machine.device, session.mesh().world);
   const std::string history = RunFolder::history(options.run);
   std::vector<spec::Change> changed;
-  if (p.values.before) changed = spec::changes(p.values.before->spec, p.run());
+  if (p.values.before) changed = spec::changes(*p.values.before, p.values.run);
   tell_changes(rank.console, changed, differences(last_environment(history), now), p.start.has_value());
   if (p.start) tell_rate(rank.console, p.values.before->spec, p.run(), p.state.step);
   rank.rendezvous.barrier();  // until all ranks have read the history

@@ -22,6 +22,7 @@ STEPS, LENGTH = 10, 20  # compared; of the schedule, over which weight decay fal
 SCALES = {"matrices": 3.0, "head": 0.25, "embedding": 0.5, "vectors": 2.0}
 # So large that a wrong one is percents of a step.
 DECAYS = {"matrices": 4.0, "head": 2.0, "embedding": 3.0, "vectors": 1.0}
+BETAS = {"matrices": (0.9, 0.95), "head": (0.8, 0.96), "embedding": (0.8, 0.995), "vectors": (0.5, 0.7)}
 
 
 def main():
@@ -48,7 +49,8 @@ def main():
                    "--trace", trace, f"optimizer.decay={decay}", f"schedule.steps={LENGTH}",
                    f"schedule.weight_decay={'linear' if decays else 'constant'}",
                    *(f"optimizer.rate_scale.{part}={scale}" for part, scale in scales.items()),
-                   *(f"optimizer.weight_decay_of.{part}={value}" for part, value in decays.items()))
+                   *(f"optimizer.weight_decay_of.{part}={value}" for part, value in decays.items()),
+                   *(f"optimizer.betas_of.{part}=[{b1}, {b2}]" for part, (b1, b2) in BETAS.items() if decays))
         failed |= not check(trace, decay, scales, decays)
     sys.exit(1 if failed else 0)
 
@@ -74,7 +76,9 @@ def check(trace, decay, scales, decays):
         "params": [p for n, p in parameters.items() if parts[n] == part], "scale": scales.get(part, 1.0),
         "weight_decay": decays.get(part, 0.1 if decay == "all" or part in ("matrices", "head") else 0.0)
     } for part in SCALES]
-    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.95), eps=1e-8)
+    for group, part in zip(groups, SCALES):
+        group["betas"] = BETAS[part] if decays else (0.9, 0.95)
+    optimizer = torch.optim.AdamW(groups, lr=1.0, eps=1e-8)
     failed = False
     for step in range(STEPS):
         _, _, gradients, summary = traces.read_trace(os.path.join(trace, f"step-{step}"))

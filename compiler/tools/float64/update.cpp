@@ -40,7 +40,8 @@ void update(OpRun& run, void (*formula)(UpdateElement& element, const void* reco
   }
   const auto chunks = chunks_of(run, kUpdateChunks);
   const auto* groups = run.records_in<GroupScalars>(kUpdateGroups);
-  const auto* record = run.records_in<std::byte>(kUpdateScalars);
+  const std::span<const std::byte> records = run.inputs[kUpdateScalars].records;
+  const std::size_t record_bytes = records.size() / (run.inputs[kUpdateGroups].records.size() / sizeof(GroupScalars));
   const std::size_t states = run.inputs.size() - kUpdateState;
   OpValue& masters = run.inputs[kUpdateMasters];
   masters.scales(masters.matrix.cols);
@@ -74,7 +75,7 @@ void update(OpRun& run, void (*formula)(UpdateElement& element, const void* reco
                             state,
                             masters.scale[at],
                             scales};
-      formula(element, record);
+      formula(element, &records[static_cast<std::size_t>(chunks[c].group) * record_bytes]);
       if (copies) run.out(0).data[at] = weight;
       weights += square(weight);
       updates += square(weight - before);

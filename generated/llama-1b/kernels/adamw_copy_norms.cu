@@ -14,8 +14,10 @@ namespace llmc {
 using Act = bf16;
 
 /// Flat parameter buffers: this rank's shard of exp_avg and exp_avg_sq, of gradient (kGradientShare), and of master and
-/// copy (kWeightShare); chunks [begin, end). kCopy: copy = the new weights in Act. kNorms: weight_partial,
-/// update_partial = sums of squares of a chunk's new weights and of their change.
+/// copy (kWeightShare); chunks [begin, end); scalars and
+/// groups [groups]. kCopy: copy = the new weights in Act. kNorms: weight_partial,
+/// update_partial = sums of squares of a chunk's
+/// new weights and of their change.
 LLMC_BOUNDS(256)
 LLMC_KERNEL adamw_copy_norms(float* __restrict__ master, const float* __restrict__ gradient,
                              float* __restrict__ exp_avg, float* __restrict__ exp_avg_sq, Act* __restrict__ copy,
@@ -25,14 +27,14 @@ LLMC_KERNEL adamw_copy_norms(float* __restrict__ master, const float* __restrict
                              float* __restrict__ update_partial) {
   if (results->skipped) return;
   const Group<256> lanes;
-  const float clip = results->clip_scale, eps = scalars->eps;
-  const float beta1 = scalars->beta1, beta2 = scalars->beta2;
-  const bool unknown = results->updates - scalars->updates > 1;  // to the host: the update before this one
-  const float correction1 = scalars->bias_correction1[unknown];
-  const float root = 1.0f / sqrt(scalars->bias_correction2[unknown]);
+  const float clip = results->clip_scale;
   for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
     const GroupScalars group = groups[chunk.group];
+    const AdamwScalars own = scalars[chunk.group];
+    const float beta1 = own.beta1, beta2 = own.beta2, eps = own.eps;
+    const bool unknown = results->updates - own.updates > 1;  // to the host: the update before this one
+    const float correction1 = own.bias_correction1[unknown], root = 1.0f / sqrt(own.bias_correction2[unknown]);
     const float rate = group.lr / correction1, keep = 1.0f - group.lr * group.weight_decay;
     const auto step = [=](float& p, float slope, float& m, float& v, float& rounded) {
       const float d = slope * clip;

@@ -218,17 +218,20 @@ inline KeyRow bind_layer_types() {
   return row;
 }
 
-inline KeyRow bind_betas() {
+/// Binds a list of two numbers.
+template <typename Field>
+KeyRow bind_pair(const char* path, Field field) {
   KeyRow row;
-  row.key.path = "optimizer.betas";
+  row.key.path = path;
   row.key.type = Type::numbers;
-  row.key.get = [](const Spec& spec) -> Value {
-    return std::vector<double>{spec.optimizer.beta1, spec.optimizer.beta2};
+  row.key.count = 2;
+  row.key.get = [field](const Spec& spec) -> Value {
+    const std::array<double, 2>& pair = field(spec);
+    return std::vector<double>(pair.begin(), pair.end());
   };
-  row.key.set = [](Spec& spec, const Value& value) {
-    const auto& betas = std::get<std::vector<double>>(value);
-    spec.optimizer.beta1 = betas[0];
-    spec.optimizer.beta2 = betas[1];
+  row.key.set = [field](Spec& spec, const Value& value) {
+    const auto& pair = std::get<std::vector<double>>(value);
+    field(spec) = {pair[0], pair[1]};
   };
   return row;
 }

@@ -31,12 +31,29 @@ std::vector<std::string> optimizer_names() {
   return names;
 }
 
+std::string path_of(const char* group, ParameterRole role) {
+  return fmt::format("{}.{}", group, kParameterRoleNames[static_cast<std::size_t>(role)]);
+}
+
+/// A key of optimizer.betas_of.
+template <ParameterRole kRole, class Field>
+KeyRow betas_of(Field field) {
+  static const std::string path = path_of("optimizer.betas_of", kRole);
+  return bind_pair(path.c_str(), field)
+      .newer()
+      .run_time()
+      .at_least(0)
+      .below(1)
+      .derived("betas", [](const Spec& s) -> std::optional<Value> {
+        return std::vector<double>(s.optimizer.betas.begin(), s.optimizer.betas.end());
+      });
+}
+
 /// A key of optimizer.weight_decay_of, whose default follows from optimizer.decay.
 template <ParameterRole kRole, class Field>
 KeyRow weight_decay_of(Field field) {
   constexpr bool kMatrix = kRole == ParameterRole::matrices || kRole == ParameterRole::head;
-  static const std::string path =
-      fmt::format("optimizer.weight_decay_of.{}", kParameterRoleNames[static_cast<std::size_t>(kRole)]);
+  static const std::string path = path_of("optimizer.weight_decay_of", kRole);
   return bind(path.c_str(), Type::number, field)
       .newer()
       .run_time()
@@ -110,14 +127,13 @@ std::vector<KeyRow> training_rows() {
           .run_time()
           .range(0, 1000)
           .doc("Peak learning rate."),
-      bind_betas()
+      bind_pair("optimizer.betas", LLMC_FIELD(optimizer.betas))
           .fallback("[0.9, 0.95]")
           .fallback_by([](const Spec& s) -> std::optional<Value> {
             const auto [beta1, beta2] = row_of(s.optimizer.kind).betas;
             return std::vector{beta1, beta2};
           })
           .run_time()
-          .count(2)
           .at_least(0)
           .below(1)
           .doc(of_optimizers([](const OptimizerRow& row) {
@@ -181,6 +197,13 @@ std::vector<KeyRow> training_rows() {
           .doc("Weight decay of the embedding, and of a head that is tied to it."),
       weight_decay_of<ParameterRole::vectors>(LLMC_FIELD(optimizer.weight_decay_of[3]))
           .doc("Weight decay of norms and biases."),
+      betas_of<ParameterRole::matrices>(LLMC_FIELD(optimizer.betas_of[0])).doc("Betas of the matrices of layers."),
+      betas_of<ParameterRole::head>(LLMC_FIELD(optimizer.betas_of[1]))
+          .when("model.tie_word_embeddings", "false")
+          .doc("Betas of an untied head."),
+      betas_of<ParameterRole::embedding>(LLMC_FIELD(optimizer.betas_of[2]))
+          .doc("Betas of the embedding, and of a head that is tied to it."),
+      betas_of<ParameterRole::vectors>(LLMC_FIELD(optimizer.betas_of[3])).doc("Betas of norms and biases."),
       bind_choice("schedule.kind", {"constant", "linear", "cosine", "wsd"}, LLMC_FIELD(schedule.kind))
           .fallback("cosine")
           .run_time()
@@ -227,7 +250,7 @@ std::vector<KeyRow> training_rows() {
           .newer()
           .run_time()
           .doc("Shape of the weight decay. cosine and linear: from its value at from_step to 0 at the end of the run, "
-               "without a warm-up. The decay of a weight is proportional to the learning rate besides."),
+               "without a warm-up. A weight decays by lr times this, so by a falling lr too."),
   };
 }
 

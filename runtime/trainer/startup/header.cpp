@@ -128,7 +128,7 @@ void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run
 
 void tell_differences(Console& console, const Options& options, const StartValues& values) {
   std::vector<std::string> kept, words;
-  for (const spec::Change& c : spec::changes(values.built.spec, values.run.spec)) {
+  for (const spec::Change& c : spec::changes(values.built, values.run)) {
     console.text(fmt::format("value   {}={} (the trainer was built with {})", c.path, c.after, c.before));
     if (!values.before || options.follow_spec || overrides(options, c.path)) continue;
     kept.push_back(c.path);

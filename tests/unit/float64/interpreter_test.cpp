@@ -300,7 +300,7 @@ TEST(Interpreter, AnUpdateOfOneGroupLeavesTheOthers) {
   StepResults results{};
   results.clip_scale = 0.5f;
   std::array<Chunk, 2> chunks{{{0, 0, 1, 0, 0}, {1, 7, 1, 1, 1}}};
-  LionScalars scalars{0.5f, 0.75f};
+  std::array<LionScalars, 2> scalars{{{9, 9}, {0.5f, 0.75f}}};
   std::array<GroupScalars, 2> groups{{{9, 9}, {0.25f, 0.5f}}};
   Example example(Op{.kind = OpKind::lion, .name = "lion", .attributes = ops::UpdateAttributes{.groups = 0b10}});
   example.in_record(results).in({{3, 8}}).in({{4, 4}}).in_record(chunks).in_record(scalars).in_record(groups).in(

@@ -29,7 +29,7 @@ TEST(Load, DefaultsAndDerivedDefaults) {
   EXPECT_EQ(spec.compute, DType::bf16);
   EXPECT_EQ(spec.batch.micro_batch, 0);
   EXPECT_EQ(spec.memory.budget, std::int64_t{16} << 30);
-  EXPECT_EQ(spec.optimizer.beta2, 0.95);
+  EXPECT_EQ(spec.optimizer.betas[1], 0.95);
   EXPECT_EQ(spec.schedule.warmup_steps, 400);
   EXPECT_EQ(spec.init.linear.kind, InitStd::Kind::fan_in);
   EXPECT_EQ(spec.init.residual.kind, InitStd::Kind::depth_scaled);
@@ -48,7 +48,7 @@ TEST(Load, EveryFormOfAValue) {
   EXPECT_EQ(with("memory.budget=h200-141gb").memory.budget, std::int64_t{137} << 30);
   EXPECT_EQ(with("batch.tokens=8Ki").batch.tokens, 8192);
   EXPECT_EQ(with("init.linear=0.02").init.linear.value, 0.02);
-  EXPECT_EQ(with("optimizer.betas=[0.8, 0.99]").optimizer.beta1, 0.8);
+  EXPECT_EQ(with("optimizer.betas=[0.8, 0.99]").optimizer.betas[0], 0.8);
   EXPECT_EQ(resolve(kGood, {"data.tokenizer=t.model", "sampling.prompts=[\"a\\n\", b]"}).spec.sampling.prompts,
             (std::vector<std::string>{"a\n", "b"}));
   EXPECT_EQ(with("sampling.prompts=[\"1 20\", \"3\"]").sampling.prompts, (std::vector<std::string>{"1 20", "3"}));
@@ -91,7 +91,7 @@ TEST(Load, ExtendsMergesMapsAndReplacesLists) {
                             disk({{"base.yaml", base}}))
                         .spec;
   EXPECT_EQ(spec.optimizer.lr, 0.5);
-  EXPECT_EQ(spec.optimizer.beta1, 0.3);
+  EXPECT_EQ(spec.optimizer.betas[0], 0.3);
   EXPECT_EQ(spec.sampling.prompts, std::vector<std::string>{"3"});
   EXPECT_EQ(spec.sampling.tokens, 9);
 }
@@ -135,6 +135,18 @@ TEST(Load, WeightDecayOfARoleFollowsFromDecayUnlessGiven) {
   EXPECT_EQ(decays({half, all}), (Decays{0.5, 0.5, 0.5, 0.5}));
   EXPECT_EQ(decays({half, "optimizer.weight_decay_of.embedding=0.001"}), (Decays{0.5, 0.5, 0.001, 0}));
   EXPECT_EQ(decays({all, "optimizer.weight_decay_of={matrices: 0, vectors: 2}"}), (Decays{0, 0.1, 0.1, 2}));
+}
+
+TEST(Load, BetasOfARoleAreTheOptimizersUnlessGiven) {
+  using Betas = std::array<std::array<double, 2>, 4>;
+  constexpr std::array<double, 2> kAdamw = {0.9, 0.95}, kLion = {0.9, 0.99}, kOwn = {0.8, 0.995};
+  const auto betas = [](const std::vector<std::string>& overrides) {
+    return resolve(kGood, overrides).spec.optimizer.betas_of;
+  };
+  EXPECT_EQ(betas({}), (Betas{kAdamw, kAdamw, kAdamw, kAdamw}));
+  EXPECT_EQ(betas({"optimizer.kind=lion"}), (Betas{kLion, kLion, kLion, kLion}));
+  EXPECT_EQ(betas({"optimizer.betas_of.embedding=[0.8, 0.995]"}), (Betas{kAdamw, kAdamw, kOwn, kAdamw}));
+  EXPECT_EQ(betas({"optimizer.betas=[0.8, 0.995]"}), (Betas{kOwn, kOwn, kOwn, kOwn}));
 }
 
 TEST(Load, FingerprintIsOfWhatIsCompiledIn) {

@@ -25,21 +25,27 @@ Buffers buffers() {
 /// For the groups in kChunks: the second has no decay, the third another learning rate.
 const GroupScalars kGroups[] = {{3e-3f, 0.1f}, {3e-3f, 0}, {1e-3f, 0.1f}};
 
-AdamwScalars scalars() {
+AdamwScalars scalars_with(double beta1, double beta2) {
   AdamwScalars s{};
-  s.updates = 6, s.beta1 = 0.9f, s.beta2 = 0.95f, s.eps = 1e-8f;
-  s.bias_correction1[0] = static_cast<float>(1 - std::pow(0.9, 7));
-  s.bias_correction2[0] = static_cast<float>(1 - std::pow(0.95, 7));
+  s.updates = 6, s.beta1 = static_cast<float>(beta1), s.beta2 = static_cast<float>(beta2), s.eps = 1e-8f;
+  s.bias_correction1[0] = static_cast<float>(1 - std::pow(beta1, 7));
+  s.bias_correction2[0] = static_cast<float>(1 - std::pow(beta2, 7));
   return s;
 }
+
+/// Of each group.
+std::vector<AdamwScalars> scalars() {
+  return {scalars_with(0.9, 0.95), scalars_with(0.8, 0.995), scalars_with(0.9, 0.9)};
+}
+const LionScalars kLionScalars[] = {{0.9f, 0.99f}, {0.8f, 0.95f}, {0.95f, 0.98f}};
 
 template <class Act, bool kFlag, class Kernel>
 void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
   Buffers before = buffers();
   if (fresh) std::fill(before.m.begin(), before.m.end(), 0.0f), std::fill(before.v.begin(), before.v.end(), 0.0f);
-  const AdamwScalars s = scalars();
+  const std::vector<AdamwScalars> s = scalars();
   StepResults results{};
-  results.updates = s.updates + 1;
+  results.updates = s[0].updates + 1;
   results.clip_scale = 0.37f;
   results.skipped = skipped;
   const std::vector<Act> copy_before(kElements, from_float<Act>(5.0f));
@@ -51,7 +57,7 @@ void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
       [&](int threads, auto& out) {
         auto& [p, m, v, copy, weights, updates] = out;
         run(threads, kernel, p.data(), before.gradient.data(), m.data(), v.data(), kFlag ? copy.data() : nullptr,
-            kChunks.data(), begin, end, &s, kGroups, &results, kFlag ? weights.data() : nullptr,
+            kChunks.data(), begin, end, s.data(), kGroups, &results, kFlag ? weights.data() : nullptr,
             kFlag ? updates.data() : nullptr);
       });
   std::vector<char> touched(kElements);
@@ -61,13 +67,14 @@ void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
     for (long long e = chunk.offset; e < chunk.offset + chunk.length; ++e) {
       touched[e] = 1;
       const double g = static_cast<double>(before.gradient[e]) * results.clip_scale;
-      const double first = s.beta1 * static_cast<double>(before.m[e]) + (1 - static_cast<double>(s.beta1)) * g;
-      const double second = s.beta2 * static_cast<double>(before.v[e]) + (1 - static_cast<double>(s.beta2)) * g * g;
+      const AdamwScalars& own = s[static_cast<std::size_t>(chunk.group)];
+      const double first = own.beta1 * static_cast<double>(before.m[e]) + (1 - static_cast<double>(own.beta1)) * g;
+      const double second = own.beta2 * static_cast<double>(before.v[e]) + (1 - static_cast<double>(own.beta2)) * g * g;
       double w = before.master[e];
       const GroupScalars& group = kGroups[chunk.group];
       w -= static_cast<double>(group.lr) * group.weight_decay * w;
-      const double step = static_cast<double>(group.lr) / s.bias_correction1[0] * first /
-                          (std::sqrt(second) / std::sqrt(static_cast<double>(s.bias_correction2[0])) + s.eps);
+      const double step = static_cast<double>(group.lr) / own.bias_correction1[0] * first /
+                          (std::sqrt(second) / std::sqrt(static_cast<double>(own.bias_correction2[0])) + own.eps);
       w -= step;
       // beta m + (1 - beta) g may cancel; 1 - 0.9f is exact to 6e-8 of 1, hence of g.
       ASSERT_NEAR(m[e], first, 2e-7 * (std::abs(before.m[e]) + std::abs(g)));
@@ -103,9 +110,9 @@ void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
 /// The same elements at the offsets of a shard: from 64 on, moved to the front.
 TEST(AdamW, OfSharesIsThatOfTheWhole) {
   const Buffers whole = buffers();
-  const AdamwScalars s = scalars();
+  const std::vector<AdamwScalars> s = scalars();
   StepResults results{};
-  results.updates = s.updates + 1;
+  results.updates = s[0].updates + 1;
   results.clip_scale = 0.37f;
   std::vector<Chunk> chunks(kChunks.begin() + 1, kChunks.end());
   for (Chunk& chunk : chunks) chunk.state = chunk.offset - 64;
@@ -118,9 +125,9 @@ TEST(AdamW, OfSharesIsThatOfTheWhole) {
   std::vector<float> sums[4];
   for (auto& list : sums) list.resize(kChunkCount);
   run(1, adamw_bf16_true, all.master.data(), all.gradient.data(), all.m.data(), all.v.data(), all_copy.data(),
-      kChunks.data() + 1, 0, count, &s, kGroups, &results, sums[0].data(), sums[1].data());
+      kChunks.data() + 1, 0, count, s.data(), kGroups, &results, sums[0].data(), sums[1].data());
   run(1, adamw_share, part.master.data(), part.gradient.data(), part.m.data(), part.v.data(), part_copy.data(),
-      chunks.data(), 0, count, &s, kGroups, &results, sums[2].data(), sums[3].data());
+      chunks.data(), 0, count, s.data(), kGroups, &results, sums[2].data(), sums[3].data());
   EXPECT_TRUE(same_bits(cut(all.master), part.master));
   EXPECT_TRUE(same_bits(cut(all.m), part.m));
   EXPECT_TRUE(same_bits(cut(all.v), part.v));
@@ -141,25 +148,26 @@ TEST(AdamW, OfSharesIsThatOfTheWhole) {
 
 /// If the device has applied an update that the host did not know of, the second correction is used.
 TEST(AdamW, TakesTheCorrectionOfItsOwnCount) {
-  const AdamwScalars known = scalars();
-  AdamwScalars late = known;
-  late.bias_correction1[0] = late.bias_correction2[0] = 0.5f;
-  late.bias_correction1[1] = known.bias_correction1[0], late.bias_correction2[1] = known.bias_correction2[0];
-  const auto updated = [](const AdamwScalars& s, unsigned updates) {
+  const std::vector<AdamwScalars> known = scalars();
+  std::vector<AdamwScalars> late = known;
+  for (AdamwScalars& s : late) {
+    s.bias_correction1[1] = s.bias_correction1[0], s.bias_correction2[1] = s.bias_correction2[0];
+    s.bias_correction1[0] = s.bias_correction2[0] = 0.5f;
+  }
+  const auto updated = [](const std::vector<AdamwScalars>& s, unsigned updates) {
     Buffers b = buffers();
     StepResults results{.clip_scale = 1};
     results.updates = updates;
     run(1, adamw_float_false, b.master.data(), b.gradient.data(), b.m.data(), b.v.data(), nullptr, kChunks.data(), 0,
-        kChunkCount, &s, kGroups, &results, nullptr, nullptr);
+        kChunkCount, s.data(), kGroups, &results, nullptr, nullptr);
     return b.master;
   };
-  EXPECT_TRUE(same_bits(updated(known, known.updates + 1), updated(late, late.updates + 2)));
-  EXPECT_FALSE(same_bits(updated(known, known.updates + 1), updated(late, late.updates + 1)));
+  EXPECT_TRUE(same_bits(updated(known, known[0].updates + 1), updated(late, late[0].updates + 2)));
+  EXPECT_FALSE(same_bits(updated(known, known[0].updates + 1), updated(late, late[0].updates + 1)));
 }
 
 /// Full buffers and a shard that begins at element 64 follow the same formula.
 TEST(Lion, IsItsFormula) {
-  const LionScalars s{.beta1 = 0.9f, .beta2 = 0.99f};
   StepResults results{.clip_scale = 0.37f};
   Buffers before = buffers();
   before.gradient[5] = before.m[5] = 0;  // no direction, as in padding
@@ -171,12 +179,13 @@ TEST(Lion, IsItsFormula) {
       [&](int threads, auto& out) {
         auto& [p, m, copy, weights, updates] = out;
         run(threads, lion_bf16_true, p.data(), before.gradient.data(), m.data(), copy.data(), kChunks.data(), 0,
-            kChunkCount, &s, kGroups, &results, weights.data(), updates.data());
+            kChunkCount, kLionScalars, kGroups, &results, weights.data(), updates.data());
       });
   for (int i = 0; i < kChunkCount; ++i) {
     const Chunk& chunk = kChunks[i];
     const GroupScalars& group = kGroups[chunk.group];
     double weight = 0, update = 0;
+    const LionScalars& s = kLionScalars[chunk.group];
     for (long long e = chunk.offset; e < chunk.offset + chunk.length; ++e) {
       const double g = static_cast<double>(before.gradient[e]) * results.clip_scale, old = before.m[e];
       const double direction = s.beta1 * old + (1 - static_cast<double>(s.beta1)) * g;
@@ -197,13 +206,13 @@ TEST(Lion, IsItsFormula) {
   std::vector<float> share_p = cut(before.master), share_m = cut(before.m), sums(kChunkCount);
   std::vector<bf16> share_copy(kElements - 64);
   run(1, lion_share, share_p.data(), before.gradient.data() + 64, share_m.data(), share_copy.data(), chunks.data(), 0,
-      kChunkCount - 1, &s, kGroups, &results, sums.data(), sums.data());
+      kChunkCount - 1, kLionScalars, kGroups, &results, sums.data(), sums.data());
   EXPECT_TRUE(same_bits(cut(p), share_p) && same_bits(cut(m), share_m) && same_bits(cut(copy), share_copy));
 
   results.skipped = kNotFinite;
   Buffers skipped = before;
   run(1, lion_float_false, skipped.master.data(), skipped.gradient.data(), skipped.m.data(), nullptr, kChunks.data(), 0,
-      kChunkCount, &s, kGroups, &results, nullptr, nullptr);
+      kChunkCount, kLionScalars, kGroups, &results, nullptr, nullptr);
   EXPECT_TRUE(same_bits(skipped.master, before.master) && same_bits(skipped.m, before.m));
 }
 
@@ -259,15 +268,14 @@ TEST(AdamW, OfOneGroupTouchesItsChunksOnly) {
 }
 
 TEST(Lion, OfOneGroupTouchesItsChunksOnly) {
-  const LionScalars s{.beta1 = 0.9f, .beta2 = 0.99f};
   const StepResults results{.clip_scale = 0.37f};
   Buffers some = buffers(), all = some;
   std::vector<bf16> some_copy(kElements), all_copy(kElements);
   std::vector<float> sums(kChunkCount, 7.0f), all_sums = sums;
   run(1, lion_second, some.master.data(), some.gradient.data(), some.m.data(), some_copy.data(), kChunks.data(), 0,
-      kChunkCount, &s, kGroups, &results, sums.data(), sums.data());
+      kChunkCount, kLionScalars, kGroups, &results, sums.data(), sums.data());
   run(1, lion_bf16_true, all.master.data(), all.gradient.data(), all.m.data(), all_copy.data(), kChunks.data(), 3, 4,
-      &s, kGroups, &results, all_sums.data(), all_sums.data());
+      kLionScalars, kGroups, &results, all_sums.data(), all_sums.data());
   EXPECT_TRUE(same_bits(some.master, all.master) && same_bits(some.m, all.m) && same_bits(some_copy, all_copy));
   EXPECT_TRUE(same_bits(sums, all_sums));
 }
@@ -281,12 +289,12 @@ TEST(AdamW, KeepsPaddingZero) {
   std::vector<float> zero(kElements), p(kElements), m(kElements), v(kElements), weights(kChunkCount),
       updates(kChunkCount);
   std::vector<bf16> copy(kElements, bf16{1});
-  const AdamwScalars s = scalars();
+  const std::vector<AdamwScalars> s = scalars();
   StepResults results{};
-  results.updates = s.updates + 1;
+  results.updates = s[0].updates + 1;
   results.clip_scale = 1;
-  run(2, adamw_bf16_true, p.data(), zero.data(), m.data(), v.data(), copy.data(), kChunks.data(), 0, kChunkCount, &s,
-      kGroups, &results, weights.data(), updates.data());
+  run(2, adamw_bf16_true, p.data(), zero.data(), m.data(), v.data(), copy.data(), kChunks.data(), 0, kChunkCount,
+      s.data(), kGroups, &results, weights.data(), updates.data());
   for (const Chunk& chunk : kChunks)
     for (long long e = chunk.offset; e < chunk.offset + chunk.length; ++e) {
       ASSERT_EQ(p[e], 0);

@@ -60,7 +60,7 @@ std::vector<Buffer> make_buffers() {
   take("masters", DType::f32, kElements, Use::masters);
   take("gradients", DType::f32, kElements, Use::gradients);
   take("scalars", DType::byte, sizeof(StepScalars), Use::scalars);
-  take("adamw_scalars", DType::byte, sizeof(AdamwScalars), Use::optimizer_scalars);
+  take("adamw_scalars", DType::byte, std::size(kGroups) * sizeof(AdamwScalars), Use::optimizer_scalars);
   take("group_scalars", DType::byte, 2 * sizeof(GroupScalars), Use::group_scalars);
   take("tokens", DType::i32, tokens, Use::tokens);
   take("targets", DType::i32, tokens, Use::targets);

@@ -168,12 +168,13 @@ TEST(Optimizer, ScalarsOfGroups) {
       {"matrices", ParameterRole::matrices}, {"others", ParameterRole::vectors}, {"slow", ParameterRole::head}};
   spec::Optimizer optimizer;
   optimizer.rate_scale = {1, 0.25, 8, 2};
-  optimizer.beta1 = 0.9, optimizer.beta2 = 0.95, optimizer.eps = 1e-8;
+  optimizer.betas_of = {{{0.9, 0.95}, {0.5, 0.75}, {}, {0.8, 0.99}}};
+  optimizer.eps = 1e-8;
   optimizer.weight_decay_of = {0.1, 0.2, 0, 0.05};
   const OptimizerScalars two = optimizer_scalars(optimizer, groups, {.lr = 0.01}, 1);  // after one update
   AdamwScalars adamw;
   ASSERT_EQ(two.records.size(), 1u);
-  ASSERT_EQ(two.records[0].size(), sizeof adamw);
+  ASSERT_EQ(two.records[0].size(), 3 * sizeof adamw);
   std::memcpy(&adamw, two.records[0].data(), sizeof adamw);
   EXPECT_EQ(adamw.updates, 1u);
   EXPECT_FLOAT_EQ(adamw.bias_correction1[0], 1 - 0.9f * 0.9f);
@@ -181,6 +182,9 @@ TEST(Optimizer, ScalarsOfGroups) {
   EXPECT_FLOAT_EQ(adamw.bias_correction2[0], 1 - 0.95f * 0.95f);
   EXPECT_FLOAT_EQ(adamw.bias_correction2[1], 1 - 0.95f * 0.95f * 0.95f);
   EXPECT_EQ(adamw.eps, 1e-8f);
+  std::memcpy(&adamw, &two.records[0][2 * sizeof adamw], sizeof adamw);
+  EXPECT_EQ(adamw.beta1, 0.5f) << "the head's";
+  EXPECT_EQ(adamw.bias_correction2[0], 1 - 0.75f * 0.75f);
   ASSERT_EQ(two.groups.size(), 3u);
   EXPECT_EQ(two.groups[0].lr, 0.01f);
   EXPECT_EQ(two.groups[1].lr, 0.02f);
@@ -210,8 +214,8 @@ TEST(Optimizer, EachThatGroupsNameHasItsScalars) {
   optimizer.kind = OptimizerKind::adamw;
   const OptimizerScalars both = optimizer_scalars(optimizer, groups, {.lr = 0.01}, 1);
   ASSERT_EQ(both.records.size(), 2u);
-  EXPECT_EQ(both.records[0].size(), sizeof(LionScalars));
-  EXPECT_EQ(both.records[1].size(), sizeof(AdamwScalars));
+  EXPECT_EQ(both.records[0].size(), 4 * sizeof(LionScalars));
+  EXPECT_EQ(both.records[1].size(), 4 * sizeof(AdamwScalars));
   EXPECT_EQ(both.groups.size(), 4u);
   for (ParameterGroup& group : groups) group.optimizer = {};
   EXPECT_EQ(optimizers_of(groups, OptimizerKind::lion)[0].groups, kAllGroups) << "also those that a spec may add";
