@@ -24,6 +24,7 @@ constexpr bool kGradient = true;
 constexpr bool kInverse = false;
 constexpr bool kFolded = false;
 constexpr bool kWeight = false;
+constexpr bool kDown = false;
 constexpr bool kNumbers = true;
 constexpr bool kCodes = true;
 constexpr bool kRecomputeCodes = true;

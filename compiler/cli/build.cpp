@@ -9,6 +9,7 @@
 #include "files/disk.h"
 #include "host/limits.h"
 #include "program/compiled_spec.h"
+#include "spec/targets.h"
 #include "text/message.h"
 
 namespace llmc::cli {
@@ -25,6 +26,15 @@ void dump_ir(const plan::Plan& plan, const fs::path& folder) {
   emit::write_project(files, folder, {}, false);
 }
 
+void refuse_planned_only(const spec::Spec& spec) {
+  if (spec::is_planned_only(spec))
+    throw Failure(
+        Exit::spec,
+        "precision.matmul: mxfp8 is planned for arch " + spec.target.arch.front() +
+            ", but not compiled: no device has yet run llmc's products with a scale for each 32 elements. "
+            "Write precision.matmul: fp8_tensor, or target.kind: cpu, which computes the same numbers in bf16");
+}
+
 }  // namespace
 
 CLI::Option* add_jobs(CLI::App* command, int& jobs) {
@@ -36,6 +46,7 @@ CLI::Option* add_jobs(CLI::App* command, int& jobs) {
 }
 
 build::ProjectLock lock_output(const Planned& planned, const BuildOptions& options) {
+  refuse_planned_only(planned.plan.spec);
   return build::ProjectLock(output_folder(options.out, planned.plan.spec.name),
                             [](const std::string& line) { to_stderr("{}\n", line); });
 }

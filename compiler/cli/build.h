@@ -21,7 +21,7 @@ struct BuildOptions {
 /// Adds --jobs.
 CLI::Option* add_jobs(CLI::App* command, int& jobs);
 
-/// Locks the output folder of the options while it is written.
+/// Locks the output folder of the options while it is written. Throws Failure(spec) for a run that is planned only.
 build::ProjectLock lock_output(const Planned& planned, const BuildOptions& options);
 
 /// Emits into the folder of the options, or build/<name>; returns that folder.

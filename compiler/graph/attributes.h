@@ -8,6 +8,7 @@
 #include "compiler/ops/cross_entropy.h"
 #include "compiler/ops/linear.h"
 #include "compiler/ops/qk_norm_rope.h"
+#include "compiler/ops/quantise_blocks.h"
 #include "compiler/ops/quantise_by_tensor.h"
 #include "compiler/ops/rms_norm.h"
 #include "compiler/ops/rope.h"
@@ -26,6 +27,6 @@ using Attributes =
     std::variant<NoAttributes, ops::LinearAttributes, ops::RmsNormAttributes, ops::RmsNormBackwardAttributes,
                  ops::RopeAttributes, ops::QkNormRopeAttributes, ops::QkNormRopeBackwardAttributes,
                  ops::AttentionAttributes, ops::SwigluBackwardAttributes, ops::CrossEntropyAttributes,
-                 ops::ZLossAttributes, ops::UpdateAttributes, ops::CodeAttributes>;
+                 ops::ZLossAttributes, ops::UpdateAttributes, ops::CodeAttributes, ops::BlockAttributes>;
 
 }  // namespace llmc::graph

@@ -18,6 +18,7 @@
   OP(largest_magnitude, LargestMagnitude)                       \
   OP(quantise_by_tensor, QuantiseByTensor)                      \
   OP(quantise_by_tensor_transposed, QuantiseByTensorTransposed) \
+  OP(quantise_blocks, QuantiseBlocks)                           \
   OP(swiglu, Swiglu)                                            \
   OP(add, Add)                                                  \
   OP(cross_entropy, CrossEntropy)                               \

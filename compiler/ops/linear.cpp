@@ -5,6 +5,7 @@
 
 #include "compiler/ops/attention.h"
 #include "compiler/ops/backward.h"
+#include "compiler/ops/quantise_blocks.h"
 #include "compiler/ops/rows.h"
 #include "math/tiles/linear.h"
 #include "math/tiles/weight_gradient.h"
@@ -14,11 +15,24 @@ namespace llmc::ops {
 namespace {
 
 /// Whether the operands are codes, whose scales are inputs 2 and 3: a number for each row of the first, and for each
-/// row of the second, which is stored along the sum; or one for all of either.
+/// row of the second; one for all of either; or one for each block along the sum.
 bool scaled(const Operands& o) { return has_codes(o.in(0).dtype); }
 
-/// Checks the scales of operands with these rows.
-void scales(const Operands& o) {
+bool by_blocks(const Operands& o) { return scaled(o) && o.in(2).dtype == DType::byte; }
+
+/// Whether both operands are stored along the sum, transposed if need be. Codes of blocks lie as numbers do.
+bool along_sum(const Operands& o) { return scaled(o) && !by_blocks(o); }
+
+/// Checks the scales. a_down, b_down: the sum is over the rows of the operand as it is stored.
+void scales(const Operands& o, bool a_down = false, bool b_down = false) {
+  if (by_blocks(o)) {
+    for (const auto& [i, down] : {std::pair(0, a_down), std::pair(1, b_down)}) {
+      const Tensor& codes = o.in(i);
+      o.expect(o.in(2 + i).cols == block_scale_bytes(codes.rows, codes.cols, down), "one scale a block of %{}",
+               codes.name);
+    }
+    return;
+  }
   for (std::size_t i = 0; i < 2; ++i)
     o.expect(o.in(2 + i).cols == o.in(i).rows || o.in(2 + i).cols == 1, "one scale a row of %{}, or one for all",
              o.in(i).name);
@@ -43,29 +57,33 @@ void signature(const Operands& o) {
   }
 }
 
-/// dy, weight -> dx; or dy, transposed weight, scales of dy, scales of the transposed weight -> dx
+/// dy, weight, [scales of blocks of either] -> dx; or dy, transposed weight, scales of dy, scales of the transposed
+/// weight -> dx
 void dgrad_signature(const Operands& o) {
-  if (scaled(o)) {
+  if (along_sum(o)) {
     o.count(4, 1);
     scales(o);
     o.expect(o.in(0).cols == o.in(1).cols, "dy and the transposed weight differ in width");
     return product_shape(o, o.rows(o.in(0)), o.in(1).rows, o.out(0));
   }
-  o.count(2, 1);
+  o.count(2 + 2 * scaled(o), 1);
+  if (scaled(o)) scales(o, false, true);
   o.expect(o.in(0).cols == o.in(1).rows, "dy and weight differ in width");
   product_shape(o, o.rows(o.in(0)), o.in(1).cols, o.out(0));
 }
 
-/// dy, x -> dweight; or transposed dy, transposed x, scales of the rows of both -> dweight
+/// dy, x, [scales of blocks of either] -> dweight; or transposed dy, transposed x, scales of the rows of both ->
+/// dweight
 void wgrad_signature(const Operands& o) {
   o.expect(o.out(0).dtype == DType::f32, "weight gradients accumulate in fp32");
-  if (scaled(o)) {
+  if (along_sum(o)) {
     o.count(4, 1);
     scales(o);
     o.expect(o.in(0).cols == o.in(1).cols, "transposed dy and x differ in width");
     return product_shape(o, o.in(0).rows, o.in(1).rows, o.out(0));
   }
-  o.count(2, 1);
+  o.count(2 + 2 * scaled(o), 1);
+  if (scaled(o)) scales(o, true, true);
   o.expect(o.rows(o.in(0)) == o.rows(o.in(1)), "dy and x differ in rows");
   o.expect(o.out(0).rows == o.in(0).cols && o.out(0).cols == o.in(1).cols, "dweight is [columns of dy, columns of x]");
 }
@@ -109,6 +127,12 @@ const char* suffix(const Context& c) {
   return spec::multiplies_codes(c.spec) && may_have_codes && !scaled(c) ? "_bf16" : "";
 }
 
+Scaling scaling(const Context& c) {
+  if (!scaled(c)) return Scaling::none;
+  if (by_blocks(c)) return Scaling::blocks;
+  return c.spec.matmul == spec::Matmul::fp8_tensor ? Scaling::tensors : Scaling::rows;
+}
+
 /// Returns the product of a and b; `shape` has m, n, k and the transpositions.
 Work product(const Context& c, std::string name, GemmShape shape) {
   const Tensor &a = c.in(0), &b = c.in(1), &d = c.out(0);
@@ -119,10 +143,9 @@ Work product(const Context& c, std::string name, GemmShape shape) {
   shape.pitch_a = a.pitch;
   shape.pitch_b = b.pitch;
   shape.pitch_d = d.pitch;
-  if (scaled(c)) {
-    shape.scaling = c.spec.matmul == spec::Matmul::fp8_tensor ? Scaling::tensors : Scaling::rows;
+  shape.scaling = scaling(c);
+  if (along_sum(c))
     shape.fast_accumulation = c.spec.fp8.accumulates_fast(row_of(c.op.kind).multiplies != Multiplies::x_and_weight);
-  }
   shape.tf32 = c.spec.matmul == spec::Matmul::tf32 && !c.region.is_audit();
   shape.tiles = products_in_tiles(c.spec, b.dtype) && (is_linear_product(shape) || is_weight_gradient(shape));
   Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
@@ -155,13 +178,13 @@ std::vector<Work> work(const Context& c) {
 }
 
 std::vector<Work> dgrad_work(const Context& c) {
-  if (scaled(c))
+  if (along_sum(c))
     return {product(c, c.op.name, {.m = c.rows(c.in(0)), .n = c.in(1).rows, .k = c.in(1).cols, .transpose_b = true})};
   return {product(c, c.op.name, {.m = c.rows(c.in(0)), .n = c.in(1).cols, .k = c.in(1).rows})};
 }
 
 std::vector<Work> wgrad_work(const Context& c) {
-  if (scaled(c))
+  if (along_sum(c))
     return {
         product(c, c.op.name,
                 {.m = c.in(0).rows, .n = c.in(1).rows, .k = c.in(0).cols, .transpose_b = true, .accumulates = true})};

@@ -44,7 +44,8 @@ Graph recompute(Graph graph, const Choice& choice);
 
 /// With `precision.matmul: fp8` or `fp8_full`: rounds the operands of the layers' forward and data-gradient products to
 /// e4m3, with one scale a row; with the latter also those of weight gradients, with one scale. With `fp8_tensor`: those
-/// of all three products, with one scale a tensor, gradients to e5m2.
+/// of all three products, with one scale a tensor, gradients to e5m2. With `mxfp8`: those of all three to e4m3, with
+/// one scale for each 32 elements along the sum.
 Graph quantise_products(Graph graph, const spec::Spec& spec);
 
 /// Makes the kernels that compute operands of fp8 products quantise them, where they can: no kernel reads an operand

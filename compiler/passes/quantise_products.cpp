@@ -9,6 +9,7 @@
 #include "compiler/ops/make.h"
 #include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/quantise_by_block.h"
 #include "compiler/passes/quantise_by_tensor.h"
 #include "spec/targets.h"
 
@@ -223,12 +224,15 @@ Graph quantise_products(Graph graph, const spec::Spec& spec) {
   const auto is_rewritten = [&](const Region& region) {
     return region.block == Block::layer && region.trains() && !kind_of(graph, region).wide_products;
   };
-  if (spec.matmul == spec::Matmul::fp8_tensor) {
-    TensorQuantiser forward(graph, false, codes), backward(graph, true, codes);
+  const auto rewrite_all = [&](auto forward, auto backward) {
     for (Region& region : graph.regions)
       if (is_rewritten(region)) region.ops = (region.is_backward() ? backward : forward).rewrite(region.ops);
-    return graph;
-  }
+    return std::move(graph);
+  };
+  if (spec.matmul == spec::Matmul::fp8_tensor)
+    return rewrite_all(TensorQuantiser(graph, false, codes), TensorQuantiser(graph, true, codes));
+  if (spec.matmul == spec::Matmul::mxfp8)
+    return rewrite_all(BlockQuantiser(graph, false, codes), BlockQuantiser(graph, true, codes));
   Quantiser forward(graph, nullptr, codes, full), backward(graph, &forward, codes, full);
   for (Region& region : graph.regions)
     if (is_rewritten(region) && region.is_forward()) region.ops = forward.rewrite(region);

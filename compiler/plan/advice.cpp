@@ -111,8 +111,8 @@ class Hints {
     if (!s.batch.micro_batch && !s.memory.loss_chunk && s.parallel.shard_automatic &&
         s.memory.recompute.kind == spec::Recompute::Kind::automatic)
       return;
-    // The planner may choose any micro-batch, but sums over tokens need a multiple of 16.
-    if (s.has_fp8_weight_gradients() && s.batch.sequence_length % spec::kFp8Multiple != 0) return;
+    // The planner may choose any micro-batch, but sums over tokens need a multiple of 16 or 32.
+    if (s.has_fp8_weight_gradients() && s.batch.sequence_length % s.fp8_multiple() != 0) return;
     consider(
         [](Spec& open) {
           open.batch.micro_batch = open.memory.loss_chunk = 0;

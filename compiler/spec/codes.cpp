@@ -212,14 +212,17 @@ const std::vector<Code>& codes() {
        "With `matmul: fp8` the operands of products are e4m3 codes with a scale for each row. It replaces products in "
        "bf16, so it needs `compute: bf16` and at least one layer that precision.fp8 does not leave in bf16. cuBLASLt "
        "has such products on arch 90 and 90a alone. Arch 89 and those from 100 on have products with one scale a "
-       "tensor: `fp8_tensor`. A cpu and arch 80, 86 and 87 have no fp8 at all: they compute the same numbers in bf16.",
+       "tensor: `fp8_tensor`. A cpu and arch 80, 86 and 87 have no fp8 at all: they compute the same numbers in bf16. "
+       "`mxfp8` has a scale for each 32 elements, which products of arch 100 and 103 take. llmc plans such runs. It "
+       "does not compile them until a device has run such products: write `fp8_tensor`, or `target.kind: cpu`.",
        "precision: {matmul: fp8}\ntarget: {kind: cuda, arch: [100]}",
        "precision: {matmul: fp8_tensor}\ntarget: {kind: cuda, arch: [100]}"},
       {"E0328", "widths of fp8 products",
        "fp8 products read 16 codes at a time, so hidden_size, intermediate_size, the columns of q, and those of q, k "
        "and v together are multiples of 16. With `fp8_full` and `fp8_tensor` so are the tokens of a micro-batch, over "
        "which weight gradients are sums, and with precision.fp8.head so is vocab_size; with `micro_batch: auto` those "
-       "of a sequence are. That holds for every target, so that a spec that trains on a laptop trains on a cluster.",
+       "of a sequence are. With `mxfp8`, whose scales are of 32 elements, all these are multiples of 32. That holds "
+       "for every target, so that a spec that trains on a laptop trains on a cluster.",
        "model: {intermediate_size: 1000}\nprecision: {matmul: fp8}",
        "model: {intermediate_size: 1008}\nprecision: {matmul: fp8}"},
       {"E0329", "tf32 products where they do not exist",

@@ -22,6 +22,11 @@ struct e5m2 {
   unsigned char bits;
 };
 
+/// A scale: a power of two without sign (device/block_scales.h).
+struct e8m0 {
+  unsigned char bits;
+};
+
 /// Sent by the host to the device before each optimizer step in one copy; no host value is baked into a captured graph.
 struct StepScalars {
   float clip_norm;                    // gradients are scaled to at most this norm; 0 disables clipping

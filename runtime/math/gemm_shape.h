@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "device/block_scales.h"
 #include "program/buffers.h"
 #include "program/dtype.h"
 
@@ -13,6 +14,7 @@ enum class Scaling : std::uint8_t {
   none,
   rows,     // an fp32 for each row of A [m], and for each column of op(B) [n]
   tensors,  // an fp32 for A, and one for B
+  blocks,   // a UE8M0 for each 32 elements of A and of B along the sum (device/block_scales.h)
 };
 
 /// Operand of a product: a row-major matrix as it is stored.
@@ -30,7 +32,8 @@ struct GemmMatrix {
 /// D[m, n] = alpha · op(A)[m, k] · op(B)[k, n] (+ bias[n]) (+ beta · C[m, n] | + beta · D[m, n]). All row-major;
 /// pitches in elements. Sums are fp32; of codes on cuda some 14 bits, with `fast_accumulation` all along the sum,
 /// else of 128 terms at a time. Scaled by rows, the product's element i, j is also multiplied by scale_a[i] ·
-/// scale_b[j], before anything is added; scaled by tensors, by scale_a[0] · scale_b[0].
+/// scale_b[j], before anything is added; scaled by tensors, by scale_a[0] · scale_b[0]; by blocks, each term of its sum
+/// by those of its elements' blocks.
 struct GemmShape {
   const char* name = "product";  // for errors and profilers; must stay valid
   std::int64_t m = 0, n = 0, k = 0;
@@ -40,7 +43,7 @@ struct GemmShape {
   DType operand = DType::f32;                          // of B, and of A unless e5m2_a
   bool e5m2_a = false;                                 // A has codes of e5m2, B of e4m3: a gradient by an operand
   DType result = DType::f32;                           // C and D; bias, see bias_dtype()
-  Scaling scaling = Scaling::none;                     // rows and tensors: on cuda
+  Scaling scaling = Scaling::none;                     // other than none: on cuda
   float alpha = 1, beta = 1;                           // beta: factor of the addend
   bool bias = false;
   bool residual = false;           // C is added; C and D are different buffers
@@ -66,7 +69,9 @@ struct GemmShape {
   /// Scales of A and of B.
   constexpr std::int64_t scales_a() const { return scales(m); }
   constexpr std::int64_t scales_b() const { return scales(n); }
-  constexpr std::int64_t scale_bytes() const { return bytes_of(DType::f32, scales_a() + scales_b()); }
+  constexpr std::int64_t scale_bytes() const {
+    return bytes_of(scaling == Scaling::blocks ? DType::byte : DType::f32, scales_a() + scales_b());
+  }
 
   /// In tiles fp32 operands are multiplied as three bf16 products (math/tiles/operands.h).
   constexpr bool bf16x3() const { return tiles && operand == DType::f32; }
@@ -81,6 +86,7 @@ struct GemmShape {
 
  private:
   constexpr std::int64_t scales(std::int64_t rows) const {
+    if (scaling == Scaling::blocks) return block_scale_bytes(rows, k / kBlockElements);
     return scaling == Scaling::rows ? rows : scaling == Scaling::tensors ? 1 : 0;
   }
 };

@@ -15,9 +15,10 @@ inline std::string factors_text(const GemmShape& shape) {
   return factor("alpha", shape.alpha) + factor("beta", shape.beta);
 }
 
-/// "rows", "tensors"; empty without scales.
+/// "rows", "tensors", "blocks"; empty without scales.
 constexpr const char* name_of(Scaling scaling) {
-  return scaling == Scaling::rows ? "rows" : scaling == Scaling::tensors ? "tensors" : "";
+  constexpr const char* kNames[] = {"", "rows", "tensors", "blocks"};
+  return kNames[static_cast<std::size_t>(scaling)];
 }
 
 /// ", scaled by rows, fast accumulation": of products of codes; empty for others.

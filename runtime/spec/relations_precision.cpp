@@ -87,15 +87,22 @@ class PrecisionRelations : RelationChecks {
 
   void fp8_archs() {
     const std::vector<std::string>& archs = spec_.target.arch;
-    const auto propose = any_of(
-        {write("precision.matmul", "fp8_tensor"), write("target.arch", "[90a]"), write("precision.matmul", "auto")});
+    const bool blocks = spec_.matmul == Matmul::mxfp8;
+    const auto propose = any_of({write("precision.matmul", "fp8_tensor"),
+                                 blocks ? write("precision.matmul", "fp8") : write("target.arch", "[90a]"),
+                                 write("precision.matmul", "auto")});
     const auto products = [&](const std::string& arch) { return code_products(spec_.matmul, arch); };
     for (const std::string& arch : archs) {
       if (!contains(cuda_architectures(), arch)) return;
       if (products(arch) == CodeProducts::none) {
         fail("E0327",
-             fmt::format("matmul: {} has a scale for each row, which products of arch {} do not take", word(), arch),
-             "write matmul: fp8_tensor, or target.arch: [90a]", propose, {"precision.matmul", "target.arch"});
+             fmt::format("matmul: {} has {}, which products of arch {} do not take", word(),
+                         !blocks                  ? "a scale for each row"
+                         : arch.starts_with("12") ? "operands that lie across the sum"
+                                                  : "a scale for each 32 elements",
+                         arch),
+             blocks ? "write matmul: fp8_tensor" : "write matmul: fp8_tensor, or target.arch: [90a]", propose,
+             {"precision.matmul", "target.arch"});
         return;
       }
       if (products(arch) == products(archs[0])) continue;
@@ -109,30 +116,31 @@ class PrecisionRelations : RelationChecks {
 
   void fp8_widths() {
     const Model& m = spec_.model;
+    const std::int64_t multiple = spec_.fp8_multiple();
     for (const auto& [path, width] :
          {std::pair("model.hidden_size", m.hidden_size), std::pair("model.intermediate_size", m.intermediate_size)})
-      if (usable({path}) && width % kFp8Multiple)
-        fail(
-            "E0328",
-            fmt::format("matmul: {} needs widths that are multiples of 16, but {} is {}", word(), leaf_of(path), width),
-            "write a multiple of 16, or matmul: auto",
-            [path = std::string(path), width = width](const Sound& sound) {
-              std::vector<Edit> edits;
-              add_multiples(sound, path, width, kFp8Multiple, edits);
-              add(sound, write("precision.matmul", "auto"), edits);
-              return edits;
-            },
-            {path, "precision.matmul"});
+      if (usable({path}) && width % multiple)
+        fail("E0328",
+             fmt::format("matmul: {} needs widths that are multiples of {}, but {} is {}", word(), multiple,
+                         leaf_of(path), width),
+             fmt::format("write a multiple of {}, or matmul: auto", multiple),
+             [path = std::string(path), width = width, multiple](const Sound& sound) {
+               std::vector<Edit> edits;
+               add_multiples(sound, path, width, multiple, edits);
+               add(sound, write("precision.matmul", "auto"), edits);
+               return edits;
+             },
+             {path, "precision.matmul"});
     if (!usable({"model.head_dim", "model.num_attention_heads", "model.num_key_value_heads"})) return;
     const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
-    if (m.has_fp8_columns()) return;
+    if (m.has_fp8_columns(multiple)) return;
     fail("E0328",
-         fmt::format("matmul: {} needs widths that are multiples of 16, but q has {} columns, k and v {} each", word(),
-                     q, k),
-         "write a head_dim that is a multiple of 16, or matmul: auto",
-         [dim = m.head_dim](const Sound& sound) {
+         fmt::format("matmul: {} needs widths that are multiples of {}, but q has {} columns, k and v {} each", word(),
+                     multiple, q, k),
+         fmt::format("write a head_dim that is a multiple of {}, or matmul: auto", multiple),
+         [dim = m.head_dim, multiple](const Sound& sound) {
            std::vector<Edit> edits;
-           add_multiples(sound, "model.head_dim", dim, kFp8Multiple, edits);
+           add_multiples(sound, "model.head_dim", dim, multiple, edits);
            add(sound, write("precision.matmul", "auto"), edits);
            return edits;
          },
@@ -159,16 +167,17 @@ class PrecisionRelations : RelationChecks {
   /// A weight gradient is a sum over the tokens of a micro-batch.
   void fp8_rows() {
     if (!usable({"batch.sequence_length", "batch.micro_batch"})) return;
-    const std::int64_t length = spec_.batch.sequence_length,
+    const std::int64_t multiple = spec_.fp8_multiple(), length = spec_.batch.sequence_length,
                        sequences = std::max<std::int64_t>(spec_.batch.micro_batch, 1);
-    if (length * sequences % kFp8Multiple == 0) return;
+    if (length * sequences % multiple == 0) return;
     fail("E0328",
-         fmt::format("matmul: {} needs micro-batches of a multiple of 16 tokens, but {} sequence{} of {} {} {}", word(),
-                     sequences, plural(sequences), length, sequences == 1 ? "has" : "have", length * sequences),
-         "write a multiple of 16 as sequence_length, or matmul: fp8",
-         [length](const Sound& sound) {
+         fmt::format("matmul: {} needs micro-batches of a multiple of {} tokens, but {} sequence{} of {} {} {}", word(),
+                     multiple, sequences, plural(sequences), length, sequences == 1 ? "has" : "have",
+                     length * sequences),
+         fmt::format("write a multiple of {} as sequence_length, or matmul: fp8", multiple),
+         [length, multiple](const Sound& sound) {
            std::vector<Edit> edits;
-           add_multiples(sound, "batch.sequence_length", length, kFp8Multiple, edits);
+           add_multiples(sound, "batch.sequence_length", length, multiple, edits);
            add(sound, write("precision.matmul", "fp8"), edits);
            return edits;
          },

@@ -16,7 +16,7 @@ namespace llmc::spec {
 
 enum class TargetKind { cpu, cuda };
 enum class AttentionKind { automatic, cudnn, portable };
-enum class Matmul { automatic, bf16x3, tf32, fp8, fp8_full, fp8_tensor };
+enum class Matmul { automatic, bf16x3, tf32, fp8, fp8_full, fp8_tensor, mxfp8 };
 enum class FastAccumulation { none, forward, all };
 enum class Fp8Head { off, forward, forward_dgrad };
 enum class ScheduleKind { constant, linear, cosine, wsd };
@@ -32,6 +32,8 @@ struct RopeScaling {
 
 /// Widths of fp8 products are multiples of this: the hardware reads 16 codes at a time.
 constexpr std::int64_t kFp8Multiple = 16;
+/// Same of mxfp8: 32 elements share a scale.
+constexpr std::int64_t kMxfp8Multiple = 32;
 
 // Values of model.layer_types.
 constexpr const char *kSlidingAttention = "sliding_attention", *kFullAttention = "full_attention";
@@ -47,10 +49,10 @@ struct Model {
   std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no sliding layers
   std::vector<std::string> layer_types;  // with a window: types of the first layers, a pattern that the others repeat
 
-  /// Whether the columns of q, k and v, and all widths of layers, are multiples of kFp8Multiple.
-  bool has_fp8_columns() const {
+  /// Whether the columns of q, k and v, and all widths of layers, are multiples of kFp8Multiple, or of another number.
+  bool has_fp8_columns(std::int64_t multiple = kFp8Multiple) const {
     const std::int64_t q = num_attention_heads * head_dim, k = num_key_value_heads * head_dim;
-    return q % kFp8Multiple == 0 && (q + 2 * k) % kFp8Multiple == 0;
+    return q % multiple == 0 && (q + 2 * k) % multiple == 0;
   }
   bool has_fp8_widths() const {
     return has_fp8_columns() && hidden_size % kFp8Multiple == 0 && intermediate_size % kFp8Multiple == 0;
@@ -207,7 +209,7 @@ struct Target {
                                                        // arch
 };
 
-/// Products of precision.matmul: fp8, fp8_full and fp8_tensor.
+/// Products of precision.matmul: fp8, fp8_full, fp8_tensor and mxfp8.
 struct Fp8 {
   Fp8Head head = Fp8Head::off;                     // products of the language-model head that are fp8 too
   std::int64_t first_layers = 0, last_layers = 0;  // of these the products stay in the compute dtype
@@ -232,7 +234,11 @@ struct Spec {
   /// Whether operands of the layers' products are rounded to 8 bits.
   bool has_fp8_products() const { return matmul == Matmul::fp8 || has_fp8_weight_gradients(); }
   /// Whether those of weight gradients are too, which are sums over tokens.
-  bool has_fp8_weight_gradients() const { return matmul == Matmul::fp8_full || matmul == Matmul::fp8_tensor; }
+  bool has_fp8_weight_gradients() const {
+    return matmul == Matmul::fp8_full || matmul == Matmul::fp8_tensor || matmul == Matmul::mxfp8;
+  }
+  /// Number of which the widths of such products are multiples.
+  std::int64_t fp8_multiple() const { return matmul == Matmul::mxfp8 ? kMxfp8Multiple : kFp8Multiple; }
   /// Default of fp8.first_layers and last_layers: 1 with fp8_tensor, as other trainers have it, if that leaves a layer.
   std::int64_t usual_wide_layers() const { return matmul == Matmul::fp8_tensor && model.num_hidden_layers > 2 ? 1 : 0; }
   Batch batch;

@@ -73,6 +73,7 @@ const std::vector<std::string>& cuda_architectures() {
 
 CodeProducts code_products(Matmul matmul, const std::string& cuda_arch) {
   if (cuda_arch.size() == 2 && cuda_arch < "89") return CodeProducts::emulated;
+  if (matmul == Matmul::mxfp8) return cuda_arch.starts_with("10") ? CodeProducts::hardware : CodeProducts::none;
   const bool has_row_scales = cuda_arch == "90" || cuda_arch == "90a";
   return has_row_scales || matmul == Matmul::fp8_tensor ? CodeProducts::hardware : CodeProducts::none;
 }
@@ -86,5 +87,7 @@ bool has_code_products(Matmul matmul, const Target& target) {
 bool multiplies_codes(const Spec& spec) {
   return spec.has_fp8_products() && has_code_products(spec.matmul, spec.target);
 }
+
+bool is_planned_only(const Spec& spec) { return spec.matmul == Matmul::mxfp8 && multiplies_codes(spec); }
 
 }  // namespace llmc::spec

@@ -46,7 +46,8 @@ enum class Matmul;
 /// How products of codes in 8 bits run on an arch: in hardware, as bf16 products of the numbers that the codes stand
 /// for, or not at all, since the hardware has fp8 products of other scales.
 enum class CodeProducts { hardware, emulated, none };
-/// Same with the scales of `matmul`: one a tensor with fp8_tensor, else one a row.
+/// Same with the scales of `matmul`: one a tensor with fp8_tensor, one a block with mxfp8, else one a row. Operands of
+/// mxfp8 lie across the sum in the backward pass, which of the archs with such scales 120 does not take.
 CodeProducts code_products(Matmul matmul, const std::string& cuda_arch);
 
 /// Whether such products run in hardware on all archs of the target.
@@ -54,5 +55,9 @@ bool has_code_products(Matmul matmul, const Target& target);
 
 /// Whether the layers' products are of codes: precision.matmul has them, and the target's hardware.
 bool multiplies_codes(const Spec& spec);
+
+/// Whether such a run can be planned and not compiled: no device has yet run llmc's products of codes with a scale a
+/// block.
+bool is_planned_only(const Spec& spec);
 
 }  // namespace llmc::spec

@@ -97,7 +97,7 @@ def largest(values):
 # By products as in llama.py: the name of the trainer's precision, and of PyTorch's run with the same roundings.
 PRECISIONS = {
     "exact": "fp32", "tf32": "tf32", "bf16": "bf16", "fp8": "fp8", "fp8_full": "fp8_full", "fp8_head": "fp8_head",
-    "fp8_tensor": "fp8_tensor"
+    "fp8_tensor": "fp8_tensor", "mxfp8": "mxfp8"
 }
 BASELINES = {"bf16": "autocast", **{name: "the recipe" for name in PRECISIONS if name not in ("exact", "bf16")}}
 FP8_HEAD = ("precision.matmul=fp8", "precision.fp8.head=forward_dgrad")
@@ -193,8 +193,8 @@ class Draws:
 def check(llmc, seed, products, residuals, folder, head_dims, overrides, draws):
     """Prints a table row for each dtype of the stream; returns whether all bounds hold, for each."""
     spec = specs.draw(seed, "fp32" if products in ("exact", "tf32") else "bf16", head_dims)
-    if products.startswith("fp8"):
-        specs.widen(spec, 16)
+    if products == "mxfp8" or products.startswith("fp8"):
+        specs.widen(spec, 32 if products == "mxfp8" else 16)
         if products == "fp8_head":
             spec["model"]["vocab_size"] += -spec["model"]["vocab_size"] % 16
         overrides = ["precision.fp8.first_layers=0", "precision.fp8.last_layers=0", *overrides]

@@ -151,6 +151,28 @@ class Fp8TensorProduct(torch.autograd.Function):
         return torch.matmul(gradient, weight).bfloat16(), torch.matmul(gradient.t(), x)
 
 
+def by_blocks(x):
+    """x [rows, columns] in e4m3 with a power of two for each 32 columns of a row."""
+    return by_rows(x.reshape(-1, 32))[0].view(x.shape)
+
+
+class Mxfp8Product(torch.autograd.Function):
+    """[m, k] x [n, k]^T. Each of the three products rounds its operands in blocks along its own sum."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        x, weight = x.bfloat16().float(), weight.bfloat16().float()
+        ctx.save_for_backward(x, weight)
+        return torch.matmul(by_blocks(x), by_blocks(weight).t()).bfloat16()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        gradient = gradient.float()
+        to_x = torch.matmul(by_blocks(gradient), by_blocks(weight.t()).t()).bfloat16()
+        return to_x, torch.matmul(by_blocks(gradient.t()), by_blocks(x.t()).t())
+
+
 def fp8_linear(product, x, weight, bias=None):
     y = product(x.flatten(0, -2), weight).unflatten(0, x.shape[:-1])
     return y if bias is None else y + bias.bfloat16()
@@ -194,6 +216,7 @@ PRODUCTS = {
     "fp8_full": (functools.partial(fp8_linear, lambda x, w: Fp8Product.apply(x, w, True)), bf16_linear, bf16_product),
     "fp8_head": (FP8_LINEAR, FP8_LINEAR, bf16_product),
     "fp8_tensor": (functools.partial(fp8_linear, Fp8TensorProduct.apply), bf16_linear, bf16_product),
+    "mxfp8": (functools.partial(fp8_linear, Mxfp8Product.apply), bf16_linear, bf16_product),
 }
 
 
@@ -225,7 +248,7 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
             """Results of several linear parts. In fp8 they are one product, so that a row of their gradients has one scale."""
             weights = [weight(name + ".weight") for name in names]
             biases = [parameters.get(prefix + name + ".bias") for name in names]
-            if not products.startswith("fp8"):
+            if products != "mxfp8" and not products.startswith("fp8"):
                 return [linear_of(value, *pair) for pair in zip(weights, biases)]
             y = linear_of(value, torch.cat(weights), None if biases[0] is None else torch.cat(biases))
             return y.split([len(w) for w in weights], dim=-1)

@@ -153,6 +153,24 @@ class CliPlan(RunTest):
             self.assertIn(said, done.err)
         self.assertRegex(self.succeed(LLMC, "devices").out, r"(?m)^h100-sxm +90a ")
 
+    def test_mxfp8_is_planned_and_not_compiled(self):
+        """Its products have the rate of fp8's; sources are refused before anything is written."""
+        words = (os.path.join(SOURCE, "specs", "llama-1b.yaml"), "batch.tokens=32768", "target.kind=cuda",
+                 "target.arch=[100a]", "target.device=b200", "memory.budget=b200", "precision.matmul=mxfp8")
+        done = self.succeed(LLMC, "plan", *words, "--json")
+        plan = json.loads(done.out)
+        scaled = [product for product in plan["products"] if product.get("scaling")]
+        self.assertEqual({product["scaling"] for product in scaled}, {"blocks"})
+        self.assertEqual(len(scaled), 12)
+        bf16 = json.loads(self.succeed(LLMC, "plan", *words[:-1], "--json").out)
+        self.assertLess(plan["step_seconds"], bf16["step_seconds"])
+        self.assertIn("does not compile", self.succeed(LLMC, "plan", *words).out)
+        for command in ("compile", "emit"):
+            out = self.path("refused")
+            done = harness.call(LLMC, command, *words, "-o", out)
+            self.assertEqual((done.code, os.path.exists(out)), (1, False), done.err)
+            self.assertIn("Write precision.matmul: fp8_tensor, or target.kind: cpu", done.err)
+
     def test_options_of_a_plan_that_say_nothing_or_the_same(self):
         spec = os.path.join(SOURCE, "specs", "tiny.yaml")
         for words in (["--html", ""], ["--explain", ""], ["--measured", ""], ["--measured", self.folder],

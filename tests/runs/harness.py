@@ -55,6 +55,9 @@ FP8 = ("precision.compute=bf16", "precision.matmul=fp8", "precision.fp8.first_la
 FP8_FULL = (*(word.replace("matmul=fp8", "matmul=fp8_full")
               for word in FP8), "precision.fp8.head=forward_dgrad", "model.vocab_size=112")
 FP8_TENSOR = (*(word.replace("matmul=fp8", "matmul=fp8_tensor") for word in FP8), "precision.fp8.last_layers=0")
+# Over SMALL: blocks of 32 along all sums, those over tokens included.
+MXFP8 = ("precision.compute=bf16", "precision.matmul=mxfp8", "precision.fp8.first_layers=1", "model.hidden_size=96",
+         "model.head_dim=16", "model.intermediate_size=64", "batch.sequence_length=16")
 # For a run of SMALL that lasts until interrupted: after some hundred steps it has memorised its few samples, and its
 # loss spikes at times.
 ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", "guards.loss=0",

@@ -57,6 +57,11 @@ FAULTS = [
     ("quantise_by_tensor.cu", ")) * of_all;", ")) * of_all * 1.0625f;", "attention_norm_out_e4m3", harness.FP8_TENSOR),
     ("quantise_by_tensor.cu", "from_float<Code>(v * inverse)", "from_float<e4m3>(v * inverse)", "d_x_next_back_e5m2",
      harness.FP8_TENSOR),
+    ("quantise_blocks.cu", "lanes.store(lanes.row<kBlockElements>(y, block), values, E4m3Row<Result>(scale));",
+     "lanes.store(lanes.row<kBlockElements>(y, block), values, E4m3Row<Result>(2.0f * scale));",
+     "attention_norm_out_mxfp8", harness.MXFP8),
+    ("quantise_blocks.cu", "for (int row = first; row < last; ++row) {\n        lanes.map",
+     "for (int row = first; row < last - 1; ++row) {\n        lanes.map", "d_x_next_back_mxfp8_down", harness.MXFP8),
 ]
 
 
@@ -86,7 +91,7 @@ class Verify(RunTest):
     def test_good(self):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
-        for overrides in ((), BF16, harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR,
+        for overrides in ((), BF16, harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8,
                           *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)
             self.assertTrue(report["good"])

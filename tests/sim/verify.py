@@ -68,6 +68,10 @@ class Verify(harness.SimTest):
         trainer = harness.build(self.path("verify", "trainer"), self.path("small.yaml"))
         done = self.verify("--trainer", trainer, *harness.runs.FP8_FULL, target=target, LLMC_SIM_CAPABILITY="80")
         self.assertEqual(done.code, 0, done.out + done.err)
+        self.assertEqual(self.verify("--emit-only", *harness.runs.MXFP8, target=target).code, 0)
+        trainer = harness.build(self.path("verify", "trainer"), self.path("small.yaml"))
+        done = self.verify("--trainer", trainer, *harness.runs.MXFP8, target=target, LLMC_SIM_CAPABILITY="80")
+        self.assertEqual(done.code, 0, done.out + done.err)
 
     def test_good_and_off(self):
         harness.runs.write_small(self.folder, harness.SMALL)

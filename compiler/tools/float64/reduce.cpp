@@ -52,9 +52,9 @@ Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t st
   take_layers(s, plan);
   less(s.model.num_hidden_layers, spec.model.num_hidden_layers, "layers");
   const std::int64_t micro_batches = std::min<std::int64_t>(2, plan.micro_batches());
-  // Weight gradients in fp8 are sums over a multiple of 16 tokens.
-  const std::int64_t least =
-      s.has_fp8_weight_gradients() ? spec::kFp8Multiple / std::gcd(spec::kFp8Multiple, s.batch.sequence_length) : 1;
+  // Weight gradients in fp8 are sums over a multiple of 16 or 32 tokens.
+  const std::int64_t multiple = s.fp8_multiple(),
+                     least = s.has_fp8_weight_gradients() ? multiple / std::gcd(multiple, s.batch.sequence_length) : 1;
   s.batch.micro_batch = short_pass ? least : plan.choice.micro_batch;
   less(s.batch.micro_batch, plan.choice.micro_batch, "sequences of a micro-batch");
   less(micro_batches, plan.micro_batches(), "micro-batches of a step");

@@ -18,7 +18,7 @@ struct Reduction {
 
 /// Reduces `spec`, whose plan is `plan`. Keeps a layer of each kind and at least two, two micro-batches per step,
 /// `steps` steps on the shards that `data` matches, and one rank; drops everything but training. `short_pass`:
-/// micro-batches of one sequence, or of as few as give fp8 weight gradients a multiple of 16 tokens.
+/// micro-batches of one sequence, or of as few as give fp8 weight gradients their multiple of tokens.
 Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t steps, const std::string& data,
                  bool short_pass);
 

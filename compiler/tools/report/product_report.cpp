@@ -22,10 +22,12 @@ std::string fp8_text(const Plan& plan) {
       fmt::format("matmul {}: {} products of layers on {} operands", spec::text_of("precision.matmul", plan.spec),
                   plan.spec.has_fp8_weight_gradients() ? "all" : "forward and data-gradient",
                   plan.spec.matmul == spec::Matmul::fp8_tensor ? "e4m3 and e5m2" : "e4m3");
+  if (plan.spec.matmul == spec::Matmul::mxfp8) text += " with a scale for each 32 elements";
   if (fp8.head != spec::Fp8Head::off)
     text += fp8.head == spec::Fp8Head::forward ? ", and the logits" : ", the logits, and the gradient of their input";
   if (!spec::multiplies_codes(plan.spec))
     text += ", in bf16, since the target has no fp8 products: slower by the time of rounding";
+  if (spec::is_planned_only(plan.spec)) text += ", which llmc does not compile until a device has run such products";
   const auto wide = [&](const char* which, std::int64_t layers) {
     if (layers) text += fmt::format("; {} {} layer{} in bf16", which, layers, plural(layers));
   };

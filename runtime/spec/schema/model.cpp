@@ -163,7 +163,8 @@ std::vector<KeyRow> model_rows() {
           .fallback("fp32")
           .doc("Dtype of the residual stream between layers. bf16 needs less memory and rounds the stream after every "
                "layer; it is allowed only with compute: bf16. The stream's gradient has the compute dtype."),
-      bind_choice("precision.matmul", {"auto", "bf16x3", "tf32", "fp8", "fp8_full", "fp8_tensor"}, LLMC_FIELD(matmul))
+      bind_choice("precision.matmul", {"auto", "bf16x3", "tf32", "fp8", "fp8_full", "fp8_tensor", "mxfp8"},
+                  LLMC_FIELD(matmul))
           .fallback("auto")
           .newer()
           .doc(
@@ -176,9 +177,11 @@ std::vector<KeyRow> model_rows() {
               "each row divided by a power of two before. It needs compute: bf16. Weight gradients stay in bf16, and "
               "so does the head, but for precision.fp8.head. fp8_full: weight gradients too; all rows of their "
               "operands take the largest row's scale. fp8_tensor: all three products, with one scale a tensor and "
-              "gradients in e5m2. cuda arch 90 and 90a have products of all three, arch 89 and those from 100 on of "
-              "fp8_tensor alone; a cpu and arch 80, 86 and 87 compute the same numbers in bf16, which takes longer "
-              "than auto."),
+              "gradients in e5m2. mxfp8: all three, with one scale for each 32 elements along the sum. cuda arch 90 "
+              "and 90a "
+              "have products of the first three, arch 89 and those from 100 on of fp8_tensor; runs of mxfp8 for arch "
+              "100 and 103 can be planned, and not compiled yet. A cpu and arch 80, 86 and 87 compute the same numbers "
+              "in bf16, which takes longer than auto."),
       bind_choice("precision.fp8.head", {"off", "forward", "forward_dgrad"}, LLMC_FIELD(fp8.head))
           .fallback("off")
           .newer()
@@ -190,7 +193,7 @@ std::vector<KeyRow> model_rows() {
           .fallback_by(wide_layers)
           .range(0, 10000)
           .newer()
-          .when("precision.matmul", "fp8", {"fp8_full", "fp8_tensor"})
+          .when("precision.matmul", "fp8", {"fp8_full", "fp8_tensor", "mxfp8"})
           .doc("Number of first layers whose products stay in bf16; default 1 with fp8_tensor and three layers or "
                "more."),
       bind("precision.fp8.last_layers", Type::integer, LLMC_FIELD(fp8.last_layers))
@@ -198,7 +201,7 @@ std::vector<KeyRow> model_rows() {
           .fallback_by(wide_layers)
           .range(0, 10000)
           .newer()
-          .when("precision.matmul", "fp8", {"fp8_full", "fp8_tensor"})
+          .when("precision.matmul", "fp8", {"fp8_full", "fp8_tensor", "mxfp8"})
           .doc(
               "Number of last layers whose products stay in bf16; default 1 with fp8_tensor and three layers or more."),
       bind_choice("precision.fp8.fast_accumulation", {"none", "forward", "all"}, LLMC_FIELD(fp8.fast_accumulation))

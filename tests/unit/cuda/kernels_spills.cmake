@@ -106,6 +106,26 @@ constexpr int kLanes = ${lanes};
 ")
   must_not_spill("${name}" "89;90a;100" --fmad=false -include ${FOLDER}/tensor_${lanes}.h ${SOURCE}/templates/${name}.cu)
 endforeach()
+# Blocks of numbers and of codes, in as many lanes as compiler/ops/quantise_blocks.cpp has.
+foreach(blocks "bf16 80" "e4m3 100")
+  separate_arguments(blocks)
+  list(POP_FRONT blocks result arch)
+  foreach(direction "false 4" "true 32")
+    separate_arguments(direction)
+    list(POP_FRONT direction down lanes)
+    file(WRITE ${FOLDER}/blocks.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+namespace llmc {
+using Act = bf16;
+using Result = ${result};
+constexpr int kRows = 32768, kCols = 16384, kLanes = ${lanes};
+constexpr bool kDown = ${down};
+}
+")
+    must_not_spill("quantise_blocks, ${result}, down ${down}" ${arch} --fmad=false -include ${FOLDER}/blocks.h
+      ${SOURCE}/templates/quantise_blocks.cu)
+  endforeach()
+endforeach()
 
 # Half a head per vector and lane, as in compiler/ops/lanes.h, of up to six rows at once.
 foreach(heads "64 4" "80 8" "128 8" "256 16")

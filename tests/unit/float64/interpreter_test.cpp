@@ -146,6 +146,23 @@ TEST(Interpreter, TensorsAreRoundedWithOneScale) {
   check(DType::e5m2, OpKind::quantise_by_tensor_transposed, 0x1p-6, {{32768}, {1024}, {-0.625}});
 }
 
+TEST(Interpreter, BlocksAreRoundedWithAScaleEach) {
+  // Two blocks, of 500 and 17 and of 104: their scales are 2 and 0.25.
+  const std::vector<double> numbers = {500, 17}, rounded = {512, 16};
+  Rows x(1, std::vector<double>(64)), y = x, column(64, std::vector<double>(1)), rounded_column = column;
+  for (std::size_t i = 0; i < 64; ++i) {
+    x[0][i] = column[i][0] = i < 32 ? numbers[i % 2] : 104;
+    y[0][i] = rounded_column[i][0] = i < 32 ? rounded[i % 2] : 104;
+  }
+  for (const bool down : {false, true}) {
+    Example example(Op{.kind = OpKind::quantise_blocks, .name = "x", .attributes = ops::BlockAttributes{down}});
+    example.in(down ? column : x).out(down ? 64 : 1, down ? 1 : 64);
+    const auto run = example.run();
+    expect_near(run.out(0), down ? rounded_column : y);
+    EXPECT_TRUE(run.outputs[0].exact);
+  }
+}
+
 TEST(Interpreter, WhatAProductLeavesOutIsInItsBound) {
   // Norms of row and column 5 and 13; an fp32 sum of two products has an error of some 2^-24 of them.
   Example example(Op{.kind = OpKind::linear, .name = "y", .attributes = ops::LinearAttributes{}});

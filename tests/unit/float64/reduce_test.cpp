@@ -21,6 +21,7 @@ TEST(Reduce, AShortPassKeepsAMultipleOf16TokensForFp8Full) {
   EXPECT_EQ(reduced({"precision.matmul=fp8"}, true).batch.micro_batch, 1);
   EXPECT_EQ(reduced({"precision.matmul=fp8_full"}, true).batch.micro_batch, 2);
   EXPECT_EQ(reduced({"precision.matmul=fp8_full"}, false).batch.micro_batch, 4);
+  EXPECT_EQ(reduced({"precision.matmul=mxfp8"}, true).batch.micro_batch, 4) << "of 32 tokens";
 }
 
 TEST(Reduce, ALayerInBf16AtEitherEndIsKeptOnce) {

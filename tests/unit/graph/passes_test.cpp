@@ -217,6 +217,50 @@ TEST(Passes, Fp8TensorRoundsGradientsToE5m2WithOneScale) {
     }
 }
 
+/// "qkv attention_norm_out_mxfp8 qkv_weight_mxfp8": the operands of the products.
+std::string operands_of(const Graph& g, const Region& region) {
+  std::string text;
+  for (const Op& op : region.ops)
+    if (ops::row_of(op.kind).multiplies != ops::Multiplies::no_operands)
+      text += fmt::format("{} {} {}\n", op.name, g.at(op.inputs[0]).name, g.at(op.inputs[1]).name);
+  return text;
+}
+
+TEST(Passes, Mxfp8RoundsOperandsInBlocksAlongEachSum) {
+  const std::vector<std::string> cpu = {"precision.matmul=mxfp8",     "model.hidden_size=32",     "model.head_dim=32",
+                                        "model.intermediate_size=64", "batch.sequence_length=16", "batch.tokens=64"};
+  std::vector<std::string> cuda = cpu;
+  cuda.insert(cuda.end(), {"target.kind=cuda", "target.arch=[100a]"});
+  const Graph codes = lowered(cuda), numbers = lowered(cpu);
+  const std::string backward =
+      "down_wgrad d_x_next_back_mxfp8_down swiglu_out_back_mxfp8_down\n"
+      "down_dgrad d_x_next_back_mxfp8 down_weight_back_mxfp8_down\n"
+      "gate_up_wgrad d_gate_up_out_back_mxfp8_down mlp_norm_out_back_mxfp8_down\n"
+      "gate_up_dgrad d_gate_up_out_back_mxfp8 gate_up_weight_back_mxfp8_down\n"
+      "o_wgrad d_x_mid_back_mxfp8_down attention_out_back_mxfp8_down\n"
+      "o_dgrad d_x_mid_back_mxfp8 o_weight_back_mxfp8_down\n"
+      "qkv_wgrad d_qkv_raw_back_mxfp8_down attention_norm_out_back_mxfp8_down\n"
+      "qkv_dgrad d_qkv_raw_back_mxfp8 qkv_weight_back_mxfp8_down\n";
+  for (const Graph* g : {&codes, &numbers}) {
+    EXPECT_EQ(operands_of(*g, *g->find(Part::forward, Block::layer)),
+              "qkv attention_norm_out_mxfp8 qkv_weight_mxfp8\no attention_out_mxfp8 o_weight_mxfp8\n"
+              "gate_up mlp_norm_out_mxfp8 gate_up_weight_mxfp8\ndown swiglu_out_mxfp8 down_weight_mxfp8\n");
+    EXPECT_EQ(operands_of(*g, *g->find(Part::backward, Block::layer)), backward);
+    for (const Region& region : g->regions)
+      for (const Op& op : region.ops)
+        if (op.kind == OpKind::quantise_blocks) {
+          EXPECT_EQ(op.as<ops::BlockAttributes>().down, op.name.ends_with("_down")) << op.name;
+        }
+  }
+  EXPECT_EQ(products_of(codes, *codes.find(Part::forward, Block::layer)),
+            "qkv e4m3 e4m3 5\no e4m3 e4m3 6\ngate_up e4m3 e4m3 5\ndown e4m3 e4m3 6\n");
+  // 32 tokens of 128 columns: a row of four scales for each token, padded to 128; one scale for each column.
+  EXPECT_EQ(codes.at(find(codes, "swiglu_out_mxfp8_scales")).bytes(), 128 * 4) << "two scales a token";
+  EXPECT_EQ(codes.at(find(codes, "d_gate_up_out_back_mxfp8_scales")).bytes(), 128 * 4);
+  EXPECT_EQ(codes.at(find(codes, "d_gate_up_out_back_mxfp8_down_scales")).bytes(), 128 * 4);
+  EXPECT_EQ(codes.at(find(codes, "d_qkv_raw_back_mxfp8_down_scales")).bytes(), 384 * 4) << "320 columns";
+}
+
 TEST(Passes, LayersAtEitherEndKeepTheirProducts) {
   std::vector<std::string> words = kFp8;
   words.insert(words.end(), {"precision.fp8.first_layers=1", "precision.fp8.last_layers=1"});

@@ -57,6 +57,13 @@ TEST(GemmShape, ScalesAreRead) {
   EXPECT_EQ(scaled().bytes(), 64 * 32 + 96 * 32 + 4 * (64 + 96) + 2 * 4 * 64 * 96);
 }
 
+TEST(GemmShape, ScalesOfBlocksArePaddedToTiles) {
+  GemmShape shape = scaled();
+  shape.scaling = Scaling::blocks, shape.m = 160, shape.k = 160;
+  EXPECT_EQ(shape.scale_bytes(), 256 * 8 + 128 * 8) << "five scales for each of 160 rows and 96 columns";
+  EXPECT_NE(text(shape).find(", scaled by blocks"), std::string::npos);
+}
+
 /// A gradient's codes by an operand's, with an fp32 for each.
 GemmShape scaled_by_tensors() {
   GemmShape shape = scaled();

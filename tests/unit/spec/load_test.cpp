@@ -332,6 +332,39 @@ TEST(Load, Fp8TensorRunsOnEveryArchAndSparesTheLayersAtTheEnds) {
   EXPECT_EQ(codes_of(loaded({"batch.sequence_length=40", "batch.tokens=160", "batch.micro_batch=1"})), "E0328");
 }
 
+TEST(Load, Mxfp8IsPlannedForBlackwellAndNeedsBlocksOf32) {
+  const auto loaded = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"precision.matmul=mxfp8", "model.num_hidden_layers=3"};
+    words.insert(words.end(), more.begin(), more.end());
+    return load_text(kGood, "a.yaml", words);
+  };
+  const LoadResult usual = loaded({});
+  ASSERT_TRUE(usual.resolved) << render(usual.diagnostics);
+  EXPECT_EQ(usual.resolved->spec.fp8.first_layers, 0);
+  EXPECT_FALSE(is_planned_only(usual.resolved->spec)) << "a cpu computes the same numbers in bf16";
+  for (const auto& [arch, code] : std::map<std::string, std::string>{
+           {"80", ""}, {"87", ""}, {"89", "E0327"}, {"90a", "E0327"}, {"100", ""}, {"103a", ""}, {"120", "E0327"}}) {
+    const LoadResult on = loaded({"target.kind=cuda", "target.arch=[" + arch + "]"});
+    EXPECT_EQ(codes_of(on), code) << arch;
+    if (on.resolved) {
+      EXPECT_EQ(is_planned_only(on.resolved->spec), arch.starts_with("10")) << arch;
+    }
+  }
+  EXPECT_FALSE(
+      is_planned_only(resolve(kGood, {"precision.matmul=fp8_tensor", "target.kind=cuda", "target.arch=[100]"}).spec));
+  EXPECT_EQ(codes_of(loaded({"target.kind=cuda", "target.arch=[80, 100]"})), "E0327") << "one alone has its products";
+  EXPECT_EQ(codes_of(loaded({"precision.compute=fp32"})), "E0327");
+  EXPECT_EQ(codes_of(loaded({"precision.fp8.head=forward"})), "E0309");
+  EXPECT_EQ(codes_of(loaded({"precision.fp8.fast_accumulation=all"})), "E0309");
+  EXPECT_EQ(codes_of(loaded({"precision.fp8.first_layers=1"})), "");
+  const std::vector<std::string> odd = {"model.hidden_size=272", "model.head_dim=32"};
+  EXPECT_EQ(codes_of(loaded(odd)), "E0328");
+  EXPECT_EQ(codes_of(loaded({"model.intermediate_size=112"})), "E0328");
+  EXPECT_EQ(codes_of(loaded({"model.head_dim=6"})), "E0328");
+  EXPECT_EQ(codes_of(loaded({"batch.sequence_length=48", "batch.tokens=192", "batch.micro_batch=1"})), "E0328");
+  EXPECT_EQ(codes_of(loaded({"batch.sequence_length=48", "batch.tokens=192", "batch.micro_batch=2"})), "");
+}
+
 TEST(Load, AnOverrideWithoutFp8LeavesItsKeysBehind) {
   const std::string fp8 = std::string(kGood) + "precision: {matmul: fp8, fp8: {first_layers: 1}}\n";
   const LoadResult wide = load_text(fp8, "a.yaml", {"precision.matmul=auto"});

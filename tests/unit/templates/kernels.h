@@ -178,6 +178,10 @@ void quantise_by_tensor_e4m3_numbers(const bf16* x, const float* largest, bf16* 
 void quantise_by_tensor_e5m2_numbers(const bf16* x, const float* largest, bf16* y, float* scale);
 void quantise_by_tensor_e4m3_codes(const bf16* x, const float* largest, e4m3* y, float* scale);
 void quantise_by_tensor_e5m2_codes(const bf16* x, const float* largest, e5m2* y, float* scale);
+void quantise_blocks_bf16_false(const bf16* x, bf16* y, e8m0* scales);
+void quantise_blocks_bf16_true(const bf16* x, bf16* y, e8m0* scales);
+void quantise_blocks_e4m3_false(const bf16* x, e4m3* y, e8m0* scales);
+void quantise_blocks_e4m3_true(const bf16* x, e4m3* y, e8m0* scales);
 void rescale_rows_odd_false(const bf16* x, const bf16* factors, const float* shared, bf16* y);
 void rescale_rows_odd_true(const bf16* x, const bf16* factors, const float* shared, bf16* y);
 void swiglu_forward_of_4112(const float*, float*);
