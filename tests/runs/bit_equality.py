@@ -51,6 +51,9 @@ class BitEquality(RunTest):
     def test_same_bits_fp8_tensor(self):
         self.check_same_bits("fp8_tensor", *harness.FP8_TENSOR, settings=("[norms, swiglu]", ), included=("none", ))
 
+    def test_same_bits_mxfp8(self):
+        self.check_same_bits("mxfp8", *harness.MXFP8, settings=("[norms, swiglu]", ), included=())
+
     def test_only_rounding(self):
         """Thread counts, loss chunks and micro-batches: gradients of the same weights within rounding."""
         reference = self.gradients(self.trace("one", "batch.micro_batch=4", "memory.loss_chunk=96"))
