@@ -11,7 +11,8 @@ namespace llmc {
 LLMC_HD inline float block_scale(float largest) { return to_float(from_float<e8m0>(e4m3_scale(largest))); }
 
 /// x, y [kRows, kCols]. A block is 32 columns of a row, with kDown 32 rows of a column. y of Result e4m3: codes, and
-/// the scales at block_scale_offset() for each row of x, with kDown for each column. Else code * scale; scales is null.
+/// the scales at block_scale_offset() for each row of x, with kDown for each column; what pads their tiles is not
+/// written. Else code * scale; scales is null.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL quantise_blocks(const Act* __restrict__ x, Result* __restrict__ y, e8m0* __restrict__ scales) {
   const Group<kLanes, Act> lanes;
