@@ -178,10 +178,9 @@ std::vector<KeyRow> model_rows() {
               "so does the head, but for precision.fp8.head. fp8_full: weight gradients too; all rows of their "
               "operands take the largest row's scale. fp8_tensor: all three products, with one scale a tensor and "
               "gradients in e5m2. mxfp8: all three, with one scale for each 32 elements along the sum. cuda arch 90 "
-              "and 90a "
-              "have products of the first three, arch 89 and those from 100 on of fp8_tensor; runs of mxfp8 for arch "
-              "100 and 103 can be planned, and not compiled yet. A cpu and arch 80, 86 and 87 compute the same numbers "
-              "in bf16, which takes longer than auto."),
+              "and 90a have products of the first three, arch 89 and those from 100 on of fp8_tensor; runs of mxfp8 "
+              "for arch 100 and 103 can be planned, and not compiled yet. A cpu and arch 80, 86 and 87 compute the "
+              "same numbers in bf16, which takes longer than auto."),
       bind_choice("precision.fp8.head", {"off", "forward", "forward_dgrad"}, LLMC_FIELD(fp8.head))
           .fallback("off")
           .newer()
