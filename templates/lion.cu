@@ -6,10 +6,9 @@
 namespace llmc {
 
 /// Flat parameter buffers: this rank's shard of momentum, of gradient (kGradientShare), and of master and copy
-/// (kWeightShare); chunks [begin, end); scalars and
-/// groups [groups]. kCopy: copy = the new weights in Act. kNorms: weight_partial, update_partial =
-/// sums of squares of a chunk's
-/// new weights and of their change.
+/// (kWeightShare); chunks [begin, end); scalars and groups, one for each group of parameters. kCopy: copy = the new
+/// weights in Act. kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their
+/// change.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL lion(float* __restrict__ master, const float* __restrict__ gradient, float* __restrict__ momentum,
                  Act* __restrict__ copy, const Chunk* __restrict__ chunks, int begin, int end,

@@ -26,6 +26,8 @@ void dump_ir(const plan::Plan& plan, const fs::path& folder) {
   emit::write_project(files, folder, {}, false);
 }
 
+}  // namespace
+
 void refuse_planned_only(const spec::Spec& spec) {
   if (spec::is_planned_only(spec))
     throw Failure(
@@ -34,8 +36,6 @@ void refuse_planned_only(const spec::Spec& spec) {
             ", but not compiled: no device has yet run llmc's products with a scale for each 32 elements. "
             "Write precision.matmul: fp8_tensor, or target.kind: cpu, which computes the same numbers in bf16");
 }
-
-}  // namespace
 
 CLI::Option* add_jobs(CLI::App* command, int& jobs) {
   return command
@@ -76,6 +76,7 @@ void note_other_spec(const fs::path& folder, const spec::Resolved& resolved) {
 }  // namespace
 
 void check_gpu(const spec::Spec& spec) {
+  refuse_planned_only(spec);
   if (spec.target.kind != spec::TargetKind::cuda) return;
   std::error_code missing;
   if (fs::exists("/proc/driver/nvidia", missing)) return;

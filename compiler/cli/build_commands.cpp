@@ -125,6 +125,7 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
   auto options = parse_options(static_cast<int>(argv.size()), argv.data(), info, beside_the_spec);
   if (!options || options->plan) return options.has_value();
   options->command = command;
+  refuse_planned_only(spec);
   if (!options->tune && !options->evaluate && !options->sample)
     check_start(*options, info, build::spec_file(planned.resolved));
   check_gpu(spec);

@@ -73,6 +73,7 @@ void check_trainer(const fs::path& trainer, const plan::Plan& plan) {
 int verify_spec(const VerifyOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const Planned users = plan_spec_here(options.spec);
+  refuse_planned_only(users.plan.spec);
   if (options.trainer.empty() && !options.emit_only) check_gpu(users.plan.spec);
   const fs::path folder = disk::absolute(
       options.out.empty() ? fs::path("build/verify") / users.plan.spec.name : fs::path(options.out), Exit::usage);

@@ -35,7 +35,7 @@ inline LaunchShape short_shape(std::int64_t groups, std::int64_t width, DType dt
 }
 
 /// Returns the shape for a kernel that keeps several rows of fp32 numbers at once: eight columns per lane, up to 1,024
-/// lanes, so that 80 registers suffice and an SM holds 768 threads.
+/// lanes, so that 64 or 80 registers suffice and an SM holds 1,024 or 768 threads.
 inline LaunchShape resident_shape(std::int64_t groups, std::int64_t width) {
   return launch_shape(groups, 2 * width, DType::f32);
 }

@@ -132,8 +132,8 @@ class Quantiser {
                            .axis = x.axis,
                            .partner = x.role == Role::parameter ? id : kNone});
       // Scales of a weight whose codes are no operands are factors alone.
-      const bool factors = !codes_ && x.role == Role::parameter;
-      made.scales = vector(name + "_scales", x.rows, x.axis, factors ? DType::bf16 : DType::f32);
+      const bool only_factors = !codes_ && x.role == Role::parameter;
+      made.scales = vector(name + "_scales", x.rows, x.axis, only_factors ? DType::bf16 : DType::f32);
     }
     if (!emitted_.insert(made.y).second) return made;
     std::vector<TensorId> inputs = {id};

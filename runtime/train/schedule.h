@@ -14,11 +14,11 @@ namespace llmc {
 ///   constant peak
 double learning_rate(const spec::Schedule& schedule, double peak, std::int64_t step);
 
-/// Fraction of the weight decay that is left at step s in [0, steps), from 1 at step 0 to 0 at `steps`, which is the
-/// step after the last:
+/// Fraction of the weight decay that is left at step s, with d = (s - from_step) / (steps - from_step): 1 at from_step,
+/// 0 at `steps`, which is the step after the last:
 ///   constant 1
-///   linear   1 - s / steps
-///   cosine   (1 + cos(pi s / steps)) / 2
+///   linear   1 - d
+///   cosine   (1 + cos(pi d)) / 2
 double weight_decay_left(const spec::Schedule& schedule, std::int64_t step);
 
 }  // namespace llmc

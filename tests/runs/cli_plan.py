@@ -170,6 +170,11 @@ class CliPlan(RunTest):
             done = harness.call(LLMC, command, *words, "-o", out)
             self.assertEqual((done.code, os.path.exists(out)), (1, False), done.err)
             self.assertIn("Write precision.matmul: fp8_tensor, or target.kind: cpu", done.err)
+        out = self.path("refused")
+        for command in (("run", ), ("verify", "-o", out), ("verify", "-o", out, "--emit-only")):
+            done = harness.call(LLMC, command[0], *words, *command[1:], cwd=self.folder)
+            self.assertEqual((done.code, os.path.exists(out)), (1, False), done.err)
+            self.assertIn("Write precision.matmul: fp8_tensor, or target.kind: cpu", done.err)
 
     def test_options_of_a_plan_that_say_nothing_or_the_same(self):
         spec = os.path.join(SOURCE, "specs", "tiny.yaml")

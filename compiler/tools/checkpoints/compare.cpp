@@ -70,7 +70,7 @@ Comparison compare(const Contents& before, const Contents& after) {
   for (std::size_t i = 0; i < old_fields.size(); ++i)
     if (old_fields[i] != new_fields[i])
       comparison.state.push_back({old_fields[i].first, {old_fields[i].second, new_fields[i].second}});
-  comparison.keys = spec::changes(before.values.spec, after.values.spec);
+  comparison.keys = spec::changes(before.values, after.values);
   std::map<std::string, const CheckpointTensor*> others;
   for (const CheckpointTensor& tensor : after.tensors) others.emplace(tensor.name(), &tensor);
   for (const CheckpointTensor& tensor : before.tensors) {

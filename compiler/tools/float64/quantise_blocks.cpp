@@ -1,5 +1,4 @@
-// quantise_blocks: blocks of 32 elements as e4m3 numbers times a power of two. Codes are of runs on devices for which
-// nothing is compiled yet.
+// quantise_blocks: blocks of 32 elements as e4m3 numbers times a power of two. No trainer writes codes of blocks yet.
 #include "compiler/ops/quantise_blocks.h"
 
 #include <algorithm>

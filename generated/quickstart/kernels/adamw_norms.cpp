@@ -14,10 +14,9 @@ namespace llmc {
 using Act = float;
 
 /// Flat parameter buffers: this rank's shard of exp_avg and exp_avg_sq, of gradient (kGradientShare), and of master and
-/// copy (kWeightShare); chunks [begin, end); scalars and
-/// groups [groups]. kCopy: copy = the new weights in Act. kNorms: weight_partial,
-/// update_partial = sums of squares of a chunk's
-/// new weights and of their change.
+/// copy (kWeightShare); chunks [begin, end); scalars and groups, one for each group of parameters. kCopy: copy = the
+/// new weights in Act. kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their
+/// change.
 LLMC_BOUNDS(1)
 LLMC_KERNEL adamw_norms(float* __restrict__ master, const float* __restrict__ gradient, float* __restrict__ exp_avg,
                         float* __restrict__ exp_avg_sq, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
@@ -30,7 +29,7 @@ LLMC_KERNEL adamw_norms(float* __restrict__ master, const float* __restrict__ gr
   for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
     const GroupScalars group = groups[chunk.group];
-    const AdamwScalars own = scalars[chunk.group];
+    const AdamwScalars& own = scalars[chunk.group];
     const float beta1 = own.beta1, beta2 = own.beta2, eps = own.eps;
     const bool unknown = results->updates - own.updates > 1;  // to the host: the update before this one
     const float correction1 = own.bias_correction1[unknown], root = 1.0f / sqrt(own.bias_correction2[unknown]);

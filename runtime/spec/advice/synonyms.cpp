@@ -192,6 +192,7 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"adam_eps", "optimizer.eps", ""},
       {"epsilon", "optimizer.eps", ""},
       {"wd", "optimizer.weight_decay", ""},
+      {"weight_decay", "optimizer.weight_decay", ""},
       {"grad_clip", kClip, ""},
       {"clip_grad", kClip, ""},
       {"max_grad_norm", kClip, ""},

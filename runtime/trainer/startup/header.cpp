@@ -74,8 +74,8 @@ void print_header(Console& console, const Session& session, const Device& device
                            shown("schedule.kind", values), learning_rate(schedule, peak, 0), peak,
                            learning_rate(schedule, peak, schedule.steps - 1), format_count(schedule.steps)));
   if (schedule.weight_decay != spec::DecaySchedule::constant)
-    console.text(fmt::format("decay   {}: weight decay falls to 0 at step {}", shown("schedule.weight_decay", values),
-                             format_count(schedule.steps)));
+    console.text(fmt::format("decay   {}: weight decay falls to 0 after step {}",
+                             shown("schedule.weight_decay", values), format_count(schedule.steps)));
   if (!start && values.init.from.empty())
     console.text(fmt::format("loss    begins near ln {} = {:.2f}", info.vocab_size,
                              std::log(static_cast<double>(info.vocab_size))));
@@ -110,20 +110,27 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
 }
 
 void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run, std::int64_t step) {
-  constexpr double kJump = 0.01;  // relative to the rate: smaller jumps vanish in the noise of steps
+  constexpr double kJump = 0.01;  // relative: smaller jumps vanish in the noise of steps
   std::string changed;
   for (const spec::Change& c : spec::changes(before, run))
     if (c.path.starts_with("schedule."))
       changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", c.path, c.before, c.after);
   // A schedule that begins at this step is meant to jump.
   if (changed.empty() || run.schedule.from_step == step) return;
-  const double peak = run.optimizer.lr, now = learning_rate(run.schedule, peak, step),
-               was = learning_rate(before.schedule, peak, std::min(step, before.schedule.steps - 1));
-  if (std::abs(now - was) <= kJump * std::max(now, was)) return;
-  console.warning(
-      fmt::format("{}: the learning rate of step {} is {:.2e}, but was {:.2e} in the previous schedule. A schedule "
-                  "spans all of schedule.steps. Set schedule.from_step={} to begin a new one here",
-                  changed, step + 1, now, was, step));
+  const std::int64_t step_before = std::min(step, before.schedule.steps - 1);
+  const auto tell = [&](const char* what, double was, double now) {
+    if (std::abs(now - was) <= kJump * std::max(now, was)) return false;
+    console.warning(
+        fmt::format("{}: the {} of step {} is {:.2e}, but was {:.2e} in the previous schedule. A schedule spans all of "
+                    "schedule.steps. Set schedule.from_step={} to begin a new one here",
+                    changed, what, step + 1, now, was, step));
+    return true;
+  };
+  const double peak = run.optimizer.lr;
+  if (tell("learning rate", learning_rate(before.schedule, peak, step_before), learning_rate(run.schedule, peak, step)))
+    return;
+  tell("factor on the weight decay", weight_decay_left(before.schedule, step_before),
+       weight_decay_left(run.schedule, step));
 }
 
 void tell_differences(Console& console, const Options& options, const StartValues& values) {

@@ -26,7 +26,7 @@ namespace {
 
 /// Values that the command line requested, by override or --follow-spec, and that no step of a finished run used:
 /// "optimizer.lr 0.001, not 0.003". The number of steps does not count.
-std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const Options& options) {
+std::string asked_in_vain(const spec::Values& before, const spec::Values& run, const Options& options) {
   std::string text;
   for (const spec::Change& c : spec::changes(before, run)) {
     const bool followed = options.follow_spec && c.key->stage == spec::Stage::run_time && !c.key->aside;
@@ -170,7 +170,7 @@ std::string nothing_to_do(const Prepared& p, const Options& options) {
                               ? fmt::format("nothing to do: '{}' is at step {}, past {} {}", where, step, limit, p.stop)
                               : fmt::format("nothing to do: '{}' is at step {} of {}. Give a larger {} to continue",
                                             where, step, p.stop, limit);
-  const std::string vain = p.values.before ? asked_in_vain(p.values.before->spec, p.values.run.spec, options) : "";
+  const std::string vain = p.values.before ? asked_in_vain(*p.values.before, p.values.run, options) : "";
   if (!vain.empty())
     throw SharedFailure(Exit::usage, fmt::format("{}. It was trained with {}. To train with other values, start a new "
                                                  "run with another --run, such as --run runs/NAME",

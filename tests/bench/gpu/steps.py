@@ -154,7 +154,7 @@ def sanitizer(kit, result):
 
     kit.rows(
         result, {
-            "racecheck, attention and cross-entropy": races,
+            "racecheck, single kernels": races,
             **{f"memcheck, {bundle}": lambda bundle=bundle: look(bundle)
                for bundle in ("small", "wide", "normed")}
         })

@@ -276,6 +276,8 @@ TEST(Synonyms, OfSectionsOfOtherFrameworks) {
   EXPECT_EQ(advice("training.steps=100"), "the key is schedule.steps");
   EXPECT_EQ(advice("training.seed=1"), "llmc's key is seed");
   EXPECT_EQ(advice("lr_scheduler.warmup_steps=3"), "the key is schedule.warmup_steps");
+  EXPECT_TRUE(has_facts(advice("weight_decay=0.2"), {"optimizer.weight_decay"}));
+  EXPECT_TRUE(has_facts(advice("training.weight_decay=0.2"), {"optimizer.weight_decay"}));
   EXPECT_EQ(advice("optimizer.name=AdamW"), "llmc's key is optimizer.kind");
   EXPECT_TRUE(has_facts(advice("model.name=llama3"), {"sizes", "below model"}));
   EXPECT_EQ(advice("checkpoint.interval=10"), "llmc's key is checkpoint.every");

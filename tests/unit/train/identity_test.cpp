@@ -97,6 +97,11 @@ TEST_F(Identity, AScheduleThatIsExtendedSaysItsJump) {
   EXPECT_FALSE(
       contains(train({"--run", "run", "--steps", "17", "schedule.steps=30", "schedule.from_step=16"}).err, "rate"))
       << "it is meant to";
+  train({"--run", "decay", "--steps", "10", "schedule.kind=constant", "schedule.steps=10",
+         "schedule.weight_decay=linear"});
+  EXPECT_TRUE(
+      test::has_facts(train({"--run", "decay", "schedule.steps=20", "--steps", "12"}).err,
+                      {"warning: schedule.steps 10 -> 20: ", "weight decay", "step 11", "5.00e-01", "1.00e-01"}));
   // A constant rate stays the same, and a new peak is intended.
   train({"--run", "constant", "--steps", "5", "schedule.kind=constant", "schedule.steps=10"});
   EXPECT_EQ(train({"--run", "constant", "schedule.steps=12", "optimizer.lr=0.01"}).err, "");
