@@ -45,13 +45,9 @@ struct DiffOptions {
 };
 
 /// Returns the keys of the resolved spec as text for the comparison.
-/// By key; "null" for keys that do not apply.
-std::map<std::string, std::string> key_values(const spec::Resolved& resolved) {
+std::map<std::string, std::string> key_values(const std::string& keys_json) {
   std::map<std::string, std::string> values;
-  for (const auto& entry : nlohmann::json::parse(spec::keys_json(resolved))) {
-    const std::string key = entry.at("key");
-    values[key] = spec::applies(*spec::find_key(key), resolved.spec) ? entry.at("value").dump() : "null";
-  }
+  for (const auto& key : nlohmann::json::parse(keys_json)) values[key.at("key")] = key.at("value").dump();
   values.erase("name");
   return values;
 }
@@ -70,7 +66,7 @@ bool is_native(const spec::Resolved& resolved) {
 std::unique_ptr<Loaded> plan_side(const std::string& label, spec::Resolved resolved, bool here) try {
   auto loaded = std::make_unique<Loaded>();
   loaded->planned = plan_loaded(std::move(resolved), here);
-  loaded->side = {label, &loaded->planned.plan, key_values(loaded->planned.resolved),
+  loaded->side = {label, &loaded->planned.plan, key_values(spec::keys_json(loaded->planned.resolved)),
                   emit::emit_project(loaded->planned.plan, loaded->planned.texts, source_tree(build::find_home()),
                                      emit::Style::specialised)};
   return loaded;
@@ -83,14 +79,19 @@ std::map<std::string, std::string> settled_values(const Planned& planned) {
   spec::Resolved settled = planned.resolved;
   settled.spec = plan::chosen_spec(planned.plan);
   spec::resolve_paths(settled.spec, disk::canonical(planned.resolved.directory, Exit::usage));
-  return key_values(settled);
+  return key_values(spec::keys_json(settled));
 }
 
-/// Removes differences between keys that are spelled differently and mean the same.
+/// Removes differences between keys that are spelled differently and mean the same, and between derived values that one
+/// side has no use for.
 void settle(Loaded& a, Loaded& b) {
   const auto ours = settled_values(a.planned), theirs = settled_values(b.planned);
+  const auto idle = [&](const spec::Key& key) {
+    return !key.derivation.empty() &&
+           !(spec::applies(key, a.planned.resolved.spec) && spec::applies(key, b.planned.resolved.spec));
+  };
   for (auto& [key, value] : b.side.keys)
-    if (ours.at(key) == theirs.at(key)) value = a.side.keys.at(key);
+    if (ours.at(key) == theirs.at(key) || idle(*spec::find_key(key))) value = a.side.keys.at(key);
 }
 
 /// Returns plans of one side with one key set as in the other, if that is a valid spec that fits.

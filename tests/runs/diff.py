@@ -47,6 +47,14 @@ class Diff(RunTest):
         self.assertIn(said, self.diff("optimizer.lr=1e-5", "schedule.steps=77").out)
         self.assertNotIn(said, self.diff("optimizer.lr=1e-5", "metrics.per_parameter=false").out)
 
+    def test_a_derived_value_without_use_is_not_named(self):
+        """A tied head has no weight decay of its own."""
+        for name, tied in (("quickstart", True), ("tiny", False)):
+            spec = f"specs/{name}.yaml"
+            done = harness.call(LLMC, "diff", spec, spec, "optimizer.weight_decay=0.2", cwd=SOURCE)
+            self.assertIn("optimizer.weight_decay_of.matrices: 0.1 -> 0.2", done.out)
+            self.assertEqual("optimizer.weight_decay_of.head" in done.out, not tied, done.out)
+
     def test_identical(self):
         for spec in ("specs/tiny.yaml", "specs/quickstart.yaml", "specs/llama-1b.yaml"):
             done = self.diff(spec=spec)
