@@ -43,6 +43,18 @@ TensorId Graph::add(Tensor tensor) {
   return id;
 }
 
+TensorId Graph::add_rounded(TensorId id, std::string name, DType dtype, Scope scope) {
+  const Tensor& x = at(id);
+  return add({.name = std::move(name),
+              .dtype = dtype,
+              .rows = x.rows,
+              .cols = x.cols,
+              .pitch = x.pitch,
+              .scope = scope,
+              .axis = x.axis,
+              .partner = x.role == Role::parameter ? id : kNone});
+}
+
 TensorId Graph::add_records(const char* name, Use use, Role role, const char* record, std::size_t bytes,
                             std::int64_t rows) {
   return add({.name = name,

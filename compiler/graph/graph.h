@@ -213,6 +213,8 @@ struct Graph {
   Tensor& at(TensorId id) { return tensors[static_cast<std::size_t>(id)]; }
   const Tensor& at(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
   TensorId add(Tensor tensor);
+  /// Adds a tensor with the rows and columns of `id`, in another dtype.
+  TensorId add_rounded(TensorId id, std::string name, DType dtype, Scope scope);
   /// Adds `rows` structs of device/types.h, known to the host as `use`.
   TensorId add_records(const char* name, Use use, Role role, const char* record, std::size_t bytes,
                        std::int64_t rows = 1);

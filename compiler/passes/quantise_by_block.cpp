@@ -47,14 +47,7 @@ BlockQuantiser::Operand BlockQuantiser::declare(TensorId id, bool down) {
   const Tensor x = graph_.at(id);
   const std::string name = x.name + (backward_ ? "_back_mxfp8" : "_mxfp8") + (down ? "_down" : "");
   Operand made;
-  made.y = graph_.add({.name = name,
-                       .dtype = codes_ ? DType::e4m3 : DType::bf16,
-                       .rows = x.rows,
-                       .cols = x.cols,
-                       .pitch = x.pitch,
-                       .scope = Scope::layer,
-                       .axis = x.axis,
-                       .partner = x.role == Role::parameter ? id : kNone});
+  made.y = graph_.add_rounded(id, name, codes_ ? DType::e4m3 : DType::bf16, Scope::layer);
   if (!codes_) return made;
   const std::int64_t bytes = ops::block_scale_bytes(x.rows, x.cols, down);
   made.scales = graph_.add({.name = name + "_scales",

@@ -68,14 +68,7 @@ TensorQuantiser::Operand TensorQuantiser::declare(TensorId id, DType code, Layou
   const std::string suffix = std::string(backward_ ? "_back_" : "_") + name_of(code);
   Operand made;
   if (layout != Layout::transposed)
-    made.straight = graph_.add({.name = x.name + suffix,
-                                .dtype = codes_ ? code : DType::bf16,
-                                .rows = x.rows,
-                                .cols = x.cols,
-                                .pitch = x.pitch,
-                                .scope = Scope::layer,
-                                .axis = x.axis,
-                                .partner = x.role == Role::parameter ? id : kNone});
+    made.straight = graph_.add_rounded(id, x.name + suffix, codes_ ? code : DType::bf16, Scope::layer);
   if (layout != Layout::straight)
     made.transposed = graph_.add({.name = x.name + "_transposed" + suffix,
                                   .dtype = code,

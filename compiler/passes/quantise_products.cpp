@@ -123,14 +123,7 @@ class Quantiser {
     const Tensor x = graph_.at(id);
     const std::string name = x.name + suffix_;
     if (made.y == kNone) {
-      made.y = graph_.add({.name = name,
-                           .dtype = codes_ ? DType::e4m3 : DType::bf16,
-                           .rows = x.rows,
-                           .cols = x.cols,
-                           .pitch = x.pitch,
-                           .scope = scope_,
-                           .axis = x.axis,
-                           .partner = x.role == Role::parameter ? id : kNone});
+      made.y = graph_.add_rounded(id, name, codes_ ? DType::e4m3 : DType::bf16, scope_);
       // Scales of a weight whose codes are no operands are factors alone.
       const bool only_factors = !codes_ && x.role == Role::parameter;
       made.scales = vector(name + "_scales", x.rows, x.axis, only_factors ? DType::bf16 : DType::f32);
