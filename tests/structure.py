@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Checks what each room of the sources may hold, and that scripts which a page shows as commands are executable.
+"""Checks what each room of the sources may hold, how many headers it has, how long its functions are, and that scripts which a
+page shows as commands are executable.
 
     tests/structure.py SOURCE_FOLDER
 
-A rule has the lines that it forbids, where, but in which files, what to write instead, and a line that it finds and one that it passes.
+A rule has the lines that it forbids, where, but in which files or in how many, what to write instead, and a line that it finds and
+one that it passes.
 """
 import os
 import pathlib
@@ -11,15 +13,20 @@ import re
 import sys
 from dataclasses import dataclass
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "mutations"))
+from declarations import functions  # noqa: E402
+
 
 @dataclass
 class Rule:
     pattern: str
     folder: str
     instead: str
-    but: tuple[str, ...]  # files, and folders that end with a slash
     found: str
     passed: str
+    but: tuple[str, ...] = ()  # files, and folders that end with a slash
+    files: int = 0  # that may have such lines
 
 
 RULES = [
@@ -37,7 +44,33 @@ RULES = [
         found="if (op.kind == OpKind::linear)",
         passed="ops::row_of(op.kind).updates_weights",
     ),
+    Rule(
+        pattern=r"\bPart::",
+        folder="compiler",
+        instead="a walk over plan::Schedule (compiler/plan/schedule.h), or a member of the region or of the op's row",
+        files=12,
+        found="if (region.part == Part::layer_forward)",
+        passed="for (const Item& item : schedule.items)",
+    ),
+    Rule(
+        pattern=r'^\s*#\s*include\s*[<"](?:[^">]*/)?train/',
+        folder="compiler",
+        instead="what llmc and the training loop share: a header of runtime/program, runtime/run or runtime/step",
+        found='#  include "../runtime/train/loop.h"',
+        passed='#include "trainer/options.h"  // not train/loop.h',
+    ),
 ]
+LOOSE = {"error.h", "version.h"}  # in runtime/ itself
+MOST_HEADERS = 20  # of a room
+MOST_LINES = 100  # of a function
+# Functions that return a table.
+TABLES = {
+    "compiler/spec/codes.cpp": ("codes", ),
+    "runtime/spec/advice/synonyms.cpp": ("key_synonyms", ),
+    "runtime/spec/schema/model.cpp": ("model_rows", ),
+    "runtime/spec/schema/surrounding.cpp": ("surrounding_rows", ),
+    "runtime/spec/schema/training.cpp": ("training_rows", ),
+}
 SOURCE = re.compile(r"\.(cpp|h|cu|in)$")
 # A line of a block of code, or code in a sentence, that begins with a script.
 COMMAND = re.compile(r"^    ((?:\./)?[\w./-]+\.(?:py|sh))\b|`((?:\./)?[\w./-]+\.(?:py|sh)) [^`]+`", re.MULTILINE)
@@ -48,17 +81,39 @@ def is_exempt(rule, name):
     return any(name.startswith(but) if but.endswith("/") else name == but for but in rule.but)
 
 
-def broken(rule, root):
+def sources(root, folder):
+    """(path from the root, text)"""
+    files = [file for file in sorted((root / folder).rglob("*")) if SOURCE.search(file.name)]
+    assert files, f"no sources in {folder}"
+    return [(file.relative_to(root).as_posix(), file.read_text()) for file in files]
+
+
+def broken(rule, texts):
     """Lines that violate the rule, as "file:number: line"."""
-    sources = [file for file in sorted((root / rule.folder).rglob("*")) if SOURCE.search(file.name)]
-    assert sources, f"no sources in {rule.folder}"
-    for file in sources:
-        name = file.relative_to(root).as_posix()
-        if is_exempt(rule, name):
-            continue
-        for number, line in enumerate(file.read_text().splitlines(), 1):
-            if re.search(rule.pattern, line):
-                yield f"{name}:{number}: {line.strip()}"
+    lines = [(name, f"{name}:{number}: {line.strip()}") for name, text in texts if not is_exempt(rule, name)
+             for number, line in enumerate(text.splitlines(), 1) if re.search(rule.pattern, line)]
+    return [line for _, line in lines] if len({name for name, _ in lines}) > rule.files else []
+
+
+def crowded(names):
+    """Rooms with more headers than a room may have, and headers that are in none."""
+    rooms = {}
+    for name in names:
+        if name.endswith((".h", ".cuh")):
+            rooms.setdefault(os.path.dirname(name), set()).add(os.path.basename(name))
+    wrong = [
+        f"{room}: {len(headers)} headers, of at most {MOST_HEADERS}; give those of one subject a folder"
+        for room, headers in sorted(rooms.items()) if len(headers) > MOST_HEADERS
+    ]
+    return wrong + [f"runtime/{name}: not in a folder" for name in sorted(rooms.get("runtime", set()) - LOOSE)]
+
+
+def too_long(name, text):
+    """Functions of a source with too many lines, as "file:number: name"."""
+    return [
+        f"{name}:{first}: {'::'.join(path)} has {last - first + 1} lines, of at most {MOST_LINES}"
+        for path, first, last in functions(text) if last - first >= MOST_LINES and path[-1] not in TABLES.get(name, ())
+    ]
 
 
 def not_executable(root):
@@ -69,16 +124,41 @@ def not_executable(root):
                 yield f"{page.relative_to(root).as_posix()}: {script}"
 
 
-def main():
-    root, wrong = pathlib.Path(sys.argv[1]), []
+def check_rules(root):
+    """Each rule finds what it forbids."""
     for rule in RULES:
         assert re.search(rule.pattern, rule.found), f"not found: {rule.found}"
         assert not re.search(rule.pattern, rule.passed), f"wrongly found: {rule.passed}"
+        texts = [(f"{rule.folder}/none_such/{number}.cpp", rule.found) for number in range(rule.files + 1)]
+        assert broken(rule, texts) and not broken(rule, texts[1:]), rule.pattern
         for but in rule.but:
             assert (root / but).exists(), f"a rule exempts {but}, which is gone"
-        lines = list(broken(rule, root))
+    many = [f"runtime/room/{number}.h" for number in range(MOST_HEADERS + 1)]
+    assert crowded(many) and not crowded([*many[1:], "runtime/error.h", "runtime/room.cpp"])
+    assert crowded(["runtime/loose.h"])
+    for lines in (MOST_LINES, MOST_LINES + 1):
+        body = "  f(a, {b});\n" * (lines - 2)
+        for head in ("int f(int a) {\n", "  static Work C::f(T<int> a) const {\n", "C::C(int a) : a_(a), b_{a} {\n"):
+            assert bool(too_long("f.cpp",
+                                 "namespace x {\n\n// Sums.\n" + head + body + "}\n\n}\n")) == (lines > MOST_LINES)
+    for name, tables in TABLES.items():
+        long = {path[-1] for path, first, last in functions((root / name).read_text()) if last - first >= MOST_LINES}
+        assert long == set(tables), f"{name} has other long functions: {sorted(long)}"
+
+
+def main():
+    root, wrong = pathlib.Path(sys.argv[1]), []
+    check_rules(root)
+    product = [source for folder in ("compiler", "runtime", "templates") for source in sources(root, folder)]
+    for rule in RULES:
+        lines = broken(rule, [source for source in product if source[0].startswith(rule.folder + "/")])
         if lines:
             wrong += lines + [f"write instead: {rule.instead}"]
+    wrong += crowded([name for name, _ in product])
+    count = sum(len(functions(text)) for _, text in product)
+    assert count > 4000, f"only {count} functions found"
+    for name, text in product:
+        wrong += too_long(name, text)
     commands = list(not_executable(root))
     if commands:
         wrong += commands + ["write instead: chmod +x, or python3 before its name"]

@@ -10,7 +10,7 @@
 #include "compiler/emit/printer.h"
 #include "compiler/emit/product_printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
-#include "compiler/ops/attention.h"
+#include "compiler/ops/attention/attention.h"
 #include "compiler/plan/pieces.h"
 #include "error.h"
 

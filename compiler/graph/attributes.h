@@ -4,12 +4,12 @@
 #include <string>
 #include <variant>
 
-#include "compiler/ops/attention.h"
+#include "compiler/ops/attention/attention.h"
 #include "compiler/ops/cross_entropy.h"
 #include "compiler/ops/linear.h"
 #include "compiler/ops/qk_norm_rope.h"
-#include "compiler/ops/quantise_blocks.h"
-#include "compiler/ops/quantise_by_tensor.h"
+#include "compiler/ops/quantising/quantise_blocks.h"
+#include "compiler/ops/quantising/quantise_by_tensor.h"
 #include "compiler/ops/rms_norm.h"
 #include "compiler/ops/rope.h"
 #include "compiler/ops/swiglu.h"

@@ -102,7 +102,7 @@ constexpr RecomputeGroups kRecomputeAll = 127;
 
 using OpId = int;
 
-/// A result that its op's kernel rounds to e4m3 (ops/quantise.h), so that no kernel reads it for that.
+/// A result that its op's kernel rounds to e4m3 (ops/quantising/quantise.h), so that no kernel reads it for that.
 struct Quantised {
   int output = 0;       // of the op's own
   bool folded = false;  // its columns are multiplied by factors before

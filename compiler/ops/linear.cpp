@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "compiler/ops/attention.h"
+#include "compiler/ops/attention/attention.h"
 #include "compiler/ops/backward.h"
-#include "compiler/ops/quantise_blocks.h"
+#include "compiler/ops/quantising/quantise_blocks.h"
 #include "compiler/ops/rows.h"
 #include "math/tiles/linear.h"
 #include "math/tiles/weight_gradient.h"

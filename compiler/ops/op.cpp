@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "compiler/ops/quantise.h"
+#include "compiler/ops/quantising/quantise.h"
 #include "compiler/ops/rows.h"
 #include "error.h"
 #include "math/gemm_text.h"

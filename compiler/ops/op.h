@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
-#include "compiler/ops/attention_choice.h"
+#include "compiler/ops/attention/choice.h"
 #include "compiler/ops/work.h"
 #include "spec/spec.h"
 

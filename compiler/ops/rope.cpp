@@ -5,7 +5,7 @@
 
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
-#include "compiler/ops/quantise.h"
+#include "compiler/ops/quantising/quantise.h"
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {

@@ -4,7 +4,7 @@
 
 #include "compiler/ops/make.h"
 #include "compiler/ops/op.h"
-#include "compiler/ops/quantise_blocks.h"
+#include "compiler/ops/quantising/quantise_blocks.h"
 
 namespace llmc::passes {
 

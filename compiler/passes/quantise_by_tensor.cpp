@@ -5,7 +5,7 @@
 
 #include "compiler/ops/make.h"
 #include "compiler/ops/op.h"
-#include "compiler/ops/quantise_by_tensor.h"
+#include "compiler/ops/quantising/quantise_by_tensor.h"
 
 namespace llmc::passes {
 

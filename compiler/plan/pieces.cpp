@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/ops/attention.h"
+#include "compiler/ops/attention/attention.h"
 
 namespace llmc::plan {
 

@@ -8,7 +8,7 @@
 
 #include "compiler/devices/device.h"
 #include "compiler/graph/graph.h"
-#include "compiler/ops/attention_choice.h"
+#include "compiler/ops/attention/choice.h"
 #include "compiler/ops/op.h"
 #include "compiler/passes/choice.h"
 #include "compiler/plan/schedule.h"

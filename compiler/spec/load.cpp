@@ -13,7 +13,7 @@
 #include "spec/binder.h"
 #include "spec/fingerprint.h"
 #include "spec/overrides.h"
-#include "spec/relations.h"
+#include "spec/relations/relations.h"
 #include "spec/schema/schema.h"
 #include "spec/targets.h"
 #include "spec/values.h"

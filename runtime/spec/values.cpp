@@ -14,7 +14,7 @@
 #include "spec/flow_reader.h"
 #include "spec/overrides.h"
 #include "spec/print.h"
-#include "spec/relations.h"
+#include "spec/relations/relations.h"
 
 namespace llmc::spec {
 

@@ -77,3 +77,14 @@ def declarations(text):
             start = at
 
     return list(within(0, len(text), ()))
+
+
+def functions(text):
+    """(names from the outermost scope on, first line, last line) of each function with a body, without comments before it."""
+    found, blank = [], plain(text)
+    for name, begin, end in declarations(text):
+        head, _, body = blank[begin:end].partition("{")
+        if body and not SCOPE.match(simple(head)) and FUNCTION.search(simple(head)):
+            begin += len(head) - len(head.lstrip())
+            found.append((name, text.count("\n", 0, begin) + 1, text.count("\n", 0, end) + 1))
+    return found

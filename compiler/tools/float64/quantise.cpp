@@ -1,5 +1,5 @@
 // quantise: rows as e4m3 numbers times a power of two, as an op or as the end of another.
-#include "compiler/ops/quantise.h"
+#include "compiler/ops/quantising/quantise.h"
 
 #include <algorithm>
 #include <cmath>

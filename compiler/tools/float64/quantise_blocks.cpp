@@ -1,5 +1,5 @@
 // quantise_blocks: blocks of 32 elements as e4m3 numbers times a power of two. No trainer writes codes of blocks yet.
-#include "compiler/ops/quantise_blocks.h"
+#include "compiler/ops/quantising/quantise_blocks.h"
 
 #include <algorithm>
 #include <cmath>

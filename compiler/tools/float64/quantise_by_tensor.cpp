@@ -1,5 +1,5 @@
 // quantise_by_tensor: whole tensors as numbers of 8 bits times a power of two.
-#include "compiler/ops/quantise_by_tensor.h"
+#include "compiler/ops/quantising/quantise_by_tensor.h"
 
 #include <algorithm>
 #include <cmath>

@@ -106,7 +106,7 @@ constexpr int kLanes = ${lanes};
 ")
   must_not_spill("${name}" "89;90a;100" --fmad=false -include ${FOLDER}/tensor_${lanes}.h ${SOURCE}/templates/${name}.cu)
 endforeach()
-# Blocks of numbers and of codes, in as many lanes as compiler/ops/quantise_blocks.cpp has.
+# Blocks of numbers and of codes, in as many lanes as compiler/ops/quantising/quantise_blocks.cpp has.
 foreach(blocks "bf16 80" "e4m3 100")
   separate_arguments(blocks)
   list(POP_FRONT blocks result arch)

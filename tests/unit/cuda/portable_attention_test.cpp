@@ -45,7 +45,7 @@ struct Portable {
   AttentionShape s;
   bool warpgroups = false;
 
-  /// Same as in compiler/ops/attention.cpp. `parts`: slices of a wide head's columns.
+  /// Same as in compiler/ops/attention/attention.cpp. `parts`: slices of a wide head's columns.
   Grid grid(std::int64_t heads, std::int64_t parts) const {
     const bool wide = s.head_dim > 128;
     const std::int64_t rows = warpgroups ? 64 : (wide ? 2 : 4) * (s.head_dim <= 64 ? 32 : 16);

@@ -31,7 +31,7 @@ struct Scalar {
   void (*keys_kernel)(const float*, const float*, const float*, const float*, float*);
   AttentionShape s;
 
-  /// Same as in compiler/ops/attention.cpp.
+  /// Same as in compiler/ops/attention/attention.cpp.
   Grid grid(std::int64_t heads) const {
     const std::int64_t rows = s.head_dim <= 64 ? 64 : s.head_dim <= 128 ? 32 : 8;
     return {static_cast<unsigned>(s.batch * heads * ((s.sequence + rows - 1) / rows)), s.head_dim > 128 ? 64u : 128u};

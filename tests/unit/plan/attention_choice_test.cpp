@@ -1,11 +1,10 @@
 // Chooses the attention implementation on CUDA: by predicted time, by cuDNN's support, by memory.budget, and as the
 // spec says.
-#include "compiler/ops/attention_choice.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "compiler/ops/attention/choice.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/price.h"
 #include "error.h"

@@ -1,6 +1,6 @@
 // attention: causal or with a window, q, k and v packed in one row (Dao et al. 2022). On CPU one kernel for each pass,
 // on CUDA cuDNN or llmc's own kernels.
-#include "compiler/ops/attention.h"
+#include "compiler/ops/attention/attention.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "spec/relation_checks.h"
+#include "spec/relations/checks.h"
 #include "spec/targets.h"
 #include "spec/values.h"
 #include "text/plural.h"

@@ -3,12 +3,12 @@
 //
 // Two kernels a tensor: maxima of its parts, then codes. The second one finds the largest of the maxima itself. As with
 // quantise, a device without fp8 products gets code times scale in bf16, which is exact.
-#include "compiler/ops/quantise_by_tensor.h"
+#include "compiler/ops/quantising/quantise_by_tensor.h"
 
 #include <fmt/format.h>
 
 #include "compiler/ops/instance.h"
-#include "compiler/ops/quantise.h"
+#include "compiler/ops/quantising/quantise.h"
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {

@@ -4,7 +4,7 @@
 
 #include "spec/advice/synonyms.h"
 #include "spec/model_config.h"
-#include "spec/relation_checks.h"
+#include "spec/relations/checks.h"
 #include "spec/targets.h"
 #include "text/plural.h"
 

@@ -1,10 +1,10 @@
-#include "compiler/ops/attention_choice.h"
+#include "compiler/ops/attention/choice.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "compiler/ops/attention.h"
+#include "compiler/ops/attention/attention.h"
 #include "error.h"
 
 namespace llmc::ops {

@@ -3,7 +3,7 @@
 //
 // A device with fp8 products gets the codes and the scales. For any other, the result is code times scale in bf16,
 // which is exact: its bf16 products, whose sums are fp32 too, compute the same numbers.
-#include "compiler/ops/quantise.h"
+#include "compiler/ops/quantising/quantise.h"
 
 #include <fmt/format.h>
 

@@ -4,12 +4,12 @@
 // A tensor over whose rows and over whose columns products sum is quantised for either, from the same numbers. The
 // codes are those of two roundings, so that none is the other's transpose. As with quantise, a device without such
 // products gets code times scale in bf16, which is exact.
-#include "compiler/ops/quantise_blocks.h"
+#include "compiler/ops/quantising/quantise_blocks.h"
 
 #include <fmt/format.h>
 
 #include "compiler/ops/instance.h"
-#include "compiler/ops/quantise.h"
+#include "compiler/ops/quantising/quantise.h"
 #include "compiler/ops/rows.h"
 #include "device/block_scales.h"
 

@@ -1,4 +1,4 @@
-#include "spec/relations.h"
+#include "spec/relations/relations.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +11,7 @@
 
 #include "spec/advice/proposals.h"
 #include "spec/advice/synonyms.h"
-#include "spec/relation_checks.h"
+#include "spec/relations/checks.h"
 #include "spec/scalars.h"
 #include "spec/targets.h"
 #include "spec/validation_sets.h"
