@@ -26,3 +26,4 @@ constexpr float kScale = 0.125f;
     endforeach()
   endif()
 endforeach()
+check_spills()

@@ -1,4 +1,4 @@
-# Reads the PTX that kernels_spills.cmake leaves of the kernels of generated/llama-1b. Fails if rows of data are not
+# Reads the PTX for sm_90a that kernels_spills.cmake leaves of the kernels of generated/llama-1b. Fails if rows of data are not
 # read and written 16 bytes at a time, or if a listed kernel reads part of a row after its lanes have synchronised.
 # ptxas keeps the width of an access; checking SASS would need nvdisasm as well (tests/bench/sass.py).
 # cmake -DSOURCE= -DPTX= -P kernels_accesses.cmake
@@ -53,6 +53,27 @@ file(GLOB kernels ${SOURCE}/generated/llama-1b/kernels/*.cu)
 if(NOT kernels)
   message(FATAL_ERROR "no kernels in ${SOURCE}/generated/llama-1b/kernels")
 endif()
+file(GLOB files ${PTX}/*_90a*.ptx)
+list(FILTER files EXCLUDE REGEX "compute_([^9]|9[^0])[^/]*$")
+set(all_ptx "")
+foreach(file IN LISTS files)
+  file(READ ${file} ptx)
+  string(APPEND all_ptx "${ptx}")
+endforeach()
+string(REPLACE ";" "\n" all_ptx "${all_ptx}")  # else CMake's lists split there
+
+# Sets `ptx` to the code of the kernel that kernels_spills.cmake has added as number `number`.
+macro(read_ptx name number)
+  if(NOT all_ptx MATCHES "[.]entry [^ (]*[0-9]${name}_${number}_E")
+    message(FATAL_ERROR "no PTX of ${name} in ${PTX}")
+  endif()
+  string(FIND "${all_ptx}" "${CMAKE_MATCH_0}" begin)
+  string(SUBSTRING "${all_ptx}" ${begin} -1 ptx)
+  string(FIND "${ptx}" ".visible .entry" end)
+  string(SUBSTRING "${ptx}" 0 ${end} ptx)
+endmacro()
+
+set(number 0)
 foreach(kernel IN LISTS kernels)
   get_filename_component(name ${kernel} NAME_WE)
   set(row ${narrow})
@@ -62,8 +83,8 @@ foreach(kernel IN LISTS kernels)
   endif()
   set(allowed_ld ${CMAKE_MATCH_1})
   set(allowed_st ${CMAKE_MATCH_2})
-  file(READ ${PTX}/${name}.ptx ptx)
-  string(REPLACE ";" "\n" ptx "${ptx}")  # else CMake's lists split there
+  read_ptx(${name} ${number})
+  math(EXPR number "${number} + 1")
   foreach(kind ld st)
     string(REGEX MATCHALL "[ \t]${kind}\\.global[.:a-z0-9_]*" all "${ptx}")
     set(narrower ${all})

@@ -1,20 +1,18 @@
 # Compiles the kernels of generated/llama-1b with the flags that llmc gives nvcc, the norms' backward pass for wider
-# models, and the norms of heads; fails if ptxas spills. Leaves the former's PTX in FOLDER/ptx for
-# kernels_accesses.cmake.
+# models, and the norms of heads; fails if ptxas spills. kernels_accesses.cmake reads the former's PTX.
 # cmake -DNVCC= -DSOURCE= -DFOLDER= -P kernels_spills.cmake
 include(${CMAKE_CURRENT_LIST_DIR}/spills.cmake)
 file(GLOB kernels ${SOURCE}/generated/llama-1b/kernels/*.cu)
 if(NOT kernels)
   message(FATAL_ERROR "no kernels in ${SOURCE}/generated/llama-1b/kernels")
 endif()
-file(REMOVE_RECURSE ${FOLDER}/ptx)
-file(MAKE_DIRECTORY ${FOLDER}/ptx)
-foreach(kernel IN LISTS kernels)
+foreach(kernel IN LISTS kernels)  # first, because kernels_accesses.cmake counts them
   get_filename_component(name ${kernel} NAME_WE)
-  must_not_spill(${name} 90a --fmad=false -keep -keep-dir ${FOLDER}/ptx ${kernel})  # cross-entropy uses clusters
-  if(NOT name MATCHES "_warpgroups$")  # only on sm_90a
-    must_not_spill(${name} 100 --fmad=false ${kernel})
+  set(archs 90a 100)  # cross-entropy uses clusters
+  if(name MATCHES "_warpgroups$")
+    set(archs 90a)
   endif()
+  must_not_spill(${name} "${archs}" --fmad=false ${kernel})
 endforeach()
 
 # These keep most of a row in registers. Lanes as in compiler/plan/lanes.h: eight columns each.
@@ -146,3 +144,4 @@ constexpr float kEps = 1e-6f;
     must_not_spill("${kernel}, heads of ${dim}" "80;90a;100" --fmad=false -include ${FOLDER}/heads_${dim}.h ${SOURCE}/templates/${kernel}.cu)
   endforeach()
 endforeach()
+check_spills()
