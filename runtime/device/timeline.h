@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "device/device.h"
+#include "program/hidden.h"
 
 namespace llmc {
 
@@ -62,7 +62,7 @@ class Marks {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Hidden<Impl> impl_;
 };
 
 }  // namespace llmc

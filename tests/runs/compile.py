@@ -55,6 +55,19 @@ class Compile(RunTest):
             (1, compiled - 1))
         self.heals(out)
 
+    def test_the_step_includes_no_large_headers(self):
+        """<memory> and <string> would take g++ as long as the whole step (program/hidden.h)."""
+        emitted = os.path.join(SOURCE, "generated", "quickstart")
+        folders = [f"-I{os.path.join(SOURCE, name)}" for name in ("runtime", "templates/cpu")]
+        for source in ("step.cpp", "program.cpp"):
+            done = self.succeed("g++", "-std=c++20", "-M", '-DLLMC_ARCH=""', f"-I{emitted}", *folders,
+                                os.path.join(emitted, source))
+            read = set(re.findall(r"/bits/(\w+\.h)", done.out))
+            self.assertIn("stl_algobase.h", read)  # of <span>
+            self.assertEqual(
+                read & {"unique_ptr.h", "shared_ptr.h", "basic_string.h", "stl_vector.h", "std_function.h"}, set(),
+                source)
+
     def heals(self, out):
         """Rebuilds only files that differ from the build; `llmc run` starts the right trainer."""
 
