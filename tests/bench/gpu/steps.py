@@ -14,12 +14,12 @@ import training
 FULL = {
     "copy": 4096, "gemm": [4096, 8192, 16384], "sustained": 2.5, "steps": 8, "warmup": 3, "repeats": 5, "accumulated":
     4, "collectives": {"runs": 20, "mib": [1, 16, 256]}, "rates": 0.8, "draws": 3, "resumed": 6, "curve": 200,
-    "calibrate": ["--seconds", 5]
+    "calibrate": ["--seconds", 5], "tune": []
 }
 TINY = {
     "copy": 1, "gemm": [32, 64], "sustained": 0.01, "steps": 1, "warmup": 1, "repeats": 2, "accumulated": 2,
     "collectives": {"runs": 2, "mib": [1]}, "rates": 0.01, "draws": 1, "resumed": 2, "curve": 3, "calibrate":
-    ["--seconds", 0, "--sizes", 32, 64]
+    ["--seconds", 0, "--sizes", 32, 64], "tune": ["--sustained", 2]
 }
 
 
@@ -72,7 +72,7 @@ def tuned(kit, bundle):
 
 
 def tune_one(kit, trainer):
-    output = kit.call(trainer, "tune")
+    output = kit.call(trainer, "tune", *kit.sizes["tune"])
     rows = re.findall(r"^(\w+) +(\d+) +([\d.]+) +([\d.]+) +[\d.]+% +[\d.]+$", output, re.MULTILINE)
     first, best = re.search(r"products of a micro-batch: ([\d.]+) ms as the library suggests, ([\d.]+) ms tuned",
                             output).groups()
