@@ -109,8 +109,9 @@ class Step:
 
     def __init__(self, *data):
         self.data, self.rounded = data, {}
-        self.loss, self.gradients = llama.loss_and_gradients(*data, torch.float64)
-        self.figures = llama.statistics(*data)
+        figures = llama.Figures()
+        self.loss, self.gradients = llama.loss_and_gradients(*data, torch.float64, figures=figures)
+        self.figures = figures.result(data[1])
 
     def rounded_errors(self, products, stream):
         key = (products, stream)

@@ -53,8 +53,10 @@ def check_step(folder, model, first, checks):
     weights, tokens, gradients = (read(folder, name) for name in ("weights", "tokens", "gradients"))
     with open(os.path.join(folder, "summary.json")) as file:
         said = json.load(file)
-    loss, exact = llama.loss_and_gradients(weights, model, tokens["inputs"], tokens["targets"], torch.float64)
-    figures = dict(llama.statistics(weights, model, tokens["inputs"], tokens["targets"]), loss=loss)
+    exact_figures = llama.Figures()
+    loss, exact = llama.loss_and_gradients(weights, model, tokens["inputs"], tokens["targets"], torch.float64,
+                                           figures=exact_figures)
+    figures = dict(exact_figures.result(model), loss=loss)
     wrong = {name: abs(said[name] - figure) / max(abs(figure), 1e-3) for name, figure in figures.items()}
     slopes = traces.errors(gradients, exact)
     checks.expect(set(gradients) == set(exact), f"{folder}: gradients of other tensors")

@@ -275,30 +275,35 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     return head(x, parameters.get("lm_head.weight", table))
 
 
-def statistics(weights, model, inputs, targets):
-    """A step's figures over targets that are not -1, in float64: fraction with the largest logit (ties count), mean and largest
-    log-sum-exp, mean entropy of the softmax. Arguments as in loss_and_gradients."""
-    parameters = {name: torch.tensor(array, dtype=torch.float64) for name, array in weights.items()}
-    correct, lse, entropy = [], [], []
-    for rows, wanted in zip(inputs, targets):
-        logits = forward(parameters, model, torch.tensor(rows, dtype=torch.int64))
-        flat, wanted = logits.reshape(-1, logits.shape[-1]), torch.tensor(wanted.reshape(-1), dtype=torch.int64)
-        flat, wanted = flat[wanted >= 0], wanted[wanted >= 0]
-        correct.append(flat.gather(1, wanted[:, None])[:, 0] == flat.max(dim=1).values)
-        lse.append(flat.logsumexp(dim=1))
-        entropy.append(torch.distributions.Categorical(logits=flat).entropy())
-    lse = torch.cat(lse)
-    figures = {
-        "top1": torch.cat(correct).double().mean().item(), "lse_mean": lse.mean().item(), "lse_max": lse.max().item(),
-        "entropy": torch.cat(entropy).mean().item()
-    }
-    if model.get("z_loss"):
-        figures["z_loss"] = model["z_loss"] * lse.square().mean().item()
-    return figures
+class Figures:
+    """A step's figures over targets that are not -1: fraction with the largest logit (ties count), mean and largest log-sum-exp,
+    mean entropy of the softmax, and the z-loss."""
+
+    def __init__(self):
+        self.correct, self.lse, self.entropy = [], [], []
+
+    def add(self, logits, targets):
+        """logits [targets, vocab]; targets [targets], none of which is -1."""
+        self.correct.append(logits.gather(1, targets[:, None])[:, 0] == logits.max(dim=1).values)
+        lse = logits.logsumexp(dim=1)
+        self.lse.append(lse)
+        logarithms = logits - lse[:, None]
+        self.entropy.append(-(logarithms.exp() * logarithms).sum(dim=1))
+
+    def result(self, model):
+        lse = torch.cat(self.lse)
+        figures = {
+            "top1": torch.cat(self.correct).double().mean().item(), "lse_mean": lse.mean().item(), "lse_max":
+            lse.max().item(), "entropy": torch.cat(self.entropy).mean().item()
+        }
+        if model.get("z_loss"):
+            figures["z_loss"] = model["z_loss"] * lse.square().mean().item()
+        return figures
 
 
-def loss_and_gradients(weights, model, inputs, targets, dtype, products="exact", stream=None):
+def loss_and_gradients(weights, model, inputs, targets, dtype, products="exact", stream=None, figures=None):
     """Mean cross-entropy over targets that are not -1, and the gradients of it and of the z-loss, z_loss * mean(lse^2).
+    `figures`: Figures to which the logits are added.
 
     weights: name -> array; inputs, targets: int arrays [micro-batches, micro_batch, sequence].
     `products`, `stream`: as forward's; bf16 as PyTorch's mixed precision makes them on fp32 parameters.
@@ -312,6 +317,8 @@ def loss_and_gradients(weights, model, inputs, targets, dtype, products="exact",
         flat = flat if dtype == torch.float64 else flat.float()
         loss = torch.nn.functional.cross_entropy(flat, wanted, ignore_index=-1, reduction="sum") / count
         z_loss = model.get("z_loss", 0) * flat[wanted >= 0].logsumexp(dim=1).square().sum() / count
+        if figures:
+            figures.add(flat.detach()[wanted >= 0], wanted[wanted >= 0])
         (loss + z_loss).backward()
         total += float(loss.detach())
     return total, {name: p.grad.detach() for name, p in parameters.items()}

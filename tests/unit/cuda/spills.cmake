@@ -1,12 +1,16 @@
 # Compiles kernels with nvcc and fails if ptxas spills a register of one. Kernels that share architectures and flags are
 # one source, because nvcc takes longer for its own headers than for a kernel.
 #   must_not_spill(WHAT ARCHS FLAGS... [-include PARAMS] KERNEL)   adds a kernel; PARAMS may change after the call
-#   check_spills()                                                 compiles all; leaves their PTX in FOLDER/ptx
+#   check_spills()                                                 compiles all, last; leaves their PTX in FOLDER/ptx
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER}/ptx)
 
 function(must_not_spill what archs)
+  get_property(checked GLOBAL PROPERTY spills_checked)
+  if(checked)
+    message(FATAL_ERROR "${what} comes after check_spills()")
+  endif()
   set(flags ${ARGN})
   list(POP_BACK flags kernel)
   set(params "")
@@ -44,6 +48,7 @@ ${params}
 endfunction()
 
 function(check_spills)
+  set_property(GLOBAL PROPERTY spills_checked ON)
   get_property(kernels GLOBAL PROPERTY spill_kernels)
   get_property(groups GLOBAL PROPERTY spill_groups)
   foreach(group IN LISTS groups)
