@@ -1,12 +1,13 @@
 #!/bin/sh
-# Installs what llmc needs on Debian 12, and the packages given as arguments; skips installed ones.
+# Installs what llmc needs on Debian 12, and the packages given as arguments; skips installed ones. OpenBLAS, which Debian
+# then takes for all programs, shortens PyTorch's part of the tests.
 set -eu
 packages="g++ cmake ninja-build ccache git
   llvm-19-dev libclang-19-dev clang-19 libclang-rt-19-dev clang-format-19 yapf3
   libdnnl-dev libsentencepiece-dev libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   openmpi-bin libopenmpi-dev iproute2
-  python3 python3-torch python3-numpy python3-yaml $*"
+  python3 python3-torch python3-numpy python3-yaml libopenblas0-serial $*"
 missing=""
 for p in $packages; do
   dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"

@@ -35,8 +35,8 @@ class Test:
             name, _, change = word.partition("=")
             if change.startswith("unset:"):
                 result.pop(name, None)
-            elif change.startswith("set:"):
-                result[name] = change[len("set:"):]
+            elif change.startswith("path_list_prepend:"):
+                result[name] = change[len("path_list_prepend:"):] + ":" + result[name]
             else:
                 sys.exit(f"{self.name}: no rule for {word}")
         return result
