@@ -30,6 +30,7 @@ constexpr bool kCodes = true;
 constexpr bool kRecomputeCodes = true;
 constexpr bool kStraight = true;
 constexpr bool kCopy = true;
+constexpr bool kSplit = false;
 constexpr bool kNorms = true;
 constexpr bool kGradientShare = false;
 constexpr bool kWeightShare = false;

@@ -108,8 +108,8 @@ int verify_spec(const VerifyOptions& options) {
   check_trainer(trainer, reduced.plan);
   say(fmt::format("{} steps op by op, about {:.0f} s", options.steps,
                   std::max(1.0, float64::estimated_seconds(float64::arithmetic_of(reduced.plan, options.steps)))));
-  const std::vector<std::string> argv = {trainer.string(),        "--run",    (folder / "run").string(),
-                                         "--no-final-checkpoint", "--resume", "none"};
+  std::vector<std::string> argv = {trainer.string(), "--run", (folder / "run").string(), "--resume", "none"};
+  if (reduced.plan.spec.master == spec::Masters::fp32) argv.emplace_back("--no-final-checkpoint");
   const float64::Verdict verdict = float64::verify_trainer(reduced.plan, argv, folder / "log", options.steps,
                                                            {options.dump}, [](const std::string& line) { say(line); });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -9,7 +9,10 @@ namespace llmc::emit {
 using namespace graph;
 
 std::string Addresses::name(TensorId id) const {
-  return g_.at(g_.at(id).role == Role::copy ? g_.at(id).partner : id).name;
+  const Tensor& t = g_.at(id);
+  // Of split masters an op reads several parts.
+  const bool alone = t.role == Role::copy && copies_use(t.dtype) == Use::copies;
+  return g_.at(alone ? t.partner : id).name;
 }
 
 std::string Addresses::area_address(std::size_t area) {
@@ -47,7 +50,7 @@ std::string Addresses::address(std::size_t r, TensorId id) {
 TensorId Addresses::flat_of(TensorId id) const {
   const Tensor& t = g_.at(id);
   if (t.role == Role::bucket) return t.partner;
-  const Use use = t.role == Role::gradient ? Use::gradients : t.role == Role::copy ? Use::copies : Use::masters;
+  const Use use = t.role == Role::gradient ? Use::gradients : t.role == Role::copy ? copies_use(t.dtype) : Use::masters;
   for (const auto& [flat, place] : plan_.layout.fixed)
     if (g_.at(flat).use == use && g_.at(flat).dtype == t.dtype) return flat;
   throw Failure(Exit::internal, "no flat buffer holds %" + t.name);
@@ -78,13 +81,14 @@ std::string Addresses::in_flat(TensorId id) {
   const Block block = t.role == Role::bucket ? t.block : bucket_of(g_.at(owner));
   const std::int64_t bucket = layout.buckets[layout.first_bucket.at(block)].offset;
   const std::int64_t offset = t.role == Role::bucket ? bucket : layout.offset.at(owner);
-  const std::int64_t size = bytes_of(t.dtype, 1);
+  const int bits = row_of(t.dtype).bits;
   const bool vector = t.role != Role::bucket && block == Block::none;
   const std::string strides = std::string("layer * ") + (vector ? "kLayerVectors" : "kLayerMatrices");
   const auto bytes = [&](std::int64_t elements, bool of_layer) {
     // The first factor keeps the type size_t; a product of literals would be an int.
-    if (!of_layer) return elements ? fmt::format(" + {}", size * elements) : std::string();
-    return fmt::format(" + {} * {}", size, elements ? fmt::format("({} + {})", elements, strides) : strides);
+    if (!of_layer) return elements ? fmt::format(" + {}", bytes_of(t.dtype, elements)) : std::string();
+    const std::string count = elements ? fmt::format("({} + {})", elements, strides) : strides;
+    return bits % 8 == 0 ? fmt::format(" + {} * {}", bits / 8, count) : fmt::format(" + {} / {}", count, 8 / bits);
   };
   const bool layer = t.scope == Scope::layer;
   const std::string there = area_address(plan_.layout.fixed.at(flat).area) + bytes(offset, layer);

@@ -40,6 +40,10 @@ const char* dtype_literal(DType type) {
     case DType::bf16: return "DType::bf16";
     case DType::e4m3: return "DType::e4m3";
     case DType::e5m2: return "DType::e5m2";
+    case DType::dynamic8: return "DType::dynamic8";
+    case DType::udynamic8: return "DType::udynamic8";
+    case DType::rest: return "DType::rest";
+    case DType::tie: return "DType::tie";
     case DType::i32: return "DType::i32";
     case DType::byte: return "DType::byte";
   }

@@ -84,14 +84,16 @@ std::size_t buffers(SourceWriter& out, const plan::Plan& plan) {
         sharded ? plan.parameters.state_elements(Shares(plan.parameters.buckets), b.block, b.groups) : b.elements;
     const std::size_t offset = sharded && end ? end : b.offset;
     if (sharded) end = offset + buffer_space(b.dtype, elements);
-    const bool part = b.block != 1 || b.groups != kAllGroups;
+    const bool part = b.block != 1 || b.groups != kAllGroups || b.saved_as;
     out.line("    {\"$name$\", $type$, $elements$, Use::$use$, $offset$$part$},",
              {{"name", b.name},
               {"type", dtype_literal(b.dtype)},
               {"elements", std::to_string(elements)},
               {"use", name_of(b.use)},
               {"offset", std::to_string(offset)},
-              {"part", part ? fmt::format(", {}, {:#x}", b.block, b.groups) : ""}});
+              {"part", part ? fmt::format(", {}, {:#x}{}", b.block, b.groups,
+                                          b.saved_as ? fmt::format(", \"{}\"", b.saved_as) : "")
+                            : ""}});
   }
   out.line("};");
   out.blank();
@@ -132,6 +134,9 @@ bool gathered(SourceWriter& out, const plan::Plan& plan) {
 }
 
 bool has_audit(const plan::Plan& plan) { return std::ranges::any_of(plan.graph.regions, &graph::Region::is_audit); }
+
+/// Whether masters are split.
+bool joins(const plan::Plan& plan) { return !plan.schedule.pass(plan::PassName::join_masters).empty(); }
 
 /// Returns the attentions that cuDNN computes.
 std::vector<const ops::AttentionChoice*> attentions(const plan::Plan& plan) {
@@ -239,6 +244,7 @@ void next_logits(Step& step);
 void run_piece(Step& step, StepPiece piece, std::size_t layer);
 )");
   if (has_audit(plan)) out.line("void audit(Step& step);");
+  if (joins(plan)) out.line("void fetch_masters(Step& step);");
   if (plan.spec.target.kind != spec::TargetKind::cuda)
     out.raw("\nextern const std::uint64_t kInstructions;  // instruction sets of the step and its kernels\n");
   out.raw("\n}  // namespace llmc\n");
@@ -316,6 +322,7 @@ const Program& program() {
   static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies, gather_weights,
                                 micro_batch, optimizer_step, evaluate,     next_logits,  run_piece)");
   if (has_audit(plan)) out.raw(",  audit");
+  if (joins(plan)) out.raw(has_audit(plan) ? ", fetch_masters" : ", nullptr, fetch_masters");
   out.raw(R"(};
   return table;
 }

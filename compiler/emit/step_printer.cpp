@@ -285,7 +285,8 @@ class StepPrinter {
 
   /// Whether the region's ops are printed in the function of the pass that runs it, without a function of their own.
   bool in_place(std::size_t r) const {
-    for (const plan::PassName pass : {plan::PassName::initialise, plan::PassName::refresh_copies})
+    for (const plan::PassName pass :
+         {plan::PassName::initialise, plan::PassName::refresh_copies, plan::PassName::join_masters})
       for (const plan::ScheduleItem& item : plan_.schedule.pass(pass))
         if (item.regions.front() == r) return true;
     return false;
@@ -343,6 +344,12 @@ class StepPrinter {
       out_.line("void refresh_copies(Step&) {}");
     }
     out_.blank();
+    if (!plan_.schedule.pass(plan::PassName::join_masters).empty()) {
+      out_.open("void fetch_masters(Step& s)");
+      ops_of(plan::PassName::join_masters);
+      out_.close();
+      out_.blank();
+    }
     order_.passes();
   }
 

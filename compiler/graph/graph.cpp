@@ -55,6 +55,17 @@ TensorId Graph::add_rounded(TensorId id, std::string name, DType dtype, Scope sc
               .partner = x.role == Role::parameter ? id : kNone});
 }
 
+TensorId Graph::add_copy(TensorId parameter, DType dtype) {
+  Tensor copy = at(parameter);
+  copy.name += std::string("_") + llmc::name_of(dtype);
+  copy.dtype = dtype;
+  copy.role = Role::copy;
+  copy.storage = kNone;
+  copy.partner = parameter;
+  copy.pieces.clear();
+  return add(std::move(copy));
+}
+
 TensorId Graph::add_records(const char* name, Use use, Role role, const char* record, std::size_t bytes,
                             std::int64_t rows) {
   return add({.name = name,

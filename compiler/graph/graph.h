@@ -76,6 +76,7 @@ struct Tensor {
   // Of the optimizer's state: elements of parameters that one of its own stands for, and whose parameters it has.
   std::int64_t state_block = 1;
   GroupSet groups = kAllGroups;
+  const char* saved_as = nullptr;  // as Buffer::saved_as
 
   std::int64_t elements() const { return rows * pitch; }
   std::int64_t bytes() const { return bytes_of(dtype, elements()); }
@@ -84,6 +85,11 @@ struct Tensor {
 /// Returns the bucket of a parameter's weights and gradients: a block's has its matrices, Block::none's the vectors of
 /// all blocks. Vectors are few, and are read in another dtype than matrices.
 inline Block bucket_of(const Tensor& parameter) { return parameter.pieces[0].matrix ? parameter.block : Block::none; }
+
+/// Returns the use of the flat buffer with the copies of parameters in a dtype.
+constexpr Use copies_use(DType type) {
+  return type == DType::rest ? Use::rest : type == DType::tie ? Use::ties : Use::copies;
+}
 
 /// Values of memory.recompute: ops that are recomputed together.
 enum class RecomputeGroup : unsigned {
@@ -153,7 +159,8 @@ enum class Part {
   sample,
   audit,
   initialise,
-  refresh
+  refresh,
+  join  // of split masters, for the host
 };
 
 /// Tensors of the residual stream, or of its gradient, at the boundaries of layers. Layer l reads boundary l and writes
@@ -192,6 +199,9 @@ struct Region {
   }
 };
 
+/// Returns the region that joins split masters for the host.
+inline Region join_region(std::vector<Op> ops) { return {.name = "join", .part = Part::join, .ops = std::move(ops)}; }
+
 struct Graph {
   std::int64_t batch = 0, sequence = 0;  // one micro-batch: sequences, tokens of each
   std::vector<LayerKind> kinds;          // of each layer
@@ -215,6 +225,8 @@ struct Graph {
   TensorId add(Tensor tensor);
   /// Adds a tensor with the rows and columns of `id`, in another dtype.
   TensorId add_rounded(TensorId id, std::string name, DType dtype, Scope scope);
+  /// Adds the copy of a parameter in another dtype, which is a part of a flat buffer.
+  TensorId add_copy(TensorId parameter, DType dtype);
   /// Adds `rows` structs of device/types.h, known to the host as `use`.
   TensorId add_records(const char* name, Use use, Role role, const char* record, std::size_t bytes,
                        std::int64_t rows = 1);

@@ -1,5 +1,6 @@
 #include "compiler/graph/llama.h"
 
+#include "compiler/graph/optimizer_state.h"
 #include "device/types.h"
 
 namespace llmc::graph {
@@ -231,6 +232,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   }
 
   g.regions = {std::move(embed), std::move(layer), std::move(head)};
+  choose_optimizer_state(g, spec);
   return g;
 }
 

@@ -42,9 +42,12 @@
   OP(gradient_clip, GradientClip)                               \
   OP(adamw, Adamw)                                              \
   OP(lion, Lion)                                                \
+  OP(adamw_int8, AdamwInt8)                                     \
   OP(parameter_norms, ParameterNorms)                           \
   OP(initialise, Initialise)                                    \
-  OP(cast, Cast)
+  OP(cast, Cast)                                                \
+  OP(split_masters, SplitMasters)                               \
+  OP(join_masters, JoinMasters)
 
 /// Ops between the ranks of a run. A run of one rank leaves them out, and no rule verifies them.
 #define LLMC_RANK_OPS(OP)           \

@@ -5,7 +5,7 @@
 namespace llmc::ops {
 namespace {
 
-std::vector<Work> adamw_work(const Context& c) { return update_work(c, 15); }
+std::vector<Work> adamw_work(const Context& c) { return update_work(c, 15, "adamw_split"); }
 
 }  // namespace
 

@@ -69,10 +69,13 @@ std::vector<Work> reduce_scatter_work(const Context& c) {
 
 std::vector<Work> all_gather_work(const Context& c) {
   const Tensor& bucket = c.out(0);
+  const int bits = llmc::row_of(bucket.dtype).bits;
+  const std::string elements = bits % 8 == 0 ? "" : fmt::format(" / {}", 8 / bits);  // of a byte
   std::vector<Argument> arguments;
-  if (c.op.inputs != c.op.outputs) arguments.emplace_back(c.in(0).name + " + " + share_begin(c, bucket));
+  if (c.op.inputs != c.op.outputs) arguments.emplace_back(c.in(0).name + " + " + share_begin(c, bucket) + elements);
   arguments.emplace_back(c.op.outputs[0]);
-  arguments.emplace_back(fmt::format("{} * {}", bytes_of(bucket.dtype, 1), share_text(c, bucket)));
+  arguments.emplace_back(elements.empty() ? fmt::format("{} * {}", bits / 8, share_text(c, bucket))
+                                          : share_text(c, bucket) + elements);
   return collective(c, "all_gather", std::move(arguments), ring(c, static_cast<double>(bucket.bytes())));
 }
 

@@ -1,4 +1,5 @@
-// embedding: x[t] = table[token[t]]. Its gradient adds dx to the rows of the table that occur, in a fixed order.
+// embedding: x[t] = table[token[t]], of the table's masters if x is fp32. Its gradient adds dx to the rows of the table
+// that occur, in a fixed order.
 #include <algorithm>
 
 #include "compiler/ops/backward.h"
@@ -8,9 +9,12 @@
 namespace llmc::ops {
 namespace {
 
-/// tokens, table -> x
+/// Whether the table's masters are split.
+bool split(const Operands& o) { return o.op.inputs.size() == 4; }
+
+/// tokens, table -> x; of split masters tokens, copy, rest, ties -> x
 void signature(const Operands& o) {
-  o.count(2, 1);
+  o.count(split(o) ? 4 : 2, 1);
   o.expect(o.out(0).rows == o.graph.tokens() && o.in(1).cols == o.out(0).cols, "one row of the table for each token");
 }
 
@@ -33,6 +37,15 @@ std::int64_t stream_elements(const Operands& o) { return 2 * o.out(0).elements()
 
 std::vector<Work> work(const Context& c) {
   const Tensor& x = c.out(0);
+  if (split(c))
+    return {Instance(c, "embedding_split")
+                .matrix(x, x.rows)
+                .costs(c.bytes(x) + c.bytes(c.in(0)) +
+                           static_cast<double>(bytes_of(DType::bf16, x.rows * x.cols) +
+                                               bytes_of(DType::rest, x.rows * x.cols) +
+                                               bytes_of(DType::tie, x.rows * x.cols)),
+                       0)
+                .rows(x.rows, x.cols, DType::bf16, all_operands(c.op))};
   return {Instance(c, "embedding_forward")
               .element(x.dtype, "Act", kStreamType)
               .matrix(x, x.rows)
@@ -61,6 +74,7 @@ constexpr OpRow kEmbedding = ForwardRow{.signature = signature,
                                         .gradient = gradient,
                                         .model_flops = no_products,
                                         .stream_elements = stream_elements,
+                                        .reads_split = true,
                                         .work = work};
 
 constexpr OpRow kEmbeddingBackward =

@@ -70,9 +70,9 @@ Instance& Instance::costs(double bytes, double flops) {
   return *this;
 }
 
-Work Instance::stream(const FlatSizes& flat, std::vector<Argument> arguments) {
+Work Instance::stream(const FlatSizes& flat, std::vector<Argument> arguments, bool in_blocks) {
   return shaped(
-      stream_shape(flat.chunk_count),
+      in_blocks ? block_stream_shape(flat.chunk_count) : stream_shape(flat.chunk_count),
       fmt::format("{} elements in {} chunks of at most {}", flat.in_buckets, flat.chunk_count, flat.chunk_elements),
       std::move(arguments));
 }

@@ -41,8 +41,8 @@ class Instance {
   /// Sets the bytes and FLOPs of one launch.
   Instance& costs(double bytes, double flops);
 
-  /// Processes all elements of flat buffers, chunk by chunk.
-  Work stream(const FlatSizes& flat, std::vector<Argument> arguments);
+  /// Processes all elements of flat buffers, chunk by chunk. `in_blocks`: whose blocks share a scale.
+  Work stream(const FlatSizes& flat, std::vector<Argument> arguments, bool in_blocks = false);
   /// Processes up to all elements of a bucket, in parts of kPart.
   Work parts(const FlatSizes& flat, std::vector<Argument> arguments);
   /// Divides the work among `groups` of lanes; each group holds rows of `width` elements of `dtype`. `work`: as for

@@ -44,6 +44,9 @@ inline LaunchShape resident_shape(std::int64_t groups, std::int64_t width) {
 /// add up their sums.
 inline LaunchShape stream_shape(std::int64_t groups) { return {256, 256, groups}; }
 
+/// Same for streaming by blocks that share a scale: each is in the registers of a warp, and each warp has its own part.
+inline LaunchShape block_stream_shape(std::int64_t groups) { return {32, 128, (groups + 3) / 4}; }
+
 /// Whether a block of a cluster holds its part of a row in shared memory while it processes the previous row.
 inline bool fetched_ahead(std::int64_t lanes, std::int64_t cluster, std::int64_t bytes) {
   const std::int64_t per_turn = lanes * cluster * 16;

@@ -5,7 +5,7 @@
 namespace llmc::ops {
 namespace {
 
-std::vector<Work> lion_work(const Context& c) { return update_work(c, 11); }
+std::vector<Work> lion_work(const Context& c) { return update_work(c, 11, "lion_split"); }
 
 }  // namespace
 

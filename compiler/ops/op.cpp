@@ -59,6 +59,14 @@ BucketRange FlatSizes::buckets_of(GroupSet groups) const {
   return range;
 }
 
+std::int64_t FlatSizes::elements_of(GroupSet groups) const {
+  if (groups == kAllGroups) return in_buckets;
+  std::int64_t count = 0;
+  for (std::size_t group = 0; group < group_elements.size(); ++group)
+    if (holds(groups, static_cast<int>(group))) count += group_elements[group];
+  return count;
+}
+
 void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoices&) {}
 
 std::string Heads::text() const { return fmt::format("heads {}/{} of {}", query, key, dim); }

@@ -53,9 +53,12 @@ struct FlatSizes {
   std::map<graph::Block, std::size_t> first_bucket;  // of a block: index into buckets; of layers: layer 0's
   std::int64_t share_unit = kShareUnit;              // of ranks' shares (program/shards.h)
   std::vector<BucketRange> group_buckets;            // by group: from the first to the last that has its parameters
+  std::vector<std::int64_t> group_elements;          // by group: of its parameters, the padding of rows included
 
   /// From the first to the last bucket that has parameters of these groups.
   BucketRange buckets_of(GroupSet groups) const;
+  /// Elements of the parameters of these groups. Of all groups: and the padding between parameters.
+  std::int64_t elements_of(GroupSet groups) const;
 };
 
 /// Inputs of the decision how an op runs.
@@ -156,6 +159,7 @@ struct ForwardRow {
   PricedAs priced_as = PricedAs::bytes_moved;
   Multiplies multiplies = Multiplies::no_operands;
   CanQuantise can_quantise = nullptr;
+  bool reads_split = false;
   Stated<ListWork> work;
 };
 
@@ -216,6 +220,7 @@ struct OpRow {
         priced_as(r.priced_as),
         multiplies(r.multiplies),
         can_quantise(r.can_quantise),
+        reads_split(r.reads_split),
         work(r.work) {}
   constexpr OpRow(const BackwardRow& r)
       : signature(r.signature),
@@ -282,6 +287,8 @@ struct OpRow {
   bool rounds_rows = false;
   /// Whether its kernel can round a result to e4m3 in this way; null if none can.
   CanQuantise can_quantise = nullptr;
+  /// Whether it can read a weight's copy, rest and ties in place of its fp32 master.
+  bool reads_split = false;
   /// Lists its launches, in order.
   ListWork work;
 };

@@ -19,8 +19,8 @@ enum UpdateInput : unsigned {
   kUpdateState
 };
 
-/// results, masters, gradients, chunks, the optimizer's scalars, its groups', state... -> [copies],
-/// [partial sums of squares of weights, of updates]
+/// results, masters, gradients, chunks, the optimizer's scalars, its groups', state... -> [copies, [ties]],
+/// [partial sums of squares of weights, of updates]. Of split masters the second input is their rest.
 void update_signature(const Operands& o);
 
 /// Sizes partial sums: one per chunk.
@@ -31,7 +31,8 @@ constexpr InputSet update_changes(unsigned state) {
   return input(kUpdateMasters) | ((1u << state) - 1) << kUpdateState;
 }
 
-/// Launches the template with the op's name, which computes `flops_per_element`.
-std::vector<Work> update_work(const Context& c, double flops_per_element);
+/// Launches the template with the op's name, which computes `flops_per_element`. `split_template`: the one for split
+/// masters; the same name: it takes masters of both kinds.
+std::vector<Work> update_work(const Context& c, double flops_per_element, const char* split_template);
 
 }  // namespace llmc::ops

@@ -20,6 +20,7 @@ class Twin {
  public:
   Twin(Graph& graph, const spec::Spec& spec)
       : graph_(graph),
+        split_(spec.master == spec::Masters::split),
         plain_(reuse_in_place(fuse_residual(pad_rows(build_llama(spec, graph.kinds, graph.batch), spec), spec), spec)) {
   }
 
@@ -63,6 +64,8 @@ class Twin {
 
   /// Maps a tensor of the plain pass to one of `graph_`. Tensors of the model's builder have the same ids in both.
   TensorId own(TensorId id) {
+    // Split masters are joined where the gradients are between steps (Session::audit).
+    if (split_ && plain_.at(id).role == Role::parameter) return graph_.at(id).partner;
     if (plain_.at(id).role != Role::activation) return id;
     if (plain_.stream.has(id)) id = plain_.stream.below;
     if (const auto known = made_.find(id); known != made_.end()) return known->second;
@@ -74,6 +77,7 @@ class Twin {
   }
 
   Graph& graph_;
+  const bool split_;
   Graph plain_;
   std::map<TensorId, TensorId> made_;
 };

@@ -36,7 +36,8 @@ std::vector<Op> updates(Graph& graph, const spec::Spec& spec) {
                                              .role = Role::flat,
                                              .use = Use::state,
                                              .state_block = state.block,
-                                             .groups = optimizers[i].groups}));
+                                             .groups = optimizers[i].groups,
+                                             .saved_as = state.saved_as}));
   }
   return updates;
 }

@@ -20,16 +20,7 @@ Graph cast_weights(Graph graph, const spec::Spec&) {
         const DType type = ops::row_of(op.kind).weight_type(ops::Operands{graph, region, op}, i);
         if (type == graph.at(weight).dtype) continue;
         const auto [copy, fresh] = copies.try_emplace({weight, type}, kNone);
-        if (fresh) {
-          Tensor tensor = graph.at(weight);
-          tensor.name += std::string("_") + name_of(type);
-          tensor.dtype = type;
-          tensor.role = Role::copy;
-          tensor.storage = kNone;
-          tensor.partner = weight;
-          tensor.pieces.clear();
-          copy->second = graph.add(tensor);
-        }
+        if (fresh) copy->second = graph.add_copy(weight, type);
         if (!flat.count(type))
           flat[type] = graph.add({.name = std::string("copies_") + name_of(type),
                                   .dtype = type,

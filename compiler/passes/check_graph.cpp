@@ -112,7 +112,7 @@ class GraphChecker {
       if (weight.role != Role::parameter || weight.rows != t.rows || weight.cols != t.cols || weight.pitch != t.pitch)
         fail(fmt::format("%{} is not a copy of %{}", t.name, weight.name));
       const bool made = std::any_of(g_.tensors.begin(), g_.tensors.end(), [&](const Tensor& flat) {
-        return flat.use == Use::copies && flat.dtype == t.dtype;
+        return flat.use == copies_use(t.dtype) && flat.dtype == t.dtype;
       });
       if (!made) fail(fmt::format("nothing produces %{}", t.name));
     }

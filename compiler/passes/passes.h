@@ -59,6 +59,10 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec);
 /// start, and the optimizer's op updates them in each step.
 Graph cast_weights(Graph graph, const spec::Spec& spec);
 
+/// With `precision.master: split`: replaces the fp32 masters of matrices by what their bf16 copies lack. Adds the
+/// conversions from and to fp32, in the memory of the gradients, for the host.
+Graph split_masters(Graph graph, const spec::Spec& spec);
+
 /// Appends the collectives of the ranks, block by block. Gradients are summed in the dtype `parallel.gradient_dtype` as
 /// the backward pass produces them. If `parallel.shard` shards the optimizer's state, each rank updates its shard of
 /// every block, and new weights are gathered for the forward pass.

@@ -49,7 +49,9 @@ Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& ki
       {"fuse_quantising", with_spec(fuse_quantising)},
       // Late: fusing a residual changes the dtype of a result, and with it the dtype in which a bias is read.
       {"cast_weights", with_spec(cast_weights)},
-      // After cast_weights: ranks gather the copies that ops read.
+      // After cast_weights: the copies are a part of split masters.
+      {"split_masters", with_spec(split_masters)},
+      // After cast_weights and split_masters: ranks gather the copies that ops read.
       {"shard_over_ranks", with_spec(shard_over_ranks)},
       // After shard_over_ranks: the audit's reads must not add to the buffers that ranks gather.
       {"append_audit", with_spec(append_audit)},

@@ -29,8 +29,9 @@ class Sharer {
       for (const Block block : kBlocksInOrder) gather(block);
     } else {
       // Without a gather, only a broadcast makes ranks on different processors start with the same bits.
-      const TensorId masters = g_.host(Use::masters);
-      g_.region(Block::none, Part::initialise).ops.push_back(ops::make::broadcast("broadcast", {masters}, {masters}));
+      std::vector<Op>& initialise = g_.region(Block::none, Part::initialise).ops;
+      const TensorId weights = initialise.front().outputs[0];
+      initialise.push_back(ops::make::broadcast("broadcast", {weights}, {weights}));
     }
     return std::move(g_);
   }
@@ -72,7 +73,7 @@ class Sharer {
 
   TensorId copies(DType type) const {
     for (std::size_t i = 0; i < g_.tensors.size(); ++i)
-      if (g_.tensors[i].use == Use::copies && g_.tensors[i].dtype == type) return static_cast<TensorId>(i);
+      if (g_.tensors[i].use == copies_use(type) && g_.tensors[i].dtype == type) return static_cast<TensorId>(i);
     return kNone;
   }
 

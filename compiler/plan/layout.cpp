@@ -8,6 +8,7 @@
 #include "compiler/plan/packing.h"
 #include "compiler/plan/schedule_walk.h"
 #include "error.h"
+#include "text/plural.h"
 
 namespace llmc::plan {
 
@@ -36,8 +37,10 @@ class LayoutMaker {
 
   ArenaLayout make() {
     const FlatSection kFlat[] = {
-        {"master weights", Use::masters, "fp32"},
+        {"master weights", Use::masters, spec_.master == spec::Masters::split ? "fp32: norms, biases" : "fp32"},
         {"weight copies", Use::copies, std::string(name_of(spec_.compute)) + ", what matrix products read"},
+        {"rest of masters", Use::rest, "16 bits, which bf16 copies lack of the fp32 masters of matrices"},
+        {"ties of masters", Use::ties, "a bit each: the copy was rounded up from the middle of two bf16"},
         {"gradients", Use::gradients, "fp32, accumulated over micro-batches"},
         {"optimizer state", Use::state, optimizer_state_text()}};
     const auto is_shared = [this](const FlatSection& flat) { return is_sharded(flat.use, spec_.parallel.shard); };
@@ -61,13 +64,41 @@ class LayoutMaker {
     return offset;
   }
 
-  /// "AdamW's two moments, fp32"
+  /// "AdamW's two moments, fp32"; with several formats "AdamW's two moments in blocks of 256, int8: 24 tensors;
+  /// AdamW's two moments, fp32: embedding, norms, biases".
   std::string optimizer_state_text() const {
+    const std::vector<GroupsOptimizer> optimizers = optimizers_of(g_.groups, spec_.optimizer.kind);
     std::string text;
-    for (const GroupsOptimizer& of : optimizers_of(g_.groups, spec_.optimizer.kind)) {
+    for (const GroupsOptimizer& of : optimizers) {
       const OptimizerRow& row = row_of(of.kind);
-      text += fmt::format("{}{}'s {}, {}", text.empty() ? "" : "; ", row.title, row.keeps, name_of(row.state[0].dtype));
+      text += fmt::format("{}{}'s {}, {}", text.empty() ? "" : "; ", row.title, row.keeps,
+                          is_dynamic(row.state[0].dtype) ? "int8" : name_of(row.state[0].dtype));
+      if (optimizers.size() > 1) text += ": " + members_text(of.groups);
     }
+    if (spec_.optimizer_state == spec::OptimizerState::int8 && optimizers.size() == 1)
+      text += "; no matrix has 4096 elements in whole blocks of 256";
+    return text;
+  }
+
+  /// Names of the groups that have parameters, and how many each has; of a second group of one role which.
+  std::string members_text(GroupSet groups) const {
+    std::string text;
+    for (std::size_t group = 0; group < g_.groups.size(); ++group) {
+      const auto count = std::ranges::count(parameters_.slices, static_cast<int>(group), &Slice::group);
+      if (!holds(groups, static_cast<int>(group)) || count == 0) continue;
+      const auto first = std::ranges::find(g_.groups, g_.groups[group].role, &ParameterGroup::role);
+      const std::string which = static_cast<std::size_t>(first - g_.groups.begin()) == group ? "" : pieces_of(group);
+      text += fmt::format("{}{} ({} tensor{}{})", text.empty() ? "" : ", ", g_.groups[group].name, count, plural(count),
+                          which);
+    }
+    return text;
+  }
+
+  std::string pieces_of(std::size_t group) const {
+    std::string text;
+    for (const Tensor& t : g_.tensors)
+      for (const ParameterPiece& piece : t.pieces)
+        if (piece.group == static_cast<int>(group)) text += (text.empty() ? ": " : ", ") + piece.name;
     return text;
   }
 
@@ -94,7 +125,7 @@ class LayoutMaker {
     place.offset = take(static_cast<std::size_t>(t.bytes()));
     layout_.fixed[id] = place;
     layout_.buffers.push_back(
-        {t.name, t.dtype, t.elements(), t.use, place.offset, place.area, t.state_block, t.groups});
+        {t.name, t.dtype, t.elements(), t.use, place.offset, place.area, t.state_block, t.groups, t.saved_as});
   }
 
   template <class Predicate>
@@ -128,7 +159,7 @@ class LayoutMaker {
       const std::int64_t elements = parameters_.state_elements(shares, t.state_block, t.groups);
       const std::size_t offset = take(static_cast<std::size_t>(bytes_of(t.dtype, elements)));
       layout_.fixed[static_cast<TensorId>(i)] = {offset, 0, in};
-      layout_.buffers.push_back({t.name, t.dtype, elements, t.use, offset, in, t.state_block, t.groups});
+      layout_.buffers.push_back({t.name, t.dtype, elements, t.use, offset, in, t.state_block, t.groups, t.saved_as});
     }
     section(flat.name, begin, ranks > 1 ? fmt::format("{}, one of {} shards", flat.what, ranks) : flat.what);
   }

@@ -181,6 +181,9 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
     for (std::int64_t layer = 0; layer < (block == Block::layer ? graph.layers() : 1); ++layer)
       for (TensorId id : parameters[block]) name_parts(id, layer);
   layout.tensors = static_cast<std::int64_t>(layout.slices.size());
+  layout.group_elements.resize(graph.groups.size());
+  for (const Slice& slice : layout.slices)
+    layout.group_elements[static_cast<std::size_t>(slice.group)] += slice.rows * slice.pitch;
   for (std::size_t group = 0; group < graph.groups.size(); ++group)
     layout.group_buckets.push_back(buckets_of(layout.buckets, layout.slices, GroupSet{1} << group));
   check_blocks(graph, layout);

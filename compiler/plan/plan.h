@@ -72,9 +72,10 @@ struct HostBuffer {
   std::int64_t elements = 0;
   Use use = Use::unseen;
   std::size_t offset = 0;
-  std::size_t area = 0;          // index into ArenaLayout::areas
-  std::int64_t block = 1;        // as Buffer::block
-  GroupSet groups = kAllGroups;  // as Buffer::groups
+  std::size_t area = 0;            // index into ArenaLayout::areas
+  std::int64_t block = 1;          // as Buffer::block
+  GroupSet groups = kAllGroups;    // as Buffer::groups
+  const char* saved_as = nullptr;  // as Buffer::saved_as
 
   std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
 };

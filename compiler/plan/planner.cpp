@@ -90,6 +90,12 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
                         .relaxed();
     if (!try_one(way) && fixed) try_one(automatic(way));
   }
+  if (spec.compute == DType::bf16 && spec.master == spec::Masters::fp32)
+    try_one(as_is.with("precision.master: split", [](spec::Spec& s) { s.master = spec::Masters::split; }));
+  // Last, because it changes the run's numbers.
+  if (spec.optimizer.kind == OptimizerKind::adamw && spec.optimizer_state == spec::OptimizerState::fp32)
+    try_one(as_is.with("precision.optimizer_state: int8",
+                       [](spec::Spec& s) { s.optimizer_state = spec::OptimizerState::int8; }));
   ways.push_back(fmt::format("memory.budget: {}", needed >= kGiB ? fmt::format("{}GiB", (needed + kGiB - 1) / kGiB)
                                                                  : fmt::format("{}MiB", (needed >> 20) + 1)));
   return fmt::format("write {}, if the device has that much{}", fmt::join(ways, ", or "),

@@ -31,6 +31,7 @@ class Builder {
     pass(PassName::gather_weights, gather_weights());
     pass(PassName::initialise, runs(Part::initialise));
     pass(PassName::refresh_copies, runs(Part::refresh));
+    pass(PassName::join_masters, runs(Part::join));
     return std::move(schedule_);
   }
 
@@ -204,6 +205,7 @@ const char* name_of(PassName pass) {
     case PassName::gather_weights: return "gather_weights";
     case PassName::initialise: return "initialise";
     case PassName::refresh_copies: return "refresh_copies";
+    case PassName::join_masters: return "join_masters";
   }
   return "";
 }

@@ -22,8 +22,9 @@ enum class PassName {
   gather_weights,
   initialise,
   refresh_copies,
+  join_masters,
 };
-constexpr std::size_t kPasses = static_cast<std::size_t>(PassName::refresh_copies) + 1;
+constexpr std::size_t kPasses = static_cast<std::size_t>(PassName::join_masters) + 1;
 const char* name_of(PassName pass);
 
 /// Condition of an item.

@@ -101,8 +101,10 @@ std::vector<RecomputeGroups> all_sets() {
 bool fits_budget(const Plan& plan) { return plan.needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget); }
 
 std::vector<Shard> possible_shards(const spec::Spec& spec) {
-  std::vector<Shard> shards = {Shard::none, Shard::optimizer, Shard::gradients};
-  if (spec.audit.compute != spec::AuditCompute::forward) shards.push_back(Shard::parameters);
+  std::vector<Shard> shards = {Shard::none, Shard::optimizer};
+  const bool whole = spec.audit.compute == spec::AuditCompute::forward;  // E0322
+  if (!whole || spec.master == spec::Masters::fp32) shards.push_back(Shard::gradients);
+  if (!whole) shards.push_back(Shard::parameters);
   return shards;
 }
 

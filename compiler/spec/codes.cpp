@@ -183,8 +183,10 @@ const std::vector<Code>& codes() {
        "batch: {sequence_length: 256, tokens: 2048, micro_batch: 4}\nparallel: {world_size: 2}"},
       {"E0322", "an audit that is impossible or redundant",
        "`audit.compute: forward` recomputes a step's loss in fp32 from the master weights. With `parallel.shard: "
-       "parameters` no rank has all of these weights. With `precision.compute: fp32` it would repeat what training "
-       "computes. `logits` works in both cases.",
+       "parameters` no rank has all of these weights. With `precision.master: split` they are joined in the memory of "
+       "the "
+       "gradients, so that no rank has them with `parallel.shard: gradients` either. With `precision.compute: fp32` it "
+       "would repeat what training computes. `logits` works in all cases.",
        "precision: {compute: fp32}\naudit: {compute: forward}", "precision: {compute: fp32}\naudit: {compute: logits}"},
       {"E0323", "a best checkpoint by an unknown validation set",
        "checkpoint.best names the validation set whose loss selects the best checkpoint: `validation` for that of "
@@ -230,6 +232,16 @@ const std::vector<Code>& codes() {
        "it needs `compute: fp32` and `kind: cuda`.",
        "precision: {compute: bf16, matmul: tf32}\ntarget: {kind: cuda}",
        "precision: {compute: fp32, matmul: tf32}\ntarget: {kind: cuda}"},
+      {"E0330", "8-bit state of another optimizer",
+       "With `optimizer_state: int8` the moments of AdamW are kept in 8 bits. Other optimizers keep their state in "
+       "fp32.",
+       "precision: {optimizer_state: int8}\noptimizer: {kind: lion}",
+       "precision: {optimizer_state: int8}\noptimizer: {kind: adamw}"},
+      {"E0331", "masters split without bf16 copies",
+       "With `master: split` a master weight is kept as the bf16 copy that products read, and the bits that this "
+       "lacks. So "
+       "it needs `compute: bf16`.",
+       "precision: {compute: fp32, master: split}", "precision: {compute: bf16, master: split}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

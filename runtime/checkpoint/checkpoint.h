@@ -135,10 +135,11 @@ TrainState read_train_state(const std::filesystem::path& checkpoint);
 enum class Trust { unverified, verified };
 
 /// Fills every buffer. If the checkpoint has another optimizer's state, this run's begins as in a new run: zeros, and
-/// no update counts as applied. Checks names, shapes and dtypes of all tensors before writing the first element. Throws
-/// Failure(checkpoint) naming file and tensor.
+/// no update counts as applied. Moments in another format than this run's (state_formats.h) are converted, which `log`
+/// is told. Checks names, shapes and dtypes of all tensors before writing the first element. Throws Failure(checkpoint)
+/// naming file and tensor.
 TrainState load_checkpoint(const std::filesystem::path& checkpoint, std::span<const ParameterInfo> parameters,
-                           StateAccess& access, Trust trust);
+                           StateAccess& access, Trust trust, const Log& log = {});
 
 /// Reads spec.yaml of a checkpoint. Throws Failure(checkpoint).
 std::string read_checkpoint_spec(const std::filesystem::path& checkpoint);

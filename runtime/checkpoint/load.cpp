@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <set>
@@ -7,8 +8,11 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/parameter_stream.h"
 #include "checkpoint/retention.h"
+#include "checkpoint/state_formats.h"
+#include "checkpoint/stored_numbers.h"
 #include "checkpoint/train_state.h"
 #include "error.h"
+#include "text/plural.h"
 
 namespace llmc {
 namespace {
@@ -21,6 +25,9 @@ struct Match {
   const safetensors::Entry* entry;
   std::size_t buffer;
   ParameterInfo elements;  // parameter_in()
+  // A moment in another format: of codes their scales in the file, of numbers the buffer for the scales.
+  const safetensors::Entry* scales = nullptr;
+  std::size_t scale_buffer = kWeights;
 };
 
 [[noreturn]] void refuse_other_model(const std::string& what) {
@@ -39,38 +46,88 @@ Readers open_files(const fs::path& directory, std::span<const FileRecord> files,
   return readers;
 }
 
-/// Pairs every tensor of the files with a parameter; none may be missing, unknown, doubled or of another type.
-void match(const fs::path& directory, const Readers& readers, std::span<const ParameterInfo> stored, std::size_t index,
-           const SavedBuffer& buffer, std::set<std::string>& seen, std::vector<Match>& matches) {
-  for (const ParameterInfo& p : stored) {
-    if (!buffer.covers(p)) continue;
+/// Pairs every tensor of some files with a parameter; none may be missing, unknown, doubled or of another type, but for
+/// moments in another format.
+class Matching {
+ public:
+  Matching(const fs::path& directory, const Readers& readers, std::span<const ParameterInfo> stored,
+           std::span<const SavedBuffer> buffers, std::vector<Match>& matches)
+      : directory_(directory), readers_(readers), stored_(stored), buffers_(buffers), matches_(matches) {}
+
+  void buffers(std::size_t first, std::size_t past) {
+    for (std::size_t index = first; index < past; ++index)
+      for (const ParameterInfo& p : stored_)
+        if (buffers_[index].covers(p)) tensor(index, p);
+    for (const auto& reader : readers_)
+      for (const safetensors::Entry& entry : reader->entries())
+        if (seen_.count(entry.name) == 0)
+          refuse_other_model(reader->tensor(entry.name) + " is not a tensor of this run");
+  }
+
+ private:
+  void tensor(std::size_t index, const ParameterInfo& p) {
+    const SavedBuffer& buffer = buffers_[index];
     const ParameterInfo elements = parameter_in(buffer, p);
     const safetensors::TensorSpec wanted = tensor_spec(elements, buffer.prefix, buffer.dtype);
-    const std::size_t before = matches.size();
-    for (const auto& reader : readers) {
-      const safetensors::Entry* entry = reader->find(wanted.name);
-      if (entry == nullptr) continue;
-      const std::string where = reader->tensor(wanted.name);
-      if (matches.size() != before) refuse_other_model(where + " is in two files");
-      if (entry->dtype != wanted.dtype)
-        refuse_other_model(where + " is " + std::string(dtype_name(entry->dtype)) + ", but this run needs " +
-                           std::string(dtype_name(wanted.dtype)));
-      if (entry->shape != wanted.shape)
-        refuse_other_model(where + " is " + shape_text(entry->shape) + ", but this run needs " +
-                           shape_text(wanted.shape));
-      matches.push_back({reader.get(), entry, index, elements});
-    }
-    if (matches.size() == before)
-      refuse_other_model("no file of '" + directory.string() + "' has tensor '" + wanted.name + "'");
-    seen.insert(wanted.name);
+    if (made_.count(wanted.name)) return;
+    const auto [reader, entry] = find(wanted.name);
+    if (!reader) refuse_other_model("no file of '" + directory_.string() + "' has tensor '" + wanted.name + "'");
+    const std::string where = reader->tensor(wanted.name);
+    Match match{reader, entry, index, elements};
+    if (entry->dtype != wanted.dtype && !converts(match, buffer, p))
+      refuse_other_model(where + " is " + std::string(dtype_name(entry->dtype)) + ", but this run needs " +
+                         std::string(dtype_name(wanted.dtype)));
+    if (entry->shape != wanted.shape)
+      refuse_other_model(where + " is " + shape_text(entry->shape) + ", but this run needs " +
+                         shape_text(wanted.shape));
+    seen_.insert(wanted.name);
+    matches_.push_back(match);
   }
-}
 
-void refuse_unknown(const Readers& readers, const std::set<std::string>& seen) {
-  for (const auto& reader : readers)
-    for (const safetensors::Entry& entry : reader->entries())
-      if (seen.count(entry.name) == 0) refuse_other_model(reader->tensor(entry.name) + " is not a tensor of this run");
-}
+  struct Found {
+    const safetensors::Reader* reader = nullptr;
+    const safetensors::Entry* entry = nullptr;
+  };
+  Found find(const std::string& name) const {
+    Found found;
+    for (const auto& reader : readers_)
+      if (const safetensors::Entry* entry = reader->find(name)) {
+        if (found.reader) refuse_other_model(reader->tensor(name) + " is in two files");
+        found = {reader.get(), entry};
+      }
+    return found;
+  }
+
+  /// Whether a moment of another type is one in the other format, which the match then says.
+  bool converts(Match& match, const SavedBuffer& buffer, const ParameterInfo& p) {
+    if (match.buffer == kWeights || buffer.block != 1) return false;
+    const std::string prefix = scale_prefix(buffer.prefix);
+    if (is_dynamic(buffer.dtype) && match.entry->dtype == safetensors::Dtype::kF32) {
+      const auto scales = std::ranges::find_if(
+          buffers_, [&](const SavedBuffer& other) { return other.prefix == prefix && other.covers(p); });
+      if (scales == buffers_.end()) return false;
+      match.scale_buffer = static_cast<std::size_t>(scales - buffers_.begin());
+      made_.insert(prefix + p.name);
+      return true;
+    }
+    const auto codes = codes_named(buffer.prefix.substr(0, buffer.prefix.size() - 1));
+    if (buffer.dtype != DType::f32 || !codes || match.entry->dtype != stored_type(*codes)) return false;
+    const auto [reader, entry] = find(prefix + p.name);
+    if (reader != match.reader || entry->dtype != safetensors::Dtype::kF32 ||
+        entry->shape != std::vector{in_blocks(p.rows * p.cols, kStateBlock)})
+      refuse_other_model(match.reader->tensor(match.entry->name) + " has codes without their scales");
+    match.scales = entry;
+    seen_.insert(prefix + p.name);
+    return true;
+  }
+
+  const fs::path& directory_;
+  const Readers& readers_;
+  std::span<const ParameterInfo> stored_;
+  std::span<const SavedBuffer> buffers_;
+  std::vector<Match>& matches_;
+  std::set<std::string> seen_, made_;  // names of tensors: used; of scales that numbers of the file will have
+};
 
 }  // namespace
 
@@ -132,6 +189,35 @@ bool of_another_optimizer(const Readers& readers, std::span<const SavedBuffer> s
   return any;
 }
 
+void read(const Match& match, StateAccess& access) {
+  const SavedBuffer& buffer = access.buffers()[match.buffer];
+  if (match.scale_buffer != kWeights)
+    return quantise_moment(*match.reader, *match.entry, match.elements, access, match.buffer, match.scale_buffer);
+  if (match.scales)
+    return dequantise_moment(
+        {match.reader, match.entry, match.scales, *codes_named(buffer.prefix.substr(0, buffer.prefix.size() - 1))},
+        match.elements, access, match.buffer);
+  read_parameter(*match.reader, *match.entry, match.elements, buffer.dtype,
+                 [&](std::int64_t offset, std::int64_t count, const std::byte* values) {
+                   access.write(match.buffer, offset, count, values);
+                 });
+}
+
+/// "24 tensors of the optimizer's state were converted from fp32 to int8"; empty if none was.
+std::string conversions(std::span<const Match> matches) {
+  const auto text = [](std::int64_t count, const char* what) {
+    return count ? std::to_string(count) + " tensor" + plural(count) + " of the optimizer's state " +
+                       (count == 1 ? "was" : "were") + " converted from " + what
+                 : std::string();
+  };
+  const std::string to_codes = text(std::ranges::count_if(matches, [](const Match& m) { return m.scale_buffer > 0; }),
+                                    "fp32 to int8"),
+                    to_numbers =
+                        text(std::ranges::count_if(matches, [](const Match& m) { return m.scales != nullptr; }),
+                             "int8 to fp32");
+  return to_codes + (to_codes.empty() || to_numbers.empty() ? "" : ", ") + to_numbers;
+}
+
 void set_to_zero(std::span<const ParameterInfo> stored, std::size_t index, StateAccess& access) {
   const SavedBuffer& buffer = access.buffers()[index];
   for (const ParameterInfo& p : stored) {
@@ -146,7 +232,7 @@ void set_to_zero(std::span<const ParameterInfo> stored, std::size_t index, State
 }  // namespace
 
 TrainState load_checkpoint(const fs::path& checkpoint, std::span<const ParameterInfo> parameters, StateAccess& access,
-                           Trust trust) {
+                           Trust trust, const Log& log) {
   if (trust == Trust::unverified)
     if (const auto damage = find_damage(checkpoint, Depth::checksums))
       throw Failure(Exit::checkpoint,
@@ -158,23 +244,13 @@ TrainState load_checkpoint(const fs::path& checkpoint, std::span<const Parameter
   const Readers optimizer = open_files(checkpoint, files, "optimizer");
 
   const std::span<const SavedBuffer> buffers = access.buffers();
-  std::set<std::string> seen;
   std::vector<Match> matches;
-  match(checkpoint, model, stored, kWeights, buffers[kWeights], seen, matches);
-  refuse_unknown(model, seen);
-  seen.clear();
+  Matching(checkpoint, model, stored, buffers, matches).buffers(kWeights, kWeights + 1);
   const bool anew = of_another_optimizer(optimizer, buffers.subspan(kWeights + 1));
-  if (!anew) {
-    for (std::size_t i = kWeights + 1; i < buffers.size(); ++i)
-      match(checkpoint, optimizer, stored, i, buffers[i], seen, matches);
-    refuse_unknown(optimizer, seen);
-  }
+  if (!anew) Matching(checkpoint, optimizer, stored, buffers, matches).buffers(kWeights + 1, buffers.size());
 
-  for (const Match& found : matches)
-    read_parameter(*found.reader, *found.entry, found.elements, buffers[found.buffer].dtype,
-                   [&](std::int64_t offset, std::int64_t count, const std::byte* values) {
-                     access.write(found.buffer, offset, count, values);
-                   });
+  for (const Match& match : matches) read(match, access);
+  if (const std::string text = conversions(matches); log && !text.empty()) log(text);
   if (anew) {
     for (std::size_t i = kWeights + 1; i < buffers.size(); ++i) set_to_zero(stored, i, access);
     state.begin_optimizer();

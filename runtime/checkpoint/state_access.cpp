@@ -8,7 +8,7 @@ std::vector<SavedBuffer> saved_buffers(std::span<const ParameterGroup> groups, O
   std::vector<SavedBuffer> saved = {{}};
   for (const auto& [named, of] : optimizers_of(groups, kind))
     for (const StateTensor& state : row_of(named).state)
-      saved.push_back({std::string(state.name) + ".", state.dtype, state.block, of});
+      saved.push_back({std::string(state.prefix()) + ".", state.dtype, state.block, of});
   return saved;
 }
 

@@ -44,7 +44,7 @@ std::vector<SavedBuffer> saved_buffers(const Buffers& buffers) {
     if (b.use == Use::masters)
       saved.insert(saved.begin(), SavedBuffer{"", b.dtype});
     else if (b.use == Use::state)
-      saved.push_back({std::string(b.name) + ".", b.dtype, b.block, b.groups});
+      saved.push_back({(b.saved_as ? b.saved_as : std::string(b.name)) + ".", b.dtype, b.block, b.groups});
   return saved;
 }
 

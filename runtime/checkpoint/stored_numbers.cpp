@@ -38,8 +38,12 @@ safetensors::Dtype stored_type(DType dtype) {
     case DType::bf16: return safetensors::Dtype::kBF16;
     case DType::e4m3: return safetensors::Dtype::kF8E4M3;
     case DType::e5m2: return safetensors::Dtype::kF8E5M2;
+    case DType::dynamic8:
+    case DType::udynamic8: return safetensors::Dtype::kU8;
     case DType::i32: return safetensors::Dtype::kI32;
     case DType::byte: return safetensors::Dtype::kU8;
+    case DType::rest:
+    case DType::tie: break;  // in files masters are joined
   }
   throw Failure(Exit::internal, "safetensors have no dtype for these elements");
 }

@@ -14,6 +14,12 @@
 //                                               on cpu streaming stores if caches would not hold it
 //   lanes.run(p, count)                         `count` elements, the first 16-byte aligned
 //   lanes.run_if<kWanted>(p, count)             same, or nothing
+//   lanes.block<kMost>(p, count)                same, at most kMost of them, next to which columns<kMost>() may stand
+//   lanes.block_if<kWanted, kMost>(p, count)    same, or nothing
+//   lanes.split(copy, rest, ties, at, count)    `count` split masters from `at` on, a multiple of 8; in vectors of bf16
+//   lanes.split<kMost>(...)                     same, at most kMost of them
+//   lanes.masters<kSplit, kMost>(master, copy, rest, ties, at, count)
+//                                               these, or elements of `master` from `at` on
 //   lanes.unaligned(p, count)                   `count` elements at any address
 //   lanes.slice<kCols, kSlice>(x, row, part)    columns [part * kSlice, +kSlice) of a row; fewer at its end
 //   lanes.segments<kSegments, kCols, kStep>(p)  column c of segment s is p[s * kStep + c]; kStep 0 repeats one segment
@@ -44,9 +50,9 @@
 //   lanes.owns(column), lanes.leads()           true on one lane of the group: the column's owner; the first
 //   lanes.alone()                               true in one group of the launch
 //
-// A row is its memory, row.data[column], except lanes.segments(). A row of const elements is read. Any other row is
-// written, and its padding becomes zero. Elements are fp32 inside f. A row may be read and written in place. Every
-// reduction has an order fixed by the shapes.
+// A row is its memory, row.data[column], except lanes.segments(). A row of const elements is read, and so is
+// row.read_only(). Any other row is written, and its padding becomes zero. Elements are fp32 inside f. A row may be
+// read and written in place. Every reduction has an order fixed by the shapes.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -22,6 +22,22 @@ struct e5m2 {
   unsigned char bits;
 };
 
+/// The part of an fp32 number that its bf16 lacks: 16 bits, and of eight numbers a bit each (device/split.h).
+struct rest16 {
+  unsigned short bits;
+};
+struct ties8 {
+  unsigned char bits;
+};
+
+/// Codes of 8 bits of the optimizer's moments (device/dynamic_map.h): numbers in [-1, 1], and in [0, 1].
+struct dynamic8 {
+  unsigned char bits;
+};
+struct udynamic8 {
+  unsigned char bits;
+};
+
 /// A scale: a power of two without sign (device/block_scales.h).
 struct e8m0 {
   unsigned char bits;

@@ -18,9 +18,11 @@ enum class Use : std::uint8_t {
   unseen,  // only the step uses it
 
   // [parameter elements], at the offsets of ParameterInfo; of state, elements that stand for some of these
-  masters,    // fp32 weights
-  gradients,  // fp32, accumulated over micro-batches
+  masters,    // fp32 weights; with rest and ties only of those that are not split
+  gradients,  // fp32, accumulated over micro-batches; between steps memory for the host's view of split masters
   copies,     // weights in the dtype that GEMMs read; one buffer per dtype
+  rest,       // of split masters, what their bf16 copies lack (device/split.h)
+  ties,       // a bit for each of them
   state,      // optimizer state, in checkpoint order; its name prefixes each parameter's in a checkpoint
 
   // written before a micro-batch, contiguous, in one copy
@@ -55,14 +57,12 @@ enum class Use : std::uint8_t {
 };
 
 /// In the order of Use.
-inline constexpr auto kUseNames =
-    std::to_array<const char*>({"unseen",         "masters",       "gradients",         "copies",
-                                "state",          "scalars",       "optimizer_scalars", "group_scalars",
-                                "tokens",         "targets",       "embedding_order",   "run_begin",
-                                "run_token",      "run_count",     "positions",         "rope_table",
-                                "chunks",         "first_chunk",   "init_rules",        "results",
-                                "reports",        "sample_logits", "parameter_norms",   "audit_losses",
-                                "math_workspace", "input_slots"});
+inline constexpr auto kUseNames = std::to_array<const char*>(
+    {"unseen",          "masters",      "gradients",         "copies",        "rest",      "ties",
+     "state",           "scalars",      "optimizer_scalars", "group_scalars", "tokens",    "targets",
+     "embedding_order", "run_begin",    "run_token",         "run_count",     "positions", "rope_table",
+     "chunks",          "first_chunk",  "init_rules",        "results",       "reports",   "sample_logits",
+     "parameter_norms", "audit_losses", "math_workspace",    "input_slots"});
 static_assert(kUseNames.size() == static_cast<std::size_t>(Use::input_slots) + 1, "a name for each Use");
 constexpr const char* name_of(Use use) { return kUseNames[static_cast<std::size_t>(use)]; }
 
@@ -77,7 +77,9 @@ constexpr bool is_sharded(Use use, Shard shard) {
     case Use::state: return shard >= Shard::optimizer;
     case Use::gradients: return shard >= Shard::gradients;
     case Use::masters:
-    case Use::copies: return shard >= Shard::parameters;
+    case Use::copies:
+    case Use::rest:
+    case Use::ties: return shard >= Shard::parameters;
     default: return false;
   }
 }
@@ -109,6 +111,7 @@ struct Buffer {
   // with the first bucket that has some (buckets_of).
   std::int64_t block = 1;
   GroupSet groups = kAllGroups;
+  const char* saved_as = nullptr;  // before a parameter's name in a checkpoint; null: its own name
 
   constexpr std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
 };

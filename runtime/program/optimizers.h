@@ -6,17 +6,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "device/dynamic_map.h"
 #include "device/types.h"
 #include "program/dtype.h"
 #include "program/parameters.h"
 
 namespace llmc {
 
-/// Values of optimizer.kind, in the order of kOptimizers.
-enum class OptimizerKind : std::uint8_t { adamw, lion };
+/// In the order of kOptimizers: values of optimizer.kind, and forms of these with other state.
+enum class OptimizerKind : std::uint8_t { adamw, lion, adamw_int8 };
 
 /// Keys whose meaning depends on the kind, as a group of parameters has them.
 struct OptimizerValues {
@@ -26,15 +29,22 @@ struct OptimizerValues {
 /// A tensor of state, with one element for each `block` consecutive elements of the parameters. A block belongs to one
 /// parameter, whose rows have no padding, and to one rank's shard.
 struct StateTensor {
-  const char* name;  // prefix of a parameter's name in a checkpoint
+  const char* name;  // also the prefix of a parameter's name in a checkpoint, unless that is another
   DType dtype;
   std::int64_t block = 1;  // a power of two
+  const char* saved_as = nullptr;
+
+  constexpr const char* prefix() const { return saved_as ? saved_as : name; }
 };
+
+/// Scales of a tensor of codes have its prefix in a checkpoint with this suffix.
+inline constexpr const char* kScaleSuffix = "_scale";
 
 struct OptimizerRow {
   OptimizerKind kind;
-  const char* name;   // in specs; also the name of its op and its template
-  const char* title;  // for people
+  std::optional<OptimizerKind> form_of = {};  // the row whose state it keeps in another format; not in specs
+  const char* name;                           // in specs; also the name of its op and its template
+  const char* title;                          // for people
   const char* doc;
   std::span<const StateTensor> state;
   const char* keeps;  // describes `state`, for people
@@ -70,6 +80,11 @@ inline std::vector<std::byte> adamw(const OptimizerValues& values, std::int64_t 
                                 .bias_correction2 = {correction(values.beta2, 1), correction(values.beta2, 2)}});
 }
 
+inline constexpr StateTensor kAdamwInt8State[] = {{"exp_avg_codes", DType::dynamic8, 1, "exp_avg"},
+                                                  {"exp_avg_scale", DType::f32, kStateBlock},
+                                                  {"exp_avg_sq_codes", DType::udynamic8, 1, "exp_avg_sq"},
+                                                  {"exp_avg_sq_scale", DType::f32, kStateBlock}};
+
 inline constexpr StateTensor kLionState[] = {{"momentum", DType::f32}};
 
 /// Chen et al. 2023.
@@ -103,9 +118,29 @@ inline constexpr auto kOptimizers = std::to_array<OptimizerRow>({
      .record = "LionScalars",
      .record_bytes = sizeof(LionScalars),
      .scalars = optimizers::lion},
+    {.kind = OptimizerKind::adamw_int8,
+     .form_of = OptimizerKind::adamw,
+     .name = "adamw_int8",
+     .title = "AdamW",
+     .doc = "AdamW with moments in 8 bits (Dettmers et al. 2022).",
+     .state = optimizers::kAdamwInt8State,
+     .keeps = "two moments in blocks of 256",
+     .betas = {0.9, 0.95},
+     .betas_doc = "decay of the first and second moments",
+     .record = "AdamwScalars",
+     .record_bytes = sizeof(AdamwScalars),
+     .scalars = optimizers::adamw},
 });
 
 constexpr const OptimizerRow& row_of(OptimizerKind kind) { return kOptimizers[static_cast<std::size_t>(kind)]; }
+
+/// Type of the codes that some optimizer saves with this prefix; nothing if none does.
+constexpr std::optional<DType> codes_named(std::string_view prefix) {
+  for (const OptimizerRow& row : kOptimizers)
+    for (const StateTensor& state : row.state)
+      if (is_dynamic(state.dtype) && state.prefix() == prefix) return state.dtype;
+  return std::nullopt;
+}
 
 /// An optimizer of a run, and the groups of parameters that name it.
 struct GroupsOptimizer {

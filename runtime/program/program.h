@@ -104,7 +104,15 @@ struct Program {
   /// Forward only. Writes audit_losses, from logits in fp32 or a whole pass in fp32 (audit.compute). Null: not
   /// available.
   void (*audit)(Step&) = nullptr;
+  /// Of split masters: writes this rank's shard of all masters in fp32 to the gradients' buffer, at the offsets of a
+  /// gradient. Null: masters are fp32. refresh_copies then reads the masters there, and initialise writes them there.
+  void (*join_masters)(Step&) = nullptr;
 };
+
+/// The flat buffer of all masters in fp32, as the host reads and writes them.
+inline const Buffer& host_masters(const Program& program) {
+  return buffer_of(program.info.buffers, program.join_masters ? Use::gradients : Use::masters);
+}
 
 /// Defined by the emitted project.
 const Program& program();

@@ -50,6 +50,7 @@ struct HistoryEntry {
   std::vector<std::string> overrides;    // key=value arguments of the command line
   std::vector<std::string> allowed;      // keys that --allow named
   std::vector<spec::Change> changed;     // since the previous start
+  std::string converted = {};            // of the checkpoint's optimizer state, to another format; empty: nothing
   std::int64_t rollbacks = 0;            // in the run so far
   std::vector<ShardRecord> shards = {};  // of the training data, unless an earlier line lists them
   /// For a rollback: the step it left, and the reason. Else empty.

@@ -17,6 +17,8 @@ namespace llmc::spec {
 enum class TargetKind { cpu, cuda };
 enum class AttentionKind { automatic, cudnn, portable };
 enum class Matmul { automatic, bf16x3, tf32, fp8, fp8_full, fp8_tensor, mxfp8 };
+enum class Masters { fp32, split };
+enum class OptimizerState { fp32, int8 };
 enum class FastAccumulation { none, forward, all };
 enum class Fp8Head { off, forward, forward_dgrad };
 enum class ScheduleKind { constant, linear, cosine, wsd };
@@ -230,6 +232,8 @@ struct Spec {
   DType residual = DType::f32;        // precision.residual: bf16 only with compute bf16
   Matmul matmul = Matmul::automatic;  // precision.matmul: with compute fp32 bf16x3 on a cpu with AMX, tf32 on cuda
   Fp8 fp8;
+  Masters master = Masters::fp32;                         // precision.master: split only with compute bf16
+  OptimizerState optimizer_state = OptimizerState::fp32;  // precision.optimizer_state: int8 only with AdamW
 
   /// Whether operands of the layers' products are rounded to 8 bits.
   bool has_fp8_products() const { return matmul == Matmul::fp8 || has_fp8_weight_gradients(); }

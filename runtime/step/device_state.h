@@ -1,6 +1,8 @@
 // The training state on the device, as checkpoints read and write it.
 #pragma once
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/state_access.h"
@@ -11,15 +13,16 @@ namespace llmc {
 
 class DeviceState final : public StateAccess {
  public:
-  /// Both live longer.
-  DeviceState(const ProgramInfo& info, FlatBuffers& flat)
-      : flat_(flat), saved_(saved_buffers(info.buffers)), buffers_{&buffer_of(info.buffers, Use::masters)} {
+  /// `masters`: host_masters(). `join`: called before they are gathered. All live longer.
+  DeviceState(const ProgramInfo& info, FlatBuffers& flat, const Buffer& masters, std::function<void()> join)
+      : flat_(flat), join_(std::move(join)), saved_(saved_buffers(info.buffers)), buffers_{&masters} {
     for (const Buffer& buffer : info.buffers)
       if (buffer.use == Use::state) buffers_.push_back(&buffer);
   }
 
   std::span<const SavedBuffer> buffers() const override { return saved_; }
   void gather(std::size_t buffer, const ParameterInfo& parameter) override {
+    if (buffer == kWeights) join_();
     flat_.gather(*buffers_.at(buffer), parameter);
   }
   void read(std::size_t buffer, std::int64_t offset, std::int64_t count, std::byte* out) override {
@@ -31,6 +34,7 @@ class DeviceState final : public StateAccess {
 
  private:
   FlatBuffers& flat_;
+  std::function<void()> join_;
   std::vector<SavedBuffer> saved_;
   std::vector<const Buffer*> buffers_;  // in the same order
 };

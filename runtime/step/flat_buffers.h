@@ -28,6 +28,8 @@ class FlatBuffers {
   /// Copies host memory to elements [offset, offset + count). A rank that has only its shard ignores the elements
   /// outside it.
   void write(const Buffer& buffer, std::int64_t offset, std::int64_t count, const std::byte* values);
+  /// Call when a buffer has changed other than by write(): what was gathered no longer counts.
+  void forget() { whole_ = {}; }
   /// Call before each step, which changes the buffers. Zeroes the gather buffers of gradients if the host has used
   /// them: kernels that sum a parameter's gradients also read the padding up to 16 bytes, which a step does not write.
   void begin_step();

@@ -33,7 +33,8 @@ std::vector<Replica> replicas(const ProgramInfo& info) {
   std::vector<Replica> list;
   for (const Buffer& buffer : info.buffers) {
     Replica replica{buffer.name, {}};
-    const bool saved = buffer.use == Use::masters || buffer.use == Use::copies || buffer.use == Use::state;
+    const bool saved = buffer.use == Use::masters || buffer.use == Use::copies || buffer.use == Use::rest ||
+                       buffer.use == Use::ties || buffer.use == Use::state;
     if (saved && info.shard == Shard::none) replica.intervals.push_back({buffer.offset, buffer.bytes()});
     for (const Gathered& gathered : info.gathered)
       if (std::string_view(gathered.buffer) == buffer.name)

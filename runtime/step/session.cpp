@@ -69,7 +69,7 @@ Session::Session(Device& device, Communicator& data, const Program& program, con
       optimizer_step_(replay()),
       evaluations_{replay(), replay()},
       audit_(replay()),
-      state_(program.info, flat_),
+      state_(program.info, flat_, host_masters(program), [this] { join_masters(); }),
       block_(input_block(program.info.buffers)),
       inputs_(device, arena_ + block_.offset, slots(arena_, info()), block_.bytes, slot_count(info())),
       results_(device, place(Use::results), sizeof(StepResults)) {
@@ -101,20 +101,32 @@ void Session::copy_out(const std::byte* from, std::span<T> values) {
 
 void Session::read(std::size_t offset, std::span<std::byte> bytes) { copy_out(arena_ + offset, bytes); }
 
-FlatSource Session::source(Use use) {
-  const Buffer& of = buffer(use);
-  return {[this, &of](const ParameterInfo& parameter) { flat_.gather(of, parameter); },
+FlatSource Session::source(const Buffer& of, std::function<void()> before) {
+  return {[this, &of, before = std::move(before)](const ParameterInfo& parameter) {
+            before();
+            flat_.gather(of, parameter);
+          },
           [this, &of](std::int64_t offset, std::int64_t count, std::byte* out) { flat_.read(of, offset, count, out); }};
+}
+
+void Session::join_masters() {
+  if (!program_.join_masters || joined_) return;
+  flat_.forget();
+  program_.join_masters(*step_);
+  joined_ = true;
 }
 
 bool Session::own_weights_finite() {
   constexpr std::int64_t kBlock = 4 << 20;  // elements on the host at once
-  const bool shared = is_sharded(Use::masters, info().shard);
+  join_masters();
+  const Buffer& masters = host_masters(program_);
+  const bool shared = is_sharded(masters.use, info().shard);
   bool finite = true;
   std::vector<float> block;
   shares_.own(0, shares_.buckets().back().offset + shares_.buckets().back().elements,
               [&](std::int64_t flat, std::int64_t state, std::int64_t count) {
-                const auto* const own = reinterpret_cast<const float*>(place(Use::masters)) + (shared ? state : flat);
+                const auto* const own =
+                    reinterpret_cast<const float*>(arena_ + offsets_.of(masters)) + (shared ? state : flat);
                 for (std::int64_t done = 0; done < count; done += kBlock) {
                   block.resize(static_cast<std::size_t>(std::min(kBlock, count - done)));
                   copy_out(reinterpret_cast<const std::byte*>(own + done), std::span(block));
@@ -130,7 +142,7 @@ void Session::initialise(std::uint64_t seed) {
 }
 
 void Session::refresh_copies() {
-  gathered_ = false;
+  gathered_ = joined_ = false;
   program_.refresh_copies(*step_);
 }
 
@@ -173,10 +185,11 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
     throw Failure(Exit::internal, "a batch without targets, or without a part for this rank");
   scalars.loss_scale = static_cast<float>(1.0 / static_cast<double>(batch.target_count));
   if (trace) {
-    trace->begin_step(step, source(Use::masters));
+    trace->begin_step(step, source(host_masters(program_), [this] { join_masters(); }));
     for (const MicroBatch& micro : batch.micro_batches) trace->add_micro_batch(micro.inputs, micro.targets);
   }
   flat_.begin_step();
+  joined_ = false;
   const std::size_t own = batch.past - batch.begin, of_all = passes_of_all(), passes = std::max(own, of_all);
   for (std::size_t i = 0; i < passes; ++i) {
     const Range range(device_.stream(), "micro-batch");
@@ -218,7 +231,7 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
   finished.figures = figures_of(finished.results, info().reports, reports);
   waits.reset();
   // The optimizer scales gradients as it reads them, so the buffer still holds their values from before clipping.
-  if (trace) trace->finish_step(source(Use::gradients), finished.results, finished.figures, lr);
+  if (trace) trace->finish_step(source(buffer(Use::gradients), [] {}), finished.results, finished.figures, lr);
   return finished;
 }
 
@@ -263,7 +276,7 @@ Session::Evaluated Session::evaluated() {
 double Session::audit(const StepBatch& batch, bool masters) {
   const Range range(device_.stream(), "audit");
   if (masters)
-    for (const ParameterInfo& parameter : info().parameters) flat_.gather(buffer(Use::masters), parameter);
+    for (const ParameterInfo& parameter : info().parameters) state_.gather(kWeights, parameter);
   else
     gather_weights();
   const Buffer& losses = buffer(Use::audit_losses);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -114,7 +115,9 @@ class Session {
  private:
   const Buffer& buffer(Use use) const { return buffer_of(info().buffers, use); }
   std::byte* place(Use use) const { return arena_ + offsets_.of(buffer(use)); }
-  FlatSource source(Use use);
+  FlatSource source(const Buffer& of, std::function<void()> before);
+  /// Makes split masters readable in host_masters(): until a step, or a write there, which refresh_copies() takes over.
+  void join_masters();
   NumberedReplay replay() const;
   std::size_t passes_of_all() const;
   void need_whole_weights() const;
@@ -133,6 +136,7 @@ class Session {
   std::byte* arena_;
   FlatBuffers flat_;
   bool gathered_ = false;  // the weights that this rank reads are gathered
+  bool joined_ = false;    // split masters are where the host reads them
   Step* step_;
   std::array<NumberedReplay, 4> micro_batches_;  // [first + 2 * last]: middle, first, last, only
   NumberedReplay optimizer_step_;

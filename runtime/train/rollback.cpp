@@ -33,8 +33,12 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
   name = ranks.broadcast(name, 0);
   if (name.empty()) return std::nullopt;
   const fs::path checkpoint = checkpoints_directory(run) / name;
+  std::string converted;
   TrainState state = load_checkpoint(checkpoint, session.info().parameters, session.state(),
-                                     folder ? Trust::verified : Trust::unverified);
+                                     folder ? Trust::verified : Trust::unverified, [&](const std::string& text) {
+                                       converted = text;
+                                       log(text);
+                                     });
   session.refresh_copies();
   // Samples between the checkpoint and the first skipped step are skipped as well: they led to the weights that failed.
   state.position = with_tokens(now.position, tokens_of(state.position));
@@ -46,6 +50,7 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
     entry.checkpoint = disk::absolute(checkpoint, Exit::checkpoint).lexically_normal().string();
     entry.order.position = state.position;
     entry.changed.clear();
+    entry.converted = converted;
     entry.shards.clear();
     entry.rollbacks = state.guard.rollbacks;
     entry.left_step = now.step;

@@ -245,7 +245,9 @@ OnDevice load_model(Rank& rank, Prepared& prepared, Machine& machine) {
   Session& session = *model.session;
   if (prepared.start) {
     const TrainState loaded =
-        load_checkpoint(prepared.start->checkpoint, info.parameters, session.state(), prepared.start->trust);
+        load_checkpoint(prepared.start->checkpoint, info.parameters, session.state(), prepared.start->trust,
+                        [&](const std::string& text) { prepared.converted = text; });
+    if (!prepared.converted.empty()) rank.console.text("note    " + prepared.converted);
     if (loaded.updates() != prepared.state.updates()) {
       prepared.state.begin_optimizer();
       rank.console.text(fmt::format("note    the checkpoint has no state of optimizer.kind {}: it begins anew",
@@ -304,6 +306,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
                      .overrides = options.overrides,
                      .allowed = options.allow,
                      .changed = changed,
+                     .converted = p.converted,
                      .rollbacks = p.state.guard.rollbacks,
                      .shards = unlisted_shards(p, history)};
   if (files.folder) {

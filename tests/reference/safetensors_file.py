@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
+DTYPES = {"F32": np.float32, "U8": np.uint8, "F64": np.float64, "I32": np.int32, "I64": np.int64}
 
 
 def read(path):

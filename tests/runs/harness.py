@@ -58,6 +58,9 @@ FP8_TENSOR = (*(word.replace("matmul=fp8", "matmul=fp8_tensor") for word in FP8)
 # Over SMALL: blocks of 32 along all sums, those over tokens included.
 MXFP8 = ("precision.compute=bf16", "precision.matmul=mxfp8", "precision.fp8.first_layers=1", "model.hidden_size=96",
          "model.head_dim=16", "model.intermediate_size=64", "batch.sequence_length=16")
+# Over SMALL: AdamW's moments in 8 bits, of matrices that have 4096 elements. k and v have 2048.
+INT8 = ("precision.optimizer_state=int8", "model.hidden_size=64", "model.num_attention_heads=4", "model.head_dim=16",
+        "model.intermediate_size=80")
 # For a run of SMALL that lasts until interrupted: after some hundred steps it has memorised its few samples, and its
 # loss spikes at times.
 ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", "guards.loss=0",
@@ -176,7 +179,7 @@ def json_lines(path):
 
 
 def tensors(path):
-    """safetensors of F32: name -> array of floats."""
+    """safetensors of F32, or of codes in U8: name -> array of numbers."""
     data = read(path)
     (size, ) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8:8 + size])
@@ -184,10 +187,26 @@ def tensors(path):
     result = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
-        values = array.array("f")
+        values = array.array({"F32": "f", "U8": "B"}[entry["dtype"]])
         values.frombytes(data[8 + size + begin:8 + size + end])
         result[name] = values
     return result
+
+
+def round_to_fp16(path):
+    """Rounds the weights of a file: an eighth of them then lie in the middle of two bf16."""
+    data = bytearray(read(path))
+    (size, ) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    for entry in header.values():
+        begin, end = (8 + size + offset for offset in entry["data_offsets"])
+        values = array.array("f")
+        values.frombytes(data[begin:end])
+        halves = struct.pack(f"{len(values)}e", *values)
+        data[begin:end] = array.array("f", struct.unpack(f"{len(values)}e", halves)).tobytes()
+    with open(path, "wb") as file:
+        file.write(data)
 
 
 def relative_difference(ours, reference):
@@ -257,8 +276,8 @@ class TrainerTest(RunTest):
         return done.err
 
 
-TIMES = ("seconds", "total_seconds", "tokens_per_second", "data_wait", "evaluation_seconds", "saving_seconds",
-         "resident", "mfu", "product_share")
+TIMES = ("seconds", "total_seconds", "tokens_per_second", "data_wait", "evaluation_seconds", "audit_seconds",
+         "saving_seconds", "resident", "mfu", "product_share")
 
 
 def without_timing(metrics):

@@ -11,7 +11,7 @@ import time
 
 import events
 import harness
-from harness import RunTest
+from harness import LLMC, RunTest
 
 STEPS = 12
 LONG = 150  # steps of the killed runs: long enough for a kill to land between two saves
@@ -77,6 +77,53 @@ class Resume(RunTest):
 
     def test_every_step_fp8(self):
         self.check_every_step("fp8", *harness.FP8_FULL)
+
+    def test_every_step_int8(self):
+        self.check_every_step("int8", *harness.INT8)
+
+    def test_with_another_format_of_the_optimizers_state(self):
+        """Moments are converted, which is said and entered into the history; the next start has nothing to convert."""
+        trainers = {
+            state: self.compile(self.spec, "state-" + state, *harness.INT8[1:], "precision.optimizer_state=" + state)
+            for state in ("fp32", "int8")
+        }
+        run = self.path("states")
+
+        def train(state, steps):
+            done = self.succeed(trainers[state], "--run", run, "--steps", steps)
+            return done.out + done.err, harness.json_lines(os.path.join(run, "history.jsonl"))[-1]
+
+        def moments(step):
+            return harness.tensors(os.path.join(self.finished(run, step), "optimizer.safetensors"))
+
+        wide, narrow = "exp_avg.model.layers.0.mlp.down_proj.weight", "exp_avg.model.layers.0.self_attn.k_proj.weight"
+        train("fp32", 4)
+        said, entry = train("int8", 5)
+        self.assertRegex(said, r"note +32 tensors .*fp32 to int8")
+        self.assertIn("fp32 to int8", entry["converted"])
+        self.assertEqual(entry["changed"]["precision.optimizer_state"], ["fp32", "int8"])
+        tensors = moments(5)
+        self.assertEqual(len(tensors[wide]), 80 * 64)
+        self.assertTrue(all(value == int(value) and 0 <= value < 256 for value in tensors[wide]))
+        self.assertEqual(len(tensors[wide.replace("exp_avg", "exp_avg_scale")]), 80 * 64 // 256)
+        self.assertFalse(all(value == int(value) for value in tensors[narrow]))
+        self.assertNotIn(narrow.replace("exp_avg", "exp_avg_scale"), tensors)
+        said, entry = train("int8", 6)
+        self.assertNotIn("to int8", said)
+        self.assertNotIn("converted", entry)
+        done = harness.call(LLMC, "checkpoint", "diff", self.finished(run, 4), self.finished(run, 5))
+        self.assertEqual(done.code, 1, "they differ")
+        compared = done.out
+        self.assertRegex(compared, r"\+ exp_avg_scale\.model\.layers\.0\.mlp\.down_proj\.weight\n")
+        # One step lies between both, in which moments change by a part of their size.
+        change = re.search(r"(\S+) +\S+ +exp_avg_sq\.model\.layers\.0\.mlp\.down_proj\.weight\n", compared)
+        self.assertTrue(0.01 < float(change[1]) < 2, compared)
+        said, entry = train("fp32", 7)
+        self.assertRegex(said, r"note +32 tensors .*int8 to fp32")
+        self.assertIn("int8 to fp32", entry["converted"])
+        self.assertFalse(any("scale" in name for name in moments(7)))
+        for folder in (self.finished(run, step) for step in (4, 5, 7)):
+            self.assertIn("complete", self.succeed(LLMC, "checkpoint", "verify", folder).out)
 
     def test_from_a_named_checkpoint(self):
         trainer = self.compile(self.spec, "named")

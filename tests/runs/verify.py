@@ -13,6 +13,8 @@ import place  # noqa: E402
 
 BF16 = ("precision.compute=bf16", "model.qk_norm=true", "model.tie_word_embeddings=true",
         "memory.recompute=[norms, swiglu]", "optimizer.kind=lion")
+SPLIT = (*harness.INT8, "precision.compute=bf16", "precision.master=split")
+SPLIT_LION = (*BF16, "precision.master=split")
 # File of templates/, text there, its replacement, op to be named, overrides of the spec.
 FAULTS = [
     ("rms_norm_forward.cu", "return v * r * w; });", "return v * r; });", "attention_norm", ()),
@@ -57,6 +59,22 @@ FAULTS = [
      harness.FP8_TENSOR),
     ("quantise_blocks.cu", "values, E4m3Row<Result>(scale));", "values, [](float v) { return v; });",
      "attention_norm_out_mxfp8", harness.MXFP8),
+    ("adamw_int8.cu", "return of_first.signed_part(m);", "return 0.95f * of_first.signed_part(m);", "adamw_int8",
+     harness.INT8),
+    ("adamw_int8.cu", "exp_avg_sq_scale[block] = of_second.scale;", "exp_avg_sq_scale[block] = of_first.scale;",
+     "adamw_int8", harness.INT8),
+    ("adamw_int8.cu", "fma(-rate, m / fma(sqrt(v)", "fma(-rate, old_m / fma(sqrt(v)", "adamw_int8", harness.INT8),
+    ("adamw_int8.cu", "p = fma(-rate, m / fma(sqrt(v), root, eps), p * keep);",
+     "p = fma(-rate, m / fma(sqrt(v), root, eps), p);", "adamw_int8_split", SPLIT),
+    ("adamw_split.cu", "m = fma(beta1, m - d, d);", "m = fma(beta1, m, d);", "adamw_split", SPLIT),
+    ("lion_split.cu", "direction > 0.0f ? -rate", "direction > 0.0f ? rate", "lion_split", SPLIT_LION),
+    ("embedding_split.cu", "tokens[row]) * kPitch;", "tokens[row]) * kPitch + 1;", "embed", SPLIT),
+    ("join_masters.cu", "lanes.store(out, lanes.run(master + at, chunk.length), [](float v) { return v; });",
+     "lanes.store(out, lanes.run(master + at, chunk.length), [](float v) { return 2.0f * v; });", "join_masters",
+     SPLIT),
+    ("split_masters.cu", "lanes.store(lanes.split(copy, rest, ties, at, chunk.length), in, [](float v) { return v; });",
+     "lanes.store(lanes.split(copy, rest, ties, at, chunk.length), in, [](float v) { return 2.0f * v; });",
+     "split_masters", SPLIT),
     ("quantise_blocks.cu", "for (int row = first; row < last; ++row) {\n        lanes.map",
      "for (int row = first; row < last - 1; ++row) {\n        lanes.map", "d_x_next_back_mxfp8_down", harness.MXFP8),
 ]
@@ -88,8 +106,8 @@ class Verify(RunTest):
     def test_good(self):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
-        for overrides in ((), BF16, harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8,
-                          *([harness.BF16X3] if harness.has_tiles() else [])):
+        for overrides in ((), BF16, harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8,
+                          SPLIT, *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)
             self.assertTrue(report["good"])
             self.assertIsNone(report["off"])

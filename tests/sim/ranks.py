@@ -35,6 +35,7 @@ KINDS = {
     "gradients": ("parallel.shard=gradients", ),
     "parameters": ("parallel.shard=parameters", ),
     "recompute": ("parallel.shard=optimizer", "memory.recompute=full"),
+    "split": ("parallel.shard=parameters", "precision.master=split"),
     "sent":
     ("parallel.shard=parameters", "parallel.gradient_dtype=bf16", "memory.recompute=full", "parallel.reserved_sms=16"),
 }
@@ -169,6 +170,15 @@ class SimRanks(harness.SimTest):
         for file in ("model.safetensors", "optimizer.safetensors"):
             ours, theirs = (harness.runs.read(os.path.join(self.checkpoint(name), file))
                             for name in ("again", self.clean()))
+            self.assertTrue(ours == theirs, file)
+
+    def test_split_masters_have_the_same_bits(self):
+        """Each rank gathers its copies, and before a checkpoint the joined masters."""
+        self.train(2, "parameters", "whole-masters")
+        self.train(2, "split", "split-masters")
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            ours, theirs = (harness.runs.read(os.path.join(self.checkpoint(name), file))
+                            for name in ("split-masters", "whole-masters"))
             self.assertTrue(ours == theirs, file)
 
     def test_equal_runs_have_equal_bits(self):

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 
@@ -32,31 +31,32 @@ std::string type_of(const safetensors::Entry& entry) {
   return fmt::format("{} {}", safetensors::dtype_name(entry.dtype), shape_text(entry.shape));
 }
 
-/// Returns nothing if both tensors have the same bits.
-std::optional<TensorChange> compare_values(const CheckpointTensor& before, const CheckpointTensor& after) {
-  if (before.entry->dtype != after.entry->dtype || before.entry->shape != after.entry->shape)
+/// Returns nothing if both tensors have the same bits. Moments in different formats are compared as numbers.
+std::optional<TensorChange> compare_values(const CheckpointTensor& before, const Contents& of_before,
+                                           const CheckpointTensor& after, const Contents& of_after) {
+  TensorNumbers old(before, of_before.tensors), now(after, of_after.tensors);
+  const bool same_type = before.entry->dtype == after.entry->dtype;
+  if (before.entry->shape != after.entry->shape || (!same_type && !old.has_codes() && !now.has_codes()))
     return TensorChange{.name = before.name(),
                         .shapes = fmt::format("{} -> {}", type_of(*before.entry), type_of(*after.entry))};
-  bool same = true;
+  bool same = same_type;
   double norm = 0, difference = 0, largest = 0;
-  std::vector<std::byte> stored;
-  std::vector<float> other;
-  std::uint64_t at = 0;
-  for_each_block(*before.reader, *before.entry, [&](std::span<const float> values, std::span<const std::byte> bytes) {
-    stored.resize(bytes.size());
-    other.resize(values.size());
-    after.reader->read(*after.entry, at, stored.data(), stored.size());
-    at += stored.size();
-    same &= std::memcmp(bytes.data(), stored.data(), bytes.size()) == 0;
-    widen(after.entry->dtype, stored, other);
+  std::vector<std::byte> old_bytes, bytes;
+  std::vector<float> old_values, values;
+  for (std::int64_t at = 0, all = before.elements(); at < all; at += static_cast<std::int64_t>(values.size())) {
+    values.resize(static_cast<std::size_t>(std::min<std::int64_t>(kBlockElements, all - at)));
+    old_values.resize(values.size());
+    old.next(old_values, old_bytes);
+    now.next(values, bytes);
+    same &= old_bytes == bytes;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const double delta = static_cast<double>(other[i]) - values[i];
-      norm += static_cast<double>(values[i]) * values[i];
+      const double from = static_cast<double>(old_values[i]), delta = static_cast<double>(values[i]) - from;
+      norm += from * from;
       difference += delta * delta;
       // std::max would drop a NaN; this keeps it.
       if (!(std::abs(delta) <= largest) && !std::isnan(largest)) largest = std::abs(delta);
     }
-  });
+  }
   if (same) return {};
   const double relative = difference == 0 ? 0 : std::sqrt(difference) / std::sqrt(norm);
   return TensorChange{.name = before.name(), .relative = relative, .largest = largest, .shapes = ""};
@@ -77,7 +77,7 @@ Comparison compare(const Contents& before, const Contents& after) {
     const auto other = others.extract(tensor.name());
     if (other.empty())
       comparison.removed.push_back(tensor.name());
-    else if (auto change = compare_values(tensor, *other.mapped()))
+    else if (auto change = compare_values(tensor, before, *other.mapped(), after))
       comparison.tensors.push_back(std::move(*change));
     else
       ++comparison.equal;

@@ -10,8 +10,11 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/nearby.h"
 #include "checkpoint/parameter_stream.h"
+#include "checkpoint/state_formats.h"
+#include "checkpoint/stored_numbers.h"
 #include "compiler/graph/llama.h"
 #include "compiler/plan/parameters.h"
+#include "device/dynamic_map.h"
 #include "error.h"
 #include "spec/fingerprint.h"
 
@@ -27,6 +30,31 @@ namespace {
 
 std::int64_t CheckpointTensor::elements() const {
   return static_cast<std::int64_t>(entry->bytes()) / safetensors::dtype_bytes(entry->dtype);
+}
+
+TensorNumbers::TensorNumbers(const CheckpointTensor& tensor, std::span<const CheckpointTensor> tensors)
+    : tensor_(tensor) {
+  const std::optional<DType> codes = codes_named(tensor.moment);
+  if (!codes || tensor.entry->dtype != stored_type(*codes)) return;
+  const auto scales = std::ranges::find(tensors, tensor.moment + kScaleSuffix + "." + tensor.parameter,
+                                        [](const CheckpointTensor& t) { return t.name(); });
+  if (scales == tensors.end() || scales->entry->dtype != safetensors::Dtype::kF32 ||
+      scales->elements() != in_blocks(tensor.elements(), kStateBlock))
+    return;
+  codes_ = codes;
+  scales_ = read_scales(*scales->reader, *scales->entry);
+}
+
+void TensorNumbers::next(std::span<float> numbers, std::vector<std::byte>& bytes) {
+  const auto size = static_cast<std::uint64_t>(safetensors::dtype_bytes(tensor_.entry->dtype));
+  bytes.resize(numbers.size() * size);
+  tensor_.reader->read(*tensor_.entry, static_cast<std::uint64_t>(at_) * size, bytes.data(), bytes.size());
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  if (codes_)
+    dequantise(*codes_, bytes.data(), scales_, at_, count, numbers.data());
+  else
+    widen(tensor_.entry->dtype, bytes, numbers);
+  at_ += count;
 }
 
 bool holds_tensors(const std::string& file) { return file.ends_with(".safetensors"); }

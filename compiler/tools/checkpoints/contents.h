@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,24 @@ struct CheckpointTensor {
   const std::string& name() const { return entry->name; }
   std::string file() const { return reader->path().filename().string(); }
   std::int64_t elements() const;
+};
+
+/// The numbers of a tensor, read in order. Codes of moments are those that they stand for.
+class TensorNumbers {
+ public:
+  /// `tensors`: of the same checkpoint. The tensor and its reader live longer.
+  TensorNumbers(const CheckpointTensor& tensor, std::span<const CheckpointTensor> tensors);
+
+  /// Whether the tensor's elements are codes.
+  bool has_codes() const { return codes_.has_value(); }
+  /// Reads as many numbers as `numbers` has, and their bytes. Throws Failure(checkpoint) as Reader::read.
+  void next(std::span<float> numbers, std::vector<std::byte>& bytes);
+
+ private:
+  const CheckpointTensor& tensor_;
+  std::optional<DType> codes_;
+  std::vector<float> scales_;
+  std::int64_t at_ = 0;
 };
 
 /// Returns whether a file of a checkpoint contains tensors, or weights.

@@ -25,7 +25,7 @@ std::filesystem::path DumpWriter::step(const ScheduledOp& launch) const {
 void DumpWriter::gradients(const ScheduledOp& launch, Exact& exact) {
   if (folder_.empty()) return;
   const std::filesystem::path folder = step(launch);
-  parameters(folder / "weights.safetensors", exact.flat(plan_.graph.host(Use::masters)));
+  parameters(folder / "weights.safetensors", exact.masters());
   parameters(folder / "gradients.safetensors", exact.flat(plan_.graph.host(Use::gradients)));
   tokens(folder / "tokens.safetensors");
 }
@@ -45,7 +45,7 @@ void DumpWriter::host(const ScheduledOp& launch, const OpRun& trainer) {
 void DumpWriter::updated(const ScheduledOp& launch, Exact& exact) {
   if (folder_.empty()) return;
   const std::filesystem::path folder = step(launch);
-  parameters(folder / "updated.safetensors", exact.flat(plan_.graph.host(Use::masters)));
+  parameters(folder / "updated.safetensors", exact.masters());
   StepResults r;
   std::memcpy(&r, exact.records(plan_.graph.host(Use::results)).data(), sizeof r);
   nlohmann::ordered_json summary = {{"loss", r.loss}, {"grad_norm", static_cast<double>(r.grad_norm)}};

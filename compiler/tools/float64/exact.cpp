@@ -1,5 +1,7 @@
 #include "compiler/tools/float64/exact.h"
 
+#include <algorithm>
+
 #include "compiler/tools/float64/interpreter.h"
 #include "error.h"
 
@@ -14,7 +16,7 @@ Owned& Exact::own(std::pair<TensorId, std::int64_t> key, const Extent& extent) {
 /// Returns the flat buffer that holds a parameter, its copy, or its gradient.
 TensorId Exact::flat_of(TensorId id) const {
   const Tensor& t = plan_.graph.at(id);
-  const Use use = t.role == Role::gradient ? Use::gradients : t.role == Role::copy ? Use::copies : Use::masters;
+  const Use use = t.role == Role::gradient ? Use::gradients : t.role == Role::copy ? copies_use(t.dtype) : Use::masters;
   for (std::size_t i = 0; i < plan_.graph.tensors.size(); ++i)
     if (plan_.graph.tensors[i].use == use && plan_.graph.tensors[i].dtype == t.dtype) return static_cast<TensorId>(i);
   throw Failure(Exit::internal, "no flat buffer holds %" + t.name);
@@ -22,6 +24,15 @@ TensorId Exact::flat_of(TensorId id) const {
 
 std::vector<double>& Exact::flat(TensorId id) {
   return own({id, 0}, extent_of(plan_, plan_.graph.regions.front(), id)).elements;
+}
+
+std::vector<double> Exact::masters() {
+  const std::vector<double>& own = flat(plan_.graph.host(Use::masters));
+  if (plan_.spec.master == spec::Masters::fp32) return own;
+  std::vector<double> all = flat(plan_.graph.host(Use::rest));  // stands for those that are split: Verifier::fetch
+  for (const plan::Slice& slice : plan_.parameters.slices)
+    if (!slice.matrix) std::copy_n(own.begin() + slice.offset, slice.cols, all.begin() + slice.offset);
+  return all;
 }
 
 OpValue Exact::value(const ScheduledOp& launch, TensorId id, const OpValue& trainers) {

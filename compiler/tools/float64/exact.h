@@ -20,6 +20,8 @@ class Exact {
 
   /// Returns one of the flat buffers, [elements].
   std::vector<double>& flat(graph::TensorId id);
+  /// Returns the masters of all parameters, [elements].
+  std::vector<double> masters();
   /// Figures that the step reports.
   const std::vector<std::byte>& records(graph::TensorId id) const { return own_.at({id, 0}).records; }
 

@@ -35,6 +35,7 @@ std::vector<ScheduledOp> scheduled_ops(const plan::Plan& plan, std::int64_t step
       add(plan, plan::PassName::micro_batch, step, micro, launches);
     add(plan, plan::PassName::optimizer_step, step, 0, launches);
   }
+  add(plan, plan::PassName::join_masters, steps, 0, launches);  // for the checkpoint at the end
   return launches;
 }
 

@@ -17,7 +17,8 @@ struct ScheduledOp {
   bool first = true;                  // of the step's micro-batches, and of its chunks
 };
 
-/// Lists all launches of `steps` steps on one rank, starting with the initialisation of weights.
+/// Lists all launches of `steps` steps on one rank, starting with the initialisation of weights. With split masters a
+/// checkpoint follows.
 std::vector<ScheduledOp> scheduled_ops(const plan::Plan& plan, std::int64_t steps);
 
 /// Prints "step 1, micro-batch 2, layer 0: op qkv_wgrad of layer_backward".

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "compiler/tools/float64/formats.h"
 #include "device/fp8.h"
 
 namespace llmc::float64 {
@@ -13,9 +14,12 @@ Extent extent_of(const plan::Plan& plan, const Region& region, TensorId id) {
   const Graph& g = plan.graph;
   const Tensor& t = g.at(id);
   Extent extent{g.rows_seen(region, t), t.cols, t.pitch, t.dtype, t.record != nullptr};
-  // A rank's state ends with the last bucket.
-  if (t.role == Role::flat)
-    extent.cols = extent.pitch = plan.parameters.buckets.back().offset + plan.parameters.buckets.back().elements;
+  // A buffer of all parameters, or of some groups', ends with the last bucket that it has.
+  if (t.role == Role::flat) {
+    const BucketRange range = plan.parameters.buckets_of(t.groups);
+    const Bucket &first = plan.parameters.buckets[range.first], &last = plan.parameters.buckets[range.past - 1];
+    extent.cols = extent.pitch = in_blocks(last.offset + last.elements - first.offset, t.state_block);
+  }
   // One element per token, in one row.
   if (region.loop == Loop::loss_chunks && t.axis == Axis::token && !g.row_a_token(t))
     extent.cols = extent.pitch = g.chunk_rows;
@@ -58,8 +62,25 @@ void widen(const Extent& extent, std::span<const std::byte> bytes, const Matrix&
     case DType::e5m2:
       return widen_all(extent, to,
                        [&](std::int64_t i) { return static_cast<double>(to_float(element<e5m2>(bytes, i))); });
+    case DType::dynamic8:
+    case DType::udynamic8: {
+      const std::vector<double> numbers = dynamic_map(extent.dtype == DType::dynamic8);
+      return widen_all(extent, to, [&](std::int64_t i) { return numbers[element<std::uint8_t>(bytes, i)]; });
+    }
+    case DType::rest:
+    case DType::tie:
     case DType::byte: return;
   }
+}
+
+void join(const Extent& extent, std::span<const std::byte> copies, std::span<const std::byte> rest,
+          std::span<const std::byte> ties, const Matrix& to) {
+  widen_all(extent, to, [&](std::int64_t i) {
+    const std::uint32_t low = element<std::uint16_t>(rest, i), tie = element<std::uint8_t>(ties, i / 8) >> i % 8 & 1u;
+    // A copy is one more than the upper half if that was rounded up.
+    const std::uint32_t upper = element<std::uint16_t>(copies, i) - (low > 0x8000 || tie ? 1u : 0u);
+    return static_cast<double>(std::bit_cast<float>(upper << 16 | low));
+  });
 }
 
 Owned::Owned(const Extent& extent) {

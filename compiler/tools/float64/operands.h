@@ -24,6 +24,10 @@ Extent extent_of(const plan::Plan& plan, const graph::Region& region, graph::Ten
 /// Converts the elements of `extent` in memory to float64, into a matrix of equal rows and columns.
 void widen(const Extent& extent, std::span<const std::byte> bytes, const Matrix& to);
 
+/// Does the same with split masters, of which these are all parts in memory.
+void join(const Extent& extent, std::span<const std::byte> copies, std::span<const std::byte> rest,
+          std::span<const std::byte> ties, const Matrix& to);
+
 /// A tensor with its own memory.
 struct Owned {
   std::vector<double> elements;

@@ -30,6 +30,12 @@ double normal(std::uint64_t draw, std::uint64_t seed, std::uint64_t key) {
   return std::sqrt(-2 * std::log(static_cast<double>(uniform))) * std::cos(2 * M_PI * turns);
 }
 
+/// Elements of the groups whose masters are not split are in buffers of their own, the first input or output.
+void each_master(OpRun& run, const graph::Tensor& masters, std::size_t chunks, auto element) {
+  for (const Chunk& chunk : chunks_of(run, chunks))
+    for (int e = 0; e < chunk.length; ++e) element(chunk.offset + e, holds(masters.groups, chunk.group));
+}
+
 }  // namespace
 
 /// Computes the sum of squares of each chunk.
@@ -97,6 +103,23 @@ void initialise(OpRun& run) {
 void cast(OpRun& run) {
   const Matrix &masters = run.in(0), &copies = run.out(0);
   std::copy_n(masters.data, copies.cols, copies.data);
+}
+
+/// The rest stands for the masters: Verifier::fetch.
+void split_masters(OpRun& run) {
+  const Matrix &whole = run.in(0), &masters = run.out(0), &copies = run.out(1), &rest = run.out(2);
+  run.outputs[0].exact = run.outputs[2].exact = true;
+  run.outputs[3].undefined = true;
+  each_master(run, run.graph.at(run.op.outputs[0]), 1, [&](std::int64_t at, bool alone) {
+    copies.data[at] = (alone ? masters : rest).data[at] = whole.data[at];
+  });
+}
+
+void join_masters(OpRun& run) {
+  const Matrix &masters = run.in(0), &rest = run.in(2), &whole = run.out(0);
+  run.outputs[0].exact = true;
+  each_master(run, run.graph.at(run.op.inputs[0]), 4,
+              [&](std::int64_t at, bool alone) { whole.data[at] = (alone ? masters : rest).data[at]; });
 }
 
 }  // namespace llmc::float64

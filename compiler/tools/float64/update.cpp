@@ -32,26 +32,21 @@ std::span<const Chunk> chunks_of(const OpRun& run, std::size_t input) {
   return {reinterpret_cast<const Chunk*>(bytes.data()), bytes.size() / sizeof(Chunk)};
 }
 
-void update(OpRun& run, void (*formula)(UpdateElement& element, const void* record)) {
+bool update(OpRun& run, std::span<const StateNumbers> kept, UpdateFormula formula) {
   const auto* results = run.records_in<StepResults>(kUpdateResults);
   if (results->skipped) {
     for (OpValue& output : run.outputs) output.undefined = true;
-    return;
+    return false;
   }
   const auto chunks = chunks_of(run, kUpdateChunks);
   const auto* groups = run.records_in<GroupScalars>(kUpdateGroups);
   const std::span<const std::byte> records = run.inputs[kUpdateScalars].records;
   const std::size_t record_bytes = records.size() / (run.inputs[kUpdateGroups].records.size() / sizeof(GroupScalars));
-  const std::size_t states = run.inputs.size() - kUpdateState;
   OpValue& masters = run.inputs[kUpdateMasters];
   masters.scales(masters.matrix.cols);
-  for (std::size_t s = 0; s < states; ++s) {
-    OpValue& state = run.inputs[kUpdateState + s];
-    state.scales(state.matrix.cols);
-  }
-  const auto& [copies, norms, updated] = run.op.as<UpdateAttributes>();
-  const std::size_t partials = copies ? 1 : 0;
-  std::vector<double*> state(states), scales(states);
+  const auto& [copies, norms, updated, split] = run.op.as<UpdateAttributes>();
+  const std::size_t partials = std::size_t{copies} + std::size_t{split};
+  std::vector<double*> state(kept.size()), scales(kept.size());
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     if (!holds(updated, chunks[c].group)) continue;
     const GroupScalars& group = groups[chunks[c].group];
@@ -59,12 +54,8 @@ void update(OpRun& run, void (*formula)(UpdateElement& element, const void* reco
     for (int e = 0; e < chunks[c].length; ++e) {
       const auto at = static_cast<std::size_t>(chunks[c].offset + e),
                  of_state = static_cast<std::size_t>(chunks[c].state - run.state_begin + e);
-      for (std::size_t s = 0; s < states; ++s) {
-        const std::size_t element =
-            of_state / static_cast<std::size_t>(run.graph.at(run.op.inputs[kUpdateState + s]).state_block);
-        state[s] = run.in(kUpdateState + s).data + element;
-        scales[s] = &run.inputs[kUpdateState + s].scale[element];
-      }
+      for (std::size_t s = 0; s < kept.size(); ++s)
+        state[s] = kept[s].numbers + of_state, scales[s] = kept[s].scales + of_state;
       double& weight = masters.matrix.data[at];
       const double before = weight;
       UpdateElement element{static_cast<double>(group.lr),
@@ -85,7 +76,18 @@ void update(OpRun& run, void (*formula)(UpdateElement& element, const void* reco
     run.out(partials + 1).data[c] = updates;
   }
   if (copies) run.outputs[0].scale = masters.scale, run.outputs[0].parts = masters.parts;
+  if (split) run.outputs[1].undefined = true;  // compared with the masters that it is a part of
   if (norms) bound_sums(run, partials);
+  return true;
+}
+
+void update(OpRun& run, UpdateFormula formula) {
+  std::vector<StateNumbers> state;
+  for (std::size_t i = kUpdateState; i < run.inputs.size(); ++i) {
+    OpValue& value = run.inputs[i];
+    state.push_back({value.matrix.data, value.scales(value.matrix.cols).data()});
+  }
+  update(run, state, formula);
 }
 
 }  // namespace llmc::float64

@@ -23,8 +23,21 @@ struct UpdateElement {
   std::span<double* const> state_scales;
 };
 
-/// Calls `formula(element)` for each element of the chunks, and writes the op's copies and sums. A skipped step leaves
-/// its results undefined.
-void update(OpRun& run, void (*formula)(UpdateElement& element, const void* record));
+/// A number that the optimizer keeps of each element of the parameters, from OpRun::state_begin on, and its bounds.
+struct StateNumbers {
+  double *numbers, *scales;
+};
+
+using UpdateFormula = void (*)(UpdateElement& element, const void* record);
+
+/// Calls `formula(element)` for each element of the chunks, with the op's state, and writes its copies and sums. A
+/// skipped step leaves its results undefined.
+void update(OpRun& run, UpdateFormula formula);
+
+/// Does the same with `state` in place of the op's, whose inputs it leaves alone. Returns false for a skipped step.
+bool update(OpRun& run, std::span<const StateNumbers> state, UpdateFormula formula);
+
+/// The formula of AdamW. State: both moments.
+void adamw_formula(UpdateElement& element, const void* record);
 
 }  // namespace llmc::float64

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "compiler/emit/step_printer.h"
+#include "compiler/ops/update.h"
 #include "compiler/tools/float64/dump.h"
 #include "compiler/tools/float64/exact.h"
 #include "compiler/tools/float64/interpreter.h"
@@ -87,13 +88,40 @@ class Verifier {
                   fmt::format("the trainer does not run {} where the plan has it", text_of(plan_, launch)));
   }
 
-  void fetch(std::size_t operand, const Extent& extent, OpValue& value) {
+  /// Of split masters the rest stands for the masters themselves, which the op's other operands complete.
+  void fetch(const Op& op, std::size_t operand, const Extent& extent, OpValue& value) {
+    if (extent.dtype == DType::rest) return fetch_masters(op, operand, extent, value);
     bytes_.resize(static_cast<std::size_t>(extent.bytes()));
     trainer_.read(operand, 0, bytes_);
     if (extent.records)
       std::memcpy(value.records.data(), bytes_.data(), bytes_.size());
     else
       widen(extent, bytes_, value.matrix);
+  }
+
+  void fetch_masters(const Op& op, std::size_t rest, const Extent& extent, OpValue& value) {
+    const auto part = [&](DType type) {
+      Extent of = extent;
+      of.dtype = type;
+      std::vector<std::byte> bytes(static_cast<std::size_t>(of.bytes()));
+      trainer_.read(type == DType::rest ? rest : part_of_masters(op, type), 0, bytes);
+      return bytes;
+    };
+    join(extent, part(DType::bf16), part(DType::rest), part(DType::tie), value.matrix);
+    const Tensor& t = g_.at(rest < op.inputs.size() ? op.inputs[rest] : op.outputs[rest - op.inputs.size()]);
+    if (t.role != Role::flat) return;
+    const GroupSet others = g_.at(g_.host(Use::masters)).groups;
+    for (const plan::Slice& slice : plan_.parameters.slices)
+      if (holds(others, slice.group)) std::fill_n(value.matrix.data + slice.offset, slice.rows * slice.pitch, 0.0);
+  }
+
+  /// The operand with the copies of split masters, or their ties.
+  std::size_t part_of_masters(const Op& op, DType type) const {
+    for (std::size_t i = 0; i < op.inputs.size() + op.outputs.size(); ++i) {
+      const Tensor& t = g_.at(i < op.inputs.size() ? op.inputs[i] : op.outputs[i - op.inputs.size()]);
+      if (t.dtype == type && (t.role == Role::copy || t.use == copies_use(type))) return i;
+    }
+    throw Failure(Exit::internal, "op " + op.label() + " lacks a part of the masters");
   }
 
   Local local(const ScheduledOp& launch) {
@@ -110,10 +138,10 @@ class Verifier {
     };
     for (const TensorId id : op.inputs) add(id, local.inputs, local.run.inputs);
     for (const TensorId id : op.outputs) add(id, local.outputs, local.run.outputs);
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) fetch(i, local.inputs[i], local.run.inputs[i]);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) fetch(op, i, local.inputs[i], local.run.inputs[i]);
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       if (some || reads_before(g_.at(op.outputs[i])))
-        fetch(op.inputs.size() + i, local.outputs[i], local.run.outputs[i]);
+        fetch(op, op.inputs.size() + i, local.outputs[i], local.run.outputs[i]);
     return local;
   }
 
@@ -125,7 +153,7 @@ class Verifier {
 
   /// Of its optimizer's state.
   std::size_t first_bucket(const Op& op) const {
-    return plan_.parameters.buckets_of(op.as<ops::UpdateAttributes>().groups).first;
+    return plan_.parameters.buckets_of(g_.at(op.inputs.at(ops::kUpdateState)).groups).first;
   }
 
   /// The part of each term that a product of the op leaves out.
@@ -158,7 +186,7 @@ class Verifier {
       if (changed >> i & 1) result(launch, i, op.inputs[i], ours.inputs[i], ours.run.inputs[i], theirs.inputs[i]);
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       result(launch, op.inputs.size() + i, op.outputs[i], ours.outputs[i], ours.run.outputs[i], theirs.outputs[i]);
-    if (std::ranges::count(op.outputs, g_.host(Use::masters))) move_vectors(g_.host(Use::masters));
+    if (verdict_.ops == 1) move_vectors(op.outputs[0]);  // the first op draws the weights
     trainer_.go_on();
   }
 
@@ -167,25 +195,25 @@ class Verifier {
               const OpValue& theirs) {
     Owned memory(extent);
     OpValue found = memory.value(extent);
-    fetch(operand, extent, found);
+    fetch(g_.regions[launch.region].ops[launch.op], operand, extent, found);
     const Tensor& t = g_.at(id);
     const Worst worst =
         extent.records ? compare_records(t.record, ours, found.records) : compare(ours, found.matrix, t.dtype);
     if (worst.of_bound > verdict_.worst_of_bound) verdict_.worst_of_bound = worst.of_bound, verdict_.worst = launch;
     if (worst.of_bound > 1 && !verdict_.mismatch) verdict_.mismatch = Mismatch{launch, id, worst};
     if (extent.records) return loss(launch, theirs, found);
-    if (t.use == Use::masters || t.use == Use::state) {
+    if (t.use == Use::masters || t.use == Use::rest || t.use == Use::state) {
       if (t.use == Use::state)
-        flat(launch, TensorClass::moments, t.name, theirs.matrix, found.matrix);
+        moments(launch, t, ours, theirs.matrix, found.matrix);
       else
-        weights(launch, theirs.matrix, found.matrix);
+        weights(launch, t.use == Use::rest, theirs.matrix, found.matrix);
       // Makes both runs start the next step with the same weights: AdamW's first updates have the sign of the gradient,
       // which rounding decides near 0.
       std::copy_n(found.matrix.data, found.matrix.cols, theirs.matrix.data);
       return;
     }
     if (t.use == Use::copies) {
-      const std::vector<double>& masters = exact_.flat(g_.host(Use::masters));
+      const std::vector<double> masters = exact_.masters();
       std::copy_n(masters.data(), theirs.matrix.cols, theirs.matrix.data);
       return;
     }
@@ -236,9 +264,10 @@ class Verifier {
 
   /// Compares a flat buffer, tensor by tensor of a checkpoint.
   void flat(const ScheduledOp& launch, TensorClass tensors, const std::string& what, const Matrix& exact,
-            const Matrix& found) {
+            const Matrix& found, GroupSet groups = kAllGroups) {
     if (launch.step == 0) return;
     for (const plan::Slice& slice : plan_.parameters.slices) {
+      if (!holds(groups, slice.group)) continue;
       Distance distance;
       distance.add(part(exact, slice), part(found, slice));
       take(tensors, distance.relative(),
@@ -246,13 +275,27 @@ class Verifier {
     }
   }
 
-  /// Compares all weights at once, relative to their change in the step.
-  void weights(const ScheduledOp& launch, const Matrix& exact, const Matrix& found) {
+  /// Compares what the optimizer keeps of its groups' parameters, but for codes and their scales: those of nearly equal
+  /// numbers may be far apart.
+  void moments(const ScheduledOp& launch, const Tensor& t, const OpValue& ours, const Matrix& exact,
+               const Matrix& found) {
+    if (t.state_block != 1 || !ours.least.empty()) return;
+    const std::int64_t begin = plan_.parameters.buckets[plan_.parameters.buckets_of(t.groups).first].offset;
+    const auto moved = [begin](const Matrix& m) { return Matrix{m.data - begin, m.rows, m.cols, m.pitch}; };
+    flat(launch, TensorClass::moments, t.name, moved(exact), moved(found), t.groups);
+  }
+
+  /// Compares all weights at once, relative to their change in the step. `split`: those whose masters are; else the
+  /// others.
+  void weights(const ScheduledOp& launch, bool split, const Matrix& exact, const Matrix& found) {
     if (launch.step == 0) return;
+    const GroupSet others = g_.at(g_.host(Use::masters)).groups;
     Distance distance, update;
     for (const plan::Slice& slice : plan_.parameters.slices) {
+      if (holds(others, slice.group) == split) continue;
       distance.add(part(exact, slice), part(found, slice));
-      update.add(part(exact, slice), part({before_.data(), 1, exact.cols, exact.cols}, slice));
+      const auto all = static_cast<std::int64_t>(before_.size());
+      update.add(part(exact, slice), part({before_.data(), 1, all, all}, slice));
     }
     take(TensorClass::parameters, distance.difference() / update.difference(),
          [&] { return fmt::format("step {}, of the update of all", launch.step); });
@@ -266,7 +309,7 @@ class Verifier {
   void gradients(const ScheduledOp& launch, const OpRun& trainer) {
     dump_.gradients(launch, exact_);
     std::vector<double>& exact = exact_.flat(trainer.op.inputs[0]);
-    before_ = exact_.flat(g_.host(Use::masters));
+    before_ = exact_.masters();
     const Matrix& found = trainer.in(0);
     flat(launch, TensorClass::gradients, "gradient", {exact.data(), 1, found.cols, found.cols}, found);
   }

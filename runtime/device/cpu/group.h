@@ -5,6 +5,7 @@
 #include "device/arguments.h"
 #include "device/cpu/vector.h"
 #include "device/math.h"
+#include "device/split.h"
 #include "device/types.h"
 
 #define LLMC_KERNEL void
@@ -85,6 +86,42 @@ struct Run : RowArgument {
 
   int cols() const { return count; }
   T* segment(int) const { return data; }
+  void pad() const {}
+  Run<const T> read_only() const { return {{}, data, count}; }
+};
+
+/// Split masters (device/split.h), and one of them.
+template <class Copy, class Rest, class Ties>
+struct SplitPointer {
+  Copy* copy;
+  Rest* rest;
+  Ties* ties;
+
+  struct Place {
+    const SplitPointer& of;
+    int i;
+    float read() const { return joined(of.copy[i].bits, of.rest[i].bits, of.ties[i / 8].bits >> i % 8 & 1u); }
+    void write(float v) const {
+      const SplitNumber parts = llmc::split(v);
+      of.copy[i] = parts.copy;
+      of.rest[i] = parts.rest;
+      const unsigned others = of.ties[i / 8].bits & ~(1u << i % 8);
+      of.ties[i / 8].bits = static_cast<unsigned char>(others | parts.up << i % 8);
+    }
+  };
+  Place operator[](int i) const { return {*this, i}; }
+};
+
+/// A number of split masters known at run time, from a multiple of eight on.
+template <class Copy, class Rest, class Ties>
+struct SplitRun : RowArgument {
+  static constexpr int kSegments = 1;
+  static constexpr bool kPartial = false, kInMemory = true;
+  SplitPointer<Copy, Rest, Ties> data;
+  int count;
+
+  int cols() const { return count; }
+  SplitPointer<Copy, Rest, Ties> segment(int) const { return data; }
   void pad() const {}
 };
 
@@ -186,12 +223,32 @@ struct Element<Unread> {
   LLMC_ALWAYS ~Element() { result = value; }
   LLMC_ALWAYS float& get() { return value; }
 };
+template <class Place>
+struct SplitElement {
+  Place place;
+  float value;
+  LLMC_ALWAYS explicit SplitElement(Place from) : place(from), value(from.read()) {}
+  LLMC_ALWAYS float& get() { return value; }
+};
+template <>
+struct Element<SplitPointer<bf16, rest16, ties8>::Place> : SplitElement<SplitPointer<bf16, rest16, ties8>::Place> {
+  using SplitElement::SplitElement;
+  LLMC_ALWAYS ~Element() { place.write(value); }
+};
+template <>
+struct Element<SplitPointer<const bf16, const rest16, const ties8>::Place>
+    : SplitElement<SplitPointer<const bf16, const rest16, const ties8>::Place> {
+  using SplitElement::SplitElement;
+};
 template <class T>
 Element(T&) -> Element<T>;
 template <class T>
 Element(Rounded<T>) -> Element<Rounded<T>>;
 Element(Unread) -> Element<Unread>;
 Element(int) -> Element<int>;
+Element(SplitPointer<bf16, rest16, ties8>::Place) -> Element<SplitPointer<bf16, rest16, ties8>::Place>;
+Element(SplitPointer<const bf16, const rest16, const ties8>::Place)
+    -> Element<SplitPointer<const bf16, const rest16, const ties8>::Place>;
 
 /// A block of a row. Results for a bf16 row are rounded by vectors after the block is computed: the CPU has an
 /// instruction for that, which g++ does not use in a loop over elements.
@@ -219,6 +276,43 @@ struct Block<StreamedPointer> {
   LLMC_ALWAYS Unread operator[](int i) const { return {results[i]}; }
   LLMC_ALWAYS ~Block() {
     for (int i = 0; i < kPartials; i += kVectorLanes) stream(at + i, llmc::load(results + i));
+  }
+};
+/// Joined before the block is computed, and split after it. Ties that were rounded up are one in 131,072, so that their
+/// bits have loops of their own.
+template <class Copy, class Rest, class Ties>
+struct Block<SplitPointer<Copy, Rest, Ties>> {
+  Copy* copy;
+  Rest* rest;
+  Ties* ties;
+  alignas(64) mutable float numbers[kPartials];
+  LLMC_ALWAYS Block(SplitPointer<Copy, Rest, Ties> from, int first)
+      : copy(from.copy + first), rest(from.rest + first), ties(from.ties + first / 8) {
+    static_assert(kPartials == 64, "the bits of a word");
+    unsigned long long up;
+    __builtin_memcpy(&up, ties, sizeof(up));
+#pragma omp simd
+    for (int i = 0; i < kPartials; ++i) numbers[i] = joined(copy[i].bits, rest[i].bits, 0);
+    for (; up != 0; up &= up - 1) {
+      const int i = __builtin_ctzll(up);
+      numbers[i] = joined(copy[i].bits, rest[i].bits, 1);
+    }
+  }
+  LLMC_ALWAYS float& operator[](int i) const { return numbers[i]; }
+  LLMC_ALWAYS ~Block() {
+    if constexpr (!kReadOnly<Copy>) {
+      unsigned any = 0;
+#pragma omp simd reduction(| : any)
+      for (int i = 0; i < kPartials; ++i) {
+        const SplitNumber parts = llmc::split(numbers[i]);
+        copy[i] = parts.copy;
+        rest[i] = parts.rest;
+        any |= parts.up;
+      }
+      unsigned long long up = 0;
+      for (int i = 0; any && i < kPartials; ++i) up |= static_cast<unsigned long long>(llmc::split(numbers[i]).up) << i;
+      __builtin_memcpy(ties, &up, sizeof(up));
+    }
   }
 };
 template <>
@@ -269,6 +363,26 @@ class Group {
   template <class T>
   Run<T> unaligned(T* data, int count) const {
     return {{}, data, count};
+  }
+  template <int kMost, class T>
+  Run<T> block(T* data, int count) const {
+    return {{}, data, count};
+  }
+  template <bool kWanted, int kMost, class T>
+  auto block_if(T* data, int count) const {
+    return run_if<kWanted>(data, count);
+  }
+  template <int kMost = 0, class Copy, class Rest, class Ties>
+  SplitRun<Copy, Rest, Ties> split(Copy* copy, Rest* rest, Ties* ties, long long at, int count) const {
+    return {{}, {copy + at, rest + at, ties + at / 8}, count};
+  }
+  template <bool kSplit, int kMost, class Copy>
+  auto masters(float* master, Copy* copy, rest16* rest, ties8* ties, long long at, int count) const {
+    if constexpr (kSplit) {
+      return split<kMost>(copy, rest, ties, at, count);
+    } else {
+      return block<kMost>(master + at, count);
+    }
   }
   template <int kCols, int kSlice, class T>
   Run<T> slice(T* matrix, long long index, int part) const {
@@ -441,6 +555,12 @@ class Group {
       const char* line = reinterpret_cast<const char*>(at + first) + kAhead;
       for (unsigned i = 0; i < kPartials * sizeof(*at); i += 64) __builtin_prefetch(line + i);
     }
+  }
+
+  template <class R, class... Parts>
+  LLMC_ALWAYS static void prefetch(const SplitPointer<Parts...>& at, int first) {
+    prefetch<R>(at.copy, first);
+    prefetch<R>(at.rest, first);
   }
 
   /// Processes whole blocks, then the remaining columns.

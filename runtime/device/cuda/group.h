@@ -89,6 +89,31 @@ class Group {
   __device__ Run<T, 0, false> unaligned(T* data, int count) const {
     return {{}, data, count};
   }
+  template <int kMost, class T>
+  __device__ Run<T, kMost, true> block(T* data, int count) const {
+    return {{}, data, count};
+  }
+  template <bool kWanted, int kMost, class T>
+  __device__ auto block_if(T* data, int count) const {
+    if constexpr (kWanted) {
+      return block<kMost>(data, count);
+    } else {
+      return nothing();
+    }
+  }
+  template <int kMost = 0, class Copy, class Rest, class Ties>
+  __device__ SplitRun<Copy, Rest, Ties, kMost> split(Copy* copy, Rest* rest, Ties* ties, long long at,
+                                                     int count) const {
+    return {{}, copy + at, rest + at, ties + at / 8, count};
+  }
+  template <bool kSplit, int kMost, class Copy>
+  __device__ auto masters(float* master, Copy* copy, rest16* rest, ties8* ties, long long at, int count) const {
+    if constexpr (kSplit) {
+      return split<kMost>(copy, rest, ties, at, count);
+    } else {
+      return block<kMost>(master + at, count);
+    }
+  }
   template <int kCols, int kSlice, class T>
   __device__ auto slice(T* matrix, long long index, int part) const {
     T* const data = matrix + index * kCols + part * kSlice;

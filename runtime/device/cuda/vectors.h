@@ -3,9 +3,11 @@
 
 #include "device/arguments.h"
 #include "device/cuda/ptx.h"
+#include "device/dynamic_map.h"
 #include "device/fp8.h"
 #include "device/mask.h"
 #include "device/math.h"
+#include "device/split.h"
 #include "device/types.h"
 
 namespace llmc {
@@ -95,6 +97,12 @@ __device__ __forceinline__ void pack(const float (&value)[kVector], unsigned (&w
   if constexpr (sizeof(T) == 4) {
 #pragma unroll
     for (int e = 0; e < kVector; ++e) words[e] = __float_as_uint(value[e]);
+  } else if constexpr (sizeof(T) == 1 && !is_code<T>) {
+#pragma unroll
+    for (int i = 0; i < kVector / 4; ++i) words[i] = 0;
+#pragma unroll
+    for (int e = 0; e < kVector; ++e)
+      words[e / 4] |= static_cast<unsigned>(from_float<T>(value[e]).bits) << 8 * (e % 4);
   } else if constexpr (sizeof(T) == 1) {
 #pragma unroll
     for (int i = 0; i < kVector / 4; ++i)
@@ -187,6 +195,7 @@ struct Run : RowArgument {
   T* data;
   int count;
   __device__ int total() const { return count; }
+  __device__ Run<const T, kAtMost, kAligned> read_only() const { return {{}, data, count}; }
 
   template <int kVector>
   __device__ __forceinline__ void read(int, int column, float (&value)[kVector]) const {
@@ -209,6 +218,50 @@ struct Run : RowArgument {
 #pragma unroll
     for (int e = 0; e < kVector; ++e)
       if (column + e < count) data[column + e] = from_float<Stored>(value[e]);
+  }
+};
+
+/// Split masters (device/split.h): a number of elements known at run time, at a multiple of eight from the beginning of
+/// each buffer. Vectors are read and written whole, so that those of the last one have memory too.
+template <class Copy, class Rest, class Ties, int kAtMost>
+struct SplitRun : RowArgument {
+  using Stored = float;
+  using Value = float;
+  static constexpr int kTotal = 0, kMost = kAtMost, kPadded = 0;
+  static constexpr bool kPartial = false, kRegisters = false, kWritten = !kReadOnly<Copy>;
+  Copy* copy;
+  Rest* rest;
+  Ties* ties;
+  int count;
+  __device__ int total() const { return count; }
+
+  template <int kVector>
+  __device__ __forceinline__ void read(int, int column, float (&value)[kVector]) const {
+    static_assert(kVector == 8, "a byte of ties");
+    unsigned copies[4], rests[4];
+    read_aligned(copy + column, copies);
+    read_aligned(rest + column, rests);
+    const unsigned up = ties[column / 8].bits;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int shift = e % 2 * 16;
+      value[e] = joined(copies[e / 2] >> shift & 0xffffu, rests[e / 2] >> shift & 0xffffu, up >> e & 1u);
+    }
+  }
+
+  template <int kVector>
+  __device__ __forceinline__ void write(int, int column, const float (&value)[kVector]) const {
+    unsigned copies[4], rests[4], up = 0;
+    pack<bf16>(value, copies);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const SplitNumber low = split(value[2 * i]), high = split(value[2 * i + 1]);
+      rests[i] = low.rest.bits | static_cast<unsigned>(high.rest.bits) << 16;
+      up |= low.up << 2 * i | high.up << (2 * i + 1);
+    }
+    write_aligned(copy + column, copies);
+    write_aligned(rest + column, rests);
+    ties[column / 8].bits = static_cast<unsigned char>(up);
   }
 };
 

@@ -16,6 +16,10 @@ cudaDataType_t type(DType dtype) {
     case DType::bf16: return CUDA_R_16BF;
     case DType::e4m3: return CUDA_R_8F_E4M3;
     case DType::e5m2: return CUDA_R_8F_E5M2;
+    case DType::dynamic8:
+    case DType::udynamic8:
+    case DType::rest:
+    case DType::tie:
     case DType::i32:
     case DType::byte: break;
   }

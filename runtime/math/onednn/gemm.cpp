@@ -29,6 +29,10 @@ memory::data_type type(DType dtype) {
     case DType::bf16: return memory::data_type::bf16;
     case DType::e4m3:
     case DType::e5m2:
+    case DType::dynamic8:
+    case DType::udynamic8:
+    case DType::rest:
+    case DType::tie:
     case DType::i32:
     case DType::byte: break;
   }

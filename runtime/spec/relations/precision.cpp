@@ -64,6 +64,30 @@ class PrecisionRelations : RelationChecks {
            {"precision.matmul", "precision.compute"});
   }
 
+  void split_masters() {
+    if (!usable({"precision.master", "precision.compute"}) || spec_.master == Masters::fp32 ||
+        spec_.compute == DType::bf16)
+      return;
+    fail("E0331",
+         fmt::format("master: split joins bf16 copies with their rest, but compute is {}", name_of(spec_.compute)),
+         "write master: fp32, or compute: bf16",
+         any_of({write("precision.master", "fp32"), write("precision.compute", "bf16")}),
+         {"precision.master", "precision.compute"});
+  }
+
+  /// Of specs' optimizers AdamW alone has another format.
+  void optimizer_state() {
+    if (!usable({"precision.optimizer_state", "optimizer.kind"}) || spec_.optimizer_state == OptimizerState::fp32 ||
+        spec_.optimizer.kind == OptimizerKind::adamw)
+      return;
+    fail("E0330",
+         fmt::format("optimizer_state: int8 is a format of AdamW's moments, but optimizer.kind is {}",
+                     row_of(spec_.optimizer.kind).name),
+         "write optimizer_state: fp32, or optimizer.kind: adamw",
+         any_of({write("precision.optimizer_state", "fp32"), write("optimizer.kind", "adamw")}),
+         {"precision.optimizer_state", "optimizer.kind"});
+  }
+
   void fp8() {
     if (!usable({"precision.matmul"}) || !spec_.has_fp8_products()) return;
     if (usable({"precision.compute"}) && spec_.compute != DType::bf16)
@@ -212,6 +236,8 @@ void check_precision_relations(const BoundSpec& bound, std::vector<Diagnostic>& 
   relations.residual_stream();
   relations.bf16x3();
   relations.tf32();
+  relations.split_masters();
+  relations.optimizer_state();
   relations.fp8();
 }
 

@@ -35,6 +35,10 @@ class Relations : RelationChecks {
       refuse("repeats what training computes in fp32 already", "precision.compute", "bf16");
     else if (usable({"parallel.shard"}) && spec_.parallel.shard == Shard::parameters)
       refuse("needs all master weights, but each rank has only its shard", "parallel.shard", "gradients");
+    else if (usable({"precision.master", "parallel.shard"}) && spec_.master == Masters::split &&
+             spec_.parallel.shard == Shard::gradients)
+      refuse("joins split masters in the memory of the gradients, of which each rank has only its shard",
+             "parallel.shard", "optimizer");
   }
 
   void batch() {

@@ -181,6 +181,23 @@ std::vector<KeyRow> model_rows() {
               "and 90a have products of the first three, arch 89 and those from 100 on of fp8_tensor; runs of mxfp8 "
               "for arch 100 and 103 can be planned, and not compiled yet. A cpu and arch 80, 86 and 87 compute the "
               "same numbers in bf16, which takes longer than auto."),
+      bind_choice("precision.master", {"fp32", "split"}, LLMC_FIELD(master))
+          .fallback("fp32")
+          .newer()
+          .doc("Format of the master weights of matrices. split: the bf16 copy, 16 bits of rest and a bit for ties of "
+               "the "
+               "rounding, which together are the fp32 number. The run has the bits of one with fp32, and needs 1.9 "
+               "bytes "
+               "less a parameter. It needs compute: bf16. Norms and biases keep fp32."),
+      bind_choice("precision.optimizer_state", {"fp32", "int8"}, LLMC_FIELD(optimizer_state))
+          .fallback("fp32")
+          .newer()
+          .doc("Format of AdamW's moments. int8: codes of 8 bits with one fp32 scale for each 256 elements, which "
+               "takes 2 "
+               "bytes a parameter instead of 8. The embedding, norms, biases and tensors of less than 4096 elements "
+               "keep "
+               "fp32. So does a tensor whose rows are padded to 16 bytes, or which begins within 256 elements of a "
+               "weight that holds several."),
       bind_choice("precision.fp8.head", {"off", "forward", "forward_dgrad"}, LLMC_FIELD(fp8.head))
           .fallback("off")
           .newer()

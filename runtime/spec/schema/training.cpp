@@ -16,18 +16,20 @@ std::vector<std::string> device_names() {
   return names;
 }
 
-/// Joins `text(row)` of every optimizer, with their names if there are several.
+/// Joins `text(row)` of every value of optimizer.kind, with its name.
 template <class Text>
 std::string of_optimizers(Text text) {
   std::string all;
   for (const OptimizerRow& row : kOptimizers)
-    all += (kOptimizers.size() > 1 ? std::string(all.empty() ? "" : " ") + row.name + ": " : "") + text(row);
+    if (!row.form_of) all += std::string(all.empty() ? "" : " ") + row.name + ": " + text(row);
   return all;
 }
 
+/// Those of specs come first in the table.
 std::vector<std::string> optimizer_names() {
   std::vector<std::string> names;
-  for (const OptimizerRow& row : kOptimizers) names.push_back(row.name);
+  for (const OptimizerRow& row : kOptimizers)
+    if (!row.form_of) names.push_back(row.name);
   return names;
 }
 

@@ -32,6 +32,7 @@ struct Prepared {
   std::vector<ShardRecord> shards;  // of the training data
   std::int64_t stop = 0;
   std::string model;
+  std::string converted;  // HistoryEntry::converted, once the checkpoint is loaded
 
   /// Values that the run trains with.
   const spec::Spec& run() const { return values.run.spec; }

@@ -46,6 +46,10 @@ BUNDLES = (
     Bundle("free", "attention: cudnn, deterministic: false", ("target.attention=cudnn", "deterministic=false"),
            ("trainer", "timed"), later=True),
     Bundle("residual", "residual: bf16", ("precision.residual=bf16", ), later=True, key="precision.residual"),
+    Bundle("int8", "optimizer_state: int8", ("precision.optimizer_state=int8", ), later=True,
+           key="precision.optimizer_state"),
+    Bundle("split", "master: split", ("precision.master=split", ), later=True, key="precision.master"),
+    Bundle("lion", "optimizer: lion", ("optimizer.kind=lion", ), later=True),
     Bundle("cudnn", "attention: cudnn", ("target.attention=cudnn", ), ("timed", ), attention=True),
     Bundle("portable", "attention: portable", ("target.attention=portable", ), ("timed", ), attention=True),
     Bundle("curve", "matmul: bf16", spec="curve", curve=True),
@@ -55,14 +59,18 @@ BUNDLES = (
     Bundle("curve_fast", "matmul: fp8_full, head: forward_dgrad, fast_accumulation: all",
            ("precision.matmul=fp8_full", "precision.fp8.head=forward_dgrad", "precision.fp8.fast_accumulation=all"),
            spec="curve", curve=True, key="precision.fp8"),
+    Bundle("curve_int8", "optimizer_state: int8", ("precision.optimizer_state=int8", ), spec="curve", curve=True,
+           key="precision.optimizer_state"),
+    Bundle("curve_split", "master: split", ("precision.master=split", ), spec="curve", curve=True,
+           key="precision.master"),
     Bundle("small", "every kind of layer", spec="small"),
     # A row of 50,001 logits exceeds the 96 KiB from which on a cluster of blocks shares it. Also llmc's own attention:
     # by warpgroup products here, by warps in the bundle below.
     Bundle("wide", "a kernel with clusters, attention: portable",
            ("model.vocab_size=50001", "target.attention=portable"), spec="small"),
-    Bundle("normed", "QK-norm, untied, recompute: full, heads of 32",
+    Bundle("normed", "QK-norm, untied, recompute: full, heads of 32, optimizer_state: int8, master: split",
            ("model.qk_norm=true", "model.tie_word_embeddings=false", "memory.recompute=full", "model.head_dim=32",
-            "target.attention=portable"), spec="small"),
+            "target.attention=portable", "precision.optimizer_state=int8", "precision.master=split"), spec="small"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Losses of one model with every kind of product, compared with bf16's from the same weights and tokens."""
+"""Losses of one model with every kind of product and of state, compared with bf16's from the same weights and tokens."""
 
 import statistics
 
@@ -23,6 +23,9 @@ def losses(kit, result):
 
     curves = [row.name for row in kit.table if row.curve]
     kit.rows(result, {name: lambda name=name: one(name) for name in curves})
+    split = result.get("curve_split", {})
+    if split.get("losses", result["curve"].get("losses")) != result["curve"].get("losses"):
+        raise RuntimeError("split masters train to other losses than fp32 masters")
     worst = max(curves[1:], key=lambda name: abs(result[name].get("above_bf16", 0)))
     if abs(result[worst].get("above_bf16", 0)) > BOUND:
         raise RuntimeError(

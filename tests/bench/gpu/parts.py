@@ -36,7 +36,7 @@ FIRST = (
     Part("tune", steps.tune, 22, 110, (("run", "trainer"), )),
     Part("step", steps.whole_steps, 125, 240, (("run", "trainer"), ), steps=True),
     Part("pieces", pieces.pieces, 15, 90, (("run", "timed"), ("fp8_full", "timed"))),
-    Part("losses", losses.losses, 15, 120, curve=True),
+    Part("losses", losses.losses, 22, 120, curve=True),
     Part("attention", pieces.attention, 30, 90, attention=True),
     Part("compiled", pytorch.compiled, 60, 120),
 )
@@ -45,7 +45,7 @@ SECOND = (
          tuple((bundle, "trainer") for bundle in ("small", "wide", "normed", "run"))),
     Part("sanitizer", steps.sanitizer, 25, 120, tuple((bundle, "trainer") for bundle in ("small", "wide", "normed")),
          tools=("compute-sanitizer", )),
-    Part("variants", steps.variants, 240, 360, (("run", "trainer"), ("run", "hosted")), later=True),
+    Part("variants", steps.variants, 300, 420, (("run", "trainer"), ("run", "hosted")), later=True),
     Part("repeated", pieces.repeated, 30, 100, (("run", "timed"), ("free", "timed"))),
     Part("PyTorch", pytorch.others, 100, 240),
     Part("calibrate", steps.calibrate, 15, 120, (("run", "trainer"), ("fp8_full", "trainer"))),

@@ -89,41 +89,40 @@ const char* verb(Access access) { return access == Access::read ? "read" : "wrot
 
 /// Returns the conflicting stamp, or null.
 template <Space kSpace>
-inline const Stamp* read_cell(Cell& cell, Stamp halves) {
+inline const Stamp* read_cell(Cell& cell, Stamp bytes) {
   const Stamp me = now.stamp;
-  if ((cell.write & halves) && !ordered<kSpace>(cell.write)) return &cell.write;
-  if ((cell.read & ~kHalves) == me) {
-    cell.read |= halves;
+  if ((cell.write & bytes) && !ordered<kSpace>(cell.write)) return &cell.write;
+  if ((cell.read & ~kBytes) == me) {
+    cell.read |= bytes;
   } else if (!cell.read || ordered<kSpace>(cell.read)) {
-    cell.read = me | halves;
+    cell.read = me | bytes;
     if (cell.other_read && ordered<kSpace>(cell.other_read)) cell.other_read = 0;
   } else {
-    cell.other_read = me | halves | ((cell.other_read & ~kHalves) == me ? cell.other_read : 0);
+    cell.other_read = me | bytes | ((cell.other_read & ~kBytes) == me ? cell.other_read : 0);
   }
   return nullptr;
 }
 
 template <Space kSpace>
-inline const Stamp* write_cell(Cell& cell, Stamp halves) {
-  if ((cell.write & halves) && !ordered<kSpace>(cell.write)) return &cell.write;
-  if ((cell.read & halves) && !ordered<kSpace>(cell.read)) return &cell.read;
-  if ((cell.other_read & halves) && !ordered<kSpace>(cell.other_read)) return &cell.other_read;
-  const Stamp same = (cell.write & ~kHalves) == now.stamp ? cell.write : 0;
-  cell.write = now.stamp | halves | same;
-  if (halves == kHalves) cell.read = cell.other_read = 0;
+inline const Stamp* write_cell(Cell& cell, Stamp bytes) {
+  if ((cell.write & bytes) && !ordered<kSpace>(cell.write)) return &cell.write;
+  if ((cell.read & bytes) && !ordered<kSpace>(cell.read)) return &cell.read;
+  if ((cell.other_read & bytes) && !ordered<kSpace>(cell.other_read)) return &cell.other_read;
+  const Stamp same = (cell.write & ~kBytes) == now.stamp ? cell.write : 0;
+  cell.write = now.stamp | bytes | same;
+  if (bytes == kBytes) cell.read = cell.other_read = 0;
   return nullptr;
 }
 
 template <Space kSpace>
-inline const Stamp* touch_cell(Access access, Cell& cell, Stamp halves) {
-  return access == Access::read ? read_cell<kSpace>(cell, halves) : write_cell<kSpace>(cell, halves);
+inline const Stamp* touch_cell(Access access, Cell& cell, Stamp bytes) {
+  return access == Access::read ? read_cell<kSpace>(cell, bytes) : write_cell<kSpace>(cell, bytes);
 }
 
-/// Halves of the granule at `granule` that are in [address, end).
-inline Stamp halves_in(std::uintptr_t granule, std::uintptr_t address, std::uintptr_t end) {
-  const Stamp low = address < granule + kGranule / 2 && end > granule;
-  const Stamp high = address < granule + kGranule && end > granule + kGranule / 2;
-  return low | high << 1;
+/// Bytes of the granule at `granule` that are in [address, end).
+inline Stamp bytes_in(std::uintptr_t granule, std::uintptr_t address, std::uintptr_t end) {
+  const Stamp from_first = address > granule ? kBytes << (address - granule) & kBytes : kBytes;
+  return end < granule + kGranule ? from_first & kBytes >> (granule + kGranule - end) : from_first;
 }
 
 inline Access earlier(const Cell& cell, const Stamp* conflict) {
@@ -135,7 +134,7 @@ template <Space kSpace, class Place>
 inline void touch_cells(Access access, Cell* cell, std::uintptr_t address, std::size_t bytes, Place place) {
   const std::uintptr_t end = address + bytes;
   for (std::uintptr_t granule = address & ~std::uintptr_t{kGranule - 1}; granule < end; granule += kGranule, ++cell)
-    if (const Stamp* conflict = touch_cell<kSpace>(access, *cell, halves_in(granule, address, end)))
+    if (const Stamp* conflict = touch_cell<kSpace>(access, *cell, bytes_in(granule, address, end)))
       report_conflict(access, *conflict, earlier(*cell, conflict), place());
 }
 
@@ -145,7 +144,7 @@ inline void touch_single(Access access, std::uintptr_t address, std::size_t byte
   Cell* cell = s.cells_of(address);
   if ((address ^ (address + bytes - 1)) / kPage) s.cells_of(address + bytes - 1);
   if (bytes == kGranule && address % kGranule == 0) {
-    if (const Stamp* conflict = touch_cell<Space::global>(access, *cell, kHalves)) [[unlikely]]
+    if (const Stamp* conflict = touch_cell<Space::global>(access, *cell, kBytes)) [[unlikely]]
       report_conflict(access, *conflict, earlier(*cell, conflict), describe_bytes(address, bytes));
     return;
   }
@@ -162,7 +161,7 @@ void touch_page(Access access, std::uintptr_t address) {
   } else {
     if (s.state[page] == PageState::untouched) s.uniform[page] = {};
     Cell& cell = s.uniform[page];
-    if (const Stamp* conflict = touch_cell<Space::global>(access, cell, kHalves))
+    if (const Stamp* conflict = touch_cell<Space::global>(access, cell, kBytes))
       report_conflict(access, *conflict, earlier(cell, conflict), describe_bytes(address, kPage));
   }
   s.state[page] = PageState::uniform;

@@ -6,22 +6,22 @@
 
 namespace sim {
 
-using Stamp = std::uint64_t;  // operation 22 bits, block 16, lane 10, clock 14, halves 2; 0: none
+using Stamp = std::uint64_t;  // operation 21 bits, block 16, lane 10, clock 13, bytes 4; 0: none
 
-constexpr std::uint32_t kOperations = 1u << 22, kBlocks = 1u << 16, kClocks = 1u << 14;
+constexpr std::uint32_t kOperations = 1u << 21, kBlocks = 1u << 16, kClocks = 1u << 13;
 constexpr int kLanes = 1024, kWarp = 32, kWarps = kLanes / kWarp;
-/// The two halves of a granule, the bytes that share a Cell.
+/// A granule: the bytes that share a Cell.
 constexpr int kGranule = 4;
-constexpr Stamp kHalves = 3;
+constexpr Stamp kBytes = 15;
 
 constexpr Stamp make_stamp(std::uint32_t operation, std::uint32_t block, int lane, std::uint32_t clock) {
-  return static_cast<Stamp>(operation) << 42 | static_cast<Stamp>(block) << 26 | static_cast<Stamp>(lane) << 16 |
-         static_cast<Stamp>(clock) << 2;
+  return static_cast<Stamp>(operation) << 43 | static_cast<Stamp>(block) << 27 | static_cast<Stamp>(lane) << 17 |
+         static_cast<Stamp>(clock) << 4;
 }
-constexpr std::uint32_t operation_of(Stamp stamp) { return static_cast<std::uint32_t>(stamp >> 42); }
-constexpr std::uint32_t block_of(Stamp stamp) { return static_cast<std::uint32_t>(stamp >> 26) & (kBlocks - 1); }
-constexpr int lane_of(Stamp stamp) { return static_cast<int>(stamp >> 16) & (kLanes - 1); }
-constexpr std::uint32_t clock_of(Stamp stamp) { return static_cast<std::uint32_t>(stamp >> 2) & (kClocks - 1); }
+constexpr std::uint32_t operation_of(Stamp stamp) { return static_cast<std::uint32_t>(stamp >> 43); }
+constexpr std::uint32_t block_of(Stamp stamp) { return static_cast<std::uint32_t>(stamp >> 27) & (kBlocks - 1); }
+constexpr int lane_of(Stamp stamp) { return static_cast<int>(stamp >> 17) & (kLanes - 1); }
+constexpr std::uint32_t clock_of(Stamp stamp) { return static_cast<std::uint32_t>(stamp >> 4) & (kClocks - 1); }
 
 /// Per granule: the last write, and two reads by different lanes or operations that nothing orders, the first and the
 /// newest. With barriers of whole blocks that suffices to find every conflict; with others some may be missed, but none

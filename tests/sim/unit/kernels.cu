@@ -113,6 +113,10 @@ void one_group_only(int* out) {
 
 void neighbours(unsigned short* out) { out[threadIdx.x] = static_cast<unsigned short>(threadIdx.x); }
 
+void byte_neighbours(unsigned char* values) {
+  values[threadIdx.x] = static_cast<unsigned char>(values[threadIdx.x] + threadIdx.x);
+}
+
 void fresh(float* out) {
   __shared__ float value[4];
   if (threadIdx.x == 0) {

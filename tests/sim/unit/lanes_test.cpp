@@ -172,11 +172,14 @@ TEST(Lanes, GlobalMemoryNeedsBarriersToo) {
       "lane 1 of block 0 reads bytes \\[0, 4\\).*lane 0 of block 0 wrote");
 }
 
-TEST(Lanes, HalvesOfAWordMayHaveTwoWriters) {
+TEST(Lanes, PartsOfAWordMayHaveAWriterEach) {
   TestStream stream;
   Memory<unsigned short> out(64);
   launch(stream, Grid{1, 64}, neighbours, static_cast<unsigned short*>(out));
   EXPECT_EQ(out.host()[63], 63);
+  Memory<unsigned char> bytes(std::vector<unsigned char>(64, 100));
+  launch(stream, Grid{1, 64}, byte_neighbours, static_cast<unsigned char*>(bytes));
+  EXPECT_EQ(bytes.host()[63], 163);
 }
 
 TEST(Lanes, ArgumentsOfEveryKindArrive) {

@@ -1,4 +1,4 @@
-# Reads the PTX for sm_90a that kernels_spills.cmake leaves of the kernels of generated/llama-1b. Fails if rows of data are not
+# Reads the PTX for sm_90a that kernels_spills.cmake leaves of the kernels of generated/llama-1b and of a few others. Fails if rows of data are not
 # read and written 16 bytes at a time, or if a listed kernel reads part of a row after its lanes have synchronised.
 # ptxas keeps the width of an access; checking SASS would need nvdisasm as well (tests/bench/sass.py).
 # cmake -DSOURCE= -DPTX= -P kernels_accesses.cmake
@@ -35,6 +35,14 @@ set(narrow
   # chunk's end. When casting, a lane has 4 elements: 16 bytes of fp32 and 8 of bf16.
   "adamw_copy_norms 55 36"
   "cast_weights 18 10"
+  "adamw_split 65 36"
+  "lion_split 44 20"
+  "join_masters 55 32"
+  "split_masters 85 36"
+  # A block of 256: codes of 8 bits, 8 bytes a lane, two scales, and the chunk's end.
+  "adamw_int8 75 38"
+  # The token, and ties, a byte a lane.
+  "embedding_split 2 0"
   "gradient_norm 18 1"
   # Same with one rule per parameter, once per run; the random numbers take longer than the stores.
   "init_normal 31 32"
@@ -62,7 +70,7 @@ foreach(file IN LISTS files)
 endforeach()
 string(REPLACE ";" "\n" all_ptx "${all_ptx}")  # else CMake's lists split there
 
-# Sets `ptx` to the code of the kernel that kernels_spills.cmake has added as number `number`.
+# Sets `ptx` to the code of the kernel that kernels_spills.cmake has added as number `number`; of others, the first one.
 macro(read_ptx name number)
   if(NOT all_ptx MATCHES "[.]entry [^ (]*[0-9]${name}_${number}_E")
     message(FATAL_ERROR "no PTX of ${name} in ${PTX}")
@@ -74,7 +82,9 @@ macro(read_ptx name number)
 endmacro()
 
 set(number 0)
-foreach(kernel IN LISTS kernels)
+list(LENGTH kernels of_the_run)
+set(others adamw_int8 adamw_split lion_split embedding_split join_masters split_masters)
+foreach(kernel IN LISTS kernels others)
   get_filename_component(name ${kernel} NAME_WE)
   set(row ${narrow})
   list(FILTER row INCLUDE REGEX "^${name} ")
@@ -83,7 +93,11 @@ foreach(kernel IN LISTS kernels)
   endif()
   set(allowed_ld ${CMAKE_MATCH_1})
   set(allowed_st ${CMAKE_MATCH_2})
-  read_ptx(${name} ${number})
+  if(number LESS of_the_run)
+    read_ptx(${name} ${number})
+  else()
+    read_ptx(${name} "[0-9]+")
+  endif()
   math(EXPR number "${number} + 1")
   foreach(kind ld st)
     string(REGEX MATCHALL "[ \t]${kind}\\.global[.:a-z0-9_]*" all "${ptx}")

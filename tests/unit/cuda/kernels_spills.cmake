@@ -125,6 +125,24 @@ constexpr bool kDown = ${down};
   endforeach()
 endforeach()
 
+# Updates with state in 8 bits and of split masters, as the reference run would have them; a lane keeps eight elements
+# of a block, its masters and both moments in registers.
+foreach(update "adamw_int8 32 false" "adamw_int8 32 true" "adamw_split 256 true" "lion_split 256 true" "join_masters 256 true"
+        "split_masters 256 true" "embedding_split 256 true")
+  separate_arguments(update)
+  list(POP_FRONT update name lanes split)
+  file(WRITE ${FOLDER}/update.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+namespace llmc {
+using Act = bf16;
+constexpr int kChunkCount = 31000, kRows = 32768, kCols = 2048, kPitch = 2048, kLanes = ${lanes};
+constexpr int kGroups = 0b1011;
+constexpr bool kNorms = true, kCopy = true, kSplit = ${split}, kGradientShare = false, kWeightShare = false;
+}
+")
+  must_not_spill("${name}, split ${split}" "80;90a;100" --fmad=false -include ${FOLDER}/update.h ${SOURCE}/templates/${name}.cu)
+endforeach()
+
 # Half a head per vector and lane, as in compiler/ops/lanes.h, of up to six rows at once.
 foreach(heads "64 4" "80 8" "128 8" "256 16")
   separate_arguments(heads)

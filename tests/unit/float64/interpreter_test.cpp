@@ -24,6 +24,18 @@ class Example {
   explicit Example(Op op) : op_(std::move(op)) { graph_.batch = 1, graph_.sequence = 2; }
 
   Example& in(const Rows& rows) { return add(rows, op_.inputs, inputs_); }
+  /// State of another type, or of blocks.
+  Example& in_state(const Rows& rows, DType dtype, std::int64_t block) {
+    in(rows);
+    graph_.at(op_.inputs.back()).dtype = dtype;
+    graph_.at(op_.inputs.back()).state_block = block;
+    return *this;
+  }
+  /// The operand given last has elements of these groups alone.
+  Example& of_groups(GroupSet groups) {
+    graph_.at(op_.outputs.empty() ? op_.inputs.back() : op_.outputs.back()).groups = groups;
+    return *this;
+  }
   Example& out(const Rows& rows) { return add(rows, op_.outputs, outputs_); }
   /// Output initialised to values that must be overwritten.
   Example& out(std::size_t rows, std::size_t cols) { return out(Rows(rows, std::vector<double>(cols, -99.0))); }
@@ -298,6 +310,27 @@ TEST(Interpreter, AdamWIsTheFormula) {
   expect_near(run.in(7), {{1}});
 }
 
+/// Two blocks of 2; in the second the first moment has no gradient, so that it decays to half.
+TEST(Interpreter, AdamWInt8RoundsItsMomentsBlockByBlock) {
+  StepResults results{};
+  results.clip_scale = 0.5f;
+  Chunk chunk{0, 0, 3, 0, 0};
+  AdamwScalars scalars{0.5f, 0.75f, 0.0f, 0, {0.5f, 9}, {0.25f, 9}};
+  GroupScalars group{0.25f, 0.5f};
+  Example example(Op{.kind = OpKind::adamw_int8, .name = "adamw_int8", .attributes = ops::UpdateAttributes{}});
+  example.in_record(results).in({{8, 8, 8}}).in({{4, -1.2, 0}}).in_record(chunk).in_record(scalars).in_record(group);
+  example.in_state({{0, 0, -0.5}}, DType::dynamic8, 1).in_state({{0, 4}}, DType::f32, 2);
+  example.in_state({{0, 0, 1}}, DType::udynamic8, 1).in_state({{0, 16}}, DType::f32, 2);
+  const auto run = example.run();
+  // m = 1, -0.3 and -1; v = 1, 0.09 and 12. Updates take these: of the third element 0.25 * (-2) / sqrt(48).
+  expect_near(run.in(1), {{8 - 1 - 0.25, 8 - 1 + 0.25, 8 - 1 + 0.5 / std::sqrt(48.0)}});
+  expect_near(run.in(7), {{1, 1}});
+  expect_near(run.in(9), {{1, 12}});
+  // -0.3 lies nearest to the 15th of 64 parts of [0.1, 1]; 0.09 to the 57th of 64 of [0.01, 0.1]; -1 has no code.
+  expect_near(run.in(6), {{1, -(0.1 + 0.9 * 14.5 / 64), -(0.1 + 0.9 * 63.5 / 64)}});
+  expect_near(run.in(8), {{1, 0.1 * (0.1 + 0.9 * 56.5 / 64), 1}});
+}
+
 TEST(Interpreter, LionIsTheFormula) {
   StepResults results{};
   results.clip_scale = 0.5f;
@@ -310,6 +343,43 @@ TEST(Interpreter, LionIsTheFormula) {
   const auto run = example.run();
   expect_near(run.in(1), {{8 - 1 + 0.25}});
   expect_near(run.in(6), {{-2.5}});
+}
+
+/// The rest stands for the masters, which the op has in place of them; copies have them all, ties are not compared.
+TEST(Interpreter, AnUpdateOfSplitMastersIsThatOfMasters) {
+  StepResults results{};
+  results.clip_scale = 0.5f;
+  std::array<Chunk, 2> chunks{{{0, 0, 1, 0, 0}, {1, 1, 1, 1, 1}}};
+  std::array<LionScalars, 2> scalars{{{9, 9}, {0.5f, 0.75f}}};
+  std::array<GroupScalars, 2> groups{{{9, 9}, {0.25f, 0.5f}}};
+  const ops::UpdateAttributes attributes{.copies = true, .norms = true, .groups = 0b10, .split = true};
+  Example example(Op{.kind = OpKind::lion, .name = "lion", .attributes = attributes});
+  example.in_record(results).in({{3, 8}}).in({{4, 4}}).in_record(chunks).in_record(scalars).in_record(groups);
+  example.in({{0, -4}}).out({{3, 8}}).out({{5, 5}}).out(1, 2).out(1, 2);
+  const auto run = example.run();
+  expect_near(run.in(1), {{3, 8 - 1 + 0.25}});
+  expect_near(run.in(6), {{0, -2.5}});
+  expect_near(run.out(0), {{3, 7.25}});
+  EXPECT_TRUE(run.outputs[1].undefined);
+  expect_near(run.out(2), {{-99, 7.25 * 7.25}});
+  expect_near(run.out(3), {{-99, 0.75 * 0.75}});
+}
+
+/// The first of two groups, norms say, has masters of its own.
+TEST(Interpreter, MastersAreSplitAndJoinedByGroups) {
+  std::array<Chunk, 2> chunks{{{0, 0, 2, 0, 0}, {2, 2, 1, 1, 1}}};
+  Example splits(Op{.kind = OpKind::split_masters, .name = "split_masters"});
+  splits.in({{1, 2, 3}}).in_record(chunks).out({{0, 0, 0}}).of_groups(0b01);
+  splits.out({{0, 0, 0}}).out({{0, 0, 0}}).out({{0, 0, 0}});
+  const auto split = splits.run();
+  expect_near(split.out(0), {{1, 2, 0}});
+  expect_near(split.out(1), {{1, 2, 3}});
+  expect_near(split.out(2), {{0, 0, 3}});
+  EXPECT_TRUE(split.outputs[3].undefined);
+
+  Example joins(Op{.kind = OpKind::join_masters, .name = "join_masters"});
+  joins.in({{1, 2, 7}}).of_groups(0b01).in({{9, 9, 9}}).in({{7, 7, 3}}).in({{9, 9, 9}}).in_record(chunks).out(1, 3);
+  expect_near(joins.run().out(0), {{1, 2, 3}});
 }
 
 /// Of two chunks the second is of a group that names the optimizer, which keeps state for it alone.

@@ -11,6 +11,7 @@
 #include "compiler/graph/llama.h"
 #include "compiler/ops/graph_text.h"
 #include "compiler/ops/op.h"
+#include "compiler/ops/update.h"
 #include "compiler/passes/pipeline.h"
 #include "small_graph.h"
 
@@ -485,6 +486,39 @@ TEST(Passes, AnAuditOfTheWholePassReadsTheMasters) {
   EXPECT_EQ(of(Block::layer, Part::audit), of(Block::layer, Part::forward));
   EXPECT_EQ(ops,
             of(Block::embed, Part::forward) + of(Block::layer, Part::forward) + of(Block::head, Part::forward) + 2);
+}
+
+TEST(Passes, SplitMastersAreThoseOfMatrices) {
+  Graph graph = lowered({"precision.compute=bf16", "precision.master=split"});
+  const Tensor& masters = graph.at(graph.host(Use::masters));
+  GroupSet matrices = 0;
+  for (std::size_t i = 0; i < graph.groups.size(); ++i)
+    if (graph.groups[i].role != ParameterRole::vectors) matrices |= GroupSet{1} << i;
+  EXPECT_EQ(masters.groups & matrices, 0u);
+  EXPECT_NE(masters.groups, 0u);
+  GroupSet updated[2] = {};
+  for (const Op& op : graph.find(Part::optimizer, Block::none)->ops)
+    if (ops::row_of(op.kind).updates_weights) {
+      const auto& attributes = op.as<ops::UpdateAttributes>();
+      updated[attributes.split] |= attributes.groups;
+      EXPECT_EQ(graph.at(op.inputs[ops::kUpdateMasters]).use, attributes.split ? Use::rest : Use::masters) << op.name;
+      EXPECT_EQ(graph.at(op.outputs[1]).use == Use::ties, attributes.split) << op.name;
+    }
+  EXPECT_EQ(updated[true], matrices);
+  EXPECT_EQ(updated[false], masters.groups);
+  // The embedding is read in fp32, from all three parts.
+  const Op& embedding = graph.region(Block::embed, Part::forward).ops[0];
+  std::vector<DType> types;
+  for (const TensorId id : embedding.inputs) types.push_back(graph.at(id).dtype);
+  EXPECT_EQ(types, (std::vector{DType::i32, DType::bf16, DType::rest, DType::tie}));
+  // The host reads and writes fp32, where gradients are between steps.
+  const TensorId whole = graph.host(Use::gradients);
+  EXPECT_EQ(graph.find(Part::join, Block::none)->ops[0].outputs, std::vector{whole});
+  for (const Region& region : graph.regions)
+    for (const Op& op : region.ops)
+      if (op.kind == OpKind::initialise) {
+        EXPECT_EQ(op.outputs, std::vector{whole});
+      }
 }
 
 TEST(Passes, NothingElseChangesWithAnAudit) {

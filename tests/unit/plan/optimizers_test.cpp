@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "../facts.h"
 #include "compiler/graph/llama.h"
 #include "compiler/ops/update.h"
 #include "compiler/passes/check_graph.h"
 #include "compiler/passes/passes.h"
 #include "compiler/plan/parameters.h"
+#include "compiler/plan/plan.h"
 #include "small_spec.h"
 
 namespace llmc::plan {
@@ -93,7 +95,8 @@ TEST(Optimizers, AKernelIsToldItsGroupsAndWhereItsStateBegins) {
   };
   EXPECT_EQ(text(mixed.work("lion")), "momentum - s.shares.begin_of(3); nullptr; 0; kChunkCount; kGroups = 1");
   EXPECT_EQ(text(mixed.work("adamw")), "nullptr; 0; kChunkCount; kGroups = 14");
-  const double all = static_cast<double>(mixed.layout.in_buckets);
+  double all = 0;
+  for (const Slice& slice : mixed.layout.slices) all += static_cast<double>(slice.rows * slice.pitch);
   EXPECT_EQ(mixed.work("lion").flops / 11 + mixed.work("adamw").flops / 15, all) << "each element has one update";
 }
 
@@ -116,6 +119,87 @@ TEST(Optimizers, BlocksOfStateBeginWithParametersAndShares) {
   // k is the second part of q, k and v, and begins within a block; rows of 36 are padded.
   const Mixed odd = with_blocks({});
   EXPECT_THROW(lay_out_parameters(odd.graph, odd.spec), Failure);
+}
+
+std::string report_of(const Plan& plan) {
+  for (const Section& section : plan.layout.sections)
+    if (section.name == "optimizer state") return section.what;
+  return "";
+}
+
+/// Names of the tensors of layer 0, and of none, whose state has blocks; "-" and the names of the others' groups.
+std::string int8_tensors(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all = {"precision.optimizer_state=int8", "memory.loss_chunk=auto"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  const Plan plan = make_plan(small_spec(all).spec);
+  std::string names;
+  for (const Slice& slice : plan.parameters.slices) {
+    const std::optional<OptimizerKind> optimizer =
+        plan.graph.groups.at(static_cast<std::size_t>(slice.group)).optimizer;
+    if (optimizer != OptimizerKind::adamw_int8 || slice.name.starts_with("model.layers.1") ||
+        slice.name.starts_with("model.layers.2"))
+      continue;
+    names += slice.name.substr(slice.name.rfind('.', slice.name.rfind('.') - 1) + 1) + " ";
+  }
+  for (const ParameterGroup& group : plan.graph.groups)
+    if (group.optimizer == OptimizerKind::adamw) names += std::string("- ") + group.name;
+  return names;
+}
+
+TEST(OptimizerState, Int8IsForMatricesOfWholeBlocks) {
+  const auto with = [&](std::vector<std::string> more, int intermediate = 64, int vocabulary = 64) {
+    for (const char* wide : {"model.hidden_size=64", "model.num_attention_heads=4", "model.head_dim=16"})
+      more.emplace_back(wide);
+    more.push_back(fmt::format("model.intermediate_size={}", intermediate));
+    more.push_back(fmt::format("model.vocab_size={}", vocabulary));
+    return int8_tensors(more);
+  };
+  // k and v have 32 * 64 elements.
+  const std::string all =
+      "q_proj.weight o_proj.weight gate_proj.weight up_proj.weight down_proj.weight lm_head.weight ";
+  EXPECT_EQ(with({}), all + "- matrices, state in fp32");
+  EXPECT_EQ(with({"model.num_key_value_heads=4"}), "q_proj.weight k_proj.weight v_proj.weight " + all.substr(14));
+  EXPECT_EQ(
+      with({"model.num_key_value_heads=4", "model.tie_word_embeddings=true"}),
+      "q_proj.weight k_proj.weight v_proj.weight o_proj.weight gate_proj.weight up_proj.weight down_proj.weight ");
+  // Rows of down are padded; up begins within a block.
+  EXPECT_EQ(with({"model.num_key_value_heads=4"}, 66),
+            "q_proj.weight k_proj.weight v_proj.weight o_proj.weight gate_proj.weight lm_head.weight "
+            "- matrices, state in fp32");
+  EXPECT_EQ(
+      with({"model.num_key_value_heads=4"}, 64, 63),
+      "q_proj.weight k_proj.weight v_proj.weight o_proj.weight gate_proj.weight up_proj.weight down_proj.weight ");
+  EXPECT_EQ(int8_tensors({}), "") << "the small spec has no large tensor";
+}
+
+TEST(OptimizerState, Int8TakesEighteenBytesOfTrafficAndTwoOfMemory) {
+  const std::vector<std::string> sizes = {"precision.optimizer_state=int8", "model.hidden_size=256",
+                                          "model.intermediate_size=1024",   "model.num_attention_heads=8",
+                                          "model.num_key_value_heads=8",    "model.head_dim=32",
+                                          "model.vocab_size=256",           "metrics.per_parameter=false"};
+  const Plan plan = make_plan(small_spec(sizes).spec);
+  double matrices = 0, vectors = 0;
+  for (const Slice& slice : plan.parameters.slices)
+    (plan.graph.groups[static_cast<std::size_t>(slice.group)].optimizer ? matrices : vectors) +=
+        static_cast<double>(slice.rows * slice.pitch);
+  double traffic = 0, others = 0, memory = 0;
+  for (const Launch& l : plan.launches) {
+    if (l.op == "adamw_int8") traffic += l.bytes;
+    if (l.op == "adamw") others += l.bytes;
+  }
+  for (const HostBuffer& buffer : plan.layout.buffers)
+    if (buffer.use == Use::state && buffer.name != "exp_avg" && buffer.name != "exp_avg_sq")
+      memory += static_cast<double>(buffer.bytes());
+  EXPECT_EQ(traffic, (18 + 4.0 * 4 / 256) * matrices);
+  EXPECT_EQ(others, 30 * vectors);
+  // Between the head's and the layers' buckets lie gaps, so that any number of ranks has shares of whole blocks.
+  const double gaps = 4.0 * static_cast<double>(share_gap(256));
+  EXPECT_GE(memory, (2 + 2.0 * 4 / 256) * matrices);
+  EXPECT_LE(memory, (2 + 2.0 * 4 / 256) * (matrices + gaps));
+  const std::string text = report_of(plan);
+  EXPECT_TRUE(test::has_facts(
+      text, {"blocks of 256", "int8", "matrices (21 tensors)", "head (1 tensor)", "fp32", "embedding (1 tensor)"}))
+      << text;
 }
 
 }  // namespace

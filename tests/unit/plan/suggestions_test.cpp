@@ -378,8 +378,10 @@ TEST(Synonyms, OfOtherFrameworks) {
   EXPECT_EQ(advice("lr_scheduler=cosine"), "llmc's key is schedule.kind");
   EXPECT_NE(advice("batch.gradient_accumulation_steps=8").find("batch.tokens"), std::string::npos);
   EXPECT_EQ(advice("target.kind=gpu"), "did you mean cuda?");
-  EXPECT_TRUE(has_facts(advice("precision.linear=fp32"),
-                        {"keys here", "compute, residual, matmul and fp8"}));  // not init.linear, which takes no fp32
+  EXPECT_TRUE(has_facts(
+      advice("precision.linear=fp32"),
+      {"keys here",
+       "compute, residual, matmul, master, optimizer_state and fp8"}));  // not init.linear, which takes no fp32
   EXPECT_EQ(advice("precision.compute=bfloat16"), "did you mean bf16?");
   EXPECT_EQ(advice("memory.budget=rtx4090"), "did you mean rtx4090-24gb?");
   EXPECT_NE(advice("memory.budget=mi300").find("h100-80gb"), std::string::npos);

@@ -150,7 +150,7 @@ void as_ranks(Shard shard, int ranks, const std::function<void(const Rank&)>& wo
       const ArenaOffsets offsets(arena.info, shares, ranks);
       std::byte* memory = device.allocate(offsets.bytes());
       FlatBuffers flat(device, communicator, memory, arena.info, shares, offsets);
-      DeviceState state(arena.info, flat);
+      DeviceState state(arena.info, flat, buffer_of(arena.buffers, Use::masters), [] {});
       work({arena, {rank, ranks}, state, {memory, offsets.bytes()}, offsets});
     });
   for (std::thread& thread : threads) thread.join();

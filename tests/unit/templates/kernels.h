@@ -142,6 +142,30 @@ LLMC_BOTH(lion, (float*, const float*, float*, Act*, const Chunk*, int, int, con
                  const StepResults*, float*, float*))
 void lion_share(float*, const float*, float*, bf16*, const Chunk*, int, int, const LionScalars*, const GroupScalars*,
                 const StepResults*, float*, float*);
+#define LLMC_ADAMW_INT8(name)                                                                                          \
+  void adamw_int8_##name(float*, rest16*, ties8*, const float*, dynamic8*, float*, udynamic8*, float*, bf16*,          \
+                         const Chunk*, int, int, const AdamwScalars*, const GroupScalars*, const StepResults*, float*, \
+                         float*);
+LLMC_ADAMW_INT8(copy)
+LLMC_ADAMW_INT8(plain)
+LLMC_ADAMW_INT8(second)
+LLMC_ADAMW_INT8(share)
+LLMC_ADAMW_INT8(first)
+LLMC_ADAMW_INT8(split)
+#undef LLMC_ADAMW_INT8
+void adamw_first(float*, const float*, float*, float*, bf16*, const Chunk*, int, int, const AdamwScalars*,
+                 const GroupScalars*, const StepResults*, float*, float*);
+void lion_first(float*, const float*, float*, bf16*, const Chunk*, int, int, const LionScalars*, const GroupScalars*,
+                const StepResults*, float*, float*);
+void adamw_split_first(bf16*, rest16*, ties8*, const float*, float*, float*, const Chunk*, int, int,
+                       const AdamwScalars*, const GroupScalars*, const StepResults*, float*, float*);
+void lion_split_first(bf16*, rest16*, ties8*, const float*, float*, const Chunk*, int, int, const LionScalars*,
+                      const GroupScalars*, const StepResults*, float*, float*);
+void split_masters_small(const float*, float*, bf16*, rest16*, ties8*, const Chunk*, int, int);
+void split_masters_share(const float*, float*, bf16*, rest16*, ties8*, const Chunk*, int, int);
+void join_masters_small(const float*, const bf16*, const rest16*, const ties8*, float*, const Chunk*, int, int);
+void join_masters_share(const float*, const bf16*, const rest16*, const ties8*, float*, const Chunk*, int, int);
+void embedding_split_odd(const int*, const bf16*, const rest16*, const ties8*, float*);
 void adamw_second(float*, const float*, float*, float*, bf16*, const Chunk*, int, int, const AdamwScalars*,
                   const GroupScalars*, const StepResults*, float*, float*);
 void lion_second(float*, const float*, float*, bf16*, const Chunk*, int, int, const LionScalars*, const GroupScalars*,

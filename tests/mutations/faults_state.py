@@ -1,0 +1,75 @@
+"""Faults of the optimizer's state in 8 bits, and of split masters."""
+
+from faults import fault
+
+INT8, MAP, SPLIT = ("test_templates AdamwInt8.IsAdamW*", "test_templates DynamicMap.*", "test_templates Split.*")
+
+FAULTS = [
+    # the dynamic map
+    fault("a_decade_ends_early", "nearest_index", "decade(1e-3f * (1.0f + 0.1125f / kCells), 16.0f",
+          "decade(1e-3f, 16.0f", MAP),
+    fault("the_largest_number_takes_in_its_neighbour", "nearest_index", "x >= 1.0f - 0.00351562500f / kCells",
+          "x >= 1.0f - 0.01f / kCells", MAP),
+    fault("small_second_moments_become_zero", "from_float in runtime/device/dynamic_map.h",
+          "v > 0.0f ? nearest_index<1>(v)", "v > 1.6e-7f ? nearest_index<1>(v)", MAP),
+    fault("negative_numbers_lose_their_sign", "to_float in runtime/device/dynamic_map.h",
+          "index < 0 ? -number : number", "number", MAP),
+    fault("tiny_blocks_have_an_infinite_inverse", "BlockScale", "largest < 0x1p-100f ? 0x1p-100f : largest",
+          "largest < 0x1p-100f ? largest : largest", MAP),
+    # the kernel
+    fault("int8_takes_a_skipped_step", "adamw_int8", "if (results->skipped) return;", "",
+          "test_templates AdamwInt8.TouchesNothing*"),
+    fault("int8_updates_all_groups", "adamw_int8", "if (!(kGroups >> chunk.group & 1)) continue;", "",
+          "test_templates AdamwInt8.OfOneGroup*"),
+    fault("int8_keeps_the_old_scale", "adamw_int8", "exp_avg_scale[block] = of_first.scale;",
+          "exp_avg_scale[block] = first_scale;", INT8),
+    fault("int8_scale_without_negative_numbers", "adamw_int8", "lanes.largest(m, [](float m) { return magnitude(m); })",
+          "lanes.largest(m, [](float m) { return m; })", INT8),
+    fault("int8_update_of_the_old_moment", "adamw_int8", "fma(-rate, m / fma(sqrt(v), root, eps)",
+          "fma(-rate, old_m / fma(sqrt(v), root, eps)", INT8),
+    fault("int8_forgets_the_end_of_a_chunk", "adamw_int8", "at < chunk.length; at += kStateBlock",
+          "at + kStateBlock <= chunk.length; at += kStateBlock", INT8),
+    fault("int8_takes_the_blocks_of_the_whole", "adamw_int8", "block = state / kStateBlock",
+          "block = (chunk.offset + at) / kStateBlock", "test_templates AdamwInt8.OfShares*"),
+    # which tensors, and the plan
+    fault("small_tensors_have_int8_state", "has_blocks", "piece.size * t.cols >= kLeastInt8Elements", "true",
+          "test_plan OptimizerState.Int8IsFor*"),
+    fault("parts_that_begin_within_a_block_have_int8_state", "has_blocks", "piece.begin * t.cols % kStateBlock == 0",
+          "true", "test_plan OptimizerState.Int8IsFor*"),
+    fault("the_embedding_has_int8_state", "choose_optimizer_state",
+          "role != ParameterRole::matrices && role != ParameterRole::head", "role == ParameterRole::vectors",
+          "test_plan OptimizerState.Int8IsFor*"),
+    fault("an_update_moves_the_bytes_of_its_buckets", "FlatSizes::elements_of",
+          "if (groups == kAllGroups) return in_buckets;", "return in_buckets;", "test_plan OptimizerState.Int8Takes*"),
+    # verify
+    fault("interpreters_int8_moments_are_not_rounded", "Moment::round", "codes_.matrix.data[i] = rounded(part);",
+          "codes_.matrix.data[i] = part;", "test_float64 Interpreter.AdamWInt8*"),
+    # conversion
+    fault("scales_of_converted_moments_must_be_there", "Matching::converts", "made_.insert(prefix + p.name);", "",
+          "test_checkpoint StateFormats.Fp32Becomes*"),
+    fault("codes_of_all_blocks_have_the_first_scale", "dequantise in runtime/checkpoint/state_formats.cpp",
+          "(first + i) / kStateBlock", "0 * i", "test_checkpoint StateFormats.CodesBecome*"),
+    fault("converted_second_moments_are_signed", "round in runtime/checkpoint/state_formats.cpp",
+          "if (dtype == DType::dynamic8)", "if (true)", "test_checkpoint StateFormats.Fp32Becomes*"),
+    fault("a_conversion_is_not_said", "load_model", "prepared.converted = text;", "(void)text;", "run_resume"),
+    # split masters
+    fault("a_tie_is_always_rounded_down", "joined", "(rest > 0x8000u ? 1u : 0u) | up", "(rest > 0x8000u ? 1u : 0u)",
+          SPLIT),
+    fault("a_tie_is_always_rounded_up", "joined", "rest > 0x8000u ? 1u", "rest >= 0x8000u ? 1u", SPLIT),
+    fault("ties_of_a_block_are_forgotten", "Block in runtime/device/cpu/group.h", "for (; up != 0; up &= up - 1)",
+          "for (; false; up &= up - 1)", "test_templates Split.AdamWHas*"),
+    fault("a_tie_clears_its_neighbours", "SplitPointer", "& ~(1u << i % 8)", "& 0u", "test_templates Split.*Has*"),
+    fault("split_adamw_takes_a_skipped_step", "adamw_split", "if (results->skipped) return;", "",
+          "test_templates Split.AdamWHas*"),
+    fault("split_lion_decays_twice", "lion_split", "p = fma(p, keep,", "p = fma(p * keep, keep,",
+          "test_templates Split.LionHas*"),
+    fault("joined_masters_lack_norms", "join_masters", "lanes.run(master + at, chunk.length)",
+          "lanes.run(whole + at, chunk.length)", "test_templates Split.MastersAre*"),
+    fault("norms_have_no_copies", "split_masters", "lanes.store(lanes.run(copy + at, chunk.length), in,",
+          "lanes.store(lanes.run(master + at, chunk.length), in,", "test_templates Split.MastersAre*"),
+    fault("masters_of_an_earlier_step_are_saved", "Session::send", "joined_ = false;", "", "run_optimizer_state"),
+    fault("ties_are_gathered_as_bytes", "all_gather_work", 'fmt::format(" / {}", 8 / bits)', '""',
+          "run_optimizer_state"),
+    fault("vectors_are_updated_twice", "Splitter::update", "groups = groups & split_;", "groups = groups;",
+          "run_optimizer_state"),
+]
