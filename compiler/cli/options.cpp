@@ -13,6 +13,7 @@
 #include "spec/fingerprint.h"
 #include "spec/model_config.h"
 #include "spec/print.h"
+#include "spec/training_sources.h"
 #include "text/message.h"
 #include "text/printable.h"
 
@@ -56,7 +57,7 @@ void note_vocabulary(const spec::Resolved& resolved) {
                         : (std::filesystem::path(resolved.directory) / path).lexically_normal();
   };
   const std::string note = vocabulary_note(resolved.spec.model.vocab_size, found(resolved.spec.data.tokenizer),
-                                           found(resolved.spec.data.train.path));
+                                           found(spec::training_sources(resolved.spec.data).front().source.path));
   if (!note.empty()) to_stderr("note: {}\n", printable_text(note));
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -9,14 +10,17 @@
 #include "compiler/spec/codes.h"
 #include "compiler/spec/documentation.h"
 #include "compiler/spec/huggingface.h"
+#include "data/order/forecast.h"
 #include "data/tokenizer.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
 #include "spec/print.h"
 #include "spec/schema/schema.h"
+#include "spec/values.h"
 #include "text/message.h"
 #include "text/printable.h"
 #include "text/shell.h"
+#include "trainer/startup/inputs.h"
 #include "trainer/startup/missing_paths.h"
 #include "trainer/startup/saved_model.h"
 #include "trainer/startup/weights.h"
@@ -38,6 +42,22 @@ void add_spec(CLI::App* command, Options& options) {
   command->add_option("overrides", options.spec.overrides, "key.path=value");
 }
 
+/// Prints how long each source of a mixture lasts, if its shards are here. Throws Failure(data) if the run would pass
+/// over one more often than its most_epochs.
+void note_sources(const spec::Resolved& resolved, const std::vector<MissingPath>& missing) {
+  spec::Spec spec = resolved.spec;
+  const auto absent = [](const MissingPath& path) { return path.key.starts_with("data.train."); };
+  if (spec.data.mixture.empty() || std::ranges::any_of(missing, absent)) return;
+  spec::resolve_paths(spec, resolved.directory);
+  const Sources sources = open_sources(spec.data, 0);
+  const std::int64_t length = spec.batch.sequence_length;
+  for (const Source& source : sources) Samples(source.shards, length);  // throws on data without a complete sample
+  const RunLength run{0, spec.schedule.steps, spec.batch.tokens / length, length};
+  for (const SourceForecast& of : forecast(sources, beginning(sources), run))
+    to_stderr("note: data.train.{}\n", forecast_text(of));
+  check_most_epochs(sources, beginning(sources), run);
+}
+
 int check(const Options& options) {
   const spec::LoadResult result = read_spec(options.spec);
   if (options.json)
@@ -49,9 +69,11 @@ int check(const Options& options) {
   const plan::Plan plan = plan::make_plan(from_here(result.resolved->spec, result.resolved->directory));
   note_vocabulary(*result.resolved);
   warn_of_shape(result.resolved->spec.model);
-  for (const MissingPath& missing : missing_paths(result.resolved->spec, result.resolved->directory))
+  const std::vector<MissingPath> missing_here = missing_paths(result.resolved->spec, result.resolved->directory);
+  for (const MissingPath& missing : missing_here)
     to_stderr("warning: {}: a run needs it, but no file matches '{}' here{}\n", missing.key,
               printable(missing.path.string()), missing.hint);
+  note_sources(*result.resolved, missing_here);
   if (const std::string& from = result.resolved->spec.init.from; !from.empty()) {
     const fs::path folder = (fs::path(result.resolved->directory) / from).lexically_normal();
     std::error_code error;

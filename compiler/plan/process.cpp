@@ -21,6 +21,8 @@ constexpr std::size_t kThread = 2 * kMiB;
 
 // Per token of a batch: its entries in the five arrays of a MicroBatch (data/micro_batch.h).
 constexpr std::size_t kTokenBytes = 5 * sizeof(std::int32_t);
+// Of a mixture: its order (data/mixture.h), and counts of each source.
+constexpr std::size_t kMixture = 2 * kMiB, kMixtureSource = 16 << 10;
 constexpr std::size_t kBatches = 5;  // the step's, the prepared ones, the one in preparation, and one free for reuse
 
 }  // namespace
@@ -37,7 +39,8 @@ std::size_t process_bytes(const Plan& plan) {
   const bool copies = spec.target.arch.empty() || !arch_has_avx512(spec.target.arch.front());
   return kProgram + kScratchpad + (copies ? kHeapOfCopies : 0) +
          size(static_cast<std::int64_t>(plan.device[devices::Figure::processors])) * kThread +
-         (kBatches * step + evaluated) * kTokenBytes + sampled;
+         (kBatches * step + evaluated) * kTokenBytes + sampled +
+         (spec.data.mixture.empty() ? 0 : kMixture + spec.data.mixture.size() * kMixtureSource);
 }
 
 }  // namespace llmc::plan

@@ -242,6 +242,18 @@ const std::vector<Code>& codes() {
        "lacks. So "
        "it needs `compute: bf16`.",
        "precision: {compute: fp32, master: split}", "precision: {compute: bf16, master: split}"},
+      {"E0340", "a source without a name in a mixture",
+       "data.train is a list of one source, or a map of sources that each have a name. Weights, metrics and --allow "
+       "name a source by it.",
+       "extends: base.yaml\ndata: {train: {path: \"a-*.bin\", code: {path: \"code-*.bin\", weight: 1}}}",
+       "extends: base.yaml\ndata: {train: {web: {path: \"a-*.bin\", weight: 4}, code: {path: \"code-*.bin\", weight: "
+       "1}}}"},
+      {"E0341", "a source without a weight",
+       "With several sources, each has a weight. A source's share of the samples is its weight over the sum of all, so "
+       "0.5, 0.2, 0.2 and 0.1 are the same mixture as 5, 2, 2 and 1.",
+       "extends: base.yaml\ndata: {train: {web: {path: \"web-*.bin\", weight: 0.9}, code: {path: \"code-*.bin\"}}}",
+       "extends: base.yaml\ndata: {train: {web: {path: \"web-*.bin\", weight: 0.9}, code: {path: \"code-*.bin\", "
+       "weight: 0.1}}}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

@@ -7,7 +7,7 @@ namespace llmc::spec {
 namespace {
 
 std::string default_text(const Key& key) {
-  if (key.required) return "required";
+  if (key.required) return key.required_unless.empty() ? "required" : "required without `" + key.required_unless + "`";
   if (!key.derivation.empty()) return key.derivation;
   return key.fallback.empty() ? "none" : "`" + key.fallback + "`";
 }
@@ -21,7 +21,8 @@ std::string row(const Key& key) {
   for (const std::string& value : key.when_also)
     others += (&value == &key.when_also.back() ? " or `" : ", `") + value + "`";
   if (!key.when_key.empty())
-    doc += key.when_value == "*" ? fmt::format(" Only with `{}`.", key.when_key)
+    doc += key.when_value == "*" ? fmt::format(" Only with `{}`{}.", key.when_key,
+                                               key.when_paths_of.empty() ? "" : " or `" + key.when_paths_of + "`")
                                  : fmt::format(" Only with `{}: {}`{}.", key.when_key, key.when_value, others);
   if (!key.unit.empty()) what += fmt::format(" ({})", key.unit);
   const char* stage = key.stage == Stage::run_time   ? "run time"

@@ -14,7 +14,7 @@
 #include "checkpoint/guard_state.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_access.h"
-#include "data/position.h"
+#include "data/order/position.h"
 #include "program/mesh.h"
 #include "program/parameters.h"
 

@@ -9,9 +9,10 @@ namespace llmc {
 namespace {
 
 using Json = nlohmann::json;
-/// A state without skipped updates, guard state and best checkpoint is written in an older format, which older versions
-/// can read.
+/// A state without a mixture, skipped updates, guard state and best checkpoint is written in an older format, which
+/// older versions can read.
 const char* format_of(const TrainState& state) {
+  if (!is_plain(state.position)) return "llmc-state-6";
   if (state.skipped_updates > 0) return "llmc-state-5";
   if (state.best) return "llmc-state-4";
   return state.guard == GuardState{} ? "llmc-state-2" : "llmc-state-3";
@@ -67,7 +68,7 @@ std::string format_train_state(const TrainState& state) {
 TrainState parse_train_state(const std::string& text) try {
   const Json document = Json::parse(text);
   const Json& format = document.at("format");
-  constexpr const char* kFormats[] = {"llmc-state-2", "llmc-state-3", "llmc-state-4", "llmc-state-5"};
+  constexpr const char* kFormats[] = {"llmc-state-2", "llmc-state-3", "llmc-state-4", "llmc-state-5", "llmc-state-6"};
   if (std::ranges::find(kFormats, format) == std::end(kFormats))
     throw std::invalid_argument("it was written by another version of llmc. Resume with that version");
   TrainState state;

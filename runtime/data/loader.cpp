@@ -22,12 +22,12 @@ void shape(MicroBatch& batch, std::int64_t rows, std::int64_t sequence_length) {
 
 }  // namespace
 
-Loader::Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
-               std::int64_t micro_batch, std::int64_t sequences_per_step, const DataPosition& start, RankShare share)
-    : walk_(std::move(shards), seed, sequence_length, start),
+Loader::Loader(const Sources& sources, std::uint64_t seed, std::int64_t sequence_length, std::int64_t micro_batch,
+               std::int64_t sequences_per_step, const DataPosition& start, RankShare share)
+    : walk_(sources, seed, sequence_length, start),
+      sequence_length_(sequence_length),
       micro_batch_(micro_batch),
       sequences_per_step_(sequences_per_step),
-      tokens_(start.tokens),
       share_(share),
       sample_(static_cast<std::size_t>(sequence_length) + 1) {
   if (micro_batch < 1 || sequences_per_step < 1 || sequences_per_step % micro_batch != 0 ||
@@ -103,20 +103,20 @@ void Loader::fill(StepBatch& batch) {
       fill(batch.micro_batches[static_cast<std::size_t>(i - skipped)], batch);
     else
       pass_over(batch);
-  tokens_ += static_cast<std::uint64_t>(batch.target_count);
   batch.end = walk_.position();
-  batch.end.tokens = tokens_;
 }
 
 void Loader::fill(MicroBatch& micro, StepBatch& batch) {
-  const std::int64_t length = walk_.samples().sequence_length();
+  const std::int64_t length = sequence_length_;
   shape(micro, micro_batch_, length);
-  for (std::int64_t row = 0; row < micro_batch_; ++row)
-    batch.sample_ids.push_back(walk_.next([&](std::uint64_t id) {
-      walk_.samples().read(static_cast<std::int64_t>(id), sample_);
+  for (std::int64_t row = 0; row < micro_batch_; ++row) {
+    const auto visited = walk_.next([&](SampleId of) {
+      walk_.samples(of.source).read(static_cast<std::int64_t>(of.id), sample_);
       set_row(micro, row, sample_);
       return std::span(micro.targets).subspan(static_cast<std::size_t>(row * length), static_cast<std::size_t>(length));
-    }));
+    });
+    batch.sample_ids.push_back(visited.sample);
+  }
   index_tokens(micro, counts_);
   batch.target_count += micro.target_count;
 }
@@ -124,8 +124,8 @@ void Loader::fill(MicroBatch& micro, StepBatch& batch) {
 /// For another rank's micro-batch only sample numbers and target counts are needed.
 void Loader::pass_over(StepBatch& batch) {
   for (std::int64_t row = 0; row < micro_batch_; ++row) {
-    std::int64_t targets = 0;
-    batch.sample_ids.push_back(walk_.next(targets));
+    const auto [sample, targets] = walk_.next();
+    batch.sample_ids.push_back(sample);
     batch.target_count += targets;
   }
 }

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "data/micro_batch.h"
-#include "data/sample_walk.h"
-#include "data/shards.h"
+#include "data/order/mixture_walk.h"
+#include "data/order/sources.h"
 #include "program/mesh.h"
 
 namespace llmc {
@@ -28,16 +28,16 @@ struct RankShare {
 };
 
 /// The loader's state is its position: a loader started at a position gives the same batches as one that reached it.
-/// Samples come from SampleWalk, so each target of an epoch is trained on once, except shard tails that a sequence
-/// length drops.
+/// Samples come from MixtureWalk, so each target of a source's epoch is trained on once, except shard tails that a
+/// sequence length drops. A rank reads only samples of its own micro-batches.
 /// The loader's thread reads files and counts. It starts no other threads (no OpenMP), handles no signals, and prepares
 /// at most two steps ahead.
 class Loader {
  public:
   /// `sequences_per_step` is a multiple of `micro_batch`; both count sequences of `sequence_length` tokens. A step has
   /// at least one micro-batch per rank. Throws Failure(data) if the shards contain no sample.
-  Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
-         std::int64_t micro_batch, std::int64_t sequences_per_step, const DataPosition& start, RankShare share = {});
+  Loader(const Sources& sources, std::uint64_t seed, std::int64_t sequence_length, std::int64_t micro_batch,
+         std::int64_t sequences_per_step, const DataPosition& start, RankShare share = {});
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -45,7 +45,6 @@ class Loader {
   /// Waits for the next step's batch. `used` recycles the memory of an earlier batch. Rethrows the thread's exception,
   /// also on every later call.
   StepBatch next(StepBatch used = {});
-  std::int64_t samples_per_epoch() const { return walk_.samples().count(); }
 
  private:
   void run();
@@ -53,9 +52,8 @@ class Loader {
   void fill(MicroBatch& micro, StepBatch& batch);
   void pass_over(StepBatch& batch);
 
-  SampleWalk walk_;
-  std::int64_t micro_batch_, sequences_per_step_;
-  std::uint64_t tokens_;  // trained on up to the last prepared batch
+  MixtureWalk walk_;
+  std::int64_t sequence_length_, micro_batch_, sequences_per_step_;
   RankShare share_;
   std::vector<std::int32_t> sample_, counts_;  // the thread's scratch
 

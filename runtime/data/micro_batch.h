@@ -5,7 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "data/position.h"
+#include "data/order/position.h"
+#include "data/order/sample_id.h"
 
 namespace llmc {
 
@@ -24,7 +25,7 @@ struct StepBatch {
   std::size_t begin = 0, past = 0;        // this rank's are [begin, past)
   std::int64_t target_count = 0;          // over the micro-batches of all ranks
   DataPosition end;                       // position after this step
-  std::vector<std::uint64_t> sample_ids;  // [sequences_per_step], in training order
+  std::vector<SampleId> sample_ids;       // [sequences_per_step], in training order
 };
 
 /// Writes row `row` of the batch from a sample of T + 1 tokens: inputs are tokens [0, T), targets are tokens [1, T].

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/position.h"
+#include "data/order/position.h"
 #include "data/shard_record.h"
 #include "spec/values.h"
 

@@ -76,13 +76,15 @@ class Binder {
         enter(*child, value, key);
       } else if (leaf && leaf->type != Type::map) {
         bound.key_spans[path] = key.span;
-        if (leaf->type == Type::list)
+        if (named && value.kind == Node::Kind::map && schema_.names_in(group))
+          no_name(*leaf, *schema_.names_in(group), key);
+        else if (leaf->type == Type::list)
           read_list(*leaf, value, key.span, bound, diagnostics_);
         else
           set(*leaf, value, key.span);
       } else if (names && names->names_entry(key.text)) {
         read_named(*names, value, key, bound, diagnostics_);
-      } else if (const std::string section = join(group, key.text); is_foreign_section(section, value)) {
+      } else if (const std::string section = join(group, key.text); !names && is_foreign_section(section, value)) {
         for (const auto& [inner, unused] : value.members) unknown(section, inner, false);
       } else {
         unknown(group, key, named);
@@ -93,7 +95,7 @@ class Binder {
   void fill_defaults(const Source& source) {
     for (const Key& key : schema_.keys()) {
       if (bound.given.count(key.path) || bound.bad.count(key.path)) continue;
-      if (key.required) missing(key, source);
+      if (key.required && !replaced(key)) missing(key, source);
     }
     derive([](const Key&) { return true; });
   }
@@ -109,6 +111,12 @@ class Binder {
   }
 
  private:
+  /// Whether entries with user-chosen names take the place of a required key.
+  bool replaced(const Key& key) const {
+    const Key* names = schema_.find_key(key.required_unless);
+    return names && (bound.bad.count(names->path) || present(names->get(bound.spec)));
+  }
+
   void mark_bad(const std::string& group) {
     for (const Key& key : schema_.keys())
       if (key.path.compare(0, group.size() + 1, group + ".") == 0) bound.bad.insert(key.path);
@@ -130,6 +138,18 @@ class Binder {
       bound.key_spans[leaf.path] = key.span;
       set(leaf, *node, key.span);
     }
+  }
+
+  /// A map in place of the value of a key: an entry whose name is the key.
+  void no_name(const Key& leaf, const Key& names, const KeyText& key) {
+    bound.bad.insert(leaf.path);
+    bound.bad.insert(names.path);
+    diagnostics_.push_back(
+        {"E0208",
+         fmt::format("{} is a key of {}, so no {} can have this name", in_quotes(key.text), leaf.group(), names.entry),
+         fmt::format("choose another name, such as {}-1", key.text),
+         {place_of(key.span)},
+         leaf.path});
   }
 
   void set(const Key& key, const Node& node, const Span& key_span) {
@@ -186,12 +206,14 @@ class Binder {
     const bool ours = group.empty() || schema_.find_group(group);
     const std::vector<std::string> known = schema_.children(ours ? group : "");
     const std::string path = join(group, key.text);
-    std::string advice = fmt::format("{} {}",
-                                     known.size() == 1 ? "the only key here is"
-                                     : ours            ? "the keys here are"
-                                                       : "the keys at the top are",
-                                     either(known, " and "));
-    if (const Key* names = named ? schema_.names_in(group) : nullptr) advice += "; " + names->name_rule();
+    std::string advice = known.empty() ? ""
+                                       : fmt::format("{} {}",
+                                                     known.size() == 1 ? "the only key here is"
+                                                     : ours            ? "the keys here are"
+                                                                       : "the keys at the top are",
+                                                     either(known, " and "));
+    if (const Key* names = named ? schema_.names_in(group) : nullptr)
+      advice += (advice.empty() ? "" : "; ") + names->name_rule();
     std::vector<Edit> edits;
     const auto move = [&](const std::string& to, bool meant) {
       edits.push_back({{}, {}, path, to, meant, meant ? "" : fmt::format("the key is {}", to)});
@@ -278,6 +300,13 @@ std::optional<Diagnostic> not_a_map(const Schema& schema, const KeyGroup& group,
       code = "E0207";
       message = fmt::format("{} takes a list of one source, and this list has {}", group.path, value.items.size());
       advice += "; a pattern may match many files";
+      if (const Key* names = schema.names_in(group.path)) {
+        std::string members;
+        for (const Key& member : names->members)
+          if (member.leaf() == names->shorthand || member.type == Type::number)
+            members += fmt::format("{}{}: ...", members.empty() ? "" : ", ", member.leaf());
+        advice += fmt::format("; several have names: {}: {{NAME: {{{}}}, ...}}", name, members);
+      }
     } else {
       node = &value.items[0];
     }

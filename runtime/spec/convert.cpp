@@ -238,7 +238,7 @@ class Converter {
     if (node.kind != Node::Kind::scalar) return wrong_type(node);
     if (key_.path == "name") return name(node);
     // "data.tokenizer=" on a command line removes the file's value.
-    const bool left_out = node.text.empty() && node.span.source->command_line && !key_.required;
+    const bool left_out = node.text.empty() && node.span.source->command_line && (!key_.required || key_.removable());
     if (node.text.empty() && !left_out)
       return fail("E0209", fmt::format("{} is empty", key_.path), "write a path, or leave the key out", node);
     if (!clean(node, kLongestPath, false)) return {};

@@ -31,7 +31,7 @@ bool verbatim(const Schema& schema, const std::string& path, const std::string& 
   if (!key || key->type != Type::string) return false;
   const std::optional<MemberPath> entry = schema.member_path(path);
   if (entry && entry->whole && text.compare(begin, 1, "{") == 0) return false;  // a map in place of the shorthand
-  return begin < text.size() ? text[begin] != '"' && text[begin] != '\'' : key->is_path && !key->required;
+  return begin < text.size() ? text[begin] != '"' && text[begin] != '\'' : key->removable();
 }
 
 std::optional<Node> read_value(const Schema& schema, const Source& source, const std::string& path, std::size_t begin,

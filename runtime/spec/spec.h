@@ -146,15 +146,32 @@ struct NamedSource {
   DataSource source;
 };
 
+/// Source of a mixture. An empty format means data.train.format.
+struct MixedSource {
+  std::string name;
+  DataSource source;
+  double weight = 0;       // its share of the samples is this over the sum of all weights; 0: not given
+  double most_epochs = 0;  // limit of a run; 0: none
+};
+
 struct Data {
   std::string tokenizer;                     // empty: samples are printed as token ids
   DataSource train, validation;              // see validation_sets.h; without a path in either there is no evaluation
+  std::vector<MixedSource> mixture;          // in the order of the spec; then train has no path
   std::vector<NamedSource> validation_sets;  // in the order of the spec
   std::uint64_t seed = 0;
 };
 
+/// Multiple-choice task of an evaluation: a file of llm.c, or .jsonl.
+struct Task {
+  std::string name;
+  std::string path;
+  std::int64_t examples = 0;  // the first ones; 0: all
+};
+
 struct Evaluation {
   std::int64_t every = 0, sequences = 0;
+  std::vector<Task> tasks;  // in the order of the spec
 };
 enum class AuditCompute { none, logits, forward };
 /// Audit of a step's loss, recomputed in fp32: runtime/train/audit.h.

@@ -52,10 +52,10 @@ const char* skip_reason(int skipped) {
   }
 }
 
-std::string name_samples(std::span<const std::uint64_t> samples) {
+std::string name_samples(std::span<const SampleId> samples, const SampleNames& names) {
   std::string text = fmt::format("sample{}", plural(static_cast<std::int64_t>(samples.size())));
   for (std::size_t i = 0; i < std::min(samples.size(), kNamedSamples); ++i)
-    text += fmt::format("{} {}", i ? "," : "", samples[i]);
+    text += fmt::format("{} {}", i ? "," : "", names.of(samples[i]));
   return samples.size() > kNamedSamples ? text + fmt::format(" and {} more", samples.size() - kNamedSamples) : text;
 }
 
@@ -90,7 +90,7 @@ StepLimits Guard::limits(std::int64_t step) const {
 }
 
 std::string Guard::observe(std::int64_t step, const StepResults& results, const StepLimits& limits,
-                           std::span<const std::uint64_t> samples, const std::string& where) {
+                           const std::string& samples, const std::string& where) {
   step_ = step;
   if (results.skipped != kApplied) {
     state_.skipped.push_back(step);
@@ -122,7 +122,7 @@ std::string Guard::observe(std::int64_t step, const StepResults& results, const 
       "step {}: {}. The update was skipped ({} in a row, {} of the last {} steps; the run {} at {} or {}). The ids of "
       "{} are in metrics.jsonl",
       step, why, in_a_row(), recent(), values_.limit_steps, values_.rollback ? "rolls back" : "stops",
-      values_.limit_in_a_row, values_.limit, name_samples(samples));
+      values_.limit_in_a_row, values_.limit, samples);
 }
 
 std::int64_t Guard::in_a_row() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/guard_state.h"
+#include "data/order/sample_id.h"
 #include "device/types.h"
 #include "spec/spec.h"
 
@@ -43,10 +44,11 @@ class Guard {
   /// have been observed.
   StepLimits limits(std::int64_t step) const;
 
-  /// Takes the results of the next step, which was sent with `limits`. `where`: with several ranks, the origin of a
-  /// non-finite value, such as "the loss on rank 1 (host b)". Returns a warning, empty if the update was applied.
+  /// Takes the results of the next step, which was sent with `limits`. `samples`: of a skipped step, name_samples().
+  /// `where`: with several ranks, the origin of a non-finite value, such as "the loss on rank 1 (host b)". Returns a
+  /// warning, empty if the update was applied.
   std::string observe(std::int64_t step, const StepResults& results, const StepLimits& limits,
-                      std::span<const std::uint64_t> samples, const std::string& where = "");
+                      const std::string& samples, const std::string& where = "");
 
   /// Updates skipped since the last applied one.
   std::int64_t in_a_row() const;
@@ -94,7 +96,7 @@ const char* skip_reason(int skipped);
 /// Samples of a skipped step named in a warning; metrics.jsonl has all of them.
 inline constexpr std::size_t kNamedSamples = 8;
 
-/// "samples 12, 7 and 14 more"
-std::string name_samples(std::span<const std::uint64_t> samples);
+/// "samples 12, 7 and 14 more", "samples web:12, code:7 and 14 more"
+std::string name_samples(std::span<const SampleId> samples, const SampleNames& names);
 
 }  // namespace llmc

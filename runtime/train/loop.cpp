@@ -184,12 +184,13 @@ std::string TrainLoop::where_not_finite() {
 
 void TrainLoop::observe() {
   const StepResults& results = finished_.results;
-  const std::string warning = guard_.observe(state_.step, results, done_.limits, done_.sample_ids, where_not_finite());
+  const std::string samples = results.skipped ? name_samples(done_.sample_ids, run_.sample_names) : "";
+  const std::string warning = guard_.observe(state_.step, results, done_.limits, samples, where_not_finite());
   if (!warning.empty()) run_.console.warning(warning);
   if (results.skipped && run_.sample_text)
-    for (const std::uint64_t sample :
-         std::span(done_.sample_ids).first(std::min(done_.sample_ids.size(), kNamedSamples)))
-      run_.console.warning(fmt::format("step {}, sample {}: {}", state_.step, sample, run_.sample_text(sample)));
+    for (const SampleId sample : std::span(done_.sample_ids).first(std::min(done_.sample_ids.size(), kNamedSamples)))
+      run_.console.warning(
+          fmt::format("step {}, sample {}: {}", state_.step, run_.sample_names.of(sample), run_.sample_text(sample)));
   if (done_.audited)
     if (const std::string apart = run_.audit->judge(state_.step, results.loss, done_.audited->loss, results.lse_max);
         !apart.empty())

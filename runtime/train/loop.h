@@ -44,16 +44,17 @@ struct LoopInputs {
   Console& console;
   Rendezvous& ranks;
   SignalWatch& signals;
-  std::span<Evaluation> evaluation;                       // one per validation set; empty: none
-  Audit* audit;                                           // null: none
-  TraceWriter* trace;                                     // null: none
-  std::span<StepListener* const> listeners;               // called in this order
-  std::int64_t stop;                                      // last step, at most values.schedule.steps
-  const HistoryEntry& start;                              // history entry of this start
-  std::function<std::string(std::uint64_t)> sample_text;  // beginning of a sample's text; empty: not shown
-  std::optional<FirstLoss> first_loss;                    // if the weights were initialised at random by this start
-  bool final_checkpoint;                                  // whether to save the last step if nothing else requests it
-  double deadline;  // process_seconds() by which everything must be saved; 0: none
+  std::span<Evaluation> evaluation;          // one per validation set; empty: none
+  Audit* audit;                              // null: none
+  TraceWriter* trace;                        // null: none
+  std::span<StepListener* const> listeners;  // called in this order
+  std::int64_t stop;                         // last step, at most values.schedule.steps
+  const HistoryEntry& start;                 // history entry of this start
+  SampleNames sample_names;
+  std::function<std::string(SampleId)> sample_text;  // beginning of a sample's text; empty: not shown
+  std::optional<FirstLoss> first_loss;               // if the weights were initialised at random by this start
+  bool final_checkpoint;                             // whether to save the last step if nothing else requests it
+  double deadline;                                   // process_seconds() by which everything must be saved; 0: none
 };
 
 class TrainLoop {
@@ -82,7 +83,7 @@ class TrainLoop {
   /// A step in flight or just finished, with the values that its report needs.
   struct Sent {
     double lr;
-    std::vector<std::uint64_t> sample_ids;
+    std::vector<SampleId> sample_ids;
     std::int64_t targets;   // trained on in this step
     DataPosition position;  // after it
     StepLimits limits;

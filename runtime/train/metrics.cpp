@@ -11,6 +11,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// Numbers of a step's samples; names with their source if there are several.
+Json sample_ids(const StepMetrics& metrics) {
+  const bool numbers = !metrics.sample_names || metrics.sample_names->are_numbers();
+  Json ids = Json::array();
+  for (const SampleId sample : metrics.skipped_samples)
+    ids.push_back(numbers ? Json(sample.id) : Json(metrics.sample_names->of(sample)));
+  return ids;
+}
+
 std::string line(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 /// Double with the shortest digits that still round to this float: 0.1, not 0.10000000149011612.
@@ -48,6 +57,10 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
                  {"total_seconds", metrics.total_seconds},
                  {"epochs", metrics.epochs},
                  {"data_wait", metrics.data_wait}});
+  for (const SourceUse& source : metrics.sources) {
+    object["tokens/" + source.name] = source.tokens;
+    object["epochs/" + source.name] = source.epochs;
+  }
   if (metrics.mfu) object["mfu"] = *metrics.mfu;
   if (metrics.product_share) object["product_share"] = *metrics.product_share;
   for (const Validation& validation : metrics.validation) {
@@ -68,7 +81,7 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
     object["resident"] = metrics.memory->resident;
   }
   if (!metrics.skipped_samples.empty()) {
-    object["skipped"] = std::vector<std::uint64_t>(metrics.skipped_samples.begin(), metrics.skipped_samples.end());
+    object["skipped"] = sample_ids(metrics);
     object["skip_reason"] = metrics.skip_reason;
   }
   if (!metrics.parameter_norms.empty()) {
@@ -108,6 +121,10 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
   add("total_seconds", metrics.total_seconds);
   add("epochs", metrics.epochs);
   add("data_wait", metrics.data_wait);
+  for (const SourceUse& source : metrics.sources) {
+    add("tokens/" + source.name, static_cast<double>(source.tokens));
+    add("epochs/" + source.name, source.epochs);
+  }
   if (metrics.mfu) scalars.push_back({"train/mfu", static_cast<float>(*metrics.mfu)});
   if (metrics.product_share) scalars.push_back({"train/product_share", static_cast<float>(*metrics.product_share)});
   for (const Validation& validation : metrics.validation) {

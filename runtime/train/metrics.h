@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/order/sources.h"
 #include "device/types.h"
 #include "program/outputs.h"
 #include "program/program.h"
@@ -35,15 +36,17 @@ struct StepMetrics {
     std::int64_t allocated, resident;  // bytes: allocated on the device; resident memory of the process
   };
   std::optional<Memory> memory;
-  double ignored = 0;                              // fraction of the batch's tokens without a target
-  std::int64_t tokens = 0;                         // trained on so far
-  double tokens_per_second = 0;                    // of this step, without evaluation, sampling and saving
-  double seconds = 0;                              // since the trainer started
-  double total_seconds = 0;                        // including the earlier starts that this one resumes
-  std::span<const Validation> validation;          // of each set
-  std::span<const std::uint64_t> skipped_samples;  // not empty: samples of the step whose update was skipped
-  const char* skip_reason = "";                    // reason for skipping: guards.h
-  std::span<const float> parameter_norms;          // [parameters, 3] gradient, weight, update; empty: not logged
+  double ignored = 0;                         // fraction of the batch's tokens without a target
+  std::int64_t tokens = 0;                    // trained on so far
+  std::vector<SourceUse> sources;             // of each source with a name
+  double tokens_per_second = 0;               // of this step, without evaluation, sampling and saving
+  double seconds = 0;                         // since the trainer started
+  double total_seconds = 0;                   // including the earlier starts that this one resumes
+  std::span<const Validation> validation;     // of each set
+  std::span<const SampleId> skipped_samples;  // not empty: samples of the step whose update was skipped
+  const SampleNames* sample_names = nullptr;  // of these; null: numbers
+  const char* skip_reason = "";               // reason for skipping: guards.h
+  std::span<const float> parameter_norms;     // [parameters, 3] gradient, weight, update; empty: not logged
 };
 
 /// Formats one JSON object without a line break; non-finite numbers become null. "skipped" lists sample ids,

@@ -41,7 +41,7 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
                                      });
   session.refresh_copies();
   // Samples between the checkpoint and the first skipped step are skipped as well: they led to the weights that failed.
-  state.position = with_tokens(now.position, tokens_of(state.position));
+  state.position = with_tokens(now.position, state.position);
   state.guard.rollbacks = now.guard.rollbacks + 1;
   if (folder) {
     HistoryEntry entry = start;

@@ -1,6 +1,7 @@
 #include "trainer/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "text/option_checks.h"
 #include "text/printable.h"
 #include "trainer/saved_options.h"
+#include "trainer/startup/resume_guard.h"
 #include "trainer/startup/values.h"
 
 namespace llmc {
@@ -140,7 +142,11 @@ void CommandWords::add_run() {
   app.add_option("--allow", options.allow, "resume although this key differs from the checkpoint's; may be repeated")
       ->type_name("KEY")
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(guarded_keys()));
+      ->check([](const std::string& word) {
+        return is_guarded(word) ? std::string()
+                                : fmt::format("{} is not one of {}, data.train.NAME, data.train.NAME.weight", word,
+                                              fmt::join(guarded_keys(), ", "));
+      });
   app.add_flag("--follow-spec", options.follow_spec,
                "replace a resumed run's own values by those that this trainer was built with, permanently");
   app.add_flag("--no-final-checkpoint", no_final_checkpoint,
@@ -342,7 +348,11 @@ void check_command_words(const CLI::App& app, const std::vector<std::string>& wo
 }  // namespace
 
 bool overrides(const Options& options, const std::string& key) {
-  return std::ranges::any_of(options.overrides, [&](const std::string& word) { return word.starts_with(key + "="); });
+  const spec::Schema& schema = spec::spec_schema();
+  return std::ranges::any_of(options.overrides, [&](const std::string& word) {
+    const std::size_t equals = word.find('=');
+    return equals != std::string::npos && schema.canonical(word.substr(0, equals)) == schema.canonical(key);
+  });
 }
 
 std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info,

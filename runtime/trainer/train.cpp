@@ -157,8 +157,9 @@ OpenLoader loader_of(const Rank& rank, const Prepared& prepared) {
   const ProgramInfo& info = rank.info();
   const RankShare share{rank.mesh().data, rank.is_first() && !rank.options.trace.empty()};
   const std::int64_t sequences = prepared.sequences(info);
-  return [shards = prepared.inputs.train, seed = run.data.seed, &info, sequences, share](const DataPosition& position) {
-    return std::make_unique<Loader>(shards, seed, info.sequence_length, info.micro_batch, sequences, position, share);
+  return [sources = prepared.inputs.train, seed = run.data.seed, &info, sequences,
+          share](const DataPosition& position) {
+    return std::make_unique<Loader>(sources, seed, info.sequence_length, info.micro_batch, sequences, position, share);
   };
 }
 
@@ -269,8 +270,7 @@ OnDevice load_model(Rank& rank, Prepared& prepared, Machine& machine) {
 
 void announce(Rank& rank, const Prepared& p, const Machine& machine, const Session& session) {
   Console& console = rank.console;
-  print_header(console, session, *machine.device, p.run(), *p.inputs.train, machine.loader->samples_per_epoch(),
-               rank.options.run, p.state, p.start, p.stop);
+  print_header(console, session, *machine.device, p.run(), p.inputs.train, rank.options.run, p.state, p.start, p.stop);
   // A full output file is an error before the first step only. Once a run trains, a lost log must not stop it, and a
   // pipe may break at any time.
   if (rank.is_first() && stream_error(stdout) != EPIPE) check_output();
@@ -337,7 +337,8 @@ class Listeners {
                                      .values = run,
                                      .session = session,
                                      .peaks = peaks,
-                                     .samples_per_epoch = machine.loader->samples_per_epoch(),
+                                     .sample_names = sample_names(p.inputs.train),
+                                     .sources = sizes_of(p.inputs.train, rank.info().sequence_length),
                                      .seconds_before = p.start ? seconds_of(files.folder->last_metrics()) : 0});
     add<ProgressLine>(ProgressLine::Of{.console = rank.console,
                                        .peaks = peaks,
@@ -375,11 +376,12 @@ class Listeners {
 };
 
 /// Formats the beginning of a sample's text; empty if it is not to be shown.
-std::function<std::string(std::uint64_t)> sample_text(const Rank& rank, const Prepared& prepared) {
+std::function<std::string(SampleId)> sample_text(const Rank& rank, const Prepared& prepared) {
   if (!rank.is_first() || !prepared.run().guards.log_text) return {};
-  return [samples = Samples(prepared.inputs.train, rank.info().sequence_length),
-          tokenizer = prepared.inputs.tokenizer.get()](std::uint64_t id) {
-    return shown_beginning_of(samples, static_cast<std::int64_t>(id), tokenizer);
+  std::vector<Samples> sources;
+  for (const Source& source : prepared.inputs.train) sources.emplace_back(source.shards, rank.info().sequence_length);
+  return [sources, tokenizer = prepared.inputs.tokenizer.get()](SampleId sample) {
+    return shown_beginning_of(sources[sample.source], static_cast<std::int64_t>(sample.id), tokenizer);
   };
 }
 
@@ -409,6 +411,7 @@ class Training {
                .listeners = listeners_.all(),
                .stop = prepared.stop,
                .start = entry,
+               .sample_names = sample_names(prepared.inputs.train),
                .sample_text = sample_text(rank, prepared),
                .first_loss = first_loss_of(prepared),
                .final_checkpoint = rank.options.final_checkpoint,

@@ -69,6 +69,12 @@ ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=
 QUIET = ("--no-final-checkpoint", "--steps", 3, "checkpoint.every=0", "evaluation.every=0", "sampling.every=0")
 
 
+def mixture(folder):
+    """Words that give a run of SMALL its two shards as two sources."""
+    return ("data.train.path=", f"data.train.first={{path: {folder}/train-0.bin, weight: 0.7}}",
+            f"data.train.second={{path: {folder}/train-1.bin, weight: 0.3, most_epochs: 100}}")
+
+
 def write_shard(path, count, seed, vocabulary=VOCABULARY):
     """llm.c's format: a header of 256 int32, then tokens with a learnable pattern."""
     rng = random.Random(seed)

@@ -28,8 +28,8 @@ HOSTILE = [
 MARKS = ("pwned", "touch", "line one", "HOME", "\u4e2d", "u4e2d")
 # Every key that takes any text. The others take a name from a list, or a name of letters, digits and hyphens.
 FREE = [
-    "data.tokenizer", "data.train.path", "data.validation.path", "data.validation.NAME", "sampling.prompts",
-    "checkpoint.mirror", "init.from"
+    "data.tokenizer", "data.train.path", "data.train.NAME", "data.validation.path", "data.validation.NAME",
+    "sampling.prompts", "checkpoint.mirror", "init.from"
 ]
 CLOSED = [
     "name", "target.arch", "target.kind", "precision.compute", "schedule.kind", "optimizer.kind", "memory.recompute",
@@ -43,11 +43,12 @@ def filled(text):
     return {key: text if key == "sampling.prompts" else path for key in FREE}
 
 
-def spec_with(values):
+def spec_with(values, mixture=False):
     quoted = {key: json.dumps(text, ensure_ascii=False)
               for key, text in values.items()}  # a JSON string is a YAML string
     return harness.SMALL.replace('["1 2 3", "40"]', f'[{quoted["sampling.prompts"]}]') \
-        .replace("train-*.bin", "TRAIN").replace("path: TRAIN", f'path: {quoted["data.train.path"]}') \
+        .replace("[{path: train-*.bin}]", f'{{web: {quoted["data.train.NAME"]}}}' if mixture else
+                 f'[{{path: {quoted["data.train.path"]}}}]') \
         .replace("[{path: val-*.bin}]", f'{{path: {quoted["data.validation.path"]}, web: {quoted["data.validation.NAME"]}}}') \
         .replace("  seed: 5", f'  tokenizer: {quoted["data.tokenizer"]}\n  seed: 5') \
         .replace("keep_last: 100}", f'keep_last: 100, mirror: {quoted["checkpoint.mirror"]}}}') + f'init: {{from: {quoted["init.from"]}}}\n'
@@ -64,15 +65,16 @@ class Injection(RunTest):
         return {path: content.decode() for path, content in harness.tree(folder).items()}
 
     def test_no_string_in_sources(self):
-        plain = self.emit("plain", spec_with(filled("plain")))
+        plains = [self.emit(f"plain-{mixture}", spec_with(filled("plain"), mixture)) for mixture in (False, True)]
+        plain = plains[0]
         data = {"plan.json", "plan.txt", "spec.yaml", "config.json"}  # included in texts.S as bytes
         compiled = set(plain) - data
         self.assertEqual(len([path for path in compiled if path.startswith("kernels/")]) > 10, True)
         for number, text in enumerate(HOSTILE):
-            hostile = self.emit(f"hostile-{number}", spec_with(filled(text)))
+            hostile = self.emit(f"hostile-{number}", spec_with(filled(text), number % 2 == 1))
             self.assertEqual(set(hostile), set(plain))
             for path in sorted(compiled):
-                self.assertEqual(hostile[path], plain[path], f"{path} with {text!r}")
+                self.assertEqual(hostile[path], plains[number % 2][path], f"{path} with {text!r}")
                 for mark in MARKS:
                     self.assertFalse(mark in re.sub(r"\s+", " ", hostile[path]), f"{mark!r} in {path} with {text!r}")
             resolved = self.path(f"hostile-{number}", "spec.yaml")

@@ -193,15 +193,16 @@ class Ranks(RanksTest):
                 self.assertLess(abs(ours / alone - 1), 1e-5, f"{ranks} ranks, shard {shard}, step {step}")
 
     def test_work_that_does_not_divide(self):
-        """Each number of ranks resumes the run of another, with validation sets of fewer micro-batches than ranks, of
-        equally many and of one more. Evaluation, samples, saves and requests fall on every second step."""
+        """Each number of ranks resumes the run of another, with a mixture of two sources and validation sets of fewer
+        micro-batches than ranks, of equally many and of one more. Evaluation, samples, saves and requests fall on every
+        second step."""
         sets = {f"of{count}": count for count in (1, 2, 4, 6)}
         for name, count in sets.items():
             harness.write_shard(os.path.join(self.folder, name + ".bin"), count * 24 + 1, 40 + count)
         words = [
             f"data.validation={{path: {self.folder}/val-*.bin, {', '.join(f'{name}: {self.folder}/{name}.bin' for name in sets)}}}",
             "evaluation.every=2", "evaluation.sequences=6", "sampling.every=2", "checkpoint.every=2",
-            "schedule.steps=10"
+            "schedule.steps=10", *harness.mixture(self.folder)
         ]
         losses = {}
         for shard in (*SHARDS, "alone"):
@@ -214,6 +215,9 @@ class Ranks(RanksTest):
             ]
             self.assertEqual(len(losses[shard]), 10 + 5 * (1 + len(sets)), shard)
             self.assertEqual(len(harness.json_lines(self.path(f"undivided-{shard}", "samples.jsonl"))), 5 * 2, shard)
+            # Of 50 samples, 35 and 15; the sources have five and four.
+            self.assertEqual([lines[-1][key] for key in ("tokens/first", "tokens/second", "epochs/first")],
+                             [35 * 24, 15 * 24, 7.0], shard)
         for shard in SHARDS:
             for ours, alone in zip(losses[shard], losses["alone"]):
                 self.assertLess(abs(ours / alone - 1), TRAINED["fp32"], shard)

@@ -286,7 +286,8 @@ class Resume(RunTest):
         LLMC_EVERY_CALL=1 tries each n here; test_train's AfterKill does so in seconds with a small program."""
         trainer = self.long_run("fp32")[0]
         words = ("--steps", 8, "checkpoint.every=2", "checkpoint.keep_last=2", "checkpoint.best=validation",
-                 "evaluation.every=1", "data.validation.train=" + self.path("train-*.bin"), "checkpoint.mirror_every=2")
+                 "evaluation.every=1", "data.validation.train=" + self.path("train-*.bin"), "checkpoint.mirror_every=2",
+                 *harness.mixture(self.folder))
         start = lambda run, **options: harness.call(trainer, "--run", run, *words, "checkpoint.mirror=" + run +
                                                     "-mirror", **options)
         clean = self.path("every-call-clean")

@@ -12,6 +12,7 @@
 #include "data/tokenizer_model.h"
 #include "error.h"
 #include "run/run_folder.h"
+#include "spec/training_sources.h"
 
 namespace llmc::checkpoints {
 
@@ -27,7 +28,9 @@ fs::path tokenizer_of_run(const fs::path& run) {
   try {
     const spec::Data data = spec::read_values(*text, "spec.yaml").spec.data;
     const fs::path path =
-        data.tokenizer.empty() ? fs::path(data.train.path).parent_path() / "tokenizer.model" : fs::path(data.tokenizer);
+        data.tokenizer.empty()
+            ? fs::path(spec::training_sources(data).front().source.path).parent_path() / "tokenizer.model"
+            : fs::path(data.tokenizer);
     return (run / path).lexically_normal();
   } catch (const std::invalid_argument& error) {
     throw Failure(Exit::checkpoint, fmt::format("'{}': {}", (run / "spec.yaml").string(), error.what()));

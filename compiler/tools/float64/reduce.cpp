@@ -73,9 +73,10 @@ Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t st
   s.init.from.clear();
   s.data.tokenizer.clear();
   s.data.train = {data, "llmc"};
+  s.data.mixture.clear();
   s.data.validation = {};
   s.data.validation_sets.clear();
-  s.evaluation.every = 0;
+  s.evaluation = {};
   s.audit = {};
   s.sampling.every = 0;
   s.sampling.prompts.clear();

@@ -111,7 +111,7 @@ MetricsLine line_of(const Object& object) {
     line.tokens = tokens->get<std::int64_t>();
   if (const auto skipped = object.find("skipped"); skipped != object.end() && skipped->is_array())
     for (const Object& id : *skipped)
-      if (id.is_number_unsigned()) line.skipped.push_back(id.get<std::uint64_t>());
+      if (id.is_number_unsigned() || id.is_string()) line.skipped.push_back(id);
   return line;
 }
 

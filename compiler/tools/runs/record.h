@@ -29,7 +29,7 @@ struct MetricsLine {
   /// The line's other numbers by key. For per_parameter: "ratio_median" and "ratio_largest" over the parameters that
   /// have a ratio.
   std::vector<std::pair<std::string, double>> sometimes;
-  std::vector<std::uint64_t> skipped;                          // sample ids
+  std::vector<nlohmann::ordered_json> skipped;                 // samples: numbers, or of a mixture names
   std::string skip_reason;                                     // empty: none is given
   bool loss_is_outlier = false, grad_norm_is_outlier = false;  // see Outliers
 };

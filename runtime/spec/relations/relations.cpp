@@ -199,6 +199,34 @@ class Relations : RelationChecks {
          {"checkpoint.keep_every", "checkpoint.every"});
   }
 
+  /// Sources of a mixture have weights, and each has a name.
+  void sources() {
+    const std::vector<MixedSource>& mixture = spec_.data.mixture;
+    if (!usable({"data.train.path", "data.train.NAME"})) return;
+    if (mixture.empty() && spec_.data.train.path.empty() && given("data.train.path"))
+      fail("E0202", "data.train.path is required", "write a path, or sources with names: data.train.web=PATH", {},
+           {"data.train.path"});
+    if (!mixture.empty() && !spec_.data.train.path.empty()) {
+      std::string name = "rest";
+      while (std::ranges::find(mixture, name, &MixedSource::name) != mixture.end()) name += "-1";
+      fail("E0340", "data.train has a path without a name next to sources with names",
+           fmt::format("give it a name, such as {}: {{path: ..., weight: ...}}, or remove it", name), {},
+           {"data.train.path"});
+    }
+    for (const MixedSource& source : mixture) {
+      if (source.weight > 0 || mixture.size() == 1) continue;
+      const std::string path = "data.train." + source.name;
+      Diagnostic diagnostic{"E0341",
+                            fmt::format("{} has no weight", path),
+                            "write the weight of each source: its share of the samples, relative to the others",
+                            {}};
+      const auto place = bound_.key_spans.find(path);
+      if (place != bound_.key_spans.end()) diagnostic.places.push_back(place_of(place->second));
+      diagnostic.key = path + ".weight";
+      diagnostics_.push_back(std::move(diagnostic));
+    }
+  }
+
   /// checkpoint.best must name an existing set.
   void best() {
     const std::string& best = spec_.checkpoint.best;
@@ -265,14 +293,16 @@ class Relations : RelationChecks {
       if (!given(key.path) || applies(key, spec_)) continue;
       const bool any = key.when_value == "*";
       const bool group = find_group(key.when_key);
-      if (group ? group_is_bad(key.when_key) : !usable({key.when_key.c_str()})) continue;
+      if (group ? group_is_bad(key.when_key) || group_is_bad(key.when_paths_of) : !usable({key.when_key.c_str()}))
+        continue;
       if (any) {
         Edit edit = group ? write(key.when_key + ".path", "\"val-*.bin\"")
                           : write(key.when_key, example_of(*find_key(key.when_key)));
         edit.text = fmt::format(fmt::runtime(group ? "write {}: [{{path: {}}}]" : "write {}: {}"), key.when_key,
                                 edit.write[0].second);
-        fail("E0309", fmt::format("{} has no effect without {}", key.path, key.when_key),
-             fmt::format("add {}, or remove this key", key.when_key), any_of({edit, leave_out(key.path)}),
+        const std::string needed = key.when_key + (key.when_paths_of.empty() ? "" : " or " + key.when_paths_of);
+        fail("E0309", fmt::format("{} has no effect without {}", key.path, needed),
+             fmt::format("add {}, or remove this key", needed), any_of({edit, leave_out(key.path)}),
              {key.path.c_str()});
       } else {
         std::vector<std::string> values = key.when_also;
@@ -320,6 +350,7 @@ void check_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostic
   relations.recompute();
   relations.schedule();
   relations.checkpoint();
+  relations.sources();
   relations.best();
   relations.prompts();
 }
@@ -330,6 +361,7 @@ void check_run_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagno
   relations.batch();
   relations.schedule();
   relations.checkpoint();
+  relations.sources();
   relations.best();
 }
 

@@ -17,6 +17,7 @@ struct KeyRow {
 
   KeyRow& fallback(const char* yaml) { return key.fallback = yaml, *this; }
   KeyRow& required() { return key.required = true, *this; }
+  KeyRow& required_unless(const char* map) { return key.required_unless = map, required(); }
   KeyRow& path() { return key.is_path = key.aside = true, *this; }
   KeyRow& path_or_name() { return key.or_name = true, path(); }
   KeyRow& newer() { return key.newer = true, *this; }
@@ -32,6 +33,8 @@ struct KeyRow {
   KeyRow& when(const char* other, const char* value, std::vector<std::string> or_values = {}) {
     return key.when_key = other, key.when_value = value, key.when_also = std::move(or_values), *this;
   }
+  /// After when() with a group: paths of this other group do as well.
+  KeyRow& or_paths_of(const char* group) { return key.when_paths_of = group, *this; }
   KeyRow& count(std::size_t n) { return key.count = n, *this; }
   KeyRow& or_single() { return key.or_single = true, *this; }
   KeyRow& run_time() { return key.stage = Stage::run_time, *this; }
@@ -175,6 +178,18 @@ BoundMember<E> bind_member(Type type, KeyRow row, Field field) {
   using Held = std::remove_cvref_t<decltype(field(std::declval<E&>()))>;
   return {std::move(row), [field](const E& entry) -> Value { return field(entry); },
           [field](E& entry, const Value& value) { field(entry) = std::get<Held>(value); }};
+}
+
+/// Same for a number whose value 0 stands for none.
+template <typename E, typename Field>
+BoundMember<E> bind_optional_member(Type type, KeyRow row, Field field) {
+  BoundMember<E> member = bind_member<E>(type, std::move(row), field);
+  using Held = std::remove_cvref_t<decltype(field(std::declval<E&>()))>;
+  member.get = [field](const E& entry) -> Value {
+    const Held value = field(entry);
+    return value == Held() ? Value() : Value(value);
+  };
+  return member;
 }
 
 /// Binds a list or map row to the vector that `field(spec)` returns by reference. E::name is the name of a map's entry.

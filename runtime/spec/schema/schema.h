@@ -64,11 +64,12 @@ struct Key {
   std::string fallback;    // default as YAML; empty if required, derived or absent
   std::string derivation;  // rule of a derived default, in words
   bool required = false;
-  bool is_path = false;  // a path or pattern, relative to the spec
-  bool or_name = false;  // a path only if names_file() is true, else a name
-  bool aside = false;    // no tensor depends on it: names, paths, intervals, display
-  bool newer = false;    // newer than runs that must stay resumable: fingerprints omit it at its default or without a
-                         // value
+  std::string required_unless = {};  // a map that takes the place of a required key
+  bool is_path = false;              // a path or pattern, relative to the spec
+  bool or_name = false;              // a path only if names_file() is true, else a name
+  bool aside = false;                // no tensor depends on it: names, paths, intervals, display
+  bool newer = false;  // newer than runs that must stay resumable: fingerprints omit it at its default or without a
+                       // value
   std::optional<double> minimum, maximum;
   bool exclusive_minimum = false, exclusive_maximum = false;
   std::size_t count = 0;           // numbers
@@ -80,6 +81,7 @@ struct Key {
   // its paths. when_also: other values that do as well.
   std::string when_key, when_value;
   std::vector<std::string> when_also = {};
+  std::string when_paths_of = {};  // another group whose paths do as well
 
   // Of a list or map. A member's path has a placeholder ("data.validation.NAME.format"); its `get` and `set` are empty
   // because its value is in an Entry. Members are scalars without a `when_key`.
@@ -95,6 +97,8 @@ struct Key {
 
   std::string group() const { return group_of(path); }
   std::string leaf() const { return leaf_of(path); }
+  /// Whether an empty value on a command line removes the key.
+  bool removable() const { return is_path && (!required || !required_unless.empty()); }
   bool has_entries() const { return type == Type::list || type == Type::map; }
   /// Member with this key; null: none.
   const Key* member(std::string_view word) const;

@@ -16,7 +16,7 @@ std::vector<KeyRow> surrounding_rows() {
           .doc("A sentencepiece model, which encodes prompts and decodes samples, or a Hugging Face tokenizer.json, "
                "which only decodes samples. Without a tokenizer, prompts and samples are token ids."),
       bind("data.train.path", Type::string, LLMC_FIELD(data.train.path))
-          .required()
+          .required_unless("data.train.NAME")
           .run_time()
           .path()
           .doc("Path of the token shards. The file name may contain the patterns * and ?; matching files are sorted by "
@@ -29,6 +29,38 @@ std::vector<KeyRow> surrounding_rows() {
           .doc("auto reads the header; raw files have none and must be named: nanogpt is uint16, nanogpt32 is uint32, "
                "as OLMo "
                "and dolma write them."),
+      bind_entries<MixedSource>(
+          "data.train.NAME", Type::map, LLMC_FIELD(data.mixture),
+          {bind_member<MixedSource>(Type::string, named("path").path(), LLMC_MEMBER(source.path)),
+           bind_optional_member<MixedSource>(
+               Type::number,
+               named("weight").above(0).at_most(1e12).doc(
+                   "Share of the samples that come from this source, relative to the weights of the others. After any "
+                   "number of samples each source is within one sample of its share. A mixture of one source needs "
+                   "none."),
+               LLMC_MEMBER(weight)),
+           bind_optional_member<MixedSource>(
+               Type::number,
+               named("most_epochs")
+                   .above(0)
+                   .at_most(1e12)
+                   .unit("epochs")
+                   .doc("A run that would pass over this source more often is refused before its first step."),
+               LLMC_MEMBER(most_epochs)),
+           bind_member<MixedSource>(
+               Type::choice,
+               named("format").words(kFormats).doc("As data.train.format, of this source; without it "
+                                                   "data.train.format."),
+               LLMC_MEMBER(source.format))})
+          .shorthand("path")
+          .entry("source")
+          .run_time()
+          .path()
+          .doc(
+              "Sources of a mixture, each under a name of yours: letters, digits, - and _, at most 32, a letter first. "
+              "In a file `train: {web: {path: \"web-*.bin\", weight: 0.8}, code: {path: \"code-*.bin\", weight: "
+              "0.2}}`. Changing a source of a run that has begun needs `--allow data.train.NAME`, or `--allow "
+              "data.train.NAME.weight` for its weight (docs/how-to/mix-data.md)."),
       bind("data.validation.path", Type::string, LLMC_FIELD(data.validation.path))
           .run_time()
           .path()

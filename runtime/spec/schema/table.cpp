@@ -29,7 +29,7 @@ std::vector<KeyGroup> group_rows() {
       {"optimizer.betas_of", "Betas of parts of the model.", "", false},
       {"schedule", "The learning rate and the weight decay over the steps.", "", false},
       {"data", "Token shards and the tokenizer. Paths are relative to the spec.", "", false},
-      {"data.train", "Training data: a list of one source.", "", true},
+      {"data.train", "Training data: a list of one source, or a map of names, which is a mixture.", "", true},
       {"data.validation", "Held-out data: a list of one source, or a map of names with a path each.", "", true},
       {"evaluation", "Loss on held-out data while training.", "", false},
       {"audit", "The loss, recomputed in fp32 and compared.", "", false},

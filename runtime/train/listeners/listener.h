@@ -6,7 +6,8 @@
 #include <optional>
 #include <span>
 
-#include "data/position.h"
+#include "data/order/position.h"
+#include "data/order/sample_id.h"
 #include "device/timeline.h"
 #include "device/types.h"
 #include "program/outputs.h"
@@ -23,8 +24,8 @@ struct FinishedStep {
   double data_wait;       // seconds in which the loop waited for its batch
   double lr;              // of its update
   std::int64_t targets;   // trained on in this step
-  std::span<const std::uint64_t> samples;  // ids
-  const DataPosition& position;            // after it
+  std::span<const SampleId> samples;
+  const DataPosition& position;  // after it
   std::optional<Audited> audited;
   const StepResults& results;
   std::span<const Figure> figures;  // as in Session::Finished

@@ -23,8 +23,9 @@ StepMetrics MetricsLog::metrics_of(const StepReport& report) const {
   metrics.seconds = process_seconds();
   metrics.total_seconds = of_.seconds_before + metrics.seconds;
   metrics.ignored = 1 - static_cast<double>(step.targets) / batch_tokens;
-  metrics.epochs = epochs_of(step.position, static_cast<double>(of_.samples_per_epoch) *
-                                                static_cast<double>(of_.session.info().sequence_length));
+  const std::int64_t length = of_.session.info().sequence_length;
+  metrics.epochs = epochs_of(step.position, of_.sources, length);
+  metrics.sources = uses_of(step.position, of_.sources, length);
   metrics.data_wait = step.data_wait;
   metrics.mfu = of_.peaks.mfu(batch_tokens / step.seconds);
   metrics.product_share = of_.peaks.product_share(batch_tokens / step.seconds);
@@ -34,6 +35,7 @@ StepMetrics MetricsLog::metrics_of(const StepReport& report) const {
   metrics.saving_seconds = report.saving_seconds;
   if (report.line) metrics.memory = {static_cast<std::int64_t>(of_.session.allocated_bytes()), resident_bytes()};
   if (results.skipped) metrics.skipped_samples = step.samples;
+  metrics.sample_names = &of_.sample_names;
   metrics.skip_reason = skip_reason(results.skipped);
   if ((report.line || report.evaluated || results.skipped) && of_.values.metrics.per_parameter)
     metrics.parameter_norms = step.norms;

@@ -1,6 +1,7 @@
 // Writes metrics.jsonl and TensorBoard's scalars, step by step.
 #pragma once
 
+#include "data/order/sources.h"
 #include "run/run_folder.h"
 #include "spec/spec.h"
 #include "step/session.h"
@@ -20,7 +21,8 @@ class MetricsLog final : public StepListener {
     const spec::Spec& values;
     const Session& session;
     Peaks peaks;
-    std::int64_t samples_per_epoch;
+    SampleNames sample_names;
+    std::vector<SourceSize> sources;
     double seconds_before;  // of the earlier starts that this one resumes
   };
   explicit MetricsLog(const Of& of) : of_(of) {}

@@ -7,7 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "data/sample_walk.h"
+#include "data/order/mixture_walk.h"
 #include "error.h"
 #include "host/executable.h"
 #include "program/compiled_spec.h"
@@ -24,44 +24,65 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// Finds the order that the samples of step first + 1 follow, and the step it counts from. `history`: of the run
-/// folder.
-OrderFrom order_of_step(const Prepared& p, const Options& options, const ProgramInfo& info, const std::string& history,
-                        std::int64_t first) {
+/// The order that the samples of a step follow, the step it counts from, and its sources.
+struct SampleOrderOf {
+  OrderFrom from;
+  Sources sources;
+};
+
+/// Finds the order of step first + 1. `history`: of the run folder.
+SampleOrderOf order_of_step(const Prepared& p, const Options& options, const ProgramInfo& info,
+                            const std::string& history, std::int64_t first) {
   const TrainState& state = p.state;
   if (first >= state.step)
-    return {state.step,
-            "",
-            {state.data_fingerprint, state.data_seed, state.position,
-             p.values.run.spec.batch.tokens / info.sequence_length},
-            state.guard.rollbacks};
-  const auto refuse = [&](const std::string& why) -> OrderFrom {
+    return {{state.step,
+             "",
+             {state.data_fingerprint, state.data_seed, state.position,
+              p.values.run.spec.batch.tokens / info.sequence_length},
+             state.guard.rollbacks},
+            p.inputs.train};
+  const auto refuse = [&](const std::string& why) -> SampleOrderOf {
     throw Failure(Exit::checkpoint,
                   fmt::format("the samples of step {} of '{}' are not known: {}. --batches knows steps from {} on",
                               first + 1, options.run.string(), why, state.step + 1));
   };
   const std::optional<OrderFrom> found = order_after(history, first);
   if (!found) return refuse("history.jsonl does not have it");
-  if (found->order.data != state.data_fingerprint)
-    return refuse(fmt::format("it was trained on other data, of fingerprint {}", found->order.data));
-  return *found;
+  const Sources sources = sources_at(p.inputs.train, {found->order.position, found->order.data});
+  if (sources.empty()) return refuse(fmt::format("it was trained on other data, of fingerprint {}", found->order.data));
+  return {*found, sources};
 }
 
 Json as_json(std::int64_t step, const DataPosition& at, const Json& samples) {
-  return {{"step", step}, {"epoch", epoch_of(at)}, {"sequence_length", length_of(at)}, {"samples", samples}};
+  Json line = {{"step", step}};
+  const auto epochs = epochs_by_name(at);
+  if (epochs.empty()) line["epoch"] = epoch_of(at);
+  for (const auto& [name, epoch] : epochs) line["epochs"][name] = epoch;
+  line["sequence_length"] = length_of(at);
+  line["samples"] = samples;
+  return line;
+}
+
+std::string epochs_text(const Json& step) {
+  if (step.contains("epoch")) return fmt::format("epoch {}", step["epoch"].get<std::uint64_t>());
+  std::string list;
+  for (const auto& [name, epoch] : step["epochs"].items())
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", name, epoch.get<std::uint64_t>());
+  return "epochs " + list;
 }
 
 void print_text(const Json& step) {
   const auto count = static_cast<std::int64_t>(step["samples"].size()),
              length = step["sequence_length"].get<std::int64_t>();
-  fmt::print("step {}, epoch {}: {} sample{} of {} tokens\n", step["step"].get<std::int64_t>(),
-             step["epoch"].get<std::uint64_t>(), count, plural(count), length);
+  fmt::print("step {}, {}: {} sample{} of {} tokens\n", step["step"].get<std::int64_t>(), epochs_text(step), count,
+             plural(count), length);
   for (const Json& sample : step["samples"]) {
     const auto targets = sample["targets"].get<std::int64_t>();
-    fmt::print("  {}  {} from token {}{}{}\n", sample["id"].get<std::uint64_t>(),
-               printable(fs::path(sample["file"].get<std::string>()).filename().string()),
-               sample["token"].get<std::int64_t>(), targets < length ? fmt::format(", {} of its targets", targets) : "",
-               sample.contains("text") ? "  " + sample["text"].get<std::string>() : "");
+    fmt::print(
+        "  {}{}  {} from token {}{}{}\n", sample.contains("source") ? sample["source"].get<std::string>() + ":" : "",
+        sample["id"].get<std::uint64_t>(), printable(fs::path(sample["file"].get<std::string>()).filename().string()),
+        sample["token"].get<std::int64_t>(), targets < length ? fmt::format(", {} of its targets", targets) : "",
+        sample.contains("text") ? "  " + sample["text"].get<std::string>() : "");
   }
 }
 
@@ -80,15 +101,16 @@ void print_batches(const Options& options, const ProgramInfo& info) {
   if (options.text && !run.data.tokenizer.empty()) tokenizer = std::make_unique<const Tokenizer>(run.data.tokenizer);
 
   const std::string history = RunFolder::history(options.run);
-  std::optional<SampleWalk> walk;
-  OrderFrom from;
+  std::optional<MixtureWalk> walk;
+  SampleOrderOf order;
+  const OrderFrom& from = order.from;
   for (std::int64_t step = first; step < first + count; ++step) {
     // The steps of one range may belong to several starts.
-    OrderFrom now = order_of_step(p, options, info, history, step);
-    if (!walk || now.step != from.step || !(now.order == from.order)) {
-      from = std::move(now);
+    SampleOrderOf now = order_of_step(p, options, info, history, step);
+    if (!walk || now.from.step != from.step || !(now.from.order == from.order)) {
+      order = std::move(now);
       const DataPosition& at = from.order.position;
-      walk.emplace(p.inputs.train, from.order.seed, length_of(at), at);
+      walk.emplace(order.sources, from.order.seed, length_of(at), at);
       std::int64_t samples = 0;
       if (__builtin_mul_overflow(step - from.step, from.order.samples_per_step, &samples) ||
           __builtin_mul_overflow(samples, length_of(at), &samples))
@@ -99,14 +121,15 @@ void print_batches(const Options& options, const ProgramInfo& info) {
     const DataPosition at = walk->position();
     Json samples = Json::array();
     for (std::int64_t i = 0; i < from.order.samples_per_step; ++i) {
-      std::int64_t targets = 0;
-      const std::uint64_t id = walk->next(targets);
-      const auto sample = static_cast<std::int64_t>(id);
-      const SamplePlace place = place_of(walk->samples(), sample);
-      samples.push_back({{"id", id}, {"file", place.file}, {"token", place.token}, {"targets", targets}});
+      const auto [of, targets] = walk->next();
+      const auto sample = static_cast<std::int64_t>(of.id);
+      const Samples& source = walk->samples(of.source);
+      const SamplePlace place = place_of(source, sample);
+      Json& line = samples.emplace_back(Json::object());
+      if (const std::string& name = order.sources[of.source].name; !name.empty()) line["source"] = name;
+      line.update({{"id", of.id}, {"file", place.file}, {"token", place.token}, {"targets", targets}});
       if (options.text)
-        samples.back()["text"] =
-            (options.json ? beginning_of : shown_beginning_of)(walk->samples(), sample, tokenizer.get());
+        line["text"] = (options.json ? beginning_of : shown_beginning_of)(source, sample, tokenizer.get());
     }
     const Json line = as_json(step + 1, at, samples);
     if (options.json)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/order/forecast.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
 #include "host/executable.h"
@@ -27,6 +28,21 @@ namespace {
 
 constexpr int kScheduleColumns = 32;
 
+/// Sums over all sources.
+struct Extent {
+  std::int64_t tokens = 0, shards = 0, samples = 0;
+};
+
+Extent extent_of(const Sources& sources, std::int64_t sequence_length) {
+  Extent all;
+  for (const Source& source : sources) {
+    all.tokens += source.shards->tokens();
+    all.shards += static_cast<std::int64_t>(source.shards->shards().size());
+    all.samples += source.shards->samples(sequence_length);
+  }
+  return all;
+}
+
 std::string shown(const char* path, const spec::Spec& values) {
   const spec::Key& key = *spec::find_key(path);
   return spec::value_text(key, key.get(values));
@@ -35,7 +51,7 @@ std::string shown(const char* path, const spec::Spec& values) {
 }  // namespace
 
 void print_header(Console& console, const Session& session, const Device& device, const spec::Spec& values,
-                  const TokenShards& train, std::int64_t samples, const fs::path& run, const TrainState& state,
+                  const Sources& train, const fs::path& run, const TrainState& state,
                   const std::optional<StartPoint>& start, std::int64_t stop) {
   const ProgramInfo& info = session.info();
   const std::int64_t sequences = values.batch.tokens / info.sequence_length;
@@ -61,12 +77,18 @@ void print_header(Console& console, const Session& session, const Device& device
   for (const AttentionPlan* plan = info.attention; plan; plan = plan->next)
     console.text("attn    " + (plan->shape.window ? fmt::format("window {}: ", plan->shape.window) : "") +
                  describe_attention(*plan));
-  console.text(
-      fmt::format("data    {} tokens in {} shard{}, {} sample{} of {}; {} step{} of {} tokens are {:.2f} epochs",
-                  format_count(train.tokens()), train.shards().size(),
-                  plural(static_cast<std::int64_t>(train.shards().size())), format_count(samples), plural(samples),
-                  info.sequence_length, format_count(stop), plural(stop), format_count(values.batch.tokens),
-                  static_cast<double>(stop) * static_cast<double>(sequences) / static_cast<double>(samples)));
+  const Extent extent = extent_of(train, info.sequence_length);
+  console.text(fmt::format(
+      "data    {}{} tokens in {} shard{}, {} sample{} of {}; {} step{} of {} tokens are {:.2f} epochs",
+      train.front().name.empty()
+          ? ""
+          : fmt::format("{} source{}, ", train.size(), plural(static_cast<std::int64_t>(train.size()))),
+      format_count(extent.tokens), extent.shards, plural(extent.shards), format_count(extent.samples),
+      plural(extent.samples), info.sequence_length, format_count(stop), plural(stop), format_count(values.batch.tokens),
+      static_cast<double>(stop) * static_cast<double>(sequences) / static_cast<double>(extent.samples)));
+  for (const SourceForecast& source :
+       forecast(train, state.position, {state.step, stop, sequences, info.sequence_length}))
+    if (!source.name.empty()) console.text("source  " + forecast_text(source));
   const spec::Schedule& schedule = values.schedule;
   const double peak = values.optimizer.lr;
   console.text(fmt::format("lr      {}  {}: {:.2e} at step 1, at most {:.2e}, {:.2e} at step {}",

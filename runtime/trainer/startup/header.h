@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "data/shards.h"
+#include "data/order/sources.h"
 #include "program/mesh.h"
 #include "run/history.h"
 #include "step/session.h"
@@ -20,8 +20,8 @@ namespace llmc {
 
 /// Prints model, device, memory, chosen libraries, data, and the step the run starts from.
 void print_header(Console& console, const Session& session, const Device& device, const spec::Spec& values,
-                  const TokenShards& train, std::int64_t samples, const std::filesystem::path& run,
-                  const TrainState& state, const std::optional<StartPoint>& start, std::int64_t stop);
+                  const Sources& train, const std::filesystem::path& run, const TrainState& state,
+                  const std::optional<StartPoint>& start, std::int64_t stop);
 
 /// Collects everything except spec and data that determines this start's bits.
 Environment environment(const ProgramInfo& info, const Device& device, WorldRank self);

@@ -6,40 +6,65 @@
 #include <set>
 #include <utility>
 
+#include "spec/training_sources.h"
 #include "spec/validation_sets.h"
 
 namespace llmc {
 
 namespace {
 
-std::shared_ptr<const TokenShards> open_shards(const spec::DataSource& source, const ProgramInfo& info) {
-  return std::make_shared<const TokenShards>(source.path, source.format, info.vocab_size);
+/// Files of both under any path; "'a.bin' and 2 more", or empty.
+std::string shared_files(const TokenShards& a, const TokenShards& b) {
+  std::set<std::pair<std::uint64_t, std::uint64_t>> first;
+  for (const TokenShards::Shard& shard : a.shards()) first.insert(shard.file.inode());
+  std::vector<std::string> shared;
+  for (const TokenShards::Shard& shard : b.shards())
+    if (first.contains(shard.file.inode())) shared.push_back(shard.file.path().string());
+  if (shared.empty()) return "";
+  return fmt::format("'{}'{}", shared.front(), shared.size() > 1 ? fmt::format(" and {} more", shared.size() - 1) : "");
 }
 
-/// Files used both for training and for evaluation, under any path.
-std::string shared_files(const TokenShards& train, const TokenShards& held, const std::string& key) {
-  std::set<std::pair<std::uint64_t, std::uint64_t>> trained;
-  for (const TokenShards::Shard& shard : train.shards()) trained.insert(shard.file.inode());
-  std::vector<std::string> shared;
-  for (const TokenShards::Shard& shard : held.shards())
-    if (trained.contains(shard.file.inode())) shared.push_back(shard.file.path().string());
+std::string evaluated_on_training(const Source& train, const TokenShards& held, const std::string& key) {
+  const std::string shared = shared_files(*train.shards, held);
   if (shared.empty()) return "";
   return fmt::format(
-      "data.train.path and {} both name '{}'{}, so the run is evaluated on its training data. Write patterns without a "
-      "common file",
-      key, shared.front(), shared.size() > 1 ? fmt::format(" and {} more", shared.size() - 1) : "");
+      "{} and {} both name {}, so the run is evaluated on its training data. Write patterns without a common file",
+      spec::training_key(train.name), key, shared);
+}
+
+std::string drawn_twice(const Source& a, const Source& b) {
+  const std::string shared = shared_files(*a.shards, *b.shards);
+  if (shared.empty()) return "";
+  return fmt::format(
+      "{} and {} both name {}, so the run draws its samples for both sources. Write patterns without a common file, or "
+      "one source with the sum of the weights",
+      spec::training_key(a.name), spec::training_key(b.name), shared);
 }
 
 }  // namespace
+
+Sources open_sources(const spec::Data& data, std::int64_t vocab_size) {
+  Sources sources;
+  for (const spec::MixedSource& of : spec::training_sources(data))
+    sources.push_back({.name = of.name,
+                       .weight = of.weight,
+                       .most_epochs = of.most_epochs,
+                       .shards = std::make_shared<const TokenShards>(of.source.path, of.source.format, vocab_size)});
+  return sources;
+}
 
 Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
   Inputs inputs;
   const auto warn = [&](const std::string& line) {
     if (!line.empty()) inputs.warnings.push_back(line);
   };
-  inputs.train = open_shards(run.data.train, info);
-  warn(inputs.train->warning());
-  Samples(inputs.train, info.sequence_length);  // throws on data without a complete sample
+  inputs.train = open_sources(run.data, info.vocab_size);
+  for (std::size_t i = 0; i < inputs.train.size(); ++i) {
+    const Source& source = inputs.train[i];
+    warn(source.shards->warning());
+    Samples(source.shards, info.sequence_length);  // throws on data without a complete sample
+    for (std::size_t j = 0; j < i; ++j) warn(drawn_twice(inputs.train[j], source));
+  }
   const std::vector<spec::ValidationSet> sets = spec::validation_sets(run.data);
   const bool evaluates = !sets.empty() && run.evaluation.every > 0;
   const bool samples = !run.sampling.prompts.empty() && run.sampling.every > 0;
@@ -47,9 +72,9 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
     inputs.tokenizer = std::make_unique<const Tokenizer>(std::filesystem::path(run.data.tokenizer));
   if (evaluates)
     for (const spec::ValidationSet& set : sets) {
-      const std::shared_ptr<const TokenShards> held = open_shards(set.source, info);
+      const auto held = std::make_shared<const TokenShards>(set.source.path, set.source.format, info.vocab_size);
       warn(held->warning());
-      warn(shared_files(*inputs.train, *held, set.key()));
+      for (const Source& source : inputs.train) warn(evaluated_on_training(source, *held, set.key()));
       inputs.evaluation.emplace_back(set.name, held, info, run.evaluation.sequences, inputs.tokenizer.get());
     }
   if (samples) inputs.sampling.emplace(run.sampling, inputs.tokenizer.get(), info, run.seed);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/shards.h"
+#include "data/order/sources.h"
 #include "data/tokenizer.h"
 #include "program/program.h"
 #include "spec/spec.h"
@@ -16,12 +16,15 @@
 namespace llmc {
 
 struct Inputs {
-  std::shared_ptr<const TokenShards> train;
+  Sources train;
   std::vector<Evaluation> evaluation;          // one per validation set; empty if the run does not evaluate
   std::unique_ptr<const Tokenizer> tokenizer;  // for displayed and measured text; null: token ids
   std::optional<Sampling> sampling;            // if the run samples
   std::vector<std::string> warnings;           // data that is readable but may not be what the user meant
 };
+
+/// Opens the training data of `run`, with paths resolved. `vocab_size`: as TokenShards takes it. Throws Failure(data).
+Sources open_sources(const spec::Data& data, std::int64_t vocab_size);
 
 /// `run`: with resolved paths. Uses only the vocabulary size, sequence length and micro-batch of `info`. Throws
 /// Failure(data) for files that are damaged, in another format, too short, or of a larger vocabulary.

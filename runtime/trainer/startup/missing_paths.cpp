@@ -3,6 +3,7 @@
 #include "data/glob.h"
 #include "data/glob_hint.h"
 #include "error.h"
+#include "spec/training_sources.h"
 #include "spec/validation_sets.h"
 
 namespace llmc {
@@ -28,7 +29,8 @@ std::vector<MissingPath> missing_paths(const spec::Spec& spec, const fs::path& d
   };
   const bool decodes = samples || spec.guards.log_text || (evaluates && !sets.empty());
   look("data.tokenizer", decodes ? spec.data.tokenizer : "", false);
-  look("data.train.path", spec.data.train.path, true);
+  for (const spec::MixedSource& source : spec::training_sources(spec.data))
+    look(spec::training_key(source.name), source.source.path, true);
   for (const spec::ValidationSet& set : sets) look(set.key(), evaluates ? set.source.path : "", true);
   return missing;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "comm/together.h"
+#include "data/order/forecast.h"
 #include "data/vocabulary.h"
 #include "device/device.h"
 #include "error.h"
@@ -12,8 +13,10 @@
 #include "run/history.h"
 #include "spec/fingerprint.h"
 #include "spec/print.h"
+#include "spec/training_sources.h"
 #include "text/plural.h"
 #include "trainer/startup/header.h"
+#include "trainer/startup/resume_guard.h"
 #include "trainer/startup/resume_point.h"
 #include "trainer/startup/saved_model.h"
 #include "version.h"
@@ -36,16 +39,18 @@ std::string asked_in_vain(const spec::Values& before, const spec::Values& run, c
   return text;
 }
 
-/// If the run rolled back to this checkpoint and was stopped before its next save, it resumes after the samples that
-/// the rollback skipped.
-void follow_rollback(TrainState& state, const StartPoint& start, const std::string& history) {
-  const std::optional<OrderFrom> from = order_after(history, state.step);
-  if (!from || from->step != state.step || from->rollbacks <= state.guard.rollbacks ||
-      from->order.data != state.data_fingerprint || from->order.seed != state.data_seed ||
+/// The checkpoint's state, or, if the run rolled back to it and was stopped before its next save, the state after the
+/// samples that the rollback skipped.
+TrainState after_rollback(TrainState saved, const StartPoint& start, const std::string& history) {
+  const std::optional<OrderFrom> from = order_after(history, saved.step);
+  if (!from || from->step != saved.step || from->rollbacks <= saved.guard.rollbacks ||
       disk::canonical_if_known(from->checkpoint) != disk::canonical_if_known(start.checkpoint))
-    return;
-  state.position = from->order.position;
-  state.guard.rollbacks = from->rollbacks;
+    return saved;
+  saved.position = from->order.position;
+  saved.data_fingerprint = from->order.data;
+  saved.data_seed = from->order.seed;
+  saved.guard.rollbacks = from->rollbacks;
+  return saved;
 }
 
 /// Describes the shards that differ from those the checkpoint was trained on, as far as a history lists them: that of
@@ -93,8 +98,8 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
   if (const fs::path other = other_spec(options.run, spec_file); !other.empty())
     console.text(fmt::format("note    the run was last started by a trainer of '{}', and this one is of '{}'",
                              other.string(), spec_file.string()));
-  if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path);
-      !note.empty())
+  const std::string first = spec::training_sources(run.data).front().source.path;
+  if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, first); !note.empty())
     console.text("note    " + note);
   check_paths(options, p.values, p.last.has_value());
   with_origins(options, p.values, [&] { p.inputs = open_inputs(run, info); });
@@ -104,7 +109,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
     if (owner && !options.batches) p.weights->check();
   }
 
-  TokenShards::Identity data = p.inputs.train->identify();
+  TokenShards::Identity data = identify(p.inputs.train);
   p.shards = std::move(data.shards);
   const std::string tokenizer = file_checksum(run.data.tokenizer);
   if (tokenizer.empty() && !run.data.tokenizer.empty())
@@ -113,15 +118,17 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
         fmt::format(
             "data.tokenizer '{}' is not a readable regular file. Name the tokenizer's file, or leave the key out",
             run.data.tokenizer));
-  p.state = {0, {}, run.seed, run.data.seed, p.model, data.fingerprint, tokenizer};
+  p.state = {0, beginning(p.inputs.train), run.seed, run.data.seed, p.model, data.fingerprint, tokenizer};
   if (p.start) {
     const TrainState saved = read_train_state(p.start->checkpoint);
     check_resume(saved, p.values.before->spec, p.state, run, options.allow, p.start->checkpoint,
                  changed_shards(saved, p, options.run));
-    p.state = resumed(saved, p.state);
-    follow_rollback(p.state, *p.start, RunFolder::history(options.run));
+    p.state = resumed(after_rollback(saved, *p.start, RunFolder::history(options.run)), p.state);
   }
-  with_origins(options, p.values, [&] { check_from_step(run.schedule, p.state.step); });
+  with_origins(options, p.values, [&] {
+    check_from_step(run.schedule, p.state.step);
+    if (!options.batches) check_most_epochs(p.inputs.train, p.state.position, p.length(info));
+  });
   p.state.position = continue_with(p.state.position, info.sequence_length);
   return p;
 }

@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/weight_files.h"
 #include "comm/rendezvous.h"
+#include "data/order/forecast.h"
 #include "program/program.h"
 #include "run/run_folder.h"
 #include "text/console.h"
@@ -38,6 +39,8 @@ struct Prepared {
   const spec::Spec& run() const { return values.run.spec; }
   /// Sequences per step.
   std::int64_t sequences(const ProgramInfo& info) const { return run().batch.tokens / info.sequence_length; }
+  /// Its steps from here on.
+  RunLength length(const ProgramInfo& info) const { return {state.step, stop, sequences(info), info.sequence_length}; }
 };
 
 /// Does everything a rank can check by reading. With several ranks only the first (`owner`) holds the folder's lock. A

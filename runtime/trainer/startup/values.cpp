@@ -175,58 +175,6 @@ void check_start(const Options& options, const ProgramInfo& info, const fs::path
     find_weights(from, values.run.spec, {});
 }
 
-const std::vector<std::string>& guarded_keys() {
-  static const std::vector<std::string> keys = {"data.train.path", "data.tokenizer", "data.seed", "seed",
-                                                "optimizer.kind",  "schedule.steps"};
-  return keys;
-}
-
-void check_resume(const TrainState& saved, const spec::Spec& before, const TrainState& ours, const spec::Spec& after,
-                  const std::vector<std::string>& allowed, const fs::path& checkpoint, const std::string& shards) {
-  const auto refuse = [&](const std::string& what, const std::string& theirs, const std::string& mine,
-                          const std::string& remedy) {
-    throw Failure(Exit::checkpoint, fmt::format("checkpoint '{}' was made with {} {}, but this run has {}. {}",
-                                                checkpoint.string(), what, theirs, mine, remedy));
-  };
-  if (saved.model_fingerprint != ours.model_fingerprint) {
-    const std::string keys = spec::model_changes(before, after);
-    refuse("model", saved.model_fingerprint, ours.model_fingerprint + (keys.empty() ? "" : " (" + keys + ")"),
-           "Choose another --run");
-  }
-  // For files, `theirs` and `mine` are checksums of the content.
-  const auto guard = [&](const char* key, const std::string& theirs, const std::string& mine, const char* remedy,
-                         const std::string& difference = "") {
-    if (theirs != mine && std::ranges::find(allowed, key) == allowed.end())
-      refuse(key, theirs, mine + difference, fmt::format("{}, or resume with --allow {}", remedy, key));
-  };
-  guard("data.train.path", saved.data_fingerprint, ours.data_fingerprint, "Restore the token shards",
-        shards.empty() ? "" : " (" + shards + ")");
-  if (!ours.tokenizer.empty() && !saved.tokenizer.empty())
-    guard("data.tokenizer", saved.tokenizer, ours.tokenizer, "Restore the tokenizer");
-  guard("data.seed", std::to_string(saved.data_seed), std::to_string(ours.data_seed), "Use the same value");
-  guard("seed", std::to_string(saved.seed), std::to_string(ours.seed), "Use the same value");
-  guard("optimizer.kind", spec::text_of("optimizer.kind", before), spec::text_of("optimizer.kind", after),
-        "Use the same value");
-  if (after.schedule.steps < before.schedule.steps)
-    guard("schedule.steps", std::to_string(before.schedule.steps), std::to_string(after.schedule.steps),
-          "A shorter schedule changes the learning rates: to stop earlier use --steps");
-}
-
-DataPosition position_after(const TrainState& saved, const TrainState& ours) {
-  const bool same = saved.data_fingerprint == ours.data_fingerprint && saved.data_seed == ours.data_seed;
-  return same ? saved.position : begin_epoch(saved.position);
-}
-
-TrainState resumed(TrainState saved, const TrainState& ours) {
-  saved.position = position_after(saved, ours);
-  saved.seed = ours.seed;
-  saved.data_seed = ours.data_seed;
-  saved.model_fingerprint = ours.model_fingerprint;
-  saved.data_fingerprint = ours.data_fingerprint;
-  if (!ours.tokenizer.empty()) saved.tokenizer = ours.tokenizer;
-  return saved;
-}
-
 bool shapes_tensors(const spec::Key& key) { return !key.aside; }
 
 }  // namespace llmc

@@ -60,24 +60,6 @@ void check_spec(const Options& options, const std::filesystem::path& spec);
 /// trainer is compiled from. `info` needs only what open_inputs() reads, name, fingerprint and spec.
 void check_start(const Options& options, const ProgramInfo& info, const std::filesystem::path& spec);
 
-/// Keys whose value may differ from the checkpoint's only with --allow KEY.
-const std::vector<std::string>& guarded_keys();
-
-/// Throws Failure(checkpoint), with both values, if a run must not resume from a checkpoint: another model; and unless
-/// in `allowed`, other data, another tokenizer or optimizer, other seeds, fewer steps. `saved` and `before` are the
-/// checkpoint's state and values, `ours` and `after` those to resume with. `shards` describes files that differ, if
-/// known.
-void check_resume(const TrainState& saved, const spec::Spec& before, const TrainState& ours, const spec::Spec& after,
-                  const std::vector<std::string>& allowed, const std::filesystem::path& checkpoint,
-                  const std::string& shards);
-
-/// Data position to resume at: the checkpoint's, or the beginning of the next epoch if the data or its order differs.
-DataPosition position_after(const TrainState& saved, const TrainState& ours);
-
-/// All that the checkpoint has, for a run that begins as `ours`: its seeds and data, and its tokenizer where it has
-/// one.
-TrainState resumed(TrainState saved, const TrainState& ours);
-
 /// Whether a key shapes the tensors, so that a checkpoint's spec.yaml has it.
 bool shapes_tensors(const spec::Key& key);
 

@@ -95,7 +95,7 @@ struct SmallState {
 
 inline TrainState small_train_state(std::int64_t step) {
   return {step,
-          {static_cast<std::uint64_t>(step) * 4, 1, {{8, 3}, {16, static_cast<std::uint64_t>(step)}}},
+          plain_position(static_cast<std::uint64_t>(step) * 4, {1, {{8, 3}, {16, static_cast<std::uint64_t>(step)}}}),
           0xffffffffffffffffu,
           1337,
           "5eed",

@@ -28,12 +28,19 @@ class LoaderTest : public testing::Test {
   }
   Folder folder_;
   std::shared_ptr<const TokenShards> shards_;
+  const Sources& sources() {
+    if (sources_.empty()) sources_ = one_source(shards_);
+    return sources_;
+  }
+
+ private:
+  Sources sources_;
 };
 
 /// Position of a run that has visited `samples` of the 23.
 DataPosition after(int samples) {
   const auto n = static_cast<std::uint64_t>(samples);
-  return {n * kLength, n / 23, {{kLength, n % 23}}};
+  return plain_position(n * kLength, {n / 23, {{kLength, n % 23}}});
 }
 
 void expect_equal(const StepBatch& a, const StepBatch& b) {
@@ -60,7 +67,7 @@ TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
   const std::vector<int> first(tokens.begin(), tokens.begin() + 1707), second(tokens.begin() + 1707, tokens.end());
   folder.write("s-0.bin", test::llmc_shard(first));
   folder.write("s-1.bin", test::llmc_shard(second));
-  const auto shards = std::make_shared<const TokenShards>(folder / "s-*.bin", "auto", 5000, "");
+  const Sources shards = one_source(std::make_shared<const TokenShards>(folder / "s-*.bin", "auto", 5000, ""));
   const std::vector<std::vector<std::pair<std::int64_t, int>>> courses = {
       {{16, 40}, {32, 1000}}, {{32, 50}, {16, 1000}}, {{16, 3}, {48, 20}, {8, 100}, {24, 1000}}, {{16, 0}, {32, 1000}}};
   for (const auto& course : courses) {
@@ -68,7 +75,7 @@ TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
     std::map<int, int> times;
     for (const auto& [length, most] : course) {
       Loader loader(shards, 5, length, 1, 1, position);
-      for (int i = 0; i < most && position.epoch == 0; ++i) {
+      for (int i = 0; i < most && epoch_of(position) == 0; ++i) {
         const StepBatch batch = loader.next();
         Loader again(shards, 5, length, 1, 1, position);
         expect_equal(again.next(), batch);
@@ -76,14 +83,15 @@ TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
         EXPECT_EQ(batch.end.tokens, position.tokens + static_cast<std::uint64_t>(batch.target_count));
         position = batch.end;
         // After the last sample with unvisited targets the next epoch begins.
-        const bool next = position.epoch == 1 && position.segments.back().samples > 0;
+        const bool next = epoch_of(position) == 1 && position.sources[0].progress.segments.back().samples > 0;
         for (const int target : batch.micro_batches[0].targets)
           if (target >= 0 && !next) ++times[target];
       }
     }
-    EXPECT_EQ(position.epoch, 1u);
-    ASSERT_EQ(position.segments.size(), 1u) << "what was before the epoch's end is forgotten";
-    EXPECT_EQ(position.segments[0].sequence_length, course.back().first);
+    EXPECT_EQ(epoch_of(position), 1u);
+    const auto& segments = position.sources[0].progress.segments;
+    ASSERT_EQ(segments.size(), 1u) << "what was before the epoch's end is forgotten";
+    EXPECT_EQ(segments[0].sequence_length, course.back().first);
     for (const auto& [target, count] : times) EXPECT_EQ(count, 1) << target;
     const std::int64_t last = course.back().first;
     for (std::int64_t t = 1; t <= 1706 / last * last; ++t) EXPECT_EQ(times[static_cast<int>(t)], 1) << t;
@@ -97,34 +105,36 @@ TEST(SampleWalks, PassOverAsTheyStep) {
   folder.write("s-0.bin", test::llmc_shard(test::counting(13 * kLength + 1, 50)));
   folder.write("s-1.bin", test::llmc_shard(test::counting(10 * kLength + 4, 50, 1000)));
   const auto shards = std::make_shared<const TokenShards>(folder / "s-*.bin", "auto", 50, "");
-  for (const DataPosition& start : {DataPosition{}, DataPosition{0, 2, {{kLength, 21}}}, DataPosition{0, 0, {{16, 4}}},
-                                    DataPosition{0, 1, {{4, 30}, {16, 2}, {kLength, 1}}}})
+  for (const SourceProgress& start :
+       {SourceProgress{}, SourceProgress{2, {{kLength, 21}}}, SourceProgress{0, {{16, 4}}},
+        SourceProgress{1, {{4, 30}, {16, 2}, {kLength, 1}}}})
     for (std::uint64_t count = 0; count < 60; ++count) {
       SampleWalk steps(shards, 5, kLength, start), jump(shards, 5, kLength, start);
-      std::int64_t targets = 0, others = 0;
-      for (std::uint64_t i = 0; i < count; ++i) steps.next(targets);
+      for (std::uint64_t i = 0; i < count; ++i) steps.next();
       jump.pass_over(count);
-      EXPECT_TRUE(jump.position() == steps.position()) << count;
-      EXPECT_EQ(jump.next(others), steps.next(targets)) << count;
-      EXPECT_EQ(others, targets);
+      EXPECT_TRUE(jump.progress() == steps.progress()) << count;
+      EXPECT_TRUE(jump.next() == steps.next()) << count;
     }
   SampleWalk far(shards, 5, kLength, {});
   far.pass_over(std::uint64_t{23} << 40);  // must take constant time, or this test never ends
-  EXPECT_EQ(far.position().epoch, std::uint64_t{1} << 40);
-  EXPECT_EQ(far.position().segments[0].samples, 0u);
+  EXPECT_EQ(far.progress().epoch, std::uint64_t{1} << 40);
+  EXPECT_EQ(far.progress().segments[0].samples, 0u);
 }
 
 TEST_F(LoaderTest, OtherDataBeginTheirNextEpoch) {
-  const DataPosition next = begin_epoch(after(30));
-  EXPECT_EQ(next.tokens, 30u * kLength);
-  const StepBatch batch = Loader(shards_, 5, kLength, 1, 1, next).next();
-  EXPECT_EQ(batch.sample_ids[0], SampleOrder(23, 5).at(2 * 23));
-  EXPECT_EQ(batch.end.epoch, 2u);
+  for (const bool same_order : {true, false}) {
+    const DataPosition next = continue_in({{}, same_order ? "other" : "data"}, {after(30), "data"}, same_order);
+    EXPECT_EQ(next.tokens, 30u * kLength);
+    const StepBatch batch = Loader(sources(), 5, kLength, 1, 1, next).next();
+    EXPECT_EQ(batch.sample_ids[0].id, SampleOrder(23, 5).at(2 * 23));
+    EXPECT_EQ(epoch_of(batch.end), 2u);
+  }
+  EXPECT_EQ(continue_in({{}, "data"}, {after(30), "data"}, true), after(30));
 }
 
 TEST_F(LoaderTest, BatchesAreTheSamplesInOrder) {
-  Loader loader(shards_, 5, kLength, 2, 6, {});
-  EXPECT_EQ(loader.samples_per_epoch(), 23);
+  Loader loader(sources(), 5, kLength, 2, 6, {});
+  EXPECT_EQ(sizes_of(sources(), kLength)[0].samples, 23);
   const Samples samples(shards_, kLength);
   const SampleOrder order(23, 5);
   std::uint64_t consumed = 0;
@@ -135,9 +145,9 @@ TEST_F(LoaderTest, BatchesAreTheSamplesInOrder) {
     ASSERT_EQ(batch.sample_ids.size(), 6u);
     EXPECT_EQ(batch.target_count, 6 * kLength);
     for (std::size_t s = 0; s < 6; ++s) {
-      EXPECT_EQ(batch.sample_ids[s], order.at(consumed++));
+      EXPECT_EQ(batch.sample_ids[s].id, order.at(consumed++));
       std::vector<std::int32_t> tokens(kLength + 1);
-      samples.read(static_cast<std::int64_t>(batch.sample_ids[s]), tokens);
+      samples.read(static_cast<std::int64_t>(batch.sample_ids[s].id), tokens);
       const MicroBatch& micro = batch.micro_batches[s / 2];
       const auto row = static_cast<std::ptrdiff_t>(s % 2 * kLength);
       EXPECT_TRUE(std::equal(tokens.begin(), tokens.end() - 1, micro.inputs.begin() + row));
@@ -151,11 +161,11 @@ TEST_F(LoaderTest, ResumedAnywhereEqualsUninterrupted) {
   constexpr int kSteps = 20;  // of 6 samples: five epochs of 23, ends inside steps
   std::vector<StepBatch> straight;
   {
-    Loader loader(shards_, 5, kLength, 3, 6, {});
+    Loader loader(sources(), 5, kLength, 3, 6, {});
     for (int step = 0; step < kSteps; ++step) straight.push_back(loader.next());
   }
   for (int start = 0; start < kSteps; ++start) {
-    Loader loader(shards_, 5, kLength, 3, 6, after(start * 6));
+    Loader loader(sources(), 5, kLength, 3, 6, after(start * 6));
     StepBatch batch;
     for (int step = start; step < kSteps; ++step) {
       batch = loader.next(std::move(batch));
@@ -165,32 +175,35 @@ TEST_F(LoaderTest, ResumedAnywhereEqualsUninterrupted) {
 }
 
 TEST_F(LoaderTest, AResumedLoaderAtAnEpochsEndStartsTheNextEpochsOrder) {
-  Loader first(shards_, 5, kLength, 23, 23, {}), second(shards_, 5, kLength, 23, 23, after(23));
+  Loader first(sources(), 5, kLength, 23, 23, {}), second(sources(), 5, kLength, 23, 23, after(23));
   const StepBatch epoch0 = first.next(), epoch1 = first.next(), resumed = second.next();
   EXPECT_NE(epoch0.sample_ids, epoch1.sample_ids);
   expect_equal(resumed, epoch1);
-  for (const StepBatch* epoch : {&epoch0, &epoch1})
-    EXPECT_EQ(std::set(epoch->sample_ids.begin(), epoch->sample_ids.end()).size(), 23u);
+  for (const StepBatch* epoch : {&epoch0, &epoch1}) {
+    std::set<std::uint64_t> ids;
+    for (const SampleId sample : epoch->sample_ids) ids.insert(sample.id);
+    EXPECT_EQ(ids.size(), 23u);
+  }
 }
 
 TEST_F(LoaderTest, AStepMayBeLargerThanAnEpoch) {
-  Loader loader(shards_, 5, kLength, 10, 50, {});
+  Loader loader(sources(), 5, kLength, 10, 50, {});
   const StepBatch batch = loader.next();
   std::map<std::uint64_t, int> times;
-  for (const std::uint64_t id : batch.sample_ids) ++times[id];
+  for (const SampleId sample : batch.sample_ids) ++times[sample.id];
   EXPECT_EQ(times.size(), 23u);
   for (const auto& [id, n] : times) EXPECT_TRUE(n == 2 || n == 3) << id;
 }
 
 /// Ranks run consecutive micro-batches of the same global batches, also after a change of length has masked targets.
 TEST_F(LoaderTest, RanksShareOutEveryStep) {
-  const DataPosition changed{4 * kLength, 0, {{kLength / 2, 9}, {kLength, 0}}};
+  const DataPosition changed = plain_position(4 * kLength, {0, {{kLength / 2, 9}, {kLength, 0}}});
   for (const DataPosition& start : {after(0), changed})
     for (const int ranks : {2, 3, 5}) {
-      Loader alone(shards_, 7, kLength, 2, 10, start);
+      Loader alone(sources(), 7, kLength, 2, 10, start);
       std::deque<Loader> loaders;
       for (int rank = 0; rank < ranks; ++rank)
-        loaders.emplace_back(shards_, 7, kLength, 2, 10, start, RankShare{rank, ranks, rank == 1});
+        loaders.emplace_back(sources(), 7, kLength, 2, 10, start, RankShare{rank, ranks, rank == 1});
       for (int step = 0; step < 6; ++step) {
         const StepBatch whole = alone.next();
         std::size_t taken = 0;
@@ -211,13 +224,13 @@ TEST_F(LoaderTest, RanksShareOutEveryStep) {
 }
 
 TEST_F(LoaderTest, RefusesMoreRanksThanMicroBatches) {
-  EXPECT_THROW(Loader(shards_, 1, kLength, 2, 4, after(0), RankShare{0, 3}), Failure);
+  EXPECT_THROW(Loader(sources(), 1, kLength, 2, 4, after(0), RankShare{0, 3}), Failure);
 }
 
 TEST_F(LoaderTest, ErrorsReachTheCallerEveryTime) {
   folder_.write("late.bin", test::llmc_shard<std::uint32_t>(std::vector<std::uint32_t>(9, 0xffffffffu)));
-  const auto shards = std::make_shared<TokenShards>(folder_ / "late.bin", "auto", 0, "");
-  Loader loader(shards, 5, kLength, 1, 1, {});
+  const Sources late = one_source(std::make_shared<const TokenShards>(folder_ / "late.bin", "auto", 0, ""));
+  Loader loader(late, 5, kLength, 1, 1, {});
   EXPECT_FAILS_WITH(loader.next(), "late.bin': has token 4294967295");
   EXPECT_FAILS_WITH(loader.next(), "late.bin': has token 4294967295");
 }
@@ -225,7 +238,7 @@ TEST_F(LoaderTest, ErrorsReachTheCallerEveryTime) {
 TEST_F(LoaderTest, AShardThatIsCutShortIsAnErrorOfItsThread) {
   // Before the thread starts: later, it might compare sizes before it touches a page that is gone.
   std::filesystem::resize_file(folder_ / "s-0.bin", 0);
-  Loader loader(shards_, 1, kLength, 1, 4, {});
+  Loader loader(sources(), 1, kLength, 1, 4, {});
   const auto read = [&] {
     for (int step = 0; step < 20; ++step) loader.next({});
   };
@@ -234,14 +247,15 @@ TEST_F(LoaderTest, AShardThatIsCutShortIsAnErrorOfItsThread) {
 
 TEST_F(LoaderTest, StopsCleanlyAtAnyMoment) {
   for (int taken = 0; taken < 5; ++taken) {
-    Loader loader(shards_, 5, kLength, 1, 2, {});
+    Loader loader(sources(), 5, kLength, 1, 2, {});
     for (int i = 0; i < taken; ++i) loader.next();
   }
 }
 
 TEST_F(LoaderTest, RefusesAMicroBatchThatDoesNotDivide) {
-  test::failure_of([&] { Loader(shards_, 5, kLength, 4, 6, {}); }, Exit::internal);
-  test::failure_of([&] { Loader(shards_, 5, kLength, 1, 6, {0, 0, {{kLength, 24}}}); }, Exit::checkpoint);
+  test::failure_of([&] { Loader(sources(), 5, kLength, 4, 6, {}); }, Exit::internal);
+  test::failure_of([&] { Loader(sources(), 5, kLength, 1, 6, plain_position(0, {0, {{kLength, 24}}})); },
+                   Exit::checkpoint);
 }
 
 TEST(IndexTokens, IsAStableSortByToken) {

@@ -19,7 +19,7 @@ TEST(History, OneLineAStart) {
                      1432064,
                      2.5e11,
                      "m1",
-                     {"d1", 7, {160, 1, {{16, 3}, {8, 4}}}, 6},
+                     {"d1", 7, plain_position(160, {1, {{16, 3}, {8, 4}}}), 6},
                      "../../a.yaml",
                      {"optimizer.lr=1e-3"},
                      {"data.seed"},
@@ -65,7 +65,7 @@ TEST(History, OrderOfAStep) {
     HistoryEntry entry;
     entry.step = step;
     entry.checkpoint = "c" + std::to_string(step);
-    entry.order = {"d1", seed, {160, 1, {{16, 3}, {8, 4}}}, 6};
+    entry.order = {"d1", seed, plain_position(160, {1, {{16, 3}, {8, 4}}}), 6};
     return format_history(entry) + "\n";
   };
   const std::string text = line(0, 1) + line(5, 2) + line(9, 3) + line(5, 4) + line(7, 5);
@@ -77,7 +77,7 @@ TEST(History, OrderOfAStep) {
     EXPECT_EQ(found->order.seed, seed) << step;
     EXPECT_EQ(found->step, from);
     EXPECT_EQ(found->checkpoint, "c" + std::to_string(from));
-    EXPECT_TRUE((found->order == DataOrder{"d1", seed, {160, 1, {{16, 3}, {8, 4}}}, 6}));
+    EXPECT_TRUE((found->order == DataOrder{"d1", seed, plain_position(160, {1, {{16, 3}, {8, 4}}}), 6}));
   }
   EXPECT_FALSE(order_after("", 3));
   EXPECT_FALSE(order_after(line(4, 1), 3));

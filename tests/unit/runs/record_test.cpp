@@ -52,7 +52,7 @@ TEST(Record, NumbersThatAreNotThereAreNone) {
   ASSERT_EQ(record.lines.size(), 2u);
   EXPECT_TRUE(std::isnan(record.lines[0].loss) && std::isnan(record.lines[0].grad_norm));
   EXPECT_TRUE(std::isnan(record.lines[0].seconds) && record.lines[0].time == 0);
-  EXPECT_EQ(record.lines[0].skipped, (std::vector<std::uint64_t>{3, 9}));
+  EXPECT_EQ(record.lines[0].skipped, (std::vector<nlohmann::ordered_json>{3, "a", 9}));
   EXPECT_TRUE(record.lines[1].evaluated);
   EXPECT_EQ(record.lines[1].sometimes, (std::vector<std::pair<std::string, double>>{{"val_loss", 2.5}}));
   EXPECT_TRUE(test::has_facts(record.summary.problem, {"2 lines", "'metrics.jsonl'", "not JSON objects"}));

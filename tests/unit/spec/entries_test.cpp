@@ -33,7 +33,7 @@ std::vector<BoundMember<NamedSource>> members() {
 /// Keys of a spec, with `row` in place of the validation sets.
 Schema with(KeyRow row, const KeyGroup& group) {
   std::vector<Key> rows;
-  for (const Key& key : keys()) rows.push_back(key.type == Type::map ? row.doc("Sources.").key : key);
+  for (const Key& key : keys()) rows.push_back(key.path == "data.validation.NAME" ? row.doc("Sources.").key : key);
   std::vector<KeyGroup> all = groups();
   if (!group.path.empty()) all.push_back(group);
   return Schema(rows, all);

@@ -119,12 +119,17 @@ TEST(Guard, WhatIsSkippedDoesNotEnterTheWindow) {
   const StepLimits limits{5, 9};
   for (std::int64_t step = 1; step <= 5; ++step) guard.observe(step, results(4, 2), limits, {});
   const GuardState before = guard.state();
-  const std::uint64_t samples[] = {7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  std::vector<SampleId> ids;
+  for (std::uint64_t id = 7; id <= 16; ++id) ids.push_back({id, id % 2 ? 1u : 0u});
+  const SampleNames numbers({"", ""}), names({"web", "code"});
+  const std::string samples = name_samples(ids, numbers);
+  EXPECT_EQ(name_samples(std::span(ids).first(2), names), "samples code:7, web:8");
   const std::string loss = guard.observe(6, results(5.5, 2, kLossAbove), limits, samples);
   EXPECT_TRUE(test::has_facts(loss, {"step 6", "loss 5.5", "5", "4", "(guards.loss)"}));
   EXPECT_TRUE(test::has_facts(loss, {"(1", "1", "8 steps", "3", "4)"}));
   EXPECT_TRUE(test::has_facts(loss, {"samples 7, 8, 9, 10, 11, 12, 13, 14 and 2 more", "metrics.jsonl"}));
-  const std::string norm = guard.observe(7, results(4, 9.5, kGradNormAbove), limits, {samples, 1});
+  const std::string norm =
+      guard.observe(7, results(4, 9.5, kGradNormAbove), limits, name_samples(std::span(ids).first(1), numbers));
   EXPECT_TRUE(
       test::has_facts(norm, {"gradient norm 9.5", "9", "2", "(guards.grad_norm)", "sample 7", "metrics.jsonl"}));
   EXPECT_TRUE(guard.state().losses == before.losses && guard.state().newest == 5);
@@ -181,7 +186,7 @@ TEST(FrozenLoss, IsToldOnceWithItsLikelyCauses) {
 }
 
 TEST(GuardState, IsPartOfAStateAndOlderOnesHaveNone) {
-  TrainState state{7, {60, 0, {{4, 15}}}, 1, 2, "m", "d", "", {}};
+  TrainState state{7, plain_position(60, {0, {{4, 15}}}), 1, 2, "m", "d", "", {}};
   const std::string older = format_train_state(state);
   EXPECT_TRUE(fake::contains(older, "llmc-state-2") && !fake::contains(older, "guard")) << older;
   EXPECT_TRUE(parse_train_state(older) == state);
@@ -320,7 +325,7 @@ TEST_F(Guards, RollbackEndsAsTheRunWouldHaveWithoutTheSamples) {
   train(with({"--run", "without", "--steps", "10"}, {"checkpoint.every=5"}));
   const fs::path at = folder_ / "without/checkpoints/step-00000010";
   TrainState state = parse_train_state(read_file(at / "state.json"));
-  state.position = {state.position.tokens, 2, {{4, 14}}};  // 64 of 25 samples per epoch are consumed
+  state.position = plain_position(state.position.tokens, {2, {{4, 14}}});  // 64 of 25 samples per epoch are consumed
   state.guard.rollbacks = 1;
   auto files = read_manifest(at);
   fs::remove(at / "state.json");

@@ -251,7 +251,7 @@ TEST(Metrics, SecondsOfALine) {
 TEST(Metrics, Lines) {
   const ParameterInfo parameters[] = {{"a.weight", 0, 1, 1, 1, true, 0, 1, 0, 0}};
   const float norms[] = {std::numeric_limits<float>::infinity(), 2.0f, 0.5f};
-  const std::uint64_t samples[] = {3, 9};
+  const SampleId samples[] = {{3, 0}, {9, 1}};
   StepMetrics metrics;
   metrics.step = 7;
   metrics.results.loss = std::nan("");

@@ -1,7 +1,7 @@
 // A resumed run has all that its checkpoint has.
 #include <gtest/gtest.h>
 
-#include "trainer/startup/values.h"
+#include "trainer/startup/resume_guard.h"
 
 namespace llmc {
 namespace {
@@ -20,7 +20,7 @@ TrainState begun(std::uint64_t seed, const char* data, const char* tokenizer) {
 TrainState checkpoint() {
   TrainState state = begun(1, "d", "t");
   state.step = 7;
-  state.position = {5, 1, {{8, 3}}};
+  state.position = plain_position(5, {1, {{8, 3}}});
   state.guard.rollbacks = 4;
   state.best = Best{6, "validation", 0.5};
   state.skipped_updates = 3;
@@ -40,7 +40,7 @@ TEST(Resumed, HasEveryFieldOfTheCheckpoint) {
 TEST(Resumed, GoesOnWithTheRunsOwnSeedsAndData) {
   const TrainState saved = checkpoint();
   TrainState expected = saved;
-  expected.position = begin_epoch(saved.position);
+  expected.position = plain_position(5, {2, {}});
   expected.seed = 3, expected.data_seed = 4;
   expected.data_fingerprint = "e", expected.tokenizer = "u";
   EXPECT_EQ(resumed(saved, begun(3, "e", "u")), expected);

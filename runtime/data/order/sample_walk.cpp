@@ -1,4 +1,4 @@
-#include "data/sample_walk.h"
+#include "data/order/sample_walk.h"
 
 #include <fmt/format.h>
 
@@ -7,37 +7,35 @@
 namespace llmc {
 
 SampleWalk::SampleWalk(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
-                       const DataPosition& start)
+                       SourceProgress start)
     : samples_(shards, sequence_length),
       order_(static_cast<std::uint64_t>(samples_.count()), seed),
-      position_(continue_with(start, sequence_length)),
+      progress_(continue_with(std::move(start), sequence_length)),
       targets_(static_cast<std::size_t>(sequence_length)) {
-  for (const EpochSegment& segment : position_.segments) {
+  for (const EpochSegment& segment : progress_.segments) {
     const Samples samples(shards, segment.sequence_length);
     const auto count = static_cast<std::uint64_t>(samples.count());
     if (segment.samples > count)
       throw Failure(Exit::checkpoint, fmt::format("the run is at sample {} of its epoch, in samples of {} tokens, but "
                                                   "the data have only {} samples. Use the data of the run",
                                                   segment.samples, segment.sequence_length, count));
-    if (&segment != &position_.segments.back())
+    if (&segment != &progress_.segments.back())
       earlier_.push_back({samples, SampleOrder(count, seed), segment.samples});
   }
 }
 
-std::uint64_t SampleWalk::next(std::int64_t& targets) {
-  const std::uint64_t id = next([&](std::uint64_t) {
+SampleWalk::Visited SampleWalk::next() {
+  return next([&](std::uint64_t) {
     std::ranges::fill(targets_, 0);
     return std::span(targets_);
   });
-  targets = static_cast<std::int64_t>(targets_.size()) - std::ranges::count(targets_, -1);
-  return id;
 }
 
 void SampleWalk::pass_over(std::uint64_t count) {
-  for (std::int64_t targets; count > 0 && !earlier_.empty(); --count) next(targets);
+  for (; count > 0 && !earlier_.empty(); --count) next();
   const auto samples = static_cast<std::uint64_t>(samples_.count());
-  std::uint64_t& place = position_.segments.back().samples;
-  position_.epoch += (place + count) / samples;
+  std::uint64_t& place = progress_.segments.back().samples;
+  progress_.epoch += (place + count) / samples;
   place = (place + count) % samples;
 }
 
@@ -52,7 +50,7 @@ std::int64_t SampleWalk::mask_visited(std::uint64_t sample, std::span<std::int32
     const std::int64_t step = earlier.samples.sequence_length(), first = earlier.samples.first_of(shard);
     const std::int64_t count = earlier.samples.first_of(shard + 1) - first;
     for (std::int64_t i = begin / step; i < count && i * step < end; ++i)
-      if (earlier.order.place(position_.epoch, static_cast<std::uint64_t>(first + i)) < earlier.places)
+      if (earlier.order.place(progress_.epoch, static_cast<std::uint64_t>(first + i)) < earlier.places)
         for (std::int64_t at = std::max(begin, i * step); at < std::min(end, (i + 1) * step); ++at)
           targets[static_cast<std::size_t>(at - begin)] = -1;
   }
@@ -60,9 +58,9 @@ std::int64_t SampleWalk::mask_visited(std::uint64_t sample, std::span<std::int32
 }
 
 void SampleWalk::step_place() {
-  if (++position_.segments.back().samples < static_cast<std::uint64_t>(samples_.count())) return;
-  ++position_.epoch;
-  position_.segments = {{samples_.sequence_length(), 0}};
+  if (++progress_.segments.back().samples < static_cast<std::uint64_t>(samples_.count())) return;
+  ++progress_.epoch;
+  progress_.segments = {{samples_.sequence_length(), 0}};
   earlier_.clear();
 }
 

@@ -1,4 +1,4 @@
-// Iterates over the samples of a run from any position in its data.
+// Iterates over the samples of a source from any position in it.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "data/order.h"
-#include "data/position.h"
+#include "data/order/order.h"
+#include "data/order/position.h"
 #include "data/shards.h"
 
 namespace llmc {
@@ -20,26 +20,32 @@ class SampleWalk {
   /// Throws Failure(data) if the shards contain no sample, Failure(checkpoint) if the position lies past the end of its
   /// epoch.
   SampleWalk(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
-             const DataPosition& start);
+             SourceProgress start);
 
   const Samples& samples() const { return samples_; }
-  /// Current position; its `tokens` are those at the start.
-  const DataPosition& position() const { return position_; }
+  const SourceProgress& progress() const { return progress_; }
 
-  /// Advances to the next sample with targets left and returns its number. `read` is called with a sample's number and
-  /// returns its targets [sequence_length]; those already trained on in this epoch are set to -1.
+  /// Number of a sample, and of its targets that its epoch had not trained on.
+  struct Visited {
+    std::uint64_t id;
+    std::int64_t targets;
+
+    bool operator==(const Visited&) const = default;
+  };
+  /// Advances to the next sample with targets left. `read` is called with a sample's number and returns its targets
+  /// [sequence_length]; those already trained on in this epoch are set to -1.
   template <class Read>
-  std::uint64_t next(Read read) {
+  Visited next(Read read) {
     while (true) {
       const std::uint64_t id =
-          order_.at(position_.epoch * static_cast<std::uint64_t>(samples_.count()) + position_.segments.back().samples);
+          order_.at(progress_.epoch * static_cast<std::uint64_t>(samples_.count()) + progress_.segments.back().samples);
       const std::int64_t left = mask_visited(id, read(id));
       step_place();
-      if (left > 0) return id;
+      if (left > 0) return {id, left};
     }
   }
-  /// Same without reading it; `targets`: number of its targets left.
-  std::uint64_t next(std::int64_t& targets);
+  /// Same without reading it.
+  Visited next();
 
   /// Same as calling next() `count` times. Constant time, except for the rest of an epoch with several segments. The
   /// total of targets must be below 2^63.
@@ -59,7 +65,7 @@ class SampleWalk {
   Samples samples_;
   SampleOrder order_;
   std::vector<Earlier> earlier_;
-  DataPosition position_;
+  SourceProgress progress_;
   std::vector<std::int32_t> targets_;  // scratch
 };
 

@@ -1,4 +1,4 @@
-#include "data/order.h"
+#include "data/order/order.h"
 
 #include <bit>
 
