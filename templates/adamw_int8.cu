@@ -65,6 +65,7 @@ LLMC_KERNEL adamw_int8(float* __restrict__ master, rest16* __restrict__ rest, ti
       const BlockScale of_second(lanes.largest(v, [](float v) { return v; }));
       lanes.store(first, m, [=](float m) { return of_first.signed_part(m); });
       lanes.store(second, v, [=](float v) { return of_second.unsigned_part(v); });
+      lanes.synchronise();  // every lane has read the old scales
       if (lanes.leads()) {
         exp_avg_scale[block] = of_first.scale;
         exp_avg_sq_scale[block] = of_second.scale;

@@ -505,6 +505,7 @@ class Group {
 
   static constexpr bool owns(int) { return true; }
   static constexpr bool leads() { return true; }
+  static constexpr void synchronise() {}
   static bool alone() { return omp_get_thread_num() == 0; }
 
  private:

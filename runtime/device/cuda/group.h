@@ -335,6 +335,14 @@ class Group {
   __device__ bool owns(int column) const { return column / kVector % kAll == lane_; }
   __device__ bool leads() const { return lane_ == 0; }
   __device__ bool alone() const { return blockIdx.x < kCluster && group_ == 0; }
+  /// Shuffles alone do not order accesses to memory.
+  __device__ void synchronise() const {
+    if constexpr (kLanes <= 32) {
+      __syncwarp(own_lanes());
+    } else {
+      barrier();
+    }
+  }
 
  private:
   static constexpr float kLowest = -3.40282347e38f;  // finite: a lane without columns may subtract it from itself

@@ -60,14 +60,16 @@ std::vector<SpecialiseInput> all_templates() {
   return all;
 }
 
-/// Each flag flipped alone and all together, both activation types, a width that no vector divides.
+/// Each flag flipped alone and all together, both activation types, a width that no vector divides. Masters that are
+/// split have copies in bf16, so a template that may have them keeps that type.
 std::vector<std::vector<Param>> variants(const std::vector<Param>& defaults) {
   std::vector<std::vector<Param>> all = {defaults};
   std::vector<Param> turned = defaults;
+  const bool splits = std::any_of(defaults.begin(), defaults.end(), [](const Param& p) { return p.name == "kSplit"; });
   for (std::size_t i = 0; i < defaults.size(); ++i) {
     Param& param = turned[i];
     if (param.type == "bool") param.value = param.value == "true" ? "false" : "true";
-    if (param.name == "Act") param.value = param.value == "bf16" ? "float" : "bf16";
+    if (param.name == "Act" && !splits) param.value = param.value == "bf16" ? "float" : "bf16";
     if (param.name == "kCols") param.value = "1000";
     if (param.name == "kPitch") param.value = "1008";
     if (param == defaults[i]) continue;
