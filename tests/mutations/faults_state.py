@@ -23,6 +23,7 @@ FAULTS = [
           "test_templates AdamwInt8.OfOneGroup*"),
     fault("int8_keeps_the_old_scale", "adamw_int8", "exp_avg_scale[block] = of_first.scale;",
           "exp_avg_scale[block] = first_scale;", INT8),
+    fault("int8_scales_are_written_while_they_are_read", "adamw_int8", "lanes.synchronise();", "", "sim_adamw_int8"),
     fault("int8_scale_without_negative_numbers", "adamw_int8", "lanes.largest(m, [](float m) { return magnitude(m); })",
           "lanes.largest(m, [](float m) { return m; })", INT8),
     fault("int8_update_of_the_old_moment", "adamw_int8", "fma(-rate, m / fma(sqrt(v), root, eps)",
