@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include "error.h"
@@ -60,24 +61,35 @@ std::vector<SpecialiseInput> all_templates() {
   return all;
 }
 
-/// Each flag flipped alone and all together, both activation types, a width that no vector divides. Masters that are
-/// split have copies in bf16, so a template that may have them keeps that type.
-std::vector<std::vector<Param>> variants(const std::vector<Param>& defaults) {
-  std::vector<std::vector<Param>> all = {defaults};
-  std::vector<Param> turned = defaults;
-  const bool splits = std::any_of(defaults.begin(), defaults.end(), [](const Param& p) { return p.name == "kSplit"; });
-  for (std::size_t i = 0; i < defaults.size(); ++i) {
-    Param& param = turned[i];
+/// Flips all flags and the activation type, but not the param `kept`, and sets a width that no vector divides.
+std::vector<Param> flipped(std::vector<Param> params, std::string_view kept = "") {
+  for (Param& param : params) {
+    if (param.name == kept) continue;
     if (param.type == "bool") param.value = param.value == "true" ? "false" : "true";
-    if (param.name == "Act" && !splits) param.value = param.value == "bf16" ? "float" : "bf16";
+    if (param.name == "Act") param.value = param.value == "bf16" ? "float" : "bf16";
     if (param.name == "kCols") param.value = "1000";
     if (param.name == "kPitch") param.value = "1008";
-    if (param == defaults[i]) continue;
-    all.push_back(defaults);
-    all.back()[i] = param;
-    if (param.name == "kCols") all.pop_back();  // must change together with kPitch
   }
-  all.push_back(turned);
+  return params;
+}
+
+/// All flipped together. Split masters have copies in bf16, so templates that may have them get two sets.
+std::vector<std::vector<Param>> all_flipped(const std::vector<Param>& defaults) {
+  const auto splits = [](const Param& param) { return param.name == "kSplit"; };
+  if (std::none_of(defaults.begin(), defaults.end(), splits)) return {flipped(defaults)};
+  return {flipped(defaults, "kSplit"), flipped(defaults, "Act")};
+}
+
+/// The defaults, each param flipped alone, and all together.
+std::vector<std::vector<Param>> variants(const std::vector<Param>& defaults) {
+  std::vector<std::vector<Param>> all = {defaults};
+  const std::vector<Param> turned = flipped(defaults);
+  for (std::size_t i = 0; i < defaults.size(); ++i) {
+    if (turned[i] == defaults[i] || turned[i].name == "kCols") continue;  // kCols must change together with kPitch
+    all.push_back(defaults);
+    all.back()[i] = turned[i];
+  }
+  for (const std::vector<Param>& params : all_flipped(defaults)) all.push_back(params);
   return all;
 }
 
@@ -101,8 +113,9 @@ TEST(Templates, EverySetOfParamsIsStable) {
 
 TEST(Templates, CompileToTheSameCode) {
   for (SpecialiseInput input : all_templates()) {
-    const std::vector<std::vector<Param>> sets = variants(input.params);
-    for (const std::vector<Param>& params : {sets.front(), sets.back()}) {
+    std::vector<std::vector<Param>> sets = all_flipped(input.params);
+    sets.push_back(input.params);
+    for (const std::vector<Param>& params : sets) {
       input.params = params;
       SCOPED_TRACE(input.template_file + "\n" + params_text(params));
       const bool cpu = input.target == spec::TargetKind::cpu;
@@ -118,7 +131,7 @@ TEST(Templates, IncludeStyleCompilesToTheSameCode) {
   for (SpecialiseInput input : all_templates()) {
     if (input.target != spec::TargetKind::cpu) continue;
     SCOPED_TRACE(input.template_file);
-    input.params = variants(input.params).back();
+    input.params = all_flipped(input.params).back();
     const auto difference = first_difference(input, include_style(input), {"x86-64-v4"}, ProofTools{});
     EXPECT_EQ(difference, std::nullopt) << *difference;
   }
