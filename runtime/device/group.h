@@ -49,8 +49,7 @@
 //   lanes.map(rows..., f)                       f(float& for writable rows, float for const ones, ...)
 //   lanes.owns(column), lanes.leads()           true on one lane of the group: the column's owner; the first
 //   lanes.alone()                               true in one group of the launch
-//   lanes.synchronise()                         what any lane of the group has read or written before this comes before
-//                                               what any of them does after it
+//   lanes.synchronise()                         orders accesses to memory: the group's before it precede those after it
 //
 // A row is its memory, row.data[column], except lanes.segments(). A row of const elements is read, and so is
 // row.read_only(). Any other row is written, and its padding becomes zero. Elements are fp32 inside f. A row may be

@@ -337,6 +337,7 @@ class Group {
   __device__ bool alone() const { return blockIdx.x < kCluster && group_ == 0; }
   /// Shuffles alone do not order accesses to memory.
   __device__ void synchronise() const {
+    static_assert(kCluster == 1, "the lanes of one block");
     if constexpr (kLanes <= 32) {
       __syncwarp(own_lanes());
     } else {
