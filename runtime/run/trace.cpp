@@ -43,9 +43,14 @@ void TraceWriter::add_micro_batch(std::span<const std::int32_t> inputs, std::spa
   targets_.insert(targets_.end(), targets.begin(), targets.end());
 }
 
-void TraceWriter::finish_step(const FlatSource& gradients, const StepResults& results, std::span<const Figure> figures,
-                              float lr) {
+void TraceWriter::add_gradients(const FlatSource& gradients) {
   if (directory_.empty()) return write_parameters({}, stored_, gradients);
+  if (!step_) throw Failure(Exit::internal, "add_gradients of a trace without begin_step");
+  write_parameters(step_->path() / "gradients.safetensors", stored_, gradients);
+}
+
+void TraceWriter::finish_step(const StepResults& results, std::span<const Figure> figures, float lr) {
+  if (directory_.empty()) return;
   if (!step_) throw Failure(Exit::internal, "finish_step of a trace without begin_step");
   const std::int64_t micro_batches = static_cast<std::int64_t>(inputs_.size()) / (micro_batch_ * sequence_length_);
   const std::vector<std::int64_t> shape = {micro_batches, micro_batch_, sequence_length_};
@@ -55,7 +60,6 @@ void TraceWriter::finish_step(const FlatSource& gradients, const StepResults& re
   for (const safetensors::Entry& entry : tokens.entries())
     tokens.append((entry.name == "inputs" ? inputs_ : targets_).data(), entry.bytes());
   tokens.finish();
-  write_parameters(step_->path() / "gradients.safetensors", stored_, gradients);
   write_small_file(step_->path(), "summary.json", format_summary(results, figures, lr));
   step_->commit();
   step_.reset();

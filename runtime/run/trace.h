@@ -16,8 +16,8 @@
 
 namespace llmc {
 
-/// Writes DIR/step-N/ for each step: begin_step, then add_micro_batch per micro-batch, then finish_step. The directory
-/// appears when the step is finished. All functions throw Failure(checkpoint) if a file cannot be written.
+/// Writes DIR/step-N/ for each step: begin_step, then add_micro_batch per micro-batch, add_gradients, finish_step. The
+/// directory appears when the step is finished. All functions throw Failure(checkpoint) if a file cannot be written.
 class TraceWriter {
  public:
   /// A micro-batch is `micro_batch` sequences of `sequence_length` tokens. `parameters` must outlive the writer. An
@@ -32,9 +32,12 @@ class TraceWriter {
   /// Both [micro_batch, sequence_length]; targets of -1 are ignored positions.
   void add_micro_batch(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets);
 
-  /// Writes tokens.safetensors, gradients.safetensors and summary.json. `gradients` reads the flat buffer, before
+  /// Writes gradients.safetensors. `gradients` reads the flat buffer before the optimizer's step, and so before
   /// clipping.
-  void finish_step(const FlatSource& gradients, const StepResults& results, std::span<const Figure> figures, float lr);
+  void add_gradients(const FlatSource& gradients);
+
+  /// Writes tokens.safetensors and summary.json.
+  void finish_step(const StepResults& results, std::span<const Figure> figures, float lr);
 
  private:
   std::filesystem::path directory_;

@@ -198,6 +198,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
     const bool first = i == 0, last = i + 1 == passes || of_all > 0;  // every one is reduced
     micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); });
   }
+  if (trace) trace->add_gradients(source(buffer(Use::gradients), [] {}));
   if (own_results_) own_results_->ask();
   {
     const Range range(device_.stream(), "optimizer step");
@@ -230,8 +231,7 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
   receive_all(norms_, finished.norms);
   finished.figures = figures_of(finished.results, info().reports, reports);
   waits.reset();
-  // The optimizer scales gradients as it reads them, so the buffer still holds their values from before clipping.
-  if (trace) trace->finish_step(source(buffer(Use::gradients), [] {}), finished.results, finished.figures, lr);
+  if (trace) trace->finish_step(finished.results, finished.figures, lr);
   return finished;
 }
 

@@ -33,7 +33,8 @@ TEST(Trace, WritesAStep) {
     EXPECT_FALSE(fs::exists(base.path / "t" / ("step-" + std::to_string(step))));
     trace.add_micro_batch(std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}, std::vector<std::int32_t>{2, 3, 4, 5, 6, -1});
     trace.add_micro_batch(std::vector<std::int32_t>{7, 8, 9, 1, 1, 1}, std::vector<std::int32_t>{8, 9, 1, 1, 1, step});
-    trace.finish_step(source_of(state, kWeights + 1), {.loss = 2.5, .grad_norm = 0.1f}, {}, 3e-4f);
+    trace.add_gradients(source_of(state, kWeights + 1));
+    trace.finish_step({.loss = 2.5, .grad_norm = 0.1f}, {}, 3e-4f);
   }
   EXPECT_TRUE(hidden_entries(base.path / "t").empty());
 
