@@ -10,6 +10,7 @@ namespace llmc {
 using Residual = float;
 using Act = bf16;
 using Result = bf16;
+using Source = float;
 using Code = e4m3;
 using Scale = float;
 constexpr int kRows = 4096;
@@ -32,6 +33,8 @@ constexpr bool kStraight = true;
 constexpr bool kCopy = true;
 constexpr bool kSplit = false;
 constexpr bool kNorms = true;
+constexpr bool kResult = false;
+constexpr bool kPolarExpress = false;
 constexpr bool kGradientShare = false;
 constexpr bool kWeightShare = false;
 constexpr int kGroups = -1;

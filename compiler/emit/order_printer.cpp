@@ -103,9 +103,11 @@ void OrderPrinter::item(const ScheduleItem& item) {
 
 /// Calls the function of the layer's variant.
 void OrderPrinter::run(const ScheduleItem& item) {
-  const auto call = [this](std::size_t region) {
-    out_.line("$name$($arguments$);",
-              {{"name", plan_.graph.regions[region].name}, {"arguments", region_arguments(plan_, region)}});
+  const auto call = [&](std::size_t region) {
+    out_.line("$owned$$name$($arguments$);",
+              {{"owned", item.matrix == kNoMatrix ? "" : fmt::format("if (s.owns(layer, {})) ", item.matrix)},
+               {"name", plan_.graph.regions[region].name},
+               {"arguments", region_arguments(plan_, region)}});
   };
   if (item.chunks) out_.open("for (std::size_t chunk = 0; chunk < $n$; ++chunk)", {{"n", std::to_string(item.chunks)}});
   if (item.regions.size() == 1) call(item.regions[0]);

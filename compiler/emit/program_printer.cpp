@@ -113,7 +113,8 @@ void buckets(SourceWriter& out, const plan::Plan& plan) {
 /// Prints the ranges that ranks gather. Returns whether there are any.
 bool gathered(SourceWriter& out, const plan::Plan& plan) {
   std::vector<std::string> lines;
-  for (const graph::Region& region : plan.graph.regions)
+  for (const graph::Region& region : plan.graph.regions) {
+    if (!region.gathers_weights()) continue;
     for (const graph::Op& op : region.ops) {
       if (!ops::row_of(op.kind).gathers) continue;
       const graph::Tensor& bucket = plan.graph.at(op.outputs[0]);
@@ -124,6 +125,7 @@ bool gathered(SourceWriter& out, const plan::Plan& plan) {
         lines.push_back(fmt::format("    {{\"{}\", {}, {}}},", plan.graph.at(bucket.partner).name,
                                     plan.parameters.buckets[i].offset, plan.parameters.buckets[i].elements));
     }
+  }
   if (lines.empty()) return false;
   out.line("// Ranges that ranks gather before a step: flat buffer, first element, elements.");
   out.line("constexpr Gathered kGathered[] = {");

@@ -10,6 +10,7 @@
 #include "compiler/emit/printer.h"
 #include "compiler/emit/product_printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
+#include "compiler/graph/orthogonal.h"
 #include "compiler/ops/attention/attention.h"
 #include "compiler/plan/pieces.h"
 #include "error.h"
@@ -39,6 +40,8 @@ class StepPrinter {
     for (const ops::AttentionChoice& choice : plan.attention.list)
       if (choice.forward == AttentionBy::cudnn) cudnn_.push_back(ops::attention_suffix(choice.shape));
     tiles_ = ops::attention_in_tiles(plan.spec);
+    matrix_flops_ =
+        orthogonalising_flops(orthogonal_matrices(g_, plan.spec.optimizer.kind), plan.spec.optimizer.muon_iterations);
     for (const plan::HostBuffer& buffer : plan.layout.buffers)
       if (buffer.use == Use::math_workspace) workspace_ = &buffer;
   }
@@ -81,7 +84,9 @@ class StepPrinter {
     if (tiles_) out_.raw("#include \"device/cpu/arch.h\"\n");
     if (!cuda_) out_.raw("#include \"device/cpu/instructions.h\"\n");
     if (!cudnn_.empty()) out_.raw("#include \"math/attention.h\"\n");
-    out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"program/shards.h\"\n#include \"step.h\"\n");
+    out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n");
+    if (!matrix_flops_.empty()) out_.raw("#include \"program/matrix_owners.h\"\n");
+    out_.raw("#include \"program/shards.h\"\n#include \"step.h\"\n");
     if (probed_) out_.raw("#include \"step/probe.h\"\n");
     out_.raw("\n");
     out_.raw("namespace llmc {\n\n");
@@ -101,6 +106,7 @@ class StepPrinter {
       out_.line("Gemm $name$;  // $what$", {{"name", p.name}, {"what", product_text(p)}});
     for (const std::string& suffix : cudnn_) out_.line("Attention attention$s$;", {{"s", suffix}});
     if (probed_) out_.line("Probe probe;");
+    if (!matrix_flops_.empty()) out_.line("MatrixOwners owners;");
     out_.blank();
     out_.line(
         "Step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena, "
@@ -110,6 +116,13 @@ class StepPrinter {
     out_.open("template <class T> T* at(std::size_t bytes) const");
     out_.line("return reinterpret_cast<T*>(arena + bytes);");
     out_.close();
+    if (!matrix_flops_.empty()) {
+      out_.blank();
+      out_.line("/// Whether this rank orthogonalises matrix `i` of a layer.");
+      out_.open("bool owns(std::size_t layer, std::size_t i) const");
+      out_.line("return owners.of(layer, i) == ranks.rank();");
+      out_.close();
+    }
     if (where_.has_whole()) {
       out_.blank();
       out_.line("/// Offset of a whole sharded buffer: with one rank its `buffer`, else a gather buffer, `window`.");
@@ -157,6 +170,11 @@ class StepPrinter {
       text += fmt::format(",\n      {}(math, {})", p.name, constant_name(p.name));
     for (const std::string& suffix : cudnn_) text += fmt::format(",\n      attention{0}(math, kAttention{0})", suffix);
     if (probed_) text += ",\n      probe(d)";
+    if (!matrix_flops_.empty()) {
+      std::string flops;
+      for (const double of : matrix_flops_) flops += fmt::format("{}{}", flops.empty() ? "" : ", ", of);
+      text += fmt::format(",\n      owners(communicator.world_size(), {}, {{{}}})", g_.layers(), flops);
+    }
     return text;
   }
 
@@ -387,7 +405,8 @@ class StepPrinter {
   SourceWriter out_;
   OrderPrinter order_{plan_, out_};
   const bool probed_;
-  std::vector<std::string> cudnn_;  // suffixes of the attentions that have members
+  std::vector<std::string> cudnn_;    // suffixes of the attentions that have members
+  std::vector<double> matrix_flops_;  // of a layer, if the optimizer orthogonalises
   bool cuda_ = false, tiles_ = false;
   const plan::HostBuffer* workspace_ = nullptr;  // of matrix products; null on cpu
 };

@@ -152,7 +152,11 @@ enum class Part {
   forward,
   loss,
   backward,
-  reduce,  // of gradients over ranks: in the last micro-batch of a step, or in each if gradients are sharded
+  reduce,         // of gradients over ranks: in the last micro-batch of a step, or in each if gradients are sharded
+  prepare,        // an optimizer that orthogonalises: what precedes it
+  to_owners,      // of Muon: a layer's momentum, from the ranks that have its shards to those that orthogonalise it
+  orthogonalise,  // a matrix of a layer, on the rank that owns it
+  from_owners,
   optimizer,
   gather,  // of weights from the ranks that updated them
   evaluate,
@@ -171,6 +175,7 @@ struct ResidualStream {
 };
 
 constexpr int kAllVariants = -1;
+constexpr int kNoMatrix = -1;
 
 /// Ops that run in sequence. Layers of one variant (the same kind and recomputed ops) share a region.
 struct Region {
@@ -182,6 +187,7 @@ struct Region {
   std::optional<LayerKind> kind = {};           // of kAllVariants: the layers' kind; none: layers of all kinds
   TensorId ResidualStream::* reads = nullptr;   // forward: where the block takes the stream from
   TensorId ResidualStream::* writes = nullptr;  // and where it puts it
+  int matrix = kNoMatrix;                       // orthogonalise: which of a layer's (orthogonal_matrices)
   std::vector<TensorId> saved = {};  // layer: what its forward region keeps for its backward region, one copy a layer
   std::vector<Op> ops = {};
 
@@ -190,9 +196,16 @@ struct Region {
   bool is_backward() const { return part == Part::backward; }
   /// Whether it runs on this rank's own samples in each micro-batch.
   bool trains() const { return is_forward() || is_loss() || is_backward(); }
-  bool is_collective() const { return part == Part::reduce || part == Part::gather; }
-  bool is_optimizer() const { return part == Part::optimizer; }
+  bool is_collective() const {
+    return part == Part::reduce || part == Part::gather || part == Part::to_owners || part == Part::from_owners;
+  }
+  /// Whether it is a part of the optimizer's step, other than collectives.
+  bool is_optimizer() const { return part == Part::prepare || part == Part::orthogonalise || part == Part::optimizer; }
   bool is_audit() const { return part == Part::audit; }
+  /// Whether its collectives sum the gradients of ranks.
+  bool reduces_gradients() const { return part == Part::reduce; }
+  /// Whether its collectives bring weights to all ranks.
+  bool gathers_weights() const { return part == Part::gather; }
   /// Whether both are passes of the same layers.
   bool is_twin(const Region& other) const {
     return block == Block::layer && other.block == Block::layer && variant == other.variant;
@@ -201,6 +214,17 @@ struct Region {
 
 /// Returns the region that joins split masters for the host.
 inline Region join_region(std::vector<Op> ops) { return {.name = "join", .part = Part::join, .ops = std::move(ops)}; }
+
+/// Returns the region that orthogonalises a matrix of each layer.
+inline Region orthogonalising_region(std::string name, int matrix, std::vector<Op> ops) {
+  return {.name = std::move(name),
+          .block = Block::layer,
+          .part = Part::orthogonalise,
+          .loop = Loop::layers_up,
+          .variant = kAllVariants,
+          .matrix = matrix,
+          .ops = std::move(ops)};
+}
 
 struct Graph {
   std::int64_t batch = 0, sequence = 0;  // one micro-batch: sequences, tokens of each

@@ -232,7 +232,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   }
 
   g.regions = {std::move(embed), std::move(layer), std::move(head)};
-  choose_optimizer_state(g, spec);
+  choose_optimizers(g, spec);
   return g;
 }
 

@@ -43,6 +43,12 @@
   OP(adamw, Adamw)                                              \
   OP(lion, Lion)                                                \
   OP(adamw_int8, AdamwInt8)                                     \
+  OP(muon_momentum, MuonMomentum)                               \
+  OP(row_norms, RowNorms)                                       \
+  OP(muon_factors, MuonFactors)                                 \
+  OP(scale_rows, ScaleRows)                                     \
+  OP(product, Product)                                          \
+  OP(muon, Muon)                                                \
   OP(parameter_norms, ParameterNorms)                           \
   OP(initialise, Initialise)                                    \
   OP(cast, Cast)                                                \
@@ -56,6 +62,7 @@
   OP(all_gather, AllGather)         \
   OP(broadcast, Broadcast)          \
   OP(sum_results, SumResults)       \
+  OP(clear_others, ClearOthers)     \
   OP(to_wire, ToWire)               \
   OP(from_wire, FromWire)
 

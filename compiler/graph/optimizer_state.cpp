@@ -19,7 +19,10 @@ const char* name_in_fp32(ParameterRole role) {
 
 }  // namespace
 
-void choose_optimizer_state(Graph& graph, const spec::Spec& spec) {
+void choose_optimizers(Graph& graph, const spec::Spec& spec) {
+  if (row_of(spec.optimizer.kind).orthogonalises)
+    for (ParameterGroup& group : graph.groups)
+      if (group.role != ParameterRole::matrices) group.optimizer = OptimizerKind::adamw;
   if (spec.optimizer_state == spec::OptimizerState::fp32) return;
   const auto groups = static_cast<int>(graph.groups.size());
   for (int group = 0; group < groups; ++group) {

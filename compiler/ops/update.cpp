@@ -14,7 +14,8 @@ void update_signature(const Operands& o) {
   o.expect(copies || !split, "split masters have copies");
   for (const OptimizerRow& row : kOptimizers)
     if (std::string_view(row.name) == name_of(o.op.kind))
-      return o.count(kUpdateState + row.state.size(), static_cast<std::size_t>(copies + split + (norms ? 2 : 0)));
+      return o.count(kUpdateState + (row.orthogonalises ? 0 : row.state.size()),
+                     static_cast<std::size_t>(copies + split + (norms ? 2 : 0)));
   throw Malformed("no optimizer has its name");
 }
 
@@ -23,10 +24,6 @@ void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes&
     if (graph.at(id).role == Role::activation) graph.at(id).cols = graph.at(id).pitch = flat.chunk_count;
 }
 
-namespace {
-
-/// A buffer of state as kernels take it, whose elements Chunk::state counts from the first bucket's share on: moved
-/// back by what lies before the first bucket that it has.
 Argument state_argument(const Context& c, TensorId id) {
   const Tensor& t = c.graph.at(id);
   const BucketRange range = c.flat.buckets_of(t.groups);
@@ -34,8 +31,6 @@ Argument state_argument(const Context& c, TensorId id) {
   const std::string block = t.state_block == 1 ? "" : fmt::format(" / {}", t.state_block);
   return fmt::format("{} - s.shares.begin_of({}){}", t.name, range.first, block);
 }
-
-}  // namespace
 
 std::vector<Work> update_work(const Context& c, double flops_per_element, const char* split_template) {
   const Op& op = c.op;

@@ -8,7 +8,7 @@
 
 namespace llmc::ops {
 
-// Inputs of such an op; the optimizer's state follows, tensor by tensor.
+// Inputs of such an op; the optimizer's state follows, tensor by tensor, unless an op before it has used that already.
 enum UpdateInput : unsigned {
   kUpdateResults,
   kUpdateMasters,
@@ -22,6 +22,10 @@ enum UpdateInput : unsigned {
 /// results, masters, gradients, chunks, the optimizer's scalars, its groups', state... -> [copies, [ties]],
 /// [partial sums of squares of weights, of updates]. Of split masters the second input is their rest.
 void update_signature(const Operands& o);
+
+/// Returns a buffer of state as kernels take it: moved back by what lies before the first bucket that it has, because
+/// Chunk::state counts from the first bucket's share on.
+Argument state_argument(const Context& c, TensorId id);
 
 /// Sizes partial sums: one per chunk.
 void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes& flat, const AttentionChoices&);

@@ -36,12 +36,12 @@ std::vector<Work> to_work(const Context& c) {
 std::vector<Work> from_work(const Context& c) {
   const Tensor &wire = c.in(0), &bucket = c.in(1), &kept = c.out(0);
   const Shard shard = c.spec.parallel.shard;
-  const bool adds = kept.role == Role::flat;
+  const bool flat = kept.role == Role::flat, adds = flat && c.region.reduces_gradients();
   const std::string own = "s.ranks.rank() * " + share_text(c, bucket);
   std::vector<Argument> arguments = {c.op.inputs[0], c.op.outputs[0], std::to_string(bucket.elements()), "false"};
   std::int64_t elements = bucket.elements();
   if (shard != Shard::none) {
-    arguments = {wire.name + " + " + own, kept.name + " + " + (adds ? share_begin(c, bucket) : own),
+    arguments = {wire.name + " + " + own, kept.name + " + " + (flat ? share_begin(c, bucket) : own),
                  share_text(c, bucket), adds ? "!first" : "false"};
     elements = share_of(elements, static_cast<int>(c.spec.parallel.world_size), c.flat.share_unit);
   }

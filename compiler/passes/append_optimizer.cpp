@@ -1,4 +1,5 @@
 #include "compiler/ops/make.h"
+#include "compiler/ops/update.h"
 #include "compiler/passes/passes.h"
 #include "device/types.h"
 
@@ -8,11 +9,17 @@ using namespace graph;
 
 namespace {
 
-/// An update of the parameters of each optimizer that groups name: its operands, but for what is written.
-std::vector<Op> updates(Graph& graph, const spec::Spec& spec) {
+/// Ops of a run's optimizers.
+struct Updates {
+  std::vector<Op> updates;   // of the parameters of each optimizer that groups name: their operands, but for what is
+                             // written
+  std::vector<Op> momentum;  // of the one that orthogonalises, if any
+};
+
+Updates updates(Graph& graph, const spec::Spec& spec) {
   const std::vector<GroupsOptimizer> optimizers = optimizers_of(graph.groups, spec.optimizer.kind);
   const auto group_count = static_cast<std::int64_t>(graph.groups.size());
-  std::vector<Op> updates;
+  auto [updates, momentum] = Updates{};
   for (const GroupsOptimizer& of : optimizers) {
     const OptimizerRow& row = row_of(of.kind);
     const std::string name = row.name;
@@ -28,18 +35,28 @@ std::vector<Op> updates(Graph& graph, const spec::Spec& spec) {
                                             sizeof(GroupScalars), group_count);
   for (std::size_t i = 0; i < optimizers.size(); ++i) {
     updates[i].inputs.push_back(groups);
-    for (const StateTensor& state : row_of(optimizers[i].kind).state)
-      updates[i].inputs.push_back(graph.add({.name = state.name,
-                                             .dtype = state.dtype,
-                                             .rows = 1,
-                                             .cols = 1,
-                                             .role = Role::flat,
-                                             .use = Use::state,
-                                             .state_block = state.block,
-                                             .groups = optimizers[i].groups,
-                                             .saved_as = state.saved_as}));
+    const OptimizerRow& row = row_of(optimizers[i].kind);
+    std::vector<TensorId> kept;
+    for (const StateTensor& state : row.state)
+      kept.push_back(graph.add({.name = state.name,
+                                .dtype = state.dtype,
+                                .rows = 1,
+                                .cols = 1,
+                                .role = Role::flat,
+                                .use = Use::state,
+                                .state_block = state.block,
+                                .groups = optimizers[i].groups,
+                                .saved_as = state.saved_as}));
+    std::vector<TensorId>& inputs = updates[i].inputs;
+    if (row.orthogonalises)
+      momentum.push_back(ops::make::muon_momentum("muon_momentum",
+                                                  {inputs[ops::kUpdateResults], inputs[ops::kUpdateGradients],
+                                                   inputs[ops::kUpdateChunks], inputs[ops::kUpdateScalars], kept[0]},
+                                                  {}, ops::UpdateAttributes{.groups = optimizers[i].groups}));
+    else
+      inputs.insert(inputs.end(), kept.begin(), kept.end());
   }
-  return updates;
+  return {std::move(updates), std::move(momentum)};
 }
 
 }  // namespace
@@ -49,12 +66,20 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec) {
   const auto partial = [&](const char* name) { return graph.add({.name = name, .rows = 1, .cols = 1}); };
   const TensorId gradients = graph.host(Use::gradients), chunks = graph.host(Use::chunks),
                  scalars = graph.host(Use::scalars), results = graph.host(Use::results);
-  std::vector<Op> each = updates(graph, spec);
+  auto [each, momentum] = updates(graph, spec);
 
+  Region prepare{.name = "prepare_optimizer", .part = Part::prepare};
   Region region{.name = "optimizer", .part = Part::optimizer};
+  std::vector<Op>& first = momentum.empty() ? region.ops : prepare.ops;
   const TensorId gradient_partial = partial("gradient_partial");
-  region.ops.push_back(ops::make::gradient_norm("gradient_norm", {gradients, chunks}, {gradient_partial}));
-  region.ops.push_back(ops::make::gradient_clip("gradient_clip", {gradient_partial, scalars}, {results}));
+  first.push_back(ops::make::gradient_norm("gradient_norm", {gradients, chunks}, {gradient_partial}));
+  first.push_back(ops::make::gradient_clip("gradient_clip", {gradient_partial, scalars}, {results}));
+  if (!momentum.empty()) {
+    const TensorId own = momentum[0].inputs[ops::kMomentumScalars];
+    prepare.ops.push_back(std::move(momentum[0]));
+    graph.regions.push_back(std::move(prepare));
+    append_orthogonalising(graph, spec, own);
+  }
   // Each writes the sums of its own chunks.
   std::vector<TensorId> sums;
   if (spec.metrics.per_parameter) sums = {partial("weight_partial"), partial("update_partial")};

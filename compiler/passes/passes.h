@@ -55,6 +55,10 @@ Graph fuse_quantising(Graph graph, const spec::Spec& spec);
 /// Appends gradient norm, clipping, the update and the per-parameter norms.
 Graph append_optimizer(Graph graph, const spec::Spec& spec);
 
+/// Appends a region for each matrix of a layer that Muon orthogonalises, in place of its gradient, which holds the
+/// momentum's direction. `scalars`: Muon's.
+void append_orthogonalising(Graph& graph, const spec::Spec& spec, graph::TensorId scalars);
+
 /// Adds copies of weights in the dtype in which ops read them. A cast op in region `refresh` writes the copies at
 /// start, and the optimizer's op updates them in each step.
 Graph cast_weights(Graph graph, const spec::Spec& spec);

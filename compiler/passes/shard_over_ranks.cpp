@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 
+#include "compiler/graph/orthogonal.h"
 #include "compiler/ops/make.h"
 #include "compiler/passes/passes.h"
 
@@ -16,7 +17,10 @@ namespace {
 class Sharer {
  public:
   Sharer(Graph graph, const spec::Spec& spec)
-      : g_(std::move(graph)), shard_(spec.parallel.shard), sent_(spec.parallel.gradient_dtype) {
+      : g_(std::move(graph)),
+        shard_(spec.parallel.shard),
+        sent_(spec.parallel.gradient_dtype),
+        optimizer_(spec.optimizer.kind) {
     for (const Tensor& t : g_.tensors)
       if (t.role == Role::parameter) blocks_.insert(bucket_of(t));
   }
@@ -24,7 +28,9 @@ class Sharer {
   Graph run() {
     find_reads();
     reduce_gradients();
-    extend_optimizer();
+    for (Region& region : g_.regions)
+      if (region.part == Part::prepare || region.part == Part::optimizer) add_sums(region);
+    exchange_matrices();
     if (shard_ != Shard::none) {
       for (const Block block : kBlocksInOrder) gather(block);
     } else {
@@ -99,8 +105,7 @@ class Sharer {
   }
 
   /// Sums over chunks cover this rank's elements only, until they are added over the ranks.
-  void extend_optimizer() {
-    Region& optimizer = g_.region(Block::none, Part::optimizer);
+  void add_sums(Region& optimizer) {
     const TensorId results = g_.host(Use::results);
     std::vector<TensorId> summed = {results};
     if (!g_.reports.empty()) summed.push_back(g_.host(Use::reports));
@@ -119,6 +124,39 @@ class Sharer {
     optimizer.ops = std::move(all);
   }
 
+  /// Brings whole matrices to the ranks that orthogonalise them, and the results back. Of gradients that ranks have in
+  /// shards the momentum is too.
+  void exchange_matrices() {
+    const std::vector<OrthogonalMatrix> matrices = orthogonal_matrices(g_, optimizer_);
+    if (matrices.empty()) return;
+    const TensorId gradients = g_.host(Use::gradients);
+    const bool shared = is_sharded(Use::gradients, shard_);
+    const TensorId whole = bucket_of_gradients(gradients);
+    if (is_sharded(Use::state, shard_)) {
+      Region to = region("gather_momentum", Block::layer, Part::to_owners, Loop::layers_up);
+      to.ops.push_back(ops::make::all_gather("gather_momentum", {shared ? gradients : whole}, {whole}));
+      g_.regions.push_back(std::move(to));
+    }
+    Region from = region("return", Block::layer, Part::from_owners, Loop::layers_up);
+    std::vector<TensorId> all;
+    for (const OrthogonalMatrix& matrix : matrices)
+      if (std::ranges::find(all, matrix.gradient) == all.end()) all.push_back(matrix.gradient);
+    from.ops.push_back(ops::make::clear_others("clear_others", all, all));
+    from.ops.push_back(shard_ == Shard::none ? ops::make::all_reduce("all_reduce", {whole}, {whole})
+                                             : ops::make::reduce_scatter("reduce_scatter", {whole}, {whole}));
+    if (shared) from.ops.push_back(ops::make::from_wire("from_wire", {whole, whole}, {gradients}));
+    g_.regions.push_back(std::move(from));
+  }
+
+  /// The bucket of a layer's gradients that reduce_gradients() has made.
+  TensorId bucket_of_gradients(TensorId gradients) const {
+    for (std::size_t i = 0; i < g_.tensors.size(); ++i) {
+      const Tensor& t = g_.tensors[i];
+      if (t.role == Role::bucket && t.partner == gradients && t.block == Block::layer) return static_cast<TensorId>(i);
+    }
+    return kNone;
+  }
+
   void gather(Block block) {
     if (!blocks_.count(block)) return;
     Region gather = region("gather", block, Part::gather, Loop::layers_up);
@@ -134,6 +172,7 @@ class Sharer {
   Graph g_;
   const Shard shard_;
   const DType sent_;
+  const OptimizerKind optimizer_;
   std::set<Block> blocks_;                     // blocks that have a bucket
   std::map<Block, std::set<TensorId>> reads_;  // the flat buffers that the bucket's weights are read from
 };

@@ -27,7 +27,7 @@ class Builder {
     pass(PassName::next_logits, joined({forward_pass(When::never)}, runs(Part::sample)));
     pass(PassName::audit, audit());
     pass(PassName::micro_batch, micro_batch());
-    pass(PassName::optimizer_step, runs(Part::optimizer));
+    pass(PassName::optimizer_step, optimizer_step());
     pass(PassName::gather_weights, gather_weights());
     pass(PassName::initialise, runs(Part::initialise));
     pass(PassName::refresh_copies, runs(Part::refresh));
@@ -82,7 +82,7 @@ class Builder {
 
   ScheduleItem run(std::size_t r) const {
     const Region& region = g_.regions[r];
-    ScheduleItem item{.regions = {r}};
+    ScheduleItem item{.regions = {r}, .matrix = region.matrix};
     if (region.block == Block::layer && (region.variant != kAllVariants || region.kind)) {
       item.regions.clear();
       for (int variant = 0; variant < g_.variant_count(); ++variant)
@@ -165,6 +165,27 @@ class Builder {
     items = joined(std::move(items), send(Part::reduce, Block::none, reduces()));
     items.push_back({.does = Does::join, .when = reduces()});
     return items;
+  }
+
+  /// Orthogonalises the matrices of each layer. Ranks that have whole gradients hold those of all layers at once, so
+  /// that no owner waits for another's layer; the others have one layer's.
+  Items optimizer_step() const {
+    Items items = runs(Part::prepare);
+    Items matrices;  // of one layer
+    for (ScheduleItem& loop : runs(Part::orthogonalise)) matrices = joined(std::move(matrices), std::move(loop.body));
+    if (matrices.empty()) return runs(Part::optimizer);
+    Items to = send(Part::to_owners, Block::layer, When::always);
+    if (!to.empty() && gradients_)
+      matrices = joined(joined(std::move(to), {{.does = Does::join}}), std::move(matrices));
+    else if (!to.empty()) {
+      items.push_back({.does = Does::layers_up, .body = std::move(to)});
+      items.push_back({.does = Does::join});
+    }
+    const Items from = send(Part::from_owners, Block::layer, When::always);
+    matrices = joined(std::move(matrices), from);
+    items.push_back({.does = Does::layers_up, .body = std::move(matrices)});
+    if (!from.empty()) items.push_back({.does = Does::join});
+    return joined(std::move(items), runs(Part::optimizer));
   }
 
   /// An audit with its own forward pass begins with the embedding.

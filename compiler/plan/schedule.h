@@ -72,6 +72,7 @@ struct ScheduleItem {
   LayerRange layers = {};                 // in a loop over layers
   bool otherwise = false;                 // in a loop over layers: for the layers that the items before leave out
   std::vector<std::size_t> regions = {};  // run, send: index into Graph::regions; by variant if layers differ
+  int matrix = graph::kNoMatrix;          // run: on the rank alone that owns this matrix of the layer
   std::int64_t layer = 0;                 // send, of a layer's region: relative to the loop's layer, if any
   std::int64_t chunks = 0;                // run: number of loss chunks, in sequence; 0: the region has none
   int event = kNoEvent;                   // wait: index into Schedule::events, at the loop's layer

@@ -54,7 +54,9 @@ class Text {
   std::string action(const ScheduleItem& item, int depth) const {
     const bool looped = depth > 1;
     switch (item.does) {
-      case Does::run: return (item.chunks ? fmt::format("{} chunks: ", item.chunks) : "") + "run " + regions(item);
+      case Does::run:
+        return (item.chunks ? fmt::format("{} chunks: ", item.chunks) : "") +
+               (item.matrix != graph::kNoMatrix ? "on its owner: " : "") + "run " + regions(item);
       case Does::layers_up: return "layers up:";
       case Does::layers_down: return "layers down:";
       case Does::forward: return item.when == When::first ? "forward, gathering if first" : "forward";

@@ -114,7 +114,7 @@ std::vector<Runs> runs_of(const Schedule& schedule, std::size_t regions) {
 
 std::set<std::size_t> sent_regions(const Schedule& schedule) {
   std::set<std::size_t> regions;
-  for (const PassName pass : {PassName::forward, PassName::micro_batch})
+  for (const PassName pass : {PassName::forward, PassName::micro_batch, PassName::optimizer_step})
     for_each_item(schedule.pass(pass), [&](const ScheduleItem& item) {
       if (item.does == Does::send) regions.insert(item.regions[0]);
     });
@@ -133,7 +133,7 @@ std::vector<std::size_t> region_order(const Schedule& schedule) {
   for (std::size_t pass = 0; pass < kPasses; ++pass) {
     const auto name = static_cast<PassName>(pass);
     add(name, Does::run);
-    if (name == PassName::micro_batch) add(name, Does::send);
+    if (name == PassName::micro_batch || name == PassName::optimizer_step) add(name, Does::send);
     if (name == PassName::gather_weights) add(PassName::forward, Does::send);
   }
   return order;

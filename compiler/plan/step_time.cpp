@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
+#include "compiler/graph/orthogonal.h"
 #include "compiler/plan/price.h"
 #include "compiler/plan/schedule_walk.h"
+#include "program/matrix_owners.h"
 
 namespace llmc::plan {
 
@@ -24,6 +27,11 @@ class Clocks {
         seconds_(region_seconds(plan)),
         done_(plan.schedule.events.size()) {
     streams_ = plan.spec.target.kind == spec::TargetKind::cuda;
+    const std::vector<double> flops = graph::orthogonalising_flops(
+        graph::orthogonal_matrices(plan.graph, plan.spec.optimizer.kind), plan.spec.optimizer.muon_iterations);
+    if (!flops.empty())
+      owners_.emplace(static_cast<int>(plan.spec.parallel.world_size), static_cast<std::size_t>(plan.graph.layers()),
+                      flops);
   }
 
   /// `spans`: if given, receives the intervals of runs and waits.
@@ -56,6 +64,7 @@ class Clocks {
     for (const Stop& stop : stops(plan_.schedule, name, moment)) {
       switch (stop.item->does) {
         case ScheduleItem::Does::run:
+          if (is_others(stop)) break;
           compute(stop.region, stop.layer, static_cast<double>(stop.times()) * seconds_[stop.region]);
           break;
         case ScheduleItem::Does::send: send(stop); break;
@@ -64,6 +73,13 @@ class Clocks {
         default: break;
       }
     }
+  }
+
+  /// Whether the rank with most matrices leaves the item to others: the step takes as long as its.
+  bool is_others(const Stop& stop) const {
+    return stop.item->matrix != graph::kNoMatrix &&
+           owners_->of(static_cast<std::size_t>(stop.layer), static_cast<std::size_t>(stop.item->matrix)) !=
+               owners_->busiest();
   }
 
   void note(StreamSpan::Does does, std::size_t region, std::int64_t layer, double begin, double end) {
@@ -99,6 +115,7 @@ class Clocks {
   const std::vector<Runs> runs_;
   const std::vector<double> seconds_;
   std::vector<std::array<double, kLayerSlots>> done_;  // when the event was last marked
+  std::optional<MatrixOwners> owners_;                 // if the optimizer orthogonalises
   bool streams_ = false;
   double now_ = 0, sent_ = 0, computed_ = 0;
   std::vector<StreamSpan>* spans_ = nullptr;

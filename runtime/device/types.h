@@ -65,6 +65,16 @@ struct LionScalars {
   float beta1, beta2;  // weights of the momentum in an update's direction, and in the next momentum
 };
 
+/// Same, for Muon.
+struct MuonScalars {
+  unsigned updates = 0;        // as AdamwScalars::updates
+  float momentum[2] = {0, 0};  // weight of the momentum in the next update: [0] if the host knows of all updates, [1]
+                               // if there was one more
+  int equilibrate = 0;  // rows are brought to their mean norm before, and the result to norm sqrt(min(rows, cols))
+  int original = 0;     // updates are scaled by sqrt(max(1, rows / cols)), not to the size of AdamW's
+  int cautious = 0;     // a weight decays only where its update has its sign
+};
+
 /// Same, for the optimizer's work on one group of parameters.
 struct GroupScalars {
   float lr;            // learning rate of this step

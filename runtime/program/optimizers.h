@@ -19,11 +19,19 @@
 namespace llmc {
 
 /// In the order of kOptimizers: values of optimizer.kind, and forms of these with other state.
-enum class OptimizerKind : std::uint8_t { adamw, lion, adamw_int8 };
+enum class OptimizerKind : std::uint8_t { adamw, lion, muon, adamw_int8 };
+
+/// Keys of optimizer.muon that a run may change.
+struct MuonValues {
+  double momentum = 0, momentum_start = 0;  // the first is reached after momentum_steps updates
+  std::int64_t momentum_steps = 0;
+  bool original_scaling = false, equilibrate = false, cautious = false;
+};
 
 /// Keys whose meaning depends on the kind, as a group of parameters has them.
 struct OptimizerValues {
   double beta1 = 0, beta2 = 0, eps = 0;
+  MuonValues muon = {};
 };
 
 /// A tensor of state, with one element for each `block` consecutive elements of the parameters. A block belongs to one
@@ -54,6 +62,8 @@ struct OptimizerRow {
   std::size_t record_bytes;
   /// Fills that struct for a step of a group. `updates` updates are known to have been applied; one more may have been.
   std::vector<std::byte> (*scalars)(const OptimizerValues& values, std::int64_t updates);
+  /// Whether it updates the matrices of layers alone, by their orthogonalised momentum; others have AdamW.
+  bool orthogonalises = false;
 };
 
 namespace optimizers {
@@ -85,11 +95,26 @@ inline constexpr StateTensor kAdamwInt8State[] = {{"exp_avg_codes", DType::dynam
                                                   {"exp_avg_sq_codes", DType::udynamic8, 1, "exp_avg_sq"},
                                                   {"exp_avg_sq_scale", DType::f32, kStateBlock}};
 
-inline constexpr StateTensor kLionState[] = {{"momentum", DType::f32}};
+inline constexpr StateTensor kMomentum[] = {{"momentum", DType::f32}};
 
 /// Chen et al. 2023.
 inline std::vector<std::byte> lion(const OptimizerValues& values, std::int64_t) {
   return as_vector(LionScalars{.beta1 = static_cast<float>(values.beta1), .beta2 = static_cast<float>(values.beta2)});
+}
+
+/// Jordan et al. 2024, as in torch.optim.Muon. The momentum rises linearly.
+inline std::vector<std::byte> muon(const OptimizerValues& values, std::int64_t updates) {
+  const MuonValues& muon = values.muon;
+  const auto momentum = [&](std::int64_t done) {
+    const double part =
+        done >= muon.momentum_steps ? 1 : static_cast<double>(done) / static_cast<double>(muon.momentum_steps);
+    return static_cast<float>(muon.momentum_start + (muon.momentum - muon.momentum_start) * part);
+  };
+  return as_vector(MuonScalars{.updates = static_cast<unsigned>(updates),
+                               .momentum = {momentum(updates), momentum(updates + 1)},
+                               .equilibrate = muon.equilibrate,
+                               .original = muon.original_scaling,
+                               .cautious = muon.cautious});
 }
 
 }  // namespace optimizers
@@ -111,13 +136,26 @@ inline constexpr auto kOptimizers = std::to_array<OptimizerRow>({
      .title = "Lion",
      .doc = "Chen et al. 2023: each weight moves by lr in the direction of a momentum's sign; about a tenth of AdamW's "
             "lr.",
-     .state = optimizers::kLionState,
+     .state = optimizers::kMomentum,
      .keeps = "momentum",
      .betas = {0.9, 0.99},
      .betas_doc = "weight of the momentum in the direction, and in the next momentum",
      .record = "LionScalars",
      .record_bytes = sizeof(LionScalars),
      .scalars = optimizers::lion},
+    {.kind = OptimizerKind::muon,
+     .name = "muon",
+     .title = "Muon",
+     .doc = "Jordan et al. 2024: each matrix of a layer moves by its orthogonalised momentum; the embedding, the head, "
+            "norms and biases have AdamW.",
+     .state = optimizers::kMomentum,
+     .keeps = "momentum",
+     .betas = {0.9, 0.95},
+     .betas_doc = "of AdamW's parameters",
+     .record = "MuonScalars",
+     .record_bytes = sizeof(MuonScalars),
+     .scalars = optimizers::muon,
+     .orthogonalises = true},
     {.kind = OptimizerKind::adamw_int8,
      .form_of = OptimizerKind::adamw,
      .name = "adamw_int8",

@@ -19,6 +19,7 @@ enum class AttentionKind { automatic, cudnn, portable };
 enum class Matmul { automatic, bf16x3, tf32, fp8, fp8_full, fp8_tensor, mxfp8 };
 enum class Masters { fp32, split };
 enum class OptimizerState { fp32, int8 };
+enum class MuonCoefficients { quintic, polar_express };
 enum class FastAccumulation { none, forward, all };
 enum class Fp8Head { off, forward, forward_dgrad };
 enum class ScheduleKind { constant, linear, cosine, wsd };
@@ -124,6 +125,9 @@ struct Optimizer {
   std::array<double, 4> rate_scale = {1, 1, 1, 1};     // by ParameterRole, as the next
   std::array<double, 4> weight_decay_of = {};          // weight_decay for those that `decay` selects, else 0
   std::array<std::array<double, 2>, 4> betas_of = {};  // betas
+  MuonValues muon = {};                                // optimizer.muon, as the next two
+  std::int64_t muon_iterations = 5;
+  MuonCoefficients muon_coefficients = MuonCoefficients::quintic;
 };
 
 struct Schedule {

@@ -10,7 +10,8 @@ OptimizerScalars optimizer_scalars(const spec::Optimizer& optimizer, std::span<c
     for (const ParameterGroup& group : groups) {
       const auto [beta1, beta2] = optimizer.betas_of[static_cast<std::size_t>(group.role)];
       const std::vector<std::byte> record =
-          row_of(named.kind).scalars({.beta1 = beta1, .beta2 = beta2, .eps = optimizer.eps}, updates);
+          row_of(named.kind)
+              .scalars({.beta1 = beta1, .beta2 = beta2, .eps = optimizer.eps, .muon = optimizer.muon}, updates);
       records.insert(records.end(), record.begin(), record.end());
     }
   }

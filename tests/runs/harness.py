@@ -75,12 +75,14 @@ def mixture(folder):
             f"data.train.second={{path: {folder}/train-1.bin, weight: 0.3, most_epochs: 100}}")
 
 
-def write_shard(path, count, seed, vocabulary=VOCABULARY):
-    """llm.c's format: a header of 256 int32, then tokens with a learnable pattern."""
+def write_shard(path, count, seed, vocabulary=VOCABULARY, period=None):
+    """llm.c's format: a header of 256 int32, then tokens with a learnable pattern; those after `period` repeat the
+    first ones."""
     rng = random.Random(seed)
     magic, version, code = (20240520, 1, "H") if vocabulary <= 65536 else (20240801, 7, "I")
     tokens = array.array(code, [(7 * i + seed) % vocabulary if rng.random() < 0.7 else rng.randrange(vocabulary)
-                                for i in range(count)])
+                                for i in range(period or count)])
+    tokens = array.array(code, [tokens[i % len(tokens)] for i in range(count)])
     with open(path, "wb") as file:
         file.write(struct.pack("<256i", magic, version, count, *([0] * 253)))
         file.write(tokens.tobytes())

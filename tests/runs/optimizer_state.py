@@ -10,6 +10,9 @@ from harness import LLMC
 
 BF16 = ("precision.compute=bf16", )
 SPLIT = (*BF16, "precision.master=split")
+# Without clipping: shards cut the sum of squares differently.
+MUON = ("optimizer.kind=muon", "optimizer.lr=1e-2", "optimizer.clip_norm=0", "batch.micro_batch=1", "batch.tokens=24",
+        "memory.loss_chunk=12")
 STEPS = 1000
 # A long run of SMALL. Its loss spikes at times, and guards skip some of the steps.
 LONG = (f"schedule.steps={STEPS}", "evaluation.every=250", "sampling.every=500", "checkpoint.every=250",
@@ -78,6 +81,57 @@ class OptimizerState(ranks.RanksTest):
                 where = f"shard {shard}, {count} ranks"
                 self.assert_same_bits(self.checkpoint(names["split"], 4), self.checkpoint(names["fp32"], 4), where)
                 self.assert_same_metrics(names["split"], names["fp32"], where)
+
+    def equal_samples(self):
+        """The small spec with data of which all samples are equal."""
+        spec = harness.write_small(self.path("equal"))
+        for name in ("train-0.bin", "train-1.bin"):
+            harness.write_shard(os.path.join(os.path.dirname(spec), name), 6 * 24 + 1, 1, period=24)
+        return spec
+
+    def train_equally(self, count, trainer, name, *words):
+        """A micro-batch a rank. Each adds the same, divided by the number of ranks: one, two and four sum to the same
+        bits, and so do three in any order."""
+        self.train(count, trainer, name, f"batch.tokens={24 * count}", *words)
+
+    def assert_same_weights(self, ours, theirs):
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(harness.read(os.path.join(ours, file)), harness.read(os.path.join(theirs, file)), ours)
+
+    def test_muon_has_the_same_bits_on_any_number_of_ranks(self):
+        """Given equal gradients. Owners orthogonalise whole matrices, for each value of parallel.shard, with masters of
+        both kinds."""
+        spec = self.equal_samples()
+        first = {}
+        for masters, words in (("fp32", BF16), ("split", SPLIT)):
+            for shard in ranks.SHARDS:
+                trainer = self.compile(spec, f"muon-{masters}-{shard}", *words, *MUON, f"parallel.shard={shard}",
+                                       "parallel.compare_every=2")
+                for count in (1, 2, 3, 4) if masters == "fp32" else (1, 3):
+                    name = f"muon-{masters}-{shard}-{count}"
+                    self.train_equally(count, trainer, name, "--steps", 4)
+                    saved = self.checkpoint(name, 4)
+                    self.assert_same_weights(saved, first.setdefault(count == 3, saved))
+        kept = harness.tensors(os.path.join(first[False], "optimizer.safetensors"))
+        self.assertIn("momentum.model.layers.0.mlp.up_proj.weight", kept)
+        self.assertIn("exp_avg_sq.model.embed_tokens.weight", kept)
+        self.assertNotIn("exp_avg.model.layers.0.mlp.up_proj.weight", kept)
+
+    def test_muon_resumes(self):
+        """On another number of ranks, with skipped steps. A trace has the gradients of its step, not what stands in
+        their place after it."""
+        trainer = self.compile(self.equal_samples(), "muon-resumes", *BF16, *MUON, "parallel.shard=gradients",
+                               "metrics.per_parameter=true")
+        words = ("guards.judge_after=1", "guards.grad_norm=1.0e-3", "guards.limit=100", "guards.limit_in_a_row=100")
+        self.train_equally(1, trainer, "muon-clean", *words, "--steps", 6)
+        self.train_equally(2, trainer, "muon-broken", *words, "--steps", 3)
+        self.train_equally(4, trainer, "muon-broken", *words, "--steps", 6, "--trace", self.path("muon-trace"))
+        self.assert_same_weights(self.checkpoint("muon-broken", 6), self.checkpoint("muon-clean", 6))
+        lines = harness.json_lines(os.path.join(self.path("muon-broken"), "metrics.jsonl"))
+        self.assertTrue(any("skipped" in line for line in lines), lines)
+        gradients = harness.tensors(os.path.join(self.path("muon-trace"), "step-4", "gradients.safetensors"))
+        total = sum(value * value for values in gradients.values() for value in values)**0.5
+        self.assertAlmostEqual(total / lines[4]["grad_norm"], 1, delta=1e-5)
 
     def test_the_plan_has_their_memory(self):
         plan = json.loads(self.succeed(LLMC, "plan", self.spec, *SPLIT, "--json").out)

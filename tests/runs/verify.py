@@ -14,6 +14,10 @@ import place  # noqa: E402
 BF16 = ("precision.compute=bf16", "model.qk_norm=true", "model.tie_word_embeddings=true",
         "memory.recompute=[norms, swiglu]", "optimizer.kind=lion")
 SPLIT = (*harness.INT8, "precision.compute=bf16", "precision.master=split")
+MUON = ("optimizer.kind=muon", )
+POLAR = (*SPLIT[len(harness.INT8):], *MUON, "optimizer.muon.coefficients=polar_express",
+         "optimizer.muon.equilibrate=true", "optimizer.muon.decay=cautious", "optimizer.weight_decay=10",
+         "metrics.per_parameter=true")
 SPLIT_LION = (*BF16, "precision.master=split")
 # File of templates/, text there, its replacement, op to be named, overrides of the spec.
 FAULTS = [
@@ -68,6 +72,13 @@ FAULTS = [
      "p = fma(-rate, m / fma(sqrt(v), root, eps), p);", "adamw_int8_split", SPLIT),
     ("adamw_split.cu", "m = fma(beta1, m - d, d);", "m = fma(beta1, m, d);", "adamw_split", SPLIT),
     ("lion_split.cu", "direction > 0.0f ? -rate", "direction > 0.0f ? rate", "lion_split", SPLIT_LION),
+    ("muon_momentum.cu", "g = fma(mu, m - clipped, clipped);", "g = m;", "muon_momentum", MUON),
+    ("row_norms.cu", "norms[row] = sqrt(squares);", "norms[row] = squares;", "momentum_norms", MUON),
+    ("muon_factors.cu", "0.2f * sqrt(kLong);", "0.2f * sqrt(kShort);", "result_factors", MUON),
+    ("scale_rows.cu", "const float factor = factors[row];", "const float factor = factors[0];", "scale_momentum",
+     POLAR),
+    ("muon_factors.cu", "mean / n * inverse : 0.0f;", "inverse : 0.0f;", "momentum_factors", POLAR),
+    ("muon.cu", "cautious && d * p < 0.0f ?", "cautious && d * p > 0.0f ?", "muon_split", POLAR),
     ("embedding_split.cu", "tokens[row]) * kPitch;", "tokens[row]) * kPitch + 1;", "embed", SPLIT),
     ("join_masters.cu", "lanes.store(out, lanes.run(master + at, chunk.length), [](float v) { return v; });",
      "lanes.store(out, lanes.run(master + at, chunk.length), [](float v) { return 2.0f * v; });", "join_masters",
@@ -107,7 +118,7 @@ class Verify(RunTest):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
         for overrides in ((), BF16, harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8,
-                          SPLIT, *([harness.BF16X3] if harness.has_tiles() else [])):
+                          SPLIT, MUON, POLAR, *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)
             self.assertTrue(report["good"])
             self.assertIsNone(report["off"])

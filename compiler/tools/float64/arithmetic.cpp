@@ -90,4 +90,13 @@ double largest(std::int64_t n, const double* x) {
 
 double length(std::int64_t n, const double* x) { return std::sqrt(dot(n, x, x)); }
 
+std::vector<double> row_norms_of(const Matrix& m, bool transposed) {
+  std::vector<double> squares(static_cast<std::size_t>(transposed ? m.cols : m.rows));
+  for (std::int64_t i = 0; i < m.rows; ++i)
+    for (std::int64_t j = 0; j < m.cols; ++j)
+      squares[static_cast<std::size_t>(transposed ? j : i)] += m.at(i, j) * m.at(i, j);
+  for (double& square : squares) square = std::sqrt(square);
+  return squares;
+}
+
 }  // namespace llmc::float64

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "compiler/tools/float64/value.h"
 
@@ -15,6 +16,8 @@ void add_scaled(std::int64_t n, double factor, const double* x, double* y);
 
 double dot(std::int64_t n, const double* x, const double* y);
 double largest(std::int64_t n, const double* x);  // of the magnitudes
+/// Returns L2 norms of the rows of op(m).
+std::vector<double> row_norms_of(const Matrix& m, bool transposed);
 /// Returns the L2 norm.
 double length(std::int64_t n, const double* x);
 

@@ -8,16 +8,6 @@
 namespace llmc::float64 {
 namespace {
 
-/// Returns L2 norms of the rows of op(m).
-std::vector<double> norms(const Matrix& m, bool transposed) {
-  std::vector<double> squares(static_cast<std::size_t>(transposed ? m.cols : m.rows));
-  for (std::int64_t i = 0; i < m.rows; ++i)
-    for (std::int64_t j = 0; j < m.cols; ++j)
-      squares[static_cast<std::size_t>(transposed ? j : i)] += m.at(i, j) * m.at(i, j);
-  for (double& square : squares) square = std::sqrt(square);
-  return squares;
-}
-
 bool scaled(const OpRun& run) { return has_codes(run.input_type(0)); }
 
 /// Scale of row `i`: its own, or that of the whole operand.
@@ -40,7 +30,7 @@ void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds) {
   if (adds && scaled(run))
     for (std::int64_t i = 0; i < d.rows; ++i) before.insert(before.end(), d.row(i), d.row(i) + d.cols);
   multiply(a, transpose_a, b, transpose_b, d, adds && before.empty());
-  std::vector<double> rows = norms(a, transpose_a), cols = norms(b, !transpose_b);
+  std::vector<double> rows = row_norms_of(a, transpose_a), cols = row_norms_of(b, !transpose_b);
   if (scaled(run)) {
     for (std::int64_t i = 0; i < d.rows; ++i)
       for (std::int64_t j = 0; j < d.cols; ++j) {

@@ -27,6 +27,7 @@ std::vector<KeyGroup> group_rows() {
       {"optimizer.rate_scale", "Learning rates of parts of the model, as multiples of lr. 0: not trained.", "", false},
       {"optimizer.weight_decay_of", "Weight decay of parts of the model.", "", false},
       {"optimizer.betas_of", "Betas of parts of the model.", "", false},
+      {"optimizer.muon", "Muon's momentum, its orthogonalisation and its scale.", "", false},
       {"schedule", "The learning rate and the weight decay over the steps.", "", false},
       {"data", "Token shards and the tokenizer. Paths are relative to the spec.", "", false},
       {"data.train", "Training data: a list of one source, or a map of names, which is a mixture.", "", true},

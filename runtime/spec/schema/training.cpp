@@ -66,6 +66,9 @@ KeyRow weight_decay_of(Field field) {
                });
 }
 
+/// A key of optimizer.muon.
+KeyRow of_muon(KeyRow row) { return row.newer().when("optimizer.kind", "muon"); }
+
 }  // namespace
 
 std::vector<KeyRow> training_rows() {
@@ -144,7 +147,7 @@ std::vector<KeyRow> training_rows() {
       bind("optimizer.eps", Type::number, LLMC_FIELD(optimizer.eps))
           .fallback("1e-08")
           .run_time()
-          .when("optimizer.kind", "adamw")
+          .when("optimizer.kind", "adamw", {"muon"})
           .above(0)
           .at_most(1)
           .doc("Epsilon, added to the square root of the second moment."),
@@ -206,6 +209,50 @@ std::vector<KeyRow> training_rows() {
       betas_of<ParameterRole::embedding>(LLMC_FIELD(optimizer.betas_of[2]))
           .doc("Betas of the embedding, and of a head that is tied to it."),
       betas_of<ParameterRole::vectors>(LLMC_FIELD(optimizer.betas_of[3])).doc("Betas of norms and biases."),
+      of_muon(bind("optimizer.muon.momentum", Type::number, LLMC_FIELD(optimizer.muon.momentum)))
+          .fallback("0.95")
+          .run_time()
+          .at_least(0)
+          .below(1)
+          .doc("Weight of the momentum, from momentum_steps updates on. The direction is Nesterov's: the gradient and "
+               "the new momentum, weighed in the same way."),
+      of_muon(bind("optimizer.muon.momentum_start", Type::number, LLMC_FIELD(optimizer.muon.momentum_start)))
+          .fallback("0.85")
+          .run_time()
+          .at_least(0)
+          .below(1)
+          .doc("Weight of the momentum in the first update, from where it rises linearly."),
+      of_muon(bind("optimizer.muon.momentum_steps", Type::integer, LLMC_FIELD(optimizer.muon.momentum_steps)))
+          .fallback("300")
+          .run_time()
+          .range(0, kMaxSteps)
+          .unit("updates")
+          .doc("Updates over which the weight of the momentum rises. 0: it is momentum from the start."),
+      of_muon(bind("optimizer.muon.iterations", Type::integer, LLMC_FIELD(optimizer.muon_iterations)))
+          .fallback("5")
+          .range(1, 20)
+          .doc("Iterations of Newton and Schulz that orthogonalise the momentum: three products each."),
+      of_muon(bind_choice("optimizer.muon.coefficients", {"quintic", "polar_express"},
+                          LLMC_FIELD(optimizer.muon_coefficients)))
+          .fallback("quintic")
+          .doc("Polynomials of the iterations. quintic: (3.4445, -4.7750, 2.0315) in each, as in torch.optim.Muon. "
+               "polar_express: those of Amsel et al. 2025, five, of which the last is repeated."),
+      of_muon(bind_choice("optimizer.muon.scaling", {"match_rms_adamw", "original"},
+                          LLMC_FIELD(optimizer.muon.original_scaling)))
+          .fallback("match_rms_adamw")
+          .run_time()
+          .doc("Factor on an update. match_rms_adamw: 0.2 sqrt(max(rows, columns)), with which lr and weight_decay of "
+               "AdamW serve. original: sqrt(max(1, rows / columns))."),
+      of_muon(bind("optimizer.muon.equilibrate", Type::boolean, LLMC_FIELD(optimizer.muon.equilibrate)))
+          .fallback("false")
+          .run_time()
+          .doc("Whether the rows of the momentum are brought to their mean norm before the iterations, and the result "
+               "to the Frobenius norm sqrt(min(rows, columns)) after them."),
+      of_muon(bind_choice("optimizer.muon.decay", {"plain", "cautious"}, LLMC_FIELD(optimizer.muon.cautious)))
+          .fallback("plain")
+          .run_time()
+          .doc("Weights of matrices that decay. plain: all. cautious: those that the update moves towards 0, or not at "
+               "all."),
       bind_choice("schedule.kind", {"constant", "linear", "cosine", "wsd"}, LLMC_FIELD(schedule.kind))
           .fallback("cosine")
           .run_time()

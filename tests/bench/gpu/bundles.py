@@ -50,6 +50,7 @@ BUNDLES = (
            key="precision.optimizer_state"),
     Bundle("split", "master: split", ("precision.master=split", ), later=True, key="precision.master"),
     Bundle("lion", "optimizer: lion", ("optimizer.kind=lion", ), later=True),
+    Bundle("muon", "optimizer: muon", ("optimizer.kind=muon", ), later=True, key="optimizer.muon"),
     Bundle("cudnn", "attention: cudnn", ("target.attention=cudnn", ), ("timed", ), attention=True),
     Bundle("portable", "attention: portable", ("target.attention=portable", ), ("timed", ), attention=True),
     Bundle("curve", "matmul: bf16", spec="curve", curve=True),

@@ -170,6 +170,27 @@ void adamw_second(float*, const float*, float*, float*, bf16*, const Chunk*, int
                   const GroupScalars*, const StepResults*, float*, float*);
 void lion_second(float*, const float*, float*, bf16*, const Chunk*, int, int, const LionScalars*, const GroupScalars*,
                  const StepResults*, float*, float*);
+void muon_momentum_whole(float*, float*, const Chunk*, int, int, const MuonScalars*, const StepResults*);
+void muon_momentum_second(float*, float*, const Chunk*, int, int, const MuonScalars*, const StepResults*);
+void muon_momentum_share(float*, float*, const Chunk*, int, int, const MuonScalars*, const StepResults*);
+#define LLMC_MUON(name)                                                                                      \
+  void muon_##name(float*, rest16*, ties8*, const float*, bf16*, const Chunk*, int, int, const MuonScalars*, \
+                   const GroupScalars*, const StepResults*, float*, float*);
+LLMC_MUON(copy)
+LLMC_MUON(plain)
+LLMC_MUON(second)
+LLMC_MUON(share)
+LLMC_MUON(first)
+LLMC_MUON(split)
+#undef LLMC_MUON
+LLMC_INSTANCES(row_norms, (const Act*, float*))
+LLMC_INSTANCES(scale_rows_momentum, (const float*, const float*, Act*))
+LLMC_INSTANCES(scale_rows_result, (const Act*, const float*, float*))
+void muon_factors_quintic(const float*, const MuonScalars*, float*);
+void muon_factors_polar_express(const float*, const MuonScalars*, float*);
+void muon_factors_result(const float*, const MuonScalars*, float*);
+void muon_factors_tall(const float*, const MuonScalars*, float*);
+void clear_part(float*, long long);
 #define LLMC_QUANTISE(shape, folded)                                                                 \
   void quantise_##shape##_bf16_##folded(const bf16* x, const bf16* factors, bf16* y, float* scales); \
   void quantise_##shape##_e4m3_##folded(const bf16* x, const bf16* factors, e4m3* y, float* scales);

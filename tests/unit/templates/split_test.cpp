@@ -130,6 +130,19 @@ TEST(Split, AdamWHasTheBitsOfFp32Masters) {
       });
 }
 
+TEST(Split, MuonHasTheBitsOfFp32Masters) {
+  const MuonScalars s[] = {{.cautious = 1}, {}};
+  check_steps(
+      [&](auto& p, auto& copy, const auto& g, const StepResults& r, auto& weights, auto& updates, int threads) {
+        run(threads, muon_first, p.data(), nullptr, nullptr, g.data(), copy.data(), kChunks.data(), 0, kChunkCount, s,
+            kScalars, &r, weights.data(), updates.data());
+      },
+      [&](Masters& p, const auto& g, const StepResults& r, auto& weights, auto& updates, int threads) {
+        run(threads, muon_split, nullptr, p.rest.data(), p.ties.data(), g.data(), p.copy.data(), kChunks.data(), 0,
+            kChunkCount, s, kScalars, &r, weights.data(), updates.data());
+      });
+}
+
 TEST(Split, LionHasTheBitsOfFp32Masters) {
   std::vector<float> m(kElements), own_m(kElements);
   const LionScalars s[] = {{0.9f, 0.99f}, {0.9f, 0.99f}};

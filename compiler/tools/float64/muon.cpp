@@ -1,0 +1,126 @@
+// Muon (Jordan et al. 2024): momentum, the products that orthogonalise its direction, and the update.
+#include "compiler/ops/muon/muon.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "compiler/ops/update.h"
+#include "compiler/tools/float64/arithmetic.h"
+#include "compiler/tools/float64/rules.h"
+#include "compiler/tools/float64/update.h"
+
+namespace llmc::float64 {
+
+using namespace ops;
+
+namespace {
+
+/// The rows of an operand that are the op's matrix.
+Matrix matrix_of(const OpRun& run, graph::TensorId id, const Matrix& whole) {
+  if (run.graph.at(id).role != graph::Role::gradient) return whole;
+  const MatrixRows& rows = run.op.as<MatrixRows>();
+  return {whole.row(rows.first), rows.count, whole.cols, whole.pitch};
+}
+
+}  // namespace
+
+/// With g = gradient clip_scale: m = mu m + (1 - mu) g, and in place of the gradient mu m + (1 - mu) g.
+void muon_momentum(OpRun& run) {
+  const auto* results = run.records_in<StepResults>(kMomentumResults);
+  OpValue &gradients = run.inputs[kMomentumGradients], &state = run.inputs[kMomentumState];
+  gradients.scales(gradients.matrix.cols);
+  state.scales(state.matrix.cols);
+  if (results->skipped) return;
+  const auto* scalars = run.records_in<MuonScalars>(kMomentumScalars);
+  const GroupSet groups = run.op.as<UpdateAttributes>().groups;
+  for (const Chunk& chunk : chunks_of(run, kMomentumChunks)) {
+    if (!holds(groups, chunk.group)) continue;
+    const MuonScalars& own = scalars[chunk.group];
+    const auto mu = static_cast<double>(own.momentum[results->updates - own.updates > 1]);
+    for (int e = 0; e < chunk.length; ++e) {
+      const auto at = static_cast<std::size_t>(chunk.offset + e),
+                 of_state = static_cast<std::size_t>(chunk.state - run.state_begin + e);
+      double &g = gradients.matrix.data[at], &m = state.matrix.data[of_state];
+      const double clipped = g * static_cast<double>(results->clip_scale), terms = std::abs(m) + std::abs(clipped);
+      m = mu * m + (1 - mu) * clipped;
+      g = mu * m + (1 - mu) * clipped;
+      gradients.scale[at] = state.scale[of_state] = terms;
+    }
+  }
+}
+
+void row_norms(OpRun& run) {
+  const Matrix x = matrix_of(run, run.op.inputs[0], run.in(0));
+  run.outputs[0].relative = 64 * kFp32;  // of a sum of squares
+  for (std::int64_t i = 0; i < x.rows; ++i) run.out(0).data[i] = std::sqrt(dot(x.cols, x.row(i), x.row(i)));
+}
+
+void muon_factors(OpRun& run) {
+  const auto& [group, cols, of_result, polar_express] = run.op.as<FactorAttributes>();
+  const MuonScalars& scalars = run.records_in<MuonScalars>(1)[group];
+  const Matrix &norms = run.in(0), &factors = run.out(0);
+  constexpr double kLeast = 1e-7;
+  run.outputs[0].relative = 64 * kFp32;
+  const auto rows = static_cast<double>(norms.cols), width = static_cast<double>(cols);
+  double squares = 0, sum = 0;
+  for (std::int64_t i = 0; i < norms.cols; ++i) squares += norms.data[i] * norms.data[i], sum += norms.data[i];
+  const double norm = std::sqrt(squares), mean = sum / rows;
+  const double size =
+      scalars.original ? std::sqrt(std::max(1.0, rows / width)) : 0.2 * std::sqrt(std::max(rows, width));
+  for (std::int64_t i = 0; i < norms.cols; ++i) {
+    double& factor = factors.data[i];
+    if (of_result) {
+      factor = scalars.equilibrate ? size * std::sqrt(std::min(rows, width)) / std::max(norm, kLeast) : size;
+      continue;
+    }
+    const double whole = scalars.equilibrate ? mean * std::sqrt(rows) : norm;
+    factor = 1 / (polar_express ? 1.02 * whole + 1e-6 : std::max(whole, kLeast));
+    if (scalars.equilibrate) factor = norms.data[i] > 0 ? factor * mean / norms.data[i] : 0;
+  }
+}
+
+void scale_rows(OpRun& run) {
+  const Matrix x = matrix_of(run, run.op.inputs[0], run.in(0)), y = matrix_of(run, run.op.outputs[0], run.out(0));
+  for (std::int64_t i = 0; i < y.rows; ++i)
+    for (std::int64_t j = 0; j < y.cols; ++j) y.at(i, j) = x.at(i, j) * run.in(1).data[i];
+}
+
+/// Bounds the error as that of a linear layer's product.
+void product(OpRun& run) {
+  const auto& [name, transpose_a, transpose_b, alpha, beta] = run.op.as<ProductAttributes>();
+  const Matrix &a = run.in(0), &b = run.in(1), &d = run.out(0);
+  OpValue& result = run.outputs[0];
+  const double k = static_cast<double>(transpose_a ? a.rows : a.cols);
+  result.noise = (8 + std::sqrt(k) / 2) * kFp32;
+  multiply(a, transpose_a, b, transpose_b, d, false);
+  const std::vector<double> rows = row_norms_of(a, transpose_a), cols = row_norms_of(b, !transpose_b);
+  const double widest = *std::max_element(cols.begin(), cols.end());
+  std::vector<double>& scale = result.scales();
+  for (std::int64_t i = 0; i < d.rows; ++i) {
+    for (std::int64_t j = 0; j < d.cols; ++j) d.at(i, j) *= alpha;
+    scale[static_cast<std::size_t>(i)] = std::abs(alpha) * rows[static_cast<std::size_t>(i)] * widest;
+    if (beta == 0) continue;
+    const double* const c = run.in(2).row(i);
+    add_scaled(d.cols, beta, c, d.row(i));
+    scale[static_cast<std::size_t>(i)] += std::abs(beta) * largest(d.cols, c);
+  }
+}
+
+/// p = p (1 - lr weight_decay) - lr direction; with `cautious` a weight whose direction has another sign does not
+/// decay.
+void muon(OpRun& run) {
+  // The direction is not clipped.
+  auto* results = run.records_in<StepResults>(kUpdateResults);
+  const float clip = std::exchange(results->clip_scale, 1.0f);
+  update(run, [](UpdateElement& e, const void* record) {
+    const bool cautious = static_cast<const MuonScalars*>(record)->cautious;
+    const double before = e.weight;
+    const bool decays = !cautious || e.gradient * before >= 0;
+    e.weight = before * (decays ? 1 - e.lr * e.weight_decay : 1.0) - e.lr * e.gradient;
+    e.weight_scale = std::abs(before) + e.lr * std::abs(e.gradient);
+  });
+  results->clip_scale = clip;
+}
+
+}  // namespace llmc::float64

@@ -1,0 +1,35 @@
+// muon_factors: factors of the rows of a matrix that Muon orthogonalises. Before the iterations they bring the matrix
+// to Frobenius norm 1, or just below it; with `equilibrate` its rows to equal norms too. Of the result (kResult) they
+// are the size of the update; with `equilibrate` for a Frobenius norm of sqrt(min(kRows, kCols)).
+#include "device/group.h"
+#include "params.h"
+
+namespace llmc {
+
+/// norms, factors [kRows]; of a row of zeros the factor is 0 with `equilibrate`. scalars [1].
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL muon_factors(const float* __restrict__ norms, const MuonScalars* __restrict__ scalars,
+                         float* __restrict__ factors) {
+  constexpr float kLeast = 1e-7f;  // norm of a matrix of zeros
+  const Group<kLanes> lanes;
+  if (!lanes.alone()) return;
+  const auto rows = lanes.load(lanes.row<kRows>(norms));
+  const float norm = sqrt(lanes.sum(rows, [](float n) { return n * n; }));
+  const bool equilibrate = scalars->equilibrate;
+  if constexpr (kResult) {
+    constexpr float kShort = kRows < kCols ? kRows : kCols, kLong = kRows < kCols ? kCols : kRows;
+    constexpr float kAspect = kRows < kCols ? 1.0f : static_cast<float>(kRows) / kCols;
+    const float size = scalars->original ? sqrt(kAspect) : 0.2f * sqrt(kLong);
+    const float factor = equilibrate ? size * sqrt(kShort) / (norm > kLeast ? norm : kLeast) : size;
+    lanes.store(lanes.row<kRows>(factors), rows, [=](float) { return factor; });
+  } else {
+    const float mean = lanes.sum(rows, [](float n) { return n; }) / kRows;
+    const float whole = equilibrate ? mean * sqrt(static_cast<float>(kRows)) : norm;
+    const float inverse = 1.0f / (kPolarExpress ? fma(1.02f, whole, 1e-6f) : whole > kLeast ? whole : kLeast);
+    lanes.store(lanes.row<kRows>(factors), rows, [=](float n) {
+      return !equilibrate ? inverse : n > 0.0f ? mean / n * inverse : 0.0f;
+    });
+  }
+}
+
+}  // namespace llmc
