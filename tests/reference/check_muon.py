@@ -27,7 +27,7 @@ import check_gradients as traces
 import safetensors_file
 import specs
 
-STEPS, WARMUP = 20, 3
+STEPS, WARMUP = 20, 3  # at most, and by default
 BOUNDS = {"fp32": 1e-5, "bf16": 2e-2}
 CLIP, BETAS, EPS, DECAY = 0.5, (0.9, 0.95), 1e-8, 0.1
 QUINTIC = [(3.4445, -4.7750, 2.0315)]
@@ -113,8 +113,8 @@ def weights(trace, step):
     return {name: torch.tensor(array, dtype=torch.float64) for name, array in arrays.items()}
 
 
-def check(trace, setting, compute):
-    """Checks a run of STEPS steps; True if all parameters are within the bound."""
+def check(trace, setting, compute, steps):
+    """Checks the first steps of a run; True if all parameters are within the bound."""
     start = weights(trace, 0)
     parts = {name: check_adamw.part_of(name, p) for name, p in start.items()}
     assert set(parts.values()) == {"matrices", "head", "embedding", "vectors"}
@@ -125,7 +125,7 @@ def check(trace, setting, compute):
                    if (parts[name] == "head") == decays], "weight_decay": DECAY if decays else 0
     } for decays in (True, False)], lr=1.0, betas=BETAS, eps=EPS)
     least, most = math.inf, 0.0
-    for step in range(STEPS):
+    for step in range(steps):
         _, _, gradients, summary = traces.read_trace(os.path.join(trace, f"step-{step}"))
         gradients = {name: torch.tensor(array, dtype=torch.float64) for name, array in gradients.items()}
         norm = math.sqrt(sum(g.square().sum().item() for g in gradients.values()))
@@ -142,7 +142,7 @@ def check(trace, setting, compute):
         for group in adamw.param_groups:
             group["lr"] = summary["lr"]
         adamw.step()
-    after = weights(trace, STEPS)
+    after = weights(trace, steps)
     error, where, of_weights = 0.0, "", 0.0
     for name, p in start.items():
         exact = matrices[name].weight if name in matrices else others[name]
@@ -191,6 +191,9 @@ def main():
     parser.add_argument("--llmc")
     parser.add_argument("--folder")
     parser.add_argument("--compute", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--settings", type=int, default=4, help="how many of them")
+    parser.add_argument("--override", nargs="*", default=[])
     parser.add_argument("--pytorch", action="store_true", help="compare the formulas with torch.optim.Muon instead")
     arguments = parser.parse_args()
     if arguments.pytorch:
@@ -205,22 +208,28 @@ def main():
         ], "polar_express": [Setting(coefficients="polar_express", iterations=6, equilibrate="true")]
     }
     failed = False
+    left = arguments.settings
     for name, list_of in settings.items():
+        list_of = list_of[:left]
+        left -= len(list_of)
+        if not list_of:
+            break
         build = os.path.join(arguments.folder, "build-" + name)
         # More tokens than columns: gradients have full rank.
         traces.run(arguments.llmc, "compile", path, "-o", build, "optimizer.kind=muon", f"optimizer.clip_norm={CLIP}",
                    "model.hidden_size=64", "model.num_attention_heads=4", "model.num_key_value_heads=2",
                    "model.intermediate_size=88", "batch.sequence_length=64", "batch.micro_batch=2", "batch.tokens=256",
-                   "memory.loss_chunk=128", *list_of[0].overrides()[0])
+                   "memory.loss_chunk=128", *list_of[0].overrides()[0], *arguments.override)
         for i, setting in enumerate(list_of):
             run, trace = (os.path.join(arguments.folder, f"{kind}-{name}-{i}") for kind in ("run", "trace"))
             for folder in (run, trace):
                 shutil.rmtree(folder, ignore_errors=True)
-            traces.run(os.path.join(build, "trainer"), "--run", run, "--resume", "none", "--steps", str(STEPS + 1),
-                       "--trace", trace, "schedule.kind=linear", f"schedule.warmup_steps={WARMUP}",
-                       f"schedule.steps={2 * STEPS}", "optimizer.lr=0.02", "optimizer.decay=matrices",
+            traces.run(os.path.join(build, "trainer"), "--run", run, "--resume", "none", "--steps",
+                       str(arguments.steps + 1), "--trace", trace, "schedule.kind=linear",
+                       f"schedule.warmup_steps={WARMUP}", f"schedule.steps={2 * STEPS}", "optimizer.lr=0.02",
+                       "optimizer.decay=matrices",
                        *setting.overrides()[1])
-            failed |= not check(trace, setting, arguments.compute)
+            failed |= not check(trace, setting, arguments.compute, arguments.steps)
     sys.exit(1 if failed else 0)
 
 

@@ -214,8 +214,8 @@ std::vector<KeyRow> training_rows() {
           .run_time()
           .at_least(0)
           .below(1)
-          .doc("Weight of the momentum, from momentum_steps updates on. The direction is Nesterov's: the gradient and "
-               "the new momentum, weighed in the same way."),
+          .doc("Weight of the momentum, from momentum_steps updates on. The direction is Nesterov's: the gradient "
+               "and the new momentum, with these weights once more."),
       of_muon(bind("optimizer.muon.momentum_start", Type::number, LLMC_FIELD(optimizer.muon.momentum_start)))
           .fallback("0.85")
           .run_time()

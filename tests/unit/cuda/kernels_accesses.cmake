@@ -37,6 +37,11 @@ set(narrow
   "cast_weights 18 10"
   "adamw_split 65 36"
   "lion_split 44 20"
+  "muon 55 34"
+  "muon_momentum 25 16"
+  # Rows: a factor, or a norm.
+  "scale_rows 1 0"
+  "row_norms 0 1"
   "join_masters 55 32"
   "split_masters 85 36"
   # A block of 256: codes of 8 bits, 8 bytes a lane, two scales, and the chunk's end.
@@ -52,7 +57,7 @@ set(narrow
 set(without_wide_ld attention_backward_keys_warpgroups attention_backward_queries_warpgroups cross_entropy cross_entropy_gradient
   init_normal parameter_norms)
 set(without_wide_st attention_backward_keys_warpgroups attention_backward_queries_warpgroups
-  cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms)
+  cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms row_norms)
 
 # Kernels that read a whole row before their lanes synchronise, so that a row waits for memory once.
 set(reads_first cross_entropy cross_entropy_gradient rms_norm_backward rms_norm_backward_residual_recompute)
@@ -83,7 +88,7 @@ endmacro()
 
 set(number 0)
 list(LENGTH kernels of_the_run)
-set(others adamw_int8 adamw_split lion_split embedding_split join_masters split_masters)
+set(others adamw_int8 adamw_split lion_split muon muon_momentum scale_rows row_norms embedding_split join_masters split_masters)
 foreach(kernel IN LISTS kernels others)
   get_filename_component(name ${kernel} NAME_WE)
   set(row ${narrow})

@@ -127,7 +127,8 @@ endforeach()
 
 # Updates with state in 8 bits and of split masters, as the reference run would have them; a lane keeps eight elements
 # of a block, its masters and both moments in registers.
-foreach(update "adamw_int8 32 false" "adamw_int8 32 true" "adamw_split 256 true" "lion_split 256 true" "join_masters 256 true"
+foreach(update "adamw_int8 32 false" "adamw_int8 32 true" "adamw_split 256 true" "lion_split 256 true" "muon 256 false" "muon 256 true"
+        "muon_momentum 256 false" "scale_rows 256 false" "row_norms 64 false" "muon_factors 128 false" "join_masters 256 true"
         "split_masters 256 true" "embedding_split 256 true")
   separate_arguments(update)
   list(POP_FRONT update name lanes split)
@@ -135,7 +136,10 @@ foreach(update "adamw_int8 32 false" "adamw_int8 32 true" "adamw_split 256 true"
 #define LLMC_PARAMS_GIVEN
 namespace llmc {
 using Act = bf16;
-constexpr int kChunkCount = 31000, kRows = 32768, kCols = 2048, kPitch = 2048, kLanes = ${lanes};
+using Source = float;
+using Result = bf16;
+constexpr bool kResult = false, kPolarExpress = false;
+constexpr int kChunkCount = 31000, kRows = 8192, kCols = 2048, kPitch = 2048, kLanes = ${lanes};
 constexpr int kGroups = 0b1011;
 constexpr bool kNorms = true, kCopy = true, kSplit = ${split}, kGradientShare = false, kWeightShare = false;
 }
