@@ -153,6 +153,10 @@ FAULTS = [
     fault("trainers_place_is_not_noted", "note_spec", "+ real(folder) +", "+ real(resolved.directory) +",
           "run_trainer_cli"),
     # checkpoints
+    fault("a_mean_is_summed_in_fp32", "for_each_mean", "return sum + value;", "return static_cast<float>(sum + value);",
+          "test_checkpoints Average.SumsLose*"),
+    fault("a_mean_of_another_model", "check_averaged", "!keys.empty()", "false",
+          "test_checkpoints Average.OtherModels*"),
     fault("prune_removes_the_last_usable_one", "choose", "it->step == newest->step ||", "",
           "test_checkpoints ListingTest.TheNewestThatCanBeUsedStays"),
     fault("prune_beside_a_trainer", "prune", 'const FolderLock lock(run, "stop it", log, kPruneWriter);', "(void)log;",

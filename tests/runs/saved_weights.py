@@ -153,6 +153,59 @@ class SavedWeights(RunTest):
             found = self.evaluate(out)
             self.assertEqual((found["loss"], found["step"]), (self.losses[6], None), name)
 
+    def test_average(self):
+        """The mean of checkpoints: evaluated and trained from, equal to the mean computed here."""
+        out, swapped, again = self.path("mean"), self.path("mean-swapped"), self.path("mean-several")
+        said = self.succeed(LLMC, "checkpoint", "average", self.step(3), self.run_folder, "-o", out)
+        self.assertTrue(said.out.endswith(f"the mean of\n  {self.step(3)}\n  {self.step(6)}\n"), said.out)
+        self.assertEqual(sorted(os.listdir(out)),
+                         ["README.md", "config.json", "generation_config.json", "model.safetensors"])
+        tensors = [
+            self.tensors(os.path.join(folder, "model.safetensors")) for folder in (self.step(3), self.step(6), out)
+        ]
+        self.assertEqual(tensors[2].keys(), tensors[0].keys())
+        for name, mean in tensors[2].items():
+            expected = array.array("f", ((a + b) / 2 for a, b in zip(tensors[0][name], tensors[1][name])))
+            self.assertEqual(mean, expected, name)
+        found = self.evaluate(out)
+        self.assertIsNone(found["step"])
+        self.assertNotIn(found["loss"], self.losses.values())
+        self.assertLess(abs(found["loss"] - sum(self.losses.values()) / 2), 0.5)
+        # A sum of two numbers is exact in both orders.
+        self.succeed(LLMC, "checkpoint", "average", self.step(6), self.step(3), "-o", swapped, "--shard-size", "30K")
+        self.assertEqual(self.evaluate(swapped)["loss"], found["loss"])
+        # A run starts from it: its first evaluation without an update has the same loss.
+        run = self.path("from-mean")
+        self.succeed(self.trainer, "--run", run, "--steps", "3", "init.from=" + out, "optimizer.lr=1e-30",
+                     "optimizer.weight_decay=0")
+        self.assertEqual(self.evaluate(os.path.join(run, "checkpoints", "step-00000003"))["loss"], found["loss"])
+        # Refused without a trace.
+        other = self.path("average-other.yaml")
+        with open(other, "w") as file:
+            file.write(harness.SMALL.replace("num_hidden_layers: 3", "num_hidden_layers: 2"))
+        theirs = self.path("average-run")
+        self.succeed(self.compile(other, "average-trainer"), "--run", theirs, "--steps", "1")
+        for code, words, facts in ((6, [self.step(3),
+                                        theirs], ("step-00000001", self.step(3), "model.num_hidden_layers 3 -> 2")),
+                                   (2, [self.step(6), self.run_folder], (self.step(6), "named twice")),
+                                   (2, [self.run_folder], ("two or more", "checkpoint export")),
+                                   (6, [self.step(3), self.path("nothing")], ("there is no checkpoint", "nothing"))):
+            done = harness.call(LLMC, "checkpoint", "average", *words, "-o", again)
+            self.assertEqual((done.code, done.out), (code, ""), done.err)
+            self.assert_facts(done.err, *facts)
+            self.assertFalse(os.path.exists(again))
+
+    def tensors(self, path):
+        """Elements of each tensor of a file in fp32."""
+        data = harness.read(path)
+        (size, ) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8:8 + size])
+        header.pop("__metadata__", None)
+        return {
+            name: array.array("f", data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]])
+            for name, entry in header.items()
+        }
+
     def test_sample_is_what_training_wrote(self):
         of_run = [
             line for line in harness.json_lines(os.path.join(self.run_folder, "samples.jsonl")) if line["step"] == 6
