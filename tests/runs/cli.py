@@ -11,7 +11,7 @@ from harness import LLMC, SOURCE, RunTest
 
 COMMANDS = [
     "check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "verify", "data build",
-    "data info", "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
+    "data info", "data look", "data verify", "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
     "checkpoint prune", "checkpoint export", "checkpoint average", "runs", "report", "devices", "calibrate", "sizes",
     "doctor"
 ]

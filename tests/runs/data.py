@@ -51,6 +51,72 @@ class Data(RunTest):
         people = self.succeed(LLMC, "data", "info", os.path.join(DATASET, "train-00000.bin")).out
         self.assertIn("tokens", people)
 
+    def test_look_and_verify(self):
+        """A sample with the borders of its tokens; damage of a shard, by name, with exit code 5. A run on shards that
+        dataset.json describes reads them first when it trains."""
+        os.makedirs(self.path("seen"))
+        for number in range(8):
+            with open(self.path("seen", f"{number}.txt"), "w") as file:
+                file.write(f"zeile {number} für {number * 7} €\n" * 100)
+        out = self.path("seen-set")
+        self.succeed(LLMC, "data", "build", "--from", self.path("seen"), "--vocab-size", 330, "--shard-tokens", 500,
+                     "-o", out)
+        with open(os.path.join(out, "dataset.json")) as file:
+            dataset = json.load(file)
+        seen = self.succeed(LLMC, "data", "look", out, "--sequence-length", 30, "--sample", 1).out
+        self.assertRegex(seen.splitlines()[0], r"train-00000\.bin: sample 1 of [\d,]+, tokens 30 to 60$")
+        self.assertEqual(seen.count("│"), 30)
+        self.assertIn("⏎", seen)
+        tokens = json.loads(
+            self.succeed(LLMC, "data", "look", out, "--validation", "--sequence-length", 30, "--json").out)["tokens"]
+        self.assertEqual(len(tokens), 31)
+        self.assertIn("zeile", "".join(token["text"] for token in tokens))
+        for code, words, fact in ((5, ["--sample", "100000"], "--sample 0 to"), (2, ["--sample", "-1"], "--sample"),
+                                  (5, ["--tokenizer",
+                                       self.path("seen")], "--tokenizer"), (2, ["--sequence-length",
+                                                                                "0"], "--sequence-length")):
+            done = harness.call(LLMC, "data", "look", out, *words)
+            self.assertEqual((done.code, done.out), (code, ""), words)
+            self.assertIn(fact, done.err)
+        info = json.loads(self.succeed(LLMC, "data", "info", out, "--json").out)
+        for side in ("train", "validation"):
+            self.assertEqual(info["sides"][side]["documents"], dataset[side]["documents"])
+            self.assertEqual(sum(one["documents"] for one in info["sides"][side]["lengths"]),
+                             dataset[side]["documents"])
+
+        spec = harness.write_small(
+            self.path("seen-small"),
+            harness.SMALL.replace("train-*.bin",
+                                  "../seen-set/train-*.bin").replace("val-*.bin", "../seen-set/val-*.bin").replace(
+                                      "vocab_size: 97", f"vocab_size: {dataset['vocab_size']}"))
+        trainer = self.compile(spec, "seen-trainer")
+        self.succeed(trainer, "--run", self.path("seen-run"), "--steps", 1)
+        copy = shutil.copytree(out, self.path("copied-set"), ignore=shutil.ignore_patterns("dataset.json"))
+        self.succeed(trainer, "--run", self.path("copied-run"), "--steps", 1,
+                     "data.train.path=" + os.path.join(copy, "train-*.bin"))
+        states = [
+            harness.read(self.path(run, "checkpoints", "step-00000001", "state.json"))
+            for run in ("seen-run", "copied-run")
+        ]
+        self.assertEqual(*states, "the fingerprint is that of the content")
+
+        complete = self.succeed(LLMC, "data", "verify", out, DATASET if os.path.exists(DATASET) else out).out
+        self.assertEqual(complete.count(": complete ("), 2)
+        shard = os.path.join(out, dataset["train"]["shards"][1]["file"])
+        with open(shard, "r+b") as file:
+            file.seek(1030)
+            byte = file.read(1)
+            file.seek(1030)
+            file.write(bytes([byte[0] ^ 1]))
+        done = harness.call(LLMC, "data", "verify", out)
+        self.assertEqual(done.code, 5)
+        self.assertRegex(done.out, rf"damaged\n  {os.path.basename(shard)}: has the checksum \w+ instead of \w+\n$")
+        listed = json.loads(harness.call(LLMC, "data", "verify", out, "--json").out)
+        self.assertEqual([one["file"] for one in listed[0]["damage"]], [os.path.basename(shard)])
+        done = harness.call(LLMC, "data", "verify", self.path("seen"))
+        self.assertEqual((done.code, done.out), (5, ""))
+        self.assertIn("has no dataset.json", done.err)
+
     def test_hf_to_shards(self):
         """The script's own code, with a stub for the tokenizer package: both widths, whole documents with ends, a
         split by content. Also its .jsonl output."""

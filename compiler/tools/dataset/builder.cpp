@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -98,9 +99,25 @@ void write_file(const fs::path& path, std::string_view text) {
 }
 
 nlohmann::ordered_json side_json(const SideSummary& side) {
+  std::map<std::string, std::string> sampled;
+  for (const ShardRecord& shard : side.identity.shards) sampled[shard.file] = shard.xxh3;
   nlohmann::ordered_json shards = nlohmann::ordered_json::array();
-  for (const ShardSummary& shard : side.shards) shards.push_back({{"file", shard.file}, {"tokens", shard.tokens}});
-  return {{"documents", side.documents}, {"bytes", side.bytes}, {"tokens", side.tokens}, {"shards", shards}};
+  for (const ShardSummary& shard : side.shards)
+    shards.push_back({{"file", shard.file},
+                      {"tokens", shard.tokens},
+                      {"documents", shard.documents},
+                      {"max_id", shard.max_id},
+                      {"xxh3", shard.xxh3},
+                      {"sampled_xxh3", sampled.at(shard.file)}});
+  nlohmann::ordered_json json = {{"documents", side.documents}, {"bytes", side.bytes}, {"tokens", side.tokens}};
+  if (!shards.empty()) json["fingerprint"] = side.identity.fingerprint;
+  json["shards"] = std::move(shards);
+  return json;
+}
+
+TokenShards::Identity identify(const fs::path& folder, const std::string& prefix, const SideSummary& side) {
+  if (side.shards.empty()) return {};
+  return TokenShards((folder / (prefix + "-*.bin")).string(), "llmc", 0, {}).identify();
 }
 
 /// Encodes every document into the shards of its split, in the second pass.
@@ -113,6 +130,7 @@ class Encoder {
         split_(split),
         total_bytes_(total_bytes),
         result_(result),
+        folder_(folder),
         train_(folder, "train", tokenizer.vocab_size() > 65536, options.shard_tokens),
         validation_(folder, "val", tokenizer.vocab_size() > 65536, options.shard_tokens),
         threads_(options.threads > 0 ? options.threads : HostLimits().processors()) {}
@@ -134,6 +152,8 @@ class Encoder {
     flush();
     result_.train.shards = train_.finish();
     result_.validation.shards = validation_.finish();
+    result_.train.identity = identify(folder_, "train", result_.train);
+    result_.validation.identity = identify(folder_, "val", result_.validation);
   }
 
  private:
@@ -164,6 +184,7 @@ class Encoder {
   const Split& split_;
   std::int64_t total_bytes_, done_bytes_ = 0;
   BuildResult& result_;
+  const fs::path& folder_;
   ShardWriter train_, validation_;
   int threads_;
   std::vector<Document> batch_;
@@ -261,7 +282,8 @@ BuildResult build_dataset(const DatasetOptions& options) {
   result.vocab_size = tokenizer->vocab_size();
   result.separator_id = tokenizer->separator_id();
   result.byte_exact = tokenizer->exact();
-  if (!options.tokenizer.empty()) result.tokenizer_checksum = checksum_of(model);
+  result.tokenizer_checksum = checksum_of(model);
+  result.tokenizer_trained = options.tokenizer.empty();
   result.files = counts.files;
   result.skipped_files = counts.skipped_files;
   result.skipped_lines = counts.skipped_lines;
@@ -285,7 +307,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
 std::string dataset_json(const BuildResult& result, const DatasetOptions& options) {
   // No paths and times: equal text and options must give equal bytes.
   nlohmann::ordered_json made_with = {{"globs", options.globs}, {"text_field", options.text_field}};
-  if (result.tokenizer_checksum.empty()) {
+  if (result.tokenizer_trained) {
     made_with["vocab_size"] = options.vocab_size;
     made_with["sample_bytes"] = options.sample_bytes;
   } else {
@@ -297,6 +319,7 @@ std::string dataset_json(const BuildResult& result, const DatasetOptions& option
   const nlohmann::ordered_json json = {{"format", "llmc-dataset"},
                                        {"version", 1},
                                        {"tokenizer", "tokenizer.model"},
+                                       {"tokenizer_xxh3", result.tokenizer_checksum},
                                        {"vocab_size", result.vocab_size},
                                        {"separator_id", result.separator_id},
                                        {"byte_exact", result.byte_exact},

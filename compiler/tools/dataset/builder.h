@@ -9,6 +9,7 @@
 
 #include "compiler/tools/dataset/corpus.h"
 #include "compiler/tools/dataset/shard_writer.h"
+#include "data/shards.h"
 
 namespace llmc::data {
 
@@ -38,6 +39,7 @@ struct DatasetOptions {
 struct SideSummary {
   std::int64_t documents = 0, bytes = 0, tokens = 0;  // tokens include the separators
   std::vector<ShardSummary> shards;
+  TokenShards::Identity identity;  // of these; empty without shards
 };
 
 struct BuildResult {
@@ -45,7 +47,8 @@ struct BuildResult {
   std::int32_t separator_id = 0;
   bool byte_exact = true;              // the tokenizer returns any bytes unchanged; a trained one always does
   std::int64_t changed_documents = 0;  // that a tokenizer which is not byte-exact decodes differently
-  std::string tokenizer_checksum;      // of the given model; empty for a trained one
+  std::string tokenizer_checksum;      // of tokenizer.model
+  bool tokenizer_trained = true;       // else it was given
   std::int64_t files = 0, skipped_files = 0, skipped_lines = 0;  // skipped: as in CorpusCounts
   std::vector<Skipped> skipped;                                  // the first ones
   ExtensionCounts passed_over;       // without globs: files whose extension is not one of text files
