@@ -82,6 +82,8 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
     const auto shards = static_cast<std::int64_t>(side->shards.size());
     fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens), grouped(shards), plural(shards));
   }
+  if (result.duplicates)
+    fmt::print("  {} duplicate document{} left out\n", grouped(result.duplicates), plural(result.duplicates));
   if (!result.passed_over.empty())
     fmt::print("  {}; to include them use --glob\n", spec::printable(data::passed_over_text(result.passed_over)));
 }
@@ -121,7 +123,8 @@ void add_build(CLI::App* data_command) {
       "build", "make a tokenizer and token shards from text; needs --vocab-size or --tokenizer");
   build_command
       ->add_option("--from", options->from,
-                   "files and directories of text, source code, or .jsonl with a field of text")
+                   "files and directories of text, source code, or .jsonl with a field of text, also as .gz or .zst; "
+                   "- for JSON lines from standard input")
       ->required();
   build_command->add_option("--glob", options->globs, "only files whose name matches, such as '*.py'; may be repeated");
   build_command
@@ -143,11 +146,13 @@ void add_build(CLI::App* data_command) {
                                 "bytes of text to train the tokenizer on (0: chosen by the vocabulary's size)");
   for (CLI::Option* number : {vocab_size, shard_tokens, sample_bytes}) allow_suffix(number);
   build_command->add_option("--seed", options->seed, "seed of the sample and the split")->capture_default_str();
+  build_command->add_flag("--deduplicate", options->deduplicate, "leave out documents equal to an earlier one");
   build_command->add_flag("--force", options->force, "replace an existing data set");
   build_command->add_flag("--json", *json, "print dataset.json on standard output");
   build_command->footer(
       "Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python\n"
-      "Example: llmc data build --from more --tokenizer data/python -o data/more");
+      "Example: llmc data build --from more --tokenizer data/python -o data/more\n"
+      "Example: curl -s URL | llmc data build --from - --deduplicate --vocab-size 32K -o data/web");
   build_command->callback([options, json] {
     const bool terminal = isatty(2);
     std::optional<data::SlowLines> lines;

@@ -7,8 +7,11 @@ import importlib.util
 import io
 import json
 import os
+import random
 import shutil
+import subprocess
 import sysconfig
+import time
 import types
 
 import harness
@@ -272,6 +275,69 @@ class Data(RunTest):
         done = harness.call(*build, "-o", self.path("of-nothing"))
         self.assertEqual((done.code, done.out), (5, ""))
         self.assertIn(said, done.err)
+
+    def test_compressed_text_and_standard_input(self):
+        """The same documents from plain files, from .gz, from .zst and from a pipe; duplicates; damage by name."""
+        texts = [f"document {number}: " + f"zeile {number * 7} €\n" * (number % 5 + 20) for number in range(60)]
+        for folder in ("plain", "packed", "cut"):
+            os.makedirs(self.path(folder))
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        with open(self.path("plain", "a.jsonl"), "w") as file:
+            file.write(lines)
+        with gzip.open(self.path("packed", "a.jsonl.gz"), "wt") as file:
+            file.write(lines)
+        words = (LLMC, "data", "build", "--vocab-size", 320)
+        self.succeed(*words, "--from", self.path("plain"), "-o", self.path("of-plain"))
+        self.succeed(*words, "--from", self.path("packed"), "-o", self.path("of-gzip"))
+        self.assert_same_files(self.path("of-plain"), self.path("of-gzip"), "plain and compressed")
+        piped = subprocess.run([str(word) for word in (*words, "--from", "-", "-o", self.path("of-pipe"))],
+                               input=(lines + lines).encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               timeout=harness.HANGS)
+        self.assertEqual(piped.returncode, 0, piped.stderr)
+        self.assertIn(b": 120 documents from 1 file (0 skipped)", piped.stdout)
+        piped = subprocess.run(
+            [str(word) for word in (*words, "--from", "-", "--deduplicate", "-o", self.path("of-pipe"), "--force")],
+            input=(lines + lines).encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=harness.HANGS)
+        self.assertIn(b"\n  60 duplicate documents left out\n", piped.stdout)
+        for name in ("tokenizer.model", "train-00000.bin", "val-00000.bin"):
+            self.assertEqual(harness.read(self.path("of-plain", name)), harness.read(self.path("of-pipe", name)), name)
+        self.assertEqual(sorted(os.listdir(self.path("of-pipe"))), sorted(os.listdir(self.path("of-plain"))))
+        whole = harness.read(self.path("packed", "a.jsonl.gz"))
+        for name, content, fact in (("cut.jsonl.gz", whole[:-5],
+                                     "cut short"), ("flip.jsonl.gz", whole[:200] + b"xx" + whole[202:], "is damaged"),
+                                    ("text.txt.zst", b"no such format", "is not Zstandard data")):
+            with open(self.path("cut", name), "wb") as file:
+                file.write(content)
+            done = harness.call(*words, "--from", self.path("plain"), self.path("cut", name), "-o", self.path("of-cut"))
+            self.assertEqual((done.code, done.out), (5, ""), name)
+            self.assert_facts(done.err, f"'{self.path('cut', name)}'", fact)
+            self.assertFalse(os.path.exists(self.path("of-cut")))
+
+    def test_killed_builds(self):
+        """Builds of compressed text that are killed at random moments leave no data set, and the next one writes the
+        bytes of a build that nothing interrupted."""
+        os.makedirs(self.path("long"))
+        for number in range(12):
+            with gzip.open(self.path("long", f"{number}.txt.gz"), "wt") as file:
+                file.writelines(f"zeile {number} von {line * line} und {line % 97}\n" for line in range(4000))
+        words = [
+            str(word) for word in (LLMC, "data", "build", "--from", self.path("long"), "--vocab-size", 330,
+                                   "--shard-tokens", 20000, "--deduplicate", "-o")
+        ]
+        begin = time.monotonic()
+        self.succeed(*words, self.path("whole"))
+        took, generator = time.monotonic() - begin, random.Random(7)
+        out = self.path("killed", "set")
+        for _ in range(6):
+            process = subprocess.Popen([*words, out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(generator.uniform(0, took * 0.9))
+            process.kill()
+            process.wait(timeout=harness.HANGS)
+            if os.path.exists(out):  # it was faster than the first
+                shutil.rmtree(out)
+        self.succeed(*words, out)
+        self.assert_same_files(self.path("whole"), out, "after kills")
+        self.assertEqual(os.listdir(self.path("killed")), ["set"], "nothing of the killed builds is left")
 
     def test_words_of_the_output(self):
         """A document counts once even if both sides have a part of it; numbers may have suffixes as in a spec."""

@@ -11,9 +11,11 @@
 #include <thread>
 
 #include "compiler/tools/dataset/corpus.h"
+#include "compiler/tools/dataset/deduplicate.h"
 #include "compiler/tools/dataset/pending_folder.h"
 #include "compiler/tools/dataset/read_tokenizer.h"
 #include "compiler/tools/dataset/split.h"
+#include "compiler/tools/dataset/standard_input.h"
 #include "compiler/tools/dataset/train_tokenizer.h"
 #include "data/glob.h"
 #include "data/tokenizer.h"
@@ -32,6 +34,8 @@ constexpr std::size_t kBatchBytes = 4 << 20;  // text that is encoded at once
 void check_options(const DatasetOptions& options) {
   const auto fail = [](const std::string& what) { throw Failure(Exit::usage, what); };
   if (options.from.empty()) fail("there is nothing to read. Give files or directories with --from");
+  if (std::ranges::count(options.from, fs::path("-")) > 1)
+    fail("--from - is given twice, but standard input is read once");
   const bool train = options.tokenizer.empty();
   if (train && options.vocab_size == 0)
     fail(
@@ -213,6 +217,34 @@ void check_replaced(const std::filesystem::path& entry, bool replace) {
                   fmt::format("'{}' has a data set. Write --force to replace it, or choose another -o", folder));
 }
 
+/// Finds the files to read, and copies standard input into `folder`, if it is among them, as the last file.
+CorpusFiles find_input(const DatasetOptions& options, const fs::path& folder,
+                       const std::function<void(BuildStage, std::int64_t, std::int64_t)>& report) {
+  std::vector<fs::path> named = options.from;
+  const bool standard_input = std::erase(named, fs::path("-")) > 0;
+  CorpusFiles found = named.empty() ? CorpusFiles() : find_corpus_files(named, options.globs);
+  if (standard_input)
+    found.files.push_back(copy_standard_input(options.standard_input, folder,
+                                              [&](std::int64_t bytes) { report(BuildStage::reading, bytes, 0); }));
+  return found;
+}
+
+/// Same as for_each_document(), without the documents that --deduplicate leaves out; these are only counted.
+CorpusCounts for_each_kept(const std::vector<fs::path>& files, const DatasetOptions& options,
+                           const std::function<void(std::string text)>& visit) {
+  SeenDocuments seen;
+  std::int64_t duplicates = 0, bytes = 0;
+  CorpusCounts counts = for_each_document(files, options.text_field, [&](std::string text) {
+    if (!options.deduplicate || seen.add(text)) return visit(std::move(text));
+    ++duplicates;
+    bytes += static_cast<std::int64_t>(text.size());
+  });
+  counts.documents -= duplicates;
+  counts.bytes -= bytes;
+  counts.duplicates = duplicates;
+  return counts;
+}
+
 }  // namespace
 
 BuildResult build_dataset(const DatasetOptions& options) {
@@ -220,10 +252,10 @@ BuildResult build_dataset(const DatasetOptions& options) {
   // First, so that an invalid -o fails before the long work.
   PendingFolder folder(options.out, kDataWriter,
                        [&](const std::filesystem::path& entry) { check_replaced(entry, options.force); });
-  const auto [files, passed_over] = find_corpus_files(options.from, options.globs);
   const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
     if (options.progress) options.progress({stage, bytes, total});
   };
+  const auto [files, passed_over] = find_input(options, folder.path(), report);
 
   std::string model;
   std::optional<Tokenizer> tokenizer;
@@ -247,7 +279,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
   Split split(options.validation, options.seed);
   TextSample sample(static_cast<std::size_t>(sample_bytes), options.seed);
   std::int64_t seen = 0;
-  const CorpusCounts counts = for_each_document(files, options.text_field, [&](std::string text) {
+  const CorpusCounts counts = for_each_kept(files, options, [&](std::string text) {
     if (!split.add(text) && !tokenizer) sample.add(text);
     seen += static_cast<std::int64_t>(text.size());
     report(BuildStage::reading, seen, 0);
@@ -266,7 +298,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
     report(BuildStage::training_tokenizer, 0, sample_bytes);
     std::vector<std::string> passages = sample.take();
     if (passages.empty()) {  // the hash put every document into validation, and one of them is moved to training
-      for_each_document(files, options.text_field, [&](std::string text) {
+      for_each_kept(files, options, [&](std::string text) {
         if (!split.is_validation(text)) sample.add(text);
       });
       passages = sample.take();
@@ -288,11 +320,12 @@ BuildResult build_dataset(const DatasetOptions& options) {
   result.skipped_files = counts.skipped_files;
   result.skipped_lines = counts.skipped_lines;
   result.skipped = counts.skipped;
+  result.duplicates = counts.duplicates;
   if (options.globs.empty()) result.passed_over = passed_over;
   result.single_document_cut = split.cuts();
   Encoder encoder(options, *tokenizer, split, folder.path(), counts.bytes, result);
   Split again(options.validation, options.seed);
-  for_each_document(files, options.text_field, [&](std::string text) {
+  for_each_kept(files, options, [&](std::string text) {
     again.add(text);
     encoder.add(std::move(text));
   });
@@ -300,6 +333,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
   if (again.digest() != split.digest())
     throw Failure(Exit::data, "the text changed while it was read. Retry when nothing writes to it");
   write_file(folder.path() / "dataset.json", dataset_json(result, options));
+  disk::remove(folder.path() / kStandardInputCopy, Exit::data);
   folder.publish();
   return result;
 }
@@ -313,6 +347,7 @@ std::string dataset_json(const BuildResult& result, const DatasetOptions& option
   } else {
     made_with["tokenizer_xxh3"] = result.tokenizer_checksum;
   }
+  made_with["deduplicate"] = options.deduplicate;
   made_with["validation"] = options.validation;
   made_with["shard_tokens"] = options.shard_tokens;
   made_with["seed"] = options.seed;
@@ -329,6 +364,7 @@ std::string dataset_json(const BuildResult& result, const DatasetOptions& option
                                        {"files", result.files},
                                        {"skipped_files", result.skipped_files},
                                        {"skipped_lines", result.skipped_lines},
+                                       {"duplicates", result.duplicates},
                                        {"passed_over", result.passed_over},
                                        {"single_document_cut", result.single_document_cut},
                                        {"train", side_json(result.train)},

@@ -207,6 +207,10 @@ TEST(Lengths, CountsDocumentsByPowersOfTwo) {
             R"([{"from":1,"to":1,"documents":1},{"from":2,"to":3,"documents":2},{"from":4,"to":7,"documents":2}])");
   EXPECT_TRUE(test::has_facts(lengths_text(lengths), {"1 to", "1 tokens", "4 to", "7 tokens", "2  ####"}));
   EXPECT_EQ(lengths_text(Lengths(9)), "");
+  Lengths one_by_one(9);
+  one_by_one.add(TokenShards(folder / "a-0.bin", "auto", 0, ""));
+  one_by_one.add(TokenShards(folder / "a-1.bin", "auto", 0, ""));
+  EXPECT_EQ(one_by_one.counts(), lengths.counts());
 }
 
 TEST_F(DatasetRecordTest, LookShowsTheTokensOfASample) {
