@@ -48,6 +48,8 @@ FAULTS = [
     fault("standard_input_is_part_of_the_data_set", "build_dataset",
           "disk::remove(folder.path() / kStandardInputCopy, Exit::data);", "",
           "test_data BuildDatasetTest.StandardInput*"),
+    fault("text_of_another_tokenizer_is_measured", "tokenizer_of_shards", "if (named) return named;",
+          "if (false) return named;", "test_data DatasetRecordTest.TheTokenizer*"),
     fault("lengths_begin_anew_in_each_shard", "Lengths::add", "std::vector<std::int32_t> tokens;",
           "std::vector<std::int32_t> tokens; unfinished_ = 0;", "test_data Lengths.*"),
     # plan

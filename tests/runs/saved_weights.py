@@ -2,6 +2,7 @@
 
 import array
 import json
+import math
 import os
 import shutil
 import struct
@@ -291,6 +292,56 @@ class SavedWeights(RunTest):
         self.assertEqual((done.code, done.out), (5, ""))
         self.assertIn("--data PATH", done.err)
         self.assertGreater(self.evaluate(run, "--data", os.path.join(data, "train-*.bin"), trainer=trainer)["loss"], 0)
+
+    def test_bits_per_byte(self):
+        """Where the tokenizer of the data is known, with data.tokenizer or without: of metrics, of evaluate, and of an
+        export. Its text is that of the targets."""
+        text = self.path("bits-text")
+        os.makedirs(text)
+        for number in range(12):
+            with open(os.path.join(text, f"{number}.txt"), "w") as file:
+                file.write("".join(f"zeile {number} für {i * i} €\n" for i in range(60)))
+        data = self.path("bits-data")
+        self.succeed(LLMC, "data", "build", "--from", text, "--vocab-size", "330", "--validation", "0.3", "-o", data)
+        spec = harness.write_small(
+            self.path("bits-small"),
+            harness.SMALL.replace("train-*.bin", "../bits-data/train-*.bin").replace(
+                "val-*.bin", "../bits-data/val-*.bin").replace("vocab_size: 97", "vocab_size: 336"))
+        trainer, run = self.compile(spec, "bits-trainer"), self.path("bits-run")
+        self.succeed(trainer, "--run", run, "--steps", "3")
+        line = harness.json_lines(os.path.join(run, "metrics.jsonl"))[-1]
+        found = self.evaluate(run, trainer=trainer)
+        self.assertEqual((found["loss"], found["bits_per_byte"]), (line["val_loss"], line["val_bits_per_byte"]))
+        self.assertIn(f"bits       {found['bits_per_byte']:.6f} a byte",
+                      self.succeed(trainer, "evaluate", "--checkpoint", run).out)
+        # All samples: the text of their targets is what llmc data look shows.
+        whole = self.evaluate(run, "--sequences", "all", trainer=trainer)
+        size = 0
+        for number in range(whole["sequences"]):
+            shown = self.succeed(LLMC, "data", "look", data, "--validation", "--sequence-length", "24", "--sample",
+                                 str(number), "--json").out
+            tokens = json.loads(shown)["tokens"][1:]
+            size += sum(
+                len(token["text"].encode()) if "\ufffd" not in token["text"] else 1 for token in tokens
+                if token["text"] != "</s>")
+        self.assertAlmostEqual(whole["bits_per_byte"], whole["loss"] / math.log(2) * whole["tokens"] / size, delta=1e-9)
+        # Shards alone: the text is unknown, unless the weights have a tokenizer.
+        os.makedirs(self.path("bits-bare"))
+        bare = shutil.copy(os.path.join(data, "val-00000.bin"), self.path("bits-bare"))
+        self.assertNotIn("bits_per_byte", self.evaluate(run, "--data", bare, trainer=trainer))
+        out = self.path("bits-export")
+        self.succeed(LLMC, "checkpoint", "export", run, "-o", out, "--dtype", "fp32")
+        self.assertEqual(self.evaluate(out, "--data", bare, trainer=trainer)["bits_per_byte"], found["bits_per_byte"])
+        # Another tokenizer in the spec changes only samples; a warning names both.
+        other = self.path("bits-other")
+        self.succeed(LLMC, "data", "build", "--from", text, "--vocab-size", "325", "-o", other)
+        named = os.path.join(other, "tokenizer.model")
+        said = self.succeed(trainer, "--run", self.path("bits-named"), "--steps", "3", "data.tokenizer=" + named,
+                            "sampling.every=0")
+        self.assertEqual(
+            harness.json_lines(self.path("bits-named", "metrics.jsonl"))[-1]["val_bits_per_byte"],
+            line["val_bits_per_byte"])
+        self.assert_facts(said.out + said.err, "was made with another tokenizer than data.tokenizer", named)
 
     def test_another_model(self):
         other = self.path("other.yaml")

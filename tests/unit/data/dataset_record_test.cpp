@@ -10,6 +10,7 @@
 #include "compiler/tools/dataset/info.h"
 #include "compiler/tools/dataset/look.h"
 #include "compiler/tools/dataset/verify.h"
+#include "data/shard_tokenizer.h"
 #include "data/tokenizer.h"
 #include "files.h"
 #include "files/durable_file.h"
@@ -239,6 +240,34 @@ TEST_F(DatasetRecordTest, LookShowsTheTokensOfASample) {
   fs::rename(set() / "tokenizer.model", out_.path / "tokenizer.model");
   EXPECT_FAILS_WITH(look({.file = set().string(), .tokenizer = {}}), "tokenizer.model", "--tokenizer");
   EXPECT_EQ(look({.file = set().string(), .tokenizer = out_.path, .sequence_length = 20}).tokens[7].id, ids[7]);
+}
+
+TEST_F(DatasetRecordTest, TheTokenizerOfShardsIsTheRecordedOne) {
+  const fs::path pattern = set() / "val-*.bin", own = set() / "tokenizer.model";
+  const auto other = std::make_shared<const Tokenizer>(fs::path(out_.write(
+      "other.json",
+      R"({"decoder": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})")));
+  EXPECT_EQ(tokenizer_of_shards(pattern, nullptr)->vocab_size(), 500);
+  EXPECT_EQ(tokenizer_of_shards(pattern, other)->vocab_size(), 500);
+  EXPECT_EQ(tokenizer_mismatch(pattern, own), "");
+  EXPECT_EQ(tokenizer_mismatch(pattern, ""), "");
+  EXPECT_EQ(tokenizer_mismatch(pattern, out_ / "nothing"), "") << "its user reports it";
+  EXPECT_TRUE(test::has_facts(
+      tokenizer_mismatch(pattern, out_ / "other.json"),
+      {pattern.string(), out_ / "other.json", record().tokenizer_xxh3, file_checksum(out_ / "other.json")}));
+  // A tokenizer that is not the recorded one is of the shards only if no other is named.
+  nlohmann::json changed = json();
+  changed["tokenizer_xxh3"] = "0123456789abcdef";
+  out_.write("set/dataset.json", changed.dump());
+  EXPECT_EQ(tokenizer_of_shards(pattern, other), other);
+  fs::remove(set() / "dataset.json");
+  EXPECT_EQ(tokenizer_of_shards(pattern, other), other);
+  EXPECT_EQ(tokenizer_of_shards(pattern, nullptr)->vocab_size(), 500);
+  EXPECT_EQ(tokenizer_mismatch(pattern, out_ / "other.json"), "");
+  out_.write("set/tokenizer.model", "damaged");
+  EXPECT_EQ(tokenizer_of_shards(pattern, nullptr), nullptr);
+  fs::remove(own);
+  EXPECT_EQ(tokenizer_of_shards(pattern, nullptr), nullptr);
 }
 
 TEST(Look, MarksWhatIsNotPrinted) {
