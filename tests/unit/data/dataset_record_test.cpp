@@ -212,6 +212,7 @@ TEST(Lengths, CountsDocumentsByPowersOfTwo) {
   one_by_one.add(TokenShards(folder / "a-0.bin", "auto", 0, ""));
   one_by_one.add(TokenShards(folder / "a-1.bin", "auto", 0, ""));
   EXPECT_EQ(one_by_one.counts(), lengths.counts());
+  EXPECT_EQ(one_by_one.longest(), 7);
 }
 
 TEST_F(DatasetRecordTest, LookShowsTheTokensOfASample) {
