@@ -156,7 +156,7 @@ std::optional<DatasetRecords::Found> DatasetRecords::find(const fs::path& path, 
   if (bytes != llmc_shard_bytes(found.record->wide, record.tokens)) return std::nullopt;
   std::error_code error;
   const auto time = fs::last_write_time(path, error);
-  if (error || time > found.time || record.max_id < 0 || record.sampled.empty()) return std::nullopt;
+  if (error || time > found.time || record.max_id < 0) return std::nullopt;
   return Found{&*found.record, &record};
 }
 

@@ -49,12 +49,12 @@ DatasetRecord parse_dataset_record(std::string_view json, const std::string& nam
 std::optional<DatasetRecord> read_dataset_record(const std::filesystem::path& folder);
 
 /// Finds the records of shards in the dataset.json of their folders. A record holds for a file of its size that is not
-/// newer than the dataset.json: such a file is used without reading it.
+/// newer than the dataset.json: such a file is opened without reading it.
 class DatasetRecords {
  public:
   struct Found {
     const DatasetRecord* dataset = nullptr;
-    const DatasetShard* shard = nullptr;  // complete: max_id and sampled are recorded
+    const DatasetShard* shard = nullptr;  // max_id is recorded
   };
   /// Returns nothing if no record holds for the file of so many bytes. A dataset.json that cannot be used is ignored.
   std::optional<Found> find(const std::filesystem::path& shard, std::uint64_t bytes);

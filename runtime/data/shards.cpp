@@ -116,7 +116,8 @@ std::string recorded_fingerprint(const std::vector<DatasetRecords::Found>& found
   for (const DatasetSide* side : {&dataset.train, &dataset.validation}) {
     auto recorded = names(side->shards, [](const DatasetShard& shard) { return shard.file; });
     std::ranges::sort(recorded);
-    if (recorded == there) return side->fingerprint;
+    const bool sampled = std::ranges::none_of(side->shards, &std::string::empty, &DatasetShard::sampled);
+    if (sampled && recorded == there) return side->fingerprint;
   }
   return "";
 }

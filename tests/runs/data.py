@@ -173,6 +173,15 @@ class Data(RunTest):
             self.assertEqual({(file["format"], file["type"]) for file in info["files"]}, {("llm.c " + kind, kind)})
             self.assertEqual(info["tokens"], sum(len(text) + 1 for text in texts))
             self.assertEqual(info["source"]["skipped_lines"], 3)
+            with open(os.path.join(out, "dataset.json")) as file:
+                dataset = json.load(file)
+            recorded = {shard["file"]: shard for side in ("train", "validation") for shard in dataset[side]["shards"]}
+            for file in info["files"]:
+                self.assertEqual(recorded[os.path.basename(file["path"])]["max_id"], file["max_id"])
+            for side in ("train", "validation"):
+                self.assertEqual(sum(shard["documents"] for shard in dataset[side]["shards"]),
+                                 info["sides"][side]["documents"])
+                self.assertEqual(dataset[side]["documents"], info["sides"][side]["documents"])
             found = {}
             for side in ("train", "val"):
                 ids = array.array("H" if kind == "uint16" else "I")

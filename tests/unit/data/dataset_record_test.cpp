@@ -108,6 +108,16 @@ TEST_F(DatasetRecordTest, OtherShardsAreRead) {
   EXPECT_EQ(train().shards()[1].layout.tokens, 7);
   // A part of the side has another fingerprint.
   EXPECT_NE(TokenShards(shard("train-00000.bin"), "auto", 500, "").fingerprint(), before);
+  // Records without the checksum of a share of the fingerprint.
+  nlohmann::json partial = json();
+  for (auto& entry : partial["train"]["shards"]) entry.erase("sampled_xxh3");
+  partial["train"].erase("fingerprint");
+  out_.write("set/dataset.json", partial.dump());
+  const std::string computed = train().fingerprint();
+  const std::string first = out_.read("set/train-00000.bin");
+  overwrite("train-00000.bin", time());
+  EXPECT_NE(train().fingerprint(), computed) << "opened by its record, and read for the fingerprint";
+  out_.write("set/train-00000.bin", first);
   // Records without the largest id.
   nlohmann::json old = json();
   for (auto& entry : old["train"]["shards"]) entry.erase("max_id");
