@@ -5,6 +5,7 @@ set -eu
 packages="g++ cmake ninja-build ccache git
   llvm-19-dev libclang-19-dev clang-19 libclang-rt-19-dev clang-format-19 yapf3
   libdnnl-dev libsentencepiece-dev libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
+  zlib1g-dev libzstd-dev
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   openmpi-bin libopenmpi-dev iproute2
   python3 python3-torch python3-numpy python3-yaml libopenblas0-serial $*"

@@ -52,13 +52,16 @@ class Shards:
         done = 0
         while done < len(tokens):
             if self.out is None:
-                self.files.append({"file": f"{self.prefix}-{len(self.files):05}.bin", "tokens": 0})
+                self.files.append(
+                    {"file": f"{self.prefix}-{len(self.files):05}.bin", "tokens": 0, "documents": 0, "max_id": 0})
                 self.out = open(os.path.join(self.folder, self.files[-1]["file"]), "wb")
                 self.out.write(bytes(1024))  # header, written when the count is known
             part = tokens[done:done + self.most - self.files[-1]["tokens"]]
             part.tofile(self.out)
             self.files[-1]["tokens"] += len(part)
+            self.files[-1]["max_id"] = max(self.files[-1]["max_id"], max(part))
             done += len(part)
+            self.files[-1]["documents"] += done == len(tokens)
             if self.files[-1]["tokens"] == self.most:
                 self.close()
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <set>
 
 #include "compiler/cli/commands.h"
 #include "compiler/tools/checkpoints/compare.h"
@@ -12,6 +13,7 @@
 #include "compiler/tools/dataset/info.h"
 #include "compiler/tools/report/plan_report.h"
 #include "error.h"
+#include "files/disk.h"
 #include "spec/scalars.h"
 #include "spec/source.h"
 #include "text/message.h"
@@ -117,9 +119,21 @@ void set_bytes(CLI::Option* option) {
   });
 }
 
+/// Throws Failure(usage) if one checkpoint is named twice, such as by its run folder and itself.
+void check_distinct(const checkpoints::ExportOptions& options) {
+  std::set<fs::path> seen = {disk::canonical_if_known(options.checkpoint)};
+  for (const fs::path& other : options.averaged)
+    if (!seen.insert(disk::canonical_if_known(other)).second)
+      throw Failure(Exit::usage,
+                    fmt::format("'{}' is named twice. Name each checkpoint once, such as RUN/checkpoints/step-00000100",
+                                other.string()));
+}
+
 void export_checkpoint(const checkpoints::ExportOptions& options) {
   checkpoints::ExportOptions found = options;
   found.checkpoint = found_checkpoint(options.checkpoint);
+  for (fs::path& other : found.averaged) other = found_checkpoint(other.string());
+  check_distinct(found);
   const checkpoints::Exported exported = checkpoints::export_model(found);
   if (!exported.not_loaded.empty()) note(exported.not_loaded + "; transformers 4 and llmc load the folder");
   if (exported.tokenizer.empty())
@@ -129,16 +143,40 @@ void export_checkpoint(const checkpoints::ExportOptions& options) {
                            exported.looked_for.string()));
   else
     note(fmt::format("the tokenizer is '{}'", exported.tokenizer));
-  fmt::print("{}: {} parameters of '{}' as {} in {} file{}, {}\n", printable(options.out.string()),
-             data::grouped(exported.parameters), printable(found.checkpoint.string()), name_of(exported.dtype),
-             exported.files, plural(exported.files), report::human_bytes(static_cast<double>(exported.bytes)));
+  const bool mean = !found.averaged.empty();
+  fmt::print("{}: {} parameters{} as {} in {} file{}, {}{}\n", printable(options.out.string()),
+             data::grouped(exported.parameters),
+             mean ? "" : fmt::format(" of '{}'", printable(found.checkpoint.string())), name_of(exported.dtype),
+             exported.files, plural(exported.files), report::human_bytes(static_cast<double>(exported.bytes)),
+             mean ? ", the mean of" : "");
+  if (!mean) return;
+  fmt::print("  {}\n", printable(found.checkpoint.string()));
+  for (const fs::path& other : found.averaged) fmt::print("  {}\n", printable(other.string()));
+}
+
+/// Adds the options that `export` and `average` share.
+void add_export_options(CLI::App* command, const std::shared_ptr<checkpoints::ExportOptions>& options,
+                        const char* default_dtype) {
+  command->add_option("-o,--out", options->out, "new or empty folder")->required();
+  command
+      ->add_option_function<std::string>(
+          "--dtype",
+          [options](const std::string& dtype) {
+            options->dtype = dtype == name_of(DType::f32) ? DType::f32 : DType::bf16;
+          },
+          fmt::format("dtype of the weights (default: {})", default_dtype))
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  set_bytes(command->add_option("--shard-size", options->shard_bytes, "maximum bytes of tensors in a file")
+                ->default_str("5GB"));
+  command->add_option("--tokenizer", options->tokenizer,
+                      "a sentencepiece model, or a folder with one (default: the run's)");
 }
 
 }  // namespace
 
 void add_checkpoint_commands(CLI::App& app, Result& result) {
   CLI::App* command =
-      app.add_subcommand("checkpoint", "list, verify, compare, prune and export the checkpoints of runs");
+      app.add_subcommand("checkpoint", "list, verify, compare, prune, export and average the checkpoints of runs");
   command->footer("`llmc checkpoint ls --help` and so on have examples.");
   command->require_subcommand(1);
   auto options = std::make_shared<CheckpointOptions>();
@@ -198,20 +236,28 @@ void add_checkpoint_commands(CLI::App& app, Result& result) {
   prune_command->callback([options] { prune(*options); });
 
   auto exporting = std::make_shared<checkpoints::ExportOptions>();
-  auto dtype = std::make_shared<std::string>();
   CLI::App* export_command = command->add_subcommand("export", "export a checkpoint's model as a Hugging Face folder");
   export_command->add_option("checkpoint", exporting->checkpoint, one)->required();
-  export_command->add_option("-o,--out", exporting->out, "new or empty folder")->required();
-  export_command->add_option("--dtype", *dtype, "dtype of the weights (default: precision.compute of the run)")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
-  set_bytes(export_command->add_option("--shard-size", exporting->shard_bytes, "maximum bytes of tensors in a file")
-                ->default_str("5GB"));
-  export_command->add_option("--tokenizer", exporting->tokenizer,
-                             "a sentencepiece model, or a folder with one (default: the run's)");
+  add_export_options(export_command, exporting, "precision.compute of the run");
   export_command->footer("Example: llmc checkpoint export runs/quickstart -o quickstart-hf --dtype bf16");
-  export_command->callback([exporting, dtype] {
-    if (!dtype->empty()) exporting->dtype = *dtype == name_of(DType::f32) ? DType::f32 : DType::bf16;
-    export_checkpoint(*exporting);
+  export_command->callback([exporting] { export_checkpoint(*exporting); });
+
+  auto averaging = std::make_shared<checkpoints::ExportOptions>();
+  averaging->dtype = DType::f32;
+  CLI::App* average_command = command->add_subcommand(
+      "average", "export the mean of the weights of several checkpoints as a Hugging Face folder");
+  average_command->add_option("checkpoints", options->directories, "two or more checkpoints, or run folders")
+      ->required();
+  add_export_options(average_command, averaging, "fp32");
+  average_command->footer(
+      "`trainer evaluate --checkpoint DIR` and init.from=DIR take the folder.\nExample: llmc checkpoint average "
+      "runs/a/checkpoints/step-00000080 runs/a/checkpoints/step-00000100 -o mean");
+  average_command->callback([options, averaging] {
+    if (options->directories.size() < 2)
+      throw Failure(Exit::usage, "average needs two or more checkpoints. `llmc checkpoint export` exports one");
+    averaging->checkpoint = options->directories.front();
+    averaging->averaged.assign(options->directories.begin() + 1, options->directories.end());
+    export_checkpoint(*averaging);
   });
 }
 

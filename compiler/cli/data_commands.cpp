@@ -10,13 +10,17 @@
 #include "compiler/cli/commands.h"
 #include "compiler/tools/dataset/builder.h"
 #include "compiler/tools/dataset/info.h"
+#include "compiler/tools/dataset/look.h"
 #include "compiler/tools/dataset/slow_lines.h"
+#include "compiler/tools/dataset/verify.h"
 #include "compiler/tools/report/plan_report.h"
+#include "error.h"
 #include "spec/scalars.h"
 #include "spec/schema/schema.h"
 #include "spec/source.h"
 #include "text/message.h"
 #include "text/plural.h"
+#include "text/printable.h"
 
 namespace llmc::cli {
 
@@ -78,6 +82,8 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
     const auto shards = static_cast<std::int64_t>(side->shards.size());
     fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens), grouped(shards), plural(shards));
   }
+  if (result.duplicates)
+    fmt::print("  {} duplicate document{} left out\n", grouped(result.duplicates), plural(result.duplicates));
   if (!result.passed_over.empty())
     fmt::print("  {}; to include them use --glob\n", spec::printable(data::passed_over_text(result.passed_over)));
 }
@@ -110,20 +116,15 @@ void print_notes(const data::BuildResult& result, const data::DatasetOptions& op
     to_stderr("skipped {} more\n", data::grouped(skipped - static_cast<std::int64_t>(kShown)));
 }
 
-}  // namespace
-
-void add_data_commands(CLI::App& app, Result&) {
-  CLI::App* data_command = app.add_subcommand("data", "make and inspect token shards");
-  data_command->footer("`llmc data build --help` and `llmc data info --help` have examples.");
-  data_command->require_subcommand(1);
-
+void add_build(CLI::App* data_command) {
   auto options = std::make_shared<data::DatasetOptions>();
   auto json = std::make_shared<bool>(false);
   CLI::App* build_command = data_command->add_subcommand(
       "build", "make a tokenizer and token shards from text; needs --vocab-size or --tokenizer");
   build_command
       ->add_option("--from", options->from,
-                   "files and directories of text, source code, or .jsonl with a field of text")
+                   "files and directories of text, source code, or .jsonl with a field of text, also as .gz or .zst; "
+                   "- for JSON lines from standard input")
       ->required();
   build_command->add_option("--glob", options->globs, "only files whose name matches, such as '*.py'; may be repeated");
   build_command
@@ -145,11 +146,13 @@ void add_data_commands(CLI::App& app, Result&) {
                                 "bytes of text to train the tokenizer on (0: chosen by the vocabulary's size)");
   for (CLI::Option* number : {vocab_size, shard_tokens, sample_bytes}) allow_suffix(number);
   build_command->add_option("--seed", options->seed, "seed of the sample and the split")->capture_default_str();
+  build_command->add_flag("--deduplicate", options->deduplicate, "leave out documents equal to an earlier one");
   build_command->add_flag("--force", options->force, "replace an existing data set");
   build_command->add_flag("--json", *json, "print dataset.json on standard output");
   build_command->footer(
       "Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python\n"
-      "Example: llmc data build --from more --tokenizer data/python -o data/more");
+      "Example: llmc data build --from more --tokenizer data/python -o data/more\n"
+      "Example: curl -s URL | llmc data build --from - --deduplicate --vocab-size 32K -o data/web");
   build_command->callback([options, json] {
     const bool terminal = isatty(2);
     std::optional<data::SlowLines> lines;
@@ -171,17 +174,24 @@ void add_data_commands(CLI::App& app, Result&) {
     else
       print_result(result, options->out);
   });
+}
 
-  auto info = std::make_shared<InfoOptions>();
-  CLI::App* info_command = data_command->add_subcommand("info", "format, tokens and samples of shards");
-  info_command->add_option("file", info->file, "a shard, a pattern with * and ?, or a data set's folder")->required();
-  info_command
-      ->add_option("--format", info->format, "nanogpt (uint16) and nanogpt32 (uint32) have no header and must be named")
+void add_format(CLI::App* command, std::string& format) {
+  command->add_option("--format", format, "nanogpt (uint16) and nanogpt32 (uint32) have no header and must be named")
       ->check(CLI::IsMember(spec::find_key("data.train.format")->words))
       ->capture_default_str();
-  info_command->add_option("--sequence-length", info->sequence_length, "count the samples of this length")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
+}
+
+void add_sequence_length(CLI::App* command, std::int64_t& length, const char* meaning) {
+  command->add_option("--sequence-length", length, meaning)->type_name("N")->check(CLI::Range(1, 1 << 20));
+}
+
+void add_info(CLI::App* data_command) {
+  auto info = std::make_shared<InfoOptions>();
+  CLI::App* info_command = data_command->add_subcommand("info", "format, tokens, samples and documents of shards");
+  info_command->add_option("file", info->file, "a shard, a pattern with * and ?, or a data set's folder")->required();
+  add_format(info_command, info->format);
+  add_sequence_length(info_command, info->sequence_length, "count the samples of this length");
   info_command->add_flag("--json", info->json, "as JSON");
   info_command->footer("Example: llmc data info data/python --sequence-length 256");
   info_command->callback([info] {
@@ -189,6 +199,64 @@ void add_data_commands(CLI::App& app, Result&) {
     if (!found.warning.empty()) to_stderr("warning: {}\n", spec::printable(found.warning));
     fmt::print("{}", info->json ? data::as_json(found) + "\n" : data::as_text(found));
   });
+}
+
+void add_look(CLI::App* data_command) {
+  auto options = std::make_shared<data::LookOptions>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = data_command->add_subcommand("look", "a sample of shards as text with the borders of its tokens");
+  command->add_option("file", options->file, "a shard, a pattern with * and ?, or a data set's folder")->required();
+  command->add_option("--sample", options->sample, "number of the sample in the order of the files, from 0")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 62))
+      ->capture_default_str();
+  add_sequence_length(command, options->sequence_length, "tokens of a sample: batch.sequence_length of the run");
+  command->add_flag("--validation", options->validation, "of a folder: its validation shards");
+  add_format(command, options->format);
+  command->add_option("--tokenizer", options->tokenizer,
+                      "a sentencepiece model, a tokenizer.json, or a folder with one (default: the one of the shards)");
+  command->add_flag("--json", *json, "as JSON");
+  command->footer("Example: llmc data look data/python --sample 7 --sequence-length 64");
+  command->callback([options, json] {
+    const data::Look look = data::look(*options);
+    fmt::print("{}", *json ? data::look_json(look) : data::look_text(look));
+  });
+}
+
+void add_verify(CLI::App* data_command, Result& result) {
+  auto folders = std::make_shared<std::vector<std::string>>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = data_command->add_subcommand("verify", "read data sets in full and report damage");
+  command->add_option("folders", *folders, "folders of data sets")->required();
+  command->add_flag("--json", *json, "as JSON");
+  command->footer(
+      "Exit code 0: all are complete; 5: one is damaged.\n"
+      "Example: llmc data verify data/python");
+  command->callback([folders, json, &result] {
+    std::vector<data::DatasetVerdict> verdicts;
+    for (const std::string& folder : *folders) {
+      verdicts.push_back(data::verify_dataset(folder));
+      const data::DatasetVerdict& verdict = verdicts.back();
+      if (!verdict.damage.empty()) result.exit_code = static_cast<int>(Exit::data);
+      for (const std::string& name : verdict.unlisted)
+        to_stderr("note: {} in '{}' is not in its dataset.json\n", spec::in_quotes(name), spec::printable(folder));
+      if (!*json) fmt::print("{}", printable_text(data::verdict_text(verdict)));
+      std::fflush(stdout);  // the next one may take minutes
+    }
+    if (*json) fmt::print("{}", data::verdicts_json(verdicts));
+  });
+}
+
+}  // namespace
+
+void add_data_commands(CLI::App& app, Result& result) {
+  CLI::App* data_command = app.add_subcommand("data", "make, verify and inspect token shards");
+  data_command->footer("`llmc data build --help` and so on have examples.");
+  data_command->require_subcommand(1);
+  add_build(data_command);
+  add_info(data_command);
+  add_look(data_command);
+  add_verify(data_command, result);
 }
 
 }  // namespace llmc::cli

@@ -44,6 +44,7 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   }
   if (data_) pages_ = UnreadablePages(const_cast<std::byte*>(data_), size_);
   inode_ = {about.st_dev, about.st_ino};
+  modified_ = {about.st_mtim.tv_sec, about.st_mtim.tv_nsec};
   std::error_code ignored;
   identity_ = fmt::format("{}|{}|{}.{:09}|{}|{}", std::filesystem::absolute(path_, ignored).string(), size_,
                           about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_dev, about.st_ino);
@@ -63,12 +64,17 @@ void MappedFile::release(std::size_t first, std::size_t count) const {
 }
 
 std::string MappedFile::damage() const {
-  // Reading past the end within the last page gives zeros and no error, so the size is compared.
+  // Reading past the end within the last page gives zeros and no error, so the size is compared. A file that was cut
+  // and written again has another time.
   struct ::stat now = {};
-  if (data_ != nullptr && ::stat(path_.c_str(), &now) == 0 &&
-      inode_ == std::pair<std::uint64_t, std::uint64_t>(now.st_dev, now.st_ino) &&
-      static_cast<std::size_t>(now.st_size) < size_)
-    return fmt::format("was cut short from {} to {} bytes", size_, now.st_size);
+  if (data_ != nullptr && ::stat(path_.c_str(), &now) == 0) {
+    if (inode_ != std::pair<std::uint64_t, std::uint64_t>(now.st_dev, now.st_ino))
+      return "was replaced by another file";
+    if (static_cast<std::size_t>(now.st_size) < size_)
+      return fmt::format("was cut short from {} to {} bytes", size_, now.st_size);
+    if (modified_ != std::pair<std::int64_t, std::int64_t>(now.st_mtim.tv_sec, now.st_mtim.tv_nsec))
+      return "was written to";
+  }
   return pages_.damaged() ? "was cut short, or its disk has an error" : "";
 }
 
@@ -82,6 +88,7 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       identity_(std::move(other.identity_)),
       inode_(other.inode_),
+      modified_(other.modified_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
       pages_(std::move(other.pages_)) {}

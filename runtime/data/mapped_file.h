@@ -12,8 +12,9 @@
 
 namespace llmc {
 
-/// Owns the mapping. If another process truncates the file, or its disk fails, the missing bytes read as zeros: call
-/// damage() before using bytes that were read. Replace files by rename instead of overwriting them.
+/// Owns the mapping. Another process may truncate, overwrite or replace the file, or its disk may fail; missing bytes
+/// then read as zeros. Call damage() after reading bytes and before using them: whatever happened until they were read,
+/// it reports. A file that was only removed is read to the end.
 class MappedFile {
  public:
   /// Throws Failure(data) naming the file if it cannot be opened, is not a regular file, cannot be mapped, or is a Git
@@ -41,6 +42,7 @@ class MappedFile {
   std::filesystem::path path_;
   std::string identity_;
   std::pair<std::uint64_t, std::uint64_t> inode_;
+  std::pair<std::int64_t, std::int64_t> modified_;  // seconds, nanoseconds
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   UnreadablePages pages_;

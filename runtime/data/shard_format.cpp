@@ -74,6 +74,18 @@ bool has_megatron_magic(std::span<const std::byte> file) {
          std::memcmp(file.data(), kMegatronMagic.data(), kMegatronMagic.size()) == 0;
 }
 
+ShardLayout llmc_layout(bool wide, std::int64_t tokens) {
+  return {.format = wide ? ShardFormat::llmc_uint32 : ShardFormat::llmc_uint16,
+          .type = wide ? TokenType::u32 : TokenType::u16,
+          .begin = kHeaderBytes,
+          .tokens = tokens,
+          .documents = -1};
+}
+
+std::uint64_t llmc_shard_bytes(bool wide, std::int64_t tokens) {
+  return kHeaderBytes + static_cast<std::uint64_t>(tokens) * (wide ? 4 : 2);
+}
+
 ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string& name) {
   if (!has_llmc_magic(file))
     fail(name,
@@ -95,11 +107,7 @@ ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string&
         fmt::format(
             "its header says {} token{}, so {} bytes should follow it, but {} do. The file was cut short or is damaged",
             tokens, plural(tokens), bytes, file.size() - kHeaderBytes));
-  return {.format = wide ? ShardFormat::llmc_uint32 : ShardFormat::llmc_uint16,
-          .type = wide ? TokenType::u32 : TokenType::u16,
-          .begin = kHeaderBytes,
-          .tokens = tokens,
-          .documents = -1};
+  return llmc_layout(wide, tokens);
 }
 
 ShardLayout parse_raw_shard(std::span<const std::byte> file, ShardFormat format, const std::string& name) {

@@ -32,6 +32,10 @@ struct ShardLayout {
 bool has_llmc_magic(std::span<const std::byte> file);
 bool has_megatron_magic(std::span<const std::byte> file);
 
+/// Layout and size in bytes of llm.c's format with so many tokens; `wide`: uint32.
+ShardLayout llmc_layout(bool wide, std::int64_t tokens);
+std::uint64_t llmc_shard_bytes(bool wide, std::int64_t tokens);
+
 /// Parse a header. `file` is the whole shard, `name` is its name in errors. All three throw Failure(data) if the header
 /// is unknown or contradicts the file size.
 ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string& name);

@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "data/dataset_record.h"
 #include "data/foreign_format.h"
 #include "data/glob.h"
 #include "data/token_width.h"
@@ -64,7 +65,6 @@ TokenShards::Shard open_megatron(const fs::path& path) {
 }
 
 TokenShards::Shard open_shard(const fs::path& path, const std::string& format) {
-  if (format == "megatron") return open_megatron(path);
   MappedFile file(path);
   const std::string name = path.string();
   if (file.bytes().empty())
@@ -86,6 +86,40 @@ TokenShards::Shard open_shard(const fs::path& path, const std::string& format) {
   }
   const ShardLayout layout = parse_llmc_shard(file.bytes(), name);
   return {std::move(file), layout};
+}
+
+/// A shard with its record, if dataset.json has one.
+struct Opened {
+  TokenShards::Shard shard;
+  std::optional<DatasetRecords::Found> record;
+};
+
+Opened open_by_record(const fs::path& path, const std::string& format, DatasetRecords& records) {
+  if (format == "megatron") return {open_megatron(path), {}};
+  if (format != "auto" && format != "llmc") return {open_shard(path, format), {}};
+  MappedFile file(path);
+  const auto found = records.find(path, file.bytes().size());
+  if (!found) return {open_shard(path, format), {}};
+  return {{std::move(file), llmc_layout(found->dataset->wide, found->shard->tokens), found->shard->sampled}, found};
+}
+
+/// Fingerprint of the side of a data set whose shards are exactly these, in the order of their names; else empty.
+std::string recorded_fingerprint(const std::vector<DatasetRecords::Found>& found) {
+  const DatasetRecord& dataset = *found.front().dataset;
+  const auto names = [](const auto& shards, auto name) {
+    std::vector<std::string> list;
+    for (const auto& shard : shards) list.push_back(name(shard));
+    return list;
+  };
+  if (std::ranges::any_of(found, [&](const auto& one) { return one.dataset != &dataset; })) return "";
+  const auto there = names(found, [](const DatasetRecords::Found& one) { return one.shard->file; });
+  for (const DatasetSide* side : {&dataset.train, &dataset.validation}) {
+    auto recorded = names(side->shards, [](const DatasetShard& shard) { return shard.file; });
+    std::ranges::sort(recorded);
+    const bool sampled = std::ranges::none_of(side->shards, &std::string::empty, &DatasetShard::sampled);
+    if (sampled && recorded == there) return side->fingerprint;
+  }
+  return "";
 }
 
 /// A pattern like data/* matches both files of a Megatron pair: keep one.
@@ -139,6 +173,19 @@ std::uint64_t scan_max_id(const TokenShards::Shard& shard) {
   });
 }
 
+namespace {
+
+std::uint64_t max_id_of(const TokenShards::Shard& shard, const MaxIdCache& known) {
+  // The identity includes the format, because the same bytes scan differently in another.
+  const std::string identity = fmt::format("{}|{}", shard.file.identity(), name_of(shard.layout.format));
+  if (const auto max_id = known.find(identity)) return *max_id;
+  const std::uint64_t max_id = scan_max_id(shard);
+  known.store(identity, max_id);
+  return max_id;
+}
+
+}  // namespace
+
 TokenShards::TokenShards(const std::string& pattern, const std::string& format, std::int64_t vocab_size,
                          const fs::path& cache)
     : vocab_size_(vocab_size) {
@@ -148,13 +195,21 @@ TokenShards::TokenShards(const std::string& pattern, const std::string& format, 
         Exit::data,
         fmt::format("unknown format '{}' of '{}'. Write auto, llmc, nanogpt, nanogpt32 or megatron", format, pattern));
   const MaxIdCache known(cache);
+  DatasetRecords records;
+  std::vector<DatasetRecords::Found> found;
   std::vector<std::string> wider;  // paths of files that look wider
   for (const fs::path& path : without_second_halves(glob_files(pattern), format)) {
-    shards_.push_back(open_shard(path, format));
-    shards_.back().file.check();
-    if (vocab_size > 0) check_ids(shards_.back(), known);
-    if (is_of_halves(shards_.back())) wider.push_back(path.string());
+    Opened opened = open_by_record(path, format, records);
+    shards_.push_back(std::move(opened.shard));
+    const Shard& shard = shards_.back();
+    shard.file.check();
+    if (opened.record) found.push_back(*opened.record);
+    if (vocab_size > 0)
+      check_ids(shard,
+                opened.record ? static_cast<std::uint64_t>(opened.record->shard->max_id) : max_id_of(shard, known));
+    if (is_of_halves(shard)) wider.push_back(path.string());
   }
+  if (found.size() == shards_.size()) fingerprint_ = recorded_fingerprint(found);
   if (!wider.empty())
     warning_ = fmt::format(
         "'{}'{}: every second uint16 number is 0 or 1, like the upper half of a uint32 token. If the tokens are "
@@ -162,7 +217,7 @@ TokenShards::TokenShards(const std::string& pattern, const std::string& format, 
         wider.front(), wider.size() > 1 ? fmt::format(" and {} more", wider.size() - 1) : "");
 }
 
-void TokenShards::check_ids(const Shard& shard, const MaxIdCache& known) const {
+void TokenShards::check_ids(const Shard& shard, std::uint64_t max_id) const {
   const auto fail = [&](const std::string& what) {
     throw Failure(Exit::data, fmt::format("'{}': {}", shard.file.path().string(), what));
   };
@@ -171,17 +226,10 @@ void TokenShards::check_ids(const Shard& shard, const MaxIdCache& known) const {
         fmt::format("is read as uint16 tokens, but vocab_size {} has tokens above 65,535. Write 'format: nanogpt32' if "
                     "the file is uint32, or use the vocabulary that the data was made with",
                     vocab_size_));
-  // The identity includes the format, because the same bytes scan differently in another.
-  const std::string identity = fmt::format("{}|{}", shard.file.identity(), name_of(shard.layout.format));
-  auto max_id = known.find(identity);
-  if (!max_id) {
-    max_id = scan_max_id(shard);
-    known.store(identity, *max_id);
-  }
-  if (*max_id >= static_cast<std::uint64_t>(vocab_size_))
+  if (max_id >= static_cast<std::uint64_t>(vocab_size_))
     fail(fmt::format(
         "has token {}, but vocab_size is {}. Use the vocabulary that the data was made with{}",
-        static_cast<std::int64_t>(*max_id), vocab_size_,
+        static_cast<std::int64_t>(max_id), vocab_size_,
         shard.layout.format == ShardFormat::nanogpt32 ? ", or write 'format: nanogpt' if the file is uint16" : ""));
 }
 
@@ -232,13 +280,22 @@ void TokenShards::read(std::size_t shard_index, std::int64_t first, std::span<st
 TokenShards::Identity TokenShards::identify() const {
   // Hashing terabytes at every start would take too long, so sizes, both ends, and blocks in between are sampled.
   constexpr std::size_t kEnd = 64 << 10, kBlock = 4 << 10, kBlocks = 16;
+  const fs::path folder = common_folder(shards_);
+  Identity identity;
+  const auto record = [&](const Shard& shard, std::string xxh3) {
+    identity.shards.push_back(
+        {shard.file.path().lexically_relative(folder).string(), shard.layout.tokens, std::move(xxh3)});
+  };
+  if (!fingerprint_.empty()) {
+    for (const Shard& shard : shards_) record(shard, shard.sampled);
+    identity.fingerprint = fingerprint_;
+    return identity;
+  }
   XXH64_hash_t all = 0, own = 0;
   const auto add = [&](const void* data, std::size_t bytes) {
     all = XXH3_64bits_withSeed(data, bytes, all);
     own = XXH3_64bits_withSeed(data, bytes, own);
   };
-  const fs::path folder = common_folder(shards_);
-  Identity identity;
   for (const Shard& shard : shards_) {
     own = 0;
     const std::span<const std::byte> bytes = shard.file.bytes();
@@ -254,8 +311,7 @@ TokenShards::Identity TokenShards::identify() const {
       shard.file.release(0, bytes.size());
     }
     shard.file.check();
-    identity.shards.push_back(
-        {shard.file.path().lexically_relative(folder).string(), shard.layout.tokens, fmt::format("{:016x}", own)});
+    record(shard, fmt::format("{:016x}", own));
   }
   identity.fingerprint = fmt::format("{:016x}", all);
   return identity;

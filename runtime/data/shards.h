@@ -21,13 +21,15 @@ class TokenShards {
   struct Shard {
     MappedFile file;  // megatron: the .bin file
     ShardLayout layout;
+    std::string sampled = {};  // ShardRecord::xxh3, if dataset.json records it
   };
 
   /// `pattern` as in glob_files. `format`: auto | llmc | nanogpt | nanogpt32 | megatron. auto detects llm.c by its
   /// magic number and Megatron by its .idx file (the pattern may match the .idx or the .bin files), and refuses
   /// everything else. Every id must be below `vocab_size`. Each file is scanned for that once and the result kept in
-  /// `cache` (a folder; empty: not kept). Raw uint16 allows at most 65,536 tokens in the vocabulary. vocab_size 0 skips
-  /// both checks. Throws Failure(data) naming the file and the error.
+  /// `cache` (a folder; empty: not kept), unless a dataset.json records its largest id (DatasetRecords). Raw uint16
+  /// allows at most 65,536 tokens in the vocabulary. vocab_size 0 skips both checks. Throws Failure(data) naming the
+  /// file and the error.
   TokenShards(const std::string& pattern, const std::string& format, std::int64_t vocab_size,
               const std::filesystem::path& cache = default_cache_folder());
 
@@ -43,6 +45,7 @@ class TokenShards {
   /// naming `sample` unless that is -1, if the file was truncated meanwhile.
   void read(std::size_t shard, std::int64_t first, std::span<std::int32_t> out, std::int64_t sample = -1) const;
   /// 16 hex digits over formats, sizes and sampled content, in order. Unaffected by moving or renaming the folder.
+  /// Taken from dataset.json if the shards are all of one side of a data set.
   std::string fingerprint() const { return identify().fingerprint; }
   /// Fingerprint of all shards and of each.
   struct Identity {
@@ -52,11 +55,12 @@ class TokenShards {
   Identity identify() const;
 
  private:
-  void check_ids(const Shard& shard, const MaxIdCache& known) const;
+  void check_ids(const Shard& shard, std::uint64_t max_id) const;
 
   std::vector<Shard> shards_;
   std::int64_t vocab_size_;
   std::string warning_;
+  std::string fingerprint_;  // from dataset.json; empty: computed from the content
 };
 
 /// Largest id of a shard, which is read completely; negative ids count as huge.

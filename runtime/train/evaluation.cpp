@@ -34,13 +34,13 @@ std::optional<double> loss_of(std::span<const Validation> all, const std::string
 }
 
 Evaluation::Evaluation(std::string set, std::shared_ptr<const TokenShards> shards, const ProgramInfo& info,
-                       std::int64_t sequences, const Tokenizer* tokenizer)
+                       std::int64_t sequences, std::shared_ptr<const Tokenizer> tokenizer)
     : set_(std::move(set)),
       shards_(std::move(shards)),
       sequence_length_(info.sequence_length),
       micro_batch_(info.micro_batch),
       sequences_(sequences),
-      tokenizer_(tokenizer) {
+      tokenizer_(std::move(tokenizer)) {
   if (shards_->samples(sequence_length_) < 1)
     throw Failure(
         Exit::data,

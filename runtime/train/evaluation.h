@@ -28,10 +28,9 @@ std::optional<double> loss_of(std::span<const Validation> all, const std::string
 class Evaluation {
  public:
   /// `set`: its name, empty for data.validation.path. Reads `sequences` samples (fewer if the set has fewer) at the
-  /// first run. `tokenizer` (null: none) decodes them and must outlive this. Throws Failure(data) if there are no
-  /// samples.
+  /// first run. `tokenizer` (null: none) decodes them. Throws Failure(data) if there are no samples.
   Evaluation(std::string set, std::shared_ptr<const TokenShards> shards, const ProgramInfo& info,
-             std::int64_t sequences, const Tokenizer* tokenizer);
+             std::int64_t sequences, std::shared_ptr<const Tokenizer> tokenizer);
 
   const std::string& set() const { return set_; }
 
@@ -45,7 +44,7 @@ class Evaluation {
   std::string set_;
   std::shared_ptr<const TokenShards> shards_;
   std::int64_t sequence_length_, micro_batch_, sequences_;
-  const Tokenizer* tokenizer_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<MicroBatch> batches_;
   std::int64_t bytes_ = 0;  // of the targets' text; 0: unknown
 };

@@ -11,8 +11,9 @@ from harness import LLMC, SOURCE, RunTest
 
 COMMANDS = [
     "check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "verify", "data build",
-    "data info", "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff", "checkpoint prune",
-    "checkpoint export", "runs", "report", "devices", "calibrate", "sizes", "doctor"
+    "data info", "data look", "data verify", "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
+    "checkpoint prune", "checkpoint export", "checkpoint average", "runs", "report", "devices", "calibrate", "sizes",
+    "doctor"
 ]
 
 
@@ -50,7 +51,9 @@ class Cli(RunTest):
                       ["checkpoint", "prune", "specs", "--keep-last",
                        "0"], ["checkpoint", "export",
                               "specs"], ["checkpoint", "export", "specs", "-o", "x", "--dtype",
-                                         "fp16"], ["checkpoint", "export", "specs", "-o", "x", "--shard-size", "0"]):
+                                         "fp16"], ["checkpoint", "export", "specs", "-o", "x", "--shard-size",
+                                                   "0"], ["checkpoint", "average", "specs", "-o",
+                                                          "x"], ["checkpoint", "average", "specs", "docs"]):
             done = harness.call(LLMC, *words, cwd=SOURCE)
             self.assertEqual(done.code, 2, f"{words}: {done.out}{done.err}")
             self.assertTrue(done.err.strip(), words)

@@ -7,8 +7,11 @@ import importlib.util
 import io
 import json
 import os
+import random
 import shutil
+import subprocess
 import sysconfig
+import time
 import types
 
 import harness
@@ -50,6 +53,72 @@ class Data(RunTest):
         self.assertIn("llm.c uint16", text)
         people = self.succeed(LLMC, "data", "info", os.path.join(DATASET, "train-00000.bin")).out
         self.assertIn("tokens", people)
+
+    def test_look_and_verify(self):
+        """A sample with the borders of its tokens; damage of a shard, by name, with exit code 5. A run on shards that
+        dataset.json describes reads them first when it trains."""
+        os.makedirs(self.path("seen"))
+        for number in range(8):
+            with open(self.path("seen", f"{number}.txt"), "w") as file:
+                file.write(f"zeile {number} für {number * 7} €\n" * 100)
+        out = self.path("seen-set")
+        self.succeed(LLMC, "data", "build", "--from", self.path("seen"), "--vocab-size", 330, "--shard-tokens", 500,
+                     "-o", out)
+        with open(os.path.join(out, "dataset.json")) as file:
+            dataset = json.load(file)
+        seen = self.succeed(LLMC, "data", "look", out, "--sequence-length", 30, "--sample", 1).out
+        self.assertRegex(seen.splitlines()[0], r"train-00000\.bin: sample 1 of [\d,]+, tokens 30 to 60$")
+        self.assertEqual(seen.count("│"), 30)
+        self.assertIn("⏎", seen)
+        tokens = json.loads(
+            self.succeed(LLMC, "data", "look", out, "--validation", "--sequence-length", 30, "--json").out)["tokens"]
+        self.assertEqual(len(tokens), 31)
+        self.assertIn("zeile", "".join(token["text"] for token in tokens))
+        for code, words, fact in ((5, ["--sample", "100000"], "--sample 0 to"), (2, ["--sample", "-1"], "--sample"),
+                                  (5, ["--tokenizer",
+                                       self.path("seen")], "--tokenizer"), (2, ["--sequence-length",
+                                                                                "0"], "--sequence-length")):
+            done = harness.call(LLMC, "data", "look", out, *words)
+            self.assertEqual((done.code, done.out), (code, ""), words)
+            self.assertIn(fact, done.err)
+        info = json.loads(self.succeed(LLMC, "data", "info", out, "--json").out)
+        for side in ("train", "validation"):
+            self.assertEqual(info["sides"][side]["documents"], dataset[side]["documents"])
+            self.assertEqual(sum(one["documents"] for one in info["sides"][side]["lengths"]),
+                             dataset[side]["documents"])
+
+        spec = harness.write_small(
+            self.path("seen-small"),
+            harness.SMALL.replace("train-*.bin",
+                                  "../seen-set/train-*.bin").replace("val-*.bin", "../seen-set/val-*.bin").replace(
+                                      "vocab_size: 97", f"vocab_size: {dataset['vocab_size']}"))
+        trainer = self.compile(spec, "seen-trainer")
+        self.succeed(trainer, "--run", self.path("seen-run"), "--steps", 1)
+        copy = shutil.copytree(out, self.path("copied-set"), ignore=shutil.ignore_patterns("dataset.json"))
+        self.succeed(trainer, "--run", self.path("copied-run"), "--steps", 1,
+                     "data.train.path=" + os.path.join(copy, "train-*.bin"))
+        states = [
+            harness.read(self.path(run, "checkpoints", "step-00000001", "state.json"))
+            for run in ("seen-run", "copied-run")
+        ]
+        self.assertEqual(*states, "the fingerprint is that of the content")
+
+        complete = self.succeed(LLMC, "data", "verify", out, DATASET if os.path.exists(DATASET) else out).out
+        self.assertEqual(complete.count(": complete ("), 2)
+        shard = os.path.join(out, dataset["train"]["shards"][1]["file"])
+        with open(shard, "r+b") as file:
+            file.seek(1030)
+            byte = file.read(1)
+            file.seek(1030)
+            file.write(bytes([byte[0] ^ 1]))
+        done = harness.call(LLMC, "data", "verify", out)
+        self.assertEqual(done.code, 5)
+        self.assertRegex(done.out, rf"damaged\n  {os.path.basename(shard)}: has the checksum \w+ instead of \w+\n$")
+        listed = json.loads(harness.call(LLMC, "data", "verify", out, "--json").out)
+        self.assertEqual([one["file"] for one in listed[0]["damage"]], [os.path.basename(shard)])
+        done = harness.call(LLMC, "data", "verify", self.path("seen"))
+        self.assertEqual((done.code, done.out), (5, ""))
+        self.assertIn("has no dataset.json", done.err)
 
     def test_hf_to_shards(self):
         """The script's own code, with a stub for the tokenizer package: both widths, whole documents with ends, a
@@ -104,6 +173,15 @@ class Data(RunTest):
             self.assertEqual({(file["format"], file["type"]) for file in info["files"]}, {("llm.c " + kind, kind)})
             self.assertEqual(info["tokens"], sum(len(text) + 1 for text in texts))
             self.assertEqual(info["source"]["skipped_lines"], 3)
+            with open(os.path.join(out, "dataset.json")) as file:
+                dataset = json.load(file)
+            recorded = {shard["file"]: shard for side in ("train", "validation") for shard in dataset[side]["shards"]}
+            for file in info["files"]:
+                self.assertEqual(recorded[os.path.basename(file["path"])]["max_id"], file["max_id"])
+            for side in ("train", "validation"):
+                self.assertEqual(sum(shard["documents"] for shard in dataset[side]["shards"]),
+                                 info["sides"][side]["documents"])
+                self.assertEqual(dataset[side]["documents"], info["sides"][side]["documents"])
             found = {}
             for side in ("train", "val"):
                 ids = array.array("H" if kind == "uint16" else "I")
@@ -206,6 +284,69 @@ class Data(RunTest):
         done = harness.call(*build, "-o", self.path("of-nothing"))
         self.assertEqual((done.code, done.out), (5, ""))
         self.assertIn(said, done.err)
+
+    def test_compressed_text_and_standard_input(self):
+        """The same documents from plain files, from .gz, from .zst and from a pipe; duplicates; damage by name."""
+        texts = [f"document {number}: " + f"zeile {number * 7} €\n" * (number % 5 + 20) for number in range(60)]
+        for folder in ("plain", "packed", "cut"):
+            os.makedirs(self.path(folder))
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        with open(self.path("plain", "a.jsonl"), "w") as file:
+            file.write(lines)
+        with gzip.open(self.path("packed", "a.jsonl.gz"), "wt") as file:
+            file.write(lines)
+        words = (LLMC, "data", "build", "--vocab-size", 320)
+        self.succeed(*words, "--from", self.path("plain"), "-o", self.path("of-plain"))
+        self.succeed(*words, "--from", self.path("packed"), "-o", self.path("of-gzip"))
+        self.assert_same_files(self.path("of-plain"), self.path("of-gzip"), "plain and compressed")
+        piped = subprocess.run([str(word) for word in (*words, "--from", "-", "-o", self.path("of-pipe"))],
+                               input=(lines + lines).encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               timeout=harness.HANGS)
+        self.assertEqual(piped.returncode, 0, piped.stderr)
+        self.assertIn(b": 120 documents from 1 file (0 skipped)", piped.stdout)
+        piped = subprocess.run(
+            [str(word) for word in (*words, "--from", "-", "--deduplicate", "-o", self.path("of-pipe"), "--force")],
+            input=(lines + lines).encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=harness.HANGS)
+        self.assertIn(b"\n  60 duplicate documents left out\n", piped.stdout)
+        for name in ("tokenizer.model", "train-00000.bin", "val-00000.bin"):
+            self.assertEqual(harness.read(self.path("of-plain", name)), harness.read(self.path("of-pipe", name)), name)
+        self.assertEqual(sorted(os.listdir(self.path("of-pipe"))), sorted(os.listdir(self.path("of-plain"))))
+        whole = harness.read(self.path("packed", "a.jsonl.gz"))
+        for name, content, fact in (("cut.jsonl.gz", whole[:-5],
+                                     "cut short"), ("flip.jsonl.gz", whole[:200] + b"xx" + whole[202:], "is damaged"),
+                                    ("text.txt.zst", b"no such format", "is not Zstandard data")):
+            with open(self.path("cut", name), "wb") as file:
+                file.write(content)
+            done = harness.call(*words, "--from", self.path("plain"), self.path("cut", name), "-o", self.path("of-cut"))
+            self.assertEqual((done.code, done.out), (5, ""), name)
+            self.assert_facts(done.err, f"'{self.path('cut', name)}'", fact)
+            self.assertFalse(os.path.exists(self.path("of-cut")))
+
+    def test_killed_builds(self):
+        """Builds of compressed text that are killed at random moments leave no data set, and the next one writes the
+        bytes of a build that nothing interrupted."""
+        os.makedirs(self.path("long"))
+        for number in range(12):
+            with gzip.open(self.path("long", f"{number}.txt.gz"), "wt") as file:
+                file.writelines(f"zeile {number} von {line * line} und {line % 97}\n" for line in range(4000))
+        words = [
+            str(word) for word in (LLMC, "data", "build", "--from", self.path("long"), "--vocab-size", 330,
+                                   "--shard-tokens", 20000, "--deduplicate", "-o")
+        ]
+        begin = time.monotonic()
+        self.succeed(*words, self.path("whole"))
+        took, generator = time.monotonic() - begin, random.Random(7)
+        out = self.path("killed", "set")
+        for _ in range(6):
+            process = subprocess.Popen([*words, out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(generator.uniform(0, took * 0.9))
+            process.kill()
+            process.wait(timeout=harness.HANGS)
+            if os.path.exists(out):  # it was faster than the first
+                shutil.rmtree(out)
+        self.succeed(*words, out)
+        self.assert_same_files(self.path("whole"), out, "after kills")
+        self.assertEqual(os.listdir(self.path("killed")), ["set"], "nothing of the killed builds is left")
 
     def test_words_of_the_output(self):
         """A document counts once even if both sides have a part of it; numbers may have suffixes as in a spec."""

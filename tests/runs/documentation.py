@@ -61,6 +61,12 @@ SHORTER = {
     f"llmc run specs/quickstart.yaml optimizer.lr=3e-3 -- --run specs/runs/lr-3e-3 --steps 1 {pages.FEW}",
     "llmc run specs/quickstart.yaml model.intermediate_size=1024 -o build/ffn-1024 -- --run specs/runs/ffn-1024 --steps 20":
     f"llmc run specs/quickstart.yaml model.intermediate_size=1024 -o build/ffn-1024 -- --run specs/runs/ffn-1024 --steps 1 {pages.FEW}",
+    "build/quickstart/trainer --run specs/runs/anneal init.from=specs/runs/quickstart data.seed=7 --steps 20":
+    f"build/quickstart/trainer --run specs/runs/anneal init.from=specs/runs/quickstart data.seed=7 --steps 1 {pages.FEW}",
+    "build/quickstart/trainer evaluate --checkpoint build/mean":
+    "build/quickstart/trainer evaluate --checkpoint build/mean --sequences 2",
+    "llmc run specs/quickstart.yaml init.from=build/mean -- --run specs/runs/from-mean --steps 20":
+    f"llmc run specs/quickstart.yaml init.from=build/mean -- --run specs/runs/from-mean --steps 1 {pages.FEW}",
     "llmc run specs/quickstart.yaml -- --steps 100":
     f"llmc run specs/quickstart.yaml -- --steps 3 {pages.FEW}",
     "llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python":

@@ -2,6 +2,7 @@
 
 import array
 import json
+import math
 import os
 import shutil
 import struct
@@ -153,6 +154,59 @@ class SavedWeights(RunTest):
             found = self.evaluate(out)
             self.assertEqual((found["loss"], found["step"]), (self.losses[6], None), name)
 
+    def test_average(self):
+        """The mean of checkpoints: evaluated and trained from, equal to the mean computed here."""
+        out, swapped, again = self.path("mean"), self.path("mean-swapped"), self.path("mean-several")
+        said = self.succeed(LLMC, "checkpoint", "average", self.step(3), self.run_folder, "-o", out)
+        self.assertTrue(said.out.endswith(f"the mean of\n  {self.step(3)}\n  {self.step(6)}\n"), said.out)
+        self.assertEqual(sorted(os.listdir(out)),
+                         ["README.md", "config.json", "generation_config.json", "model.safetensors"])
+        tensors = [
+            self.tensors(os.path.join(folder, "model.safetensors")) for folder in (self.step(3), self.step(6), out)
+        ]
+        self.assertEqual(tensors[2].keys(), tensors[0].keys())
+        for name, mean in tensors[2].items():
+            expected = array.array("f", ((a + b) / 2 for a, b in zip(tensors[0][name], tensors[1][name])))
+            self.assertEqual(mean, expected, name)
+        found = self.evaluate(out)
+        self.assertIsNone(found["step"])
+        self.assertNotIn(found["loss"], self.losses.values())
+        self.assertLess(abs(found["loss"] - sum(self.losses.values()) / 2), 0.5)
+        # A sum of two numbers is exact in both orders.
+        self.succeed(LLMC, "checkpoint", "average", self.step(6), self.step(3), "-o", swapped, "--shard-size", "30K")
+        self.assertEqual(self.evaluate(swapped)["loss"], found["loss"])
+        # A run starts from it: its first evaluation without an update has the same loss.
+        run = self.path("from-mean")
+        self.succeed(self.trainer, "--run", run, "--steps", "3", "init.from=" + out, "optimizer.lr=1e-30",
+                     "optimizer.weight_decay=0")
+        self.assertEqual(self.evaluate(os.path.join(run, "checkpoints", "step-00000003"))["loss"], found["loss"])
+        # Refused without a trace.
+        other = self.path("average-other.yaml")
+        with open(other, "w") as file:
+            file.write(harness.SMALL.replace("num_hidden_layers: 3", "num_hidden_layers: 2"))
+        theirs = self.path("average-run")
+        self.succeed(self.compile(other, "average-trainer"), "--run", theirs, "--steps", "1")
+        for code, words, facts in ((6, [self.step(3),
+                                        theirs], ("step-00000001", self.step(3), "model.num_hidden_layers 3 -> 2")),
+                                   (2, [self.step(6), self.run_folder], (self.step(6), "named twice")),
+                                   (2, [self.run_folder], ("two or more", "checkpoint export")),
+                                   (6, [self.step(3), self.path("nothing")], ("there is no checkpoint", "nothing"))):
+            done = harness.call(LLMC, "checkpoint", "average", *words, "-o", again)
+            self.assertEqual((done.code, done.out), (code, ""), done.err)
+            self.assert_facts(done.err, *facts)
+            self.assertFalse(os.path.exists(again))
+
+    def tensors(self, path):
+        """Elements of each tensor of a file in fp32."""
+        data = harness.read(path)
+        (size, ) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8:8 + size])
+        header.pop("__metadata__", None)
+        return {
+            name: array.array("f", data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]])
+            for name, entry in header.items()
+        }
+
     def test_sample_is_what_training_wrote(self):
         of_run = [
             line for line in harness.json_lines(os.path.join(self.run_folder, "samples.jsonl")) if line["step"] == 6
@@ -238,6 +292,56 @@ class SavedWeights(RunTest):
         self.assertEqual((done.code, done.out), (5, ""))
         self.assertIn("--data PATH", done.err)
         self.assertGreater(self.evaluate(run, "--data", os.path.join(data, "train-*.bin"), trainer=trainer)["loss"], 0)
+
+    def test_bits_per_byte(self):
+        """Where the tokenizer of the data is known, with data.tokenizer or without: of metrics, of evaluate, and of an
+        export. Its text is that of the targets."""
+        text = self.path("bits-text")
+        os.makedirs(text)
+        for number in range(12):
+            with open(os.path.join(text, f"{number}.txt"), "w") as file:
+                file.write("".join(f"zeile {number} für {i * i} €\n" for i in range(60)))
+        data = self.path("bits-data")
+        self.succeed(LLMC, "data", "build", "--from", text, "--vocab-size", "330", "--validation", "0.3", "-o", data)
+        spec = harness.write_small(
+            self.path("bits-small"),
+            harness.SMALL.replace("train-*.bin", "../bits-data/train-*.bin").replace(
+                "val-*.bin", "../bits-data/val-*.bin").replace("vocab_size: 97", "vocab_size: 336"))
+        trainer, run = self.compile(spec, "bits-trainer"), self.path("bits-run")
+        self.succeed(trainer, "--run", run, "--steps", "3")
+        line = harness.json_lines(os.path.join(run, "metrics.jsonl"))[-1]
+        found = self.evaluate(run, trainer=trainer)
+        self.assertEqual((found["loss"], found["bits_per_byte"]), (line["val_loss"], line["val_bits_per_byte"]))
+        self.assertIn(f"bits       {found['bits_per_byte']:.6f} a byte",
+                      self.succeed(trainer, "evaluate", "--checkpoint", run).out)
+        # All samples: the text of their targets is what llmc data look shows.
+        whole = self.evaluate(run, "--sequences", "all", trainer=trainer)
+        size = 0
+        for number in range(whole["sequences"]):
+            shown = self.succeed(LLMC, "data", "look", data, "--validation", "--sequence-length", "24", "--sample",
+                                 str(number), "--json").out
+            tokens = json.loads(shown)["tokens"][1:]
+            size += sum(
+                len(token["text"].encode()) if "\ufffd" not in token["text"] else 1 for token in tokens
+                if token["text"] != "</s>")
+        self.assertAlmostEqual(whole["bits_per_byte"], whole["loss"] / math.log(2) * whole["tokens"] / size, delta=1e-9)
+        # Shards alone: the text is unknown, unless the weights have a tokenizer.
+        os.makedirs(self.path("bits-bare"))
+        bare = shutil.copy(os.path.join(data, "val-00000.bin"), self.path("bits-bare"))
+        self.assertNotIn("bits_per_byte", self.evaluate(run, "--data", bare, trainer=trainer))
+        out = self.path("bits-export")
+        self.succeed(LLMC, "checkpoint", "export", run, "-o", out, "--dtype", "fp32")
+        self.assertEqual(self.evaluate(out, "--data", bare, trainer=trainer)["bits_per_byte"], found["bits_per_byte"])
+        # Another tokenizer in the spec changes only samples; a warning names both.
+        other = self.path("bits-other")
+        self.succeed(LLMC, "data", "build", "--from", text, "--vocab-size", "325", "-o", other)
+        named = os.path.join(other, "tokenizer.model")
+        said = self.succeed(trainer, "--run", self.path("bits-named"), "--steps", "3", "data.tokenizer=" + named,
+                            "sampling.every=0")
+        self.assertEqual(
+            harness.json_lines(self.path("bits-named", "metrics.jsonl"))[-1]["val_bits_per_byte"],
+            line["val_bits_per_byte"])
+        self.assert_facts(said.out + said.err, "was made with another tokenizer than data.tokenizer", named)
 
     def test_another_model(self):
         other = self.path("other.yaml")

@@ -21,11 +21,27 @@ class TrainerCli(TrainerTest):
         self.assertEqual((text, planned[len(text):][:16]),
                          (planned[:len(text)], "\nmost that fits:"))  # not planned by a trainer
 
-    def test_a_shard_that_is_cut_short_ends_the_run(self):
-        """The shard is mapped, so a missing page would end the process by SIGBUS."""
+    def test_a_shard_that_changes_ends_the_run(self):
+        """Cut short (it is mapped, so a missing page would end the process by SIGBUS), overwritten, or replaced by
+        another file. With the shard restored the same command resumes, and ends with the weights of a run that nothing
+        interrupted."""
         shard, spare = self.path("cut.bin"), self.path("spare.bin")
         harness.write_shard(spare, 4000 * 24 + 1, 9)
-        for number, ranks in enumerate(((), ("--ranks", 2))):
+
+        def cut():
+            os.truncate(shard, 1024)
+
+        def overwrite():
+            with open(shard, "r+b") as file:
+                file.seek(1024)
+                file.write(b"\1\0" * 5000)
+
+        def replace():
+            os.replace(shutil.copy(spare, self.path("new.bin")), shard)
+
+        for number, (change, said, ranks) in enumerate(
+            ((cut, r"\d+ to 1024 bytes ", ()), (cut, r"\d+ to 1024 bytes ", ("--ranks", 2)),
+             (overwrite, "was written to ", ()), (replace, "was replaced by another file ", ("--ranks", 2)))):
             shutil.copy(spare, shard)
             run = self.path(f"cut-{number}")
             command = [
@@ -36,17 +52,22 @@ class TrainerCli(TrainerTest):
                                        env=harness.environment(), text=True)
             try:
                 next(line for line in process.stdout if re.search(r"step +[1-9]\d/", line))  # the tenth or later
-                os.truncate(shard, 1024)
+                change()
                 out, err = process.communicate(timeout=harness.HANGS)
             finally:
                 process.kill()
             self.assertEqual(process.returncode, 5, out + err)
-            self.assertRegex(err, r"'\S*cut\.bin': .*\d+ to 1024 bytes .*sample \d+")
+            self.assertRegex(err, rf"'\S*cut\.bin': .*{said}.*sample \d+")
             shutil.copy(spare, shard)
-            last = max(
-                int(name.split("-")[1]) for name in os.listdir(os.path.join(run, "checkpoints"))
-                if name.startswith("step-"))
-            self.succeed(*command, "--steps", last + 2)
+            last = 2 + max(
+                int(name.split("-")[1])
+                for name in os.listdir(os.path.join(run, "checkpoints")) if name.startswith("step-"))
+            self.succeed(*command, "--steps", last)
+            clean = self.path(f"clean-{number}")
+            self.succeed(*(clean if word == run else word for word in command), "--steps", last)
+            for name in ("model.safetensors", "state.json"):
+                files = [os.path.join(folder, "checkpoints", f"step-{last:08}", name) for folder in (run, clean)]
+                self.assertEqual(*map(harness.read, files), f"{change.__name__}: {name}")
 
     def test_help(self):
         text = self.succeed(self.trainer, "--help").out

@@ -10,6 +10,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/shards.h"
 #include "compiler/spec/huggingface.h"
+#include "compiler/tools/checkpoints/average.h"
 #include "compiler/tools/checkpoints/blocks.h"
 #include "compiler/tools/checkpoints/contents.h"
 #include "compiler/tools/checkpoints/damage.h"
@@ -46,37 +47,57 @@ Contents open_sound(const fs::path& path) {
   return open(path);
 }
 
-void append(safetensors::Writer& writer, const CheckpointTensor& tensor, DType dtype) {
+/// One weight of the exported model, as each checkpoint has it.
+using Weight = std::vector<CheckpointTensor>;
+
+void append(safetensors::Writer& writer, const Weight& weight, DType dtype) {
   std::vector<bf16> rounded;
-  for_each_block(*tensor.reader, *tensor.entry, [&](std::span<const float> values, std::span<const std::byte>) {
+  const auto write = [&](std::span<const float> values) {
     if (dtype == DType::f32) return writer.append(values.data(), values.size_bytes());
     rounded.resize(values.size());
     std::transform(values.begin(), values.end(), rounded.begin(), [](float value) { return from_float<bf16>(value); });
     writer.append(rounded.data(), rounded.size() * sizeof(bf16));
-  });
+  };
+  if (weight.size() > 1) return for_each_mean(weight, write);
+  for_each_block(*weight.front().reader, *weight.front().entry,
+                 [&](std::span<const float> values, std::span<const std::byte>) { write(values); });
+}
+
+/// The weights of checkpoints of one model, in the order of the forward pass.
+std::vector<Weight> weights_of_all(std::span<const Contents> checkpoints) {
+  std::vector<Weight> weights;
+  for (const Contents& contents : checkpoints) {
+    std::size_t i = 0;
+    for (CheckpointTensor& tensor : weights_of(contents)) {
+      if (&contents == &checkpoints.front()) weights.emplace_back();
+      weights.at(i++).push_back(std::move(tensor));
+    }
+  }
+  return weights;
 }
 
 /// Writes the weights into `folder`, in files of at most `shard_bytes`, in the order of the forward pass.
-void write_weights(const fs::path& folder, const std::vector<CheckpointTensor>& weights, DType dtype,
-                   std::int64_t shard_bytes, Exported& result) {
+void write_weights(const fs::path& folder, const std::vector<Weight>& weights, DType dtype, std::int64_t shard_bytes,
+                   Exported& result) {
   const safetensors::Dtype stored = dtype == DType::f32 ? safetensors::Dtype::kF32 : safetensors::Dtype::kBF16;
   std::vector<std::int64_t> sizes;
-  for (const CheckpointTensor& weight : weights) {
-    result.parameters += weight.elements();
-    sizes.push_back(bytes_of(dtype, weight.elements()));
+  for (const Weight& weight : weights) {
+    result.parameters += weight.front().elements();
+    sizes.push_back(bytes_of(dtype, weight.front().elements()));
     result.bytes += sizes.back();
   }
   const std::vector<std::size_t> counts = split_tensors(sizes, shard_bytes);
   std::map<std::string, std::string> files;
-  std::span<const CheckpointTensor> rest = weights;
+  std::span<const Weight> rest = weights;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const std::string file = shard_name("model", i, counts.size());
     std::vector<safetensors::TensorSpec> specs;
-    std::map<std::string, const CheckpointTensor*> by_name;
-    for (const CheckpointTensor& weight : rest.first(counts[i])) {
-      specs.push_back({weight.name(), stored, weight.entry->shape});
-      by_name[weight.name()] = &weight;
-      files[weight.name()] = file;
+    std::map<std::string, const Weight*> by_name;
+    for (const Weight& weight : rest.first(counts[i])) {
+      const std::string& name = weight.front().name();
+      specs.push_back({name, stored, weight.front().entry->shape});
+      by_name[name] = &weight;
+      files[name] = file;
     }
     safetensors::Writer writer(folder / file, specs, kExportWriter);
     for (const safetensors::Entry& entry : writer.entries()) append(writer, *by_name.at(entry.name), dtype);
@@ -97,11 +118,21 @@ std::string generation_config(const std::optional<ModelTokenizer>& tokenizer) {
   return config.dump(2) + "\n";
 }
 
-std::string model_card(const std::string& name, const Contents& contents, const Exported& exported,
+/// Values of a row of the model card, of each checkpoint in order.
+template <class Value>
+std::string list(std::span<const Contents> checkpoints, Value value) {
+  std::string text;
+  for (const Contents& contents : checkpoints) text += (text.empty() ? "" : ", ") + value(contents);
+  return text;
+}
+
+std::string model_card(const std::string& name, std::span<const Contents> checkpoints, const Exported& exported,
                        const std::optional<ModelTokenizer>& tokenizer) {
   using data::grouped;
+  const Contents& contents = checkpoints.front();
+  const bool mean = checkpoints.size() > 1;
   const spec::Spec& spec = contents.values.spec;
-  const fs::path run = run_of(contents.path);
+  const fs::path run = mean ? fs::path() : run_of(contents.path);  // the loss of a mean is not known
   const std::optional<double> loss = run.empty() ? std::nullopt : validation_loss(run, contents.state.step);
   const std::string unloaded = spec::not_loaded(spec.model);
   std::string text = fmt::format(
@@ -112,7 +143,7 @@ pipeline_tag: text-generation
 
 # {}
 
-A {} model, trained by llmc.
+A {} model, trained by llmc.{}
 
 | | |
 |---|---|
@@ -122,10 +153,15 @@ A {} model, trained by llmc.
 | tokens trained on | {} |
 | context | {} tokens |
 )",
-      name, spec.model.qk_norm ? "Qwen 3" : "Llama", grouped(exported.parameters),
-      exported.dtype == DType::f32 ? "fp32, as they were trained"
-                                   : "bf16, rounded to nearest, ties to even, from the trained fp32",
-      grouped(contents.state.step), grouped(static_cast<std::int64_t>(tokens_of(contents.state.position))),
+      name, spec.model.qk_norm ? "Qwen 3" : "Llama",
+      mean ? fmt::format(" Its weights are the mean of {} checkpoints.", checkpoints.size()) : "",
+      grouped(exported.parameters),
+      exported.dtype != DType::f32 ? "bf16, rounded to nearest, ties to even, from the trained fp32"
+      : mean                       ? "fp32"
+                                   : "fp32, as they were trained",
+      list(checkpoints, [](const Contents& of) { return grouped(of.state.step); }),
+      list(checkpoints,
+           [](const Contents& of) { return grouped(static_cast<std::int64_t>(tokens_of(of.state.position))); }),
       grouped(spec.batch.sequence_length));
   if (loss) text += fmt::format("| validation loss | {:.4f} nats a token |\n", *loss);
   text += tokenizer ? fmt::format("| tokenizer | {}, {} tokens |\n", tokenizer->name, grouped(tokenizer->tokens))
@@ -139,7 +175,9 @@ model = AutoModelForCausalLM.from_pretrained("PATH/OF/THIS/FOLDER")
 
 ## Spec
 
-The resolved spec of the run that trained the weights. `config.json` has the model.
+The resolved spec of the run that trained the )";
+  text += mean ? "first checkpoint" : "weights";
+  text += R"(. `config.json` has the model.
 
 ```yaml
 )";
@@ -176,17 +214,20 @@ Exported export_model(const ExportOptions& options) {
                   fmt::format("'{}' is not empty: it has {}. Choose another -o", entry.parent_path().string(),
                               spec::in_quotes(entry.filename().string())));
   });
-  const Contents contents = open_sound(options.checkpoint);
-  const FoundTokenizer found = find_tokenizer(contents, options.tokenizer);
-  const spec::Spec& spec = contents.values.spec;
+  std::vector<Contents> checkpoints;
+  checkpoints.push_back(open_sound(options.checkpoint));
+  for (const fs::path& other : options.averaged) checkpoints.push_back(open_sound(other));
+  check_averaged(checkpoints);
+  const auto tokenized =
+      std::ranges::find_if(checkpoints, [](const Contents& of) { return !of.state.tokenizer.empty(); });
+  const FoundTokenizer found =
+      find_tokenizer(tokenized == checkpoints.end() ? checkpoints.front() : *tokenized, options.tokenizer);
+  const spec::Spec& spec = checkpoints.front().values.spec;
   Exported exported{.dtype = options.dtype.value_or(spec.compute),
                     .tokenizer = "",
                     .looked_for = found.looked_for,
                     .not_loaded = spec::not_loaded(spec.model)};
-  std::vector<CheckpointTensor> weights;
-  for (const CheckpointTensor& tensor : contents.tensors)
-    if (tensor.moment.empty()) weights.push_back(tensor);
-  write_weights(folder.path(), weights, exported.dtype, options.shard_bytes, exported);
+  write_weights(folder.path(), weights_of_all(checkpoints), exported.dtype, options.shard_bytes, exported);
 
   const auto write = [&](const char* name, const std::string& text) {
     write_small_file(folder.path(), name, text, kExportWriter);
@@ -201,7 +242,7 @@ Exported export_model(const ExportOptions& options) {
   }
   const std::string name =
       disk::absolute(options.out / "", kExportWriter.exit).lexically_normal().parent_path().filename().string();
-  write("README.md", model_card(spec::printable(name), contents, exported, found.tokenizer));
+  write("README.md", model_card(spec::printable(name), checkpoints, exported, found.tokenizer));
   folder.publish();
   return exported;
 }

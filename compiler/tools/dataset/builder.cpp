@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
 #include "compiler/tools/dataset/corpus.h"
+#include "compiler/tools/dataset/deduplicate.h"
 #include "compiler/tools/dataset/pending_folder.h"
 #include "compiler/tools/dataset/read_tokenizer.h"
 #include "compiler/tools/dataset/split.h"
+#include "compiler/tools/dataset/standard_input.h"
 #include "compiler/tools/dataset/train_tokenizer.h"
 #include "data/glob.h"
 #include "data/tokenizer.h"
@@ -31,6 +34,8 @@ constexpr std::size_t kBatchBytes = 4 << 20;  // text that is encoded at once
 void check_options(const DatasetOptions& options) {
   const auto fail = [](const std::string& what) { throw Failure(Exit::usage, what); };
   if (options.from.empty()) fail("there is nothing to read. Give files or directories with --from");
+  if (std::ranges::count(options.from, fs::path("-")) > 1)
+    fail("--from - is given twice, but standard input is read once");
   const bool train = options.tokenizer.empty();
   if (train && options.vocab_size == 0)
     fail(
@@ -98,9 +103,25 @@ void write_file(const fs::path& path, std::string_view text) {
 }
 
 nlohmann::ordered_json side_json(const SideSummary& side) {
+  std::map<std::string, std::string> sampled;
+  for (const ShardRecord& shard : side.identity.shards) sampled[shard.file] = shard.xxh3;
   nlohmann::ordered_json shards = nlohmann::ordered_json::array();
-  for (const ShardSummary& shard : side.shards) shards.push_back({{"file", shard.file}, {"tokens", shard.tokens}});
-  return {{"documents", side.documents}, {"bytes", side.bytes}, {"tokens", side.tokens}, {"shards", shards}};
+  for (const ShardSummary& shard : side.shards)
+    shards.push_back({{"file", shard.file},
+                      {"tokens", shard.tokens},
+                      {"documents", shard.documents},
+                      {"max_id", shard.max_id},
+                      {"xxh3", shard.xxh3},
+                      {"sampled_xxh3", sampled.at(shard.file)}});
+  nlohmann::ordered_json json = {{"documents", side.documents}, {"bytes", side.bytes}, {"tokens", side.tokens}};
+  if (!shards.empty()) json["fingerprint"] = side.identity.fingerprint;
+  json["shards"] = std::move(shards);
+  return json;
+}
+
+TokenShards::Identity identify(const fs::path& folder, const std::string& prefix, const SideSummary& side) {
+  if (side.shards.empty()) return {};
+  return TokenShards((folder / (prefix + "-*.bin")).string(), "llmc", 0, {}).identify();
 }
 
 /// Encodes every document into the shards of its split, in the second pass.
@@ -113,6 +134,7 @@ class Encoder {
         split_(split),
         total_bytes_(total_bytes),
         result_(result),
+        folder_(folder),
         train_(folder, "train", tokenizer.vocab_size() > 65536, options.shard_tokens),
         validation_(folder, "val", tokenizer.vocab_size() > 65536, options.shard_tokens),
         threads_(options.threads > 0 ? options.threads : HostLimits().processors()) {}
@@ -134,6 +156,8 @@ class Encoder {
     flush();
     result_.train.shards = train_.finish();
     result_.validation.shards = validation_.finish();
+    result_.train.identity = identify(folder_, "train", result_.train);
+    result_.validation.identity = identify(folder_, "val", result_.validation);
   }
 
  private:
@@ -164,6 +188,7 @@ class Encoder {
   const Split& split_;
   std::int64_t total_bytes_, done_bytes_ = 0;
   BuildResult& result_;
+  const fs::path& folder_;
   ShardWriter train_, validation_;
   int threads_;
   std::vector<Document> batch_;
@@ -192,6 +217,34 @@ void check_replaced(const std::filesystem::path& entry, bool replace) {
                   fmt::format("'{}' has a data set. Write --force to replace it, or choose another -o", folder));
 }
 
+/// Finds the files to read, and copies standard input into `folder`, if it is among them, as the last file.
+CorpusFiles find_input(const DatasetOptions& options, const fs::path& folder,
+                       const std::function<void(BuildStage, std::int64_t, std::int64_t)>& report) {
+  std::vector<fs::path> named = options.from;
+  const bool standard_input = std::erase(named, fs::path("-")) > 0;
+  CorpusFiles found = named.empty() ? CorpusFiles() : find_corpus_files(named, options.globs);
+  if (standard_input)
+    found.files.push_back(copy_standard_input(options.standard_input, folder,
+                                              [&](std::int64_t bytes) { report(BuildStage::reading, bytes, 0); }));
+  return found;
+}
+
+/// Same as for_each_document(), without the documents that --deduplicate leaves out; these are only counted.
+CorpusCounts for_each_kept(const std::vector<fs::path>& files, const DatasetOptions& options,
+                           const std::function<void(std::string text)>& visit) {
+  SeenDocuments seen;
+  std::int64_t duplicates = 0, bytes = 0;
+  CorpusCounts counts = for_each_document(files, options.text_field, [&](std::string text) {
+    if (!options.deduplicate || seen.add(text)) return visit(std::move(text));
+    ++duplicates;
+    bytes += static_cast<std::int64_t>(text.size());
+  });
+  counts.documents -= duplicates;
+  counts.bytes -= bytes;
+  counts.duplicates = duplicates;
+  return counts;
+}
+
 }  // namespace
 
 BuildResult build_dataset(const DatasetOptions& options) {
@@ -199,10 +252,10 @@ BuildResult build_dataset(const DatasetOptions& options) {
   // First, so that an invalid -o fails before the long work.
   PendingFolder folder(options.out, kDataWriter,
                        [&](const std::filesystem::path& entry) { check_replaced(entry, options.force); });
-  const auto [files, passed_over] = find_corpus_files(options.from, options.globs);
   const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
     if (options.progress) options.progress({stage, bytes, total});
   };
+  const auto [files, passed_over] = find_input(options, folder.path(), report);
 
   std::string model;
   std::optional<Tokenizer> tokenizer;
@@ -226,7 +279,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
   Split split(options.validation, options.seed);
   TextSample sample(static_cast<std::size_t>(sample_bytes), options.seed);
   std::int64_t seen = 0;
-  const CorpusCounts counts = for_each_document(files, options.text_field, [&](std::string text) {
+  const CorpusCounts counts = for_each_kept(files, options, [&](std::string text) {
     if (!split.add(text) && !tokenizer) sample.add(text);
     seen += static_cast<std::int64_t>(text.size());
     report(BuildStage::reading, seen, 0);
@@ -245,7 +298,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
     report(BuildStage::training_tokenizer, 0, sample_bytes);
     std::vector<std::string> passages = sample.take();
     if (passages.empty()) {  // the hash put every document into validation, and one of them is moved to training
-      for_each_document(files, options.text_field, [&](std::string text) {
+      for_each_kept(files, options, [&](std::string text) {
         if (!split.is_validation(text)) sample.add(text);
       });
       passages = sample.take();
@@ -261,16 +314,18 @@ BuildResult build_dataset(const DatasetOptions& options) {
   result.vocab_size = tokenizer->vocab_size();
   result.separator_id = tokenizer->separator_id();
   result.byte_exact = tokenizer->exact();
-  if (!options.tokenizer.empty()) result.tokenizer_checksum = checksum_of(model);
+  result.tokenizer_checksum = checksum_of(model);
+  result.tokenizer_trained = options.tokenizer.empty();
   result.files = counts.files;
   result.skipped_files = counts.skipped_files;
   result.skipped_lines = counts.skipped_lines;
   result.skipped = counts.skipped;
+  result.duplicates = counts.duplicates;
   if (options.globs.empty()) result.passed_over = passed_over;
   result.single_document_cut = split.cuts();
   Encoder encoder(options, *tokenizer, split, folder.path(), counts.bytes, result);
   Split again(options.validation, options.seed);
-  for_each_document(files, options.text_field, [&](std::string text) {
+  for_each_kept(files, options, [&](std::string text) {
     again.add(text);
     encoder.add(std::move(text));
   });
@@ -278,6 +333,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
   if (again.digest() != split.digest())
     throw Failure(Exit::data, "the text changed while it was read. Retry when nothing writes to it");
   write_file(folder.path() / "dataset.json", dataset_json(result, options));
+  disk::remove(folder.path() / kStandardInputCopy, Exit::data);
   folder.publish();
   return result;
 }
@@ -285,18 +341,20 @@ BuildResult build_dataset(const DatasetOptions& options) {
 std::string dataset_json(const BuildResult& result, const DatasetOptions& options) {
   // No paths and times: equal text and options must give equal bytes.
   nlohmann::ordered_json made_with = {{"globs", options.globs}, {"text_field", options.text_field}};
-  if (result.tokenizer_checksum.empty()) {
+  if (result.tokenizer_trained) {
     made_with["vocab_size"] = options.vocab_size;
     made_with["sample_bytes"] = options.sample_bytes;
   } else {
     made_with["tokenizer_xxh3"] = result.tokenizer_checksum;
   }
+  made_with["deduplicate"] = options.deduplicate;
   made_with["validation"] = options.validation;
   made_with["shard_tokens"] = options.shard_tokens;
   made_with["seed"] = options.seed;
   const nlohmann::ordered_json json = {{"format", "llmc-dataset"},
                                        {"version", 1},
                                        {"tokenizer", "tokenizer.model"},
+                                       {"tokenizer_xxh3", result.tokenizer_checksum},
                                        {"vocab_size", result.vocab_size},
                                        {"separator_id", result.separator_id},
                                        {"byte_exact", result.byte_exact},
@@ -306,6 +364,7 @@ std::string dataset_json(const BuildResult& result, const DatasetOptions& option
                                        {"files", result.files},
                                        {"skipped_files", result.skipped_files},
                                        {"skipped_lines", result.skipped_lines},
+                                       {"duplicates", result.duplicates},
                                        {"passed_over", result.passed_over},
                                        {"single_document_cut", result.single_document_cut},
                                        {"train", side_json(result.train)},

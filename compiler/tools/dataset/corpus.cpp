@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "compiler/tools/dataset/text_reader.h"
 #include "data/glob.h"
 #include "error.h"
 #include "files/disk.h"
@@ -35,8 +33,13 @@ std::string extension_of(const fs::path& name) {
   return extension;
 }
 
+/// Extension without that of a compression: ".jsonl" of A.JSONL.GZ.
+std::string text_extension(const fs::path& name) {
+  return extension_of(compression_of(name) == Compression::none ? name : name.stem());
+}
+
 bool wanted(const std::string& name, const std::vector<std::string>& globs) {
-  if (globs.empty()) return std::ranges::find(kExtensions, extension_of(name)) != kExtensions.end();
+  if (globs.empty()) return std::ranges::find(kExtensions, text_extension(name)) != kExtensions.end();
   return std::ranges::any_of(globs, [&](const std::string& glob) { return matches_pattern(glob, name); });
 }
 
@@ -128,32 +131,9 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
   bool at_text_ = false;
 };
 
-std::ifstream open(const fs::path& path) {
-  std::ifstream file = disk::open(path);
-  if (!file) throw Failure(Exit::data, fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
-  return file;
-}
-
-void check(const std::ifstream& file, const fs::path& path) {
-  if (file.bad()) throw Failure(Exit::data, fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file = open(path);
-  std::string text;
-  std::error_code ignored;
-  const auto size = fs::file_size(path, ignored);
-  if (!ignored) text.reserve(size);
-  for (std::vector<char> block(1 << 20);
-       file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0;)
-    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
-  check(file, path);
-  return text;
-}
-
 bool is_lfs_file(const fs::path& path) {
   std::error_code ignored;
-  return fs::file_size(path, ignored) < kMaxLfsPointerBytes && is_lfs_pointer(read_file(path));
+  return fs::file_size(path, ignored) < kMaxLfsPointerBytes && is_lfs_pointer(disk::text(path).value_or(""));
 }
 
 /// Returns why this is not text, and at which byte; empty if it is text.
@@ -239,6 +219,10 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
   return found;
 }
 
+std::string corpus_name(const fs::path& path) {
+  return path.filename() == kStandardInputCopy ? "standard input" : path.string();
+}
+
 std::string text_of_json(std::string_view line, const std::string& field) {
   TextField found(field);
   const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &found);
@@ -261,31 +245,32 @@ CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::st
   };
   for (const fs::path& path : files) {
     ++counts.files;
-    if (extension_of(path) == ".jsonl") {
-      if (is_lfs_file(path)) {
-        skip(counts.skipped_files, path.string(), kIsLfsPointer);
-        continue;
-      }
-      std::ifstream file = open(path);
+    const std::string extension = text_extension(path), name = corpus_name(path);
+    const bool lines = extension == ".jsonl" || path.filename() == kStandardInputCopy;
+    if ((lines || compression_of(path) != Compression::none) && is_lfs_file(path)) {
+      skip(counts.skipped_files, name, kIsLfsPointer);
+      continue;
+    }
+    TextReader reader = open_text(path);
+    if (lines) {
       std::int64_t number = 0;
-      for (std::string line; std::getline(file, line);) {
+      for (std::string line; reader.line(line);) {
         ++number;
         if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
         std::string text;
         try {
           text = text_of_json(line, field);
         } catch (const Failure& failure) {
-          skip(counts.skipped_lines, fmt::format("{}:{}", path.string(), number), failure.what());
+          skip(counts.skipped_lines, fmt::format("{}:{}", name, number), failure.what());
         }
         hand_out(std::move(text));
       }
-      check(file, path);
     } else {
-      std::string text = read_file(path);
+      std::string text = reader.rest();
       std::string why = no_text(text);
-      if (why.empty() && extension_of(path) == ".json") why = records_of_json(text, field);
+      if (why.empty() && extension == ".json") why = records_of_json(text, field);
       if (!why.empty())
-        skip(counts.skipped_files, path.string(), why);
+        skip(counts.skipped_files, name, why);
       else
         hand_out(std::move(text));
     }

@@ -1,4 +1,5 @@
-// Finds and reads the documents of a corpus: text files, source code, and .jsonl files with a text field.
+// Finds and reads the documents of a corpus: text files, source code, and .jsonl files with a text field; each may be
+// compressed as .gz or .zst.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,15 @@ struct CorpusFiles {
 
 /// Finds the files to read. A file in `from` is always read. A directory is searched recursively, without hidden
 /// entries and links to directories. Names must match one of `globs`; without globs, .txt, .md, .rst, .jsonl or an
-/// extension of source code, in any case. Throws Failure(Exit::data) if a path is missing or no file is found.
+/// extension of source code, in any case, which .gz or .zst may follow. Throws Failure(Exit::data) if a path is missing
+/// or no file is found.
 CorpusFiles find_corpus_files(const std::vector<std::filesystem::path>& from, const std::vector<std::string>& globs);
+
+/// Name of the file that holds standard input while a data set is built. Each of its lines is a document, as of .jsonl.
+inline constexpr char kStandardInputCopy[] = ".standard-input";
+
+/// Name of a file in messages.
+std::string corpus_name(const std::filesystem::path& path);
 
 /// A file that is not text, or a line ("a.jsonl:7") that is not a document, and the reason.
 struct Skipped {
@@ -39,11 +47,13 @@ struct CorpusCounts {
   std::int64_t skipped_lines = 0;             // of .jsonl files
   std::vector<Skipped> skipped;               // the first kMostSkipped
   std::int64_t documents = 0, bytes = 0;      // of text
+  std::int64_t duplicates = 0;                // that --deduplicate left out
 };
 
 /// Calls `visit` with every document in order: a text file, or a line of a .jsonl file. Empty documents are passed
 /// over. A line that is not a JSON object with one string under `field` is skipped. Holds one document at a time in
-/// memory. Throws Failure(Exit::data) naming a file that cannot be read.
+/// memory. Throws Failure(Exit::data) naming a file that cannot be read, or whose compressed data are damaged or
+/// truncated.
 CorpusCounts for_each_document(const std::vector<std::filesystem::path>& files, const std::string& field,
                                const std::function<void(std::string text)>& visit);
 

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "compiler/tools/dataset/corpus.h"
 #include "data/shards.h"
 #include "error.h"
-#include "files/disk.h"
-#include "text/json_problem.h"
 #include "text/plural.h"
 
 namespace llmc::data {
@@ -23,19 +21,21 @@ std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::* field) {
   return total;
 }
 
-std::optional<SourceInfo> read_source(const std::filesystem::path& description) {
-  const std::optional<std::string> text = disk::text(description);
-  if (!text) return {};
-  try {
-    const auto json = nlohmann::json::parse(*text);
-    return SourceInfo{.files = json.at("files"),
-                      .skipped_files = json.at("skipped_files"),
-                      .skipped_lines = json.value("skipped_lines", std::int64_t{0}),
-                      .passed_over = json.value("passed_over", ExtensionCounts())};
-  } catch (const nlohmann::json::exception& error) {
-    throw Failure(Exit::data, fmt::format("'{}' does not have the form that `llmc data build` writes: {}",
-                                          description.string(), json_problem(error)));
+std::vector<SideInfo> describe_sides(const std::filesystem::path& folder, const DatasetRecord& record) {
+  std::vector<SideInfo> sides;
+  if (record.separator_id < 0) return sides;
+  for (const auto& [name, side] : {std::pair("train", &record.train), {"validation", &record.validation}}) {
+    if (side->shards.empty()) continue;
+    Lengths lengths(record.separator_id);
+    for (const DatasetShard& shard : side->shards)
+      lengths.add(TokenShards((folder / shard.file).string(), "llmc", 0, {}));
+    sides.push_back({.name = name,
+                     .tokens = side->tokens,
+                     .bytes_per_token =
+                         side->tokens == 0 ? 0 : static_cast<double>(side->bytes) / static_cast<double>(side->tokens),
+                     .lengths = std::move(lengths)});
   }
+  return sides;
 }
 
 }  // namespace
@@ -57,7 +57,8 @@ DataInfo describe(const std::string& file, const std::string& format, std::int64
   const std::string pattern = folder ? file + "/*.bin" : file;
   const TokenShards shards(pattern, format, 0, {});
   DataInfo info{.files = {},
-                .source = folder ? read_source(std::filesystem::path(file) / "dataset.json") : std::nullopt,
+                .source = folder ? read_dataset_record(file) : std::nullopt,
+                .sides = {},
                 .sequence_length = sequence_length,
                 .fingerprint = shards.fingerprint(),
                 .warning = shards.warning()};
@@ -71,6 +72,7 @@ DataInfo describe(const std::string& file, const std::string& format, std::int64
          .documents = shard.layout.documents,
          .max_id = static_cast<std::int64_t>(scan_max_id(shard)),
          .samples = sequence_length == 0 ? 0 : std::max<std::int64_t>(shard.layout.tokens - 1, 0) / sequence_length});
+  if (info.source) info.sides = describe_sides(file, *info.source);
   return info;
 }
 
@@ -95,9 +97,15 @@ std::string as_text(const DataInfo& info) {
                         grouped(info.source->skipped_files));
     if (const std::int64_t lines = info.source->skipped_lines)
       text += fmt::format(", {} line{} of .jsonl skipped", grouped(lines), plural(lines));
+    if (const std::int64_t duplicates = info.source->duplicates)
+      text += fmt::format(", {} duplicate{} left out", grouped(duplicates), plural(duplicates));
     if (!info.source->passed_over.empty()) text += "; " + passed_over_text(info.source->passed_over);
     text += '\n';
   }
+  for (const SideInfo& side : info.sides)
+    text += fmt::format("{}: {} document{} of {} token{}, {:.2f} bytes a token\n{}", side.name,
+                        grouped(side.lengths.documents()), plural(side.lengths.documents()), grouped(side.tokens),
+                        plural(side.tokens), side.bytes_per_token, lengths_text(side.lengths));
   return text;
 }
 
@@ -121,6 +129,13 @@ std::string as_json(const DataInfo& info) {
                       {"skipped_files", info.source->skipped_files},
                       {"skipped_lines", info.source->skipped_lines},
                       {"passed_over", info.source->passed_over}};
+  if (info.source && info.source->duplicates) json["source"]["duplicates"] = info.source->duplicates;
+  for (const SideInfo& side : info.sides)
+    json["sides"][side.name] = {{"documents", side.lengths.documents()},
+                                {"tokens", side.tokens},
+                                {"bytes_per_token", side.bytes_per_token},
+                                {"longest", side.lengths.longest()},
+                                {"lengths", lengths_json(side.lengths)}};
   // Paths may hold any bytes; JSON holds UTF-8.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

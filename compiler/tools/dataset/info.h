@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/tools/dataset/corpus.h"
+#include "compiler/tools/dataset/lengths.h"
+#include "data/dataset_record.h"
 
 namespace llmc::data {
 
@@ -19,28 +20,32 @@ struct FileInfo {
   std::int64_t samples = 0;
 };
 
-/// Input of `llmc data build`, from its dataset.json.
-struct SourceInfo {
-  std::int64_t files = 0, skipped_files = 0, skipped_lines = 0;  // skipped: as in CorpusCounts
-  ExtensionCounts passed_over;
+/// Documents of one side of a data set.
+struct SideInfo {
+  std::string name;         // train or validation
+  std::int64_t tokens = 0;  // including separators
+  double bytes_per_token = 0;
+  Lengths lengths;
 };
 
 struct DataInfo {
   std::vector<FileInfo> files;
-  std::optional<SourceInfo> source;  // of a folder with a dataset.json
-  std::int64_t sequence_length = 0;  // 0: samples are not counted
-  std::string fingerprint, warning;  // from TokenShards
+  std::optional<DatasetRecord> source;  // of a folder with a dataset.json
+  std::vector<SideInfo> sides;          // of the same: those with shards, if the token that ends a document is recorded
+  std::int64_t sequence_length = 0;     // 0: samples are not counted
+  std::string fingerprint, warning;     // from TokenShards
 };
 
 /// Describes shards. `file` and `format` as in TokenShards, or the folder of a data set, all of whose shards are
-/// described. Reads every token once for the largest id. Throws Failure(Exit::data) as TokenShards does and for an
-/// invalid dataset.json, Failure(Exit::usage) for a negative sequence length.
+/// described. Reads every token for the largest id, and those of a data set for the lengths of documents. Throws
+/// Failure(Exit::data) as TokenShards does and for an invalid dataset.json, Failure(Exit::usage) for a negative
+/// sequence length.
 DataInfo describe(const std::string& file, const std::string& format, std::int64_t sequence_length);
 
 /// Prints 1234567 as 1,234,567.
 std::string grouped(std::int64_t value);
 
-/// Prints one line per file and a sum; ends with a newline.
+/// Prints one line per file, a sum, and a histogram of each side of a data set; ends with a newline.
 std::string as_text(const DataInfo& info);
 std::string as_json(const DataInfo& info);
 

@@ -30,7 +30,7 @@ ShardWriter::~ShardWriter() = default;
 void ShardWriter::append(std::span<const std::int32_t> tokens) {
   while (!tokens.empty()) {
     if (!file_) {
-      shards_.push_back({fmt::format("{}-{:05}.bin", prefix_, shards_.size()), 0});
+      shards_.push_back({.file = fmt::format("{}-{:05}.bin", prefix_, shards_.size()), .xxh3 = ""});
       file_ = std::make_unique<DurableFile>(folder_ / shards_.back().file, kDataWriter);
       buffer_.assign(256 * sizeof(std::int32_t), '\0');  // the header, written when the count is known
     }
@@ -43,7 +43,9 @@ void ShardWriter::append(std::span<const std::int32_t> tokens) {
       append_as<std::uint16_t>(buffer_, tokens.first(taken));
     }
     shards_.back().tokens += static_cast<std::int64_t>(taken);
+    shards_.back().max_id = std::max(shards_.back().max_id, std::ranges::max(tokens.first(taken)));
     tokens = tokens.subspan(taken);
+    shards_.back().documents += tokens.empty();
     if (buffer_.size() >= kBufferBytes) flush();
     if (shards_.back().tokens == shard_tokens_) close();
   }
@@ -61,6 +63,10 @@ void ShardWriter::close() {
   file_->overwrite(0, {reinterpret_cast<const char*>(header.data()), sizeof(header)});
   file_->finish();
   file_.reset();
+  // The header is written last, so the checksum needs a second pass over the file, which is still cached.
+  const std::filesystem::path path = folder_ / shards_.back().file;
+  shards_.back().xxh3 = file_checksum(path);
+  if (shards_.back().xxh3.empty()) throw Failure(Exit::data, fmt::format("cannot read '{}'", path.string()));
 }
 
 std::vector<ShardSummary> ShardWriter::finish() {

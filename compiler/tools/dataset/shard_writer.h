@@ -18,7 +18,10 @@ inline constexpr Writer kDataWriter{Exit::data, "-o"};
 
 struct ShardSummary {
   std::string file;  // name in the folder
-  std::int64_t tokens;
+  std::int64_t tokens = 0;
+  std::int64_t documents = 0;  // that end in it
+  std::int32_t max_id = 0;
+  std::string xxh3;  // of the file
 };
 
 /// Writes a stream of tokens to files PREFIX-00000.bin, PREFIX-00001.bin, ... of at most `shard_tokens` (below 2^31)
@@ -28,6 +31,7 @@ class ShardWriter {
   /// `wide`: uint32 (llm.c's Llama 3 header) instead of uint16.
   ShardWriter(std::filesystem::path folder, std::string prefix, bool wide, std::int64_t shard_tokens);
   ~ShardWriter();
+  /// Appends a document.
   void append(std::span<const std::int32_t> tokens);
   /// Closes the last shard and returns all of them.
   std::vector<ShardSummary> finish();

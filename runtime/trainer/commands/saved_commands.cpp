@@ -16,6 +16,7 @@
 #include "comm/collectives.h"
 #include "comm/launcher.h"
 #include "comm/rendezvous.h"
+#include "data/shard_tokenizer.h"
 #include "data/shards.h"
 #include "error.h"
 #include "files/disk.h"
@@ -144,12 +145,30 @@ struct Opened {
   Evaluation evaluation;
 };
 
-Opened open_set(const spec::ValidationSet& set, std::int64_t asked, const ProgramInfo& info) {
+/// Tokenizer of the run, or of the weights' folder, for data whose own is not known; null if none can be read.
+std::shared_ptr<const Tokenizer> known_tokenizer(const Chosen& chosen) {
+  std::error_code error;
+  for (const fs::path& file : {fs::path(chosen.values.data.tokenizer), chosen.model.folder / "tokenizer.model",
+                               chosen.model.folder / "tokenizer.json"}) {
+    if (file.empty() || !fs::exists(file, error)) continue;
+    try {
+      return std::make_shared<const Tokenizer>(file);
+    } catch (const Failure& failure) {
+      warn(fmt::format("{}. Bits a byte are left out", failure.what()));
+      return nullptr;
+    }
+  }
+  return nullptr;
+}
+
+Opened open_set(const spec::ValidationSet& set, std::int64_t asked, const ProgramInfo& info,
+                const std::shared_ptr<const Tokenizer>& tokenizer) {
   const auto shards = std::make_shared<const TokenShards>(set.source.path, set.source.format, info.vocab_size);
   if (!shards->warning().empty()) warn(shards->warning());
   const std::int64_t there = shards->samples(info.sequence_length);
   const std::int64_t sequences = asked == 0 ? there : std::min(asked, there);
-  return {set, there, sequences, Evaluation(set.name, shards, info, sequences, nullptr)};
+  return {set, there, sequences,
+          Evaluation(set.name, shards, info, sequences, tokenizer_of_shards(set.source.path, tokenizer))};
 }
 
 }  // namespace
@@ -158,8 +177,9 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
   const ProgramInfo& info = program.info;
   const Chosen chosen = choose(command, info);
   std::vector<Opened> sets;
+  const std::shared_ptr<const Tokenizer> tokenizer = known_tokenizer(chosen);
   for (const spec::ValidationSet& set : chosen_sets(command, chosen.values))
-    sets.push_back(open_set(set, command.sequences.value_or(chosen.values.evaluation.sequences), info));
+    sets.push_back(open_set(set, command.sequences.value_or(chosen.values.evaluation.sequences), info, tokenizer));
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
   if (!command.json)
@@ -178,6 +198,7 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
                      {"loss", is.loss},
                      {"perplexity", std::exp(is.loss)},
                      {"top1", is.top1}});
+      if (is.bits_per_byte) object["bits_per_byte"] = *is.bits_per_byte;
       fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
       continue;
     }
@@ -186,6 +207,7 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
                format_count(opened.sequences), format_count(opened.there), plural(opened.there), format_count(tokens));
     fmt::print("loss       {:.6f} nats a token\nperplexity {:.4f}\ntop-1      {:.2f} %\n", is.loss, std::exp(is.loss),
                100 * is.top1);
+    if (is.bits_per_byte) fmt::print("bits       {:.6f} a byte of text\n", *is.bits_per_byte);
   }
 }
 

@@ -35,8 +35,9 @@ struct SampleCommand : SavedCommand {
   std::optional<std::uint64_t> seed;
 };
 
-/// Prints the mean loss on held-out data with perplexity and top-1 accuracy, for each validation set or for `data`.
-/// With a run's data and sequences the loss equals val_loss of its metrics.jsonl to the bit. Throws Failure(checkpoint)
+/// Prints the mean loss on held-out data with perplexity, top-1 accuracy and, where the text is known, bits a byte, for
+/// each validation set or for `data`. With a run's data and sequences the loss equals val_loss of its metrics.jsonl to
+/// the bit. Throws Failure(checkpoint)
 /// for unusable weights, Failure(data) for unusable data.
 void evaluate(const EvaluateCommand& command, const Program& program);
 

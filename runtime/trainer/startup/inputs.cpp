@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "data/shard_tokenizer.h"
 #include "spec/training_sources.h"
 #include "spec/validation_sets.h"
 
@@ -66,16 +67,20 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
     for (std::size_t j = 0; j < i; ++j) warn(drawn_twice(inputs.train[j], source));
   }
   const std::vector<spec::ValidationSet> sets = spec::validation_sets(run.data);
+  for (const spec::MixedSource& of : spec::training_sources(run.data))
+    warn(tokenizer_mismatch(of.source.path, run.data.tokenizer));
+  for (const spec::ValidationSet& set : sets) warn(tokenizer_mismatch(set.source.path, run.data.tokenizer));
   const bool evaluates = !sets.empty() && run.evaluation.every > 0;
   const bool samples = !run.sampling.prompts.empty() && run.sampling.every > 0;
   if (!run.data.tokenizer.empty() && (evaluates || samples || run.guards.log_text))
-    inputs.tokenizer = std::make_unique<const Tokenizer>(std::filesystem::path(run.data.tokenizer));
+    inputs.tokenizer = std::make_shared<const Tokenizer>(std::filesystem::path(run.data.tokenizer));
   if (evaluates)
     for (const spec::ValidationSet& set : sets) {
       const auto held = std::make_shared<const TokenShards>(set.source.path, set.source.format, info.vocab_size);
       warn(held->warning());
       for (const Source& source : inputs.train) warn(evaluated_on_training(source, *held, set.key()));
-      inputs.evaluation.emplace_back(set.name, held, info, run.evaluation.sequences, inputs.tokenizer.get());
+      inputs.evaluation.emplace_back(set.name, held, info, run.evaluation.sequences,
+                                     tokenizer_of_shards(set.source.path, inputs.tokenizer));
     }
   if (samples) inputs.sampling.emplace(run.sampling, inputs.tokenizer.get(), info, run.seed);
   return inputs;

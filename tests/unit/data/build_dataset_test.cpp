@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <sentencepiece_trainer.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <map>
@@ -12,6 +13,7 @@
 #include "compiler/tools/dataset/builder.h"
 #include "compiler/tools/dataset/info.h"
 #include "compiler/tools/dataset/slow_lines.h"
+#include "compressed.h"
 #include "data/shards.h"
 #include "data/tokenizer.h"
 #include "files.h"
@@ -131,6 +133,83 @@ TEST_F(BuildDatasetTest, SameTextSameBytesWithAnyThreads) {
   build_dataset(options_);  // replaces the first
   EXPECT_EQ(files(), first);
   EXPECT_EQ(first.size(), 4u);  // no other files are left
+}
+
+TEST_F(BuildDatasetTest, CompressedFilesGiveTheSameShards) {
+  build_dataset(options_);
+  auto plain = files();
+  Folder packed;
+  for (unsigned i = 0; i < texts_.size(); ++i) {
+    const std::string name = "f" + std::to_string(i) + ".py", text = corpus_.read(name);
+    packed.write(name + (i % 2 ? ".gz" : ".zst"), i % 2 ? test::gzip(text) : test::zstd(text));
+  }
+  options_.from = {packed.path};
+  build_dataset(options_);
+  EXPECT_EQ(files(), plain);
+  packed.write("f7.py.gz", test::gzip(corpus_.read("f7.py")).substr(0, 100));
+  EXPECT_FAILS_WITH(build_dataset(options_), packed / "f7.py.gz", "was cut short");
+  EXPECT_EQ(files(), plain) << "the data set from before stays, and no other file";
+}
+
+TEST_F(BuildDatasetTest, StandardInputIsReadAsJsonLines) {
+  const auto build = [&](const std::string& lines, std::vector<fs::path> from) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    std::thread writer([&] {
+      EXPECT_EQ(::write(ends[1], lines.data(), lines.size()), static_cast<ssize_t>(lines.size()));
+      ::close(ends[1]);
+    });
+    options_.from = std::move(from);
+    options_.standard_input = ends[0];
+    const auto ended = [&] { writer.join(), ::close(ends[0]); };
+    try {
+      const BuildResult result = build_dataset(options_);
+      ended();
+      return result;
+    } catch (...) {
+      ended();
+      throw;
+    }
+  };
+  std::string lines;
+  for (const std::string& text : texts_) lines += nlohmann::json{{"text", text}}.dump() + "\n";
+  const BuildResult result = build(lines + "{\"txt\": 1}\n", {"-"});
+  EXPECT_EQ(result.files, 1);
+  ASSERT_EQ(result.skipped.size(), 1u);
+  EXPECT_EQ(result.skipped[0].where, "standard input:41");
+  std::vector<std::string> found = documents("train");
+  for (const std::string& text : documents("val")) found.push_back(text);
+  EXPECT_EQ(std::set<std::string>(found.begin(), found.end()), texts_);
+  EXPECT_EQ(files().size(), 4u) << "the copy is removed";
+  // Files come first, wherever "-" stands.
+  corpus_.write("first.txt", "first");
+  options_.validation = 0;
+  const BuildResult both = build(lines, {"-", corpus_ / "first.txt"});
+  EXPECT_EQ(both.files, 2);
+  EXPECT_EQ(documents("train").front(), "first");
+  EXPECT_FAILS_WITH(build("", {"-"}), "no text in 1 file: all are empty");
+  options_.from = {"-", "-"};
+  EXPECT_TRUE(
+      test::has_facts(test::failure_of([&] { build_dataset(options_); }, Exit::usage), "--from - is given twice"));
+}
+
+TEST_F(BuildDatasetTest, DuplicatesAreLeftOutAndCounted) {
+  build_dataset(options_);
+  const auto once = files();
+  const auto first = documents("train");
+  for (unsigned i = 0; i < 5; ++i) corpus_.write("x" + std::to_string(i) + ".py", corpus_.read("f3.py"));
+  const BuildResult kept = build_dataset(options_);
+  EXPECT_EQ(kept.duplicates, 0);
+  EXPECT_EQ(kept.train.documents + kept.validation.documents, static_cast<std::int64_t>(texts_.size()) + 5);
+  options_.deduplicate = true;
+  const BuildResult result = build_dataset(options_);
+  EXPECT_EQ(result.duplicates, 5);
+  EXPECT_EQ(result.train.documents + result.validation.documents, static_cast<std::int64_t>(texts_.size()));
+  EXPECT_EQ(documents("train"), first) << "the first of equal documents stays where it was";
+  EXPECT_EQ(out_.read("data/train-00000.bin"), once.at("data/train-00000.bin"));
+  EXPECT_EQ(nlohmann::json::parse(out_.read("data/dataset.json"))["duplicates"], 5);
+  EXPECT_TRUE(
+      test::has_facts(as_text(describe(options_.out.string(), "auto", 0)), {"45 files", "5 duplicates left out"}));
 }
 
 TEST_F(BuildDatasetTest, OneDocumentIsCutForValidation) {
@@ -382,6 +461,18 @@ TEST(ShardWriter, WideTokens) {
   std::vector<std::int32_t> tokens(3);
   read.read(0, 0, tokens);
   EXPECT_EQ(tokens, (std::vector<std::int32_t>{1, 100000, 3}));
+}
+
+TEST(ShardWriter, SummarisesItsShards) {
+  Folder folder;
+  ShardWriter writer(folder.path, "train", false, 5);
+  for (const std::vector<std::int32_t>& document : {std::vector{7, 1}, {300, 1}, {5, 4, 3, 1}, {2, 1}})
+    writer.append(document);
+  const auto shards = writer.finish();
+  ASSERT_EQ(shards.size(), 2u);
+  EXPECT_EQ(std::tuple(shards[0].tokens, shards[0].documents, shards[0].max_id), std::tuple(5, 2, 300));
+  EXPECT_EQ(std::tuple(shards[1].tokens, shards[1].documents, shards[1].max_id), std::tuple(5, 2, 4));
+  EXPECT_EQ(shards[1].xxh3, file_checksum(folder.path / shards[1].file));
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "compiler/tools/dataset/info.h"
 #include "files.h"
@@ -138,12 +140,35 @@ TEST_P(CutShort, IsSaidWithTheSample) {
 
 INSTANTIATE_TEST_SUITE_P(Bytes, CutShort, testing::Values(0, 1024, 100'000, 200'000, 201'024));
 
-TEST(TokenShards, AFileThatWasReplacedIsReadAsItWas) {
+TEST(TokenShards, AFileThatIsReplacedOrWrittenToIsSaidWithTheSample) {
   Folder folder;
-  const std::string path = folder.write("s.bin", llmc_shard(counting(1001, 1000)));
+  const auto shard = [&] { return folder.write("s.bin", llmc_shard(counting(1001, 1000))); };
+  const std::string path = shard();
+  {
+    const Samples samples(open(path), 100);
+    fs::rename(folder.write("new.bin", llmc_shard(counting(1001, 1000))), path);
+    EXPECT_FAILS_WITH(sample(samples, 3), "s.bin'", "replaced by another file", "sample 3", "(tokens 300 to 400)",
+                      "rerun the same command");
+  }
+  {
+    const Samples samples(open(path), 100);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // past the resolution of file times
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(1024);
+    file << "ab" << std::flush;
+    EXPECT_FAILS_WITH(sample(samples, 3), "s.bin'", "was written to", "sample 3");
+  }
+  {
+    const Samples samples(open(path), 100);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    fs::resize_file(path, 1100);
+    fs::resize_file(path, 1024 + 2002);  // whole again, with zeros
+    EXPECT_FAILS_WITH(sample(samples, 3), "s.bin'", "was written to", "sample 3");
+  }
+  shard();
   const Samples samples(open(path), 100);
-  fs::rename(folder.write("new.bin", "short"), path);
-  EXPECT_EQ(sample(samples, 3).front(), 300);
+  fs::remove(path);
+  EXPECT_EQ(sample(samples, 3).front(), 300) << "its bytes are still there";
 }
 
 TEST(MappedFiles, ASignalForAnotherAddressEndsTheProcess) {
