@@ -22,6 +22,7 @@ constexpr bool kResidual = true;
 constexpr bool kRecompute = true;
 constexpr bool kGradient = true;
 constexpr bool kInverse = false;
+constexpr bool kUnrotated = false;
 constexpr bool kFolded = false;
 constexpr bool kWeight = false;
 constexpr bool kDown = false;

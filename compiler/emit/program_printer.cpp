@@ -271,6 +271,7 @@ std::string print_program(const plan::Plan& plan) {
   const std::size_t arena_bytes = buffers(out, plan);
   buckets(out, plan);
   const bool gathers = gathered(out, plan);
+  const double rope_scale = plan::rope_table_scale(spec.model);
   const auto n = [](std::int64_t value) { return std::to_string(value); };
   out.line("constexpr ProgramInfo kInfo = {");
   const plan::ParameterLayout& p = plan.parameters;
@@ -297,6 +298,7 @@ std::string print_program(const plan::Plan& plan) {
       {"flops_per_token", fmt::format("{:.17g}", plan.cost.model_flops_per_token)},
       {"parameters", "kParameters"},
       {"inverse_frequencies", "kInverseFrequencies"},
+      {"rope_scale", rope_scale == 1 ? "" : fmt::format("{:.17g}", rope_scale)},
       {"groups", "kGroups"},
       {"reports", reported ? "kReports" : ""},
       {"chunk_elements", n(p.chunk_elements)},

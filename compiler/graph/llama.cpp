@@ -145,8 +145,12 @@ void add_host_tensors(Graph& g, std::int64_t head_dim) {
 }  // namespace
 
 void give_kind(Region& region, const LayerKind& kind) {
-  for (Op& op : region.ops)
+  for (Op& op : region.ops) {
     if (auto* attention = std::get_if<ops::AttentionAttributes>(&op.attributes)) attention->window = kind.window;
+    if (auto* rope = std::get_if<ops::RopeAttributes>(&op.attributes)) rope->rotates = kind.rope;
+    if (auto* norm = std::get_if<ops::QkNormRopeAttributes>(&op.attributes)) norm->rotates = kind.rope;
+    if (auto* norm = std::get_if<ops::QkNormRopeBackwardAttributes>(&op.attributes)) norm->rotates = kind.rope;
+  }
 }
 
 Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, std::int64_t micro_batch) {
@@ -192,7 +196,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
       ops::AttentionAttributes{heads};
   const TensorId projected =
       b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = InitClass::residual}},
-               m.attention_bias, "o_out", RecomputeGroup::residual);
+               m.attention_out_bias, "o_out", RecomputeGroup::residual);
   const TensorId middle = b.activation("x_mid", hidden);
   b.op(OpKind::add, "attention_residual", {x, projected}, {middle});
   const TensorId normed2 = b.rms_norm("mlp_norm", middle, "post_attention_layernorm.weight", m.rms_norm_eps);

@@ -13,6 +13,7 @@ import place  # noqa: E402
 
 BF16 = ("precision.compute=bf16", "model.qk_norm=true", "model.tie_word_embeddings=true",
         "memory.recompute=[norms, swiglu]", "optimizer.kind=lion")
+NO_ROPE = ("model.no_rope_layers=2", )
 SPLIT = (*harness.INT8, "precision.compute=bf16", "precision.master=split")
 SPLIT_LION = (*BF16, "precision.master=split")
 # File of templates/, text there, its replacement, op to be named, overrides of the spec.
@@ -32,6 +33,9 @@ FAULTS = [
     ("cross_entropy.cu", "log_total - powers.weighted / powers.total;", "log_total;", "cross_entropy", ()),
     ("qk_norm_rope_backward.cu", "back2 = dy2 * c - dy1 * s;", "back2 = dy2 * c + dy1 * s;", "qk_norm_rope_backward",
      BF16),
+    ("qk_norm_rope.cu", "if constexpr (kUnrotated) c = 1.0f, s = 0.0f;", "", "qk_norm_rope", (*BF16, *NO_ROPE)),
+    ("qk_norm_rope_backward.cu", "if constexpr (kUnrotated) c = 1.0f, s = 0.0f;", "", "qk_norm_rope_backward",
+     (*BF16, *NO_ROPE)),
     ("swiglu_backward.cu", "        y = silu * u;\n", "        y = silu;\n", "swiglu_backward", BF16),
     ("rms_norm_forward.cu", "return v * v; }) / kCols;", "return v * v; }) / kPitch;", "attention_norm", BF16),
     ("quantise.cu", "lanes.store(result, values, rounded);", "lanes.store(result, values, [](float v) { return v; });",
@@ -106,7 +110,7 @@ class Verify(RunTest):
     def test_good(self):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
-        for overrides in ((), BF16, harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8,
+        for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), (*harness.FP8, *NO_ROPE), harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8,
                           SPLIT, *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)
             self.assertTrue(report["good"])

@@ -22,6 +22,7 @@
 #include "error.h"
 #include "files/disk.h"
 #include "run/run_folder.h"
+#include "spec/huggingface/families.h"
 #include "spec/model_config.h"
 #include "spec/print.h"
 #include "spec/source.h"
@@ -122,7 +123,7 @@ A {} model, trained by llmc.
 | tokens trained on | {} |
 | context | {} tokens |
 )",
-      name, spec.model.qk_norm ? "Qwen 3" : "Llama", grouped(exported.parameters),
+      name, spec::family_of(spec.model)->title, grouped(exported.parameters),
       exported.dtype == DType::f32 ? "fp32, as they were trained"
                                    : "bf16, rounded to nearest, ties to even, from the trained fp32",
       grouped(contents.state.step), grouped(static_cast<std::int64_t>(tokens_of(contents.state.position))),
@@ -177,8 +178,12 @@ Exported export_model(const ExportOptions& options) {
                               spec::in_quotes(entry.filename().string())));
   });
   const Contents contents = open_sound(options.checkpoint);
-  const FoundTokenizer found = find_tokenizer(contents, options.tokenizer);
   const spec::Spec& spec = contents.values.spec;
+  if (const std::string why = spec::no_family(spec.model); !why.empty())
+    throw Failure(Exit::checkpoint, fmt::format("checkpoint '{}' cannot be exported: {}. Train from a spec with other "
+                                                "values of these keys, or load it with llmc",
+                                                options.checkpoint.string(), why));
+  const FoundTokenizer found = find_tokenizer(contents, options.tokenizer);
   Exported exported{.dtype = options.dtype.value_or(spec.compute),
                     .tokenizer = "",
                     .looked_for = found.looked_for,

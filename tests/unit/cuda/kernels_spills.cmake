@@ -156,6 +156,7 @@ using Act = bf16;
 constexpr int kRows = 32768, kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = ${dim}, kPitch = ${pitch};
 constexpr int kWeightPitch = ${dim}, kBlocks = 1024, kLanes = ${lanes};
 constexpr float kEps = 1e-6f;
+constexpr bool kUnrotated = false;
 }
 ")
   foreach(kernel qk_norm_rope qk_norm_rope_backward)

@@ -232,6 +232,8 @@ TEST(Interpreter, RopeTurnsAndTurnsBack) {
   expect_near(forward.in(qkv).in(table).out(2, 6).run().out(0), turned);
   Example backward(Op{.kind = OpKind::rope_backward, .name = "rope", .attributes = ops::RopeAttributes{heads}});
   expect_near(backward.in(turned).in(table).out(2, 6).run().out(0), qkv);
+  Example still(Op{.kind = OpKind::rope, .name = "rope", .attributes = ops::RopeAttributes{heads, false}});
+  expect_near(still.in(qkv).in(table).out(2, 6).run().out(0), qkv);
 }
 
 TEST(Interpreter, AttentionIsCausal) {

@@ -416,6 +416,44 @@ TEST(Passes, AVariantIsAKindAndWhatIsRecomputed) {
     }
 }
 
+/// Whether the heads of q and k are rotated, by the region's ops.
+std::set<bool> rotations(const Region& region) {
+  std::set<bool> found;
+  for (const Op& op : region.ops) {
+    if (const auto* rope = std::get_if<ops::RopeAttributes>(&op.attributes)) found.insert(rope->rotates);
+    if (const auto* norm = std::get_if<ops::QkNormRopeAttributes>(&op.attributes)) found.insert(norm->rotates);
+    if (const auto* norm = std::get_if<ops::QkNormRopeBackwardAttributes>(&op.attributes)) found.insert(norm->rotates);
+  }
+  return found;
+}
+
+TEST(Passes, LayersWithoutRopeAreAKind) {
+  for (const char* norm : {"model.qk_norm=false", "model.qk_norm=true"}) {
+    const Graph graph = lowered({norm, "model.no_rope_layers=2", "model.num_hidden_layers=4",
+                                 "memory.recompute=[norms, qkv]", "audit.compute=forward", "audit.every=1"});
+    EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 0, 1}));
+    for (int variant = 0; variant < 2; ++variant)
+      for (const Part part : {Part::forward, Part::backward, Part::audit})
+        EXPECT_EQ(rotations(*graph.find(part, Block::layer, variant)), std::set<bool>{variant == 0}) << norm;
+  }
+}
+
+TEST(Passes, TheOutputsBiasIsAKeyOfItsOwn) {
+  const auto biases = [](const std::vector<std::string>& overrides) {
+    const Graph graph = lowered(overrides);
+    std::string names;
+    for (const Tensor& t : graph.tensors)
+      for (const ParameterPiece& piece : t.pieces)
+        if (piece.name.find("self_attn") != std::string::npos && piece.name.ends_with(".bias"))
+          names += piece.name.substr(std::string("self_attn.").size()) + " ";
+    return names;
+  };
+  EXPECT_EQ(biases({"model.attention_bias=true", "model.attention_out_bias=false"}),
+            "q_proj.bias k_proj.bias v_proj.bias ");
+  EXPECT_EQ(biases({"model.attention_bias=false", "model.attention_out_bias=true"}), "o_proj.bias ");
+  EXPECT_EQ(biases({"model.attention_bias=true"}), "q_proj.bias k_proj.bias v_proj.bias o_proj.bias ");
+}
+
 TEST(Passes, TheAuditsPassHasARegionOfEachKind) {
   std::vector<std::string> overrides = kTwoKinds;
   overrides.insert(overrides.end(), {"audit.compute=forward", "audit.every=1", "memory.recompute={every: 3}"});
