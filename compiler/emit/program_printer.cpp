@@ -172,9 +172,10 @@ void print_attention(SourceWriter& out, const ops::AttentionChoice& choice, cons
   out.line("    .shape = {$shape$},",
            {{"shape",
              fmt::format(".batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {}, "
-                         ".out_pitch = {}, .deterministic = {}{}",
+                         ".out_pitch = {}, .deterministic = {}{}{}",
                          s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim, s.qkv_pitch, s.out_pitch,
-                         s.deterministic, s.window ? fmt::format(", .window = {}", s.window) : "")}});
+                         s.deterministic, s.window ? fmt::format(", .window = {}", s.window) : "",
+                         s.multiplier != 0 ? fmt::format(", .multiplier = {:#.9g}f", s.multiplier) : "")}});
   out.line("    .ways = kBackwardWays$s$,", {{"s", suffix}});
   if (own) out.line("    .own = own_attention_backward$s$,", {{"s", suffix}});
   if (!next.empty()) out.line("    .next = &$next$,", {{"next", next}});

@@ -244,6 +244,10 @@ const std::vector<Code>& codes() {
        "count from 0. It names layers of the model, and leaves some with RoPE. transformers' list of the same name has "
        "a flag for each layer instead, of which 1 is a layer with RoPE: `[1, 1, 1, 0]` is `[3]` here.",
        "model: {num_hidden_layers: 6, no_rope_layers: [6]}", "model: {num_hidden_layers: 6, no_rope_layers: [5]}"},
+      {"E0333", "a bias in what residual_multiplier scales",
+       "model.residual_multiplier is a factor of the products of o_proj and down_proj, to which llmc adds a bias "
+       "unscaled. transformers scales the bias too. So these projections have none.",
+       "model: {residual_multiplier: 0.22, mlp_bias: true}", "model: {residual_multiplier: 0.22, mlp_bias: false}"},
       {"E0340", "a source without a name in a mixture",
        "data.train is a list of one source, or a map of sources that each have a name. Weights, metrics and --allow "
        "name a source by it.",

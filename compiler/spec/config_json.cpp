@@ -74,6 +74,8 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
     else
       config.erase(each.name);
   if (family && family->padded) config["pad_token_id"] = nullptr;
+  for (const FamilyFactor& each : family_factors())
+    if (!family || family->reads_factors) config[each.name] = m.*each.field;
   if (!family) config["attention_out_bias"] = m.attention_out_bias;
   if (!family || family->reads_no_rope) config["no_rope_layers"] = rope_flags(m);
   config.update(window_keys(family, m));

@@ -203,6 +203,17 @@ void read_windows(ConfigReader& reader, const Family& family, std::int64_t conte
   if (std::ranges::find(m.layer_types, kSlidingAttention) == m.layer_types.end()) m.sliding_window = 0;
 }
 
+/// Reads the factors of the family, and refuses others that the file has with an effect.
+void read_factors(ConfigReader& reader, const Family& family, Model& m) {
+  for (const FamilyFactor& each : family_factors()) {
+    const std::optional<double> given = reader.number(each.name);
+    m.*each.field = family.reads_factors ? given.value_or(1) : each.usual(m);
+    if (!family.reads_factors && given && *given != m.*each.field)
+      reader.refuse(each.name, fmt::format("{}: a {} model does not read it, and is as with {}", *given,
+                                           family.model_type, m.*each.field));
+  }
+}
+
 /// Reads the switches of the family, and refuses others that the file has with an effect.
 void read_switches(ConfigReader& reader, const Family& family, Model& m) {
   for (const FamilySwitch& each : family_switches()) {
@@ -224,8 +235,7 @@ void refuse_other_layers(ConfigReader& reader) {
     if (const auto rate = reader.number(key); rate && *rate != 0)
       reader.refuse(key, fmt::format("{} is not 0: llmc has no dropout", *rate));
   // Factors of 1 change nothing.
-  for (const char* key : {"partial_rotary_factor", "embedding_multiplier", "residual_multiplier", "logits_scaling",
-                          "logit_scale", "mup_scale"})
+  for (const char* key : {"partial_rotary_factor", "logit_scale", "mup_scale"})
     if (const auto factor = reader.number(key); factor && *factor != 1)
       reader.refuse(key, std::string(key) == "partial_rotary_factor"
                              ? fmt::format("{} is not 1: llmc rotates all of head_dim", *factor)
@@ -273,6 +283,7 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
   m.rms_norm_eps = reader.number("rms_norm_eps").value_or(1e-6);
   m.tie_word_embeddings = reader.boolean("tie_word_embeddings", family.tied);
   read_switches(reader, family, m);
+  read_factors(reader, family, m);
   read_rope(reader, family, context, m);
   agree(refusals, "torch_dtype", reader.text("torch_dtype"), "dtype", reader.text("dtype"));
   const std::optional<double> range = reader.number("initializer_range");

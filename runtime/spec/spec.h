@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -96,6 +97,11 @@ struct Model {
   }
 };
 
+/// Factor of the scores in most models.
+inline double usual_attention_multiplier(const Model& model) {
+  return 1 / std::sqrt(static_cast<double>(model.head_dim));
+}
+
 /// Distribution of a class of initial weights. `fan_in`: 1/sqrt(columns); `depth_scaled`: hidden_size^-0.5 / sqrt(2 *
 /// layers).
 struct InitStd {
@@ -103,10 +109,14 @@ struct InitStd {
   double value = 0;  // when kind == value
 };
 
+/// Shape of the distribution of initial weights. truncated: normal within 3 standard deviations.
+enum class Distribution { normal, uniform, truncated };
+
 struct Init {
   std::string from;  // folder of a new run's initial weights; empty: random
   double embedding_std = 0;
   InitStd linear, residual;
+  Distribution distribution = Distribution::normal;
 };
 
 struct Loss {

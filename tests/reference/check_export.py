@@ -69,6 +69,10 @@ VARIANTS = {
     "smollm3": ["model.no_rope_layers=[1]", "model.attention_bias=true"],
     "smollm3-windows":
     ["model.no_rope_layers=2", "model.sliding_window=7", "model.layer_types=[full_attention, sliding_attention]"],
+    "granite": [
+        "model.attention_multiplier=0.2", "model.embedding_multiplier=12", "model.residual_multiplier=0.22",
+        "model.logits_scaling=8", "model.tie_word_embeddings=true"
+    ],
     "linear-rope": ["model.rope_scaling={type: linear, factor: 4}"],
     "yarn": ["model.rope_scaling={type: yarn, factor: 4, original_max_position_embeddings: 16, beta_fast: 4}"],
     "yarn-whole-ramp": [

@@ -1,7 +1,7 @@
 """An independent Llama in PyTorch, after transformers' LlamaForCausalLM, for any dtype that PyTorch has; with qk_norm, after
 Qwen3ForCausalLM: q and k of each head are normalised before RoPE; with sliding_window, after MistralForCausalLM, or with
 layer_types, which repeat, after MinistralForCausalLM: a query of a sliding layer sees so many keys, its own included; with
-no_rope_layers after SmolLM3ForCausalLM. Biases are those that the parameters have.
+no_rope_layers after SmolLM3ForCausalLM, and with multipliers and logits_scaling after GraniteForCausalLM. Biases are those that the parameters have.
 
 Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
 """
@@ -271,7 +271,8 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     def rounded(value):
         return value if stream is None else value.to(stream)
 
-    x = rounded(torch.nn.functional.embedding(tokens, table))
+    added = model.get("residual_multiplier", 1)
+    x = rounded(torch.nn.functional.embedding(tokens, table) * model.get("embedding_multiplier", 1))
     for layer in range(model["num_hidden_layers"]):
         prefix = f"model.layers.{layer}."
 
@@ -298,16 +299,16 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
         if has_rope(model, layer):
             q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
-        scores = matmul(q, k.transpose(2, 3)) / math.sqrt(d) + mask[layer]
+        scores = matmul(q, k.transpose(2, 3)) * model.get("attention_multiplier", d**-0.5) + mask[layer]
         wide = torch.float64 if scores.dtype == torch.float64 else torch.float32
         p = torch.softmax(scores, dim=-1, dtype=wide).to(q.dtype)
         attended = matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)
-        x = rounded(x + linear(attended, "self_attn.o_proj")[0])
+        x = rounded(x + added * linear(attended, "self_attn.o_proj")[0])
         h = rms_norm(x, weight("post_attention_layernorm.weight"), eps)
         gate, up = linear(h, "mlp.gate_proj", "mlp.up_proj")
-        x = rounded(x + linear(torch.nn.functional.silu(gate) * up, "mlp.down_proj")[0])
+        x = rounded(x + added * linear(torch.nn.functional.silu(gate) * up, "mlp.down_proj")[0])
     x = rms_norm(x, parameters["model.norm.weight"], eps)
-    return head(x, parameters.get("lm_head.weight", table))
+    return head(x, parameters.get("lm_head.weight", table)) / model.get("logits_scaling", 1)
 
 
 class Figures:

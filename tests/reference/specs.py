@@ -26,6 +26,11 @@ SCALINGS = {
     {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64, "beta_fast": 8, "beta_slow": 0.5}, 15:
     {"type": "yarn", "factor": 8, "original_max_position_embeddings": 32, "truncate": False, "attention_factor": 1.25}
 }
+# By seed, for models without biases of o and down: factors.
+FACTORS = {
+    0: {"attention_multiplier": 0.3, "embedding_multiplier": 3, "residual_multiplier": 0.5, "logits_scaling": 4}, 16:
+    {"attention_multiplier": 0.05, "embedding_multiplier": 0.7, "residual_multiplier": 1.5, "logits_scaling": 0.5}
+}
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}
 
@@ -80,6 +85,7 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
         model["num_hidden_layers"] = max(model["num_hidden_layers"], len(pattern))
         if pattern:
             model["layer_types"] = [f"{word}_attention" for word in pattern]
+    model.update(FACTORS.get(seed, {}))
     if seed in NO_ROPE:
         model["num_hidden_layers"] = max(model["num_hidden_layers"], 3)
         model["no_rope_layers"] = NO_ROPE[seed]
@@ -123,7 +129,8 @@ def left_open(seed):
         layers, sequences = rng.choice([1, 2]), rng.choice([1, 2])
     model["num_hidden_layers"] = layers
     model["qk_norm"] = "qk_norm" in model and rng.random() < 0.5
-    model["mlp_bias"] = not model["qk_norm"] and "sliding_window" not in model and rng.random() < 0.5
+    model["mlp_bias"] = "residual_multiplier" not in model and not model[
+        "qk_norm"] and "sliding_window" not in model and rng.random() < 0.5
     if "sliding_window" in model and not model["qk_norm"]:
         model["attention_bias"] = False
     if model.pop("no_rope_layers", None) and layers > 1:

@@ -61,6 +61,11 @@ const std::vector<Family>& families() {
        .rope_theta = 2000000,
        .tied = true,
        .padded = true},
+      {.model_type = "granite",
+       .architecture = "GraniteForCausalLM",
+       .title = "Granite",
+       .reads = {"attention_bias", "mlp_bias"},
+       .reads_factors = true},
   };
   return table;
 }
@@ -68,6 +73,16 @@ const std::vector<Family>& families() {
 const std::vector<FamilySwitch>& family_switches() {
   static const std::vector<FamilySwitch> table = {
       {"attention_bias", &Model::attention_bias}, {"mlp_bias", &Model::mlp_bias}, {"qk_norm", &Model::qk_norm}};
+  return table;
+}
+
+const std::vector<FamilyFactor>& family_factors() {
+  const auto one = [](const Model&) { return 1.0; };
+  static const std::vector<FamilyFactor> table = {
+      {"attention_multiplier", &Model::attention_multiplier, usual_attention_multiplier},
+      {"embedding_multiplier", &Model::embedding_multiplier, one},
+      {"residual_multiplier", &Model::residual_multiplier, one},
+      {"logits_scaling", &Model::logits_scaling, one}};
   return table;
 }
 
@@ -79,6 +94,8 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
   for (const FamilySwitch& each : family_switches())
     expect(family.reads_switch(each.name) || model.*each.field == family.has_on(each.name), each.name);
   expect(model.attention_out_bias == (family.out_bias && model.attention_bias), "attention_out_bias");
+  for (const FamilyFactor& each : family_factors())
+    expect(family.reads_factors || model.*each.field == each.usual(model) || model.*each.field == 0, each.name);
   expect(family.reads_no_rope || model.no_rope_layers.empty(), "no_rope_layers");
   const std::int64_t sliding = model.sliding_layers();
   expect(!sliding || family.window != Family::Window::none, "sliding_window");

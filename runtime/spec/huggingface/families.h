@@ -16,6 +16,13 @@ struct FamilySwitch {
   bool Model::* field;
 };
 
+/// A factor of `model`, under the same name in config.json.
+struct FamilyFactor {
+  const char* name;
+  double Model::* field;
+  double (*usual)(const Model&);  // the value in families that do not read it
+};
+
 struct Family {
   const char *model_type, *architecture;
   const char* title;                    // for people
@@ -24,6 +31,7 @@ struct Family {
   enum class Window { none, by_default, switched } window = Window::none;  // switched: by use_sliding_window
   bool out_bias = true;                                                    // with attention_bias o has one too
   bool reads_no_rope = false;  // reads no_rope_layers, flags of which 1 is a layer with RoPE
+  bool reads_factors = false;  // those of family_factors(), with the default 1
   bool reads_types = false;    // reads layer_types; otherwise windows are in all layers or in none
   bool divides_width = false;  // since version 5 num_attention_heads must divide hidden_size
   // Defaults of config.json; nothing: num_attention_heads, and hidden_size / num_attention_heads.
@@ -41,6 +49,8 @@ struct Family {
 const std::vector<Family>& families();
 
 const std::vector<FamilySwitch>& family_switches();
+
+const std::vector<FamilyFactor>& family_factors();
 
 /// Keys of a spec by whose values the family does not compute the model.
 std::vector<std::string> conflicting_keys(const Family& family, const Model& model);

@@ -205,6 +205,20 @@ class ModelRelations : RelationChecks {
     }
   }
 
+  /// The factor is one of the product, to which a bias is added.
+  void residual_multiplier() {
+    const Model& m = spec_.model;
+    if (!usable({"model.residual_multiplier", "model.attention_bias", "model.attention_out_bias", "model.mlp_bias"}) ||
+        m.residual_multiplier == 1 || (!m.attention_out_bias && !m.mlp_bias))
+      return;
+    const char* key = m.attention_out_bias ? "model.attention_out_bias" : "model.mlp_bias";
+    fail("E0333",
+         fmt::format("residual_multiplier {} scales no bias, but {} adds one to the residual stream",
+                     m.residual_multiplier, leaf_of(key)),
+         fmt::format("write {}: false, or residual_multiplier: 1", leaf_of(key)),
+         any_of({write(key, "false"), write("model.residual_multiplier", "1")}), {key, "model.residual_multiplier"});
+  }
+
   void architectures() {
     if (!usable({"target.kind", "target.arch"})) return;
     const bool cpu = spec_.target.kind == TargetKind::cpu;
@@ -277,6 +291,7 @@ void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diag
   relations.sliding_layers();
   relations.rope();
   relations.rope_layers();
+  relations.residual_multiplier();
   relations.architectures();
 }
 

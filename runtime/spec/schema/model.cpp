@@ -168,6 +168,34 @@ std::vector<KeyRow> model_rows() {
           "Layers without RoPE: N for every N-th (4: layers 3, 7, 11, ...), or a list of layers, which count from 0. "
           "Without this key all layers have RoPE. transformers' list of the same name is another one: its 1 stands "
           "for a layer with RoPE."),
+      bind("model.attention_multiplier", Type::number, LLMC_FIELD(model.attention_multiplier))
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .derived("head_dim^-0.5",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.model.head_dim < 1) return {};
+                     return usual_attention_multiplier(s.model);
+                   })
+          .doc("Factor of the scores before the softmax."),
+      bind("model.embedding_multiplier", Type::number, LLMC_FIELD(model.embedding_multiplier))
+          .fallback("1")
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .doc("Factor of the embedding's rows where the first layer reads them. A tied head reads them without it."),
+      bind("model.residual_multiplier", Type::number, LLMC_FIELD(model.residual_multiplier))
+          .fallback("1")
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .doc("Factor of the results of attention and of the MLP where they are added to the residual stream."),
+      bind("model.logits_scaling", Type::number, LLMC_FIELD(model.logits_scaling))
+          .fallback("1")
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .doc("Divides the logits."),
       bind("loss.z", Type::number, LLMC_FIELD(loss.z))
           .fallback("0")
           .range(0, 1)
@@ -199,6 +227,12 @@ std::vector<KeyRow> model_rows() {
           .at_most(100)
           .doc("Standard deviation of o_proj and down_proj, which write to the residual stream; values as in "
                "init.linear."),
+      bind_choice("init.distribution", {"normal", "uniform", "truncated"}, LLMC_FIELD(init.distribution))
+          .fallback("normal")
+          .newer()
+          .doc("Distribution of the random weights, of the standard deviations above. uniform: between -sqrt(3) and "
+               "sqrt(3) of them. truncated: normal within 3 of them, where what is outside is drawn anew, so that the "
+               "weights deviate 1.3 % less."),
       bind_choice("precision.compute", {"fp32", "bf16"}, LLMC_FIELD(compute))
           .fallback("bf16")
           .doc("Dtype of the working copy of the weights, of activations and of operands of matrix products. Master "

@@ -137,6 +137,8 @@ namespace llmc {
 using Act = bf16;
 constexpr int kChunkCount = 31000, kRows = 32768, kCols = 2048, kPitch = 2048, kLanes = ${lanes};
 constexpr int kGroups = 0b1011;
+constexpr float kScale = 12.0f;
+constexpr bool kScaled = true;
 constexpr bool kNorms = true, kCopy = true, kSplit = ${split}, kGradientShare = false, kWeightShare = false;
 }
 ")

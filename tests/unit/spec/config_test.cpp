@@ -350,12 +350,42 @@ TEST(FromHuggingFace, ASmolLm3sOneIsALayerWithRope) {
   EXPECT_NE(refusal(config).find("no_rope_layers: a llama model"), std::string::npos) << refusal(config);
 }
 
+// ibm-granite/granite-3.0-2b-base, with all keys as published.
+const char* const kGranite = R"({
+  "architectures": ["GraniteForCausalLM"], "attention_bias": false, "attention_dropout": 0.1, "attention_multiplier": 0.015625,
+  "bos_token_id": 0, "embedding_multiplier": 12.0, "eos_token_id": 0, "hidden_act": "silu", "hidden_size": 2048,
+  "initializer_range": 0.02, "intermediate_size": 8192, "logits_scaling": 8.0, "max_position_embeddings": 4096,
+  "mlp_bias": false, "model_type": "granite", "num_attention_heads": 32, "num_hidden_layers": 40, "num_key_value_heads": 8,
+  "pad_token_id": 0, "residual_multiplier": 0.22, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 10000,
+  "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.46.0.dev0", "use_cache": true,
+  "vocab_size": 49155
+})";
+
+TEST(FromHuggingFace, AGraniteHasMultipliers) {
+  Json config = Json::parse(kGranite);
+  EXPECT_NE(refusal(config).find("attention_dropout"), std::string::npos);
+  config["attention_dropout"] = 0.0;
+  const Model m = import(config).model;
+  EXPECT_EQ(m.attention_multiplier, 0.015625);
+  EXPECT_EQ(m.embedding_multiplier, 12);
+  EXPECT_EQ(m.residual_multiplier, 0.22);
+  EXPECT_EQ(m.logits_scaling, 8);
+  config.erase("attention_multiplier");
+  EXPECT_EQ(import(config).model.attention_multiplier, 1) << "GraniteConfig's default, and not head_dim^-0.5";
+  EXPECT_EQ(import(Json::parse(kLlama32)).model.attention_multiplier, 0.125);
+  EXPECT_TRUE(test::has_facts(refusal(changed("/residual_multiplier", 0.22)), {"residual_multiplier: 0.22: a llama"}));
+}
+
 /// Switches of families and layers without RoPE: reading an export back gives the same model.
 TEST(ConfigJson, FamiliesComeBack) {
   const std::string mixed = "model.layer_types=[sliding_attention, full_attention]";
   const std::vector<std::pair<const char*, std::vector<std::string>>> cases = {
       {"qwen2", {"model.attention_bias=true", "model.attention_out_bias=false"}},
       {"qwen2", {"model.attention_bias=true", "model.attention_out_bias=false", "model.sliding_window=4", mixed}},
+      {"granite",
+       {"model.attention_multiplier=0.5", "model.embedding_multiplier=12", "model.residual_multiplier=0.22",
+        "model.logits_scaling=8"}},
+      {"granite", {"model.logits_scaling=8", "model.attention_bias=true", "model.head_dim=24"}},
       {"smollm3", {"model.no_rope_layers=4"}},
       {"smollm3", {"model.no_rope_layers=[0, 4]", "model.attention_bias=true", "model.mlp_bias=true"}},
       {"smollm3", {"model.no_rope_layers=3", "model.sliding_window=4", mixed}},

@@ -26,6 +26,9 @@ TEST(Families, AreFoundByTheSpec) {
   EXPECT_EQ(type({"model.qk_norm=true", window, mixed}), "qwen3");
   EXPECT_EQ(type({"model.attention_bias=true", "model.attention_out_bias=false"}), "qwen2");
   EXPECT_EQ(type({"model.no_rope_layers=4"}), "smollm3");
+  for (const char* factor : {"attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"})
+    EXPECT_EQ(type({std::string("model.") + factor + "=0.5"}), "granite");
+  EXPECT_TRUE(test::has_facts(type({"model.logits_scaling=8", "model.qk_norm=true"}), {"model."}));
   EXPECT_EQ(type({window, "model.mlp_bias=true"}), "smollm3") << "whose layers may all have RoPE";
 }
 

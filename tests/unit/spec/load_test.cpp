@@ -208,6 +208,11 @@ TEST(Load, NewKeysThatFollowOthersLeaveFingerprintsAsTheyWere) {
   EXPECT_NE(text({"model.attention_bias=true", "model.attention_out_bias=false"}).find("attention_out_bias=false\n"),
             std::string::npos);
   EXPECT_EQ(text({"model.rope_scaling=llama3"}).find("attention_factor"), std::string::npos);
+  EXPECT_EQ(text({}).find("multiplier"), std::string::npos);
+  EXPECT_EQ(text({}).find("distribution"), std::string::npos);
+  EXPECT_NE(text({"init.distribution=truncated"}).find("init.distribution=truncated\n"), std::string::npos);
+  EXPECT_EQ(text({"model.head_dim=64", "model.attention_multiplier=0.125"}), text({"model.head_dim=64"}));
+  EXPECT_NE(text({"model.attention_multiplier=0.125"}), text({}));
 }
 
 TEST(Load, LayersThatSlide) {
