@@ -17,7 +17,10 @@ LLMC_KERNEL embedding_backward(const Act* __restrict__ dx, const int* __restrict
     for (int i = run_begin[run]; i < run_begin[run + 1]; ++i) {
       lanes.map(sums, lanes.row<kCols, kPitch>(dx, order[i]), [](float& sum, float v) { sum += v; });
     }
-    lanes.map(lanes.row<kCols, kPitch>(dtable, run_token[run]), sums, [](float& total, float sum) { total += sum; });
+    lanes.map(lanes.row<kCols, kPitch>(dtable, run_token[run]), sums, [](float& total, float sum) {
+      if constexpr (kScaled) sum *= kScale;
+      total += sum;
+    });
   }
 }
 

@@ -9,8 +9,10 @@ LLMC_BOUNDS(kLanes)
 LLMC_KERNEL embedding_forward(const int* __restrict__ tokens, const Act* __restrict__ table, Act* __restrict__ out) {
   const Group<kLanes, Act> lanes;
   for (const int row : lanes.rows(kRows)) {
-    lanes.store(lanes.row<kCols, kPitch>(out, row), lanes.row<kCols, kPitch>(table, tokens[row]),
-                [](float v) { return v; });
+    lanes.store(lanes.row<kCols, kPitch>(out, row), lanes.row<kCols, kPitch>(table, tokens[row]), [](float v) {
+      if constexpr (kScaled) v *= kScale;
+      return v;
+    });
   }
 }
 

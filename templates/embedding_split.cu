@@ -11,8 +11,10 @@ LLMC_KERNEL embedding_split(const int* __restrict__ tokens, const bf16* __restri
   const Group<kLanes, bf16> lanes;
   for (const int row : lanes.rows(kRows)) {
     const long long at = static_cast<long long>(tokens[row]) * kPitch;
-    lanes.store(lanes.row<kCols, kPitch>(out, row), lanes.split(copy, rest, ties, at, kCols),
-                [](float v) { return v; });
+    lanes.store(lanes.row<kCols, kPitch>(out, row), lanes.split(copy, rest, ties, at, kCols), [](float v) {
+      if constexpr (kScaled) v *= kScale;
+      return v;
+    });
   }
 }
 

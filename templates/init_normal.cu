@@ -18,6 +18,23 @@ LLMC_HD inline void philox(unsigned (&counter)[4], unsigned low, unsigned high) 
   }
 }
 
+/// Inverse of the error function for |x| < 0.998 (Giles 2010, "Approximating the erfinv function").
+LLMC_HD inline float inverse_erf(float x) {
+  const float w = -log((1.0f - x) * (1.0f + x));
+  const bool tail = w >= 5.0f;
+  const float t = tail ? sqrt(w) - 3.0f : w - 2.5f;
+  float p = tail ? -0.000200214257f : 2.81022636e-8f;
+  p = fma(p, t, tail ? 0.000100950558f : 3.43273939e-7f);
+  p = fma(p, t, tail ? 0.00134934322f : -3.5233877e-6f);
+  p = fma(p, t, tail ? -0.00367342844f : -4.39150654e-6f);
+  p = fma(p, t, tail ? 0.00573950773f : 0.00021858087f);
+  p = fma(p, t, tail ? -0.0076224613f : -0.00125372503f);
+  p = fma(p, t, tail ? 0.00943887047f : -0.00417768164f);
+  p = fma(p, t, tail ? 1.00167406f : 0.246640727f);
+  p = fma(p, t, tail ? 2.83297682f : 1.50140941f);
+  return p * x;
+}
+
 /// Returns number `draw` of the stream: the cosine half of a Box-Muller pair. Magnitudes end at 5.9.
 LLMC_HD inline float normal(unsigned long long draw, unsigned long long seed, unsigned long long key) {
   unsigned counter[4] = {static_cast<unsigned>(draw), static_cast<unsigned>(draw >> 32), static_cast<unsigned>(seed),
@@ -25,6 +42,9 @@ LLMC_HD inline float normal(unsigned long long draw, unsigned long long seed, un
   philox(counter, static_cast<unsigned>(key), static_cast<unsigned>(key >> 32));
   // 24 bits, so that the integer is exact in fp32; the middle of its interval, so that the logarithm is finite.
   const float uniform = (static_cast<float>(static_cast<int>(counter[0] >> 8)) + 0.5f) * 5.9604645e-8f;
+  if constexpr (kUniform) return 1.7320508f * (2.0f * uniform - 1.0f);  // of variance 1
+  // The quantile of the normal distribution within 3: erf(3 / sqrt(2)) of it.
+  if constexpr (kTruncated) return 1.41421356f * inverse_erf(0.9973002f * (2.0f * uniform - 1.0f));
   const float turns = static_cast<float>(static_cast<int>(counter[1] >> 8)) * 5.9604645e-8f;
   return sqrt(-2.0f * log(uniform)) * cos_turns(turns);
 }

@@ -1,6 +1,6 @@
 // qk_norm_rope: divides each head of q and k by its root mean square, scales it by the weight of q's or k's heads, and
 // rotates it by its position as in RoPE. With n = x * rstd * weight, pair i becomes (n1 cos - n2 sin, n2 cos + n1 sin).
-// Heads of v are copied.
+// Heads of v are copied. With kUnrotated the angles are 0.
 #include "device/group.h"
 #include "params.h"
 
@@ -36,6 +36,7 @@ LLMC_KERNEL qk_norm_rope(const Act* __restrict__ in, const float* __restrict__ w
         const float r = 1.0f / sqrt(mean_square + kEps);
         lanes.map(y1, y2, x1, x2, w1, w2, cosine, sine,
                   [=](float& turned1, float& turned2, float v1, float v2, float u1, float u2, float c, float s) {
+                    if constexpr (kUnrotated) c = 1.0f, s = 0.0f;
                     const float n1 = v1 * r * u1, n2 = v2 * r * u2;
                     turned1 = n1 * c - n2 * s;
                     turned2 = n2 * c + n1 * s;

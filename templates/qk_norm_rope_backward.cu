@@ -1,7 +1,7 @@
 // qk_norm_rope_backward: in place, rotates the gradient of each head of q and k back by its position, then
 // differentiates the norm. With d the rotated gradient and g = d * weight, dx = rstd * (g - x * rstd^2 * mean(g * x)).
 // dweight = sum over rows and heads of d * x * rstd, as one partial sum for each block of rows. Heads of v are
-// unchanged.
+// unchanged. With kUnrotated the angles are 0.
 #include "device/group.h"
 #include "params.h"
 
@@ -43,6 +43,7 @@ LLMC_KERNEL qk_norm_rope_backward(Act* __restrict__ dqkv, const Act* __restrict_
       auto d1 = lanes.columns<kHalf>(), d2 = lanes.columns<kHalf>();
       lanes.map(d1, d2, lanes.load(dx1), lanes.load(dx2), cosine, sine,
                 [](float& back1, float& back2, float dy1, float dy2, float c, float s) {
+                  if constexpr (kUnrotated) c = 1.0f, s = 0.0f;
                   back1 = dy1 * c + dy2 * s;
                   back2 = dy2 * c - dy1 * s;
                 });

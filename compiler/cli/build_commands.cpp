@@ -159,7 +159,7 @@ void add_build_commands(CLI::App& app, Result& result) {
   compile_command->callback([options] {
     const Planned planned = plan_spec_here(options->spec);
     note_vocabulary(planned.resolved);
-    warn_of_shape(planned.resolved.spec.model);
+    warn_of_export(planned.resolved.spec.model);
     const build::CompileResult built = compile(planned, options->build);
     fmt::print("{} ({} source{} compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled,
                plural(built.compiled), built.reused, built.linked ? ", linked" : "", built.seconds);
@@ -186,7 +186,7 @@ void add_build_commands(CLI::App& app, Result& result) {
     if (!result.trainer_arguments.empty()) command.push_back("--");
     command.insert(command.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
     if (!check_trainer_words(planned, argv, command)) return;
-    warn_of_shape(planned.resolved.spec.model);
+    warn_of_export(planned.resolved.spec.model);
     const build::CompileResult built = compile(planned, options->build);
     argv.insert(argv.begin(), disk::absolute(built.trainer, Exit::usage).string());
     build::become(argv, resume_with_llmc(*options, words, built.trainer, result.trainer_arguments));

@@ -11,6 +11,7 @@
 #include "error.h"
 #include "files/disk.h"
 #include "spec/fingerprint.h"
+#include "spec/huggingface/families.h"
 #include "spec/model_config.h"
 #include "spec/print.h"
 #include "spec/training_sources.h"
@@ -61,7 +62,9 @@ void note_vocabulary(const spec::Resolved& resolved) {
   if (!note.empty()) to_stderr("note: {}\n", printable_text(note));
 }
 
-void warn_of_shape(const spec::Model& model) {
+void warn_of_export(const spec::Model& model) {
+  if (const std::string why = spec::no_family(model); !why.empty())
+    to_stderr("warning: {}. It trains, but checkpoint export refuses it\n", why);
   if (const std::string why = spec::not_loaded(model); !why.empty())
     to_stderr("warning: {}. To export it, write a hidden_size that is a multiple\n", why);
 }

@@ -46,7 +46,7 @@ void refuse_pipe(const std::string& file);
 void note_vocabulary(const spec::Resolved& resolved);
 
 /// Prints a warning if transformers cannot load the model as `llmc checkpoint export` writes it.
-void warn_of_shape(const spec::Model& model);
+void warn_of_export(const spec::Model& model);
 
 /// A resolved spec, its plan, and the texts that a trainer contains.
 struct Planned {

@@ -68,7 +68,7 @@ int check(const Options& options) {
   for (const std::string& note : result.notes) to_stderr("note: {}\n", printable_text(note));
   const plan::Plan plan = plan::make_plan(from_here(result.resolved->spec, result.resolved->directory));
   note_vocabulary(*result.resolved);
-  warn_of_shape(result.resolved->spec.model);
+  warn_of_export(result.resolved->spec.model);
   const std::vector<MissingPath> missing_here = missing_paths(result.resolved->spec, result.resolved->directory);
   for (const MissingPath& missing : missing_here)
     to_stderr("warning: {}: a run needs it, but no file matches '{}' here{}\n", missing.key,

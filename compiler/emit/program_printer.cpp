@@ -174,9 +174,10 @@ void print_attention(SourceWriter& out, const ops::AttentionChoice& choice, cons
   out.line("    .shape = {$shape$},",
            {{"shape",
              fmt::format(".batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {}, "
-                         ".out_pitch = {}, .deterministic = {}{}",
+                         ".out_pitch = {}, .deterministic = {}{}{}",
                          s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim, s.qkv_pitch, s.out_pitch,
-                         s.deterministic, s.window ? fmt::format(", .window = {}", s.window) : "")}});
+                         s.deterministic, s.window ? fmt::format(", .window = {}", s.window) : "",
+                         s.multiplier != 0 ? fmt::format(", .multiplier = {:#.9g}f", s.multiplier) : "")}});
   out.line("    .ways = kBackwardWays$s$,", {{"s", suffix}});
   if (own) out.line("    .own = own_attention_backward$s$,", {{"s", suffix}});
   if (!next.empty()) out.line("    .next = &$next$,", {{"next", next}});
@@ -273,6 +274,7 @@ std::string print_program(const plan::Plan& plan) {
   const std::size_t arena_bytes = buffers(out, plan);
   buckets(out, plan);
   const bool gathers = gathered(out, plan);
+  const double rope_scale = plan::rope_table_scale(spec.model);
   const auto n = [](std::int64_t value) { return std::to_string(value); };
   out.line("constexpr ProgramInfo kInfo = {");
   const plan::ParameterLayout& p = plan.parameters;
@@ -299,6 +301,7 @@ std::string print_program(const plan::Plan& plan) {
       {"flops_per_token", fmt::format("{:.17g}", plan.cost.model_flops_per_token)},
       {"parameters", "kParameters"},
       {"inverse_frequencies", "kInverseFrequencies"},
+      {"rope_scale", rope_scale == 1 ? "" : fmt::format("{:.17g}", rope_scale)},
       {"groups", "kGroups"},
       {"reports", reported ? "kReports" : ""},
       {"chunk_elements", n(p.chunk_elements)},

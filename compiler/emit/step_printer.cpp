@@ -244,15 +244,13 @@ class StepPrinter {
   }
 
   void launches(std::size_t r, const char* stream = "s.stream") {
-    const Op* probed = nullptr;
-    for (const plan::Launch& l : plan_.launches) {
-      if (l.region_index != r || l.call == ops::Call::own_backward) continue;
-      const Op* op = &g_.regions[r].ops[l.op_index];
-      if (probed && op != probed) out_.line("s.probe.after();");
-      if (op != probed) probed = probe(r, *op) ? op : nullptr;
-      launch(l, stream);
+    const std::vector<Op>& ops = g_.regions[r].ops;
+    for (std::size_t o = 0; o < ops.size(); ++o) {
+      const bool probed = probe(r, ops[o]);  // ops that launch nothing too
+      for (const plan::Launch& l : plan_.launches)
+        if (l.region_index == r && l.op_index == o && l.call != ops::Call::own_backward) launch(l, stream);
+      if (probed) out_.line("s.probe.after();");
     }
-    if (probed) out_.line("s.probe.after();");
   }
 
   /// Prints the call of the probe before an op in a step to verify. Returns false for ops between ranks, which are not

@@ -6,6 +6,7 @@
 
 #include "compiler/ops/attention/attention.h"
 #include "compiler/ops/cross_entropy.h"
+#include "compiler/ops/initialise.h"
 #include "compiler/ops/linear.h"
 #include "compiler/ops/muon/muon.h"
 #include "compiler/ops/qk_norm_rope.h"
@@ -28,7 +29,8 @@ using Attributes =
     std::variant<NoAttributes, ops::LinearAttributes, ops::RmsNormAttributes, ops::RmsNormBackwardAttributes,
                  ops::RopeAttributes, ops::QkNormRopeAttributes, ops::QkNormRopeBackwardAttributes,
                  ops::AttentionAttributes, ops::SwigluBackwardAttributes, ops::CrossEntropyAttributes,
-                 ops::ZLossAttributes, ops::UpdateAttributes, ops::CodeAttributes, ops::BlockAttributes,
-                 ops::MatrixRows, ops::FactorAttributes, ops::ProductAttributes>;
+                 ops::ZLossAttributes, ops::ScaleAttributes, ops::InitialiseAttributes, ops::UpdateAttributes,
+                 ops::CodeAttributes, ops::BlockAttributes, ops::MatrixRows, ops::FactorAttributes,
+                 ops::ProductAttributes>;
 
 }  // namespace llmc::graph

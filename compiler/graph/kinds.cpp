@@ -13,6 +13,7 @@ std::vector<LayerKind> kinds_of(const spec::Spec& spec) {
     LayerKind& kind = kinds[static_cast<std::size_t>(layer)];
     if (spec.model.sliding_window < spec.batch.sequence_length && spec.model.slides(layer))
       kind.window = static_cast<int>(spec.model.sliding_window);
+    kind.rope = spec.model.has_rope(layer);
     kind.wide_products = layer < spec.fp8.first_layers || layer >= layers - spec.fp8.last_layers;
   }
   return kinds;

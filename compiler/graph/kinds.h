@@ -12,6 +12,7 @@ namespace llmc::graph {
 /// Attributes of a kind. Parameters and activations of all kinds have the same shapes.
 struct LayerKind {
   int window = 0;              // keys that a query sees, including itself; 0: all keys up to it
+  bool rope = true;            // q and k are rotated by their positions
   bool wide_products = false;  // with precision.matmul: fp8: its products stay in the compute dtype
 
   bool operator==(const LayerKind&) const = default;

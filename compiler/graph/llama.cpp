@@ -91,7 +91,8 @@ class Builder {
 
   /// Adds a linear layer. `pieces`: names without ".weight" and ".bias", and each one's columns of the result.
   TensorId linear(const std::string& name, TensorId x, const std::vector<ParameterPiece>& pieces, bool bias,
-                  const std::string& result, RecomputeGroup group = RecomputeGroup::rest, std::int64_t halves = 1) {
+                  const std::string& result, RecomputeGroup group = RecomputeGroup::rest, std::int64_t halves = 1,
+                  double scale = 1) {
     std::vector<ParameterPiece> weights = pieces, biases = pieces;
     for (ParameterPiece& piece : weights) piece.name += ".weight";
     for (ParameterPiece& piece : biases) piece.name += ".bias", piece.init = InitClass::zeros;
@@ -100,7 +101,8 @@ class Builder {
     if (bias) inputs.push_back(vector(name + "_bias", std::move(biases)));
     const TensorId y = activation(result, columns);
     graph_.at(y).halves = halves;
-    op(OpKind::linear, name, std::move(inputs), {y}, group).attributes = ops::LinearAttributes{.bias = bias};
+    op(OpKind::linear, name, std::move(inputs), {y}, group).attributes =
+        ops::LinearAttributes{.bias = bias, .scale = scale};
     return y;
   }
 
@@ -145,8 +147,12 @@ void add_host_tensors(Graph& g, std::int64_t head_dim) {
 }  // namespace
 
 void give_kind(Region& region, const LayerKind& kind) {
-  for (Op& op : region.ops)
+  for (Op& op : region.ops) {
     if (auto* attention = std::get_if<ops::AttentionAttributes>(&op.attributes)) attention->window = kind.window;
+    if (auto* rope = std::get_if<ops::RopeAttributes>(&op.attributes)) rope->rotates = kind.rope;
+    if (auto* norm = std::get_if<ops::QkNormRopeAttributes>(&op.attributes)) norm->rotates = kind.rope;
+    if (auto* norm = std::get_if<ops::QkNormRopeBackwardAttributes>(&op.attributes)) norm->rotates = kind.rope;
+  }
 }
 
 Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, std::int64_t micro_batch) {
@@ -170,7 +176,8 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   const TensorId table = e.matrix(
       "embed_weight", hidden,
       {{.name = "model.embed_tokens.weight", .size = m.vocab_size, .init = InitClass::embedding, .group = kEmbedding}});
-  e.op(OpKind::embedding, "embed", {g.host(Use::tokens), table}, {e.stream("x_first", hidden, &ResidualStream::first)});
+  e.op(OpKind::embedding, "embed", {g.host(Use::tokens), table}, {e.stream("x_first", hidden, &ResidualStream::first)})
+      .attributes = ops::ScaleAttributes{m.embedding_multiplier};
 
   Region layer{.name = "layer_forward",
                .block = Block::layer,
@@ -189,10 +196,12 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   const TensorId attended = b.activation("attention_out", q);
   const TensorId lse = b.scratch("attention_lse", g.batch * heads.query, g.sequence);
   b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, RecomputeGroup::attention).attributes =
-      ops::AttentionAttributes{heads};
+      ops::AttentionAttributes{
+          .heads = heads,
+          .multiplier = m.attention_multiplier == usual_attention_multiplier(m) ? 0 : m.attention_multiplier};
   const TensorId projected =
       b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = InitClass::residual}},
-               m.attention_bias, "o_out", RecomputeGroup::residual);
+               m.attention_out_bias, "o_out", RecomputeGroup::residual, 1, m.residual_multiplier);
   const TensorId middle = b.activation("x_mid", hidden);
   b.op(OpKind::add, "attention_residual", {x, projected}, {middle});
   const TensorId normed2 = b.rms_norm("mlp_norm", middle, "post_attention_layernorm.weight", m.rms_norm_eps);
@@ -202,8 +211,9 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
                                     m.mlp_bias, "gate_up_out", RecomputeGroup::gate_up, 2);
   const TensorId gated = b.activation("swiglu_out", ffn);
   b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, RecomputeGroup::swiglu);
-  const TensorId down = b.linear(
-      "down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = InitClass::residual}}, m.mlp_bias, "down_out");
+  const TensorId down =
+      b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = InitClass::residual}}, m.mlp_bias,
+               "down_out", RecomputeGroup::rest, 1, m.residual_multiplier);
   b.op(OpKind::add, "mlp_residual", {middle, down}, {b.stream("x_next", hidden, &ResidualStream::above)});
   give_kind(layer, kinds.front());
 
@@ -217,7 +227,8 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
           ? table
           : h.matrix("lm_head_weight", hidden,
                      {{.name = "lm_head.weight", .size = m.vocab_size, .init = InitClass::embedding, .group = kHead}});
-  h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits}).attributes = ops::LinearAttributes{};
+  h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits}).attributes =
+      ops::LinearAttributes{.scale = 1 / m.logits_scaling};
   const double z = spec.loss.z;
   const TensorId losses = h.statistic("losses"), logits_lse = h.statistic("logits_lse"),
                  entropies = h.statistic("entropies"), correct = h.statistic("correct");

@@ -1,9 +1,10 @@
-// embedding: x[t] = table[token[t]], of the table's masters if x is fp32. Its gradient adds dx to the rows of the table
-// that occur, in a fixed order.
+// embedding: x[t] = scale table[token[t]], of the table's masters if x is fp32. Its gradient adds dx to the rows of the
+// table that occur, in a fixed order.
 #include <algorithm>
 
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
+#include "compiler/ops/linear.h"
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {
@@ -30,7 +31,16 @@ void gradient(Backward& b, const Op& op) {
   if (!b.is_written(dtable)) b.emit(OpKind::zero, op.name + "_zero", {}, {dtable});
   b.emit(OpKind::embedding_backward, op.name + "_backward",
          {dx, b.host(Use::embedding_order), b.host(Use::run_begin), b.host(Use::run_token), b.host(Use::run_count)},
-         {dtable});
+         {dtable}, ScaleAttributes{scale_of(op)});
+}
+
+/// Adds the params of the scale.
+Instance& scaled(Instance&& instance, const Context& c) {
+  const double scale = scale_of(c.op);
+  return instance.flag("kScaled", scale != 1, "scaled", "model.embedding_multiplier")
+      .said(scale != 1)
+      .real("kScale", scale, "model.embedding_multiplier")
+      .said(scale != 1);
 }
 
 std::int64_t stream_elements(const Operands& o) { return 2 * o.out(0).elements(); }
@@ -38,7 +48,7 @@ std::int64_t stream_elements(const Operands& o) { return 2 * o.out(0).elements()
 std::vector<Work> work(const Context& c) {
   const Tensor& x = c.out(0);
   if (split(c))
-    return {Instance(c, "embedding_split")
+    return {scaled(Instance(c, "embedding_split"), c)
                 .matrix(x, x.rows)
                 .costs(c.bytes(x) + c.bytes(c.in(0)) +
                            static_cast<double>(bytes_of(DType::bf16, x.rows * x.cols) +
@@ -46,7 +56,7 @@ std::vector<Work> work(const Context& c) {
                                                bytes_of(DType::tie, x.rows * x.cols)),
                        0)
                 .rows(x.rows, x.cols, DType::bf16, all_operands(c.op))};
-  return {Instance(c, "embedding_forward")
+  return {scaled(Instance(c, "embedding_forward"), c)
               .element(x.dtype, "Act", kStreamType)
               .matrix(x, x.rows)
               .costs(2 * c.bytes(x) + c.bytes(c.in(0)), 0)
@@ -57,7 +67,7 @@ std::vector<Work> work(const Context& c) {
 /// row the fp32 sums spill (2,048 columns, sm_90a).
 std::vector<Work> backward_work(const Context& c) {
   const Tensor &dx = c.in(0), &dtable = c.out(0);
-  return {Instance(c, "embedding_backward")
+  return {scaled(Instance(c, "embedding_backward"), c)
               .element(dx.dtype)
               .integer("kCols", dx.cols, kHidden)
               .integer("kPitch", dx.pitch, kHidden)

@@ -1,4 +1,4 @@
-// linear: y = x W^T (+ bias) (+ residual), a matrix product; and the two products of its backward pass.
+// linear: y = scale x W^T (+ bias) (+ residual), a matrix product; and the two products of its backward pass.
 #include "compiler/ops/linear.h"
 
 #include <fmt/format.h>
@@ -44,7 +44,8 @@ void product_shape(const Operands& o, std::int64_t m, std::int64_t n, const Tens
 
 /// x, weight, [scales of x, scales of weight], [bias], [residual] -> y
 void signature(const Operands& o) {
-  const auto [bias, residual] = o.op.as<LinearAttributes>();
+  const auto [bias, residual, scale] = o.op.as<LinearAttributes>();
+  o.expect(!bias || scale == 1, "no bias with a scale");
   o.count(2 + 2 * scaled(o) + bias + residual, 1);
   if (scaled(o)) scales(o);
   o.expect(o.in(0).cols == o.in(1).cols, "x and weight differ in width");
@@ -95,13 +96,14 @@ DType weight_type(const Operands& o, std::size_t i) {
   return scaled(o) ? DType::bf16 : o.out(0).dtype;
 }
 
-/// dW += dy^T x, db += column sums of dy, dx = dy W.
+/// dW += scale dy^T x, db += column sums of dy, dx = scale dy W.
 void gradient(Backward& b, const Op& op) {
+  const ScaleAttributes scaled{op.as<LinearAttributes>().scale};
   const TensorId x = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
-  b.emit(OpKind::linear_wgrad, op.name + "_wgrad", {dy, x}, {b.of_parameter(weight)});
+  b.emit(OpKind::linear_wgrad, op.name + "_wgrad", {dy, x}, {b.of_parameter(weight)}, scaled);
   if (op.as<LinearAttributes>().bias)
     b.emit(OpKind::column_sum, op.name + "_bgrad", {dy}, {b.of_parameter(op.inputs[2])});
-  b.emit(OpKind::linear_dgrad, op.name + "_dgrad", {dy, weight}, {b.part(x)});
+  b.emit(OpKind::linear_dgrad, op.name + "_dgrad", {dy, weight}, {b.part(x)}, scaled);
 }
 
 InputSet column_makers(const Op& op) { return input(1) | (op.as<LinearAttributes>().bias ? input(2) : kNoInputs); }
@@ -167,35 +169,58 @@ Work product(const Context& c, std::string name, GemmShape shape) {
 }
 
 std::vector<Work> work(const Context& c) {
-  const auto [bias, residual] = c.op.as<LinearAttributes>();
+  const auto [bias, residual, scale] = c.op.as<LinearAttributes>();
   return {product(c, c.op.name + "_forward",
                   {.m = c.rows(c.in(0)),
                    .n = c.in(1).rows,
                    .k = c.in(1).cols,
                    .transpose_b = true,
+                   .alpha = static_cast<float>(scale),
                    .bias = bias,
                    .residual = residual})};
 }
 
 std::vector<Work> dgrad_work(const Context& c) {
+  const auto alpha = static_cast<float>(scale_of(c.op));
   if (along_sum(c))
-    return {product(c, c.op.name, {.m = c.rows(c.in(0)), .n = c.in(1).rows, .k = c.in(1).cols, .transpose_b = true})};
-  return {product(c, c.op.name, {.m = c.rows(c.in(0)), .n = c.in(1).cols, .k = c.in(1).rows})};
+    return {product(c, c.op.name,
+                    {.m = c.rows(c.in(0)), .n = c.in(1).rows, .k = c.in(1).cols, .transpose_b = true, .alpha = alpha})};
+  return {product(c, c.op.name, {.m = c.rows(c.in(0)), .n = c.in(1).cols, .k = c.in(1).rows, .alpha = alpha})};
 }
 
 std::vector<Work> wgrad_work(const Context& c) {
+  const auto alpha = static_cast<float>(scale_of(c.op));
   if (along_sum(c))
-    return {
-        product(c, c.op.name,
-                {.m = c.in(0).rows, .n = c.in(1).rows, .k = c.in(0).cols, .transpose_b = true, .accumulates = true})};
-  return {
-      product(c, c.op.name,
-              {.m = c.in(0).cols, .n = c.in(1).cols, .k = c.rows(c.in(0)), .transpose_a = true, .accumulates = true})};
+    return {product(c, c.op.name,
+                    {.m = c.in(0).rows,
+                     .n = c.in(1).rows,
+                     .k = c.in(0).cols,
+                     .transpose_b = true,
+                     .alpha = alpha,
+                     .accumulates = true})};
+  return {product(c, c.op.name,
+                  {.m = c.in(0).cols,
+                   .n = c.in(1).cols,
+                   .k = c.rows(c.in(0)),
+                   .transpose_a = true,
+                   .alpha = alpha,
+                   .accumulates = true})};
 }
 
 }  // namespace
 
-std::string LinearAttributes::text() const { return flags_text({{"bias", bias}, {"residual", residual}}); }
+std::string LinearAttributes::text() const {
+  const std::string flags = flags_text({{"bias", bias}, {"residual", residual}});
+  if (scale == 1) return flags;
+  return fmt::format("{}{}scale {}", flags, flags.empty() ? "" : " ", scale);
+}
+
+std::string ScaleAttributes::text() const { return scale == 1 ? "" : fmt::format("scale {}", scale); }
+
+double scale_of(const Op& op) {
+  const auto* attributes = std::get_if<ScaleAttributes>(&op.attributes);
+  return attributes ? attributes->scale : 1;
+}
 
 constexpr OpRow kLinear = ForwardRow{.signature = signature,
                                      .weight_type = weight_type,

@@ -41,11 +41,13 @@ void backward_signature(const Operands& o) {
 void gradient(Backward& b, const Op& op) {
   const TensorId qkv = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
   b.emit(OpKind::qk_norm_rope_backward, op.name + "_backward", {dy, qkv, weight, op.inputs[2], op.outputs[1]},
-         {b.part(qkv), b.of_parameter(weight)}, QkNormRopeBackwardAttributes{op.as<QkNormRopeAttributes>().heads});
+         {b.part(qkv), b.of_parameter(weight)},
+         QkNormRopeBackwardAttributes{op.as<QkNormRopeAttributes>().heads, op.as<QkNormRopeAttributes>().rotates});
 }
 
 /// Adds the params of both kernels; `qkv` is read and written by row, `weight` has q's and k's.
-Instance& shape(Instance& instance, const Context& c, const Heads& heads, const Tensor& qkv, const Tensor& weight) {
+Instance& shape(Instance& instance, const Context& c, const Heads& heads, const Tensor& qkv, const Tensor& weight,
+                bool rotates) {
   return instance.element(qkv.dtype)
       .integer("kRows", qkv.rows, kTokens)
       .integer("kSequence", c.graph.sequence, "batch.sequence_length")
@@ -53,7 +55,9 @@ Instance& shape(Instance& instance, const Context& c, const Heads& heads, const 
       .integer("kKvHeads", heads.key, "model.num_key_value_heads")
       .integer("kHeadDim", heads.dim, "model.head_dim")
       .integer("kPitch", qkv.pitch, kHeadCounts)
-      .integer("kWeightPitch", weight.cols / weight.halves, "model.head_dim");
+      .integer("kWeightPitch", weight.cols / weight.halves, "model.head_dim")
+      .flag("kUnrotated", !rotates, "unrotated", "model.no_rope_layers")
+      .said(!rotates);
 }
 
 /// Returns a shape in which a block of threads has `blocks` of rows, whose heads its groups of lanes share.
@@ -65,10 +69,10 @@ LaunchShape by_head(const Heads& heads, std::int64_t blocks, DType dtype) {
 
 std::vector<Work> work(const Context& c) {
   const Tensor &qkv = c.in(0), &weight = c.in(1);
-  const auto& [heads, eps] = c.op.as<QkNormRopeAttributes>();
+  const auto& [heads, eps, rotates] = c.op.as<QkNormRopeAttributes>();
   const double turned = static_cast<double>(qkv.rows * normed(heads) * heads.dim);
   Instance instance(c, "qk_norm_rope");
-  return {shape(instance, c, heads, qkv, weight)
+  return {shape(instance, c, heads, qkv, weight, rotates)
               .real("kEps", eps, "model.rms_norm_eps")
               .costs(2 * c.bytes(qkv) + c.bytes(weight) + c.bytes(c.in(2)) + c.bytes(c.out(1)), 7 * turned)
               .shaped(by_head(heads, qkv.rows, qkv.dtype), fmt::format("{} rows of {} heads", qkv.rows, normed(heads)),
@@ -77,11 +81,11 @@ std::vector<Work> work(const Context& c) {
 
 std::vector<Work> backward_work(const Context& c) {
   const Tensor &qkv = c.in(1), &weight = c.in(2), &partial = c.out(1);
-  const Heads& heads = c.op.as<QkNormRopeBackwardAttributes>().heads;
+  const auto& [heads, rotates] = c.op.as<QkNormRopeBackwardAttributes>();
   const std::int64_t turned = qkv.rows * normed(heads) * heads.dim;
   Instance instance(c, "qk_norm_rope_backward");
   return {
-      shape(instance, c, heads, qkv, weight)
+      shape(instance, c, heads, qkv, weight, rotates)
           .integer("kBlocks", partial.rows, kTokens)
           .costs(3 * static_cast<double>(bytes_of(qkv.dtype, turned)) + c.bytes(weight) + c.bytes(c.in(3)) +
                      c.bytes(c.in(4)) + c.bytes(partial),
@@ -93,9 +97,11 @@ std::vector<Work> backward_work(const Context& c) {
 
 }  // namespace
 
-std::string QkNormRopeAttributes::text() const { return fmt::format("{} eps {}", heads.text(), eps); }
+std::string QkNormRopeAttributes::text() const {
+  return fmt::format("{} eps {}{}", heads.text(), eps, rotates ? "" : " unrotated");
+}
 
-std::string QkNormRopeBackwardAttributes::text() const { return heads.text(); }
+std::string QkNormRopeBackwardAttributes::text() const { return heads.text() + (rotates ? "" : " unrotated"); }
 
 constexpr OpRow kQkNormRope = ForwardRow{
     .signature = signature, .exact = output(1), .gradient = gradient, .model_flops = no_products, .work = work};

@@ -10,11 +10,13 @@ namespace llmc::ops {
 struct QkNormRopeAttributes {
   Heads heads = {};
   double eps = 0;
+  bool rotates = true;  // otherwise only the norm
   std::string text() const;
 };
 
 struct QkNormRopeBackwardAttributes {
   Heads heads = {};
+  bool rotates = true;
   std::string text() const;
 };
 

@@ -29,7 +29,7 @@ void gradient(Backward& b, const Op& op) {
 
 /// Rows of products of codes have no padding.
 bool backward_can_quantise(const Operands& o, const Quantised& q) {
-  return q.output == 0 && q.folded && o.in(0).pitch == o.in(0).cols;
+  return q.output == 0 && q.folded && o.op.as<RopeAttributes>().rotates && o.in(0).pitch == o.in(0).cols;
 }
 
 /// Vectors of either half of the heads that a lane keeps. A warp has the row of up to 48 heads of 64, and meets without
@@ -63,7 +63,9 @@ std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
 std::vector<Work> work(const Context& c) {
   if (const auto q = quantised(c.op, 0)) return quantised_work(c, *q);
   const Tensor& qkv = c.in(0);
-  const auto [query, key, dim] = c.op.as<RopeAttributes>().heads;
+  const auto& [all, rotates] = c.op.as<RopeAttributes>();
+  if (!rotates) return {};  // its result is its input's buffer
+  const auto [query, key, dim] = all;
   const std::int64_t heads = query + key;
   const std::int64_t turned = qkv.rows * heads * dim;
   return {Instance(c, "rope")
@@ -81,7 +83,7 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-std::string RopeAttributes::text() const { return heads.text(); }
+std::string RopeAttributes::text() const { return heads.text() + (rotates ? "" : " unrotated"); }
 
 constexpr OpRow kRope = ForwardRow{.signature = signature,
                                    .exact = kNoOutputs,

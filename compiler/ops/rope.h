@@ -9,6 +9,7 @@ namespace llmc::ops {
 
 struct RopeAttributes {
   Heads heads = {};
+  bool rotates = true;  // otherwise the op leaves q and k as they are, and launches nothing
   std::string text() const;
 };
 

@@ -22,8 +22,15 @@ void split_signature(const Operands& o) { o.count(2, 4); }
 void join_signature(const Operands& o) { o.count(5, 1); }
 
 std::vector<Work> initialise_work(const Context& c) {
+  const spec::Distribution distribution = c.op.as<InitialiseAttributes>().distribution;
+  const bool uniform = distribution == spec::Distribution::uniform,
+             truncated = distribution == spec::Distribution::truncated;
   return {Instance(c, "init_normal")
               .share("kWeightShare", c.out(0).use)
+              .flag("kUniform", uniform, "uniform", "init.distribution")
+              .said(uniform)
+              .flag("kTruncated", truncated, "truncated", "init.distribution")
+              .said(truncated)
               .costs(4.0 * static_cast<double>(c.flat.in_buckets), 0)
               .stream(c.flat, {c.op.outputs[0], c.op.inputs[0], c.op.inputs[1], "0", "kChunkCount", "seed"})};
 }
@@ -70,6 +77,15 @@ std::vector<Work> join_work(const Context& c) {
 }
 
 }  // namespace
+
+std::string InitialiseAttributes::text() const {
+  switch (distribution) {
+    case spec::Distribution::normal: return "";
+    case spec::Distribution::uniform: return "uniform";
+    case spec::Distribution::truncated: return "truncated";
+  }
+  return "";
+}
 
 constexpr OpRow kInitialise = StepRow{.signature = initialise_signature, .work = initialise_work};
 

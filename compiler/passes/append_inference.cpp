@@ -6,7 +6,7 @@ namespace llmc::passes {
 
 using namespace graph;
 
-Graph append_inference(Graph graph, const spec::Spec&) {
+Graph append_inference(Graph graph, const spec::Spec& spec) {
   const Region& chunks = graph.region(Block::head, Part::loss);
   Op logits = chunks.ops[0], loss = chunks.ops[1];
   loss.attributes = ops::CrossEntropyAttributes{};
@@ -46,7 +46,8 @@ Graph append_inference(Graph graph, const spec::Spec&) {
   graph.regions.push_back(
       {.name = "initialise",
        .part = Part::initialise,
-       .ops = {ops::make::initialise("init_normal", {rules, graph.host(Use::chunks)}, {graph.host(Use::masters)})}});
+       .ops = {ops::make::initialise("init_normal", {rules, graph.host(Use::chunks)}, {graph.host(Use::masters)},
+                                     ops::InitialiseAttributes{spec.init.distribution})}});
   return graph;
 }
 

@@ -126,7 +126,9 @@ const std::vector<Code>& codes() {
       {"E0310", "RoPE factors in the wrong order",
        "Llama 3's scaling does not change wavelengths below original_max_position_embeddings / high_freq_factor. It "
        "divides the frequencies of those above original_max_position_embeddings / low_freq_factor, and interpolates "
-       "between the two. So high_freq_factor is the larger one.",
+       "between the two. So high_freq_factor is the larger one. yarn does not change pairs with more than beta_fast "
+       "rotations within that context, and divides the frequencies of those with less than beta_slow by factor. So "
+       "beta_fast is the larger one.",
        "model: {rope_scaling: {type: llama3, low_freq_factor: 4, high_freq_factor: 1}}",
        "model: {rope_scaling: {type: llama3, low_freq_factor: 1, high_freq_factor: 4}}"},
       {"E0311", "an architecture of another target",
@@ -170,11 +172,6 @@ const std::vector<Code>& codes() {
        "with `compute: fp32`.",
        "model: {num_attention_heads: 6, head_dim: 10, attention_bias: true}\ntarget: {kind: cuda}",
        "model: {num_attention_heads: 6, head_dim: 16, attention_bias: true}\ntarget: {kind: cuda}"},
-      {"E0320", "biases that the exported model does not have",
-       "With `qk_norm: true` a checkpoint is exported as a Qwen3ForCausalLM, which normalises q and k and has no "
-       "biases in its MLP. With `sliding_window` and without qk_norm it is exported as a MistralForCausalLM, which has "
-       "no biases at all. The biases would be silently ignored.",
-       "model: {qk_norm: true, mlp_bias: true}", "model: {qk_norm: true, mlp_bias: false}"},
       {"E0321", "more ranks than micro-batches",
        "The micro-batches of a step are divided among the ranks, and each rank runs at least one: batch.tokens / "
        "(micro_batch * sequence_length) is at least parallel.world_size. `micro_batch: auto` chooses one with at least "
@@ -242,6 +239,15 @@ const std::vector<Code>& codes() {
        "lacks. So "
        "it needs `compute: bf16`.",
        "precision: {compute: fp32, master: split}", "precision: {compute: bf16, master: split}"},
+      {"E0332", "layers without RoPE that the model does not have",
+       "model.no_rope_layers names layers without RoPE: an integer N for every N-th one, or a list of layers, which "
+       "count from 0. It names layers of the model, and leaves some with RoPE. transformers' list of the same name has "
+       "a flag for each layer instead, of which 1 is a layer with RoPE: `[1, 1, 1, 0]` is `[3]` here.",
+       "model: {num_hidden_layers: 6, no_rope_layers: [6]}", "model: {num_hidden_layers: 6, no_rope_layers: [5]}"},
+      {"E0333", "a bias in what residual_multiplier scales",
+       "model.residual_multiplier is a factor of the products of o_proj and down_proj, to which llmc adds a bias "
+       "unscaled. transformers scales the bias too. So these projections have none.",
+       "model: {residual_multiplier: 0.22, mlp_bias: true}", "model: {residual_multiplier: 0.22, mlp_bias: false}"},
       {"E0340", "a source without a name in a mixture",
        "data.train is a list of one source, or a map of sources that each have a name. Weights, metrics and --allow "
        "name a source by it.",

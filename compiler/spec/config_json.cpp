@@ -1,57 +1,48 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/spec/huggingface.h"
+#include "spec/huggingface/families.h"
+#include "spec/huggingface/rope.h"
 
 namespace llmc::spec {
 
 namespace {
 
-/// The class of transformers that computes the model.
-struct Class {
-  const char *architecture, *model_type;
-};
+using Json = nlohmann::ordered_json;
 
-Class class_of(const Model& m) {
-  if (m.qk_norm) return {"Qwen3ForCausalLM", "qwen3"};
-  if (!m.sliding_window) return {"LlamaForCausalLM", "llama"};
-  for (std::int64_t layer = 0; layer < m.num_hidden_layers; ++layer)
-    if (!m.slides(layer)) return {"MinistralForCausalLM", "ministral"};
-  return {"MistralForCausalLM", "mistral"};
+/// 1 for each layer with RoPE, 0 for each without.
+Json rope_flags(const Model& m) {
+  Json flags = Json::array();
+  for (std::int64_t layer = 0; layer < m.num_hidden_layers; ++layer) flags.push_back(m.has_rope(layer) ? 1 : 0);
+  return flags;
 }
 
-/// Keys that the class reads of windows; none of a model without one.
-nlohmann::ordered_json window_keys(const Model& m) {
-  if (!m.sliding_window) return nlohmann::ordered_json::object();
-  nlohmann::ordered_json keys = {{"sliding_window", m.sliding_window}};
-  const std::string type = class_of(m).model_type;
-  if (type == "mistral") return keys;
-  std::vector<std::string> types;
+/// Keys of windows: those that the family reads, or of a model of no family all of its own.
+Json window_keys(const Family* family, const Model& m) {
+  Json keys = Json::object();
+  if (family ? family->window == Family::Window::none : !m.sliding_window) return keys;
+  keys["sliding_window"] = m.sliding_window ? Json(m.sliding_window) : Json(nullptr);
+  if (!m.sliding_window) return keys;
+  if (family && family->window == Family::Window::switched) keys["use_sliding_window"] = true;
+  if (family && !family->reads_types) return keys;
+  keys["layer_types"] = Json::array();
   for (std::int64_t layer = 0; layer < m.num_hidden_layers; ++layer)
-    types.emplace_back(m.slides(layer) ? kSlidingAttention : kFullAttention);
-  if (type == "qwen3") keys["use_sliding_window"] = true;
-  keys["layer_types"] = types;
+    keys["layer_types"].push_back(m.slides(layer) ? kSlidingAttention : kFullAttention);
   return keys;
 }
 
 }  // namespace
 
 std::string config_json(const Spec& spec, const StoredModel& stored) {
-  using Json = nlohmann::ordered_json;
   const Model& m = spec.model;
-  Json rope = {{"rope_type", m.rope_scaling.llama3 ? "llama3" : "default"}};
-  if (m.rope_scaling.llama3) {
-    rope["factor"] = m.rope_scaling.factor;
-    rope["low_freq_factor"] = m.rope_scaling.low_freq_factor;
-    rope["high_freq_factor"] = m.rope_scaling.high_freq_factor;
-    rope["original_max_position_embeddings"] = m.rope_scaling.original_max_position_embeddings;
-  }
+  const Json rope = rope_json(m.rope_scaling);
   Json parameters = {{"rope_theta", m.rope_theta}};
   parameters.update(rope);
   const char* dtype = row_of(stored.dtype).torch;
-  const Class own = class_of(m);
+  const Family* family = family_of(m);
   Json config = {
-      {"architectures", {own.architecture}},
-      {"model_type", own.model_type},
+      {"architectures", family ? Json{family->architecture} : Json::array()},
+      {"model_type", family ? family->model_type : "llmc"},
       {"vocab_size", m.vocab_size},
       {"hidden_size", m.hidden_size},
       {"intermediate_size", m.intermediate_size},
@@ -64,7 +55,7 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
       {"initializer_range", spec.init.embedding_std},
       {"rms_norm_eps", m.rms_norm_eps},
       {"rope_theta", m.rope_theta},
-      {"rope_scaling", m.rope_scaling.llama3 ? rope : Json(nullptr)},
+      {"rope_scaling", m.rope_scaling.type == RopeType::none ? Json(nullptr) : rope},
       {"rope_parameters", parameters},
       {"tie_word_embeddings", m.tie_word_embeddings},
       {"attention_bias", m.attention_bias},
@@ -77,7 +68,17 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
       {"torch_dtype", dtype},
       {"dtype", dtype},
   };
-  config.update(window_keys(m));
+  for (const FamilySwitch& each : family_switches())
+    if (!family || family->reads_switch(each.name))
+      config[each.name] = m.*each.field;
+    else
+      config.erase(each.name);
+  if (family && family->padded) config["pad_token_id"] = nullptr;
+  for (const FamilyFactor& each : family_factors())
+    if (!family || family->reads_factors) config[each.name] = m.*each.field;
+  if (!family) config["attention_out_bias"] = m.attention_out_bias;
+  if (!family || family->reads_no_rope) config["no_rope_layers"] = rope_flags(m);
+  config.update(window_keys(family, m));
   return config.dump(2) + "\n";
 }
 

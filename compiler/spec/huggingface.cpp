@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "compiler/spec/load.h"
+#include "spec/fingerprint.h"
 #include "spec/model_config.h"
 #include "spec/scalars.h"
 #include "spec/schema/schema.h"
@@ -40,11 +41,38 @@ std::string init_text(const std::optional<double>& range, const NewData& data) {
       number_text(*range), from, unread);
 }
 
-/// The lines of sliding layers, where there are any.
-std::string window_text(const Model& m) {
-  if (!m.sliding_window) return "";
-  return fmt::format("  sliding_window: {}\n  layer_types: [{}]\n", m.sliding_window,
-                     fmt::join(shortest_layer_types(m), ", "));
+/// "  key: value" for each of these keys of model that has an effect; `all`: even with its default.
+std::string lines_of(const Model& m, const std::vector<const char*>& leaves, const std::string& indent, bool all) {
+  Spec spec;
+  spec.model = m;
+  std::string text;
+  for (const char* leaf : leaves) {
+    const Key& key = *find_key(std::string("model.") + leaf);
+    const Value value = key.get(spec);
+    const std::string shown = value_text(key, value);
+    if (!applies(key, spec) || !present(value) || (!all && shown == key.fallback)) continue;
+    if (!all && !key.derivation.empty() && key.derive(spec) == std::optional<Value>(value)) continue;
+    text += fmt::format("{}{}: {}\n", indent, leaf_of(key.path), shown);
+  }
+  return text;
+}
+
+std::string scaling_text(const Model& m) {
+  const std::string lines = lines_of(
+      m,
+      {"rope_scaling.type", "rope_scaling.factor", "rope_scaling.low_freq_factor", "rope_scaling.high_freq_factor",
+       "rope_scaling.original_max_position_embeddings", "rope_scaling.beta_fast", "rope_scaling.beta_slow",
+       "rope_scaling.attention_factor", "rope_scaling.truncate"},
+      "    ", true);
+  return m.rope_scaling.type == RopeType::none ? " none" : "\n" + lines.substr(0, lines.size() - 1);
+}
+
+/// The lines of what few models have.
+std::string lines_of_layers(const Model& m) {
+  return lines_of(m,
+                  {"attention_out_bias", "sliding_window", "layer_types", "no_rope_layers", "attention_multiplier",
+                   "embedding_multiplier", "residual_multiplier", "logits_scaling"},
+                  "  ", false);
 }
 
 }  // namespace
@@ -54,13 +82,6 @@ std::string from_huggingface(const std::string& config_json_text, const std::str
   const Model& m = config.model;
   const std::string init = init_text(config.initializer_range, data);
 
-  std::string scaling = " none";
-  if (m.rope_scaling.llama3)
-    scaling = fmt::format(
-        "\n    type: llama3\n    factor: {}\n    low_freq_factor: {}\n    high_freq_factor: {}\n    "
-        "original_max_position_embeddings: {}",
-        m.rope_scaling.factor, m.rope_scaling.low_freq_factor, m.rope_scaling.high_freq_factor,
-        m.rope_scaling.original_max_position_embeddings);
   // A power of two of sequences, which many micro-batches and ranks divide.
   const std::int64_t length = std::clamp<std::int64_t>(config.context, 1, 2048),
                      sequences = std::bit_floor(static_cast<std::uint64_t>((1 << 20) / length));
@@ -118,9 +139,9 @@ target:
   arch: [90a]
 )",
       run_name(name).empty() ? "imported" : run_name(name), m.vocab_size, m.hidden_size, m.num_hidden_layers,
-      m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, number_text(m.rope_theta), scaling,
-      number_text(m.rms_norm_eps), m.tie_word_embeddings, m.qk_norm, m.attention_bias, m.mlp_bias, window_text(m), init,
-      length, config.context, sequences * length, data_section(data));
+      m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, number_text(m.rope_theta),
+      scaling_text(m), number_text(m.rms_norm_eps), m.tie_word_embeddings, m.qk_norm, m.attention_bias, m.mlp_bias,
+      lines_of_layers(m), init, length, config.context, sequences * length, data_section(data));
 
   // Sizes that no spec may have are found here, not when the spec is first used.
   Refusals refusals(data.config);

@@ -1,5 +1,5 @@
-// Reads and writes Hugging Face's config.json of a Llama, a Mistral or a Qwen 3, in both of its schemas (transformers 4
-// and 5).
+// Reads and writes Hugging Face's config.json of a family (runtime/spec/huggingface/families.h), in both of its schemas
+// (transformers 4 and 5).
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,9 @@ struct StoredModel {
   std::optional<std::int32_t> eos = {};  // the token that ends a document, where a tokenizer is known
 };
 
-/// config.json of a LlamaForCausalLM, with windows of a MistralForCausalLM or, where some layers have none, of a
-/// MinistralForCausalLM, or with qk_norm of a Qwen3ForCausalLM. RoPE stands in it twice (`rope_theta` with
-/// `rope_scaling`, and `rope_parameters` of transformers 5), and so does the dtype: a reader of one schema falls back
-/// to defaults in silence when it finds only the other.
+/// config.json of the family that computes the model. If none does, model_type is llmc, which no version of
+/// transformers loads. RoPE stands in it twice (`rope_theta` with `rope_scaling`, and `rope_parameters` of transformers
+/// 5), and so does the dtype: a reader of one schema falls back to defaults in silence when it finds only the other.
 std::string config_json(const Spec& spec, const StoredModel& stored = {});
 
 /// Text of a spec for the model of a config.json, with the run left to defaults and commented. `name`: what the run is

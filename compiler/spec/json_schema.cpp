@@ -79,6 +79,11 @@ Json type_schema(const Key& key) {
     case Type::numbers:
       return {{"type", "array"}, {"items", bounded(key, "number")}, {"minItems", key.count}, {"maxItems", key.count}};
     case Type::strings: return key.or_single ? arch_schema() : strings_of(key.words);
+    case Type::layers: {
+      const Json layer = {{"type", "integer"}, {"minimum", 0}};
+      return {{"anyOf", Json::array({{{"type", "integer"}, {"minimum", 1}},
+                                     {{"type", "array"}, {"items", layer}, {"minItems", 1}, {"uniqueItems", true}}})}};
+    }
     case Type::recompute: {
       Json list = strings_of(key.words);
       list["uniqueItems"] = true;

@@ -23,6 +23,7 @@ struct AttentionShape {
   std::int64_t out_pitch = 0;  // also of dout
   bool deterministic = true;   // backward without atomics: same bits every time
   int window = 0;              // keys that a query sees, itself the last; 0: all up to it
+  float multiplier = 0;        // of the scores; 0: head_dim^-0.5
 
   bool operator==(const AttentionShape&) const = default;
   constexpr Mask mask() const { return {static_cast<int>(sequence), window}; }

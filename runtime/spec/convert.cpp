@@ -41,6 +41,7 @@ class Converter {
       case Type::numbers: return numbers(node);
       case Type::strings: return strings(node);
       case Type::recompute: return recompute(node);
+      case Type::layers: return layer_set(node);
       case Type::list:
       case Type::map: break;  // entries.h converts member by member
     }
@@ -428,6 +429,52 @@ class Converter {
     return fail("E0205", fmt::format("{}: every takes an integer of at least 1, not {}", key_.path, article(every)),
                 "write every: 2 to recompute every second layer", every);
   }
+
+  /// 4, or [3, 7]
+  std::optional<Value> layer_set(const Node& node) {
+    if (node.kind == Node::Kind::scalar) {
+      const std::optional<std::int64_t> every = layer(node, 1);
+      if (!every) return {};
+      return LayerSet{.every = *every, .layers = {}};
+    }
+    if (node.kind != Node::Kind::list) return wrong_type(node);
+    if (node.items.empty())
+      return fail("E0207", fmt::format("{} is an empty list", key_.path), "leave the key out", node);
+    LayerSet set;
+    for (const Node& item : node.items) {
+      const std::optional<std::int64_t> number = layer(item, 0);
+      if (!number) return {};
+      set.layers.push_back(*number);
+    }
+    std::ranges::sort(set.layers);
+    const auto twice = std::ranges::adjacent_find(set.layers);
+    if (twice == set.layers.end()) return set;
+    return fail("E0206", fmt::format("{} names layer {} twice", key_.path, *twice),
+                flags_advice(node, set.layers.back() <= 1), node);
+  }
+
+  /// One whole number of at least `least`.
+  std::optional<std::int64_t> layer(const Node& node, std::int64_t least) {
+    if (node.kind == Node::Kind::bad) return {};
+    if (node.kind != Node::Kind::scalar || !node.plain || !numeric(node)) return wrong_type(node);
+    const ParsedScalar<std::int64_t> scalar = parse_integer(node.text);
+    if (!scalar.value) return malformed(node, scalar);
+    if (*scalar.value >= least && *scalar.value < kMostLayers) return *scalar.value;
+    return fail("E0205", fmt::format("{} takes {}, not {}", key_.path, expectation(key_), article(node)),
+                "write " + expectation(key_), node);
+  }
+
+  /// A list of 0 and 1 is transformers' spelling, where 1 stands for a layer with RoPE.
+  static std::string flags_advice(const Node& node, bool flags) {
+    if (!flags) return "name each layer once";
+    std::string without;
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+      if (node.items[i].text == "0") without += fmt::format("{}{}", without.empty() ? "" : ", ", i);
+    return without.empty() ? "name the layers without RoPE: in transformers' list of flags, 1 is a layer with RoPE"
+                           : fmt::format("write [{}]: in transformers' list of flags, 1 is a layer with RoPE", without);
+  }
+
+  static constexpr std::int64_t kMostLayers = 1024;  // of model.num_hidden_layers
 
   const Key& key_;
   std::vector<Diagnostic>& diagnostics_;

@@ -1,6 +1,7 @@
 #include "spec/fingerprint.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -58,6 +59,8 @@ std::string value_text(const Key& key, const Value& value) {
   if (const auto* number = std::get_if<double>(&value)) return number_text(*number);
   if (const auto* text = std::get_if<std::string>(&value)) return yaml_string(*text);
   if (const auto* recompute = std::get_if<Recompute>(&value)) return recompute_text(*recompute);
+  if (const auto* set = std::get_if<LayerSet>(&value))
+    return set->every ? fmt::format("{}", set->every) : fmt::format("[{}]", fmt::join(set->layers, ", "));
   std::string items;
   const auto add = [&](const std::string& item) { items += (items.empty() ? "" : ", ") + item; };
   if (const auto* entries = std::get_if<Entries>(&value)) {
@@ -73,11 +76,18 @@ std::string value_text(const Key& key, const Value& value) {
 
 namespace {
 
+/// Whether an llmc without the key would have behaved the same.
+bool is_as_before(const Key& key, const Value& value, const std::string& text, const Spec& spec) {
+  if (!key.newer) return false;
+  return text == key.fallback || !present(value) ||
+         (!key.derivation.empty() && key.derive(spec) == std::optional<Value>(value));
+}
+
 /// "key.path=value\n", or nothing if an llmc without the key would have behaved the same.
 std::string hashed_line(const Schema& schema, const Key& key, const Spec& spec) {
   const Value value = key.get(spec);
   const std::string text = value_text(key, value);
-  if (!schema.applies(key, spec) || (key.newer && (text == key.fallback || !present(value)))) return "";
+  if (!schema.applies(key, spec) || is_as_before(key, value, text, spec)) return "";
   return key.path + "=" + text + "\n";
 }
 

@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "error.h"
+#include "spec/huggingface/config_reader.h"
+#include "spec/huggingface/families.h"
+#include "spec/huggingface/rope.h"
 #include "spec/json_reader.h"
 #include "spec/schema/schema.h"
 #include "spec/source.h"
@@ -91,200 +93,6 @@ const std::set<std::string>& harmless_keys() {
   return keys;
 }
 
-std::string shown(const Json& value) {
-  return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60));
-}
-
-/// Reads the keys of one object; keys that were never read are refused at the end.
-class ConfigReader {
- public:
-  ConfigReader(const Json& object, std::string prefix, Refusals& refusals)
-      : object_(object.is_object() ? object : kEmpty), prefix_(std::move(prefix)), refusals_(refusals) {
-    if (!object.is_object()) refuse("", "it is not an object");
-  }
-
-  /// Refuses this key, or with an empty one the object, with a reason.
-  void refuse(const std::string& key, const std::string& why) {
-    const std::string group = prefix_.substr(0, prefix_.empty() ? 0 : prefix_.size() - 1);
-    refusals_.add(key.empty() ? group.empty() ? "the file" : group : prefix_ + key, why);
-  }
-  Refusals& refusals() { return refusals_; }
-
-  /// Null counts as absent.
-  const Json* find(const std::string& key) {
-    seen_.insert(key);
-    const auto found = object_.find(key);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-  bool has(const std::string& key) const { return object_.contains(key); }
-  std::optional<std::int64_t> integer(const std::string& key) {
-    const Json* value = find(key);
-    if (!value) return {};
-    if (value->is_number_unsigned() && value->get<std::uint64_t>() <= (std::uint64_t{1} << 53))
-      return value->get<std::int64_t>();
-    if (value->is_number_float() && *value == std::floor(value->get<double>()) && value->get<double>() >= 0 &&
-        value->get<double>() < 1e15)
-      return static_cast<std::int64_t>(value->get<double>());  // some writers turn integers into 8192.0
-    refuse(key, fmt::format("{} is not a whole number", shown(*value)));
-    return {};
-  }
-  std::int64_t required(const std::string& key) {
-    if (!find(key)) refuse(key, "it is missing, but llmc needs every size");
-    return integer(key).value_or(1);
-  }
-  std::optional<double> number(const std::string& key) {
-    const Json* value = find(key);
-    if (!value) return {};
-    if (value->is_number()) return value->get<double>();
-    refuse(key, fmt::format("{} is not a number", shown(*value)));
-    return {};
-  }
-  bool boolean(const std::string& key, bool fallback) {
-    const Json* value = find(key);
-    if (value && value->is_boolean()) return value->get<bool>();
-    if (value) refuse(key, fmt::format("{} is not true or false", shown(*value)));
-    return fallback;
-  }
-  std::optional<std::string> text(const std::string& key) {
-    const Json* value = find(key);
-    if (!value) return {};
-    if (value->is_string()) return value->get<std::string>();
-    refuse(key, fmt::format("{} is not text", shown(*value)));
-    return {};
-  }
-
-  void refuse_the_rest(const std::set<std::string>& harmless) {
-    for (const auto& [key, value] : object_.items()) {
-      const bool off = value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
-                       ((value.is_array() || value.is_object()) && value.empty());
-      if (seen_.count(key) || harmless.count(key) || off) continue;
-      refuse(key, fmt::format("llmc does not support {}, so it may not train this model exactly. Remove the key if it "
-                              "does not change the forward pass",
-                              shown(value)));
-    }
-  }
-
- private:
-  static inline const Json kEmpty = Json::object();
-  const Json& object_;
-  std::string prefix_;
-  Refusals& refusals_;
-  std::set<std::string> seen_;
-};
-
-/// Two sources of one value: equal, or an error naming both.
-template <typename T>
-std::optional<T> agree(Refusals& refusals, const std::string& a_key, std::optional<T> a, const std::string& b_key,
-                       std::optional<T> b) {
-  if (a && b && *a != *b)
-    refusals.add(a_key, fmt::format("it is {}, but {} is {}. Remove the wrong one", *a, b_key, *b));
-  return a ? a : b;
-}
-
-struct Rope {
-  std::optional<double> theta;
-  std::optional<std::string> type;
-  RopeScaling scaling;
-};
-
-/// Reads `rope_scaling` of the older schema or `rope_parameters` of the newer one.
-Rope read_rope(const Json& object, const std::string& name, Refusals& refusals) {
-  ConfigReader reader(object, name + ".", refusals);
-  Rope rope;
-  rope.type = agree(refusals, name + ".rope_type", reader.text("rope_type"), name + ".type", reader.text("type"));
-  rope.theta = reader.number("rope_theta");
-  // Dividing positions by 1 is no scaling.
-  const bool divided_by_1 = rope.type == "linear" && reader.number("factor") == 1.0;
-  if (divided_by_1) rope.type = "default";
-  const std::string type = rope.type.value_or("default");
-  if (type != "default" && type != "llama3")
-    reader.refuse("rope_type",
-                  fmt::format("{} is not default or llama3, the types that llmc trains exactly", in_quotes(type)));
-  if (const auto partial = reader.number("partial_rotary_factor"); partial && *partial != 1)
-    reader.refuse("partial_rotary_factor", fmt::format("{} is not 1: llmc rotates all of head_dim", *partial));
-  if (type == "llama3") {
-    rope.scaling.llama3 = true;
-    const auto need = [&](const char* key) {
-      const auto value = reader.number(key);
-      if (!value) reader.refuse(key, "it is missing, but llama3 needs it");
-      return value.value_or(1);
-    };
-    rope.scaling.factor = need("factor");
-    rope.scaling.low_freq_factor = need("low_freq_factor");
-    rope.scaling.high_freq_factor = need("high_freq_factor");
-    rope.scaling.original_max_position_embeddings = reader.required("original_max_position_embeddings");
-    reader.refuse_the_rest({});
-  } else {
-    // With type default these are present but unused.
-    reader.refuse_the_rest({"original_max_position_embeddings"});
-  }
-  return rope;
-}
-
-void read_rope(ConfigReader& reader, Model& model) {
-  const std::optional<double> theta = reader.number("rope_theta");
-  const Json* older = reader.find("rope_scaling");
-  const Json* newer = reader.find("rope_parameters");
-  Refusals& refusals = reader.refusals();
-  const Rope scaling = older ? read_rope(*older, "rope_scaling", refusals) : Rope{};
-  const Rope parameters = newer ? read_rope(*newer, "rope_parameters", refusals) : Rope{};
-  if (older && newer) {
-    const auto same = [&](const char* key, double a, double b) {
-      agree<double>(refusals, fmt::format("rope_scaling.{}", key), a, fmt::format("rope_parameters.{}", key), b);
-    };
-    agree<std::string>(refusals, "rope_scaling.rope_type", scaling.type.value_or("default"),
-                       "rope_parameters.rope_type", parameters.type.value_or("default"));
-    same("factor", scaling.scaling.factor, parameters.scaling.factor);
-    same("low_freq_factor", scaling.scaling.low_freq_factor, parameters.scaling.low_freq_factor);
-    same("high_freq_factor", scaling.scaling.high_freq_factor, parameters.scaling.high_freq_factor);
-    same("original_max_position_embeddings", static_cast<double>(scaling.scaling.original_max_position_embeddings),
-         static_cast<double>(parameters.scaling.original_max_position_embeddings));
-  } else if (newer && theta && parameters.scaling.llama3) {
-    // An old reader of this file would use theta without any scaling, and train another model.
-    reader.refuse(
-        "rope_parameters",
-        "it has type llama3, but the older key rope_theta has no rope_scaling. Add rope_scaling or remove rope_theta");
-  }
-  model.rope_scaling = newer ? parameters.scaling : scaling.scaling;
-  const auto nested =
-      agree(refusals, "rope_scaling.rope_theta", scaling.theta, "rope_parameters.rope_theta", parameters.theta);
-  model.rope_theta =
-      agree(refusals, "rope_theta", theta, newer ? "rope_parameters.rope_theta" : "rope_scaling.rope_theta", nested)
-          .value_or(10000);
-}
-
-/// A model type with the forward pass that llmc trains, and the defaults of its configuration in transformers.
-struct Family {
-  const char *model_type, *architecture;
-  // Defaults if absent in the file; nothing: num_attention_heads, and hidden_size / num_attention_heads.
-  std::optional<std::int64_t> num_key_value_heads = {}, head_dim = {};
-  enum class Window { none, by_default, switched } window = Window::none;  // switched: by use_sliding_window
-  bool reads_types = false;                                                // reads layer_types; otherwise its layers
-                                                                           // are alike
-  bool qk_norm = false;
-};
-
-const std::vector<Family>& families() {
-  static const std::vector<Family> table = {{.model_type = "llama", .architecture = "LlamaForCausalLM"},
-                                            {.model_type = "mistral",
-                                             .architecture = "MistralForCausalLM",
-                                             .num_key_value_heads = 8,
-                                             .window = Family::Window::by_default},
-                                            {.model_type = "ministral",
-                                             .architecture = "MinistralForCausalLM",
-                                             .num_key_value_heads = 8,
-                                             .window = Family::Window::by_default,
-                                             .reads_types = true},
-                                            {.model_type = "qwen3",
-                                             .architecture = "Qwen3ForCausalLM",
-                                             .num_key_value_heads = 32,
-                                             .head_dim = 128,
-                                             .window = Family::Window::switched,
-                                             .reads_types = true,
-                                             .qk_norm = true}};
-  return table;
-}
-
 /// Family named by the file, or the first one after a refusal.
 const Family& read_family(ConfigReader& reader) {
   const auto type = reader.text("model_type");
@@ -306,7 +114,6 @@ const Family& read_family(ConfigReader& reader) {
 
 /// sliding_window as the family interprets it; 0: none.
 std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_t context) {
-  constexpr std::int64_t kDefault = 4096;
   const std::optional<std::int64_t> window = reader.integer("sliding_window");
   const Json* switched = reader.find("use_sliding_window");
   const bool off = switched ? *switched == false : family.window == Family::Window::switched;
@@ -317,24 +124,56 @@ std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_
       if (!off && window && *window < context)
         reader.refuse("sliding_window", fmt::format("{}: a {} model has none", *window, family.model_type));
       return 0;
-    case Family::Window::switched: return off ? 0 : window.value_or(kDefault);
+    case Family::Window::switched: return off ? 0 : window.value_or(family.sliding_window);
     case Family::Window::by_default: break;
   }
   if (switched && off && window)
     reader.refuse(
         "use_sliding_window",
         fmt::format("a {} model does not use it. Write sliding_window: null if there is none", family.model_type));
-  return reader.has("sliding_window") ? window.value_or(0) : kDefault;
+  return reader.has("sliding_window") ? window.value_or(0) : family.sliding_window;
+}
+
+constexpr std::int64_t kMostLayers = 1 << 16;  // a spec has fewer
+
+/// Layers without RoPE, by flags of which 1 is a layer with it, or every N-th.
+LayerSet read_no_rope_layers(ConfigReader& reader, const Family& family, const Model& m) {
+  constexpr const char *kList = "no_rope_layers", *kInterval = "no_rope_layer_interval";
+  const Json* flags = reader.find(kList);
+  if (!family.reads_no_rope) {
+    if (flags && !flags->empty()) reader.refuse(kList, fmt::format("a {} model does not read it", family.model_type));
+    return {};
+  }
+  const std::int64_t every = reader.integer(kInterval).value_or(4);
+  const std::int64_t layers = std::min(m.num_hidden_layers, kMostLayers);
+  if (!flags) {
+    if (every < 1) reader.refuse(kInterval, "it is 0, but must be at least 1");
+    return every <= layers ? LayerSet{.every = every, .layers = {}} : LayerSet{};
+  }
+  const auto is_flag = [](const Json& flag) { return flag == 0 || flag == 1; };
+  if (!flags->is_array() || std::ssize(*flags) < layers || !std::ranges::all_of(*flags, is_flag)) {
+    reader.refuse(kList, fmt::format("{}: it must have 1, or 0 for no RoPE, for each of {} layer{}", shown(*flags),
+                                     layers, plural(layers)));
+    return {};
+  }
+  LayerSet set;
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    if ((*flags)[static_cast<std::size_t>(layer)] == 0) set.layers.push_back(layer);
+  return shortest_layer_set(set, layers);
 }
 
 /// Type of each layer, as given in the file.
 std::vector<std::string> read_layer_types(ConfigReader& reader, const Family& family, const Model& m) {
-  constexpr std::int64_t kMostLayers = 1 << 16;  // a spec has fewer
   const auto layers = static_cast<std::size_t>(std::min(m.num_hidden_layers, kMostLayers));
   std::vector<std::string> types(layers, m.sliding_window ? kSlidingAttention : kFullAttention);
   if (family.window == Family::Window::switched) {
     const auto below = static_cast<std::size_t>(reader.integer("max_window_layers").value_or(28));
-    std::fill_n(types.begin(), std::min(layers, below), kFullAttention);
+    if (family.reads_no_rope)
+      for (std::size_t layer = 0; layer < layers; ++layer) {
+        if (m.has_rope(static_cast<std::int64_t>(layer))) types[layer] = kFullAttention;
+      }
+    else
+      std::fill_n(types.begin(), std::min(layers, below), kFullAttention);
   }
   const Json* list = reader.find("layer_types");
   if (!list || *list == Json(types)) return types;
@@ -364,6 +203,29 @@ void read_windows(ConfigReader& reader, const Family& family, std::int64_t conte
   if (std::ranges::find(m.layer_types, kSlidingAttention) == m.layer_types.end()) m.sliding_window = 0;
 }
 
+/// Reads the factors of the family, and refuses others that the file has with an effect.
+void read_factors(ConfigReader& reader, const Family& family, Model& m) {
+  for (const FamilyFactor& each : family_factors()) {
+    const std::optional<double> given = reader.number(each.name);
+    m.*each.field = family.reads_factors ? given.value_or(1) : each.usual(m);
+    if (!family.reads_factors && given && *given != m.*each.field)
+      reader.refuse(each.name, fmt::format("{}: a {} model does not read it, and is as with {}", *given,
+                                           family.model_type, m.*each.field));
+  }
+}
+
+/// Reads the switches of the family, and refuses others that the file has with an effect.
+void read_switches(ConfigReader& reader, const Family& family, Model& m) {
+  for (const FamilySwitch& each : family_switches()) {
+    const bool fixed = family.has_on(each.name), read = reader.boolean(each.name, fixed);
+    m.*each.field = read;
+    if (family.reads_switch(each.name) || read == fixed) continue;
+    reader.refuse(each.name,
+                  fmt::format("{}: a {} model does not read it, and is as with {}", read, family.model_type, fixed));
+  }
+  m.attention_out_bias = family.out_bias && m.attention_bias;
+}
+
 void refuse_other_layers(ConfigReader& reader) {
   for (const char* key : {"hidden_act", "activation"})  // some writers give it twice
     if (const auto act = reader.text(key); act && *act != "silu" && *act != "swish")
@@ -373,8 +235,7 @@ void refuse_other_layers(ConfigReader& reader) {
     if (const auto rate = reader.number(key); rate && *rate != 0)
       reader.refuse(key, fmt::format("{} is not 0: llmc has no dropout", *rate));
   // Factors of 1 change nothing.
-  for (const char* key : {"partial_rotary_factor", "embedding_multiplier", "residual_multiplier", "logits_scaling",
-                          "logit_scale", "mup_scale"})
+  for (const char* key : {"partial_rotary_factor", "logit_scale", "mup_scale"})
     if (const auto factor = reader.number(key); factor && *factor != 1)
       reader.refuse(key, std::string(key) == "partial_rotary_factor"
                              ? fmt::format("{} is not 1: llmc rotates all of head_dim", *factor)
@@ -410,6 +271,7 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
   m.hidden_size = reader.required("hidden_size");
   m.num_hidden_layers = reader.required("num_hidden_layers");
   m.num_attention_heads = reader.required("num_attention_heads");
+  m.no_rope_layers = read_no_rope_layers(reader, family, m);
   read_windows(reader, family, context, m);
   m.intermediate_size = reader.required("intermediate_size");
   m.num_key_value_heads =
@@ -419,11 +281,10 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
       reader.integer("head_dim")
           .value_or(family.head_dim.value_or(m.hidden_size / std::max<std::int64_t>(m.num_attention_heads, 1)));
   m.rms_norm_eps = reader.number("rms_norm_eps").value_or(1e-6);
-  m.tie_word_embeddings = reader.boolean("tie_word_embeddings", false);
-  m.qk_norm = family.qk_norm;
-  m.attention_bias = reader.boolean("attention_bias", false);
-  m.mlp_bias = reader.boolean("mlp_bias", false);
-  read_rope(reader, m);
+  m.tie_word_embeddings = reader.boolean("tie_word_embeddings", family.tied);
+  read_switches(reader, family, m);
+  read_factors(reader, family, m);
+  read_rope(reader, family, context, m);
   agree(refusals, "torch_dtype", reader.text("torch_dtype"), "dtype", reader.text("dtype"));
   const std::optional<double> range = reader.number("initializer_range");
   reader.refuse_the_rest(harmless_keys());
@@ -431,13 +292,13 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
   return {m, context, range};
 }
 
-// Follows LlamaConfig.validate_architecture of transformers 5; Qwen3Config and MistralConfig have no such check.
+// Follows LlamaConfig.validate_architecture of transformers 5; other configurations have no such check.
 std::string not_loaded(const Model& model) {
-  if (model.qk_norm || model.sliding_window || model.hidden_size % model.num_attention_heads == 0) return {};
+  const Family* family = family_of(model);
+  if (!family || !family->divides_width || model.hidden_size % model.num_attention_heads == 0) return {};
   return fmt::format(
-      "hidden_size {} is not a multiple of num_attention_heads {}, and transformers 5 does not load a Llama of that "
-      "shape",
-      model.hidden_size, model.num_attention_heads);
+      "hidden_size {} is not a multiple of num_attention_heads {}, and transformers 5 does not load a {} of that shape",
+      model.hidden_size, model.num_attention_heads, family->title);
 }
 
 }  // namespace llmc::spec

@@ -32,8 +32,8 @@ struct ModelConfig {
 
 /// Reads the model of a config.json. `name`: of the file, for messages. Throws Failure(spec) naming every key that
 /// differs between the two schemas in the file, or for which llmc could not train exactly this model: another
-/// model_type or activation, a window for a model_type without one, experts, RoPE types other than default and llama3,
-/// partial rotary, dropout, quantisation, or an unknown key.
+/// model_type or activation, a window or biases for a model_type without them, experts, RoPE types other than default
+/// and llama3, partial rotary, dropout, quantisation, or an unknown key.
 ModelConfig read_model_config(const std::string& text, const std::string& name);
 
 /// Names the sizes for which transformers 5 refuses to load the model from a config.json; empty if it loads.

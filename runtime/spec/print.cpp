@@ -63,6 +63,8 @@ Json value_json(const Key& key, const Value& value) {
           return entries;
         } else if constexpr (std::is_same_v<std::decay_t<decltype(v)>, Recompute>)
           return recompute_json(v);
+        else if constexpr (std::is_same_v<std::decay_t<decltype(v)>, LayerSet>)
+          return v.every ? Json(v.every) : Json(v.layers);
         else
           return v;
       },
@@ -181,6 +183,7 @@ const char* type_name(Type type) {
     case Type::bytes: return "bytes";
     case Type::numbers: return "numbers";
     case Type::recompute: return "recompute";
+    case Type::layers: return "layers";
     case Type::list: return "list";
     case Type::map: return "map";
   }

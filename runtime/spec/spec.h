@@ -1,7 +1,9 @@
 // Resolved description of one model and one training run: plain values, every default filled in.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -23,14 +25,30 @@ enum class MuonCoefficients { quintic, polar_express };
 enum class FastAccumulation { none, forward, all };
 enum class Fp8Head { off, forward, forward_dgrad };
 enum class ScheduleKind { constant, linear, cosine, wsd };
+enum class RopeType { none, llama3, linear, yarn };
 enum class DecaySchedule { constant, cosine, linear };
 
-/// Frequencies of Llama 3.1: scaled by `factor` for wavelengths above original_max_position_embeddings /
-/// low_freq_factor, unchanged below original_max_position_embeddings / high_freq_factor, interpolated between.
+/// Scaling of RoPE's frequencies: compiler/plan/rope.h has the formulas.
 struct RopeScaling {
-  bool llama3 = false;
-  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
-  std::int64_t original_max_position_embeddings = 8192;
+  RopeType type = RopeType::none;
+  double factor = 1;
+  double low_freq_factor = 1, high_freq_factor = 4;      // llama3
+  std::int64_t original_max_position_embeddings = 8192;  // llama3, yarn
+  double beta_fast = 32, beta_slow = 1;                  // yarn: rotations within the original context
+  double attention_factor = 1;                           // yarn: scales sines and cosines
+  bool truncate = true;                                  // yarn: the ramp's ends are whole pairs
+};
+
+/// Set of layers: every N-th, or those of a list.
+struct LayerSet {
+  std::int64_t every = 0;            // layers N - 1, 2N - 1, ...; 0: those of the list
+  std::vector<std::int64_t> layers;  // from 0, ascending
+
+  bool has(std::int64_t layer) const {
+    return every ? (layer + 1) % every == 0 : std::ranges::binary_search(layers, layer);
+  }
+  bool empty() const { return every == 0 && layers.empty(); }
+  bool operator==(const LayerSet&) const = default;
 };
 
 /// Widths of fp8 products are multiples of this: the hardware reads 16 codes at a time.
@@ -48,9 +66,16 @@ struct Model {
   double rope_theta = 0;
   RopeScaling rope_scaling;
   double rms_norm_eps = 0;
-  bool tie_word_embeddings = false, qk_norm = false, attention_bias = false, mlp_bias = false;
+  bool tie_word_embeddings = false, qk_norm = false, mlp_bias = false;
+  bool attention_bias = false;      // of q, k and v
+  bool attention_out_bias = false;  // of o
   std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no sliding layers
   std::vector<std::string> layer_types;  // with a window: types of the first layers, a pattern that the others repeat
+  LayerSet no_rope_layers;               // layers without RoPE
+  double attention_multiplier = 0;       // of the scores
+  double embedding_multiplier = 1;       // of the embedding's rows
+  double residual_multiplier = 1;        // of what a layer's halves add to the residual stream
+  double logits_scaling = 1;             // divides the logits
 
   /// Whether the columns of q, k and v, and all widths of layers, are multiples of kFp8Multiple, or of another number.
   bool has_fp8_columns(std::int64_t multiple = kFp8Multiple) const {
@@ -64,7 +89,19 @@ struct Model {
   bool slides(std::int64_t layer) const {
     return sliding_window && layer_types[static_cast<std::size_t>(layer) % layer_types.size()] == kSlidingAttention;
   }
+  bool has_rope(std::int64_t layer) const { return !no_rope_layers.has(layer); }
+  /// Number of layers with a window.
+  std::int64_t sliding_layers() const {
+    std::int64_t count = 0;
+    for (std::int64_t layer = 0; layer < num_hidden_layers; ++layer) count += slides(layer);
+    return count;
+  }
 };
+
+/// Factor of the scores in most models.
+inline double usual_attention_multiplier(const Model& model) {
+  return 1 / std::sqrt(static_cast<double>(model.head_dim));
+}
 
 /// Distribution of a class of initial weights. `fan_in`: 1/sqrt(columns); `depth_scaled`: hidden_size^-0.5 / sqrt(2 *
 /// layers).
@@ -73,10 +110,14 @@ struct InitStd {
   double value = 0;  // when kind == value
 };
 
+/// Shape of the distribution of initial weights. truncated: normal within 3 standard deviations.
+enum class Distribution { normal, uniform, truncated };
+
 struct Init {
   std::string from;  // folder of a new run's initial weights; empty: random
   double embedding_std = 0;
   InitStd linear, residual;
+  Distribution distribution = Distribution::normal;
 };
 
 struct Loss {

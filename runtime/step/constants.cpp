@@ -9,15 +9,15 @@
 
 namespace llmc {
 
-std::vector<float> rope_table(std::int64_t sequence_length, std::span<const double> inverse_frequencies) {
+std::vector<float> rope_table(std::int64_t sequence_length, std::span<const double> inverse_frequencies, double scale) {
   const std::size_t pairs = inverse_frequencies.size();
   std::vector<float> table(static_cast<std::size_t>(sequence_length) * 2 * pairs);
   for (std::int64_t position = 0; position < sequence_length; ++position) {
     float* row = table.data() + static_cast<std::size_t>(position) * 2 * pairs;
     for (std::size_t i = 0; i < pairs; ++i) {
       const double angle = static_cast<double>(position) * inverse_frequencies[i];
-      row[i] = static_cast<float>(std::cos(angle));
-      row[pairs + i] = static_cast<float>(std::sin(angle));
+      row[i] = static_cast<float>(scale * std::cos(angle));
+      row[pairs + i] = static_cast<float>(scale * std::sin(angle));
     }
   }
   return table;
@@ -39,7 +39,7 @@ void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info,
     device.copy_in(arena + to->offset, values.data(), to->bytes());
   };
   const ChunkTable table = make_chunks(info.parameters, info.chunk_elements, shares);
-  upload(Use::rope_table, rope_table(info.sequence_length, info.inverse_frequencies));
+  upload(Use::rope_table, rope_table(info.sequence_length, info.inverse_frequencies, info.rope_scale));
   upload(Use::chunks, table.chunks);
   upload(Use::first_chunk, table.first_chunk);
   upload(Use::init_rules, init_rules(info.parameters));

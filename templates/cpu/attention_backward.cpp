@@ -32,7 +32,6 @@ constexpr int kRowVectors = kTileVectors >= 4 && kDimVectors % 4 == 0   ? 4
                             : kDimVectors % 2 == 0                      ? 2
                                                                         : 1;
 constexpr int kBlockRows = kRowVectors == 1 ? 8 : kRowVectors == 2 && kTileVectors >= 4 ? 8 : 4;
-constexpr float kScale = inverse_sqrt(kHeadDim);
 constexpr float kNothing = -1e30f;  // the score of a key after the query
 
 /// One tile of queries and its current block of keys. "along" operands hold words of neighbours in head_dim, "across"

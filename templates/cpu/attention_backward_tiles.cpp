@@ -19,7 +19,6 @@ constexpr int kTileQueries = kQueryBlocks * 32;
 constexpr int kDim = (kHeadDim + 31) / 32 * 32;  // padded with zeros
 constexpr int kWords = kDim / 2;
 constexpr int kPaddedSequence = (kSequence + 63) / 64 * 64;  // rows of dK and dV in the workspace
-constexpr float kScale = inverse_sqrt(kHeadDim);
 constexpr float kNever = 1e30f;  // the logsumexp of a query that does not exist: all its probabilities vanish
 
 /// One tile of queries and its current block of keys.

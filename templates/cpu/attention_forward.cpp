@@ -23,8 +23,8 @@ constexpr int kTiles = (kSequence + kTileQueries - 1) / kTileQueries;
 constexpr int kKeys = 32;                                                          // keys of a block
 constexpr int kDim = (kHeadDim + kVectorLanes - 1) / kVectorLanes * kVectorLanes;  // padded with zeros
 constexpr int kDepth = kHeadDim / kPerWord<Act>;  // words of a head's row: bf16 elements are paired if possible
-constexpr float kScale = kLog2e * inverse_sqrt(kHeadDim);  // scores are exponents of 2
-constexpr float kNothing = -1e30f;                         // the score of a key after the query
+constexpr float kLogScale = kLog2e * kScale;      // scores are exponents of 2
+constexpr float kNothing = -1e30f;                // the score of a key after the query
 
 /// The state of one tile of queries between blocks of keys.
 struct ForwardTile {
@@ -34,7 +34,7 @@ struct ForwardTile {
   alignas(64) float weights[kKeys * kTile];  // scores as pairs of keys, unused in fp32
   alignas(64) float keys[kKeys * kDim];      // [keys of the block, kDim]
   alignas(64) float values[kKeys * kDim];    // [keys of the block, kDim], or half the rows with pairs of keys
-  alignas(64) float maximum[kTile];          // of the scores so far, times kScale
+  alignas(64) float maximum[kTile];          // of the scores so far, times kLogScale
   alignas(64) float denominator[kTile];
   int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
 };
@@ -65,14 +65,14 @@ LLMC_BLOCK void forward_block(ForwardTile& tile) {
   for (int v = 0; v < kVectors; ++v) {
     const int lane = kFirst + v * kVectorLanes;
     const vector before = load(tile.maximum + lane);
-    maximum[v] = larger(before, highest[v] * kScale);
+    maximum[v] = larger(before, highest[v] * kLogScale);
     shrink[v] = exp2(before - maximum[v]);
     denominator[v] = load(tile.denominator + lane) * shrink[v];
   }
   for (int key = 0; key < kCount; ++key) {
     for (int v = 0; v < kVectors; ++v) {
       float* score = tile.scores + key * kTile + kFirst + v * kVectorLanes;
-      const vector power = exp2(multiply_add(load(score), vector{} + kScale, -maximum[v]));
+      const vector power = exp2(multiply_add(load(score), vector{} + kLogScale, -maximum[v]));
       denominator[v] += power;
       store(score, power);
     }

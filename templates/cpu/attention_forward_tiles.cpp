@@ -20,8 +20,8 @@ constexpr int kTileQueries = kQueryBlocks * 32;
 constexpr int kTiles = (kSequence + kTileQueries - 1) / kTileQueries;
 constexpr int kDim = (kHeadDim + 31) / 32 * 32;  // padded with zeros
 constexpr int kWords = kDim / 2;
-constexpr float kScale = kLog2e * inverse_sqrt(kHeadDim);  // scores are exponents of 2
-constexpr float kNothing = -1e30f;                         // the score of a key after the query
+constexpr float kLogScale = kLog2e * kScale;  // scores are exponents of 2
+constexpr float kNothing = -1e30f;            // the score of a key after the query
 /// A maximum stays until a score exceeds it by this much: weights then reach 2^11, and sums are seldom rescaled.
 constexpr float kSlack = 11.0f;
 
@@ -29,7 +29,7 @@ constexpr float kSlack = 11.0f;
 struct ForwardTile {
   alignas(64) float queries[kUnits][kWords * 32];  // q^T [kWords, 32]
   alignas(64) float sums[kUnits][kDim * 32];       // [kDim, 32], sum of exp(score - maximum) * value
-  alignas(64) float maximum[kUnits][32];           // of the scores so far, times kScale, or up to kSlack below
+  alignas(64) float maximum[kUnits][32];           // of the scores so far, times kLogScale, or up to kSlack below
   alignas(64) float denominator[kUnits][32];
   alignas(64) float scores[2][32 * 32];   // [keys, queries], then their exponentials; unit u uses number u % 2
   alignas(64) float weights[2][16 * 32];  // the exponentials as pairs of keys
@@ -76,7 +76,7 @@ LLMC_TILE void softmax(ForwardTile& tile, int unit) {
   }
   alignas(64) float top[32];
   float* maximum = tile.maximum[unit];
-  for (int v = 0; v < 2; ++v) store(top + v * kVectorLanes, highest[v] * kScale);
+  for (int v = 0; v < 2; ++v) store(top + v * kVectorLanes, highest[v] * kLogScale);
   int exceeds = 0;
   for (int q = 0; q < 32; ++q) exceeds |= top[q] > maximum[q] + kSlack;
   if (exceeds) raise(tile, unit, top);
@@ -85,7 +85,7 @@ LLMC_TILE void softmax(ForwardTile& tile, int unit) {
   for (int key = 0; key < 32; ++key) {
     for (int v = 0; v < 2; ++v) {
       float* line = scores + key * 32 + v * kVectorLanes;
-      const vector power = exp2(multiply_add(load(line), vector{} + kScale, -load(maximum + v * kVectorLanes)));
+      const vector power = exp2(multiply_add(load(line), vector{} + kLogScale, -load(maximum + v * kVectorLanes)));
       sum[v] += power;
       store(line, power);
     }

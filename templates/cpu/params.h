@@ -16,6 +16,7 @@ constexpr int kHeadDim = 32;
 constexpr int kPitch = 256;
 constexpr int kOutPitch = 128;
 constexpr int kLanes = 1;
+constexpr float kScale = 0.176776695f;
 
 }  // namespace llmc
 #endif

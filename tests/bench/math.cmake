@@ -14,6 +14,7 @@ namespace llmc {
 using Act = @act@;
 constexpr int kBatch = 8, kSequence = 256, kHeads = 8, kKvHeads = 4, kHeadDim = 32;
 constexpr int kPitch = 512, kOutPitch = 256, kLanes = 1;
+constexpr float kScale = 0.176776695f;
 }
 #define LLMC_PARAMS_GIVEN
 #define @kernel@ @kernel@_@name@
@@ -28,6 +29,7 @@ foreach(kernel attention_forward_tiles attention_backward_tiles)
 namespace llmc {
 constexpr int kBatch = 8, kSequence = 256, kHeads = 8, kKvHeads = 4, kHeadDim = 32;
 constexpr int kPitch = 512, kOutPitch = 256, kLanes = 1;
+constexpr float kScale = 0.176776695f;
 }
 #define LLMC_PARAMS_GIVEN
 #include "@PROJECT_SOURCE_DIR@/templates/cpu/@kernel@.cpp"

@@ -65,6 +65,20 @@ VARIANTS = {
     "ministral": ["model.sliding_window=7", "model.layer_types=[full_attention, sliding_attention]"],
     "qk-norm-windows":
     ["model.qk_norm=true", "model.sliding_window=5", "model.layer_types=[sliding_attention, full_attention]"],
+    "qwen2": ["model.attention_bias=true", "model.attention_out_bias=false"],
+    "smollm3": ["model.no_rope_layers=[1]", "model.attention_bias=true"],
+    "smollm3-windows":
+    ["model.no_rope_layers=2", "model.sliding_window=7", "model.layer_types=[full_attention, sliding_attention]"],
+    "granite": [
+        "model.attention_multiplier=0.2", "model.embedding_multiplier=12", "model.residual_multiplier=0.22",
+        "model.logits_scaling=8", "model.tie_word_embeddings=true"
+    ],
+    "linear-rope": ["model.rope_scaling={type: linear, factor: 4}"],
+    "yarn": ["model.rope_scaling={type: yarn, factor: 4, original_max_position_embeddings: 16, beta_fast: 4}"],
+    "yarn-whole-ramp": [
+        "model.rope_scaling={type: yarn, factor: 4, original_max_position_embeddings: 16, truncate: false, "
+        "attention_factor: 1.25}"
+    ],
     "qk-norm-tied-biased": ["model.qk_norm=true", "model.tie_word_embeddings=true", "model.attention_bias=true"],
 }
 
@@ -133,7 +147,8 @@ def check_variant(checks, llmc, folder, name, overrides):
     checks.expect(error <= 1e-5, f"{name}: validation loss {ours}, transformers {loss}")
     with open(os.path.join(folder, "fp32", "config.json")) as file:
         config = json.load(file)
-    config["qk_norm"] = config["model_type"] == "qwen3"  # same as in llama.py
+    config["qk_norm"] = config["model_type"] == "qwen3"  # this and the next as in llama.py
+    config["no_rope_layers"] = [layer for layer, flag in enumerate(config.get("no_rope_layers", [])) if flag == 0]
     exact = llama.forward({key: torch.tensor(value, dtype=torch.float64)
                            for key, value in masters.items()}, config, tokens[:, :-1])
     apart = ((logits - exact).abs().max() / exact.abs().max()).item()

@@ -1,6 +1,7 @@
 """An independent Llama in PyTorch, after transformers' LlamaForCausalLM, for any dtype that PyTorch has; with qk_norm, after
 Qwen3ForCausalLM: q and k of each head are normalised before RoPE; with sliding_window, after MistralForCausalLM, or with
-layer_types, which repeat, after MinistralForCausalLM: a query of a sliding layer sees so many keys, its own included.
+layer_types, which repeat, after MinistralForCausalLM: a query of a sliding layer sees so many keys, its own included; with
+no_rope_layers after SmolLM3ForCausalLM, and with multipliers and logits_scaling after GraniteForCausalLM. Biases are those that the parameters have.
 
 Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
 """
@@ -12,20 +13,52 @@ import torch
 
 
 def inverse_frequencies(model, dtype):
-    """RoPE frequencies [head_dim / 2]; llama3 scaling as in transformers' _compute_llama3_parameters."""
-    d = model["head_dim"]
+    """RoPE frequencies [head_dim / 2] and the factor of sines and cosines, scaled as in transformers' _compute_llama3_parameters,
+    _compute_linear_scaling_rope_parameters and _compute_yarn_parameters."""
+    d, theta = model["head_dim"], float(model["rope_theta"])
     exponents = torch.arange(0, d, 2, dtype=torch.float64) / d
-    frequencies = 1.0 / (float(model["rope_theta"])**exponents)
-    scaling = model.get("rope_scaling")
-    if scaling:
+    frequencies, factor = 1.0 / (theta**exponents), 1.0
+    scaling = model.get("rope_scaling") or {"type": "none"}
+    kind = scaling.get("type") or scaling["rope_type"]
+    if kind == "linear":
+        frequencies = frequencies / scaling["factor"]
+    elif kind == "llama3":
+        frequencies = llama3(frequencies, scaling)
+    elif kind == "yarn":
+        factor = scaling.get("attention_factor") or 0.1 * math.log(scaling["factor"]) + 1
+        frequencies = yarn(frequencies, scaling, d, theta)
+    return frequencies.to(dtype), factor
+
+
+def llama3(frequencies, scaling):
+    original = scaling["original_max_position_embeddings"]
+    low, high, factor = scaling["low_freq_factor"], scaling["high_freq_factor"], scaling["factor"]
+    wavelengths = 2 * math.pi / frequencies
+    smooth = (original / wavelengths - low) / (high - low)
+    between = (1 - smooth) * frequencies / factor + smooth * frequencies
+    return torch.where(wavelengths > original / low, frequencies / factor,
+                       torch.where(wavelengths < original / high, frequencies, between))
+
+
+def yarn(frequencies, scaling, d, theta):
+
+    def pair_of(rotations):
         original = scaling["original_max_position_embeddings"]
-        low, high, factor = scaling["low_freq_factor"], scaling["high_freq_factor"], scaling["factor"]
-        wavelengths = 2 * math.pi / frequencies
-        smooth = (original / wavelengths - low) / (high - low)
-        between = (1 - smooth) * frequencies / factor + smooth * frequencies
-        frequencies = torch.where(wavelengths > original / low, frequencies / factor,
-                                  torch.where(wavelengths < original / high, frequencies, between))
-    return frequencies.to(dtype)
+        return d * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(theta))
+
+    first, last = pair_of(scaling.get("beta_fast", 32)), pair_of(scaling.get("beta_slow", 1))
+    if scaling.get("truncate", True):
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, d - 1)
+    last += 0.001 if first == last else 0
+    scaled = torch.clamp((torch.arange(d // 2, dtype=torch.float64) - first) / (last - first), 0, 1)
+    return frequencies / scaling["factor"] * scaled + frequencies * (1 - scaled)
+
+
+def has_rope(model, layer):
+    """no_rope_layers as in a spec: every N-th layer, or a list of layers."""
+    without = model.get("no_rope_layers") or []
+    return layer not in without if isinstance(without, list) else (layer + 1) % without != 0
 
 
 def rotate_half(x):
@@ -229,15 +262,17 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     heads, kv_heads, d = model["num_attention_heads"], model["num_key_value_heads"], model["head_dim"]
     eps = model["rms_norm_eps"]
     table = parameters["model.embed_tokens.weight"]
-    angles = torch.outer(torch.arange(length, dtype=torch.float64), inverse_frequencies(model, torch.float64))
+    frequencies, factor = inverse_frequencies(model, torch.float64)
+    angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies)
     angles = torch.cat((angles, angles), dim=-1)
-    cos, sin = angles.cos().to(table.dtype), angles.sin().to(table.dtype)
+    cos, sin = (factor * angles.cos()).to(table.dtype), (factor * angles.sin()).to(table.dtype)
     mask = masks(model, length, table.dtype)
 
     def rounded(value):
         return value if stream is None else value.to(stream)
 
-    x = rounded(torch.nn.functional.embedding(tokens, table))
+    added = model.get("residual_multiplier", 1)
+    x = rounded(torch.nn.functional.embedding(tokens, table) * model.get("embedding_multiplier", 1))
     for layer in range(model["num_hidden_layers"]):
         prefix = f"model.layers.{layer}."
 
@@ -261,18 +296,19 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
             q, k = rms_norm(q, weight("self_attn.q_norm.weight"), eps), rms_norm(k, weight("self_attn.k_norm.weight"),
                                                                                  eps)
         q, k = q.transpose(1, 2), k.transpose(1, 2)
-        q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
+        if has_rope(model, layer):
+            q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
-        scores = matmul(q, k.transpose(2, 3)) / math.sqrt(d) + mask[layer]
+        scores = matmul(q, k.transpose(2, 3)) * model.get("attention_multiplier", d**-0.5) + mask[layer]
         wide = torch.float64 if scores.dtype == torch.float64 else torch.float32
         p = torch.softmax(scores, dim=-1, dtype=wide).to(q.dtype)
         attended = matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)
-        x = rounded(x + linear(attended, "self_attn.o_proj")[0])
+        x = rounded(x + added * linear(attended, "self_attn.o_proj")[0])
         h = rms_norm(x, weight("post_attention_layernorm.weight"), eps)
         gate, up = linear(h, "mlp.gate_proj", "mlp.up_proj")
-        x = rounded(x + linear(torch.nn.functional.silu(gate) * up, "mlp.down_proj")[0])
+        x = rounded(x + added * linear(torch.nn.functional.silu(gate) * up, "mlp.down_proj")[0])
     x = rms_norm(x, parameters["model.norm.weight"], eps)
-    return head(x, parameters.get("lm_head.weight", table))
+    return head(x, parameters.get("lm_head.weight", table)) / model.get("logits_scaling", 1)
 
 
 class Figures:

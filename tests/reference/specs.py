@@ -16,6 +16,21 @@ WINDOWS = {
     4: (33, ["sliding", "full"]), 8: (7, []), 13: (2, ["full", "sliding"]), 14: (50, ["sliding", "full"]), 15: (50, []),
     17: (70, ["sliding", "sliding", "full"])
 }
+# By seed, for models without biases of q and k, whose gradient is 0 without RoPE: the layers without RoPE.
+NO_ROPE = {3: 2, 8: [0], 12: [1], 16: 3}
+# By seed: a bias of attention's output that q, k and v do not have, or the reverse.
+OUT_BIAS = {2: False, 5: False, 7: True, 14: False}
+# By seed: scalings of RoPE; those of 4, 9 and 14 are llama3's.
+SCALINGS = {
+    2: {"type": "linear", "factor": 4}, 7:
+    {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64, "beta_fast": 8, "beta_slow": 0.5}, 15:
+    {"type": "yarn", "factor": 8, "original_max_position_embeddings": 32, "truncate": False, "attention_factor": 1.25}
+}
+# By seed, for models without biases of o and down: factors.
+FACTORS = {
+    0: {"attention_multiplier": 0.3, "embedding_multiplier": 3, "residual_multiplier": 0.5, "logits_scaling": 4}, 16:
+    {"attention_multiplier": 0.05, "embedding_multiplier": 0.7, "residual_multiplier": 1.5, "logits_scaling": 0.5}
+}
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}
 
@@ -61,11 +76,19 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
             "type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
             "original_max_position_embeddings": 16
         }
+    if seed in SCALINGS:
+        model["rope_scaling"] = SCALINGS[seed]
+    if seed in OUT_BIAS:
+        model["attention_out_bias"] = OUT_BIAS[seed]
     if seed in WINDOWS:
         model["sliding_window"], pattern = WINDOWS[seed]
         model["num_hidden_layers"] = max(model["num_hidden_layers"], len(pattern))
         if pattern:
             model["layer_types"] = [f"{word}_attention" for word in pattern]
+    model.update(FACTORS.get(seed, {}))
+    if seed in NO_ROPE:
+        model["num_hidden_layers"] = max(model["num_hidden_layers"], 3)
+        model["no_rope_layers"] = NO_ROPE[seed]
     return {
         "name": f"random-{seed}",
         "model": model,
@@ -106,9 +129,12 @@ def left_open(seed):
         layers, sequences = rng.choice([1, 2]), rng.choice([1, 2])
     model["num_hidden_layers"] = layers
     model["qk_norm"] = "qk_norm" in model and rng.random() < 0.5
-    model["mlp_bias"] = not model["qk_norm"] and "sliding_window" not in model and rng.random() < 0.5
+    model["mlp_bias"] = "residual_multiplier" not in model and not model[
+        "qk_norm"] and "sliding_window" not in model and rng.random() < 0.5
     if "sliding_window" in model and not model["qk_norm"]:
         model["attention_bias"] = False
+    if model.pop("no_rope_layers", None) and layers > 1:
+        model["no_rope_layers"] = 2
     if "layer_types" in model:
         model["layer_types"] = (["sliding_attention"] + model["layer_types"])[:layers]
     spec.update(residual=residual, tokens=spec["sequence"] * sequences, micro_batch="auto", loss_chunk="auto",
@@ -130,7 +156,7 @@ def yaml_text(spec):
         if isinstance(v, bool):
             return "true" if v else "false"
         if isinstance(v, list):
-            return "[" + ", ".join(v) + "]"
+            return "[" + ", ".join(map(str, v)) + "]"
         if isinstance(v, dict):
             return "{" + ", ".join(f"{k}: {value(x)}" for k, x in v.items()) + "}"
         return str(v)

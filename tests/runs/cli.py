@@ -129,6 +129,13 @@ class Cli(RunTest):
         self.assert_facts(said, "warning: ", "hidden_size 66 ", "num_attention_heads 4", "transformers 5 ")
         self.assertNotIn("transformers", self.succeed(LLMC, "check", spec).err)
 
+    def test_models_that_transformers_does_not_have(self):
+        """They train, and check warns once that checkpoint export refuses them."""
+        said = self.succeed(LLMC, "check", "specs/tiny.yaml", "model.qk_norm=true", "model.mlp_bias=true",
+                            cwd=SOURCE).err
+        self.assert_facts(said, "warning: ", "no model type of transformers", "llama", "model.qk_norm: true")
+        self.assertEqual(said.count("transformers"), 1)
+
     def test_wrong_words_that_are_often_meant(self):
         """A mistyped command, a model's configuration instead of a spec, a model's hub name instead of its folder."""
         self.assertIn("'pan'. Did you mean plan? ", harness.call(LLMC, "pan", "x.yaml").err)

@@ -20,7 +20,7 @@ namespace {
 /// qkv -> out, lse
 void signature(const Operands& o) {
   o.count(1, 2);
-  const auto& [heads, window] = o.op.as<AttentionAttributes>();
+  const auto& [heads, window, multiplier] = o.op.as<AttentionAttributes>();
   o.expect(window >= 0 && window < o.graph.sequence, "a window below the sequence, or 0");
   o.expect(o.in(0).cols == heads.columns() && o.out(0).cols == heads.query * heads.dim, "packed q, k, v in, heads out");
 }
@@ -82,6 +82,11 @@ Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const T
                 : instance;
 }
 
+Instance& scaled(Instance& instance, const Context& c) {
+  const auto& own = c.op.as<AttentionAttributes>();
+  return instance.real("kScale", own.scale(), own.multiplier ? "model.attention_multiplier" : "model.head_dim");
+}
+
 enum class Pass { forward, backward_queries, backward_keys };
 
 /// Launches templates/cuda/attention_*.cu. A warp owns 32 queries (backward_keys: keys) of a head, 16 of one wider than
@@ -113,8 +118,7 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
                                    : "attention_backward_queries";
   Instance instance = Instance::of_target(c, name + (warpgroups ? "_warpgroups" : scalar ? "_scalar" : ""));
   if (!warpgroups) batched(instance, c);  // warpgroup kernels derive the batch from the block's index
-  return shape(instance, c, qkv, out)
-      .real("kScale", 1 / std::sqrt(static_cast<double>(dim)), "model.head_dim")
+  return scaled(shape(instance, c, qkv, out), c)
       .costs(bytes, (forward ? 2
                      : keys  ? 4
                              : 3) *
@@ -129,7 +133,7 @@ Work on_cpu(const Context& c, std::string name, int passes, double products, con
   const bool tiles = attention_in_tiles(c.spec) && qkv.dtype == DType::bf16;  // an audit's is fp32
   Instance instance = Instance::of_target(c, std::move(name) + (tiles ? "_tiles" : ""));
   if (!tiles) instance.element(qkv.dtype);  // tiles are bf16
-  return shape(batched(instance, c), c, qkv, out)
+  return scaled(shape(batched(instance, c), c, qkv, out), c)
       .costs(passes * (c.bytes(qkv) + c.bytes(out)) + c.bytes(lse), products * product_of_scores(c.graph, c.op))
       .rows(c.graph.batch * heads_of(c).key, heads_of(c).dim, qkv.dtype, all_operands(c.op),
             fmt::format("{} sequences of {} tokens, {} query and {} key heads of {}", c.graph.batch, c.graph.sequence,
@@ -176,7 +180,12 @@ std::vector<Work> backward_work(const Context& c) {
 }  // namespace
 
 std::string AttentionAttributes::text() const {
-  return heads.text() + (window ? fmt::format(" window {}", window) : "");
+  return heads.text() + (window ? fmt::format(" window {}", window) : "") +
+         (multiplier ? fmt::format(" scale {}", multiplier) : "");
+}
+
+double AttentionAttributes::scale() const {
+  return multiplier ? multiplier : 1 / std::sqrt(static_cast<double>(heads.dim));
 }
 
 double product_of_scores(const Graph& graph, const Op& attention) {

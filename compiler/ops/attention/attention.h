@@ -21,9 +21,11 @@ namespace llmc::ops {
 
 struct AttentionAttributes {
   Heads heads = {};
-  int window = 0;  // keys that a query sees, including itself; 0: all keys up to it
+  int window = 0;         // keys that a query sees, including itself; 0: all keys up to it
+  double multiplier = 0;  // of the scores; 0: heads.dim^-0.5
 
   constexpr Mask mask(std::int64_t sequence) const { return {static_cast<int>(sequence), window}; }
+  double scale() const;
   std::string text() const;
 };
 

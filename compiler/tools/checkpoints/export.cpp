@@ -23,6 +23,7 @@
 #include "error.h"
 #include "files/disk.h"
 #include "run/run_folder.h"
+#include "spec/huggingface/families.h"
 #include "spec/model_config.h"
 #include "spec/print.h"
 #include "spec/source.h"
@@ -153,7 +154,7 @@ A {} model, trained by llmc.{}
 | tokens trained on | {} |
 | context | {} tokens |
 )",
-      name, spec.model.qk_norm ? "Qwen 3" : "Llama",
+      name, spec::family_of(spec.model)->title,
       mean ? fmt::format(" Its weights are the mean of {} checkpoints.", checkpoints.size()) : "",
       grouped(exported.parameters),
       exported.dtype != DType::f32 ? "bf16, rounded to nearest, ties to even, from the trained fp32"
@@ -223,6 +224,10 @@ Exported export_model(const ExportOptions& options) {
   const FoundTokenizer found =
       find_tokenizer(tokenized == checkpoints.end() ? checkpoints.front() : *tokenized, options.tokenizer);
   const spec::Spec& spec = checkpoints.front().values.spec;
+  if (const std::string why = spec::no_family(spec.model); !why.empty())
+    throw Failure(Exit::checkpoint, fmt::format("checkpoint '{}' cannot be exported: {}. Train from a spec with other "
+                                                "values of these keys, or load it with llmc",
+                                                options.checkpoint.string(), why));
   Exported exported{.dtype = options.dtype.value_or(spec.compute),
                     .tokenizer = "",
                     .looked_for = found.looked_for,

@@ -1,4 +1,4 @@
-// attention: out = softmax(q k^T / sqrt(dim)) v for each head under a mask; several heads of q share one of k and v.
+// attention: out = softmax(scale q k^T) v for each head under a mask; several heads of q share one of k and v.
 #include <algorithm>
 #include <cmath>
 
@@ -48,9 +48,10 @@ double attention_noise(DType type) { return type == DType::bf16 ? 4 * kBf16 : 64
 
 void attention(OpRun& run) {
   const Matrix &qkv = run.in(0), &out = run.out(0), &lse = run.out(1);
-  const auto [query, key, dim] = run.op.as<ops::AttentionAttributes>().heads;
+  const auto& own = run.op.as<ops::AttentionAttributes>();
+  const auto [query, key, dim] = own.heads;
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch;
-  const double factor = 1 / std::sqrt(static_cast<double>(dim));
+  const double factor = own.scale();
   const Mask mask = mask_of(run);
   const bool narrow = run.input_type(0) == DType::bf16;
   std::vector<double>& scale = run.outputs[0].scales(query);
@@ -88,13 +89,14 @@ void attention(OpRun& run) {
     }
 }
 
-/// With p from q, k and the log-sum-exp: dv = p^T dout, ds = p (dout v^T - rowsum(dout out)), dq = ds k / sqrt(dim), dk
-/// = ds^T q / sqrt(dim) (Dao et al. 2022, appendix B).
+/// With p from q, k and the log-sum-exp: dv = p^T dout, ds = p (dout v^T - rowsum(dout out)), dq = scale ds k, dk =
+/// scale ds^T q (Dao et al. 2022, appendix B).
 void attention_backward(OpRun& run) {
   const Matrix &dout = run.in(0), &out = run.in(1), &qkv = run.in(2), &lse = run.in(3), &dqkv = run.out(0);
-  const auto [query, key, dim] = run.op.as<ops::AttentionAttributes>().heads;
+  const auto& own = run.op.as<ops::AttentionAttributes>();
+  const auto [query, key, dim] = own.heads;
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch, all = query + 2 * key;
-  const double factor = 1 / std::sqrt(static_cast<double>(dim));
+  const double factor = own.scale();
   const Mask mask = mask_of(run);
   const bool narrow = run.input_type(2) == DType::bf16;
   std::vector<double>& scale = run.outputs[0].scales(all);

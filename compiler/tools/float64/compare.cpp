@@ -93,6 +93,8 @@ void Distance::add(const Matrix& exact, const Matrix& found) {
 
 double Distance::difference() const { return std::sqrt(difference_); }
 
+double Distance::size() const { return std::sqrt(size_); }
+
 double Distance::relative() const {
   if (difference_ == 0) return 0;
   return size_ > 0 ? std::sqrt(difference_ / size_) : std::numeric_limits<double>::infinity();

@@ -29,6 +29,7 @@ class Distance {
  public:
   void add(const Matrix& exact, const Matrix& found);
   double difference() const;  // its norm
+  double size() const;        // that of `exact`
   double relative() const;
 
  private:

@@ -30,7 +30,7 @@ void turn(double& a, double& b, double cosine, double sine) {
 
 void turn_heads(OpRun& run, double direction) {
   const Matrix &x = run.in(0), &table = run.in(1), &y = run.out(0);
-  const ops::Heads& heads = run.op.as<ops::RopeAttributes>().heads;
+  const auto& [heads, rotates] = run.op.as<ops::RopeAttributes>();
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
   std::vector<double>& scale = run.outputs[0].scales(all);
   for (std::int64_t i = 0; i < x.rows; ++i) {
@@ -39,7 +39,8 @@ void turn_heads(OpRun& run, double direction) {
     for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
       double* pair = y.row(i) + head * heads.dim;
       scale[static_cast<std::size_t>(i * all + head)] = largest(heads.dim, pair);
-      for (std::int64_t p = 0; p < half; ++p) turn(pair[p], pair[p + half], angles[p], direction * angles[p + half]);
+      for (std::int64_t p = 0; rotates && p < half; ++p)
+        turn(pair[p], pair[p + half], angles[p], direction * angles[p + half]);
     }
   }
 }
@@ -90,7 +91,7 @@ void rope_backward(OpRun& run) { turn_heads(run, -1); }
 /// Computes n = x rstd w for each head of q and k, then rotates it; copies heads of v.
 void qk_norm_rope(OpRun& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &table = run.in(2), &y = run.out(0), &rstd = run.out(1);
-  const auto& [heads, eps] = run.op.as<ops::QkNormRopeAttributes>();
+  const auto& [heads, eps, rotates] = run.op.as<ops::QkNormRopeAttributes>();
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key, second = weight.cols / 2;
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = run.outputs[1].relative = 32 * kFp32;
@@ -104,7 +105,7 @@ void qk_norm_rope(OpRun& run) {
       rstd.at(i, head) = r;
       for (std::int64_t j = 0; j < heads.dim; ++j) n[j] *= r * w[j];
       scale[static_cast<std::size_t>(i * all + head)] = largest(heads.dim, n);
-      for (std::int64_t p = 0; p < half; ++p) turn(n[p], n[p + half], angles[p], angles[p + half]);
+      for (std::int64_t p = 0; rotates && p < half; ++p) turn(n[p], n[p + half], angles[p], angles[p + half]);
     }
   }
 }
@@ -113,7 +114,7 @@ void qk_norm_rope(OpRun& run) {
 void qk_norm_rope_backward(OpRun& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &table = run.in(3), &rstd = run.in(4);
   const Matrix& dx = run.out(0);
-  const ops::Heads& heads = run.op.as<ops::QkNormRopeBackwardAttributes>().heads;
+  const auto& [heads, rotates] = run.op.as<ops::QkNormRopeBackwardAttributes>();
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key, second = weight.cols / 2;
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = 32 * kFp32;
@@ -126,7 +127,7 @@ void qk_norm_rope_backward(OpRun& run) {
       const double* from = x.row(i) + head * heads.dim;
       const std::int64_t own = head < heads.query ? 0 : second;
       const double r = rstd.at(i, head);
-      for (std::int64_t p = 0; p < half; ++p) turn(d[p], d[p + half], angles[p], -angles[p + half]);
+      for (std::int64_t p = 0; rotates && p < half; ++p) turn(d[p], d[p + half], angles[p], -angles[p + half]);
       double mean = 0, most = 0;
       for (std::int64_t j = 0; j < heads.dim; ++j) {
         const double scaled = weight.data[own + j] * d[j];

@@ -1,6 +1,7 @@
 // The work of an optimizer step on all parameters, and what writes weights outside of it.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "compiler/tools/float64/arithmetic.h"
 #include "compiler/tools/float64/rules.h"
@@ -10,10 +11,17 @@
 namespace llmc::float64 {
 namespace {
 
+/// Inverse of the error function by Newton's iteration from below, which erf's curvature keeps below.
+double inverse_erf(double x) {
+  double z = 0;
+  for (int i = 0; i < 40; ++i) z += (std::abs(x) - std::erf(z)) * 0.5 * std::sqrt(M_PI) * std::exp(z * z);
+  return std::copysign(z, x);
+}
+
 /// Returns number `draw` of the stream (seed, key): Philox 4x32-10 (Salmon et al. 2011) with draw and seed as the
 /// counter and the stream's key as the key. The upper 24 bits of its first two words go, in fp32, through Box and
-/// Muller.
-double normal(std::uint64_t draw, std::uint64_t seed, std::uint64_t key) {
+/// Muller. Other distributions have the quantile of the first word.
+double drawn(spec::Distribution distribution, std::uint64_t draw, std::uint64_t seed, std::uint64_t key) {
   std::uint32_t x[4] = {static_cast<std::uint32_t>(draw), static_cast<std::uint32_t>(draw >> 32),
                         static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   std::uint32_t k[2] = {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)};
@@ -26,6 +34,10 @@ double normal(std::uint64_t draw, std::uint64_t seed, std::uint64_t key) {
   }
   // Rounding an odd integer of 25 bits decides how far the tail reaches: fp32, as in the definition.
   const float uniform = (static_cast<float>(x[0] >> 8) + 0.5f) * 0x1p-24f;
+  const double centred = 2 * static_cast<double>(uniform) - 1;
+  if (distribution == spec::Distribution::uniform) return std::sqrt(3.0) * centred;
+  if (distribution == spec::Distribution::truncated)
+    return std::numbers::sqrt2 * inverse_erf(std::erf(3 / std::numbers::sqrt2) * centred);
   const double turns = static_cast<double>(x[1] >> 8) * 0x1p-24;
   return std::sqrt(-2 * std::log(static_cast<double>(uniform))) * std::cos(2 * M_PI * turns);
 }
@@ -78,11 +90,12 @@ void parameter_norms(OpRun& run) {
     }
 }
 
-/// Element (r, c) of a parameter is normal draw r cols + c of the stream (seed, key), times std.
+/// Element (r, c) of a parameter is draw r cols + c of the stream (seed, key), times std.
 void initialise(OpRun& run) {
   const std::span<std::byte> bytes = run.inputs[0].records;
   const std::span<const InitRule> rules = {reinterpret_cast<const InitRule*>(bytes.data()),
                                            bytes.size() / sizeof(InitRule)};
+  const spec::Distribution distribution = run.op.as<ops::InitialiseAttributes>().distribution;
   const Matrix& masters = run.out(0);
   std::fill_n(masters.data, masters.cols, 0.0);
   std::vector<double>& scale = run.outputs[0].scales(masters.cols);
@@ -94,8 +107,8 @@ void initialise(OpRun& run) {
         const auto at = static_cast<std::size_t>(rule.offset + r * rule.pitch + c);
         const auto draw = static_cast<std::uint64_t>(r * rule.cols + c);
         const double deviation = static_cast<double>(rule.std);
-        masters.data[at] =
-            deviation == 0 ? static_cast<double>(rule.value) : normal(draw, run.seed, rule.key) * deviation;
+        masters.data[at] = deviation == 0 ? static_cast<double>(rule.value)
+                                          : drawn(distribution, draw, run.seed, rule.key) * deviation;
         scale[at] = deviation;
       }
 }

@@ -17,8 +17,8 @@ double scale_of(const Matrix& scales, std::size_t i) { return scales.data[scales
 /// of their magnitudes. That sum is at most the product of the norms of row and column (Cauchy and Schwarz). The part
 /// of each term that bf16x3 leaves out is relative to the same sum.
 ///
-/// Operands that are codes have scales: inputs 2 and 3.
-void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds) {
+/// Operands that are codes have scales: inputs 2 and 3. The product is multiplied by `factor`.
+void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds, double factor) {
   const Matrix &a = run.in(0), &b = run.in(1), &d = run.out(0);
   OpValue& result = run.outputs[0];
   const double k = static_cast<double>(transpose_a ? a.rows : a.cols);
@@ -27,7 +27,7 @@ void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds) {
   if (adds)
     for (std::int64_t i = 0; i < d.rows; ++i) scale[static_cast<std::size_t>(i)] = largest(d.cols, d.row(i));
   std::vector<double> before;
-  if (adds && scaled(run))
+  if (adds && (scaled(run) || factor != 1))
     for (std::int64_t i = 0; i < d.rows; ++i) before.insert(before.end(), d.row(i), d.row(i) + d.cols);
   multiply(a, transpose_a, b, transpose_b, d, adds && before.empty());
   std::vector<double> rows = row_norms_of(a, transpose_a), cols = row_norms_of(b, !transpose_b);
@@ -41,6 +41,14 @@ void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds) {
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i] *= scale_of(run.in(2), i);
     for (std::size_t j = 0; j < cols.size(); ++j) cols[j] *= scale_of(run.in(3), j);
   }
+  if (factor != 1)
+    for (std::int64_t i = 0; i < d.rows; ++i)
+      for (std::int64_t j = 0; j < d.cols; ++j) {
+        const std::size_t at = static_cast<std::size_t>(i * d.cols + j);
+        const double added = before.empty() ? 0 : before[at];
+        d.at(i, j) = added + factor * (scaled(run) ? d.at(i, j) - added : d.at(i, j));
+      }
+  for (double& row : rows) row *= factor;
   const double widest = *std::max_element(cols.begin(), cols.end());
   for (std::size_t i = 0; i < scale.size(); ++i) scale[i] += rows[i] * widest;
 }
@@ -48,8 +56,8 @@ void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds) {
 }  // namespace
 
 void linear(OpRun& run) {
-  product(run, false, true, false);
-  const auto [bias, residual] = run.op.as<ops::LinearAttributes>();
+  const auto [bias, residual, factor] = run.op.as<ops::LinearAttributes>();
+  product(run, false, true, false, factor);
   const Matrix& d = run.out(0);
   for (std::int64_t i = 0; i < d.rows; ++i) {
     double& scale = run.outputs[0].scale[static_cast<std::size_t>(i)];
@@ -62,12 +70,12 @@ void linear(OpRun& run) {
 }
 
 /// The codes of a weight are transposed.
-void linear_dgrad(OpRun& run) { product(run, false, scaled(run), false); }
+void linear_dgrad(OpRun& run) { product(run, false, scaled(run), false, ops::scale_of(run.op)); }
 
 /// Codes are transposed.
 void linear_wgrad(OpRun& run) {
-  if (scaled(run)) return product(run, false, true, run.adds);
-  product(run, true, false, run.adds);
+  if (scaled(run)) return product(run, false, true, run.adds, ops::scale_of(run.op));
+  product(run, true, false, run.adds, ops::scale_of(run.op));
 }
 
 }  // namespace llmc::float64

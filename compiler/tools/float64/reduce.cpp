@@ -26,7 +26,9 @@ void take_layers(spec::Spec& spec, const plan::Plan& plan) {
   if (taken.size() < 2 && variants.size() > 1) taken.push_back(taken.front());
   std::vector<graph::RecomputeGroups> recompute;
   std::vector<std::string> types;
+  spec::LayerSet no_rope;
   for (const std::size_t layer : taken) {
+    if (!plan.graph.kinds[layer].rope) no_rope.layers.push_back(static_cast<std::int64_t>(types.size()));
     recompute.push_back(plan.choice.recompute[layer]);
     types.emplace_back(plan.graph.kinds[layer].window ? spec::kSlidingAttention : spec::kFullAttention);
   }
@@ -36,6 +38,7 @@ void take_layers(spec::Spec& spec, const plan::Plan& plan) {
   const auto is_fp8 = [&](std::size_t layer) { return !plan.graph.kinds[layer].wide_products; };
   spec.fp8.first_layers = std::ranges::find_if(taken, is_fp8) - taken.begin();
   spec.fp8.last_layers = std::find_if(taken.rbegin(), taken.rend(), is_fp8) - taken.rbegin();
+  spec.model.no_rope_layers = no_rope;
   if (std::ranges::find(types, spec::kSlidingAttention) == types.end()) spec.model.sliding_window = 0;
   if (spec.model.sliding_window) spec.model.layer_types = std::move(types);
 }

@@ -22,20 +22,26 @@ void embedding(OpRun& run) {
   // Of split masters the rest stands for them (Verifier::fetch).
   const Matrix &tokens = run.in(0), &table = run.in(run.inputs.size() == 4 ? 2 : 1), &x = run.out(0);
   for (std::int64_t i = 0; i < x.rows; ++i) copy_row(table, index(tokens, i), x, i);
+  const double scale = ops::scale_of(run.op);
+  if (scale == 1) return;
+  for (std::int64_t i = 0; i < x.rows; ++i)
+    for (std::int64_t j = 0; j < x.cols; ++j) x.at(i, j) *= scale;
+  run.outputs[0].relative = 4 * kFp32;
 }
 
 /// Computes dtable[token] += the sum of dx over the token's positions, which are adjacent in `order`.
 void embedding_backward(OpRun& run) {
   const Matrix &dx = run.in(0), &order = run.in(1), &begin = run.in(2), &token = run.in(3), &count = run.in(4);
   const Matrix& dtable = run.out(0);
+  const double factor = ops::scale_of(run.op);
   std::vector<double>& scale = run.outputs[0].scales();
   for (std::int64_t r = 0; r < index(count, 0); ++r) {
     const std::int64_t to = index(token, r);
     double& most = scale[static_cast<std::size_t>(to)];
     most = largest(dtable.cols, dtable.row(to));
     for (std::int64_t i = index(begin, r); i < index(begin, r + 1); ++i) {
-      add_scaled(dtable.cols, 1, dx.row(index(order, i)), dtable.row(to));
-      most += largest(dtable.cols, dx.row(index(order, i)));
+      add_scaled(dtable.cols, factor, dx.row(index(order, i)), dtable.row(to));
+      most += factor * largest(dtable.cols, dx.row(index(order, i)));
     }
   }
 }

@@ -1,7 +1,7 @@
 // attention_backward: from template attention_backward for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // Act = float, kBatch = 8, kSequence = 256, kHeads = 8, kKvHeads = 4, kHeadDim = 32, kPitch = 512, kOutPitch = 256,
-// kLanes = 1
+// kScale = 0.17677669529663687f, kLanes = 1
 //
 // 8 sequences of 256 tokens, 8 query and 4 key heads of 32; moves 12.65 MB, 671.09 MFLOP a launch.
 
@@ -40,7 +40,6 @@ constexpr int kRowVectors = kTileVectors >= 4 && kDimVectors % 4 == 0   ? 4
                             : kDimVectors % 2 == 0                      ? 2
                                                                         : 1;
 constexpr int kBlockRows = kRowVectors == 1 ? 8 : kRowVectors == 2 && kTileVectors >= 4 ? 8 : 4;
-constexpr float kScale = inverse_sqrt(32);
 constexpr float kNothing = -1e30f;  // the score of a key after the query
 
 /// One tile of queries and its current block of keys. "along" operands hold words of neighbours in head_dim, "across"
@@ -92,7 +91,7 @@ LLMC_BLOCK void backward_block(BackwardTile& tile, float* dkeys, float* dvalues)
     for (int i = 0; i < kTileRows; ++i) {
       for (int v = 0; v < kVectors; ++v) {
         const int lane = kFirst + v * kVectorLanes;
-        vector power = multiply_add(score[i][v], vector{} + kLog2e * kScale, -load(tile.lse + lane));
+        vector power = multiply_add(score[i][v], vector{} + kLog2e * 0.17677669529663687f, -load(tile.lse + lane));
         if (kDiagonal && v < kTileHeads) power = mask_below(key + i, power, kNothing);
         store(tile.scores + (key + i) * kTile + lane, exp2(power));
       }
@@ -215,7 +214,8 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
         for (int v = 0; v < kTile / kVectorLanes; ++v) {
           const int query = first + v / kTileHeads * kVectorLanes;
           Act* to = dqkv + (row0 + query) * 512 + (head + v % kTileHeads) * 32;
-          unpack_columns<32>(tile.dqueries + v * kVectorLanes, kTile, vector{} + kScale, to, 512, 256 - query);
+          unpack_columns<32>(tile.dqueries + v * kVectorLanes, kTile, vector{} + 0.17677669529663687f, to, 512,
+                             256 - query);
         }
       }
     }
@@ -225,7 +225,7 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
       prefetch_rows<1, 32>(ahead + value_column, 512, 256 - t - 16);
       for (int d = 0; d < 32; d += kVectorLanes) {
         Act* row = dqkv + (row0 + t) * 512 + d;
-        store_some(row + key_column, load(dkeys + t * kPaddedDim + d) * kScale, 32 - d);
+        store_some(row + key_column, load(dkeys + t * kPaddedDim + d) * 0.17677669529663687f, 32 - d);
         store_some(row + value_column, load(dvalues + t * kPaddedDim + d), 32 - d);
       }
     }

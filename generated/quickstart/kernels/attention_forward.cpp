@@ -1,7 +1,7 @@
 // attention_forward: from template attention_forward for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // Act = float, kBatch = 8, kSequence = 256, kHeads = 8, kKvHeads = 4, kHeadDim = 32, kPitch = 512, kOutPitch = 256,
-// kLanes = 1
+// kScale = 0.17677669529663687f, kLanes = 1
 //
 // 8 sequences of 256 tokens, 8 query and 4 key heads of 32; moves 6.36 MB, 268.44 MFLOP a launch.
 
@@ -30,9 +30,9 @@ constexpr int kTile = kTileHeads * kTileQueries;  // lanes of a tile; vector v h
 constexpr int kTiles = (256 + kTileQueries - 1) / kTileQueries;
 constexpr int kKeys = 32;                                                    // keys of a block
 constexpr int kDim = (32 + kVectorLanes - 1) / kVectorLanes * kVectorLanes;  // padded with zeros
-constexpr int kDepth = 32 / kPerWord<Act>;           // words of a head's row: bf16 elements are paired if possible
-constexpr float kScale = kLog2e * inverse_sqrt(32);  // scores are exponents of 2
-constexpr float kNothing = -1e30f;                   // the score of a key after the query
+constexpr int kDepth = 32 / kPerWord<Act>;  // words of a head's row: bf16 elements are paired if possible
+constexpr float kLogScale = kLog2e * 0.17677669529663687f;  // scores are exponents of 2
+constexpr float kNothing = -1e30f;                          // the score of a key after the query
 
 /// The state of one tile of queries between blocks of keys.
 struct ForwardTile {
@@ -42,7 +42,7 @@ struct ForwardTile {
   alignas(64) float weights[kKeys * kTile];  // scores as pairs of keys, unused in fp32
   alignas(64) float keys[kKeys * kDim];      // [keys of the block, kDim]
   alignas(64) float values[kKeys * kDim];    // [keys of the block, kDim], or half the rows with pairs of keys
-  alignas(64) float maximum[kTile];          // of the scores so far, times kScale
+  alignas(64) float maximum[kTile];          // of the scores so far, times kLogScale
   alignas(64) float denominator[kTile];
   int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
 };
@@ -69,14 +69,14 @@ LLMC_BLOCK void forward_block(ForwardTile& tile) {
   for (int v = 0; v < kVectors; ++v) {
     const int lane = kFirst + v * kVectorLanes;
     const vector before = load(tile.maximum + lane);
-    maximum[v] = larger(before, highest[v] * kScale);
+    maximum[v] = larger(before, highest[v] * kLogScale);
     shrink[v] = exp2(before - maximum[v]);
     denominator[v] = load(tile.denominator + lane) * shrink[v];
   }
   for (int key = 0; key < kCount; ++key) {
     for (int v = 0; v < kVectors; ++v) {
       float* score = tile.scores + key * kTile + kFirst + v * kVectorLanes;
-      const vector power = exp2(multiply_add(load(score), vector{} + kScale, -maximum[v]));
+      const vector power = exp2(multiply_add(load(score), vector{} + kLogScale, -maximum[v]));
       denominator[v] += power;
       store(score, power);
     }

@@ -39,13 +39,6 @@ typedef unsigned short vector_half __attribute__((vector_size(2 * kVectorLanes))
 
 constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
 
-/// 1 / sqrt(n) for constant expressions, because Clang has no constexpr square root: Newton's iteration from above.
-constexpr float inverse_sqrt(int n) {
-  double root = n;
-  for (int i = 0; i < 40; ++i) root = 0.5 * (root + n / root);
-  return static_cast<float>(1.0 / root);
-}
-
 LLMC_TILE vector load(const float* from) {
   vector value;
   __builtin_memcpy(&value, from, sizeof(value));

@@ -7,9 +7,10 @@
 namespace llmc {
 
 std::string attention_key(const AttentionShape& s) {
-  return fmt::format("[batch {}, sequence {}, heads {} over {}, head_dim {}] pitches {}, {}{}{}", s.batch, s.sequence,
+  return fmt::format("[batch {}, sequence {}, heads {} over {}, head_dim {}] pitches {}, {}{}{}{}", s.batch, s.sequence,
                      s.heads, s.kv_heads, s.head_dim, s.qkv_pitch, s.out_pitch,
-                     s.deterministic ? ", deterministic" : "", s.window ? fmt::format(", window {}", s.window) : "");
+                     s.deterministic ? ", deterministic" : "", s.window ? fmt::format(", window {}", s.window) : "",
+                     s.multiplier != 0 ? fmt::format(", multiplier {}", s.multiplier) : "");
 }
 
 std::string backward_name(AttentionBy by) { return by == AttentionBy::cudnn ? cudnn_name() : "llmc's kernels"; }

@@ -136,13 +136,6 @@ class ModelRelations : RelationChecks {
          {"model.num_key_value_heads", "model.num_attention_heads"});
   }
 
-  void qk_norm() {
-    if (!usable({"model.qk_norm", "model.mlp_bias"}) || !spec_.model.qk_norm || !spec_.model.mlp_bias) return;
-    fail("E0320", "qk_norm makes a Qwen 3 model, whose MLP has no biases", "write mlp_bias: false, or qk_norm: false",
-         any_of({write("model.mlp_bias", "false"), write("model.qk_norm", "false")}),
-         {"model.mlp_bias", "model.qk_norm"});
-  }
-
   void sliding_layers() {
     if (!usable({"model.sliding_window", "model.layer_types"}) || !spec_.model.sliding_window) return;
     const std::vector<std::string>& types = spec_.model.layer_types;
@@ -162,20 +155,11 @@ class ModelRelations : RelationChecks {
     }
   }
 
-  void window_without_biases() {
-    const Model& m = spec_.model;
-    if (!usable({"model.sliding_window", "model.qk_norm", "model.attention_bias", "model.mlp_bias"}) ||
-        !m.sliding_window || m.qk_norm || (!m.attention_bias && !m.mlp_bias))
-      return;
-    const char* key = m.attention_bias ? "model.attention_bias" : "model.mlp_bias";
-    fail("E0320", "sliding_window makes a Mistral model, which has no biases",
-         fmt::format("write {}: false, or leave sliding_window out", leaf_of(key)), any_of({write(key, "false")}),
-         {key, "model.sliding_window"});
-  }
-
   void rope() {
     const RopeScaling& r = spec_.model.rope_scaling;
-    if (!r.llama3 || !usable({"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}) ||
+    if (r.type == RopeType::yarn) yarn();
+    if (r.type != RopeType::llama3 ||
+        !usable({"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}) ||
         r.low_freq_factor < r.high_freq_factor)
       return;
     Edit edit;
@@ -185,6 +169,54 @@ class ModelRelations : RelationChecks {
          fmt::format("high_freq_factor {} is not above low_freq_factor {}", r.high_freq_factor, r.low_freq_factor),
          "write a larger high_freq_factor", any_of({edit}),
          {"model.rope_scaling.high_freq_factor", "model.rope_scaling.low_freq_factor"});
+  }
+
+  void yarn() {
+    const RopeScaling& r = spec_.model.rope_scaling;
+    if (!usable({"model.rope_scaling.beta_fast", "model.rope_scaling.beta_slow"}) || r.beta_fast > r.beta_slow) return;
+    Edit edit;
+    edit.write = {{"model.rope_scaling.beta_fast", "32"}, {"model.rope_scaling.beta_slow", "1"}};
+    edit.text = "write beta_fast: 32 and beta_slow: 1, the usual ones";
+    fail("E0310", fmt::format("beta_fast {} is not above beta_slow {}", r.beta_fast, r.beta_slow),
+         "write a larger beta_fast", any_of({edit}), {"model.rope_scaling.beta_fast", "model.rope_scaling.beta_slow"});
+  }
+
+  /// Layers without RoPE exist, and some layers have it.
+  void rope_layers() {
+    const Model& m = spec_.model;
+    if (!usable({"model.no_rope_layers", "model.num_hidden_layers"}) || m.no_rope_layers.empty()) return;
+    const LayerSet& set = m.no_rope_layers;
+    const std::int64_t layers = m.num_hidden_layers, last = set.every ? set.every - 1 : set.layers.back();
+    if (last >= layers) {
+      std::vector<Edit> edits;
+      if (layers > 1) edits.push_back(write("model.no_rope_layers", fmt::format("[{}]", layers - 1)));
+      edits.push_back(leave_out("model.no_rope_layers"));
+      fail("E0332",
+           fmt::format("no_rope_layers has layer {}, but the last of {} layer{} is {}", last, layers, plural(layers),
+                       layers - 1),
+           "name layers of the model, which count from 0", any_of(std::move(edits)),
+           {"model.no_rope_layers", "model.num_hidden_layers"});
+    } else if (set.every == 1 || std::ssize(set.layers) == layers) {
+      fail("E0332", "no_rope_layers has all layers, so no layer knows the order of its tokens",
+           "leave some layers with RoPE",
+           any_of({write("model.no_rope_layers", "4"), write("model.no_rope_layers", "2"),
+                   leave_out("model.no_rope_layers")}),
+           {"model.no_rope_layers"});
+    }
+  }
+
+  /// The factor is one of the product, to which a bias is added.
+  void residual_multiplier() {
+    const Model& m = spec_.model;
+    if (!usable({"model.residual_multiplier", "model.attention_bias", "model.attention_out_bias", "model.mlp_bias"}) ||
+        m.residual_multiplier == 1 || (!m.attention_out_bias && !m.mlp_bias))
+      return;
+    const char* key = m.attention_out_bias ? "model.attention_out_bias" : "model.mlp_bias";
+    fail("E0333",
+         fmt::format("residual_multiplier {} scales no bias, but {} adds one to the residual stream",
+                     m.residual_multiplier, leaf_of(key)),
+         fmt::format("write {}: false, or residual_multiplier: 1", leaf_of(key)),
+         any_of({write(key, "false"), write("model.residual_multiplier", "1")}), {key, "model.residual_multiplier"});
   }
 
   void architectures() {
@@ -256,10 +288,10 @@ void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diag
   relations.heads();
   relations.cuda_attention();
   relations.key_value_heads();
-  relations.qk_norm();
   relations.sliding_layers();
-  relations.window_without_biases();
   relations.rope();
+  relations.rope_layers();
+  relations.residual_multiplier();
   relations.architectures();
 }
 

@@ -1,4 +1,7 @@
 // Keys of the model and of its initial weights.
+#include <algorithm>
+#include <cmath>
+
 #include "spec/schema/rows.h"
 
 namespace llmc::spec {
@@ -10,7 +13,7 @@ std::optional<Value> wide_layers(const Spec& spec) { return spec.usual_wide_laye
 
 std::vector<KeyRow> model_rows() {
   constexpr double kMaxVocabulary = 1 << 24, kMaxWidth = 1 << 20;
-  const char* kLlama3 = "llama3";
+  const char *kLlama3 = "llama3", *kLinear = "linear", *kYarn = "yarn";
   const char* kScaling = "model.rope_scaling.type";
   return {
       bind("name", Type::string, LLMC_FIELD(name))
@@ -66,14 +69,16 @@ std::vector<KeyRow> model_rows() {
           .above(1)
           .at_most(1e12)
           .doc("Base of the rotary frequencies: theta^(-2i/head_dim)."),
-      bind_choice(kScaling, {"none", kLlama3}, LLMC_FIELD(model.rope_scaling.llama3))
+      bind_choice(kScaling, {"none", kLlama3, kLinear, kYarn}, LLMC_FIELD(model.rope_scaling.type))
           .fallback("none")
-          .doc("llama3: the frequency scaling of Llama 3.1 and later."),
+          .doc("Scaling of the rotary frequencies, as in transformers. llama3: of Llama 3.1 and later. linear: all are "
+               "divided by factor. yarn: pairs with many rotations within the original context keep theirs, those with "
+               "few have them divided by factor."),
       bind("model.rope_scaling.factor", Type::number, LLMC_FIELD(model.rope_scaling.factor))
           .fallback("32")
-          .when(kScaling, kLlama3)
+          .when(kScaling, kLlama3, {kLinear, kYarn})
           .range(1, 1e6)
-          .doc("Divides the low frequencies."),
+          .doc("Divides the low frequencies; with linear all."),
       bind("model.rope_scaling.low_freq_factor", Type::number, LLMC_FIELD(model.rope_scaling.low_freq_factor))
           .fallback("1")
           .when(kScaling, kLlama3)
@@ -89,10 +94,40 @@ std::vector<KeyRow> model_rows() {
       bind("model.rope_scaling.original_max_position_embeddings", Type::integer,
            LLMC_FIELD(model.rope_scaling.original_max_position_embeddings))
           .fallback("8192")
-          .when(kScaling, kLlama3)
+          .when(kScaling, kLlama3, {kYarn})
           .range(1, 1 << 24)
           .unit("tokens")
           .doc("Context length of the model whose frequencies are scaled."),
+      bind("model.rope_scaling.beta_fast", Type::number, LLMC_FIELD(model.rope_scaling.beta_fast))
+          .fallback("32")
+          .when(kScaling, kYarn)
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .doc("Pairs with more rotations than this within original_max_position_embeddings keep their frequencies."),
+      bind("model.rope_scaling.beta_slow", Type::number, LLMC_FIELD(model.rope_scaling.beta_slow))
+          .fallback("1")
+          .when(kScaling, kYarn)
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .doc("Pairs with fewer rotations than this have their frequencies divided by factor."),
+      bind("model.rope_scaling.attention_factor", Type::number, LLMC_FIELD(model.rope_scaling.attention_factor))
+          .when(kScaling, kYarn)
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .derived("0.1 * ln(factor) + 1",
+                   [](const Spec& s) -> std::optional<Value> {
+                     return 0.1 * std::log(std::max(s.model.rope_scaling.factor, 1.0)) + 1;
+                   })
+          .doc("Multiplies the rotated q and k, and so the scores by its square. transformers' mscale and "
+               "mscale_all_dim give another one."),
+      bind("model.rope_scaling.truncate", Type::boolean, LLMC_FIELD(model.rope_scaling.truncate))
+          .fallback("true")
+          .when(kScaling, kYarn)
+          .newer()
+          .doc("The ramp between beta_fast and beta_slow begins and ends at whole pairs."),
       bind("model.rms_norm_eps", Type::number, LLMC_FIELD(model.rms_norm_eps))
           .fallback("1e-05")
           .above(0)
@@ -107,7 +142,12 @@ std::vector<KeyRow> model_rows() {
           .doc("RMSNorm over each head of q and k before RoPE, as in Qwen 3: two more weights of head_dim a layer."),
       bind("model.attention_bias", Type::boolean, LLMC_FIELD(model.attention_bias))
           .fallback("false")
-          .doc("Biases on the q, k, v and output projections."),
+          .doc("Biases on the q, k and v projections, and on the output projection unless attention_out_bias differs."),
+      bind("model.attention_out_bias", Type::boolean, LLMC_FIELD(model.attention_out_bias))
+          .newer()
+          .derived("attention_bias", [](const Spec& s) -> std::optional<Value> { return s.model.attention_bias; })
+          .doc("Bias on attention's output projection. Qwen 2 has attention_bias: true and attention_out_bias: "
+               "false."),
       bind("model.mlp_bias", Type::boolean, LLMC_FIELD(model.mlp_bias))
           .fallback("false")
           .doc("Biases on the gate, up and down projections."),
@@ -124,6 +164,38 @@ std::vector<KeyRow> model_rows() {
           .newer()
           .doc("Attention of each layer: sliding_attention uses sliding_window, full_attention does not. A shorter "
                "list is repeated."),
+      bind_no_rope_layers().newer().doc(
+          "Layers without RoPE: N for every N-th (4: layers 3, 7, 11, ...), or a list of layers, which count from 0. "
+          "Without this key all layers have RoPE. transformers' list of the same name is another one: its 1 stands "
+          "for a layer with RoPE."),
+      bind("model.attention_multiplier", Type::number, LLMC_FIELD(model.attention_multiplier))
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .derived("head_dim^-0.5",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.model.head_dim < 1) return {};
+                     return usual_attention_multiplier(s.model);
+                   })
+          .doc("Factor of the scores before the softmax."),
+      bind("model.embedding_multiplier", Type::number, LLMC_FIELD(model.embedding_multiplier))
+          .fallback("1")
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .doc("Factor of the embedding's rows where the first layer reads them. A tied head reads them without it."),
+      bind("model.residual_multiplier", Type::number, LLMC_FIELD(model.residual_multiplier))
+          .fallback("1")
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .doc("Factor of the results of attention and of the MLP where they are added to the residual stream."),
+      bind("model.logits_scaling", Type::number, LLMC_FIELD(model.logits_scaling))
+          .fallback("1")
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .doc("Divides the logits."),
       bind("loss.z", Type::number, LLMC_FIELD(loss.z))
           .fallback("0")
           .range(0, 1)
@@ -155,6 +227,12 @@ std::vector<KeyRow> model_rows() {
           .at_most(100)
           .doc("Standard deviation of o_proj and down_proj, which write to the residual stream; values as in "
                "init.linear."),
+      bind_choice("init.distribution", {"normal", "uniform", "truncated"}, LLMC_FIELD(init.distribution))
+          .fallback("normal")
+          .newer()
+          .doc("Distribution of the random weights, of the standard deviations above. uniform: between -sqrt(3) and "
+               "sqrt(3) of them. truncated: normal within 3 of them, where what is outside is drawn anew, so that the "
+               "weights deviate 1.3 % less."),
       bind_choice("precision.compute", {"fp32", "bf16"}, LLMC_FIELD(compute))
           .fallback("bf16")
           .doc("Dtype of the working copy of the weights, of activations and of operands of matrix products. Master "

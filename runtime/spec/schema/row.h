@@ -233,6 +233,16 @@ inline KeyRow bind_layer_types() {
   return row;
 }
 
+/// Binds model.no_rope_layers; sets with the same layers are equal values.
+inline KeyRow bind_no_rope_layers() {
+  KeyRow row =
+      bind("model.no_rope_layers", Type::layers, [](auto& spec) -> auto& { return spec.model.no_rope_layers; });
+  row.key.get = [](const Spec& spec) -> Value {
+    return shortest_layer_set(spec.model.no_rope_layers, spec.model.num_hidden_layers);
+  };
+  return row;
+}
+
 /// Binds a list of two numbers.
 template <typename Field>
 KeyRow bind_pair(const char* path, Field field) {

@@ -205,7 +205,17 @@ std::vector<std::string> shortest_layer_types(const Model& model) {
   return types;
 }
 
+LayerSet shortest_layer_set(const LayerSet& set, std::int64_t layers) {
+  if (set.every || set.layers.empty() || set.layers.back() >= layers) return set;
+  const std::int64_t every = set.layers.front() + 1;
+  return std::ssize(set.layers) == layers / every &&
+                 std::ranges::all_of(set.layers, [&](std::int64_t layer) { return (layer + 1) % every == 0; })
+             ? LayerSet{.every = every, .layers = {}}
+             : set;
+}
+
 bool present(const Value& value) {
+  if (const auto* set = std::get_if<LayerSet>(&value)) return !set->empty();
   if (const auto* entries = std::get_if<Entries>(&value)) return !entries->empty();
   if (const auto* text = std::get_if<std::string>(&value)) return !text->empty();
   if (const auto* list = std::get_if<std::vector<std::string>>(&value)) return !list->empty();
@@ -280,6 +290,7 @@ std::string expectation(const Key& key) {
                                  : "a list of " + either(key.words);
     case Type::recompute:
       return "auto, none, full, {every: N}, {layers: {0-3: full}}, or a list of " + either(key.words);
+    case Type::layers: return "an integer N for every N-th layer, or a list of layers from 0";
     case Type::list: return "a list of maps";
     case Type::map:
       return (key.shorthand.empty() ? "a map" : expectation(*key.member(key.shorthand))) + " for each name";

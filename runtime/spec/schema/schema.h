@@ -18,7 +18,7 @@ using Entries = std::vector<Entry>;
 
 /// A value as a spec gives it. Choices ("auto", "bf16", "fan_in") are strings; bytes are whole numbers.
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>,
-                           std::vector<double>, Entries, Recompute>;
+                           std::vector<double>, Entries, Recompute, LayerSet>;
 
 /// One map of a list of maps, or of a map of maps, where it has a name: the values of the members given.
 struct Entry {
@@ -38,6 +38,7 @@ enum class Type {
   bytes,      // a size in bytes
   numbers,    // list of exactly `count` numbers
   recompute,  // auto | none | full | {every: N} | {layers: {A-B: ...}} | list of `words`
+  layers,     // every N-th layer, or a list of layers
   list,       // list of maps with `members`: "sources[1].weight"
   map         // maps with `members` by user-chosen name: every component in the key's group that is no key of it
 };
@@ -186,6 +187,9 @@ inline bool applies(const Key& key, const Spec& spec) { return spec_schema().app
 
 /// Shortest model.layer_types that gives all layers their types.
 std::vector<std::string> shortest_layer_types(const Model& model);
+
+/// A set with the same layers of a model of so many: every N-th where that gives them, else the list.
+LayerSet shortest_layer_set(const LayerSet& set, std::int64_t layers);
 
 /// Returns whether the key determines the meaning of a checkpoint's tensors.
 inline bool is_model(const Key& key) { return key.path.starts_with("model."); }

@@ -144,6 +144,19 @@ TEST_F(Export, SaysWhatTransformersDoesNotLoad) {
   EXPECT_TRUE(test::has_facts(read_all(out() / "README.md"), {"transformers 5", "Llama"}));
 }
 
+TEST_F(Export, RefusesAModelOfNoFamily) {
+  SmallModel other({"model.qk_norm=true", "model.mlp_bias=true"});
+  const fs::path checkpoint = other.save(run_.path, 1);
+  try {
+    export_model({.checkpoint = checkpoint, .out = out(), .tokenizer = {}});
+    FAIL() << "it is exported";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::checkpoint);
+    EXPECT_TRUE(test::has_facts(failure.what(), {"cannot be exported", "llama", "model.qk_norm: true"}));
+  }
+  EXPECT_FALSE(fs::exists(out()));
+}
+
 TEST_F(Export, DamagedCheckpointsLeaveNothing) {
   const fs::path checkpoint = model_.save(run_.path, 1), file = checkpoint / "model.safetensors";
   std::string content = read_all(file);

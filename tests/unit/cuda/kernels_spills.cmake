@@ -141,6 +141,8 @@ using Result = bf16;
 constexpr bool kResult = false, kPolarExpress = false;
 constexpr int kChunkCount = 31000, kRows = 8192, kCols = 2048, kPitch = 2048, kLanes = ${lanes};
 constexpr int kGroups = 0b1011;
+constexpr float kScale = 12.0f;
+constexpr bool kScaled = true;
 constexpr bool kNorms = true, kCopy = true, kSplit = ${split}, kGradientShare = false, kWeightShare = false;
 }
 ")
@@ -160,6 +162,7 @@ using Act = bf16;
 constexpr int kRows = 32768, kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = ${dim}, kPitch = ${pitch};
 constexpr int kWeightPitch = ${dim}, kBlocks = 1024, kLanes = ${lanes};
 constexpr float kEps = 1e-6f;
+constexpr bool kUnrotated = false;
 }
 ")
   foreach(kernel qk_norm_rope qk_norm_rope_backward)

@@ -232,6 +232,28 @@ TEST(Interpreter, RopeTurnsAndTurnsBack) {
   expect_near(forward.in(qkv).in(table).out(2, 6).run().out(0), turned);
   Example backward(Op{.kind = OpKind::rope_backward, .name = "rope", .attributes = ops::RopeAttributes{heads}});
   expect_near(backward.in(turned).in(table).out(2, 6).run().out(0), qkv);
+  Example still(Op{.kind = OpKind::rope, .name = "rope", .attributes = ops::RopeAttributes{heads, false}});
+  expect_near(still.in(qkv).in(table).out(2, 6).run().out(0), qkv);
+}
+
+TEST(Interpreter, ProductsAndEmbeddingsAreScaled) {
+  const Rows x = {{1, 2}}, w = {{3, 4}, {5, 6}};
+  Example forward(Op{.kind = OpKind::linear, .name = "l", .attributes = ops::LinearAttributes{.scale = 0.5}});
+  expect_near(forward.in(x).in(w).out(1, 2).run().out(0), {{5.5, 8.5}});
+  Example dgrad(Op{.kind = OpKind::linear_dgrad, .name = "l", .attributes = ops::ScaleAttributes{0.5}});
+  expect_near(dgrad.in(x).in(w).out(1, 2).run().out(0), {{6.5, 8}});
+  Example wgrad(Op{.kind = OpKind::linear_wgrad, .name = "l", .attributes = ops::ScaleAttributes{0.5}});
+  expect_near(wgrad.in(x).in({{4, 6}}).out(2, 2).run().out(0), {{2, 3}, {4, 6}});
+  Example rows(Op{.kind = OpKind::embedding, .name = "e", .attributes = ops::ScaleAttributes{12}});
+  expect_near(rows.in({{1}}).in(w).out(1, 2).run().out(0), {{60, 72}});
+}
+
+TEST(Interpreter, AttentionHasAMultiplier) {
+  // Scores of the second token are 0 and 0.5 * 2 ln 3.
+  Example forward(Op{.kind = OpKind::attention,
+                     .name = "a",
+                     .attributes = ops::AttentionAttributes{.heads = {1, 1, 1}, .multiplier = 0.5}});
+  expect_near(forward.in({{7, 0, 8}, {1, 2 * std::log(3.0), 16}}).out(2, 1).out(1, 2).run().out(0), {{8}, {14}});
 }
 
 TEST(Interpreter, AttentionIsCausal) {

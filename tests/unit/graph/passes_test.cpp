@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "by_name.h"
@@ -414,6 +415,74 @@ TEST(Passes, AVariantIsAKindAndWhatIsRecomputed) {
       EXPECT_EQ(windows(region), std::set<int>{expected[variant]}) << region.name;
       EXPECT_EQ(graph.layers_of(region), variant == 0 ? 2 : 1) << region.name;
     }
+}
+
+/// Whether the heads of q and k are rotated, by the region's ops.
+std::set<bool> rotations(const Region& region) {
+  std::set<bool> found;
+  for (const Op& op : region.ops) {
+    if (const auto* rope = std::get_if<ops::RopeAttributes>(&op.attributes)) found.insert(rope->rotates);
+    if (const auto* norm = std::get_if<ops::QkNormRopeAttributes>(&op.attributes)) found.insert(norm->rotates);
+    if (const auto* norm = std::get_if<ops::QkNormRopeBackwardAttributes>(&op.attributes)) found.insert(norm->rotates);
+  }
+  return found;
+}
+
+TEST(Passes, LayersWithoutRopeAreAKind) {
+  for (const char* norm : {"model.qk_norm=false", "model.qk_norm=true"}) {
+    const Graph graph = lowered({norm, "model.no_rope_layers=2", "model.num_hidden_layers=4",
+                                 "memory.recompute=[norms, qkv]", "audit.compute=forward", "audit.every=1"});
+    EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 0, 1}));
+    for (int variant = 0; variant < 2; ++variant)
+      for (const Part part : {Part::forward, Part::backward, Part::audit})
+        EXPECT_EQ(rotations(*graph.find(part, Block::layer, variant)), std::set<bool>{variant == 0}) << norm;
+  }
+}
+
+TEST(Passes, TheOutputsBiasIsAKeyOfItsOwn) {
+  const auto biases = [](const std::vector<std::string>& overrides) {
+    const Graph graph = lowered(overrides);
+    std::string names;
+    for (const Tensor& t : graph.tensors)
+      for (const ParameterPiece& piece : t.pieces)
+        if (piece.name.find("self_attn") != std::string::npos && piece.name.ends_with(".bias"))
+          names += piece.name.substr(std::string("self_attn.").size()) + " ";
+    return names;
+  };
+  EXPECT_EQ(biases({"model.attention_bias=true", "model.attention_out_bias=false"}),
+            "q_proj.bias k_proj.bias v_proj.bias ");
+  EXPECT_EQ(biases({"model.attention_bias=false", "model.attention_out_bias=true"}), "o_proj.bias ");
+  EXPECT_EQ(biases({"model.attention_bias=true"}), "q_proj.bias k_proj.bias v_proj.bias o_proj.bias ");
+}
+
+/// Scale of each product and embedding, forward and backward, by name.
+std::map<std::string, double> scales(const Graph& graph) {
+  std::map<std::string, double> found;
+  for (const Region& region : graph.regions)
+    for (const Op& op : region.ops) {
+      if (const auto* linear = std::get_if<ops::LinearAttributes>(&op.attributes)) found[op.name] = linear->scale;
+      if (std::holds_alternative<ops::ScaleAttributes>(op.attributes)) found[op.name] = ops::scale_of(op);
+    }
+  return found;
+}
+
+TEST(Passes, MultipliersAreInBothPasses) {
+  const std::vector<std::string> overrides = {"model.attention_bias=false",      "model.mlp_bias=false",
+                                              "model.attention_multiplier=0.25", "model.embedding_multiplier=12",
+                                              "model.residual_multiplier=0.5",   "model.logits_scaling=8"};
+  const Graph graph = lowered(overrides);
+  const auto found = scales(graph);
+  for (const char* name : {"embed", "embed_backward"}) EXPECT_EQ(found.at(name), 12) << name;
+  for (const char* name : {"o", "o_dgrad", "o_wgrad", "down", "down_dgrad", "down_wgrad"})
+    EXPECT_EQ(found.at(name), 0.5) << name;
+  for (const char* name : {"lm_head", "lm_head_dgrad", "lm_head_wgrad"}) EXPECT_EQ(found.at(name), 0.125) << name;
+  for (const char* name : {"qkv", "qkv_dgrad", "gate_up", "gate_up_wgrad"}) EXPECT_EQ(found.at(name), 1) << name;
+  for (const Region& region : graph.regions)
+    for (const Op& op : region.ops)
+      if (const auto* attention = std::get_if<ops::AttentionAttributes>(&op.attributes)) {
+        EXPECT_EQ(attention->scale(), 0.25) << op.name;
+      }
+  EXPECT_EQ(ops::to_text(lowered({"model.logits_scaling=1"})), ops::to_text(lowered()));
 }
 
 TEST(Passes, TheAuditsPassHasARegionOfEachKind) {

@@ -1,12 +1,22 @@
 # Instances of the CPU attention templates with each test's params: name, type, batch, sequence, heads, key heads,
-# head_dim [window].
+# head_dim [window [scale of the scores, by default head_dim^-0.5]].
 set(instances
     "tiny float 1 1 1 1 8" "grouped float 2 64 4 2 32" "three float 2 77 6 2 10" "alone float 1 131 3 3 48"
     "eight float 1 100 8 1 64" "five float 2 45 5 1 18" "wide float 1 33 4 1 128"
     "half_tiny bf16 1 1 2 1 8" "half_grouped bf16 2 256 8 4 32" "half_three bf16 2 77 6 2 10"
     "half_five bf16 1 45 5 1 18" "half_alone bf16 1 70 2 2 64" "half_wide bf16 1 33 4 1 128"
     "window float 2 150 4 2 10 45" "window_of_one float 1 40 3 1 8 1" "window_but_one float 1 101 1 1 16 100"
-    "half_window bf16 1 200 4 1 16 77" "half_window_of_one bf16 1 70 2 2 8 1" "half_window_but_one bf16 1 101 2 1 16 100")
+    "half_window bf16 1 200 4 1 16 77" "half_window_of_one bf16 1 70 2 2 8 1" "half_window_but_one bf16 1 101 2 1 16 100"
+    "scaled float 2 77 6 2 10 0 0.5f" "half_scaled bf16 2 77 6 2 10 0 0.5f")
+# head_dim^-0.5
+set(scale_8 0.353553391f)
+set(scale_10 0.316227766f)
+set(scale_16 0.25f)
+set(scale_18 0.235702260f)
+set(scale_32 0.176776695f)
+set(scale_48 0.144337567f)
+set(scale_64 0.125f)
+set(scale_128 0.0883883476f)
 set(generated ${CMAKE_CURRENT_BINARY_DIR}/attention)
 set(sources)
 set(table)
@@ -14,12 +24,17 @@ set(soft_sources)
 set(hard_sources)
 foreach(line IN LISTS instances)
   string(REPLACE " " ";" field "${line}")
-  list(APPEND field 0)
-  list(POP_FRONT field name act batch sequence heads kv_heads head_dim window)
+  list(LENGTH field count)
+  if(count LESS 8)
+    list(APPEND field 0)
+  endif()
+  list(GET field 6 head_dim)
+  list(APPEND field ${scale_${head_dim}})
+  list(POP_FRONT field name act batch sequence heads kv_heads head_dim window scale)
   # Rows have more padding than the minimum, so that confusing pitch and width fails.
   math(EXPR pitch "((${heads} + 2 * ${kv_heads}) * ${head_dim} + 7) / 8 * 8 + 8")
   math(EXPR out_pitch "(${heads} * ${head_dim} + 7) / 8 * 8 + 16")
-  string(APPEND table "INSTANCE(${name}, ${act}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch}, ${window})\n")
+  string(APPEND table "INSTANCE(${name}, ${act}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch}, ${window}, ${scale})\n")
   foreach(kernel attention_forward attention_backward)
     set(file ${generated}/${name}_${kernel}.cpp)
     file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
@@ -28,6 +43,7 @@ namespace llmc {
 using Act = @act@;
 constexpr int kBatch = @batch@, kSequence = @sequence@, kHeads = @heads@, kKvHeads = @kv_heads@, kHeadDim = @head_dim@;
 constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1, kWindow = @window@;
+constexpr float kScale = @scale@;
 }
 #define LLMC_PARAMS_GIVEN
 #define @kernel@ @kernel@_@name@
@@ -37,7 +53,7 @@ constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1, kWindow = @
   endforeach()
   # Variants in tiles: by the software model of tiles.h, which runs on every machine, and by the instructions.
   if(act STREQUAL "bf16")
-    string(APPEND tiles "TILES(${name}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch}, ${window})\n")
+    string(APPEND tiles "TILES(${name}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch}, ${window}, ${scale})\n")
     foreach(kernel attention_forward_tiles attention_backward_tiles)
       foreach(kind soft hard)
         set(file ${generated}/${name}_${kernel}_${kind}.cpp)
@@ -46,6 +62,7 @@ constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1, kWindow = @
 namespace llmc {
 constexpr int kBatch = @batch@, kSequence = @sequence@, kHeads = @heads@, kKvHeads = @kv_heads@, kHeadDim = @head_dim@;
 constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1, kWindow = @window@;
+constexpr float kScale = @scale@;
 }
 #define LLMC_PARAMS_GIVEN
 #define @kernel@ @kernel@_@kind@_@name@

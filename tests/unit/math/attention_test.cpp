@@ -47,6 +47,7 @@ void put(bf16& to, float value) {
 
 struct Sizes {
   int batch, sequence, heads, kv_heads, head_dim, pitch, out_pitch, window;
+  float scale;
 };
 
 /// Inputs and outputs of both kernels, and the same in double.
@@ -82,7 +83,7 @@ struct Run {
 
   void reference() {
     const int group = s.heads / s.kv_heads, D = s.head_dim;
-    const double scale = 1 / std::sqrt(double(D));
+    const double scale = s.scale;
     true_out.assign(out.size(), 0), true_lse.assign(lse.size(), 0), true_dqkv.assign(dqkv.size(), 0);
     for (int b = 0; b < s.batch; ++b) {
       for (int h = 0; h < s.heads; ++h) {

@@ -35,7 +35,7 @@ TEST(Load, DefaultsAndDerivedDefaults) {
   EXPECT_EQ(spec.init.residual.kind, InitStd::Kind::depth_scaled);
   EXPECT_EQ(spec.target.arch, std::vector<std::string>{"native"});
   EXPECT_TRUE(spec.deterministic);
-  EXPECT_FALSE(spec.model.rope_scaling.llama3);
+  EXPECT_EQ(spec.model.rope_scaling.type, RopeType::none);
   EXPECT_TRUE(spec.data.validation.path.empty());
 }
 
@@ -55,7 +55,7 @@ TEST(Load, EveryFormOfAValue) {
   EXPECT_EQ(with("target={kind: cuda, arch: [80, 100]}").target.arch, (std::vector<std::string>{"80", "100"}));
   EXPECT_EQ(with("target.arch=znver4").target.arch, std::vector<std::string>{"znver4"});
   EXPECT_EQ(with("schedule.kind=wsd").schedule.decay_fraction, 0.2);
-  EXPECT_TRUE(with("model.rope_scaling=llama3").model.rope_scaling.llama3);
+  EXPECT_EQ(with("model.rope_scaling=llama3").model.rope_scaling.type, RopeType::llama3);
   EXPECT_EQ(with("model.rope_scaling={type: llama3, factor: 8}").model.rope_scaling.factor, 8);
   EXPECT_EQ(with("data.train.path=*.bin").data.train.path, "*.bin");
   EXPECT_EQ(with("data.train=[{path: x.bin, format: nanogpt}]").data.train.format, "nanogpt");
@@ -186,6 +186,35 @@ TEST(Load, ANewKeyAtItsDefaultLeavesFingerprintsAsTheyWere) {
       << "the six layers have the same types";
 }
 
+TEST(Load, LayersWithoutRope) {
+  const auto set = [](const std::string& text) {
+    return resolve(kGood, {"model.no_rope_layers=" + text}).spec.model.no_rope_layers;
+  };
+  EXPECT_EQ(set("4").every, 4);
+  EXPECT_EQ(set("[4, 1]").layers, (std::vector<std::int64_t>{1, 4}));
+  const auto fingerprint = [](const std::vector<std::string>& words) {
+    return model_fingerprint(resolve(kGood, words).spec);
+  };
+  EXPECT_NE(fingerprint({"model.no_rope_layers=4"}), fingerprint({}));
+  EXPECT_EQ(fingerprint({"model.no_rope_layers=2"}), fingerprint({"model.no_rope_layers=[1, 3, 5]"}));
+  EXPECT_NE(fingerprint({"model.no_rope_layers=[3]"}), fingerprint({"model.no_rope_layers=[1]"}));
+  EXPECT_EQ(fingerprint({"model.no_rope_layers=[3]"}), fingerprint({"model.no_rope_layers=4"})) << "of six layers";
+}
+
+TEST(Load, NewKeysThatFollowOthersLeaveFingerprintsAsTheyWere) {
+  const auto text = [](const std::vector<std::string>& words) { return canonical_text(resolve(kGood, words).spec); };
+  EXPECT_EQ(text({"model.attention_bias=true"}).find("attention_out_bias"), std::string::npos);
+  EXPECT_EQ(text({"model.attention_bias=true", "model.attention_out_bias=true"}), text({"model.attention_bias=true"}));
+  EXPECT_NE(text({"model.attention_bias=true", "model.attention_out_bias=false"}).find("attention_out_bias=false\n"),
+            std::string::npos);
+  EXPECT_EQ(text({"model.rope_scaling=llama3"}).find("attention_factor"), std::string::npos);
+  EXPECT_EQ(text({}).find("multiplier"), std::string::npos);
+  EXPECT_EQ(text({}).find("distribution"), std::string::npos);
+  EXPECT_NE(text({"init.distribution=truncated"}).find("init.distribution=truncated\n"), std::string::npos);
+  EXPECT_EQ(text({"model.head_dim=64", "model.attention_multiplier=0.125"}), text({"model.head_dim=64"}));
+  EXPECT_NE(text({"model.attention_multiplier=0.125"}), text({}));
+}
+
 TEST(Load, LayersThatSlide) {
   const auto first_error = [](const std::vector<std::string>& overrides) {
     const LoadResult result = load_text(kGood, "a.yaml", overrides);
@@ -211,9 +240,6 @@ TEST(Load, LayersThatSlide) {
             "sliding_attention?");
   EXPECT_TRUE(
       test::has_facts(first_error({window, "model.layer_types=[]"}), {"E0207 model.layer_types ", "empty list"}));
-  EXPECT_TRUE(test::has_facts(first_error({window, "model.attention_bias=true"}),
-                              {"E0320 sliding_window ", "Mistral", "; write attention_bias: false"}));
-  EXPECT_EQ(first_error({window, "model.attention_bias=true", "model.qk_norm=true"}), "");
   const auto notes = [](const char* word) { return load_text(kGood, "a.yaml", {word}).notes; };
   EXPECT_TRUE(notes("model.sliding_window=255").empty());
   const std::vector<std::string> covers = notes("model.sliding_window=256");

@@ -5,6 +5,10 @@
 #include "kernels.h"
 
 namespace llmc {
+
+void embedding_forward_scaled(const int*, const float*, float*);
+void embedding_backward_scaled(const float*, const int*, const int*, const int*, const int*, float*);
+
 namespace {
 
 template <class C>
@@ -67,6 +71,29 @@ TYPED_TEST(Embedding, BackwardAddsInOrder) {
         if (tokens[p] == t) sum += to_float(dx[p * kPitch + c]);
       ASSERT_EQ(table[t * kPitch + c], occurs ? before[t * kPitch + c] + sum : before[t * kPitch + c]) << t << " " << c;
     }
+  }
+}
+
+// kScale is 12: rows of the table and sums of their gradients are multiplied once.
+TEST(ScaledEmbedding, MultipliesRowsAndTheirGradient) {
+  constexpr int kRows = 13, kCols = 101, kPitch = 104;
+  const auto table = random_rows<float>(kVocabulary, kCols, kPitch, 1),
+             dx = random_rows<float>(kRows, kCols, kPitch, 2);
+  std::vector<int> tokens(kRows), order(kRows), begin = {0, kRows}, token = {3};
+  for (int r = 0; r < kRows; ++r) tokens[r] = r * 17 % kVocabulary;
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<float> out(kRows * kPitch), dtable = table;
+  run(1, embedding_forward_scaled, tokens.data(), table.data(), out.data());
+  const int count = 1;
+  run(1, embedding_backward_scaled, dx.data(), order.data(), begin.data(), token.data(), &count, dtable.data());
+  for (int c = 0; c < kCols; ++c) {
+    float sum = 0;
+    for (int r = 0; r < kRows; ++r) {
+      ASSERT_EQ(out[r * kPitch + c], 12 * table[tokens[r] * kPitch + c]);
+      sum += dx[r * kPitch + c];
+    }
+    ASSERT_EQ(dtable[3 * kPitch + c], table[3 * kPitch + c] + 12 * sum);
+    ASSERT_EQ(dtable[4 * kPitch + c], table[4 * kPitch + c]);
   }
 }
 

@@ -103,6 +103,43 @@ TEST(InitNormal, ConstantsAndRanges) {
   }
 }
 
+/// Standard deviation 2: uniform numbers up to 2 sqrt(3), normal ones up to 6, both with the moments of their density.
+TEST(InitNormal, OtherDistributionsHaveTheirMomentsAndBounds) {
+  constexpr int kCount = 1 << 20;
+  const std::vector<InitRule> rules = {{0, 1024, 1024, 1024, 77, 2.0f, 0.0f}};
+  const double density = std::exp(-4.5) / std::sqrt(2 * M_PI), inside = std::erf(3 / std::sqrt(2.0));
+  const double square = 1 - 6 * density / inside;                // of the normal distribution within 3
+  const double fourth = 3 * square - 2 * 27 * density / inside;  // by parts
+  for (const auto& [kernel, most, second, last] : {std::tuple(&init_normal_uniform, std::sqrt(3.0), 1.0, 9 / 5.0),
+                                                   std::tuple(&init_normal_truncated, 3.0, square, fourth)}) {
+    const auto out = draw_chunks(kernel, rules, chunks_of_rules(rules, 0, 1), kCount, 5);
+    double sum[5] = {}, largest = 0;
+    for (const float v : out) {
+      largest = std::max(largest, std::abs(v / 2.0));
+      for (int k = 1; k < 5; ++k) sum[k] += std::pow(v / 2.0, k) / kCount;
+    }
+    EXPECT_LE(largest, most * (1 + 1e-6));
+    EXPECT_GT(largest, 0.999 * most);
+    // Within five standard errors of a normal distribution's moments, which are larger.
+    EXPECT_NEAR(sum[1], 0, 5 * 1.0 / 1024);
+    EXPECT_NEAR(sum[2], second, 5 * std::sqrt(2.0) / 1024);
+    EXPECT_NEAR(sum[3], 0, 5 * std::sqrt(15.0) / 1024);
+    EXPECT_NEAR(sum[4], last, 5 * std::sqrt(96.0) / 1024);
+  }
+}
+
+/// erf of a truncated draw, and a uniform one, are linear in the first word: the same for both.
+TEST(InitNormal, OtherDistributionsAreQuantilesOfOneNumber) {
+  const std::vector<InitRule> rules = {{0, 20, 50, 50, 42, 1.0f, 0.0f}};
+  const auto chunks = chunks_of_rules(rules, 0, 1);
+  const auto uniform = draw_chunks(init_normal_uniform, rules, chunks, 1000, 9),
+             truncated = draw_chunks(init_normal_truncated, rules, chunks, 1000, 9);
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_NEAR(std::erf(truncated[i] / std::sqrt(2.0)) / std::erf(3 / std::sqrt(2.0)), uniform[i] / std::sqrt(3.0),
+                2e-6)
+        << i;
+}
+
 /// Two ranks: their shards together equal the result of one.
 TEST(InitNormal, SharesArePartsOfTheWhole) {
   const std::vector<InitRule> rules = {{0, 5, 50, 64, 7, 1.0f, 0.0f}, {320, 1, 24, 24, 8, 0.0f, 1.0f}};

@@ -166,6 +166,7 @@ void split_masters_share(const float*, float*, bf16*, rest16*, ties8*, const Chu
 void join_masters_small(const float*, const bf16*, const rest16*, const ties8*, float*, const Chunk*, int, int);
 void join_masters_share(const float*, const bf16*, const rest16*, const ties8*, float*, const Chunk*, int, int);
 void embedding_split_odd(const int*, const bf16*, const rest16*, const ties8*, float*);
+void embedding_split_scaled(const int*, const bf16*, const rest16*, const ties8*, float*);
 void adamw_second(float*, const float*, float*, float*, bf16*, const Chunk*, int, int, const AdamwScalars*,
                   const GroupScalars*, const StepResults*, float*, float*);
 void lion_second(float*, const float*, float*, bf16*, const Chunk*, int, int, const LionScalars*, const GroupScalars*,
@@ -249,6 +250,8 @@ void cast_weights_small(const float*, bf16*, const Chunk*, int, int);
 void cast_weights_share(const float*, bf16*, const Chunk*, int, int);
 void init_normal_small(float*, const InitRule*, const Chunk*, int, int, unsigned long long);
 void init_normal_share(float*, const InitRule*, const Chunk*, int, int, unsigned long long);
+void init_normal_uniform(float*, const InitRule*, const Chunk*, int, int, unsigned long long);
+void init_normal_truncated(float*, const InitRule*, const Chunk*, int, int, unsigned long long);
 
 #undef LLMC_INSTANCE
 

@@ -10,6 +10,8 @@ LLMC_QK_NORM(odd, float)
 LLMC_QK_NORM(odd, bf16)
 LLMC_QK_NORM(even, float)
 LLMC_QK_NORM(even, bf16)
+LLMC_QK_NORM(unrotated, float)
+LLMC_QK_NORM(unrotated, bf16)
 #undef LLMC_QK_NORM
 
 namespace {
@@ -17,29 +19,35 @@ namespace {
 constexpr int kRows = 13, kSequence = 6, kHeads = 4, kKvHeads = 2, kNormed = kHeads + kKvHeads, kBlocks = 5;
 constexpr double kEps = static_cast<double>(1e-5f);
 
-template <class T, int kDim, int kWidth, int kNextWeight>
+template <class T, int kDim, int kWidth, int kNextWeight, bool kTurns = true>
 struct HeadCase {
   using Act = T;
+  static constexpr bool kRotates = kTurns;
   static constexpr int kHeadDim = kDim, kPitch = kWidth, kWeightPitch = kNextWeight;
   static constexpr int kHalf = kDim / 2, kCols = (kNormed + kKvHeads) * kDim;
   static_assert(kCols <= kPitch && kDim <= kWeightPitch);
 };
 template <class C>
 struct QkNorm : testing::Test {};
-using HeadCases = testing::Types<HeadCase<float, 10, 88, 12>, HeadCase<bf16, 10, 88, 12>, HeadCase<float, 32, 256, 32>,
-                                 HeadCase<bf16, 32, 256, 32>>;
+using HeadCases =
+    testing::Types<HeadCase<float, 10, 88, 12>, HeadCase<bf16, 10, 88, 12>, HeadCase<float, 32, 256, 32>,
+                   HeadCase<bf16, 32, 256, 32>, HeadCase<float, 12, 96, 16, false>, HeadCase<bf16, 12, 96, 16, false>>;
 TYPED_TEST_SUITE(QkNorm, HeadCases);
 
-#define LLMC_OF_SHAPE(name)                                                          \
-  [] {                                                                               \
-    if constexpr (TypeParam::kHeadDim == 10 && sizeof(typename TypeParam::Act) == 2) \
-      return &name##_odd_bf16;                                                       \
-    else if constexpr (TypeParam::kHeadDim == 10)                                    \
-      return &name##_odd_float;                                                      \
-    else if constexpr (sizeof(typename TypeParam::Act) == 2)                         \
-      return &name##_even_bf16;                                                      \
-    else                                                                             \
-      return &name##_even_float;                                                     \
+#define LLMC_OF_SHAPE(name)                                                               \
+  [] {                                                                                    \
+    if constexpr (!TypeParam::kRotates && sizeof(typename TypeParam::Act) == 2)           \
+      return &name##_unrotated_bf16;                                                      \
+    else if constexpr (!TypeParam::kRotates)                                              \
+      return &name##_unrotated_float;                                                     \
+    else if constexpr (TypeParam::kHeadDim == 10 && sizeof(typename TypeParam::Act) == 2) \
+      return &name##_odd_bf16;                                                            \
+    else if constexpr (TypeParam::kHeadDim == 10)                                         \
+      return &name##_odd_float;                                                           \
+    else if constexpr (sizeof(typename TypeParam::Act) == 2)                              \
+      return &name##_even_bf16;                                                           \
+    else                                                                                  \
+      return &name##_even_float;                                                          \
   }()
 
 template <class C>
@@ -76,8 +84,8 @@ struct Head {
     }
     rstd = 1 / std::sqrt(squares / C::kHeadDim + kEps);
     for (int i = 0; i < C::kHalf; ++i) {
-      cosine[i] = table[row % kSequence * C::kHeadDim + i];
-      sine[i] = table[row % kSequence * C::kHeadDim + C::kHalf + i];
+      cosine[i] = C::kRotates ? table[row % kSequence * C::kHeadDim + i] : 1;
+      sine[i] = C::kRotates ? table[row % kSequence * C::kHeadDim + C::kHalf + i] : 0;
     }
   }
   double normed(int c) const { return x[c] * rstd * weight[c]; }

@@ -236,13 +236,17 @@ TEST(Split, EmbeddingReadsTheMasters) {
     m.ties[e / 8].bits |= static_cast<unsigned char>(parts.up << e % 8);
   }
   const std::vector<int> tokens = {3, 0, 11, 3, 7, 1, 2, 4, 5, 6, 8, 9, 10};
-  const auto [out] = on_any_threads([&] { return std::tuple(std::vector<float>(13 * kPitch, 5.0f)); },
-                                    [&](int threads, auto& out) {
-                                      run(threads, embedding_split_odd, tokens.data(), m.copy.data(), m.rest.data(),
-                                          m.ties.data(), std::get<0>(out).data());
-                                    });
-  for (int row = 0; row < 13; ++row)
-    for (int c = 0; c < kPitch; ++c) ASSERT_EQ(out[row * kPitch + c], c < kCols ? table[tokens[row] * kPitch + c] : 0);
+  for (const auto& [kernel, scale] :
+       {std::pair(&embedding_split_odd, 1.0f), std::pair(&embedding_split_scaled, 12.0f)}) {
+    const auto [out] = on_any_threads([&] { return std::tuple(std::vector<float>(13 * kPitch, 5.0f)); },
+                                      [&, kernel = kernel](int threads, auto& out) {
+                                        run(threads, kernel, tokens.data(), m.copy.data(), m.rest.data(), m.ties.data(),
+                                            std::get<0>(out).data());
+                                      });
+    for (int row = 0; row < 13; ++row)
+      for (int c = 0; c < kPitch; ++c)
+        ASSERT_EQ(out[row * kPitch + c], c < kCols ? scale * table[tokens[row] * kPitch + c] : 0);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,126 @@
+#include "spec/huggingface/families.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "spec/values.h"
+
+namespace llmc::spec {
+
+bool Family::reads_switch(const std::string& name) const { return std::ranges::find(reads, name) != reads.end(); }
+
+bool Family::has_on(const std::string& name) const { return std::ranges::find(on, name) != on.end(); }
+
+const std::vector<Family>& families() {
+  using enum Family::Window;
+  static const std::vector<Family> table = {
+      {.model_type = "llama",
+       .architecture = "LlamaForCausalLM",
+       .title = "Llama",
+       .reads = {"attention_bias", "mlp_bias"},
+       .divides_width = true},
+      {.model_type = "mistral",
+       .architecture = "MistralForCausalLM",
+       .title = "Mistral",
+       .window = by_default,
+       .num_key_value_heads = 8},
+      {.model_type = "ministral",
+       .architecture = "MinistralForCausalLM",
+       .title = "Ministral",
+       .window = by_default,
+       .reads_types = true,
+       .num_key_value_heads = 8},
+      {.model_type = "qwen2",
+       .architecture = "Qwen2ForCausalLM",
+       .title = "Qwen 2",
+       .on = {"attention_bias"},
+       .window = switched,
+       .out_bias = false,
+       .reads_types = true,
+       .num_key_value_heads = 32},
+      {.model_type = "qwen3",
+       .architecture = "Qwen3ForCausalLM",
+       .title = "Qwen 3",
+       .reads = {"attention_bias"},
+       .on = {"qk_norm"},
+       .window = switched,
+       .reads_types = true,
+       .num_key_value_heads = 32,
+       .head_dim = 128},
+      {.model_type = "smollm3",
+       .architecture = "SmolLM3ForCausalLM",
+       .title = "SmolLM 3",
+       .reads = {"attention_bias", "mlp_bias"},
+       .window = switched,
+       .reads_no_rope = true,
+       .reads_types = true,
+       .num_key_value_heads = 4,
+       .sliding_window = 0,
+       .rope_theta = 2000000,
+       .tied = true,
+       .padded = true},
+      {.model_type = "granite",
+       .architecture = "GraniteForCausalLM",
+       .title = "Granite",
+       .reads = {"attention_bias", "mlp_bias"},
+       .reads_factors = true},
+  };
+  return table;
+}
+
+const std::vector<FamilySwitch>& family_switches() {
+  static const std::vector<FamilySwitch> table = {
+      {"attention_bias", &Model::attention_bias}, {"mlp_bias", &Model::mlp_bias}, {"qk_norm", &Model::qk_norm}};
+  return table;
+}
+
+const std::vector<FamilyFactor>& family_factors() {
+  const auto one = [](const Model&) { return 1.0; };
+  static const std::vector<FamilyFactor> table = {
+      {"attention_multiplier", &Model::attention_multiplier, usual_attention_multiplier},
+      {"embedding_multiplier", &Model::embedding_multiplier, one},
+      {"residual_multiplier", &Model::residual_multiplier, one},
+      {"logits_scaling", &Model::logits_scaling, one}};
+  return table;
+}
+
+std::vector<std::string> conflicting_keys(const Family& family, const Model& model) {
+  std::vector<std::string> keys;
+  const auto expect = [&](bool computed, const std::string& key) {
+    if (!computed) keys.push_back("model." + key);
+  };
+  for (const FamilySwitch& each : family_switches())
+    expect(family.reads_switch(each.name) || model.*each.field == family.has_on(each.name), each.name);
+  expect(model.attention_out_bias == (family.out_bias && model.attention_bias), "attention_out_bias");
+  for (const FamilyFactor& each : family_factors())
+    expect(family.reads_factors || model.*each.field == each.usual(model) || model.*each.field == 0, each.name);
+  expect(family.reads_no_rope || model.no_rope_layers.empty(), "no_rope_layers");
+  const std::int64_t sliding = model.sliding_layers();
+  expect(!sliding || family.window != Family::Window::none, "sliding_window");
+  expect(!sliding || sliding == model.num_hidden_layers || family.reads_types, "layer_types");
+  return keys;
+}
+
+const Family* family_of(const Model& model) {
+  for (const Family& family : families())
+    if (conflicting_keys(family, model).empty()) return &family;
+  return nullptr;
+}
+
+std::string no_family(const Model& model) {
+  const Family* nearest = nullptr;
+  std::vector<std::string> keys;
+  for (const Family& family : families())
+    if (const auto own = conflicting_keys(family, model); !nearest || own.size() < keys.size())
+      nearest = &family, keys = own;
+  if (keys.empty()) return "";
+  Spec spec;
+  spec.model = model;
+  for (std::string& key : keys) key += ": " + text_of(key, spec);
+  return fmt::format("no model type of transformers computes this model: the nearest one, {}, does not have {}",
+                     nearest->model_type, fmt::join(keys, ", "));
+}
+
+}  // namespace llmc::spec

@@ -1,0 +1,64 @@
+// Model types of transformers whose forward pass llmc trains: one row each, which import and export share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "spec/spec.h"
+
+namespace llmc::spec {
+
+/// A boolean key of `model` that a model type reads from config.json under the same name, or fixes.
+struct FamilySwitch {
+  const char* name;
+  bool Model::* field;
+};
+
+/// A factor of `model`, under the same name in config.json.
+struct FamilyFactor {
+  const char* name;
+  double Model::* field;
+  double (*usual)(const Model&);  // the value in families that do not read it
+};
+
+struct Family {
+  const char *model_type, *architecture;
+  const char* title;                    // for people
+  std::vector<std::string> reads = {};  // switches that its config.json has
+  std::vector<std::string> on = {};     // switches that are always on; all others are off
+  enum class Window { none, by_default, switched } window = Window::none;  // switched: by use_sliding_window
+  bool out_bias = true;                                                    // with attention_bias o has one too
+  bool reads_no_rope = false;  // reads no_rope_layers, flags of which 1 is a layer with RoPE
+  bool reads_factors = false;  // those of family_factors(), with the default 1
+  bool reads_types = false;    // reads layer_types; otherwise windows are in all layers or in none
+  bool divides_width = false;  // since version 5 num_attention_heads must divide hidden_size
+  // Defaults of config.json; nothing: num_attention_heads, and hidden_size / num_attention_heads.
+  std::optional<std::int64_t> num_key_value_heads = {}, head_dim = {};
+  std::int64_t sliding_window = 4096;  // 0: none
+  double rope_theta = 10000;
+  bool tied = false;    // tie_word_embeddings
+  bool padded = false;  // a pad_token_id, which need not be in the vocabulary; export writes null
+
+  bool reads_switch(const std::string& name) const;
+  bool has_on(const std::string& name) const;
+};
+
+/// All families. Export takes the first one that computes a model.
+const std::vector<Family>& families();
+
+const std::vector<FamilySwitch>& family_switches();
+
+const std::vector<FamilyFactor>& family_factors();
+
+/// Keys of a spec by whose values the family does not compute the model.
+std::vector<std::string> conflicting_keys(const Family& family, const Model& model);
+
+/// The family that computes the model; null: none.
+const Family* family_of(const Model& model);
+
+/// Why no family computes the model, with the conflicting keys of the nearest one; empty if one does.
+std::string no_family(const Model& model);
+
+}  // namespace llmc::spec

@@ -1,0 +1,152 @@
+#include "spec/huggingface/rope.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "spec/schema/schema.h"
+#include "spec/source.h"
+
+namespace llmc::spec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Rope {
+  std::optional<double> theta;
+  std::optional<std::string> type;
+  RopeScaling scaling;
+};
+
+/// Words of RopeType in a config.json.
+constexpr const char* kRopeTypes[] = {"default", "llama3", "linear", "yarn"};
+
+/// yarn's scale of sines and cosines, from the keys that give it.
+double attention_factor(ConfigReader& reader, double factor) {
+  const auto given = reader.number("attention_factor"), mscale = reader.number("mscale"),
+             all = reader.number("mscale_all_dim");
+  const auto of = [&](double scale) { return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1; };
+  if (given) return *given;
+  return mscale.value_or(0) != 0 && all.value_or(0) != 0 ? of(*mscale) / of(*all) : of(1);
+}
+
+/// Reads the keys of the type. `context`: max_position_embeddings.
+RopeScaling read_scaling(ConfigReader& reader, RopeType type, std::int64_t context) {
+  RopeScaling scaling{.type = type};
+  const auto need = [&](const char* key) {
+    const auto value = reader.number(key);
+    if (!value) reader.refuse(key, fmt::format("it is missing, but {} needs it", kRopeTypes[static_cast<int>(type)]));
+    return value.value_or(1);
+  };
+  // Zero and null stand for the default, as in transformers.
+  const auto or_default = [&](const char* key, double fallback) {
+    const double value = reader.number(key).value_or(0);
+    return value != 0 ? value : fallback;
+  };
+  if (type == RopeType::yarn) {
+    scaling.original_max_position_embeddings = reader.integer("original_max_position_embeddings").value_or(context);
+    const bool ratio = reader.has("factor") && !reader.find("factor") && scaling.original_max_position_embeddings > 0;
+    scaling.factor = ratio
+                         ? static_cast<double>(context) / static_cast<double>(scaling.original_max_position_embeddings)
+                         : need("factor");
+    scaling.beta_fast = or_default("beta_fast", 32);
+    scaling.beta_slow = or_default("beta_slow", 1);
+    scaling.attention_factor = attention_factor(reader, scaling.factor);
+    scaling.truncate = reader.boolean("truncate", true);
+    return scaling;
+  }
+  scaling.factor = need("factor");
+  if (type == RopeType::linear) return scaling;
+  scaling.low_freq_factor = need("low_freq_factor");
+  scaling.high_freq_factor = need("high_freq_factor");
+  scaling.original_max_position_embeddings = reader.required("original_max_position_embeddings");
+  return scaling;
+}
+
+/// Reads `rope_scaling` of the older schema or `rope_parameters` of the newer one.
+Rope read_rope(const Json& object, const std::string& name, std::int64_t context, Refusals& refusals) {
+  ConfigReader reader(object, name + ".", refusals);
+  Rope rope;
+  rope.type = agree(refusals, name + ".rope_type", reader.text("rope_type"), name + ".type", reader.text("type"));
+  rope.theta = reader.number("rope_theta");
+  // Dividing positions by 1 is no scaling.
+  const bool divided_by_1 = rope.type == "linear" && reader.number("factor") == 1.0;
+  if (divided_by_1) rope.type = "default";
+  const std::string type = rope.type.value_or("default");
+  const auto known = std::ranges::find(kRopeTypes, type);
+  if (known == std::end(kRopeTypes))
+    reader.refuse("rope_type", fmt::format("{} is not {}, the types that llmc trains exactly", in_quotes(type),
+                                           either({std::begin(kRopeTypes), std::end(kRopeTypes)})));
+  if (const auto partial = reader.number("partial_rotary_factor"); partial && *partial != 1)
+    reader.refuse("partial_rotary_factor", fmt::format("{} is not 1: llmc rotates all of head_dim", *partial));
+  if (type != "default" && known != std::end(kRopeTypes)) {
+    rope.scaling = read_scaling(reader, static_cast<RopeType>(known - std::begin(kRopeTypes)), context);
+    reader.refuse_the_rest({});
+  } else {
+    // With type default these are present but unused.
+    reader.refuse_the_rest({"original_max_position_embeddings"});
+  }
+  return rope;
+}
+
+}  // namespace
+
+void read_rope(ConfigReader& reader, const Family& family, std::int64_t context, Model& model) {
+  const std::optional<double> theta = reader.number("rope_theta");
+  const Json* older = reader.find("rope_scaling");
+  const Json* newer = reader.find("rope_parameters");
+  Refusals& refusals = reader.refusals();
+  const Rope scaling = older ? read_rope(*older, "rope_scaling", context, refusals) : Rope{};
+  const Rope parameters = newer ? read_rope(*newer, "rope_parameters", context, refusals) : Rope{};
+  if (older && newer) {
+    const auto same = [&](const char* key, double a, double b) {
+      agree<double>(refusals, fmt::format("rope_scaling.{}", key), a, fmt::format("rope_parameters.{}", key), b);
+    };
+    agree<std::string>(refusals, "rope_scaling.rope_type", scaling.type.value_or("default"),
+                       "rope_parameters.rope_type", parameters.type.value_or("default"));
+    const RopeScaling &a = scaling.scaling, &b = parameters.scaling;
+    same("factor", a.factor, b.factor);
+    same("low_freq_factor", a.low_freq_factor, b.low_freq_factor);
+    same("high_freq_factor", a.high_freq_factor, b.high_freq_factor);
+    same("original_max_position_embeddings", static_cast<double>(a.original_max_position_embeddings),
+         static_cast<double>(b.original_max_position_embeddings));
+    same("beta_fast", a.beta_fast, b.beta_fast);
+    same("beta_slow", a.beta_slow, b.beta_slow);
+    same("attention_factor", a.attention_factor, b.attention_factor);
+    same("truncate", a.truncate, b.truncate);
+  } else if (newer && theta && parameters.scaling.type != RopeType::none) {
+    // An old reader of this file would use theta without any scaling, and train another model.
+    reader.refuse(
+        "rope_parameters",
+        fmt::format("it has type {}, but the older key rope_theta has no rope_scaling. Add rope_scaling or remove "
+                    "rope_theta",
+                    kRopeTypes[static_cast<int>(parameters.scaling.type)]));
+  }
+  model.rope_scaling = newer ? parameters.scaling : scaling.scaling;
+  const auto nested =
+      agree(refusals, "rope_scaling.rope_theta", scaling.theta, "rope_parameters.rope_theta", parameters.theta);
+  model.rope_theta =
+      agree(refusals, "rope_theta", theta, newer ? "rope_parameters.rope_theta" : "rope_scaling.rope_theta", nested)
+          .value_or(family.rope_theta);
+}
+
+nlohmann::ordered_json rope_json(const RopeScaling& scaling) {
+  Json rope = {{"rope_type", kRopeTypes[static_cast<int>(scaling.type)]}};
+  if (scaling.type != RopeType::none) rope["factor"] = scaling.factor;
+  if (scaling.type == RopeType::llama3) {
+    rope["low_freq_factor"] = scaling.low_freq_factor;
+    rope["high_freq_factor"] = scaling.high_freq_factor;
+  }
+  if (scaling.type == RopeType::llama3 || scaling.type == RopeType::yarn)
+    rope["original_max_position_embeddings"] = scaling.original_max_position_embeddings;
+  if (scaling.type == RopeType::yarn) {
+    rope["beta_fast"] = scaling.beta_fast;
+    rope["beta_slow"] = scaling.beta_slow;
+    rope["attention_factor"] = scaling.attention_factor;
+    rope["truncate"] = scaling.truncate;
+  }
+  return rope;
+}
+
+}  // namespace llmc::spec

@@ -1,0 +1,55 @@
+#include "spec/huggingface/families.h"
+
+#include <set>
+
+#include "../facts.h"
+#include "good_spec.h"
+
+namespace llmc::spec {
+namespace {
+
+/// Model type of a spec, or the reason why it has none.
+std::string type(const std::vector<std::string>& overrides) {
+  const Model model = resolve(kGood, overrides).spec.model;
+  const Family* family = family_of(model);
+  EXPECT_EQ(no_family(model).empty(), family != nullptr);
+  return family ? family->model_type : no_family(model);
+}
+
+TEST(Families, AreFoundByTheSpec) {
+  const std::string window = "model.sliding_window=8", mixed = "model.layer_types=[sliding_attention, full_attention]";
+  EXPECT_EQ(type({}), "llama");
+  EXPECT_EQ(type({"model.attention_bias=true", "model.mlp_bias=true"}), "llama");
+  EXPECT_EQ(type({window}), "mistral");
+  EXPECT_EQ(type({window, mixed}), "ministral");
+  EXPECT_EQ(type({"model.qk_norm=true", "model.attention_bias=true"}), "qwen3");
+  EXPECT_EQ(type({"model.qk_norm=true", window, mixed}), "qwen3");
+  EXPECT_EQ(type({"model.attention_bias=true", "model.attention_out_bias=false"}), "qwen2");
+  EXPECT_EQ(type({"model.no_rope_layers=4"}), "smollm3");
+  for (const char* factor : {"attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"})
+    EXPECT_EQ(type({std::string("model.") + factor + "=0.5"}), "granite");
+  EXPECT_TRUE(test::has_facts(type({"model.logits_scaling=8", "model.qk_norm=true"}), {"model."}));
+  EXPECT_EQ(type({window, "model.mlp_bias=true"}), "smollm3") << "whose layers may all have RoPE";
+}
+
+TEST(Families, NoneNamesTheKeysInTheWayOfTheNearest) {
+  EXPECT_TRUE(test::has_facts(type({"model.qk_norm=true", "model.mlp_bias=true"}),
+                              {"no model type", "llama", "model.qk_norm: true"}));
+  EXPECT_TRUE(test::has_facts(type({"model.attention_out_bias=true"}),
+                              {"no model type", "llama", "model.attention_out_bias: true"}));
+  EXPECT_TRUE(test::has_facts(type({"model.qk_norm=true", "model.no_rope_layers=2", "model.attention_bias=true"}),
+                              {"qwen3", "model.no_rope_layers: 2"}));
+}
+
+TEST(Families, HaveTheirOwnModelTypesAndKnownSwitches) {
+  std::set<std::string> types, switches;
+  for (const FamilySwitch& each : family_switches()) switches.insert(each.name);
+  for (const Family& family : families()) {
+    EXPECT_TRUE(types.insert(family.model_type).second) << family.model_type;
+    for (const auto* list : {&family.reads, &family.on})
+      for (const std::string& name : *list) EXPECT_TRUE(switches.count(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace llmc::spec
