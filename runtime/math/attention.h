@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,8 @@ struct AttentionShape {
 
   bool operator==(const AttentionShape&) const = default;
   constexpr Mask mask() const { return {static_cast<int>(sequence), window}; }
+  /// Factor of the scores.
+  float scale() const { return multiplier != 0 ? multiplier : 1.0f / std::sqrt(static_cast<float>(head_dim)); }
 };
 
 /// Implementation of a pass: cuDNN, or llmc's own kernels (templates/cuda), which the emitted project contains.

@@ -3,7 +3,6 @@
 #include <cudnn.h>
 #include <cudnn_frontend.h>
 
-#include <cmath>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -128,18 +127,10 @@ struct Attention::Impl {
                std::unordered_map<std::int64_t, void*>& addresses, void* workspace) const;
 };
 
-namespace {
-
-float scale_of(const AttentionShape& shape) {
-  return shape.multiplier != 0 ? shape.multiplier : 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
-}
-
-}  // namespace
-
 void Attention::Impl::describe_forward() {
   Tensors tensors(forward, shape, {shape.batch, shape.kv_heads});
   auto options =
-      fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true).set_attn_scale(scale_of(shape));
+      fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true).set_attn_scale(shape.scale());
   set_mask(options, shape);
   auto [out, lse] = forward.sdpa(tensors.query(kQ), tensors.key(kK), tensors.key(kV), options);
   tensors.result_out(out, kOut);
@@ -150,7 +141,7 @@ void Attention::Impl::describe_backward() {
   Tensors tensors(backward, shape, slice);
   auto options = fe::graph::SDPA_backward_attributes()
                      .set_name("attention_backward")
-                     .set_attn_scale(scale_of(shape))
+                     .set_attn_scale(shape.scale())
                      .set_deterministic_algorithm(shape.deterministic);
   set_mask(options, shape);
   auto [dq, dk, dv] = backward.sdpa_backward(tensors.query(kQ), tensors.key(kK), tensors.key(kV), tensors.out(kOut),

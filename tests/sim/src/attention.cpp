@@ -103,12 +103,7 @@ struct Attention::Impl {
   std::size_t out_bytes() const { return static_cast<std::size_t>(shape.heads * shape.head_dim) * sizeof(bf16); }
   std::size_t lse_bytes() const { return static_cast<std::size_t>(shape.heads) * rows() * sizeof(float); }
   Head head() const {
-    return {shape.sequence,
-            shape.head_dim,
-            shape.qkv_pitch,
-            shape.out_pitch,
-            1.0f / std::sqrt(static_cast<float>(shape.head_dim)),
-            shape.mask()};
+    return {shape.sequence, shape.head_dim, shape.qkv_pitch, shape.out_pitch, shape.scale(), shape.mask()};
   }
   void note_qkv(sim::Access access, const void* rows_of) const {
     sim::touch_rows(access, rows_of, rows(), qkv_bytes(), static_cast<std::size_t>(shape.qkv_pitch) * sizeof(bf16));

@@ -72,8 +72,8 @@ struct AttentionRun {
     return sum;
   }
   double score(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
-    return dot([&](auto d) { return q(b, i, h, d); }, [&](auto d) { return k(b, j, h, d); }) /
-           std::sqrt(static_cast<double>(s.head_dim));
+    return dot([&](auto d) { return q(b, i, h, d); }, [&](auto d) { return k(b, j, h, d); }) *
+           static_cast<double>(s.scale());
   }
   double probability(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     return std::exp(score(b, h, i, j) - lse_at(b, h, i));
@@ -82,7 +82,7 @@ struct AttentionRun {
   double dscore(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     const double dp = dot([&](auto d) { return g(b, i, h, d); }, [&](auto d) { return v(b, j, h, d); });
     const double delta = dot([&](auto d) { return g(b, i, h, d); }, [&](auto d) { return o(b, i, h, d); });
-    return probability(b, h, i, j) * (dp - delta) / std::sqrt(static_cast<double>(s.head_dim));
+    return probability(b, h, i, j) * (dp - delta) * static_cast<double>(s.scale());
   }
 
   AttentionShape s;

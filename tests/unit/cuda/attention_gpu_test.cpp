@@ -60,6 +60,12 @@ TEST(Attention_gpu, WindowsEqualTheFormulas) {
   }
 }
 
+TEST(Attention_gpu, MultipliersEqualTheFormulas) {
+  AttentionShape shape = make(2, 150, 4, 2, 40, true);
+  shape.multiplier = 0.5f;
+  expect_formulas(run_cudnn(shape), 40);
+}
+
 TEST(Attention_gpu, AtomicsEqualTheFormulas) { expect_formulas(run_cudnn(make(2, 256, 8, 4, 64, false)), 40); }
 
 TEST(Attention_gpu, SlicesOfTheBatchEqualTheFormulas) {
