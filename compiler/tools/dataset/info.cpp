@@ -21,11 +21,17 @@ std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::* field) {
   return total;
 }
 
+/// Whether every shard that dataset.json lists is there. A folder may hold a part of a data set.
+bool all_there(const std::filesystem::path& folder, const DatasetSide& side) {
+  return std::ranges::all_of(side.shards,
+                             [&](const DatasetShard& shard) { return disk::is_file(folder / shard.file, Exit::data); });
+}
+
 std::vector<SideInfo> describe_sides(const std::filesystem::path& folder, const DatasetRecord& record) {
   std::vector<SideInfo> sides;
   if (record.separator_id < 0) return sides;
   for (const auto& [name, side] : {std::pair("train", &record.train), {"validation", &record.validation}}) {
-    if (side->shards.empty()) continue;
+    if (side->shards.empty() || !all_there(folder, *side)) continue;
     Lengths lengths(record.separator_id);
     for (const DatasetShard& shard : side->shards)
       lengths.add(TokenShards((folder / shard.file).string(), "llmc", 0, {}));

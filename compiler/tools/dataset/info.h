@@ -31,7 +31,7 @@ struct SideInfo {
 struct DataInfo {
   std::vector<FileInfo> files;
   std::optional<DatasetRecord> source;  // of a folder with a dataset.json
-  std::vector<SideInfo> sides;          // of the same: those with shards, if the token that ends a document is recorded
+  std::vector<SideInfo> sides;          // of the same: those whose shards are all there, if their separator is recorded
   std::int64_t sequence_length = 0;     // 0: samples are not counted
   std::string fingerprint, warning;     // from TokenShards
 };

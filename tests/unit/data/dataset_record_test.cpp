@@ -203,6 +203,11 @@ TEST_F(DatasetRecordTest, InfoHasTheLengthsOfEachSide) {
   EXPECT_DOUBLE_EQ(parsed["sides"]["train"]["bytes_per_token"].get<double>(),
                    static_cast<double>(dataset.train.bytes) / static_cast<double>(dataset.train.tokens));
   EXPECT_TRUE(test::has_facts(as_text(info), {"train: ", " documents of ", "bytes a token", "#", "validation: "}));
+  fs::remove(set() / "train-00001.bin");
+  const DataInfo part = describe(set().string(), "auto", 0);
+  ASSERT_EQ(part.sides.size(), 1u) << "the lengths of a part would be wrong";
+  EXPECT_EQ(part.sides[0].name, "validation");
+  EXPECT_EQ(part.files.size(), info.files.size() - 1);
 }
 
 TEST(Lengths, CountsDocumentsByPowersOfTwo) {
