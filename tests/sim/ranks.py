@@ -36,6 +36,8 @@ KINDS = {
     "parameters": ("parallel.shard=parameters", ),
     "recompute": ("parallel.shard=optimizer", "memory.recompute=full"),
     "split": ("parallel.shard=parameters", "precision.master=split"),
+    "muon": ("parallel.shard=none", "optimizer.kind=muon"),
+    "muon_sharded": ("parallel.shard=parameters", "optimizer.kind=muon"),
     "sent":
     ("parallel.shard=parameters", "parallel.gradient_dtype=bf16", "memory.recompute=full", "parallel.reserved_sms=16"),
 }
@@ -179,6 +181,16 @@ class SimRanks(harness.SimTest):
         for file in ("model.safetensors", "optimizer.safetensors"):
             ours, theirs = (harness.runs.read(os.path.join(self.checkpoint(name), file))
                             for name in ("split-masters", "whole-masters"))
+            self.assertTrue(ours == theirs, file)
+
+    def test_muon_has_the_same_bits_for_each_shard(self):
+        """A micro-batch a rank, so that both add the same two gradients, and no clipping, because a sum of squares is
+        cut by shards. Later steps are graphs."""
+        for kind in ("muon", "muon_sharded"):
+            self.train(2, kind, kind, "batch.tokens=48", "optimizer.clip_norm=0")
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            ours, theirs = (harness.runs.read(os.path.join(self.checkpoint(name), file))
+                            for name in ("muon", "muon_sharded"))
             self.assertTrue(ours == theirs, file)
 
     def test_equal_runs_have_equal_bits(self):
