@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "compiler/cli/commands.h"
 #include "compiler/tools/dataset/builder.h"
 #include "compiler/tools/dataset/info.h"
 #include "compiler/tools/dataset/look.h"
 #include "compiler/tools/dataset/slow_lines.h"
+#include "compiler/tools/dataset/time_left.h"
 #include "compiler/tools/dataset/verify.h"
 #include "compiler/tools/report/plan_report.h"
 #include "error.h"
@@ -35,14 +37,16 @@ struct InfoOptions {
   bool json = false;
 };
 
-std::string progress_line(const data::BuildProgress& progress) {
+/// `seconds`: since the stage began.
+std::string progress_line(const data::BuildProgress& progress, double seconds) {
   static constexpr const char* kStages[] = {"reading", "training the tokenizer", "encoding"};
   std::string line = kStages[static_cast<int>(progress.stage)];
   if (progress.stage == data::BuildStage::training_tokenizer)
     line += " on at most " + report::human_bytes(static_cast<double>(progress.total_bytes)) + " of the text";
   else if (progress.total_bytes)
     line += fmt::format(" {} of {}", report::human_bytes(static_cast<double>(progress.bytes)),
-                        report::human_bytes(static_cast<double>(progress.total_bytes)));
+                        report::human_bytes(static_cast<double>(progress.total_bytes))) +
+            data::time_left(seconds, progress.bytes, progress.total_bytes);
   else if (progress.bytes)
     line += " " + report::human_bytes(static_cast<double>(progress.bytes));
   return line;
@@ -162,8 +166,13 @@ void add_build(CLI::App* data_command) {
         const std::chrono::duration<double> since = std::chrono::steady_clock::now() - begin;
         to_stderr("{}, {:.0f} s so far\n", line, since.count());
       });
+    auto stage = data::BuildStage::reading;
+    auto stage_begin = begin;
     options->progress = [&](const data::BuildProgress& progress) {
-      terminal ? show_on_terminal(progress_line(progress)) : lines->set(progress_line(progress));
+      const auto now = std::chrono::steady_clock::now();
+      if (std::exchange(stage, progress.stage) != progress.stage) stage_begin = now;
+      const std::string line = progress_line(progress, std::chrono::duration<double>(now - stage_begin).count());
+      terminal ? show_on_terminal(line) : lines->set(line);
     };
     const data::BuildResult result = data::build_dataset(*options);
     lines.reset();

@@ -13,12 +13,14 @@
 #include "compiler/tools/dataset/builder.h"
 #include "compiler/tools/dataset/info.h"
 #include "compiler/tools/dataset/slow_lines.h"
+#include "compiler/tools/dataset/time_left.h"
 #include "compressed.h"
 #include "data/shards.h"
 #include "data/tokenizer.h"
 #include "files.h"
 #include "files/durable_file.h"
 #include "source_text.h"
+#include "text/console.h"
 
 namespace llmc::data {
 namespace {
@@ -447,6 +449,13 @@ TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
   EXPECT_NE(with(out_.write("large.model", std::string((64 << 20) + 1, 'x'))).find("67108865 bytes"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(options_.out));
+}
+
+TEST(TimeLeft, FollowsTheSpeedSoFar) {
+  EXPECT_EQ(time_left(10, 100, 400), ", " + format_duration(30) + " left");
+  EXPECT_EQ(time_left(10, 400, 400), ", " + format_duration(0) + " left");
+  for (const auto& [seconds, done, total] : {std::tuple(1.9, 100, 400), {10.0, 0, 400}, {10.0, 100, 0}})
+    EXPECT_EQ(time_left(seconds, done, total), "");
 }
 
 TEST(ShardWriter, WideTokens) {
