@@ -1,0 +1,179 @@
+// Configurations of families beyond Llama, and what each reads.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "../facts.h"
+#include "config_texts.h"
+#include "spec/values.h"
+
+namespace llmc::spec {
+namespace {
+
+// Qwen/Qwen2.5-0.5B, with all keys as published.
+const char* const kQwen2 = R"({
+  "architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643, "eos_token_id": 151643,
+  "hidden_act": "silu", "hidden_size": 896, "initializer_range": 0.02, "intermediate_size": 4864,
+  "max_position_embeddings": 32768, "max_window_layers": 24, "model_type": "qwen2", "num_attention_heads": 14,
+  "num_hidden_layers": 24, "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 32768,
+  "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.40.1", "use_cache": true,
+  "use_mrope": false, "use_sliding_window": false, "vocab_size": 151936
+})";
+
+TEST(FromHuggingFace, AQwen2HasBiasesOfQKAndVAlone) {
+  const Model m = import(Json::parse(kQwen2)).model;
+  EXPECT_TRUE(m.attention_bias);
+  EXPECT_FALSE(m.attention_out_bias);
+  EXPECT_FALSE(m.mlp_bias);
+  EXPECT_EQ(m.sliding_window, 0);
+  EXPECT_NE(from_huggingface(kQwen2, "a").find("\n  attention_out_bias: false\n"), std::string::npos);
+  EXPECT_EQ(from_huggingface(kLlama32, "a").find("attention_out_bias"), std::string::npos);
+  Json config = Json::parse(kQwen2);
+  config["attention_bias"] = false;
+  EXPECT_TRUE(test::has_facts(refusal(config), {"attention_bias: false: a qwen2 model", "as with true"}));
+}
+
+// HuggingFaceTB/SmolLM3-3B with 8 of its 36 layers.
+const char* const kSmolLm3 = R"({
+  "architectures": ["SmolLM3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": null,
+  "eos_token_id": 128012, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 11008,
+  "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention", "full_attention", "full_attention",
+    "full_attention", "full_attention"],
+  "max_position_embeddings": 65536, "max_window_layers": 28, "mlp_bias": false, "model_type": "smollm3",
+  "no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0, 1, 1, 1, 0], "num_attention_heads": 16, "num_hidden_layers": 8,
+  "num_key_value_heads": 4, "pad_token_id": 128004, "pretraining_tp": 2, "rms_norm_eps": 1e-06, "rope_scaling": null,
+  "rope_theta": 5000000.0, "sliding_window": null, "torch_dtype": "bfloat16", "transformers_version": "4.54.0.dev0",
+  "use_cache": false, "use_sliding_window": false, "vocab_size": 128256
+})";
+
+TEST(FromHuggingFace, ASmolLm3sOneIsALayerWithRope) {
+  const Model m = import(Json::parse(kSmolLm3)).model;
+  EXPECT_TRUE(m.has_rope(2));
+  EXPECT_FALSE(m.has_rope(3));
+  EXPECT_EQ(m.no_rope_layers.every, 4);
+  EXPECT_TRUE(m.tie_word_embeddings) << "SmolLM3Config's default";
+  Json config = Json::parse(kSmolLm3);
+  config["no_rope_layers"][3] = 1;
+  EXPECT_EQ(import(config).model.no_rope_layers.every, 8);
+  config["no_rope_layers"] = {1, 0, 1, 0, 0, 1, 1, 1};
+  EXPECT_EQ(import(config).model.no_rope_layers.layers, (std::vector<std::int64_t>{1, 3, 4}));
+  config["no_rope_layers"] = {1, 1};
+  EXPECT_TRUE(test::has_facts(refusal(config), {"no_rope_layers: ", "0 for no RoPE", "8 layers"}));
+  for (const char* key : {"no_rope_layers", "rope_theta"}) config.erase(key);
+  EXPECT_EQ(import(config).model.no_rope_layers.every, 4) << "by the interval";
+  EXPECT_EQ(import(config).model.rope_theta, 2e6);
+  config["use_sliding_window"] = true, config["sliding_window"] = 64;
+  config.erase("layer_types");
+  EXPECT_FALSE(import(config).model.slides(2));
+  EXPECT_TRUE(import(config).model.slides(3)) << "layers without RoPE have the window";
+  config = Json::parse(kLlama32);
+  config["no_rope_layers"] = {1, 0};
+  EXPECT_NE(refusal(config).find("no_rope_layers: a llama model"), std::string::npos) << refusal(config);
+}
+
+// ibm-granite/granite-3.0-2b-base, with all keys as published.
+const char* const kGranite = R"({
+  "architectures": ["GraniteForCausalLM"], "attention_bias": false, "attention_dropout": 0.1, "attention_multiplier": 0.015625,
+  "bos_token_id": 0, "embedding_multiplier": 12.0, "eos_token_id": 0, "hidden_act": "silu", "hidden_size": 2048,
+  "initializer_range": 0.02, "intermediate_size": 8192, "logits_scaling": 8.0, "max_position_embeddings": 4096,
+  "mlp_bias": false, "model_type": "granite", "num_attention_heads": 32, "num_hidden_layers": 40, "num_key_value_heads": 8,
+  "pad_token_id": 0, "residual_multiplier": 0.22, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 10000,
+  "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.46.0.dev0", "use_cache": true,
+  "vocab_size": 49155
+})";
+
+TEST(FromHuggingFace, AGraniteHasMultipliers) {
+  Json config = Json::parse(kGranite);
+  EXPECT_NE(refusal(config).find("attention_dropout"), std::string::npos);
+  config["attention_dropout"] = 0.0;
+  const Model m = import(config).model;
+  EXPECT_EQ(m.attention_multiplier, 0.015625);
+  EXPECT_EQ(m.embedding_multiplier, 12);
+  EXPECT_EQ(m.residual_multiplier, 0.22);
+  EXPECT_EQ(m.logits_scaling, 8);
+  config.erase("attention_multiplier");
+  EXPECT_EQ(import(config).model.attention_multiplier, 1) << "GraniteConfig's default, and not head_dim^-0.5";
+  EXPECT_EQ(import(Json::parse(kLlama32)).model.attention_multiplier, 0.125);
+  EXPECT_TRUE(test::has_facts(refusal(changed("/residual_multiplier", 0.22)), {"residual_multiplier: 0.22: a llama"}));
+}
+
+/// Switches of families and layers without RoPE: reading an export back gives the same model.
+TEST(ConfigJson, FamiliesComeBack) {
+  const std::string mixed = "model.layer_types=[sliding_attention, full_attention]";
+  const std::vector<std::pair<const char*, std::vector<std::string>>> cases = {
+      {"qwen2", {"model.attention_bias=true", "model.attention_out_bias=false"}},
+      {"qwen2", {"model.attention_bias=true", "model.attention_out_bias=false", "model.sliding_window=4", mixed}},
+      {"granite",
+       {"model.attention_multiplier=0.5", "model.embedding_multiplier=12", "model.residual_multiplier=0.22",
+        "model.logits_scaling=8"}},
+      {"granite", {"model.logits_scaling=8", "model.attention_bias=true", "model.head_dim=24"}},
+      {"smollm3", {"model.no_rope_layers=4"}},
+      {"smollm3", {"model.no_rope_layers=[0, 4]", "model.attention_bias=true", "model.mlp_bias=true"}},
+      {"smollm3", {"model.no_rope_layers=3", "model.sliding_window=4", mixed}},
+  };
+  for (const auto& [type, overrides] : cases) {
+    const Spec spec = resolve(kGood, overrides).spec;
+    const Json config = Json::parse(config_json(spec));
+    EXPECT_EQ(config["model_type"], type);
+    Spec theirs = spec;
+    theirs.model = import(config).model;
+    EXPECT_EQ(model_changes(theirs, spec), "") << config;
+  }
+  const Json smol = Json::parse(config_json(resolve(kGood, {"model.no_rope_layers=4"}).spec));
+  EXPECT_EQ(smol["no_rope_layers"], Json::parse("[1, 1, 1, 0, 1, 1]"));
+  EXPECT_TRUE(smol.contains("pad_token_id")) << "SmolLM3Config's default may be outside of the vocabulary";
+}
+
+TEST(FromHuggingFace, Yarn) {
+  const auto scaled = [](Json scaling) {
+    Json config = changed("/rope_scaling", std::move(scaling));
+    config["max_position_embeddings"] = 131072;
+    return config;
+  };
+  const RopeScaling plain =
+      import(scaled({{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}}))
+          .model.rope_scaling;
+  EXPECT_EQ(plain.type, RopeType::yarn);
+  EXPECT_EQ(plain.factor, 4);
+  EXPECT_EQ(plain.original_max_position_embeddings, 32768);
+  EXPECT_EQ(plain.beta_fast, 32);
+  EXPECT_EQ(plain.beta_slow, 1);
+  EXPECT_DOUBLE_EQ(plain.attention_factor, 0.1 * std::log(4.0) + 1);
+  EXPECT_TRUE(plain.truncate);
+  const RopeScaling full = import(scaled({{"rope_type", "yarn"},
+                                          {"factor", nullptr},
+                                          {"original_max_position_embeddings", 16384},
+                                          {"beta_fast", 64},
+                                          {"beta_slow", 2},
+                                          {"mscale", 2.0},
+                                          {"mscale_all_dim", 0.5},
+                                          {"truncate", false}}))
+                               .model.rope_scaling;
+  EXPECT_EQ(full.factor, 8) << "of the contexts";
+  EXPECT_EQ(full.beta_fast, 64);
+  EXPECT_EQ(full.beta_slow, 2);
+  EXPECT_DOUBLE_EQ(full.attention_factor, (0.2 * std::log(8.0) + 1) / (0.05 * std::log(8.0) + 1));
+  EXPECT_FALSE(full.truncate);
+  EXPECT_NE(refusal(scaled({{"rope_type", "yarn"}})).find("rope_scaling.factor: it is missing"), std::string::npos);
+  EXPECT_NE(refusal(scaled({{"rope_type", "yarn"}, {"factor", 4}, {"low_freq_factor", 1}})).find("low_freq_factor"),
+            std::string::npos);
+}
+
+TEST(ConfigJson, ScalingsOfRopeComeBack) {
+  for (const char* scaling : {"linear", "yarn"})
+    for (const char* more : {"", ", factor: 3.5"}) {
+      const Spec spec = resolve(kGood, {fmt::format("model.rope_scaling={{type: {}{}}}", scaling, more)}).spec;
+      const Json config = Json::parse(config_json(spec));
+      EXPECT_EQ(config["rope_scaling"]["rope_type"], scaling);
+      Spec theirs = spec;
+      theirs.model = import(config).model;
+      EXPECT_EQ(model_changes(theirs, spec), "") << config;
+    }
+  const Spec spec = resolve(kGood, {"model.rope_scaling={type: yarn, truncate: false, attention_factor: 1.25}"}).spec;
+  const Json rope = Json::parse(config_json(spec))["rope_parameters"];
+  EXPECT_EQ(rope["truncate"], false);
+  EXPECT_EQ(rope["attention_factor"], 1.25);
+}
+
+}  // namespace
+}  // namespace llmc::spec
