@@ -24,10 +24,10 @@ LLMC_KERNEL qk_norm_rope(const Act* __restrict__ in, const float* __restrict__ w
     const auto cosine = lanes.segments<1, kHalf, 0>(angles);
     const auto sine = lanes.segments<1, kHalf, 0>(angles + kHalf);
     for (const int head : lanes.share(0, kAll)) {
-      const auto x1 = lanes.load(lanes.row<kHalf, kHalf, kHeadDim>(from, head));
-      const auto x2 = lanes.load(lanes.row<kHalf, kHalf, kHeadDim>(from + kHalf, head));
-      const auto y1 = lanes.row<kHalf, kHalf, kHeadDim>(to, head);
-      const auto y2 = lanes.row<kHalf, kHalf, kHeadDim>(to + kHalf, head);
+      // Halves of heads are rows: as parts of heads the second ones would be taken to be as aligned as the first.
+      const auto x1 = lanes.load(lanes.row<kHalf>(from, 2 * head)),
+                 x2 = lanes.load(lanes.row<kHalf>(from, 2 * head + 1));
+      const auto y1 = lanes.row<kHalf>(to, 2 * head), y2 = lanes.row<kHalf>(to, 2 * head + 1);
       if (head < kNormed) {
         const float* scale = head < kHeads ? weight : weight + kWeightPitch;
         const auto w1 = lanes.segments<1, kHalf, 0>(scale);

@@ -35,10 +35,8 @@ LLMC_KERNEL qk_norm_rope_backward(Act* __restrict__ dqkv, const Act* __restrict_
       const float* angles = table + row % kSequence * kHeadDim;
       const auto cosine = lanes.segments<1, kHalf, 0>(angles);
       const auto sine = lanes.segments<1, kHalf, 0>(angles + kHalf);
-      const auto x1 = lanes.load(lanes.row<kHalf, kHalf, kHeadDim>(in, head));
-      const auto x2 = lanes.load(lanes.row<kHalf, kHalf, kHeadDim>(in + kHalf, head));
-      const auto dx1 = lanes.row<kHalf, kHalf, kHeadDim>(gradients, head);
-      const auto dx2 = lanes.row<kHalf, kHalf, kHeadDim>(gradients + kHalf, head);
+      const auto x1 = lanes.load(lanes.row<kHalf>(in, 2 * head)), x2 = lanes.load(lanes.row<kHalf>(in, 2 * head + 1));
+      const auto dx1 = lanes.row<kHalf>(gradients, 2 * head), dx2 = lanes.row<kHalf>(gradients, 2 * head + 1);
       const float r = rstd[static_cast<long long>(row) * kNormed + head];
       auto d1 = lanes.columns<kHalf>(), d2 = lanes.columns<kHalf>();
       lanes.map(d1, d2, lanes.load(dx1), lanes.load(dx2), cosine, sine,
