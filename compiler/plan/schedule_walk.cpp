@@ -140,11 +140,15 @@ std::vector<std::size_t> region_order(const Schedule& schedule) {
 }
 
 Overlap overlap_of(const Schedule& schedule, std::size_t region) {
-  const std::vector<Stop> list = stops(schedule, PassName::micro_batch);
   Overlap overlap;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (list[i].item->does != Does::send || list[i].region != region || !overlaps(schedule, list, i)) continue;
-    (list[i].pass == PassName::forward ? overlap.forward : overlap.backward) = true;
+  for (const PassName pass : {PassName::micro_batch, PassName::optimizer_step}) {
+    const std::vector<Stop> list = stops(schedule, pass);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (list[i].item->does != Does::send || list[i].region != region || !overlaps(schedule, list, i)) continue;
+      (pass == PassName::optimizer_step    ? overlap.optimizer
+       : list[i].pass == PassName::forward ? overlap.forward
+                                           : overlap.backward) = true;
+    }
   }
   return overlap;
 }

@@ -49,8 +49,8 @@ std::vector<std::size_t> region_order(const Schedule& schedule);
 
 /// Passes in which something runs between a region's collectives and the wait for them.
 struct Overlap {
-  bool forward = false, backward = false;
-  bool any() const { return forward || backward; }
+  bool forward = false, backward = false, optimizer = false;
+  bool any() const { return forward || backward || optimizer; }
 };
 Overlap overlap_of(const Schedule& schedule, std::size_t region);
 

@@ -128,7 +128,7 @@ plan::Overlap overlap(const Plan& plan, const plan::Launch& l) {
 
 const char* overlap_text(const plan::Overlap& overlap) {
   if (overlap.forward) return overlap.backward ? "overlaps forward and backward" : "overlaps forward";
-  return overlap.backward ? "overlaps backward" : "exposed";
+  return overlap.backward ? "overlaps backward" : overlap.optimizer ? "overlaps the optimizer" : "exposed";
 }
 
 nlohmann::ordered_json ranks_json(const Plan& plan) {

@@ -9,7 +9,7 @@
 
 #include "compiler/graph/orthogonal.h"
 #include "compiler/plan/plan.h"
-#include "compiler/plan/step_time.h"
+#include "compiler/plan/schedule_walk.h"
 #include "program/matrix_owners.h"
 #include "small_spec.h"
 
@@ -60,6 +60,19 @@ TEST(Muon, HasAnOrderForEachShard) {
       "  run prepare_optimizer\n  layers up:\n    send gather_momentum_layer\n    join\n" + matrices;
   EXPECT_EQ(of("gradients"), one + end);
   EXPECT_EQ(of("parameters"), one + end);
+}
+
+/// Results of a layer are on their way while the next one's matrices are orthogonalised, if ranks have whole gradients.
+TEST(Muon, HidesResultsBehindTheNextLayer) {
+  for (const auto& [shard, hidden] :
+       {std::pair("none", true), std::pair("optimizer", true), std::pair("gradients", false)}) {
+    const Plan plan = of_muon({"parallel.world_size=2", std::string("parallel.shard=") + shard});
+    for (std::size_t r = 0; r < plan.graph.regions.size(); ++r) {
+      const Overlap overlap = overlap_of(plan.schedule, r);
+      const std::string& name = plan.graph.regions[r].name;
+      EXPECT_EQ(overlap.optimizer, hidden && name == "return_layer") << shard << ", " << name;
+    }
+  }
 }
 
 TEST(Muon, HasTheOthersWithAdamW) {
