@@ -164,7 +164,12 @@ class Draws:
             theirs = exact.rounded_errors(self.products, self.stream)
             self.ratios += [ours[name] / theirs[name] for name in ours if theirs[name]]
             median = statistics.median(theirs.values())
-            self.excess = max(self.excess, largest({name: ours[name] / max(theirs[name], median) for name in ours}))
+            # A bias of k shifts all scores of a query equally, but for its rotation: most of its gradient is rounding.
+            self.excess = max(
+                self.excess,
+                largest(
+                    {name: ours[name] / max(theirs[name], median)
+                     for name in ours if not name.endswith("k_proj.bias")}))
             if self.stream:
                 usual = exact.rounded_errors(self.products, None)
                 self.plain += [ours[name] / usual[name] for name in ours if usual[name]]
