@@ -9,9 +9,9 @@ namespace llmc::graph {
 namespace {
 
 /// "self_attn.q_proj.weight" -> "q_proj".
-std::string short_name(const std::string& name) {
-  const std::size_t end = name.rfind('.'), begin = name.rfind('.', end - 1);
-  return name.substr(begin + 1, end - begin - 1);
+std::string short_name(const std::string& full) {
+  const std::size_t end = full.rfind('.'), begin = full.rfind('.', end - 1);
+  return full.substr(begin + 1, end - begin - 1);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ FAULTS = [
           "const float clipped = g;", "test_templates MuonMomentum.IsPyTorchsFormula"),
     fault("muon_momentum_of_the_host", "muon_momentum", "own.momentum[unknown]", "own.momentum[0]",
           "test_templates MuonMomentum.IsPyTorchsFormula"),
-    fault("muon_momentum_in_a_skipped_step", "muon_momentum", "if (results->skipped) return;", "",
+    fault("muon_momentum_in_a_skipped_step", "muon_momentum in templates/muon_momentum.cu", "if (results->skipped) return;", "",
           "test_templates MuonMomentum.LeavesOthers*"),
     fault("muon_momentum_of_all_groups", "muon_momentum", "if (!(kGroups >> chunk.group & 1)) continue;", "",
           "test_templates MuonMomentum.LeavesOthers*"),

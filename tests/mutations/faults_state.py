@@ -37,7 +37,7 @@ FAULTS = [
           "test_plan OptimizerState.Int8IsFor*"),
     fault("parts_that_begin_within_a_block_have_int8_state", "has_blocks", "piece.begin * t.cols % kStateBlock == 0",
           "true", "test_plan OptimizerState.Int8IsFor*"),
-    fault("the_embedding_has_int8_state", "choose_optimizer_state",
+    fault("the_embedding_has_int8_state", "choose_optimizers",
           "role != ParameterRole::matrices && role != ParameterRole::head", "role == ParameterRole::vectors",
           "test_plan OptimizerState.Int8IsFor*"),
     fault("an_update_moves_the_bytes_of_its_buckets", "FlatSizes::elements_of",

@@ -187,10 +187,10 @@ class SimRanks(harness.SimTest):
         """A micro-batch a rank, so that both add the same two gradients, and no clipping, because a sum of squares is
         cut by shards. Later steps are graphs."""
         for kind in ("muon", "muon_sharded"):
-            self.train(2, kind, kind, "batch.tokens=48", "optimizer.clip_norm=0")
+            self.train(2, kind, "run-" + kind, "batch.tokens=48", "optimizer.clip_norm=0")
         for file in ("model.safetensors", "optimizer.safetensors"):
             ours, theirs = (harness.runs.read(os.path.join(self.checkpoint(name), file))
-                            for name in ("muon", "muon_sharded"))
+                            for name in ("run-muon", "run-muon_sharded"))
             self.assertTrue(ours == theirs, file)
 
     def test_equal_runs_have_equal_bits(self):
