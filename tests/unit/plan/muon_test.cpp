@@ -77,12 +77,20 @@ TEST(Muon, HidesResultsBehindTheNextLayer) {
 
 TEST(Muon, HasTheOthersWithAdamW) {
   const Plan plan = of_muon({"metrics.per_parameter=false"});
-  std::vector<std::string> ops;
+  std::vector<std::string> names;
   for (const Region& region : plan.graph.regions)
     if (region.part == Part::prepare || region.part == Part::optimizer)
-      for (const Op& op : region.ops) ops.push_back(op.name);
-  EXPECT_EQ(ops, (std::vector<std::string>{"gradient_norm", "sum_gradient_partial", "sum_results", "gradient_clip",
-                                           "muon_momentum", "muon", "adamw"}));
+      for (const Op& op : region.ops) {
+        names.push_back(op.name);
+        const auto* update = std::get_if<ops::UpdateAttributes>(&op.attributes);
+        if (!update) continue;
+        for (std::size_t i = 0; i < plan.graph.groups.size(); ++i)
+          EXPECT_EQ(holds(update->groups, static_cast<int>(i)),
+                    (plan.graph.groups[i].role == ParameterRole::matrices) == (op.name != "adamw"))
+              << op.name << ", " << plan.graph.groups[i].name;
+      }
+  EXPECT_EQ(names, (std::vector<std::string>{"gradient_norm", "sum_gradient_partial", "sum_results", "gradient_clip",
+                                             "muon_momentum", "muon", "adamw"}));
   const auto state = [](const Plan& of) {
     std::int64_t elements = 0;
     for (const HostBuffer& buffer : of.layout.buffers)
