@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -177,16 +179,25 @@ std::optional<CheckpointEntry> find_checkpoint_before(const fs::path& run, std::
 
 namespace {
 
-/// Whether the files have tensors, but none of a buffer of this run's optimizer.
-bool of_another_optimizer(const Readers& readers, std::span<const SavedBuffer> state) {
-  bool any = false;
+/// Whether the files are another optimizer's: of some parameter they have state, but none that this run keeps of it.
+/// Two optimizers may share a moment's name (Lion's and Muon's), or keep the same of some parameters (Muon's and
+/// AdamW's).
+bool of_another_optimizer(const Readers& readers, std::span<const ParameterInfo> stored,
+                          std::span<const SavedBuffer> state) {
+  std::map<std::string_view, const ParameterInfo*> by_name;
+  for (const ParameterInfo& p : stored) by_name[p.name] = &p;
+  std::map<const ParameterInfo*, bool> has_own;  // of parameters with state in the files
   for (const auto& reader : readers)
     for (const safetensors::Entry& entry : reader->entries()) {
-      any = true;
-      for (const SavedBuffer& buffer : state)
-        if (entry.name.starts_with(buffer.prefix)) return false;
+      const std::size_t name = entry.name.find('.') + 1;  // behind the prefix
+      const auto found = by_name.find(std::string_view(entry.name).substr(name));
+      if (found == by_name.end()) continue;
+      const ParameterInfo& p = *found->second;
+      has_own[&p] |= std::ranges::any_of(state, [&](const SavedBuffer& buffer) {
+        return buffer.covers(p) && std::string_view(entry.name).substr(0, name) == buffer.prefix;
+      });
     }
-  return any;
+  return std::ranges::any_of(has_own, [](const auto& of) { return !of.second; });
 }
 
 void read(const Match& match, StateAccess& access) {
@@ -246,7 +257,7 @@ TrainState load_checkpoint(const fs::path& checkpoint, std::span<const Parameter
   const std::span<const SavedBuffer> buffers = access.buffers();
   std::vector<Match> matches;
   Matching(checkpoint, model, stored, buffers, matches).buffers(kWeights, kWeights + 1);
-  const bool anew = of_another_optimizer(optimizer, buffers.subspan(kWeights + 1));
+  const bool anew = of_another_optimizer(optimizer, stored, buffers.subspan(kWeights + 1));
   if (!anew) Matching(checkpoint, optimizer, stored, buffers, matches).buffers(kWeights + 1, buffers.size());
 
   for (const Match& match : matches) read(match, access);

@@ -155,7 +155,7 @@ class Resume(RunTest):
         trainers = {
             kind: self.compile(self.spec, f"kind-{kind}", "precision.compute=fp32", f"optimizer.kind={kind}",
                                "optimizer.weight_decay=0")
-            for kind in ("adamw", "lion")
+            for kind in ("adamw", "lion", "muon")
         }
         run = self.path("kinds")
         self.succeed(trainers["adamw"], "--run", run, "--steps", 4)
@@ -175,6 +175,20 @@ class Resume(RunTest):
         rate = harness.json_lines(os.path.join(run, "metrics.jsonl"))[-1]["lr"]
         moved = sorted(abs(a - b) for name in before for a, b in zip(after[name], before[name]))
         self.assertLess(abs(moved[len(moved) // 2] / rate - 1), 0.05)
+
+        # Muon has a momentum as Lion has, and moments as AdamW has, each of other parameters.
+        for before, after in (("adamw", "muon"), ("muon", "adamw"), ("lion", "muon"), ("muon", "lion")):
+            run = self.path(f"{before}-{after}")
+            self.succeed(trainers[before], "--run", run, "--steps", 2)
+            done = self.succeed(trainers[after], "--run", run, "--steps", 3, "--allow", "optimizer.kind")
+            self.assertIn(f"optimizer.kind {after}: it begins anew", done.out + done.err)
+            clean = self.path(f"{before}-{after}-from-weights")
+            self.succeed(trainers[after], "--run", clean, f"init.from={self.finished(run, 2)}", "--steps", 1)
+            kept = [
+                sorted(harness.tensors(os.path.join(self.finished(of, step), "optimizer.safetensors")))
+                for of, step in ((run, 3), (clean, 1))
+            ]
+            self.assertEqual(*kept, f"{before}, then {after}")
 
     def test_metrics_say_what_happened(self):
         """The clean run itself: validation and samples when due, and a falling loss."""
