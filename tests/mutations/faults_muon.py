@@ -52,8 +52,6 @@ FAULTS = [
           "false ? {} : {}", RANKS),
     fault("owners_by_number", "MatrixOwners", "std::ranges::min_element(work_)",
           "work_.begin() + matrix % work_.size()", PLAN),
-    fault("state_of_another_kind_under_the_same_name", "of_another_optimizer", "buffer.covers(p) && ", "",
-          "run_resume"),
     fault("half_of_a_head_as_aligned_as_the_head", "qk_norm_rope", "lanes.row<kHalf>(from, 2 * head + 1)",
           "lanes.row<kHalf, kHalf, kHeadDim>(from + kHalf, head)", "sim_gradients_qwen3"),
     fault("momentum_counts_steps_from_one", "muon in runtime/program/optimizers.h", ".momentum = {momentum(updates),",
