@@ -124,7 +124,7 @@ class Builder {
   Scope scope_;
 };
 
-void add_host_tensors(Graph& g, std::int64_t head_dim) {
+void add_host_tensors(Graph& g, std::int64_t head_dim, bool documents) {
   const auto input = [&](const char* name, Use use, std::int64_t cols, Axis axis = Axis::other) {
     g.add({.name = name, .dtype = DType::i32, .rows = 1, .cols = cols, .role = Role::input, .axis = axis, .use = use});
   };
@@ -136,6 +136,10 @@ void add_host_tensors(Graph& g, std::int64_t head_dim) {
   input("run_begin", Use::run_begin, tokens + 1);
   input("run_token", Use::run_token, tokens);
   input("run_count", Use::run_count, 1);
+  if (documents) {
+    input("document_begin", Use::document_begin, tokens);
+    input("document_end", Use::document_end, tokens);
+  }
   input("positions", Use::positions, g.batch);
   for (const auto& [name, use] : {std::pair("masters", Use::masters), std::pair("gradients", Use::gradients)})
     g.add({.name = name, .rows = 1, .cols = 1, .role = Role::flat, .use = use});  // sized when parameters have offsets
@@ -169,7 +173,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
               {"head", ParameterRole::head},
               {"embedding", ParameterRole::embedding},
               {"norms, biases", ParameterRole::vectors}};
-  add_host_tensors(g, m.head_dim);
+  add_host_tensors(g, m.head_dim, spec.data.documents.mask);
 
   Region embed{.name = "embed", .block = Block::embed, .writes = &ResidualStream::first};
   Builder e(g, embed);
@@ -195,10 +199,14 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   const TensorId rotated = b.turn_heads(qkv, g.host(Use::rope_table), heads, m);
   const TensorId attended = b.activation("attention_out", q);
   const TensorId lse = b.scratch("attention_lse", g.batch * heads.query, g.sequence);
-  b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, RecomputeGroup::attention).attributes =
-      ops::AttentionAttributes{
-          .heads = heads,
-          .multiplier = m.attention_multiplier == usual_attention_multiplier(m) ? 0 : m.attention_multiplier};
+  std::vector<TensorId> attention_inputs = {rotated};
+  if (spec.data.documents.mask)
+    attention_inputs.insert(attention_inputs.end(), {g.host(Use::document_begin), g.host(Use::document_end)});
+  b.op(OpKind::attention, "attention", std::move(attention_inputs), {attended, lse}, RecomputeGroup::attention)
+      .attributes = ops::AttentionAttributes{
+      .heads = heads,
+      .multiplier = m.attention_multiplier == usual_attention_multiplier(m) ? 0 : m.attention_multiplier,
+      .documents = spec.data.documents.mask};
   const TensorId projected =
       b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = InitClass::residual}},
                m.attention_out_bias, "o_out", RecomputeGroup::residual, 1, m.residual_multiplier);

@@ -248,6 +248,15 @@ const std::vector<Code>& codes() {
        "model.residual_multiplier is a factor of the products of o_proj and down_proj, to which llmc adds a bias "
        "unscaled. transformers scales the bias too. So these projections have none.",
        "model: {residual_multiplier: 0.22, mlp_bias: true}", "model: {residual_multiplier: 0.22, mlp_bias: false}"},
+      {"E0334", "a separator that is no token",
+       "data.documents.separator is the token that ends each document. Token ids are below model.vocab_size.",
+       "model: {vocab_size: 50257}\ndata: {documents: {mask: true, separator: 50257}}",
+       "model: {vocab_size: 50257}\ndata: {documents: {mask: true, separator: 50256}}"},
+      {"E0335", "masks of documents in cuDNN",
+       "cuDNN masks documents with sequences of variable length, whose shapes follow the data and whose backward pass "
+       "is not deterministic without a large workspace. llmc's own kernels mask documents at constant shapes.",
+       "target: {attention: cudnn}\ndata: {documents: {mask: true}}",
+       "target: {attention: auto}\ndata: {documents: {mask: true}}"},
       {"E0340", "a source without a name in a mixture",
        "data.train is a list of one source, or a map of sources that each have a name. Weights, metrics and --allow "
        "name a source by it.",

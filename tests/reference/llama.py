@@ -72,16 +72,21 @@ def rms_norm(x, weight, eps):
     return weight * (x * torch.rsqrt(variance + eps))
 
 
-def masks(model, length, dtype):
-    """Masks added to the scores [query, key] of each layer."""
+def masks(model, tokens, dtype):
+    """Masks added to the scores [batch or 1, 1, query, key] of each layer."""
+    length = tokens.shape[1]
     query, key = torch.arange(length)[:, None], torch.arange(length)[None, :]
     window = model.get("sliding_window")
     types = model.get("layer_types") or ["sliding_attention" if window else "full_attention"]
-    seen = {"full_attention": key <= query}
+    seen = {"full_attention": (key <= query)[None, None]}
+    if model.get("documents", {}).get("mask"):
+        ends = (tokens == model["documents"]["separator"]).long()
+        document = ends.cumsum(1) - ends  # the separator belongs to the document that it ends
+        seen["full_attention"] = seen["full_attention"] & (document[:, :, None] == document[:, None, :])[:, None]
     if window:
         seen["sliding_attention"] = seen["full_attention"] & (key > query - window)
     added = {
-        word: torch.zeros(length, length, dtype=dtype).masked_fill(~sees, float("-inf"))
+        word: torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, float("-inf"))
         for word, sees in seen.items()
     }
     return [added[types[layer % len(types)]] for layer in range(model["num_hidden_layers"])]
@@ -266,7 +271,7 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies)
     angles = torch.cat((angles, angles), dim=-1)
     cos, sin = (factor * angles.cos()).to(table.dtype), (factor * angles.sin()).to(table.dtype)
-    mask = masks(model, length, table.dtype)
+    mask = masks(model, tokens, table.dtype)
 
     def rounded(value):
         return value if stream is None else value.to(stream)

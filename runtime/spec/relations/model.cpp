@@ -219,6 +219,23 @@ class ModelRelations : RelationChecks {
          any_of({write(key, "false"), write("model.residual_multiplier", "1")}), {key, "model.residual_multiplier"});
   }
 
+  void documents() {
+    if (!usable({"data.documents.mask", "data.documents.separator"})) return;
+    const Documents& d = spec_.data.documents;
+    const std::int64_t vocabulary = spec_.model.vocab_size;
+    if (usable({"model.vocab_size"}) && d.separator >= vocabulary)
+      fail("E0334", fmt::format("documents end with token {}, but vocab_size is {}", d.separator, vocabulary),
+           fmt::format("write a separator below {}", vocabulary),
+           any_of({write("data.documents.separator", vocabulary - 1), write("model.vocab_size", d.separator + 1)}),
+           {"data.documents.separator", "model.vocab_size"});
+    if (usable({"target.kind", "target.attention"}) && d.mask && spec_.target.kind == TargetKind::cuda &&
+        spec_.target.attention == AttentionKind::cudnn)
+      fail("E0335", "cuDNN has no masks of documents that are deterministic and of constant shapes",
+           "write attention: auto, or mask: false",
+           any_of({write("target.attention", "auto"), write("data.documents.mask", "false")}),
+           {"target.attention", "data.documents.mask"});
+  }
+
   void architectures() {
     if (!usable({"target.kind", "target.arch"})) return;
     const bool cpu = spec_.target.kind == TargetKind::cpu;
@@ -292,6 +309,7 @@ void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diag
   relations.rope();
   relations.rope_layers();
   relations.residual_multiplier();
+  relations.documents();
   relations.architectures();
 }
 
