@@ -72,6 +72,21 @@ class Builder {
     return y;
   }
 
+  /// Adds the operand of a block's first product: the stream's norm, or the stream itself in the compute dtype. An
+  /// empty `piece`: no norm.
+  TensorId operand(const std::string& name, TensorId x, const std::string& piece, const spec::Spec& spec) {
+    if (!piece.empty()) return rms_norm(name + "_norm", x, piece, spec.model.rms_norm_eps);
+    if (spec.residual == spec.compute) return x;
+    const TensorId y = activation(name + "_in", graph_.at(x).cols);
+    op(OpKind::round_stream, name + "_round", {x}, {y}, RecomputeGroup::norms);
+    return y;
+  }
+
+  /// Adds what a block adds to the stream: its result, or the norm of that. An empty `piece`: no norm.
+  TensorId addend(const std::string& name, TensorId result, const std::string& piece, double eps) {
+    return piece.empty() ? result : rms_norm(name + "_out_norm", result, piece, eps);
+  }
+
   /// Rotates the heads of q and k by their positions, after normalising each if qk_norm is set.
   TensorId turn_heads(TensorId qkv, TensorId table, const ops::Heads& heads, const spec::Model& m) {
     const TensorId y = activation("qkv", heads.columns());
@@ -79,13 +94,15 @@ class Builder {
       op(OpKind::rope, "rope", {qkv, table}, {y}, RecomputeGroup::qkv).attributes = ops::RopeAttributes{heads};
       return y;
     }
+    const bool width = m.qk_norm_over == spec::QkNormOver::width;
+    const std::int64_t q = width ? heads.query * heads.dim : heads.dim, k = width ? heads.key * heads.dim : heads.dim;
     const TensorId weight = vector("qk_norm_weight",
-                                   {{.name = "self_attn.q_norm.weight", .size = heads.dim, .init = InitClass::ones},
-                                    {.name = "self_attn.k_norm.weight", .size = heads.dim, .init = InitClass::ones}},
-                                   2);
-    const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), heads.query + heads.key);
+                                   {{.name = "self_attn.q_norm.weight", .size = q, .init = InitClass::ones},
+                                    {.name = "self_attn.k_norm.weight", .size = k, .init = InitClass::ones}},
+                                   width ? 1 : 2);
+    const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), width ? 2 : heads.query + heads.key);
     op(OpKind::qk_norm_rope, "qk_norm_rope", {qkv, weight, table}, {y, rstd}, RecomputeGroup::norms).attributes =
-        ops::QkNormRopeAttributes{heads, m.rms_norm_eps};
+        ops::QkNormRopeAttributes{.heads = heads, .eps = m.rms_norm_eps, .width = width};
     return y;
   }
 
@@ -123,6 +140,22 @@ class Builder {
   Region& region_;
   Scope scope_;
 };
+
+/// Names of a layer's norms, as in transformers: pre in Llama, post in OLMo 2, sandwich in Gemma. Empty: no such norm.
+struct NormNames {
+  const char *of_x, *of_attention, *of_middle, *of_mlp;
+};
+
+NormNames norm_names(spec::NormPlace place) {
+  constexpr const char *kInput = "input_layernorm.weight", *kPostAttention = "post_attention_layernorm.weight",
+                       *kPreMlp = "pre_feedforward_layernorm.weight", *kPostMlp = "post_feedforward_layernorm.weight";
+  switch (place) {
+    case spec::NormPlace::post: return {"", kPostAttention, "", kPostMlp};
+    case spec::NormPlace::sandwich: return {kInput, kPostAttention, kPreMlp, kPostMlp};
+    case spec::NormPlace::pre: break;
+  }
+  return {kInput, "", kPostAttention, ""};
+}
 
 void add_host_tensors(Graph& g, std::int64_t head_dim) {
   const auto input = [&](const char* name, Use use, std::int64_t cols, Axis axis = Axis::other) {
@@ -186,7 +219,8 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
                .writes = &ResidualStream::above};
   Builder b(g, layer);
   const TensorId x = b.stream("x", hidden, &ResidualStream::below);
-  const TensorId normed = b.rms_norm("attention_norm", x, "input_layernorm.weight", m.rms_norm_eps);
+  const NormNames norms = norm_names(m.norm_place);
+  const TensorId normed = b.operand("attention", x, norms.of_x, spec);
   const TensorId qkv = b.linear("qkv", normed,
                                 {{.name = "self_attn.q_proj", .size = q, .init = InitClass::linear},
                                  {.name = "self_attn.k_proj", .size = kv, .init = InitClass::linear},
@@ -203,8 +237,9 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
       b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = InitClass::residual}},
                m.attention_out_bias, "o_out", RecomputeGroup::residual, 1, m.residual_multiplier);
   const TensorId middle = b.activation("x_mid", hidden);
-  b.op(OpKind::add, "attention_residual", {x, projected}, {middle});
-  const TensorId normed2 = b.rms_norm("mlp_norm", middle, "post_attention_layernorm.weight", m.rms_norm_eps);
+  b.op(OpKind::add, "attention_residual", {x, b.addend("attention", projected, norms.of_attention, m.rms_norm_eps)},
+       {middle});
+  const TensorId normed2 = b.operand("mlp", middle, norms.of_middle, spec);
   const TensorId gate_up = b.linear("gate_up", normed2,
                                     {{.name = "mlp.gate_proj", .size = ffn, .init = InitClass::linear},
                                      {.name = "mlp.up_proj", .size = ffn, .init = InitClass::linear}},
@@ -213,8 +248,9 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, RecomputeGroup::swiglu);
   const TensorId down =
       b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = InitClass::residual}}, m.mlp_bias,
-               "down_out", RecomputeGroup::rest, 1, m.residual_multiplier);
-  b.op(OpKind::add, "mlp_residual", {middle, down}, {b.stream("x_next", hidden, &ResidualStream::above)});
+               "down_out", RecomputeGroup::down, 1, m.residual_multiplier);
+  const TensorId added = b.addend("mlp", down, norms.of_mlp, m.rms_norm_eps);
+  b.op(OpKind::add, "mlp_residual", {middle, added}, {b.stream("x_next", hidden, &ResidualStream::above)});
   give_kind(layer, kinds.front());
 
   Region head{.name = "head", .block = Block::head, .reads = &ResidualStream::last};

@@ -3,6 +3,7 @@
 #include "compiler/spec/huggingface.h"
 #include "spec/huggingface/families.h"
 #include "spec/huggingface/rope.h"
+#include "spec/values.h"
 
 namespace llmc::spec {
 
@@ -76,6 +77,8 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   if (family && family->padded) config["pad_token_id"] = nullptr;
   for (const FamilyFactor& each : family_factors())
     if (!family || family->reads_factors) config[each.name] = m.*each.field;
+  for (const char* key : {"norm_place", "qk_norm_over"})
+    if (!family) config[key] = text_of(std::string("model.") + key, spec);
   if (!family) config["attention_out_bias"] = m.attention_out_bias;
   if (!family || family->reads_no_rope) config["no_rope_layers"] = rope_flags(m);
   config.update(window_keys(family, m));

@@ -1,7 +1,8 @@
 """An independent Llama in PyTorch, after transformers' LlamaForCausalLM, for any dtype that PyTorch has; with qk_norm, after
 Qwen3ForCausalLM: q and k of each head are normalised before RoPE; with sliding_window, after MistralForCausalLM, or with
 layer_types, which repeat, after MinistralForCausalLM: a query of a sliding layer sees so many keys, its own included; with
-no_rope_layers after SmolLM3ForCausalLM, and with multipliers and logits_scaling after GraniteForCausalLM. Biases are those that the parameters have.
+no_rope_layers after SmolLM3ForCausalLM, and with multipliers and logits_scaling after GraniteForCausalLM; with norm_place post
+and qk_norm_over width after Olmo2ForCausalLM. Biases are those that the parameters have.
 
 Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
 """
@@ -271,13 +272,21 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     def rounded(value):
         return value if stream is None else value.to(stream)
 
-    added = model.get("residual_multiplier", 1)
+    added, place = model.get("residual_multiplier", 1), model.get("norm_place", "pre")
     x = rounded(torch.nn.functional.embedding(tokens, table) * model.get("embedding_multiplier", 1))
     for layer in range(model["num_hidden_layers"]):
         prefix = f"model.layers.{layer}."
 
         def weight(name):
             return parameters[prefix + name]
+
+        def before(value, name):
+            """The operand of a block."""
+            return value if place == "post" else rms_norm(value, weight(name + ".weight"), eps)
+
+        def after(value, name):
+            """The part of the stream that a block adds."""
+            return value if place == "pre" else rms_norm(value, weight(name + ".weight"), eps)
 
         def linear(value, *names):
             """Results of several linear parts. In fp8 they are one product, so that a row of their gradients has one scale."""
@@ -288,11 +297,15 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
             y = linear_of(value, torch.cat(weights), None if biases[0] is None else torch.cat(biases))
             return y.split([len(w) for w in weights], dim=-1)
 
-        h = rms_norm(x, weight("input_layernorm.weight"), eps)
+        h = before(x, "input_layernorm")
         q, k, v = linear(h, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+        width = model.get("qk_norm_over") == "width"
+        if model.get("qk_norm") and width:
+            q, k = rms_norm(q, weight("self_attn.q_norm.weight"), eps), rms_norm(k, weight("self_attn.k_norm.weight"),
+                                                                                 eps)
         q, k = q.view(batch, length, heads, d), k.view(batch, length, kv_heads, d)
         v = v.view(batch, length, kv_heads, d).transpose(1, 2)
-        if model.get("qk_norm"):
+        if model.get("qk_norm") and not width:
             q, k = rms_norm(q, weight("self_attn.q_norm.weight"), eps), rms_norm(k, weight("self_attn.k_norm.weight"),
                                                                                  eps)
         q, k = q.transpose(1, 2), k.transpose(1, 2)
@@ -303,10 +316,12 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
         wide = torch.float64 if scores.dtype == torch.float64 else torch.float32
         p = torch.softmax(scores, dim=-1, dtype=wide).to(q.dtype)
         attended = matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)
-        x = rounded(x + added * linear(attended, "self_attn.o_proj")[0])
-        h = rms_norm(x, weight("post_attention_layernorm.weight"), eps)
+        x = rounded(x + added * after(linear(attended, "self_attn.o_proj")[0], "post_attention_layernorm"))
+        h = before(x, "post_attention_layernorm" if place == "pre" else "pre_feedforward_layernorm")
         gate, up = linear(h, "mlp.gate_proj", "mlp.up_proj")
-        x = rounded(x + added * linear(torch.nn.functional.silu(gate) * up, "mlp.down_proj")[0])
+        x = rounded(
+            x + added *
+            after(linear(torch.nn.functional.silu(gate) * up, "mlp.down_proj")[0], "post_feedforward_layernorm"))
     x = rms_norm(x, parameters["model.norm.weight"], eps)
     return head(x, parameters.get("lm_head.weight", table)) / model.get("logits_scaling", 1)
 

@@ -31,6 +31,11 @@ FACTORS = {
     0: {"attention_multiplier": 0.3, "embedding_multiplier": 3, "residual_multiplier": 0.5, "logits_scaling": 4}, 16:
     {"attention_multiplier": 0.05, "embedding_multiplier": 0.7, "residual_multiplier": 1.5, "logits_scaling": 0.5}
 }
+# By seed, from 19 on: where norms stand, and what those of q and k are over.
+NORMS = {
+    19: {"norm_place": "post", "qk_norm_over": "width"}, 20: {"norm_place": "sandwich"}, 21:
+    {"norm_place": "post", "qk_norm": False}, 22: {"norm_place": "sandwich", "qk_norm_over": "width"}
+}
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}
 
@@ -80,6 +85,9 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
         model["rope_scaling"] = SCALINGS[seed]
     if seed in OUT_BIAS:
         model["attention_out_bias"] = OUT_BIAS[seed]
+    model.update(NORMS.get(seed, {}))
+    if seed in NORMS and recompute.startswith("["):
+        recompute = recompute[:-1] + ", down]"
     if seed in WINDOWS:
         model["sliding_window"], pattern = WINDOWS[seed]
         model["num_hidden_layers"] = max(model["num_hidden_layers"], len(pattern))

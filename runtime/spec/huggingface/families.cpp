@@ -66,6 +66,15 @@ const std::vector<Family>& families() {
        .title = "Granite",
        .reads = {"attention_bias", "mlp_bias"},
        .reads_factors = true},
+      {.model_type = "olmo2",
+       .architecture = "Olmo2ForCausalLM",
+       .title = "OLMo 2",
+       .reads = {"attention_bias"},
+       .on = {"qk_norm"},
+       .norm_place = NormPlace::post,
+       .qk_norm_over = QkNormOver::width,
+       .rms_norm_eps = 1e-5,
+       .padded = true},
   };
   return table;
 }
@@ -96,6 +105,8 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
   expect(model.attention_out_bias == (family.out_bias && model.attention_bias), "attention_out_bias");
   for (const FamilyFactor& each : family_factors())
     expect(family.reads_factors || model.*each.field == each.usual(model) || model.*each.field == 0, each.name);
+  expect(model.norm_place == family.norm_place, "norm_place");
+  expect(!model.qk_norm || model.qk_norm_over == family.qk_norm_over, "qk_norm_over");
   expect(family.reads_no_rope || model.no_rope_layers.empty(), "no_rope_layers");
   const std::int64_t sliding = model.sliding_layers();
   expect(!sliding || family.window != Family::Window::none, "sliding_window");

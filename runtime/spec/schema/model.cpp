@@ -140,6 +140,17 @@ std::vector<KeyRow> model_rows() {
           .fallback("false")
           .newer()
           .doc("RMSNorm over each head of q and k before RoPE, as in Qwen 3: two more weights of head_dim a layer."),
+      bind_choice("model.qk_norm_over", {"head", "width"}, LLMC_FIELD(model.qk_norm_over))
+          .fallback("head")
+          .when("model.qk_norm", "true")
+          .newer()
+          .doc("Columns that share a root mean square. head: those of one head. width: all of q, and all of k, as in "
+               "OLMo 2: the weights have as many columns."),
+      bind_choice("model.norm_place", {"pre", "post", "sandwich"}, LLMC_FIELD(model.norm_place))
+          .fallback("pre")
+          .newer()
+          .doc("RMSNorms of a layer. pre: of what attention and the MLP read. post: of their results, which are then "
+               "added to the residual stream, as in OLMo 2. sandwich: both."),
       bind("model.attention_bias", Type::boolean, LLMC_FIELD(model.attention_bias))
           .fallback("false")
           .doc("Biases on the q, k and v projections, and on the output projection unless attention_out_bias differs."),

@@ -240,7 +240,7 @@ TEST(Interpreter, ProductsAndEmbeddingsAreScaled) {
   const Rows x = {{1, 2}}, w = {{3, 4}, {5, 6}};
   Example forward(Op{.kind = OpKind::linear, .name = "l", .attributes = ops::LinearAttributes{.scale = 0.5}});
   expect_near(forward.in(x).in(w).out(1, 2).run().out(0), {{5.5, 8.5}});
-  Example dgrad(Op{.kind = OpKind::linear_dgrad, .name = "l", .attributes = ops::ScaleAttributes{0.5}});
+  Example dgrad(Op{.kind = OpKind::linear_dgrad, .name = "l", .attributes = ops::LinearAttributes{.scale = 0.5}});
   expect_near(dgrad.in(x).in(w).out(1, 2).run().out(0), {{6.5, 8}});
   Example wgrad(Op{.kind = OpKind::linear_wgrad, .name = "l", .attributes = ops::ScaleAttributes{0.5}});
   expect_near(wgrad.in(x).in({{4, 6}}).out(2, 2).run().out(0), {{2, 3}, {4, 6}});

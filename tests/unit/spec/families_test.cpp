@@ -29,6 +29,11 @@ TEST(Families, AreFoundByTheSpec) {
   for (const char* factor : {"attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"})
     EXPECT_EQ(type({std::string("model.") + factor + "=0.5"}), "granite");
   EXPECT_TRUE(test::has_facts(type({"model.logits_scaling=8", "model.qk_norm=true"}), {"model."}));
+  const std::string post = "model.norm_place=post", norm = "model.qk_norm=true", width = "model.qk_norm_over=width";
+  EXPECT_EQ(type({post, norm, width}), "olmo2");
+  EXPECT_TRUE(test::has_facts(type({post, norm}), {"qwen3", "model.norm_place: post"}));
+  EXPECT_TRUE(test::has_facts(type({norm, width}), {"qwen3", "model.qk_norm_over: width"}));
+  EXPECT_TRUE(test::has_facts(type({"model.norm_place=sandwich"}), {"llama", "model.norm_place: sandwich"}));
   EXPECT_EQ(type({window, "model.mlp_bias=true"}), "smollm3") << "whose layers may all have RoPE";
 }
 
