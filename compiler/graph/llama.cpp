@@ -1,5 +1,7 @@
 #include "compiler/graph/llama.h"
 
+#include <algorithm>
+
 #include "compiler/graph/optimizer_state.h"
 #include "device/types.h"
 
@@ -173,14 +175,21 @@ void add_host_tensors(Graph& g, std::int64_t head_dim) {
   for (const auto& [name, use] : {std::pair("masters", Use::masters), std::pair("gradients", Use::gradients)})
     g.add({.name = name, .rows = 1, .cols = 1, .role = Role::flat, .use = use});  // sized when parameters have offsets
   g.add_records("chunks", Use::chunks, Role::constant, "Chunk", sizeof(Chunk));
-  g.add({.name = "rope_table", .rows = g.sequence, .cols = head_dim, .role = Role::constant, .use = Use::rope_table});
+  const auto table = [&](const char* name, Use use) {
+    g.add({.name = name, .rows = g.sequence, .cols = head_dim, .role = Role::constant, .use = use});
+  };
+  table("rope_table", Use::rope_table);
+  if (std::ranges::any_of(g.kinds, &LayerKind::local_rope)) table("local_rope_table", Use::local_rope_table);
   g.add_records("results", Use::results, Role::output, "StepResults", sizeof(StepResults));
 }
 
 }  // namespace
 
-void give_kind(Region& region, const LayerKind& kind) {
+void give_kind(const Graph& graph, Region& region, const LayerKind& kind) {
+  const TensorId table = graph.host(kind.local_rope ? Use::local_rope_table : Use::rope_table);
   for (Op& op : region.ops) {
+    for (TensorId& input : op.inputs)
+      if (const Use use = graph.at(input).use; use == Use::rope_table || use == Use::local_rope_table) input = table;
     if (auto* attention = std::get_if<ops::AttentionAttributes>(&op.attributes)) attention->window = kind.window;
     if (auto* rope = std::get_if<ops::RopeAttributes>(&op.attributes)) rope->rotates = kind.rope;
     if (auto* norm = std::get_if<ops::QkNormRopeAttributes>(&op.attributes)) norm->rotates = kind.rope;
@@ -251,7 +260,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
                "down_out", RecomputeGroup::down, 1, m.residual_multiplier);
   const TensorId added = b.addend("mlp", down, norms.of_mlp, m.rms_norm_eps);
   b.op(OpKind::add, "mlp_residual", {middle, added}, {b.stream("x_next", hidden, &ResidualStream::above)});
-  give_kind(layer, kinds.front());
+  give_kind(g, layer, kinds.front());
 
   Region head{.name = "head", .block = Block::head, .reads = &ResidualStream::last};
   Builder h(g, head);

@@ -177,7 +177,7 @@ Graph recompute(Graph graph, const Choice& choice) {
       std::vector<Op> rewritten = Rewriter(graph, forward, variants[v].again).rewrite(backward);
       copy.saved = kept(graph, forward, rewritten);
       if (copy.part == Part::backward) copy.ops = std::move(rewritten);
-      give_kind(copy, variants[v].kind);
+      give_kind(graph, copy, variants[v].kind);
       regions.push_back(std::move(copy));
     }
   }

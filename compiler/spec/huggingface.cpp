@@ -71,8 +71,8 @@ std::string scaling_text(const Model& m) {
 std::string lines_of_layers(const Model& m) {
   return lines_of(
       m,
-      {"norm_place", "qk_norm_over", "attention_out_bias", "sliding_window", "layer_types", "no_rope_layers",
-       "attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"},
+      {"norm_place", "qk_norm_over", "attention_out_bias", "sliding_window", "layer_types", "rope_local_theta",
+       "no_rope_layers", "attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"},
       "  ", false);
 }
 

@@ -175,6 +175,9 @@ std::vector<std::string> read_layer_types(ConfigReader& reader, const Family& fa
     else
       std::fill_n(types.begin(), std::min(layers, below), kFullAttention);
   }
+  if (family.full_every && m.sliding_window)
+    for (std::size_t layer = 0; layer < layers; ++layer)
+      if ((layer + 1) % static_cast<std::size_t>(family.full_every) == 0) types[layer] = kFullAttention;
   const Json* list = reader.find("layer_types");
   if (!list || *list == Json(types)) return types;
   // For layers of one type the length of the list does not matter.

@@ -66,6 +66,7 @@ struct Model {
   std::int64_t vocab_size = 0, hidden_size = 0, num_hidden_layers = 0;
   std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, intermediate_size = 0;
   double rope_theta = 0;
+  double rope_local_theta = 0;  // of sliding layers, without rope_scaling; 0: they are as the others
   RopeScaling rope_scaling;
   double rms_norm_eps = 0;
   bool tie_word_embeddings = false, qk_norm = false, mlp_bias = false;
@@ -96,6 +97,11 @@ struct Model {
   /// Whether attention and the MLP read the stream's norm, and whether their results are normalised.
   bool norms_before() const { return norm_place != NormPlace::post; }
   bool norms_after() const { return norm_place != NormPlace::pre; }
+  /// Whether RoPE's angles in the layer are those of rope_local_theta.
+  bool has_local_rope(std::int64_t layer) const {
+    const bool differs = rope_local_theta != rope_theta || rope_scaling.type != RopeType::none;
+    return rope_local_theta != 0 && differs && slides(layer) && has_rope(layer);
+  }
   bool has_rope(std::int64_t layer) const { return !no_rope_layers.has(layer); }
   /// Number of layers with a window.
   std::int64_t sliding_layers() const {

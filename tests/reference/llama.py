@@ -73,11 +73,30 @@ def rms_norm(x, weight, eps):
     return weight * (x * torch.rsqrt(variance + eps))
 
 
+def types_of(model):
+    """The type of each layer."""
+    types = model.get("layer_types") or ["sliding_attention" if model.get("sliding_window") else "full_attention"]
+    return [types[layer % len(types)] for layer in range(model["num_hidden_layers"])]
+
+
+def rotations(model, length, dtype):
+    """RoPE's cosines and sines [length, head_dim] of each layer. With rope_local_theta sliding layers have these angles, unscaled,
+    as in Gemma3ForCausalLM and Olmo3ForCausalLM."""
+    local = {**model, "rope_theta": model.get("rope_local_theta"), "rope_scaling": None}
+    tables = {}
+    for kind in set(types_of(model)):
+        own = local if kind == "sliding_attention" and model.get("rope_local_theta") else model
+        frequencies, factor = inverse_frequencies(own, torch.float64)
+        angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies)
+        angles = torch.cat((angles, angles), dim=-1)
+        tables[kind] = (factor * angles.cos()).to(dtype), (factor * angles.sin()).to(dtype)
+    return [tables[kind] for kind in types_of(model)]
+
+
 def masks(model, length, dtype):
     """Masks added to the scores [query, key] of each layer."""
     query, key = torch.arange(length)[:, None], torch.arange(length)[None, :]
     window = model.get("sliding_window")
-    types = model.get("layer_types") or ["sliding_attention" if window else "full_attention"]
     seen = {"full_attention": key <= query}
     if window:
         seen["sliding_attention"] = seen["full_attention"] & (key > query - window)
@@ -85,7 +104,7 @@ def masks(model, length, dtype):
         word: torch.zeros(length, length, dtype=dtype).masked_fill(~sees, float("-inf"))
         for word, sees in seen.items()
     }
-    return [added[types[layer % len(types)]] for layer in range(model["num_hidden_layers"])]
+    return [added[kind] for kind in types_of(model)]
 
 
 class Bf16Product(torch.autograd.Function):
@@ -263,10 +282,7 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     heads, kv_heads, d = model["num_attention_heads"], model["num_key_value_heads"], model["head_dim"]
     eps = model["rms_norm_eps"]
     table = parameters["model.embed_tokens.weight"]
-    frequencies, factor = inverse_frequencies(model, torch.float64)
-    angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies)
-    angles = torch.cat((angles, angles), dim=-1)
-    cos, sin = (factor * angles.cos()).to(table.dtype), (factor * angles.sin()).to(table.dtype)
+    turns = rotations(model, length, table.dtype)
     mask = masks(model, length, table.dtype)
 
     def rounded(value):
@@ -310,6 +326,7 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
                                                                                  eps)
         q, k = q.transpose(1, 2), k.transpose(1, 2)
         if has_rope(model, layer):
+            cos, sin = turns[layer]
             q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
         scores = matmul(q, k.transpose(2, 3)) * model.get("attention_multiplier", d**-0.5) + mask[layer]

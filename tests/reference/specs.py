@@ -14,7 +14,7 @@ HEAD_DIMS = [4, 6, 8, 10, 16, 24, 32]
 # sequences, and the layers that use it; none: all.
 WINDOWS = {
     4: (33, ["sliding", "full"]), 8: (7, []), 13: (2, ["full", "sliding"]), 14: (50, ["sliding", "full"]), 15: (50, []),
-    17: (70, ["sliding", "sliding", "full"])
+    17: (70, ["sliding", "sliding", "full"]), 22: (40, ["sliding", "full"])
 }
 # By seed, for models without biases of q and k, whose gradient is 0 without RoPE: the layers without RoPE.
 NO_ROPE = {3: 2, 8: [0], 12: [1], 16: 3}
@@ -33,8 +33,9 @@ FACTORS = {
 }
 # By seed, from 19 on: where norms stand, and what those of q and k are over.
 NORMS = {
-    19: {"norm_place": "post", "qk_norm_over": "width"}, 20: {"norm_place": "sandwich"}, 21:
-    {"norm_place": "post", "qk_norm": False}, 22: {"norm_place": "sandwich", "qk_norm_over": "width"}
+    19: {"norm_place": "post", "qk_norm_over":
+         "width"}, 20: {"norm_place": "sandwich"}, 21: {"norm_place": "post", "qk_norm": False}, 22:
+    {"norm_place": "sandwich", "qk_norm_over": "width", "rope_local_theta": 300}
 }
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}

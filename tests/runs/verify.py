@@ -20,6 +20,8 @@ SCALED = ("model.embedding_multiplier=12", )
 POST = ("model.norm_place=post", "model.qk_norm=true", "model.qk_norm_over=width", "precision.compute=bf16",
         "memory.recompute=[norms, down]")
 SANDWICH = ("model.norm_place=sandwich", )
+LOCAL = ("model.sliding_window=9", "model.layer_types=[sliding_attention, full_attention]",
+         "model.rope_local_theta=300", "model.attention_bias=false")
 THREE_KINDS = (*harness.FP8, *NO_ROPE)  # of three layers: the first is not in fp8, the second has no RoPE
 SPLIT = (*harness.INT8, "precision.compute=bf16", "precision.master=split")
 MUON = ("optimizer.kind=muon", )
@@ -143,7 +145,8 @@ class Verify(RunTest):
     def test_good(self):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
-        for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, THREE_KINDS, FACTORS, (*BF16, *FACTORS),
+        for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, LOCAL, THREE_KINDS, FACTORS, (*BF16,
+                                                                                                              *FACTORS),
                           (*SPLIT, *SCALED), ("init.distribution=uniform", ), ("init.distribution=truncated", ),
                           harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8, SPLIT, MUON,
                           POLAR, *([harness.BF16X3] if harness.has_tiles() else [])):

@@ -75,6 +75,20 @@ const std::vector<Family>& families() {
        .qk_norm_over = QkNormOver::width,
        .rms_norm_eps = 1e-5,
        .padded = true},
+      {.model_type = "olmo3",
+       .architecture = "Olmo3ForCausalLM",
+       .title = "OLMo 3",
+       .reads = {"attention_bias"},
+       .on = {"qk_norm"},
+       .window = by_default,
+       .norm_place = NormPlace::post,
+       .qk_norm_over = QkNormOver::width,
+       .reads_types = true,
+       .local_theta = 0,
+       .full_every = 4,
+       .rope_theta = 500000,
+       .rms_norm_eps = 1e-5,
+       .padded = true},
   };
   return table;
 }
@@ -109,6 +123,9 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
   expect(!model.qk_norm || model.qk_norm_over == family.qk_norm_over, "qk_norm_over");
   expect(family.reads_no_rope || model.no_rope_layers.empty(), "no_rope_layers");
   const std::int64_t sliding = model.sliding_layers();
+  const bool scales_all = sliding && model.rope_scaling.type != RopeType::none;
+  expect(family.local_theta ? model.rope_local_theta != 0 || !scales_all : model.rope_local_theta == 0,
+         "rope_local_theta");
   expect(!sliding || family.window != Family::Window::none, "sliding_window");
   expect(!sliding || sliding == model.num_hidden_layers || family.reads_types, "layer_types");
   return keys;

@@ -175,6 +175,14 @@ std::vector<KeyRow> model_rows() {
           .newer()
           .doc("Attention of each layer: sliding_attention uses sliding_window, full_attention does not. A shorter "
                "list is repeated."),
+      bind_optional("model.rope_local_theta", LLMC_FIELD(model.rope_local_theta))
+          .above(1)
+          .at_most(1e12)
+          .when("model.sliding_window", "*")
+          .newer()
+          .doc("rope_theta of the sliding layers, whose frequencies rope_scaling leaves as they are. Without this key "
+               "all "
+               "layers have the same. Gemma 3: 10000. OLMo 3: rope_theta, with yarn on the full layers."),
       bind_no_rope_layers().newer().doc(
           "Layers without RoPE: N for every N-th (4: layers 3, 7, 11, ...), or a list of layers, which count from 0. "
           "Without this key all layers have RoPE. transformers' list of the same name is another one: its 1 stands "

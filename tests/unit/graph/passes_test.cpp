@@ -490,6 +490,34 @@ TEST(Passes, LayersWithoutRopeAreAKind) {
   }
 }
 
+/// Uses of the RoPE tables that the region's ops read.
+std::set<Use> tables(const Graph& graph, const Region& region) {
+  std::set<Use> found;
+  for (const Op& op : region.ops)
+    for (const TensorId id : op.inputs)
+      if (graph.at(id).role == Role::constant) found.insert(graph.at(id).use);
+  return found;
+}
+
+TEST(Passes, SlidingLayersMayHaveAnglesOfTheirOwn) {
+  std::vector<std::string> overrides = kTwoKinds;
+  overrides.insert(overrides.end(), {"model.num_hidden_layers=4", "audit.compute=forward", "audit.every=1"});
+  EXPECT_EQ(ops::to_text(lowered(overrides)).find("local_rope_table"), std::string::npos);
+  for (const char* norm : {"model.qk_norm=false", "model.qk_norm=true"}) {
+    std::vector<std::string> own = overrides;
+    own.insert(own.end(), {norm, "model.rope_local_theta=777"});
+    const Graph graph = lowered(own);
+    EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 0, 1}));
+    for (const Part part : {Part::forward, Part::backward, Part::audit}) {
+      EXPECT_EQ(tables(graph, *graph.find(part, Block::layer, 0)), std::set<Use>{Use::local_rope_table}) << norm;
+      EXPECT_EQ(tables(graph, *graph.find(part, Block::layer, 1)), std::set<Use>{Use::rope_table}) << norm;
+    }
+  }
+  // Without a window that is shorter than the sequence the layers still have two kinds.
+  overrides[2] = "model.sliding_window=24", overrides.emplace_back("model.rope_local_theta=777");
+  EXPECT_EQ(lowered(overrides).variants, (std::vector<int>{0, 1, 0, 1}));
+}
+
 TEST(Passes, TheOutputsBiasIsAKeyOfItsOwn) {
   const auto biases = [](const std::vector<std::string>& overrides) {
     const Graph graph = lowered(overrides);
