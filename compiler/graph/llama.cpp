@@ -228,6 +228,9 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
                .writes = &ResidualStream::above};
   Builder b(g, layer);
   const TensorId x = b.stream("x", hidden, &ResidualStream::below);
+  const auto residual_init = [&](const char* name) {
+    return std::ranges::count(spec.init.zero, name) ? InitClass::zeros : InitClass::residual;
+  };
   const NormNames norms = norm_names(m.norm_place);
   const TensorId normed = b.operand("attention", x, norms.of_x, spec);
   const TensorId qkv = b.linear("qkv", normed,
@@ -243,7 +246,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
           .heads = heads,
           .multiplier = m.attention_multiplier == usual_attention_multiplier(m) ? 0 : m.attention_multiplier};
   const TensorId projected =
-      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = InitClass::residual}},
+      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = residual_init("o_proj")}},
                m.attention_out_bias, "o_out", RecomputeGroup::residual, 1, m.residual_multiplier);
   const TensorId middle = b.activation("x_mid", hidden);
   b.op(OpKind::add, "attention_residual", {x, b.addend("attention", projected, norms.of_attention, m.rms_norm_eps)},
@@ -254,10 +257,11 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
                                      {.name = "mlp.up_proj", .size = ffn, .init = InitClass::linear}},
                                     m.mlp_bias, "gate_up_out", RecomputeGroup::gate_up, 2);
   const TensorId gated = b.activation("swiglu_out", ffn);
-  b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, RecomputeGroup::swiglu);
+  b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, RecomputeGroup::swiglu).attributes =
+      ops::SwigluAttributes{m.hidden_act == spec::HiddenAct::gelu_pytorch_tanh};
   const TensorId down =
-      b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = InitClass::residual}}, m.mlp_bias,
-               "down_out", RecomputeGroup::down, 1, m.residual_multiplier);
+      b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = residual_init("down_proj")}},
+               m.mlp_bias, "down_out", RecomputeGroup::down, 1, m.residual_multiplier);
   const TensorId added = b.addend("mlp", down, norms.of_mlp, m.rms_norm_eps);
   b.op(OpKind::add, "mlp_residual", {middle, added}, {b.stream("x_next", hidden, &ResidualStream::above)});
   give_kind(g, layer, kinds.front());

@@ -55,7 +55,7 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
       {"num_attention_heads", m.num_attention_heads},
       {"num_key_value_heads", m.num_key_value_heads},
       {"head_dim", m.head_dim},
-      {"hidden_act", "silu"},
+      {"hidden_act", text_of("model.hidden_act", spec)},
       {"max_position_embeddings", spec.batch.sequence_length},
       {"initializer_range", spec.init.embedding_std},
       {"rms_norm_eps", m.rms_norm_eps},

@@ -28,6 +28,7 @@ enum class ScheduleKind { constant, linear, cosine, wsd };
 enum class RopeType { none, llama3, linear, yarn };
 enum class NormPlace { pre, post, sandwich };
 enum class QkNormOver { head, width };
+enum class HiddenAct { silu, gelu_pytorch_tanh };
 enum class DecaySchedule { constant, cosine, linear };
 
 /// Scaling of RoPE's frequencies: compiler/plan/rope.h has the formulas.
@@ -72,6 +73,7 @@ struct Model {
   bool tie_word_embeddings = false, qk_norm = false, mlp_bias = false;
   NormPlace norm_place = NormPlace::pre;       // of the norms around attention and the MLP
   QkNormOver qk_norm_over = QkNormOver::head;  // with qk_norm: the columns that one root mean square is of
+  HiddenAct hidden_act = HiddenAct::silu;      // of the MLP's gate
   bool attention_bias = false;                 // of q, k and v
   bool attention_out_bias = false;             // of o
   std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no sliding layers
@@ -131,6 +133,7 @@ struct Init {
   double embedding_std = 0;
   InitStd linear, residual;
   Distribution distribution = Distribution::normal;
+  std::vector<std::string> zero = {};  // of o_proj and down_proj: those that begin as zeros
 };
 
 struct Loss {

@@ -272,6 +272,11 @@ PRODUCTS = {
     "mxfp8": (functools.partial(fp8_linear, Mxfp8Product.apply), bf16_linear, bf16_product),
 }
 
+ACTIVATIONS = {
+    "silu": torch.nn.functional.silu, "gelu_pytorch_tanh": functools.partial(torch.nn.functional.gelu,
+                                                                             approximate="tanh")
+}
+
 
 def forward(parameters, model, tokens, stream=None, products="exact"):
     """tokens i64 [batch, sequence] -> logits [batch, sequence, vocab]. `stream`: a dtype that the residual stream, and with it
@@ -288,6 +293,7 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     def rounded(value):
         return value if stream is None else value.to(stream)
 
+    activation = ACTIVATIONS[model.get("hidden_act", "silu")]
     added, place = model.get("residual_multiplier", 1), model.get("norm_place", "pre")
     x = rounded(torch.nn.functional.embedding(tokens, table) * model.get("embedding_multiplier", 1))
     for layer in range(model["num_hidden_layers"]):
@@ -336,9 +342,7 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
         x = rounded(x + added * after(linear(attended, "self_attn.o_proj")[0], "post_attention_layernorm"))
         h = before(x, "post_attention_layernorm" if place == "pre" else "pre_feedforward_layernorm")
         gate, up = linear(h, "mlp.gate_proj", "mlp.up_proj")
-        x = rounded(
-            x + added *
-            after(linear(torch.nn.functional.silu(gate) * up, "mlp.down_proj")[0], "post_feedforward_layernorm"))
+        x = rounded(x + added * after(linear(activation(gate) * up, "mlp.down_proj")[0], "post_feedforward_layernorm"))
     x = rms_norm(x, parameters["model.norm.weight"], eps)
     return head(x, parameters.get("lm_head.weight", table)) / model.get("logits_scaling", 1)
 

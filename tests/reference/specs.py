@@ -31,11 +31,11 @@ FACTORS = {
     0: {"attention_multiplier": 0.3, "embedding_multiplier": 3, "residual_multiplier": 0.5, "logits_scaling": 4}, 16:
     {"attention_multiplier": 0.05, "embedding_multiplier": 0.7, "residual_multiplier": 1.5, "logits_scaling": 0.5}
 }
-# By seed, from 19 on: where norms stand, and what those of q and k are over.
+# By seed, from 19 on: where norms stand, what those of q and k are over, and the MLP's activation.
 NORMS = {
-    19: {"norm_place": "post", "qk_norm_over":
-         "width"}, 20: {"norm_place": "sandwich"}, 21: {"norm_place": "post", "qk_norm": False}, 22:
-    {"norm_place": "sandwich", "qk_norm_over": "width", "rope_local_theta": 300}
+    19: {"norm_place": "post", "qk_norm_over": "width"}, 20:
+    {"norm_place": "sandwich", "hidden_act": "gelu_pytorch_tanh"}, 21: {"norm_place": "post", "qk_norm": False}, 22:
+    {"norm_place": "sandwich", "qk_norm_over": "width", "rope_local_theta": 300, "hidden_act": "gelu_pytorch_tanh"}
 }
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}

@@ -21,7 +21,9 @@ POST = ("model.norm_place=post", "model.qk_norm=true", "model.qk_norm_over=width
         "memory.recompute=[norms, down]")
 SANDWICH = ("model.norm_place=sandwich", )
 LOCAL = ("model.sliding_window=9", "model.layer_types=[sliding_attention, full_attention]",
-         "model.rope_local_theta=300", "model.attention_bias=false")
+         "model.rope_local_theta=300", "model.attention_bias=false", "model.hidden_act=gelu_pytorch_tanh",
+         "init.zero=[o_proj]")
+GELU = ("model.hidden_act=gelu_pytorch_tanh", "memory.recompute=[swiglu]")
 THREE_KINDS = (*harness.FP8, *NO_ROPE)  # of three layers: the first is not in fp8, the second has no RoPE
 SPLIT = (*harness.INT8, "precision.compute=bf16", "precision.master=split")
 MUON = ("optimizer.kind=muon", )
@@ -63,6 +65,9 @@ FAULTS = [
     ("round_stream.cu", "return v; });", "return 0.5f * v; });", "attention_round", POST),
     ("qk_width_norm_rope.cu", "n1 * c - n2 * s;", "n1 * c + n2 * s;", "qk_norm_rope", POST),
     ("qk_width_norm_rope_backward.cu", "dot / (kOwn * kHeadDim)", "dot / kHeadDim", "qk_norm_rope_backward", POST),
+    ("geglu_forward.cu", "fma(kCubic, g * g, kSlope)", "kSlope", "swiglu", GELU),
+    ("geglu_backward.cu", "fma(3.0f * kCubic, x * x, kSlope), 1.0f);\n        du = d * gelu;",
+     "kSlope, 1.0f);\n        du = d * gelu;", "swiglu_backward", GELU),
     ("swiglu_backward.cu", "        y = silu * u;\n", "        y = silu;\n", "swiglu_backward", BF16),
     ("rms_norm_forward.cu", "return v * v; }) / kCols;", "return v * v; }) / kPitch;", "attention_norm", BF16),
     ("quantise.cu", "lanes.store(result, values, rounded);", "lanes.store(result, values, [](float v) { return v; });",

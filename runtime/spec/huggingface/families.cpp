@@ -119,6 +119,7 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
   expect(model.attention_out_bias == (family.out_bias && model.attention_bias), "attention_out_bias");
   for (const FamilyFactor& each : family_factors())
     expect(family.reads_factors || model.*each.field == each.usual(model) || model.*each.field == 0, each.name);
+  expect(model.hidden_act == HiddenAct::silu, "hidden_act");
   expect(model.norm_place == family.norm_place, "norm_place");
   expect(!model.qk_norm || model.qk_norm_over == family.qk_norm_over, "qk_norm_over");
   expect(family.reads_no_rope || model.no_rope_layers.empty(), "no_rope_layers");

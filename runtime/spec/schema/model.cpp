@@ -63,7 +63,11 @@ std::vector<KeyRow> model_rows() {
                      const std::int64_t exact = (s.model.hidden_size * 8 + 2) / 3;
                      return (exact + 63) / 64 * 64;
                    })
-          .doc("Width of SwiGLU."),
+          .doc("Width of the MLP."),
+      bind_choice("model.hidden_act", {"silu", "gelu_pytorch_tanh"}, LLMC_FIELD(model.hidden_act))
+          .fallback("silu")
+          .newer()
+          .doc("Activation of the MLP's gate: silu in SwiGLU, gelu_pytorch_tanh (GELU by its tanh formula) in GeGLU."),
       bind("model.rope_theta", Type::number, LLMC_FIELD(model.rope_theta))
           .fallback("500000")
           .above(1)
@@ -246,6 +250,12 @@ std::vector<KeyRow> model_rows() {
           .at_most(100)
           .doc("Standard deviation of o_proj and down_proj, which write to the residual stream; values as in "
                "init.linear."),
+      bind("init.zero", Type::strings, LLMC_FIELD(init.zero))
+          .words({"o_proj", "down_proj"})
+          .fallback("[]")
+          .newer()
+          .doc("Matrices that begin as zeros in place of init.residual, so that each layer at first passes the stream "
+               "through unchanged."),
       bind_choice("init.distribution", {"normal", "uniform", "truncated"}, LLMC_FIELD(init.distribution))
           .fallback("normal")
           .newer()
