@@ -41,10 +41,11 @@ enum class Use : std::uint8_t {
   positions,  // before sampling: i32 [micro_batch], row whose logits are read: sequence * sequence_length + position
 
   // written once, at start
-  rope_table,   // fp32 [sequence_length, head_dim]: cos of head_dim / 2 angles, then sin
-  chunks,       // Chunk [chunks]
-  first_chunk,  // i32 [parameters + 1]: parameter p owns chunks [first_chunk[p], first_chunk[p + 1])
-  init_rules,   // InitRule [parameters]
+  rope_table,        // fp32 [sequence_length, head_dim]: cos of head_dim / 2 angles, then sin
+  local_rope_table,  // same of sliding layers with angles of their own
+  chunks,            // Chunk [chunks]
+  first_chunk,       // i32 [parameters + 1]: parameter p owns chunks [first_chunk[p], first_chunk[p + 1])
+  init_rules,        // InitRule [parameters]
 
   // read by the host
   results,          // StepResults
@@ -59,16 +60,37 @@ enum class Use : std::uint8_t {
 };
 
 /// In the order of Use.
-inline constexpr auto kUseNames = std::to_array<const char*>({"unseen",          "masters",        "gradients",
-                                                              "copies",          "rest",           "ties",
-                                                              "state",           "scalars",        "optimizer_scalars",
-                                                              "group_scalars",   "tokens",         "targets",
-                                                              "embedding_order", "run_begin",      "run_token",
-                                                              "run_count",       "document_begin", "document_end",
-                                                              "positions",       "rope_table",     "chunks",
-                                                              "first_chunk",     "init_rules",     "results",
-                                                              "reports",         "sample_logits",  "parameter_norms",
-                                                              "audit_losses",    "math_workspace", "input_slots"});
+inline constexpr auto kUseNames = std::to_array<const char*>({"unseen",
+                                                              "masters",
+                                                              "gradients",
+                                                              "copies",
+                                                              "rest",
+                                                              "ties",
+                                                              "state",
+                                                              "scalars",
+                                                              "optimizer_scalars",
+                                                              "group_scalars",
+                                                              "tokens",
+                                                              "targets",
+                                                              "embedding_order",
+                                                              "run_begin",
+                                                              "run_token",
+                                                              "run_count",
+                                                              "document_begin",
+                                                              "document_end",
+                                                              "positions",
+                                                              "rope_table",
+                                                              "local_rope_table",
+                                                              "chunks",
+                                                              "first_chunk",
+                                                              "init_rules",
+                                                              "results",
+                                                              "reports",
+                                                              "sample_logits",
+                                                              "parameter_norms",
+                                                              "audit_losses",
+                                                              "math_workspace",
+                                                              "input_slots"});
 static_assert(kUseNames.size() == static_cast<std::size_t>(Use::input_slots) + 1, "a name for each Use");
 constexpr const char* name_of(Use use) { return kUseNames[static_cast<std::size_t>(use)]; }
 

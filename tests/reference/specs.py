@@ -14,7 +14,7 @@ HEAD_DIMS = [4, 6, 8, 10, 16, 24, 32]
 # sequences, and the layers that use it; none: all.
 WINDOWS = {
     4: (33, ["sliding", "full"]), 8: (7, []), 13: (2, ["full", "sliding"]), 14: (50, ["sliding", "full"]), 15: (50, []),
-    17: (70, ["sliding", "sliding", "full"])
+    17: (70, ["sliding", "sliding", "full"]), 22: (40, ["sliding", "full"])
 }
 # By seed: documents, and the number of tokens that they have on average.
 DOCUMENTS = {
@@ -35,6 +35,12 @@ SCALINGS = {
 FACTORS = {
     0: {"attention_multiplier": 0.3, "embedding_multiplier": 3, "residual_multiplier": 0.5, "logits_scaling": 4}, 16:
     {"attention_multiplier": 0.05, "embedding_multiplier": 0.7, "residual_multiplier": 1.5, "logits_scaling": 0.5}
+}
+# By seed, from 19 on: where norms stand, what those of q and k are over, and the MLP's activation.
+NORMS = {
+    19: {"norm_place": "post", "qk_norm_over": "width"}, 20:
+    {"norm_place": "sandwich", "hidden_act": "gelu_pytorch_tanh"}, 21: {"norm_place": "post", "qk_norm": False}, 22:
+    {"norm_place": "sandwich", "qk_norm_over": "width", "rope_local_theta": 300, "hidden_act": "gelu_pytorch_tanh"}
 }
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}
@@ -85,6 +91,9 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
         model["rope_scaling"] = SCALINGS[seed]
     if seed in OUT_BIAS:
         model["attention_out_bias"] = OUT_BIAS[seed]
+    model.update(NORMS.get(seed, {}))
+    if seed in NORMS and recompute.startswith("["):
+        recompute = recompute[:-1] + ", down]"
     if seed in WINDOWS:
         model["sliding_window"], pattern = WINDOWS[seed]
         model["num_hidden_layers"] = max(model["num_hidden_layers"], len(pattern))

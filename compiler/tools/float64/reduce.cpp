@@ -30,7 +30,8 @@ void take_layers(spec::Spec& spec, const plan::Plan& plan) {
   for (const std::size_t layer : taken) {
     if (!plan.graph.kinds[layer].rope) no_rope.layers.push_back(static_cast<std::int64_t>(types.size()));
     recompute.push_back(plan.choice.recompute[layer]);
-    types.emplace_back(plan.graph.kinds[layer].window ? spec::kSlidingAttention : spec::kFullAttention);
+    types.emplace_back(plan.spec.model.slides(static_cast<std::int64_t>(layer)) ? spec::kSlidingAttention
+                                                                                : spec::kFullAttention);
   }
   spec.memory.recompute = passes::recompute_from(recompute);
   spec.model.num_hidden_layers = static_cast<std::int64_t>(taken.size());
