@@ -138,7 +138,7 @@ void add_build(CLI::App* data_command) {
                                                       "train a tokenizer of this many tokens, 320 to 1000000");
   build_command->add_option(
       "--tokenizer", options->tokenizer,
-      "use this sentencepiece model, or the one in the folder of a data set, instead of training one");
+      "use this sentencepiece model or tokenizer.json, or the one in a folder, instead of training one");
   build_command->add_option("-o,--out", options->out, "folder to make")->required();
   build_command->add_option("--validation", options->validation, "fraction of the documents that is held out, 0 to 0.5")
       ->capture_default_str();

@@ -207,8 +207,8 @@ namespace {
 /// Throws if a folder to become a data set holds anything else, or a data set that may not be replaced.
 void check_replaced(const std::filesystem::path& entry, bool replace) {
   const std::string name = entry.filename().string(), folder = entry.parent_path().string();
-  const bool ours = name == "tokenizer.model" || name == "dataset.json" || matches_pattern("train-?????.bin", name) ||
-                    matches_pattern("val-?????.bin", name);
+  const bool ours = name == "tokenizer.model" || name == "tokenizer.json" || name == "dataset.json" ||
+                    matches_pattern("train-?????.bin", name) || matches_pattern("val-?????.bin", name);
   if (!ours || !disk::is_file(entry, Exit::data))
     throw Failure(Exit::data,
                   fmt::format("'{}' has '{}', which is not part of a data set. Choose another -o", folder, name));
@@ -263,11 +263,10 @@ BuildResult build_dataset(const DatasetOptions& options) {
     model = read_tokenizer(options.tokenizer);
     tokenizer.emplace(model, options.tokenizer.string());
     if (!tokenizer->encodes())
-      throw Failure(
-          Exit::data,
-          fmt::format("'{}' is a tokenizer.json, with which llmc can decode but not encode. Make shards with "
-                      "tokens/hf_to_shards.py (docs/how-to/data-from-hugging-face.md), or give a sentencepiece model",
-                      options.tokenizer.string()));
+      throw Failure(Exit::data,
+                    fmt::format("'{}' decodes but does not encode: {}. Make shards with tokens/hf_to_shards.py "
+                                "(docs/how-to/data-from-hugging-face.md), or give another tokenizer",
+                                options.tokenizer.string(), tokenizer->why_not_encodes()));
     if (tokenizer->separator_id() < 0)
       throw Failure(Exit::data, fmt::format("'{}': has neither an eos nor a bos token to end a document with",
                                             options.tokenizer.string()));
@@ -308,9 +307,9 @@ BuildResult build_dataset(const DatasetOptions& options) {
     if (!tokenizer->exact()) throw Failure(Exit::internal, "the trained tokenizer is not byte-exact");
   }
   if (tokenizer->exact()) check_round_trip(*tokenizer);
-  write_file(folder.path() / "tokenizer.model", model);
-
   BuildResult result;
+  if (tokenizer->is_json()) result.tokenizer_file = "tokenizer.json";
+  write_file(folder.path() / result.tokenizer_file, model);
   result.vocab_size = tokenizer->vocab_size();
   result.separator_id = tokenizer->separator_id();
   result.byte_exact = tokenizer->exact();
@@ -353,7 +352,7 @@ std::string dataset_json(const BuildResult& result, const DatasetOptions& option
   made_with["seed"] = options.seed;
   const nlohmann::ordered_json json = {{"format", "llmc-dataset"},
                                        {"version", 1},
-                                       {"tokenizer", "tokenizer.model"},
+                                       {"tokenizer", result.tokenizer_file},
                                        {"tokenizer_xxh3", result.tokenizer_checksum},
                                        {"vocab_size", result.vocab_size},
                                        {"separator_id", result.separator_id},

@@ -13,8 +13,8 @@ std::vector<KeyRow> surrounding_rows() {
       bind("data.tokenizer", Type::string, LLMC_FIELD(data.tokenizer))
           .run_time()
           .path()
-          .doc("A sentencepiece model, which encodes prompts and decodes samples, or a Hugging Face tokenizer.json, "
-               "which only decodes samples. Without a tokenizer, prompts and samples are token ids."),
+          .doc("A sentencepiece model or a Hugging Face tokenizer.json, which encodes prompts and decodes samples. "
+               "Without a tokenizer, prompts and samples are token ids."),
       bind("data.train.path", Type::string, LLMC_FIELD(data.train.path))
           .required_unless("data.train.NAME")
           .run_time()

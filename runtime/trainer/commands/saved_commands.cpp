@@ -228,10 +228,12 @@ void sample(const SampleCommand& command, const Program& program) {
   }
   for (const std::string& prompt : values.prompts)
     if (!(tokenizer && tokenizer->encodes()) && !spec::parse_token_ids(prompt))
-      throw Failure(Exit::usage, fmt::format("{}, so the prompt '{}' must be token ids such as \"17 4 256\"",
-                                             tokenizer ? "llmc can decode with a tokenizer.json but not encode"
-                                                       : "there is no tokenizer (name one with --tokenizer FILE)",
-                                             printable(prompt)));
+      throw Failure(Exit::usage,
+                    fmt::format("{}, so the prompt '{}' must be token ids such as \"17 4 256\"",
+                                tokenizer ? fmt::format("llmc can decode with the tokenizer.json but not encode ({})",
+                                                        tokenizer->why_not_encodes())
+                                          : "there is no tokenizer (name one with --tokenizer FILE)",
+                                printable(prompt)));
   const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, info, command.seed.value_or(chosen.values.seed));
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
