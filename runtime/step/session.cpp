@@ -273,6 +273,16 @@ Session::Evaluated Session::evaluated() {
   return {results.loss, results.top1};
 }
 
+void Session::target_losses(std::span<float> losses) { copy_out(place(Use::losses), losses); }
+
+std::array<double, 2> Session::sum_over_ranks(std::array<double, 2> own) {
+  std::byte* sums = place(Use::results) + offsetof(StepResults, loss);
+  copy_in(sums, std::span<const double>(own));
+  ranks_.all_reduce_sum(reinterpret_cast<double*>(sums), own.size(), device_.stream());
+  copy_out(sums, std::span<double>(own));
+  return own;
+}
+
 double Session::audit(const StepBatch& batch, bool masters) {
   const Range range(device_.stream(), "audit");
   if (masters)

@@ -106,6 +106,25 @@ class TokenizerIds(RunTest):
         words = ("--checkpoint", self.path("run"), "--temperature", "0")
         text = self.succeed(trainer, "sample", *words, "--prompt", prompt).out
         self.assertTrue(text.startswith(prompt), text)
+        # A task in JSON lines: the sum of its losses decides, so an ending that the model finds likely is chosen.
+        task, word = self.path("choice.jsonl"), text[len(prompt):].split("\n")[0][:1] or "a"
+        with open(task, "w") as file:
+            for label in (0, 1):
+                file.write(json.dumps({"context": prompt, "endings": ["\u4e00" * 5, word], "label": label}) + "\n")
+        answered = json.loads(
+            self.succeed(trainer, "evaluate", "--json", "--checkpoint", self.path("run"), "--task", task).out)
+        self.assertEqual((answered["task"], answered["examples"], answered["accuracy"]), (task, 2, 0.5))
+        self.succeed(trainer, "--run", self.path("run"), "--steps", "6", f"evaluation.tasks.choice={task}")
+        line = harness.json_lines(self.path("run", "metrics.jsonl"))[-1]
+        self.assertEqual((line["task/choice"], line["task/choice/norm"]), (0.5, 0.5))
+        with open(task, "a") as file:
+            file.write(json.dumps({"context": prompt * 9, "endings": ["a", "b"], "label": 0}) + "\n")
+        long = harness.call(trainer, "--run", self.path("long"), f"evaluation.tasks.choice={task}")
+        self.assertEqual((long.code, os.path.exists(self.path("long"))), (5, False), long.err)
+        self.assert_facts(long.err, f"'{task}': line 3 has", "batch.sequence_length 24")
+        missing = harness.call(trainer, "--run", self.path("missing"), "evaluation.tasks.choice=nowhere.bin")
+        self.assertNotEqual(missing.code, 0)
+        self.assertIn("evaluation.tasks.choice", missing.err)
         out = self.path("exported")
         self.succeed(LLMC, "checkpoint", "export", self.path("run"), "-o", out)
         self.assertEqual(harness.read(os.path.join(out, "tokenizer.json")), harness.read(given))

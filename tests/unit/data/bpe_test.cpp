@@ -100,6 +100,7 @@ TEST(BpeMerges, LowestRankFirstThenLeftmost) {
   EXPECT_EQ(merged({1, 1, 1}), (Ids{2, 1}));
   EXPECT_EQ(merged({1, 1, 1, 1}), Ids{4});
   EXPECT_EQ(merged({1, 2, 1}), (Ids{3, 1}));
+  EXPECT_EQ(merged({1, 1, 2}), (Ids{1, 3}));
 }
 
 TEST(BpeMerges, LongWordsTakeNoQuadraticTime) {
