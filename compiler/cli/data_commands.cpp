@@ -86,6 +86,9 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
     const auto shards = static_cast<std::int64_t>(side->shards.size());
     fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens), grouped(shards), plural(shards));
   }
+  if (result.continued_shards)
+    fmt::print("  {} shard{} of a build that was killed kept\n", grouped(result.continued_shards),
+               plural(result.continued_shards));
   if (result.duplicates)
     fmt::print("  {} duplicate document{} left out\n", grouped(result.duplicates), plural(result.duplicates));
   if (!result.passed_over.empty())

@@ -506,6 +506,8 @@ FAULTS = [
           "test_data TaskFileTest.RefusesWhatItCannotAnswer"),
     fault("blanks_stay_with_the_context", "parse_line", "context.resize(end);", "",
           "test_data TaskFileTest.ReadsJsonLines"),
+    fault("finished_documents_are_encoded_twice", "add", "if (++documents_ <= skipped_) return;", "++documents_;",
+          "run_data"),
     fault("two_tokens_share_an_id", "vocabulary_of",
           'if (taken[i]) refuse(fmt::format("two tokens of model.vocab have the id {}", id));', "",
           "test_data TokenizerJson.Refuses"),

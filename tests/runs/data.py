@@ -2,6 +2,7 @@
 
 import array
 import contextlib
+import glob
 import gzip
 import importlib.util
 import io
@@ -9,6 +10,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sysconfig
 import time
@@ -347,6 +349,67 @@ class Data(RunTest):
         self.succeed(*words, out)
         self.assert_same_files(self.path("whole"), out, "after kills")
         self.assertEqual(os.listdir(self.path("killed")), ["set"], "nothing of the killed builds is left")
+
+    def test_a_killed_build_continues(self):
+        """Builds that are killed after a shard is finished: each keeps what the one before has finished, and the last
+        writes the bytes of a build that nothing interrupted. Another text or option begins from the start."""
+        os.makedirs(self.path("pages"))
+        generator = random.Random(3)
+        with open(self.path("pages", "a.jsonl"), "w") as file:
+            for number in range(9000):
+                text = " ".join(f"word{generator.randrange(5000)}" for _ in range(400))
+                file.write(json.dumps({"text": f"page {number} {text}"}) + "\n")
+        tokenizer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizers", "gpt2.json")
+
+        def words(*more):
+            return [
+                str(word) for word in (LLMC, "data", "build", "--from", self.path("pages"), "--tokenizer", tokenizer,
+                                       "--shard-tokens", 700000, *more, "-o")
+            ]
+
+        self.succeed(*words(), self.path("uninterrupted"))
+        out = self.path("continued", "set")
+
+        def partial():
+            return glob.glob(out + ".partial-*/build.json")
+
+        def killed(signal_number, more=()):
+            """Starts a build and ends it once it has finished another shard. Returns the finished shards' times."""
+            before = len(json.loads(harness.read(partial()[0]))["train"]["shards"]) if partial() else 0
+            process = subprocess.Popen([*words(*more), out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while process.poll() is None:
+                found = partial()
+                try:
+                    if found and len(json.loads(harness.read(found[0]))["train"]["shards"]) > before:
+                        break
+                except OSError:  # the folder has just been renamed
+                    pass
+                time.sleep(0.002)
+            time.sleep(generator.uniform(0, 0.05))
+            process.send_signal(signal_number)
+            process.wait(timeout=harness.HANGS)
+            self.assertEqual(len(partial()), 1, "the build ended before it was killed")
+            record = json.loads(harness.read(partial()[0]))
+            shards = record["train"]["shards"][:-1] if record["train"]["open"] else record["train"]["shards"]
+            return {
+                shard["file"]: os.stat(os.path.join(os.path.dirname(partial()[0]), shard["file"])).st_mtime_ns
+                for shard in shards
+            }
+
+        first = killed(signal.SIGKILL)
+        second = killed(signal.SIGTERM)
+        self.assertTrue(first and len(second) > len(first), (first, second))
+        self.assertLessEqual(first.items(), second.items())
+        done = self.succeed(*words(), out)
+        self.assertRegex(done.out, rf"(?m)^  \d+ shards? of a build that was killed kept$")
+        self.assertLessEqual(second.items(), {name: os.stat(os.path.join(out, name)).st_mtime_ns
+                                              for name in second}.items())
+        self.assert_same_files(self.path("uninterrupted"), out, "after kills")
+        self.assertEqual(os.listdir(self.path("continued")), ["set"])
+        shutil.rmtree(out)
+        killed(signal.SIGKILL, ("--seed", "5"))
+        self.assertNotIn("kept", self.succeed(*words(), out).out)
+        self.assert_same_files(self.path("uninterrupted"), out, "after a build with another seed")
 
     def test_words_of_the_output(self):
         """A document counts once even if both sides have a part of it; numbers may have suffixes as in a spec."""

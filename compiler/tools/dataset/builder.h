@@ -55,6 +55,7 @@ struct BuildResult {
   std::int64_t files = 0, skipped_files = 0, skipped_lines = 0;  // skipped: as in CorpusCounts
   std::vector<Skipped> skipped;                                  // the first ones
   std::int64_t duplicates = 0;                                   // documents that --deduplicate left out
+  std::int64_t continued_shards = 0;                             // that a killed build had finished
   ExtensionCounts passed_over;       // without globs: files whose extension is not one of text files
   bool single_document_cut = false;  // there is only one document: its end is the validation set
   SideSummary train, validation;
@@ -64,9 +65,11 @@ struct BuildResult {
 /// Writes `out`/tokenizer.model or tokenizer.json, train-*.bin, val-*.bin and dataset.json. The folder appears by one
 /// rename when everything is written and synced. Replaces an existing data set with `force` only, and refuses any other
 /// folder that is not empty. Decodes every document and compares the result with the text. The same text and options
-/// give the same bytes. Standard input holds JSON lines and comes last; a copy of it is kept in `out` while it is read
-/// twice. Throws Failure(Exit::usage) for options out of range. Throws Failure(Exit::data) for errors of files, and for
-/// a given tokenizer that the trainer cannot read or that has no token to end a document.
+/// give the same bytes. A build that was killed leaves its
+/// finished shards, and the next one with the same text and options continues after them. Standard input holds JSON
+/// lines and comes last; a copy of it is kept in `out` while it is read twice. Throws Failure(Exit::usage) for options
+/// out of range. Throws Failure(Exit::data) for errors of files, and for a given tokenizer that the trainer cannot read
+/// or that has no token to end a document.
 BuildResult build_dataset(const DatasetOptions& options);
 
 /// Returns the text of dataset.json.

@@ -432,6 +432,26 @@ TEST_F(BuildDatasetTest, ATokenizerThatIsNotByteExactIsSaid) {
   for (const std::string& text : documents("train")) EXPECT_TRUE(texts_.contains(text.substr(1))) << text;
 }
 
+TEST_F(BuildDatasetTest, ARecordThatDoesNotFitBeginsFromTheStart) {
+  build_dataset(options_);
+  const auto whole = files();
+  fs::remove_all(options_.out);
+  const std::string shard = R"({"file": "train-00000.bin", "tokens": 9, "documents": 1, "max_id": 3, "xxh3": "0"})";
+  const std::string side = R"({"documents": 1, "bytes": 1, "tokens": 9, "open": true, "shards": [)" + shard + "]}";
+  for (
+      const std::string& record :
+      {std::string("no JSON"), std::string("{}"),
+       R"({"options": "", "text": "", "tokenizer_xxh3": "", "documents": 1, "bytes": 1, "changed_documents": 0, "train": )" +
+           side + R"(, "validation": )" + side + "}"}) {
+    out_.write("data.partial-2147483646/build.json", record);  // no process has this id
+    out_.write("data.partial-2147483646/train-00000.bin", std::string(2000, 'x'));
+    EXPECT_EQ(build_dataset(options_).continued_shards, 0) << record;
+    EXPECT_EQ(files(), whole) << record;
+    EXPECT_FALSE(fs::exists(out_.path / "data.partial-2147483646"));
+    fs::remove_all(options_.out);
+  }
+}
+
 TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
   options_.vocab_size = 0;
   const auto with = [&](const std::string& tokenizer) {
