@@ -12,6 +12,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import sysconfig
 import time
 import types
@@ -410,6 +411,68 @@ class Data(RunTest):
         killed(signal.SIGKILL, ("--seed", "5"))
         self.assertNotIn("kept", self.succeed(*words(), out).out)
         self.assert_same_files(self.path("uninterrupted"), out, "after a build with another seed")
+
+    def test_parquet_lines(self):
+        """The script's own code, with a stand-in for pyarrow whose files are JSON: rows in the order of paths, rows without
+        a text skipped, a pipe into llmc data build, and refusals."""
+        script = os.path.join(harness.SOURCE, "tokens", "parquet_lines.py")
+        os.makedirs(self.path("stand-in", "pyarrow"))
+        with open(self.path("stand-in", "pyarrow", "__init__.py"), "w") as file:
+            file.write("class ArrowException(Exception):\n    pass\n")
+        with open(self.path("stand-in", "pyarrow", "parquet.py"), "w") as file:
+            file.write("""import json, types
+import pyarrow
+class ParquetFile:
+    def __init__(self, path):
+        try:
+            self.rows = json.load(open(path))
+        except ValueError:
+            raise pyarrow.ArrowException("no magic bytes")
+        self.schema_arrow = types.SimpleNamespace(names=list(self.rows))
+    def iter_batches(self, batch_size, columns):
+        values = self.rows[columns[0]]
+        for first in range(0, len(values), 2):
+            part = types.SimpleNamespace(to_pylist=lambda first=first: values[first:first + 2])
+            yield types.SimpleNamespace(column=lambda number, part=part: part)
+""")
+        os.makedirs(self.path("rows", "deeper"))
+        texts = [f"row {number} of «text»\n" * 20 for number in range(60)]
+        for name, values in (("a.parquet", texts[:31]), ("deeper/b.parquet", [*texts[31:], None, "", 7])):
+            with open(self.path("rows", name), "w") as file:
+                json.dump({"id": [1], "body": values}, file)
+        env = dict(os.environ, PYTHONPATH=self.path("stand-in"), PYTHONDONTWRITEBYTECODE="1")
+
+        def lines(*words, **options):
+            return subprocess.run([sys.executable, script, *words], capture_output=True, text=True,
+                                  env=options.get("env", env), timeout=harness.HANGS)
+
+        done = lines("--text-field", "body", self.path("rows"))
+        self.assertEqual((done.returncode, [json.loads(line) for line in done.stdout.splitlines()]),
+                         (0, [{"text": text} for text in texts]), done.stderr)
+        self.assertIn("60 rows written, 3 without", done.stderr)
+        built = subprocess.run([
+            LLMC, "data", "build", "--from", "-", "--vocab-size", "330", "--validation", "0", "-o",
+            self.path("of-rows")
+        ], input=done.stdout, capture_output=True, text=True, timeout=harness.HANGS)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        record = json.loads(harness.read(self.path("of-rows", "dataset.json")))
+        self.assertEqual((record["train"]["documents"], record["train"]["bytes"]),
+                         (60, sum(len(text.encode()) for text in texts)))
+        with open(self.path("damaged.parquet"), "w") as file:
+            file.write("PAR1")
+        for words, fact in (((self.path("rows"), ), "no column 'text'. Give one of id, body"),
+                            ((self.path("damaged.parquet"), ),
+                             "no magic bytes"), ((self.path("nowhere"), ), "there is no '"), ((self.path("stand-in"), ),
+                                                                                              "no .parquet file")):
+            done = lines(*words)
+            self.assertEqual((done.returncode, done.stdout), (5, ""), done.stderr)
+            self.assertIn(fact, done.stderr)
+        os.makedirs(self.path("without", "pyarrow"))
+        with open(self.path("without", "pyarrow", "__init__.py"), "w") as file:
+            file.write("raise ModuleNotFoundError('pyarrow')\n")
+        done = lines(self.path("rows"), env=dict(env, PYTHONPATH=self.path("without")))
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("tokens/requirements-parquet.txt", done.stderr)
 
     def test_words_of_the_output(self):
         """A document counts once even if both sides have a part of it; numbers may have suffixes as in a spec."""

@@ -261,6 +261,7 @@ CorpusFiles find_input(const DatasetOptions& options, const fs::path& folder,
   std::vector<fs::path> named = options.from;
   const bool standard_input = std::erase(named, fs::path("-")) > 0;
   CorpusFiles found = named.empty() ? CorpusFiles() : find_corpus_files(named, options.globs);
+  if (standard_input) disk::remove(folder / kStandardInputCopy, Exit::data);  // of a killed build
   if (standard_input)
     found.files.push_back(copy_standard_input(options.standard_input, folder,
                                               [&](std::int64_t bytes) { report(BuildStage::reading, bytes, 0); }));
@@ -333,7 +334,6 @@ BuildResult build_dataset(const DatasetOptions& options) {
   PendingFolder folder(
       options.out, kDataWriter, [&](const std::filesystem::path& entry) { check_replaced(entry, options.force); },
       kBuildRecord);
-  disk::remove(folder.path() / kStandardInputCopy, Exit::data);  // of a killed build; it is read anew
   const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
     if (options.progress) options.progress({stage, bytes, total});
   };
