@@ -49,6 +49,7 @@ enum class Use : std::uint8_t {
 
   // read by the host
   results,          // StepResults
+  losses,           // fp32 [micro_batch * sequence_length]: nats of each target of the last pass, 0 without one
   reports,          // double [Graph::reports]: further sums of a step over micro-batches and ranks; absent if none
   sample_logits,    // fp32 [micro_batch, vocab_pitch]
   parameter_norms,  // fp32 [parameters, 3]: L2 norms of gradient, weight, update; with metrics.per_parameter
@@ -85,6 +86,7 @@ inline constexpr auto kUseNames = std::to_array<const char*>({"unseen",
                                                               "first_chunk",
                                                               "init_rules",
                                                               "results",
+                                                              "losses",
                                                               "reports",
                                                               "sample_logits",
                                                               "parameter_norms",
