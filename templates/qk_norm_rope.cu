@@ -12,15 +12,17 @@ constexpr int kAll = kNormed + kKvHeads;
 constexpr int kPadding = kPitch - kAll * kHeadDim;
 
 /// in, out [kRows, kPitch]: heads of q, of k and of v, kHeadDim columns each; weight [2, kWeightPitch]: q's and k's;
-/// table [kSequence, kHeadDim]: kHalf cosines, kHalf sines, position = row % kSequence; rstd [kRows, kNormed].
+/// table [kSequence, kHeadDim]: kHalf cosines, kHalf sines, position = row % kSequence, or in its document with
+/// kResets; rstd [kRows, kNormed].
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL qk_norm_rope(const Act* __restrict__ in, const float* __restrict__ weight, const float* __restrict__ table,
-                         Act* __restrict__ out, float* __restrict__ rstd) {
+                         Act* __restrict__ out, float* __restrict__ rstd LLMC_FURTHER_OPERANDS) {
   const Group<kLanes, Act> lanes;
   for (const int row : lanes.shared_rows(kRows)) {
     const Act* from = in + static_cast<long long>(row) * kPitch;
     Act* to = out + static_cast<long long>(row) * kPitch;
     const float* angles = table + row % kSequence * kHeadDim;
+    if constexpr (kResets) angles -= document_begin[row] * kHeadDim;
     const auto cosine = lanes.segments<1, kHalf, 0>(angles);
     const auto sine = lanes.segments<1, kHalf, 0>(angles + kHalf);
     for (const int head : lanes.share(0, kAll)) {

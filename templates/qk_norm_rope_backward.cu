@@ -11,12 +11,12 @@ constexpr int kHalf = kHeadDim / 2;
 constexpr int kNormed = kHeads + kKvHeads;
 
 /// dqkv, x [kRows, kPitch]: heads of q, of k and of v, kHeadDim columns each; weight [2, kWeightPitch]: q's and k's;
-/// table [kSequence, kHeadDim]: kHalf cosines, kHalf sines, position = row % kSequence; rstd [kRows, kNormed];
-/// dweight_partial [kBlocks, 2, kWeightPitch].
+/// table [kSequence, kHeadDim]: kHalf cosines, kHalf sines, position = row % kSequence, or in its document with
+/// kResets; rstd [kRows, kNormed]; dweight_partial [kBlocks, 2, kWeightPitch].
 LLMC_BOUNDS_RESIDENT(kLanes, 640)
 LLMC_KERNEL qk_norm_rope_backward(Act* __restrict__ dqkv, const Act* __restrict__ x, const float* __restrict__ weight,
                                   const float* __restrict__ table, const float* __restrict__ rstd,
-                                  float* __restrict__ dweight_partial) {
+                                  float* __restrict__ dweight_partial LLMC_FURTHER_OPERANDS) {
   const Group<kLanes, Act> lanes;
   for (const int sums : lanes.shared_rows(2 * kBlocks)) {
     const int block = sums / 2, part = sums % 2;  // of q, of k
@@ -33,6 +33,7 @@ LLMC_KERNEL qk_norm_rope_backward(Act* __restrict__ dqkv, const Act* __restrict_
       const Act* in = x + static_cast<long long>(row) * kPitch;
       Act* gradients = dqkv + static_cast<long long>(row) * kPitch;
       const float* angles = table + row % kSequence * kHeadDim;
+      if constexpr (kResets) angles -= document_begin[row] * kHeadDim;
       const auto cosine = lanes.segments<1, kHalf, 0>(angles);
       const auto sine = lanes.segments<1, kHalf, 0>(angles + kHalf);
       const auto x1 = lanes.load(lanes.row<kHalf>(in, 2 * head)), x2 = lanes.load(lanes.row<kHalf>(in, 2 * head + 1));

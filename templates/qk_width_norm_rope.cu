@@ -16,13 +16,16 @@ struct HeadCount {
 };
 
 /// in, out [kRows, kPitch]: heads of q, of k and of v, kHeadDim columns each; weight: one for each column of q and k;
-/// table [kSequence, kHeadDim]: kHalf cosines, kHalf sines, position = row % kSequence; rstd [kRows, 2]: q's and k's.
+/// table [kSequence, kHeadDim]: kHalf cosines, kHalf sines, position = row % kSequence, or in its document with
+/// kResets; rstd [kRows, 2]: q's and k's.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL qk_width_norm_rope(const Act* __restrict__ in, const float* __restrict__ weight,
-                               const float* __restrict__ table, Act* __restrict__ out, float* __restrict__ rstd) {
+                               const float* __restrict__ table, Act* __restrict__ out,
+                               float* __restrict__ rstd LLMC_FURTHER_OPERANDS) {
   const Group<kLanes, Act> lanes;
   for (const int row : lanes.rows(kRows)) {
     const float* angles = table + row % kSequence * kHeadDim;
+    if constexpr (kResets) angles -= document_begin[row] * kHeadDim;
     const auto turn = [&](auto count, int first, float* r_of_row) {
       constexpr int kOwn = decltype(count)::kOwn;
       const Act* from = in + static_cast<long long>(row) * kPitch + first * kHeadDim;

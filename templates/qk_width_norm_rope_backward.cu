@@ -16,12 +16,13 @@ struct HeadCount {
 };
 
 /// dqkv, x [kRows, kPitch]: heads of q, of k and of v, kHeadDim columns each; weight: one for each column of q and k;
-/// table [kSequence, kHeadDim]: kHalf cosines, kHalf sines, position = row % kSequence; rstd [kRows, 2]: q's and k's;
-/// dweight_partial [kBlocks, columns of q and k].
+/// table [kSequence, kHeadDim]: kHalf cosines, kHalf sines, position = row % kSequence, or in its document with
+/// kResets; rstd [kRows, 2]: q's and k's; dweight_partial [kBlocks, columns of q and k].
 LLMC_BOUNDS_RESIDENT(kLanes, 512)
 LLMC_KERNEL qk_width_norm_rope_backward(Act* __restrict__ dqkv, const Act* __restrict__ x,
                                         const float* __restrict__ weight, const float* __restrict__ table,
-                                        const float* __restrict__ rstd, float* __restrict__ dweight_partial) {
+                                        const float* __restrict__ rstd,
+                                        float* __restrict__ dweight_partial LLMC_FURTHER_OPERANDS) {
   const Group<kLanes, Act> lanes;
   for (const int sums : lanes.rows(2 * kBlocks)) {
     const int block = sums / 2, part = sums % 2;  // of q, of k
@@ -37,6 +38,7 @@ LLMC_KERNEL qk_width_norm_rope_backward(Act* __restrict__ dqkv, const Act* __res
       for (int row = first; row < last; ++row) {
         const long long at = static_cast<long long>(row) * kPitch + head * kHeadDim;
         const float* angles = table + row % kSequence * kHeadDim;
+        if constexpr (kResets) angles -= document_begin[row] * kHeadDim;
         const auto cosine = lanes.template segments<kOwn, kHalf, 0>(angles);
         const auto sine = lanes.template segments<kOwn, kHalf, 0>(angles + kHalf);
         const auto x1 = lanes.load(lanes.template segments<kOwn, kHalf, kHeadDim>(x + at));

@@ -7,14 +7,15 @@ namespace llmc {
 
 constexpr int kHalf = kHeadDim / 2;
 
-/// qkv [kRows, kPitch]: heads of kHeadDim, position = row % kSequence; table [kSequence, kHeadDim]: kHalf cosines,
-/// kHalf sines.
+/// qkv [kRows, kPitch]: heads of kHeadDim, position = row % kSequence, or in its document with kResets; table
+/// [kSequence, kHeadDim]: kHalf cosines, kHalf sines.
 LLMC_BOUNDS(kLanes)
-LLMC_KERNEL rope(Act* __restrict__ qkv, const float* __restrict__ table) {
+LLMC_KERNEL rope(Act* __restrict__ qkv, const float* __restrict__ table LLMC_FURTHER_OPERANDS) {
   const Group<kLanes, Act> lanes;
   for (const int row : lanes.rows(kRows)) {
     Act* heads = qkv + static_cast<long long>(row) * kPitch;
     const float* angles = table + row % kSequence * kHeadDim;
+    if constexpr (kResets) angles -= document_begin[row] * kHeadDim;
     const auto first = lanes.segments<kHeads, kHalf, kHeadDim>(heads);
     const auto second = lanes.segments<kHeads, kHalf, kHeadDim>(heads + kHalf);
     const auto cosine = lanes.segments<kHeads, kHalf, 0>(angles);

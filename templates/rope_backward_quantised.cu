@@ -12,13 +12,14 @@ constexpr int kTurned = kHeads * kHeadDim;
 constexpr int kOther = kKvHeads * kHeadDim;
 
 /// dqkv, codes [kRows, kPitch]: kHeads heads of q and k and kKvHeads of v, kHeadDim columns each, without padding;
-/// position = row % kSequence; table [kSequence, kHeadDim]: kHalf cosines, kHalf sines; factors [kPitch], by which
-/// columns are multiplied before they are rounded; scales [kRows]. codes and scales are those that quantise makes of
-/// the rotated rows. With kNumbers these are written to dqkv, which otherwise keeps what it has.
+/// position = row % kSequence, or in its document with kResets; table [kSequence, kHeadDim]: kHalf cosines, kHalf
+/// sines; factors [kPitch], by which columns are multiplied before they are rounded; scales [kRows]. codes and scales
+/// are those that quantise makes of the rotated rows. With kNumbers these are written to dqkv, which otherwise keeps
+/// what it has.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL rope_backward_quantised(Act* __restrict__ dqkv, const float* __restrict__ table,
                                     const bf16* __restrict__ factors, Result* __restrict__ codes,
-                                    float* __restrict__ scales) {
+                                    float* __restrict__ scales LLMC_FURTHER_OPERANDS) {
   const Group<kLanes, Act> lanes;
   const auto larger = [](float a, float b) { return a > b ? a : b; };
   const auto first_factors = lanes.segments<kHeads, kHalf, kHeadDim>(factors);
@@ -28,6 +29,7 @@ LLMC_KERNEL rope_backward_quantised(Act* __restrict__ dqkv, const float* __restr
     Act* heads = dqkv + static_cast<long long>(row) * kPitch;
     Result* result = codes + static_cast<long long>(row) * kPitch;
     const float* angles = table + row % kSequence * kHeadDim;
+    if constexpr (kResets) angles -= document_begin[row] * kHeadDim;
     const auto first = lanes.load(lanes.segments<kHeads, kHalf, kHeadDim>(heads));
     const auto second = lanes.load(lanes.segments<kHeads, kHalf, kHeadDim>(heads + kHalf));
     const auto other = lanes.load(lanes.row<kOther>(heads + kTurned));

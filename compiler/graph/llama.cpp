@@ -90,10 +90,17 @@ class Builder {
   }
 
   /// Rotates the heads of q and k by their positions, after normalising each if qk_norm is set.
-  TensorId turn_heads(TensorId qkv, TensorId table, const ops::Heads& heads, const spec::Model& m) {
+  TensorId turn_heads(TensorId qkv, TensorId table, const ops::Heads& heads, const spec::Spec& spec) {
+    const spec::Model& m = spec.model;
     const TensorId y = activation("qkv", heads.columns());
+    const bool resets = spec.data.documents.reset_positions;
+    const auto with_documents = [&](std::vector<TensorId> inputs) {
+      if (resets) inputs.push_back(graph_.host(Use::document_begin));
+      return inputs;
+    };
     if (!m.qk_norm) {
-      op(OpKind::rope, "rope", {qkv, table}, {y}, RecomputeGroup::qkv).attributes = ops::RopeAttributes{heads};
+      op(OpKind::rope, "rope", with_documents({qkv, table}), {y}, RecomputeGroup::qkv).attributes =
+          ops::RopeAttributes{.heads = heads, .resets = resets};
       return y;
     }
     const bool width = m.qk_norm_over == spec::QkNormOver::width;
@@ -103,8 +110,24 @@ class Builder {
                                     {.name = "self_attn.k_norm.weight", .size = k, .init = InitClass::ones}},
                                    width ? 1 : 2);
     const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), width ? 2 : heads.query + heads.key);
-    op(OpKind::qk_norm_rope, "qk_norm_rope", {qkv, weight, table}, {y, rstd}, RecomputeGroup::norms).attributes =
-        ops::QkNormRopeAttributes{.heads = heads, .eps = m.rms_norm_eps, .width = width};
+    op(OpKind::qk_norm_rope, "qk_norm_rope", with_documents({qkv, weight, table}), {y, rstd}, RecomputeGroup::norms)
+        .attributes =
+        ops::QkNormRopeAttributes{.heads = heads, .eps = m.rms_norm_eps, .width = width, .resets = resets};
+    return y;
+  }
+
+  /// Adds attention over the heads of rotated rows.
+  TensorId attend(TensorId rotated, const ops::Heads& heads, const spec::Spec& spec) {
+    const double multiplier = spec.model.attention_multiplier;
+    const bool documents = spec.data.documents.mask;
+    std::vector<TensorId> inputs = {rotated};
+    if (documents) inputs.insert(inputs.end(), {graph_.host(Use::document_begin), graph_.host(Use::document_end)});
+    const TensorId y = activation("attention_out", heads.query * heads.dim);
+    const TensorId lse = scratch("attention_lse", graph_.batch * heads.query, graph_.sequence);
+    op(OpKind::attention, "attention", std::move(inputs), {y, lse}, RecomputeGroup::attention).attributes =
+        ops::AttentionAttributes{.heads = heads,
+                                 .multiplier = multiplier == usual_attention_multiplier(spec.model) ? 0 : multiplier,
+                                 .documents = documents};
     return y;
   }
 
@@ -242,17 +265,8 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
                                  {.name = "self_attn.k_proj", .size = kv, .init = InitClass::linear},
                                  {.name = "self_attn.v_proj", .size = kv, .init = InitClass::linear}},
                                 m.attention_bias, "qkv_raw", RecomputeGroup::qkv);
-  const TensorId rotated = b.turn_heads(qkv, g.host(Use::rope_table), heads, m);
-  const TensorId attended = b.activation("attention_out", q);
-  const TensorId lse = b.scratch("attention_lse", g.batch * heads.query, g.sequence);
-  std::vector<TensorId> attention_inputs = {rotated};
-  if (spec.data.documents.mask)
-    attention_inputs.insert(attention_inputs.end(), {g.host(Use::document_begin), g.host(Use::document_end)});
-  b.op(OpKind::attention, "attention", std::move(attention_inputs), {attended, lse}, RecomputeGroup::attention)
-      .attributes = ops::AttentionAttributes{
-      .heads = heads,
-      .multiplier = m.attention_multiplier == usual_attention_multiplier(m) ? 0 : m.attention_multiplier,
-      .documents = spec.data.documents.mask};
+  const TensorId rotated = b.turn_heads(qkv, g.host(Use::rope_table), heads, spec);
+  const TensorId attended = b.attend(rotated, heads, spec);
   const TensorId projected =
       b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = residual_init("o_proj")}},
                m.attention_out_bias, "o_out", RecomputeGroup::residual, 1, m.residual_multiplier);

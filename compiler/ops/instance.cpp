@@ -60,6 +60,12 @@ Instance& Instance::further_operands(const char* declared, const char* origin) {
   return *this;
 }
 
+Instance& Instance::resets(bool resets) {
+  const char* key = "data.documents.reset_positions";
+  if (!resets) return *this;
+  return flag("kResets", true, "resets", key).further_operands(", const int* __restrict__ document_begin", key);
+}
+
 Instance& Instance::named(const std::string& suffix) {
   work_.kernel.name += "_" + suffix;
   return *this;

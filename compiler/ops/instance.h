@@ -36,6 +36,8 @@ class Instance {
   Instance& said(bool said);
   /// Adds operands that only some instances have, as `, type name, type name`.
   Instance& further_operands(const char* declared, const char* origin);
+  /// Adds the param and the operand of positions that begin anew in each document, if they do.
+  Instance& resets(bool resets);
   Instance& named(const std::string& suffix);
   /// Adds kRows, kCols and kPitch of a matrix, of which the op sees `rows`.
   Instance& matrix(const Tensor& t, std::int64_t rows, const char* cols_origin = kHidden);

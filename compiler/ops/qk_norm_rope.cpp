@@ -26,17 +26,17 @@ void expect_heads(const Operands& o, const Heads& heads, bool width, const Tenso
   o.expect(rstd.rows == qkv.rows && rstd.cols == normed(heads), "one rstd for each head of q and k");
 }
 
-/// qkv, weight, table -> qkv, rstd
+/// qkv, weight, table[, document_begin] -> qkv, rstd
 void signature(const Operands& o) {
-  o.count(3, 2);
+  o.count(o.op.as<QkNormRopeAttributes>().resets ? 4 : 3, 2);
   o.same_shape(o.in(0), o.out(0));
   const auto& attributes = o.op.as<QkNormRopeAttributes>();
   expect_heads(o, attributes.heads, attributes.width, o.in(0), o.in(1), o.in(2), o.out(1));
 }
 
-/// dy, qkv, weight, table, rstd -> dqkv, dweight
+/// dy, qkv, weight, table, rstd[, document_begin] -> dqkv, dweight
 void backward_signature(const Operands& o) {
-  o.count(5, 2);
+  o.count(o.op.as<QkNormRopeBackwardAttributes>().resets ? 6 : 5, 2);
   o.same_shape(o.in(0), o.in(1));
   o.same_shape(o.in(1), o.out(0));
   const auto& attributes = o.op.as<QkNormRopeBackwardAttributes>();
@@ -47,14 +47,16 @@ void backward_signature(const Operands& o) {
 /// += d x rstd over rows, and over heads unless these have weights of their own.
 void gradient(Backward& b, const Op& op) {
   const TensorId qkv = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
-  const auto& [heads, eps, rotates, width] = op.as<QkNormRopeAttributes>();
-  b.emit(OpKind::qk_norm_rope_backward, op.name + "_backward", {dy, qkv, weight, op.inputs[2], op.outputs[1]},
-         {b.part(qkv), b.of_parameter(weight)}, QkNormRopeBackwardAttributes{heads, rotates, width});
+  const auto& [heads, eps, rotates, width, resets] = op.as<QkNormRopeAttributes>();
+  std::vector<TensorId> inputs = {dy, qkv, weight, op.inputs[2], op.outputs[1]};
+  if (resets) inputs.push_back(op.inputs[3]);
+  b.emit(OpKind::qk_norm_rope_backward, op.name + "_backward", std::move(inputs), {b.part(qkv), b.of_parameter(weight)},
+         QkNormRopeBackwardAttributes{heads, rotates, width, resets});
 }
 
 /// Adds the params of both kernels; `qkv` is read and written by row, `weight` has q's and k's.
 Instance& shape(Instance& instance, const Context& c, const Heads& heads, const Tensor& qkv, const Tensor& weight,
-                bool rotates, bool width) {
+                bool rotates, bool width, bool resets) {
   instance.element(qkv.dtype)
       .integer("kRows", qkv.rows, kTokens)
       .integer("kSequence", c.graph.sequence, "batch.sequence_length")
@@ -63,7 +65,7 @@ Instance& shape(Instance& instance, const Context& c, const Heads& heads, const 
       .integer("kHeadDim", heads.dim, "model.head_dim")
       .integer("kPitch", qkv.pitch, kHeadCounts);
   if (!width) instance.integer("kWeightPitch", weight.cols / weight.halves, "model.head_dim");
-  return instance.flag("kUnrotated", !rotates, "unrotated", "model.no_rope_layers").said(!rotates);
+  return instance.flag("kUnrotated", !rotates, "unrotated", "model.no_rope_layers").said(!rotates).resets(resets);
 }
 
 /// Returns a shape in which a block of threads has `blocks` of rows, whose heads its groups of lanes share.
@@ -75,45 +77,52 @@ LaunchShape by_head(const Heads& heads, std::int64_t blocks, DType dtype) {
 
 std::vector<Work> work(const Context& c) {
   const Tensor &qkv = c.in(0), &weight = c.in(1);
-  const auto& [heads, eps, rotates, width] = c.op.as<QkNormRopeAttributes>();
+  const auto& [heads, eps, rotates, width, resets] = c.op.as<QkNormRopeAttributes>();
   const double turned = static_cast<double>(qkv.rows * normed(heads) * heads.dim);
+  const auto &in = c.op.inputs, &result = c.op.outputs;
+  std::vector<Argument> arguments = {in[0], in[1], in[2], result[0], result[1]};
+  if (resets) arguments.push_back(in[3]);
   Instance instance(c, width ? "qk_width_norm_rope" : "qk_norm_rope");
-  shape(instance, c, heads, qkv, weight, rotates, width)
+  shape(instance, c, heads, qkv, weight, rotates, width, resets)
       .real("kEps", eps, "model.rms_norm_eps")
       .costs(2 * c.bytes(qkv) + c.bytes(weight) + c.bytes(c.in(2)) + c.bytes(c.out(1)), 7 * turned);
   if (width)
     return {instance.shaped(launch_shape(qkv.rows, heads.query * heads.dim / 2, qkv.dtype, 2),
-                            fmt::format("{} rows of q and k", qkv.rows), all_operands(c.op))};
+                            fmt::format("{} rows of q and k", qkv.rows), std::move(arguments))};
   return {instance.shaped(by_head(heads, qkv.rows, qkv.dtype),
-                          fmt::format("{} rows of {} heads", qkv.rows, normed(heads)), all_operands(c.op))};
+                          fmt::format("{} rows of {} heads", qkv.rows, normed(heads)), std::move(arguments))};
 }
 
 std::vector<Work> backward_work(const Context& c) {
   const Tensor &qkv = c.in(1), &weight = c.in(2), &partial = c.out(1);
-  const auto& [heads, rotates, width] = c.op.as<QkNormRopeBackwardAttributes>();
+  const auto& [heads, rotates, width, resets] = c.op.as<QkNormRopeBackwardAttributes>();
   const std::int64_t turned = qkv.rows * normed(heads) * heads.dim;
+  const auto& in = c.op.inputs;
+  std::vector<Argument> arguments = {in[0], in[1], in[2], in[3], in[4], c.op.outputs[1]};
+  if (resets) arguments.push_back(in[5]);
   Instance instance(c, width ? "qk_width_norm_rope_backward" : "qk_norm_rope_backward");
   const LaunchShape launch = width ? resident_shape(2 * partial.rows, heads.query * heads.dim / 2)
                                    : by_head(heads, 2 * partial.rows, qkv.dtype);
   const std::string rows = width ? "q and k" : fmt::format("{} heads", normed(heads));
-  return {
-      shape(instance, c, heads, qkv, weight, rotates, width)
-          .integer("kBlocks", partial.rows, kTokens)
-          .costs(3 * static_cast<double>(bytes_of(qkv.dtype, turned)) + c.bytes(weight) + c.bytes(c.in(3)) +
-                     c.bytes(c.in(4)) + c.bytes(partial),
-                 13 * static_cast<double>(turned))
-          .shaped(launch, fmt::format("{} rows of {} in {} blocks", qkv.rows, rows, partial.rows),
-                  {c.op.inputs[0], c.op.inputs[1], c.op.inputs[2], c.op.inputs[3], c.op.inputs[4], c.op.outputs[1]})};
+  return {shape(instance, c, heads, qkv, weight, rotates, width, resets)
+              .integer("kBlocks", partial.rows, kTokens)
+              .costs(3 * static_cast<double>(bytes_of(qkv.dtype, turned)) + c.bytes(weight) + c.bytes(c.in(3)) +
+                         c.bytes(c.in(4)) + c.bytes(partial),
+                     13 * static_cast<double>(turned))
+              .shaped(launch, fmt::format("{} rows of {} in {} blocks", qkv.rows, rows, partial.rows),
+                      std::move(arguments))};
 }
 
 }  // namespace
 
 std::string QkNormRopeAttributes::text() const {
-  return fmt::format("{} eps {}{}{}", heads.text(), eps, rotates ? "" : " unrotated", width ? " width" : "");
+  return fmt::format("{} eps {}{}{}{}", heads.text(), eps, rotates ? "" : " unrotated", width ? " width" : "",
+                     resets ? " resets" : "");
 }
 
 std::string QkNormRopeBackwardAttributes::text() const {
-  return fmt::format("{}{}{}", heads.text(), rotates ? "" : " unrotated", width ? " width" : "");
+  return fmt::format("{}{}{}{}", heads.text(), rotates ? "" : " unrotated", width ? " width" : "",
+                     resets ? " resets" : "");
 }
 
 constexpr OpRow kQkNormRope = ForwardRow{

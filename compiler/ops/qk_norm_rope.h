@@ -12,12 +12,13 @@ struct QkNormRopeAttributes {
   double eps = 0;
   bool rotates = true;  // otherwise only the norm
   bool width = false;   // one norm over all heads of q, and one over those of k
+  bool resets = false;  // positions begin anew in each document: the last input is the first token of each token's
   std::string text() const;
 };
 
 struct QkNormRopeBackwardAttributes {
   Heads heads = {};
-  bool rotates = true, width = false;
+  bool rotates = true, width = false, resets = false;
   std::string text() const;
 };
 

@@ -11,9 +11,9 @@
 namespace llmc::ops {
 namespace {
 
-/// qkv, table -> qkv; backward: dqkv, table -> dqkv
+/// qkv, table[, document_begin] -> qkv; backward: dqkv, table[, document_begin] -> dqkv
 void signature(const Operands& o) {
-  o.count(2, 1);
+  o.count(o.op.as<RopeAttributes>().resets ? 3 : 2, 1);
   o.same_shape(o.in(0), o.out(0));
   const Heads& heads = o.op.as<RopeAttributes>().heads;
   o.expect(o.in(0).cols == heads.columns() && o.in(1).cols == heads.dim,
@@ -23,7 +23,9 @@ void signature(const Operands& o) {
 /// A rotation: its gradient is the rotation by minus the angle.
 void gradient(Backward& b, const Op& op) {
   const TensorId dy = b.of(op.outputs[0]);
-  b.emit(OpKind::rope_backward, op.name + "_backward", {dy, op.inputs[1]}, {b.part(op.inputs[0])},
+  std::vector<TensorId> inputs = op.inputs;
+  inputs[0] = dy;
+  b.emit(OpKind::rope_backward, op.name + "_backward", std::move(inputs), {b.part(op.inputs[0])},
          op.as<RopeAttributes>());
 }
 
@@ -36,10 +38,17 @@ bool backward_can_quantise(const Operands& o, const Quantised& q) {
 /// a barrier.
 constexpr std::int64_t kHalves = 6;
 
+/// `arguments`, then the first token of each token's document if positions begin anew there.
+std::vector<Argument> with_documents(const Op& op, std::vector<Argument> arguments) {
+  if (op.as<RopeAttributes>().resets) arguments.push_back(op.inputs[2]);
+  return arguments;
+}
+
 /// Moves whole rows: codes of v too.
 std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
   const Tensor &qkv = c.in(0), &codes = c.graph.at(q.codes);
-  const auto [query, key, dim] = c.op.as<RopeAttributes>().heads;
+  const auto& [all, rotates, resets] = c.op.as<RopeAttributes>();
+  const auto [query, key, dim] = all;
   const std::int64_t heads = query + key, turned = qkv.rows * heads * dim;
   const double numbers = q.alone ? 0 : static_cast<double>(bytes_of(qkv.dtype, turned));
   return {Instance(c, "rope_backward_quantised")
@@ -52,18 +61,19 @@ std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
               .integer("kHeadDim", dim, "model.head_dim")
               .integer("kPitch", qkv.pitch, kHeadCounts)
               .flag("kNumbers", !q.alone, "numbers", "precision.matmul")
+              .resets(resets)
               .costs(c.bytes(qkv) + numbers + c.bytes(codes) + c.bytes(c.in(1)) + c.bytes(c.graph.at(q.scales)) +
                          c.bytes(c.graph.at(q.factors)),
                      6.0 * static_cast<double>(turned))
               .shaped(launch_shape(qkv.rows, heads * dim / 2, qkv.dtype, kHalves),
                       fmt::format("{} rows of {}", qkv.rows, qkv.cols),
-                      {c.op.inputs[0], c.op.inputs[1], q.factors, q.codes, q.scales})};
+                      with_documents(c.op, {c.op.inputs[0], c.op.inputs[1], q.factors, q.codes, q.scales}))};
 }
 
 std::vector<Work> work(const Context& c) {
   if (const auto q = quantised(c.op, 0)) return quantised_work(c, *q);
   const Tensor& qkv = c.in(0);
-  const auto& [all, rotates] = c.op.as<RopeAttributes>();
+  const auto& [all, rotates, resets] = c.op.as<RopeAttributes>();
   if (!rotates) return {};  // its result is its input's buffer
   const auto [query, key, dim] = all;
   const std::int64_t heads = query + key;
@@ -76,14 +86,17 @@ std::vector<Work> work(const Context& c) {
               .integer("kHeadDim", dim, "model.head_dim")
               .integer("kPitch", qkv.pitch, kHeadCounts)
               .flag("kInverse", c.op.kind == OpKind::rope_backward, "inverse", "model")
+              .resets(resets)
               .costs(2 * static_cast<double>(bytes_of(qkv.dtype, turned)) + c.bytes(c.in(1)),
                      3 * static_cast<double>(turned))
-              .rows(qkv.rows, heads * dim, qkv.dtype, {c.op.inputs[0], c.op.inputs[1]})};
+              .rows(qkv.rows, heads * dim, qkv.dtype, with_documents(c.op, {c.op.inputs[0], c.op.inputs[1]}))};
 }
 
 }  // namespace
 
-std::string RopeAttributes::text() const { return heads.text() + (rotates ? "" : " unrotated"); }
+std::string RopeAttributes::text() const {
+  return heads.text() + (rotates ? "" : " unrotated") + (resets ? " resets" : "");
+}
 
 constexpr OpRow kRope = ForwardRow{.signature = signature,
                                    .exact = kNoOutputs,

@@ -278,6 +278,11 @@ const std::vector<Code>& codes() {
        "is not deterministic without a large workspace. llmc's own kernels mask documents at constant shapes.",
        "target: {attention: cudnn}\ndata: {documents: {mask: true}}",
        "target: {attention: auto}\ndata: {documents: {mask: true}}"},
+      {"E0347", "positions that repeat without a mask",
+       "With `reset_positions` two tokens of one sample have the same position if they are in two documents. Only the "
+       "mask "
+       "of documents keeps them apart.",
+       "data: {documents: {reset_positions: true}}", "data: {documents: {mask: true, reset_positions: true}}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

@@ -218,9 +218,10 @@ struct MixedSource {
 
 /// Documents inside a sample; each ends with a separator.
 struct Documents {
-  bool mask = false;            // attention sees the token's own document only
-  bool mask_first = false;      // the target after a separator has no loss
-  std::int64_t separator = -1;  // token; -1: auto
+  bool mask = false;             // attention sees the token's own document only
+  bool reset_positions = false;  // RoPE's positions begin anew in each document
+  bool mask_first = false;       // the target after a separator has no loss
+  std::int64_t separator = -1;   // token; -1: auto
 };
 
 struct Data {

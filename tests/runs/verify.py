@@ -31,10 +31,14 @@ POLAR = (*SPLIT[len(harness.INT8):], *MUON, "optimizer.muon.coefficients=polar_e
          "optimizer.muon.equilibrate=true", "optimizer.muon.decay=cautious", "optimizer.weight_decay=10",
          "metrics.per_parameter=true")
 SPLIT_LION = (*BF16, "precision.master=split")
+DOCUMENTS = ("data.documents.mask=true", "data.documents.reset_positions=true")
 # File of templates/, text there, its replacement, op to be named, overrides of the spec.
 FAULTS = [
     ("rms_norm_forward.cu", "return v * r * w; });", "return v * r; });", "attention_norm", ()),
     ("rope.cu", "row % kSequence * kHeadDim", "row / kSequence * kHeadDim", "rope", ()),
+    ("rope.cu", "angles -= document_begin[row] * kHeadDim;", ";", "rope", DOCUMENTS),
+    ("qk_norm_rope_backward.cu", "angles -= document_begin[row] * kHeadDim;", ";", "qk_norm_rope_backward",
+     (*BF16, *DOCUMENTS)),
     ("swiglu_forward.cu", "return gate * sigmoid(gate) * up;", "return sigmoid(gate) * up;", "swiglu", ()),
     ("swiglu_backward.cu", "        du = d * (x * s);\n", "        du = d * x;\n", "swiglu_backward", ()),
     ("adamw.cu", "m / fma(sqrt(v), root, eps), p * keep);", "m / fma(sqrt(v), root, eps), p);", "adamw", ()),

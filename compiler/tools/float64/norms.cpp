@@ -29,13 +29,19 @@ void turn(double& a, double& b, double cosine, double sine) {
   a = turned;
 }
 
+/// Angles of row `i`: of its position in its sequence, or in its document, whose first token input `documents` has.
+const double* angles_of(const OpRun& run, const Matrix& table, std::int64_t i, bool resets, std::size_t documents) {
+  const std::int64_t begin = resets ? static_cast<std::int64_t>(run.in(documents).row(0)[i]) : 0;
+  return table.row(i % run.graph.sequence - begin);
+}
+
 void turn_heads(OpRun& run, double direction) {
   const Matrix &x = run.in(0), &table = run.in(1), &y = run.out(0);
-  const auto& [heads, rotates] = run.op.as<ops::RopeAttributes>();
+  const auto& [heads, rotates, resets] = run.op.as<ops::RopeAttributes>();
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
   std::vector<double>& scale = run.outputs[0].scales(all);
   for (std::int64_t i = 0; i < x.rows; ++i) {
-    const double* angles = table.row(i % run.graph.sequence);
+    const double* angles = angles_of(run, table, i, resets, 2);
     for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j);
     for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
       double* pair = y.row(i) + head * heads.dim;
@@ -128,13 +134,13 @@ std::vector<Normed> normed_columns(const ops::Heads& heads, bool width, std::int
 /// Computes n = x rstd w for each head of q and k, then rotates it; copies heads of v.
 void qk_norm_rope(OpRun& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &table = run.in(2), &y = run.out(0), &rstd = run.out(1);
-  const auto& [heads, eps, rotates, width] = run.op.as<ops::QkNormRopeAttributes>();
+  const auto& [heads, eps, rotates, width, resets] = run.op.as<ops::QkNormRopeAttributes>();
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
   const std::vector<Normed> norms = normed_columns(heads, width, weight.cols / 2);
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = run.outputs[1].relative = 32 * kFp32;
   for (std::int64_t i = 0; i < x.rows; ++i) {
-    const double* angles = table.row(i % run.graph.sequence);
+    const double* angles = angles_of(run, table, i, resets, 3);
     for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j);
     for (std::size_t part = 0; part < norms.size(); ++part) {
       const auto& [begin, size, own, count] = norms[part];
@@ -155,14 +161,14 @@ void qk_norm_rope(OpRun& run) {
 void qk_norm_rope_backward(OpRun& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &table = run.in(3), &rstd = run.in(4);
   const Matrix& dx = run.out(0);
-  const auto& [heads, rotates, width] = run.op.as<ops::QkNormRopeBackwardAttributes>();
+  const auto& [heads, rotates, width, resets] = run.op.as<ops::QkNormRopeBackwardAttributes>();
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
   const std::vector<Normed> norms = normed_columns(heads, width, weight.cols / 2);
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = 32 * kFp32;
   begin_sums(run.outputs[1]);
   for (std::int64_t i = 0; i < x.rows; ++i) {
-    const double* angles = table.row(i % run.graph.sequence);
+    const double* angles = angles_of(run, table, i, resets, 5);
     for (std::int64_t j = 0; j < x.cols; ++j) dx.at(i, j) = dy.at(i, j);
     for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
       double* d = dx.row(i) + head * heads.dim;

@@ -228,6 +228,11 @@ class ModelRelations : RelationChecks {
            fmt::format("write a separator below {}", vocabulary),
            any_of({write("data.documents.separator", vocabulary - 1), write("model.vocab_size", d.separator + 1)}),
            {"data.documents.separator", "model.vocab_size"});
+    if (usable({"data.documents.reset_positions"}) && d.reset_positions && !d.mask)
+      fail("E0347", "positions that begin anew in each document, while tokens attend to the documents before",
+           "write mask: true, or reset_positions: false",
+           any_of({write("data.documents.mask", "true"), write("data.documents.reset_positions", "false")}),
+           {"data.documents.reset_positions", "data.documents.mask"});
     if (usable({"target.kind", "target.attention"}) && d.mask && spec_.target.kind == TargetKind::cuda &&
         spec_.target.attention == AttentionKind::cudnn)
       fail("E0346", "cuDNN has no masks of documents that are deterministic and of constant shapes",

@@ -113,6 +113,11 @@ std::vector<KeyRow> surrounding_rows() {
           .doc("Whether a token attends only to its own document. A document ends with its separator; a sample holds "
                "any "
                "number of them, in whole or in part (docs/explanation/documents.md)."),
+      bind("data.documents.reset_positions", Type::boolean, LLMC_FIELD(data.documents.reset_positions))
+          .newer()
+          .fallback("false")
+          .doc("Whether positions begin anew in each document. RoPE's scores depend on distances alone, so within "
+               "rounding this changes nothing. Only with data.documents.mask."),
       bind("data.documents.mask_first", Type::boolean, LLMC_FIELD(data.documents.mask_first))
           .newer()
           .fallback("false")

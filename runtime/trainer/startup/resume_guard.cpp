@@ -68,8 +68,8 @@ void check_sources(const ResumeGuard& guard, const std::vector<SourceChange>& ch
 }
 
 /// Keys that say which tokens a token sees and which are targets.
-constexpr const char* kDocumentKeys[] = {"data.documents.mask", "data.documents.mask_first",
-                                         "data.documents.separator"};
+constexpr const char* kDocumentKeys[] = {"data.documents.mask", "data.documents.reset_positions",
+                                         "data.documents.mask_first", "data.documents.separator"};
 
 /// most_epochs of a source with this name; "none" if there is none.
 std::string most_epochs(const spec::Spec& spec, const std::string& name) {
