@@ -159,7 +159,12 @@ NormNames norm_names(spec::NormPlace place) {
   return {kInput, "", kPostAttention, ""};
 }
 
-void add_host_tensors(Graph& g, std::int64_t head_dim) {
+/// Initial values of a matrix that writes to the residual stream.
+InitClass residual_init(const spec::Spec& spec, const char* name) {
+  return std::ranges::count(spec.init.zero, name) ? InitClass::zeros : InitClass::residual;
+}
+
+void add_host_tensors(Graph& g, std::int64_t head_dim, bool documents) {
   const auto input = [&](const char* name, Use use, std::int64_t cols, Axis axis = Axis::other) {
     g.add({.name = name, .dtype = DType::i32, .rows = 1, .cols = cols, .role = Role::input, .axis = axis, .use = use});
   };
@@ -171,6 +176,10 @@ void add_host_tensors(Graph& g, std::int64_t head_dim) {
   input("run_begin", Use::run_begin, tokens + 1);
   input("run_token", Use::run_token, tokens);
   input("run_count", Use::run_count, 1);
+  if (documents) {
+    input("document_begin", Use::document_begin, tokens);
+    input("document_end", Use::document_end, tokens);
+  }
   input("positions", Use::positions, g.batch);
   for (const auto& [name, use] : {std::pair("masters", Use::masters), std::pair("gradients", Use::gradients)})
     g.add({.name = name, .rows = 1, .cols = 1, .role = Role::flat, .use = use});  // sized when parameters have offsets
@@ -211,7 +220,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
               {"head", ParameterRole::head},
               {"embedding", ParameterRole::embedding},
               {"norms, biases", ParameterRole::vectors}};
-  add_host_tensors(g, m.head_dim);
+  add_host_tensors(g, m.head_dim, spec.data.documents.mask);
 
   Region embed{.name = "embed", .block = Block::embed, .writes = &ResidualStream::first};
   Builder e(g, embed);
@@ -228,9 +237,6 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
                .writes = &ResidualStream::above};
   Builder b(g, layer);
   const TensorId x = b.stream("x", hidden, &ResidualStream::below);
-  const auto residual_init = [&](const char* name) {
-    return std::ranges::count(spec.init.zero, name) ? InitClass::zeros : InitClass::residual;
-  };
   const NormNames norms = norm_names(m.norm_place);
   const TensorId normed = b.operand("attention", x, norms.of_x, spec);
   const TensorId qkv = b.linear("qkv", normed,
@@ -241,12 +247,16 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   const TensorId rotated = b.turn_heads(qkv, g.host(Use::rope_table), heads, m);
   const TensorId attended = b.activation("attention_out", q);
   const TensorId lse = b.scratch("attention_lse", g.batch * heads.query, g.sequence);
-  b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, RecomputeGroup::attention).attributes =
-      ops::AttentionAttributes{
-          .heads = heads,
-          .multiplier = m.attention_multiplier == usual_attention_multiplier(m) ? 0 : m.attention_multiplier};
+  std::vector<TensorId> attention_inputs = {rotated};
+  if (spec.data.documents.mask)
+    attention_inputs.insert(attention_inputs.end(), {g.host(Use::document_begin), g.host(Use::document_end)});
+  b.op(OpKind::attention, "attention", std::move(attention_inputs), {attended, lse}, RecomputeGroup::attention)
+      .attributes = ops::AttentionAttributes{
+      .heads = heads,
+      .multiplier = m.attention_multiplier == usual_attention_multiplier(m) ? 0 : m.attention_multiplier,
+      .documents = spec.data.documents.mask};
   const TensorId projected =
-      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = residual_init("o_proj")}},
+      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = residual_init(spec, "o_proj")}},
                m.attention_out_bias, "o_out", RecomputeGroup::residual, 1, m.residual_multiplier);
   const TensorId middle = b.activation("x_mid", hidden);
   b.op(OpKind::add, "attention_residual", {x, b.addend("attention", projected, norms.of_attention, m.rms_norm_eps)},
@@ -260,7 +270,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, RecomputeGroup::swiglu).attributes =
       ops::SwigluAttributes{m.hidden_act == spec::HiddenAct::gelu_pytorch_tanh};
   const TensorId down =
-      b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = residual_init("down_proj")}},
+      b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = residual_init(spec, "down_proj")}},
                m.mlp_bias, "down_out", RecomputeGroup::down, 1, m.residual_multiplier);
   const TensorId added = b.addend("mlp", down, norms.of_mlp, m.rms_norm_eps);
   b.op(OpKind::add, "mlp_residual", {middle, added}, {b.stream("x_next", hidden, &ResidualStream::above)});

@@ -216,11 +216,19 @@ struct MixedSource {
   double most_epochs = 0;  // limit of a run; 0: none
 };
 
+/// Documents inside a sample; each ends with a separator.
+struct Documents {
+  bool mask = false;            // attention sees the token's own document only
+  bool mask_first = false;      // the target after a separator has no loss
+  std::int64_t separator = -1;  // token; -1: auto
+};
+
 struct Data {
   std::string tokenizer;                     // empty: samples are printed as token ids
   DataSource train, validation;              // see validation_sets.h; without a path in either there is no evaluation
   std::vector<MixedSource> mixture;          // in the order of the spec; then train has no path
   std::vector<NamedSource> validation_sets;  // in the order of the spec
+  Documents documents;
   std::uint64_t seed = 0;
 };
 

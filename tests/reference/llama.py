@@ -93,15 +93,20 @@ def rotations(model, length, dtype):
     return [tables[kind] for kind in types_of(model)]
 
 
-def masks(model, length, dtype):
-    """Masks added to the scores [query, key] of each layer."""
+def masks(model, tokens, dtype):
+    """Masks added to the scores [batch or 1, 1, query, key] of each layer."""
+    length = tokens.shape[1]
     query, key = torch.arange(length)[:, None], torch.arange(length)[None, :]
     window = model.get("sliding_window")
-    seen = {"full_attention": key <= query}
+    seen = {"full_attention": (key <= query)[None, None]}
+    if model.get("documents", {}).get("mask"):
+        ends = (tokens == model["documents"]["separator"]).long()
+        document = ends.cumsum(1) - ends  # the separator belongs to the document that it ends
+        seen["full_attention"] = seen["full_attention"] & (document[:, :, None] == document[:, None, :])[:, None]
     if window:
         seen["sliding_attention"] = seen["full_attention"] & (key > query - window)
     added = {
-        word: torch.zeros(length, length, dtype=dtype).masked_fill(~sees, float("-inf"))
+        word: torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, float("-inf"))
         for word, sees in seen.items()
     }
     return [added[kind] for kind in types_of(model)]
@@ -288,7 +293,7 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     eps = model["rms_norm_eps"]
     table = parameters["model.embed_tokens.weight"]
     turns = rotations(model, length, table.dtype)
-    mask = masks(model, length, table.dtype)
+    mask = masks(model, tokens, table.dtype)
 
     def rounded(value):
         return value if stream is None else value.to(stream)
