@@ -4,7 +4,7 @@
 set -eu
 packages="g++ cmake ninja-build ccache git
   llvm-19-dev libclang-19-dev clang-19 libclang-rt-19-dev clang-format-19 yapf3
-  libdnnl-dev libsentencepiece-dev libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
+  libdnnl-dev libsentencepiece-dev libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev libutf8proc-dev
   zlib1g-dev libzstd-dev
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   openmpi-bin libopenmpi-dev iproute2

@@ -22,7 +22,7 @@ import struct
 import sys
 import time
 
-ENDS = ("<|end_of_text|>", "<|endoftext|>", "</s>")  # known to llmc, in this order
+ENDS = ("<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>")  # known to llmc, in this order
 BATCH_BYTES = 4 << 20
 SAY_SECONDS = 5.0
 HEADERS = {2: (20240520, 1), 4: (20240801, 7)}  # magic number and version, by bytes per token
@@ -280,6 +280,7 @@ def published(folder, fill):
 
 def make_shards(options, source, texts):
     tokenizer = need("tokenizers").Tokenizer.from_file(options.tokenizer)
+    tokenizer.encode_special_tokens = True  # as in llmc: no document can contain the token that ends one
     end, vocab_size = end_token(tokenizer, options.tokenizer,
                                 options.eos), tokenizer.get_vocab_size(with_added_tokens=True)
 

@@ -169,7 +169,7 @@ void add_export_options(CLI::App* command, const std::shared_ptr<checkpoints::Ex
   set_bytes(command->add_option("--shard-size", options->shard_bytes, "maximum bytes of tensors in a file")
                 ->default_str("5GB"));
   command->add_option("--tokenizer", options->tokenizer,
-                      "a sentencepiece model, or a folder with one (default: the run's)");
+                      "a sentencepiece model, a tokenizer.json, or a folder with one (default: the run's)");
 }
 
 }  // namespace

@@ -86,6 +86,9 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
     const auto shards = static_cast<std::int64_t>(side->shards.size());
     fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens), grouped(shards), plural(shards));
   }
+  if (result.continued_shards)
+    fmt::print("  {} shard{} of a build that was killed kept\n", grouped(result.continued_shards),
+               plural(result.continued_shards));
   if (result.duplicates)
     fmt::print("  {} duplicate document{} left out\n", grouped(result.duplicates), plural(result.duplicates));
   if (!result.passed_over.empty())
@@ -138,7 +141,7 @@ void add_build(CLI::App* data_command) {
                                                       "train a tokenizer of this many tokens, 320 to 1000000");
   build_command->add_option(
       "--tokenizer", options->tokenizer,
-      "use this sentencepiece model, or the one in the folder of a data set, instead of training one");
+      "use this sentencepiece model or tokenizer.json, or the one in a folder, instead of training one");
   build_command->add_option("-o,--out", options->out, "folder to make")->required();
   build_command->add_option("--validation", options->validation, "fraction of the documents that is held out, 0 to 0.5")
       ->capture_default_str();

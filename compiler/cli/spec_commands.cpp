@@ -115,10 +115,11 @@ NewSpec sample(const std::string& out) {
   return {spec::sample_spec(name, {seen_from(out, data), command}), command};
 }
 
-/// Whether `llmc data build --tokenizer` accepts the folder.
-bool has_tokenizer(const fs::path& folder) {
+/// Whether `llmc data build --tokenizer` accepts the file.
+bool builds_data(const fs::path& file) {
   try {
-    return Tokenizer(folder / "tokenizer.model").separator_id() >= 0;
+    const Tokenizer tokenizer(file);
+    return tokenizer.encodes() && tokenizer.separator_id() >= 0;
   } catch (const Failure&) {
     return false;
   }
@@ -180,17 +181,19 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
   std::string command, tokenizer;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
   note_tokenizers(folder);
-  if (!has_tokenizer(folder) && decodes(folder / "tokenizer.json"))
-    tokenizer = seen_from(out, folder / "tokenizer.json");
-  if (has_tokenizer(folder))
-    command = fmt::format("llmc data build --from FOLDER --tokenizer {} -o {}",
-                          shell_word(spec::printable(folder.string())), data.string());
+  const bool model = builds_data(folder / "tokenizer.model"), json = !model && builds_data(folder / "tokenizer.json");
+  if (!model && !json && decodes(folder / "tokenizer.json")) tokenizer = seen_from(out, folder / "tokenizer.json");
+  if (model || json)
+    command =
+        fmt::format("llmc data build --from FOLDER --tokenizer {} -o {}",
+                    shell_word(spec::printable((json ? folder / "tokenizer.json" : folder).string())), data.string());
   // A config.json alone is a model without its weights.
   const bool whole = fs::is_directory(from, error), weights = whole && has_safetensors(from);
   const std::string unread = whole && !weights ? other_weights(from) : "";
   NewSpec made{spec::from_huggingface(*text, name,
                                       {seen_from(out, data), command, tokenizer, weights ? seen_from(out, from) : "",
-                                       spec::printable(unread), spec::printable(path.filename().string())}),
+                                       spec::printable(unread), spec::printable(path.filename().string()),
+                                       json ? "tokenizer.json" : "tokenizer.model"}),
                command,
                tokenizer.empty()
                    ? ""

@@ -23,7 +23,7 @@ std::string print_cmake(const plan::Plan& plan) {
   out.line(
       "# Debian 12: apt-get install g++ cmake ninja-build libdnnl-dev libsentencepiece-dev libxxhash-dev libfmt-dev "
       "\\");
-  out.line("#   libcli11-dev nlohmann-json3-dev");
+  out.line("#   libcli11-dev nlohmann-json3-dev libutf8proc-dev");
   if (cuda)
     out.line("# and from NVIDIA: the CUDA toolkit 12 or later, cuDNN 9 with the headers of cudnn-frontend, NCCL");
   out.raw(R"(cmake_minimum_required(VERSION 3.25)

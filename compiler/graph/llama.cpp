@@ -289,8 +289,14 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits}).attributes =
       ops::LinearAttributes{.scale = 1 / m.logits_scaling};
   const double z = spec.loss.z;
-  const TensorId losses = h.statistic("losses"), logits_lse = h.statistic("logits_lse"),
-                 entropies = h.statistic("entropies"), correct = h.statistic("correct");
+  const TensorId losses = g.add({.name = "losses",
+                                 .rows = 1,
+                                 .cols = g.tokens(),
+                                 .role = Role::output,
+                                 .axis = Axis::token,
+                                 .use = Use::losses}),
+                 logits_lse = h.statistic("logits_lse"), entropies = h.statistic("entropies"),
+                 correct = h.statistic("correct");
   h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)},
        {losses, logits_lse, entropies, correct})
       .attributes = ops::CrossEntropyAttributes{.z = z};

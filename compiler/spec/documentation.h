@@ -21,6 +21,7 @@ struct NewData {
   std::string weights = {};            // init.from, from the folder of the spec; empty: weights are random
   std::string unread_weights = {};     // a file of weights that init.from does not read, where there is no other
   std::string config = "config.json";  // name of the file that the model is read from, for errors
+  std::string made_tokenizer = "tokenizer.model";  // file of the tokenizer in `folder`, if a command makes it
 };
 
 /// A path as YAML: in quotes where one of its characters may need them.

@@ -29,7 +29,7 @@ std::string data_section(const NewData& data) {
       "# {}\n"
       "data:                           # relative to this file\n"
       "  tokenizer: {}\n  train:\n    - path: {}\n  validation:\n    - path: {}\n",
-      data.command, in_folder("tokenizer.model"), in_folder("train-*.bin"), in_folder("val-*.bin"));
+      data.command, in_folder(data.made_tokenizer.c_str()), in_folder("train-*.bin"), in_folder("val-*.bin"));
 }
 
 std::string sample_spec(const std::string& name, const NewData& data) {

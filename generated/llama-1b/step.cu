@@ -39,16 +39,17 @@ constexpr std::size_t kPositions = 12417209600;
 constexpr std::size_t kChunks = 12417209856;
 constexpr std::size_t kRopeTable = 12419635968;
 constexpr std::size_t kResults = 12420160256;
-constexpr std::size_t kFirstChunk = 12420160512;
-constexpr std::size_t kTensorNorms = 12420161280;
-constexpr std::size_t kSampleLogits = 12420163072;
-constexpr std::size_t kInitRules = 12428551680;
-constexpr std::size_t kMathWorkspace = 12428558848;
-constexpr std::size_t kStream = 12506173952;
+constexpr std::size_t kLosses = 12420160512;
+constexpr std::size_t kFirstChunk = 12420291584;
+constexpr std::size_t kTensorNorms = 12420292352;
+constexpr std::size_t kSampleLogits = 12420294144;
+constexpr std::size_t kInitRules = 12428682752;
+constexpr std::size_t kMathWorkspace = 12428689920;
+constexpr std::size_t kStream = 12506305024;
 constexpr std::size_t kStreamStride = 268435456;
-constexpr std::size_t kKept = 17069576704;
+constexpr std::size_t kKept = 17069707776;
 constexpr std::size_t kKeptStride = 1682178048;
-constexpr std::size_t kTransients = 43984425472;
+constexpr std::size_t kTransients = 43984556544;
 
 // Indices into Step::places of offsets that depend on the number of ranks.
 constexpr std::size_t kExpAvg = 0;
@@ -190,10 +191,10 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
   bf16* logits = s.at<bf16>(kTransients);                                            // [8192, 131072]
   int* targets = s.at<int>(kTargets + chunk * 32768);                                // [32768]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                                // [1]
-  float* losses = s.at<float>(kTransients + 2416050176 + chunk * 32768);             // [32768]
-  float* logits_lse = s.at<float>(kTransients + 2416181248 + chunk * 32768);         // [32768]
-  float* entropies = s.at<float>(kTransients + 2416312320 + chunk * 32768);          // [32768]
-  float* correct = s.at<float>(kTransients + 2416443392 + chunk * 32768);            // [32768]
+  float* losses = s.at<float>(kLosses + chunk * 32768);                              // [32768]
+  float* logits_lse = s.at<float>(kTransients + 2416050176 + chunk * 32768);         // [32768]
+  float* entropies = s.at<float>(kTransients + 2416181248 + chunk * 32768);          // [32768]
+  float* correct = s.at<float>(kTransients + 2416312320 + chunk * 32768);            // [32768]
   bf16* d_final_norm_out = s.at<bf16>(kTransients + 2281701376 + chunk * 33554432);  // [32768, 2048]
   float* d_embed_weight = s.at<float>(kGradients + 286720);                          // [131072, 2048]
 
@@ -206,10 +207,10 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
 }
 
 void head_backward(Step& s, bool first) {
-  float* losses = s.at<float>(kTransients + 2416050176);           // [32768]
-  float* logits_lse = s.at<float>(kTransients + 2416181248);       // [32768]
-  float* entropies = s.at<float>(kTransients + 2416312320);        // [32768]
-  float* correct = s.at<float>(kTransients + 2416443392);          // [32768]
+  float* losses = s.at<float>(kLosses);                            // [32768]
+  float* logits_lse = s.at<float>(kTransients + 2416050176);       // [32768]
+  float* entropies = s.at<float>(kTransients + 2416181248);        // [32768]
+  float* correct = s.at<float>(kTransients + 2416312320);          // [32768]
   StepScalars* scalars = s.at<StepScalars>(kScalars);              // [1]
   StepResults* results = s.at<StepResults>(kResults);              // [1]
   bf16* d_final_norm_out = s.at<bf16>(kTransients + 2281701376);   // [32768, 2048]
@@ -347,10 +348,10 @@ void evaluate_chunk(Step& s, std::size_t chunk) {
   bf16* logits = s.at<bf16>(kTransients);                                          // [8192, 131072]
   int* targets = s.at<int>(kTargets + chunk * 32768);                              // [32768]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                              // [1]
-  float* losses = s.at<float>(kTransients + 2416050176 + chunk * 32768);           // [32768]
-  float* logits_lse = s.at<float>(kTransients + 2416181248 + chunk * 32768);       // [32768]
-  float* entropies = s.at<float>(kTransients + 2416312320 + chunk * 32768);        // [32768]
-  float* correct = s.at<float>(kTransients + 2416443392 + chunk * 32768);          // [32768]
+  float* losses = s.at<float>(kLosses + chunk * 32768);                            // [32768]
+  float* logits_lse = s.at<float>(kTransients + 2416050176 + chunk * 32768);       // [32768]
+  float* entropies = s.at<float>(kTransients + 2416181248 + chunk * 32768);        // [32768]
+  float* correct = s.at<float>(kTransients + 2416312320 + chunk * 32768);          // [32768]
 
   const Range range(s.stream, "evaluate_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
@@ -358,10 +359,10 @@ void evaluate_chunk(Step& s, std::size_t chunk) {
 }
 
 void evaluate_sum(Step& s, bool first) {
-  float* losses = s.at<float>(kTransients + 2416050176);      // [32768]
-  float* logits_lse = s.at<float>(kTransients + 2416181248);  // [32768]
-  float* entropies = s.at<float>(kTransients + 2416312320);   // [32768]
-  float* correct = s.at<float>(kTransients + 2416443392);     // [32768]
+  float* losses = s.at<float>(kLosses);                       // [32768]
+  float* logits_lse = s.at<float>(kTransients + 2416050176);  // [32768]
+  float* entropies = s.at<float>(kTransients + 2416181248);   // [32768]
+  float* correct = s.at<float>(kTransients + 2416312320);     // [32768]
   StepScalars* scalars = s.at<StepScalars>(kScalars);         // [1]
   StepResults* results = s.at<StepResults>(kResults);         // [1]
 

@@ -39,15 +39,16 @@ constexpr std::size_t kPositions = 46468352;
 constexpr std::size_t kChunks = 46468608;
 constexpr std::size_t kRopeTable = 46480384;
 constexpr std::size_t kResults = 46513152;
-constexpr std::size_t kFirstChunk = 46513408;
-constexpr std::size_t kTensorNorms = 46513664;
-constexpr std::size_t kSampleLogits = 46514432;
-constexpr std::size_t kInitRules = 46645504;
-constexpr std::size_t kStream = 46648320;
+constexpr std::size_t kLosses = 46513408;
+constexpr std::size_t kFirstChunk = 46521600;
+constexpr std::size_t kTensorNorms = 46521856;
+constexpr std::size_t kSampleLogits = 46522624;
+constexpr std::size_t kInitRules = 46653696;
+constexpr std::size_t kStream = 46656512;
 constexpr std::size_t kStreamStride = 2097152;
-constexpr std::size_t kKept = 61328384;
+constexpr std::size_t kKept = 61336576;
 constexpr std::size_t kKeptStride = 31539200;
-constexpr std::size_t kTransients = 250563584;
+constexpr std::size_t kTransients = 250571776;
 
 // Indices into Step::places of offsets that depend on the number of ranks.
 constexpr std::size_t kExpAvg = 0;
@@ -186,10 +187,10 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
   float* logits = s.at<float>(kTransients + chunk * 33554432);                      // [2048, 4096]
   int* targets = s.at<int>(kTargets + chunk * 8192);                                // [2048]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                               // [1]
-  float* losses = s.at<float>(kTransients + 37756928 + chunk * 8192);               // [2048]
-  float* logits_lse = s.at<float>(kTransients + 37765120 + chunk * 8192);           // [2048]
-  float* entropies = s.at<float>(kTransients + 37773312 + chunk * 8192);            // [2048]
-  float* correct = s.at<float>(kTransients + 37781504 + chunk * 8192);              // [2048]
+  float* losses = s.at<float>(kLosses + chunk * 8192);                              // [2048]
+  float* logits_lse = s.at<float>(kTransients + 37756928 + chunk * 8192);           // [2048]
+  float* entropies = s.at<float>(kTransients + 37765120 + chunk * 8192);            // [2048]
+  float* correct = s.at<float>(kTransients + 37773312 + chunk * 8192);              // [2048]
   float* d_final_norm_out = s.at<float>(kTransients + 35651584 + chunk * 2097152);  // [2048, 256]
   float* d_embed_weight = s.at<float>(kGradients + 29696);                          // [4096, 256]
 
@@ -201,10 +202,10 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
 }
 
 void head_backward(Step& s, bool first) {
-  float* losses = s.at<float>(kTransients + 37756928);            // [2048]
-  float* logits_lse = s.at<float>(kTransients + 37765120);        // [2048]
-  float* entropies = s.at<float>(kTransients + 37773312);         // [2048]
-  float* correct = s.at<float>(kTransients + 37781504);           // [2048]
+  float* losses = s.at<float>(kLosses);                           // [2048]
+  float* logits_lse = s.at<float>(kTransients + 37756928);        // [2048]
+  float* entropies = s.at<float>(kTransients + 37765120);         // [2048]
+  float* correct = s.at<float>(kTransients + 37773312);           // [2048]
   StepScalars* scalars = s.at<StepScalars>(kScalars);             // [1]
   StepResults* results = s.at<StepResults>(kResults);             // [1]
   float* d_final_norm_out = s.at<float>(kTransients + 35651584);  // [2048, 256]
@@ -334,10 +335,10 @@ void evaluate_chunk(Step& s, std::size_t chunk) {
   float* logits = s.at<float>(kTransients + chunk * 33554432);                    // [2048, 4096]
   int* targets = s.at<int>(kTargets + chunk * 8192);                              // [2048]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                             // [1]
-  float* losses = s.at<float>(kTransients + 37756928 + chunk * 8192);             // [2048]
-  float* logits_lse = s.at<float>(kTransients + 37765120 + chunk * 8192);         // [2048]
-  float* entropies = s.at<float>(kTransients + 37773312 + chunk * 8192);          // [2048]
-  float* correct = s.at<float>(kTransients + 37781504 + chunk * 8192);            // [2048]
+  float* losses = s.at<float>(kLosses + chunk * 8192);                            // [2048]
+  float* logits_lse = s.at<float>(kTransients + 37756928 + chunk * 8192);         // [2048]
+  float* entropies = s.at<float>(kTransients + 37765120 + chunk * 8192);          // [2048]
+  float* correct = s.at<float>(kTransients + 37773312 + chunk * 8192);            // [2048]
 
   const Range range(s.stream, "evaluate_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
@@ -345,10 +346,10 @@ void evaluate_chunk(Step& s, std::size_t chunk) {
 }
 
 void evaluate_sum(Step& s, bool first) {
-  float* losses = s.at<float>(kTransients + 37756928);      // [2048]
-  float* logits_lse = s.at<float>(kTransients + 37765120);  // [2048]
-  float* entropies = s.at<float>(kTransients + 37773312);   // [2048]
-  float* correct = s.at<float>(kTransients + 37781504);     // [2048]
+  float* losses = s.at<float>(kLosses);                     // [2048]
+  float* logits_lse = s.at<float>(kTransients + 37756928);  // [2048]
+  float* entropies = s.at<float>(kTransients + 37765120);   // [2048]
+  float* correct = s.at<float>(kTransients + 37773312);     // [2048]
   StepScalars* scalars = s.at<StepScalars>(kScalars);       // [1]
   StepResults* results = s.at<StepResults>(kResults);       // [1]
 

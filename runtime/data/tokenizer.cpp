@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 
+#include "data/bpe/encoder.h"
 #include "data/mapped_file.h"
 #include "data/tokenizer_json.h"
 #include "data/tokenizer_model.h"
@@ -64,7 +65,9 @@ void check_size(std::string_view model, const std::string& name) {
 }  // namespace
 
 struct Tokenizer::State {
-  std::optional<JsonVocabulary> json;  // if set, of the other members only bytes_of is filled
+  std::optional<JsonVocabulary> json;  // if set, of the members from `about` on only bytes_of and exact are filled
+  std::unique_ptr<const BpeEncoder> encoder;  // of a tokenizer.json
+  std::string why_not_encodes;
   TokenizerModel about;
   sentencepiece::SentencePieceProcessor processor;
   std::vector<std::string> bytes_of;         // [vocab_size]: decoded bytes of each token
@@ -74,8 +77,11 @@ struct Tokenizer::State {
   State(std::string_view model, const std::string& name) {
     check_size(model, name);
     if (looks_like_json(model)) {
-      json = parse_tokenizer_json(model, name);
+      const TokenizerFile file = read_tokenizer_file(model, name);
+      json = vocabulary_of(file, name);
       bytes_of = std::move(json->bytes_of);
+      encoder = BpeEncoder::make(file, bytes_of, why_not_encodes);
+      exact = encoder && encoder->exact();
     } else {
       load(model, name);
     }
@@ -149,7 +155,9 @@ Tokenizer::Tokenizer(std::string_view model, const std::string& name) : state_(s
 Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 
-bool Tokenizer::encodes() const { return !state_->json; }
+bool Tokenizer::encodes() const { return !state_->json || state_->encoder; }
+const std::string& Tokenizer::why_not_encodes() const { return state_->why_not_encodes; }
+bool Tokenizer::is_json() const { return state_->json.has_value(); }
 std::int32_t Tokenizer::vocab_size() const { return static_cast<std::int32_t>(state_->bytes_of.size()); }
 bool Tokenizer::exact() const { return state_->exact; }
 
@@ -165,9 +173,14 @@ std::string Tokenizer::piece(std::int32_t id) const {
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
-  if (state_->json)
-    throw Failure(Exit::data, "llmc can decode with a tokenizer.json but not encode. Use a sentencepiece model");
+  if (!encodes())
+    throw Failure(Exit::data,
+                  fmt::format("llmc can decode with the tokenizer.json but not encode: {}", state_->why_not_encodes));
   std::vector<std::int32_t> ids;
+  if (state_->encoder) {
+    state_->encoder->encode(text, ids);
+    return ids;
+  }
   std::vector<int> scratch;
   if (!state_->exact) {  // each call would add a prefix or drop spaces at the ends, so there must be only one
     state_->append(text, ids, scratch);

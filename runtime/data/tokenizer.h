@@ -1,5 +1,4 @@
-// Decodes token ids with a sentencepiece BPE model or a Hugging Face tokenizer.json. The former also encodes text
-// without losing a byte.
+// Encodes text and decodes token ids with a sentencepiece BPE model or a Hugging Face tokenizer.json.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +22,27 @@ class Tokenizer {
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
 
-  /// Returns whether it can encode: sentencepiece models can. A tokenizer.json only decodes, because encoding would
-  /// need regular expressions and normalisation exactly as in Hugging Face's library.
+  /// Returns whether it can encode. A tokenizer.json with an unsupported normalizer, pre-tokenizer or option only
+  /// decodes.
   bool encodes() const;
+  /// Reason why it does not encode, as a sentence without its end; empty if it does.
+  const std::string& why_not_encodes() const;
+  /// Returns whether it was read from a tokenizer.json.
+  bool is_json() const;
   std::int32_t vocab_size() const;
   /// Token that ends a document (the model's eos, else its bos; see tokenizer_json.h), -1 if unknown.
   std::int32_t separator_id() const;
-  /// Token that encode() gives for text without another; -1 if it does not encode.
+  /// Token of a sentencepiece model that encode() gives for text without another; -1 of a tokenizer.json.
   std::int32_t unknown_id() const;
   /// Name of a token in the model, such as "</s>".
   std::string piece(std::int32_t id) const;
-  /// Returns whether decode(encode(x)) == x for any bytes x: byte pieces, no dummy prefix, no whitespace removal.
+  /// Returns whether decode(encode(x)) == x for any bytes x: byte pieces, no dummy prefix, no whitespace removal; of a
+  /// tokenizer.json byte-level tokens without a normalizer.
   bool exact() const;
 
   /// Encodes text; adds no token at either end. Throws Failure(data) unless encodes(). Bytes that sentencepiece would
   /// change (invalid UTF-8, NUL, and its space marker U+2581) become byte pieces, or the unknown token in a model
-  /// without byte pieces.
+  /// without byte pieces. A tokenizer.json gives the ids of the package `tokenizers` (bpe/encoder.h).
   std::vector<std::int32_t> encode(std::string_view text) const;
   /// Bytes of the tokens; they need not be valid UTF-8, because byte pieces are copied. Control tokens such as the
   /// separator give nothing, the unknown token U+FFFD. Ids outside the vocabulary throw Failure(data).

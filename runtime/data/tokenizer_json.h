@@ -17,12 +17,17 @@ struct JsonVocabulary {
 /// Returns whether a file starts with a brace: a tokenizer.json does, a sentencepiece model never.
 bool looks_like_json(std::string_view file);
 
+struct TokenizerFile;
+
 /// Reads BPE with a ByteLevel decoder (GPT-2, Llama 3, Qwen 3), or with byte fallback and a space marker (Llama 2,
 /// Mistral). Decodes like the file's decoder, without special tokens. Blanks that it strips at the start of a whole
 /// text are kept, because decoded segments follow other text. The separator is the first existing special token of
-/// <|end_of_text|>, <|endoftext|>, </s> and <｜end▁of▁sentence｜>.
+/// <|end_of_text|>, <|endoftext|>, </s>, <eos> and <｜end▁of▁sentence｜>.
 /// Throws Failure(data) naming `name`: invalid JSON, duplicate keys, another kind of model or decoder, more than 2^20
 /// tokens, a token of more than 4,096 bytes, two tokens with one id, malformed byte tokens.
 JsonVocabulary parse_tokenizer_json(std::string_view json, const std::string& name);
+
+/// Same, of a file that is already parsed.
+JsonVocabulary vocabulary_of(const TokenizerFile& file, const std::string& name);
 
 }  // namespace llmc

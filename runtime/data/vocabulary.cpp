@@ -13,7 +13,9 @@ namespace llmc {
 namespace fs = std::filesystem;
 
 std::string vocabulary_note(std::int64_t vocab_size, const fs::path& tokenizer, const fs::path& shards) {
-  const fs::path file = tokenizer.empty() ? shards.parent_path() / "tokenizer.model" : tokenizer;
+  fs::path file = tokenizer.empty() ? shards.parent_path() / "tokenizer.model" : tokenizer;
+  std::error_code error;
+  if (tokenizer.empty() && !fs::exists(file, error)) file.replace_filename("tokenizer.json");
   std::int64_t tokens = 0;
   try {
     const MappedFile mapped(file);

@@ -77,6 +77,20 @@ DurableFile::DurableFile(const fs::path& path, const Writer& writer)
   if (fd_ < 0) throw_errno("create", path_, writer_);
 }
 
+DurableFile::DurableFile(const fs::path& path, std::uint64_t bytes, const Writer& writer)
+    : path_(path), writer_(writer), fd_(open_retrying(path, O_WRONLY | O_NOFOLLOW)), bytes_(bytes), overwritten_(true) {
+  struct stat status = {};
+  if (fd_ < 0 || ::fstat(fd_, &status) != 0) throw_errno("open", path_, writer_);
+  if (static_cast<std::uint64_t>(status.st_size) < bytes)
+    throw Failure(writer_.exit, "'" + path_.string() + "' is shorter than it was");
+  if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0 || ::lseek(fd_, 0, SEEK_END) < 0)
+    throw_errno("write", path_, writer_);
+}
+
+void DurableFile::sync() {
+  if (!sync_retrying(fd_)) throw_errno("sync", path_, writer_);
+}
+
 DurableFile::~DurableFile() {
   if (fd_ >= 0) ::close(fd_);
 }

@@ -49,6 +49,9 @@ class DurableFile {
  public:
   /// Creates `path` with O_EXCL.
   explicit DurableFile(const std::filesystem::path& path, const Writer& writer = kRunWriter);
+  /// Opens an existing file to write after its first `bytes`, which it must have; what follows them is dropped. The
+  /// record then has no checksum.
+  DurableFile(const std::filesystem::path& path, std::uint64_t bytes, const Writer& writer);
   /// Closes the file. The owner removes a file that was not finished.
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
@@ -58,6 +61,8 @@ class DurableFile {
   void write(std::string_view text) { write(text.data(), text.size()); }
   /// Replaces bytes already written, such as a header whose values are known last. The record then has no checksum.
   void overwrite(std::uint64_t offset, std::string_view bytes);
+  /// Waits until everything written so far is on disk.
+  void sync();
   /// Calls fsync and close. Nothing may be written afterwards.
   FileRecord finish();
 

@@ -182,8 +182,12 @@ void Session::copy_in_tokens(const MicroBatch& micro) {
 
 void Session::copy_in_documents(const MicroBatch& micro) {
   if (!find_buffer(info().buffers, Use::document_begin)) return;
-  if (micro.document_begin.size() != micro.inputs.size())
-    throw Failure(Exit::internal, "a micro-batch whose samples are not divided into documents");
+  if (micro.document_begin.empty()) {
+    MicroBatch divided;
+    divided.inputs = micro.inputs;
+    index_documents(divided, info().sequence_length, documents_);
+    return copy_in_documents(divided);
+  }
   copy_in(place(Use::document_begin), std::span(micro.document_begin));
   copy_in(place(Use::document_end), std::span(micro.document_end));
 }
@@ -289,6 +293,16 @@ Session::Evaluated Session::evaluated() {
   return {results.loss, results.top1};
 }
 
+void Session::target_losses(std::span<float> losses) { copy_out(place(Use::losses), losses); }
+
+std::array<double, 2> Session::sum_over_ranks(std::array<double, 2> own) {
+  std::byte* sums = place(Use::results) + offsetof(StepResults, loss);
+  copy_in(sums, std::span<const double>(own));
+  ranks_.all_reduce_sum(reinterpret_cast<double*>(sums), own.size(), device_.stream());
+  copy_out(sums, std::span<double>(own));
+  return own;
+}
+
 double Session::audit(const StepBatch& batch, bool masters) {
   const Range range(device_.stream(), "audit");
   if (masters)
@@ -317,7 +331,6 @@ void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const 
   copy_in(place(Use::positions), positions);
   MicroBatch texts;
   texts.inputs.assign(tokens.begin(), tokens.end());
-  index_documents(texts, info().sequence_length, documents_);
   copy_in_documents(texts);
   follow_logits();
   logits.resize(static_cast<std::size_t>(info().micro_batch * info().vocab_pitch));

@@ -70,7 +70,7 @@ class Session {
   bool runs_ahead() const { return device_.runs_ahead(); }
   /// Turns a profiler's capture on or off; see Device::profile().
   void profile(bool on) { device_.profile(on); }
-  /// Divides texts in next_logits() into documents, as the samples of the run are.
+  /// Divides texts into documents as the samples of the run are: prompts, and batches that are not divided.
   void divide_texts(const DocumentRule& documents) { documents_ = documents; }
   /// Same as Device::listen().
   void listen(LaunchListener* listener) { device_.listen(listener); }
@@ -98,9 +98,13 @@ class Session {
   void evaluate(const MicroBatch& batch, float loss_scale, bool first);
   /// Runs a part of a step on the arena's current content, for timing only.
   void run_piece(StepPiece piece, std::size_t layer);
+  /// Copies the nats of each target of the last evaluate(), 0 without a target, to `losses` [micro_batch * T].
+  void target_losses(std::span<float> losses);
   struct Evaluated {
     double loss, top1;  // as in StepResults
   };
+  /// Returns the sums of two numbers of each rank. Collective; overwrites the results of an evaluation.
+  std::array<double, 2> sum_over_ranks(std::array<double, 2> own);
   /// Results since begin_evaluation(), summed over all ranks. Collective.
   Evaluated evaluated();
 

@@ -132,8 +132,9 @@ FinishedStep TrainLoop::finished_step() const {
 /// With several ranks every rank must take part, because the results are summed.
 void TrainLoop::evaluate() {
   run_.ranks.at(state_.step, "evaluating");
-  validation_ =
-      evaluate_all(run_.evaluation, run_.session, [&] { return !many_ranks() && run_.signals.stop_signal() != 0; });
+  const auto interrupted = [&] { return !many_ranks() && run_.signals.stop_signal() != 0; };
+  validation_ = evaluate_all(run_.evaluation, run_.session, interrupted);
+  if (!validation_.empty()) answers_ = answer_all(run_.tasks, run_.session, interrupted);
 }
 
 void TrainLoop::compare() {
@@ -208,6 +209,7 @@ void TrainLoop::check_first_loss() {
 
 void TrainLoop::report() {
   validation_.clear();
+  answers_.clear();
   observe();
   check_first_loss();
   const bool evaluates = !run_.evaluation.empty() && due(run_.values.evaluation.every, state_.step);
@@ -221,6 +223,7 @@ void TrainLoop::report() {
                           .line = due(run_.values.metrics.every, state_.step) || of_start_ == 1,
                           .evaluated = evaluates,
                           .validation = validation_,
+                          .answers = answers_,
                           .evaluation_seconds = evaluation_seconds,
                           .saving_seconds = std::exchange(saving_seconds_, {}),
                           .left = !guard_.exhausted().empty()};

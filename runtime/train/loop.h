@@ -28,6 +28,7 @@
 #include "train/saver.h"
 #include "train/schedule.h"
 #include "train/signals.h"
+#include "train/task.h"
 
 namespace llmc {
 
@@ -45,6 +46,7 @@ struct LoopInputs {
   Rendezvous& ranks;
   SignalWatch& signals;
   std::span<Evaluation> evaluation;          // one per validation set; empty: none
+  std::span<const TaskEvaluation> tasks;     // answered with them
   Audit* audit;                              // null: none
   TraceWriter* trace;                        // null: none
   std::span<StepListener* const> listeners;  // called in this order
@@ -135,6 +137,7 @@ class TrainLoop {
   Session::Finished finished_{};
   double done_at_ = 0;
   std::vector<Validation> validation_;        // of this step, in the order of the sets; empty: none
+  std::vector<TaskResult> answers_;           // of this step, in the order of the tasks; empty: none
   std::optional<double> saving_seconds_;      // since the last report
   std::int64_t of_start_ = 0;                 // steps finished since this start
   double turn_began_ = 0, longest_turn_ = 0;  // time of one loop iteration, everything included

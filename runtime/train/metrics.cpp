@@ -69,6 +69,10 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
     object["val_top1" + set] = validation.top1;
     if (validation.bits_per_byte) object["val_bits_per_byte" + set] = *validation.bits_per_byte;
   }
+  for (const TaskResult& answer : metrics.answers) {
+    object["task/" + answer.task] = answer.accuracy;
+    object["task/" + answer.task + "/norm"] = answer.accuracy_norm;
+  }
   if (metrics.evaluation_seconds) object["evaluation_seconds"] = *metrics.evaluation_seconds;
   if (metrics.audited) {
     object["audit_loss"] = metrics.audited->loss;

@@ -15,6 +15,7 @@
 #include "train/audit.h"
 #include "train/evaluation.h"
 #include "train/sampling.h"
+#include "train/task.h"
 
 namespace llmc {
 
@@ -43,6 +44,7 @@ struct StepMetrics {
   double seconds = 0;                         // since the trainer started
   double total_seconds = 0;                   // including the earlier starts that this one resumes
   std::span<const Validation> validation;     // of each set
+  std::span<const TaskResult> answers;        // of each task
   std::span<const SampleId> skipped_samples;  // not empty: samples of the step whose update was skipped
   const SampleNames* sample_names = nullptr;  // of these; null: numbers
   const char* skip_reason = "";               // reason for skipping: guards.h

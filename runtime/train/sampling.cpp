@@ -25,14 +25,15 @@ double draw_for(std::uint64_t seed, std::int64_t step, std::size_t prompt, std::
                         {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)}));
 }
 
-/// `decodes`: whether there is a tokenizer that only decodes.
-std::vector<std::int32_t> parse_ids(const std::string& prompt, bool decodes) {
+/// `tokenizer`: one that only decodes; null if there is none.
+std::vector<std::int32_t> parse_ids(const std::string& prompt, const Tokenizer* tokenizer) {
   if (auto ids = spec::parse_token_ids(prompt)) return *std::move(ids);
-  if (decodes)
-    throw Failure(Exit::spec,
-                  fmt::format("llmc can decode with a tokenizer.json but not encode, so the prompt '{}' must be token "
-                              "ids such as \"17 4 256\". Encode it with the tokenizer's own library",
-                              printable(prompt)));
+  if (tokenizer)
+    throw Failure(
+        Exit::spec,
+        fmt::format("llmc can decode with data.tokenizer but not encode: {}. So the prompt '{}' must be token "
+                    "ids such as \"17 4 256\". Encode it with the tokenizer's own library",
+                    tokenizer->why_not_encodes(), printable(prompt)));
   throw Failure(Exit::spec, fmt::format("without data.tokenizer the prompt '{}' must be token ids such as \"17 4 "
                                         "256\". Give data.tokenizer, or sampling.every=0",
                                         printable(prompt)));
@@ -90,7 +91,7 @@ Sampling::Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, con
     : values_(values), tokenizer_(tokenizer), seed_(seed) {
   for (const std::string& prompt : values_.prompts) {
     std::vector<std::int32_t> ids =
-        tokenizer_ && tokenizer_->encodes() ? tokenizer_->encode(prompt) : parse_ids(prompt, tokenizer_ != nullptr);
+        tokenizer_ && tokenizer_->encodes() ? tokenizer_->encode(prompt) : parse_ids(prompt, tokenizer_);
     if (ids.empty()) ids.push_back(tokenizer_ ? std::max(tokenizer_->separator_id(), 0) : 0);
     for (const std::int32_t id : ids)
       if (id >= info.vocab_size)

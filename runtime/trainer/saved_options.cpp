@@ -100,11 +100,23 @@ SavedOptions::SavedOptions(CLI::App& app, bool gpu) : state_(new State{app, null
       ->add_option("--sequences", s.sequences,
                    "number of sequences, evenly spread over the data, or all; default: evaluation.sequences")
       ->type_name("N|all");
-  s.evaluate->add_flag("--json", s.evaluate_command.json, "print a JSON object for each validation set, one per line");
+  s.evaluate
+      ->add_option(
+          "--task", s.evaluate_command.tasks,
+          "multiple-choice task to answer instead: a file in llm.c's format, or .jsonl of context, endings and "
+          "label; may be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false)
+      ->excludes(data)
+      ->excludes("--validation")
+      ->excludes("--sequences");
+  s.evaluate->add_flag("--json", s.evaluate_command.json,
+                       "print a JSON object for each validation set or task, one per line");
   s.evaluate->footer(
       "Examples:\n"
       "  trainer evaluate --checkpoint runs/a\n"
-      "  trainer evaluate --checkpoint runs/a/checkpoints/step-00000100 --data 'other/val-*.bin' --sequences all");
+      "  trainer evaluate --checkpoint runs/a/checkpoints/step-00000100 --data 'other/val-*.bin' --sequences all\n"
+      "  trainer evaluate --checkpoint runs/a --task hellaswag_val.bin");
 
   s.sample = s.add("sample", "continue prompts with saved weights, without a run", s.sample_command, gpu);
   s.sample

@@ -408,6 +408,7 @@ class Training {
                .ranks = rank.rendezvous,
                .signals = signals,
                .evaluation = prepared.inputs.evaluation,
+               .tasks = prepared.inputs.tasks,
                .audit = audit_of(prepared),
                .trace = model.trace.get(),
                .listeners = listeners_.all(),

@@ -2,6 +2,7 @@
 
 import array
 import contextlib
+import glob
 import gzip
 import importlib.util
 import io
@@ -9,7 +10,9 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
+import sys
 import sysconfig
 import time
 import types
@@ -347,6 +350,129 @@ class Data(RunTest):
         self.succeed(*words, out)
         self.assert_same_files(self.path("whole"), out, "after kills")
         self.assertEqual(os.listdir(self.path("killed")), ["set"], "nothing of the killed builds is left")
+
+    def test_a_killed_build_continues(self):
+        """Builds that are killed after a shard is finished: each keeps what the one before has finished, and the last
+        writes the bytes of a build that nothing interrupted. Another text or option begins from the start."""
+        os.makedirs(self.path("pages"))
+        generator = random.Random(3)
+        with open(self.path("pages", "a.jsonl"), "w") as file:
+            for number in range(9000):
+                text = " ".join(f"word{generator.randrange(5000)}" for _ in range(400))
+                file.write(json.dumps({"text": f"page {number} {text}"}) + "\n")
+        tokenizer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizers", "gpt2.json")
+
+        def words(*more):
+            return [
+                str(word) for word in (LLMC, "data", "build", "--from", self.path("pages"), "--tokenizer", tokenizer,
+                                       "--shard-tokens", 700000, *more, "-o")
+            ]
+
+        self.succeed(*words(), self.path("uninterrupted"))
+        out = self.path("continued", "set")
+
+        def partial():
+            return glob.glob(out + ".partial-*/build.json")
+
+        def killed(signal_number, more=()):
+            """Starts a build and ends it once it has finished another shard. Returns the finished shards' times."""
+            before = len(json.loads(harness.read(partial()[0]))["train"]["shards"]) if partial() else 0
+            process = subprocess.Popen([*words(*more), out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while process.poll() is None:
+                found = partial()
+                try:
+                    if found and len(json.loads(harness.read(found[0]))["train"]["shards"]) > before:
+                        break
+                except OSError:  # the folder has just been renamed
+                    pass
+                time.sleep(0.002)
+            time.sleep(generator.uniform(0, 0.05))
+            process.send_signal(signal_number)
+            process.wait(timeout=harness.HANGS)
+            self.assertEqual(len(partial()), 1, "the build ended before it was killed")
+            record = json.loads(harness.read(partial()[0]))
+            shards = record["train"]["shards"][:-1] if record["train"]["open"] else record["train"]["shards"]
+            return {
+                shard["file"]: os.stat(os.path.join(os.path.dirname(partial()[0]), shard["file"])).st_mtime_ns
+                for shard in shards
+            }
+
+        first = killed(signal.SIGKILL)
+        second = killed(signal.SIGTERM)
+        self.assertTrue(first and len(second) > len(first), (first, second))
+        self.assertLessEqual(first.items(), second.items())
+        done = self.succeed(*words(), out)
+        self.assertRegex(done.out, rf"(?m)^  \d+ shards? of a build that was killed kept$")
+        self.assertLessEqual(second.items(), {name: os.stat(os.path.join(out, name)).st_mtime_ns
+                                              for name in second}.items())
+        self.assert_same_files(self.path("uninterrupted"), out, "after kills")
+        self.assertEqual(os.listdir(self.path("continued")), ["set"])
+        shutil.rmtree(out)
+        killed(signal.SIGKILL, ("--seed", "5"))
+        self.assertNotIn("kept", self.succeed(*words(), out).out)
+        self.assert_same_files(self.path("uninterrupted"), out, "after a build with another seed")
+
+    def test_parquet_lines(self):
+        """The script's own code, with a stand-in for pyarrow whose files are JSON: rows in the order of paths, rows without
+        a text skipped, a pipe into llmc data build, and refusals."""
+        script = os.path.join(harness.SOURCE, "tokens", "parquet_lines.py")
+        os.makedirs(self.path("stand-in", "pyarrow"))
+        with open(self.path("stand-in", "pyarrow", "__init__.py"), "w") as file:
+            file.write("class ArrowException(Exception):\n    pass\n")
+        with open(self.path("stand-in", "pyarrow", "parquet.py"), "w") as file:
+            file.write("""import json, types
+import pyarrow
+class ParquetFile:
+    def __init__(self, path):
+        try:
+            self.rows = json.load(open(path))
+        except ValueError:
+            raise pyarrow.ArrowException("no magic bytes")
+        self.schema_arrow = types.SimpleNamespace(names=list(self.rows))
+    def iter_batches(self, batch_size, columns):
+        values = self.rows[columns[0]]
+        for first in range(0, len(values), 2):
+            part = types.SimpleNamespace(to_pylist=lambda first=first: values[first:first + 2])
+            yield types.SimpleNamespace(column=lambda number, part=part: part)
+""")
+        os.makedirs(self.path("rows", "deeper"))
+        texts = [f"row {number} of «text»\n" * 20 for number in range(60)]
+        for name, values in (("a.parquet", texts[:31]), ("deeper/b.parquet", [*texts[31:], None, "", 7])):
+            with open(self.path("rows", name), "w") as file:
+                json.dump({"id": [1], "body": values}, file)
+        env = dict(os.environ, PYTHONPATH=self.path("stand-in"), PYTHONDONTWRITEBYTECODE="1")
+
+        def lines(*words, **options):
+            return subprocess.run([sys.executable, script, *words], capture_output=True, text=True,
+                                  env=options.get("env", env), timeout=harness.HANGS)
+
+        done = lines("--text-field", "body", self.path("rows"))
+        self.assertEqual((done.returncode, [json.loads(line) for line in done.stdout.splitlines()]),
+                         (0, [{"text": text} for text in texts]), done.stderr)
+        self.assertIn("60 rows written, 3 without", done.stderr)
+        built = subprocess.run([
+            LLMC, "data", "build", "--from", "-", "--vocab-size", "330", "--validation", "0", "-o",
+            self.path("of-rows")
+        ], input=done.stdout, capture_output=True, text=True, timeout=harness.HANGS)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        record = json.loads(harness.read(self.path("of-rows", "dataset.json")))
+        self.assertEqual((record["train"]["documents"], record["train"]["bytes"]),
+                         (60, sum(len(text.encode()) for text in texts)))
+        with open(self.path("damaged.parquet"), "w") as file:
+            file.write("PAR1")
+        for words, fact in (((self.path("rows"), ), "no column 'text'. Give one of id, body"),
+                            ((self.path("damaged.parquet"), ),
+                             "no magic bytes"), ((self.path("nowhere"), ), "there is no '"), ((self.path("stand-in"), ),
+                                                                                              "no .parquet file")):
+            done = lines(*words)
+            self.assertEqual((done.returncode, done.stdout), (5, ""), done.stderr)
+            self.assertIn(fact, done.stderr)
+        os.makedirs(self.path("without", "pyarrow"))
+        with open(self.path("without", "pyarrow", "__init__.py"), "w") as file:
+            file.write("raise ModuleNotFoundError('pyarrow')\n")
+        done = lines(self.path("rows"), env=dict(env, PYTHONPATH=self.path("without")))
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("tokens/requirements-parquet.txt", done.stderr)
 
     def test_words_of_the_output(self):
         """A document counts once even if both sides have a part of it; numbers may have suffixes as in a spec."""

@@ -32,6 +32,8 @@ NOT_HERE = {
     "build/llama-1b/trainer tune": "needs a GPU",
     "build/llama-1b/trainer --steps 20": "needs a GPU",
     "build/llama-1b/trainer --ranks 8": "needs eight GPUs",
+    "llmc data build --from text/ --tokenizer Llama-3.2-1B/tokenizer.json -o data/llama-3.2-1b":
+    "needs that model's file; run_tokenizer_ids makes data with others",
     "llmc calibrate figures.json": "takes what a trainer has measured; run_calibrate does both",
     "nsys profile --capture-range=cudaProfilerApi build/llama-1b/trainer --steps 30 --profile 20:5": "needs a GPU",
 }

@@ -72,7 +72,8 @@ class GpuKit(RunTest):
         cluster = (top / "bundles" / "wide" / "kernels" / "cross_entropy_gradient.cu").read_text()
         self.assertRegex(cluster, r"kCluster = [248],")
         for header, library in (("fmt/core.h", "libfmt.so"), ("xxhash.h", "libxxhash.so"), ("CLI/CLI.hpp", None),
-                                ("nlohmann/json.hpp", None), ("sentencepiece_processor.h", "libsentencepiece.so")):
+                                ("nlohmann/json.hpp", None), ("sentencepiece_processor.h",
+                                                              "libsentencepiece.so"), ("utf8proc.h", "libutf8proc.so")):
             self.assertTrue((top / "third_party" / "usr" / "include" / header).is_file(), header)
             if library:
                 found = list((top / "third_party" / "usr" / "lib").rglob(library))

@@ -27,11 +27,11 @@ fs::path tokenizer_of_run(const fs::path& run) {
   if (!text) return {};
   try {
     const spec::Data data = spec::read_values(*text, "spec.yaml").spec.data;
-    const fs::path path =
-        data.tokenizer.empty()
-            ? fs::path(spec::training_sources(data).front().source.path).parent_path() / "tokenizer.model"
-            : fs::path(data.tokenizer);
-    return (run / path).lexically_normal();
+    if (!data.tokenizer.empty()) return (run / data.tokenizer).lexically_normal();
+    const fs::path shards = run / fs::path(spec::training_sources(data).front().source.path).parent_path();
+    std::error_code error;
+    const bool json = !fs::exists(shards / "tokenizer.model", error) && fs::exists(shards / "tokenizer.json", error);
+    return (shards / (json ? "tokenizer.json" : "tokenizer.model")).lexically_normal();
   } catch (const std::invalid_argument& error) {
     throw Failure(Exit::checkpoint, fmt::format("'{}': {}", (run / "spec.yaml").string(), error.what()));
   }
@@ -100,14 +100,14 @@ FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
     refuse(fmt::format("has {} tokens, but the model only {}", tokenizer.vocab_size(), spec.model.vocab_size));
   const std::int32_t end = tokenizer.separator_id();
   found.tokenizer = {.file = file,
-                     .name = tokenizer.encodes() ? "tokenizer.model" : "tokenizer.json",
+                     .name = tokenizer.is_json() ? "tokenizer.json" : "tokenizer.model",
                      .model = model,
                      .tokens = tokenizer.vocab_size(),
                      .eos = end < 0 ? std::nullopt : std::optional(end),
-                     .config = tokenizer.encodes()
-                                   ? tokenizer_config(tokenizer, check_tokenizer_model(model, file.string()),
-                                                      spec.batch.sequence_length)
-                                   : json_tokenizer_config(file, tokenizer, spec.batch.sequence_length)};
+                     .config = tokenizer.is_json()
+                                   ? json_tokenizer_config(file, tokenizer, spec.batch.sequence_length)
+                                   : tokenizer_config(tokenizer, check_tokenizer_model(model, file.string()),
+                                                      spec.batch.sequence_length)};
   return found;
 }
 

@@ -8,8 +8,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <thread>
 
+#include "compiler/tools/dataset/build_record.h"
 #include "compiler/tools/dataset/corpus.h"
 #include "compiler/tools/dataset/deduplicate.h"
 #include "compiler/tools/dataset/pending_folder.h"
@@ -23,6 +25,7 @@
 #include "files/disk.h"
 #include "host/limits.h"
 #include "text/plural.h"
+#include "version.h"
 
 namespace llmc::data {
 namespace fs = std::filesystem;
@@ -127,8 +130,9 @@ TokenShards::Identity identify(const fs::path& folder, const std::string& prefix
 /// Encodes every document into the shards of its split, in the second pass.
 class Encoder {
  public:
+  /// `record`: where to continue, of 0 documents in a new folder; it is written anew when shards are finished.
   Encoder(const DatasetOptions& options, const Tokenizer& tokenizer, const Split& split, const fs::path& folder,
-          std::int64_t total_bytes, BuildResult& result)
+          std::int64_t total_bytes, BuildRecord record, BuildResult& result)
       : options_(options),
         tokenizer_(tokenizer),
         split_(split),
@@ -137,9 +141,17 @@ class Encoder {
         folder_(folder),
         train_(folder, "train", tokenizer.vocab_size() > 65536, options.shard_tokens),
         validation_(folder, "val", tokenizer.vocab_size() > 65536, options.shard_tokens),
-        threads_(options.threads > 0 ? options.threads : HostLimits().processors()) {}
+        threads_(options.threads > 0 ? options.threads : HostLimits().processors()),
+        skipped_(record.documents),
+        record_(std::move(record)) {
+    done_bytes_ = record_.bytes;
+    result_.changed_documents = record_.changed_documents;
+    restore(record_.train, train_, result_.train);
+    restore(record_.validation, validation_, result_.validation);
+  }
 
   void add(std::string text) {
+    if (++documents_ <= skipped_) return;
     if (split_.cuts()) {
       const std::size_t cut = split_.cut(text);
       push(text.substr(cut), true);
@@ -180,7 +192,31 @@ class Encoder {
     done_bytes_ += static_cast<std::int64_t>(pending_bytes_);
     batch_.clear();
     pending_bytes_ = 0;
+    if (const std::int64_t finished = train_.finished() + validation_.finished(); finished > recorded_) {
+      recorded_ = finished;
+      write_record();
+    }
     if (options_.progress) options_.progress({BuildStage::encoding, done_bytes_, total_bytes_});
+  }
+
+  void restore(const SideRecord& from, ShardWriter& writer, SideSummary& side) {
+    side.documents = from.documents;
+    side.bytes = from.bytes;
+    side.tokens = from.tokens;
+    writer.restore(from.shards);
+    recorded_ += writer.finished();
+  }
+
+  void write_record() {
+    const auto side = [](ShardWriter& writer, const SideSummary& of) {
+      return SideRecord{of.documents, of.bytes, of.tokens, writer.save()};
+    };
+    record_.train = side(train_, result_.train);
+    record_.validation = side(validation_, result_.validation);
+    record_.documents = documents_;
+    record_.bytes = done_bytes_;
+    record_.changed_documents = result_.changed_documents;
+    write_build_record(folder_, record_);
   }
 
   const DatasetOptions& options_;
@@ -191,6 +227,8 @@ class Encoder {
   const fs::path& folder_;
   ShardWriter train_, validation_;
   int threads_;
+  std::int64_t documents_ = 0, skipped_, recorded_ = 0;  // recorded_: shards that were finished at the last record
+  BuildRecord record_;
   std::vector<Document> batch_;
   std::size_t pending_bytes_ = 0;
 };
@@ -207,8 +245,8 @@ namespace {
 /// Throws if a folder to become a data set holds anything else, or a data set that may not be replaced.
 void check_replaced(const std::filesystem::path& entry, bool replace) {
   const std::string name = entry.filename().string(), folder = entry.parent_path().string();
-  const bool ours = name == "tokenizer.model" || name == "dataset.json" || matches_pattern("train-?????.bin", name) ||
-                    matches_pattern("val-?????.bin", name);
+  const bool ours = name == "tokenizer.model" || name == "tokenizer.json" || name == "dataset.json" ||
+                    matches_pattern("train-?????.bin", name) || matches_pattern("val-?????.bin", name);
   if (!ours || !disk::is_file(entry, Exit::data))
     throw Failure(Exit::data,
                   fmt::format("'{}' has '{}', which is not part of a data set. Choose another -o", folder, name));
@@ -223,10 +261,53 @@ CorpusFiles find_input(const DatasetOptions& options, const fs::path& folder,
   std::vector<fs::path> named = options.from;
   const bool standard_input = std::erase(named, fs::path("-")) > 0;
   CorpusFiles found = named.empty() ? CorpusFiles() : find_corpus_files(named, options.globs);
+  if (standard_input) disk::remove(folder / kStandardInputCopy, Exit::data);  // of a killed build
   if (standard_input)
     found.files.push_back(copy_standard_input(options.standard_input, folder,
                                               [&](std::int64_t bytes) { report(BuildStage::reading, bytes, 0); }));
   return found;
+}
+
+/// Options that the result depends on. made_with() of the result has those of the tokenizer.
+std::string identity_of(const DatasetOptions& options) {
+  const nlohmann::ordered_json json = {options.globs,        options.text_field,  options.vocab_size,
+                                       options.sample_bytes, options.deduplicate, options.validation,
+                                       options.shard_tokens, options.seed,        kVersion};
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void remove_except(const fs::path& folder, const std::set<std::string>& kept) {
+  for (const fs::path& entry : disk::entries(folder, Exit::data))
+    if (!kept.contains(entry.filename().string())) disk::remove(entry, Exit::data);
+}
+
+/// Files that a build continues with: not the shards that were begun after the record.
+std::set<std::string> files_of(const BuildRecord& record, const char* tokenizer) {
+  std::set<std::string> files = {tokenizer, kBuildRecord, kStandardInputCopy};
+  for (const SideRecord* side : {&record.train, &record.validation})
+    for (const ShardSummary& shard : side->shards.shards) files.insert(shard.file);
+  return files;
+}
+
+/// Record of a folder that was taken over, if the same build wrote it. Removes everything of another build. `model`: of
+/// the given tokenizer; receives that of the record, which need not be trained again.
+BuildRecord continued(const PendingFolder& folder, const DatasetOptions& options, const Split& split,
+                      std::string& model) {
+  BuildRecord fresh;
+  fresh.options = identity_of(options);
+  fresh.text = fmt::format("{:016x}", split.digest());
+  if (!folder.taken_over()) return fresh;
+  const std::optional<BuildRecord> record = read_build_record(folder.path());
+  if (record && record->options == fresh.options && record->text == fresh.text &&
+      (model.empty() || checksum_of(model) == record->tokenizer_xxh3))
+    for (const char* name : {"tokenizer.model", "tokenizer.json"})
+      if (file_checksum(folder.path() / name) == record->tokenizer_xxh3) {
+        model = read_tokenizer(folder.path() / name);
+        remove_except(folder.path(), files_of(*record, name));
+        return *record;
+      }
+  remove_except(folder.path(), {kStandardInputCopy});
+  return fresh;
 }
 
 /// Same as for_each_document(), without the documents that --deduplicate leaves out; these are only counted.
@@ -250,8 +331,9 @@ CorpusCounts for_each_kept(const std::vector<fs::path>& files, const DatasetOpti
 BuildResult build_dataset(const DatasetOptions& options) {
   check_options(options);
   // First, so that an invalid -o fails before the long work.
-  PendingFolder folder(options.out, kDataWriter,
-                       [&](const std::filesystem::path& entry) { check_replaced(entry, options.force); });
+  PendingFolder folder(
+      options.out, kDataWriter, [&](const std::filesystem::path& entry) { check_replaced(entry, options.force); },
+      kBuildRecord);
   const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
     if (options.progress) options.progress({stage, bytes, total});
   };
@@ -263,11 +345,10 @@ BuildResult build_dataset(const DatasetOptions& options) {
     model = read_tokenizer(options.tokenizer);
     tokenizer.emplace(model, options.tokenizer.string());
     if (!tokenizer->encodes())
-      throw Failure(
-          Exit::data,
-          fmt::format("'{}' is a tokenizer.json, with which llmc can decode but not encode. Make shards with "
-                      "tokens/hf_to_shards.py (docs/how-to/data-from-hugging-face.md), or give a sentencepiece model",
-                      options.tokenizer.string()));
+      throw Failure(Exit::data,
+                    fmt::format("'{}' decodes but does not encode: {}. Make shards with tokens/hf_to_shards.py "
+                                "(docs/how-to/data-from-hugging-face.md), or give another tokenizer",
+                                options.tokenizer.string(), tokenizer->why_not_encodes()));
     if (tokenizer->separator_id() < 0)
       throw Failure(Exit::data, fmt::format("'{}': has neither an eos nor a bos token to end a document with",
                                             options.tokenizer.string()));
@@ -294,6 +375,8 @@ BuildResult build_dataset(const DatasetOptions& options) {
                     plural(counts.files), counts.skipped_files, plural(counts.skipped_files), counts.skipped_lines,
                     plural(counts.skipped_lines), counts.skipped[0].where, counts.skipped[0].why));
 
+  BuildRecord record = continued(folder, options, split, model);
+  if (!tokenizer && !model.empty()) tokenizer.emplace(model, "the trained tokenizer");
   if (!tokenizer) {
     report(BuildStage::training_tokenizer, 0, sample_bytes);
     std::vector<std::string> passages = sample.take();
@@ -308,9 +391,10 @@ BuildResult build_dataset(const DatasetOptions& options) {
     if (!tokenizer->exact()) throw Failure(Exit::internal, "the trained tokenizer is not byte-exact");
   }
   if (tokenizer->exact()) check_round_trip(*tokenizer);
-  write_file(folder.path() / "tokenizer.model", model);
-
   BuildResult result;
+  if (tokenizer->is_json()) result.tokenizer_file = "tokenizer.json";
+  record.tokenizer_xxh3 = checksum_of(model);
+  if (record.documents == 0) write_file(folder.path() / result.tokenizer_file, model);
   result.vocab_size = tokenizer->vocab_size();
   result.separator_id = tokenizer->separator_id();
   result.byte_exact = tokenizer->exact();
@@ -321,9 +405,12 @@ BuildResult build_dataset(const DatasetOptions& options) {
   result.skipped_lines = counts.skipped_lines;
   result.skipped = counts.skipped;
   result.duplicates = counts.duplicates;
+  result.continued_shards =
+      static_cast<std::int64_t>(record.train.shards.shards.size() - record.train.shards.open +
+                                record.validation.shards.shards.size() - record.validation.shards.open);
   if (options.globs.empty()) result.passed_over = passed_over;
   result.single_document_cut = split.cuts();
-  Encoder encoder(options, *tokenizer, split, folder.path(), counts.bytes, result);
+  Encoder encoder(options, *tokenizer, split, folder.path(), counts.bytes, record, result);
   Split again(options.validation, options.seed);
   for_each_kept(files, options, [&](std::string text) {
     again.add(text);
@@ -334,6 +421,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
     throw Failure(Exit::data, "the text changed while it was read. Retry when nothing writes to it");
   write_file(folder.path() / "dataset.json", dataset_json(result, options));
   disk::remove(folder.path() / kStandardInputCopy, Exit::data);
+  disk::remove(folder.path() / kBuildRecord, Exit::data);
   folder.publish();
   return result;
 }
@@ -353,7 +441,7 @@ std::string dataset_json(const BuildResult& result, const DatasetOptions& option
   made_with["seed"] = options.seed;
   const nlohmann::ordered_json json = {{"format", "llmc-dataset"},
                                        {"version", 1},
-                                       {"tokenizer", "tokenizer.model"},
+                                       {"tokenizer", result.tokenizer_file},
                                        {"tokenizer_xxh3", result.tokenizer_checksum},
                                        {"vocab_size", result.vocab_size},
                                        {"separator_id", result.separator_id},

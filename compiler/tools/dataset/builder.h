@@ -25,7 +25,7 @@ struct DatasetOptions {
   std::vector<std::string> globs;
   std::string text_field = "text";  // of a line of a .jsonl file
   std::int64_t vocab_size = 0;      // of a tokenizer to train, kMinVocabSize .. kMaxVocabSize (train_tokenizer.h)
-  std::filesystem::path tokenizer;  // a model, or its folder, to use instead of training one; else empty
+  std::filesystem::path tokenizer;  // a file, or its folder, to use instead of training one; else empty
   std::filesystem::path out;
   double validation = 0.05;                 // fraction of the documents, [0, 0.5]
   std::int64_t shard_tokens = 100'000'000;  // most tokens of one file
@@ -49,23 +49,27 @@ struct BuildResult {
   std::int32_t separator_id = 0;
   bool byte_exact = true;              // the tokenizer returns any bytes unchanged; a trained one always does
   std::int64_t changed_documents = 0;  // that a tokenizer which is not byte-exact decodes differently
-  std::string tokenizer_checksum;      // of tokenizer.model
-  bool tokenizer_trained = true;       // else it was given
+  std::string tokenizer_file = "tokenizer.model";  // or tokenizer.json
+  std::string tokenizer_checksum;
+  bool tokenizer_trained = true;                                 // else it was given
   std::int64_t files = 0, skipped_files = 0, skipped_lines = 0;  // skipped: as in CorpusCounts
   std::vector<Skipped> skipped;                                  // the first ones
   std::int64_t duplicates = 0;                                   // documents that --deduplicate left out
+  std::int64_t continued_shards = 0;                             // that a killed build had finished
   ExtensionCounts passed_over;       // without globs: files whose extension is not one of text files
   bool single_document_cut = false;  // there is only one document: its end is the validation set
   SideSummary train, validation;
   double bytes_per_token() const;
 };
 
-/// Writes `out`/tokenizer.model, train-*.bin, val-*.bin and dataset.json. The folder appears by one rename when
-/// everything is written and synced. Replaces an existing data set with `force` only, and refuses any other folder that
-/// is not empty. Decodes every document and compares the result with the text. The same text and options give the same
-/// bytes. Standard input holds JSON lines and comes last; a copy of it is kept in `out` while it is read twice. Throws
-/// Failure(Exit::usage) for options out of range. Throws Failure(Exit::data) for errors of files, and for
-/// a given tokenizer that the trainer cannot read or that has no token to end a document.
+/// Writes `out`/tokenizer.model or tokenizer.json, train-*.bin, val-*.bin and dataset.json. The folder appears by one
+/// rename when everything is written and synced. Replaces an existing data set with `force` only, and refuses any other
+/// folder that is not empty. Decodes every document and compares the result with the text. The same text and options
+/// give the same bytes. A build that was killed leaves its
+/// finished shards, and the next one with the same text and options continues after them. Standard input holds JSON
+/// lines and comes last; a copy of it is kept in `out` while it is read twice. Throws Failure(Exit::usage) for options
+/// out of range. Throws Failure(Exit::data) for errors of files, and for a given tokenizer that the trainer cannot read
+/// or that has no token to end a document.
 BuildResult build_dataset(const DatasetOptions& options);
 
 /// Returns the text of dataset.json.

@@ -27,16 +27,20 @@ sigset_t ending_signals() {
 
 }  // namespace
 
-PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check check)
-    : target_(disk::absolute(target, writer.exit).lexically_normal()), writer_(writer), check_(std::move(check)) {
+PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check check, std::string kept)
+    : target_(disk::absolute(target, writer.exit).lexically_normal()),
+      writer_(writer),
+      kept_(std::move(kept)),
+      check_(std::move(check)) {
   if (!target_.has_filename()) target_ = target_.parent_path();  // "out/"
   check_target();
   path_ = fmt::format("{}.partial-{}", target_.string(), ::getpid());
   std::error_code error;
   fs::create_directories(target_.parent_path(), error);
-  remove_orphans();
   if (!error) fs::remove_all(path_, error);  // of an earlier process with the same id; a link is not followed
-  if (!error && !fs::create_directory(path_, error) && !error) error = std::make_error_code(std::errc::file_exists);
+  look_after_orphans();
+  if (!error && !taken_over_ && !fs::create_directory(path_, error) && !error)
+    error = std::make_error_code(std::errc::file_exists);
   if (error)
     throw Failure(writer_.exit, fmt::format("cannot create '{}': {}. Choose another {}", path_.string(),
                                             error.message(), writer_.option));
@@ -71,14 +75,15 @@ void PendingFolder::watch() {
   while (!done_) {
     const int signal = sigtimedwait(&set, nullptr, &wait);
     if (signal < 0) continue;
-    remove();
+    std::error_code error;
+    if (kept_.empty() || !fs::exists(path_ / kept_, error)) remove();
     ::signal(signal, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
     raise(signal);
   }
 }
 
-void PendingFolder::remove_orphans() const {
+void PendingFolder::look_after_orphans() {
   const std::string start = target_.filename().string() + ".partial-";
   std::error_code ignored;
   for (const fs::path& entry : disk::readable_entries(target_.parent_path())) {
@@ -88,7 +93,12 @@ void PendingFolder::remove_orphans() const {
     const auto [end, error] = std::from_chars(name.data() + start.size(), name.data() + name.size(), process);
     const bool dead = error == std::errc() && end == name.data() + name.size() && process > 0 &&
                       ::kill(process, 0) != 0 && errno == ESRCH;
-    if (dead) fs::remove_all(entry, ignored);
+    if (!dead) continue;
+    const bool keep = !kept_.empty() && !taken_over_ && fs::is_directory(fs::symlink_status(entry, ignored)) &&
+                      fs::is_regular_file(fs::symlink_status(entry / kept_, ignored));
+    if (keep) fs::rename(entry, path_, ignored);
+    taken_over_ |= keep && !ignored;
+    if (!keep) fs::remove_all(entry, ignored);
   }
 }
 

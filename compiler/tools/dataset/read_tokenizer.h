@@ -7,8 +7,8 @@
 
 namespace llmc::data {
 
-/// Returns the bytes of a sentencepiece model: the file `path`, or tokenizer.model in the folder `path`, such as a
-/// data set. Does not validate them; the constructor of Tokenizer does. Throws Failure(Exit::data).
+/// Returns the bytes of a tokenizer: the file `path`, or in the folder `path`, such as a data set, its tokenizer.model,
+/// else its tokenizer.json. Does not validate them; the constructor of Tokenizer does. Throws Failure(Exit::data).
 std::string read_tokenizer(const std::filesystem::path& path);
 
 /// Returns XXH3-64 in 16 hex digits.

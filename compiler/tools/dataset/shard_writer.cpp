@@ -10,7 +10,7 @@ namespace llmc::data {
 
 namespace {
 
-constexpr std::size_t kBufferBytes = 1 << 20;
+constexpr std::size_t kBufferBytes = 1 << 20, kHeaderBytes = 256 * sizeof(std::int32_t);
 
 template <typename T>
 void append_as(std::string& buffer, std::span<const std::int32_t> tokens) {
@@ -27,12 +27,27 @@ ShardWriter::ShardWriter(std::filesystem::path folder, std::string prefix, bool 
 
 ShardWriter::~ShardWriter() = default;
 
+void ShardWriter::restore(ShardState state) {
+  shards_ = std::move(state.shards);
+  if (!state.open) return;
+  const std::int64_t bytes = static_cast<std::int64_t>(kHeaderBytes) + shards_.back().tokens * (wide_ ? 4 : 2);
+  file_ = std::make_unique<DurableFile>(folder_ / shards_.back().file, static_cast<std::uint64_t>(bytes), kDataWriter);
+}
+
+ShardState ShardWriter::save() {
+  if (file_) {
+    flush();
+    file_->sync();
+  }
+  return {shards_, file_ != nullptr};
+}
+
 void ShardWriter::append(std::span<const std::int32_t> tokens) {
   while (!tokens.empty()) {
     if (!file_) {
       shards_.push_back({.file = fmt::format("{}-{:05}.bin", prefix_, shards_.size()), .xxh3 = ""});
       file_ = std::make_unique<DurableFile>(folder_ / shards_.back().file, kDataWriter);
-      buffer_.assign(256 * sizeof(std::int32_t), '\0');  // the header, written when the count is known
+      buffer_.assign(kHeaderBytes, '\0');  // the header, written when the count is known
     }
     const std::int64_t room = shard_tokens_ - shards_.back().tokens;
     const auto taken = static_cast<std::size_t>(std::min<std::int64_t>(

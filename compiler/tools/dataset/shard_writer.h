@@ -24,6 +24,12 @@ struct ShardSummary {
   std::string xxh3;  // of the file
 };
 
+/// Files of a writer at some moment.
+struct ShardState {
+  std::vector<ShardSummary> shards;
+  bool open = false;  // the last one is unfinished
+};
+
 /// Writes a stream of tokens to files PREFIX-00000.bin, PREFIX-00001.bin, ... of at most `shard_tokens` (below 2^31)
 /// each.
 class ShardWriter {
@@ -31,6 +37,13 @@ class ShardWriter {
   /// `wide`: uint32 (llm.c's Llama 3 header) instead of uint16.
   ShardWriter(std::filesystem::path folder, std::string prefix, bool wide, std::int64_t shard_tokens);
   ~ShardWriter();
+  /// Continues where another writer with the same arguments was. The tokens of the open shard that followed are
+  /// dropped.
+  void restore(ShardState state);
+  /// Makes all appended tokens durable.
+  ShardState save();
+  /// Number of finished shards.
+  std::int64_t finished() const { return static_cast<std::int64_t>(shards_.size()) - (file_ ? 1 : 0); }
   /// Appends a document.
   void append(std::span<const std::int32_t> tokens);
   /// Closes the last shard and returns all of them.

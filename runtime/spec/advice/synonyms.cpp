@@ -275,7 +275,7 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"validation_path", "data.validation", kOneSource},
       {"tokenizer_model", "data.tokenizer", ""},
       {"tokenizer_path", "data.tokenizer", ""},
-      {"tokenizer_name", "data.tokenizer", "a sentencepiece model"},
+      {"tokenizer_name", "data.tokenizer", "a sentencepiece model or a tokenizer.json"},
       {"data_seed", "data.seed", ""},
       {"shuffle_seed", "data.seed", ""},
       {"random_seed", "seed", ""},

@@ -31,8 +31,8 @@ std::vector<KeyRow> surrounding_rows() {
       bind("data.tokenizer", Type::string, LLMC_FIELD(data.tokenizer))
           .run_time()
           .path()
-          .doc("A sentencepiece model, which encodes prompts and decodes samples, or a Hugging Face tokenizer.json, "
-               "which only decodes samples. Without a tokenizer, prompts and samples are token ids."),
+          .doc("A sentencepiece model or a Hugging Face tokenizer.json, which encodes prompts and decodes samples. "
+               "Without a tokenizer, prompts and samples are token ids."),
       bind("data.train.path", Type::string, LLMC_FIELD(data.train.path))
           .required_unless("data.train.NAME")
           .run_time()
@@ -146,6 +146,23 @@ std::vector<KeyRow> surrounding_rows() {
           .range(1, 1e9)
           .unit("sequences")
           .doc("Samples that one evaluation reads from each validation set."),
+      bind_entries<Task>(
+          "evaluation.tasks.NAME", Type::map, LLMC_FIELD(evaluation.tasks),
+          {bind_member<Task>(Type::string, named("path").path(), LLMC_MEMBER(path)),
+           bind_optional_member<Task>(
+               Type::integer,
+               named("examples").range(1, 1e9).unit("examples").doc("Only the first ones; without it all."),
+               LLMC_MEMBER(examples))})
+          .shorthand("path")
+          .entry("task")
+          .run_time()
+          .path()
+          .when(kValidation, "*")
+          .doc("Multiple-choice tasks that each evaluation answers: a file in llm.c's format (magic 20240522), or "
+               ".jsonl "
+               "of context, endings and label, which needs data.tokenizer. Names as in data.validation.NAME. In a file "
+               "`tasks: {hellaswag: hellaswag_val.bin}`. Metrics: task/NAME and task/NAME/norm "
+               "(docs/how-to/answer-tasks.md)."),
       bind_choice("audit.compute", {"none", "logits", "forward"}, LLMC_FIELD(audit.compute))
           .aside()
           .newer()

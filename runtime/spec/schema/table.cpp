@@ -34,6 +34,7 @@ std::vector<KeyGroup> group_rows() {
       {"data.train", "Training data: a list of one source, or a map of names, which is a mixture.", "", true},
       {"data.validation", "Held-out data: a list of one source, or a map of names with a path each.", "", true},
       {"evaluation", "Loss on held-out data while training.", "", false},
+      {"evaluation.tasks", "Multiple-choice tasks: a map of names with a file each.", "", false},
       {"audit", "The loss, recomputed in fp32 and compared.", "", false},
       {"sampling", "Text that the model writes while training.", "", false},
       {"checkpoint", "When checkpoints are written, and which are kept.", "", false},

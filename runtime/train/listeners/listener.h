@@ -13,6 +13,7 @@
 #include "program/outputs.h"
 #include "train/audit.h"
 #include "train/evaluation.h"
+#include "train/task.h"
 
 namespace llmc {
 
@@ -38,6 +39,7 @@ struct StepReport {
   bool line;  // metrics.every is due: its progress line is kept
   bool evaluated;
   std::span<const Validation> validation;    // of each set; empty: none, or interrupted
+  std::span<const TaskResult> answers;       // of each task; same
   std::optional<double> evaluation_seconds;  // if there was one
   std::optional<double> saving_seconds;      // of the save between the previous step and this one
   bool left;                                 // the run rolls back to a checkpoint before this step

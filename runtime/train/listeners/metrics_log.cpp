@@ -30,6 +30,7 @@ StepMetrics MetricsLog::metrics_of(const StepReport& report) const {
   metrics.mfu = of_.peaks.mfu(batch_tokens / step.seconds);
   metrics.product_share = of_.peaks.product_share(batch_tokens / step.seconds);
   metrics.validation = report.validation;
+  metrics.answers = report.answers;
   metrics.evaluation_seconds = report.evaluation_seconds;
   metrics.audited = step.audited;
   metrics.saving_seconds = report.saving_seconds;

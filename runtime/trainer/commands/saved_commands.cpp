@@ -33,6 +33,7 @@
 #include "text/printable.h"
 #include "train/evaluation.h"
 #include "train/sampling.h"
+#include "train/task.h"
 #include "trainer/startup/documents.h"
 #include "trainer/startup/saved_model.h"
 #include "trainer/startup/values.h"
@@ -147,7 +148,8 @@ struct Opened {
 };
 
 /// Tokenizer of the run, or of the weights' folder, for data whose own is not known; null if none can be read.
-std::shared_ptr<const Tokenizer> known_tokenizer(const Chosen& chosen) {
+/// `without`: what is missing then, as a sentence.
+std::shared_ptr<const Tokenizer> known_tokenizer(const Chosen& chosen, const char* without) {
   std::error_code error;
   for (const fs::path& file : {fs::path(chosen.values.data.tokenizer), chosen.model.folder / "tokenizer.model",
                                chosen.model.folder / "tokenizer.json"}) {
@@ -155,7 +157,7 @@ std::shared_ptr<const Tokenizer> known_tokenizer(const Chosen& chosen) {
     try {
       return std::make_shared<const Tokenizer>(file);
     } catch (const Failure& failure) {
-      warn(fmt::format("{}. Bits a byte are left out", failure.what()));
+      warn(fmt::format("{}. {}", failure.what(), without));
       return nullptr;
     }
   }
@@ -173,21 +175,51 @@ Opened open_set(const spec::ValidationSet& set, std::int64_t asked, const Progra
                      document_rule(data, info.vocab_size, tokenizer.get()))};
 }
 
+void print_weights(const Chosen& chosen) {
+  fmt::print("weights    {}{}\n", printable(chosen.model.folder.string()),
+             chosen.model.state ? fmt::format(", step {}", format_count(chosen.model.state->step)) : "");
+}
+
+void answer_tasks(const EvaluateCommand& command, const Chosen& chosen, const Program& program) {
+  const ProgramInfo& info = program.info;
+  const std::shared_ptr<const Tokenizer> tokenizer = known_tokenizer(chosen, "Tasks in JSON lines need it");
+  std::vector<TaskEvaluation> tasks;
+  for (const std::string& file : command.tasks)
+    tasks.emplace_back(file, read_task(file, tokenizer.get(), {info.vocab_size, info.sequence_length}, 0), info);
+  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
+  loaded.session().divide_texts(find_documents(chosen.values.data, tokenizer.get()));
+  if (!command.json) print_weights(chosen);
+  for (const TaskEvaluation& task : tasks) {
+    const TaskResult is = task.run(loaded.session(), [] { return false; }).value();
+    if (command.json) {
+      nlohmann::ordered_json object = {{"checkpoint", chosen.model.folder.string()}, {"step", nullptr}};
+      if (chosen.model.state) object["step"] = chosen.model.state->step;
+      object.update({{"task", is.task},
+                     {"examples", is.examples},
+                     {"accuracy", is.accuracy},
+                     {"accuracy_norm", is.accuracy_norm}});
+      fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    } else {
+      fmt::print("task       {}: {} example{}\naccuracy   {:.2f} %, {:.2f} % by length\n", printable(is.task),
+                 format_count(is.examples), plural(is.examples), 100 * is.accuracy, 100 * is.accuracy_norm);
+    }
+  }
+}
+
 }  // namespace
 
 void evaluate(const EvaluateCommand& command, const Program& program) {
   const ProgramInfo& info = program.info;
   const Chosen chosen = choose(command, info);
+  if (!command.tasks.empty()) return answer_tasks(command, chosen, program);
   std::vector<Opened> sets;
-  const std::shared_ptr<const Tokenizer> tokenizer = known_tokenizer(chosen);
+  const std::shared_ptr<const Tokenizer> tokenizer = known_tokenizer(chosen, "Bits a byte are left out");
   for (const spec::ValidationSet& set : chosen_sets(command, chosen.values))
     sets.push_back(open_set(set, command.sequences.value_or(chosen.values.evaluation.sequences), info, tokenizer,
                             chosen.values.data));
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
-  if (!command.json)
-    fmt::print("weights    {}{}\n", printable(chosen.model.folder.string()),
-               chosen.model.state ? fmt::format(", step {}", format_count(chosen.model.state->step)) : "");
+  if (!command.json) print_weights(chosen);
   for (Opened& opened : sets) {
     const Validation is = opened.evaluation.run(loaded.session(), [] { return false; }).value();
     const std::int64_t tokens = opened.sequences * info.sequence_length;
@@ -231,10 +263,12 @@ void sample(const SampleCommand& command, const Program& program) {
   }
   for (const std::string& prompt : values.prompts)
     if (!(tokenizer && tokenizer->encodes()) && !spec::parse_token_ids(prompt))
-      throw Failure(Exit::usage, fmt::format("{}, so the prompt '{}' must be token ids such as \"17 4 256\"",
-                                             tokenizer ? "llmc can decode with a tokenizer.json but not encode"
-                                                       : "there is no tokenizer (name one with --tokenizer FILE)",
-                                             printable(prompt)));
+      throw Failure(Exit::usage,
+                    fmt::format("{}, so the prompt '{}' must be token ids such as \"17 4 256\"",
+                                tokenizer ? fmt::format("llmc can decode with the tokenizer.json but not encode ({})",
+                                                        tokenizer->why_not_encodes())
+                                          : "there is no tokenizer (name one with --tokenizer FILE)",
+                                printable(prompt)));
   const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, info, command.seed.value_or(chosen.values.seed));
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);

@@ -23,6 +23,7 @@ struct EvaluateCommand : SavedCommand {
   std::string data;                       // pattern of shards; empty: the spec's validation data
   std::string set;                        // ValidationSet::word() of the set to evaluate; empty: all sets of the spec
   std::string format = "auto";            // of `data`
+  std::vector<std::string> tasks;         // files to answer instead of data
   std::optional<std::int64_t> sequences;  // 0: all; nothing: as many as in the run's evaluations
   bool json = false;
 };
@@ -37,8 +38,8 @@ struct SampleCommand : SavedCommand {
 
 /// Prints the mean loss on held-out data with perplexity, top-1 accuracy and, where the text is known, bits a byte, for
 /// each validation set or for `data`. With a run's data and sequences the loss equals val_loss of its metrics.jsonl to
-/// the bit. Throws Failure(checkpoint)
-/// for unusable weights, Failure(data) for unusable data.
+/// the bit. With tasks, prints the accuracies of each. Throws Failure(checkpoint) for unusable weights, Failure(data)
+/// for unusable data.
 void evaluate(const EvaluateCommand& command, const Program& program);
 
 /// Writes prompts and the model's continuations to standard output, token by token. Throws like evaluate().

@@ -84,6 +84,11 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
       inputs.evaluation.emplace_back(set.name, held, info, run.evaluation.sequences,
                                      tokenizer_of_shards(set.source.path, inputs.tokenizer), inputs.documents);
     }
+  if (evaluates)
+    for (const spec::Task& task : run.evaluation.tasks)
+      inputs.tasks.emplace_back(
+          task.name,
+          read_task(task.path, inputs.tokenizer.get(), {info.vocab_size, info.sequence_length}, task.examples), info);
   if (samples) inputs.sampling.emplace(run.sampling, inputs.tokenizer.get(), info, run.seed);
   return inputs;
 }

@@ -13,6 +13,7 @@
 #include "spec/spec.h"
 #include "train/evaluation.h"
 #include "train/sampling.h"
+#include "train/task.h"
 
 namespace llmc {
 
@@ -20,6 +21,7 @@ struct Inputs {
   Sources train;
   DocumentRule documents;
   std::vector<Evaluation> evaluation;          // one per validation set; empty if the run does not evaluate
+  std::vector<TaskEvaluation> tasks;           // one per task of an evaluation
   std::shared_ptr<const Tokenizer> tokenizer;  // for displayed and measured text; null: token ids
   std::optional<Sampling> sampling;            // if the run samples
   std::vector<std::string> warnings;           // data that is readable but may not be what the user meant

@@ -31,6 +31,8 @@ std::vector<MissingPath> missing_paths(const spec::Spec& spec, const fs::path& d
   look("data.tokenizer", decodes ? spec.data.tokenizer : "", false);
   for (const spec::MixedSource& source : spec::training_sources(spec.data))
     look(spec::training_key(source.name), source.source.path, true);
+  for (const spec::Task& task : spec.evaluation.tasks)
+    look("evaluation.tasks." + task.name, evaluates && !sets.empty() ? task.path : "", false);
   for (const spec::ValidationSet& set : sets) look(set.key(), evaluates ? set.source.path : "", true);
   return missing;
 }

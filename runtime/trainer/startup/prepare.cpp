@@ -161,6 +161,7 @@ void agree(Rendezvous& ranks, const Options& options, const ProgramInfo& info, c
                              {"--no-final-checkpoint", options.final_checkpoint ? "not given" : "given"}};
   for (const Evaluation& set : p.inputs.evaluation)
     facts.emplace_back(set.set().empty() ? "validation data" : "validation data of " + set.set(), set.fingerprint());
+  for (const TaskEvaluation& task : p.inputs.tasks) facts.emplace_back("task " + task.name(), task.fingerprint());
   for (const spec::Key& key : spec::keys())
     facts.emplace_back(key.path, spec::value_text(key, key.get(p.values.run.spec)));
   ranks.agree(facts);

@@ -6,7 +6,8 @@ import re
 import shutil
 import subprocess
 
-PACKAGES = ("libfmt-dev", "libxxhash-dev", "libcli11-dev", "nlohmann-json3-dev", "libsentencepiece-dev")
+PACKAGES = ("libfmt-dev", "libxxhash-dev", "libcli11-dev", "nlohmann-json3-dev", "libsentencepiece-dev",
+            "libutf8proc-dev")
 NEEDED = ("/usr/include/", "/usr/lib/", "/usr/share/cmake/")
 GOOGLETEST = pathlib.Path("/usr/src/googletest")
 # A machine with a g++ has its own consistent set of these.

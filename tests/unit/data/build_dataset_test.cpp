@@ -432,6 +432,26 @@ TEST_F(BuildDatasetTest, ATokenizerThatIsNotByteExactIsSaid) {
   for (const std::string& text : documents("train")) EXPECT_TRUE(texts_.contains(text.substr(1))) << text;
 }
 
+TEST_F(BuildDatasetTest, ARecordThatDoesNotFitBeginsFromTheStart) {
+  build_dataset(options_);
+  const auto whole = files();
+  fs::remove_all(options_.out);
+  const std::string shard = R"({"file": "train-00000.bin", "tokens": 9, "documents": 1, "max_id": 3, "xxh3": "0"})";
+  const std::string side = R"({"documents": 1, "bytes": 1, "tokens": 9, "open": true, "shards": [)" + shard + "]}";
+  for (
+      const std::string& record :
+      {std::string("no JSON"), std::string("{}"),
+       R"({"options": "", "text": "", "tokenizer_xxh3": "", "documents": 1, "bytes": 1, "changed_documents": 0, "train": )" +
+           side + R"(, "validation": )" + side + "}"}) {
+    out_.write("data.partial-2147483646/build.json", record);  // no process has this id
+    out_.write("data.partial-2147483646/train-00000.bin", std::string(2000, 'x'));
+    EXPECT_EQ(build_dataset(options_).continued_shards, 0) << record;
+    EXPECT_EQ(files(), whole) << record;
+    EXPECT_FALSE(fs::exists(out_.path / "data.partial-2147483646"));
+    fs::remove_all(options_.out);
+  }
+}
+
 TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
   options_.vocab_size = 0;
   const auto with = [&](const std::string& tokenizer) {
@@ -439,11 +459,11 @@ TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
     return test::failure_of([&] { build_dataset(options_); });
   };
   EXPECT_NE(with(out_ / "missing").find("missing'. "), std::string::npos);
-  EXPECT_NE(with("gpt2").find("tokens/hf_to_shards.py"), std::string::npos) << "a name of the hub";
+  EXPECT_NE(with("gpt2").find("downloads nothing"), std::string::npos) << "a name of the hub";
   EXPECT_NE(with(out_.write("text.model", "no model")).find("text.model': is not"), std::string::npos);
   EXPECT_NE(with(corpus_.path).find("has no tokenizer.model"), std::string::npos);
   out_.write("model/tokenizer.json", "{}");
-  EXPECT_NE(with(out_ / "model").find("tokens/hf_to_shards.py"), std::string::npos);
+  EXPECT_NE(with(out_ / "model").find("no model.vocab"), std::string::npos);
   EXPECT_NE(with(out_.write("endless.model", model_with({{"eos_id", "-1"}}))).find("an eos nor a bos"),
             std::string::npos);
   EXPECT_NE(with(out_.write("large.model", std::string((64 << 20) + 1, 'x'))).find("67108865 bytes"),

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Writes the rows of Parquet files as JSON lines to standard output, for `llmc data build --from -`.
+
+    tokens/parquet_lines.py FILE|FOLDER... | llmc data build --from - --vocab-size 32K -o data/NAME
+
+A line is {"text": ...} from the column --text-field. Files of a folder are read in the order of their paths, one batch of rows
+at a time. Rows without a text are skipped and counted. It needs pyarrow: pip install -r tokens/requirements-parquet.txt
+Exit code 5: a file cannot be read, or has no such column.
+"""
+
+import argparse
+import json
+import os
+import sys
+
+ROWS = 1024  # of a batch
+
+
+class DataError(Exception):
+    pass
+
+
+def find_files(paths):
+    found = []
+    for path in paths:
+        if os.path.isdir(path):
+            found += [
+                os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names
+                if name.endswith(".parquet")
+            ]
+        elif os.path.exists(path):
+            found.append(path)
+        else:
+            raise DataError(f"there is no '{path}'")
+    if not found:
+        raise DataError(f"there is no .parquet file in {', '.join(paths)}")
+    return sorted(set(found))
+
+
+def texts(path, field):
+    """Values of a column; raises DataError for a file that cannot be read."""
+    import pyarrow
+    import pyarrow.parquet
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+        if field not in file.schema_arrow.names:
+            raise DataError(f"'{path}' has no column '{field}'. Give one of {', '.join(file.schema_arrow.names)} as "
+                            "--text-field")
+        for batch in file.iter_batches(batch_size=ROWS, columns=[field]):
+            yield from batch.column(0).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"cannot read '{path}': {error}") from None
+
+
+def main(words=None, out=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--text-field", default="text", help="column of the text")
+    parser.add_argument("paths", nargs="+", metavar="FILE|FOLDER")
+    options = parser.parse_args(words)
+    out = out or sys.stdout
+    written = skipped = 0
+    try:
+        for path in find_files(options.paths):
+            for text in texts(path, options.text_field):
+                if isinstance(text, str) and text:
+                    out.write(json.dumps({"text": text}) + "\n")
+                    written += 1
+                else:
+                    skipped += 1
+        out.flush()
+    except ModuleNotFoundError:
+        print("error: pyarrow is not installed: pip install -r tokens/requirements-parquet.txt", file=sys.stderr)
+        return 3
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 5
+    except BrokenPipeError:  # the reader has ended, and says why
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    print(f"{written:,} rows written, {skipped:,} without a text skipped", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
