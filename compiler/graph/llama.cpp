@@ -159,6 +159,12 @@ NormNames norm_names(spec::NormPlace place) {
   return {kInput, "", kPostAttention, ""};
 }
 
+/// Adds the loss of each token, which the host reads.
+TensorId add_losses(Graph& g) {
+  return g.add(
+      {.name = "losses", .rows = 1, .cols = g.tokens(), .role = Role::output, .axis = Axis::token, .use = Use::losses});
+}
+
 /// Initial values of a matrix that writes to the residual stream.
 InitClass residual_init(const spec::Spec& spec, const char* name) {
   return std::ranges::count(spec.init.zero, name) ? InitClass::zeros : InitClass::residual;
@@ -289,13 +295,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits}).attributes =
       ops::LinearAttributes{.scale = 1 / m.logits_scaling};
   const double z = spec.loss.z;
-  const TensorId losses = g.add({.name = "losses",
-                                 .rows = 1,
-                                 .cols = g.tokens(),
-                                 .role = Role::output,
-                                 .axis = Axis::token,
-                                 .use = Use::losses}),
-                 logits_lse = h.statistic("logits_lse"), entropies = h.statistic("entropies"),
+  const TensorId losses = add_losses(g), logits_lse = h.statistic("logits_lse"), entropies = h.statistic("entropies"),
                  correct = h.statistic("correct");
   h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)},
        {losses, logits_lse, entropies, correct})
