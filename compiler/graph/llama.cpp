@@ -182,6 +182,17 @@ NormNames norm_names(spec::NormPlace place) {
   return {kInput, "", kPostAttention, ""};
 }
 
+/// Adds the loss of each token, which the host reads.
+TensorId add_losses(Graph& g) {
+  return g.add(
+      {.name = "losses", .rows = 1, .cols = g.tokens(), .role = Role::output, .axis = Axis::token, .use = Use::losses});
+}
+
+/// Initial values of a matrix that writes to the residual stream.
+InitClass residual_init(const spec::Spec& spec, const char* name) {
+  return std::ranges::count(spec.init.zero, name) ? InitClass::zeros : InitClass::residual;
+}
+
 void add_host_tensors(Graph& g, std::int64_t head_dim, bool documents) {
   const auto input = [&](const char* name, Use use, std::int64_t cols, Axis axis = Axis::other) {
     g.add({.name = name, .dtype = DType::i32, .rows = 1, .cols = cols, .role = Role::input, .axis = axis, .use = use});
@@ -255,9 +266,6 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
                .writes = &ResidualStream::above};
   Builder b(g, layer);
   const TensorId x = b.stream("x", hidden, &ResidualStream::below);
-  const auto residual_init = [&](const char* name) {
-    return std::ranges::count(spec.init.zero, name) ? InitClass::zeros : InitClass::residual;
-  };
   const NormNames norms = norm_names(m.norm_place);
   const TensorId normed = b.operand("attention", x, norms.of_x, spec);
   const TensorId qkv = b.linear("qkv", normed,
@@ -268,7 +276,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   const TensorId rotated = b.turn_heads(qkv, g.host(Use::rope_table), heads, spec);
   const TensorId attended = b.attend(rotated, heads, spec);
   const TensorId projected =
-      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = residual_init("o_proj")}},
+      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = residual_init(spec, "o_proj")}},
                m.attention_out_bias, "o_out", RecomputeGroup::residual, 1, m.residual_multiplier);
   const TensorId middle = b.activation("x_mid", hidden);
   b.op(OpKind::add, "attention_residual", {x, b.addend("attention", projected, norms.of_attention, m.rms_norm_eps)},
@@ -282,7 +290,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, RecomputeGroup::swiglu).attributes =
       ops::SwigluAttributes{m.hidden_act == spec::HiddenAct::gelu_pytorch_tanh};
   const TensorId down =
-      b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = residual_init("down_proj")}},
+      b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = residual_init(spec, "down_proj")}},
                m.mlp_bias, "down_out", RecomputeGroup::down, 1, m.residual_multiplier);
   const TensorId added = b.addend("mlp", down, norms.of_mlp, m.rms_norm_eps);
   b.op(OpKind::add, "mlp_residual", {middle, added}, {b.stream("x_next", hidden, &ResidualStream::above)});
@@ -301,13 +309,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits}).attributes =
       ops::LinearAttributes{.scale = 1 / m.logits_scaling};
   const double z = spec.loss.z;
-  const TensorId losses = g.add({.name = "losses",
-                                 .rows = 1,
-                                 .cols = g.tokens(),
-                                 .role = Role::output,
-                                 .axis = Axis::token,
-                                 .use = Use::losses}),
-                 logits_lse = h.statistic("logits_lse"), entropies = h.statistic("entropies"),
+  const TensorId losses = add_losses(g), logits_lse = h.statistic("logits_lse"), entropies = h.statistic("entropies"),
                  correct = h.statistic("correct");
   h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)},
        {losses, logits_lse, entropies, correct})
