@@ -41,12 +41,19 @@ void parameters(SourceWriter& out, const plan::Plan& plan) {
   out.blank();
 }
 
-void frequencies(SourceWriter& out, const plan::Plan& plan) {
+/// Returns whether sliding layers have frequencies of their own.
+bool frequencies(SourceWriter& out, const plan::Plan& plan) {
+  const auto print = [&](const char* name, const std::vector<double>& all) {
+    out.line("constexpr double $name$[] = {", {{"name", name}});
+    for (double f : all) out.line("    $f$,", {{"f", fmt::format("{:.17g}", f)}});
+    out.line("};");
+    out.blank();
+  };
   out.line("// RoPE: angle of pair i at position p is p * kInverseFrequencies[i].");
-  out.line("constexpr double kInverseFrequencies[] = {");
-  for (double f : plan::inverse_frequencies(plan.spec.model)) out.line("    $f$,", {{"f", fmt::format("{:.17g}", f)}});
-  out.line("};");
-  out.blank();
+  print("kInverseFrequencies", plan::inverse_frequencies(plan.spec.model));
+  const bool local = std::ranges::any_of(plan.graph.kinds, &graph::LayerKind::local_rope);
+  if (local) print("kLocalInverseFrequencies", plan::local_inverse_frequencies(plan.spec.model));
+  return local;
 }
 
 void groups(SourceWriter& out, const plan::Plan& plan) {
@@ -268,7 +275,7 @@ std::string print_program(const plan::Plan& plan) {
   for (const Text& text : kTexts) out.line("extern const char $s$[];", {{"s", text.symbol}});
   out.raw("}\n\nnamespace llmc {\nnamespace {\n\n");
   parameters(out, plan);
-  frequencies(out, plan);
+  const bool local = frequencies(out, plan);
   groups(out, plan);
   const bool reported = reports(out, plan);
   const std::size_t arena_bytes = buffers(out, plan);
@@ -301,6 +308,7 @@ std::string print_program(const plan::Plan& plan) {
       {"flops_per_token", fmt::format("{:.17g}", plan.cost.model_flops_per_token)},
       {"parameters", "kParameters"},
       {"inverse_frequencies", "kInverseFrequencies"},
+      {"local_inverse_frequencies", local ? "kLocalInverseFrequencies" : ""},
       {"rope_scale", rope_scale == 1 ? "" : fmt::format("{:.17g}", rope_scale)},
       {"groups", "kGroups"},
       {"reports", reported ? "kReports" : ""},

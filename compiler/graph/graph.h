@@ -100,11 +100,12 @@ enum class RecomputeGroup : unsigned {
   residual = 8,
   gate_up = 16,
   swiglu = 32,
-  rest = 64
+  down = 64,
+  rest = 128
 };
 /// A set of groups.
 using RecomputeGroups = unsigned;
-constexpr RecomputeGroups kRecomputeAll = 127;
+constexpr RecomputeGroups kRecomputeAll = 255;
 
 using OpId = int;
 

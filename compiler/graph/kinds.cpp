@@ -14,6 +14,7 @@ std::vector<LayerKind> kinds_of(const spec::Spec& spec) {
     if (spec.model.sliding_window < spec.batch.sequence_length && spec.model.slides(layer))
       kind.window = static_cast<int>(spec.model.sliding_window);
     kind.rope = spec.model.has_rope(layer);
+    kind.local_rope = spec.model.has_local_rope(layer);
     kind.wide_products = layer < spec.fp8.first_layers || layer >= layers - spec.fp8.last_layers;
   }
   return kinds;

@@ -13,6 +13,7 @@ namespace llmc::graph {
 struct LayerKind {
   int window = 0;              // keys that a query sees, including itself; 0: all keys up to it
   bool rope = true;            // q and k are rotated by their positions
+  bool local_rope = false;     // by the angles of rope_local_theta
   bool wide_products = false;  // with precision.matmul: fp8: its products stay in the compute dtype
 
   bool operator==(const LayerKind&) const = default;

@@ -1,5 +1,7 @@
 #include "compiler/graph/llama.h"
 
+#include <algorithm>
+
 #include "compiler/graph/optimizer_state.h"
 #include "device/types.h"
 
@@ -72,6 +74,21 @@ class Builder {
     return y;
   }
 
+  /// Adds the operand of a block's first product: the stream's norm, or the stream itself in the compute dtype. An
+  /// empty `piece`: no norm.
+  TensorId operand(const std::string& name, TensorId x, const std::string& piece, const spec::Spec& spec) {
+    if (!piece.empty()) return rms_norm(name + "_norm", x, piece, spec.model.rms_norm_eps);
+    if (spec.residual == spec.compute) return x;
+    const TensorId y = activation(name + "_in", graph_.at(x).cols);
+    op(OpKind::round_stream, name + "_round", {x}, {y}, RecomputeGroup::norms);
+    return y;
+  }
+
+  /// Adds what a block adds to the stream: its result, or the norm of that. An empty `piece`: no norm.
+  TensorId addend(const std::string& name, TensorId result, const std::string& piece, double eps) {
+    return piece.empty() ? result : rms_norm(name + "_out_norm", result, piece, eps);
+  }
+
   /// Rotates the heads of q and k by their positions, after normalising each if qk_norm is set.
   TensorId turn_heads(TensorId qkv, TensorId table, const ops::Heads& heads, const spec::Model& m) {
     const TensorId y = activation("qkv", heads.columns());
@@ -79,13 +96,15 @@ class Builder {
       op(OpKind::rope, "rope", {qkv, table}, {y}, RecomputeGroup::qkv).attributes = ops::RopeAttributes{heads};
       return y;
     }
+    const bool width = m.qk_norm_over == spec::QkNormOver::width;
+    const std::int64_t q = width ? heads.query * heads.dim : heads.dim, k = width ? heads.key * heads.dim : heads.dim;
     const TensorId weight = vector("qk_norm_weight",
-                                   {{.name = "self_attn.q_norm.weight", .size = heads.dim, .init = InitClass::ones},
-                                    {.name = "self_attn.k_norm.weight", .size = heads.dim, .init = InitClass::ones}},
-                                   2);
-    const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), heads.query + heads.key);
+                                   {{.name = "self_attn.q_norm.weight", .size = q, .init = InitClass::ones},
+                                    {.name = "self_attn.k_norm.weight", .size = k, .init = InitClass::ones}},
+                                   width ? 1 : 2);
+    const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), width ? 2 : heads.query + heads.key);
     op(OpKind::qk_norm_rope, "qk_norm_rope", {qkv, weight, table}, {y, rstd}, RecomputeGroup::norms).attributes =
-        ops::QkNormRopeAttributes{heads, m.rms_norm_eps};
+        ops::QkNormRopeAttributes{.heads = heads, .eps = m.rms_norm_eps, .width = width};
     return y;
   }
 
@@ -124,7 +143,23 @@ class Builder {
   Scope scope_;
 };
 
-void add_host_tensors(Graph& g, std::int64_t head_dim) {
+/// Names of a layer's norms, as in transformers: pre in Llama, post in OLMo 2, sandwich in Gemma. Empty: no such norm.
+struct NormNames {
+  const char *of_x, *of_attention, *of_middle, *of_mlp;
+};
+
+NormNames norm_names(spec::NormPlace place) {
+  constexpr const char *kInput = "input_layernorm.weight", *kPostAttention = "post_attention_layernorm.weight",
+                       *kPreMlp = "pre_feedforward_layernorm.weight", *kPostMlp = "post_feedforward_layernorm.weight";
+  switch (place) {
+    case spec::NormPlace::post: return {"", kPostAttention, "", kPostMlp};
+    case spec::NormPlace::sandwich: return {kInput, kPostAttention, kPreMlp, kPostMlp};
+    case spec::NormPlace::pre: break;
+  }
+  return {kInput, "", kPostAttention, ""};
+}
+
+void add_host_tensors(Graph& g, std::int64_t head_dim, bool documents) {
   const auto input = [&](const char* name, Use use, std::int64_t cols, Axis axis = Axis::other) {
     g.add({.name = name, .dtype = DType::i32, .rows = 1, .cols = cols, .role = Role::input, .axis = axis, .use = use});
   };
@@ -136,18 +171,29 @@ void add_host_tensors(Graph& g, std::int64_t head_dim) {
   input("run_begin", Use::run_begin, tokens + 1);
   input("run_token", Use::run_token, tokens);
   input("run_count", Use::run_count, 1);
+  if (documents) {
+    input("document_begin", Use::document_begin, tokens);
+    input("document_end", Use::document_end, tokens);
+  }
   input("positions", Use::positions, g.batch);
   for (const auto& [name, use] : {std::pair("masters", Use::masters), std::pair("gradients", Use::gradients)})
     g.add({.name = name, .rows = 1, .cols = 1, .role = Role::flat, .use = use});  // sized when parameters have offsets
   g.add_records("chunks", Use::chunks, Role::constant, "Chunk", sizeof(Chunk));
-  g.add({.name = "rope_table", .rows = g.sequence, .cols = head_dim, .role = Role::constant, .use = Use::rope_table});
+  const auto table = [&](const char* name, Use use) {
+    g.add({.name = name, .rows = g.sequence, .cols = head_dim, .role = Role::constant, .use = use});
+  };
+  table("rope_table", Use::rope_table);
+  if (std::ranges::any_of(g.kinds, &LayerKind::local_rope)) table("local_rope_table", Use::local_rope_table);
   g.add_records("results", Use::results, Role::output, "StepResults", sizeof(StepResults));
 }
 
 }  // namespace
 
-void give_kind(Region& region, const LayerKind& kind) {
+void give_kind(const Graph& graph, Region& region, const LayerKind& kind) {
+  const TensorId table = graph.host(kind.local_rope ? Use::local_rope_table : Use::rope_table);
   for (Op& op : region.ops) {
+    for (TensorId& input : op.inputs)
+      if (const Use use = graph.at(input).use; use == Use::rope_table || use == Use::local_rope_table) input = table;
     if (auto* attention = std::get_if<ops::AttentionAttributes>(&op.attributes)) attention->window = kind.window;
     if (auto* rope = std::get_if<ops::RopeAttributes>(&op.attributes)) rope->rotates = kind.rope;
     if (auto* norm = std::get_if<ops::QkNormRopeAttributes>(&op.attributes)) norm->rotates = kind.rope;
@@ -169,7 +215,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
               {"head", ParameterRole::head},
               {"embedding", ParameterRole::embedding},
               {"norms, biases", ParameterRole::vectors}};
-  add_host_tensors(g, m.head_dim);
+  add_host_tensors(g, m.head_dim, spec.data.documents.mask);
 
   Region embed{.name = "embed", .block = Block::embed, .writes = &ResidualStream::first};
   Builder e(g, embed);
@@ -186,7 +232,11 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
                .writes = &ResidualStream::above};
   Builder b(g, layer);
   const TensorId x = b.stream("x", hidden, &ResidualStream::below);
-  const TensorId normed = b.rms_norm("attention_norm", x, "input_layernorm.weight", m.rms_norm_eps);
+  const auto residual_init = [&](const char* name) {
+    return std::ranges::count(spec.init.zero, name) ? InitClass::zeros : InitClass::residual;
+  };
+  const NormNames norms = norm_names(m.norm_place);
+  const TensorId normed = b.operand("attention", x, norms.of_x, spec);
   const TensorId qkv = b.linear("qkv", normed,
                                 {{.name = "self_attn.q_proj", .size = q, .init = InitClass::linear},
                                  {.name = "self_attn.k_proj", .size = kv, .init = InitClass::linear},
@@ -195,27 +245,34 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   const TensorId rotated = b.turn_heads(qkv, g.host(Use::rope_table), heads, m);
   const TensorId attended = b.activation("attention_out", q);
   const TensorId lse = b.scratch("attention_lse", g.batch * heads.query, g.sequence);
-  b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, RecomputeGroup::attention).attributes =
-      ops::AttentionAttributes{
-          .heads = heads,
-          .multiplier = m.attention_multiplier == usual_attention_multiplier(m) ? 0 : m.attention_multiplier};
+  std::vector<TensorId> attention_inputs = {rotated};
+  if (spec.data.documents.mask)
+    attention_inputs.insert(attention_inputs.end(), {g.host(Use::document_begin), g.host(Use::document_end)});
+  b.op(OpKind::attention, "attention", std::move(attention_inputs), {attended, lse}, RecomputeGroup::attention)
+      .attributes = ops::AttentionAttributes{
+      .heads = heads,
+      .multiplier = m.attention_multiplier == usual_attention_multiplier(m) ? 0 : m.attention_multiplier,
+      .documents = spec.data.documents.mask};
   const TensorId projected =
-      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = InitClass::residual}},
+      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = residual_init("o_proj")}},
                m.attention_out_bias, "o_out", RecomputeGroup::residual, 1, m.residual_multiplier);
   const TensorId middle = b.activation("x_mid", hidden);
-  b.op(OpKind::add, "attention_residual", {x, projected}, {middle});
-  const TensorId normed2 = b.rms_norm("mlp_norm", middle, "post_attention_layernorm.weight", m.rms_norm_eps);
+  b.op(OpKind::add, "attention_residual", {x, b.addend("attention", projected, norms.of_attention, m.rms_norm_eps)},
+       {middle});
+  const TensorId normed2 = b.operand("mlp", middle, norms.of_middle, spec);
   const TensorId gate_up = b.linear("gate_up", normed2,
                                     {{.name = "mlp.gate_proj", .size = ffn, .init = InitClass::linear},
                                      {.name = "mlp.up_proj", .size = ffn, .init = InitClass::linear}},
                                     m.mlp_bias, "gate_up_out", RecomputeGroup::gate_up, 2);
   const TensorId gated = b.activation("swiglu_out", ffn);
-  b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, RecomputeGroup::swiglu);
+  b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, RecomputeGroup::swiglu).attributes =
+      ops::SwigluAttributes{m.hidden_act == spec::HiddenAct::gelu_pytorch_tanh};
   const TensorId down =
-      b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = InitClass::residual}}, m.mlp_bias,
-               "down_out", RecomputeGroup::rest, 1, m.residual_multiplier);
-  b.op(OpKind::add, "mlp_residual", {middle, down}, {b.stream("x_next", hidden, &ResidualStream::above)});
-  give_kind(layer, kinds.front());
+      b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = residual_init("down_proj")}},
+               m.mlp_bias, "down_out", RecomputeGroup::down, 1, m.residual_multiplier);
+  const TensorId added = b.addend("mlp", down, norms.of_mlp, m.rms_norm_eps);
+  b.op(OpKind::add, "mlp_residual", {middle, added}, {b.stream("x_next", hidden, &ResidualStream::above)});
+  give_kind(g, layer, kinds.front());
 
   Region head{.name = "head", .block = Block::head, .reads = &ResidualStream::last};
   Builder h(g, head);

@@ -11,7 +11,7 @@ namespace llmc::graph {
 /// classes of transformers that runtime/spec/huggingface/families.h lists.
 Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, std::int64_t micro_batch);
 
-/// Sets the kind of a region of layers.
-void give_kind(Region& region, const LayerKind& kind);
+/// Sets the kind of a region of layers. `graph` has the host's tensors.
+void give_kind(const Graph& graph, Region& region, const LayerKind& kind);
 
 }  // namespace llmc::graph

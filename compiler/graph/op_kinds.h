@@ -8,6 +8,7 @@
 #define LLMC_COMPUTED_OPS(OP)                                   \
   OP(embedding, Embedding)                                      \
   OP(rms_norm, RmsNorm)                                         \
+  OP(round_stream, RoundStream)                                 \
   OP(linear, Linear)                                            \
   OP(rope, Rope)                                                \
   OP(qk_norm_rope, QkNormRope)                                  \

@@ -55,6 +55,11 @@ Instance& Instance::said(bool said) {
   return *this;
 }
 
+Instance& Instance::further_operands(const char* declared, const char* origin) {
+  work_.kernel.params.push_back({"operands", "LLMC_FURTHER_OPERANDS", declared, origin, false});
+  return *this;
+}
+
 Instance& Instance::named(const std::string& suffix) {
   work_.kernel.name += "_" + suffix;
   return *this;

@@ -34,6 +34,8 @@ class Instance {
   Instance& groups(GroupSet groups);
   /// Whether headers and plans list the param that was added last: no, if it has the value that most runs have.
   Instance& said(bool said);
+  /// Adds operands that only some instances have, as `, type name, type name`.
+  Instance& further_operands(const char* declared, const char* origin);
   Instance& named(const std::string& suffix);
   /// Adds kRows, kCols and kPitch of a matrix, of which the op sees `rows`.
   Instance& matrix(const Tensor& t, std::int64_t rows, const char* cols_origin = kHidden);

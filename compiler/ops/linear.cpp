@@ -58,16 +58,18 @@ void signature(const Operands& o) {
   }
 }
 
-/// dy, weight, [scales of blocks of either] -> dx; or dy, transposed weight, scales of dy, scales of the transposed
-/// weight -> dx
+/// dy, weight, [scales of blocks of either], [residual] -> dx; or dy, transposed weight, scales of dy, scales of the
+/// transposed weight, [residual] -> dx
 void dgrad_signature(const Operands& o) {
+  const bool residual = o.op.as<LinearAttributes>().residual;
+  if (residual) o.same_shape(o.graph.at(o.op.inputs.back()), o.out(0));
   if (along_sum(o)) {
-    o.count(4, 1);
+    o.count(4 + residual, 1);
     scales(o);
     o.expect(o.in(0).cols == o.in(1).cols, "dy and the transposed weight differ in width");
     return product_shape(o, o.rows(o.in(0)), o.in(1).rows, o.out(0));
   }
-  o.count(2 + 2 * scaled(o), 1);
+  o.count(2 + 2 * scaled(o) + residual, 1);
   if (scaled(o)) scales(o, false, true);
   o.expect(o.in(0).cols == o.in(1).rows, "dy and weight differ in width");
   product_shape(o, o.rows(o.in(0)), o.in(1).cols, o.out(0));
@@ -103,8 +105,11 @@ void gradient(Backward& b, const Op& op) {
   b.emit(OpKind::linear_wgrad, op.name + "_wgrad", {dy, x}, {b.of_parameter(weight)}, scaled);
   if (op.as<LinearAttributes>().bias)
     b.emit(OpKind::column_sum, op.name + "_bgrad", {dy}, {b.of_parameter(op.inputs[2])});
-  b.emit(OpKind::linear_dgrad, op.name + "_dgrad", {dy, weight}, {b.part(x)}, scaled);
+  b.emit(OpKind::linear_dgrad, op.name + "_dgrad", {dy, weight}, {b.part(x)}, LinearAttributes{.scale = scaled.scale});
 }
+
+/// The gradient of the residual stream is one buffer, to which the product adds.
+TensorId dgrad_over_the_residual(const Op& op) { return op.as<LinearAttributes>().residual ? op.inputs.back() : kNone; }
 
 InputSet column_makers(const Op& op) { return input(1) | (op.as<LinearAttributes>().bias ? input(2) : kNoInputs); }
 
@@ -150,17 +155,21 @@ Work product(const Context& c, std::string name, GemmShape shape) {
     shape.fast_accumulation = c.spec.fp8.accumulates_fast(row_of(c.op.kind).multiplies != Multiplies::x_and_weight);
   shape.tf32 = c.spec.matmul == spec::Matmul::tf32 && !c.region.is_audit();
   shape.tiles = products_in_tiles(c.spec, b.dtype) && (is_linear_product(shape) || is_weight_gradient(shape));
-  Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
+  // dx adds to its own buffer in every micro-batch; a weight gradient to that of earlier ones.
+  const bool in_place = shape.accumulates && row_of(c.op.kind).multiplies == Multiplies::dy_and_weight;
+  Work work{.call = Call::product,
+            .product = {.name = std::move(name), .shape = shape},
+            .adds = shape.accumulates && !in_place};
   work.product.flops = work.flops = shape.flops();
   work.product.bytes = work.bytes = shape.bytes();
   // A launch that adds reads its result; the first one of a step does not.
-  const double launches = static_cast<double>(c.launches());
-  if (shape.accumulates) work.bytes += static_cast<double>(shape.d().bytes()) * (launches - 1) / launches;
+  const double launches = static_cast<double>(c.launches()), adding = in_place ? 1 : (launches - 1) / launches;
+  if (shape.accumulates) work.bytes += static_cast<double>(shape.d().bytes()) * adding;
   work.arguments = {Argument(c.op.inputs[0]).as("a"), Argument(c.op.inputs[1]).as("b")};
   if (shape.bias) work.arguments.push_back(Argument(c.op.inputs[2 + 2 * scaled(c)]).as("bias"));
   if (shape.residual) work.arguments.push_back(Argument(c.op.inputs.back()).as("c"));
   work.arguments.push_back(Argument(c.op.outputs[0]).as("d"));
-  if (shape.accumulates) work.arguments.push_back(Argument(c.adds()).as("accumulate"));
+  if (shape.accumulates) work.arguments.push_back(Argument(in_place ? "true" : c.adds()).as("accumulate"));
   if (scaled(c)) {
     work.arguments.push_back(Argument(c.op.inputs[2]).as("scale_a"));
     work.arguments.push_back(Argument(c.op.inputs[3]).as("scale_b"));
@@ -181,11 +190,13 @@ std::vector<Work> work(const Context& c) {
 }
 
 std::vector<Work> dgrad_work(const Context& c) {
-  const auto alpha = static_cast<float>(scale_of(c.op));
+  const auto [bias, residual, scale] = c.op.as<LinearAttributes>();
+  const auto alpha = static_cast<float>(scale);
+  const std::int64_t m = c.rows(c.in(0)), rows = c.in(1).rows, cols = c.in(1).cols;
   if (along_sum(c))
     return {product(c, c.op.name,
-                    {.m = c.rows(c.in(0)), .n = c.in(1).rows, .k = c.in(1).cols, .transpose_b = true, .alpha = alpha})};
-  return {product(c, c.op.name, {.m = c.rows(c.in(0)), .n = c.in(1).cols, .k = c.in(1).rows, .alpha = alpha})};
+                    {.m = m, .n = rows, .k = cols, .transpose_b = true, .alpha = alpha, .accumulates = residual})};
+  return {product(c, c.op.name, {.m = m, .n = cols, .k = rows, .alpha = alpha, .accumulates = residual})};
 }
 
 std::vector<Work> wgrad_work(const Context& c) {
@@ -235,6 +246,7 @@ constexpr OpRow kLinear = ForwardRow{.signature = signature,
 constexpr OpRow kLinearDgrad = BackwardRow{.signature = dgrad_signature,
                                            .weight_type = weight_type,
                                            .exact = kNoOutputs,
+                                           .overwrites = dgrad_over_the_residual,
                                            .multiplies = Multiplies::dy_and_weight,
                                            .work = dgrad_work};
 

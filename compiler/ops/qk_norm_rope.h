@@ -11,12 +11,13 @@ struct QkNormRopeAttributes {
   Heads heads = {};
   double eps = 0;
   bool rotates = true;  // otherwise only the norm
+  bool width = false;   // one norm over all heads of q, and one over those of k
   std::string text() const;
 };
 
 struct QkNormRopeBackwardAttributes {
   Heads heads = {};
-  bool rotates = true;
+  bool rotates = true, width = false;
   std::string text() const;
 };
 

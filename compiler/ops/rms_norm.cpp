@@ -1,4 +1,4 @@
-// rms_norm: y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019).
+// rms_norm: y = x * rstd * weight (+ residual), rstd = 1 / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019).
 #include "compiler/ops/rms_norm.h"
 
 #include <fmt/format.h>
@@ -14,9 +14,14 @@
 namespace llmc::ops {
 namespace {
 
-/// x, weight -> y, rstd
+/// x, weight, [residual] -> y, rstd, [copy of y]
 void signature(const Operands& o) {
-  o.count(2, 2);
+  const auto& [eps, residual, copy] = o.op.as<RmsNormAttributes>();
+  o.expect(residual || !copy, "a copy without a residual");
+  o.count(2 + residual, 2 + copy);
+  if (residual) o.same_shape(o.in(2), o.out(0));
+  if (residual) o.expect(o.in(2).dtype == o.out(0).dtype, "the sum has the residual's dtype");
+  if (copy) o.same_shape(o.out(0), o.out(2));
   o.same_shape(o.in(0), o.out(0));
   o.expect(o.in(1).cols == o.in(0).cols && o.out(1).cols == o.in(0).rows, "one weight a column, one rstd a row");
 }
@@ -29,6 +34,7 @@ void backward_signature(const Operands& o) {
   o.same_shape(o.in(1), o.out(0));
 }
 
+/// Of an op without a residual: fuse_residual runs later.
 /// dx = rstd * (w dy - x rstd^2 mean(w dy x)), dw += column sums of dy x rstd.
 void gradient(Backward& b, const Op& op) {
   const TensorId x = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
@@ -44,7 +50,9 @@ TensorId over_the_residual(const Op& op) {
   return op.as<RmsNormBackwardAttributes>().residual ? op.inputs[kDresidual] : kNone;
 }
 
-bool can_quantise(const Operands&, const Quantised& q) { return q.output == kY && !q.folded; }
+bool can_quantise(const Operands& o, const Quantised& q) {
+  return q.output == kY && !q.folded && !o.op.as<RmsNormAttributes>().residual;
+}
 
 /// dx is part of the stream; the forward pass's result is an operand of a product and nothing else.
 bool backward_can_quantise(const Operands&, const Quantised& q) {
@@ -53,7 +61,9 @@ bool backward_can_quantise(const Operands&, const Quantised& q) {
 
 void give_forward(Op& op) { op.as<RmsNormBackwardAttributes>().recompute = true; }
 
-std::int64_t stream_elements(const Operands& o) { return o.in(0).elements(); }
+std::int64_t stream_elements(const Operands& o) {
+  return o.op.as<RmsNormAttributes>().residual ? 2 * o.out(0).elements() : o.in(0).elements();
+}
 std::int64_t backward_stream_elements(const Operands& o) { return o.in(1).elements(); }
 
 std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
@@ -75,7 +85,26 @@ std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
                      q.codes, q.scales})};
 }
 
+/// The norm of a layer's result, added to the residual stream: all in one pass over memory.
+std::vector<Work> sum_work(const Context& c) {
+  const Tensor &x = c.in(0), &sum = c.out(0);
+  const bool copy = c.op.as<RmsNormAttributes>().copy;
+  return {
+      Instance(c, "rms_norm_add")
+          .element(x.dtype)
+          .element(sum.dtype, "Residual", kStreamType)
+          .matrix(x, x.rows)
+          .real("kEps", c.op.as<RmsNormAttributes>().eps, "model.rms_norm_eps")
+          .flag("kCopy", copy, "copy", kStreamType)
+          .costs(c.bytes(x) + c.bytes(c.in(1)) + 2 * c.bytes(sum) + c.bytes(c.out(1)) + (copy ? c.bytes(c.out(2)) : 0),
+                 5.0 * x.rows * x.cols)
+          .rows(x.rows, x.cols, sum.dtype,
+                {c.op.inputs[0], c.op.inputs[1], c.op.inputs[2], c.op.outputs[0], c.op.outputs[1],
+                 copy ? Argument(c.op.outputs[2]) : "nullptr"})};
+}
+
 std::vector<Work> work(const Context& c) {
+  if (c.op.as<RmsNormAttributes>().residual) return sum_work(c);
   if (const auto q = quantised(c.op, kY)) return quantised_work(c, *q);
   const Tensor& x = c.in(0);
   return {Instance(c, "rms_norm_forward")
@@ -110,6 +139,7 @@ std::vector<Work> backward_work(const Context& c) {
       .integer("kBlocks", partial.rows, kTokens)
       .flag("kResidual", residual, "residual", "model")
       .flag("kRecompute", recompute, "recompute", "memory.recompute");
+  if (c.in(1).dtype != c.spec.residual) instance.named("of_result");
   if (dx || again) {
     instance.element(c.graph.at((dx ? dx : again)->codes).dtype, "Result", "precision.matmul")
         .flag("kCodes", dx.has_value(), "codes", "precision.matmul")
@@ -128,7 +158,10 @@ std::vector<Work> backward_work(const Context& c) {
 
 }  // namespace
 
-std::string RmsNormAttributes::text() const { return fmt::format("eps {}", eps); }
+std::string RmsNormAttributes::text() const {
+  const std::string flags = flags_text({{"residual", residual}, {"copy", copy}});
+  return fmt::format("eps {}{}{}", eps, flags.empty() ? "" : " ", flags);
+}
 
 std::string RmsNormBackwardAttributes::text() const {
   return flags_text({{"residual", residual}, {"recompute", recompute}});

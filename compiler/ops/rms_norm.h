@@ -7,6 +7,8 @@ namespace llmc::ops {
 
 struct RmsNormAttributes {
   double eps = 0;
+  bool residual = false;  // the last input is added to the first output
+  bool copy = false;      // the last output is the first one in the compute dtype
   std::string text() const;
 };
 

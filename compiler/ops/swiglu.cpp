@@ -1,4 +1,4 @@
-// swiglu: s = silu(gate) * up (Shazeer 2020), gate and up concatenated in one row.
+// swiglu: s = silu(gate) * up, or gelu(gate) * up (Shazeer 2020), gate and up concatenated in one row.
 #include "compiler/ops/swiglu.h"
 
 #include "compiler/ops/backward.h"
@@ -21,25 +21,29 @@ void backward_signature(const Operands& o) {
   o.same_shape(o.in(1), o.out(0));
 }
 
-/// With silu(g) = g sigmoid(g): dg = ds u sigmoid(g) (1 + g (1 - sigmoid(g))), du = ds silu(g).
+/// With silu(g) = g sigmoid(g): dg = ds u sigmoid(g) (1 + g (1 - sigmoid(g))), du = ds silu(g). GELU by its tanh
+/// formula (Hendrycks and Gimpel 2016) is g sigmoid(h), h = sqrt(8 / pi) (g + 0.044715 g^3): dg = ds u sigmoid(h) (1 +
+/// g (1 - sigmoid(h)) h').
 void gradient(Backward& b, const Op& op) {
   const TensorId ds = b.of(op.outputs[0]);
   b.emit(OpKind::swiglu_backward, op.name + "_backward", {ds, op.inputs[0]}, {b.part(op.inputs[0])},
-         SwigluBackwardAttributes{});
+         SwigluBackwardAttributes{.gelu = op.as<SwigluAttributes>().gelu});
 }
 
 void give_forward(Op& op) { op.as<SwigluBackwardAttributes>().recompute = true; }
 
 constexpr int kGated = 0, kDgateUp = 0, kAgain = 1;  // outputs
 
-bool can_quantise(const Operands&, const Quantised& q) { return q.output == kGated && !q.folded; }
+bool can_quantise(const Operands& o, const Quantised& q) {
+  return q.output == kGated && !q.folded && !o.op.as<SwigluAttributes>().gelu;
+}
 
 /// Columns up to which a lane of the backward kernel has registers for its part of all results.
 constexpr std::int64_t kMostBackwardColumns = 16384;
 
 /// The forward pass's result is an operand of a product and nothing else. Its codes come with the gradients'.
 bool backward_can_quantise(const Operands& o, const Quantised& q) {
-  if (o.in(0).cols > kMostBackwardColumns) return false;
+  if (o.in(0).cols > kMostBackwardColumns || o.op.as<SwigluBackwardAttributes>().gelu) return false;
   if (q.output == kDgateUp) return q.folded;
   return q.output == kAgain && !q.folded && q.alone && quantised(o.op, kDgateUp);
 }
@@ -59,8 +63,8 @@ std::vector<Work> work(const Context& c) {
   const double bytes = static_cast<double>(bytes_of(pair.dtype, s.rows * s.cols));
   const auto q = quantised(c.op, kGated);
   if (!q)
-    return {instance(c, "swiglu_forward", s, pair)
-                .costs(3 * bytes, 6.0 * s.rows * s.cols)
+    return {instance(c, c.op.as<SwigluAttributes>().gelu ? "geglu_forward" : "swiglu_forward", s, pair)
+                .costs(3 * bytes, (c.op.as<SwigluAttributes>().gelu ? 9.0 : 6.0) * s.rows * s.cols)
                 .rows(s.rows, s.cols, s.dtype, all_operands(c.op))};
   const Tensor& codes = c.graph.at(q->codes);
   return {instance(c, "swiglu_forward_quantised", s, pair)
@@ -95,17 +99,19 @@ std::vector<Work> backward_work(const Context& c) {
   const Op& op = c.op;
   if (const auto q = quantised(op, kDgateUp)) return quantised_backward_work(c, *q);
   const Tensor& ds = c.in(0);
-  const bool recompute = op.as<SwigluBackwardAttributes>().recompute;
-  return {instance(c, "swiglu_backward", ds, c.in(1))
+  const auto& [recompute, gelu] = op.as<SwigluBackwardAttributes>();
+  return {instance(c, gelu ? "geglu_backward" : "swiglu_backward", ds, c.in(1))
               .flag("kRecompute", recompute, "recompute", "memory.recompute")
-              .costs((5 + recompute) * c.bytes(ds), 12.0 * ds.rows * ds.cols)
+              .costs((5 + recompute) * c.bytes(ds), (gelu ? 20.0 : 12.0) * ds.rows * ds.cols)
               .rows(ds.rows, ds.cols, ds.dtype,
                     {op.inputs[0], op.inputs[1], op.outputs[0], recompute ? Argument(op.outputs[kAgain]) : "nullptr"})};
 }
 
 }  // namespace
 
-std::string SwigluBackwardAttributes::text() const { return flags_text({{"recompute", recompute}}); }
+std::string SwigluAttributes::text() const { return flags_text({{"gelu", gelu}}); }
+
+std::string SwigluBackwardAttributes::text() const { return flags_text({{"recompute", recompute}, {"gelu", gelu}}); }
 
 constexpr OpRow kSwiglu = ForwardRow{.signature = signature,
                                      .exact = kNoOutputs,

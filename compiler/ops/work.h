@@ -13,7 +13,7 @@
 namespace llmc::ops {
 
 struct KernelParam {
-  std::string type;  // "int", "float", "bool", "using"
+  std::string type;  // "int", "float", "bool", "using", "operands"
   std::string name;
   std::string value;
   std::string origin;  // the spec key it comes from, for `llmc diff`

@@ -58,7 +58,7 @@ class Twin {
       Region& own = graph_.regions.back();
       own.name += fmt::format("_kind_{}", k);
       own.kind = kinds[k];
-      give_kind(own, kinds[k]);
+      give_kind(graph_, own, kinds[k]);
     }
   }
 

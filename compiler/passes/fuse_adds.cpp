@@ -50,9 +50,27 @@ Graph fuse_add_into(Graph graph) {
   return graph;
 }
 
+/// Lets a norm that adds to the residual stream write the sum in the compute dtype too, for the product that reads it.
+Graph fuse_rounding(Graph graph) {
+  for (Region& region : graph.regions)
+    for (std::size_t i = 0; i < region.ops.size(); ++i) {
+      const Op round = region.ops[i];
+      if (round.kind != OpKind::round_stream) continue;
+      Op* source = producer(region, round.inputs[0]);
+      auto* norm = source ? std::get_if<ops::RmsNormAttributes>(&source->attributes) : nullptr;
+      if (!norm || !norm->residual) continue;
+      norm->copy = true;
+      source->outputs.push_back(round.outputs[0]);
+      region.ops.erase(region.ops.begin() + static_cast<std::ptrdiff_t>(i--));
+    }
+  return graph;
+}
+
 }  // namespace
 
-Graph fuse_residual(Graph graph, const spec::Spec&) { return fuse_add_into<ops::LinearAttributes>(std::move(graph)); }
+Graph fuse_residual(Graph graph, const spec::Spec&) {
+  return fuse_rounding(fuse_add_into<ops::RmsNormAttributes>(fuse_add_into<ops::LinearAttributes>(std::move(graph))));
+}
 
 Graph fuse_gradient_sum(Graph graph, const spec::Spec&) {
   return fuse_add_into<ops::RmsNormBackwardAttributes>(std::move(graph));

@@ -21,7 +21,8 @@ Graph lower_precision(Graph graph, const spec::Spec& spec);
 /// Pads rows to 16 bytes of the compute dtype; gate and up, which share a row, are padded separately.
 Graph pad_rows(Graph graph, const spec::Spec& spec);
 
-/// Turns add(x, linear(...)) into a linear whose C operand is x, which saves a pass over memory.
+/// Turns add(x, linear(...)) into a linear whose C operand is x, which saves a pass over memory, in both passes; and
+/// add(x, rms_norm(...)) into a norm that adds x, which also writes the sum in the compute dtype if products read it.
 Graph fuse_residual(Graph graph, const spec::Spec& spec);
 
 /// Turns add(d, rms_norm_backward(...)) into a norm backward that adds the residual stream's gradient.

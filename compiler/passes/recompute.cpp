@@ -54,9 +54,10 @@ class Rewriter {
   /// Returns the forward tensor that a backward kernel can write without extra reads, because it has the inputs; else
   /// kNone.
   TensorId byproduct(const Op& op) const {
-    if (ops::row_of(op.kind).give_forward)
-      for (const Op& forward : forward_.ops)
-        if (op.of == forward.id) return forward.outputs[0];
+    if (!ops::row_of(op.kind).give_forward) return kNone;
+    const auto has = [&](TensorId input) { return std::ranges::find(op.inputs, input) != op.inputs.end(); };
+    for (const Op& forward : forward_.ops)
+      if (op.of == forward.id && std::ranges::all_of(forward.inputs, has)) return forward.outputs[0];
     return kNone;
   }
 
@@ -176,7 +177,7 @@ Graph recompute(Graph graph, const Choice& choice) {
       std::vector<Op> rewritten = Rewriter(graph, forward, variants[v].again).rewrite(backward);
       copy.saved = kept(graph, forward, rewritten);
       if (copy.part == Part::backward) copy.ops = std::move(rewritten);
-      give_kind(copy, variants[v].kind);
+      give_kind(graph, copy, variants[v].kind);
       regions.push_back(std::move(copy));
     }
   }

@@ -21,6 +21,7 @@ constexpr std::size_t kThread = 2 * kMiB;
 
 // Per token of a batch: its entries in the five arrays of a MicroBatch (data/micro_batch.h).
 constexpr std::size_t kTokenBytes = 5 * sizeof(std::int32_t);
+constexpr std::size_t kDocumentBytes = 2 * sizeof(std::int32_t);  // and in those of documents
 // Of a mixture: its order (data/mixture.h), and counts of each source.
 constexpr std::size_t kMixture = 2 * kMiB, kMixtureSource = 16 << 10;
 constexpr std::size_t kBatches = 5;  // the step's, the prepared ones, the one in preparation, and one free for reuse
@@ -36,10 +37,11 @@ std::size_t process_bytes(const Plan& plan) {
       spec::validation_sets(spec.data).size() * size(spec.evaluation.sequences) * size(spec.batch.sequence_length);
   const std::size_t sampled =
       spec.sampling.prompts.empty() ? 0 : size(plan.choice.micro_batch * spec.model.vocab_size) * sizeof(float);
+  const bool divided = spec.data.documents.mask || spec.data.documents.mask_first;
   const bool copies = spec.target.arch.empty() || !arch_has_avx512(spec.target.arch.front());
   return kProgram + kScratchpad + (copies ? kHeapOfCopies : 0) +
          size(static_cast<std::int64_t>(plan.device[devices::Figure::processors])) * kThread +
-         (kBatches * step + evaluated) * kTokenBytes + sampled +
+         (kBatches * step + evaluated) * (kTokenBytes + (divided ? kDocumentBytes : 0)) + sampled +
          (spec.data.mixture.empty() ? 0 : kMixture + spec.data.mixture.size() * kMixtureSource);
 }
 

@@ -65,6 +65,13 @@ std::vector<double> inverse_frequencies(const spec::Model& model) {
   return result;
 }
 
+std::vector<double> local_inverse_frequencies(const spec::Model& model) {
+  spec::Model local = model;
+  local.rope_theta = model.rope_local_theta;
+  local.rope_scaling = {};
+  return inverse_frequencies(local);
+}
+
 double rope_table_scale(const spec::Model& model) {
   return model.rope_scaling.type == RopeType::yarn ? model.rope_scaling.attention_factor : 1;
 }

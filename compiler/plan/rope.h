@@ -16,6 +16,9 @@ namespace llmc::plan {
 ///   rotate less than beta_slow times are divided by `factor`, with a linear ramp over the pairs in between.
 std::vector<double> inverse_frequencies(const spec::Model& model);
 
+/// Same of sliding layers with angles of their own: rope_local_theta^(-2i / head_dim).
+std::vector<double> local_inverse_frequencies(const spec::Model& model);
+
 /// Factor of sines and cosines: yarn's attention_factor, else 1.
 double rope_table_scale(const spec::Model& model);
 

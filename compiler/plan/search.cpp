@@ -88,9 +88,11 @@ Plan laid_out(const spec::Spec& spec, const std::vector<LayerKind>& kinds, passe
 }
 
 /// Returns every set of ops that memory.recompute can name, the empty one first.
-std::vector<RecomputeGroups> all_sets() {
+std::vector<RecomputeGroups> all_sets(const spec::Spec& spec) {
   std::vector<RecomputeGroups> sets;
-  const RecomputeGroups named = graph::kRecomputeAll & ~static_cast<RecomputeGroups>(graph::RecomputeGroup::rest);
+  RecomputeGroups named = graph::kRecomputeAll & ~static_cast<RecomputeGroups>(graph::RecomputeGroup::rest);
+  // Without a norm of it no layer keeps down_proj's result.
+  if (!spec.model.norms_after()) named &= ~static_cast<RecomputeGroups>(graph::RecomputeGroup::down);
   for (RecomputeGroups groups = 0; groups <= named; ++groups) sets.push_back(groups);
   sets.push_back(graph::kRecomputeAll);
   return sets;
@@ -165,7 +167,7 @@ void Search::assess(Candidate& candidate) const {
 const std::vector<KindOfLayers>& Search::options(const Candidate& candidate) {
   std::vector<KindOfLayers>& known = known_[{candidate.micro_batch, candidate.shard}];
   if (!known.empty()) return known;
-  const std::vector<RecomputeGroups> sets = all_sets();
+  const std::vector<RecomputeGroups> sets = all_sets(spec_);
   std::vector<LayerKind> kinds;
   std::vector<RecomputeGroups> recompute;
   for (const LayerKind& kind : graph::distinct(kinds_)) {

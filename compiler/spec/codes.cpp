@@ -248,6 +248,15 @@ const std::vector<Code>& codes() {
        "model.residual_multiplier is a factor of the products of o_proj and down_proj, to which llmc adds a bias "
        "unscaled. transformers scales the bias too. So these projections have none.",
        "model: {residual_multiplier: 0.22, mlp_bias: true}", "model: {residual_multiplier: 0.22, mlp_bias: false}"},
+      {"E0334", "a factor of what is normalised",
+       "With `norm_place: post` or `sandwich` the results of attention and of the MLP are normalised before they are "
+       "added to the residual stream. A norm removes any factor, so residual_multiplier would have no effect.",
+       "model: {residual_multiplier: 0.22, norm_place: post}", "model: {norm_place: post}"},
+      {"E0335", "a word of memory.recompute without a tensor",
+       "`down` is the result of down_proj. The backward pass needs it only where a norm reads it, with `norm_place: "
+       "post` "
+       "or `sandwich`; otherwise no layer keeps it.",
+       "memory: {recompute: [norms, down]}", "memory: {recompute: [norms]}"},
       {"E0340", "a source without a name in a mixture",
        "data.train is a list of one source, or a map of sources that each have a name. Weights, metrics and --allow "
        "name a source by it.",
@@ -260,6 +269,15 @@ const std::vector<Code>& codes() {
        "extends: base.yaml\ndata: {train: {web: {path: \"web-*.bin\", weight: 0.9}, code: {path: \"code-*.bin\"}}}",
        "extends: base.yaml\ndata: {train: {web: {path: \"web-*.bin\", weight: 0.9}, code: {path: \"code-*.bin\", "
        "weight: 0.1}}}"},
+      {"E0345", "a separator that is no token",
+       "data.documents.separator is the token that ends each document. Token ids are below model.vocab_size.",
+       "model: {vocab_size: 50257}\ndata: {documents: {mask: true, separator: 50257}}",
+       "model: {vocab_size: 50257}\ndata: {documents: {mask: true, separator: 50256}}"},
+      {"E0346", "masks of documents in cuDNN",
+       "cuDNN masks documents with sequences of variable length, whose shapes follow the data and whose backward pass "
+       "is not deterministic without a large workspace. llmc's own kernels mask documents at constant shapes.",
+       "target: {attention: cudnn}\ndata: {documents: {mask: true}}",
+       "target: {attention: auto}\ndata: {documents: {mask: true}}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

@@ -3,6 +3,7 @@
 #include "compiler/spec/huggingface.h"
 #include "spec/huggingface/families.h"
 #include "spec/huggingface/rope.h"
+#include "spec/values.h"
 
 namespace llmc::spec {
 
@@ -40,6 +41,10 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   parameters.update(rope);
   const char* dtype = row_of(stored.dtype).torch;
   const Family* family = family_of(m);
+  const double local_theta = m.rope_local_theta != 0 ? m.rope_local_theta : m.rope_theta;
+  if (family && family->local_theta)
+    parameters = {{kFullAttention, parameters},
+                  {kSlidingAttention, {{"rope_theta", local_theta}, {"rope_type", "default"}}}};
   Json config = {
       {"architectures", family ? Json{family->architecture} : Json::array()},
       {"model_type", family ? family->model_type : "llmc"},
@@ -50,7 +55,7 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
       {"num_attention_heads", m.num_attention_heads},
       {"num_key_value_heads", m.num_key_value_heads},
       {"head_dim", m.head_dim},
-      {"hidden_act", "silu"},
+      {"hidden_act", text_of("model.hidden_act", spec)},
       {"max_position_embeddings", spec.batch.sequence_length},
       {"initializer_range", spec.init.embedding_std},
       {"rms_norm_eps", m.rms_norm_eps},
@@ -76,7 +81,11 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   if (family && family->padded) config["pad_token_id"] = nullptr;
   for (const FamilyFactor& each : family_factors())
     if (!family || family->reads_factors) config[each.name] = m.*each.field;
+  for (const char* key : {"norm_place", "qk_norm_over"})
+    if (!family) config[key] = text_of(std::string("model.") + key, spec);
   if (!family) config["attention_out_bias"] = m.attention_out_bias;
+  if (family && family->local_theta.value_or(0) != 0) config["rope_local_base_freq"] = local_theta;
+  if (!family && m.rope_local_theta != 0) config["rope_local_theta"] = m.rope_local_theta;
   if (!family || family->reads_no_rope) config["no_rope_layers"] = rope_flags(m);
   config.update(window_keys(family, m));
   return config.dump(2) + "\n";

@@ -78,7 +78,12 @@ Json type_schema(const Key& key) {
       return {{"type", "string"}, {"minLength", 1}, {"maxLength", 4096}};
     case Type::numbers:
       return {{"type", "array"}, {"items", bounded(key, "number")}, {"minItems", key.count}, {"maxItems", key.count}};
-    case Type::strings: return key.or_single ? arch_schema() : strings_of(key.words);
+    case Type::strings: {
+      if (key.or_single) return arch_schema();
+      Json list = strings_of(key.words);
+      if (key.fallback == "[]") list.erase("minItems");
+      return list;
+    }
     case Type::layers: {
       const Json layer = {{"type", "integer"}, {"minimum", 0}};
       return {{"anyOf", Json::array({{{"type", "integer"}, {"minimum", 1}},

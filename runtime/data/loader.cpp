@@ -23,12 +23,13 @@ void shape(MicroBatch& batch, std::int64_t rows, std::int64_t sequence_length) {
 }  // namespace
 
 Loader::Loader(const Sources& sources, std::uint64_t seed, std::int64_t sequence_length, std::int64_t micro_batch,
-               std::int64_t sequences_per_step, const DataPosition& start, RankShare share)
+               std::int64_t sequences_per_step, const DataPosition& start, RankShare share, DocumentRule documents)
     : walk_(sources, seed, sequence_length, start),
       sequence_length_(sequence_length),
       micro_batch_(micro_batch),
       sequences_per_step_(sequences_per_step),
       share_(share),
+      documents_(documents),
       sample_(static_cast<std::size_t>(sequence_length) + 1) {
   if (micro_batch < 1 || sequences_per_step < 1 || sequences_per_step % micro_batch != 0 ||
       sequences_per_step / micro_batch < share.self.size)
@@ -104,26 +105,43 @@ void Loader::fill(StepBatch& batch) {
     else
       pass_over(batch);
   batch.end = walk_.position();
+  if (batch.target_count == 0)
+    throw Failure(Exit::data,
+                  "a step has no targets: each of its tokens follows a separator, and "
+                  "data.documents.mask_first leaves such targets out. Write data.documents.separator: the "
+                  "token that ends documents");
 }
 
 void Loader::fill(MicroBatch& micro, StepBatch& batch) {
-  const std::int64_t length = sequence_length_;
-  shape(micro, micro_batch_, length);
-  for (std::int64_t row = 0; row < micro_batch_; ++row) {
-    const auto visited = walk_.next([&](SampleId of) {
-      walk_.samples(of.source).read(static_cast<std::int64_t>(of.id), sample_);
-      set_row(micro, row, sample_);
-      return std::span(micro.targets).subspan(static_cast<std::size_t>(row * length), static_cast<std::size_t>(length));
-    });
-    batch.sample_ids.push_back(visited.sample);
-  }
+  shape(micro, micro_batch_, sequence_length_);
+  for (std::int64_t row = 0; row < micro_batch_; ++row) fill_row(micro, row, batch);
   index_tokens(micro, counts_);
+  if (documents_.divides()) index_documents(micro, sequence_length_, documents_);
   batch.target_count += micro.target_count;
+}
+
+/// Reads the next sample, and returns the number of its targets that are not masked.
+std::int64_t Loader::fill_row(MicroBatch& micro, std::int64_t row, StepBatch& batch) {
+  const auto length = static_cast<std::size_t>(sequence_length_), first = static_cast<std::size_t>(row) * length;
+  const std::span targets = std::span(micro.targets).subspan(first, length);
+  const auto visited = walk_.next([&](SampleId of) {
+    walk_.samples(of.source).read(static_cast<std::int64_t>(of.id), sample_);
+    set_row(micro, row, sample_);
+    return targets;
+  });
+  batch.sample_ids.push_back(visited.sample);
+  mask_first_targets(std::span(micro.inputs).subspan(first, length), targets, documents_);
+  return static_cast<std::int64_t>(length) - std::ranges::count(targets, -1);
 }
 
 /// For another rank's micro-batch only sample numbers and target counts are needed.
 void Loader::pass_over(StepBatch& batch) {
   for (std::int64_t row = 0; row < micro_batch_; ++row) {
+    if (documents_.mask_first) {
+      shape(others_, 1, sequence_length_);
+      batch.target_count += fill_row(others_, 0, batch);
+      continue;
+    }
     const auto [sample, targets] = walk_.next();
     batch.sample_ids.push_back(sample);
     batch.target_count += targets;
@@ -131,7 +149,7 @@ void Loader::pass_over(StepBatch& batch) {
 }
 
 std::vector<MicroBatch> evaluation_batches(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length,
-                                           std::int64_t micro_batch, std::int64_t sequences) {
+                                           std::int64_t micro_batch, std::int64_t sequences, DocumentRule documents) {
   const Samples samples(std::move(shards), sequence_length);
   const std::int64_t wanted = std::min(sequences, samples.count());
   std::vector<std::int32_t> sample(static_cast<std::size_t>(sequence_length) + 1), counts;
@@ -146,8 +164,12 @@ std::vector<MicroBatch> evaluation_batches(std::shared_ptr<const TokenShards> sh
       const std::int64_t stride = samples.count() / wanted, rest = samples.count() % wanted;
       samples.read(taken * stride + taken * rest / wanted, sample);
       set_row(batch, row, sample);
+      const auto length = static_cast<std::size_t>(sequence_length), first = static_cast<std::size_t>(row) * length;
+      mask_first_targets(std::span(batch.inputs).subspan(first, length),
+                         std::span(batch.targets).subspan(first, length), documents);
     }
     index_tokens(batch, counts);
+    if (documents.divides()) index_documents(batch, sequence_length, documents);
   }
   return batches;
 }

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "data/documents.h"
 #include "data/micro_batch.h"
 #include "data/order/mixture_walk.h"
 #include "data/order/sources.h"
@@ -29,7 +30,8 @@ struct RankShare {
 
 /// The loader's state is its position: a loader started at a position gives the same batches as one that reached it.
 /// Samples come from MixtureWalk, so each target of a source's epoch is trained on once, except shard tails that a
-/// sequence length drops. A rank reads only samples of its own micro-batches.
+/// sequence length drops. A rank reads only samples of its own micro-batches, unless documents mask targets, which it
+/// has to count in those of all ranks.
 /// The loader's thread reads files and counts. It starts no other threads (no OpenMP), handles no signals, and prepares
 /// at most two steps ahead.
 class Loader {
@@ -37,7 +39,7 @@ class Loader {
   /// `sequences_per_step` is a multiple of `micro_batch`; both count sequences of `sequence_length` tokens. A step has
   /// at least one micro-batch per rank. Throws Failure(data) if the shards contain no sample.
   Loader(const Sources& sources, std::uint64_t seed, std::int64_t sequence_length, std::int64_t micro_batch,
-         std::int64_t sequences_per_step, const DataPosition& start, RankShare share = {});
+         std::int64_t sequences_per_step, const DataPosition& start, RankShare share = {}, DocumentRule documents = {});
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -50,12 +52,15 @@ class Loader {
   void run();
   void fill(StepBatch& batch);
   void fill(MicroBatch& micro, StepBatch& batch);
+  std::int64_t fill_row(MicroBatch& micro, std::int64_t row, StepBatch& batch);
   void pass_over(StepBatch& batch);
 
   MixtureWalk walk_;
   std::int64_t sequence_length_, micro_batch_, sequences_per_step_;
   RankShare share_;
+  DocumentRule documents_;
   std::vector<std::int32_t> sample_, counts_;  // the thread's scratch
+  MicroBatch others_;                          // a row of another rank, whose targets are counted
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -68,6 +73,7 @@ class Loader {
 /// Draws `sequences` samples spread evenly over the shards, in file order (all if there are fewer), so that every
 /// evaluation of a run uses the same ones. The last micro-batch is padded with inputs 0 and targets -1.
 std::vector<MicroBatch> evaluation_batches(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length,
-                                           std::int64_t micro_batch, std::int64_t sequences);
+                                           std::int64_t micro_batch, std::int64_t sequences,
+                                           DocumentRule documents = {});
 
 }  // namespace llmc

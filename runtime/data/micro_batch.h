@@ -17,6 +17,8 @@ struct MicroBatch {
       run_begin;  // [micro_batch * T + 1]: start of each distinct token's run in `order`, then the end
   std::vector<std::int32_t> run_token;  // [micro_batch * T]: the distinct tokens, ascending; zero past run_count
   std::int32_t run_count = 0;
+  // [micro_batch * T] each, of a run whose samples are divided: data/documents.h. Otherwise empty.
+  std::vector<std::int32_t> document_begin, document_end;
   std::int64_t target_count = 0;  // targets that are not -1
 };
 

@@ -176,4 +176,18 @@ ShardLayout parse_megatron_index(std::span<const std::byte> index, std::uint64_t
                                                                                        // list
 }
 
+std::vector<std::int64_t> megatron_document_ends(std::span<const std::byte> index, std::size_t most) {
+  const auto sequences = load<std::uint64_t>(index, 18), documents = load<std::uint64_t>(index, 26);
+  const std::size_t lengths = kMegatronHeaderBytes, borders = lengths + sequences * 12;
+  std::vector<std::int64_t> ends;
+  std::int64_t tokens = 0, sequence = 0;
+  for (std::uint64_t i = 1; i < documents && ends.size() < most; ++i) {
+    const std::int64_t begin = tokens, border = load<std::int64_t>(index, borders + i * 8);
+    for (; sequence < border; ++sequence)
+      tokens += load<std::int32_t>(index, lengths + static_cast<std::size_t>(sequence) * 4);
+    if (tokens > begin) ends.push_back(tokens - 1);
+  }
+  return ends;
+}
+
 }  // namespace llmc

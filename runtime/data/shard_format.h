@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace llmc {
 
@@ -43,5 +44,9 @@ ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string&
 ShardLayout parse_raw_shard(std::span<const std::byte> file, ShardFormat format, const std::string& name);
 /// `index` is the .idx file, `bin_bytes` the size of the .bin file. Its sequences must be contiguous.
 ShardLayout parse_megatron_index(std::span<const std::byte> index, std::uint64_t bin_bytes, const std::string& name);
+
+/// Numbers of the last tokens of up to `most` documents, without empty ones, by an index that parse_megatron_index()
+/// accepted.
+std::vector<std::int64_t> megatron_document_ends(std::span<const std::byte> index, std::size_t most);
 
 }  // namespace llmc

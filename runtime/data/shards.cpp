@@ -233,6 +233,21 @@ void TokenShards::check_ids(const Shard& shard, std::uint64_t max_id) const {
         shard.layout.format == ShardFormat::nanogpt32 ? ", or write 'format: nanogpt' if the file is uint16" : ""));
 }
 
+std::int32_t TokenShards::indexed_separator() const {
+  std::int32_t separator = -1;
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    if (shards_[i].layout.format != ShardFormat::megatron) return -1;
+    const MappedFile index(with_extension(shards_[i].file.path(), ".idx"));
+    for (const std::int64_t end : megatron_document_ends(index.bytes(), 1000)) {
+      std::int32_t last = 0;
+      read(i, end, {&last, 1});
+      if (separator >= 0 && last != separator) return -1;
+      separator = last;
+    }
+  }
+  return separator;
+}
+
 std::int64_t TokenShards::tokens() const {
   std::int64_t sum = 0;
   for (const Shard& shard : shards_) sum += shard.layout.tokens;

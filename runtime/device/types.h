@@ -1,6 +1,11 @@
 // Element types shared by kernels, the runtime and the emitted step.
 #pragma once
 
+// Operands of a kernel after those that all instances of its template have; a run's params define them.
+#ifndef LLMC_FURTHER_OPERANDS
+#define LLMC_FURTHER_OPERANDS
+#endif
+
 #if defined(__CUDACC__) || defined(__CUDA__)
 #define LLMC_HD __host__ __device__
 #else

@@ -25,6 +25,7 @@ struct AttentionShape {
   bool deterministic = true;   // backward without atomics: same bits every time
   int window = 0;              // keys that a query sees, itself the last; 0: all up to it
   float multiplier = 0;        // of the scores; 0: head_dim^-0.5
+  bool documents = false;      // a query sees its own document only; not in cuDNN
 
   bool operator==(const AttentionShape&) const = default;
   constexpr Mask mask() const { return {static_cast<int>(sequence), window}; }
@@ -104,6 +105,9 @@ constexpr std::size_t attention_workspace_bytes(const AttentionShape& shape) {
 inline std::string attention_refusal(const AttentionShape& shape, DType compute, int capability) {
   if (compute != DType::bf16)
     return "cuDNN's attention does not support fp32. Write precision.compute: bf16, or target.attention: auto";
+  if (shape.documents)
+    return "cuDNN's attention has no masks of documents that are deterministic and of constant shapes. Write "
+           "target.attention: auto, or data.documents.mask: false";
   if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0)
     return "model.num_key_value_heads must divide model.num_attention_heads";
   // cuDNN's backward pass for heads wider than 128 exists only on Hopper.

@@ -35,14 +35,17 @@ enum class Use : std::uint8_t {
   run_begin,          // i32 [tokens + 1]: start of each distinct token's run in that order
   run_token,          // i32 [tokens]: the distinct tokens, ascending
   run_count,          // i32 [1]
+  document_begin,     // i32 [tokens]: place in its sequence of the first token of each token's document; with
+  document_end,       // data.documents.mask, and of the last one
 
   positions,  // before sampling: i32 [micro_batch], row whose logits are read: sequence * sequence_length + position
 
   // written once, at start
-  rope_table,   // fp32 [sequence_length, head_dim]: cos of head_dim / 2 angles, then sin
-  chunks,       // Chunk [chunks]
-  first_chunk,  // i32 [parameters + 1]: parameter p owns chunks [first_chunk[p], first_chunk[p + 1])
-  init_rules,   // InitRule [parameters]
+  rope_table,        // fp32 [sequence_length, head_dim]: cos of head_dim / 2 angles, then sin
+  local_rope_table,  // same of sliding layers with angles of their own
+  chunks,            // Chunk [chunks]
+  first_chunk,       // i32 [parameters + 1]: parameter p owns chunks [first_chunk[p], first_chunk[p + 1])
+  init_rules,        // InitRule [parameters]
 
   // read by the host
   results,          // StepResults
@@ -58,17 +61,43 @@ enum class Use : std::uint8_t {
 };
 
 /// In the order of Use.
-inline constexpr auto kUseNames = std::to_array<const char*>(
-    {"unseen",          "masters",         "gradients",         "copies",         "rest",       "ties",
-     "state",           "scalars",         "optimizer_scalars", "group_scalars",  "tokens",     "targets",
-     "embedding_order", "run_begin",       "run_token",         "run_count",      "positions",  "rope_table",
-     "chunks",          "first_chunk",     "init_rules",        "results",        "losses",     "reports",
-     "sample_logits",   "parameter_norms", "audit_losses",      "math_workspace", "input_slots"});
+inline constexpr auto kUseNames = std::to_array<const char*>({"unseen",
+                                                              "masters",
+                                                              "gradients",
+                                                              "copies",
+                                                              "rest",
+                                                              "ties",
+                                                              "state",
+                                                              "scalars",
+                                                              "optimizer_scalars",
+                                                              "group_scalars",
+                                                              "tokens",
+                                                              "targets",
+                                                              "embedding_order",
+                                                              "run_begin",
+                                                              "run_token",
+                                                              "run_count",
+                                                              "document_begin",
+                                                              "document_end",
+                                                              "positions",
+                                                              "rope_table",
+                                                              "local_rope_table",
+                                                              "chunks",
+                                                              "first_chunk",
+                                                              "init_rules",
+                                                              "results",
+                                                              "losses",
+                                                              "reports",
+                                                              "sample_logits",
+                                                              "parameter_norms",
+                                                              "audit_losses",
+                                                              "math_workspace",
+                                                              "input_slots"});
 static_assert(kUseNames.size() == static_cast<std::size_t>(Use::input_slots) + 1, "a name for each Use");
 constexpr const char* name_of(Use use) { return kUseNames[static_cast<std::size_t>(use)]; }
 
 /// Returns whether the buffer is part of the block that the host sends before a micro-batch.
-constexpr bool is_input(Use use) { return use >= Use::scalars && use <= Use::run_count; }
+constexpr bool is_input(Use use) { return use >= Use::scalars && use <= Use::document_end; }
 
 /// Returns whether each rank holds only its own shard of the buffer (shards.h). Such buffers lie at the end of the
 /// arena, so that their size, which depends on the number of ranks, moves no other buffer. A shard's elements are

@@ -324,7 +324,8 @@ class Converter {
       return list_of_words(list);
     }
     if (node.kind != Node::Kind::list) return wrong_type(node);
-    if ((key_.or_single || !key_.words.empty()) && node.items.empty())
+    const bool may_be_empty = key_.fallback == "[]" || (!key_.or_single && key_.words.empty());
+    if (!may_be_empty && node.items.empty())
       return fail("E0207", fmt::format("{} is an empty list", key_.path), "write at least one value", node);
     return list_of_words(node);
   }

@@ -175,6 +175,9 @@ std::vector<std::string> read_layer_types(ConfigReader& reader, const Family& fa
     else
       std::fill_n(types.begin(), std::min(layers, below), kFullAttention);
   }
+  if (family.full_every && m.sliding_window)
+    for (std::size_t layer = 0; layer < layers; ++layer)
+      if ((layer + 1) % static_cast<std::size_t>(family.full_every) == 0) types[layer] = kFullAttention;
   const Json* list = reader.find("layer_types");
   if (!list || *list == Json(types)) return types;
   // For layers of one type the length of the list does not matter.
@@ -224,6 +227,8 @@ void read_switches(ConfigReader& reader, const Family& family, Model& m) {
                   fmt::format("{}: a {} model does not read it, and is as with {}", read, family.model_type, fixed));
   }
   m.attention_out_bias = family.out_bias && m.attention_bias;
+  m.norm_place = family.norm_place;
+  m.qk_norm_over = family.qk_norm_over;
 }
 
 void refuse_other_layers(ConfigReader& reader) {
@@ -280,7 +285,7 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
   m.head_dim =
       reader.integer("head_dim")
           .value_or(family.head_dim.value_or(m.hidden_size / std::max<std::int64_t>(m.num_attention_heads, 1)));
-  m.rms_norm_eps = reader.number("rms_norm_eps").value_or(1e-6);
+  m.rms_norm_eps = reader.number("rms_norm_eps").value_or(family.rms_norm_eps);
   m.tie_word_embeddings = reader.boolean("tie_word_embeddings", family.tied);
   read_switches(reader, family, m);
   read_factors(reader, family, m);

@@ -26,6 +26,9 @@ enum class FastAccumulation { none, forward, all };
 enum class Fp8Head { off, forward, forward_dgrad };
 enum class ScheduleKind { constant, linear, cosine, wsd };
 enum class RopeType { none, llama3, linear, yarn };
+enum class NormPlace { pre, post, sandwich };
+enum class QkNormOver { head, width };
+enum class HiddenAct { silu, gelu_pytorch_tanh };
 enum class DecaySchedule { constant, cosine, linear };
 
 /// Scaling of RoPE's frequencies: compiler/plan/rope.h has the formulas.
@@ -64,11 +67,15 @@ struct Model {
   std::int64_t vocab_size = 0, hidden_size = 0, num_hidden_layers = 0;
   std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, intermediate_size = 0;
   double rope_theta = 0;
+  double rope_local_theta = 0;  // of sliding layers, without rope_scaling; 0: they are as the others
   RopeScaling rope_scaling;
   double rms_norm_eps = 0;
   bool tie_word_embeddings = false, qk_norm = false, mlp_bias = false;
-  bool attention_bias = false;      // of q, k and v
-  bool attention_out_bias = false;  // of o
+  NormPlace norm_place = NormPlace::pre;       // of the norms around attention and the MLP
+  QkNormOver qk_norm_over = QkNormOver::head;  // with qk_norm: the columns that one root mean square is of
+  HiddenAct hidden_act = HiddenAct::silu;      // of the MLP's gate
+  bool attention_bias = false;                 // of q, k and v
+  bool attention_out_bias = false;             // of o
   std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no sliding layers
   std::vector<std::string> layer_types;  // with a window: types of the first layers, a pattern that the others repeat
   LayerSet no_rope_layers;               // layers without RoPE
@@ -88,6 +95,14 @@ struct Model {
 
   bool slides(std::int64_t layer) const {
     return sliding_window && layer_types[static_cast<std::size_t>(layer) % layer_types.size()] == kSlidingAttention;
+  }
+  /// Whether attention and the MLP read the stream's norm, and whether their results are normalised.
+  bool norms_before() const { return norm_place != NormPlace::post; }
+  bool norms_after() const { return norm_place != NormPlace::pre; }
+  /// Whether RoPE's angles in the layer are those of rope_local_theta.
+  bool has_local_rope(std::int64_t layer) const {
+    const bool differs = rope_local_theta != rope_theta || rope_scaling.type != RopeType::none;
+    return rope_local_theta != 0 && differs && slides(layer) && has_rope(layer);
   }
   bool has_rope(std::int64_t layer) const { return !no_rope_layers.has(layer); }
   /// Number of layers with a window.
@@ -118,6 +133,7 @@ struct Init {
   double embedding_std = 0;
   InitStd linear, residual;
   Distribution distribution = Distribution::normal;
+  std::vector<std::string> zero = {};  // of o_proj and down_proj: those that begin as zeros
 };
 
 struct Loss {
@@ -140,7 +156,8 @@ struct RecomputeRange {
 };
 
 /// Groups of a layer's ops, in the order of their bits in the compiler's Groups (compiler/graph/graph.h).
-inline constexpr const char* kRecomputeGroups[] = {"norms", "qkv", "attention", "residual", "gate_up", "swiglu"};
+inline constexpr const char* kRecomputeGroups[] = {"norms",   "qkv",    "attention", "residual",
+                                                   "gate_up", "swiglu", "down"};
 
 /// Block outputs that are recomputed in the backward pass instead of being kept.
 struct Recompute {
@@ -199,11 +216,19 @@ struct MixedSource {
   double most_epochs = 0;  // limit of a run; 0: none
 };
 
+/// Documents inside a sample; each ends with a separator.
+struct Documents {
+  bool mask = false;            // attention sees the token's own document only
+  bool mask_first = false;      // the target after a separator has no loss
+  std::int64_t separator = -1;  // token; -1: auto
+};
+
 struct Data {
   std::string tokenizer;                     // empty: samples are printed as token ids
   DataSource train, validation;              // see validation_sets.h; without a path in either there is no evaluation
   std::vector<MixedSource> mixture;          // in the order of the spec; then train has no path
   std::vector<NamedSource> validation_sets;  // in the order of the spec
+  Documents documents;
   std::uint64_t seed = 0;
 };
 

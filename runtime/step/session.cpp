@@ -33,6 +33,8 @@ std::span<const std::byte> input_bytes(Use use, std::size_t index, const MicroBa
     case Use::run_begin: return std::as_bytes(std::span(micro.run_begin));
     case Use::run_token: return std::as_bytes(std::span(micro.run_token));
     case Use::run_count: return std::as_bytes(std::span(&micro.run_count, 1));
+    case Use::document_begin: return std::as_bytes(std::span(micro.document_begin));
+    case Use::document_end: return std::as_bytes(std::span(micro.document_end));
     default: return {};
   }
 }
@@ -171,6 +173,25 @@ void Session::send_inputs(const MicroBatch& micro, const StepScalars& scalars, c
   inputs_.send();
 }
 
+/// Copies what a pass without an update reads of a micro-batch.
+void Session::copy_in_tokens(const MicroBatch& micro) {
+  copy_in(place(Use::tokens), std::span(micro.inputs));
+  copy_in(place(Use::targets), std::span(micro.targets));
+  copy_in_documents(micro);
+}
+
+void Session::copy_in_documents(const MicroBatch& micro) {
+  if (!find_buffer(info().buffers, Use::document_begin)) return;
+  if (micro.document_begin.empty()) {
+    MicroBatch divided;
+    divided.inputs = micro.inputs;
+    index_documents(divided, info().sequence_length, documents_);
+    return copy_in_documents(divided);
+  }
+  copy_in(place(Use::document_begin), std::span(micro.document_begin));
+  copy_in(place(Use::document_end), std::span(micro.document_end));
+}
+
 /// If every micro-batch has collectives, all ranks must run equally many.
 std::size_t Session::passes_of_all() const {
   if (shares_.ranks() == 1 || !is_sharded(Use::gradients, info().shard)) return 0;
@@ -241,8 +262,7 @@ void Session::evaluate(const MicroBatch& batch, float loss_scale, bool first) {
   const Range range(device_.stream(), "evaluation");
   need_whole_weights();
   copy_in(place(Use::scalars), std::span<const StepScalars>(&scalars, 1));
-  copy_in(place(Use::tokens), std::span(batch.inputs));
-  copy_in(place(Use::targets), std::span(batch.targets));
+  copy_in_tokens(batch);
   evaluations_[first].run([&] { program_.evaluate(*step_, first); });
 }
 
@@ -295,8 +315,7 @@ double Session::audit(const StepBatch& batch, bool masters) {
   double sum = 0;
   for (std::size_t i = 0; i < passes; ++i) {
     const MicroBatch& micro = batch.micro_batches[batch.begin + std::min(i, own - 1)];
-    copy_in(place(Use::tokens), std::span(micro.inputs));
-    copy_in(place(Use::targets), std::span(micro.targets));
+    copy_in_tokens(micro);
     audit_.run([&] { program_.audit(*step_); });
     copy_out(place(Use::audit_losses), std::span(of_pass));
     if (i < own) sum = std::accumulate(of_pass.begin(), of_pass.end(), sum);
@@ -310,6 +329,9 @@ void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const 
   need_whole_weights();
   copy_in(place(Use::tokens), tokens);
   copy_in(place(Use::positions), positions);
+  MicroBatch texts;
+  texts.inputs.assign(tokens.begin(), tokens.end());
+  copy_in_documents(texts);
   follow_logits();
   logits.resize(static_cast<std::size_t>(info().micro_batch * info().vocab_pitch));
   copy_out(place(Use::sample_logits), std::span(logits));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/parameter_stream.h"
+#include "data/documents.h"
 #include "data/micro_batch.h"
 #include "device/pipeline.h"
 #include "program/mesh.h"
@@ -69,6 +70,8 @@ class Session {
   bool runs_ahead() const { return device_.runs_ahead(); }
   /// Turns a profiler's capture on or off; see Device::profile().
   void profile(bool on) { device_.profile(on); }
+  /// Divides texts into documents as the samples of the run are: prompts, and batches that are not divided.
+  void divide_texts(const DocumentRule& documents) { documents_ = documents; }
   /// Same as Device::listen().
   void listen(LaunchListener* listener) { device_.listen(listener); }
 
@@ -129,6 +132,8 @@ class Session {
   void copy_in(std::byte* to, std::span<const T> values);
   template <typename T>
   void copy_out(const std::byte* from, std::span<T> values);
+  void copy_in_tokens(const MicroBatch& micro);
+  void copy_in_documents(const MicroBatch& micro);
   void send_inputs(const MicroBatch& micro, const StepScalars& scalars, const OptimizerScalars& optimizer);
 
   Device& device_;
@@ -140,7 +145,8 @@ class Session {
   std::byte* arena_;
   FlatBuffers flat_;
   bool gathered_ = false;  // the weights that this rank reads are gathered
-  bool joined_ = false;    // split masters are where the host reads them
+  DocumentRule documents_;
+  bool joined_ = false;  // split masters are where the host reads them
   Step* step_;
   std::array<NumberedReplay, 4> micro_batches_;  // [first + 2 * last]: middle, first, last, only
   NumberedReplay optimizer_step_;

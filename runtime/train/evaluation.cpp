@@ -34,13 +34,14 @@ std::optional<double> loss_of(std::span<const Validation> all, const std::string
 }
 
 Evaluation::Evaluation(std::string set, std::shared_ptr<const TokenShards> shards, const ProgramInfo& info,
-                       std::int64_t sequences, std::shared_ptr<const Tokenizer> tokenizer)
+                       std::int64_t sequences, std::shared_ptr<const Tokenizer> tokenizer, DocumentRule documents)
     : set_(std::move(set)),
       shards_(std::move(shards)),
       sequence_length_(info.sequence_length),
       micro_batch_(info.micro_batch),
       sequences_(sequences),
-      tokenizer_(std::move(tokenizer)) {
+      tokenizer_(std::move(tokenizer)),
+      documents_(documents) {
   if (shards_->samples(sequence_length_) < 1)
     throw Failure(
         Exit::data,
@@ -52,11 +53,15 @@ Evaluation::Evaluation(std::string set, std::shared_ptr<const TokenShards> shard
 
 std::optional<Validation> Evaluation::run(Session& session, const std::function<bool()>& interrupted) {
   if (batches_.empty()) {
-    batches_ = evaluation_batches(shards_, sequence_length_, micro_batch_, sequences_);
+    batches_ = evaluation_batches(shards_, sequence_length_, micro_batch_, sequences_, documents_);
     if (tokenizer_) bytes_ = text_bytes(batches_, *tokenizer_);
   }
   std::int64_t targets = 0;
   for (const MicroBatch& batch : batches_) targets += batch.target_count;
+  if (targets == 0)
+    throw Failure(Exit::data,
+                  "the validation data have no targets: each of their tokens follows a separator, and "
+                  "data.documents.mask_first leaves such targets out");
   const float scale = static_cast<float>(1.0 / static_cast<double>(targets));
   const auto rank = static_cast<std::size_t>(session.mesh().data.index),
              ranks = static_cast<std::size_t>(session.mesh().data.size);

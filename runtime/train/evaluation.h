@@ -29,8 +29,9 @@ class Evaluation {
  public:
   /// `set`: its name, empty for data.validation.path. Reads `sequences` samples (fewer if the set has fewer) at the
   /// first run. `tokenizer` (null: none) decodes them. Throws Failure(data) if there are no samples.
+  /// run() throws Failure(data) if `documents` masks all their targets.
   Evaluation(std::string set, std::shared_ptr<const TokenShards> shards, const ProgramInfo& info,
-             std::int64_t sequences, std::shared_ptr<const Tokenizer> tokenizer);
+             std::int64_t sequences, std::shared_ptr<const Tokenizer> tokenizer, DocumentRule documents = {});
 
   const std::string& set() const { return set_; }
 
@@ -45,6 +46,7 @@ class Evaluation {
   std::shared_ptr<const TokenShards> shards_;
   std::int64_t sequence_length_, micro_batch_, sequences_;
   std::shared_ptr<const Tokenizer> tokenizer_;
+  DocumentRule documents_;
   std::vector<MicroBatch> batches_;
   std::int64_t bytes_ = 0;  // of the targets' text; 0: unknown
 };

@@ -157,9 +157,10 @@ OpenLoader loader_of(const Rank& rank, const Prepared& prepared) {
   const ProgramInfo& info = rank.info();
   const RankShare share{rank.mesh().data, rank.is_first() && !rank.options.trace.empty()};
   const std::int64_t sequences = prepared.sequences(info);
-  return [sources = prepared.inputs.train, seed = run.data.seed, &info, sequences,
-          share](const DataPosition& position) {
-    return std::make_unique<Loader>(sources, seed, info.sequence_length, info.micro_batch, sequences, position, share);
+  return [sources = prepared.inputs.train, seed = run.data.seed, &info, sequences, share,
+          documents = prepared.inputs.documents](const DataPosition& position) {
+    return std::make_unique<Loader>(sources, seed, info.sequence_length, info.micro_batch, sequences, position, share,
+                                    documents);
   };
 }
 
@@ -244,6 +245,7 @@ OnDevice load_model(Rank& rank, Prepared& prepared, Machine& machine) {
   const ProgramInfo& info = rank.info();
   OnDevice model{std::make_unique<Session>(*machine.device, *machine.ranks, rank.program, rank.mesh()), nullptr};
   Session& session = *model.session;
+  session.divide_texts(prepared.inputs.documents);
   if (prepared.start) {
     const TrainState loaded =
         load_checkpoint(prepared.start->checkpoint, info.parameters, session.state(), prepared.start->trust,

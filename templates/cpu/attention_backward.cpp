@@ -11,6 +11,7 @@
 namespace llmc {
 
 constexpr int kGroupHeads = kHeads / kKvHeads;
+constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 /// Heads and vectors of queries of one tile: the largest number of heads that divides the group and fits.
 constexpr int kTileHeads = kTileVectors >= 4 && kGroupHeads % 4 == 0   ? 4
                            : kTileVectors >= 3 && kGroupHeads % 3 == 0 ? 3
@@ -49,7 +50,10 @@ struct BackwardTile {
   alignas(64) float keys[kKeys * kDim];         // k along [keys of the block, kDim]
   alignas(64) float key_rows[kKeys * kDim];     // k across; unused in fp32
   alignas(64) float values[kKeys * kDim];       // v along
-  int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
+  // With kBounded only: the mask of the sequence; and of each key of the block the query, counted from the tile's
+  // first, from which on none sees it.
+  Mask mask;
+  int past[kKeys];
 };
 
 /// Computes to[kCount, kDim] += scores [kCount, lanes from kFirst on] times rows [lanes, kDim].
@@ -85,8 +89,8 @@ LLMC_BLOCK void backward_block(BackwardTile& tile, float* dkeys, float* dvalues)
         const int lane = kFirst + v * kVectorLanes;
         vector power = multiply_add(score[i][v], vector{} + kLog2e * kScale, -load(tile.lse + lane));
         if (kDiagonal && v < kTileHeads) power = mask_below(key + i, power, kNothing);
-        if constexpr (kWindow > 0)
-          power = mask_from(tile.edge + key + i - lane / kVectorLanes / kTileHeads * kVectorLanes, power, kNothing);
+        if constexpr (kBounded)
+          power = mask_from(tile.past[key + i] - lane / kVectorLanes / kTileHeads * kVectorLanes, power, kNothing);
         store(tile.scores + (key + i) * kTile + lane, exp2(power));
       }
     }
@@ -137,7 +141,8 @@ LLMC_TILE void backward_diagonal(BackwardTile& tile, const Act* keys, const Act*
   if constexpr (kBlock < kQueryVectors) {
     constexpr int kFirstKey = kBlock * kVectorLanes;
     pack_keys<kVectorLanes>(tile, keys + kFirstKey * kPitch, values + kFirstKey * kPitch, count - kFirstKey);
-    if constexpr (kWindow > 0) tile.edge = kWindow + kFirstKey;
+    if constexpr (kBounded)
+      pack_past<kVectorLanes>(tile.mask, kSequence - count + kFirstKey, kSequence - count, tile.past);
     backward_block<(kQueryVectors - kBlock) * kTileHeads, kVectorLanes, true>(tile, dkeys + kFirstKey * kPaddedDim,
                                                                               dvalues + kFirstKey * kPaddedDim);
     backward_diagonal<kBlock + 1>(tile, keys, values, count, dkeys, dvalues);
@@ -148,11 +153,14 @@ LLMC_TILE void backward_diagonal(BackwardTile& tile, const Act* keys, const Act*
 /// lse [kBatch, kHeads, kSequence]; workspace: dk and dv of every key head in fp32,
 /// [2, kBatch, kKvHeads, kPaddedSequence, kPaddedDim]. Writes dq, dk and dv, not the padding of dqkv.
 LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restrict__ out, const Act* __restrict__ qkv,
-                               const float* __restrict__ lse, Act* __restrict__ dqkv, float* __restrict__ workspace) {
+                               const float* __restrict__ lse, Act* __restrict__ dqkv,
+                               float* __restrict__ workspace LLMC_FURTHER_OPERANDS) {
   const Group<kLanes> lanes;
   BackwardTile tile;
   for (int task : lanes.rows(kBatch * kKvHeads)) {
     const int batch = task / kKvHeads, kv_head = task % kKvHeads;
+    if constexpr (kBounded) tile.mask = {kSequence, kWindow};
+    if constexpr (kDocuments) tile.mask = tile.mask.with_documents(document_begin, document_end, batch);
     const long long row0 = static_cast<long long>(batch) * kSequence;
     const int key_column = (kHeads + kv_head) * kHeadDim, value_column = key_column + kKvHeads * kHeadDim;
     const Act* keys = qkv + row0 * kPitch + key_column;
@@ -193,16 +201,16 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
                                                            kSequence - first);
 
         int key = 0;
-        if constexpr (kWindow > 0) key = Mask{kSequence, kWindow}.first_tile(first, kKeys);
+        if constexpr (kBounded) key = tile.mask.first_tile(first, kKeys);
         for (; key + kKeys <= first; key += kKeys) {
-          if constexpr (kWindow > 0) tile.edge = kWindow + key - first;
+          if constexpr (kBounded) pack_past<kKeys>(tile.mask, key, first, tile.past);
           pack_keys<kKeys>(tile, keys + key * kPitch, values + key * kPitch, kKeys);
           backward_block<kTile / kVectorLanes, kKeys, false>(tile, dkeys + key * kPaddedDim,
                                                              dvalues + key * kPaddedDim);
         }
         if constexpr (kTileQueries % kKeys != 0) {
           for (; key < first; key += kVectorLanes) {
-            if constexpr (kWindow > 0) tile.edge = kWindow + key - first;
+            if constexpr (kBounded) pack_past<kVectorLanes>(tile.mask, key, first, tile.past);
             pack_keys<kVectorLanes>(tile, keys + key * kPitch, values + key * kPitch, kVectorLanes);
             backward_block<kTile / kVectorLanes, kVectorLanes, false>(tile, dkeys + key * kPaddedDim,
                                                                       dvalues + key * kPaddedDim);

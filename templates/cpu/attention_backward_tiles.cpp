@@ -11,6 +11,7 @@
 namespace llmc {
 
 constexpr int kGroupHeads = kHeads / kKvHeads;
+constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 /// A tile of queries is four units if possible: heads that share a key head first, then further queries.
 constexpr int kTileHeads = kGroupHeads % 4 == 0 ? 4 : kGroupHeads % 3 == 0 ? 3 : kGroupHeads % 2 == 0 ? 2 : 1;
 constexpr int kQueryBlocks = 4 / kTileHeads;
@@ -38,7 +39,7 @@ struct BackwardTile {
   alignas(64) float keys[32 * kWords];
   alignas(64) float key_columns[kDim * 16];  // k^T, pairs of keys
   alignas(64) float values[32 * kWords];
-  int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
+  int past[32];  // with kBounded: queries from here on, relative to the tile's first, do not see key i of the block
 };
 
 /// Computes a unit's scores and slopes for the block of keys.
@@ -58,8 +59,7 @@ LLMC_TILE void differentiate(BackwardTile& tile, int unit) {
       float* slope = tile.slopes[unit % 2] + key * 32 + v;
       vector probability = exp2(multiply_add(load(score), vector{} + kLog2e * kScale, -load(tile.lse[unit] + v)));
       if (kDiagonal) probability = mask_below(key - v, probability, 0.0f);
-      if constexpr (kWindow > 0)
-        probability = mask_from(tile.edge + key - unit / kTileHeads * 32 - v, probability, 0.0f);
+      if constexpr (kBounded) probability = mask_from(tile.past[key] - unit / kTileHeads * 32 - v, probability, 0.0f);
       store(score, probability);
       store(slope, probability * (load(slope) - load(tile.delta[unit] + v)));
     }
@@ -91,12 +91,14 @@ LLMC_TILE void add_to_keys(Tiles& tiles, const BackwardTile& tile, int unit, int
 /// [2, kBatch, kKvHeads, kPaddedSequence, kDim]. Writes dq, dk and dv, not the padding of dqkv.
 LLMC_KERNEL attention_backward_tiles(const bf16* __restrict__ dout, const bf16* __restrict__ out,
                                      const bf16* __restrict__ qkv, const float* __restrict__ lse,
-                                     bf16* __restrict__ dqkv, float* __restrict__ workspace) {
+                                     bf16* __restrict__ dqkv, float* __restrict__ workspace LLMC_FURTHER_OPERANDS) {
   const Group<kLanes> lanes;
   Tiles tiles;
   BackwardTile tile;
   for (int task : lanes.rows(kBatch * kKvHeads)) {
     const int batch = task / kKvHeads, kv_head = task % kKvHeads;
+    [[maybe_unused]] Mask mask = {kSequence, kWindow};
+    if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
     const long long row0 = static_cast<long long>(batch) * kSequence;
     const int key_column = (kHeads + kv_head) * kHeadDim, value_column = key_column + kKvHeads * kHeadDim;
     const bf16* keys = qkv + row0 * kPitch + key_column;
@@ -130,10 +132,10 @@ LLMC_KERNEL attention_backward_tiles(const bf16* __restrict__ dout, const bf16* 
           for (int i = 0; i < kDim * 32; ++i) tile.dqueries[unit][i] = 0.0f;
         }
         for (int key = 0; key < first + blocks * 32; key += 32) {
-          if constexpr (kWindow > 0) {
-            const int begin = Mask{kSequence, kWindow}.first_tile(first, 32);
+          if constexpr (kBounded) {
+            const int begin = mask.first_tile(first, 32);
             key = key < begin ? begin : key;
-            tile.edge = kWindow + key - first;
+            pack_past<32>(mask, key, first, tile.past);
           }
           const long long row = static_cast<long long>(key) * kPitch;
           pack_rows<32, kHeadDim / 2, kWords>(words(keys + row), kPitch / 2, kSequence - key, tile.keys);

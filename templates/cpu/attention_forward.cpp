@@ -11,6 +11,7 @@
 namespace llmc {
 
 constexpr int kGroupHeads = kHeads / kKvHeads;
+constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 /// Heads and vectors of queries of one tile: the largest number of heads that divides the group and fits.
 constexpr int kTileHeads = kTileVectors >= 4 && kGroupHeads % 4 == 0   ? 4
                            : kTileVectors >= 3 && kGroupHeads % 3 == 0 ? 3
@@ -36,7 +37,10 @@ struct ForwardTile {
   alignas(64) float values[kKeys * kDim];    // [keys of the block, kDim], or half the rows with pairs of keys
   alignas(64) float maximum[kTile];          // of the scores so far, times kLogScale
   alignas(64) float denominator[kTile];
-  int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
+  // With kBounded only: the mask of the sequence; and of each key of the block the query, counted from the tile's
+  // first, from which on none sees it.
+  Mask mask;
+  int past[kKeys];
 };
 
 /// Processes a block of kCount keys for the last kVectors vectors of the tile. kDiagonal: key i is masked for the lanes
@@ -52,9 +56,9 @@ LLMC_BLOCK void forward_block(ForwardTile& tile) {
     for (int i = 0; i < kTileRows; ++i) {
       for (int v = 0; v < kVectors; ++v) {
         if (kDiagonal && v < kTileHeads) score[i][v] = mask_below(key + i, score[i][v], kNothing);
-        if constexpr (kWindow > 0) {
+        if constexpr (kBounded) {
           const int query = (kFirst / kVectorLanes + v) / kTileHeads * kVectorLanes;
-          score[i][v] = mask_from(tile.edge + key + i - query, score[i][v], 2 * kNothing);
+          score[i][v] = mask_from(tile.past[key + i] - query, score[i][v], 2 * kNothing);
         }
         highest[v] = larger(highest[v], score[i][v]);
         store(tile.scores + (key + i) * kTile + kFirst + v * kVectorLanes, score[i][v]);
@@ -108,7 +112,8 @@ LLMC_TILE void forward_diagonal(ForwardTile& tile, const Act* keys, const Act* v
   if constexpr (kBlock < kQueryVectors) {
     constexpr int kFirstKey = kBlock * kVectorLanes;
     pack_keys<kVectorLanes>(tile, keys + kFirstKey * kPitch, values + kFirstKey * kPitch, count - kFirstKey);
-    if constexpr (kWindow > 0) tile.edge = kWindow + kFirstKey;
+    if constexpr (kBounded)
+      pack_past<kVectorLanes>(tile.mask, kSequence - count + kFirstKey, kSequence - count, tile.past);
     forward_block<(kQueryVectors - kBlock) * kTileHeads, kVectorLanes, true>(tile);
     forward_diagonal<kBlock + 1>(tile, keys, values, count);
   }
@@ -116,7 +121,8 @@ LLMC_TILE void forward_diagonal(ForwardTile& tile, const Act* keys, const Act* v
 
 /// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
-LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out, float* __restrict__ lse) {
+LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out,
+                              float* __restrict__ lse LLMC_FURTHER_OPERANDS) {
   constexpr int kHeadTiles = kHeads / kTileHeads;
   const Group<kLanes> lanes;
   ForwardTile tile;
@@ -126,6 +132,8 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
     // Late tiles see more keys. Short and long ones alternate, so that equal numbers of tasks are equal work.
     const int order = task % kTiles;
     const int first = (order % 2 ? kTiles - 1 - order / 2 : order / 2) * kTileQueries;
+    if constexpr (kBounded) tile.mask = {kSequence, kWindow};
+    if constexpr (kDocuments) tile.mask = tile.mask.with_documents(document_begin, document_end, batch);
     const Act* rows = qkv + static_cast<long long>(batch) * kSequence * kPitch;
     const Act* keys = rows + (kHeads + head / kGroupHeads) * kHeadDim;
     const Act* values = keys + kKvHeads * kHeadDim;
@@ -140,15 +148,15 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
     for (int i = 0; i < kDim * kTile; ++i) tile.sums[i] = 0.0f;
 
     int key = 0;
-    if constexpr (kWindow > 0) key = Mask{kSequence, kWindow}.first_tile(first, kKeys);
+    if constexpr (kBounded) key = tile.mask.first_tile(first, kKeys);
     for (; key + kKeys <= first; key += kKeys) {
-      if constexpr (kWindow > 0) tile.edge = kWindow + key - first;
+      if constexpr (kBounded) pack_past<kKeys>(tile.mask, key, first, tile.past);
       pack_keys<kKeys>(tile, keys + key * kPitch, values + key * kPitch, kKeys);
       forward_block<kTile / kVectorLanes, kKeys, false>(tile);
     }
     if constexpr (kTileQueries % kKeys != 0) {
       for (; key < first; key += kVectorLanes) {
-        if constexpr (kWindow > 0) tile.edge = kWindow + key - first;
+        if constexpr (kBounded) pack_past<kVectorLanes>(tile.mask, key, first, tile.past);
         pack_keys<kVectorLanes>(tile, keys + key * kPitch, values + key * kPitch, kVectorLanes);
         forward_block<kTile / kVectorLanes, kVectorLanes, false>(tile);
       }

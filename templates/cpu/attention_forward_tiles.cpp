@@ -12,6 +12,7 @@
 namespace llmc {
 
 constexpr int kGroupHeads = kHeads / kKvHeads;
+constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 /// A tile of queries is four units if possible: heads that share a key head first, then further queries.
 constexpr int kTileHeads = kGroupHeads % 4 == 0 ? 4 : kGroupHeads % 3 == 0 ? 3 : kGroupHeads % 2 == 0 ? 2 : 1;
 constexpr int kQueryBlocks = 4 / kTileHeads;
@@ -35,7 +36,7 @@ struct ForwardTile {
   alignas(64) float weights[2][16 * 32];  // the exponentials as pairs of keys
   alignas(64) float keys[32 * kWords];
   alignas(64) float values[kDim * 16];  // v^T, pairs of keys
-  int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
+  int past[32];  // with kBounded: queries from here on, relative to the tile's first, do not see key i of the block
 };
 
 /// Raises the maxima of a unit to at least `top`, and rescales the sums under the old ones.
@@ -67,9 +68,9 @@ LLMC_TILE void softmax(ForwardTile& tile, int unit) {
     for (int v = 0; v < 2; ++v) {
       float* line = scores + key * 32 + v * kVectorLanes;
       if (kDiagonal) store(line, mask_below(key - v * kVectorLanes, load(line), kNothing));
-      if constexpr (kWindow > 0) {
+      if constexpr (kBounded) {
         const int query = unit / kTileHeads * 32 + v * kVectorLanes;
-        store(line, mask_from(tile.edge + key - query, load(line), 2 * kNothing));
+        store(line, mask_from(tile.past[key] - query, load(line), 2 * kNothing));
       }
       highest[v] = larger(highest[v], load(line));
     }
@@ -106,7 +107,8 @@ LLMC_TILE void add_values(Tiles& tiles, ForwardTile& tile, int unit) {
 
 /// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
-LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restrict__ out, float* __restrict__ lse) {
+LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restrict__ out,
+                                    float* __restrict__ lse LLMC_FURTHER_OPERANDS) {
   constexpr int kHeadTiles = kHeads / kTileHeads;
   const Group<kLanes> lanes;
   Tiles tiles;
@@ -118,6 +120,8 @@ LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restri
     const int order = task % kTiles;
     const int first = (order % 2 ? kTiles - 1 - order / 2 : order / 2) * kTileQueries;
     const int blocks = (kSequence - first + 31) / 32 < kQueryBlocks ? (kSequence - first + 31) / 32 : kQueryBlocks;
+    [[maybe_unused]] Mask mask = {kSequence, kWindow};
+    if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
     const bf16* rows = qkv + static_cast<long long>(batch) * kSequence * kPitch;
     const bf16* keys = rows + (kHeads + head / kGroupHeads) * kHeadDim;
     const bf16* values = keys + kKvHeads * kHeadDim;
@@ -134,9 +138,9 @@ LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restri
       for (int i = 0; i < kDim * 32; ++i) tile.sums[unit][i] = 0.0f;
     }
     int key = 0;
-    if constexpr (kWindow > 0) key = Mask{kSequence, kWindow}.first_tile(first, 32);
+    if constexpr (kBounded) key = mask.first_tile(first, 32);
     for (; key < first + blocks * 32; key += 32) {
-      if constexpr (kWindow > 0) tile.edge = kWindow + key - first;
+      if constexpr (kBounded) pack_past<32>(mask, key, first, tile.past);
       const long long row = static_cast<long long>(key) * kPitch;
       pack_rows<32, kHeadDim / 2, kWords>(words(keys + row), kPitch / 2, kSequence - key, tile.keys);
       pack_pair_columns<kHeadDim, kDim>(values + row, kPitch, kSequence - key, tile.values);

@@ -23,13 +23,14 @@ constexpr int kStride = kDim + kRowPadding;                                // of
 constexpr int kQueries = kHeadDim <= 64 ? 64 : kHeadDim <= 128 ? 32 : 16;  // at once in shared memory
 constexpr int kSequences = kBatch * kKvHeads * kParts;
 constexpr int kGroupHeads = kHeads / kKvHeads;
+constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 
 /// dout [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dk and dv are written; lse, delta
 /// [kBatch, kHeads, kSequence].
 LLMC_TILE_BOUNDS(kLanes, kHeadDim)
 LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* __restrict__ qkv,
                                     const float* __restrict__ lse, const float* __restrict__ delta,
-                                    bf16* __restrict__ dqkv) {
+                                    bf16* __restrict__ dqkv LLMC_FURTHER_OPERANDS) {
   __shared__ __align__(16) bf16 tiles[2][2][kQueries * kStride];  // double buffer: queries, dout
   __shared__ __align__(16) float lines[2][2][kQueries];           // lse, delta
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -38,13 +39,15 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
   const int first = task / kSequences * kKeys;
   const int part = task % kParts, kv_head = task / kParts % kKvHeads, batch = task % kSequences / (kParts * kKvHeads);
   const int row = batch * kSequence;
-  constexpr Mask kMask = {kSequence, kWindow};
+  [[maybe_unused]] Mask mask = {kSequence, kWindow};
+  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  [[maybe_unused]] const int last_query = mask.hi(first + kKeys - 1);  // that sees a key of the block
   const auto begin_copies = [&](int turn) {
     const int head = kv_head * kGroupHeads + turn % kGroupHeads;
     const int query = first + turn / kGroupHeads * kQueries, line = (batch * kHeads + head) * kSequence + query;
     if (query >= kSequence) return;
-    if constexpr (kWindow > 0) {
-      if (query > kMask.hi(first + kKeys - 1)) return;
+    if constexpr (kBounded) {
+      if (query > last_query) return;
     }
     copy_tile<kLanes, kQueries, kHeadDim, kDim, kPitch>(
         tiles[turn % 2][0], qkv + static_cast<long long>(row + query) * kPitch + head * kHeadDim, kSequence - query);
@@ -55,6 +58,8 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
     copy_line<kLanes, kQueries>(lines[turn % 2][1], delta + line, kSequence - query);
   };
   const int key = first + kRows * warp, count = kSequence - key;  // the warp's first key, keys from there on
+  // Queries after sees_all do not see some of the warp's keys, and those after sees_some none.
+  [[maybe_unused]] const int sees_all = mask.hi(key), sees_some = mask.hi(key + kRows - 1);
   const long long key_row = static_cast<long long>(row + key) * kPitch + (kHeads + kv_head) * kHeadDim;
   unsigned keys[kDim / 16][kRowTiles][4], values[kDim / 16][kRowTiles][4];
 #pragma unroll
@@ -66,8 +71,8 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
   float dk[kRowTiles][kPart / 8][4] = {}, dv[kRowTiles][kPart / 8][4] = {};
   // An iteration has kQueries queries of one of the heads. The first one has none yet and only starts the copies.
   for (int turn = -1, query = first; query < kSequence; ++turn, query = first + turn / kGroupHeads * kQueries) {
-    if constexpr (kWindow > 0) {
-      if (query > kMask.hi(first + kKeys - 1)) break;
+    if constexpr (kBounded) {
+      if (query > last_query) break;
     }
     const bf16 *queries = tiles[turn & 1][0], *gradients = tiles[turn & 1][1];
     const float *row_lse = lines[turn & 1][0], *row_delta = lines[turn & 1][1];
@@ -75,8 +80,8 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
     __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
     begin_copies(turn + 1);
     for (int step = turn < 0 || key >= kSequence ? kQueries : max(0, key - query); step < kQueries; step += 16) {
-      if constexpr (kWindow > 0) {
-        if (query + step > kMask.hi(key + kRows - 1)) break;
+      if constexpr (kBounded) {
+        if (query + step > sees_some) break;
       }
       unsigned powers[kRowTiles][4], weights[kRowTiles][4];
 #pragma unroll
@@ -86,8 +91,8 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
         multiply_rows<kStride>(scores, keys, queries + at * kStride);
         multiply_rows<kStride>(dscores, values, gradients + at * kStride);
         if (key + kRows > query + at + 1) mask_later<true>(scores, query + at, key);
-        if constexpr (kWindow > 0) {
-          if (key < kMask.lo(query + at + 7)) mask_earlier<true, kWindow>(scores, query + at, key);
+        if constexpr (kBounded) {
+          if (query + at + 7 > sees_all) mask_earlier<true>(scores, query + at, key, mask);
         }
 #pragma unroll
         for (int i = 0; i < 4 * kRowTiles; ++i) {

@@ -29,7 +29,7 @@ LLMC_SCALAR_BOUNDS(kLanes)
 LLMC_KERNEL
 attention_backward_keys_scalar(const float* __restrict__ dout, const float* __restrict__ qkv,
                                const float* __restrict__ lse, const float* __restrict__ delta,
-                               float* __restrict__ dqkv) {
+                               float* __restrict__ dqkv LLMC_FURTHER_OPERANDS) {
   __shared__ __align__(16) float keys[kKeys * kStride], values[kKeys * kStride];
   __shared__ __align__(16) float queries[kQueries * kStride], gradients[kQueries * kStride];
   __shared__ __align__(16) float weights[kKeys * kWeightStride];  // P, then dS
@@ -44,8 +44,9 @@ attention_backward_keys_scalar(const float* __restrict__ dout, const float* __re
   copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(values, key_rows + value_column, kSequence - first);
 
   float dk[kRows][kVectors][4] = {}, dv[kRows][kVectors][4] = {};
-  constexpr Mask kMask = {kSequence, kWindow};
-  const int end = kMask.hi(min(first + kKeys, kSequence) - 1) + 1;
+  Mask mask = {kSequence, kWindow};
+  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  const int end = mask.hi(min(first + kKeys, kSequence) - 1) + 1;
   for (int turn = 0, query = first; query < end; ++turn, query = first + turn / kGroupHeads * kQueries) {
     const int head = kv_head * kGroupHeads + turn % kGroupHeads;
     __syncthreads();  // all warps are done with the earlier queries
@@ -69,7 +70,7 @@ attention_backward_keys_scalar(const float* __restrict__ dout, const float* __re
 #pragma unroll
     for (int i = 0; i < kRows * kColumns; ++i) {
       const int r = i / kColumns, c = i % kColumns, row = team + r * kTeams, at = member + c * kTeam;
-      const bool seen = first + row <= query + at && first + row >= kMask.lo(query + at) && query + at < kSequence;
+      const bool seen = first + row <= query + at && first + row >= mask.lo(query + at) && query + at < kSequence;
       float &p = scores[r][c], &ds = dscores[r][c];
       p = seen ? exp(p * kScale - row_lse[c]) : 0.0f;
       ds = p * (ds - row_delta[c]);

@@ -13,6 +13,7 @@ namespace llmc {
 
 constexpr int kTiles = (kSequence + kTile - 1) / kTile;
 constexpr int kGroupHeads = kHeads / kKvHeads;
+constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 static_assert(kHeadDim == kTile);
 
 /// dout [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dk and dv are written; lse, delta
@@ -20,7 +21,7 @@ static_assert(kHeadDim == kTile);
 __launch_bounds__(kLanes) LLMC_KERNEL
     attention_backward_keys_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ qkv,
                                        const float* __restrict__ lse, const float* __restrict__ delta,
-                                       bf16* __restrict__ dqkv) {
+                                       bf16* __restrict__ dqkv LLMC_FURTHER_OPERANDS) {
   __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // double buffer: queries, dout
   __shared__ __align__(16) float lines[2][2][kTile];           // lse, delta
   const int lane = threadIdx.x % 32;
@@ -29,13 +30,16 @@ __launch_bounds__(kLanes) LLMC_KERNEL
   const int task = blockIdx.x;
   const int first = task / kKvHeads % kTiles * kTile, kv_head = task % kKvHeads, batch = task / (kKvHeads * kTiles);
   const int row = batch * kSequence;
-  constexpr Mask kMask = {kSequence, kWindow};
+  [[maybe_unused]] Mask mask = {kSequence, kWindow};
+  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  // Queries after sees_all do not see some of the keys, and those after last_query none.
+  [[maybe_unused]] const int sees_all = mask.hi(first), last_query = mask.hi(first + kTile - 1);
   const auto begin_copies = [&](int turn) {
     const int head = kv_head * kGroupHeads + turn % kGroupHeads;
     const int query = first + turn / kGroupHeads * kTile, line = (batch * kHeads + head) * kSequence + query;
     if (query >= kSequence) return;
-    if constexpr (kWindow > 0) {
-      if (query > kMask.hi(first + kTile - 1)) return;
+    if constexpr (kBounded) {
+      if (query > last_query) return;
     }
     copy_swizzled<kLanes, kPitch>(
         tiles[turn % 2][0], qkv + static_cast<long long>(row + query) * kPitch + head * kHeadDim, kSequence - query);
@@ -58,8 +62,8 @@ __launch_bounds__(kLanes) LLMC_KERNEL
   float dk[1][8][4] = {}, dv[1][8][4] = {};
   // An iteration has 64 queries of one of the heads. Its last two products end in the next iteration.
   for (int turn = 0, query = first; query < kSequence; ++turn, query = first + turn / kGroupHeads * kTile) {
-    if constexpr (kWindow > 0) {
-      if (query > kMask.hi(first + kTile - 1)) break;
+    if constexpr (kBounded) {
+      if (query > last_query) break;
     }
     const bf16 *queries = tiles[turn & 1][0], *gradients = tiles[turn & 1][1];
     const float *row_lse = lines[turn & 1][0], *row_delta = lines[turn & 1][1];
@@ -77,9 +81,9 @@ __launch_bounds__(kLanes) LLMC_KERNEL
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       if (query == first) mask_later<true>(reinterpret_cast<float(&)[1][4]>(scores[n]), query + 8 * n, key);
-      if constexpr (kWindow > 0) {
-        if (first < kMask.lo(query + kTile - 1))
-          mask_earlier<true, kWindow>(reinterpret_cast<float(&)[1][4]>(scores[n]), query + 8 * n, key);
+      if constexpr (kBounded) {
+        if (query + kTile - 1 > sees_all)
+          mask_earlier<true>(reinterpret_cast<float(&)[1][4]>(scores[n]), query + 8 * n, key, mask);
       }
       const float2 sums = *reinterpret_cast<const float2*>(row_lse + 8 * n + lane % 4 * 2);
 #pragma unroll

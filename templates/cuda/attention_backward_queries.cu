@@ -23,13 +23,14 @@ constexpr int kKeys = kHeadDim <= 64 ? 64 : kHeadDim <= 128 ? 32 : 16;  // at on
 constexpr int kTiles = (kSequence + kQueries - 1) / kQueries;
 constexpr int kSequences = kBatch * kHeads * kParts;
 constexpr int kGroupHeads = kHeads / kKvHeads;
+constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
 /// [kBatch, kHeads, kSequence].
 LLMC_TILE_BOUNDS(kLanes, kHeadDim)
 LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16* __restrict__ out,
                                        const bf16* __restrict__ qkv, const float* __restrict__ lse,
-                                       bf16* __restrict__ dqkv, float* __restrict__ delta) {
+                                       bf16* __restrict__ dqkv, float* __restrict__ delta LLMC_FURTHER_OPERANDS) {
   __shared__ __align__(16) bf16 keys[2][kKeys * kStride];
   __shared__ __align__(16) bf16 values[2][kKeys * kStride];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -68,16 +69,20 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
   }
 
   float dq[kRowTiles][kPart / 8][4] = {};
-  constexpr Mask kMask = {kSequence, kWindow};
+  [[maybe_unused]] Mask mask = {kSequence, kWindow};
+  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  [[maybe_unused]] const int first_key = mask.first_tile(first, kKeys);
+  // Keys before all_seen are hidden from some of the warp's queries, and those before some_seen from all.
+  [[maybe_unused]] const int some_seen = mask.lo(query), all_seen = mask.lo(query + kRows - 1);
   // The first iteration has no keys yet and only starts the copies.
   for (int key = -kKeys, buffer = 1; key < end; key += kKeys, buffer ^= 1) {
-    if constexpr (kWindow > 0) key = max(key, kMask.first_tile(first, kKeys) - kKeys);
+    if constexpr (kBounded) key = max(key, first_key - kKeys);
     wait_for_copies();
     __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
     if (key + kKeys < end) begin_copies(buffer ^ 1, key + kKeys);
     for (int step = key < 0 || count <= 0 ? kKeys : 0; step < kKeys && key + step < query + kRows; step += 16) {
-      if constexpr (kWindow > 0) {
-        if (key + step + 16 <= kMask.lo(query)) continue;
+      if constexpr (kBounded) {
+        if (key + step + 16 <= some_seen) continue;
       }
       unsigned weights[kRowTiles][4];
 #pragma unroll
@@ -87,8 +92,8 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
         multiply_rows<kStride>(scores, queries, keys[buffer] + at * kStride);
         multiply_rows<kStride>(dscores, gradients, values[buffer] + at * kStride);
         if (key + at + 7 > query) mask_later<false>(scores, query, key + at);
-        if constexpr (kWindow > 0) {
-          if (key + at < kMask.lo(query + kRows - 1)) mask_earlier<false, kWindow>(scores, query, key + at);
+        if constexpr (kBounded) {
+          if (key + at < all_seen) mask_earlier<false>(scores, query, key + at, mask);
         }
 #pragma unroll
         for (int i = 0; i < 4 * kRowTiles; ++i) {

@@ -30,7 +30,7 @@ LLMC_SCALAR_BOUNDS(kLanes)
 LLMC_KERNEL
 attention_backward_queries_scalar(const float* __restrict__ dout, const float* __restrict__ out,
                                   const float* __restrict__ qkv, const float* __restrict__ lse,
-                                  float* __restrict__ dqkv, float* __restrict__ delta) {
+                                  float* __restrict__ dqkv, float* __restrict__ delta LLMC_FURTHER_OPERANDS) {
   __shared__ __align__(16) float queries[kQueries * kStride], gradients[kQueries * kStride];
   __shared__ __align__(16) float keys[kKeys * kStride], values[kKeys * kStride];
   __shared__ __align__(16) float weights[kQueries * kWeightStride];
@@ -66,8 +66,9 @@ attention_backward_queries_scalar(const float* __restrict__ dout, const float* _
   }
 
   float dq[kRows][kVectors][4] = {};
-  constexpr Mask kMask = {kSequence, kWindow};
-  for (int key = kMask.first_tile(first, kKeys); key < end; key += kKeys) {
+  Mask mask = {kSequence, kWindow};
+  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  for (int key = mask.first_tile(first, kKeys); key < end; key += kKeys) {
     __syncthreads();  // all warps are done with the earlier keys
     const float* from = key_rows + static_cast<long long>(key) * kPitch;
     copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(keys, from, kSequence - key);
@@ -80,7 +81,7 @@ attention_backward_queries_scalar(const float* __restrict__ dout, const float* _
     multiply_rows<kDim, kStride, kTeams>(dscores, gradients + team * kStride, values);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const int row = team + r * kTeams, last = first + row - key, lo = kMask.lo(first + row) - key;  // keys it sees
+      const int row = team + r * kTeams, last = first + row - key, lo = mask.lo(first + row) - key;  // keys it sees
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         const int at = member + c * kTeam;

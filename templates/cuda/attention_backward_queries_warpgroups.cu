@@ -13,6 +13,7 @@ namespace llmc {
 
 constexpr int kTiles = (kSequence + kTile - 1) / kTile;
 constexpr int kGroupHeads = kHeads / kKvHeads;
+constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 static_assert(kHeadDim == kTile);
 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
@@ -20,7 +21,7 @@ static_assert(kHeadDim == kTile);
 __launch_bounds__(kLanes, 3) LLMC_KERNEL
     attention_backward_queries_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ out,
                                           const bf16* __restrict__ qkv, const float* __restrict__ lse,
-                                          bf16* __restrict__ dqkv, float* __restrict__ delta) {
+                                          bf16* __restrict__ dqkv, float* __restrict__ delta LLMC_FURTHER_OPERANDS) {
   __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // double buffer: keys, values
   const int lane = threadIdx.x % 32;
   // Heads that share keys are scheduled together, so that the keys stay in the L2 cache. The last queries have the most
@@ -35,9 +36,12 @@ __launch_bounds__(kLanes, 3) LLMC_KERNEL
     copy_swizzled<kLanes, kPitch>(tiles[buffer][0], from, kSequence - key);
     copy_swizzled<kLanes, kPitch>(tiles[buffer][1], from + kKvHeads * kHeadDim, kSequence - key);
   };
-  constexpr Mask kMask = {kSequence, kWindow};
-  if constexpr (kWindow > 0)
-    begin_copies(0, kMask.first_tile(first, kTile));
+  [[maybe_unused]] Mask mask = {kSequence, kWindow};
+  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  // Keys before all_seen are hidden from some of the queries.
+  [[maybe_unused]] const int first_key = mask.first_tile(first, kTile), all_seen = mask.lo(first + kTile - 1);
+  if constexpr (kBounded)
+    begin_copies(0, first_key);
   else
     begin_copies(0, 0);
   const int query = first + threadIdx.x / 32 * 16, count = kSequence - query;  // the warp's first, queries from there
@@ -66,7 +70,7 @@ __launch_bounds__(kLanes, 3) LLMC_KERNEL
 
   float dq[1][8][4] = {};
   for (int key = 0, buffer = 0; key <= first; key += kTile, buffer ^= 1) {
-    if constexpr (kWindow > 0) key = max(key, kMask.first_tile(first, kTile));
+    if constexpr (kBounded) key = max(key, first_key);
     wait_for_copies();
     show_to_warpgroups();
     __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
@@ -79,9 +83,8 @@ __launch_bounds__(kLanes, 3) LLMC_KERNEL
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       if (key == first) mask_later<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
-      if constexpr (kWindow > 0) {
-        if (key < kMask.lo(first + kTile - 1))
-          mask_earlier<false, kWindow>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
+      if constexpr (kBounded) {
+        if (key < all_seen) mask_earlier<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n, mask);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) scores[n][i] = exp2_approx(fma(scores[n][i], kScale * kLog2e, -row_lse[i / 2]));

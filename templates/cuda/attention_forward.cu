@@ -20,11 +20,13 @@ constexpr int kKeys = kHeadDim <= 128 ? 32 : 16;  // at once in shared memory
 constexpr int kTiles = (kSequence + kQueries - 1) / kQueries;
 constexpr int kSequences = kBatch * kHeads;
 constexpr int kGroupHeads = kHeads / kKvHeads;
+constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 
 /// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 LLMC_TILE_BOUNDS(kLanes, kHeadDim)
-LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ out, float* __restrict__ lse) {
+LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ out,
+                              float* __restrict__ lse LLMC_FURTHER_OPERANDS) {
   __shared__ __align__(16) bf16 keys[2][kKeys * kStride];
   __shared__ __align__(16) bf16 values[2][kKeys * kStride];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -45,10 +47,14 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
 #pragma unroll
   for (int half = 0; half < 2 * kRowTiles; ++half) highest[half / 2][half % 2] = kNothing;
 
-  constexpr Mask kMask = {kSequence, kWindow};
+  [[maybe_unused]] Mask mask = {kSequence, kWindow};
+  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  [[maybe_unused]] const int first_key = mask.first_tile(first, kKeys);
+  // Keys before all_seen are hidden from some of the warp's queries, and those before some_seen from all.
+  [[maybe_unused]] const int some_seen = mask.lo(query), all_seen = mask.lo(query + kRows - 1);
   // The first iteration has no keys yet and only starts the copies.
   for (int key = -kKeys, buffer = 1; key < end; key += kKeys, buffer ^= 1) {
-    if constexpr (kWindow > 0) key = max(key, kMask.first_tile(first, kKeys) - kKeys);
+    if constexpr (kBounded) key = max(key, first_key - kKeys);
     wait_for_copies();
     __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
     if (key + kKeys < end) {
@@ -58,8 +64,8 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
       copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(values[buffer ^ 1], from + kKvHeads * kHeadDim, count);
     }
     if (key < 0 || key >= query + kRows || query >= kSequence) continue;
-    if constexpr (kWindow > 0) {
-      if (key + kKeys <= kMask.lo(query)) continue;
+    if constexpr (kBounded) {
+      if (key + kKeys <= some_seen) continue;
     }
 
     float scores[kKeys / 8][kRowTiles][4] = {}, top[kRowTiles][2];
@@ -69,8 +75,8 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
     for (int n = 0; n < kKeys / 8; ++n) {
       multiply_rows<kStride>(scores[n], queries, keys[buffer] + 8 * n * kStride);
       if (key + 8 * n + 7 > query) mask_later<false>(scores[n], query, key + 8 * n);
-      if constexpr (kWindow > 0) {
-        if (key + 8 * n < kMask.lo(query + kRows - 1)) mask_earlier<false, kWindow>(scores[n], query, key + 8 * n);
+      if constexpr (kBounded) {
+        if (key + 8 * n < all_seen) mask_earlier<false>(scores[n], query, key + 8 * n, mask);
       }
 #pragma unroll
       for (int i = 0; i < 4 * kRowTiles; ++i)

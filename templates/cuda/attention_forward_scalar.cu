@@ -25,7 +25,8 @@ constexpr int kGroupHeads = kHeads / kKvHeads;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 LLMC_SCALAR_BOUNDS(kLanes)
 LLMC_KERNEL
-attention_forward_scalar(const float* __restrict__ qkv, float* __restrict__ out, float* __restrict__ lse) {
+attention_forward_scalar(const float* __restrict__ qkv, float* __restrict__ out,
+                         float* __restrict__ lse LLMC_FURTHER_OPERANDS) {
   __shared__ __align__(16) float queries[kQueries * kStride];
   __shared__ __align__(16) float keys[kKeys * kStride], values[kKeys * kStride];
   __shared__ __align__(16) float weights[kQueries * kWeightStride];
@@ -42,8 +43,9 @@ attention_forward_scalar(const float* __restrict__ qkv, float* __restrict__ out,
   float highest[kRows], total[kRows] = {};
 #pragma unroll
   for (int r = 0; r < kRows; ++r) highest[r] = -1e30f;
-  constexpr Mask kMask = {kSequence, kWindow};
-  for (int key = kMask.first_tile(first, kKeys); key < end; key += kKeys) {
+  Mask mask = {kSequence, kWindow};
+  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  for (int key = mask.first_tile(first, kKeys); key < end; key += kKeys) {
     __syncthreads();  // all warps are done with the earlier keys
     const float* from = key_rows + static_cast<long long>(key) * kPitch;
     copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(keys, from, kSequence - key);
@@ -55,7 +57,7 @@ attention_forward_scalar(const float* __restrict__ qkv, float* __restrict__ out,
     multiply_rows<kDim, kStride, kTeams>(scores, queries + team * kStride, keys);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const int row = team + r * kTeams, last = first + row - key, lo = kMask.lo(first + row) - key;  // keys it sees
+      const int row = team + r * kTeams, last = first + row - key, lo = mask.lo(first + row) - key;  // keys it sees
       float top = highest[r];
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {

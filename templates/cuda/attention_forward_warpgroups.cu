@@ -13,12 +13,14 @@ namespace llmc {
 
 constexpr int kTiles = (kSequence + kTile - 1) / kTile;
 constexpr int kGroupHeads = kHeads / kKvHeads;
+constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 static_assert(kHeadDim == kTile);
 
 /// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 __launch_bounds__(kLanes, 4) LLMC_KERNEL
-    attention_forward_warpgroups(const bf16* __restrict__ qkv, bf16* __restrict__ out, float* __restrict__ lse) {
+    attention_forward_warpgroups(const bf16* __restrict__ qkv, bf16* __restrict__ out,
+                                 float* __restrict__ lse LLMC_FURTHER_OPERANDS) {
   __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // double buffer: keys, values
   const int lane = threadIdx.x % 32;
   // Heads that share keys are scheduled together. The last queries have the most keys and are scheduled first, so that
@@ -33,9 +35,12 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
     copy_swizzled<kLanes, kPitch>(tiles[buffer][0], from, kSequence - key);
     copy_swizzled<kLanes, kPitch>(tiles[buffer][1], from + kKvHeads * kHeadDim, kSequence - key);
   };
-  constexpr Mask kMask = {kSequence, kWindow};
-  if constexpr (kWindow > 0)
-    begin_copies(0, kMask.first_tile(first, kTile));
+  [[maybe_unused]] Mask mask = {kSequence, kWindow};
+  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  // Keys before all_seen are hidden from some of the queries.
+  [[maybe_unused]] const int first_key = mask.first_tile(first, kTile), all_seen = mask.lo(first + kTile - 1);
+  if constexpr (kBounded)
+    begin_copies(0, first_key);
   else
     begin_copies(0, 0);
   const int query = first + threadIdx.x / 32 * 16;  // the warp's first query
@@ -47,7 +52,7 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
   float highest[2] = {kNothing, kNothing}, total[1][2] = {};
 
   for (int key = 0, buffer = 0; key <= first; key += kTile, buffer ^= 1) {
-    if constexpr (kWindow > 0) key = max(key, kMask.first_tile(first, kTile));
+    if constexpr (kBounded) key = max(key, first_key);
     wait_for_copies();
     show_to_warpgroups();
     __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
@@ -60,9 +65,8 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       if (key == first) mask_later<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
-      if constexpr (kWindow > 0) {
-        if (key < kMask.lo(first + kTile - 1))
-          mask_earlier<false, kWindow>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
+      if constexpr (kBounded) {
+        if (key < all_seen) mask_earlier<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n, mask);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) top[i / 2] = max(top[i / 2], scores[n][i]);

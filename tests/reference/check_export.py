@@ -73,6 +73,12 @@ VARIANTS = {
         "model.attention_multiplier=0.2", "model.embedding_multiplier=12", "model.residual_multiplier=0.22",
         "model.logits_scaling=8", "model.tie_word_embeddings=true"
     ],
+    "olmo2": ["model.norm_place=post", "model.qk_norm=true", "model.qk_norm_over=width"],
+    "olmo3": [
+        "model.norm_place=post", "model.qk_norm=true", "model.qk_norm_over=width", "model.sliding_window=7",
+        "model.layer_types=[sliding_attention, sliding_attention, full_attention]", "model.rope_local_theta=500000",
+        "model.rope_scaling={type: yarn, factor: 4, original_max_position_embeddings: 16, beta_fast: 4}"
+    ],
     "linear-rope": ["model.rope_scaling={type: linear, factor: 4}"],
     "yarn": ["model.rope_scaling={type: yarn, factor: 4, original_max_position_embeddings: 16, beta_fast: 4}"],
     "yarn-whole-ramp": [
@@ -81,6 +87,10 @@ VARIANTS = {
     ],
     "qk-norm-tied-biased": ["model.qk_norm=true", "model.tie_word_embeddings=true", "model.attention_bias=true"],
 }
+
+# Keys of llama.py that a model type fixes.
+OLMO2 = {"qk_norm": True, "qk_norm_over": "width", "norm_place": "post"}
+FEATURES = {"qwen3": {"qk_norm": True}, "olmo2": OLMO2, "olmo3": OLMO2}
 
 # A Llama that transformers 5 refuses, and a Qwen 3 of the same sizes, which it loads.
 ANY_WIDTH = ["model.hidden_size=38"]
@@ -147,7 +157,9 @@ def check_variant(checks, llmc, folder, name, overrides):
     checks.expect(error <= 1e-5, f"{name}: validation loss {ours}, transformers {loss}")
     with open(os.path.join(folder, "fp32", "config.json")) as file:
         config = json.load(file)
-    config["qk_norm"] = config["model_type"] == "qwen3"  # this and the next as in llama.py
+    config.update(FEATURES.get(config["model_type"], {}))  # this and the next as in llama.py
+    parameters = config["rope_parameters"]
+    config["rope_local_theta"] = parameters.get("sliding_attention", {}).get("rope_theta")
     config["no_rope_layers"] = [layer for layer, flag in enumerate(config.get("no_rope_layers", [])) if flag == 0]
     exact = llama.forward({key: torch.tensor(value, dtype=torch.float64)
                            for key, value in masters.items()}, config, tokens[:, :-1])

@@ -1,7 +1,8 @@
 """An independent Llama in PyTorch, after transformers' LlamaForCausalLM, for any dtype that PyTorch has; with qk_norm, after
 Qwen3ForCausalLM: q and k of each head are normalised before RoPE; with sliding_window, after MistralForCausalLM, or with
 layer_types, which repeat, after MinistralForCausalLM: a query of a sliding layer sees so many keys, its own included; with
-no_rope_layers after SmolLM3ForCausalLM, and with multipliers and logits_scaling after GraniteForCausalLM. Biases are those that the parameters have.
+no_rope_layers after SmolLM3ForCausalLM, and with multipliers and logits_scaling after GraniteForCausalLM; with norm_place post
+and qk_norm_over width after Olmo2ForCausalLM. Biases are those that the parameters have.
 
 Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
 """
@@ -72,19 +73,43 @@ def rms_norm(x, weight, eps):
     return weight * (x * torch.rsqrt(variance + eps))
 
 
-def masks(model, length, dtype):
-    """Masks added to the scores [query, key] of each layer."""
+def types_of(model):
+    """The type of each layer."""
+    types = model.get("layer_types") or ["sliding_attention" if model.get("sliding_window") else "full_attention"]
+    return [types[layer % len(types)] for layer in range(model["num_hidden_layers"])]
+
+
+def rotations(model, length, dtype):
+    """RoPE's cosines and sines [length, head_dim] of each layer. With rope_local_theta sliding layers have these angles, unscaled,
+    as in Gemma3ForCausalLM and Olmo3ForCausalLM."""
+    local = {**model, "rope_theta": model.get("rope_local_theta"), "rope_scaling": None}
+    tables = {}
+    for kind in set(types_of(model)):
+        own = local if kind == "sliding_attention" and model.get("rope_local_theta") else model
+        frequencies, factor = inverse_frequencies(own, torch.float64)
+        angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies)
+        angles = torch.cat((angles, angles), dim=-1)
+        tables[kind] = (factor * angles.cos()).to(dtype), (factor * angles.sin()).to(dtype)
+    return [tables[kind] for kind in types_of(model)]
+
+
+def masks(model, tokens, dtype):
+    """Masks added to the scores [batch or 1, 1, query, key] of each layer."""
+    length = tokens.shape[1]
     query, key = torch.arange(length)[:, None], torch.arange(length)[None, :]
     window = model.get("sliding_window")
-    types = model.get("layer_types") or ["sliding_attention" if window else "full_attention"]
-    seen = {"full_attention": key <= query}
+    seen = {"full_attention": (key <= query)[None, None]}
+    if model.get("documents", {}).get("mask"):
+        ends = (tokens == model["documents"]["separator"]).long()
+        document = ends.cumsum(1) - ends  # the separator belongs to the document that it ends
+        seen["full_attention"] = seen["full_attention"] & (document[:, :, None] == document[:, None, :])[:, None]
     if window:
         seen["sliding_attention"] = seen["full_attention"] & (key > query - window)
     added = {
-        word: torch.zeros(length, length, dtype=dtype).masked_fill(~sees, float("-inf"))
+        word: torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, float("-inf"))
         for word, sees in seen.items()
     }
-    return [added[types[layer % len(types)]] for layer in range(model["num_hidden_layers"])]
+    return [added[kind] for kind in types_of(model)]
 
 
 class Bf16Product(torch.autograd.Function):
@@ -252,6 +277,11 @@ PRODUCTS = {
     "mxfp8": (functools.partial(fp8_linear, Mxfp8Product.apply), bf16_linear, bf16_product),
 }
 
+ACTIVATIONS = {
+    "silu": torch.nn.functional.silu, "gelu_pytorch_tanh": functools.partial(torch.nn.functional.gelu,
+                                                                             approximate="tanh")
+}
+
 
 def forward(parameters, model, tokens, stream=None, products="exact"):
     """tokens i64 [batch, sequence] -> logits [batch, sequence, vocab]. `stream`: a dtype that the residual stream, and with it
@@ -262,22 +292,28 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     heads, kv_heads, d = model["num_attention_heads"], model["num_key_value_heads"], model["head_dim"]
     eps = model["rms_norm_eps"]
     table = parameters["model.embed_tokens.weight"]
-    frequencies, factor = inverse_frequencies(model, torch.float64)
-    angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies)
-    angles = torch.cat((angles, angles), dim=-1)
-    cos, sin = (factor * angles.cos()).to(table.dtype), (factor * angles.sin()).to(table.dtype)
-    mask = masks(model, length, table.dtype)
+    turns = rotations(model, length, table.dtype)
+    mask = masks(model, tokens, table.dtype)
 
     def rounded(value):
         return value if stream is None else value.to(stream)
 
-    added = model.get("residual_multiplier", 1)
+    activation = ACTIVATIONS[model.get("hidden_act", "silu")]
+    added, place = model.get("residual_multiplier", 1), model.get("norm_place", "pre")
     x = rounded(torch.nn.functional.embedding(tokens, table) * model.get("embedding_multiplier", 1))
     for layer in range(model["num_hidden_layers"]):
         prefix = f"model.layers.{layer}."
 
         def weight(name):
             return parameters[prefix + name]
+
+        def before(value, name):
+            """The operand of a block."""
+            return value if place == "post" else rms_norm(value, weight(name + ".weight"), eps)
+
+        def after(value, name):
+            """The part of the stream that a block adds."""
+            return value if place == "pre" else rms_norm(value, weight(name + ".weight"), eps)
 
         def linear(value, *names):
             """Results of several linear parts. In fp8 they are one product, so that a row of their gradients has one scale."""
@@ -288,25 +324,30 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
             y = linear_of(value, torch.cat(weights), None if biases[0] is None else torch.cat(biases))
             return y.split([len(w) for w in weights], dim=-1)
 
-        h = rms_norm(x, weight("input_layernorm.weight"), eps)
+        h = before(x, "input_layernorm")
         q, k, v = linear(h, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+        width = model.get("qk_norm_over") == "width"
+        if model.get("qk_norm") and width:
+            q, k = rms_norm(q, weight("self_attn.q_norm.weight"), eps), rms_norm(k, weight("self_attn.k_norm.weight"),
+                                                                                 eps)
         q, k = q.view(batch, length, heads, d), k.view(batch, length, kv_heads, d)
         v = v.view(batch, length, kv_heads, d).transpose(1, 2)
-        if model.get("qk_norm"):
+        if model.get("qk_norm") and not width:
             q, k = rms_norm(q, weight("self_attn.q_norm.weight"), eps), rms_norm(k, weight("self_attn.k_norm.weight"),
                                                                                  eps)
         q, k = q.transpose(1, 2), k.transpose(1, 2)
         if has_rope(model, layer):
+            cos, sin = turns[layer]
             q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
         scores = matmul(q, k.transpose(2, 3)) * model.get("attention_multiplier", d**-0.5) + mask[layer]
         wide = torch.float64 if scores.dtype == torch.float64 else torch.float32
         p = torch.softmax(scores, dim=-1, dtype=wide).to(q.dtype)
         attended = matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)
-        x = rounded(x + added * linear(attended, "self_attn.o_proj")[0])
-        h = rms_norm(x, weight("post_attention_layernorm.weight"), eps)
+        x = rounded(x + added * after(linear(attended, "self_attn.o_proj")[0], "post_attention_layernorm"))
+        h = before(x, "post_attention_layernorm" if place == "pre" else "pre_feedforward_layernorm")
         gate, up = linear(h, "mlp.gate_proj", "mlp.up_proj")
-        x = rounded(x + added * linear(torch.nn.functional.silu(gate) * up, "mlp.down_proj")[0])
+        x = rounded(x + added * after(linear(activation(gate) * up, "mlp.down_proj")[0], "post_feedforward_layernorm"))
     x = rms_norm(x, parameters["model.norm.weight"], eps)
     return head(x, parameters.get("lm_head.weight", table)) / model.get("logits_scaling", 1)
 

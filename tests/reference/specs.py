@@ -14,7 +14,12 @@ HEAD_DIMS = [4, 6, 8, 10, 16, 24, 32]
 # sequences, and the layers that use it; none: all.
 WINDOWS = {
     4: (33, ["sliding", "full"]), 8: (7, []), 13: (2, ["full", "sliding"]), 14: (50, ["sliding", "full"]), 15: (50, []),
-    17: (70, ["sliding", "sliding", "full"])
+    17: (70, ["sliding", "sliding", "full"]), 22: (40, ["sliding", "full"])
+}
+# By seed: documents, and the number of tokens that they have on average.
+DOCUMENTS = {
+    4: (11, {"mask": True, "mask_first": True, "separator": 258}), 10: (9, {"mask_first": True, "separator": 7}), 16:
+    (40, {"mask": True, "separator": 0})
 }
 # By seed, for models without biases of q and k, whose gradient is 0 without RoPE: the layers without RoPE.
 NO_ROPE = {3: 2, 8: [0], 12: [1], 16: 3}
@@ -30,6 +35,12 @@ SCALINGS = {
 FACTORS = {
     0: {"attention_multiplier": 0.3, "embedding_multiplier": 3, "residual_multiplier": 0.5, "logits_scaling": 4}, 16:
     {"attention_multiplier": 0.05, "embedding_multiplier": 0.7, "residual_multiplier": 1.5, "logits_scaling": 0.5}
+}
+# By seed, from 19 on: where norms stand, what those of q and k are over, and the MLP's activation.
+NORMS = {
+    19: {"norm_place": "post", "qk_norm_over": "width"}, 20:
+    {"norm_place": "sandwich", "hidden_act": "gelu_pytorch_tanh"}, 21: {"norm_place": "post", "qk_norm": False}, 22:
+    {"norm_place": "sandwich", "qk_norm_over": "width", "rope_local_theta": 300, "hidden_act": "gelu_pytorch_tanh"}
 }
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}
@@ -80,6 +91,9 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
         model["rope_scaling"] = SCALINGS[seed]
     if seed in OUT_BIAS:
         model["attention_out_bias"] = OUT_BIAS[seed]
+    model.update(NORMS.get(seed, {}))
+    if seed in NORMS and recompute.startswith("["):
+        recompute = recompute[:-1] + ", down]"
     if seed in WINDOWS:
         model["sliding_window"], pattern = WINDOWS[seed]
         model["num_hidden_layers"] = max(model["num_hidden_layers"], len(pattern))
@@ -102,6 +116,7 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
         "recompute": recompute,
         "seed": seed,
         "z_loss": Z_LOSS.get(seed, 0),
+        "documents": DOCUMENTS.get(seed, (0, {}))[1],
     }
 
 
@@ -147,6 +162,7 @@ def config(spec):
     model = dict(spec["model"])
     model["rms_norm_eps"] = float(model["rms_norm_eps"])
     model["z_loss"] = spec["z_loss"]
+    model["documents"] = spec["documents"]
     return model
 
 
@@ -162,6 +178,7 @@ def yaml_text(spec):
         return str(v)
 
     model = "\n".join(f"  {key}: {value(v)}" for key, v in spec["model"].items())
+    documents = f"\n  documents: {value(spec['documents'])}" if spec["documents"] else ""
     return f"""name: {spec['name']}
 model:
 {model}
@@ -173,18 +190,22 @@ optimizer: {{lr: 1.0e-3, weight_decay: 0.1, clip_norm: 1.0}}
 schedule: {{kind: constant, steps: 50, warmup_steps: 0}}
 data:
   train: [{{path: train-*.bin}}]
-  seed: {spec['seed'] + 1}
+  seed: {spec['seed'] + 1}{documents}
 checkpoint: {{every: 0}}
 target: {{kind: cpu, arch: native}}
 seed: {spec['seed']}
 """
 
 
-def write_tokens(path, vocab, count, seed):
+def write_tokens(path, vocab, count, seed, documents=(0, {})):
     """llm.c's uint16 shard of uniform tokens: rows of the embedding repeat, and no token dominates the mean loss."""
     import numpy as np  # imported here only: tests/runs draws specs with just the standard library
 
-    tokens = np.random.default_rng(seed).integers(0, vocab, size=count, dtype=np.uint16)
+    rng = np.random.default_rng(seed)
+    tokens = rng.integers(0, vocab, size=count, dtype=np.uint16)
+    length, rule = documents
+    if length:
+        tokens[rng.random(count) < 1 / length] = rule["separator"]
     with open(path, "wb") as file:
         file.write(struct.pack("<256i", 20240520, 1, count, *([0] * 253)))
         file.write(tokens.tobytes())
@@ -197,5 +218,5 @@ def write(spec, folder):
     with open(path, "w") as file:
         file.write(yaml_text(spec))
     write_tokens(os.path.join(folder, "train-00000.bin"), spec["model"]["vocab_size"], spec["tokens"] * 12 + 1,
-                 spec["seed"])
+                 spec["seed"], DOCUMENTS.get(spec["seed"], (0, {})))
     return path

@@ -54,6 +54,12 @@ class BitEquality(RunTest):
     def test_same_bits_mxfp8(self):
         self.check_same_bits("mxfp8", *harness.MXFP8, settings=("[norms, swiglu]", ), included=())
 
+    def test_same_bits_documents(self):
+        """Kernels with further operands, also as --style=include."""
+        self.check_same_bits("documents", "precision.compute=bf16", "model.sliding_window=10",
+                             "data.documents.mask=true", "data.documents.separator=5", settings=("full", ),
+                             included=("none", ))
+
     def test_only_rounding(self):
         """Thread counts, loss chunks and micro-batches: gradients of the same weights within rounding."""
         reference = self.gradients(self.trace("one", "batch.micro_batch=4", "memory.loss_chunk=96"))

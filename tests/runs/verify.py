@@ -17,6 +17,13 @@ NO_ROPE = ("model.no_rope_layers=2", )
 FACTORS = ("model.attention_bias=false", "model.attention_multiplier=0.2", "model.embedding_multiplier=12",
            "model.residual_multiplier=0.22", "model.logits_scaling=8")
 SCALED = ("model.embedding_multiplier=12", )
+POST = ("model.norm_place=post", "model.qk_norm=true", "model.qk_norm_over=width", "precision.compute=bf16",
+        "memory.recompute=[norms, down]")
+SANDWICH = ("model.norm_place=sandwich", )
+LOCAL = ("model.sliding_window=9", "model.layer_types=[sliding_attention, full_attention]",
+         "model.rope_local_theta=300", "model.attention_bias=false", "model.hidden_act=gelu_pytorch_tanh",
+         "init.zero=[o_proj]")
+GELU = ("model.hidden_act=gelu_pytorch_tanh", "memory.recompute=[swiglu]")
 THREE_KINDS = (*harness.FP8, *NO_ROPE)  # of three layers: the first is not in fp8, the second has no RoPE
 SPLIT = (*harness.INT8, "precision.compute=bf16", "precision.master=split")
 MUON = ("optimizer.kind=muon", )
@@ -53,6 +60,14 @@ FAULTS = [
      "qk_norm_rope", (*BF16, *NO_ROPE)),
     ("qk_norm_rope_backward.cu", "if constexpr (kUnrotated) c = 1.0f, s = 0.0f;", "if constexpr (kUnrotated) c = 1.0f;",
      "qk_norm_rope_backward", (*BF16, *NO_ROPE)),
+    ("rms_norm_add.cu", "to = rounded = s + v * r * w;", "to = rounded = s + v * r;", "attention_out_norm", POST),
+    ("rms_norm_add.cu", "return s + v * r * w;", "return v * r * w;", "mlp_out_norm", SANDWICH),
+    ("round_stream.cu", "return v; });", "return 0.5f * v; });", "attention_round", POST),
+    ("qk_width_norm_rope.cu", "n1 * c - n2 * s;", "n1 * c + n2 * s;", "qk_norm_rope", POST),
+    ("qk_width_norm_rope_backward.cu", "dot / (kOwn * kHeadDim)", "dot / kHeadDim", "qk_norm_rope_backward", POST),
+    ("geglu_forward.cu", "fma(kCubic, g * g, kSlope)", "kSlope", "swiglu", GELU),
+    ("geglu_backward.cu", "fma(3.0f * kCubic, x * x, kSlope), 1.0f);\n        du = d * gelu;",
+     "kSlope, 1.0f);\n        du = d * gelu;", "swiglu_backward", GELU),
     ("swiglu_backward.cu", "        y = silu * u;\n", "        y = silu;\n", "swiglu_backward", BF16),
     ("rms_norm_forward.cu", "return v * v; }) / kCols;", "return v * v; }) / kPitch;", "attention_norm", BF16),
     ("quantise.cu", "lanes.store(result, values, rounded);", "lanes.store(result, values, [](float v) { return v; });",
@@ -135,7 +150,8 @@ class Verify(RunTest):
     def test_good(self):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
-        for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), THREE_KINDS, FACTORS, (*BF16, *FACTORS),
+        for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, LOCAL, THREE_KINDS, FACTORS, (*BF16,
+                                                                                                              *FACTORS),
                           (*SPLIT, *SCALED), ("init.distribution=uniform", ), ("init.distribution=truncated", ),
                           harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8, SPLIT, MUON,
                           POLAR, *([harness.BF16X3] if harness.has_tiles() else [])):

@@ -33,7 +33,8 @@ struct Fold {
   std::string literal;
 };
 
-/// A declaration that is dropped if the remaining text mentions none of its names.
+/// A declaration that is dropped if the remaining text mentions none of its names: at namespace scope, or in a block a
+/// constant, an alias, or a variable that the template marks [[maybe_unused]].
 struct Declaration {
   std::size_t location = 0;  // of the name
   TextRange statement;       // empty at namespace scope, where `location` identifies it

@@ -5,10 +5,12 @@
 #include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Lex/Lexer.h>
 
+#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "compiler/emit/specialiser/analysis.h"
 #include "compiler/emit/specialiser/literal.h"
@@ -205,8 +207,10 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     for (const clang::Decl* declared : statement->decls()) {
       const auto* variable = llvm::dyn_cast<clang::VarDecl>(declared);
       const bool constant = (variable && variable->isConstexpr()) || llvm::isa<clang::TypedefNameDecl>(declared);
-      // Attributes may come before the range that Clang reports.
-      if (!constant || declared->hasAttrs()) return true;
+      const bool needless = variable && variable->hasAttr<clang::UnusedAttr>() && variable->getAttrs().size() == 1;
+      if (needless) declaration.statement.begin = before_attribute(declaration.statement.begin);
+      // Other attributes may come before the range that Clang reports.
+      if (!needless && (!constant || declared->hasAttrs())) return true;
       declaration.names.push_back(llvm::cast<clang::NamedDecl>(declared)->getNameAsString());
     }
     analysis_.declarations.push_back(declaration);
@@ -233,6 +237,15 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
                                                        context_.getLangOpts());
     if (range.isInvalid() || sources_.getFileID(range.getBegin()) != sources_.getMainFileID()) return std::nullopt;
     return TextRange{sources_.getFileOffset(range.getBegin()), sources_.getFileOffset(range.getEnd())};
+  }
+
+  /// Returns where `[[maybe_unused]]` before a declaration begins: Clang's range may begin after it.
+  std::size_t before_attribute(std::size_t begin) const {
+    constexpr std::string_view kAttribute = "[[maybe_unused]]";
+    std::size_t end = begin;
+    while (end > 0 && std::isspace(static_cast<unsigned char>(input_.template_text[end - 1]))) --end;
+    const bool before = std::string_view(input_.template_text).substr(0, end).ends_with(kAttribute);
+    return before ? end - kAttribute.size() : begin;
   }
 
   /// Returns the statement with its final semicolon, which Clang attributes to the enclosing one.

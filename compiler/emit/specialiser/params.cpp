@@ -12,6 +12,7 @@ namespace llmc::emit {
 std::string params_text(const std::vector<Param>& params) {
   std::string text = "namespace llmc {\n\n";
   for (const Param& param : params) {
+    if (param.type == "operands") continue;
     text += param.type == "using" ? "using " : "constexpr " + param.type + " ";
     text += param.name + " = " + param.value + ";\n";
   }
@@ -74,6 +75,9 @@ std::string include_style(const SpecialiseInput& input) {
   std::string text;
   for (const std::string& line : input.header) text += line.empty() ? "//\n" : "// " + line + "\n";
   if (!text.empty()) text += "\n";
+  for (const Param& param : input.params)
+    if (param.type == "operands")
+      text += "#undef " + param.name + "\n#define " + param.name + " " + param.value + "\n\n";
   text += "#include \"device/types.h\"\n\n#define LLMC_PARAMS_GIVEN\n" + params_text(input.params) + "\n";
   if (input.entry != input.template_name) text += "#define " + input.template_name + " " + input.entry + "\n";
   return text + "#include \"" + input.template_file + "\"\n";

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "compiler/emit/specialiser/analysis.h"
 #include "compiler/emit/specialiser/edits.h"
@@ -13,7 +14,7 @@
 namespace llmc::emit {
 namespace {
 
-/// A declaration that may be dropped: one at namespace scope, or a constant or alias inside such a one.
+/// A declaration that may be dropped: one at namespace scope, or a local one inside such a one.
 struct Item {
   TextRange range;
   std::size_t parent;  // index of the enclosing item; its own index at namespace scope
@@ -29,14 +30,35 @@ std::string declared(const SpecialiseInput& input, const Analysis& analysis) {
   return text;
 }
 
+/// Replaces kFurtherOperands in the template's text by the instance's, which are none without such a param.
+SpecialiseInput with_operands(SpecialiseInput input) {
+  const auto given = std::ranges::find(input.params, "operands", &Param::type);
+  const std::string operands = given == input.params.end() ? "" : given->value;
+  if (given != input.params.end()) {
+    if (params_read(input.template_text, {*given}).empty())
+      throw Failure(Exit::internal, input.template_file + ":1: the template has no " + given->name);
+    input.params.erase(given);
+  }
+  std::string text;
+  std::size_t done = 0;
+  for (const Token& token : tokenize(input.template_text)) {
+    if (token.text != kFurtherOperands) continue;
+    const std::size_t begin = back_over_space(input.template_text, token.begin);
+    text += input.template_text.substr(done, begin - done) + operands;
+    done = token.end;
+  }
+  input.template_text = text + input.template_text.substr(done);
+  return input;
+}
+
 class Specialiser {
  public:
-  explicit Specialiser(const SpecialiseInput& input)
-      : input_(input),
-        text_(input.template_text),
+  explicit Specialiser(SpecialiseInput input)
+      : input_(std::move(input)),
+        text_(input_.template_text),
         tokens_(tokenize(text_)),
         layout_(lay_out(tokens_)),
-        edits_(text_, input.template_file) {}
+        edits_(text_, input_.template_file) {}
 
   Specialised run() {
     check_names();
@@ -327,7 +349,7 @@ class Specialiser {
     return word.text.find('_') != std::string_view::npos || after == '(' || after == '`';
   }
 
-  const SpecialiseInput& input_;
+  const SpecialiseInput input_;
   const std::string& text_;
   std::vector<Token> tokens_;
   SourceLayout layout_;
@@ -338,10 +360,13 @@ class Specialiser {
 
 }  // namespace
 
-Specialised specialise_and_declare(const SpecialiseInput& input) { return Specialiser(input).run(); }
+Specialised specialise_and_declare(const SpecialiseInput& input) { return Specialiser(with_operands(input)).run(); }
 
 std::string specialise(const SpecialiseInput& input) { return specialise_and_declare(input).text; }
 
-std::string declaration(const SpecialiseInput& input) { return declared(input, analyse(input)); }
+std::string declaration(const SpecialiseInput& input) {
+  const SpecialiseInput whole = with_operands(input);
+  return declared(whole, analyse(whole));
+}
 
 }  // namespace llmc::emit

@@ -10,13 +10,17 @@
 namespace llmc::emit {
 
 /// One line of params.h: `constexpr type name = value;`, or `using name = value;` where type is "using". Constants are
-/// int, unsigned, (unsigned) long, (unsigned) long long, bool, float or double.
+/// int, unsigned, (unsigned) long, (unsigned) long long, bool, float or double. Where type is "operands", value is the
+/// expansion of the macro kFurtherOperands and precedes the namespace.
 struct Param {
   std::string type;
   std::string name;
   std::string value;
   bool operator==(const Param&) const = default;
 };
+
+/// Macro at the end of an entry's parameter list, for the operands that only some instances have (device/types.h).
+inline constexpr char kFurtherOperands[] = "LLMC_FURTHER_OPERANDS";
 
 /// Prints the declarations of a params.h in namespace llmc, one per line, in order; the stable text form of params.
 std::string params_text(const std::vector<Param>& params);

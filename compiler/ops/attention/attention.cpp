@@ -1,5 +1,5 @@
-// attention: causal or with a window, q, k and v packed in one row (Dao et al. 2022). On CPU one kernel for each pass,
-// on CUDA cuDNN or llmc's own kernels.
+// attention: causal, with a window or documents, q, k and v packed in one row (Dao et al. 2022). On CPU one kernel for
+// each pass, on CUDA cuDNN or llmc's own kernels.
 #include "compiler/ops/attention/attention.h"
 
 #include <fmt/format.h>
@@ -17,17 +17,25 @@
 namespace llmc::ops {
 namespace {
 
-/// qkv -> out, lse
+/// Checks the rows of documents, after the op's own `inputs`.
+void expect_documents(const Operands& o, std::size_t inputs) {
+  if (!o.op.as<AttentionAttributes>().documents) return o.count(inputs, 2);
+  o.count(inputs + 2, 2);
+  for (std::size_t i = inputs; i < inputs + 2; ++i)
+    o.expect(o.in(i).dtype == DType::i32 && o.in(i).cols == o.graph.tokens(), "an int32 for each token");
+}
+
+/// qkv[, document_begin, document_end] -> out, lse
 void signature(const Operands& o) {
-  o.count(1, 2);
-  const auto& [heads, window, multiplier] = o.op.as<AttentionAttributes>();
+  expect_documents(o, 1);
+  const auto& [heads, window, multiplier, documents] = o.op.as<AttentionAttributes>();
   o.expect(window >= 0 && window < o.graph.sequence, "a window below the sequence, or 0");
   o.expect(o.in(0).cols == heads.columns() && o.out(0).cols == heads.query * heads.dim, "packed q, k, v in, heads out");
 }
 
-/// dout, out, qkv, lse -> dqkv, workspace
+/// dout, out, qkv, lse[, document_begin, document_end] -> dqkv, workspace
 void backward_signature(const Operands& o) {
-  o.count(4, 2);
+  expect_documents(o, 4);
   o.same_shape(o.in(0), o.in(1));
   o.same_shape(o.in(2), o.out(0));
 }
@@ -36,8 +44,10 @@ void backward_signature(const Operands& o) {
 void gradient(Backward& b, const Op& op) {
   const TensorId qkv = op.inputs[0], dout = b.of(op.outputs[0]);
   const TensorId workspace = b.scratch(op.name + "_workspace");
-  b.emit(OpKind::attention_backward, op.name + "_backward", {dout, op.outputs[0], qkv, op.outputs[1]},
-         {b.part(qkv), workspace}, op.as<AttentionAttributes>());
+  std::vector<TensorId> inputs = {dout, op.outputs[0], qkv, op.outputs[1]};
+  inputs.insert(inputs.end(), op.inputs.begin() + 1, op.inputs.end());
+  b.emit(OpKind::attention_backward, op.name + "_backward", std::move(inputs), {b.part(qkv), workspace},
+         op.as<AttentionAttributes>());
 }
 
 const Heads& heads_of(const Context& c) { return c.op.as<AttentionAttributes>().heads; }
@@ -76,15 +86,35 @@ Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const T
       .integer("kHeadDim", heads_of(c).dim, "model.head_dim")
       .integer("kPitch", qkv.pitch, kHeadCounts)
       .integer("kOutPitch", out.pitch, kHeadCounts);
+  const auto& own = c.op.as<AttentionAttributes>();
+  if (own.documents) {
+    const char* key = "data.documents.mask";
+    instance.flag("kDocuments", true, "documents", key)
+        .further_operands(", const int* __restrict__ document_begin, const int* __restrict__ document_end", key);
+  }
+  // Masks are read from mask.h unless they are the run's.
+  if (own.documents || own.window) instance.integer("kWindow", own.window, "model.sliding_window").said(own.window > 0);
   // Kernels of two kinds of layers have two names.
-  const int window = c.op.as<AttentionAttributes>().window;
-  return window ? instance.integer("kWindow", window, "model.sliding_window").named(fmt::format("window_{}", window))
-                : instance;
+  return own.window ? instance.named(fmt::format("window_{}", own.window)) : instance;
 }
 
 Instance& scaled(Instance& instance, const Context& c) {
   const auto& own = c.op.as<AttentionAttributes>();
   return instance.real("kScale", own.scale(), own.multiplier ? "model.attention_multiplier" : "model.head_dim");
+}
+
+/// `arguments`, then the rows of documents, the last inputs of the op.
+std::vector<Argument> with_documents(const Op& op, std::vector<Argument> arguments) {
+  if (op.as<AttentionAttributes>().documents) arguments.insert(arguments.end(), op.inputs.end() - 2, op.inputs.end());
+  return arguments;
+}
+
+/// The op's operands in the order of its kernel.
+std::vector<Argument> kernel_operands(const Op& op) {
+  const std::ptrdiff_t documents = op.as<AttentionAttributes>().documents ? 2 : 0;
+  std::vector<Argument> arguments(op.inputs.begin(), op.inputs.end() - documents);
+  arguments.insert(arguments.end(), op.outputs.begin(), op.outputs.end());
+  return with_documents(op, std::move(arguments));
 }
 
 enum class Pass { forward, backward_queries, backward_keys };
@@ -135,7 +165,7 @@ Work on_cpu(const Context& c, std::string name, int passes, double products, con
   if (!tiles) instance.element(qkv.dtype);  // tiles are bf16
   return scaled(shape(batched(instance, c), c, qkv, out), c)
       .costs(passes * (c.bytes(qkv) + c.bytes(out)) + c.bytes(lse), products * product_of_scores(c.graph, c.op))
-      .rows(c.graph.batch * heads_of(c).key, heads_of(c).dim, qkv.dtype, all_operands(c.op),
+      .rows(c.graph.batch * heads_of(c).key, heads_of(c).dim, qkv.dtype, kernel_operands(c.op),
             fmt::format("{} sequences of {} tokens, {} query and {} key heads of {}", c.graph.batch, c.graph.sequence,
                         heads_of(c).query, heads_of(c).key, heads_of(c).dim));
 }
@@ -155,7 +185,7 @@ std::vector<Work> work(const Context& c) {
   if (!c.cuda()) return {on_cpu(c, "attention_forward", 1, 2, qkv, out, c.out(1))};
   const bool audited = c.region.is_audit();  // in fp32, which cuDNN does not have
   if (!audited && chosen(c).forward == AttentionBy::cudnn) return {in_cudnn(c, Call::attention_forward, 2, 2)};
-  return {portable(c, Pass::forward, qkv, out, all_operands(c.op))};
+  return {portable(c, Pass::forward, qkv, out, kernel_operands(c.op))};
 }
 
 std::vector<Work> backward_work(const Context& c) {
@@ -173,14 +203,15 @@ std::vector<Work> backward_work(const Context& c) {
     return ways;
   }
   const auto &in = c.op.inputs, &result = c.op.outputs;
-  return {portable(c, Pass::backward_queries, qkv, out, all_operands(c.op)),
-          portable(c, Pass::backward_keys, qkv, out, {in[0], in[2], in[3], result[1], result[0]})};
+  return {
+      portable(c, Pass::backward_queries, qkv, out, kernel_operands(c.op)),
+      portable(c, Pass::backward_keys, qkv, out, with_documents(c.op, {in[0], in[2], in[3], result[1], result[0]}))};
 }
 
 }  // namespace
 
 std::string AttentionAttributes::text() const {
-  return heads.text() + (window ? fmt::format(" window {}", window) : "") +
+  return heads.text() + (window ? fmt::format(" window {}", window) : "") + (documents ? " documents" : "") +
          (multiplier ? fmt::format(" scale {}", multiplier) : "");
 }
 

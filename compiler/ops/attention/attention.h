@@ -21,9 +21,12 @@ namespace llmc::ops {
 
 struct AttentionAttributes {
   Heads heads = {};
-  int window = 0;         // keys that a query sees, including itself; 0: all keys up to it
-  double multiplier = 0;  // of the scores; 0: heads.dim^-0.5
+  int window = 0;          // keys that a query sees, including itself; 0: all keys up to it
+  double multiplier = 0;   // of the scores; 0: heads.dim^-0.5
+  bool documents = false;  // a query sees the keys of its own document only: the op's last two inputs are the first and
+                           // the last token of each token's
 
+  /// As one document: their borders are known only in the run.
   constexpr Mask mask(std::int64_t sequence) const { return {static_cast<int>(sequence), window}; }
   double scale() const;
   std::string text() const;

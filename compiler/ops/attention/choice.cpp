@@ -78,7 +78,7 @@ AttentionChoice choose(const AttentionShape& shape, const spec::Spec& spec) {
 
 AttentionShape attention_shape(const Graph& graph, const Op& op, const spec::Spec& spec) {
   const bool backward = op.kind == OpKind::attention_backward;
-  const auto& [heads, window, multiplier] = op.as<AttentionAttributes>();
+  const auto& [heads, window, multiplier, documents] = op.as<AttentionAttributes>();
   return {graph.batch,
           graph.sequence,
           heads.query,
@@ -88,7 +88,8 @@ AttentionShape attention_shape(const Graph& graph, const Op& op, const spec::Spe
           graph.at(backward ? op.inputs[1] : op.outputs[0]).pitch,
           spec.deterministic,
           window,
-          static_cast<float>(multiplier)};
+          static_cast<float>(multiplier),
+          documents};
 }
 
 std::string attention_suffix(const AttentionShape& shape) {

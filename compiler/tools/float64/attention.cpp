@@ -1,6 +1,7 @@
 // attention: out = softmax(scale q k^T) v for each head under a mask; several heads of q share one of k and v.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "compiler/tools/float64/arithmetic.h"
 #include "compiler/tools/float64/rules.h"
@@ -32,7 +33,25 @@ void products(const double* x, const std::vector<double>& columns, std::int64_t 
     add_scaled(last + 1 - first, factor * x[d], columns.data() + d * sequence + first, out + first);
 }
 
-Mask mask_of(const OpRun& run) { return run.op.as<ops::AttentionAttributes>().mask(run.graph.sequence); }
+/// Masks of the sequences of a batch.
+class Masks {
+ public:
+  /// `inputs`: of the op, before the rows of documents.
+  Masks(const OpRun& run, std::size_t inputs) : mask_(run.op.as<ops::AttentionAttributes>().mask(run.graph.sequence)) {
+    if (!run.op.as<ops::AttentionAttributes>().documents) return;
+    for (int i = 0; i < 2; ++i)
+      for (std::int64_t token = 0; token < run.graph.tokens(); ++token)
+        rows_[i].push_back(static_cast<int>(run.in(inputs + static_cast<std::size_t>(i)).row(0)[token]));
+  }
+
+  Mask of(std::int64_t batch) const {
+    return rows_[0].empty() ? mask_ : mask_.with_documents(rows_[0].data(), rows_[1].data(), static_cast<int>(batch));
+  }
+
+ private:
+  Mask mask_;
+  std::vector<int> rows_[2];
+};
 
 double largest_of(const Head& head, std::int64_t sequence, std::int64_t dim) {
   double most = 0;
@@ -52,7 +71,7 @@ void attention(OpRun& run) {
   const auto [query, key, dim] = own.heads;
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch;
   const double factor = own.scale();
-  const Mask mask = mask_of(run);
+  const Masks masks(run, 1);
   const bool narrow = run.input_type(0) == DType::bf16;
   std::vector<double>& scale = run.outputs[0].scales(query);
   std::vector<double>& lse_scale = run.outputs[1].scales(lse.cols);
@@ -61,6 +80,7 @@ void attention(OpRun& run) {
 #pragma omp parallel for collapse(2) schedule(dynamic)
   for (std::int64_t b = 0; b < batch; ++b)
     for (std::int64_t h = 0; h < query; ++h) {
+      const Mask mask = masks.of(b);
       const std::int64_t kv = h / (query / key), begin = b * sequence;
       const Head q{qkv.row(begin) + h * dim, qkv.pitch}, k{qkv.row(begin) + (query + kv) * dim, qkv.pitch};
       const Head v{qkv.row(begin) + (query + key + kv) * dim, qkv.pitch};
@@ -97,7 +117,7 @@ void attention_backward(OpRun& run) {
   const auto [query, key, dim] = own.heads;
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch, all = query + 2 * key;
   const double factor = own.scale();
-  const Mask mask = mask_of(run);
+  const Masks masks(run, 4);
   const bool narrow = run.input_type(2) == DType::bf16;
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = attention_noise(run.input_type(2));
@@ -105,6 +125,7 @@ void attention_backward(OpRun& run) {
 #pragma omp parallel for collapse(2) schedule(dynamic)
   for (std::int64_t b = 0; b < batch; ++b)
     for (std::int64_t kv = 0; kv < key; ++kv) {
+      const Mask mask = masks.of(b);
       const std::int64_t begin = b * sequence, group = query / key;
       const Head k{qkv.row(begin) + (query + kv) * dim, qkv.pitch};
       const Head v{qkv.row(begin) + (query + key + kv) * dim, qkv.pitch};

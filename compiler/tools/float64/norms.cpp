@@ -1,4 +1,5 @@
 // RMSNorm, RoPE, and both of each head of q and k, with their gradients.
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/tools/float64/arithmetic.h"
@@ -47,16 +48,38 @@ void turn_heads(OpRun& run, double direction) {
 
 }  // namespace
 
-/// Computes y = x rstd w, rstd = 1 / sqrt(mean(x^2) + eps).
+/// Computes y = x rstd w (+ residual), rstd = 1 / sqrt(mean(x^2) + eps).
 void rms_norm(OpRun& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &y = run.out(0), &rstd = run.out(1);
-  const double eps = run.op.as<ops::RmsNormAttributes>().eps;
+  const auto& [eps, adds_residual, copy] = run.op.as<ops::RmsNormAttributes>();
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const double r = 1 / std::sqrt(dot(x.cols, x.row(i), x.row(i)) / static_cast<double>(x.cols) + eps);
     rstd.data[i] = r;
     for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j) * r * weight.data[j];
   }
   for (OpValue& result : run.outputs) result.relative = 32 * kFp32;
+  if (!adds_residual) return;
+  for (std::size_t i : {std::size_t{0}, std::size_t{2}}) {
+    if (i == 2 && !copy) break;
+    const Matrix& sum = run.out(i);
+    run.outputs[i].relative = 0;
+    run.outputs[i].noise = 32 * kFp32;
+    std::vector<double>& scale = run.outputs[i].scales();
+    for (std::int64_t row = 0; row < sum.rows; ++row) {
+      const double* residual = run.in(2).row(row);
+      double& most = scale[static_cast<std::size_t>(row)] = largest(sum.cols, residual);
+      for (std::int64_t j = 0; j < sum.cols; ++j) {
+        const double normed = x.at(row, j) * rstd.data[row] * weight.data[j];
+        most = std::max(most, std::abs(normed));
+        sum.at(row, j) = residual[j] + normed;
+      }
+    }
+  }
+}
+
+void round_stream(OpRun& run) {
+  const Matrix &x = run.in(0), &y = run.out(0);
+  for (std::int64_t i = 0; i < y.rows; ++i) std::copy_n(x.row(i), y.cols, y.row(i));
 }
 
 /// Computes dx = rstd (w dy - x rstd^2 mean(w dy x)) (+ dresidual), dw = column sums of dy x rstd.
@@ -88,22 +111,40 @@ void rope(OpRun& run) { turn_heads(run, 1); }
 
 void rope_backward(OpRun& run) { turn_heads(run, -1); }
 
+/// Columns that share a root mean square: of a head; or with `width` of all heads of q, or of k.
+struct Normed {
+  std::int64_t begin, size, weight, heads;
+};
+
+std::vector<Normed> normed_columns(const ops::Heads& heads, bool width, std::int64_t second) {
+  const std::int64_t q = heads.query * heads.dim, k = heads.key * heads.dim;
+  if (width) return {{0, q, 0, heads.query}, {q, k, q, heads.key}};
+  std::vector<Normed> result;
+  for (std::int64_t head = 0; head < heads.query + heads.key; ++head)
+    result.push_back({head * heads.dim, heads.dim, head < heads.query ? 0 : second, 1});
+  return result;
+}
+
 /// Computes n = x rstd w for each head of q and k, then rotates it; copies heads of v.
 void qk_norm_rope(OpRun& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &table = run.in(2), &y = run.out(0), &rstd = run.out(1);
-  const auto& [heads, eps, rotates] = run.op.as<ops::QkNormRopeAttributes>();
-  const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key, second = weight.cols / 2;
+  const auto& [heads, eps, rotates, width] = run.op.as<ops::QkNormRopeAttributes>();
+  const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
+  const std::vector<Normed> norms = normed_columns(heads, width, weight.cols / 2);
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = run.outputs[1].relative = 32 * kFp32;
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const double* angles = table.row(i % run.graph.sequence);
     for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j);
+    for (std::size_t part = 0; part < norms.size(); ++part) {
+      const auto& [begin, size, own, count] = norms[part];
+      double* n = y.row(i) + begin;
+      const double r = 1 / std::sqrt(dot(size, n, n) / static_cast<double>(size) + eps);
+      rstd.at(i, static_cast<std::int64_t>(part)) = r;
+      for (std::int64_t j = 0; j < size; ++j) n[j] *= r * weight.data[own + j];
+    }
     for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
       double* n = y.row(i) + head * heads.dim;
-      const double* w = weight.data + (head < heads.query ? 0 : second);
-      const double r = 1 / std::sqrt(dot(heads.dim, n, n) / static_cast<double>(heads.dim) + eps);
-      rstd.at(i, head) = r;
-      for (std::int64_t j = 0; j < heads.dim; ++j) n[j] *= r * w[j];
       scale[static_cast<std::size_t>(i * all + head)] = largest(heads.dim, n);
       for (std::int64_t p = 0; rotates && p < half; ++p) turn(n[p], n[p + half], angles[p], angles[p + half]);
     }
@@ -114,8 +155,9 @@ void qk_norm_rope(OpRun& run) {
 void qk_norm_rope_backward(OpRun& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &table = run.in(3), &rstd = run.in(4);
   const Matrix& dx = run.out(0);
-  const auto& [heads, rotates] = run.op.as<ops::QkNormRopeBackwardAttributes>();
-  const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key, second = weight.cols / 2;
+  const auto& [heads, rotates, width] = run.op.as<ops::QkNormRopeBackwardAttributes>();
+  const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
+  const std::vector<Normed> norms = normed_columns(heads, width, weight.cols / 2);
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = 32 * kFp32;
   begin_sums(run.outputs[1]);
@@ -124,19 +166,23 @@ void qk_norm_rope_backward(OpRun& run) {
     for (std::int64_t j = 0; j < x.cols; ++j) dx.at(i, j) = dy.at(i, j);
     for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
       double* d = dx.row(i) + head * heads.dim;
-      const double* from = x.row(i) + head * heads.dim;
-      const std::int64_t own = head < heads.query ? 0 : second;
-      const double r = rstd.at(i, head);
       for (std::int64_t p = 0; rotates && p < half; ++p) turn(d[p], d[p + half], angles[p], -angles[p + half]);
+    }
+    for (std::size_t part = 0; part < norms.size(); ++part) {
+      const auto& [begin, size, own, count] = norms[part];
+      double* d = dx.row(i) + begin;
+      const double* from = x.row(i) + begin;
+      const double r = rstd.at(i, static_cast<std::int64_t>(part));
       double mean = 0, most = 0;
-      for (std::int64_t j = 0; j < heads.dim; ++j) {
+      for (std::int64_t j = 0; j < size; ++j) {
         const double scaled = weight.data[own + j] * d[j];
-        mean += scaled * from[j] / static_cast<double>(heads.dim);
+        mean += scaled * from[j] / static_cast<double>(size);
         most = std::max(most, r * std::abs(scaled));
         add_to(run.outputs[1], own + j, d[j] * from[j] * r);
       }
-      scale[static_cast<std::size_t>(i * all + head)] = most;
-      for (std::int64_t j = 0; j < heads.dim; ++j) d[j] = r * (weight.data[own + j] * d[j] - from[j] * r * r * mean);
+      const std::int64_t head = begin / heads.dim;
+      std::fill_n(scale.begin() + (i * all + head), count, most);
+      for (std::int64_t j = 0; j < size; ++j) d[j] = r * (weight.data[own + j] * d[j] - from[j] * r * r * mean);
     }
   }
 }

@@ -69,8 +69,20 @@ void linear(OpRun& run) {
   }
 }
 
-/// The codes of a weight are transposed.
-void linear_dgrad(OpRun& run) { product(run, false, scaled(run), false, ops::scale_of(run.op)); }
+/// The codes of a weight are transposed. The result may be in the buffer of the residual.
+void linear_dgrad(OpRun& run) {
+  const auto [bias, residual, factor] = run.op.as<ops::LinearAttributes>();
+  const Matrix &d = run.out(0), &added = run.inputs.back().matrix;
+  std::vector<double> before;
+  for (std::int64_t i = 0; residual && i < d.rows; ++i)
+    before.insert(before.end(), added.row(i), added.row(i) + d.cols);
+  product(run, false, scaled(run), false, factor);
+  for (std::int64_t i = 0; residual && i < d.rows; ++i) {
+    const double* row = before.data() + i * d.cols;
+    add_scaled(d.cols, 1, row, d.row(i));
+    run.outputs[0].scale[static_cast<std::size_t>(i)] += largest(d.cols, row);
+  }
+}
 
 /// Codes are transposed.
 void linear_wgrad(OpRun& run) {

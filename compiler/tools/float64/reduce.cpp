@@ -30,7 +30,8 @@ void take_layers(spec::Spec& spec, const plan::Plan& plan) {
   for (const std::size_t layer : taken) {
     if (!plan.graph.kinds[layer].rope) no_rope.layers.push_back(static_cast<std::int64_t>(types.size()));
     recompute.push_back(plan.choice.recompute[layer]);
-    types.emplace_back(plan.graph.kinds[layer].window ? spec::kSlidingAttention : spec::kFullAttention);
+    types.emplace_back(plan.spec.model.slides(static_cast<std::int64_t>(layer)) ? spec::kSlidingAttention
+                                                                                : spec::kFullAttention);
   }
   spec.memory.recompute = passes::recompute_from(recompute);
   spec.model.num_hidden_layers = static_cast<std::int64_t>(taken.size());
@@ -77,6 +78,7 @@ Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t st
   s.data.tokenizer.clear();
   s.data.train = {data, "llmc"};
   s.data.mixture.clear();
+  s.data.documents.separator = std::max<std::int64_t>(s.data.documents.separator, 0);
   s.data.validation = {};
   s.data.validation_sets.clear();
   s.evaluation = {};
@@ -99,8 +101,13 @@ std::string write_tokens(const plan::Plan& plan, std::int64_t steps, const std::
   const std::int64_t count = steps * plan.spec.batch.tokens + 1;
   std::mt19937_64 draws(plan.spec.data.seed);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
-  for (std::int32_t& token : tokens)
+  // Documents have 16 tokens on average, so that a tile of attention has borders and a sequence has several tiles.
+  const spec::Documents& documents = plan.spec.data.documents;
+  const bool divided = documents.mask || documents.mask_first;
+  for (std::int32_t& token : tokens) {
     token = static_cast<std::int32_t>(draws() % static_cast<std::uint64_t>(vocabulary));
+    if (divided && draws() % 16 == 0) token = static_cast<std::int32_t>(documents.separator);
+  }
   data::ShardWriter writer(folder, "train", vocabulary > 65536, std::int64_t{1} << 30);
   writer.append(tokens);
   writer.finish();

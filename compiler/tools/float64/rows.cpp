@@ -1,6 +1,7 @@
 // Ops on rows: look-ups, SwiGLU, additions and column sums.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "compiler/tools/float64/arithmetic.h"
 #include "compiler/tools/float64/rules.h"
@@ -15,6 +16,26 @@ void copy_row(const Matrix& from, std::int64_t i, const Matrix& to, std::int64_t
 }
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// Activation of the MLP's gate and its slope. An error of the fp32 arithmetic is relative to `size` and to `terms`,
+/// the magnitudes of the value and of the slope's terms.
+struct Activation {
+  double value, slope, size, terms;
+};
+
+Activation silu(double x) {
+  const double s = sigmoid(x);
+  return {x * s, s * (1 + x * (1 - s)), std::abs(x) * s, s * (1 + std::abs(x))};
+}
+
+/// 0.5 x (1 + tanh(h)), h = sqrt(2 / pi) (x + 0.044715 x^3). e^-2h has h's rounding as an error relative to itself.
+Activation gelu(double x) {
+  const double root = std::sqrt(2 / std::numbers::pi), h = root * (x + 0.044715 * x * x * x);
+  const double first = 1 / (1 + std::exp(-2 * h)), other = 1 / (1 + std::exp(2 * h));  // 0.5 (1 +- tanh(h))
+  const double second = 2 * x * first * other * root * (1 + 3 * 0.044715 * x * x);
+  const double rounding = 1 + std::abs(h) / 4;
+  return {x * first, first + second, std::abs(x) * first * rounding, (first + std::abs(second)) * rounding};
+}
 
 }  // namespace
 
@@ -46,19 +67,26 @@ void embedding_backward(OpRun& run) {
   }
 }
 
-/// Computes s = silu(gate) up; gate is the first half of a row and up the second.
+/// Computes s = silu(gate) up, or gelu(gate) up; gate is the first half of a row and up the second.
 void swiglu(OpRun& run) {
   const Matrix &x = run.in(0), &s = run.out(0);
-  run.outputs[0].relative = 32 * kFp32;
+  const auto activation = run.op.as<ops::SwigluAttributes>().gelu ? gelu : silu;
+  run.outputs[0].relative = 0;
+  run.outputs[0].noise = 32 * kFp32;
+  std::vector<double>& scale = run.outputs[0].scales(s.cols);
   for (std::int64_t i = 0; i < s.rows; ++i)
     for (std::int64_t j = 0; j < s.cols; ++j) {
-      const double gate = x.at(i, j), up = x.at(i, x.cols / 2 + j);
-      s.at(i, j) = gate * sigmoid(gate) * up;
+      const Activation act = activation(x.at(i, j));
+      const double up = x.at(i, x.cols / 2 + j);
+      s.at(i, j) = act.value * up;
+      scale[static_cast<std::size_t>(i * s.cols + j)] = act.size * std::abs(up);
     }
 }
 
-/// Computes dgate = ds up sigmoid(gate) (1 + gate (1 - sigmoid(gate))), dup = ds silu(gate).
+/// Computes dgate = ds up act'(gate), dup = ds act(gate), act being silu or gelu.
 void swiglu_backward(OpRun& run) {
+  const auto [recompute, is_gelu] = run.op.as<ops::SwigluBackwardAttributes>();
+  const auto activation = is_gelu ? gelu : silu;
   const Matrix &ds = run.in(0), &x = run.in(1), &dx = run.out(0);
   const std::int64_t half = x.cols / 2;
   std::vector<double>& scale = run.outputs[0].scales(x.cols);
@@ -66,15 +94,16 @@ void swiglu_backward(OpRun& run) {
   for (std::int64_t i = 0; i < ds.rows; ++i) {
     std::fill_n(dx.row(i), dx.cols, 0.0);  // padding of both parts
     for (std::int64_t j = 0; j < ds.cols; ++j) {
-      const double gate = x.at(i, j), up = x.at(i, half + j), d = ds.at(i, j), s = sigmoid(gate);
-      dx.at(i, j) = d * up * s * (1 + gate * (1 - s));
-      dx.at(i, half + j) = d * gate * s;
-      scale[static_cast<std::size_t>(i * x.cols + j)] = std::abs(d * up) * s * (1 + std::abs(gate));
-      scale[static_cast<std::size_t>(i * x.cols + half + j)] = std::abs(d * gate) * s;
-      if (run.op.as<ops::SwigluBackwardAttributes>().recompute) run.outputs.back().matrix.at(i, j) = gate * s * up;
+      const double up = x.at(i, half + j), d = ds.at(i, j);
+      const Activation act = activation(x.at(i, j));
+      dx.at(i, j) = d * up * act.slope;
+      dx.at(i, half + j) = d * act.value;
+      scale[static_cast<std::size_t>(i * x.cols + j)] = std::abs(d * up) * act.terms;
+      scale[static_cast<std::size_t>(i * x.cols + half + j)] = std::abs(d) * act.size;
+      if (recompute) run.outputs.back().matrix.at(i, j) = act.value * up;
     }
   }
-  run.outputs.back().relative = 32 * kFp32;
+  run.outputs.back().relative = (is_gelu ? 64 : 32) * kFp32;
 }
 
 void add(OpRun& run) {

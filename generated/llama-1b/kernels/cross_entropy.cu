@@ -19,7 +19,6 @@ LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targ
                           float* __restrict__ lse, float* __restrict__ entropies, float* __restrict__ correct,
                           const StepScalars* __restrict__ scalars) {
   const Group<512, Act, 8> lanes;
-  [[maybe_unused]] const float loss_scale = scalars->loss_scale;
   for (const int row : lanes.rows(8192)) {
     const auto out = lanes.row<131072, 131072>(logits, row);
     const auto in = lanes.load_ahead<131072, 131072>(logits, row, 8192);

@@ -57,7 +57,10 @@ struct BackwardTile {
   alignas(64) float keys[kKeys * kDim];         // k along [keys of the block, kDim]
   alignas(64) float key_rows[kKeys * kDim];     // k across; unused in fp32
   alignas(64) float values[kKeys * kDim];       // v along
-  int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
+  // With kBounded only: the mask of the sequence; and of each key of the block the query, counted from the tile's
+  // first, from which on none sees it.
+  Mask mask;
+  int past[kKeys];
 };
 
 /// Computes to[kCount, kDim] += scores [kCount, lanes from kFirst on] times rows [lanes, kDim].

@@ -44,7 +44,10 @@ struct ForwardTile {
   alignas(64) float values[kKeys * kDim];    // [keys of the block, kDim], or half the rows with pairs of keys
   alignas(64) float maximum[kTile];          // of the scores so far, times kLogScale
   alignas(64) float denominator[kTile];
-  int edge;  // of a window: queries from here on, relative to the tile's first, do not see the block's first key
+  // With kBounded only: the mask of the sequence; and of each key of the block the query, counted from the tile's
+  // first, from which on none sees it.
+  Mask mask;
+  int past[kKeys];
 };
 
 /// Processes a block of kCount keys for the last kVectors vectors of the tile. kDiagonal: key i is masked for the lanes

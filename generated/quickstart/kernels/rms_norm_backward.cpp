@@ -28,8 +28,6 @@ LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* wei
     for (int row = first; row < last; ++row) {
       const auto gradient = lanes.load(lanes.row<256, 256>(dy, row));
       const auto in = lanes.load(lanes.row<256, 256>(x, row));
-      // Read with the others, so that a row waits for memory once.
-      [[maybe_unused]] const auto residual = lanes.load_if<false>(lanes.row<256, 256>(dresidual, row));
       const float r = rstd[row];
       // Work that needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
       lanes.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });

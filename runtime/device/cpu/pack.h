@@ -43,6 +43,12 @@ LLMC_TILE void prefetch_rows(const T* from, int pitch, int rows) {
     for (int c = 0; c < kCols; c += 64 / sizeof(T)) __builtin_prefetch(from + static_cast<long long>(r) * pitch + c);
 }
 
+/// to[i] = the query, counted from `first`, from which on none sees key number `key` + i.
+template <int kCount>
+LLMC_TILE void pack_past(const Mask& mask, int key, int first, int* to) {
+  for (int i = 0; i < kCount; ++i) to[i] = mask.past(key + i) - first;
+}
+
 /// to[r][c] = from[r][c] for r < kRows and c < kCols; zero for kCols <= c < kPitch.
 template <int kRows, int kCols, int kPitch, class T>
 LLMC_TILE void pack_rows(const T* from, int pitch, int rows, float* to) {

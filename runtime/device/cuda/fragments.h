@@ -83,15 +83,15 @@ __device__ __forceinline__ void mask_later(float (&scores)[kRowTiles][4], int qu
   }
 }
 
-/// Masks keys before the window of kSeen keys that their query sees. They become less than kNothing, so that they get
-/// no weight in a row whose highest score is still kNothing.
-template <bool kTransposed, int kSeen, int kRowTiles>
-__device__ __forceinline__ void mask_earlier(float (&scores)[kRowTiles][4], int query, int key) {
-  const int lane = threadIdx.x % 32, apart = lane / 4 - lane % 4 * 2;  // row minus column of the lane's first score
+/// Masks keys before those that their query sees. They become less than kNothing, so that they get no weight in a row
+/// whose highest score is still kNothing.
+template <bool kTransposed, int kRowTiles>
+__device__ __forceinline__ void mask_earlier(float (&scores)[kRowTiles][4], int query, int key, Mask mask) {
+  const int row = threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;  // of the lane's first score
 #pragma unroll
   for (int i = 0; i < 4 * kRowTiles; ++i) {
-    const int more = i / 2 * 8 - i % 2;
-    const bool earlier = kTransposed ? apart + more <= query - key - kSeen : apart + more >= key - query + kSeen;
+    const int r = row + i / 2 * 8, c = column + i % 2;
+    const bool earlier = kTransposed ? query + c > mask.hi(key + r) : key + c < mask.lo(query + r);
     if (earlier) scores[i / 4][i % 4] = 2 * kNothing;
   }
 }

@@ -66,6 +66,29 @@ const std::vector<Family>& families() {
        .title = "Granite",
        .reads = {"attention_bias", "mlp_bias"},
        .reads_factors = true},
+      {.model_type = "olmo2",
+       .architecture = "Olmo2ForCausalLM",
+       .title = "OLMo 2",
+       .reads = {"attention_bias"},
+       .on = {"qk_norm"},
+       .norm_place = NormPlace::post,
+       .qk_norm_over = QkNormOver::width,
+       .rms_norm_eps = 1e-5,
+       .padded = true},
+      {.model_type = "olmo3",
+       .architecture = "Olmo3ForCausalLM",
+       .title = "OLMo 3",
+       .reads = {"attention_bias"},
+       .on = {"qk_norm"},
+       .window = by_default,
+       .norm_place = NormPlace::post,
+       .qk_norm_over = QkNormOver::width,
+       .reads_types = true,
+       .local_theta = 0,
+       .full_every = 4,
+       .rope_theta = 500000,
+       .rms_norm_eps = 1e-5,
+       .padded = true},
   };
   return table;
 }
@@ -96,8 +119,14 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
   expect(model.attention_out_bias == (family.out_bias && model.attention_bias), "attention_out_bias");
   for (const FamilyFactor& each : family_factors())
     expect(family.reads_factors || model.*each.field == each.usual(model) || model.*each.field == 0, each.name);
+  expect(model.hidden_act == HiddenAct::silu, "hidden_act");
+  expect(model.norm_place == family.norm_place, "norm_place");
+  expect(!model.qk_norm || model.qk_norm_over == family.qk_norm_over, "qk_norm_over");
   expect(family.reads_no_rope || model.no_rope_layers.empty(), "no_rope_layers");
   const std::int64_t sliding = model.sliding_layers();
+  const bool scales_all = sliding && model.rope_scaling.type != RopeType::none;
+  expect(family.local_theta ? model.rope_local_theta != 0 || !scales_all : model.rope_local_theta == 0,
+         "rope_local_theta");
   expect(!sliding || family.window != Family::Window::none, "sliding_window");
   expect(!sliding || sliding == model.num_hidden_layers || family.reads_types, "layer_types");
   return keys;

@@ -29,15 +29,20 @@ struct Family {
   std::vector<std::string> reads = {};  // switches that its config.json has
   std::vector<std::string> on = {};     // switches that are always on; all others are off
   enum class Window { none, by_default, switched } window = Window::none;  // switched: by use_sliding_window
-  bool out_bias = true;                                                    // with attention_bias o has one too
-  bool reads_no_rope = false;  // reads no_rope_layers, flags of which 1 is a layer with RoPE
-  bool reads_factors = false;  // those of family_factors(), with the default 1
-  bool reads_types = false;    // reads layer_types; otherwise windows are in all layers or in none
-  bool divides_width = false;  // since version 5 num_attention_heads must divide hidden_size
+  NormPlace norm_place = NormPlace::pre;
+  QkNormOver qk_norm_over = QkNormOver::head;  // with qk_norm
+  bool out_bias = true;                        // with attention_bias o has one too
+  bool reads_no_rope = false;                  // reads no_rope_layers, flags of which 1 is a layer with RoPE
+  bool reads_factors = false;                  // those of family_factors(), with the default 1
+  bool reads_types = false;                    // reads layer_types; otherwise windows are in all layers or in none
+  /// Default theta of sliding layers, whose RoPE is unscaled and in config.json an object of its own; 0: rope_theta.
+  std::optional<double> local_theta = {};
+  std::int64_t full_every = 0;  // with reads_types: without these every N-th layer is full, or all as sliding_window
+  bool divides_width = false;   // since version 5 num_attention_heads must divide hidden_size
   // Defaults of config.json; nothing: num_attention_heads, and hidden_size / num_attention_heads.
   std::optional<std::int64_t> num_key_value_heads = {}, head_dim = {};
   std::int64_t sliding_window = 4096;  // 0: none
-  double rope_theta = 10000;
+  double rope_theta = 10000, rms_norm_eps = 1e-6;
   bool tied = false;    // tie_word_embeddings
   bool padded = false;  // a pad_token_id, which need not be in the vocabulary; export writes null
 

@@ -92,10 +92,39 @@ Rope read_rope(const Json& object, const std::string& name, std::int64_t context
 
 }  // namespace
 
+namespace {
+
+/// Part of rope_parameters for layers of one type; null without one.
+const Json* part_of(const Json* parameters, const char* type) {
+  const bool has = parameters && parameters->is_object() && parameters->contains(type);
+  return has && (*parameters)[type].is_object() ? &(*parameters)[type] : nullptr;
+}
+
+/// Sets rope_local_theta where sliding layers have other angles than the full ones. `sliding`: their part of
+/// rope_parameters, or null.
+void read_local_rope(ConfigReader& reader, const Family& family, const Json* sliding, std::int64_t context, Model& m) {
+  const Rope local =
+      sliding ? read_rope(*sliding, "rope_parameters.sliding_attention", context, reader.refusals()) : Rope{};
+  const std::optional<double> older = *family.local_theta != 0 ? reader.number("rope_local_base_freq") : std::nullopt;
+  if (local.scaling.type != RopeType::none)
+    reader.refuse("rope_parameters.sliding_attention",
+                  fmt::format("it has type {}, but llmc scales RoPE of full layers alone",
+                              kRopeTypes[static_cast<int>(local.scaling.type)]));
+  const double theta = agree(reader.refusals(), "rope_local_base_freq", older,
+                             "rope_parameters.sliding_attention.rope_theta", local.theta)
+                           .value_or(*family.local_theta != 0 ? *family.local_theta : m.rope_theta);
+  if (m.sliding_layers() && (theta != m.rope_theta || m.rope_scaling.type != RopeType::none))
+    m.rope_local_theta = theta;
+}
+
+}  // namespace
+
 void read_rope(ConfigReader& reader, const Family& family, std::int64_t context, Model& model) {
   const std::optional<double> theta = reader.number("rope_theta");
   const Json* older = reader.find("rope_scaling");
   const Json* newer = reader.find("rope_parameters");
+  const Json *full = part_of(newer, kFullAttention), *sliding = part_of(newer, kSlidingAttention);
+  if (family.local_theta && (full || sliding)) newer = full;
   Refusals& refusals = reader.refusals();
   const Rope scaling = older ? read_rope(*older, "rope_scaling", context, refusals) : Rope{};
   const Rope parameters = newer ? read_rope(*newer, "rope_parameters", context, refusals) : Rope{};
@@ -129,6 +158,7 @@ void read_rope(ConfigReader& reader, const Family& family, std::int64_t context,
   model.rope_theta =
       agree(refusals, "rope_theta", theta, newer ? "rope_parameters.rope_theta" : "rope_scaling.rope_theta", nested)
           .value_or(family.rope_theta);
+  if (family.local_theta) read_local_rope(reader, family, sliding, context, model);
 }
 
 nlohmann::ordered_json rope_json(const RopeScaling& scaling) {

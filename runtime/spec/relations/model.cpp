@@ -219,6 +219,47 @@ class ModelRelations : RelationChecks {
          any_of({write(key, "false"), write("model.residual_multiplier", "1")}), {key, "model.residual_multiplier"});
   }
 
+  void documents() {
+    if (!usable({"data.documents.mask", "data.documents.separator"})) return;
+    const Documents& d = spec_.data.documents;
+    const std::int64_t vocabulary = spec_.model.vocab_size;
+    if (usable({"model.vocab_size"}) && d.separator >= vocabulary)
+      fail("E0345", fmt::format("documents end with token {}, but vocab_size is {}", d.separator, vocabulary),
+           fmt::format("write a separator below {}", vocabulary),
+           any_of({write("data.documents.separator", vocabulary - 1), write("model.vocab_size", d.separator + 1)}),
+           {"data.documents.separator", "model.vocab_size"});
+    if (usable({"target.kind", "target.attention"}) && d.mask && spec_.target.kind == TargetKind::cuda &&
+        spec_.target.attention == AttentionKind::cudnn)
+      fail("E0346", "cuDNN has no masks of documents that are deterministic and of constant shapes",
+           "write attention: auto, or mask: false",
+           any_of({write("target.attention", "auto"), write("data.documents.mask", "false")}),
+           {"target.attention", "data.documents.mask"});
+  }
+
+  /// A norm of its result removes a factor of the product, and only then is down_proj's result kept.
+  void norms_after() {
+    const Model& m = spec_.model;
+    if (!usable({"model.norm_place"})) return;
+    if (usable({"model.residual_multiplier"}) && m.norms_after() && m.residual_multiplier != 1)
+      fail("E0334",
+           fmt::format("residual_multiplier {} has no effect on what is normalised after it", m.residual_multiplier),
+           "write norm_place: pre, or residual_multiplier: 1",
+           any_of({write("model.residual_multiplier", "1"), write("model.norm_place", "pre")}),
+           {"model.residual_multiplier", "model.norm_place"});
+    const Recompute& wish = spec_.memory.recompute;
+    const auto has_down = [](const auto& range) { return of(range.ops, "down"); };
+    if (!usable({"memory.recompute"}) || m.norms_after() ||
+        (!has_down(wish) && std::ranges::none_of(wish.layers, has_down)))
+      return;
+    std::vector<std::string> others = wish.ops;
+    std::erase(others, "down");
+    std::vector<Edit> edits;
+    if (!others.empty()) edits.push_back(write("memory.recompute", "[" + either(others, ", ") + "]"));
+    edits.push_back(leave_out("memory.recompute"));
+    fail("E0335", "the result of down_proj is not kept with norm_place: pre, so `down` names nothing",
+         "leave `down` out of the list", any_of(std::move(edits)), {"memory.recompute", "model.norm_place"});
+  }
+
   void architectures() {
     if (!usable({"target.kind", "target.arch"})) return;
     const bool cpu = spec_.target.kind == TargetKind::cpu;
@@ -292,6 +333,8 @@ void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diag
   relations.rope();
   relations.rope_layers();
   relations.residual_multiplier();
+  relations.norms_after();
+  relations.documents();
   relations.architectures();
 }
 

@@ -63,7 +63,11 @@ std::vector<KeyRow> model_rows() {
                      const std::int64_t exact = (s.model.hidden_size * 8 + 2) / 3;
                      return (exact + 63) / 64 * 64;
                    })
-          .doc("Width of SwiGLU."),
+          .doc("Width of the MLP."),
+      bind_choice("model.hidden_act", {"silu", "gelu_pytorch_tanh"}, LLMC_FIELD(model.hidden_act))
+          .fallback("silu")
+          .newer()
+          .doc("Activation of the MLP's gate: silu in SwiGLU, gelu_pytorch_tanh (GELU by its tanh formula) in GeGLU."),
       bind("model.rope_theta", Type::number, LLMC_FIELD(model.rope_theta))
           .fallback("500000")
           .above(1)
@@ -140,6 +144,17 @@ std::vector<KeyRow> model_rows() {
           .fallback("false")
           .newer()
           .doc("RMSNorm over each head of q and k before RoPE, as in Qwen 3: two more weights of head_dim a layer."),
+      bind_choice("model.qk_norm_over", {"head", "width"}, LLMC_FIELD(model.qk_norm_over))
+          .fallback("head")
+          .when("model.qk_norm", "true")
+          .newer()
+          .doc("Columns that share a root mean square. head: those of one head. width: all of q, and all of k, as in "
+               "OLMo 2: the weights have as many columns."),
+      bind_choice("model.norm_place", {"pre", "post", "sandwich"}, LLMC_FIELD(model.norm_place))
+          .fallback("pre")
+          .newer()
+          .doc("RMSNorms of a layer. pre: of what attention and the MLP read. post: of their results, which are then "
+               "added to the residual stream, as in OLMo 2. sandwich: both."),
       bind("model.attention_bias", Type::boolean, LLMC_FIELD(model.attention_bias))
           .fallback("false")
           .doc("Biases on the q, k and v projections, and on the output projection unless attention_out_bias differs."),
@@ -164,6 +179,14 @@ std::vector<KeyRow> model_rows() {
           .newer()
           .doc("Attention of each layer: sliding_attention uses sliding_window, full_attention does not. A shorter "
                "list is repeated."),
+      bind_optional("model.rope_local_theta", LLMC_FIELD(model.rope_local_theta))
+          .above(1)
+          .at_most(1e12)
+          .when("model.sliding_window", "*")
+          .newer()
+          .doc("rope_theta of the sliding layers, whose frequencies rope_scaling leaves as they are. Without this key "
+               "all "
+               "layers have the same. Gemma 3: 10000. OLMo 3: rope_theta, with yarn on the full layers."),
       bind_no_rope_layers().newer().doc(
           "Layers without RoPE: N for every N-th (4: layers 3, 7, 11, ...), or a list of layers, which count from 0. "
           "Without this key all layers have RoPE. transformers' list of the same name is another one: its 1 stands "
@@ -227,6 +250,12 @@ std::vector<KeyRow> model_rows() {
           .at_most(100)
           .doc("Standard deviation of o_proj and down_proj, which write to the residual stream; values as in "
                "init.linear."),
+      bind("init.zero", Type::strings, LLMC_FIELD(init.zero))
+          .words({"o_proj", "down_proj"})
+          .fallback("[]")
+          .newer()
+          .doc("Matrices that begin as zeros in place of init.residual, so that each layer at first passes the stream "
+               "through unchanged."),
       bind_choice("init.distribution", {"normal", "uniform", "truncated"}, LLMC_FIELD(init.distribution))
           .fallback("normal")
           .newer()

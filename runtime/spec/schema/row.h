@@ -94,10 +94,11 @@ KeyRow bind_auto(const char* path, Field field) {
   return row;
 }
 
-/// Binds an integer whose member is 0 if the key is absent.
+/// Binds a number or an integer whose member is 0 if the key is absent.
 template <typename Field>
 KeyRow bind_optional(const char* path, Field field) {
-  KeyRow row = bind(path, Type::integer, field);
+  using Member = std::remove_cvref_t<decltype(field(std::declval<Spec&>()))>;
+  KeyRow row = bind(path, std::is_same_v<Member, double> ? Type::number : Type::integer, field);
   row.key.get = [field](const Spec& spec) -> Value { return field(spec) == 0 ? Value() : Value(field(spec)); };
   return row;
 }

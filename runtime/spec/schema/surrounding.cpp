@@ -4,6 +4,24 @@
 
 namespace llmc::spec {
 
+namespace {
+
+KeyRow bind_separator() {
+  KeyRow row = bind("data.documents.separator", Type::integer, LLMC_FIELD(data.documents.separator));
+  row.key.words = {"auto"};
+  row.key.get = [](const Spec& spec) -> Value {
+    const std::int64_t token = spec.data.documents.separator;
+    return token < 0 ? Value("auto") : Value(token);
+  };
+  row.key.set = [](Spec& spec, const Value& value) {
+    const auto* token = std::get_if<std::int64_t>(&value);
+    spec.data.documents.separator = token ? *token : -1;
+  };
+  return row;
+}
+
+}  // namespace
+
 std::vector<KeyRow> surrounding_rows() {
   const char* kValidation = "data.validation";
   const char* kPrompts = "sampling.prompts";
@@ -89,6 +107,24 @@ std::vector<KeyRow> surrounding_rows() {
           .doc(
               "More held-out shards, each under a name of yours: letters, digits, - and _, at most 32, a letter first. "
               "In a file `validation: {web: \"web-*.bin\", code: \"code-*.bin\"}`, with path: among them or without."),
+      bind("data.documents.mask", Type::boolean, LLMC_FIELD(data.documents.mask))
+          .newer()
+          .fallback("false")
+          .doc("Whether a token attends only to its own document. A document ends with its separator; a sample holds "
+               "any "
+               "number of them, in whole or in part (docs/explanation/documents.md)."),
+      bind("data.documents.mask_first", Type::boolean, LLMC_FIELD(data.documents.mask_first))
+          .newer()
+          .fallback("false")
+          .run_time()
+          .doc("Whether the first token of a document is no target: the separator before it does not announce it."),
+      bind_separator()
+          .newer()
+          .fallback("auto")
+          .run_time()
+          .range(0, (1LL << 31) - 1)
+          .doc("Token that ends each document. auto: the one with which the documents of Megatron's .idx end, else the "
+               "one that the dataset.json of the training data records, else the end of text of data.tokenizer."),
       bind("data.seed", Type::integer, LLMC_FIELD(data.seed))
           .fallback("1337")
           .run_time()

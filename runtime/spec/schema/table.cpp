@@ -30,6 +30,7 @@ std::vector<KeyGroup> group_rows() {
       {"optimizer.muon", "Muon's momentum, its orthogonalisation and its scale.", "", false},
       {"schedule", "The learning rate and the weight decay over the steps.", "", false},
       {"data", "Token shards and the tokenizer. Paths are relative to the spec.", "", false},
+      {"data.documents", "Borders between the documents of a sample.", "", false},
       {"data.train", "Training data: a list of one source, or a map of names, which is a mixture.", "", true},
       {"data.validation", "Held-out data: a list of one source, or a map of names with a path each.", "", true},
       {"evaluation", "Loss on held-out data while training.", "", false},

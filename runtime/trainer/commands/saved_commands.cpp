@@ -34,6 +34,7 @@
 #include "train/evaluation.h"
 #include "train/sampling.h"
 #include "train/task.h"
+#include "trainer/startup/documents.h"
 #include "trainer/startup/saved_model.h"
 #include "trainer/startup/values.h"
 
@@ -164,13 +165,14 @@ std::shared_ptr<const Tokenizer> known_tokenizer(const Chosen& chosen, const cha
 }
 
 Opened open_set(const spec::ValidationSet& set, std::int64_t asked, const ProgramInfo& info,
-                const std::shared_ptr<const Tokenizer>& tokenizer) {
+                const std::shared_ptr<const Tokenizer>& tokenizer, const spec::Data& data) {
   const auto shards = std::make_shared<const TokenShards>(set.source.path, set.source.format, info.vocab_size);
   if (!shards->warning().empty()) warn(shards->warning());
   const std::int64_t there = shards->samples(info.sequence_length);
   const std::int64_t sequences = asked == 0 ? there : std::min(asked, there);
   return {set, there, sequences,
-          Evaluation(set.name, shards, info, sequences, tokenizer_of_shards(set.source.path, tokenizer))};
+          Evaluation(set.name, shards, info, sequences, tokenizer_of_shards(set.source.path, tokenizer),
+                     document_rule(data, info.vocab_size, tokenizer.get()))};
 }
 
 void print_weights(const Chosen& chosen) {
@@ -185,6 +187,7 @@ void answer_tasks(const EvaluateCommand& command, const Chosen& chosen, const Pr
   for (const std::string& file : command.tasks)
     tasks.emplace_back(file, read_task(file, tokenizer.get(), {info.vocab_size, info.sequence_length}, 0), info);
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
+  loaded.session().divide_texts(find_documents(chosen.values.data, tokenizer.get()));
   if (!command.json) print_weights(chosen);
   for (const TaskEvaluation& task : tasks) {
     const TaskResult is = task.run(loaded.session(), [] { return false; }).value();
@@ -212,7 +215,8 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
   std::vector<Opened> sets;
   const std::shared_ptr<const Tokenizer> tokenizer = known_tokenizer(chosen, "Bits a byte are left out");
   for (const spec::ValidationSet& set : chosen_sets(command, chosen.values))
-    sets.push_back(open_set(set, command.sequences.value_or(chosen.values.evaluation.sequences), info, tokenizer));
+    sets.push_back(open_set(set, command.sequences.value_or(chosen.values.evaluation.sequences), info, tokenizer,
+                            chosen.values.data));
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
   if (!command.json) print_weights(chosen);
@@ -268,6 +272,7 @@ void sample(const SampleCommand& command, const Program& program) {
   const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, info, command.seed.value_or(chosen.values.seed));
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
+  loaded.session().divide_texts(find_documents(chosen.values.data, tokenizer ? &*tokenizer : nullptr));
   loaded.session().gather_weights();
   const std::int64_t step = chosen.model.state ? chosen.model.state->step : 0;
   const bool terminal = isatty(STDOUT_FILENO);

@@ -9,6 +9,7 @@
 #include "data/shard_tokenizer.h"
 #include "spec/training_sources.h"
 #include "spec/validation_sets.h"
+#include "trainer/startup/documents.h"
 
 namespace llmc {
 
@@ -66,6 +67,7 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
     Samples(source.shards, info.sequence_length);  // throws on data without a complete sample
     for (std::size_t j = 0; j < i; ++j) warn(drawn_twice(inputs.train[j], source));
   }
+  inputs.documents = document_rule(run.data, info.vocab_size);
   const std::vector<spec::ValidationSet> sets = spec::validation_sets(run.data);
   for (const spec::MixedSource& of : spec::training_sources(run.data))
     warn(tokenizer_mismatch(of.source.path, run.data.tokenizer));
@@ -80,7 +82,7 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
       warn(held->warning());
       for (const Source& source : inputs.train) warn(evaluated_on_training(source, *held, set.key()));
       inputs.evaluation.emplace_back(set.name, held, info, run.evaluation.sequences,
-                                     tokenizer_of_shards(set.source.path, inputs.tokenizer));
+                                     tokenizer_of_shards(set.source.path, inputs.tokenizer), inputs.documents);
     }
   if (evaluates)
     for (const spec::Task& task : run.evaluation.tasks)

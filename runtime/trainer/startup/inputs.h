@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/documents.h"
 #include "data/order/sources.h"
 #include "data/tokenizer.h"
 #include "program/program.h"
@@ -18,6 +19,7 @@ namespace llmc {
 
 struct Inputs {
   Sources train;
+  DocumentRule documents;
   std::vector<Evaluation> evaluation;          // one per validation set; empty if the run does not evaluate
   std::vector<TaskEvaluation> tasks;           // one per task of an evaluation
   std::shared_ptr<const Tokenizer> tokenizer;  // for displayed and measured text; null: token ids

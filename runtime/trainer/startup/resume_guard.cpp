@@ -67,6 +67,10 @@ void check_sources(const ResumeGuard& guard, const std::vector<SourceChange>& ch
   }
 }
 
+/// Keys that say which tokens a token sees and which are targets.
+constexpr const char* kDocumentKeys[] = {"data.documents.mask", "data.documents.mask_first",
+                                         "data.documents.separator"};
+
 /// most_epochs of a source with this name; "none" if there is none.
 std::string most_epochs(const spec::Spec& spec, const std::string& name) {
   const auto found = std::ranges::find(spec.data.mixture, name, &spec::MixedSource::name);
@@ -76,8 +80,12 @@ std::string most_epochs(const spec::Spec& spec, const std::string& name) {
 }  // namespace
 
 const std::vector<std::string>& guarded_keys() {
-  static const std::vector<std::string> keys = {"data.train.path", "data.tokenizer", "data.seed", "seed",
-                                                "optimizer.kind",  "schedule.steps"};
+  static const std::vector<std::string> keys = [] {
+    std::vector<std::string> all = {"data.train.path", "data.tokenizer", "data.seed", "seed",
+                                    "optimizer.kind",  "schedule.steps"};
+    all.insert(all.end(), std::begin(kDocumentKeys), std::end(kDocumentKeys));
+    return all;
+  }();
   return keys;
 }
 
@@ -106,6 +114,8 @@ void check_resume(const TrainState& saved, const spec::Spec& before, const Train
     guard.check("data.tokenizer", saved.tokenizer, ours.tokenizer, "Restore the tokenizer");
   guard.check("data.seed", std::to_string(saved.data_seed), std::to_string(ours.data_seed), "Use the same value");
   guard.check("seed", std::to_string(saved.seed), std::to_string(ours.seed), "Use the same value");
+  for (const char* key : kDocumentKeys)
+    guard.check(key, spec::text_of(key, before), spec::text_of(key, after), "Use the same value");
   guard.check("optimizer.kind", spec::text_of("optimizer.kind", before), spec::text_of("optimizer.kind", after),
               "Use the same value");
   if (after.schedule.steps < before.schedule.steps)

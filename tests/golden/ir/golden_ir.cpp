@@ -70,6 +70,12 @@ TEST(GoldenIr, Qwen3) {
   check({"model.qk_norm=true", "model.mlp_bias=false", "memory.recompute=[norms]"}, "bf16-qk-norm");
 }
 
+TEST(GoldenIr, Olmo2) {
+  check({"model.norm_place=post", "model.qk_norm=true", "model.qk_norm_over=width", "model.mlp_bias=false",
+         "memory.recompute=[norms, down]"},
+        "bf16-post-norm");
+}
+
 // Widths of fp8; a layer in bf16 at either end.
 const std::vector<std::string> kFp8 = {"precision.matmul=fp8",       "precision.fp8.first_layers=1",
                                        "model.head_dim=16",          "model.hidden_size=32",

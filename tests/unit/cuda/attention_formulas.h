@@ -13,6 +13,25 @@
 
 namespace llmc {
 
+/// Rows of documents of a batch: of 1 to 40 tokens, but the second sequence is one document.
+struct Documents {
+  std::vector<int> begin, end;
+
+  explicit Documents(const AttentionShape& s) : begin(static_cast<std::size_t>(s.batch * s.sequence)), end(begin) {
+    std::mt19937 engine(3);
+    const int sequence = static_cast<int>(s.sequence);
+    for (std::size_t b = 0; b < static_cast<std::size_t>(s.batch); ++b)
+      for (int first = 0, last; first < sequence; first = last + 1) {
+        last =
+            std::min(first + (!s.documents || b == 1 ? sequence : 1 + static_cast<int>(engine() % 40)), sequence) - 1;
+        for (int t = first; t <= last; ++t) {
+          const std::size_t at = b * static_cast<std::size_t>(sequence) + static_cast<std::size_t>(t);
+          begin[at] = first, end[at] = last;
+        }
+      }
+  }
+};
+
 /// One shape's tensors, copied to the device and back. make(device, pieces) returns an object with forward() and
 /// backward() like class Attention. `sharpness`: a power of 2 that scales queries, and so all scores.
 struct AttentionRun {
@@ -22,7 +41,7 @@ struct AttentionRun {
   /// With rows of T, which is float or bf16.
   template <class T, class MakeAttention>
   AttentionRun(T, const AttentionShape& shape, std::size_t workspace, const MakeAttention& make, float sharpness = 1)
-      : s(shape), tokens(s.batch * s.sequence) {
+      : s(shape), documents(shape), tokens(s.batch * s.sequence) {
     qkv = normal(static_cast<std::size_t>(tokens * s.qkv_pitch), 1);
     for (std::size_t i = 0; i < qkv.size(); ++i)
       if (static_cast<std::int64_t>(i) % s.qkv_pitch < s.heads * s.head_dim) qkv[i] *= sharpness;
@@ -85,7 +104,12 @@ struct AttentionRun {
     return probability(b, h, i, j) * (dp - delta) * static_cast<double>(s.scale());
   }
 
+  Mask mask(std::int64_t b) const {
+    return s.mask().with_documents(documents.begin.data(), documents.end.data(), static_cast<int>(b));
+  }
+
   AttentionShape s;
+  Documents documents;
   std::int64_t tokens;
   std::vector<float> qkv, dout, out, lse, dq_dk_dv, again;
 };
@@ -117,8 +141,8 @@ inline void expect_formulas(const AttentionRun& run, int samples, const Attentio
     const std::int64_t b = below(s.batch), h = below(s.heads), t = sample == 0 ? s.sequence - 1 : below(s.sequence);
     std::vector<double> o(static_cast<std::size_t>(s.head_dim)), q(o), k(o), v(o);
     double sum = 0;
-    const std::int64_t window = s.window ? s.window : s.sequence;
-    for (std::int64_t j = std::max<std::int64_t>(t - window + 1, 0); j <= t; ++j) {
+    const Mask mask = run.mask(b);
+    for (std::int64_t j = mask.lo(static_cast<int>(t)); j <= t; ++j) {
       const double p = std::exp(run.score(b, h, t, j)), ds = run.dscore(b, h, t, j);
       sum += p;
       for (std::int64_t d = 0; d < s.head_dim; ++d) {
@@ -129,7 +153,7 @@ inline void expect_formulas(const AttentionRun& run, int samples, const Attentio
     EXPECT_NEAR(run.lse_at(b, h, t), std::log(sum), bounds.lse);
     const std::int64_t kv = below(s.kv_heads);
     for (std::int64_t head = kv * run.group(); head < (kv + 1) * run.group(); ++head)
-      for (std::int64_t i = t; i < std::min(t + window, s.sequence); ++i) {
+      for (std::int64_t i = t; i <= mask.hi(static_cast<int>(t)); ++i) {
         const double p = run.probability(b, head, i, t), ds = run.dscore(b, head, i, t);
         for (std::int64_t d = 0; d < s.head_dim; ++d) {
           v[static_cast<std::size_t>(d)] += p * run.g(b, i, head, d);

@@ -21,8 +21,15 @@ constexpr float kScale = 0.125f;
   if(head_dim EQUAL 64)
     foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
       must_not_spill("${kernel}_warpgroups" 90a -include ${FOLDER}/${head_dim}.h ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
-      file(WRITE ${FOLDER}/window.h "#include \"${FOLDER}/64.h\"\nnamespace llmc {\nconstexpr int kWindow = 1000;\n}\n")
-      must_not_spill("${kernel}_warpgroups, window" 90a -include ${FOLDER}/window.h ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
+      file(WRITE ${FOLDER}/documents.h "#define LLMC_FURTHER_OPERANDS , const int* document_begin, const int* document_end
+#include \"${FOLDER}/64.h\"
+namespace llmc {
+constexpr int kWindow = 1000;
+constexpr bool kDocuments = true;
+}
+")
+      must_not_spill("${kernel}_warpgroups, window of documents" 90a -include ${FOLDER}/documents.h
+        ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
     endforeach()
   endif()
 endforeach()

@@ -169,4 +169,33 @@ constexpr bool kUnrotated = false;
     must_not_spill("${kernel}, heads of ${dim}" "80;90a;100" --fmad=false -include ${FOLDER}/heads_${dim}.h ${SOURCE}/templates/${kernel}.cu)
   endforeach()
 endforeach()
+
+# Norms over q and k, as wide as OLMo 2 of 1B and 7B have them, and of results; lanes as in compiler/ops/lanes.h.
+foreach(heads "16 16 128" "32 64 256")
+  separate_arguments(heads)
+  list(GET heads 0 count)
+  math(EXPR width "${count} * 128")
+  math(EXPR pitch "3 * ${width}")
+  foreach(kernel "qk_width_norm_rope 1" "qk_width_norm_rope_backward 2" "rms_norm_add 2" "round_stream 2" "geglu_forward 2" "geglu_backward 2")
+    separate_arguments(kernel)
+    list(GET kernel 0 name)
+    list(GET kernel 1 which)
+    list(GET heads ${which} lanes)
+    if(name STREQUAL "qk_width_norm_rope")
+      math(EXPR lanes "${width} / 32")
+    endif()
+    file(WRITE ${FOLDER}/width.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+namespace llmc {
+using Act = bf16;
+using Residual = float;
+constexpr int kRows = 32768, kSequence = 2048, kHeads = ${count}, kKvHeads = ${count}, kHeadDim = 128, kCols = ${width};
+constexpr int kPitch = ${pitch}, kBlocks = 1024, kLanes = ${lanes};
+constexpr float kEps = 1e-6f;
+constexpr bool kUnrotated = false, kCopy = true, kRecompute = true;
+}
+")
+    must_not_spill("${name}, width ${width}" "80;90a;100" --fmad=false -include ${FOLDER}/width.h ${SOURCE}/templates/${name}.cu)
+  endforeach()
+endforeach()
 check_spills()

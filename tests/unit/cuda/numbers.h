@@ -33,10 +33,11 @@ class Pieces {
     return piece;
   }
 
-  float* put(const std::vector<float>& values) {
-    std::byte* piece = take(values.size() * sizeof(float));
-    device_.copy_in(piece, values.data(), values.size() * sizeof(float));
-    return reinterpret_cast<float*>(piece);
+  template <class T = float>
+  T* put(const std::vector<T>& values) {
+    std::byte* piece = take(values.size() * sizeof(T));
+    device_.copy_in(piece, values.data(), values.size() * sizeof(T));
+    return reinterpret_cast<T*>(piece);
   }
 
   template <class T>

@@ -1,7 +1,7 @@
 # Instances of templates/cuda/attention_*, one file per kernel.
 include(${CMAKE_CURRENT_LIST_DIR}/instances.cmake)
 set(portable_attention_shapes
-  # name batch sequence heads kv_heads head_dim qkv_pitch out_pitch lanes scale [window]
+  # name batch sequence heads kv_heads head_dim qkv_pitch out_pitch lanes scale [window [documents]]
   "grouped 2 100 8 1 64 648 528 128 0.125f"
   "tiles 1 300 4 1 32 192 128 128 0.17677669f"
   "odd 2 77 6 3 10 124 66 128 0.31622777f"
@@ -11,7 +11,9 @@ set(portable_attention_shapes
   "window 1 150 4 2 32 264 136 128 0.17677669f 45"
   "window_of_one 1 70 2 1 10 40 24 128 0.31622777f 1"
   "window_but_one 1 139 2 1 128 520 264 128 0.088388348f 138"
-  "window_of_widest 1 60 2 1 256 1032 520 64 0.0625f 23")
+  "window_of_widest 1 60 2 1 256 1032 520 64 0.0625f 23"
+  "documents 3 200 4 2 32 264 136 128 0.17677669f 0 documents"
+  "documents_of_wide 2 90 2 1 128 520 264 128 0.088388348f 21 documents")
 
 # Variants for heads of 64 on sm_90a.
 set(warpgroup_attention_shapes
@@ -20,7 +22,9 @@ set(warpgroup_attention_shapes
   "few 3 5 4 1 64 384 256 128 0.125f"
   "sliding 1 200 4 2 64 520 264 128 0.125f 70"
   "of_one 1 70 2 1 64 264 136 128 0.125f 1"
-  "but_one 1 130 3 3 64 584 200 128 0.125f 129")
+  "but_one 1 130 3 3 64 584 200 128 0.125f 129"
+  "divided 3 200 4 2 64 520 264 128 0.125f 0 documents"
+  "divided_windows 2 200 3 3 64 584 200 128 0.125f 21 documents")
 
 # Variants in fp32.
 set(scalar_attention_shapes
@@ -31,7 +35,9 @@ set(scalar_attention_shapes
   "short 3 2 2 2 36 224 80 128 0.16666667f"
   "window 1 150 4 2 32 264 136 128 0.17677669f 45"
   "window_of_one 1 70 2 1 10 40 24 128 0.31622777f 1"
-  "window_of_widest 1 60 2 1 256 1032 520 64 0.0625f 23")
+  "window_of_widest 1 60 2 1 256 1032 520 64 0.0625f 23"
+  "documents 3 150 4 2 32 264 136 128 0.17677669f 0 documents"
+  "documents_of_widest 2 60 2 1 256 1032 520 64 0.0625f 21 documents")
 
 # Writes them to the current build folder and appends their names to ${out}. twin: suffix of the variant, _warpgroups, _scalar or
 # empty.
@@ -52,6 +58,9 @@ function(attention_instances out shapes twin)
     if(count GREATER 10)
       list(GET shape 10 value)
       list(APPEND params "int kWindow = ${value}")
+    endif()
+    if(count GREATER 11)
+      list(APPEND params "bool kDocuments = true" "operands , const int* document_begin, const int* document_end")
     endif()
     list(GET shape 8 lanes)
     list(GET shape 9 scale)

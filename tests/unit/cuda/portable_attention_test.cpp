@@ -1,6 +1,8 @@
 // Compares llmc's own attention with the formulas, on a simulated and on a real GPU.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "attention_formulas.h"
 #include "device/cuda/launch.h"
 
@@ -23,6 +25,18 @@ LLMC_INSTANCE(window_but_one)
 LLMC_INSTANCE(window_of_widest)
 #undef LLMC_INSTANCE
 
+#define LLMC_INSTANCE(name)                                                                                    \
+  void attention_forward_##name(const bf16*, bf16*, float*, const int*, const int*);                           \
+  void attention_backward_queries_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*,   \
+                                         const int*, const int*);                                              \
+  void attention_backward_keys_##name(const bf16*, const bf16*, const float*, const float*, bf16*, const int*, \
+                                      const int*);
+LLMC_INSTANCE(documents)
+LLMC_INSTANCE(documents_of_wide)
+LLMC_INSTANCE(warpgroups_divided)
+LLMC_INSTANCE(warpgroups_divided_windows)
+#undef LLMC_INSTANCE
+
 #define LLMC_INSTANCE(name)                                                                                     \
   void attention_forward_warpgroups_##name(const bf16*, bf16*, float*);                                         \
   void attention_backward_queries_warpgroups_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, \
@@ -37,13 +51,15 @@ LLMC_INSTANCE(but_one)
 
 namespace {
 
-/// Kernels of one instance with the interface of class Attention.
+/// Kernels of one instance with the interface of class Attention. Rows: types of the rows of documents, if it has them.
+template <class... Rows>
 struct Portable {
-  void (*forward_kernel)(const bf16*, bf16*, float*);
-  void (*queries_kernel)(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
-  void (*keys_kernel)(const bf16*, const bf16*, const float*, const float*, bf16*);
+  void (*forward_kernel)(const bf16*, bf16*, float*, Rows...);
+  void (*queries_kernel)(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*, Rows...);
+  void (*keys_kernel)(const bf16*, const bf16*, const float*, const float*, bf16*, Rows...);
   AttentionShape s;
   bool warpgroups = false;
+  std::tuple<Rows...> rows = {};
 
   /// Same as in compiler/ops/attention/attention.cpp. `parts`: slices of a wide head's columns.
   Grid grid(std::int64_t heads, std::int64_t parts) const {
@@ -53,33 +69,46 @@ struct Portable {
     return {static_cast<unsigned>(blocks), wide ? 64u : 128u};
   }
   void forward(Stream& stream, const bf16* qkv, bf16* out, float* lse) const {
-    launch(stream, grid(s.heads, 1), forward_kernel, qkv, out, lse);
+    std::apply([&](Rows... r) { launch(stream, grid(s.heads, 1), forward_kernel, qkv, out, lse, r...); }, rows);
   }
   void backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse, bf16* dqkv,
                 void* workspace) const {
     float* delta = static_cast<float*>(workspace);
-    launch(stream, grid(s.heads, 2), queries_kernel, dout, out, qkv, lse, dqkv, delta);
-    launch(stream, grid(s.kv_heads, 4), keys_kernel, dout, qkv, lse, delta, dqkv);
+    std::apply(
+        [&](Rows... r) {
+          launch(stream, grid(s.heads, 2), queries_kernel, dout, out, qkv, lse, dqkv, delta, r...);
+          launch(stream, grid(s.kv_heads, 4), keys_kernel, dout, qkv, lse, delta, dqkv, r...);
+        },
+        rows);
   }
 };
 
-AttentionRun run_portable(const AttentionShape& s, const Portable& kernels, float sharpness = 1) {
+template <class... Rows>
+AttentionRun run_portable(const AttentionShape& s, Portable<Rows...> kernels, float sharpness = 1) {
   return {s, static_cast<std::size_t>(s.batch * s.heads * s.sequence) * sizeof(float),
-          [&](Device&, Pieces&) { return kernels; }, sharpness};
+          [&](Device&, Pieces& pieces) {
+            if constexpr (sizeof...(Rows) > 0) {
+              const Documents documents(s);
+              kernels.rows = {pieces.put(documents.begin), pieces.put(documents.end)};
+            }
+            return kernels;
+          },
+          sharpness};
 }
 
-void check(const AttentionShape& s, const Portable& kernels) {
+template <class... Rows>
+void check(const AttentionShape& s, const Portable<Rows...>& kernels) {
   const AttentionRun run = run_portable(s, kernels);
   expect_formulas(run, 24);
   expect_padding_untouched(run);
   EXPECT_EQ(run.dq_dk_dv, run.again);
 }
 
-#define LLMC_CHECK(test, name, ...)                                                                              \
-  TEST(PortableAttention, test) {                                                                                \
-    const AttentionShape shape = {__VA_ARGS__};                                                                  \
-    check(shape,                                                                                                 \
-          {attention_forward_##name, attention_backward_queries_##name, attention_backward_keys_##name, shape}); \
+#define LLMC_CHECK(test, name, ...)                                                                                    \
+  TEST(PortableAttention, test) {                                                                                      \
+    const AttentionShape shape = {__VA_ARGS__};                                                                        \
+    check(shape, Portable{attention_forward_##name, attention_backward_queries_##name, attention_backward_keys_##name, \
+                          shape});                                                                                     \
   }
 
 // Numbers as in portable_attention.cmake.
@@ -93,12 +122,14 @@ LLMC_CHECK(AWindow, window, 1, 150, 4, 2, 32, 264, 136, true, 45)
 LLMC_CHECK(AWindowOfOneKey, window_of_one, 1, 70, 2, 1, 10, 40, 24, true, 1)
 LLMC_CHECK(AWindowOfAllButOne, window_but_one, 1, 139, 2, 1, 128, 520, 264, true, 138)
 LLMC_CHECK(AWindowOfTheWidestHeads, window_of_widest, 1, 60, 2, 1, 256, 1032, 520, true, 23)
+LLMC_CHECK(Documents, documents, 3, 200, 4, 2, 32, 264, 136, true, 0, 0, true)
+LLMC_CHECK(WindowsOfDocuments, documents_of_wide, 2, 90, 2, 1, 128, 520, 264, true, 21, 0, true)
 
-#define LLMC_CHECK_WARPGROUPS(test, name, ...)                                                       \
-  TEST(WarpgroupAttention, test) {                                                                   \
-    const AttentionShape shape = {__VA_ARGS__};                                                      \
-    check(shape, {attention_forward_warpgroups_##name, attention_backward_queries_warpgroups_##name, \
-                  attention_backward_keys_warpgroups_##name, shape, true});                          \
+#define LLMC_CHECK_WARPGROUPS(test, name, ...)                                                               \
+  TEST(WarpgroupAttention, test) {                                                                           \
+    const AttentionShape shape = {__VA_ARGS__};                                                              \
+    check(shape, Portable{attention_forward_warpgroups_##name, attention_backward_queries_warpgroups_##name, \
+                          attention_backward_keys_warpgroups_##name, shape, true});                          \
   }
 
 LLMC_CHECK_WARPGROUPS(FourHeadsOfAKeyHeadAndAPartOfATile, shared, 2, 200, 8, 2, 64, 776, 520)
@@ -107,17 +138,19 @@ LLMC_CHECK_WARPGROUPS(FiveTokens, few, 3, 5, 4, 1, 64, 384, 256)
 LLMC_CHECK_WARPGROUPS(AWindow, sliding, 1, 200, 4, 2, 64, 520, 264, true, 70)
 LLMC_CHECK_WARPGROUPS(AWindowOfOneKey, of_one, 1, 70, 2, 1, 64, 264, 136, true, 1)
 LLMC_CHECK_WARPGROUPS(AWindowOfAllButOne, but_one, 1, 130, 3, 3, 64, 584, 200, true, 129)
+LLMC_CHECK_WARPGROUPS(Documents, divided, 3, 200, 4, 2, 64, 520, 264, true, 0, 0, true)
+LLMC_CHECK_WARPGROUPS(WindowsOfDocuments, divided_windows, 2, 200, 3, 3, 64, 584, 200, true, 21, 0, true)
 
 TEST(WarpgroupAttention, LargeScores) {
   const AttentionShape shape = {2, 200, 8, 2, 64, 776, 520};
-  const Portable kernels = {attention_forward_warpgroups_shared, attention_backward_queries_warpgroups_shared,
-                            attention_backward_keys_warpgroups_shared, shape, true};
+  const Portable kernels{attention_forward_warpgroups_shared, attention_backward_queries_warpgroups_shared,
+                         attention_backward_keys_warpgroups_shared, shape, true};
   expect_formulas(run_portable(shape, kernels, kSharp), 24, kLargeScores);
 }
 
 TEST(PortableAttention, LargeScores) {
   const AttentionShape shape = {2, 77, 6, 3, 10, 124, 66};
-  const Portable kernels = {attention_forward_odd, attention_backward_queries_odd, attention_backward_keys_odd, shape};
+  const Portable kernels{attention_forward_odd, attention_backward_queries_odd, attention_backward_keys_odd, shape};
   expect_formulas(run_portable(shape, kernels, kSharp), 24, kLargeScores);
 }
 

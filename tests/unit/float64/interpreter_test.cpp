@@ -125,7 +125,7 @@ TEST(Interpreter, ShareScaleRoundsSmallRowsAgain) {
 
 TEST(Interpreter, AResultThatIsQuantisedMayBeRoundedToEitherSide) {
   // Of gates of 32 and more, silu is the gate itself. The kernel's number is in bf16 before it is quantised.
-  Op op{.kind = OpKind::swiglu, .name = "s"};
+  Op op{.kind = OpKind::swiglu, .name = "s", .attributes = ops::SwigluAttributes{}};
   op.quantised = {{.output = 0, .alone = true}};
   Example example(op);
   example.in({{32, 64, 14, 17.0 / 64}, {40, 32, 2.6, 1}}).out(2, 2).out(1, 2);
@@ -240,7 +240,7 @@ TEST(Interpreter, ProductsAndEmbeddingsAreScaled) {
   const Rows x = {{1, 2}}, w = {{3, 4}, {5, 6}};
   Example forward(Op{.kind = OpKind::linear, .name = "l", .attributes = ops::LinearAttributes{.scale = 0.5}});
   expect_near(forward.in(x).in(w).out(1, 2).run().out(0), {{5.5, 8.5}});
-  Example dgrad(Op{.kind = OpKind::linear_dgrad, .name = "l", .attributes = ops::ScaleAttributes{0.5}});
+  Example dgrad(Op{.kind = OpKind::linear_dgrad, .name = "l", .attributes = ops::LinearAttributes{.scale = 0.5}});
   expect_near(dgrad.in(x).in(w).out(1, 2).run().out(0), {{6.5, 8}});
   Example wgrad(Op{.kind = OpKind::linear_wgrad, .name = "l", .attributes = ops::ScaleAttributes{0.5}});
   expect_near(wgrad.in(x).in({{4, 6}}).out(2, 2).run().out(0), {{2, 3}, {4, 6}});
@@ -274,9 +274,19 @@ TEST(Interpreter, AttentionIsCausal) {
   EXPECT_TRUE(slopes.outputs[1].undefined);
 }
 
+/// GELU's tanh formula at 1 and its slope there, as PyTorch gives them.
+TEST(Interpreter, GegluAndItsGradient) {
+  const double gelu = 0.8411919906082768, slope = 1.0829640838457826;
+  Example forward(Op{.kind = OpKind::swiglu, .name = "s", .attributes = ops::SwigluAttributes{.gelu = true}});
+  expect_near(forward.in({{1, 4}}).out(1, 1).run().out(0), {{gelu * 4}});
+  Example backward(
+      Op{.kind = OpKind::swiglu_backward, .name = "s", .attributes = ops::SwigluBackwardAttributes{.gelu = true}});
+  expect_near(backward.in({{2}}).in({{1, 4}}).out(1, 2).run().out(0), {{2 * 4 * slope, 2 * gelu}});
+}
+
 TEST(Interpreter, SwigluAndItsGradient) {
   const double g = std::log(3.0), s = 0.75;  // sigmoid(ln 3)
-  Example forward(Op{.kind = OpKind::swiglu, .name = "s"});
+  Example forward(Op{.kind = OpKind::swiglu, .name = "s", .attributes = ops::SwigluAttributes{}});
   expect_near(forward.in({{g, 0, 4, 0}}).out(1, 1).run().out(0), {{g * s * 4}});  // halves of two elements, one used
   Example backward(
       Op{.kind = OpKind::swiglu_backward, .name = "s", .attributes = ops::SwigluBackwardAttributes{.recompute = true}});

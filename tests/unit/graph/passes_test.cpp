@@ -367,6 +367,57 @@ TEST(Passes, HeadsAreNormalisedAgainFromTheProjection) {
   EXPECT_EQ(again, 1);
 }
 
+const std::vector<std::string> kPost = {"model.norm_place=post", "model.attention_bias=false", "model.mlp_bias=false",
+                                        "precision.compute=bf16"};
+
+Graph lowered_post(std::vector<std::string> more) {
+  more.insert(more.begin(), kPost.begin(), kPost.end());
+  return lowered(more);
+}
+
+TEST(Passes, NormsOfResultsAddToTheStream) {
+  Graph graph = lowered_post({"memory.recompute=none"});
+  std::vector<std::string> adding;
+  for (const Region& r : graph.regions)
+    for (const Op& op : r.ops) {
+      EXPECT_NE(op.kind, OpKind::add) << op.name;
+      if (const auto* norm = std::get_if<ops::RmsNormAttributes>(&op.attributes); norm && norm->residual) {
+        adding.push_back(op.name + (norm->copy ? " copy" : ""));
+        EXPECT_EQ(graph.at(op.outputs[0]).dtype, DType::f32);
+      }
+      const auto* product = std::get_if<ops::LinearAttributes>(&op.attributes);
+      if (op.kind != OpKind::linear_dgrad || !product->residual) continue;
+      EXPECT_EQ(graph.at(op.outputs[0]).storage, op.inputs.back()) << op.name;
+      adding.push_back(op.name);
+    }
+  EXPECT_EQ(adding,
+            (std::vector<std::string>{"attention_out_norm copy", "mlp_out_norm", "gate_up_dgrad", "qkv_dgrad"}));
+  const Graph sandwich = lowered({"model.norm_place=sandwich", "precision.compute=bf16"});
+  for (const Region& r : sandwich.regions)
+    for (const Op& op : r.ops) {
+      EXPECT_NE(op.kind, OpKind::add) << op.name;
+      EXPECT_NE(op.kind, OpKind::round_stream) << op.name;
+    }
+}
+
+TEST(Passes, WithPostNormsResultsAreKeptOrComputedAgain) {
+  const auto kept = [](const char* words) {
+    Graph graph = lowered_post({std::string("memory.recompute=") + words});
+    return saved(graph, "layer_forward");
+  };
+  for (const char* tensor : {"o_out", "down_out", "mlp_in", "attention_in"})
+    EXPECT_TRUE(kept("none").count(tensor)) << tensor;
+  EXPECT_FALSE(kept("[down]").count("down_out"));
+  EXPECT_FALSE(kept("[residual]").count("o_out"));
+  EXPECT_FALSE(kept("[norms]").count("mlp_in"));
+  EXPECT_TRUE(kept("[norms]").count("o_out")) << "from which the norm is computed again";
+  Graph graph = lowered_post({"memory.recompute=[norms]"});
+  for (const Op& op : region(graph, "layer_backward").ops)
+    if (const auto* norm = std::get_if<ops::RmsNormBackwardAttributes>(&op.attributes)) {
+      EXPECT_FALSE(norm->recompute) << "the kernel has no residual stream";
+    }
+}
+
 TEST(Passes, EverySecondLayer) {
   Graph graph = lowered({"memory.recompute={every: 2}"});
   EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 0}));
@@ -437,6 +488,34 @@ TEST(Passes, LayersWithoutRopeAreAKind) {
       for (const Part part : {Part::forward, Part::backward, Part::audit})
         EXPECT_EQ(rotations(*graph.find(part, Block::layer, variant)), std::set<bool>{variant == 0}) << norm;
   }
+}
+
+/// Uses of the RoPE tables that the region's ops read.
+std::set<Use> tables(const Graph& graph, const Region& region) {
+  std::set<Use> found;
+  for (const Op& op : region.ops)
+    for (const TensorId id : op.inputs)
+      if (graph.at(id).role == Role::constant) found.insert(graph.at(id).use);
+  return found;
+}
+
+TEST(Passes, SlidingLayersMayHaveAnglesOfTheirOwn) {
+  std::vector<std::string> overrides = kTwoKinds;
+  overrides.insert(overrides.end(), {"model.num_hidden_layers=4", "audit.compute=forward", "audit.every=1"});
+  EXPECT_EQ(ops::to_text(lowered(overrides)).find("local_rope_table"), std::string::npos);
+  for (const char* norm : {"model.qk_norm=false", "model.qk_norm=true"}) {
+    std::vector<std::string> own = overrides;
+    own.insert(own.end(), {norm, "model.rope_local_theta=777"});
+    const Graph graph = lowered(own);
+    EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 0, 1}));
+    for (const Part part : {Part::forward, Part::backward, Part::audit}) {
+      EXPECT_EQ(tables(graph, *graph.find(part, Block::layer, 0)), std::set<Use>{Use::local_rope_table}) << norm;
+      EXPECT_EQ(tables(graph, *graph.find(part, Block::layer, 1)), std::set<Use>{Use::rope_table}) << norm;
+    }
+  }
+  // Without a window that is shorter than the sequence the layers still have two kinds.
+  overrides[2] = "model.sliding_window=24", overrides.emplace_back("model.rope_local_theta=777");
+  EXPECT_EQ(lowered(overrides).variants, (std::vector<int>{0, 1, 0, 1}));
 }
 
 TEST(Passes, TheOutputsBiasIsAKeyOfItsOwn) {

@@ -1,5 +1,5 @@
 # Instances of the CPU attention templates with each test's params: name, type, batch, sequence, heads, key heads,
-# head_dim [window [scale of the scores, by default head_dim^-0.5]].
+# head_dim [window [scale of the scores, by default head_dim^-0.5 [documents]]].
 set(instances
     "tiny float 1 1 1 1 8" "grouped float 2 64 4 2 32" "three float 2 77 6 2 10" "alone float 1 131 3 3 48"
     "eight float 1 100 8 1 64" "five float 2 45 5 1 18" "wide float 1 33 4 1 128"
@@ -7,7 +7,10 @@ set(instances
     "half_five bf16 1 45 5 1 18" "half_alone bf16 1 70 2 2 64" "half_wide bf16 1 33 4 1 128"
     "window float 2 150 4 2 10 45" "window_of_one float 1 40 3 1 8 1" "window_but_one float 1 101 1 1 16 100"
     "half_window bf16 1 200 4 1 16 77" "half_window_of_one bf16 1 70 2 2 8 1" "half_window_but_one bf16 1 101 2 1 16 100"
-    "scaled float 2 77 6 2 10 0 0.5f" "half_scaled bf16 2 77 6 2 10 0 0.5f")
+    "scaled float 2 77 6 2 10 0 0.5f" "half_scaled bf16 2 77 6 2 10 0 0.5f"
+    "documents float 3 150 4 2 10 0 0.316227766f documents" "half_documents bf16 3 200 4 1 16 0 0.25f documents"
+    "windows_of_documents float 2 131 6 2 32 21 0.176776695f documents"
+    "half_windows_of_documents bf16 2 133 3 3 48 21 0.144337567f documents")
 # head_dim^-0.5
 set(scale_8 0.353553391f)
 set(scale_10 0.316227766f)
@@ -30,14 +33,25 @@ foreach(line IN LISTS instances)
   endif()
   list(GET field 6 head_dim)
   list(APPEND field ${scale_${head_dim}})
-  list(POP_FRONT field name act batch sequence heads kv_heads head_dim window scale)
+  list(POP_FRONT field name act batch sequence heads kv_heads head_dim window scale documents)
+  set(kind INSTANCE)
+  set(tile_kind TILES)
+  set(operands)
+  if(documents)
+    set(kind DOCUMENTS)
+    set(tile_kind TILES_OF_DOCUMENTS)
+    set(operands "#define LLMC_FURTHER_OPERANDS , const int* document_begin, const int* document_end\nnamespace llmc {\nconstexpr bool kDocuments = true;\n}")
+  else()
+    set(documents)
+  endif()
   # Rows have more padding than the minimum, so that confusing pitch and width fails.
   math(EXPR pitch "((${heads} + 2 * ${kv_heads}) * ${head_dim} + 7) / 8 * 8 + 8")
   math(EXPR out_pitch "(${heads} * ${head_dim} + 7) / 8 * 8 + 16")
-  string(APPEND table "INSTANCE(${name}, ${act}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch}, ${window}, ${scale})\n")
+  string(APPEND table "${kind}(${name}, ${act}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch}, ${window}, ${scale})\n")
   foreach(kernel attention_forward attention_backward)
     set(file ${generated}/${name}_${kernel}.cpp)
     file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
+@operands@
 #include "device/types.h"
 namespace llmc {
 using Act = @act@;
@@ -53,11 +67,12 @@ constexpr float kScale = @scale@;
   endforeach()
   # Variants in tiles: by the software model of tiles.h, which runs on every machine, and by the instructions.
   if(act STREQUAL "bf16")
-    string(APPEND tiles "TILES(${name}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch}, ${window}, ${scale})\n")
+    string(APPEND tiles "${tile_kind}(${name}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch}, ${window}, ${scale})\n")
     foreach(kernel attention_forward_tiles attention_backward_tiles)
-      foreach(kind soft hard)
-        set(file ${generated}/${name}_${kernel}_${kind}.cpp)
+      foreach(model soft hard)
+        set(file ${generated}/${name}_${kernel}_${model}.cpp)
         file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
+@operands@
 #include "device/types.h"
 namespace llmc {
 constexpr int kBatch = @batch@, kSequence = @sequence@, kHeads = @heads@, kKvHeads = @kv_heads@, kHeadDim = @head_dim@;
@@ -65,10 +80,10 @@ constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1, kWindow = @
 constexpr float kScale = @scale@;
 }
 #define LLMC_PARAMS_GIVEN
-#define @kernel@ @kernel@_@kind@_@name@
+#define @kernel@ @kernel@_@model@_@name@
 #include "@PROJECT_SOURCE_DIR@/templates/cpu/@kernel@.cpp"
 ]])
-        list(APPEND ${kind}_sources ${file})
+        list(APPEND ${model}_sources ${file})
       endforeach()
     endforeach()
   endif()

@@ -19,15 +19,28 @@ namespace llmc {
 #define INSTANCE(name, Act, ...)                           \
   void attention_forward_##name(const Act*, Act*, float*); \
   void attention_backward_##name(const Act*, const Act*, const Act*, const float*, Act*, float*);
+#define DOCUMENTS(name, Act, ...)                                                                            \
+  void attention_forward_##name(const Act*, Act*, float*, const int*, const int*);                           \
+  void attention_backward_##name(const Act*, const Act*, const Act*, const float*, Act*, float*, const int*, \
+                                 const int*);
 #include "instances.inc"
 #undef INSTANCE
+#undef DOCUMENTS
 #define TILES(name, ...)                                                                                         \
   void attention_forward_tiles_soft_##name(const bf16*, bf16*, float*);                                          \
   void attention_backward_tiles_soft_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*); \
   void attention_forward_tiles_hard_##name(const bf16*, bf16*, float*);                                          \
   void attention_backward_tiles_hard_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
+#define TILES_OF_DOCUMENTS(name, ...)                                                                           \
+  void attention_forward_tiles_soft_##name(const bf16*, bf16*, float*, const int*, const int*);                 \
+  void attention_backward_tiles_soft_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*, \
+                                            const int*, const int*);                                            \
+  void attention_forward_tiles_hard_##name(const bf16*, bf16*, float*, const int*, const int*);                 \
+  void attention_backward_tiles_hard_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*, \
+                                            const int*, const int*);
 #include "tile_instances.inc"
 #undef TILES
+#undef TILES_OF_DOCUMENTS
 
 namespace {
 
@@ -48,19 +61,37 @@ void put(bf16& to, float value) {
 struct Sizes {
   int batch, sequence, heads, kv_heads, head_dim, pitch, out_pitch, window;
   float scale;
+  bool documents = false;
+};
+
+/// Rows of documents of a batch: of 1 to 40 tokens; one sequence is one document.
+struct Documents {
+  std::vector<int> begin, end;
+
+  explicit Documents(const Sizes& s) : begin(std::size_t(s.batch) * s.sequence), end(begin.size()) {
+    std::mt19937 engine(3);
+    for (int b = 0; b < s.batch; ++b)
+      for (int first = 0, last; first < s.sequence; first = last + 1) {
+        const int length = !s.documents || b == 1 ? s.sequence : 1 + static_cast<int>(engine() % 40);
+        last = std::min(first + length, s.sequence) - 1;
+        for (int t = first; t <= last; ++t)
+          begin[std::size_t(b) * s.sequence + t] = first, end[std::size_t(b) * s.sequence + t] = last;
+      }
+  }
 };
 
 /// Inputs and outputs of both kernels, and the same in double.
 template <class Act>
 struct Run {
   Sizes s;
+  Documents documents;
   std::vector<Act> qkv, out, dout, dqkv;
   std::vector<float> lse, workspace;
   std::vector<double> true_out, true_lse, true_dqkv;
 
   /// `sharpness`: factor on q, and so on all scores. `growth`: scales the row of token t by 1 + growth t, so that later
   /// keys have larger scores.
-  explicit Run(const Sizes& sizes, float sharpness = 1, float growth = 0) : s(sizes) {
+  explicit Run(const Sizes& sizes, float sharpness = 1, float growth = 0) : s(sizes), documents(sizes) {
     const std::size_t rows = std::size_t(s.batch) * s.sequence;
     qkv.resize(rows * s.pitch), out.resize(rows * s.out_pitch), dout.resize(out.size()), dqkv.resize(qkv.size());
     lse.resize(std::size_t(s.batch) * s.heads * s.sequence);
@@ -94,7 +125,8 @@ struct Run {
             return true_dqkv[(std::size_t(b) * s.sequence + row) * s.pitch + column];
           };
           std::vector<double> p(t + 1);
-          const int lo = s.window == 0 ? 0 : std::max(0, t - s.window + 1);
+          const int lo = std::max(s.window == 0 ? 0 : std::max(0, t - s.window + 1),
+                                  documents.begin[std::size_t(b) * s.sequence + t]);
           double sum = 0, delta = 0;
           for (int k = lo; k <= t; ++k) {
             double dot = 0;
@@ -202,6 +234,12 @@ void check(const Sizes& s, Forward forward, Backward backward) {
   }
 }
 
+/// The kernel with its last two operands.
+template <class... Operands>
+auto with_documents(void (*kernel)(Operands...), const int* begin, const int* end) {
+  return [=](auto... operands) { kernel(operands..., begin, end); };
+}
+
 template <class Forward, class Backward>
 Run<bf16> ran(const Sizes& s, float growth, Forward forward, Backward backward) {
   Device device(0, 2);
@@ -235,6 +273,25 @@ void check_tiles(const Sizes& s, Kernel soft_forward, Gradient soft_backward, Ke
   expect_same_bits(ran(s, 0.05f, forward, backward), rising);
 }
 
+TEST(Mask, OfDocumentsHidesTheOthers) {
+  for (int window : {0, 1, 7, 39}) {
+    const Sizes sizes = {3, 40, 1, 1, 8, 24, 8, window, 1, true};
+    const Documents documents(sizes);
+    for (int b = 0; b < sizes.batch; ++b) {
+      const Mask mask = Mask{40, window}.with_documents(documents.begin.data(), documents.end.data(), b);
+      const int* begin = documents.begin.data() + b * 40;
+      for (int query = 0; query < 40; ++query)
+        for (int key = 0; key <= query; ++key) {
+          const bool seen = (window == 0 || query - key < window) && begin[key] == begin[query];
+          ASSERT_EQ(seen, key >= mask.lo(query));
+          ASSERT_EQ(seen, query <= mask.hi(key));
+          ASSERT_EQ(seen, query < mask.past(key));
+        }
+      ASSERT_GE(mask.lo(45), mask.lo(39)) << "rows of a padded tile";
+    }
+  }
+}
+
 TEST(Mask, IsWhatItsWordsSay) {
   for (const int sequence : {1, 2, 9, 40})
     for (int window = 0; window < sequence; ++window) {
@@ -258,9 +315,30 @@ TEST(Mask, IsWhatItsWordsSay) {
     check_tiles({__VA_ARGS__}, attention_forward_tiles_soft_##name, attention_backward_tiles_soft_##name, \
                 attention_forward_tiles_hard_##name, attention_backward_tiles_hard_##name);               \
   }
+#define TILES_OF_DOCUMENTS(name, ...)                                                   \
+  TEST(CpuAttentionInTiles, name) {                                                     \
+    const Sizes sizes = {__VA_ARGS__, true};                                            \
+    const Documents documents(sizes);                                                   \
+    const int *begin = documents.begin.data(), *end = documents.end.data();             \
+    check_tiles(sizes, with_documents(attention_forward_tiles_soft_##name, begin, end), \
+                with_documents(attention_backward_tiles_soft_##name, begin, end),       \
+                with_documents(attention_forward_tiles_hard_##name, begin, end),        \
+                with_documents(attention_backward_tiles_hard_##name, begin, end));      \
+  }
 #include "tile_instances.inc"
 #undef TILES
+#undef TILES_OF_DOCUMENTS
 
+#define DOCUMENTS(name, Act, ...)                                                \
+  TEST(CpuAttention, name) {                                                     \
+    const Sizes sizes = {__VA_ARGS__, true};                                     \
+    const Documents documents(sizes);                                            \
+    const int *begin = documents.begin.data(), *end = documents.end.data();      \
+    const auto forward = with_documents(attention_forward_##name, begin, end);   \
+    const auto backward = with_documents(attention_backward_##name, begin, end); \
+    check<Act>(sizes, forward, backward);                                        \
+    check_large_scores<Act>(sizes, forward, backward);                           \
+  }
 #define INSTANCE(name, Act, ...)                                                                               \
   TEST(CpuAttention, name) { check<Act>({__VA_ARGS__}, attention_forward_##name, attention_backward_##name); } \
   TEST(CpuAttention, name##_of_large_scores) {                                                                 \
@@ -268,6 +346,7 @@ TEST(Mask, IsWhatItsWordsSay) {
   }
 #include "instances.inc"
 #undef INSTANCE
+#undef DOCUMENTS
 
 }  // namespace
 }  // namespace llmc

@@ -44,6 +44,7 @@ TEST(Cost, ModelFlopsAreThoseOfTheForwardOps) {
   } models[] = {
       {"llama-1b.yaml", {}, 7449083904, 402653184},
       {"llama-8b.yaml", {}, 45027950592, 3221225472},
+      {"olmo2-1b.yaml", {}, 7675576320, 805306368},
       {"quickstart.yaml", {}, 34603008, 2359296},
       {"tiny.yaml", {}, 786432, 49152},
       {"llama-1b.yaml", {"model.qk_norm=true", "model.head_dim=128"}, 8455716864, 805306368},

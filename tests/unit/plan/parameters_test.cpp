@@ -158,5 +158,19 @@ TEST(Parameters, NormsOfHeadsArePaddedEachOnItsOwn) {
   }
 }
 
+TEST(Parameters, NamedMatricesBeginAsZeros) {
+  const Plan plan = planned({"init.zero=[down_proj]", "init.residual=0.25"});
+  int zeros = 0, others = 0;
+  for (const Slice& s : plan.parameters.slices) {
+    const bool down = s.name.ends_with("down_proj.weight"), o = s.name.ends_with("o_proj.weight");
+    if (!down && !o) continue;
+    EXPECT_EQ(s.init_std, down ? 0 : 0.25) << s.name;
+    EXPECT_EQ(s.init_value, 0) << s.name;
+    ++(down ? zeros : others);
+  }
+  EXPECT_EQ(zeros, others);
+  EXPECT_GT(zeros, 0);
+}
+
 }  // namespace
 }  // namespace llmc::plan

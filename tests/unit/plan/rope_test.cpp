@@ -56,5 +56,14 @@ TEST(Rope, YarnHasARampBetweenWholePairs) {
   EXPECT_DOUBLE_EQ(f[1], plain(1) / 4);
 }
 
+TEST(Rope, SlidingLayersAreNotScaled) {
+  spec::Model m = model({.type = spec::RopeType::linear, .factor = 4});
+  m.rope_local_theta = m.rope_theta;
+  const std::vector<double> full = inverse_frequencies(m), local = local_inverse_frequencies(m);
+  for (std::size_t i = 0; i < full.size(); ++i) EXPECT_DOUBLE_EQ(local[i], 4 * full[i]) << i;
+  m.rope_local_theta = 100;
+  EXPECT_DOUBLE_EQ(local_inverse_frequencies(m)[1], std::pow(100.0, -2.0 / static_cast<double>(m.head_dim)));
+}
+
 }  // namespace
 }  // namespace llmc::plan

@@ -202,7 +202,8 @@ TEST(Table, IsComplete) {
     // Exactly one source of a default, or none if the key is required or its absence has a meaning.
     const bool absent = key.path == "data.tokenizer" || key.path == "data.validation.path" || key.path == "init.from" ||
                         key.path == "checkpoint.mirror" || key.path == "target.device" ||
-                        key.path == "model.sliding_window" || key.path == "model.no_rope_layers" || key.has_entries();
+                        key.path == "model.sliding_window" || key.path == "model.no_rope_layers" ||
+                        key.path == "model.rope_local_theta" || key.has_entries();
     EXPECT_EQ((key.required ? 1 : 0) + (key.derive || !key.fallback.empty() ? 1 : 0) + (absent ? 1 : 0), 1) << key.path;
   }
 }

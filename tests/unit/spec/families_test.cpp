@@ -29,6 +29,18 @@ TEST(Families, AreFoundByTheSpec) {
   for (const char* factor : {"attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"})
     EXPECT_EQ(type({std::string("model.") + factor + "=0.5"}), "granite");
   EXPECT_TRUE(test::has_facts(type({"model.logits_scaling=8", "model.qk_norm=true"}), {"model."}));
+  const std::string post = "model.norm_place=post", norm = "model.qk_norm=true", width = "model.qk_norm_over=width";
+  EXPECT_EQ(type({post, norm, width}), "olmo2");
+  const std::string local = "model.rope_local_theta=10000",
+                    yarn = "model.rope_scaling={type: yarn, factor: 4, original_max_position_embeddings: 64}";
+  EXPECT_EQ(type({post, norm, width, window, mixed}), "olmo3");
+  EXPECT_EQ(type({post, norm, width, window, mixed, local, yarn}), "olmo3");
+  EXPECT_TRUE(test::has_facts(type({post, norm, width, window, mixed, yarn}), {"olmo3", "model.rope_local_theta"}));
+  EXPECT_TRUE(test::has_facts(type({window, local}), {"mistral", "model.rope_local_theta: 10000"}));
+  EXPECT_TRUE(test::has_facts(type({"model.hidden_act=gelu_pytorch_tanh"}), {"llama", "model.hidden_act: gelu"}));
+  EXPECT_TRUE(test::has_facts(type({post, norm}), {"qwen3", "model.norm_place: post"}));
+  EXPECT_TRUE(test::has_facts(type({norm, width}), {"qwen3", "model.qk_norm_over: width"}));
+  EXPECT_TRUE(test::has_facts(type({"model.norm_place=sandwich"}), {"llama", "model.norm_place: sandwich"}));
   EXPECT_EQ(type({window, "model.mlp_bias=true"}), "smollm3") << "whose layers may all have RoPE";
 }
 

@@ -97,6 +97,65 @@ TEST(FromHuggingFace, AGraniteHasMultipliers) {
   EXPECT_TRUE(test::has_facts(refusal(changed("/residual_multiplier", 0.22)), {"residual_multiplier: 0.22: a llama"}));
 }
 
+// allenai/OLMo-2-0425-1B, with all keys as published.
+const char* const kOlmo2 = R"({
+  "architectures": ["Olmo2ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "eos_token_id": 100257,
+  "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 8192,
+  "max_position_embeddings": 4096, "model_type": "olmo2", "num_attention_heads": 16, "num_hidden_layers": 16,
+  "num_key_value_heads": 16, "pad_token_id": 100277, "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 500000,
+  "tie_word_embeddings": false, "torch_dtype": "float32", "transformers_version": "4.47.0.dev0", "use_cache": false,
+  "vocab_size": 100352
+})";
+
+TEST(FromHuggingFace, AnOlmo2NormalisesResults) {
+  const Model m = import(Json::parse(kOlmo2)).model;
+  EXPECT_EQ(m.norm_place, NormPlace::post);
+  EXPECT_TRUE(m.qk_norm);
+  EXPECT_EQ(m.qk_norm_over, QkNormOver::width);
+  const std::string text = from_huggingface(kOlmo2, "a");
+  for (const char* line : {"\n  norm_place: post\n", "\n  qk_norm_over: width\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  Json config = Json::parse(kOlmo2);
+  config.erase("rms_norm_eps");
+  EXPECT_EQ(import(config).model.rms_norm_eps, 1e-5) << "Olmo2Config's default, ten times that of others";
+  EXPECT_EQ(import(Json::parse(kLlama32)).model.norm_place, NormPlace::pre);
+}
+
+// allenai/Olmo-3-1025-7B with 8 of its 32 layers.
+const char* const kOlmo3 = R"({
+  "architectures": ["Olmo3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "eos_token_id": 100257,
+  "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 11008,
+  "max_position_embeddings": 65536, "model_type": "olmo3", "num_attention_heads": 32, "num_hidden_layers": 8,
+  "num_key_value_heads": 32, "pad_token_id": 100277, "rms_norm_eps": 1e-06, "rope_scaling": {"attention_factor": 1.2079441541679836,
+    "beta_fast": 32, "beta_slow": 1, "factor": 8.0, "original_max_position_embeddings": 8192, "rope_type": "yarn"},
+  "rope_theta": 500000, "sliding_window": 4096, "tie_word_embeddings": false, "torch_dtype": "float32",
+  "transformers_version": "4.57.0", "use_cache": false, "vocab_size": 100278
+})";
+
+TEST(FromHuggingFace, AnOlmo3ScalesRopeOfFullLayersAlone) {
+  const Model m = import(Json::parse(kOlmo3)).model;
+  EXPECT_EQ(m.sliding_window, 4096);
+  for (const std::int64_t layer : {0, 2, 4}) EXPECT_TRUE(m.has_local_rope(layer)) << layer;
+  for (const std::int64_t layer : {3, 7}) EXPECT_FALSE(m.slides(layer)) << layer;
+  EXPECT_EQ(m.rope_local_theta, 500000);
+  EXPECT_EQ(m.rope_scaling.type, RopeType::yarn);
+  Json config = Json::parse(kOlmo3);
+  config["rope_scaling"] = nullptr;
+  EXPECT_EQ(import(config).model.rope_local_theta, 0) << "equal angles in all layers";
+  for (const char* key : {"rope_scaling", "rope_theta"}) config.erase(key);
+  Json& parameters = config["rope_parameters"];
+  parameters["full_attention"] = {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 1e6}};
+  parameters["sliding_attention"] = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
+  EXPECT_EQ(import(config).model.rope_theta, 1e6);
+  EXPECT_EQ(import(config).model.rope_scaling.factor, 8);
+  EXPECT_EQ(import(config).model.rope_local_theta, 10000);
+  parameters["sliding_attention"] = parameters["full_attention"];
+  EXPECT_TRUE(test::has_facts(refusal(config), {"rope_parameters.sliding_attention", "linear", "full layers alone"}));
+  config = Json::parse(kLlama32);
+  config["rope_parameters"]["full_attention"] = {{"rope_theta", 1e6}};
+  EXPECT_NE(refusal(config).find("full_attention"), std::string::npos) << refusal(config);
+}
+
 /// Switches of families and layers without RoPE: reading an export back gives the same model.
 TEST(ConfigJson, FamiliesComeBack) {
   const std::string mixed = "model.layer_types=[sliding_attention, full_attention]";
@@ -107,6 +166,13 @@ TEST(ConfigJson, FamiliesComeBack) {
        {"model.attention_multiplier=0.5", "model.embedding_multiplier=12", "model.residual_multiplier=0.22",
         "model.logits_scaling=8"}},
       {"granite", {"model.logits_scaling=8", "model.attention_bias=true", "model.head_dim=24"}},
+      {"olmo2",
+       {"model.norm_place=post", "model.qk_norm=true", "model.qk_norm_over=width", "model.attention_bias=true"}},
+      {"olmo3",
+       {"model.norm_place=post", "model.qk_norm=true", "model.qk_norm_over=width", "model.sliding_window=4", mixed}},
+      {"olmo3",
+       {"model.norm_place=post", "model.qk_norm=true", "model.qk_norm_over=width", "model.sliding_window=4", mixed,
+        "model.rope_local_theta=20000", "model.rope_scaling={type: linear, factor: 4}"}},
       {"smollm3", {"model.no_rope_layers=4"}},
       {"smollm3", {"model.no_rope_layers=[0, 4]", "model.attention_bias=true", "model.mlp_bias=true"}},
       {"smollm3", {"model.no_rope_layers=3", "model.sliding_window=4", mixed}},

@@ -247,6 +247,46 @@ TEST(Drop, WhatTheEntryCannotReach) {
                   "constexpr int kHalf = 1024;  // half\n\n"));
 }
 
+TEST(Drop, LocalsThatTheTemplateMarks) {
+  const std::string body =
+      "  // Only with the flag.\n  [[maybe_unused]] const float first = in[kCols];\n  [[maybe_unused]] float a = 1, b "
+      "= "
+      "2;\n  const float kept = in[1];\n  if constexpr (kFlag) out[0] = first * a;\n  out[1] = in[0];\n";
+  std::vector<Param> params = {{"int", "kCols", "2048"}, {"bool", "kFlag", "false"}};
+  expect(sample(params, body), expected("  const float kept = in[1];\n  out[1] = in[0];\n"));
+  params[1].value = "true";
+  expect(sample(params, body), expected("  // Only with the flag.\n  [[maybe_unused]] const float first = in[2048];\n"
+                                        "  [[maybe_unused]] float a = 1, b = 2;\n  const float kept = in[1];\n"
+                                        "  out[0] = first * a;\n  out[1] = in[0];\n"));
+}
+
+TEST(FurtherOperands, AreTheInstances) {
+  SpecialiseInput input = sample({{"bool", "kFlag", "false"}},
+                                 "  if constexpr (kFlag) out[0] = in[more[0]];\n  out[1] = 0;\n  out[2] = 0;\n",
+                                 "constexpr const int* more = nullptr;\n\n");
+  const std::string before = "void sample(float* out, const float* in, int n";
+  input.template_text.insert(input.template_text.find(before) + before.size(), " LLMC_FURTHER_OPERANDS");
+  Specialised without = specialise_and_declare(input);
+  EXPECT_EQ(without.text, expected("  out[1] = 0;\n  out[2] = 0;\n"));
+  EXPECT_EQ(without.declaration, "LLMC_KERNEL sample(float* out, const float* in, int n);");
+  input.params = {{"bool", "kFlag", "true"}, {"operands", kFurtherOperands, ", const int* more"}};
+  const Specialised with = specialise_and_declare(input);
+  EXPECT_EQ(with.text,
+            "namespace llmc {\n\nconstexpr const int* more = nullptr;\n\n"
+            "void sample(float* out, const float* in, int n, const int* more) {\n  out[0] = in[more[0]];\n  out[1] = "
+            "0;\n  out[2] = 0;\n}\n\n"
+            "}  // namespace llmc\n");
+  EXPECT_EQ(with.declaration, "LLMC_KERNEL sample(float* out, const float* in, int n, const int* more);");
+  EXPECT_EQ(declaration(input), with.declaration);
+  const std::string included = include_style(input);
+  EXPECT_TRUE(
+      included.starts_with("#undef LLMC_FURTHER_OPERANDS\n#define LLMC_FURTHER_OPERANDS , const int* more\n\n"
+                           "#include \"device/types.h\""))
+      << included;
+  input.template_text = sample({}, "").template_text;
+  EXPECT_THROW(specialise(input), Failure) << "the template takes none";
+}
+
 TEST(Drop, ConstantsOfDroppedFunctionsReachNothing) {
   const std::string before =
       "constexpr int inner() { return 3; }\n\ninline int dead(int n) {\n  constexpr int kSize = inner();\n  return n * "

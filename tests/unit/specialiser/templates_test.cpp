@@ -93,9 +93,18 @@ std::vector<std::vector<Param>> variants(const std::vector<Param>& defaults) {
   return all;
 }
 
+const Param kRowsOfDocuments = {"operands", kFurtherOperands,
+                                ", const int* __restrict__ document_begin, const int* __restrict__ document_end"};
+
 TEST(Templates, EverySetOfParamsIsStable) {
   for (SpecialiseInput input : all_templates()) {
-    for (const std::vector<Param>& params : variants(input.params)) {
+    std::vector<std::vector<Param>> sets = variants(input.params);
+    if (!params_read(input.template_text, {kRowsOfDocuments}).empty()) {
+      sets.push_back(input.params);
+      sets.back().insert(sets.back().end(),
+                         {{"bool", "kDocuments", "true"}, {"int", "kWindow", "70"}, kRowsOfDocuments});
+    }
+    for (const std::vector<Param>& params : sets) {
       input.params = params;
       SCOPED_TRACE(input.template_file + "\n" + params_text(params));
       std::string text;

@@ -128,6 +128,8 @@ LLMC_FLAGGED(rms_norm_backward, (const Act*, const Act*, const float*, const flo
 LLMC_INSTANCES(column_sum, (const Act*, float*))
 LLMC_INSTANCES(swiglu_forward, (const Act*, Act*))
 LLMC_FLAGGED(swiglu_backward, (const Act*, const Act*, Act*, Act*))
+LLMC_INSTANCES(geglu_forward, (const Act*, Act*))
+LLMC_FLAGGED(geglu_backward, (const Act*, const Act*, Act*, Act*))
 LLMC_FLAGGED(cross_entropy, (Act*, const int*, float*, float*, float*, float*, const StepScalars*))
 LLMC_INSTANCES(cross_entropy_z, (Act*, const int*, float*, float*, float*, float*, const StepScalars*))
 LLMC_INSTANCES(embedding_forward, (const int*, const Act*, Act*))

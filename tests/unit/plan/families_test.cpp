@@ -1,0 +1,60 @@
+// The specs of families, on eight H100s.
+#include "spec/huggingface/families.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/plan/cost.h"
+#include "compiler/plan/search.h"
+#include "small_spec.h"
+
+namespace llmc::plan {
+namespace {
+
+TEST(FamilySpecs, FitEightH100s) {
+  // Parameters as Hugging Face counts them.
+  const struct {
+    const char *file, *model_type;
+    std::int64_t parameters;
+  } specs[] = {
+      {"qwen3-0.6b.yaml", "qwen3", 596049920},
+      {"olmo2-1b.yaml", "olmo2", 1484916736},
+  };
+  for (const auto& [file, model_type, parameters] : specs) {
+    const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/" + file, {});
+    ASSERT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+    const spec::Spec& spec = loaded.resolved->spec;
+    const spec::Family* family = spec::family_of(spec.model);
+    ASSERT_TRUE(family) << spec::no_family(spec.model);
+    EXPECT_STREQ(family->model_type, model_type);
+    EXPECT_EQ(spec.parallel.world_size, 8) << file;
+    const Plan plan = make_plan(spec);
+    EXPECT_TRUE(fits_budget(plan)) << file;
+    EXPECT_EQ(plan.parameters.logical, parameters) << file;
+    EXPECT_EQ(plan.device.name, "h100-sxm") << file;
+  }
+}
+
+/// A post norm adds to the stream in one pass over memory: x and the sum, the result, and a copy in bf16.
+TEST(FamilySpecs, ThePlanHasTheBytesOfPostNorms) {
+  const Plan plan = make_plan(
+      small_spec({"model.norm_place=post", "model.attention_bias=false", "model.mlp_bias=false",
+                  "precision.compute=bf16", "model.hidden_size=16", "model.head_dim=4", "memory.recompute=none"})
+          .spec);
+  const double elements = static_cast<double>(plan.graph.tokens() * 16),
+               rows = static_cast<double>(plan.graph.tokens());
+  int found = 0;
+  for (const Launch& launch : plan.launches) {
+    const double weight = 4 * 16, rstd = 4 * rows;
+    const double expected = launch.op == "attention_out_norm" ? elements * (2 + 4 + 4 + 2) + weight + rstd
+                            : launch.op == "mlp_out_norm"     ? elements * (2 + 4 + 4) + weight + rstd
+                            : launch.op == "attention_round"  ? elements * (4 + 2)
+                                                              : 0;
+    if (expected == 0) continue;
+    ++found;
+    EXPECT_EQ(launch.bytes, expected) << launch.op;
+  }
+  EXPECT_EQ(found, 3);
+}
+
+}  // namespace
+}  // namespace llmc::plan
