@@ -182,12 +182,6 @@ NormNames norm_names(spec::NormPlace place) {
   return {kInput, "", kPostAttention, ""};
 }
 
-/// Adds the loss of each token, which the host reads.
-TensorId add_losses(Graph& g) {
-  return g.add(
-      {.name = "losses", .rows = 1, .cols = g.tokens(), .role = Role::output, .axis = Axis::token, .use = Use::losses});
-}
-
 /// Initial values of a matrix that writes to the residual stream.
 InitClass residual_init(const spec::Spec& spec, const char* name) {
   return std::ranges::count(spec.init.zero, name) ? InitClass::zeros : InitClass::residual;
@@ -219,6 +213,27 @@ void add_host_tensors(Graph& g, std::int64_t head_dim, bool documents) {
   table("rope_table", Use::rope_table);
   if (std::ranges::any_of(g.kinds, &LayerKind::local_rope)) table("local_rope_table", Use::local_rope_table);
   g.add_records("results", Use::results, Role::output, "StepResults", sizeof(StepResults));
+}
+
+/// Adds the losses of the targets and what a step reports of them. `z`: factor of the z-loss.
+void add_loss(Graph& g, Builder& h, TensorId logits, double z) {
+  const TensorId losses = g.add({.name = "losses",
+                                 .rows = 1,
+                                 .cols = g.tokens(),
+                                 .role = Role::output,
+                                 .axis = Axis::token,
+                                 .use = Use::losses}),
+                 logits_lse = h.statistic("logits_lse"), entropies = h.statistic("entropies"),
+                 correct = h.statistic("correct");
+  h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)},
+       {losses, logits_lse, entropies, correct})
+      .attributes = ops::CrossEntropyAttributes{.z = z};
+  h.op(OpKind::loss_sum, "loss_sum", {losses, logits_lse, entropies, correct, g.host(Use::scalars)},
+       {g.host(Use::results)});
+  if (z > 0) {
+    const ops::ZLossAttributes attributes = {z, g.add_report("z_loss")};
+    h.op(OpKind::z_loss, "z_loss", {logits_lse, g.host(Use::scalars)}, {g.host(Use::reports)}).attributes = attributes;
+  }
 }
 
 }  // namespace
@@ -308,18 +323,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
                      {{.name = "lm_head.weight", .size = m.vocab_size, .init = InitClass::embedding, .group = kHead}});
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits}).attributes =
       ops::LinearAttributes{.scale = 1 / m.logits_scaling};
-  const double z = spec.loss.z;
-  const TensorId losses = add_losses(g), logits_lse = h.statistic("logits_lse"), entropies = h.statistic("entropies"),
-                 correct = h.statistic("correct");
-  h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)},
-       {losses, logits_lse, entropies, correct})
-      .attributes = ops::CrossEntropyAttributes{.z = z};
-  h.op(OpKind::loss_sum, "loss_sum", {losses, logits_lse, entropies, correct, g.host(Use::scalars)},
-       {g.host(Use::results)});
-  if (z > 0) {
-    const ops::ZLossAttributes attributes = {z, g.add_report("z_loss")};
-    h.op(OpKind::z_loss, "z_loss", {logits_lse, g.host(Use::scalars)}, {g.host(Use::reports)}).attributes = attributes;
-  }
+  add_loss(g, h, logits, spec.loss.z);
 
   g.regions = {std::move(embed), std::move(layer), std::move(head)};
   choose_optimizers(g, spec);

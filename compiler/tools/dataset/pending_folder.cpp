@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <ctime>
+#include <fstream>
 #include <system_error>
 
 #include "error.h"
@@ -23,6 +24,17 @@ sigset_t ending_signals() {
   sigemptyset(&set);
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
   return set;
+}
+
+/// Whether a process has ended. One that nobody has waited for still has its id, as in a container whose first process
+/// does not wait for orphans: its state in /proc, after the name in parentheses, is Z.
+bool has_ended(pid_t process) {
+  if (::kill(process, 0) != 0) return errno == ESRCH;
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name = text.rfind(')');
+  return name != std::string::npos && text.substr(name + 1).starts_with(" Z");
 }
 
 }  // namespace
@@ -91,8 +103,7 @@ void PendingFolder::look_after_orphans() {
     if (name.compare(0, start.size(), start) != 0) continue;
     pid_t process = 0;
     const auto [end, error] = std::from_chars(name.data() + start.size(), name.data() + name.size(), process);
-    const bool dead = error == std::errc() && end == name.data() + name.size() && process > 0 &&
-                      ::kill(process, 0) != 0 && errno == ESRCH;
+    const bool dead = error == std::errc() && end == name.data() + name.size() && process > 0 && has_ended(process);
     if (!dead) continue;
     const bool keep = !kept_.empty() && !taken_over_ && fs::is_directory(fs::symlink_status(entry, ignored)) &&
                       fs::is_regular_file(fs::symlink_status(entry / kept_, ignored));

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <sentencepiece_trainer.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -342,6 +343,18 @@ TEST_F(BuildDatasetTest, WhatAKilledBuildLeftIsRemoved) {
   build_dataset(options_);
   EXPECT_FALSE(fs::exists(out_.path / "data.partial-2147483646"));
   EXPECT_TRUE(fs::exists(out_.path / "data.partial-1"));
+}
+
+TEST_F(BuildDatasetTest, AProcessThatNobodyWaitedForHasEnded) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  siginfo_t ended;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  const fs::path left = out_.path / ("data.partial-" + std::to_string(child));
+  fs::create_directories(left);
+  build_dataset(options_);
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST_F(BuildDatasetTest, SkippedFilesAreNamedWithTheByte) {
