@@ -14,8 +14,8 @@ using Act = bf16;
 
 constexpr int kHalf = 32;
 
-/// qkv [kRows, kPitch]: heads of kHeadDim, position = row % kSequence; table [kSequence, kHeadDim]: kHalf cosines,
-/// kHalf sines.
+/// qkv [kRows, kPitch]: heads of kHeadDim, position = row % kSequence, or in its document with kResets; table
+/// [kSequence, kHeadDim]: kHalf cosines, kHalf sines.
 LLMC_BOUNDS(128)
 LLMC_KERNEL rope_inverse(Act* __restrict__ qkv, const float* __restrict__ table) {
   const Group<128, Act> lanes;
