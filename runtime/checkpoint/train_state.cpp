@@ -61,6 +61,7 @@ std::string format_train_state(const TrainState& state) {
                    {"tokenizer", state.tokenizer}});
   if (!(state.guard == GuardState{})) document["guard"] = as_json(state.guard);
   if (state.best) document["best"] = as_json(*state.best);
+  if (state.separator >= 0) document["separator"] = state.separator;
   if (state.skipped_updates > 0) document["skipped_updates"] = state.skipped_updates;
   return document.dump(1) + "\n";
 }
@@ -82,6 +83,7 @@ TrainState parse_train_state(const std::string& text) try {
   document.at("tokenizer").get_to(state.tokenizer);
   if (document.contains("guard")) state.guard = guard_of(document["guard"]);
   if (document.contains("best")) state.best = best_of(document["best"]);
+  if (document.contains("separator")) document["separator"].get_to(state.separator);
   if (document.contains("skipped_updates")) document["skipped_updates"].get_to(state.skipped_updates);
   // Rejects duplicate keys, signs, fractions, extra keys and other formats, because none of them round-trips to the
   // same bytes.

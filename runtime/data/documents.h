@@ -15,7 +15,7 @@ struct DocumentRule {
   bool divides() const { return separator >= 0; }
 };
 
-/// Writes document_begin and document_end of a batch with sequences of `length` tokens: the places in its sequence of
+/// Writes document_begin and document_end of a batch with sequences of `length` tokens: the offsets in the sequence of
 /// the first and the last token of each token's document. A sequence's ends are borders too.
 void index_documents(MicroBatch& batch, std::int64_t length, const DocumentRule& rule);
 

@@ -105,7 +105,7 @@ void Loader::fill(StepBatch& batch) {
     else
       pass_over(batch);
   batch.end = walk_.position();
-  if (batch.target_count == 0)
+  if (batch.target_count == 0 && documents_.mask_first)
     throw Failure(Exit::data,
                   "a step has no targets: each of its tokens follows a separator, and "
                   "data.documents.mask_first leaves such targets out. Write data.documents.separator: the "

@@ -235,17 +235,20 @@ void TokenShards::check_ids(const Shard& shard, std::uint64_t max_id) const {
 
 std::int32_t TokenShards::indexed_separator() const {
   std::int32_t separator = -1;
+  std::size_t documents = 0;
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     if (shards_[i].layout.format != ShardFormat::megatron) return -1;
     const MappedFile index(with_extension(shards_[i].file.path(), ".idx"));
+    parse_megatron_index(index.bytes(), shards_[i].file.bytes().size(), index.path().string());
     for (const std::int64_t end : megatron_document_ends(index.bytes(), 1000)) {
       std::int32_t last = 0;
       read(i, end, {&last, 1});
       if (separator >= 0 && last != separator) return -1;
       separator = last;
+      ++documents;
     }
   }
-  return separator;
+  return documents > 1 ? separator : -1;  // the end of a single one says nothing
 }
 
 std::int64_t TokenShards::tokens() const {

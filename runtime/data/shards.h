@@ -45,7 +45,8 @@ class TokenShards {
   /// naming `sample` unless that is -1, if the file was truncated meanwhile.
   void read(std::size_t shard, std::int64_t first, std::span<std::int32_t> out, std::int64_t sample = -1) const;
   /// Token that ends documents by Megatron's indices: the last one of the first 1,000 documents of each shard; -1 if a
-  /// shard has no index, or if these tokens differ.
+  /// shard has no index, if these tokens differ, or if there is a single document. Throws Failure(data) if an index
+  /// changed meanwhile.
   std::int32_t indexed_separator() const;
   /// 16 hex digits over formats, sizes and sampled content, in order. Unaffected by moving or renaming the folder.
   /// Taken from dataset.json if the shards are all of one side of a data set.

@@ -273,6 +273,8 @@ OnDevice load_model(Rank& rank, Prepared& prepared, Machine& machine) {
 void announce(Rank& rank, const Prepared& p, const Machine& machine, const Session& session) {
   Console& console = rank.console;
   print_header(console, session, *machine.device, p.run(), p.inputs.train, rank.options.run, p.state, p.start, p.stop);
+  if (p.inputs.documents.divides())
+    console.text(fmt::format("docs    each ends with token {}", p.inputs.documents.separator));
   // A full output file is an error before the first step only. Once a run trains, a lost log must not stop it, and a
   // pipe may break at any time.
   if (rank.is_first() && stream_error(stdout) != EPIPE) check_output();

@@ -47,6 +47,8 @@ FAULTS = [
           "test_train RunsOfDocuments.KeepTheirRule*"),
     fault("documents_that_end_differently_have_a_separator", "TokenShards::indexed_separator",
           "separator >= 0 && last != separator", "false", "test_data IndexedSeparator.*"),
+    fault("a_checkpoint_forgets_the_separator", "format_train_state", 'if (state.separator >= 0) document["separator"]',
+          'if (false) document["separator"]', "test_train RunsOfDocuments.KeepTheirRule*"),
     fault("a_separator_of_another_vocabulary", "document_rule", "rule.separator >= vocab_size", "false",
           "test_train RunsOfDocuments.NeedASeparator"),
     # the training state

@@ -80,6 +80,8 @@ class Documents(ranks.RanksTest):
             harness.json_lines(self.path("auto", "metrics.jsonl"))[-1]["val_loss"], 5)
         self.succeed(trainer, "sample", "--checkpoint", saved, "--prompt", "17 4", "--tokens", 4)
         os.remove(os.path.join(folder, "dataset.json"))
+        again = self.succeed(trainer, "evaluate", "--checkpoint", saved, "--sequences", 8, "--json")
+        self.assertEqual(again.out, evaluated.out, "the checkpoint has the separator")
         done = harness.call(trainer, "--run", self.path("none"), *words)
         self.assertEqual(done.code, 5, done.out + done.err)
         self.assert_facts(done.err, "data.documents.mask", "dataset.json", "data.documents.separator: ID")

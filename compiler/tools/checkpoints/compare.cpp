@@ -23,7 +23,8 @@ std::vector<std::pair<std::string, std::string>> fields(const TrainState& state)
                            {"data_seed", fmt::to_string(state.data_seed)},
                            {"model", state.model_fingerprint},
                            {"data", state.data_fingerprint},
-                           {"tokenizer", state.tokenizer}});
+                           {"tokenizer", state.tokenizer},
+                           {"separator", fmt::to_string(state.separator)}});
   return list;
 }
 

@@ -128,8 +128,9 @@ std::vector<KeyRow> surrounding_rows() {
           .fallback("auto")
           .run_time()
           .range(0, (1LL << 31) - 1)
-          .doc("Token that ends each document. auto: the one with which the documents of Megatron's .idx end, else the "
-               "one that the dataset.json of the training data records, else the end of text of data.tokenizer."),
+          .doc("Token that ends each document. auto: the one that the dataset.json of the training data records, or "
+               "with "
+               "which the documents of Megatron's .idx end, else the end of text of data.tokenizer."),
       bind("data.seed", Type::integer, LLMC_FIELD(data.seed))
           .fallback("1337")
           .run_time()

@@ -63,6 +63,8 @@ Chosen choose(const SavedCommand& command, const ProgramInfo& info) {
     if (const auto text = RunFolder::spec_yaml(run))
       chosen.values =
           go_on_with(built, read_spec(*text, disk::absolute(run, Exit::checkpoint).lexically_normal()), true).spec;
+  if (chosen.model.state && chosen.model.state->separator >= 0)
+    chosen.values.data.documents.separator = chosen.model.state->separator;
   return chosen;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "data/dataset_record.h"
@@ -13,20 +14,28 @@
 namespace llmc {
 namespace {
 
-/// Separator that Megatron's index says, or that dataset.json records in the folder of the shards; -1: none.
-std::int32_t recorded_separator(const spec::DataSource& source) {
-  try {
-    constexpr std::int64_t kAnyVocabulary = 0;
-    const std::int32_t separator = TokenShards(source.path, source.format, kAnyVocabulary).indexed_separator();
-    if (separator >= 0) return separator;
-  } catch (const Failure&) {  // opening the data reports it
-  }
+std::int32_t dataset_separator(const spec::DataSource& source) {
   try {
     const auto record = read_dataset_record(std::filesystem::path(source.path).parent_path());
     return record ? record->separator_id : -1;
   } catch (const Failure&) {  // `llmc data info` and `verify` report it
     return -1;
   }
+}
+
+std::int32_t indexed_separator(const spec::DataSource& source) {
+  try {
+    constexpr std::int64_t kAnyVocabulary = 0;
+    return TokenShards(source.path, source.format, kAnyVocabulary).indexed_separator();
+  } catch (const Failure&) {  // opening the data reports it
+    return -1;
+  }
+}
+
+/// Separator that the dataset.json in the folder of the shards records, else the one by Megatron's index; -1: none.
+std::int32_t recorded_separator(const spec::DataSource& source) {
+  const std::int32_t recorded = dataset_separator(source);
+  return recorded >= 0 ? recorded : indexed_separator(source);
 }
 
 /// Separator that the training data record; -1: none.
@@ -58,12 +67,16 @@ DocumentRule find_documents(const spec::Data& data, const Tokenizer* tokenizer) 
 }
 
 DocumentRule document_rule(const spec::Data& data, std::int64_t vocab_size, const Tokenizer* tokenizer) {
-  DocumentRule rule = find_documents(data, tokenizer);
-  if (!data.documents.mask && !data.documents.mask_first) return rule;
-  if (!rule.divides() && !tokenizer && !data.tokenizer.empty()) {
-    const Tokenizer named{std::filesystem::path(data.tokenizer)};
-    rule = find_documents(data, &named);
-  }
+  if (!data.documents.mask && !data.documents.mask_first) return {};
+  std::optional<Tokenizer> named;
+  if (!tokenizer && !data.tokenizer.empty()) tokenizer = &named.emplace(std::filesystem::path(data.tokenizer));
+  const DocumentRule rule = find_documents(data, tokenizer);
+  const std::int32_t end_of_text = tokenizer ? tokenizer->separator_id() : -1;
+  if (data.documents.separator < 0 && end_of_text >= 0 && rule.separator != end_of_text)
+    throw Failure(Exit::data,
+                  fmt::format("documents of the training data end with token {}, but the end of text of the "
+                              "tokenizer is {}. Write data.documents.separator: the one that ends documents",
+                              rule.separator, end_of_text));
   const char* key = data.documents.mask ? "data.documents.mask" : "data.documents.mask_first";
   if (!rule.divides())
     throw Failure(Exit::data, fmt::format("{} needs the token that ends documents, but neither the training data (an "

@@ -8,12 +8,13 @@
 namespace llmc {
 
 /// Rule of data.documents, with paths resolved; it divides nothing without mask and mask_first. The separator is the
-/// spec's, else the one by which the training data's .idx files or dataset.json end documents, else that of `tokenizer`
-/// (null: none), else -1. Throws Failure(data) if sources of a mixture record different ones.
+/// spec's, else the one that the training data's dataset.json records or their .idx files show, else that of
+/// `tokenizer` (null: none), else -1. Throws Failure(data) if sources of a mixture record different ones.
 DocumentRule find_documents(const spec::Data& data, const Tokenizer* tokenizer);
 
-/// Same for training and evaluation, where the separator must be known and be a token of the model. Opens
-/// data.tokenizer if it needs it and has no `tokenizer`. Throws Failure(data).
+/// Same for training and evaluation, where the separator must be known, be a token of the model, and not be another one
+/// than the end of text of the tokenizer, unless the spec names it. Opens data.tokenizer if it has no `tokenizer`.
+/// Throws Failure(data).
 DocumentRule document_rule(const spec::Data& data, std::int64_t vocab_size, const Tokenizer* tokenizer = nullptr);
 
 }  // namespace llmc

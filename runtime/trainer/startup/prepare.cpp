@@ -119,6 +119,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
             "data.tokenizer '{}' is not a readable regular file. Name the tokenizer's file, or leave the key out",
             run.data.tokenizer));
   p.state = {0, beginning(p.inputs.train), run.seed, run.data.seed, p.model, data.fingerprint, tokenizer};
+  p.state.separator = p.inputs.documents.separator;
   if (p.start) {
     const TrainState saved = read_train_state(p.start->checkpoint);
     check_resume(saved, p.values.before->spec, p.state, run, options.allow, p.start->checkpoint,
@@ -155,6 +156,7 @@ void agree(Rendezvous& ranks, const Options& options, const ProgramInfo& info, c
   Rendezvous::Facts facts = {{"llmc's version", kVersion},
                              {"instruction set", info.arch},
                              {"training data", p.state.data_fingerprint},
+                             {"token that ends documents", std::to_string(p.inputs.documents.separator)},
                              {"first step", std::to_string(p.state.step + 1)},
                              {"last step", std::to_string(p.stop)},
                              {"--trace", options.trace.empty() ? "not given" : "given"},

@@ -69,7 +69,8 @@ void check_sources(const ResumeGuard& guard, const std::vector<SourceChange>& ch
 
 /// Keys that say which tokens a token sees and which are targets.
 constexpr const char* kDocumentKeys[] = {"data.documents.mask", "data.documents.reset_positions",
-                                         "data.documents.mask_first", "data.documents.separator"};
+                                         "data.documents.mask_first"};
+constexpr const char* kSeparator = "data.documents.separator";
 
 /// most_epochs of a source with this name; "none" if there is none.
 std::string most_epochs(const spec::Spec& spec, const std::string& name) {
@@ -84,6 +85,7 @@ const std::vector<std::string>& guarded_keys() {
     std::vector<std::string> all = {"data.train.path", "data.tokenizer", "data.seed", "seed",
                                     "optimizer.kind",  "schedule.steps"};
     all.insert(all.end(), std::begin(kDocumentKeys), std::end(kDocumentKeys));
+    all.emplace_back(kSeparator);
     return all;
   }();
   return keys;
@@ -116,6 +118,8 @@ void check_resume(const TrainState& saved, const spec::Spec& before, const Train
   guard.check("seed", std::to_string(saved.seed), std::to_string(ours.seed), "Use the same value");
   for (const char* key : kDocumentKeys)
     guard.check(key, spec::text_of(key, before), spec::text_of(key, after), "Use the same value");
+  if (saved.separator >= 0 && ours.separator >= 0)
+    guard.check(kSeparator, std::to_string(saved.separator), std::to_string(ours.separator), "Use the same token");
   guard.check("optimizer.kind", spec::text_of("optimizer.kind", before), spec::text_of("optimizer.kind", after),
               "Use the same value");
   if (after.schedule.steps < before.schedule.steps)
@@ -131,6 +135,7 @@ TrainState resumed(TrainState saved, const TrainState& ours) {
   saved.model_fingerprint = ours.model_fingerprint;
   saved.data_fingerprint = ours.data_fingerprint;
   if (!ours.tokenizer.empty()) saved.tokenizer = ours.tokenizer;
+  if (ours.separator >= 0) saved.separator = ours.separator;
   return saved;
 }
 

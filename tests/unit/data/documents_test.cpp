@@ -111,6 +111,7 @@ TEST(IndexedSeparator, IsTheLastTokenOfAllDocuments) {
   };
   EXPECT_EQ(separator({1, 2, 9, 9, 4, 9}, {3, 1, 0, 2}), 9) << "an empty document has no end";
   EXPECT_EQ(separator({1, 2, 9, 9, 4, 8}, {3, 1, 2}), -1);
+  EXPECT_EQ(separator({1, 2, 9}, {3}), -1) << "a single document";
   EXPECT_EQ(separator({1, 2, 9, 9, 4, 8}, {3, 1, 0, 2}), -1);
   folder.write("l.bin", test::llmc_shard(test::counting(20, 10)));
   EXPECT_EQ(TokenShards(folder / "l.bin", "auto", 0, "").indexed_separator(), -1);

@@ -38,7 +38,7 @@ TEST_F(RunsOfDocuments, KeepTheirRuleAtAResume) {
   train(masking("run", {"data.documents.separator=6", "--steps", "7"}));
   refuse(6, {"--run", "run", "data.documents.separator=5"}, {"data.documents.separator", "6", "5", "--allow"});
   refuse(6, {"--run", "run", "data.documents.mask_first=false"}, {"data.documents.mask_first", "--allow"});
-  train({"--run", "run"});
+  EXPECT_TRUE(contains(train({"--run", "run"}).out, "docs    each ends with token 6"));
   expect_same_checkpoint("straight", "run", 20);
   train(masking("other", {"data.documents.separator=6", "--steps", "7"}));
   train({"--run", "other", "data.documents.separator=5", "--allow", "data.documents.separator"});

@@ -24,16 +24,18 @@ TrainState checkpoint() {
   state.guard.rollbacks = 4;
   state.best = Best{6, "validation", 0.5};
   state.skipped_updates = 3;
+  state.separator = 2;
   return state;
 }
 
 TEST(Resumed, HasEveryFieldOfTheCheckpoint) {
   const TrainState saved = checkpoint(), fresh;
   // A field that is new stands here, in checkpoint(), and where it is compared.
-  const auto& [step, position, seed, data_seed, model, data, tokenizer, guard, best, skipped] = saved;
+  const auto& [step, position, seed, data_seed, model, data, tokenizer, guard, best, skipped, separator] = saved;
   EXPECT_TRUE(step != fresh.step && !(position == fresh.position) && seed != fresh.seed &&
               data_seed != fresh.data_seed && model != fresh.model_fingerprint && data != fresh.data_fingerprint &&
-              tokenizer != fresh.tokenizer && !(guard == fresh.guard) && best && skipped != fresh.skipped_updates);
+              tokenizer != fresh.tokenizer && !(guard == fresh.guard) && best && skipped != fresh.skipped_updates &&
+              separator != fresh.separator);
   EXPECT_EQ(resumed(saved, begun(1, "d", "")), saved);
 }
 
@@ -44,6 +46,9 @@ TEST(Resumed, GoesOnWithTheRunsOwnSeedsAndData) {
   expected.seed = 3, expected.data_seed = 4;
   expected.data_fingerprint = "e", expected.tokenizer = "u";
   EXPECT_EQ(resumed(saved, begun(3, "e", "u")), expected);
+  TrainState ours = begun(3, "e", "u");
+  ours.separator = expected.separator = 9;
+  EXPECT_EQ(resumed(saved, ours), expected);
 }
 
 }  // namespace
