@@ -50,6 +50,8 @@ def check(path, field):
         raise DataError(f"cannot read '{path}': {error}") from None
     if field not in schema.names:
         raise DataError(f"'{path}' has no column '{field}'. Give one of {', '.join(schema.names)} as --text-field")
+    if schema.names.count(field) > 1:
+        raise DataError(f"'{path}' has several columns '{field}'")
     kind = str(schema.field(field).type)
     if not kind.startswith(STRINGS):
         raise DataError(f"the column '{field}' of '{path}' has {kind} instead of string. Give another --text-field")
