@@ -22,7 +22,8 @@ import struct
 import sys
 import time
 
-ENDS = ("<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>")  # known to llmc, in this order
+# Known to llmc, in this order.
+ENDS = ("<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>", "<\uff5cend\u2581of\u2581sentence\uff5c>")
 BATCH_BYTES = 4 << 20
 SAY_SECONDS = 5.0
 HEADERS = {2: (20240520, 1), 4: (20240801, 7)}  # magic number and version, by bytes per token

@@ -5,7 +5,8 @@
 
 A line is {"text": ...} from the column --text-field. Files of a folder are read in the order of their paths, one batch of rows
 at a time. Rows without a text are skipped and counted. It needs pyarrow: pip install -r tokens/requirements-parquet.txt
-Exit code 5: a file cannot be read, or has no such column.
+All files are opened, and their columns checked, before the first row is written. Exit code 5: a file cannot be read, has no
+such column of strings, or no row has a text.
 """
 
 import argparse
@@ -14,6 +15,8 @@ import os
 import sys
 
 ROWS = 1024  # of a batch
+STRINGS = ("string", "large_string", "dictionary<values=string", "dictionary<values=large_string", "null"
+           )  # null: no row
 
 
 class DataError(Exception):
@@ -37,17 +40,32 @@ def find_files(paths):
     return sorted(set(found))
 
 
+def check(path, field):
+    """Raises DataError for a file that cannot be read, or whose column is missing or not of strings."""
+    import pyarrow
+    import pyarrow.parquet
+    try:
+        schema = pyarrow.parquet.ParquetFile(path).schema_arrow
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"cannot read '{path}': {error}") from None
+    if field not in schema.names:
+        raise DataError(f"'{path}' has no column '{field}'. Give one of {', '.join(schema.names)} as --text-field")
+    if schema.names.count(field) > 1:
+        raise DataError(f"'{path}' has several columns '{field}'")
+    kind = str(schema.field(field).type)
+    if not kind.startswith(STRINGS):
+        raise DataError(f"the column '{field}' of '{path}' has {kind} instead of string. Give another --text-field")
+
+
 def texts(path, field):
     """Values of a column; raises DataError for a file that cannot be read."""
     import pyarrow
     import pyarrow.parquet
     try:
-        file = pyarrow.parquet.ParquetFile(path)
-        if field not in file.schema_arrow.names:
-            raise DataError(f"'{path}' has no column '{field}'. Give one of {', '.join(file.schema_arrow.names)} as "
-                            "--text-field")
-        for batch in file.iter_batches(batch_size=ROWS, columns=[field]):
+        for batch in pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=ROWS, columns=[field]):
             yield from batch.column(0).to_pylist()
+    except UnicodeDecodeError as error:
+        raise DataError(f"the column '{field}' of '{path}' is not UTF-8: {error}") from None
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"cannot read '{path}': {error}") from None
 
@@ -60,7 +78,10 @@ def main(words=None, out=None):
     out = out or sys.stdout
     written = skipped = 0
     try:
-        for path in find_files(options.paths):
+        paths = find_files(options.paths)
+        for path in paths:
+            check(path, options.text_field)
+        for path in paths:
             for text in texts(path, options.text_field):
                 if isinstance(text, str) and text:
                     out.write(json.dumps({"text": text}) + "\n")
@@ -68,6 +89,8 @@ def main(words=None, out=None):
                 else:
                     skipped += 1
         out.flush()
+        if not written:
+            raise DataError(f"no row has a text in '{options.text_field}': {skipped:,} without one")
     except ModuleNotFoundError:
         print("error: pyarrow is not installed: pip install -r tokens/requirements-parquet.txt", file=sys.stderr)
         return 3

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "files/durable_file.h"
@@ -9,8 +10,11 @@
 namespace llmc {
 namespace {
 
-/// Index of the largest value, the first of equal ones.
-std::int64_t best_of(std::span<const double> values) { return std::ranges::max_element(values) - values.begin(); }
+/// Index of the largest value, the first of equal ones; -1, which is no label, if one is NaN.
+std::int64_t best_of(std::span<const double> values) {
+  if (std::ranges::any_of(values, [](double value) { return std::isnan(value); })) return -1;
+  return std::ranges::max_element(values) - values.begin();
+}
 
 }  // namespace
 

@@ -514,6 +514,8 @@ FAULTS = [
     fault("new_marks_are_reordered", "is_barrier",
           "return after != kBarriers.begin() && point <= std::prev(after)->last;",
           "return after == kBarriers.begin() && point <= kBarriers.front().last;", "run_tokenizer_ids"),
+    fault("an_added_token_may_be_empty", "read_vocabulary", "if (content.empty())", "if (false)",
+          "test_data BpeEncoder.NamesWhatItDoesNotSupport"),
     fault("marks_always_begin_a_word", "read_vocabulary", "cut_at_marks_ = !crosses_word(merged);",
           "cut_at_marks_ = true;", "test_data BpeEncoder.MergesAcrossBlanksAreKept"),
     fault("endings_lose_a_token", "batch", "std::copy(ending.tokens.begin() + ending.first, ending.tokens.end(),",

@@ -428,9 +428,13 @@ class ParquetFile:
             self.rows = json.load(open(path))
         except ValueError:
             raise pyarrow.ArrowException("no magic bytes")
-        self.schema_arrow = types.SimpleNamespace(names=list(self.rows))
+        kind = lambda name: "int64" if isinstance(self.rows[name][0], int) else "string"
+        self.schema_arrow = types.SimpleNamespace(
+            names=list(self.rows), field=lambda name: types.SimpleNamespace(type=kind(name)))
     def iter_batches(self, batch_size, columns):
         values = self.rows[columns[0]]
+        if values[0] == "not UTF-8":
+            b"\\xff".decode()
         for first in range(0, len(values), 2):
             part = types.SimpleNamespace(to_pylist=lambda first=first: values[first:first + 2])
             yield types.SimpleNamespace(column=lambda number, part=part: part)
@@ -458,12 +462,23 @@ class ParquetFile:
         record = json.loads(harness.read(self.path("of-rows", "dataset.json")))
         self.assertEqual((record["train"]["documents"], record["train"]["bytes"]),
                          (60, sum(len(text.encode()) for text in texts)))
-        with open(self.path("damaged.parquet"), "w") as file:
-            file.write("PAR1")
-        for words, fact in (((self.path("rows"), ), "no column 'text'. Give one of id, body"),
-                            ((self.path("damaged.parquet"), ),
-                             "no magic bytes"), ((self.path("nowhere"), ), "there is no '"), ((self.path("stand-in"), ),
-                                                                                              "no .parquet file")):
+        # The rows of the first file are not written if the second is bad.
+        for name, content in (("damaged", "PAR1"), ("empty", '{"text": [null, ""]}'), ("bytes",
+                                                                                       '{"text": ["not UTF-8"]}')):
+            with open(self.path(f"{name}.parquet"), "w") as file:
+                file.write(content)
+        first = self.path("rows", "a.parquet")
+        cases = [
+            (("--text-field", "body", first, self.path("empty.parquet")), "empty.parquet' has no column 'body'"),
+            (("--text-field", "id", first), "int64 instead of string"),
+            ((self.path("empty.parquet"), ), "no row has a text"),
+            ((self.path("bytes.parquet"), ), "bytes.parquet' is not UTF-8"),
+            ((self.path("rows"), ), "no column 'text'. Give one of id, body"),
+            ((self.path("damaged.parquet"), ), "no magic bytes"),
+            ((self.path("nowhere"), ), "there is no '"),
+            ((self.path("stand-in"), ), "no .parquet file"),
+        ]
+        for words, fact in cases:
             done = lines(*words)
             self.assertEqual((done.returncode, done.stdout), (5, ""), done.stderr)
             self.assertIn(fact, done.stderr)

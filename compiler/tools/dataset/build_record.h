@@ -26,13 +26,15 @@ struct BuildRecord {
   std::int64_t documents = 0;  // of the text, in its order, that are encoded
   std::int64_t bytes = 0;      // of these
   std::int64_t changed_documents = 0;
+  std::int64_t bytes_per_token = 2;  // of the shards: 2 or 4
   SideRecord train, validation;
 };
 
 /// Replaces the record in a folder. What it lists must be durable before.
 void write_build_record(const std::filesystem::path& folder, const BuildRecord& record);
 
-/// Returns the record of a folder; nothing if there is none that can be read, or if a file is shorter than it says.
+/// Returns the record of a folder; nothing if there is none that can be read, if it names files that a build does not
+/// write, or if a file is shorter than it says.
 std::optional<BuildRecord> read_build_record(const std::filesystem::path& folder);
 
 }  // namespace llmc::data

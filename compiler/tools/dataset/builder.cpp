@@ -144,6 +144,7 @@ class Encoder {
         threads_(options.threads > 0 ? options.threads : HostLimits().processors()),
         skipped_(record.documents),
         record_(std::move(record)) {
+    record_.bytes_per_token = tokenizer.vocab_size() > 65536 ? 4 : 2;
     done_bytes_ = record_.bytes;
     result_.changed_documents = record_.changed_documents;
     restore(record_.train, train_, result_.train);
@@ -246,6 +247,7 @@ namespace {
 void check_replaced(const std::filesystem::path& entry, bool replace) {
   const std::string name = entry.filename().string(), folder = entry.parent_path().string();
   const bool ours = name == "tokenizer.model" || name == "tokenizer.json" || name == "dataset.json" ||
+                    name == kBuildRecord || name == kWriterLock ||  // of a build that was killed when it had published
                     matches_pattern("train-?????.bin", name) || matches_pattern("val-?????.bin", name);
   if (!ours || !disk::is_file(entry, Exit::data))
     throw Failure(Exit::data,
@@ -283,7 +285,7 @@ void remove_except(const fs::path& folder, const std::set<std::string>& kept) {
 
 /// Files that a build continues with: not the shards that were begun after the record.
 std::set<std::string> files_of(const BuildRecord& record, const char* tokenizer) {
-  std::set<std::string> files = {tokenizer, kBuildRecord, kStandardInputCopy};
+  std::set<std::string> files = {tokenizer, kBuildRecord, kWriterLock, kStandardInputCopy};
   for (const SideRecord* side : {&record.train, &record.validation})
     for (const ShardSummary& shard : side->shards.shards) files.insert(shard.file);
   return files;
@@ -306,7 +308,7 @@ BuildRecord continued(const PendingFolder& folder, const DatasetOptions& options
         remove_except(folder.path(), files_of(*record, name));
         return *record;
       }
-  remove_except(folder.path(), {kStandardInputCopy});
+  remove_except(folder.path(), {kWriterLock, kStandardInputCopy});
   return fresh;
 }
 
@@ -417,11 +419,12 @@ BuildResult build_dataset(const DatasetOptions& options) {
     encoder.add(std::move(text));
   });
   encoder.finish();
-  if (again.digest() != split.digest())
+  if (again.digest() != split.digest()) {
+    disk::remove(folder.path() / kBuildRecord, Exit::data);  // its digest is not that of the shards
     throw Failure(Exit::data, "the text changed while it was read. Retry when nothing writes to it");
+  }
   write_file(folder.path() / "dataset.json", dataset_json(result, options));
   disk::remove(folder.path() / kStandardInputCopy, Exit::data);
-  disk::remove(folder.path() / kBuildRecord, Exit::data);
   folder.publish();
   return result;
 }

@@ -1,7 +1,10 @@
 #include "compiler/tools/dataset/pending_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +12,7 @@
 #include <ctime>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include "error.h"
 #include "files/atomic_directory.h"
@@ -37,7 +41,46 @@ bool has_ended(pid_t process) {
   return name != std::string::npos && text.substr(name + 1).starts_with(" Z");
 }
 
+bool is_real_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(fs::symlink_status(path, ignored));
+}
+
+bool is_own(const fs::path& path) {
+  struct stat status;
+  return ::lstat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
+/// Locks the lock file of a folder. Returns its descriptor, or -1 and sets errno: EWOULDBLOCK if another process has
+/// the lock or the folder.
+int lock_folder(const fs::path& folder, int flags) {
+  const fs::path path = folder / kWriterLock;
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
+  if (file < 0) return -1;
+  int error = 0;
+  struct stat opened, named;
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+    error = errno;
+  } else if (::fstat(file, &opened) != 0 || ::lstat(path.c_str(), &named) != 0 || opened.st_ino != named.st_ino ||
+             opened.st_dev != named.st_dev) {
+    error = EWOULDBLOCK;  // renamed or removed since it was opened
+  }
+  if (error == 0) return file;
+  ::close(file);
+  errno = error;
+  return -1;
+}
+
 }  // namespace
+
+PendingFolder::Lock& PendingFolder::Lock::operator=(Lock&& other) noexcept {
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+PendingFolder::Lock::~Lock() {
+  if (file_ >= 0) ::close(file_);
+}
 
 PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check check, std::string kept)
     : target_(disk::absolute(target, writer.exit).lexically_normal()),
@@ -49,10 +92,14 @@ PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check
   path_ = fmt::format("{}.partial-{}", target_.string(), ::getpid());
   std::error_code error;
   fs::create_directories(target_.parent_path(), error);
-  if (!error) fs::remove_all(path_, error);  // of an earlier process with the same id; a link is not followed
-  look_after_orphans();
+  if (!error) take_over_or_remove_orphans();
   if (!error && !taken_over_ && !fs::create_directory(path_, error) && !error)
     error = std::make_error_code(std::errc::file_exists);
+  if (!error && !taken_over_) {
+    lock_ = Lock(lock_folder(path_, O_CREAT | O_EXCL));
+    // File systems without flock have only the process's id.
+    if (!lock_ && (errno == EWOULDBLOCK || errno == ENOENT || errno == EEXIST)) throw_in_use(path_);
+  }
   if (error)
     throw Failure(writer_.exit, fmt::format("cannot create '{}': {}. Choose another {}", path_.string(),
                                             error.message(), writer_.option));
@@ -78,7 +125,18 @@ PendingFolder::~PendingFolder() {
 void PendingFolder::remove() {
   const std::lock_guard<std::mutex> guard(mutex_);
   std::error_code ignored;
-  if (!path_.empty()) fs::remove_all(path_, ignored);
+  if (path_.empty() || holds_kept(path_)) return;
+  fs::remove_all(path_, ignored);
+}
+
+bool PendingFolder::holds_kept(const fs::path& folder) const {
+  std::error_code ignored;
+  return !kept_.empty() && fs::is_regular_file(fs::symlink_status(folder / kept_, ignored));
+}
+
+void PendingFolder::throw_in_use(const fs::path& folder) const {
+  throw Failure(writer_.exit, fmt::format("another process writes to '{}'. Wait until it ends, or choose another {}",
+                                          folder.string(), writer_.option));
 }
 
 void PendingFolder::watch() {
@@ -87,30 +145,48 @@ void PendingFolder::watch() {
   while (!done_) {
     const int signal = sigtimedwait(&set, nullptr, &wait);
     if (signal < 0) continue;
-    std::error_code error;
-    if (kept_.empty() || !fs::exists(path_ / kept_, error)) remove();
+    remove();
     ::signal(signal, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
     raise(signal);
   }
 }
 
-void PendingFolder::look_after_orphans() {
-  const std::string start = target_.filename().string() + ".partial-";
+void PendingFolder::take_over_or_remove_orphans() {
   std::error_code ignored;
+  if (fs::exists(fs::symlink_status(path_, ignored))) take_over_or_remove(path_, ::getpid());
+  const std::string start = target_.filename().string() + ".partial-";
   for (const fs::path& entry : disk::readable_entries(target_.parent_path())) {
     const std::string name = entry.filename().string();
-    if (name.compare(0, start.size(), start) != 0) continue;
+    if (name.compare(0, start.size(), start) != 0 || entry.filename() == path_.filename()) continue;
     pid_t process = 0;
     const auto [end, error] = std::from_chars(name.data() + start.size(), name.data() + name.size(), process);
-    const bool dead = error == std::errc() && end == name.data() + name.size() && process > 0 && has_ended(process);
-    if (!dead) continue;
-    const bool keep = !kept_.empty() && !taken_over_ && fs::is_directory(fs::symlink_status(entry, ignored)) &&
-                      fs::is_regular_file(fs::symlink_status(entry / kept_, ignored));
-    if (keep) fs::rename(entry, path_, ignored);
-    taken_over_ |= keep && !ignored;
-    if (!keep) fs::remove_all(entry, ignored);
+    if (error == std::errc() && end == name.data() + name.size() && process > 0) take_over_or_remove(entry, process);
   }
+}
+
+void PendingFolder::take_over_or_remove(const fs::path& entry, pid_t process) {
+  const bool here = process == ::getpid(), folder = is_real_folder(entry);
+  if (folder && !here && !is_own(entry)) return;
+  Lock lock(folder ? lock_folder(entry, 0) : -1);
+  if (folder && !lock && errno == EWOULDBLOCK) {
+    if (here) throw_in_use(entry);
+    return;
+  }
+  // A folder of an earlier version, or on a file system without flock, is judged by the process's id.
+  if (!lock && !here && !has_ended(process)) return;
+  std::error_code ignored;
+  if (taken_over_ || !folder || !is_own(entry) || !holds_kept(entry)) {
+    fs::remove_all(entry, ignored);  // a link is not followed
+    return;
+  }
+  if (!lock) lock = Lock(lock_folder(entry, O_CREAT));
+  if (!lock && errno == EWOULDBLOCK) return;
+  std::error_code error;
+  if (!here) fs::rename(entry, path_, error);
+  if (error) return;
+  taken_over_ = true;
+  lock_ = std::move(lock);
 }
 
 void PendingFolder::publish() {
@@ -118,6 +194,10 @@ void PendingFolder::publish() {
   const std::lock_guard<std::mutex> guard(mutex_);
   publish_directory(path_, target_, writer_);
   path_.clear();
+  // Only now: a process that is killed before has lost nothing.
+  std::error_code ignored;
+  if (!kept_.empty()) fs::remove(target_ / kept_, ignored);
+  fs::remove(target_ / kWriterLock, ignored);
 }
 
 void PendingFolder::check_target() const {

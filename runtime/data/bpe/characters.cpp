@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <cstddef>
 #include <iterator>
+#include <span>
 #include <vector>
 
 #include "error.h"
@@ -69,14 +70,38 @@ CharacterClass from_utf8proc(char32_t point) {
   }
 }
 
+/// utf8proc's own function orders marks by adjacent swaps, which takes quadratic time.
 void append_nfc(std::string_view text, std::string& normal) {
-  utf8proc_uint8_t* made = nullptr;
-  const utf8proc_ssize_t bytes =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-                   &made, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  constexpr auto kOptions = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+  const auto combining = [](utf8proc_int32_t point) { return utf8proc_get_property(point)->combining_class; };
+  std::vector<utf8proc_int32_t> points;
+  points.reserve(text.size() + 1);
+  std::size_t run = 0;  // start of the marks at the end
+  const auto sort_run = [&] {
+    std::ranges::stable_sort(points.begin() + static_cast<std::ptrdiff_t>(run), points.end(), {}, combining);
+  };
+  while (!text.empty()) {
+    const Character next = first_character(text);
+    text.remove_prefix(next.bytes);
+    std::array<utf8proc_int32_t, 32> parts;
+    int unused = 0;
+    const utf8proc_ssize_t count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(next.point), parts.data(),
+                                                           parts.size(), kOptions, &unused);
+    if (count < 0 || count > static_cast<utf8proc_ssize_t>(parts.size()))
+      throw Failure(Exit::internal, "utf8proc refuses text that is valid UTF-8");
+    for (const utf8proc_int32_t point : std::span(parts).first(static_cast<std::size_t>(count))) {
+      const bool starter = combining(point) == 0;
+      if (starter) sort_run();
+      points.push_back(point);
+      if (starter) run = points.size();
+    }
+  }
+  sort_run();
+  const auto count = static_cast<utf8proc_ssize_t>(points.size());
+  points.push_back(0);  // utf8proc_reencode() writes a zero byte after the text
+  const utf8proc_ssize_t bytes = utf8proc_reencode(points.data(), count, kOptions);
   if (bytes < 0) throw Failure(Exit::internal, "utf8proc refuses text that is valid UTF-8");
-  normal.append(reinterpret_cast<const char*>(made), static_cast<std::size_t>(bytes));
-  std::free(made);
+  normal.append(reinterpret_cast<const char*>(points.data()), static_cast<std::size_t>(bytes));
 }
 
 }  // namespace

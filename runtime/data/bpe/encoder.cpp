@@ -71,10 +71,10 @@ std::string BpeEncoder::read_vocabulary(const TokenizerFile& file, const std::ve
       return fmt::format("llmc does not support its added token '{}', which matches only whole words (single_word)",
                          printable(token.content));
     const AddedTokens::Token found = {id, token.special, token.lstrip, token.rstrip};
-    if (token.normalized)
-      normalised_added_.add(normalizer_.apply(token.content), found);
-    else
-      raw_added_.add(token.content, found);
+    const std::string content = token.normalized ? normalizer_.apply(token.content) : token.content;
+    if (content.empty())  // would be found everywhere
+      return fmt::format("its added token '{}' (id {}) is empty after normalisation", printable(token.content), id);
+    (token.normalized ? normalised_added_ : raw_added_).add(content, found);
     exact_ &=
         token.special || (!token.lstrip && !token.rstrip && bytes_of[static_cast<std::size_t>(id)] == token.content);
   }
@@ -99,7 +99,8 @@ std::string BpeEncoder::read_vocabulary(const TokenizerFile& file, const std::ve
     if (cut_at_marks_) cut_at_marks_ = !crosses_word(merged);
   }
   for (const auto& [token, id] : file.vocabulary) {
-    if (!pre_tokenizer_.byte_level && utf8_length(token) == token.size() && !token.empty())
+    if (!pre_tokenizer_.byte_level && !special[static_cast<std::size_t>(id)] && !token.empty() &&
+        utf8_length(token) == token.size())
       character_ids_.emplace(first_character(token).point, static_cast<std::int32_t>(id));
     if (!ignore_merges_ || special[static_cast<std::size_t>(id)]) continue;
     if (const auto word = pre_tokenizer_.byte_level ? bytes_of_characters(token) : std::optional(token))

@@ -4,12 +4,20 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "data/bpe/characters.h"
 #include "text/printable.h"
 #include "text/utf8.h"
 
 namespace llmc {
+
+namespace {
+
+constexpr std::size_t kMostSteps = 16, kMostBytes = 4096;  // bytes: of the text that a step inserts
+constexpr double kMostGrowth = 64;                         // of a text of one byte
+
+}  // namespace
 
 using Json = nlohmann::json;
 
@@ -52,18 +60,32 @@ std::string Normalizer::add(const Json& normalizer) {
       if (std::string problem = add(part); !problem.empty()) return problem;
     }
   } else if (type == "NFC") {
-    steps_.push_back({Step::Kind::nfc, "", ""});
+    return push({Step::Kind::nfc, "", ""});
   } else if (type == "Prepend") {
     if (text_at(normalizer, "prepend").empty()) return "its Prepend normalizer prepends nothing";
-    steps_.push_back({Step::Kind::prepend, "", text_at(normalizer, "prepend")});
+    return push({Step::Kind::prepend, "", text_at(normalizer, "prepend")});
   } else if (type == "Replace") {
     const auto pattern = normalizer.find("pattern");
     const std::string from = pattern == normalizer.end() ? "" : text_at(*pattern, "String");
     if (from.empty()) return "its Replace normalizer does not replace plain text";
-    steps_.push_back({Step::Kind::replace, from, text_at(normalizer, "content")});
+    return push({Step::Kind::replace, from, text_at(normalizer, "content")});
   } else {
     return fmt::format("llmc does not support its normalizer '{}'", shown_type(normalizer));
   }
+  return "";
+}
+
+std::string Normalizer::push(Step step) {
+  if (steps_.size() == kMostSteps) return fmt::format("it has more than {} normalizers", kMostSteps);
+  if (step.to.size() > kMostBytes)
+    return fmt::format("one of its normalizers inserts {} bytes, but llmc reads at most {}", step.to.size(),
+                       kMostBytes);
+  const auto inserted = static_cast<double>(step.to.size());
+  if (step.kind == Step::Kind::prepend) growth_ *= 1 + inserted;
+  if (step.kind == Step::Kind::replace) growth_ *= std::max(inserted / static_cast<double>(step.from.size()), 1.0);
+  if (growth_ > kMostGrowth)
+    return fmt::format("its normalizers can make a text more than {} times as long", kMostGrowth);
+  steps_.push_back(std::move(step));
   return "";
 }
 

@@ -11,7 +11,7 @@ namespace llmc {
 class Normalizer {
  public:
   /// Adds a normalizer of the file: null, NFC, Prepend, Replace of plain text, or a Sequence of these. Returns its
-  /// problem for another one; empty if it has none.
+  /// problem for another one, or if the file has many steps or could make a text very long; empty if it has none.
   std::string add(const nlohmann::json& normalizer);
 
   bool changes_text() const { return !steps_.empty(); }
@@ -25,7 +25,10 @@ class Normalizer {
     enum class Kind { nfc, prepend, replace } kind;
     std::string from, to;  // prepend: `to`
   };
+  std::string push(Step step);
+
   std::vector<Step> steps_;
+  double growth_ = 1;  // most bytes of a text of one byte
 };
 
 /// Returns `text` with each `from`, which is not empty, replaced by `to`.

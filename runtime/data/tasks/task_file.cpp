@@ -30,6 +30,15 @@ struct Place {
   }
 };
 
+/// Refuses too many tokens of `what` as soon as their number is known.
+void check_length(std::size_t count, const std::string& what, const TaskLimits& limits, const Place& at) {
+  if (static_cast<std::int64_t>(count) > limits.sequence_length + 1)
+    at.refuse(
+        fmt::format("has {} tokens {}, but batch.sequence_length {} allows {}. Leave the example out, or evaluate "
+                    "longer sequences",
+                    count, what, limits.sequence_length, limits.sequence_length + 1));
+}
+
 void check(const TaskExample& example, const TaskLimits& limits, const Place& at) {
   if (example.endings.size() < 2) at.refuse("has fewer than two endings");
   if (example.label < 0 || example.label >= static_cast<std::int64_t>(example.endings.size()))
@@ -45,11 +54,6 @@ void check(const TaskExample& example, const TaskLimits& limits, const Place& at
           fmt::format("has token {}, but the model's token ids are below {}. Use a file that was made with the "
                       "model's tokenizer",
                       largest, limits.vocab_size));
-    if (count > limits.sequence_length + 1)
-      at.refuse(
-          fmt::format("has {} tokens with ending {}, but batch.sequence_length {} allows {}. Leave the example "
-                      "out, or evaluate longer sequences",
-                      count, i, limits.sequence_length, limits.sequence_length + 1));
   }
 }
 
@@ -84,12 +88,23 @@ TaskExample parse_example(Stream& stream, std::int64_t number, const TaskLimits&
   TaskExample example;
   example.label = stream.next(kWithin);
   const std::uint16_t endings = stream.next(kWithin);
+  if (endings > kMostEndings) at.refuse(fmt::format("has {} endings, more than {}", endings, kMostEndings));
+  const auto check_bytes = [&](std::size_t next) {
+    if (before - stream.left() + 2 * next > bytes)
+      at.refuse(fmt::format("has more than the {} bytes that it records. The file is damaged", bytes));
+  };
   std::vector<std::int32_t> context;
-  stream.append(context, stream.next(kWithin));
+  const std::uint16_t of_context = stream.next(kWithin);
+  check_length(of_context, "in its context", limits, at);
+  check_bytes(of_context);
+  stream.append(context, of_context);
   for (std::uint16_t i = 0; i < endings; ++i) {
     TaskEnding ending{context, static_cast<std::int64_t>(context.size()), 0};
-    ending.length = stream.next(kWithin);
-    stream.append(ending.tokens, static_cast<std::uint16_t>(ending.length));
+    const std::uint16_t length = stream.next(kWithin);
+    check_length(context.size() + length, fmt::format("with ending {}", i), limits, at);
+    check_bytes(length);
+    ending.length = length;
+    stream.append(ending.tokens, length);
     example.endings.push_back(std::move(ending));
   }
   if (before - stream.left() != bytes)
@@ -165,6 +180,7 @@ TaskExample parse_line(std::string_view line, const Tokenizer& tokenizer, const 
   const std::string space = context.substr(end);
   context.resize(end);
   std::vector<std::int32_t> before = tokenizer.encode(context);
+  check_length(before.size(), "in its context", limits, at);
   const bool empty = before.empty();
   if (empty && tokenizer.separator_id() < 0)
     at.refuse("has an empty context, and the tokenizer no token that ends a document");
@@ -176,6 +192,7 @@ TaskExample parse_line(std::string_view line, const Tokenizer& tokenizer, const 
       ending.tokens.insert(ending.tokens.begin(), tokenizer.separator_id());
       ending.first = 1;
     }
+    check_length(ending.tokens.size(), fmt::format("with ending {}", example.endings.size()), limits, at);
     example.endings.push_back(std::move(ending));
   }
   check(example, limits, at);

@@ -35,8 +35,9 @@ struct TaskLimits {
 /// encoded with the endings, and context and ending are encoded together. An empty context is the token that ends a
 /// document.
 ///
-/// Throws Failure(data) naming the file and the example: damage, a field that is missing or of another type, a label
-/// without an ending, an ending without a token, a token of vocab_size or more, more than sequence_length + 1 tokens.
+/// Throws Failure(data) naming the file and the example: damage, more than 1,000 endings, a field that is missing or of
+/// another type, a label without an ending, an ending without a token, a token of vocab_size or more, more than
+/// sequence_length + 1 tokens.
 std::vector<TaskExample> read_task(const std::filesystem::path& path, const Tokenizer* tokenizer,
                                    const TaskLimits& limits, std::int64_t most);
 

@@ -1,9 +1,11 @@
 // Encoding with a tokenizer.json: words, merges, added tokens, exactness, and what is refused. Ids of whole texts are
 // compared with the package `tokenizers` in tests/runs/tokenizer_ids.py.
 #include <gtest/gtest.h>
+#include <utf8proc.h>
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
@@ -82,6 +84,25 @@ TEST(BpeCharacters, Classes) {
   EXPECT_EQ(class_of(0x10ffff), CharacterClass::other);
   EXPECT_EQ(to_nfc("e\xcc\x81"), "\xc3\xa9");
   EXPECT_EQ(to_nfc("\xea\xb0\x80\xe1\x86\xa7\xe1\x84\x80\xe1\x85\xa1"), "\xea\xb0\x80\xe1\x86\xa7\xea\xb0\x80");
+}
+
+TEST(BpeCharacters, MarksAreOrderedAsUtf8procOrdersThem) {
+  std::mt19937 draw(5);
+  const std::array<std::string, 12> parts = {"e",        "\xcc\x81",     "\xcc\x96",     "\xcc\xa7",
+                                             "\xc3\xa9", "\xcd\x84",     "\xe0\xbd\xb3", "\xe0\xbd\xb1",
+                                             "\xcd\xa2", "\xea\xb0\x80", "\xe1\x86\xa8", "\xf0\x9d\x85\xa0"};
+  for (int i = 0; i < 3000; ++i) {
+    std::string text;
+    for (std::size_t part = draw() % 12; part > 0; --part) text += parts[draw() % parts.size()];
+    utf8proc_uint8_t* made = utf8proc_NFC(reinterpret_cast<const utf8proc_uint8_t*>(text.c_str()));
+    EXPECT_EQ(to_nfc(text), reinterpret_cast<const char*>(made));
+    std::free(made);
+  }
+  std::string marks = "e";
+  for (int i = 0; i < 500'000; ++i) marks += "\xcc\x81\xcc\x96";
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(to_nfc(marks).size(), marks.size() - 1);  // the e and its first acute are one character of two bytes
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST(BpeMerges, LowestRankFirstThenLeftmost) {
@@ -243,6 +264,9 @@ TEST(BpeEncoder, OnCharacters) {
   const Tokenizer tokenizer(json.dump(), "test");
   EXPECT_FALSE(tokenizer.exact());
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("a\xff b")), " a\xff  b");  // both parts get a blank
+  Json special = json;                                                    // a character that is a special token
+  special["added_tokens"].push_back({{"id", 258}, {"content", "a"}, {"special", true}, {"normalized", false}});
+  EXPECT_EQ(encode(special, "a"), (Ids{257, 'a' + 1}));
   const auto metaspace = [&](const char* scheme, bool split) {
     return changed(changed(json, "/normalizer", nullptr), "/pre_tokenizer",
                    {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", scheme}, {"split", split}});
@@ -308,6 +332,20 @@ TEST(BpeEncoder, NamesWhatItDoesNotSupport) {
   says(characters, "/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "sometimes"}},
        "prepend_scheme");
   says(characters, "/pre_tokenizer", {{"type", "Split"}, {"pattern", {{"String", "a"}}}}, "ByteLevel");
+  const auto replace = [](const std::string& from, const std::string& to) {
+    return Json{{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+  };
+  const auto sequence = [&](std::size_t count, const Json& step) {
+    return Json{{"type", "Sequence"}, {"normalizers", std::vector<Json>(count, step)}};
+  };
+  says(bytes, "/normalizer", sequence(17, replace("a", "b")), "more than 16 normalizers");
+  says(bytes, "/normalizer", replace(std::string(4000, 'a'), std::string(4097, 'b')), "4097 bytes");
+  says(bytes, "/normalizer", replace("a", std::string(65, 'b')), "64 times");
+  says(bytes, "/normalizer", sequence(2, replace("a", "aaaaaaaaa")), "64 times");
+  // A token without characters would be found at every place, for ever.
+  Json removed = changed(bytes, "/normalizer", replace("<think>", ""));
+  removed["added_tokens"][1]["normalized"] = true;
+  EXPECT_TRUE(test::has_facts(why(removed), {"'<think>' (id 261)", "normalisation"}));
   Json lacks = bytes;
   lacks["model"]["vocab"].erase("a");
   EXPECT_TRUE(test::has_facts(why(lacks), {"byte 0x61"}));

@@ -115,6 +115,13 @@ TEST_F(TaskFileTest, RefusesWhatItCannotAnswer) {
   says(of_binary(binary(1, 1, numbers({65535, 22, 0, 0, 2, 1, 5, 1, 300, 1, 7}))), {"token 300", "below 300"});
   says(of_binary(binary(1, 1, numbers({65535, 42, 0, 0, 2, 1, 5, 1, 7, 11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}))),
        {"12 tokens with ending 1", "sequence_length 10"});
+  says(of_binary(binary(1, 1, numbers({65535, 26, 0, 0, 1001, 2, 5, 6, 1, 7, 2, 8, 9}))), {"1001 endings", "1000"});
+  says(of_binary(binary(1, 1, numbers({65535, 26, 0, 0, 2, 12, 5}))), {"12 tokens in its context", "allows 11"});
+  says(of_binary(binary(1, 1, numbers({65535, 24, 0, 1, 2, 2, 5, 6, 1, 7, 2, 8, 9}))), {"more than the 24 bytes"});
+  says(line_refusal("{\"context\": \"twelve bytes\", \"endings\": [\"b\", \"c\"], \"label\": 0}"),
+       {"12 tokens in its context"});
+  says(line_refusal("{\"context\": \"a           \", \"endings\": [\"b\", 7], \"label\": 0}"),
+       {"13 tokens with ending 0"});
   says(refusal("{}"), {"'a.jsonl'", "no tokenizer", "data.tokenizer"});
   says(line_refusal(""), {"no examples"});
   says(line_refusal("{\"context\": 1"), {"line 1", "JSON object"});
