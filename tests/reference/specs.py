@@ -18,8 +18,8 @@ WINDOWS = {
 }
 # By seed: documents, and the number of tokens that they have on average.
 DOCUMENTS = {
-    4: (11, {"mask": True, "mask_first": True, "separator": 258}), 10: (9, {"mask_first": True, "separator": 7}), 16:
-    (40, {"mask": True, "reset_positions": True, "separator": 0})
+    3: (11, {"mask": True, "mask_first": True, "separator": 258}), 10: (9, {"mask_first": True, "separator": 7}), 16:
+    (40, {"mask": True, "reset_positions": True, "separator": 0}), 17: (23, {"mask": True, "separator": 1})
 }
 # By seed, for models without biases of q and k, whose gradient is 0 without RoPE: the layers without RoPE.
 NO_ROPE = {3: 2, 8: [0], 12: [1], 16: 3}

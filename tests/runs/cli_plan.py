@@ -48,7 +48,7 @@ class CliPlan(RunTest):
         with open(pinned, "w", encoding="utf-8") as file:
             file.write(self.succeed(LLMC, "plan", spec, *words, "--pin", cwd=SOURCE).out)
         with open(pinned, encoding="utf-8") as file:
-            self.assertNotIn("auto", re.sub(r"(attention|format|matmul): auto", "", file.read()))
+            self.assertNotIn("auto", re.sub(r"(attention|format|matmul|separator): auto", "", file.read()))
         again = json.loads(self.succeed(LLMC, "plan", pinned, "--json").out)
         self.assertEqual((again["fingerprint"], again["choice"]), (plan["fingerprint"], plan["choice"]))
         text = self.succeed(LLMC, "plan", spec, "--explain", "adamw_copy_norms", cwd=SOURCE).out

@@ -29,11 +29,11 @@ MARKS = ("pwned", "touch", "line one", "HOME", "\u4e2d", "u4e2d")
 # Every key that takes any text. The others take a name from a list, or a name of letters, digits and hyphens.
 FREE = [
     "data.tokenizer", "data.train.path", "data.train.NAME", "data.validation.path", "data.validation.NAME",
-    "sampling.prompts", "checkpoint.mirror", "init.from"
+    "sampling.prompts", "checkpoint.mirror", "init.from", "evaluation.tasks.NAME"
 ]
 CLOSED = [
     "name", "target.arch", "target.kind", "precision.compute", "schedule.kind", "optimizer.kind", "memory.recompute",
-    "model.rope_scaling.type", "init.linear", "checkpoint.best", "target.device", "model.layer_types"
+    "model.rope_scaling.type", "init.linear", "checkpoint.best", "target.device", "model.layer_types", "init.zero"
 ]
 
 
@@ -50,6 +50,7 @@ def spec_with(values, mixture=False):
         .replace("[{path: train-*.bin}]", f'{{web: {quoted["data.train.NAME"]}}}' if mixture else
                  f'[{{path: {quoted["data.train.path"]}}}]') \
         .replace("[{path: val-*.bin}]", f'{{path: {quoted["data.validation.path"]}, web: {quoted["data.validation.NAME"]}}}') \
+        .replace("sequences: 4}", f'sequences: 4, tasks: {{web: {quoted["evaluation.tasks.NAME"]}}}}}') \
         .replace("  seed: 5", f'  tokenizer: {quoted["data.tokenizer"]}\n  seed: 5') \
         .replace("keep_last: 100}", f'keep_last: 100, mirror: {quoted["checkpoint.mirror"]}}}') + f'init: {{from: {quoted["init.from"]}}}\n'
 
