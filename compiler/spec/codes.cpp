@@ -276,8 +276,8 @@ const std::vector<Code>& codes() {
       {"E0346", "masks of documents in cuDNN",
        "cuDNN masks documents with sequences of variable length, whose shapes follow the data and whose backward pass "
        "is not deterministic without a large workspace. llmc's own kernels mask documents at constant shapes.",
-       "target: {attention: cudnn}\ndata: {documents: {mask: true}}",
-       "target: {attention: auto}\ndata: {documents: {mask: true}}"},
+       "target: {kind: cuda, attention: cudnn}\ndata: {documents: {mask: true}}",
+       "target: {kind: cuda, attention: auto}\ndata: {documents: {mask: true}}"},
       {"E0347", "positions that repeat without a mask",
        "With `reset_positions` two tokens of one sample have the same position if they are in two documents. Only the "
        "mask "

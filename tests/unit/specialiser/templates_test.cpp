@@ -101,8 +101,9 @@ TEST(Templates, EverySetOfParamsIsStable) {
     std::vector<std::vector<Param>> sets = variants(input.params);
     if (!params_read(input.template_text, {kRowsOfDocuments}).empty()) {
       sets.push_back(input.params);
-      sets.back().insert(sets.back().end(),
-                         {{"bool", "kDocuments", "true"}, {"int", "kWindow", "70"}, kRowsOfDocuments});
+      for (const Param& param : std::vector<Param>{
+               {"bool", "kDocuments", "true"}, {"int", "kWindow", "70"}, {"bool", "kResets", "true"}, kRowsOfDocuments})
+        if (!params_read(input.template_text, {param}).empty()) sets.back().push_back(param);
     }
     for (const std::vector<Param>& params : sets) {
       input.params = params;
