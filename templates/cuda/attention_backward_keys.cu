@@ -41,7 +41,8 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
   const int row = batch * kSequence;
   [[maybe_unused]] Mask mask = {kSequence, kWindow};
   if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
-  [[maybe_unused]] const int last_query = mask.hi(first + kKeys - 1);  // that sees a key of the block
+  [[maybe_unused]] int last_query = 0;  // that sees a key of the block
+  if constexpr (kBounded) last_query = mask.hi(first + kKeys - 1);
   const auto begin_copies = [&](int turn) {
     const int head = kv_head * kGroupHeads + turn % kGroupHeads;
     const int query = first + turn / kGroupHeads * kQueries, line = (batch * kHeads + head) * kSequence + query;
@@ -59,7 +60,8 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
   };
   const int key = first + kRows * warp, count = kSequence - key;  // the warp's first key, keys from there on
   // Queries after sees_all do not see some of the warp's keys, and those after sees_some none.
-  [[maybe_unused]] const int sees_all = mask.hi(key), sees_some = mask.hi(key + kRows - 1);
+  [[maybe_unused]] int sees_all = 0, sees_some = 0;
+  if constexpr (kBounded) sees_all = mask.hi(key), sees_some = mask.hi(key + kRows - 1);
   const long long key_row = static_cast<long long>(row + key) * kPitch + (kHeads + kv_head) * kHeadDim;
   unsigned keys[kDim / 16][kRowTiles][4], values[kDim / 16][kRowTiles][4];
 #pragma unroll

@@ -33,7 +33,8 @@ __launch_bounds__(kLanes) LLMC_KERNEL
   [[maybe_unused]] Mask mask = {kSequence, kWindow};
   if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
   // Queries after sees_all do not see some of the keys, and those after last_query none.
-  [[maybe_unused]] const int sees_all = mask.hi(first), last_query = mask.hi(first + kTile - 1);
+  [[maybe_unused]] int sees_all = 0, last_query = 0;
+  if constexpr (kBounded) sees_all = mask.hi(first), last_query = mask.hi(first + kTile - 1);
   const auto begin_copies = [&](int turn) {
     const int head = kv_head * kGroupHeads + turn % kGroupHeads;
     const int query = first + turn / kGroupHeads * kTile, line = (batch * kHeads + head) * kSequence + query;

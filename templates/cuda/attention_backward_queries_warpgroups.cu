@@ -39,7 +39,8 @@ __launch_bounds__(kLanes, 3) LLMC_KERNEL
   [[maybe_unused]] Mask mask = {kSequence, kWindow};
   if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
   // Keys before all_seen are hidden from some of the queries.
-  [[maybe_unused]] const int first_key = mask.first_tile(first, kTile), all_seen = mask.lo(first + kTile - 1);
+  [[maybe_unused]] int first_key = 0, all_seen = 0;
+  if constexpr (kBounded) first_key = mask.first_tile(first, kTile), all_seen = mask.lo(first + kTile - 1);
   if constexpr (kBounded)
     begin_copies(0, first_key);
   else

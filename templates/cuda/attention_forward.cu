@@ -49,9 +49,10 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
 
   [[maybe_unused]] Mask mask = {kSequence, kWindow};
   if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
-  [[maybe_unused]] const int first_key = mask.first_tile(first, kKeys);
   // Keys before all_seen are hidden from some of the warp's queries, and those before some_seen from all.
-  [[maybe_unused]] const int some_seen = mask.lo(query), all_seen = mask.lo(query + kRows - 1);
+  [[maybe_unused]] int first_key = 0, some_seen = 0, all_seen = 0;
+  if constexpr (kBounded)
+    first_key = mask.first_tile(first, kKeys), some_seen = mask.lo(query), all_seen = mask.lo(query + kRows - 1);
   // The first iteration has no keys yet and only starts the copies.
   for (int key = -kKeys, buffer = 1; key < end; key += kKeys, buffer ^= 1) {
     if constexpr (kBounded) key = max(key, first_key - kKeys);
