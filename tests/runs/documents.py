@@ -79,13 +79,28 @@ class Documents(ranks.RanksTest):
             json.loads(evaluated.out)["loss"],
             harness.json_lines(self.path("auto", "metrics.jsonl"))[-1]["val_loss"], 5)
         self.succeed(trainer, "sample", "--checkpoint", saved, "--prompt", "17 4", "--tokens", 4)
+        tokenizer = f"data.tokenizer={os.path.join(folder, 'tokenizer.model')}"
+        # Another separator than the tokenizer's, and than another source's.
+        other = self.path("other")
+        shutil.copytree(folder, other)
+        with open(os.path.join(folder, "dataset.json")) as file:
+            record = json.load(file)
+        with open(os.path.join(other, "dataset.json"), "w") as file:
+            json.dump({**record, "separator_id": separator + 4}, file)
+        moved = f"data.train.path={other}/train-*.bin"
+        for more, facts in (((moved, tokenizer), (f"end with token {separator + 4}", f"is {separator}.")),
+                            (("data.train.path=", f"data.train.a={{path: {folder}/train-*.bin, weight: 1}}",
+                              f"data.train.b={{path: {other}/train-*.bin, weight: 1}}"),
+                             ("data.train.a", f"token {separator}", "data.train.b", f"{separator + 4}"))):
+            done = harness.call(trainer, "--run", self.path("none"), "--steps", 1, *more)
+            self.assertEqual(done.code, 5, done.out + done.err)
+            self.assert_facts(done.err, *facts, "data.documents.separator")
         os.remove(os.path.join(folder, "dataset.json"))
         again = self.succeed(trainer, "evaluate", "--checkpoint", saved, "--sequences", 8, "--json")
         self.assertEqual(again.out, evaluated.out, "the checkpoint has the separator")
         done = harness.call(trainer, "--run", self.path("none"), *words)
         self.assertEqual(done.code, 5, done.out + done.err)
         self.assert_facts(done.err, "data.documents.mask", "dataset.json", "data.documents.separator: ID")
-        tokenizer = f"data.tokenizer={os.path.join(folder, 'tokenizer.model')}"
         self.succeed(trainer, "--run", self.path("tokenizer"), *words, tokenizer, "sampling.every=0")
         self.assertEqual(self.losses("tokenizer"), self.losses("auto"))
 
