@@ -10,6 +10,9 @@
 #include "compiler/tools/runs/record.h"
 #include "compiler/tools/runs/summary.h"
 #include "compiler/tools/runs/table.h"
+#include "compiler/tools/sweep/chart.h"
+#include "compiler/tools/sweep/record.h"
+#include "compiler/tools/sweep/table.h"
 #include "error.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
@@ -41,6 +44,14 @@ void add_runs(CLI::App& app) {
   });
 }
 
+/// Returns a sweep's part of a page.
+nlohmann::ordered_json sweep_object(const sweep::Record& record, const std::string& folder) {
+  nlohmann::ordered_json object = sweep::charts(record);
+  object["folder"] = folder;
+  object["table"] = sweep::as_text(record);
+  return object;
+}
+
 void add_report(CLI::App& app) {
   struct Options {
     std::vector<std::string> folders;
@@ -63,10 +74,14 @@ void add_report(CLI::App& app) {
       throw Failure(Exit::usage, fmt::format("-o '{}' does not end with .html. Write a name such as report.html",
                                              spec::printable(options->out)));
     std::vector<runs::Record> records;
+    nlohmann::ordered_json sweeps = nlohmann::ordered_json::array();
     std::set<std::filesystem::path> read;  // a run that two arguments name is shown once
-    for (const std::string& folder : options->folders)
+    for (const std::string& folder : options->folders) {
+      if (const std::optional<sweep::Record> record = sweep::read(folder))
+        sweeps.push_back(sweep_object(*record, folder));
       for (const std::filesystem::path& run : runs::find_runs(folder).runs)
         if (read.insert(disk::canonical_if_known(run)).second) records.push_back(runs::read_record(run));
+    }
     if (records.empty())
       throw Failure(Exit::checkpoint,
                     fmt::format("there is no run in {}. Name a run folder that a trainer made",
@@ -75,7 +90,7 @@ void add_report(CLI::App& app) {
       if (!record.summary.problem.empty())
         to_stderr("note: {}: {}\n", spec::printable(record.summary.path.string()),
                   spec::printable(record.summary.problem));
-    write_file_atomically(options->out, runs::page(records, options->points), {Exit::usage, "-o"});
+    write_file_atomically(options->out, runs::page(records, options->points, std::move(sweeps)), {Exit::usage, "-o"});
     fmt::print("{}: {} run{}\n", printable(options->out), records.size(),
                plural(static_cast<std::int64_t>(records.size())));
   });

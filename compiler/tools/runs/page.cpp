@@ -148,14 +148,14 @@ Object different_keys(std::span<const Record> runs) {
 
 }  // namespace
 
-std::string page(std::span<const Record> runs, std::size_t points) {
+std::string page(std::span<const Record> runs, std::size_t points, Object sweeps) {
   const std::vector<std::string> names = short_names(runs);
-  Object document = {{"runs", Object::array()}, {"keys", different_keys(runs)}};
+  Object document = {{"runs", Object::array()}, {"keys", different_keys(runs)}, {"sweeps", std::move(sweeps)}};
   for (std::size_t i = 0; i < runs.size(); ++i) document["runs"].push_back(run_object(runs[i], names[i], points));
   return llmc::page::frame({.title = "llmc report",
                             .style = "",
                             .body = files::kBody,
-                            .scripts = {files::kCharts, files::kPage},
+                            .scripts = {files::kCharts, files::kSweep, files::kPage},
                             .data = std::move(document)});
 }
 

@@ -9,7 +9,8 @@
 
 namespace llmc::runs {
 
-/// Returns the page. Strings of the runs are data in it, never markup or code. `points`: see thinned().
-std::string page(std::span<const Record> runs, std::size_t points);
+/// Returns the page. Strings of the runs are data in it, never markup or code. `points`: see thinned(). `sweeps`: array
+/// of sweep::charts(), each with its "folder" and "table".
+std::string page(std::span<const Record> runs, std::size_t points, nlohmann::ordered_json sweeps);
 
 }  // namespace llmc::runs

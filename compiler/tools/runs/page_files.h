@@ -6,5 +6,6 @@ namespace llmc::runs::files {
 extern const char* const kBody;
 extern const char* const kPage;
 extern const char* const kCharts;
+extern const char* const kSweep;
 
 }  // namespace llmc::runs::files

@@ -4,6 +4,12 @@ function cssColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+/// Returns the width and height of a chart that fills its element.
+function chartSize(canvas) {
+  const width = Math.max(200, canvas.clientWidth);
+  return { width, height: Math.round(Math.min(360, Math.max(220, width * 0.55))) };
+}
+
 /// Returns the grid lines of a logarithmic axis: powers of ten and, if these are fewer than three, 2 and 5 times them.
 function logarithmicSplits(low, high) {
   const decades = [];

@@ -84,12 +84,7 @@ class Chart {
     this.readout = element("div", { className: "readout" });
     this.box.append(this.canvas, this.readout);
     parent.append(this.box);
-    new ResizeObserver(() => this.plot && this.plot.setSize(this.size())).observe(this.canvas);
-  }
-
-  size() {
-    const width = Math.max(200, this.canvas.clientWidth);
-    return { width, height: Math.round(Math.min(360, Math.max(220, width * 0.55))) };
+    new ResizeObserver(() => this.plot && this.plot.setSize(chartSize(this.canvas))).observe(this.canvas);
   }
 
   shownRuns() { return this.runs.filter(run => this.view.shown.has(run)); }
@@ -145,7 +140,7 @@ class Chart {
     const data = uPlot.join(tables);
     const log = this.view.log && this.kind.spiky;
     const options = {
-      ...this.size(), series, ms: 1,
+      ...chartSize(this.canvas), series, ms: 1,
       scales: { x: { time: false }, y: { distr: log ? 3 : 1, range: this.range(tables, log) } },
       axes: [ruler({ size: 30, values: (_, splits) => splits.map(this.axis().text), space: 70, label: this.axis().label, labelSize: 18, labelGap: 0 }),
              ruler({ size: 56, ...(log ? { splits: (_, i, low, high) => logarithmicSplits(low, high) } : {}), values: (_, splits) => splits.map(value => value === null ? "" : shortNumber(value)) })],

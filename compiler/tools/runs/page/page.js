@@ -122,7 +122,7 @@ function showMarks(runs) {
 }
 
 {
-  const { runs, keys } = JSON.parse(byId("data").textContent);
+  const { runs, keys, sweeps } = JSON.parse(byId("data").textContent);
   runs.forEach((run, i) => Object.assign(run, { colour: `--run-${i % 8}`, dash: i < 8 ? [] : [6, 2 + Math.floor(i / 8)] }));
   document.title = `llmc report: ${runs.map(run => run.name).join(", ")}`;
   const view = { axis: "step", smoothing: 0, log: false, clip: false, shown: new Set(runs) };
@@ -134,6 +134,7 @@ function showMarks(runs) {
   showRuns(runs, view, redraw);
   showControls(view, redraw, charts);
   redraw();
+  showSweeps(sweeps);
   showSamples(runs);
   showKeys(runs, keys);
   showMemory(runs);

@@ -1,0 +1,57 @@
+#include "compiler/cli/run_words.h"
+
+#include "compiler/cli/build.h"
+#include "files/disk.h"
+#include "spec/schema/schema.h"
+#include "trainer/startup/values.h"
+
+namespace llmc::cli {
+
+namespace fs = std::filesystem;
+
+RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolved) {
+  RunWords words;
+  for (const std::string& word : arguments.overrides) {
+    const std::string path = word.substr(0, word.find('='));
+    const spec::Key* key = spec::key_of(path);
+    const bool decides =
+        path == "batch.tokens" && (resolved.spec.batch.micro_batch == 0 || resolved.spec.parallel.shard_automatic);
+    words.all.push_back(word);
+    const std::string place = key && key->is_path ? spec::path_at(path, resolved.spec) : "";
+    if (!place.empty() && spec::holds_path(*key, place))
+      words.all.back() =
+          path + "=" + disk::absolute(resolved.directory / fs::path(place), Exit::usage).lexically_normal().string();
+    if (!key || key->stage != spec::Stage::run_time || decides) words.compiled.push_back(word);
+    if (key && key->stage == spec::Stage::run_time) words.run_time.push_back(words.all.back());
+  }
+  return words;
+}
+
+bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
+                         const std::vector<std::string>& command) {
+  const spec::Spec& spec = planned.plan.spec;
+  ProgramInfo info{};
+  info.name = spec.name.c_str();
+  info.fingerprint = planned.plan.fingerprint.c_str();
+  info.spec_yaml = planned.texts.spec_yaml.c_str();
+  info.vocab_size = spec.model.vocab_size;
+  info.sequence_length = spec.batch.sequence_length;
+  info.micro_batch = planned.plan.choice.micro_batch;
+  const std::string arch =
+      spec.target.kind == spec::TargetKind::cuda ? emit::arch_list(spec) : build::resolve_cpu_arch(spec.target.arch[0]);
+  info.arch = arch.c_str();
+  words.insert(words.begin(), "llmc run SPEC --");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  const auto beside_the_spec = [&] { return disk::canonical(planned.resolved.directory, Exit::usage); };
+  auto options = parse_options(static_cast<int>(argv.size()), argv.data(), info, beside_the_spec);
+  if (!options || options->plan) return options.has_value();
+  options->command = command;
+  refuse_planned_only(spec);
+  if (!options->tune && !options->evaluate && !options->sample)
+    check_start(*options, info, build::spec_file(planned.resolved));
+  check_gpu(spec);
+  return true;
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,26 @@
+// Words of a command line that builds a trainer and starts it: which are compiled in, and which the trainer takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/cli/options.h"
+#include "spec/resolved.h"
+
+namespace llmc::cli {
+
+/// Overrides of a command that starts trainers: those that the trainer is compiled with, those that are passed to the
+/// run, and all of them with absolute paths. batch.tokens is in both lists if it decides an `auto`.
+struct RunWords {
+  std::vector<std::string> compiled, run_time, all;
+};
+
+/// Checks all overrides together.
+RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolved);
+
+/// Checks arguments, data and machine as this plan's trainer will, before anything is compiled for it. `command`: the
+/// command as typed. Returns false after printing help or version if the arguments ask for it.
+bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
+                         const std::vector<std::string>& command);
+
+}  // namespace llmc::cli

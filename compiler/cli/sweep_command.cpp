@@ -1,0 +1,297 @@
+// llmc sweep: one run for each combination of values, on this machine or written out for a cluster.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "compiler/cli/build.h"
+#include "compiler/cli/commands.h"
+#include "compiler/cli/run_words.h"
+#include "compiler/tools/sweep/cluster.h"
+#include "compiler/tools/sweep/folder.h"
+#include "compiler/tools/sweep/queue.h"
+#include "compiler/tools/sweep/record.h"
+#include "compiler/tools/sweep/table.h"
+#include "files/disk.h"
+#include "host/executable.h"
+#include "host/limits.h"
+#include "spec/print.h"
+#include "spec/source.h"
+#include "text/message.h"
+#include "text/plural.h"
+#include "text/printable.h"
+#include "text/shell.h"
+
+namespace llmc::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct SweepOptions {
+  SpecArguments spec;
+  std::string out, prune, slurm, kubernetes;
+  std::vector<int> devices;
+  int jobs = 0, threads = 0;  // 0: not given
+};
+
+/// A trainer that several runs share.
+struct SharedTrainer {
+  std::vector<std::string> compiled;  // overrides
+  std::unique_ptr<Planned> planned;   // null: cannot be planned
+};
+
+/// The runs of a grid with their trainers, all of them checked.
+struct Plan {
+  sweep::Record record;
+  std::vector<SharedTrainer> trainers;
+  std::vector<std::vector<std::string>> words;  // of each run, for its trainer
+  bool cuda = false;
+};
+
+/// Collects what is wrong with single runs, so that all of it is told at once, and each thing once.
+class Refusals {
+ public:
+  void add(const std::string& label, std::string why, Exit code) {
+    while (why.ends_with('\n')) why.pop_back();
+    auto at = std::ranges::find(all_, why, &Refusal::why);
+    if (at == all_.end()) at = all_.insert(at, {spec::printable(label), std::move(why), 0});
+    ++at->runs;
+    ++runs_;
+    code_ = code;
+  }
+  void throw_if_any() const {
+    if (all_.empty()) return;
+    std::string text = fmt::format("{} run{} of the grid cannot start; nothing was compiled", runs_, plural(runs_));
+    for (const Refusal& each : all_)
+      text += fmt::format("\n{}{}:\n{}", each.first, each.runs > 1 ? fmt::format(", and {} more", each.runs - 1) : "",
+                          each.why);
+    throw Failure(code_, text);
+  }
+
+ private:
+  struct Refusal {
+    std::string first, why;  // first: label of a run
+    std::int64_t runs;
+  };
+  std::vector<Refusal> all_;
+  std::int64_t runs_ = 0;
+  Exit code_ = Exit::spec;
+};
+
+std::string run_name(std::size_t run) { return fmt::format("{:04}", run + 1); }
+
+/// Loads the spec of every run. Throws Failure if one is wrong, or if two are the same.
+std::vector<spec::Resolved> load_runs(const SweepOptions& options, const sweep::Grid& grid, std::string& digest) {
+  std::vector<spec::Resolved> specs;
+  std::map<std::string, std::size_t> texts;
+  Refusals refusals;
+  Checksum sum;
+  for (std::size_t run = 0; run < grid.size(); ++run) {
+    spec::LoadResult result = read_spec({options.spec.file, grid.words_of(run)});
+    if (!result.resolved) {
+      refusals.add(grid.label(run), spec::render(result.diagnostics, false), Exit::spec);
+      continue;
+    }
+    const std::string text = spec::to_yaml(spec::values_of(*result.resolved));
+    sum.update(text.data(), text.size());
+    if (const auto [same, is_new] = texts.try_emplace(text, run); !is_new)
+      refusals.add(grid.label(run), fmt::format("is the same run as {}", spec::printable(grid.label(same->second))),
+                   Exit::usage);
+    specs.push_back(std::move(*result.resolved));
+  }
+  refusals.throw_if_any();
+  digest = sum.hex();
+  return specs;
+}
+
+/// Returns the record of an earlier start of this sweep. Throws Failure(usage) if the folder holds another sweep.
+std::optional<sweep::Record> earlier(const sweep::Record& record, const fs::path& folder) {
+  std::optional<sweep::Record> before = sweep::read(folder);
+  if (!before || (before->grid == record.grid && before->digest == record.digest)) return before;
+  std::vector<std::string> words = before->grid.fixed;
+  for (const sweep::Axis& axis : before->grid.axes)
+    words.push_back(fmt::format("{}={}", axis.key, fmt::join(axis.values, ",")));
+  const std::string why = before->grid != record.grid
+                              ? "another grid: " + shell_line(words)
+                              : "this grid over another spec: values of the spec were changed since";
+  throw Failure(Exit::usage, fmt::format("'{}' holds the sweep of {}. Write another -o", folder.string(), why));
+}
+
+/// Plans each distinct trainer, and checks each run as its trainer will.
+Plan plan_runs(const SweepOptions& options, const sweep::Grid& grid, const fs::path& folder) {
+  Plan plan;
+  plan.record.grid = grid;
+  plan.record.spec = disk::canonical(options.spec.file, Exit::usage).string();
+  const std::vector<spec::Resolved> specs = load_runs(options, grid, plan.record.digest);
+  earlier(plan.record, folder);  // before the runs in it are held against this grid
+  plan.cuda = specs[0].spec.target.kind == spec::TargetKind::cuda;
+  std::map<std::vector<std::string>, std::size_t> known;
+  Refusals refusals;
+  for (std::size_t i = 0; i < specs.size(); ++i) try {
+      const RunWords words = sort_words({options.spec.file, grid.words_of(i)}, specs[i]);
+      const auto [build, is_new] = known.try_emplace(words.compiled, known.size());
+      if (is_new) {
+        plan.trainers.push_back({words.compiled, nullptr});
+        plan.trainers.back().planned =
+            std::make_unique<Planned>(plan_loaded(load_spec({options.spec.file, words.compiled}, false), true));
+      }
+      sweep::Run run{.folder = "runs/" + run_name(i), .build = build->second, .reason = {}, .loss = {}, .val_loss = {}};
+      run.steps = specs[i].spec.schedule.steps;
+      std::vector<std::string> argv = {"--run", (folder / run.folder).string()};
+      argv.insert(argv.end(), words.run_time.begin(), words.run_time.end());
+      if (const auto& planned = plan.trainers[build->second].planned) check_trainer_words(*planned, argv, {});
+      plan.record.runs.push_back(std::move(run));
+      plan.words.push_back(std::move(argv));
+    } catch (const Failure& failure) {
+      if (failure.code() == Exit::internal) throw;
+      refusals.add(grid.label(i), failure.what(), failure.code());
+    }
+  refusals.throw_if_any();
+  for (std::size_t i = 0; i < plan.trainers.size(); ++i)
+    plan.record.builds.push_back({fmt::format("builds/{}", i + 1), plan.trainers[i].compiled});
+  return plan;
+}
+
+/// Returns how many runs train at a time. Throws Failure(usage).
+std::size_t places_of(const SweepOptions& options, bool cuda) {
+  if (!cuda && !options.devices.empty())
+    throw Failure(Exit::usage,
+                  "--devices is of GPUs, and this spec's target.kind is cpu. Write --jobs N for runs at a "
+                  "time, and --threads N for the threads of each");
+  if (cuda && options.threads)
+    throw Failure(Exit::usage, "--threads is of processors, and this spec's target.kind is cuda. Leave it out");
+  if (std::set<int>(options.devices.begin(), options.devices.end()).size() != options.devices.size())
+    throw Failure(Exit::usage, "--devices names a device twice. A device has one run at a time");
+  const auto devices = static_cast<int>(options.devices.size());
+  if (devices && options.jobs > devices)
+    throw Failure(Exit::usage, fmt::format("--jobs {} is more than the {} device{} of --devices. A device has one run "
+                                           "at a time",
+                                           options.jobs, devices, plural(devices)));
+  return static_cast<std::size_t>(options.jobs ? options.jobs : std::max(1, devices));
+}
+
+/// Returns the command that goes on with this sweep, for a message and for scripts.
+std::string same_command(const SweepOptions& options, const fs::path& folder) {
+  std::vector<std::string> line = {(executable_folder() / "llmc").string(), "sweep",
+                                   disk::canonical(options.spec.file, Exit::usage).string()};
+  line.insert(line.end(), options.spec.overrides.begin(), options.spec.overrides.end());
+  line.insert(line.end(), {"-o", folder.string()});
+  return shell_line(line);
+}
+
+/// Returns a run's trainer and arguments, without its device or threads.
+std::vector<std::string> command_of(const Plan& plan, const fs::path& folder, std::size_t run) {
+  const sweep::Build& build = plan.record.builds[plan.record.runs[run].build];
+  std::vector<std::string> argv = {(folder / build.folder / "trainer").string()};
+  argv.insert(argv.end(), plan.words[run].begin(), plan.words[run].end());
+  return argv;
+}
+
+void write_for_cluster(const SweepOptions& options, const Plan& plan, const fs::path& folder) {
+  const bool slurm = !options.slurm.empty();
+  const std::string& file = slurm ? options.slurm : options.kubernetes;
+  const char* option = slurm ? "--slurm" : "--kubernetes";
+  std::vector<sweep::ClusterRun> missing;
+  for (std::size_t run = 0; run < plan.words.size(); ++run)
+    if (!sweep::is_final(plan.record.runs[run].state)) missing.push_back({run + 1, command_of(plan, folder, run)});
+  if (missing.empty()) {
+    to_stderr("all runs are done; {} was not written\n", printable(file));
+    return;
+  }
+  const sweep::ClusterJob job{
+      .again = fmt::format("{} {} {}", same_command(options, folder), option,
+                           shell_word(disk::absolute(file, Exit::usage).lexically_normal().string())),
+      .logs = (folder / "logs").string(),
+      .cuda = plan.cuda,
+      .threads = options.threads ? options.threads
+                 : plan.cuda     ? 8
+                                 : 1};
+  write_file_atomically(file, slurm ? sweep::slurm_array(missing, job) : sweep::kubernetes_job(missing, job),
+                        {Exit::usage, option});
+  to_stderr("{}: {} run{}\n", printable(file), missing.size(), plural(static_cast<std::int64_t>(missing.size())));
+}
+
+int run_sweep(const SweepOptions& options) {
+  refuse_pipe(options.spec.file);
+  const sweep::Grid grid = sweep::parse_grid(options.spec.overrides);
+  const std::optional<sweep::PruneRule> rule =
+      options.prune.empty() ? std::nullopt : std::optional(sweep::parse_rule(options.prune));
+  Plan plan = plan_runs(options, grid, disk::weakly_canonical(options.out, Exit::usage));
+  const std::size_t places = places_of(options, plan.cuda);
+  const sweep::Folder folder(options.out);
+  const fs::path& path = folder.path();
+  if (std::optional<sweep::Record> before = earlier(plan.record, path)) plan.record.runs = std::move(before->runs);
+  make_directories(path / "logs", {Exit::usage, "-o"});
+  sweep::look_up(plan.record, path);
+  sweep::write(path, plan.record);
+  for (std::size_t i = 0; i < plan.trainers.size(); ++i) {
+    BuildOptions build;
+    build.out = (path / plan.record.builds[i].folder).string();
+    compile(*plan.trainers[i].planned, build);
+  }
+  if (!options.slurm.empty() || !options.kubernetes.empty()) {
+    write_for_cluster(options, plan, path);
+    fmt::print("{}", sweep::as_text(plan.record));
+    return 0;
+  }
+  const int threads =
+      options.threads ? options.threads : std::max(1, HostLimits().processors() / static_cast<int>(places));
+  const int code = sweep::work_off(
+      plan.record, {.folder = path,
+                    .places = places,
+                    .rule = rule,
+                    .command =
+                        [&](std::size_t run, std::size_t place) {
+                          std::vector<std::string> argv = command_of(plan, path, run);
+                          const int device = options.devices.empty() ? static_cast<int>(place) : options.devices[place];
+                          argv.insert(argv.begin() + 1, {plan.cuda ? "--device" : "--threads",
+                                                         std::to_string(plan.cuda ? device : threads)});
+                          return argv;
+                        },
+                    .say = [](const std::string& line) { to_stderr("{}\n", printable_text(line)); }});
+  fmt::print("{}", sweep::as_text(plan.record));
+  if (code == static_cast<int>(Exit::resume_me))
+    to_stderr("not all runs are done. To go on: {}\n", printable_text(same_command(options, path)));
+  return code;
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App& app, Result& result) {
+  auto options = std::make_shared<SweepOptions>();
+  CLI::App* command = app.add_subcommand("sweep", "train one run for each combination of values, and rank them");
+  command->add_option("spec", options->spec.file, "the runs' YAML file")->required();
+  command
+      ->add_option("overrides", options->spec.overrides,
+                   "key.path=value, for all runs, and key.path=value,value, one run for each")
+      ->required();
+  command->add_option("-o,--out", options->out, "folder of the sweep; the same command goes on in it")->required();
+  command->add_option("-j,--jobs", options->jobs, "runs at a time (default: one, or one per device)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--devices", options->devices, "GPUs, one run at a time on each (default: the first --jobs)")
+      ->delimiter(',')
+      ->type_name("N,N")
+      ->check(CLI::Range(0, 1023));
+  command->add_option("--threads", options->threads, "threads of a run (default: the processors over --jobs)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  command
+      ->add_option("--prune", options->prune,
+                   "MARGIN@SHARE%: after each such share of its steps end a run whose loss is that far behind the "
+                   "best one, such as 0.2@25%")
+      ->type_name("RULE");
+  CLI::Option* slurm = command->add_option(
+      "--slurm", options->slurm, "build, and write an array job of SLURM to FILE for the runs that are not done");
+  command->add_option("--kubernetes", options->kubernetes, "build, and write a job of Kubernetes to FILE likewise")
+      ->excludes(slurm);
+  command->footer(
+      "Example: llmc sweep specs/quickstart.yaml optimizer.lr=1e-3,2e-3,4e-3 schedule.steps=100 -o build/rates");
+  command->callback([options, &result] { result.exit_code = run_sweep(*options); });
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,70 @@
+#include "compiler/tools/sweep/child.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "error.h"
+
+namespace llmc::sweep {
+
+namespace {
+
+/// Runs in the child between fork and exec, and calls only functions that are safe there. Returns only if exec fails.
+void become(char* const* argv, int log, pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) return;  // it ended before the line above
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_DFL);
+  const int null = open("/dev/null", O_RDONLY);
+  dup2(null, 0);
+  dup2(log, 1);
+  dup2(log, 2);
+  execv(argv[0], argv);
+}
+
+}  // namespace
+
+Child::Child(const std::vector<std::string>& argv, const std::filesystem::path& log) {
+  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file < 0)
+    throw Failure(Exit::usage, "cannot write '" + log.string() + "': " + std::strerror(errno) + ". Write another -o");
+  std::vector<char*> words;
+  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const pid_t parent = getpid();
+  process_ = fork();
+  if (process_ == 0) {
+    become(words.data(), file, parent);
+    _exit(127);
+  }
+  const int error = errno;
+  close(file);
+  if (process_ < 0) throw Failure(Exit::toolchain, "cannot start '" + argv[0] + "': " + std::strerror(error));
+}
+
+Child::Child(Child&& other) noexcept : process_(std::exchange(other.process_, -1)) {}
+
+Child::~Child() {
+  if (process_ < 0) return;
+  kill(process_, SIGKILL);
+  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::optional<int> Child::ended() {
+  int status = 0;
+  if (waitpid(process_, &status, WNOHANG) != process_) return std::nullopt;
+  process_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void Child::stop() const { kill(process_, SIGTERM); }
+
+}  // namespace llmc::sweep

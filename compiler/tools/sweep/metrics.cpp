@@ -1,0 +1,42 @@
+#include "compiler/tools/sweep/metrics.h"
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "files/disk.h"
+
+namespace llmc::sweep {
+
+void Losses::update() {
+  std::error_code missing;
+  const std::uintmax_t size = std::filesystem::file_size(path_, missing);
+  if (missing || size == read_) return;
+  if (size < read_) {
+    read_ = 0;
+    steps_.clear();
+  }
+  std::ifstream file = disk::open(path_);
+  file.seekg(static_cast<std::streamoff>(read_));
+  // A line without its line break is still being written.
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    read_ += line.size() + 1;
+    const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+    if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) continue;
+    const auto step = object["step"].get<std::int64_t>();
+    steps_.erase(steps_.lower_bound(step), steps_.end());  // a rollback repeats steps
+    const auto loss = object.find("loss");
+    steps_[step] = loss != object.end() && loss->is_number() ? loss->get<double>() : NAN;
+  }
+}
+
+std::optional<double> Losses::mean(std::int64_t end, std::int64_t count) const {
+  double sum = 0;
+  int lines = 0;
+  for (auto at = steps_.upper_bound(end - count); at != steps_.end() && at->first <= end; ++at, ++lines)
+    sum += at->second;
+  return lines ? std::optional(sum / lines) : std::nullopt;
+}
+
+}  // namespace llmc::sweep

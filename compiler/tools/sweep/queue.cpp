@@ -1,0 +1,227 @@
+#include "compiler/tools/sweep/queue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "compiler/tools/runs/summary.h"
+#include "compiler/tools/sweep/child.h"
+#include "compiler/tools/sweep/metrics.h"
+#include "compiler/tools/sweep/stop_signals.h"
+#include "error.h"
+#include "files/disk.h"
+#include "run/folder_lock.h"
+#include "run/run_folder.h"
+#include "text/console.h"
+#include "text/plural.h"
+#include "text/printable.h"
+
+namespace llmc::sweep {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr auto kPoll = std::chrono::milliseconds(200);
+constexpr auto kReport = std::chrono::seconds(30);  // between two lines about the runs in progress
+
+fs::path log_of(const fs::path& folder, const Run& run) {
+  return folder / "logs" / (fs::path(run.folder).filename().string() + ".txt");
+}
+
+/// Returns the last error of a log, else its last line, for a message.
+std::string last_error(const fs::path& log) {
+  std::ifstream file = disk::open(log);
+  std::string last;
+  bool error = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || (error && !line.starts_with("error: "))) continue;
+    error = line.starts_with("error: ");
+    last = std::move(line);
+  }
+  return printable_text(last.substr(0, 400));
+}
+
+/// Reads a run's steps and losses from its folder. Returns how it stands there.
+runs::RunState take_results(Run& run, const fs::path& folder) {
+  const runs::Summary summary = runs::summarise(folder / run.folder);
+  Losses losses(folder / run.folder / "metrics.jsonl");
+  losses.update();
+  run.step = losses.step();
+  run.loss = losses.mean(run.step, window_of(run.step));
+  run.val_loss = summary.val_loss;
+  return summary.state;
+}
+
+class Queue {
+ public:
+  Queue(Record& record, const Work& work) : record_(record), work_(work), places_(work.places) {
+    for (const Run& run : record.runs) losses_.emplace_back(work.folder / run.folder / "metrics.jsonl").update();
+  }
+
+  int work_off() {
+    while (true) {
+      const int signal = signals_.received();
+      if (signal && !stopping_) stop_all(signal);
+      for (std::size_t place = 0; place < places_.size(); ++place) {
+        if (places_[place].child) collect(places_[place]);
+        if (!places_[place].child && !signal) start_next(place);
+      }
+      if (!busy() && (signal || !first_waiting())) return exit_code();
+      if (work_.rule && !signal) prune();
+      if (Clock::now() >= next_report_) report();
+      std::this_thread::sleep_for(kPoll);
+    }
+  }
+
+ private:
+  struct Place {
+    std::unique_ptr<Child> child;  // null: free
+    std::size_t run = 0;
+    std::string ending;  // the reason why it was asked to end
+  };
+
+  bool busy() const {
+    return std::ranges::any_of(places_, [](const Place& place) { return place.child != nullptr; });
+  }
+
+  /// Whether a run is to be started: it is not final, and this process has not started it yet.
+  bool waits(std::size_t run) const { return !is_final(record_.runs[run].state) && !std::ranges::count(started_, run); }
+  std::optional<std::size_t> first_waiting(bool free = false) const {
+    for (std::size_t run = 0; run < record_.runs.size(); ++run)
+      if (waits(run) && !(free && FolderLock::is_held(work_.folder / record_.runs[run].folder))) return run;
+    return std::nullopt;
+  }
+
+  std::string title(std::size_t run) const {
+    return fmt::format("{} {}", fs::path(record_.runs[run].folder).filename().string(), record_.grid.label(run));
+  }
+
+  void start_next(std::size_t at) {
+    // A trainer that outlived a killed sweep holds its folder until it has saved.
+    const std::optional<std::size_t> next = first_waiting(true);
+    if (!next) return;
+    Run& run = record_.runs[*next];
+    places_[at] = {std::make_unique<Child>(work_.command(*next, at), log_of(work_.folder, run)), *next, ""};
+    started_.push_back(*next);
+    run.state = State::running;
+    run.reason.clear();
+    write(work_.folder, record_);
+    work_.say(fmt::format("{}: started", title(*next)));
+  }
+
+  /// Records how a run ended, if it did.
+  void collect(Place& place) {
+    const std::optional<int> code = place.child->ended();
+    if (!code) return;
+    place.child.reset();
+    Run& run = record_.runs[place.run];
+    run.exit_code = *code;
+    run.reason = stopping_ ? "" : place.ending;
+    if (*code == 0)
+      run.state = State::finished;
+    else if (*code == static_cast<int>(Exit::numerics))
+      run.state = State::diverged;
+    else if (*code == static_cast<int>(Exit::resume_me))
+      run.state = run.reason.empty() ? State::stopped : State::pruned;
+    else
+      run.state = State::failed;
+    if (run.state == State::failed || run.state == State::diverged) run.reason = last_error(log_of(work_.folder, run));
+    take_results(run, work_.folder);
+    write(work_.folder, record_);
+    const std::optional<double> loss = run.val_loss ? run.val_loss : run.loss;
+    work_.say(fmt::format("{}: {} at step {}{}{}", title(place.run), name(run.state), format_count(run.step),
+                          loss ? fmt::format(", {} {:.4f}", run.val_loss ? "validation loss" : "loss", *loss) : "",
+                          run.reason.empty() ? "" : fmt::format(": {}", run.reason)));
+  }
+
+  void stop_all(int signal) {
+    stopping_ = true;
+    work_.say(fmt::format("SIG{}: the trainers save and end", sigabbrev_np(signal)));
+    for (Place& place : places_)
+      if (place.child) place.child->stop();
+  }
+
+  void prune() {
+    for (const Place& place : places_)
+      if (place.child) losses_[place.run].update();
+    for (const int share : work_.rule->shares()) {
+      std::vector<std::optional<double>> all;
+      for (std::size_t run = 0; run < losses_.size(); ++run) all.push_back(loss_at(run, share));
+      for (Place& place : places_) {
+        if (!place.child || !place.ending.empty()) continue;
+        const std::optional<double> distance = behind(*work_.rule, all[place.run], all);
+        if (!distance) continue;
+        place.ending = fmt::format("{:.4f} nats behind the best run at {} % of the steps", *distance, share);
+        place.child->stop();
+      }
+    }
+  }
+
+  /// Mean loss of a run where it had done a share of its steps; nothing if it has not come as far.
+  std::optional<double> loss_at(std::size_t run, int share) const {
+    const std::int64_t steps = record_.runs[run].steps, step = step_at(share, steps);
+    return losses_[run].step() < step ? std::nullopt : losses_[run].mean(step, window_of(steps));
+  }
+
+  void report() {
+    next_report_ = Clock::now() + kReport;
+    if (!busy()) {
+      if (const std::optional<std::size_t> next = first_waiting())
+        work_.say(fmt::format("{}: waits for the trainer that an earlier start left", title(*next)));
+      return;
+    }
+    std::size_t done = 0;
+    for (const Run& run : record_.runs) done += is_final(run.state);
+    std::string text = fmt::format("{} of {} run{} done", done, record_.runs.size(),
+                                   plural(static_cast<std::int64_t>(record_.runs.size())));
+    for (const Place& place : places_) {
+      if (!place.child) continue;
+      Losses& losses = losses_[place.run];
+      losses.update();
+      const Run& run = record_.runs[place.run];
+      text += fmt::format("; {} step {}/{}", fs::path(run.folder).filename().string(), format_count(losses.step()),
+                          format_count(run.steps));
+      if (const std::optional<double> loss = losses.mean(losses.step(), window_of(losses.step())))
+        text += fmt::format(" loss {:.4f}", without_nan_sign(*loss));
+    }
+    work_.say(text);
+  }
+
+  int exit_code() const {
+    if (signals_.received()) return static_cast<int>(Exit::resume_me);
+    for (const Run& run : record_.runs)
+      if (run.state == State::failed) return run.exit_code;
+    const bool stopped = std::ranges::any_of(record_.runs, [](const Run& run) { return !is_final(run.state); });
+    return static_cast<int>(stopped ? Exit::resume_me : Exit::done);
+  }
+
+  Record& record_;
+  const Work& work_;
+  StopSignals signals_;
+  std::vector<Place> places_;
+  std::vector<Losses> losses_;
+  std::vector<std::size_t> started_;  // by this process
+  bool stopping_ = false;
+  Clock::time_point next_report_ = Clock::now() + kReport;
+};
+
+}  // namespace
+
+int work_off(Record& record, const Work& work) { return Queue(record, work).work_off(); }
+
+void look_up(Record& record, const fs::path& folder) {
+  for (Run& run : record.runs) {
+    if (is_final(run.state) || !RunFolder::holds_run(folder / run.folder)) continue;
+    run.state = take_results(run, folder) == runs::RunState::finished ? State::finished : State::stopped;
+  }
+}
+
+}  // namespace llmc::sweep
