@@ -17,6 +17,7 @@ void add_spec_commands(CLI::App& app, Result& result);   // check, config, schem
 void add_plan_commands(CLI::App& app, Result& result);   // plan, diff
 void add_build_commands(CLI::App& app, Result& result);  // emit, compile, run
 void add_sweep_command(CLI::App& app, Result& result);   // sweep
+void add_scale_command(CLI::App& app);                   // scale
 void add_verify_command(CLI::App& app, Result& result);  // verify
 void add_data_commands(CLI::App& app, Result& result);   // data build, info, look, verify
 void add_checkpoint_commands(CLI::App& app,

@@ -82,6 +82,7 @@ int run(int argc, char** argv) {
   llmc::cli::add_plan_commands(app, result);
   llmc::cli::add_build_commands(app, result);
   llmc::cli::add_sweep_command(app, result);
+  llmc::cli::add_scale_command(app);
   llmc::cli::add_verify_command(app, result);
   llmc::cli::add_data_commands(app, result);
   llmc::cli::add_checkpoint_commands(app, result);

@@ -33,8 +33,9 @@ import faults_muon  # noqa: E402
 import faults_ranks  # noqa: E402
 import faults_runtime  # noqa: E402
 import faults_state  # noqa: E402
+import faults_sweep  # noqa: E402
 import faults_templates  # noqa: E402
 
 ALL = (faults_templates.FAULTS + faults_runtime.FAULTS + faults_ranks.FAULTS + faults_math.FAULTS +
-       faults_machine.FAULTS + faults_compiler.FAULTS + faults_state.FAULTS + faults_muon.FAULTS)
+       faults_machine.FAULTS + faults_compiler.FAULTS + faults_state.FAULTS + faults_muon.FAULTS + faults_sweep.FAULTS)
 assert len({f.name for f in ALL}) == len(ALL), "two faults of one name"

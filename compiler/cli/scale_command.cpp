@@ -1,0 +1,95 @@
+// llmc scale: writes the spec of a large model with the rates that were found at a small one.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <map>
+#include <memory>
+
+#include "compiler/cli/commands.h"
+#include "compiler/cli/options.h"
+#include "compiler/tools/scale/rules.h"
+#include "compiler/tools/scale/text.h"
+#include "files/disk.h"
+#include "files/durable_file.h"
+#include "spec/diagnostics.h"
+#include "text/message.h"
+#include "text/printable.h"
+#include "text/shell.h"
+
+namespace llmc::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::map<std::string, scale::Rule> kRules = {{"mup", scale::Rule::mup},
+                                                   {"width", scale::Rule::width},
+                                                   {"sqrt_batch", scale::Rule::sqrt_batch},
+                                                   {"none", scale::Rule::none}};
+
+struct ScaleOptions {
+  SpecArguments small;
+  std::string large, rule, out;
+};
+
+/// Path of the large spec for `extends`, relative to the new file.
+std::string base_of(const ScaleOptions& options) {
+  const fs::path folder = options.out.empty()
+                              ? disk::working_folder(Exit::usage)
+                              : disk::canonical(disk::absolute(options.out, Exit::usage).parent_path(), Exit::usage);
+  return disk::canonical(options.large, Exit::usage).lexically_relative(folder).string();
+}
+
+void write_scaled(const ScaleOptions& options) {
+  refuse_pipe(options.large);
+  if (!options.out.empty() && access(options.out.c_str(), F_OK) == 0)
+    throw Failure(Exit::usage, printable(options.out) + " exists. Name another file with -o");
+  const spec::Resolved small = load_spec(options.small), large = load_spec({options.large, {}});
+  const scale::Rule rule = kRules.at(options.rule);
+  const std::vector<scale::Change> changes = scale::changes(small, large, rule);
+  std::vector<std::string> command = {"llmc", "scale", options.small.file};
+  command.insert(command.end(), options.small.overrides.begin(), options.small.overrides.end());
+  command.insert(command.end(), {"--to", options.large, "--rule", options.rule});
+  std::vector<std::string> heading = {fmt::format("Written by {}", shell_line(command))};
+  if (rule == scale::Rule::mup || rule == scale::Rule::width)
+    heading.push_back(fmt::format("m = {} / {}, the ratio of hidden_size", large.spec.model.hidden_size,
+                                  small.spec.model.hidden_size));
+  if (rule != scale::Rule::none) heading.push_back(scale::source(rule));
+  const std::string text = scale::as_yaml(changes, base_of(options), heading);
+  const std::string name = options.out.empty() ? "scaled.yaml" : options.out;
+  const spec::LoadResult checked =
+      spec::load_text(text, name, {}, [&](const std::string& path) { return spec::read_regular_file(path); });
+  if (!checked.resolved) throw InvalidSpec(spec::render(checked.diagnostics, colour_on(2)));
+  for (const std::string& warning : scale::warnings(small.spec, large.spec, rule)) to_stderr("warning: {}\n", warning);
+  if (options.out.empty()) {
+    fmt::print("{}", text);
+    return;
+  }
+  for (const scale::Change& change : changes)
+    to_stderr("{}: {} -> {}{}\n", change.path, printable_text(change.before), printable_text(change.after),
+              change.formula.empty() ? "" : fmt::format(" ({})", change.formula));
+  write_file_atomically(options.out, text, {Exit::usage, "-o"});
+  to_stderr("wrote {}\n", printable(options.out));
+}
+
+}  // namespace
+
+void add_scale_command(CLI::App& app) {
+  auto options = std::make_shared<ScaleOptions>();
+  CLI::App* command = app.add_subcommand("scale", "write a large model's spec with the rates of a small one");
+  command->add_option("spec", options->small.file, "the small model's YAML file, whose rates were tuned")->required();
+  command->add_option("overrides", options->small.overrides, "key.path=value over it");
+  command->add_option("--to", options->large, "the large model's YAML file")->required();
+  std::vector<std::string> rules;
+  for (const auto& [name, rule] : kRules) rules.push_back(name);
+  command
+      ->add_option("--rule", options->rule,
+                   "mup: maximal update parametrisation; width: lr / width; sqrt_batch: lr * sqrt(batch); none")
+      ->required()
+      ->check(CLI::IsMember(rules));
+  command->add_option("-o,--out", options->out, "new file to write (default: standard output)");
+  command->footer("Example: llmc scale specs/quickstart.yaml --to specs/llama-124m.yaml --rule mup -o scaled.yaml");
+  command->callback([options] { write_scaled(*options); });
+}
+
+}  // namespace llmc::cli

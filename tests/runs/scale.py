@@ -1,0 +1,87 @@
+"""`llmc scale`: the large spec has the values of each rule's formula, loads, and says what changed."""
+
+import json
+import os
+
+import harness
+from harness import LLMC, RunTest
+
+# Four times SMALL's hidden_size, more than four times its intermediate_size and heads of twice its head_dim.
+LARGE = """extends: {base}
+name: large
+model: {{hidden_size: 144, num_hidden_layers: 5, num_attention_heads: 12, num_key_value_heads: 4, head_dim: 20,
+  intermediate_size: 250}}
+batch: {{tokens: 384}}
+init: {{linear: 0.03}}
+"""
+
+
+class Scale(RunTest):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.small = harness.write_small(cls.folder)
+        cls.large = os.path.join(cls.folder, "large.yaml")
+        with open(cls.large, "w") as file:
+            file.write(LARGE.format(base="small.yaml"))
+
+    def scaled(self, rule, *words, out="scaled.yaml"):
+        """The resolved values of the new spec, and what was said."""
+        path = self.path(out)
+        if os.path.exists(path):
+            os.remove(path)
+        done = self.succeed(LLMC, "scale", self.small, *words, "--to", self.large, "--rule", rule, "-o", path)
+        keys = json.loads(self.succeed(LLMC, "config", path, "--json").out)
+        return {key["key"]: key["value"] for key in keys}, done.err
+
+    def test_mup(self):
+        os.makedirs(self.path("of 'a\""), exist_ok=True)
+        for words, rate, decay, linear in ((("init.linear=0.02", ), 0.25, 0.4,
+                                            0.01), (("optimizer.kind=muon", "init.linear=0.02"), 0.5, 0.2, 0.01),
+                                           (("optimizer.kind=muon", "optimizer.muon.scaling=original"), 1, 0.1,
+                                            "fan_in"), (("optimizer.kind=lion", "optimizer.rate_scale.matrices=2",
+                                                         "optimizer.weight_decay_of.matrices=0.3"), 0.5, 1.2,
+                                                        "fan_in")):
+            with self.subTest(words=words):
+                values, said = self.scaled("mup", *words, out="of 'a\"/scaled.yaml")
+                self.assertEqual(values["optimizer.rate_scale.matrices"], rate)
+                self.assertAlmostEqual(values["optimizer.weight_decay_of.matrices"], decay, delta=1e-12)
+                self.assertEqual(values["init.linear"], linear)
+                self.assertEqual(values["model.logits_scaling"], 4)
+                self.assertAlmostEqual(values["model.attention_multiplier"], 10**-0.5 * 10 / 20, delta=1e-12)
+                # The rest is the small model's, or the large one's shape.
+                self.assertEqual((values["optimizer.lr"], values["batch.tokens"], values["model.hidden_size"],
+                                  values["optimizer.rate_scale.embedding"]), (0.003, 96, 144, 1))
+                self.assert_facts(said, "intermediate_size grows by 5 and hidden_size by 4",
+                                  "num_hidden_layers is 3 and 5", "batch.tokens is 96", "not 384")
+
+        values, said = self.scaled("width")
+        self.assertEqual((values["optimizer.lr"], values["batch.tokens"], values["init.linear"]),
+                         (0.00075, 96, "fan_in"))
+        self.assert_facts(said, "num_hidden_layers is 3 and 5", "optimizer.lr: 0.003 -> 0.00075 (0.003 / m)")
+        values, said = self.scaled("sqrt_batch")
+        self.assertEqual((values["optimizer.lr"], values["batch.tokens"]), (0.006, 384))
+        self.assert_facts(said, "hidden_size is 36 and 144", "(0.003 * sqrt(384 / 96))")
+        values, said = self.scaled("none", "optimizer.betas=[0.8, 0.9]")
+        self.assertEqual((values["optimizer.lr"], values["batch.tokens"], values["optimizer.betas"]),
+                         (0.003, 96, [0.8, 0.9]))
+        # A softmax scale that follows from head_dim follows from the large model's.
+        self.assertAlmostEqual(values["model.attention_multiplier"], 20**-0.5, delta=1e-12)
+        self.assertNotIn("warning", said)
+
+    def test_text_and_refusals(self):
+        text = self.succeed(LLMC, "scale", self.small, "--to", self.large, "--rule", "mup", cwd=self.folder).out
+        self.assert_facts(text, "# Written by llmc scale", "arXiv:2203.03466",
+                          "extends: large.yaml\nmodel:\n  attention",
+                          "optimizer:\n  rate_scale:\n    matrices: 0.25  # 1 * 0.25, 1 / m\n  weight_decay_of:\n")
+        for code, words, facts in ((2, ("--rule", "mu"), ("mu not in", "mup")), (2, (), ("--rule is required", )),
+                                   (2, ("--rule", "mup", "-o", self.large), ("large.yaml exists", "-o")),
+                                   (1, ("--rule", "mup", "optimizer.lrr=1"), ("E0201", "lrr"))):
+            done = harness.call(LLMC, "scale", self.small, "--to", self.large, *words)
+            self.assertEqual(done.code, code, done.err)
+            self.assert_facts(done.err, *facts)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,95 @@
+// Words of a grid, its runs in order, and the ranking of their losses.
+#include "compiler/tools/sweep/grid.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "compiler/tools/sweep/numbers.h"
+#include "compiler/tools/sweep/ranking.h"
+
+namespace llmc::sweep {
+namespace {
+
+Grid grid(const std::vector<std::string>& words) { return parse_grid(words); }
+
+TEST(Grid, CommasInsideOfAValueBelongToIt) {
+  const Grid parsed = grid({"a=[1,2],[3,{b: 4, c: 5}]", "d=[6,7]", "e='8,9',\"10,11\"", "f="});
+  EXPECT_EQ(parsed.fixed, (std::vector<std::string>{"d=[6,7]", "f="}));
+  ASSERT_EQ(parsed.axes.size(), 2u);
+  EXPECT_EQ(parsed.axes[0], (Axis{"a", {"[1,2]", "[3,{b: 4, c: 5}]"}}));
+  EXPECT_EQ(parsed.axes[1], (Axis{"e", {"'8,9'", "\"10,11\""}}));
+}
+
+TEST(Grid, TheLastKeyChangesFastest) {
+  const Grid parsed = grid({"a=1,2", "x=0", "b=3,4,5"});
+  ASSERT_EQ(parsed.size(), 6u);
+  EXPECT_EQ(parsed.label(0), "a=1 b=3");
+  EXPECT_EQ(parsed.label(4), "a=2 b=4");
+  EXPECT_EQ(parsed.words_of(5), (std::vector<std::string>{"x=0", "a=2", "b=5"}));
+  for (std::size_t run = 0; run < parsed.size(); ++run) EXPECT_EQ(parsed.run_at(parsed.place_of(run)), run);
+}
+
+TEST(Grid, NumbersAreNeighboursByValue) {
+  EXPECT_EQ(ascending({"a", {"3e-4", "1e-3", "1e-4"}}), (std::vector<std::size_t>{2, 0, 1}));
+  EXPECT_EQ(ascending({"a", {"silu", "1e-3", "gelu"}}), (std::vector<std::size_t>{0, 1, 2}));
+  EXPECT_FALSE(number_of("1e-3x"));
+  EXPECT_FALSE(number_of("inf"));
+}
+
+/// A grid with finished runs of these losses; NaN: one that did not finish.
+Record record(const Grid& of, const std::vector<double>& losses) {
+  Record made{.spec = {}, .digest = {}, .grid = of, .builds = {}, .runs = {}};
+  for (const double loss : losses) {
+    Run run{.folder = {}, .reason = {}, .loss = {}, .val_loss = {}};
+    run.state = loss == loss ? State::finished : State::pruned;
+    run.loss = loss;
+    made.runs.push_back(run);
+  }
+  return made;
+}
+
+TEST(Ranking, SeedsAreAveragedAndNeighboursAreNextByValue) {
+  const Record of = record(grid({"lr=3,1,2,4", "seed=7,8"}), {5, 5.5, 4, 4.25, 3, 3.5, 6, 6});
+  const Ranking ranking = rank(of);
+  EXPECT_FALSE(ranking.validation);
+  ASSERT_EQ(ranking.settings.size(), 4u);
+  EXPECT_EQ(ranking.settings[0].label, "lr=2");
+  EXPECT_EQ(ranking.settings[0].runs, (std::vector<std::size_t>{4, 5}));
+  EXPECT_DOUBLE_EQ(ranking.settings[0].loss, 3.25);
+  EXPECT_DOUBLE_EQ(ranking.settings[0].spread, 0.5);
+  ASSERT_EQ(ranking.neighbours.size(), 2u);
+  EXPECT_EQ(ranking.neighbours[0].value, "1");
+  EXPECT_DOUBLE_EQ(*ranking.neighbours[0].loss, 4.125);
+  EXPECT_EQ(ranking.neighbours[1].value, "3");
+  EXPECT_TRUE(ranking.edges.empty());
+}
+
+TEST(Ranking, TheEdgeIsOfThreeNumbersOrMore) {
+  EXPECT_EQ(rank(record(grid({"lr=1,2,3"}), {3, 2, 1})).edges, std::vector<std::string>{"lr"});
+  EXPECT_EQ(rank(record(grid({"lr=1,2,3"}), {1, 2, 3})).edges, std::vector<std::string>{"lr"});
+  EXPECT_TRUE(rank(record(grid({"lr=1,2,3"}), {3, 1, 2})).edges.empty());
+  EXPECT_TRUE(rank(record(grid({"lr=1,2"}), {1, 2})).edges.empty());
+  EXPECT_TRUE(rank(record(grid({"act=a,b,c"}), {1, 2, 3})).edges.empty());
+}
+
+TEST(Ranking, RunsThatDidNotFinishAreNotRanked) {
+  const Ranking ranking = rank(record(grid({"lr=1,2,3", "seed=1,2"}), {1, NAN, NAN, NAN, 3, 4}));
+  ASSERT_EQ(ranking.settings.size(), 1u);
+  EXPECT_EQ(ranking.settings[0].label, "lr=3");
+  ASSERT_EQ(ranking.neighbours.size(), 1u);
+  EXPECT_FALSE(ranking.neighbours[0].loss);
+}
+
+TEST(Ranking, ValidationLossesCountIfAllHaveThem) {
+  Record of = record(grid({"lr=1,2"}), {1, 2});
+  of.runs[1].val_loss = 0.5;
+  EXPECT_EQ(rank(of).settings[0].label, "lr=1");
+  of.runs[0].val_loss = 0.75;
+  EXPECT_TRUE(rank(of).validation);
+  EXPECT_EQ(rank(of).settings[0].label, "lr=2");
+}
+
+}  // namespace
+}  // namespace llmc::sweep
