@@ -59,11 +59,9 @@ SHORTER = {
     f"build/quickstart/trainer --run specs/runs/lr-1e-3 optimizer.lr=1e-3 --steps 1 {pages.FEW}",
     "build/quickstart/trainer --run specs/runs/lr-2e-3 optimizer.lr=2e-3 --steps 20":
     f"build/quickstart/trainer --run specs/runs/lr-2e-3 optimizer.lr=2e-3 --steps 1 {pages.FEW}",
-    "llmc run specs/quickstart.yaml optimizer.lr=3e-3 -- --run specs/runs/lr-3e-3 --steps 20":
-    f"llmc run specs/quickstart.yaml optimizer.lr=3e-3 -- --run specs/runs/lr-3e-3 --steps 1 {pages.FEW}",
     "llmc run specs/quickstart.yaml model.intermediate_size=1024 -o build/ffn-1024 -- --run specs/runs/ffn-1024 --steps 20":
     f"llmc run specs/quickstart.yaml model.intermediate_size=1024 -o build/ffn-1024 -- --run specs/runs/ffn-1024 --steps 1 {pages.FEW}",
-    "llmc sweep specs/quickstart.yaml optimizer.lr=1e-3,2e-3,4e-3 schedule.steps=20 -o build/rates":
+    "llmc sweep specs/quickstart.yaml optimizer.lr=1e-3,2e-3,4e-3 schedule.steps=100 -o build/rates":
     f"llmc sweep specs/quickstart.yaml optimizer.lr=1e-3,2e-3 schedule.steps=1 schedule.warmup_steps=0 {pages.FEW} -o build/rates",
     "build/quickstart/trainer --run specs/runs/anneal init.from=specs/runs/quickstart data.seed=7 --steps 20":
     f"build/quickstart/trainer --run specs/runs/anneal init.from=specs/runs/quickstart data.seed=7 --steps 1 {pages.FEW}",
