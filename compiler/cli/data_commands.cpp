@@ -139,6 +139,12 @@ void add_build(CLI::App* data_command) {
       ->capture_default_str();
   CLI::Option* vocab_size = build_command->add_option("--vocab-size", options->vocab_size,
                                                       "train a tokenizer of this many tokens, 320 to 1000000");
+  build_command
+      ->add_option_function<std::string>(
+          "--train-tokenizer", [options](const std::string&) { options->tokenizer_json = true; },
+          "kind of the trained tokenizer; also write it as a tokenizer.json, which transformers reads")
+      ->type_name("bpe")
+      ->check(CLI::IsMember({"bpe"}));
   build_command->add_option(
       "--tokenizer", options->tokenizer,
       "use this sentencepiece model or tokenizer.json, or the one in a folder, instead of training one");

@@ -99,6 +99,7 @@ DatasetRecord parse_dataset_record(std::string_view text, const std::string& nam
     if (type != "uint16" && type != "uint32") refuse(name, "'token_type' is neither uint16 nor uint32");
     DatasetRecord record{.tokenizer = members.file("tokenizer"),
                          .tokenizer_xxh3 = members.checksum("tokenizer_xxh3"),
+                         .tokenizer_json_xxh3 = members.checksum("tokenizer_json_xxh3"),
                          .wide = type == "uint32",
                          .files = members.count("files"),
                          .skipped_files = members.count("skipped_files"),

@@ -31,6 +31,7 @@ struct DatasetSide {
 struct DatasetRecord {
   std::string tokenizer;                                         // name of its file in the folder
   std::string tokenizer_xxh3;                                    // XXH3-64 of that file; empty: not recorded
+  std::string tokenizer_json_xxh3;                               // of a second tokenizer, tokenizer.json; empty: none
   std::int32_t separator_id = -1;                                // token that ends a document; -1: not recorded
   bool wide = false;                                             // tokens are uint32 instead of uint16
   std::int64_t files = 0, skipped_files = 0, skipped_lines = 0;  // of the text

@@ -244,6 +244,7 @@ Exported export_model(const ExportOptions& options) {
     exported.tokenizer = found.tokenizer->file.string();
     write(found.tokenizer->name, found.tokenizer->model);
     write("tokenizer_config.json", found.tokenizer->config);
+    if (!found.tokenizer->json.empty()) write("tokenizer.json", found.tokenizer->json);
   }
   const std::string name =
       disk::absolute(options.out / "", kExportWriter.exit).lexically_normal().parent_path().filename().string();

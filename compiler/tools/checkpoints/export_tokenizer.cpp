@@ -8,9 +8,11 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
 #include "compiler/tools/dataset/read_tokenizer.h"
+#include "compiler/tools/dataset/tokenizer_to_json.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_model.h"
 #include "error.h"
+#include "files/disk.h"
 #include "run/run_folder.h"
 #include "spec/training_sources.h"
 
@@ -72,6 +74,13 @@ std::string json_tokenizer_config(const fs::path& file, const Tokenizer& tokeniz
   return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+/// Returns the tokenizer.json next to a tokenizer.model, if it was made from it (`llmc data build --train-tokenizer`).
+std::string converted(const fs::path& file, const std::string& model, const Tokenizer& tokenizer) {
+  if (tokenizer.is_json() || !tokenizer.exact()) return "";
+  const std::optional<std::string> json = disk::text(file.parent_path() / data::kTokenizerJson);
+  return json && *json == data::tokenizer_to_json(model) ? *json : "";
+}
+
 }  // namespace
 
 FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
@@ -107,7 +116,8 @@ FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
                      .config = tokenizer.is_json()
                                    ? json_tokenizer_config(file, tokenizer, spec.batch.sequence_length)
                                    : tokenizer_config(tokenizer, check_tokenizer_model(model, file.string()),
-                                                      spec.batch.sequence_length)};
+                                                      spec.batch.sequence_length),
+                     .json = converted(file, model, tokenizer)};
   return found;
 }
 

@@ -17,6 +17,7 @@ struct ModelTokenizer {
   std::int32_t tokens = 0;
   std::optional<std::int32_t> eos;  // the token that ends a document
   std::string config;               // tokenizer_config.json, as transformers reads it
+  std::string json;                 // of a trained tokenizer.model: the tokenizer.json next to it; empty: none
 };
 
 struct FoundTokenizer {

@@ -18,6 +18,7 @@
 #include "compiler/tools/dataset/read_tokenizer.h"
 #include "compiler/tools/dataset/split.h"
 #include "compiler/tools/dataset/standard_input.h"
+#include "compiler/tools/dataset/tokenizer_to_json.h"
 #include "compiler/tools/dataset/train_tokenizer.h"
 #include "data/glob.h"
 #include "data/tokenizer.h"
@@ -44,8 +45,8 @@ void check_options(const DatasetOptions& options) {
     fail(
         "the vocabulary is not given. Write --vocab-size N to train a tokenizer, or --tokenizer to use an existing "
         "one");
-  if (!train && (options.vocab_size != 0 || options.sample_bytes != 0))
-    fail("--tokenizer is used without changes. Leave --vocab-size and --sample-bytes out");
+  if (!train && (options.vocab_size != 0 || options.sample_bytes != 0 || options.tokenizer_json))
+    fail("--tokenizer is used without changes. Leave --vocab-size, --sample-bytes and --train-tokenizer out");
   if (train && (options.vocab_size < kMinVocabSize || options.vocab_size > kMaxVocabSize))
     fail(fmt::format("--vocab-size {} is out of range. Write {} to {}", options.vocab_size, kMinVocabSize,
                      kMaxVocabSize));
@@ -423,6 +424,11 @@ BuildResult build_dataset(const DatasetOptions& options) {
     disk::remove(folder.path() / kBuildRecord, Exit::data);  // its digest is not that of the shards
     throw Failure(Exit::data, "the text changed while it was read. Retry when nothing writes to it");
   }
+  if (options.tokenizer_json) {
+    const std::string json = tokenizer_to_json(model);
+    write_file(folder.path() / kTokenizerJson, json);
+    result.tokenizer_json_checksum = checksum_of(json);
+  }
   write_file(folder.path() / "dataset.json", dataset_json(result, options));
   disk::remove(folder.path() / kStandardInputCopy, Exit::data);
   folder.publish();
@@ -442,25 +448,26 @@ std::string dataset_json(const BuildResult& result, const DatasetOptions& option
   made_with["validation"] = options.validation;
   made_with["shard_tokens"] = options.shard_tokens;
   made_with["seed"] = options.seed;
-  const nlohmann::ordered_json json = {{"format", "llmc-dataset"},
-                                       {"version", 1},
-                                       {"tokenizer", result.tokenizer_file},
-                                       {"tokenizer_xxh3", result.tokenizer_checksum},
-                                       {"vocab_size", result.vocab_size},
-                                       {"separator_id", result.separator_id},
-                                       {"byte_exact", result.byte_exact},
-                                       {"changed_documents", result.changed_documents},
-                                       {"token_type", result.vocab_size > 65536 ? "uint32" : "uint16"},
-                                       {"bytes_per_token", result.bytes_per_token()},
-                                       {"files", result.files},
-                                       {"skipped_files", result.skipped_files},
-                                       {"skipped_lines", result.skipped_lines},
-                                       {"duplicates", result.duplicates},
-                                       {"passed_over", result.passed_over},
-                                       {"single_document_cut", result.single_document_cut},
-                                       {"train", side_json(result.train)},
-                                       {"validation", side_json(result.validation)},
-                                       {"options", made_with}};
+  nlohmann::ordered_json json = {{"format", "llmc-dataset"},
+                                 {"version", 1},
+                                 {"tokenizer", result.tokenizer_file},
+                                 {"tokenizer_xxh3", result.tokenizer_checksum},
+                                 {"vocab_size", result.vocab_size},
+                                 {"separator_id", result.separator_id},
+                                 {"byte_exact", result.byte_exact},
+                                 {"changed_documents", result.changed_documents},
+                                 {"token_type", result.vocab_size > 65536 ? "uint32" : "uint16"},
+                                 {"bytes_per_token", result.bytes_per_token()},
+                                 {"files", result.files},
+                                 {"skipped_files", result.skipped_files},
+                                 {"skipped_lines", result.skipped_lines},
+                                 {"duplicates", result.duplicates},
+                                 {"passed_over", result.passed_over},
+                                 {"single_document_cut", result.single_document_cut},
+                                 {"train", side_json(result.train)},
+                                 {"validation", side_json(result.validation)},
+                                 {"options", made_with}};
+  if (!result.tokenizer_json_checksum.empty()) json["tokenizer_json_xxh3"] = result.tokenizer_json_checksum;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -25,6 +25,7 @@ struct DatasetOptions {
   std::vector<std::string> globs;
   std::string text_field = "text";  // of a line of a .jsonl file
   std::int64_t vocab_size = 0;      // of a tokenizer to train, kMinVocabSize .. kMaxVocabSize (train_tokenizer.h)
+  bool tokenizer_json = false;      // also write the trained tokenizer as a tokenizer.json
   std::filesystem::path tokenizer;  // a file, or its folder, to use instead of training one; else empty
   std::filesystem::path out;
   double validation = 0.05;                 // fraction of the documents, [0, 0.5]
@@ -51,6 +52,7 @@ struct BuildResult {
   std::int64_t changed_documents = 0;  // that a tokenizer which is not byte-exact decodes differently
   std::string tokenizer_file = "tokenizer.model";  // or tokenizer.json
   std::string tokenizer_checksum;
+  std::string tokenizer_json_checksum;                           // of DatasetOptions::tokenizer_json; empty: none
   bool tokenizer_trained = true;                                 // else it was given
   std::int64_t files = 0, skipped_files = 0, skipped_lines = 0;  // skipped: as in CorpusCounts
   std::vector<Skipped> skipped;                                  // the first ones
@@ -62,14 +64,14 @@ struct BuildResult {
   double bytes_per_token() const;
 };
 
-/// Writes `out`/tokenizer.model or tokenizer.json, train-*.bin, val-*.bin and dataset.json. The folder appears by one
-/// rename when everything is written and synced. Replaces an existing data set with `force` only, and refuses any other
-/// folder that is not empty. Decodes every document and compares the result with the text. The same text and options
-/// give the same bytes. A build that was killed leaves its
-/// finished shards, and the next one with the same text and options continues after them. Standard input holds JSON
-/// lines and comes last; a copy of it is kept in `out` while it is read twice. Throws Failure(Exit::usage) for options
-/// out of range. Throws Failure(Exit::data) for errors of files, and for a given tokenizer that the trainer cannot read
-/// or that has no token to end a document.
+/// Writes `out`/tokenizer.model or tokenizer.json, or both (tokenizer_to_json.h), train-*.bin, val-*.bin and
+/// dataset.json. The folder appears by one rename when everything is written and synced. Replaces an existing data set
+/// with `force` only, and refuses any other folder that is not empty. Decodes every document and compares the result
+/// with the text. The same text and options give the same bytes. A build that was killed leaves its finished shards,
+/// and the next one with the same text and options continues after them. Standard input holds JSON lines and comes
+/// last; a copy of it is kept in `out` while it is read twice. Throws Failure(Exit::usage) for options out of range.
+/// Throws Failure(Exit::data) for errors of files, and for a given tokenizer that the trainer cannot read or that has
+/// no token to end a document.
 BuildResult build_dataset(const DatasetOptions& options);
 
 /// Returns the text of dataset.json.

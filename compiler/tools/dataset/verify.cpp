@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/tools/dataset/info.h"
+#include "compiler/tools/dataset/tokenizer_to_json.h"
 #include "data/dataset_record.h"
 #include "data/glob.h"
 #include "data/shard_format.h"
@@ -69,6 +70,7 @@ DatasetVerdict verify_dataset(const fs::path& folder) {
       verdict.bytes += static_cast<std::int64_t>(disk::size(path, Exit::data));
   };
   if (!record.tokenizer_xxh3.empty()) check(record.tokenizer, {}, record.tokenizer_xxh3);
+  if (!record.tokenizer_json_xxh3.empty()) check(kTokenizerJson, {}, record.tokenizer_json_xxh3);
   for (const auto& [name, side] : {std::pair("train", &record.train), {"validation", &record.validation}}) {
     std::int64_t tokens = 0;
     for (const DatasetShard& shard : side->shards) {
