@@ -313,6 +313,22 @@ BuildRecord continued(const PendingFolder& folder, const DatasetOptions& options
   return fresh;
 }
 
+/// Reads the tokenizer that is used unchanged; `model` receives its file. Throws Failure(data) if it does not encode,
+/// or has no token to end a document.
+Tokenizer given_tokenizer(const fs::path& file, std::string& model) {
+  model = read_tokenizer(file);
+  Tokenizer tokenizer(model, file.string());
+  if (!tokenizer.encodes())
+    throw Failure(Exit::data,
+                  fmt::format("'{}' decodes but does not encode: {}. Make shards with tokens/hf_to_shards.py "
+                              "(docs/how-to/data-from-hugging-face.md), or give another tokenizer",
+                              file.string(), tokenizer.why_not_encodes()));
+  if (tokenizer.separator_id() < 0)
+    throw Failure(Exit::data,
+                  fmt::format("'{}': has neither an eos nor a bos token to end a document with", file.string()));
+  return tokenizer;
+}
+
 /// Same as for_each_document(), without the documents that --deduplicate leaves out; these are only counted.
 CorpusCounts for_each_kept(const std::vector<fs::path>& files, const DatasetOptions& options,
                            const std::function<void(std::string text)>& visit) {
@@ -344,18 +360,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
 
   std::string model;
   std::optional<Tokenizer> tokenizer;
-  if (!options.tokenizer.empty()) {
-    model = read_tokenizer(options.tokenizer);
-    tokenizer.emplace(model, options.tokenizer.string());
-    if (!tokenizer->encodes())
-      throw Failure(Exit::data,
-                    fmt::format("'{}' decodes but does not encode: {}. Make shards with tokens/hf_to_shards.py "
-                                "(docs/how-to/data-from-hugging-face.md), or give another tokenizer",
-                                options.tokenizer.string(), tokenizer->why_not_encodes()));
-    if (tokenizer->separator_id() < 0)
-      throw Failure(Exit::data, fmt::format("'{}': has neither an eos nor a bos token to end a document with",
-                                            options.tokenizer.string()));
-  }
+  if (!options.tokenizer.empty()) tokenizer.emplace(given_tokenizer(options.tokenizer, model));
 
   const std::int64_t sample_bytes = options.sample_bytes > 0
                                         ? options.sample_bytes
