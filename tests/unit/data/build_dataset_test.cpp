@@ -1,32 +1,25 @@
-#include <fcntl.h>
+#include "build_dataset.h"
+
 #include <gtest/gtest.h>
 #include <sentencepiece_trainer.h>
-#include <sys/file.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
-#include "compiler/tools/dataset/build_record.h"
 #include "compiler/tools/dataset/builder.h"
 #include "compiler/tools/dataset/info.h"
-#include "compiler/tools/dataset/slow_lines.h"
-#include "compiler/tools/dataset/time_left.h"
 #include "compressed.h"
 #include "data/shards.h"
 #include "data/tokenizer.h"
 #include "files.h"
 #include "files/durable_file.h"
 #include "source_text.h"
-#include "text/console.h"
 
 namespace llmc::data {
 namespace {
@@ -65,51 +58,6 @@ std::string model_with(const std::unordered_map<std::string, std::string>& chang
   EXPECT_TRUE(status.ok()) << status.ToString();
   return model;
 }
-
-class BuildDatasetTest : public testing::Test {
- protected:
-  BuildDatasetTest() {
-    for (unsigned i = 0; i < 40; ++i) texts_.insert(test::source_text(i, 4));
-    unsigned i = 0;
-    for (const std::string& text : texts_) corpus_.write("f" + std::to_string(i++) + ".py", text);
-    options_.from = {corpus_.path};
-    options_.vocab_size = 500;
-    options_.out = out_.path / "data";
-    options_.force = true;
-    options_.threads = 2;
-  }
-  /// Documents of a side, decoded from its shards.
-  std::vector<std::string> documents(const std::string& side) const {
-    const Tokenizer tokenizer(options_.out / "tokenizer.model");
-    const TokenShards shards((options_.out / (side + "-*.bin")).string(), "auto", tokenizer.vocab_size(), "");
-    std::vector<std::int32_t> tokens;
-    for (std::size_t i = 0; i < shards.shards().size(); ++i) {
-      std::vector<std::int32_t> part(static_cast<std::size_t>(shards.shards()[i].layout.tokens));
-      shards.read(i, 0, part);
-      tokens.insert(tokens.end(), part.begin(), part.end());
-    }
-    std::vector<std::string> texts;
-    std::size_t begin = 0;
-    for (std::size_t t = 0; t < tokens.size(); ++t) {
-      if (tokens[t] != tokenizer.separator_id()) continue;
-      texts.push_back(tokenizer.decode(std::span(tokens).subspan(begin, t - begin)));
-      begin = t + 1;
-    }
-    EXPECT_EQ(begin, tokens.size()) << "every document ends with the separator";
-    return texts;
-  }
-  std::map<std::string, std::string> files() const {
-    std::map<std::string, std::string> found;
-    for (const auto& entry : fs::recursive_directory_iterator(out_.path))
-      if (entry.is_regular_file())
-        found[fs::relative(entry.path(), out_.path).string()] =
-            out_.read(fs::relative(entry.path(), out_.path).string());
-    return found;
-  }
-  Folder corpus_, out_;
-  std::set<std::string> texts_;
-  DatasetOptions options_;
-};
 
 TEST_F(BuildDatasetTest, EveryDocumentIsThereOnceAndWhole) {
   options_.shard_tokens = 1000;
@@ -251,7 +199,7 @@ TEST_F(BuildDatasetTest, BadOptionsAreUsageErrors) {
   };
   EXPECT_NE(with([](DatasetOptions& o) { o.vocab_size = 319; }).find("Write 320 to"), std::string::npos);
   EXPECT_NE(with([](DatasetOptions& o) { o.vocab_size = 0; }).find("--vocab-size N"), std::string::npos);
-  EXPECT_NE(with([](DatasetOptions& o) { o.tokenizer = o.out; }).find("Leave --vocab-size and --sample-bytes out"),
+  EXPECT_NE(with([](DatasetOptions& o) { o.tokenizer = o.out; }).find("Leave --vocab-size, --sample-bytes and --train"),
             std::string::npos);
   EXPECT_NE(with([](DatasetOptions& o) { o.vocab_size = 1 << 21; }).find("out of range"), std::string::npos);
   EXPECT_NE(with([](DatasetOptions& o) { o.validation = 0.6; }).find("--validation 0.6 "), std::string::npos);
@@ -295,34 +243,6 @@ TEST_F(BuildDatasetTest, LinesThatAreNoDocumentsAreSkippedAndCounted) {
                                                  bad / "only.jsonl:1: has no 'body' field (but 'text'; --text-field");
 }
 
-TEST(SlowLines, SayTheNewestLineAlsoWhileNothingChanges) {
-  std::mutex mutex;
-  std::vector<std::string> said;
-  const auto count = [&] {
-    const std::lock_guard lock(mutex);
-    return said.size();
-  };
-  SlowLines lines(std::chrono::milliseconds(1), [&](const std::string& line) {
-    const std::lock_guard lock(mutex);
-    said.push_back(line);
-  });
-  lines.set("reading");
-  while (count() < 3) std::this_thread::yield();
-  lines.set("encoding");
-  for (const std::size_t before = count(); count() < before + 2;) std::this_thread::yield();
-  const std::lock_guard lock(mutex);
-  EXPECT_EQ(said.front(), "reading");
-  EXPECT_EQ(said.back(), "encoding");
-}
-
-TEST(SlowLines, QuickWorkSaysNothing) {
-  bool said = false;
-  {
-    SlowLines(std::chrono::hours(1), [&](const std::string&) { said = true; }).set("reading");
-  }
-  EXPECT_FALSE(said);
-}
-
 TEST_F(BuildDatasetTest, OnlyADataSetIsReplaced) {
   fs::create_directories(options_.out);
   build_dataset(options_);  // an empty folder is accepted
@@ -339,105 +259,6 @@ TEST_F(BuildDatasetTest, AnotherDataSetIsReplacedOnRequestOnly) {
   options_.force = false;
   EXPECT_FAILS_WITH(build_dataset(options_), "--force");
   EXPECT_EQ(files(), before);
-}
-
-TEST_F(BuildDatasetTest, WhatAKilledBuildLeftIsRemoved) {
-  fs::create_directories(out_.path / "data.partial-2147483646");  // no process has this id
-  fs::create_directories(out_.path / "data.partial-1");           // this process is alive
-  out_.write("data.partial-2147483646/train-00000.bin", "half");
-  build_dataset(options_);
-  EXPECT_FALSE(fs::exists(out_.path / "data.partial-2147483646"));
-  EXPECT_TRUE(fs::exists(out_.path / "data.partial-1"));
-}
-
-TEST_F(BuildDatasetTest, AProcessThatNobodyWaitedForHasEnded) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(0);
-  siginfo_t ended;
-  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
-  const fs::path left = out_.path / ("data.partial-" + std::to_string(child));
-  fs::create_directories(left);
-  build_dataset(options_);
-  EXPECT_FALSE(fs::exists(left));
-  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
-}
-
-/// A failed build keeps its shards, and so does a command that fails before it reads a text. Both have this process's
-/// id, as builds of containers have equal ids.
-TEST_F(BuildDatasetTest, FinishedShardsOfAFailedBuildAreKept) {
-  options_.shard_tokens = 1000;
-  build_dataset(options_);
-  const auto whole = files();
-  fs::remove_all(options_.out);
-  const fs::path pending = out_.path / ("data.partial-" + std::to_string(::getpid()));
-  DatasetOptions failing = options_;
-  failing.progress = [&](const BuildProgress&) {
-    if (fs::exists(pending / "build.json")) throw Failure(Exit::data, "no space left");
-  };
-  EXPECT_FAILS_WITH(build_dataset(failing), "no space left");
-  EXPECT_TRUE(fs::exists(pending / "train-00000.bin"));
-  failing = options_;
-  failing.from = {corpus_ / "misspelt"};
-  EXPECT_FAILS_WITH(build_dataset(failing), "misspelt");
-  EXPECT_TRUE(fs::exists(pending / "build.json"));
-  EXPECT_GT(build_dataset(options_).continued_shards, 2);
-  EXPECT_EQ(files(), whole);
-  EXPECT_FALSE(fs::exists(pending));
-}
-
-TEST_F(BuildDatasetTest, AFolderThatAnotherProcessHasLockedStays) {
-  const fs::path far = out_.path / "data.partial-2147483646", here = out_.path / "data.partial-1";
-  out_.write("data.partial-2147483646/build.json", "{}");  // no process of this machine has this id
-  const int lock = ::open((far / "writer.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  ASSERT_EQ(::flock(lock, LOCK_EX | LOCK_NB), 0);
-  out_.write("data.partial-1/writer.lock", "");  // the id is in use, but not by the process that wrote this
-  build_dataset(options_);
-  EXPECT_TRUE(fs::exists(far / "build.json"));
-  EXPECT_FALSE(fs::exists(here));
-  const fs::path own = out_.path / ("data.partial-" + std::to_string(::getpid()));
-  fs::rename(far, own);
-  EXPECT_FAILS_WITH(build_dataset(options_), "another process writes", own.string());
-  EXPECT_TRUE(fs::exists(own / "build.json"));
-  ::close(lock);
-  build_dataset(options_);
-  EXPECT_FALSE(fs::exists(own));
-}
-
-/// A process that is killed just after it published its folder leaves two files in it.
-TEST_F(BuildDatasetTest, ReplacesAFolderWithARecord) {
-  build_dataset(options_);
-  const auto whole = files();
-  out_.write("data/build.json", "{}");
-  out_.write("data/writer.lock", "");
-  build_dataset(options_);
-  EXPECT_EQ(files(), whole);
-}
-
-TEST(BuildRecordTest, NamesAndSizesMustFit) {
-  Folder folder;
-  folder.write("train-00000.bin", std::string(1024 + 4 * 9, 'x'));
-  folder.write("train-00001.bin", std::string(1024 + 4 * 9, 'x'));
-  folder.write("other.bin", std::string(1024 + 4 * 9, 'x'));
-  const auto read = [&](const std::function<void(BuildRecord&)>& change) {
-    BuildRecord record;
-    record.bytes_per_token = 4;
-    for (const char* name : {"train-00000.bin", "train-00001.bin"})
-      record.train.shards.shards.push_back({.file = name, .tokens = 9, .documents = 1, .max_id = 3, .xxh3 = "0"});
-    change(record);
-    write_build_record(folder.path, record);
-    return read_build_record(folder.path).has_value();
-  };
-  const auto last = [](BuildRecord& record) -> ShardSummary& { return record.train.shards.shards.back(); };
-  EXPECT_TRUE(read([](BuildRecord&) {}));
-  EXPECT_FALSE(read([&](BuildRecord& record) { last(record).tokens = 10; })) << "the file is shorter";
-  EXPECT_FALSE(read([&](BuildRecord& record) { last(record).tokens = 0; }));
-  EXPECT_FALSE(read([&](BuildRecord& record) { last(record).tokens = std::int64_t{1} << 62; }));
-  EXPECT_FALSE(read([&](BuildRecord& record) { last(record).file = "other.bin"; }));
-  EXPECT_FALSE(read([&](BuildRecord& record) { last(record).file = "../train-00001.bin"; }));
-  EXPECT_FALSE(read([&](BuildRecord& record) { last(record).file = "train-00000.bin"; })) << "the file of another";
-  EXPECT_FALSE(read([&](BuildRecord& record) { record.bytes_per_token = 3; }));
-  EXPECT_FALSE(read([&](BuildRecord& record) { record.train.documents = -1; }));
-  EXPECT_FALSE(read([&](BuildRecord& record) { std::swap(record.train, record.validation); }));
 }
 
 TEST_F(BuildDatasetTest, SkippedFilesAreNamedWithTheByte) {
@@ -528,26 +349,6 @@ TEST_F(BuildDatasetTest, ATokenizerThatIsNotByteExactIsSaid) {
   for (const std::string& text : documents("train")) EXPECT_TRUE(texts_.contains(text.substr(1))) << text;
 }
 
-TEST_F(BuildDatasetTest, ARecordThatDoesNotFitBeginsFromTheStart) {
-  build_dataset(options_);
-  const auto whole = files();
-  fs::remove_all(options_.out);
-  const std::string shard = R"({"file": "train-00000.bin", "tokens": 9, "documents": 1, "max_id": 3, "xxh3": "0"})";
-  const std::string side = R"({"documents": 1, "bytes": 1, "tokens": 9, "open": true, "shards": [)" + shard + "]}";
-  for (
-      const std::string& record :
-      {std::string("no JSON"), std::string("{}"),
-       R"({"options": "", "text": "", "tokenizer_xxh3": "", "documents": 1, "bytes": 1, "changed_documents": 0, "bytes_per_token": 2, "train": )" +
-           side + R"(, "validation": )" + side + "}"}) {
-    out_.write("data.partial-2147483646/build.json", record);  // no process has this id
-    out_.write("data.partial-2147483646/train-00000.bin", std::string(2000, 'x'));
-    EXPECT_EQ(build_dataset(options_).continued_shards, 0) << record;
-    EXPECT_EQ(files(), whole) << record;
-    EXPECT_FALSE(fs::exists(out_.path / "data.partial-2147483646"));
-    fs::remove_all(options_.out);
-  }
-}
-
 TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
   options_.vocab_size = 0;
   const auto with = [&](const std::string& tokenizer) {
@@ -565,39 +366,6 @@ TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
   EXPECT_NE(with(out_.write("large.model", std::string((64 << 20) + 1, 'x'))).find("67108865 bytes"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(options_.out));
-}
-
-TEST(TimeLeft, FollowsTheSpeedSoFar) {
-  EXPECT_EQ(time_left(10, 100, 400), ", " + format_duration(30) + " left");
-  EXPECT_EQ(time_left(10, 400, 400), ", " + format_duration(0) + " left");
-  for (const auto& [seconds, done, total] : {std::tuple(1.9, 100, 400), {10.0, 0, 400}, {10.0, 100, 0}})
-    EXPECT_EQ(time_left(seconds, done, total), "");
-}
-
-TEST(ShardWriter, WideTokens) {
-  Folder folder;
-  ShardWriter writer(folder.path, "train", true, 3);
-  writer.append(std::vector<std::int32_t>{1, 100000, 3, 4});
-  const auto shards = writer.finish();
-  ASSERT_EQ(shards.size(), 2u);
-  EXPECT_EQ(shards[1].tokens, 1);
-  const TokenShards read(folder / "train-*.bin", "llmc", 100001, "");
-  EXPECT_EQ(read.shards()[0].layout, (ShardLayout{ShardFormat::llmc_uint32, TokenType::u32, 1024, 3, -1}));
-  std::vector<std::int32_t> tokens(3);
-  read.read(0, 0, tokens);
-  EXPECT_EQ(tokens, (std::vector<std::int32_t>{1, 100000, 3}));
-}
-
-TEST(ShardWriter, SummarisesItsShards) {
-  Folder folder;
-  ShardWriter writer(folder.path, "train", false, 5);
-  for (const std::vector<std::int32_t>& document : {std::vector{7, 1}, {300, 1}, {5, 4, 3, 1}, {2, 1}})
-    writer.append(document);
-  const auto shards = writer.finish();
-  ASSERT_EQ(shards.size(), 2u);
-  EXPECT_EQ(std::tuple(shards[0].tokens, shards[0].documents, shards[0].max_id), std::tuple(5, 2, 300));
-  EXPECT_EQ(std::tuple(shards[1].tokens, shards[1].documents, shards[1].max_id), std::tuple(5, 2, 4));
-  EXPECT_EQ(shards[1].xxh3, file_checksum(folder.path / shards[1].file));
 }
 
 }  // namespace
