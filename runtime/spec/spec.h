@@ -28,6 +28,7 @@ enum class ScheduleKind { constant, linear, cosine, wsd };
 enum class RopeType { none, llama3, linear, yarn };
 enum class NormPlace { pre, post, sandwich };
 enum class QkNormOver { head, width };
+enum class NormWeight { plain, one_plus, none };
 enum class HiddenAct { silu, gelu_pytorch_tanh };
 enum class DecaySchedule { constant, cosine, linear };
 
@@ -73,6 +74,7 @@ struct Model {
   bool tie_word_embeddings = false, qk_norm = false, mlp_bias = false;
   NormPlace norm_place = NormPlace::pre;       // of the norms around attention and the MLP
   QkNormOver qk_norm_over = QkNormOver::head;  // with qk_norm: the columns that one root mean square is of
+  NormWeight norm_weight = NormWeight::plain;  // of all norms. one_plus: a weight w stands for the factor 1 + w
   HiddenAct hidden_act = HiddenAct::silu;      // of the MLP's gate
   bool attention_bias = false;                 // of q, k and v
   bool attention_out_bias = false;             // of o
@@ -83,6 +85,8 @@ struct Model {
   double embedding_multiplier = 1;       // of the embedding's rows
   double residual_multiplier = 1;        // of what a layer's halves add to the residual stream
   double logits_scaling = 1;             // divides the logits
+  // Soft caps, cap * tanh(v / cap), of attention's scores, which have their factor, and of the logits; 0: none
+  double attn_logit_softcapping = 0, final_logit_softcapping = 0;
 
   /// Whether the columns of q, k and v, and all widths of layers, are multiples of kFp8Multiple, or of another number.
   bool has_fp8_columns(std::int64_t multiple = kFp8Multiple) const {

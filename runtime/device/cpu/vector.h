@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/mask.h"
+#include "device/norm.h"
 #include "device/types.h"
 
 /// Forces inlining: everything here lives in registers, which a call would spill, and instances of one template would
