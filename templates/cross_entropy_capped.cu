@@ -15,8 +15,9 @@ LLMC_KERNEL cross_entropy_capped(Act* __restrict__ logits, const int* __restrict
   const Group<kLanes, Act, kCluster> lanes;
   [[maybe_unused]] const float loss_scale = scalars->loss_scale;
   for (const int row : lanes.rows(kRows)) {
+    // Read where it is used: a lane has no registers for a row beside the arithmetic of its cap.
     const auto out = lanes.row<kCols, kPitch>(logits, row);
-    const auto in = lanes.load_ahead<kCols, kPitch>(logits, row, kRows);
+    const auto in = lanes.row<kCols, kPitch>(static_cast<const Act*>(logits), row);
     const bool ignored = targets[row] < 0;
     const int target = ignored ? 0 : targets[row];
     // The lane that writes the target's column also reads it, before the other columns change.
@@ -29,7 +30,6 @@ LLMC_KERNEL cross_entropy_capped(Act* __restrict__ logits, const int* __restrict
       // The gradient of the z-loss kZLoss * lse^2 is 2 * kZLoss * lse * softmax.
       const float slope = 1.0f + 2.0f * kZLoss * (log_total + powers.highest),
                   scale = loss_scale * slope / powers.total;
-      // Reads the logits a second time: a lane has no registers for them beside the powers.
       lanes.map(out, powers, [=](float& v, float power) {
         v = ignored ? 0.0f : power * scale * soft_cap_slope(soft_cap(v, kSoftcap), kSoftcap);
       });

@@ -141,6 +141,22 @@ class Builder {
     return y;
   }
 
+  /// Adds the MLP up to its activation, times a gate if it has one.
+  TensorId activate(TensorId x, const spec::Model& m) {
+    std::vector<ParameterPiece> pieces = {
+        {.name = "mlp.up_proj", .size = m.intermediate_size, .init = InitClass::linear}};
+    if (m.mlp_gated)
+      pieces.insert(pieces.begin(), {.name = "mlp.gate_proj", .size = m.intermediate_size, .init = InitClass::linear});
+    const std::string name = m.mlp_gated ? "gate_up" : "up";
+    const TensorId in =
+        linear(name, x, pieces, m.mlp_bias, name + "_out", RecomputeGroup::gate_up, m.mlp_gated ? 2 : 1);
+    const std::string act = m.mlp_gated ? "swiglu" : "activation";
+    const TensorId y = activation(act + "_out", m.intermediate_size);
+    op(OpKind::swiglu, act, {in}, {y}, RecomputeGroup::swiglu).attributes =
+        ops::SwigluAttributes{m.hidden_act, m.mlp_gated};
+    return y;
+  }
+
   /// Adds a linear layer. `pieces`: names without ".weight" and ".bias", and each one's columns of the result.
   TensorId linear(const std::string& name, TensorId x, const std::vector<ParameterPiece>& pieces, bool bias,
                   const std::string& result, RecomputeGroup group = RecomputeGroup::rest, std::int64_t halves = 1,
@@ -278,7 +294,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   g.sequence = spec.batch.sequence_length;
   g.kinds = kinds;
   g.variants.assign(kinds.size(), 0);
-  const std::int64_t hidden = m.hidden_size, ffn = m.intermediate_size;
+  const std::int64_t hidden = m.hidden_size;
   const ops::Heads heads = {m.num_attention_heads, m.num_key_value_heads, m.head_dim};
   const std::int64_t q = heads.query * heads.dim, kv = heads.key * heads.dim;
   g.groups = {{"matrices", ParameterRole::matrices},
@@ -317,13 +333,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   const TensorId middle = b.activation("x_mid", hidden);
   b.op(OpKind::add, "attention_residual", {x, b.addend("attention", projected, norms.of_attention, m)}, {middle});
   const TensorId normed2 = b.operand("mlp", middle, norms.of_middle, spec);
-  const TensorId gate_up = b.linear("gate_up", normed2,
-                                    {{.name = "mlp.gate_proj", .size = ffn, .init = InitClass::linear},
-                                     {.name = "mlp.up_proj", .size = ffn, .init = InitClass::linear}},
-                                    m.mlp_bias, "gate_up_out", RecomputeGroup::gate_up, 2);
-  const TensorId gated = b.activation("swiglu_out", ffn);
-  b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, RecomputeGroup::swiglu).attributes =
-      ops::SwigluAttributes{m.hidden_act == spec::HiddenAct::gelu_pytorch_tanh};
+  const TensorId gated = b.activate(normed2, m);
   const TensorId down =
       b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = residual_init(spec, "down_proj")}},
                m.mlp_bias, "down_out", RecomputeGroup::down, 1, m.residual_multiplier);

@@ -89,6 +89,7 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   if (family && family->query_scalar) config["query_pre_attn_scalar"] = query_scalar(m);
   for (const char* key : {"norm_place", "norm_weight", "qk_norm_over"})
     if (!family) config[key] = text_of(std::string("model.") + key, spec);
+  if (!family) config["mlp_gated"] = m.mlp_gated;
   if (!family) config["attention_out_bias"] = m.attention_out_bias;
   if (family && family->local_theta.value_or(0) != 0) config["rope_local_base_freq"] = local_theta;
   if (!family && m.rope_local_theta != 0) config["rope_local_theta"] = m.rope_local_theta;

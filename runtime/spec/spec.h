@@ -29,7 +29,7 @@ enum class RopeType { none, llama3, linear, yarn };
 enum class NormPlace { pre, post, sandwich };
 enum class QkNormOver { head, width };
 enum class NormWeight { plain, one_plus, none };
-enum class HiddenAct { silu, gelu_pytorch_tanh };
+enum class HiddenAct { silu, gelu_pytorch_tanh, relu2 };
 enum class DecaySchedule { constant, cosine, linear };
 
 /// Scaling of RoPE's frequencies: compiler/plan/rope.h has the formulas.
@@ -75,9 +75,10 @@ struct Model {
   NormPlace norm_place = NormPlace::pre;       // of the norms around attention and the MLP
   QkNormOver qk_norm_over = QkNormOver::head;  // with qk_norm: the columns that one root mean square is of
   NormWeight norm_weight = NormWeight::plain;  // of all norms. one_plus: a weight w stands for the factor 1 + w
-  HiddenAct hidden_act = HiddenAct::silu;      // of the MLP's gate
-  bool attention_bias = false;                 // of q, k and v
-  bool attention_out_bias = false;             // of o
+  HiddenAct hidden_act = HiddenAct::silu;      // of the MLP's gate, or without one of up_proj's result
+  bool mlp_gated = true;
+  bool attention_bias = false;      // of q, k and v
+  bool attention_out_bias = false;  // of o
   std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no sliding layers
   std::vector<std::string> layer_types;  // with a window: types of the first layers, a pattern that the others repeat
   LayerSet no_rope_layers;               // layers without RoPE

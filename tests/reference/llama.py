@@ -286,8 +286,8 @@ PRODUCTS = {
 }
 
 ACTIVATIONS = {
-    "silu": torch.nn.functional.silu, "gelu_pytorch_tanh": functools.partial(torch.nn.functional.gelu,
-                                                                             approximate="tanh")
+    "relu2": lambda x: torch.relu(x).square(), "silu": torch.nn.functional.silu, "gelu_pytorch_tanh":
+    functools.partial(torch.nn.functional.gelu, approximate="tanh")
 }
 
 
@@ -355,8 +355,12 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
         attended = matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)
         x = rounded(x + added * after(linear(attended, "self_attn.o_proj")[0], "post_attention_layernorm"))
         h = before(x, "post_attention_layernorm" if place == "pre" else "pre_feedforward_layernorm")
-        gate, up = linear(h, "mlp.gate_proj", "mlp.up_proj")
-        x = rounded(x + added * after(linear(activation(gate) * up, "mlp.down_proj")[0], "post_feedforward_layernorm"))
+        if model.get("mlp_gated", True):
+            gate, up = linear(h, "mlp.gate_proj", "mlp.up_proj")
+            inner = activation(gate) * up
+        else:
+            inner = activation(linear(h, "mlp.up_proj")[0])
+        x = rounded(x + added * after(linear(inner, "mlp.down_proj")[0], "post_feedforward_layernorm"))
     x = rms_norm(x.to(table.dtype), parameters.get("model.norm.weight"), model)
     logits = head(x, parameters.get("lm_head.weight", table)) / model.get("logits_scaling", 1)
     return soft_cap(logits, model.get("final_logit_softcapping"))

@@ -45,8 +45,11 @@ NORMS = {
      "gelu_pytorch_tanh"}, 23: {
          "norm_place": "sandwich", "norm_weight": "one_plus", "hidden_act": "gelu_pytorch_tanh",
          "attn_logit_softcapping": 0.7, "final_logit_softcapping": 1.5
-     }, 24: {"norm_weight": "none"}, 25: {"norm_weight": "one_plus", "norm_place": "post", "qk_norm_over": "width"}, 26:
-    {"norm_weight": "none", "norm_place": "post", "qk_norm_over": "width", "final_logit_softcapping": 0.5}
+     }, 24: {"norm_weight": "none", "hidden_act": "relu2", "mlp_gated": False}, 25:
+    {"hidden_act": "relu2", "norm_weight": "one_plus", "norm_place": "post", "qk_norm_over": "width"}, 26: {
+        "norm_weight": "none", "norm_place": "post", "qk_norm_over": "width", "final_logit_softcapping": 0.5,
+        "hidden_act": "gelu_pytorch_tanh", "mlp_gated": False
+    }
 }
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}

@@ -1,6 +1,7 @@
 // The widest float vectors of the instruction set a CPU kernel is compiled for, and GEMMs in registers.
 #pragma once
 
+#include "device/activation.h"
 #include "device/mask.h"
 #include "device/norm.h"
 #include "device/types.h"

@@ -1,6 +1,7 @@
 // A lane's reads and writes of a row's vectors on a GPU: 16-byte accesses if the row's alignment allows them.
 #pragma once
 
+#include "device/activation.h"
 #include "device/arguments.h"
 #include "device/cuda/ptx.h"
 #include "device/dynamic_map.h"

@@ -190,6 +190,7 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
   expect(family.attention_cap || model.attn_logit_softcapping == 0, "attn_logit_softcapping");
   expect(family.logit_cap || model.final_logit_softcapping == 0, "final_logit_softcapping");
   expect(model.hidden_act == family.hidden_act, "hidden_act");
+  expect(model.mlp_gated, "mlp_gated");
   expect(model.norm_weight == family.norm_weight, "norm_weight");
   expect(model.norm_place == family.norm_place, "norm_place");
   expect(!model.qk_norm || model.qk_norm_over == family.qk_norm_over, "qk_norm_over");

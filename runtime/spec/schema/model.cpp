@@ -64,10 +64,20 @@ std::vector<KeyRow> model_rows() {
                      return (exact + 63) / 64 * 64;
                    })
           .doc("Width of the MLP."),
-      bind_choice("model.hidden_act", {"silu", "gelu_pytorch_tanh"}, LLMC_FIELD(model.hidden_act))
+      bind_choice("model.hidden_act", {"silu", "gelu_pytorch_tanh", "relu2"}, LLMC_FIELD(model.hidden_act))
           .fallback("silu")
           .newer()
-          .doc("Activation of the MLP's gate: silu in SwiGLU, gelu_pytorch_tanh (GELU by its tanh formula) in GeGLU."),
+          .doc(
+              "Activation of the MLP's gate: silu in SwiGLU, gelu_pytorch_tanh (GELU by its tanh formula) in GeGLU, or "
+              "relu2, the square of ReLU."),
+      bind("model.mlp_gated", Type::boolean, LLMC_FIELD(model.mlp_gated))
+          .fallback("true")
+          .newer()
+          .doc(
+              "The MLP multiplies up_proj's result by the activation of gate_proj's. false: it has no gate_proj, and "
+              "the "
+              "activation is of up_proj's result, as in nanochat. memory.recompute's gate_up is then up_proj's result, "
+              "and swiglu the activation's."),
       bind("model.rope_theta", Type::number, LLMC_FIELD(model.rope_theta))
           .fallback("500000")
           .above(1)

@@ -37,6 +37,7 @@ TEST(Families, AreFoundByTheSpec) {
   EXPECT_EQ(type({post, norm, width, window, mixed, local, yarn}), "olmo3");
   EXPECT_TRUE(test::has_facts(type({post, norm, width, window, mixed, yarn}), {"olmo3", "model.rope_local_theta"}));
   EXPECT_TRUE(test::has_facts(type({window, local}), {"mistral", "model.rope_local_theta: 10000"}));
+  EXPECT_TRUE(test::has_facts(type({"model.mlp_gated=false"}), {"llama", "model.mlp_gated: false"}));
   EXPECT_TRUE(test::has_facts(type({"model.hidden_act=gelu_pytorch_tanh"}), {"llama", "model.hidden_act: gelu"}));
   EXPECT_TRUE(test::has_facts(type({post, norm}), {"qwen3", "model.norm_place: post"}));
   EXPECT_TRUE(test::has_facts(type({norm, width}), {"qwen3", "model.qk_norm_over: width"}));
