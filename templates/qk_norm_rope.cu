@@ -38,6 +38,7 @@ LLMC_KERNEL qk_norm_rope(const Act* __restrict__ in, const float* __restrict__ w
         const float r = 1.0f / sqrt(mean_square + kEps);
         lanes.map(y1, y2, x1, x2, w1, w2, cosine, sine,
                   [=](float& turned1, float& turned2, float v1, float v2, float u1, float u2, float c, float s) {
+                    if constexpr (kOnePlus) u1 += 1.0f, u2 += 1.0f;
                     if constexpr (kUnrotated) c = 1.0f, s = 0.0f;
                     const float n1 = v1 * r * u1, n2 = v2 * r * u2;
                     turned1 = n1 * c - n2 * s;

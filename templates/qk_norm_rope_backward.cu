@@ -53,16 +53,22 @@ LLMC_KERNEL qk_norm_rope_backward(Act* __restrict__ dqkv, const Act* __restrict_
                 });
       const float dot =
           lanes.sum(d1, d2, x1, x2, w1, w2, [](float back1, float back2, float v1, float v2, float u1, float u2) {
+            if constexpr (kOnePlus) u1 += 1.0f, u2 += 1.0f;
             return back1 * u1 * v1 + back2 * u2 * v2;
           });
       const float pull = dot / kHeadDim * r * r;
-      const auto gradient = [=](float back, float v, float w) { return r * (back * w - v * pull); };
+      const auto gradient = [=](float back, float v, float w) {
+        if constexpr (kOnePlus) w += 1.0f;
+        return r * (back * w - v * pull);
+      };
       lanes.store(dx1, d1, x1, w1, gradient);
       lanes.store(dx2, d2, x2, w2, gradient);
     }
-    float* out = dweight_partial + static_cast<long long>(sums) * kWeightPitch;
-    lanes.store_shared(lanes.row<kHalf>(out), dweight1);
-    lanes.store_shared(lanes.row<kHalf, kWeightPitch - kHalf>(out + kHalf, 0), dweight2);
+    if constexpr (!kUnweighted) {
+      float* out = dweight_partial + static_cast<long long>(sums) * kWeightPitch;
+      lanes.store_shared(lanes.row<kHalf>(out), dweight1);
+      lanes.store_shared(lanes.row<kHalf, kWeightPitch - kHalf>(out + kHalf, 0), dweight2);
+    }
   }
 }
 

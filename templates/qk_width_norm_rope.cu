@@ -42,6 +42,7 @@ LLMC_KERNEL qk_width_norm_rope(const Act* __restrict__ in, const float* __restri
       lanes.map(lanes.template segments<kOwn, kHalf, kHeadDim>(to),
                 lanes.template segments<kOwn, kHalf, kHeadDim>(to + kHalf), x1, x2, w1, w2, cosine, sine,
                 [=](float& turned1, float& turned2, float v1, float v2, float u1, float u2, float c, float s) {
+                  if constexpr (kOnePlus) u1 += 1.0f, u2 += 1.0f;
                   if constexpr (kUnrotated) c = 1.0f, s = 0.0f;
                   const float n1 = v1 * r * u1, n2 = v2 * r * u2;
                   turned1 = n1 * c - n2 * s;

@@ -60,17 +60,23 @@ LLMC_KERNEL qk_width_norm_rope_backward(Act* __restrict__ dqkv, const Act* __res
                   });
         const float dot = lanes.sum(lanes.load(d1), lanes.load(d2), x1, x2, w1, w2,
                                     [](float back1, float back2, float v1, float v2, float u1, float u2) {
+                                      if constexpr (kOnePlus) u1 += 1.0f, u2 += 1.0f;
                                       return back1 * u1 * v1 + back2 * u2 * v2;
                                     });
         const float pull = dot / (kOwn * kHeadDim) * r * r;
-        const auto gradient = [=](float back, float v, float w) { return r * (back * w - v * pull); };
+        const auto gradient = [=](float back, float v, float w) {
+          if constexpr (kOnePlus) w += 1.0f;
+          return r * (back * w - v * pull);
+        };
         lanes.store(dx1, lanes.load(d1), x1, w1, gradient);
         lanes.store(dx2, lanes.load(d2), x2, w2, gradient);
       }
-      float* out = dweight_partial + block * static_cast<long long>(kNormed * kHeadDim) + head * kHeadDim;
-      const auto same = [](float sum) { return sum; };
-      lanes.store(lanes.template segments<kOwn, kHalf, kHeadDim>(out), lanes.load(dweight1), same);
-      lanes.store(lanes.template segments<kOwn, kHalf, kHeadDim>(out + kHalf), lanes.load(dweight2), same);
+      if constexpr (!kUnweighted) {
+        float* out = dweight_partial + block * static_cast<long long>(kNormed * kHeadDim) + head * kHeadDim;
+        const auto same = [](float sum) { return sum; };
+        lanes.store(lanes.template segments<kOwn, kHalf, kHeadDim>(out), lanes.load(dweight1), same);
+        lanes.store(lanes.template segments<kOwn, kHalf, kHeadDim>(out + kHalf), lanes.load(dweight2), same);
+      }
     };
     if (part == 0)
       add_up(HeadCount<kHeads>(), 0);

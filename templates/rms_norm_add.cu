@@ -19,9 +19,15 @@ LLMC_KERNEL rms_norm_add(const Act* __restrict__ x, const float* __restrict__ we
     const auto sum = lanes.row<kCols, kPitch>(y, row);
     if constexpr (kCopy) {
       lanes.map(sum, lanes.row<kCols, kPitch>(copy, row), in, scale, stream,
-                [=](float& to, float& rounded, float v, float w, float s) { to = rounded = s + v * r * w; });
+                [=](float& to, float& rounded, float v, float w, float s) {
+                  if constexpr (kOnePlus) w += 1.0f;
+                  to = rounded = s + v * r * w;
+                });
     } else {
-      lanes.store(sum, in, scale, stream, [=](float v, float w, float s) { return s + v * r * w; });
+      lanes.store(sum, in, scale, stream, [=](float v, float w, float s) {
+        if constexpr (kOnePlus) w += 1.0f;
+        return s + v * r * w;
+      });
     }
     if (lanes.leads()) rstd[row] = r;
   }

@@ -25,19 +25,32 @@ LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* wei
       // Work that needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
       lanes.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
       if constexpr (kRecompute) {
-        lanes.store(lanes.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+        lanes.store(lanes.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) {
+          if constexpr (kOnePlus) w += 1.0f;
+          return v * r * w;
+        });
       }
-      const float dot = lanes.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
+      const float dot = lanes.sum(gradient, in, scale, [](float d, float v, float w) {
+        if constexpr (kOnePlus) w += 1.0f;
+        return d * w * v;
+      });
       const float projection = dot / kCols * r * r;
       const auto out = lanes.row<kCols, kPitch>(dx, row);
       if constexpr (kResidual) {
-        lanes.store(out, gradient, in, scale, residual,
-                    [=](float d, float v, float w, float other) { return other + r * (d * w - v * projection); });
+        lanes.store(out, gradient, in, scale, residual, [=](float d, float v, float w, float other) {
+          if constexpr (kOnePlus) w += 1.0f;
+          return other + r * (d * w - v * projection);
+        });
       } else {
-        lanes.store(out, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * projection); });
+        lanes.store(out, gradient, in, scale, [=](float d, float v, float w) {
+          if constexpr (kOnePlus) w += 1.0f;
+          return r * (d * w - v * projection);
+        });
       }
     }
-    lanes.store(lanes.row<kCols>(dweight_partial, block), dweight, [](float sum) { return sum; });
+    if constexpr (!kUnweighted) {
+      lanes.store(lanes.row<kCols>(dweight_partial, block), dweight, [](float sum) { return sum; });
+    }
   }
 }
 

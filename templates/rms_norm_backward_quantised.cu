@@ -32,22 +32,36 @@ LLMC_KERNEL rms_norm_backward_quantised(const Act* dy, const Residual* x, const 
       lanes.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
       if constexpr (kRecomputeCodes) {
         auto again = lanes.columns<kCols, Act>();
-        lanes.store(again, in, scale, [=](float v, float w) { return v * r * w; });
+        lanes.store(again, in, scale, [=](float v, float w) {
+          if constexpr (kOnePlus) w += 1.0f;
+          return v * r * w;
+        });
         const auto result = lanes.load(again);
         const E4m3Row<Result> rounded(e4m3_scale(lanes.largest(result, [](float v) { return magnitude(v); })));
         lanes.store(lanes.row<kCols, kPitch>(y_codes, row), result, rounded);
         if (lanes.leads()) y_scales[row] = rounded.scale;
       } else if constexpr (kRecompute) {
-        lanes.store(lanes.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+        lanes.store(lanes.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) {
+          if constexpr (kOnePlus) w += 1.0f;
+          return v * r * w;
+        });
       }
-      const float dot = lanes.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
+      const float dot = lanes.sum(gradient, in, scale, [](float d, float v, float w) {
+        if constexpr (kOnePlus) w += 1.0f;
+        return d * w * v;
+      });
       const float projection = dot / kCols * r * r;
       auto of_x = lanes.columns<kCols, Act>();
       if constexpr (kResidual) {
-        lanes.store(of_x, gradient, in, scale, residual,
-                    [=](float d, float v, float w, float other) { return other + r * (d * w - v * projection); });
+        lanes.store(of_x, gradient, in, scale, residual, [=](float d, float v, float w, float other) {
+          if constexpr (kOnePlus) w += 1.0f;
+          return other + r * (d * w - v * projection);
+        });
       } else {
-        lanes.store(of_x, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * projection); });
+        lanes.store(of_x, gradient, in, scale, [=](float d, float v, float w) {
+          if constexpr (kOnePlus) w += 1.0f;
+          return r * (d * w - v * projection);
+        });
       }
       const auto values = lanes.load(of_x);
       if constexpr (kCodes) {
@@ -59,7 +73,9 @@ LLMC_KERNEL rms_norm_backward_quantised(const Act* dy, const Residual* x, const 
       }
       lanes.store(lanes.row<kCols, kPitch>(dx, row), values, [](float v) { return v; });
     }
-    lanes.store(lanes.row<kCols>(dweight_partial, block), dweight, [](float sum) { return sum; });
+    if constexpr (!kUnweighted) {
+      lanes.store(lanes.row<kCols>(dweight_partial, block), dweight, [](float sum) { return sum; });
+    }
   }
 }
 

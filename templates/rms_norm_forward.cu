@@ -14,7 +14,10 @@ LLMC_KERNEL rms_norm_forward(const Residual* __restrict__ x, const float* __rest
     const auto in = lanes.load(lanes.row<kCols, kPitch>(x, row));
     const float mean_square = lanes.sum(in, [](float v) { return v * v; }) / kCols;
     const float r = 1.0f / sqrt(mean_square + kEps);
-    lanes.store(lanes.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+    lanes.store(lanes.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) {
+      if constexpr (kOnePlus) w += 1.0f;
+      return v * r * w;
+    });
     if (lanes.leads()) rstd[row] = r;
   }
 }

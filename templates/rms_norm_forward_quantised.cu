@@ -19,7 +19,10 @@ LLMC_KERNEL rms_norm_forward_quantised(const Residual* __restrict__ x, const flo
     const float mean_square = lanes.sum(in, [](float v) { return v * v; }) / kCols;
     const float r = 1.0f / sqrt(mean_square + kEps);
     auto results = lanes.columns<kCols, Act>();
-    lanes.store(results, in, scale, [=](float v, float w) { return v * r * w; });
+    lanes.store(results, in, scale, [=](float v, float w) {
+      if constexpr (kOnePlus) w += 1.0f;
+      return v * r * w;
+    });
     const auto values = lanes.load(results);
     const E4m3Row<Result> rounded(e4m3_scale(lanes.largest(values, [](float v) { return magnitude(v); })));
     lanes.store(lanes.row<kCols, kPitch>(codes, row), values, rounded);

@@ -18,17 +18,30 @@ LLMC_KERNEL swiglu_backward(const Act* dout, const Act* gate_up, Act* dgate_up, 
     if constexpr (kRecompute) {
       const auto result = lanes.result<kRows, kCols, kPitch>(out, row);
       lanes.map(gradient, gate, up, dgate, dup, result, [](float d, float x, float u, float& dx, float& du, float& y) {
-        const float s = sigmoid(x);
-        const float silu = x * s;
-        y = silu * u;
-        dx = d * u * s * fma(x, 1.0f - s, 1.0f);
-        du = d * silu;
+        if constexpr (kGelu || kRelu2) {
+          const Activated gate = activated<kGelu, kRelu2>(x);
+          y = gate.value * u;
+          dx = d * u * gate.slope;
+          du = d * gate.value;
+        } else {
+          const float s = sigmoid(x);
+          const float silu = x * s;
+          y = silu * u;
+          dx = d * u * s * fma(x, 1.0f - s, 1.0f);
+          du = d * silu;
+        }
       });
     } else {
       lanes.map(gradient, gate, up, dgate, dup, [](float d, float x, float u, float& dx, float& du) {
-        const float s = sigmoid(x);
-        dx = d * u * s * fma(x, 1.0f - s, 1.0f);
-        du = d * (x * s);
+        if constexpr (kGelu || kRelu2) {
+          const Activated gate = activated<kGelu, kRelu2>(x);
+          dx = d * u * gate.slope;
+          du = d * gate.value;
+        } else {
+          const float s = sigmoid(x);
+          dx = d * u * s * fma(x, 1.0f - s, 1.0f);
+          du = d * (x * s);
+        }
       });
     }
   }

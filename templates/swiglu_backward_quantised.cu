@@ -37,11 +37,18 @@ LLMC_KERNEL swiglu_backward_quantised(const Act* dout, const Act* gate_up, const
     lanes.map(gradient, gate, up, gate_factors, up_factors, of_gate, of_up, dgate, dup, again, again_in_bf16,
               [](float d, float x, float u, float f, float g, float& folded_gate, float& folded_up, float& dx,
                  float& du, float& y, float& kept) {
-                const float s = sigmoid(x);
-                const float silu = x * s;
-                kept = y = silu * u;
-                dx = d * u * s * fma(x, 1.0f - s, 1.0f);
-                du = d * silu;
+                if constexpr (kGelu || kRelu2) {
+                  const Activated gate = activated<kGelu, kRelu2>(x);
+                  kept = y = gate.value * u;
+                  dx = d * u * gate.slope;
+                  du = d * gate.value;
+                } else {
+                  const float s = sigmoid(x);
+                  const float silu = x * s;
+                  kept = y = silu * u;
+                  dx = d * u * s * fma(x, 1.0f - s, 1.0f);
+                  du = d * silu;
+                }
                 folded_gate = dx * f;
                 folded_up = du * g;
               });

@@ -12,7 +12,15 @@ LLMC_KERNEL swiglu_forward(const Act* __restrict__ gate_up, Act* __restrict__ ou
     const auto gate = lanes.row<kCols, kPitch, 2 * kPitch>(gate_up, row);
     const auto up = lanes.row<kCols, kPitch, 2 * kPitch>(gate_up + kPitch, row);
     const auto result = lanes.result<kRows, kCols, kPitch>(out, row);
-    lanes.store(result, gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
+    lanes.store(result, gate, up, [](float gate, float up) {
+      if constexpr (kGelu) {
+        return gelu(gate) * up;
+      } else if constexpr (kRelu2) {
+        return relu2(gate) * up;
+      } else {
+        return gate * sigmoid(gate) * up;
+      }
+    });
   }
 }
 

@@ -15,7 +15,15 @@ LLMC_KERNEL swiglu_forward_quantised(const Act* __restrict__ gate_up, Act* __res
     const auto gate = lanes.row<kCols, kPitch, 2 * kPitch>(gate_up, row);
     const auto up = lanes.row<kCols, kPitch, 2 * kPitch>(gate_up + kPitch, row);
     auto results = lanes.columns<kCols, Act>();
-    lanes.store(results, gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
+    lanes.store(results, gate, up, [](float gate, float up) {
+      if constexpr (kGelu) {
+        return gelu(gate) * up;
+      } else if constexpr (kRelu2) {
+        return relu2(gate) * up;
+      } else {
+        return gate * sigmoid(gate) * up;
+      }
+    });
     const auto values = lanes.load(results);
     const E4m3Row<Result> rounded(e4m3_scale(lanes.largest(values, [](float v) { return magnitude(v); })));
     lanes.store(lanes.row<kCols, kPitch>(codes, row), values, rounded);

@@ -29,8 +29,8 @@ using Attributes =
     std::variant<NoAttributes, ops::LinearAttributes, ops::RmsNormAttributes, ops::RmsNormBackwardAttributes,
                  ops::RopeAttributes, ops::QkNormRopeAttributes, ops::QkNormRopeBackwardAttributes,
                  ops::AttentionAttributes, ops::SwigluAttributes, ops::SwigluBackwardAttributes,
-                 ops::CrossEntropyAttributes, ops::ZLossAttributes, ops::ScaleAttributes, ops::InitialiseAttributes,
-                 ops::UpdateAttributes, ops::CodeAttributes, ops::BlockAttributes, ops::MatrixRows,
-                 ops::FactorAttributes, ops::ProductAttributes>;
+                 ops::CrossEntropyAttributes, ops::SoftCapAttributes, ops::ZLossAttributes, ops::ScaleAttributes,
+                 ops::InitialiseAttributes, ops::UpdateAttributes, ops::CodeAttributes, ops::BlockAttributes,
+                 ops::MatrixRows, ops::FactorAttributes, ops::ProductAttributes>;
 
 }  // namespace llmc::graph

@@ -65,19 +65,28 @@ class Builder {
     return region_.ops.back();
   }
 
-  TensorId rms_norm(const std::string& name, TensorId x, const std::string& piece, double eps) {
+  /// Adds the weight of a norm; without weights it is a constant of ones.
+  TensorId norm_weight(const std::string& name, std::vector<ParameterPiece> pieces, spec::NormWeight kind,
+                       std::int64_t halves = 1) {
+    if (kind == spec::NormWeight::none) return graph_.host(Use::ones);
+    for (ParameterPiece& piece : pieces)
+      piece.init = kind == spec::NormWeight::one_plus ? InitClass::zeros : InitClass::ones;
+    return vector(name, std::move(pieces), halves);
+  }
+
+  TensorId rms_norm(const std::string& name, TensorId x, const std::string& piece, const spec::Model& m) {
     const std::int64_t cols = graph_.at(x).cols;
-    const TensorId weight = vector(name + "_weight", {{.name = piece, .size = cols, .init = InitClass::ones}});
+    const TensorId weight = norm_weight(name + "_weight", {{.name = piece, .size = cols}}, m.norm_weight);
     const TensorId y = activation(name + "_out", cols);
     op(OpKind::rms_norm, name, {x, weight}, {y, statistic(name + "_rstd")}, RecomputeGroup::norms).attributes =
-        ops::RmsNormAttributes{eps};
+        ops::RmsNormAttributes{.eps = m.rms_norm_eps, .weight = m.norm_weight};
     return y;
   }
 
   /// Adds the operand of a block's first product: the stream's norm, or the stream itself in the compute dtype. An
   /// empty `piece`: no norm.
   TensorId operand(const std::string& name, TensorId x, const std::string& piece, const spec::Spec& spec) {
-    if (!piece.empty()) return rms_norm(name + "_norm", x, piece, spec.model.rms_norm_eps);
+    if (!piece.empty()) return rms_norm(name + "_norm", x, piece, spec.model);
     if (spec.residual == spec.compute) return x;
     const TensorId y = activation(name + "_in", graph_.at(x).cols);
     op(OpKind::round_stream, name + "_round", {x}, {y}, RecomputeGroup::norms);
@@ -85,8 +94,8 @@ class Builder {
   }
 
   /// Adds what a block adds to the stream: its result, or the norm of that. An empty `piece`: no norm.
-  TensorId addend(const std::string& name, TensorId result, const std::string& piece, double eps) {
-    return piece.empty() ? result : rms_norm(name + "_out_norm", result, piece, eps);
+  TensorId addend(const std::string& name, TensorId result, const std::string& piece, const spec::Model& m) {
+    return piece.empty() ? result : rms_norm(name + "_out_norm", result, piece, m);
   }
 
   /// Rotates the heads of q and k by their positions, after normalising each if qk_norm is set.
@@ -105,14 +114,14 @@ class Builder {
     }
     const bool width = m.qk_norm_over == spec::QkNormOver::width;
     const std::int64_t q = width ? heads.query * heads.dim : heads.dim, k = width ? heads.key * heads.dim : heads.dim;
-    const TensorId weight = vector("qk_norm_weight",
-                                   {{.name = "self_attn.q_norm.weight", .size = q, .init = InitClass::ones},
-                                    {.name = "self_attn.k_norm.weight", .size = k, .init = InitClass::ones}},
-                                   width ? 1 : 2);
+    const TensorId weight =
+        norm_weight("qk_norm_weight",
+                    {{.name = "self_attn.q_norm.weight", .size = q}, {.name = "self_attn.k_norm.weight", .size = k}},
+                    m.norm_weight, width ? 1 : 2);
     const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), width ? 2 : heads.query + heads.key);
     op(OpKind::qk_norm_rope, "qk_norm_rope", with_documents({qkv, weight, table}), {y, rstd}, RecomputeGroup::norms)
-        .attributes =
-        ops::QkNormRopeAttributes{.heads = heads, .eps = m.rms_norm_eps, .width = width, .resets = resets};
+        .attributes = ops::QkNormRopeAttributes{
+        .heads = heads, .eps = m.rms_norm_eps, .width = width, .resets = resets, .weight = m.norm_weight};
     return y;
   }
 
@@ -127,7 +136,24 @@ class Builder {
     op(OpKind::attention, "attention", std::move(inputs), {y, lse}, RecomputeGroup::attention).attributes =
         ops::AttentionAttributes{.heads = heads,
                                  .multiplier = multiplier == usual_attention_multiplier(spec.model) ? 0 : multiplier,
-                                 .documents = documents};
+                                 .documents = documents,
+                                 .softcap = spec.model.attn_logit_softcapping};
+    return y;
+  }
+
+  /// Adds the MLP up to its activation, times a gate if it has one.
+  TensorId activate(TensorId x, const spec::Model& m) {
+    std::vector<ParameterPiece> pieces = {
+        {.name = "mlp.up_proj", .size = m.intermediate_size, .init = InitClass::linear}};
+    if (m.mlp_gated)
+      pieces.insert(pieces.begin(), {.name = "mlp.gate_proj", .size = m.intermediate_size, .init = InitClass::linear});
+    const std::string name = m.mlp_gated ? "gate_up" : "up";
+    const TensorId in =
+        linear(name, x, pieces, m.mlp_bias, name + "_out", RecomputeGroup::gate_up, m.mlp_gated ? 2 : 1);
+    const std::string act = m.mlp_gated ? "swiglu" : "activation";
+    const TensorId y = activation(act + "_out", m.intermediate_size);
+    op(OpKind::swiglu, act, {in}, {y}, RecomputeGroup::swiglu).attributes =
+        ops::SwigluAttributes{m.hidden_act, m.mlp_gated};
     return y;
   }
 
@@ -187,7 +213,15 @@ InitClass residual_init(const spec::Spec& spec, const char* name) {
   return std::ranges::count(spec.init.zero, name) ? InitClass::zeros : InitClass::residual;
 }
 
-void add_host_tensors(Graph& g, std::int64_t head_dim, bool documents) {
+/// Columns of the widest norm.
+std::int64_t widest_norm(const spec::Model& m) {
+  const std::int64_t heads =
+      m.qk_norm_over == spec::QkNormOver::width ? m.num_attention_heads + m.num_key_value_heads : 1;
+  return std::max(m.hidden_size, heads * m.head_dim);
+}
+
+void add_host_tensors(Graph& g, const spec::Spec& spec) {
+  const bool documents = spec.data.documents.mask;
   const auto input = [&](const char* name, Use use, std::int64_t cols, Axis axis = Axis::other) {
     g.add({.name = name, .dtype = DType::i32, .rows = 1, .cols = cols, .role = Role::input, .axis = axis, .use = use});
   };
@@ -208,15 +242,18 @@ void add_host_tensors(Graph& g, std::int64_t head_dim, bool documents) {
     g.add({.name = name, .rows = 1, .cols = 1, .role = Role::flat, .use = use});  // sized when parameters have offsets
   g.add_records("chunks", Use::chunks, Role::constant, "Chunk", sizeof(Chunk));
   const auto table = [&](const char* name, Use use) {
-    g.add({.name = name, .rows = g.sequence, .cols = head_dim, .role = Role::constant, .use = use});
+    g.add({.name = name, .rows = g.sequence, .cols = spec.model.head_dim, .role = Role::constant, .use = use});
   };
   table("rope_table", Use::rope_table);
   if (std::ranges::any_of(g.kinds, &LayerKind::local_rope)) table("local_rope_table", Use::local_rope_table);
+  if (spec.model.norm_weight == spec::NormWeight::none)
+    g.add({.name = "ones", .rows = 1, .cols = widest_norm(spec.model), .role = Role::constant, .use = Use::ones});
   g.add_records("results", Use::results, Role::output, "StepResults", sizeof(StepResults));
 }
 
-/// Adds the losses of the targets and what a step reports of them. `z`: factor of the z-loss.
-void add_loss(Graph& g, Builder& h, TensorId logits, double z) {
+/// Adds the losses of the targets and what a step reports of them.
+void add_loss(Graph& g, Builder& h, TensorId logits, const spec::Spec& spec) {
+  const double z = spec.loss.z;
   const TensorId losses = g.add({.name = "losses",
                                  .rows = 1,
                                  .cols = g.tokens(),
@@ -227,7 +264,7 @@ void add_loss(Graph& g, Builder& h, TensorId logits, double z) {
                  correct = h.statistic("correct");
   h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)},
        {losses, logits_lse, entropies, correct})
-      .attributes = ops::CrossEntropyAttributes{.z = z};
+      .attributes = ops::CrossEntropyAttributes{.z = z, .softcap = spec.model.final_logit_softcapping};
   h.op(OpKind::loss_sum, "loss_sum", {losses, logits_lse, entropies, correct, g.host(Use::scalars)},
        {g.host(Use::results)});
   if (z > 0) {
@@ -257,14 +294,14 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   g.sequence = spec.batch.sequence_length;
   g.kinds = kinds;
   g.variants.assign(kinds.size(), 0);
-  const std::int64_t hidden = m.hidden_size, ffn = m.intermediate_size;
+  const std::int64_t hidden = m.hidden_size;
   const ops::Heads heads = {m.num_attention_heads, m.num_key_value_heads, m.head_dim};
   const std::int64_t q = heads.query * heads.dim, kv = heads.key * heads.dim;
   g.groups = {{"matrices", ParameterRole::matrices},
               {"head", ParameterRole::head},
               {"embedding", ParameterRole::embedding},
               {"norms, biases", ParameterRole::vectors}};
-  add_host_tensors(g, m.head_dim, spec.data.documents.mask);
+  add_host_tensors(g, spec);
 
   Region embed{.name = "embed", .block = Block::embed, .writes = &ResidualStream::first};
   Builder e(g, embed);
@@ -294,27 +331,20 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
       b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = residual_init(spec, "o_proj")}},
                m.attention_out_bias, "o_out", RecomputeGroup::residual, 1, m.residual_multiplier);
   const TensorId middle = b.activation("x_mid", hidden);
-  b.op(OpKind::add, "attention_residual", {x, b.addend("attention", projected, norms.of_attention, m.rms_norm_eps)},
-       {middle});
+  b.op(OpKind::add, "attention_residual", {x, b.addend("attention", projected, norms.of_attention, m)}, {middle});
   const TensorId normed2 = b.operand("mlp", middle, norms.of_middle, spec);
-  const TensorId gate_up = b.linear("gate_up", normed2,
-                                    {{.name = "mlp.gate_proj", .size = ffn, .init = InitClass::linear},
-                                     {.name = "mlp.up_proj", .size = ffn, .init = InitClass::linear}},
-                                    m.mlp_bias, "gate_up_out", RecomputeGroup::gate_up, 2);
-  const TensorId gated = b.activation("swiglu_out", ffn);
-  b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, RecomputeGroup::swiglu).attributes =
-      ops::SwigluAttributes{m.hidden_act == spec::HiddenAct::gelu_pytorch_tanh};
+  const TensorId gated = b.activate(normed2, m);
   const TensorId down =
       b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = residual_init(spec, "down_proj")}},
                m.mlp_bias, "down_out", RecomputeGroup::down, 1, m.residual_multiplier);
-  const TensorId added = b.addend("mlp", down, norms.of_mlp, m.rms_norm_eps);
+  const TensorId added = b.addend("mlp", down, norms.of_mlp, m);
   b.op(OpKind::add, "mlp_residual", {middle, added}, {b.stream("x_next", hidden, &ResidualStream::above)});
   give_kind(g, layer, kinds.front());
 
   Region head{.name = "head", .block = Block::head, .reads = &ResidualStream::last};
   Builder h(g, head);
   const TensorId last = h.stream("x_last", hidden, &ResidualStream::last);
-  const TensorId features = h.rms_norm("final_norm", last, "model.norm.weight", m.rms_norm_eps);
+  const TensorId features = h.rms_norm("final_norm", last, "model.norm.weight", m);
   const TensorId logits = h.activation("logits", m.vocab_size);
   const TensorId head_weight =
       m.tie_word_embeddings
@@ -323,7 +353,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
                      {{.name = "lm_head.weight", .size = m.vocab_size, .init = InitClass::embedding, .group = kHead}});
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits}).attributes =
       ops::LinearAttributes{.scale = 1 / m.logits_scaling};
-  add_loss(g, h, logits, spec.loss.z);
+  add_loss(g, h, logits, spec);
 
   g.regions = {std::move(embed), std::move(layer), std::move(head)};
   choose_optimizers(g, spec);

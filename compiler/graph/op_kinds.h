@@ -26,6 +26,7 @@
   OP(loss_sum, LossSum)                                         \
   OP(z_loss, ZLoss)                                             \
   OP(gather_rows, GatherRows)                                   \
+  OP(soft_cap, SoftCap)                                         \
   OP(audit_loss, AuditLoss)                                     \
   OP(embedding_backward, EmbeddingBackward)                     \
   OP(rms_norm_backward, RmsNormBackward)                        \

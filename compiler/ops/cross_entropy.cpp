@@ -27,10 +27,11 @@ void backward_signature(const Operands& o) {
 }
 
 /// dlogits = (softmax(logits) (1 + 2 z lse) - onehot(target)) / targets of the global batch: the second term of the
-/// factor is the z-loss's. The losses have no gradient input.
+/// factor is the z-loss's. With a soft cap, of the capped logits v, times its slope 1 - (v / cap)^2. The losses have no
+/// gradient input.
 void gradient(Backward& b, const Op& op) {
   b.emit(OpKind::cross_entropy_backward, op.name + "_backward", {op.inputs[0], op.inputs[1]}, {b.part(op.inputs[0])},
-         CrossEntropyAttributes{.z = op.as<CrossEntropyAttributes>().z});
+         op.as<CrossEntropyAttributes>());
 }
 
 /// Whether every architecture of the binary has thread-block clusters, which exist from sm_90 on.
@@ -45,11 +46,12 @@ std::vector<Work> work(const Context& c) {
   const bool clusters = c.cuda() && has_clusters(c.spec.target.arch), gradient = of.gradient;
   const LaunchShape shape =
       clusters ? cluster_shape(rows, logits.cols, logits.dtype) : launch_shape(rows, logits.cols, logits.dtype);
-  // A row that does not stay in registers is read for its sum and for its gradient.
+  // A row that does not stay in registers, or has a soft cap, is read for its sum and for its gradient.
   const bool once = !c.cuda() || stays_in_registers(shape, logits.cols, logits.dtype);
-  const double reads = once || !gradient ? 1 : 2;
-  return {Instance(c, "cross_entropy")
-              .element(logits.dtype)
+  const double reads = (once && of.softcap == 0) || !gradient ? 1 : 2;
+  Instance instance(c, of.softcap > 0 ? "cross_entropy_capped" : "cross_entropy");
+  if (of.softcap > 0) instance.real("kSoftcap", of.softcap, "model.final_logit_softcapping");
+  return {instance.element(logits.dtype)
               .integer("kRows", rows, "memory.loss_chunk")
               .integer("kCols", logits.cols, kVocab)
               .integer("kPitch", logits.pitch, kVocab)
@@ -58,7 +60,7 @@ std::vector<Work> work(const Context& c) {
               .said(gradient && of.z > 0)
               .integer("kCluster", shape.cluster, "model.vocab_size, target.arch")
               .costs((reads + gradient) * static_cast<double>(bytes_of(logits.dtype, rows * logits.cols)) + 20.0 * rows,
-                     7.0 * rows * logits.cols)
+                     (of.softcap > 0 ? 40.0 : 7.0) * rows * logits.cols)
               .shaped(shape, fmt::format("{} rows of {}", rows, logits.cols),
                       {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], c.op.outputs[1], c.op.outputs[2],
                        c.op.outputs[3], c.op.inputs[2]})};
@@ -69,8 +71,11 @@ std::vector<Work> work(const Context& c) {
 std::string CrossEntropyAttributes::text() const {
   std::string text = flags_text({{"gradient", gradient}});
   if (z > 0) text += fmt::format("{}z={}", text.empty() ? "" : " ", z);
+  if (softcap > 0) text += fmt::format("{}softcap={}", text.empty() ? "" : " ", softcap);
   return text;
 }
+
+std::string SoftCapAttributes::text() const { return fmt::format("{}", cap); }
 
 constexpr OpRow kCrossEntropy = ForwardRow{.signature = signature,
                                            .exact = output(0) | output(1) | output(2) | output(3),

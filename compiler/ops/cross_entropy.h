@@ -1,4 +1,4 @@
-// Declares the attributes of cross_entropy.
+// Declares the attributes of cross_entropy, and of soft_cap.
 #pragma once
 
 #include <string>
@@ -8,6 +8,12 @@ namespace llmc::ops {
 struct CrossEntropyAttributes {
   bool gradient = false;  // the gradient overwrites the logits
   double z = 0;           // factor of the z-loss, which is part of the gradient alone
+  double softcap = 0;     // of the logits; 0: none
+  std::string text() const;
+};
+
+struct SoftCapAttributes {
+  double cap = 0;
   std::string text() const;
 };
 

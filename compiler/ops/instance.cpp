@@ -66,6 +66,13 @@ Instance& Instance::resets(bool resets) {
   return flag("kResets", true, "resets", key).further_operands(", const int* __restrict__ document_begin", key);
 }
 
+Instance& Instance::norm_weight(spec::NormWeight weight, bool gradient) {
+  const char* key = "model.norm_weight";
+  if (weight == spec::NormWeight::one_plus) return flag("kOnePlus", true, "one_plus", key);
+  if (weight == spec::NormWeight::none && gradient) return flag("kUnweighted", true, "unweighted", key);
+  return *this;
+}
+
 Instance& Instance::named(const std::string& suffix) {
   work_.kernel.name += "_" + suffix;
   return *this;

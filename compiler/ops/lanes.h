@@ -47,6 +47,18 @@ inline LaunchShape stream_shape(std::int64_t groups) { return {256, 256, groups}
 /// Same for streaming by blocks that share a scale: each is in the registers of a warp, and each warp has its own part.
 inline LaunchShape block_stream_shape(std::int64_t groups) { return {32, 128, (groups + 3) / 4}; }
 
+/// Partial sums left by the first of two adding steps. More than twice this many are added in two steps: in one, few
+/// lanes would wait long.
+constexpr std::int64_t kFoldedSums = 32;
+
+/// Returns the row blocks of a column reduction. Their number depends on the shape alone, so that sums have one order
+/// on every machine. At least 8 rows each keep partial sums small; the number is enough to fill a GPU, whose SMs run
+/// four or more at once.
+inline std::int64_t row_blocks(std::int64_t rows) {
+  const std::int64_t blocks = std::clamp<std::int64_t>(rows / 8, 1, 1024);
+  return blocks > 2 * kFoldedSums ? blocks / kFoldedSums * kFoldedSums : blocks;
+}
+
 /// Whether a block of a cluster holds its part of a row in shared memory while it processes the previous row.
 inline bool fetched_ahead(std::int64_t lanes, std::int64_t cluster, std::int64_t bytes) {
   const std::int64_t per_turn = lanes * cluster * 16;

@@ -44,6 +44,8 @@ void no_gradient(Backward&, const Op& op) {
 
 TensorId in_a_new_place(const Op&) { return kNone; }
 
+int no_sum(const Op&) { return kNoSum; }
+
 InputSet no_column_makers(const Op&) { return kNoInputs; }
 
 double no_products(const Operands&) { return 0; }

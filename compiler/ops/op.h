@@ -122,6 +122,7 @@ using WeightType = DType (*)(const Operands&, std::size_t i);
 using Gradient = void (*)(Backward&, const Op&);
 using Overwrites = TensorId (*)(const Op&);
 using GiveForward = void (*)(Op&);
+using RowSum = int (*)(const Op&);
 using CanQuantise = bool (*)(const Operands&, const Quantised&);
 using ColumnMakers = InputSet (*)(const Op&);
 using ModelFlops = double (*)(const Operands&);
@@ -132,6 +133,7 @@ using ListWork = std::vector<Work> (*)(const Context&);
 DType reads_fp32(const Operands&, std::size_t);
 void no_gradient(Backward&, const Op&);  // throws Failure(internal): the op is not part of a forward pass
 TensorId in_a_new_place(const Op&);
+int no_sum(const Op&);
 InputSet no_column_makers(const Op&);
 void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoices&);
 std::int64_t off_the_stream(const Operands&);
@@ -170,7 +172,7 @@ struct BackwardRow {
   Stated<OutputSet> exact;
   GiveForward give_forward = nullptr;
   int may_wait_for = kNothing;
-  int row_sum = kNoSum;
+  RowSum row_sum = no_sum;
   Overwrites overwrites = in_a_new_place;
   Scratch scratch = no_scratch;
   StreamElements stream_elements = off_the_stream;
@@ -261,8 +263,8 @@ struct OpRow {
   GiveForward give_forward = nullptr;
   /// The input that a backward op may wait for until another op has written it; kNothing: it runs in place.
   int may_wait_for = kNothing;
-  /// The output that is a sum over rows, which split_reductions divides into two stages.
-  int row_sum = kNoSum;
+  /// The output that is a sum over rows, which split_reductions divides into two stages; kNoSum: none.
+  RowSum row_sum = no_sum;
   /// FLOPs per token of its matrix products, without padding, for the scores that a mask leaves. The model's FLOPs are
   /// three times those of the forward ops: the backward pass has two products for each.
   ModelFlops model_flops = no_products;

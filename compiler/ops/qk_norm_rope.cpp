@@ -7,6 +7,7 @@
 
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
+#include "compiler/ops/rms_norm.h"
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {
@@ -14,49 +15,61 @@ namespace {
 
 std::int64_t normed(const Heads& heads) { return heads.query + heads.key; }
 
-void expect_heads(const Operands& o, const Heads& heads, bool width, const Tensor& qkv, const Tensor& weight,
-                  const Tensor& table, const Tensor& rstd) {
+/// `a`: the attributes of either op.
+template <class A>
+void expect_heads(const Operands& o, const A& a, const Tensor& qkv, const Tensor& weight, const Tensor& table,
+                  const Tensor& rstd) {
+  const Heads& heads = a.heads;
+  const std::int64_t columns = normed(heads) * heads.dim;
   o.expect(qkv.cols == heads.columns() && table.cols == heads.dim, "rows of q, k, v heads and a table of one head");
-  if (width) {
-    o.expect(weight.halves == 1 && weight.cols == normed(heads) * heads.dim, "a weight for each column of q and k");
+  if (a.weight == spec::NormWeight::none)
+    o.expect(weight.cols >= (a.width ? columns : heads.dim), "a one for each column that has a weight elsewhere");
+  else if (a.width)
+    o.expect(weight.halves == 1 && weight.cols == columns, "a weight for each column of q and k");
+  else
+    o.expect(weight.halves == 2 && weight.cols >= 2 * heads.dim, "a weight of q's heads and one of k's");
+  if (a.width)
     o.expect(rstd.rows == qkv.rows && rstd.cols == 2, "one rstd for q and one for k");
-    return;
-  }
-  o.expect(weight.halves == 2 && weight.cols >= 2 * heads.dim, "a weight of q's heads and one of k's");
-  o.expect(rstd.rows == qkv.rows && rstd.cols == normed(heads), "one rstd for each head of q and k");
+  else
+    o.expect(rstd.rows == qkv.rows && rstd.cols == normed(heads), "one rstd for each head of q and k");
 }
 
 /// qkv, weight, table[, document_begin] -> qkv, rstd
 void signature(const Operands& o) {
   o.count(o.op.as<QkNormRopeAttributes>().resets ? 4 : 3, 2);
   o.same_shape(o.in(0), o.out(0));
-  const auto& attributes = o.op.as<QkNormRopeAttributes>();
-  expect_heads(o, attributes.heads, attributes.width, o.in(0), o.in(1), o.in(2), o.out(1));
+  expect_heads(o, o.op.as<QkNormRopeAttributes>(), o.in(0), o.in(1), o.in(2), o.out(1));
 }
 
-/// dy, qkv, weight, table, rstd[, document_begin] -> dqkv, dweight
+bool weighted(const Op& op) { return op.as<QkNormRopeBackwardAttributes>().weight != spec::NormWeight::none; }
+
+int sum_of_weight(const Op& op) { return weighted(op) ? 1 : kNoSum; }
+
+/// dy, qkv, weight, table, rstd[, document_begin] -> dqkv[, dweight]
 void backward_signature(const Operands& o) {
-  o.count(o.op.as<QkNormRopeBackwardAttributes>().resets ? 6 : 5, 2);
+  o.count(o.op.as<QkNormRopeBackwardAttributes>().resets ? 6 : 5, 1 + weighted(o.op));
   o.same_shape(o.in(0), o.in(1));
   o.same_shape(o.in(1), o.out(0));
-  const auto& attributes = o.op.as<QkNormRopeBackwardAttributes>();
-  expect_heads(o, attributes.heads, attributes.width, o.in(1), o.in(2), o.in(3), o.in(4));
+  expect_heads(o, o.op.as<QkNormRopeBackwardAttributes>(), o.in(1), o.in(2), o.in(3), o.in(4));
 }
 
 /// The rotation by minus the angle, then RMSNorm's: with d rotated back, dx = rstd * (w d - x rstd^2 mean(w d x)), dw
 /// += d x rstd over rows, and over heads unless these have weights of their own.
 void gradient(Backward& b, const Op& op) {
   const TensorId qkv = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
-  const auto& [heads, eps, rotates, width, resets] = op.as<QkNormRopeAttributes>();
-  std::vector<TensorId> inputs = {dy, qkv, weight, op.inputs[2], op.outputs[1]};
+  const auto& [heads, eps, rotates, width, resets, kind] = op.as<QkNormRopeAttributes>();
+  std::vector<TensorId> inputs = {dy, qkv, weight, op.inputs[2], op.outputs[1]}, outputs = {b.part(qkv)};
   if (resets) inputs.push_back(op.inputs[3]);
-  b.emit(OpKind::qk_norm_rope_backward, op.name + "_backward", std::move(inputs), {b.part(qkv), b.of_parameter(weight)},
-         QkNormRopeBackwardAttributes{heads, rotates, width, resets});
+  if (kind != spec::NormWeight::none) outputs.push_back(b.of_parameter(weight));
+  b.emit(OpKind::qk_norm_rope_backward, op.name + "_backward", std::move(inputs), std::move(outputs),
+         QkNormRopeBackwardAttributes{heads, rotates, width, resets, kind});
 }
 
-/// Adds the params of both kernels; `qkv` is read and written by row, `weight` has q's and k's.
-Instance& shape(Instance& instance, const Context& c, const Heads& heads, const Tensor& qkv, const Tensor& weight,
-                bool rotates, bool width, bool resets) {
+/// Adds the params of both kernels; `qkv` is read and written by row, `weight` has q's and k's. `a`: the attributes of
+/// either op.
+template <class A>
+Instance& shape(Instance& instance, const Context& c, const A& a, const Tensor& qkv, const Tensor& weight) {
+  const Heads& heads = a.heads;
   instance.element(qkv.dtype)
       .integer("kRows", qkv.rows, kTokens)
       .integer("kSequence", c.graph.sequence, "batch.sequence_length")
@@ -64,8 +77,9 @@ Instance& shape(Instance& instance, const Context& c, const Heads& heads, const 
       .integer("kKvHeads", heads.key, "model.num_key_value_heads")
       .integer("kHeadDim", heads.dim, "model.head_dim")
       .integer("kPitch", qkv.pitch, kHeadCounts);
-  if (!width) instance.integer("kWeightPitch", weight.cols / weight.halves, "model.head_dim");
-  return instance.flag("kUnrotated", !rotates, "unrotated", "model.no_rope_layers").said(!rotates).resets(resets);
+  const std::int64_t weight_pitch = a.weight == spec::NormWeight::none ? 0 : weight.cols / weight.halves;
+  if (!a.width) instance.integer("kWeightPitch", weight_pitch, "model.head_dim");
+  return instance.flag("kUnrotated", !a.rotates, "unrotated", "model.no_rope_layers").said(!a.rotates).resets(a.resets);
 }
 
 /// Returns a shape in which a block of threads has `blocks` of rows, whose heads its groups of lanes share.
@@ -77,13 +91,15 @@ LaunchShape by_head(const Heads& heads, std::int64_t blocks, DType dtype) {
 
 std::vector<Work> work(const Context& c) {
   const Tensor &qkv = c.in(0), &weight = c.in(1);
-  const auto& [heads, eps, rotates, width, resets] = c.op.as<QkNormRopeAttributes>();
+  const auto& attributes = c.op.as<QkNormRopeAttributes>();
+  const auto& [heads, eps, rotates, width, resets, kind] = attributes;
   const double turned = static_cast<double>(qkv.rows * normed(heads) * heads.dim);
   const auto &in = c.op.inputs, &result = c.op.outputs;
   std::vector<Argument> arguments = {in[0], in[1], in[2], result[0], result[1]};
   if (resets) arguments.push_back(in[3]);
   Instance instance(c, width ? "qk_width_norm_rope" : "qk_norm_rope");
-  shape(instance, c, heads, qkv, weight, rotates, width, resets)
+  shape(instance, c, attributes, qkv, weight)
+      .norm_weight(kind)
       .real("kEps", eps, "model.rms_norm_eps")
       .costs(2 * c.bytes(qkv) + c.bytes(weight) + c.bytes(c.in(2)) + c.bytes(c.out(1)), 7 * turned);
   if (width)
@@ -94,35 +110,38 @@ std::vector<Work> work(const Context& c) {
 }
 
 std::vector<Work> backward_work(const Context& c) {
-  const Tensor &qkv = c.in(1), &weight = c.in(2), &partial = c.out(1);
-  const auto& [heads, rotates, width, resets] = c.op.as<QkNormRopeBackwardAttributes>();
+  const Tensor &qkv = c.in(1), &weight = c.in(2);
+  const auto& attributes = c.op.as<QkNormRopeBackwardAttributes>();
+  const auto& [heads, rotates, width, resets, kind] = attributes;
+  const std::int64_t blocks = weighted(c.op) ? c.out(1).rows : row_blocks(qkv.rows);
   const std::int64_t turned = qkv.rows * normed(heads) * heads.dim;
   const auto& in = c.op.inputs;
-  std::vector<Argument> arguments = {in[0], in[1], in[2], in[3], in[4], c.op.outputs[1]};
+  std::vector<Argument> arguments = {in[0], in[1], in[2],
+                                     in[3], in[4], weighted(c.op) ? Argument(c.op.outputs[1]) : "nullptr"};
   if (resets) arguments.push_back(in[5]);
   Instance instance(c, width ? "qk_width_norm_rope_backward" : "qk_norm_rope_backward");
-  const LaunchShape launch = width ? resident_shape(2 * partial.rows, heads.query * heads.dim / 2)
-                                   : by_head(heads, 2 * partial.rows, qkv.dtype);
+  const LaunchShape launch =
+      width ? resident_shape(2 * blocks, heads.query * heads.dim / 2) : by_head(heads, 2 * blocks, qkv.dtype);
   const std::string rows = width ? "q and k" : fmt::format("{} heads", normed(heads));
-  return {shape(instance, c, heads, qkv, weight, rotates, width, resets)
-              .integer("kBlocks", partial.rows, kTokens)
+  return {shape(instance, c, attributes, qkv, weight)
+              .norm_weight(kind, true)
+              .integer("kBlocks", blocks, kTokens)
               .costs(3 * static_cast<double>(bytes_of(qkv.dtype, turned)) + c.bytes(weight) + c.bytes(c.in(3)) +
-                         c.bytes(c.in(4)) + c.bytes(partial),
+                         c.bytes(c.in(4)) + (weighted(c.op) ? c.bytes(c.out(1)) : 0),
                      13 * static_cast<double>(turned))
-              .shaped(launch, fmt::format("{} rows of {} in {} blocks", qkv.rows, rows, partial.rows),
-                      std::move(arguments))};
+              .shaped(launch, fmt::format("{} rows of {} in {} blocks", qkv.rows, rows, blocks), std::move(arguments))};
 }
 
 }  // namespace
 
 std::string QkNormRopeAttributes::text() const {
-  return fmt::format("{} eps {}{}{}{}", heads.text(), eps, rotates ? "" : " unrotated", width ? " width" : "",
-                     resets ? " resets" : "");
+  return fmt::format("{} eps {}{}{}{}{}", heads.text(), eps, rotates ? "" : " unrotated", width ? " width" : "",
+                     resets ? " resets" : "", text_of(weight));
 }
 
 std::string QkNormRopeBackwardAttributes::text() const {
-  return fmt::format("{}{}{}{}", heads.text(), rotates ? "" : " unrotated", width ? " width" : "",
-                     resets ? " resets" : "");
+  return fmt::format("{}{}{}{}{}", heads.text(), rotates ? "" : " unrotated", width ? " width" : "",
+                     resets ? " resets" : "", text_of(weight));
 }
 
 constexpr OpRow kQkNormRope = ForwardRow{
@@ -130,7 +149,7 @@ constexpr OpRow kQkNormRope = ForwardRow{
 
 constexpr OpRow kQkNormRopeBackward = BackwardRow{.signature = backward_signature,
                                                   .exact = kNoOutputs,
-                                                  .row_sum = 1,
+                                                  .row_sum = sum_of_weight,
                                                   .overwrites = over_first_input,
                                                   .work = backward_work};
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compiler/ops/heads.h"
+#include "spec/spec.h"
 
 namespace llmc::ops {
 
@@ -13,12 +14,14 @@ struct QkNormRopeAttributes {
   bool rotates = true;  // otherwise only the norm
   bool width = false;   // one norm over all heads of q, and one over those of k
   bool resets = false;  // positions begin anew in each document: the last input is the first token of each token's
+  spec::NormWeight weight = spec::NormWeight::plain;  // none: the input is a constant of ones
   std::string text() const;
 };
 
 struct QkNormRopeBackwardAttributes {
   Heads heads = {};
   bool rotates = true, width = false, resets = false;
+  spec::NormWeight weight = spec::NormWeight::plain;  // none: no output is its gradient
   std::string text() const;
 };
 

@@ -1,4 +1,5 @@
-// rms_norm: y = x * rstd * weight (+ residual), rstd = 1 / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019).
+// rms_norm: y = x * rstd * weight (+ residual), rstd = 1 / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019); or with 1 +
+// weight, or without weights, where the input has ones.
 #include "compiler/ops/rms_norm.h"
 
 #include <fmt/format.h>
@@ -16,20 +17,24 @@ namespace {
 
 /// x, weight, [residual] -> y, rstd, [copy of y]
 void signature(const Operands& o) {
-  const auto& [eps, residual, copy] = o.op.as<RmsNormAttributes>();
+  const auto& [eps, residual, copy, weight] = o.op.as<RmsNormAttributes>();
   o.expect(residual || !copy, "a copy without a residual");
   o.count(2 + residual, 2 + copy);
   if (residual) o.same_shape(o.in(2), o.out(0));
   if (residual) o.expect(o.in(2).dtype == o.out(0).dtype, "the sum has the residual's dtype");
   if (copy) o.same_shape(o.out(0), o.out(2));
   o.same_shape(o.in(0), o.out(0));
-  o.expect(o.in(1).cols == o.in(0).cols && o.out(1).cols == o.in(0).rows, "one weight a column, one rstd a row");
+  const bool ones = weight == spec::NormWeight::none && o.in(1).cols >= o.in(0).cols;
+  o.expect((ones || o.in(1).cols == o.in(0).cols) && o.out(1).cols == o.in(0).rows,
+           "one weight a column, one rstd a row");
 }
 
-/// dy, x, weight, rstd, [dresidual] -> dx, dweight, [y]
+bool weighted(const Op& op) { return op.as<RmsNormBackwardAttributes>().weight != spec::NormWeight::none; }
+
+/// dy, x, weight, rstd, [dresidual] -> dx, [dweight], [y]
 void backward_signature(const Operands& o) {
-  const auto [residual, recompute] = o.op.as<RmsNormBackwardAttributes>();
-  o.count(4 + residual, 2 + recompute);
+  const auto& [residual, recompute, weight] = o.op.as<RmsNormBackwardAttributes>();
+  o.count(4 + residual, 1 + weighted(o.op) + recompute);
   o.same_shape(o.in(0), o.in(1));
   o.same_shape(o.in(1), o.out(0));
 }
@@ -38,12 +43,20 @@ void backward_signature(const Operands& o) {
 /// dx = rstd * (w dy - x rstd^2 mean(w dy x)), dw += column sums of dy x rstd.
 void gradient(Backward& b, const Op& op) {
   const TensorId x = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
-  b.emit(OpKind::rms_norm_backward, op.name + "_backward", {dy, x, weight, op.outputs[1]},
-         {b.part(x), b.of_parameter(weight)}, RmsNormBackwardAttributes{});
+  const spec::NormWeight kind = op.as<RmsNormAttributes>().weight;
+  std::vector<TensorId> outputs = {b.part(x)};
+  if (kind != spec::NormWeight::none) outputs.push_back(b.of_parameter(weight));
+  b.emit(OpKind::rms_norm_backward, op.name + "_backward", {dy, x, weight, op.outputs[1]}, std::move(outputs),
+         RmsNormBackwardAttributes{.weight = kind});
 }
 
-constexpr int kY = 0, kDx = 0, kAgain = 2;  // outputs
-constexpr std::size_t kDresidual = 4;       // input
+constexpr int kY = 0, kDx = 0, kDweight = 1;  // outputs
+constexpr std::size_t kDresidual = 4;         // input
+
+/// Output of the forward pass's result.
+int again(const Op& op) { return 1 + weighted(op); }
+
+int sum_of_weight(const Op& op) { return weighted(op) ? kDweight : kNoSum; }
 
 /// The gradient of the residual stream is one buffer from the loss to the embedding.
 TensorId over_the_residual(const Op& op) {
@@ -55,8 +68,8 @@ bool can_quantise(const Operands& o, const Quantised& q) {
 }
 
 /// dx is part of the stream; the forward pass's result is an operand of a product and nothing else.
-bool backward_can_quantise(const Operands&, const Quantised& q) {
-  return (q.output == kDx && q.folded && !q.alone) || (q.output == kAgain && !q.folded && q.alone);
+bool backward_can_quantise(const Operands& o, const Quantised& q) {
+  return (q.output == kDx && q.folded && !q.alone) || (q.output == again(o.op) && !q.folded && q.alone);
 }
 
 void give_forward(Op& op) { op.as<RmsNormBackwardAttributes>().recompute = true; }
@@ -77,6 +90,7 @@ std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
               .matrix(x, x.rows)
               .real("kEps", c.op.as<RmsNormAttributes>().eps, "model.rms_norm_eps")
               .flag("kNumbers", !q.alone, "numbers", "memory.recompute")
+              .norm_weight(c.op.as<RmsNormAttributes>().weight)
               .costs(c.bytes(x) + c.bytes(c.in(1)) + numbers + c.bytes(codes) + c.bytes(c.graph.at(q.scales)) +
                          c.bytes(c.out(1)),
                      7.0 * x.rows * x.cols)
@@ -96,6 +110,7 @@ std::vector<Work> sum_work(const Context& c) {
           .matrix(x, x.rows)
           .real("kEps", c.op.as<RmsNormAttributes>().eps, "model.rms_norm_eps")
           .flag("kCopy", copy, "copy", kStreamType)
+          .norm_weight(c.op.as<RmsNormAttributes>().weight)
           .costs(c.bytes(x) + c.bytes(c.in(1)) + 2 * c.bytes(sum) + c.bytes(c.out(1)) + (copy ? c.bytes(c.out(2)) : 0),
                  5.0 * x.rows * x.cols)
           .rows(x.rows, x.cols, sum.dtype,
@@ -112,59 +127,69 @@ std::vector<Work> work(const Context& c) {
               .element(x.dtype, "Residual", kStreamType)
               .matrix(x, x.rows)
               .real("kEps", c.op.as<RmsNormAttributes>().eps, "model.rms_norm_eps")
+              .norm_weight(c.op.as<RmsNormAttributes>().weight)
               .costs(c.bytes(x) + c.bytes(c.in(1)) + c.bytes(c.out(0)) + c.bytes(c.out(1)), 4.0 * x.rows * x.cols)
               .rows(x.rows, x.cols, x.dtype, all_operands(c.op))};
 }
 
 std::vector<Work> backward_work(const Context& c) {
   const Op& op = c.op;
-  const Tensor &dy = c.in(0), &partial = c.out(1);
-  const auto [residual, recompute] = op.as<RmsNormBackwardAttributes>();
-  const auto dx = quantised(op, kDx), again = quantised(op, kAgain);
-  double bytes = (2 + residual + (recompute && !again)) * c.bytes(dy) + c.bytes(c.in(1)) + c.bytes(partial) +
-                 c.bytes(c.in(2)) + c.bytes(c.in(3));
-  for (const auto& q : {dx, again})
+  const Tensor& dy = c.in(0);
+  const auto& [residual, recompute, weight] = op.as<RmsNormBackwardAttributes>();
+  const std::int64_t blocks = weighted(op) ? c.out(kDweight).rows : row_blocks(dy.rows);
+  const auto dx = quantised(op, kDx), codes_again = quantised(op, again(op));
+  double bytes = (2 + residual + (recompute && !codes_again)) * c.bytes(dy) + c.bytes(c.in(1)) + c.bytes(c.in(2)) +
+                 c.bytes(c.in(3));
+  if (weighted(op)) bytes += c.bytes(c.out(kDweight));
+  for (const auto& q : {dx, codes_again})
     if (q) bytes += c.bytes(c.graph.at(q->codes)) + c.bytes(c.graph.at(q->scales));
   if (dx) bytes += c.bytes(c.graph.at(dx->factors));
   std::vector<Argument> arguments = {op.inputs[0], op.inputs[1], op.inputs[2], op.inputs[3],
                                      residual ? Argument(op.inputs[kDresidual]) : "nullptr"};
-  const Argument y = recompute && !again ? Argument(op.outputs[kAgain]) : "nullptr";
+  const Argument y = recompute && !codes_again ? Argument(op.outputs[static_cast<std::size_t>(again(op))]) : "nullptr",
+                 dweight = weighted(op) ? Argument(op.outputs[kDweight]) : "nullptr";
   const auto given = [](const std::optional<QuantisedOperands>& q, TensorId QuantisedOperands::* id) {
     return q ? Argument(*q.*id) : "nullptr";
   };
-  Instance instance(c, dx || again ? "rms_norm_backward_quantised" : "rms_norm_backward");
+  Instance instance(c, dx || codes_again ? "rms_norm_backward_quantised" : "rms_norm_backward");
   instance.element(dy.dtype)
       .element(c.in(1).dtype, "Residual", kStreamType)
       .matrix(dy, dy.rows)
-      .integer("kBlocks", partial.rows, kTokens)
+      .integer("kBlocks", blocks, kTokens)
       .flag("kResidual", residual, "residual", "model")
-      .flag("kRecompute", recompute, "recompute", "memory.recompute");
+      .flag("kRecompute", recompute, "recompute", "memory.recompute")
+      .norm_weight(weight, true);
   if (c.in(1).dtype != c.spec.residual) instance.named("of_result");
-  if (dx || again) {
-    instance.element(c.graph.at((dx ? dx : again)->codes).dtype, "Result", "precision.matmul")
+  if (dx || codes_again) {
+    instance.element(c.graph.at((dx ? dx : codes_again)->codes).dtype, "Result", "precision.matmul")
         .flag("kCodes", dx.has_value(), "codes", "precision.matmul")
-        .flag("kRecomputeCodes", again.has_value(), "codes_again", "precision.matmul");
+        .flag("kRecomputeCodes", codes_again.has_value(), "codes_again", "precision.matmul");
     arguments.insert(arguments.end(),
-                     {given(dx, &QuantisedOperands::factors), op.outputs[kDx], op.outputs[1],
+                     {given(dx, &QuantisedOperands::factors), op.outputs[kDx], dweight,
                       given(dx, &QuantisedOperands::codes), given(dx, &QuantisedOperands::scales), y,
-                      given(again, &QuantisedOperands::codes), given(again, &QuantisedOperands::scales)});
+                      given(codes_again, &QuantisedOperands::codes), given(codes_again, &QuantisedOperands::scales)});
   } else {
-    arguments.insert(arguments.end(), {op.outputs[kDx], op.outputs[1], y});
+    arguments.insert(arguments.end(), {op.outputs[kDx], dweight, y});
   }
   return {instance.costs(bytes, 10.0 * dy.rows * dy.cols)
-              .shaped(resident_shape(partial.rows, dy.cols),
-                      fmt::format("{} rows of {} in {} blocks", dy.rows, dy.cols, partial.rows), std::move(arguments))};
+              .shaped(resident_shape(blocks, dy.cols),
+                      fmt::format("{} rows of {} in {} blocks", dy.rows, dy.cols, blocks), std::move(arguments))};
 }
 
 }  // namespace
 
+std::string text_of(spec::NormWeight weight) {
+  return weight == spec::NormWeight::plain ? "" : weight == spec::NormWeight::none ? " unweighted" : " one_plus";
+}
+
 std::string RmsNormAttributes::text() const {
   const std::string flags = flags_text({{"residual", residual}, {"copy", copy}});
-  return fmt::format("eps {}{}{}", eps, flags.empty() ? "" : " ", flags);
+  return fmt::format("eps {}{}{}{}", eps, flags.empty() ? "" : " ", flags, text_of(weight));
 }
 
 std::string RmsNormBackwardAttributes::text() const {
-  return flags_text({{"residual", residual}, {"recompute", recompute}});
+  const bool one_plus = weight == spec::NormWeight::one_plus, none = weight == spec::NormWeight::none;
+  return flags_text({{"residual", residual}, {"recompute", recompute}, {"one_plus", one_plus}, {"unweighted", none}});
 }
 
 constexpr OpRow kRmsNorm = ForwardRow{.signature = signature,
@@ -178,7 +203,7 @@ constexpr OpRow kRmsNorm = ForwardRow{.signature = signature,
 constexpr OpRow kRmsNormBackward = BackwardRow{.signature = backward_signature,
                                                .exact = kNoOutputs,
                                                .give_forward = give_forward,
-                                               .row_sum = 1,
+                                               .row_sum = sum_of_weight,
                                                .overwrites = over_the_residual,
                                                .stream_elements = backward_stream_elements,
                                                .can_quantise = backward_can_quantise,

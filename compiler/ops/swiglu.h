@@ -3,16 +3,20 @@
 
 #include <string>
 
+#include "spec/spec.h"
+
 namespace llmc::ops {
 
 struct SwigluAttributes {
-  bool gelu = false;  // GeGLU: the gate's activation is GELU by its tanh formula
+  spec::HiddenAct act = spec::HiddenAct::silu;
+  bool gated = true;  // otherwise the activation alone
   std::string text() const;
 };
 
 struct SwigluBackwardAttributes {
   bool recompute = false;  // the last output is the forward op's output, recomputed
-  bool gelu = false;
+  spec::HiddenAct act = spec::HiddenAct::silu;
+  bool gated = true;
   std::string text() const;
 };
 

@@ -87,7 +87,7 @@ class Twin {
 Op wide_product(Graph& graph) {
   Op logits = graph.region(Block::head, Part::loss).ops.front();
   const std::vector<Op>& sample = graph.region(Block::none, Part::sample).ops;
-  logits.inputs = {sample.front().inputs[0], sample.back().inputs[1]};
+  logits.inputs = {sample[0].inputs[0], sample[1].inputs[1]};
   Tensor wide = graph.at(logits.outputs[0]);
   wide.name = logits.name = "audit_logits";
   wide.dtype = DType::f32;
@@ -109,7 +109,16 @@ Graph append_audit(Graph graph, const spec::Spec& spec) {
                                      .axis = Axis::token,
                                      .use = Use::audit_losses});
   Region chunks{.name = "audit_chunk", .block = Block::head, .part = Part::audit, .loop = Loop::loss_chunks};
-  chunks.ops = {logits, ops::make::audit_loss("audit_loss", {logits.outputs[0], graph.host(Use::targets)}, {losses})};
+  TensorId scores = logits.outputs[0];
+  chunks.ops = {std::move(logits)};
+  if (const double cap = spec.model.final_logit_softcapping; cap > 0) {
+    Tensor capped = graph.at(scores);
+    capped.name = "audit_capped", capped.storage = scores;
+    const TensorId result = graph.add(capped);
+    chunks.ops.push_back(ops::make::soft_cap("audit_soft_cap", {scores}, {result}, ops::SoftCapAttributes{cap}));
+    scores = result;
+  }
+  chunks.ops.push_back(ops::make::audit_loss("audit_loss", {scores, graph.host(Use::targets)}, {losses}));
   graph.regions.push_back(std::move(chunks));
   return graph;
 }

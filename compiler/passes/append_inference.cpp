@@ -9,7 +9,8 @@ using namespace graph;
 Graph append_inference(Graph graph, const spec::Spec& spec) {
   const Region& chunks = graph.region(Block::head, Part::loss);
   Op logits = chunks.ops[0], loss = chunks.ops[1];
-  loss.attributes = ops::CrossEntropyAttributes{};
+  const double cap = loss.as<ops::CrossEntropyAttributes>().softcap;
+  loss.attributes = ops::CrossEntropyAttributes{.softcap = cap};
   Region evaluate{.name = "evaluate_chunk",
                   .block = Block::head,
                   .part = Part::evaluate,
@@ -36,7 +37,15 @@ Graph append_inference(Graph graph, const spec::Spec& spec) {
   logits.name = "sample_logits";
   logits.inputs[0] = rows;
   logits.outputs = {result};
+  if (cap > 0) {
+    const Tensor of_rows = graph.at(result);
+    logits.outputs = {
+        graph.add({.name = "sample_scores", .rows = of_rows.rows, .cols = of_rows.cols, .pitch = of_rows.pitch})};
+  }
+  const TensorId scores = logits.outputs[0];
   sample.ops.push_back(std::move(logits));
+  if (cap > 0)
+    sample.ops.push_back(ops::make::soft_cap("sample_soft_cap", {scores}, {result}, ops::SoftCapAttributes{cap}));
 
   graph.regions.push_back(std::move(evaluate));
   graph.regions.push_back(std::move(total));

@@ -283,6 +283,10 @@ const std::vector<Code>& codes() {
        "mask "
        "of documents keeps them apart.",
        "data: {documents: {reset_positions: true}}", "data: {documents: {mask: true, reset_positions: true}}"},
+      {"E0348", "a soft cap in cuDNN",
+       "cuDNN has no soft cap of attention's scores together with a causal mask. llmc's own kernels have one.",
+       "model: {attn_logit_softcapping: 50}\ntarget: {kind: cuda, attention: cudnn}",
+       "model: {attn_logit_softcapping: 50}\ntarget: {kind: cuda, attention: auto}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

@@ -55,7 +55,7 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
       {"num_attention_heads", m.num_attention_heads},
       {"num_key_value_heads", m.num_key_value_heads},
       {"head_dim", m.head_dim},
-      {"hidden_act", text_of("model.hidden_act", spec)},
+      {family ? family->act_key : "hidden_act", text_of("model.hidden_act", spec)},
       {"max_position_embeddings", spec.batch.sequence_length},
       {"initializer_range", spec.init.embedding_std},
       {"rms_norm_eps", m.rms_norm_eps},
@@ -81,8 +81,15 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   if (family && family->padded) config["pad_token_id"] = nullptr;
   for (const FamilyFactor& each : family_factors())
     if (!family || family->reads_factors) config[each.name] = m.*each.field;
-  for (const char* key : {"norm_place", "qk_norm_over"})
+  const auto cap = [&](const char* key, const std::optional<double>& read, double value) {
+    if (family ? read.has_value() : value > 0) config[key] = value > 0 ? Json(value) : Json(nullptr);
+  };
+  cap("attn_logit_softcapping", family ? family->attention_cap : std::nullopt, m.attn_logit_softcapping);
+  cap("final_logit_softcapping", family ? family->logit_cap : std::nullopt, m.final_logit_softcapping);
+  if (family && family->query_scalar) config["query_pre_attn_scalar"] = query_scalar(m);
+  for (const char* key : {"norm_place", "norm_weight", "qk_norm_over"})
     if (!family) config[key] = text_of(std::string("model.") + key, spec);
+  if (!family) config["mlp_gated"] = m.mlp_gated;
   if (!family) config["attention_out_bias"] = m.attention_out_bias;
   if (family && family->local_theta.value_or(0) != 0) config["rope_local_base_freq"] = local_theta;
   if (!family && m.rope_local_theta != 0) config["rope_local_theta"] = m.rope_local_theta;

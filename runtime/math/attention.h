@@ -26,6 +26,7 @@ struct AttentionShape {
   int window = 0;              // keys that a query sees, itself the last; 0: all up to it
   float multiplier = 0;        // of the scores; 0: head_dim^-0.5
   bool documents = false;      // a query sees its own document only; not in cuDNN
+  bool softcap = false;        // of the scores; not in cuDNN
 
   bool operator==(const AttentionShape&) const = default;
   constexpr Mask mask() const { return {static_cast<int>(sequence), window}; }
@@ -108,6 +109,9 @@ inline std::string attention_refusal(const AttentionShape& shape, DType compute,
   if (shape.documents)
     return "cuDNN's attention has no masks of documents that are deterministic and of constant shapes. Write "
            "target.attention: auto, or data.documents.mask: false";
+  if (shape.softcap)
+    return "cuDNN's attention has no soft cap together with a causal mask. Write target.attention: auto, or "
+           "model.attn_logit_softcapping: none";
   if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0)
     return "model.num_key_value_heads must divide model.num_attention_heads";
   // cuDNN's backward pass for heads wider than 128 exists only on Hopper.

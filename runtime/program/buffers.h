@@ -43,6 +43,7 @@ enum class Use : std::uint8_t {
   // written once, at start
   rope_table,        // fp32 [sequence_length, head_dim]: cos of head_dim / 2 angles, then sin
   local_rope_table,  // same of sliding layers with angles of their own
+  ones,              // fp32 [columns of the widest norm]: what norms without weights multiply by
   chunks,            // Chunk [chunks]
   first_chunk,       // i32 [parameters + 1]: parameter p owns chunks [first_chunk[p], first_chunk[p + 1])
   init_rules,        // InitRule [parameters]
@@ -82,6 +83,7 @@ inline constexpr auto kUseNames = std::to_array<const char*>({"unseen",
                                                               "positions",
                                                               "rope_table",
                                                               "local_rope_table",
+                                                              "ones",
                                                               "chunks",
                                                               "first_chunk",
                                                               "init_rules",

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "error.h"
@@ -162,6 +163,17 @@ LayerSet read_no_rope_layers(ConfigReader& reader, const Family& family, const M
   return shortest_layer_set(set, layers);
 }
 
+/// N of every N-th layer that is full unless the file has layer_types; 0: none.
+std::int64_t full_every(ConfigReader& reader, const Family& family) {
+  if (!family.reads_pattern) return family.full_every;
+  constexpr const char *kPattern = "sliding_window_pattern", *kSaved = "_sliding_window_pattern";
+  const std::int64_t every =
+      agree(reader.refusals(), kPattern, reader.integer(kPattern), kSaved, reader.integer(kSaved))
+          .value_or(family.full_every);
+  if (every < 1) reader.refuse(kPattern, "it is 0, but must be at least 1");
+  return std::max<std::int64_t>(every, 1);
+}
+
 /// Type of each layer, as given in the file.
 std::vector<std::string> read_layer_types(ConfigReader& reader, const Family& family, const Model& m) {
   const auto layers = static_cast<std::size_t>(std::min(m.num_hidden_layers, kMostLayers));
@@ -175,9 +187,10 @@ std::vector<std::string> read_layer_types(ConfigReader& reader, const Family& fa
     else
       std::fill_n(types.begin(), std::min(layers, below), kFullAttention);
   }
-  if (family.full_every && m.sliding_window)
+  const std::int64_t every = full_every(reader, family);
+  if (every && m.sliding_window)
     for (std::size_t layer = 0; layer < layers; ++layer)
-      if ((layer + 1) % static_cast<std::size_t>(family.full_every) == 0) types[layer] = kFullAttention;
+      if ((layer + 1) % static_cast<std::size_t>(every) == 0) types[layer] = kFullAttention;
   const Json* list = reader.find("layer_types");
   if (!list || *list == Json(types)) return types;
   // For layers of one type the length of the list does not matter.
@@ -210,11 +223,23 @@ void read_windows(ConfigReader& reader, const Family& family, std::int64_t conte
 void read_factors(ConfigReader& reader, const Family& family, Model& m) {
   for (const FamilyFactor& each : family_factors()) {
     const std::optional<double> given = reader.number(each.name);
-    m.*each.field = family.reads_factors ? given.value_or(1) : each.usual(m);
+    m.*each.field = family.reads_factors ? given.value_or(1) : fixed_factor(family, each, m);
     if (!family.reads_factors && given && *given != m.*each.field)
       reader.refuse(each.name, fmt::format("{}: a {} model does not read it, and is as with {}", *given,
                                            family.model_type, m.*each.field));
   }
+  if (family.query_scalar) {
+    constexpr const char* kScalar = "query_pre_attn_scalar";
+    const double scalar = reader.number(kScalar).value_or(static_cast<double>(family.query_scalar));
+    if (scalar <= 0) reader.refuse(kScalar, fmt::format("{} is not above 0", scalar));
+    m.attention_multiplier = 1 / std::sqrt(scalar);
+  }
+  const auto cap = [&](const char* key, const std::optional<double>& usual) {
+    if (!usual) return 0.0;
+    return reader.has(key) ? reader.number(key).value_or(0) : *usual;
+  };
+  m.attn_logit_softcapping = cap("attn_logit_softcapping", family.attention_cap);
+  m.final_logit_softcapping = cap("final_logit_softcapping", family.logit_cap);
 }
 
 /// Reads the switches of the family, and refuses others that the file has with an effect.
@@ -229,12 +254,19 @@ void read_switches(ConfigReader& reader, const Family& family, Model& m) {
   m.attention_out_bias = family.out_bias && m.attention_bias;
   m.norm_place = family.norm_place;
   m.qk_norm_over = family.qk_norm_over;
+  m.norm_weight = family.norm_weight;
+  m.hidden_act = family.hidden_act;
 }
 
-void refuse_other_layers(ConfigReader& reader) {
-  for (const char* key : {"hidden_act", "activation"})  // some writers give it twice
-    if (const auto act = reader.text(key); act && *act != "silu" && *act != "swish")
-      reader.refuse(key, fmt::format("{} is not silu, the gate of SwiGLU", in_quotes(*act)));
+void refuse_other_layers(ConfigReader& reader, const Family& family) {
+  const bool silu = family.hidden_act == HiddenAct::silu;
+  for (const char* key : {"hidden_act", "activation", "hidden_activation"})  // some writers give it twice
+    if (const auto act = reader.text(key);
+        act && (silu ? *act != "silu" && *act != "swish" : *act != "gelu_pytorch_tanh"))
+      reader.refuse(key, fmt::format("{} is not {}", in_quotes(*act),
+                                     silu ? "silu, the gate of SwiGLU" : "gelu_pytorch_tanh, the gate of GeGLU"));
+  if (reader.boolean("use_bidirectional_attention", false))
+    reader.refuse("use_bidirectional_attention", "llmc's attention is causal");
   for (const char* key : {"attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob",
                           "resid_pdrop", "embd_pdrop", "attn_pdrop"})
     if (const auto rate = reader.number(key); rate && *rate != 0)
@@ -270,7 +302,7 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
   ConfigReader reader(config, "", refusals);
   const std::int64_t context = reader.integer("max_position_embeddings").value_or(2048);
   const Family& family = read_family(reader);
-  refuse_other_layers(reader);
+  refuse_other_layers(reader, family);
   Model m;
   m.vocab_size = reader.required("vocab_size");
   m.hidden_size = reader.required("hidden_size");

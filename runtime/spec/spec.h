@@ -28,7 +28,8 @@ enum class ScheduleKind { constant, linear, cosine, wsd };
 enum class RopeType { none, llama3, linear, yarn };
 enum class NormPlace { pre, post, sandwich };
 enum class QkNormOver { head, width };
-enum class HiddenAct { silu, gelu_pytorch_tanh };
+enum class NormWeight { plain, one_plus, none };
+enum class HiddenAct { silu, gelu_pytorch_tanh, relu2 };
 enum class DecaySchedule { constant, cosine, linear };
 
 /// Scaling of RoPE's frequencies: compiler/plan/rope.h has the formulas.
@@ -73,9 +74,11 @@ struct Model {
   bool tie_word_embeddings = false, qk_norm = false, mlp_bias = false;
   NormPlace norm_place = NormPlace::pre;       // of the norms around attention and the MLP
   QkNormOver qk_norm_over = QkNormOver::head;  // with qk_norm: the columns that one root mean square is of
-  HiddenAct hidden_act = HiddenAct::silu;      // of the MLP's gate
-  bool attention_bias = false;                 // of q, k and v
-  bool attention_out_bias = false;             // of o
+  NormWeight norm_weight = NormWeight::plain;  // of all norms. one_plus: a weight w stands for the factor 1 + w
+  HiddenAct hidden_act = HiddenAct::silu;      // of the MLP's gate, or without one of up_proj's result
+  bool mlp_gated = true;
+  bool attention_bias = false;      // of q, k and v
+  bool attention_out_bias = false;  // of o
   std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no sliding layers
   std::vector<std::string> layer_types;  // with a window: types of the first layers, a pattern that the others repeat
   LayerSet no_rope_layers;               // layers without RoPE
@@ -83,6 +86,8 @@ struct Model {
   double embedding_multiplier = 1;       // of the embedding's rows
   double residual_multiplier = 1;        // of what a layer's halves add to the residual stream
   double logits_scaling = 1;             // divides the logits
+  // Soft caps, cap * tanh(v / cap), of attention's scores, which have their factor, and of the logits; 0: none
+  double attn_logit_softcapping = 0, final_logit_softcapping = 0;
 
   /// Whether the columns of q, k and v, and all widths of layers, are multiples of kFp8Multiple, or of another number.
   bool has_fp8_columns(std::int64_t multiple = kFp8Multiple) const {

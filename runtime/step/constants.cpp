@@ -41,6 +41,8 @@ void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info,
   const ChunkTable table = make_chunks(info.parameters, info.chunk_elements, shares);
   upload(Use::rope_table, rope_table(info.sequence_length, info.inverse_frequencies, info.rope_scale));
   upload(Use::local_rope_table, rope_table(info.sequence_length, info.local_inverse_frequencies, 1));
+  if (const Buffer* ones = find_buffer(info.buffers, Use::ones))
+    upload(Use::ones, std::vector<float>(static_cast<std::size_t>(ones->elements), 1));
   upload(Use::chunks, table.chunks);
   upload(Use::first_chunk, table.first_chunk);
   upload(Use::init_rules, init_rules(info.parameters));

@@ -81,12 +81,17 @@ LLMC_BLOCK void backward_block(BackwardTile& tile, float* dkeys, float* dvalues)
   constexpr int kWidth = kVectors * kVectorLanes;
   constexpr int kFirst = kTile - kWidth;
   constexpr bool kPairs = kPairsOf<Act>;
+  [[maybe_unused]] vector bends[kCount][kVectors];  // slopes of the soft cap
   for (int key = 0; key < kCount; key += kTileRows) {
     vector score[kTileRows][kVectors] = {};
     multiply<kPairs>(tile.keys + key * kDim, kDim, 1, tile.queries + kFirst, kTile, kDepth, score);
     for (int i = 0; i < kTileRows; ++i) {
       for (int v = 0; v < kVectors; ++v) {
         const int lane = kFirst + v * kVectorLanes;
+        if constexpr (kSoftcap > 0) {
+          score[i][v] = soft_cap(score[i][v], kSoftcap / kScale);
+          bends[key + i][v] = soft_cap_slope(score[i][v], kSoftcap / kScale);
+        }
         vector power = multiply_add(score[i][v], vector{} + kLog2e * kScale, -load(tile.lse + lane));
         if (kDiagonal && v < kTileHeads) power = mask_below(key + i, power, kNothing);
         if constexpr (kBounded)
@@ -105,6 +110,7 @@ LLMC_BLOCK void backward_block(BackwardTile& tile, float* dkeys, float* dvalues)
       for (int v = 0; v < kVectors; ++v) {
         const int lane = kFirst + v * kVectorLanes;
         float* score = tile.scores + (key + i) * kTile + lane;
+        if constexpr (kSoftcap > 0) store(score, load(score) * bends[key + i][v]);
         store(score, load(score) * (slope[i][v] - load(tile.delta + lane)));
       }
     }

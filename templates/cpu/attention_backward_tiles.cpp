@@ -57,11 +57,17 @@ LLMC_TILE void differentiate(BackwardTile& tile, int unit) {
     for (int v = 0; v < 32; v += kVectorLanes) {
       float* score = tile.scores[unit % 2] + key * 32 + v;
       float* slope = tile.slopes[unit % 2] + key * 32 + v;
+      [[maybe_unused]] vector bend = {};  // slope of the soft cap
+      if constexpr (kSoftcap > 0) {
+        store(score, soft_cap(load(score), kSoftcap / kScale));
+        bend = soft_cap_slope(load(score), kSoftcap / kScale);
+      }
       vector probability = exp2(multiply_add(load(score), vector{} + kLog2e * kScale, -load(tile.lse[unit] + v)));
       if (kDiagonal) probability = mask_below(key - v, probability, 0.0f);
       if constexpr (kBounded) probability = mask_from(tile.past[key] - unit / kTileHeads * 32 - v, probability, 0.0f);
       store(score, probability);
       store(slope, probability * (load(slope) - load(tile.delta[unit] + v)));
+      if constexpr (kSoftcap > 0) store(slope, load(slope) * bend);
     }
   }
   round_rows<32>(tile.scores[unit % 2], 32, 32, tile.probabilities[unit]);

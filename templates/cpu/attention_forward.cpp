@@ -55,6 +55,7 @@ LLMC_BLOCK void forward_block(ForwardTile& tile) {
     multiply<kPairsOf<Act>>(tile.keys + key * kDim, kDim, 1, tile.queries + kFirst, kTile, kDepth, score);
     for (int i = 0; i < kTileRows; ++i) {
       for (int v = 0; v < kVectors; ++v) {
+        if constexpr (kSoftcap > 0) score[i][v] = soft_cap(score[i][v], kSoftcap / kScale);
         if (kDiagonal && v < kTileHeads) score[i][v] = mask_below(key + i, score[i][v], kNothing);
         if constexpr (kBounded) {
           const int query = (kFirst / kVectorLanes + v) / kTileHeads * kVectorLanes;

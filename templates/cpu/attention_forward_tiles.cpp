@@ -67,6 +67,7 @@ LLMC_TILE void softmax(ForwardTile& tile, int unit) {
   for (int key = 0; key < 32; ++key) {
     for (int v = 0; v < 2; ++v) {
       float* line = scores + key * 32 + v * kVectorLanes;
+      if constexpr (kSoftcap > 0) store(line, soft_cap(load(line), kSoftcap / kScale));
       if (kDiagonal) store(line, mask_below(key - v * kVectorLanes, load(line), kNothing));
       if constexpr (kBounded) {
         const int query = unit / kTileHeads * 32 + v * kVectorLanes;

@@ -91,6 +91,7 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
         const int at = step + 8 * n;
         float scores[kRowTiles][4] = {}, dscores[kRowTiles][4] = {};  // [keys, queries]
         multiply_rows<kStride>(scores, keys, queries + at * kStride);
+        if constexpr (kSoftcap > 0) soft_cap(scores, kSoftcap / kScale);
         multiply_rows<kStride>(dscores, values, gradients + at * kStride);
         if (key + kRows > query + at + 1) mask_later<true>(scores, query + at, key);
         if constexpr (kBounded) {
@@ -100,8 +101,11 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
         for (int i = 0; i < 4 * kRowTiles; ++i) {
           const int column = at + lane % 4 * 2 + i % 2;
           float &p = scores[i / 4][i % 4], &ds = dscores[i / 4][i % 4];
+          [[maybe_unused]] float bend = 1.0f;  // slope of the soft cap
+          if constexpr (kSoftcap > 0) bend = soft_cap_slope(p, kSoftcap / kScale);
           p = exp2_approx(fma(p, kScale * kLog2e, -row_lse[column] * kLog2e));
           ds = p * (ds - row_delta[column]);
+          if constexpr (kSoftcap > 0) ds *= bend;
         }
         round_columns(powers, scores, n);
         round_columns(weights, dscores, n);

@@ -72,8 +72,11 @@ attention_backward_keys_scalar(const float* __restrict__ dout, const float* __re
       const int r = i / kColumns, c = i % kColumns, row = team + r * kTeams, at = member + c * kTeam;
       const bool seen = first + row <= query + at && first + row >= mask.lo(query + at) && query + at < kSequence;
       float &p = scores[r][c], &ds = dscores[r][c];
+      [[maybe_unused]] float bend = 1.0f;  // slope of the soft cap
+      if constexpr (kSoftcap > 0) p = soft_cap(p, kSoftcap / kScale), bend = soft_cap_slope(p, kSoftcap / kScale);
       p = seen ? exp(p * kScale - row_lse[c]) : 0.0f;
       ds = p * (ds - row_delta[c]);
+      if constexpr (kSoftcap > 0) ds *= bend;
       weights[row * kWeightStride + at] = p;
     }
     __syncwarp();  // a warp reads only its own rows of weights

@@ -91,6 +91,7 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
         const int at = step + 8 * n;
         float scores[kRowTiles][4] = {}, dscores[kRowTiles][4] = {};
         multiply_rows<kStride>(scores, queries, keys[buffer] + at * kStride);
+        if constexpr (kSoftcap > 0) soft_cap(scores, kSoftcap / kScale);
         multiply_rows<kStride>(dscores, gradients, values[buffer] + at * kStride);
         if (key + at + 7 > query) mask_later<false>(scores, query, key + at);
         if constexpr (kBounded) {
@@ -101,6 +102,7 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
           const int m = i / 4, half = i / 2 % 2;
           const float p = exp2_approx(fma(scores[m][i % 4], kScale * kLog2e, -row_lse[m][half]));
           dscores[m][i % 4] = p * (dscores[m][i % 4] - row_delta[m][half]);
+          if constexpr (kSoftcap > 0) dscores[m][i % 4] *= soft_cap_slope(scores[m][i % 4], kSoftcap / kScale);
         }
         round_columns(weights, dscores, n);
       }

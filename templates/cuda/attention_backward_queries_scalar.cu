@@ -85,8 +85,11 @@ attention_backward_queries_scalar(const float* __restrict__ dout, const float* _
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         const int at = member + c * kTeam;
+        if constexpr (kSoftcap > 0) scores[r][c] = soft_cap(scores[r][c], kSoftcap / kScale);
         const float p = at >= lo && at <= last ? exp(scores[r][c] * kScale - row_lse[r]) : 0.0f;
         weights[row * kWeightStride + at] = p * (dscores[r][c] - row_delta[r]);
+        if constexpr (kSoftcap > 0)
+          weights[row * kWeightStride + at] *= soft_cap_slope(scores[r][c], kSoftcap / kScale);
       }
     }
     __syncwarp();  // a warp reads only its own rows of weights

@@ -75,6 +75,7 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
 #pragma unroll
     for (int n = 0; n < kKeys / 8; ++n) {
       multiply_rows<kStride>(scores[n], queries, keys[buffer] + 8 * n * kStride);
+      if constexpr (kSoftcap > 0) soft_cap(scores[n], kSoftcap / kScale);
       if (key + 8 * n + 7 > query) mask_later<false>(scores[n], query, key + 8 * n);
       if constexpr (kBounded) {
         if (key + 8 * n < all_seen) mask_earlier<false>(scores[n], query, key + 8 * n, mask);

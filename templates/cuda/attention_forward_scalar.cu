@@ -63,6 +63,7 @@ attention_forward_scalar(const float* __restrict__ qkv, float* __restrict__ out,
       for (int c = 0; c < kColumns; ++c) {
         const int at = member + c * kTeam;
         scores[r][c] *= kScale;
+        if constexpr (kSoftcap > 0) scores[r][c] = soft_cap(scores[r][c], kSoftcap);
         if (at >= lo && at <= last) top = max(top, scores[r][c]);
       }
       top = max_of_team(top);

@@ -50,6 +50,10 @@ evaluation: {{every: {STEPS}, sequences: {VALIDATION}}}
 sampling: {{every: {STEPS}, prompts: {json.dumps([" ".join(map(str, prompt)) for prompt in PROMPTS])}, tokens: {SAMPLED}, temperature: 0}}
 checkpoint: {{every: {STEPS}}}
 """
+GEMMA = [
+    "model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidden_act=gelu_pytorch_tanh",
+    "model.embedding_multiplier=6", "model.tie_word_embeddings=true"
+]
 # Names and overrides. The first has neither ties nor biases.
 VARIANTS = {
     "gqa": [],
@@ -85,12 +89,27 @@ VARIANTS = {
         "model.rope_scaling={type: yarn, factor: 4, original_max_position_embeddings: 16, truncate: false, "
         "attention_factor: 1.25}"
     ],
+    "gemma2": [
+        *GEMMA, "model.sliding_window=7", "model.layer_types=[sliding_attention, full_attention]",
+        "model.attn_logit_softcapping=0.5", "model.final_logit_softcapping=2", "model.attention_multiplier=0.25"
+    ],
+    "gemma3": [
+        *GEMMA, "model.qk_norm=true", "model.sliding_window=5", "model.rope_local_theta=300",
+        "model.layer_types=[sliding_attention, sliding_attention, full_attention]",
+        "model.rope_scaling={type: linear, factor: 4}"
+    ],
     "qk-norm-tied-biased": ["model.qk_norm=true", "model.tie_word_embeddings=true", "model.attention_bias=true"],
 }
 
 # Keys of llama.py that a model type fixes.
 OLMO2 = {"qk_norm": True, "qk_norm_over": "width", "norm_place": "post"}
-FEATURES = {"qwen3": {"qk_norm": True}, "olmo2": OLMO2, "olmo3": OLMO2}
+GEMMA2 = {
+    "norm_place": "sandwich", "norm_weight": "one_plus", "hidden_act": "gelu_pytorch_tanh", "embedding_multiplier": 6
+}
+FEATURES = {
+    "qwen3": {"qk_norm": True}, "olmo2": OLMO2, "olmo3": OLMO2, "gemma2": GEMMA2, "gemma3_text":
+    {**GEMMA2, "qk_norm": True}
+}
 
 # A Llama that transformers 5 refuses, and a Qwen 3 of the same sizes, which it loads.
 ANY_WIDTH = ["model.hidden_size=38"]
@@ -158,6 +177,8 @@ def check_variant(checks, llmc, folder, name, overrides):
     with open(os.path.join(folder, "fp32", "config.json")) as file:
         config = json.load(file)
     config.update(FEATURES.get(config["model_type"], {}))  # this and the next as in llama.py
+    if "query_pre_attn_scalar" in config:
+        config["attention_multiplier"] = config["query_pre_attn_scalar"]**-0.5
     parameters = config["rope_parameters"]
     config["rope_local_theta"] = parameters.get("sliding_attention", {}).get("rope_theta")
     config["no_rope_layers"] = [layer for layer, flag in enumerate(config.get("no_rope_layers", [])) if flag == 0]

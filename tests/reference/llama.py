@@ -2,7 +2,8 @@
 Qwen3ForCausalLM: q and k of each head are normalised before RoPE; with sliding_window, after MistralForCausalLM, or with
 layer_types, which repeat, after MinistralForCausalLM: a query of a sliding layer sees so many keys, its own included; with
 no_rope_layers after SmolLM3ForCausalLM, and with multipliers and logits_scaling after GraniteForCausalLM; with norm_place post
-and qk_norm_over width after Olmo2ForCausalLM. Biases are those that the parameters have.
+and qk_norm_over width after Olmo2ForCausalLM; with norm_weight one_plus, soft caps and gelu_pytorch_tanh after
+Gemma2ForCausalLM. Biases are those that the parameters have.
 
 Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
 """
@@ -67,10 +68,17 @@ def rotate_half(x):
     return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
 
 
-def rms_norm(x, weight, eps):
-    x = x.to(weight.dtype)
+def rms_norm(x, weight, model):
+    """`weight`: None without one."""
     variance = x.pow(2).mean(-1, keepdim=True)
-    return weight * (x * torch.rsqrt(variance + eps))
+    normed = x * torch.rsqrt(variance + model["rms_norm_eps"])
+    if weight is None:
+        return normed
+    return (1 + weight if model.get("norm_weight") == "one_plus" else weight) * normed
+
+
+def soft_cap(x, cap):
+    return cap * torch.tanh(x / cap) if cap else x
 
 
 def types_of(model):
@@ -278,8 +286,8 @@ PRODUCTS = {
 }
 
 ACTIVATIONS = {
-    "silu": torch.nn.functional.silu, "gelu_pytorch_tanh": functools.partial(torch.nn.functional.gelu,
-                                                                             approximate="tanh")
+    "relu2": lambda x: torch.relu(x).square(), "silu": torch.nn.functional.silu, "gelu_pytorch_tanh":
+    functools.partial(torch.nn.functional.gelu, approximate="tanh")
 }
 
 
@@ -290,7 +298,6 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     linear_of, head, matmul = PRODUCTS[products]
     batch, length = tokens.shape
     heads, kv_heads, d = model["num_attention_heads"], model["num_key_value_heads"], model["head_dim"]
-    eps = model["rms_norm_eps"]
     table = parameters["model.embed_tokens.weight"]
     turns = rotations(model, length, table.dtype)
     mask = masks(model, tokens, table.dtype)
@@ -307,13 +314,16 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
         def weight(name):
             return parameters[prefix + name]
 
+        def norm(value, name):
+            return rms_norm(value.to(table.dtype), parameters.get(f"{prefix}{name}.weight"), model)
+
         def before(value, name):
             """The operand of a block."""
-            return value if place == "post" else rms_norm(value, weight(name + ".weight"), eps)
+            return value if place == "post" else norm(value, name)
 
         def after(value, name):
             """The part of the stream that a block adds."""
-            return value if place == "pre" else rms_norm(value, weight(name + ".weight"), eps)
+            return value if place == "pre" else norm(value, name)
 
         def linear(value, *names):
             """Results of several linear parts. In fp8 they are one product, so that a row of their gradients has one scale."""
@@ -328,28 +338,32 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
         q, k, v = linear(h, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
         width = model.get("qk_norm_over") == "width"
         if model.get("qk_norm") and width:
-            q, k = rms_norm(q, weight("self_attn.q_norm.weight"), eps), rms_norm(k, weight("self_attn.k_norm.weight"),
-                                                                                 eps)
+            q, k = norm(q, "self_attn.q_norm"), norm(k, "self_attn.k_norm")
         q, k = q.view(batch, length, heads, d), k.view(batch, length, kv_heads, d)
         v = v.view(batch, length, kv_heads, d).transpose(1, 2)
         if model.get("qk_norm") and not width:
-            q, k = rms_norm(q, weight("self_attn.q_norm.weight"), eps), rms_norm(k, weight("self_attn.k_norm.weight"),
-                                                                                 eps)
+            q, k = norm(q, "self_attn.q_norm"), norm(k, "self_attn.k_norm")
         q, k = q.transpose(1, 2), k.transpose(1, 2)
         if has_rope(model, layer):
             cos, sin = turns[layer]
             q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
-        scores = matmul(q, k.transpose(2, 3)) * model.get("attention_multiplier", d**-0.5) + mask[layer]
+        scores = matmul(q, k.transpose(2, 3)) * model.get("attention_multiplier", d**-0.5)
+        scores = soft_cap(scores, model.get("attn_logit_softcapping")) + mask[layer]
         wide = torch.float64 if scores.dtype == torch.float64 else torch.float32
         p = torch.softmax(scores, dim=-1, dtype=wide).to(q.dtype)
         attended = matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)
         x = rounded(x + added * after(linear(attended, "self_attn.o_proj")[0], "post_attention_layernorm"))
         h = before(x, "post_attention_layernorm" if place == "pre" else "pre_feedforward_layernorm")
-        gate, up = linear(h, "mlp.gate_proj", "mlp.up_proj")
-        x = rounded(x + added * after(linear(activation(gate) * up, "mlp.down_proj")[0], "post_feedforward_layernorm"))
-    x = rms_norm(x, parameters["model.norm.weight"], eps)
-    return head(x, parameters.get("lm_head.weight", table)) / model.get("logits_scaling", 1)
+        if model.get("mlp_gated", True):
+            gate, up = linear(h, "mlp.gate_proj", "mlp.up_proj")
+            inner = activation(gate) * up
+        else:
+            inner = activation(linear(h, "mlp.up_proj")[0])
+        x = rounded(x + added * after(linear(inner, "mlp.down_proj")[0], "post_feedforward_layernorm"))
+    x = rms_norm(x.to(table.dtype), parameters.get("model.norm.weight"), model)
+    logits = head(x, parameters.get("lm_head.weight", table)) / model.get("logits_scaling", 1)
+    return soft_cap(logits, model.get("final_logit_softcapping"))
 
 
 class Figures:

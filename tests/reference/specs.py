@@ -36,11 +36,20 @@ FACTORS = {
     0: {"attention_multiplier": 0.3, "embedding_multiplier": 3, "residual_multiplier": 0.5, "logits_scaling": 4}, 16:
     {"attention_multiplier": 0.05, "embedding_multiplier": 0.7, "residual_multiplier": 1.5, "logits_scaling": 0.5}
 }
-# By seed, from 19 on: where norms stand, what those of q and k are over, and the MLP's activation.
+# By seed, from 19 on: where norms stand, what those of q and k are over, their weights, the MLP's activation, and soft
+# caps that bend.
 NORMS = {
     19: {"norm_place": "post", "qk_norm_over": "width"}, 20:
     {"norm_place": "sandwich", "hidden_act": "gelu_pytorch_tanh"}, 21: {"norm_place": "post", "qk_norm": False}, 22:
-    {"norm_place": "sandwich", "qk_norm_over": "width", "rope_local_theta": 300, "hidden_act": "gelu_pytorch_tanh"}
+    {"norm_place": "sandwich", "qk_norm_over": "width", "rope_local_theta": 300, "hidden_act":
+     "gelu_pytorch_tanh"}, 23: {
+         "norm_place": "sandwich", "norm_weight": "one_plus", "hidden_act": "gelu_pytorch_tanh",
+         "attn_logit_softcapping": 0.7, "final_logit_softcapping": 1.5
+     }, 24: {"norm_weight": "none", "hidden_act": "relu2", "mlp_gated": False}, 25:
+    {"hidden_act": "relu2", "norm_weight": "one_plus", "norm_place": "post", "qk_norm_over": "width"}, 26: {
+        "norm_weight": "none", "norm_place": "post", "qk_norm_over": "width", "final_logit_softcapping": 0.5,
+        "hidden_act": "gelu_pytorch_tanh", "mlp_gated": False
+    }
 }
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}
@@ -92,7 +101,7 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
     if seed in OUT_BIAS:
         model["attention_out_bias"] = OUT_BIAS[seed]
     model.update(NORMS.get(seed, {}))
-    if seed in NORMS and recompute.startswith("["):
+    if "norm_place" in model and recompute.startswith("["):
         recompute = recompute[:-1] + ", down]"
     if seed in WINDOWS:
         model["sliding_window"], pattern = WINDOWS[seed]

@@ -24,6 +24,12 @@ SANDWICH = ("model.norm_place=sandwich", )
 LOCAL = ("model.sliding_window=9", "model.layer_types=[sliding_attention, full_attention]",
          "model.rope_local_theta=300", "model.attention_bias=false", "model.hidden_act=gelu_pytorch_tanh",
          "init.zero=[o_proj]")
+GEMMA = ("model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidden_act=gelu_pytorch_tanh",
+         "model.attention_bias=false", "model.qk_norm=true", "model.attn_logit_softcapping=0.5",
+         "model.final_logit_softcapping=2", "memory.recompute=[norms]")
+UNWEIGHTED = ("model.norm_weight=none", "model.qk_norm=true", "precision.compute=bf16",
+              "model.final_logit_softcapping=2", "memory.recompute=[norms]")
+UNGATED = ("model.mlp_gated=false", "model.hidden_act=relu2", "memory.recompute=[swiglu]")
 GELU = ("model.hidden_act=gelu_pytorch_tanh", "memory.recompute=[swiglu]")
 THREE_KINDS = (*harness.FP8, *NO_ROPE)  # of three layers: the first is not in fp8, the second has no RoPE
 SPLIT = (*harness.INT8, "precision.compute=bf16", "precision.master=split")
@@ -67,12 +73,20 @@ FAULTS = [
      "qk_norm_rope_backward", (*BF16, *NO_ROPE)),
     ("rms_norm_add.cu", "to = rounded = s + v * r * w;", "to = rounded = s + v * r;", "attention_out_norm", POST),
     ("rms_norm_add.cu", "return s + v * r * w;", "return v * r * w;", "attention_out_norm", SANDWICH),
+    ("rms_norm_forward.cu", "if constexpr (kOnePlus) w += 1.0f;", "", "attention_norm", GEMMA),
+    ("qk_norm_rope.cu", "if constexpr (kOnePlus) u1 += 1.0f, u2 += 1.0f;", "", "qk_norm_rope", GEMMA),
+    ("cross_entropy_capped.cu", "* soft_cap_slope(soft_cap(v, kSoftcap), kSoftcap)", "", "cross_entropy", GEMMA),
+    ("cpu/attention_forward.cpp", "score[i][v] = soft_cap(score[i][v], kSoftcap / kScale);",
+     "score[i][v] = soft_cap(score[i][v], kSoftcap);", "attention", GEMMA),
+    ("cpu/attention_backward.cpp", "store(score, load(score) * bends[key + i][v]);", "(void)bends;",
+     "attention_backward", GEMMA),
     ("round_stream.cu", "return v; });", "return 0.5f * v; });", "attention_round", POST),
     ("qk_width_norm_rope.cu", "n1 * c - n2 * s;", "n1 * c + n2 * s;", "qk_norm_rope", POST),
     ("qk_width_norm_rope_backward.cu", "dot / (kOwn * kHeadDim)", "dot / kHeadDim", "qk_norm_rope_backward", POST),
-    ("geglu_forward.cu", "fma(kCubic, g * g, kSlope)", "kSlope", "swiglu", GELU),
-    ("geglu_backward.cu", "fma(3.0f * kCubic, x * x, kSlope), 1.0f);\n        du = d * gelu;",
-     "kSlope, 1.0f);\n        du = d * gelu;", "swiglu_backward", GELU),
+    ("swiglu_forward.cu", "return gelu(gate) * up;", "return gelu(gate);", "swiglu", GELU),
+    ("swiglu_backward.cu", "y = gate.value * u;\n          dx = d * u * gate.slope;",
+     "y = gate.value * u;\n          dx = d * gate.slope;", "swiglu_backward", GELU),
+    ("activation_backward.cu", "to = d * act.slope;", "to = d * act.value;", "activation_backward", UNGATED),
     ("swiglu_backward.cu", "        y = silu * u;\n", "        y = silu;\n", "swiglu_backward", BF16),
     ("rms_norm_forward.cu", "return v * v; }) / kCols;", "return v * v; }) / kPitch;", "attention_norm", BF16),
     ("quantise.cu", "lanes.store(result, values, rounded);", "lanes.store(result, values, [](float v) { return v; });",
@@ -155,11 +169,11 @@ class Verify(RunTest):
     def test_good(self):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
-        for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, LOCAL, THREE_KINDS, FACTORS, (*BF16,
-                                                                                                              *FACTORS),
-                          (*SPLIT, *SCALED), ("init.distribution=uniform", ), ("init.distribution=truncated", ),
-                          harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8, SPLIT, MUON,
-                          POLAR, *([harness.BF16X3] if harness.has_tiles() else [])):
+        for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, LOCAL, GEMMA, UNWEIGHTED, UNGATED,
+                          THREE_KINDS, FACTORS, (*BF16, *FACTORS), (*SPLIT, *SCALED), ("init.distribution=uniform", ),
+                          ("init.distribution=truncated", ), harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR,
+                          harness.MXFP8, harness.INT8, SPLIT, MUON, POLAR,
+                          *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)
             self.assertTrue(report["good"])
             self.assertIsNone(report["off"])

@@ -28,8 +28,9 @@ void expect_documents(const Operands& o, std::size_t inputs) {
 /// qkv[, document_begin, document_end] -> out, lse
 void signature(const Operands& o) {
   expect_documents(o, 1);
-  const auto& [heads, window, multiplier, documents] = o.op.as<AttentionAttributes>();
-  o.expect(window >= 0 && window < o.graph.sequence, "a window below the sequence, or 0");
+  const auto& own = o.op.as<AttentionAttributes>();
+  const Heads& heads = own.heads;
+  o.expect(own.window >= 0 && own.window < o.graph.sequence, "a window below the sequence, or 0");
   o.expect(o.in(0).cols == heads.columns() && o.out(0).cols == heads.query * heads.dim, "packed q, k, v in, heads out");
 }
 
@@ -92,6 +93,7 @@ Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const T
     instance.flag("kDocuments", true, "documents", key)
         .further_operands(", const int* __restrict__ document_begin, const int* __restrict__ document_end", key);
   }
+  if (own.softcap > 0) instance.real("kSoftcap", own.softcap, "model.attn_logit_softcapping");
   // Masks are read from mask.h unless they are the run's.
   if (own.documents || own.window) instance.integer("kWindow", own.window, "model.sliding_window").said(own.window > 0);
   // Kernels of two kinds of layers have two names.
@@ -212,7 +214,8 @@ std::vector<Work> backward_work(const Context& c) {
 
 std::string AttentionAttributes::text() const {
   return heads.text() + (window ? fmt::format(" window {}", window) : "") + (documents ? " documents" : "") +
-         (multiplier ? fmt::format(" scale {}", multiplier) : "");
+         (multiplier ? fmt::format(" scale {}", multiplier) : "") +
+         (softcap > 0 ? fmt::format(" softcap {}", softcap) : "");
 }
 
 double AttentionAttributes::scale() const {
@@ -236,6 +239,7 @@ bool products_in_tiles(const spec::Spec& spec, DType operand) {
 bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim) {
   const auto& archs = spec.target.arch;
   return spec.target.kind == spec::TargetKind::cuda && head_dim == 64 && !archs.empty() &&
+         spec.model.attn_logit_softcapping == 0 &&
          std::all_of(archs.begin(), archs.end(), [](const std::string& arch) { return arch == "90a"; });
 }
 

@@ -25,6 +25,7 @@ struct AttentionAttributes {
   double multiplier = 0;   // of the scores; 0: heads.dim^-0.5
   bool documents = false;  // a query sees the keys of its own document only: the op's last two inputs are the first and
                            // the last token of each token's
+  double softcap = 0;      // of the scores with their factor; 0: none
 
   /// As one document: their borders are known only in the run.
   constexpr Mask mask(std::int64_t sequence) const { return {static_cast<int>(sequence), window}; }
@@ -41,7 +42,8 @@ bool products_in_tiles(const spec::Spec& spec, DType operand);
 /// Whether attention on the CPU runs in AMX tiles: in bf16.
 bool attention_in_tiles(const spec::Spec& spec);
 
-/// Whether llmc's own attention on CUDA uses warpgroup products: heads of 64, compiled only for sm_90a.
+/// Whether llmc's own attention on CUDA uses warpgroup products: heads of 64 without a soft cap, compiled only for
+/// sm_90a.
 bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim);
 
 /// Returns the FLOPs of one product of queries and keys (or scores and values), without the scores that the mask

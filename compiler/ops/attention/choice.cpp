@@ -78,7 +78,7 @@ AttentionChoice choose(const AttentionShape& shape, const spec::Spec& spec) {
 
 AttentionShape attention_shape(const Graph& graph, const Op& op, const spec::Spec& spec) {
   const bool backward = op.kind == OpKind::attention_backward;
-  const auto& [heads, window, multiplier, documents] = op.as<AttentionAttributes>();
+  const auto& [heads, window, multiplier, documents, softcap] = op.as<AttentionAttributes>();
   return {graph.batch,
           graph.sequence,
           heads.query,
@@ -89,7 +89,8 @@ AttentionShape attention_shape(const Graph& graph, const Op& op, const spec::Spe
           spec.deterministic,
           window,
           static_cast<float>(multiplier),
-          documents};
+          documents,
+          softcap > 0};
 }
 
 std::string attention_suffix(const AttentionShape& shape) {

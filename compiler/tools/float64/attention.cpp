@@ -53,6 +53,11 @@ class Masks {
   std::vector<int> rows_[2];
 };
 
+/// Caps scores first to last. Their errors are relative to them, since a cap has a slope of at most 1.
+void soft_cap(double cap, std::int64_t first, std::int64_t last, double* scores) {
+  for (std::int64_t j = first; cap > 0 && j <= last; ++j) scores[j] = cap * std::tanh(scores[j] / cap);
+}
+
 double largest_of(const Head& head, std::int64_t sequence, std::int64_t dim) {
   double most = 0;
   for (std::int64_t i = 0; i < sequence; ++i) most = std::max(most, largest(dim, head.row(i)));
@@ -90,6 +95,7 @@ void attention(OpRun& run) {
       for (std::int64_t i = 0; i < sequence; ++i) {
         const std::int64_t lo = mask.lo(static_cast<int>(i));
         products(q.row(i), columns, sequence, dim, lo, i, factor, p.data());
+        soft_cap(own.softcap, lo, i, p.data());
         const double highest = *std::max_element(p.begin() + lo, p.begin() + i + 1);
         double total = 0, squares = 0;
         for (std::int64_t j = lo; j <= i; ++j)
@@ -109,8 +115,8 @@ void attention(OpRun& run) {
     }
 }
 
-/// With p from q, k and the log-sum-exp: dv = p^T dout, ds = p (dout v^T - rowsum(dout out)), dq = scale ds k, dk =
-/// scale ds^T q (Dao et al. 2022, appendix B).
+/// With a soft cap ds has its slope, 1 - (score / cap)^2. With p from q, k and the log-sum-exp: dv = p^T dout, ds = p
+/// (dout v^T - rowsum(dout out)), dq = scale ds k, dk = scale ds^T q (Dao et al. 2022, appendix B).
 void attention_backward(OpRun& run) {
   const Matrix &dout = run.in(0), &out = run.in(1), &qkv = run.in(2), &lse = run.in(3), &dqkv = run.out(0);
   const auto& own = run.op.as<ops::AttentionAttributes>();
@@ -148,6 +154,7 @@ void attention_backward(OpRun& run) {
         for (std::int64_t i = 0; i < sequence; ++i) {
           const std::int64_t lo = mask.lo(static_cast<int>(i));
           products(q.row(i), k_columns, sequence, dim, lo, i, factor, p.data());
+          soft_cap(own.softcap, lo, i, p.data());
           products(d.row(i), v_columns, sequence, dim, lo, i, 1, ds.data());
           const double delta = dot(dim, d.row(i), out.row(begin + i) + h * dim), sum = lse.at(b * query + h, i);
           double* dq = dqkv.row(begin + i) + h * dim;
@@ -155,7 +162,8 @@ void attention_backward(OpRun& run) {
           double squares = 0;
           for (std::int64_t j = lo; j <= i; ++j) {
             const auto at = static_cast<std::size_t>(j);
-            const double share = std::exp(p[at] - sum), slope = share * (ds[at] - delta);
+            const double share = std::exp(p[at] - sum), t = own.softcap > 0 ? p[at] / own.softcap : 0;
+            const double slope = share * (ds[at] - delta) * (1 - t * t);
             add_scaled(dim, factor * slope, k.row(j), dq);
             add_scaled(dim, factor * slope, q.row(i), dqkv.row(begin + j) + (query + kv) * dim);
             add_scaled(dim, share, d.row(i), dqkv.row(begin + j) + (query + key + kv) * dim);

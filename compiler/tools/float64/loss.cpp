@@ -17,11 +17,13 @@ struct Softmax {
   double lse() const { return highest + std::log(total); }
 };
 
-Softmax softmax_of(const Matrix& logits, std::int64_t row) {
+double capped(double logit, double cap) { return cap > 0 ? cap * std::tanh(logit / cap) : logit; }
+
+Softmax softmax_of(const Matrix& logits, std::int64_t row, double cap = 0) {
   Softmax s;
-  for (std::int64_t j = 0; j < logits.cols; ++j) s.highest = std::max(s.highest, logits.at(row, j));
+  for (std::int64_t j = 0; j < logits.cols; ++j) s.highest = std::max(s.highest, capped(logits.at(row, j), cap));
   for (std::int64_t j = 0; j < logits.cols; ++j) {
-    const double below = logits.at(row, j) - s.highest, power = std::exp(below);
+    const double below = capped(logits.at(row, j), cap) - s.highest, power = std::exp(below);
     s.total += power;
     s.weighted += power * below;
   }
@@ -29,13 +31,14 @@ Softmax softmax_of(const Matrix& logits, std::int64_t row) {
 }
 
 /// Computes dlogits = (softmax(logits) (1 + 2 z lse) - onehot(target)) loss_scale, over the logits if `to` is the same
-/// matrix.
+/// matrix; with a soft cap of the capped logits v, times 1 - (v / cap)^2.
 void gradient_of_row(const Matrix& logits, std::int64_t row, const Softmax& s, std::int64_t target, double loss_scale,
-                     double z, const Matrix& to) {
-  const double slope = 1 + 2 * z * s.lse();
+                     const ops::CrossEntropyAttributes& of, const Matrix& to) {
+  const double slope = 1 + 2 * of.z * s.lse();
   for (std::int64_t j = 0; j < logits.cols; ++j) {
-    const double probability = std::exp(logits.at(row, j) - s.highest) / s.total;
-    to.at(row, j) = target < 0 ? 0.0 : (probability * slope - (j == target)) * loss_scale;
+    const double logit = capped(logits.at(row, j), of.softcap), t = of.softcap > 0 ? logit / of.softcap : 0;
+    const double probability = std::exp(logit - s.highest) / s.total;
+    to.at(row, j) = target < 0 ? 0.0 : (probability * slope - (j == target)) * loss_scale * (1 - t * t);
   }
 }
 
@@ -53,8 +56,8 @@ void cross_entropy(OpRun& run) {
 #pragma omp parallel for
   for (std::int64_t i = 0; i < rows; ++i) {
     const auto target = static_cast<std::int64_t>(targets.data[i]);
-    const Softmax s = softmax_of(logits, i);
-    const double logit = target < 0 ? 0 : logits.at(i, target);
+    const Softmax s = softmax_of(logits, i, of.softcap);
+    const double logit = target < 0 ? 0 : capped(logits.at(i, target), of.softcap);
     const bool ignored = target < 0;
     run.out(0).data[i] = ignored ? 0 : s.lse() - logit;
     run.out(1).data[i] = ignored ? -kInfinity : s.lse();
@@ -66,15 +69,16 @@ void cross_entropy(OpRun& run) {
     // The largest probability of the row, times the terms of its factor.
     slope_scale[static_cast<std::size_t>(i)] =
         loss_scale / s.total * (1 + 2 * of.z * (std::abs(s.highest) + std::log(s.total)));
-    if (of.gradient) gradient_of_row(logits, i, s, target, loss_scale, of.z, logits);
+    if (of.gradient) gradient_of_row(logits, i, s, target, loss_scale, of, logits);
   }
 }
 
 void cross_entropy_backward(OpRun& run) {
   const Matrix &logits = run.in(0), &targets = run.in(1);
+  const auto& of = run.op.as<ops::CrossEntropyAttributes>();
   for (std::int64_t i = 0; i < logits.rows; ++i)
-    gradient_of_row(logits, i, softmax_of(logits, i), static_cast<std::int64_t>(targets.data[i]), 1,
-                    run.op.as<ops::CrossEntropyAttributes>().z, run.out(0));
+    gradient_of_row(logits, i, softmax_of(logits, i, of.softcap), static_cast<std::int64_t>(targets.data[i]), 1, of,
+                    run.out(0));
 }
 
 void loss_sum(OpRun& run) {
@@ -105,6 +109,14 @@ void z_loss(OpRun& run) {
     if (const double lse = run.in(0).data[j]; lse != -kInfinity) squares += lse * lse;
   double& report = run.records_out<double>(0)[of.report];
   report = (run.adds ? report : 0) + of.z * squares * static_cast<double>(run.records_in<StepScalars>(1)->loss_scale);
+}
+
+void soft_cap(OpRun& run) {
+  const Matrix &x = run.in(0), &y = run.out(0);
+  const double cap = run.op.as<ops::SoftCapAttributes>().cap;
+  run.outputs[0].relative = 32 * kFp32;
+  for (std::int64_t i = 0; i < y.rows; ++i)
+    for (std::int64_t j = 0; j < y.cols; ++j) y.at(i, j) = capped(x.at(i, j), cap);
 }
 
 void audit_loss(OpRun& run) {

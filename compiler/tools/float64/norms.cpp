@@ -22,6 +22,11 @@ void add_to(OpValue& sums, std::int64_t column, double term) {
   sums.scale[static_cast<std::size_t>(column)] += std::abs(term);
 }
 
+/// The factor that a weight stands for.
+double factor_of(spec::NormWeight kind, double weight) {
+  return kind == spec::NormWeight::one_plus ? 1 + weight : weight;
+}
+
 /// Rotates the pair (a, b) by an angle.
 void turn(double& a, double& b, double cosine, double sine) {
   const double turned = a * cosine - b * sine;
@@ -56,12 +61,13 @@ void turn_heads(OpRun& run, double direction) {
 
 /// Computes y = x rstd w (+ residual), rstd = 1 / sqrt(mean(x^2) + eps).
 void rms_norm(OpRun& run) {
-  const Matrix &x = run.in(0), &weight = run.in(1), &y = run.out(0), &rstd = run.out(1);
-  const auto& [eps, adds_residual, copy] = run.op.as<ops::RmsNormAttributes>();
+  const Matrix &x = run.in(0), &y = run.out(0), &rstd = run.out(1);
+  const auto& [eps, adds_residual, copy, kind] = run.op.as<ops::RmsNormAttributes>();
+  const auto weight = [&, of = kind](std::int64_t j) { return factor_of(of, run.in(1).data[j]); };
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const double r = 1 / std::sqrt(dot(x.cols, x.row(i), x.row(i)) / static_cast<double>(x.cols) + eps);
     rstd.data[i] = r;
-    for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j) * r * weight.data[j];
+    for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j) * r * weight(j);
   }
   for (OpValue& result : run.outputs) result.relative = 32 * kFp32;
   if (!adds_residual) return;
@@ -75,7 +81,7 @@ void rms_norm(OpRun& run) {
       const double* residual = run.in(2).row(row);
       double& most = scale[static_cast<std::size_t>(row)] = largest(sum.cols, residual);
       for (std::int64_t j = 0; j < sum.cols; ++j) {
-        const double normed = x.at(row, j) * rstd.data[row] * weight.data[j];
+        const double normed = x.at(row, j) * rstd.data[row] * weight(j);
         most = std::max(most, std::abs(normed));
         sum.at(row, j) = residual[j] + normed;
       }
@@ -90,24 +96,26 @@ void round_stream(OpRun& run) {
 
 /// Computes dx = rstd (w dy - x rstd^2 mean(w dy x)) (+ dresidual), dw = column sums of dy x rstd.
 void rms_norm_backward(OpRun& run) {
-  const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &rstd = run.in(3), &dx = run.out(0);
-  const auto [adds_residual, recompute] = run.op.as<ops::RmsNormBackwardAttributes>();
+  const Matrix &dy = run.in(0), &x = run.in(1), &rstd = run.in(3), &dx = run.out(0);
+  const auto& [adds_residual, recompute, kind] = run.op.as<ops::RmsNormBackwardAttributes>();
+  const bool weighted = kind != spec::NormWeight::none;
+  const auto weight = [&, of = kind](std::int64_t j) { return factor_of(of, run.in(2).data[j]); };
   std::vector<double>& scale = run.outputs[0].scales();
   run.outputs[0].noise = 32 * kFp32;
-  begin_sums(run.outputs[1]);
+  if (weighted) begin_sums(run.outputs[1]);
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const double r = rstd.data[i];
     double mean = 0;
     for (std::int64_t j = 0; j < x.cols; ++j) {
-      const double scaled = weight.data[j] * dy.at(i, j);
+      const double scaled = weight(j) * dy.at(i, j);
       mean += scaled * x.at(i, j) / static_cast<double>(x.cols);
       scale[static_cast<std::size_t>(i)] = std::max(scale[static_cast<std::size_t>(i)], r * std::abs(scaled));
-      add_to(run.outputs[1], j, dy.at(i, j) * x.at(i, j) * r);
+      if (weighted) add_to(run.outputs[1], j, dy.at(i, j) * x.at(i, j) * r);
     }
     for (std::int64_t j = 0; j < x.cols; ++j) {
       const double residual = adds_residual ? run.inputs.back().matrix.at(i, j) : 0.0;
-      dx.at(i, j) = r * (weight.data[j] * dy.at(i, j) - x.at(i, j) * r * r * mean) + residual;
-      if (recompute) run.outputs.back().matrix.at(i, j) = x.at(i, j) * r * weight.data[j];
+      dx.at(i, j) = r * (weight(j) * dy.at(i, j) - x.at(i, j) * r * r * mean) + residual;
+      if (recompute) run.outputs.back().matrix.at(i, j) = x.at(i, j) * r * weight(j);
     }
     if (adds_residual) scale[static_cast<std::size_t>(i)] += largest(x.cols, run.inputs.back().matrix.row(i));
   }
@@ -134,9 +142,9 @@ std::vector<Normed> normed_columns(const ops::Heads& heads, bool width, std::int
 /// Computes n = x rstd w for each head of q and k, then rotates it; copies heads of v.
 void qk_norm_rope(OpRun& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &table = run.in(2), &y = run.out(0), &rstd = run.out(1);
-  const auto& [heads, eps, rotates, width, resets] = run.op.as<ops::QkNormRopeAttributes>();
+  const auto& [heads, eps, rotates, width, resets, kind] = run.op.as<ops::QkNormRopeAttributes>();
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
-  const std::vector<Normed> norms = normed_columns(heads, width, weight.cols / 2);
+  const std::vector<Normed> norms = normed_columns(heads, width, kind == spec::NormWeight::none ? 0 : weight.cols / 2);
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = run.outputs[1].relative = 32 * kFp32;
   for (std::int64_t i = 0; i < x.rows; ++i) {
@@ -147,7 +155,7 @@ void qk_norm_rope(OpRun& run) {
       double* n = y.row(i) + begin;
       const double r = 1 / std::sqrt(dot(size, n, n) / static_cast<double>(size) + eps);
       rstd.at(i, static_cast<std::int64_t>(part)) = r;
-      for (std::int64_t j = 0; j < size; ++j) n[j] *= r * weight.data[own + j];
+      for (std::int64_t j = 0; j < size; ++j) n[j] *= r * factor_of(kind, weight.data[own + j]);
     }
     for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
       double* n = y.row(i) + head * heads.dim;
@@ -161,12 +169,13 @@ void qk_norm_rope(OpRun& run) {
 void qk_norm_rope_backward(OpRun& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &table = run.in(3), &rstd = run.in(4);
   const Matrix& dx = run.out(0);
-  const auto& [heads, rotates, width, resets] = run.op.as<ops::QkNormRopeBackwardAttributes>();
+  const auto& [heads, rotates, width, resets, kind] = run.op.as<ops::QkNormRopeBackwardAttributes>();
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
-  const std::vector<Normed> norms = normed_columns(heads, width, weight.cols / 2);
+  const std::vector<Normed> norms = normed_columns(heads, width, kind == spec::NormWeight::none ? 0 : weight.cols / 2);
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = 32 * kFp32;
-  begin_sums(run.outputs[1]);
+  const bool weighted = kind != spec::NormWeight::none;
+  if (weighted) begin_sums(run.outputs[1]);
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const double* angles = angles_of(run, table, i, resets, 5);
     for (std::int64_t j = 0; j < x.cols; ++j) dx.at(i, j) = dy.at(i, j);
@@ -181,14 +190,15 @@ void qk_norm_rope_backward(OpRun& run) {
       const double r = rstd.at(i, static_cast<std::int64_t>(part));
       double mean = 0, most = 0;
       for (std::int64_t j = 0; j < size; ++j) {
-        const double scaled = weight.data[own + j] * d[j];
+        const double scaled = factor_of(kind, weight.data[own + j]) * d[j];
         mean += scaled * from[j] / static_cast<double>(size);
         most = std::max(most, r * std::abs(scaled));
-        add_to(run.outputs[1], own + j, d[j] * from[j] * r);
+        if (weighted) add_to(run.outputs[1], own + j, d[j] * from[j] * r);
       }
       const std::int64_t head = begin / heads.dim;
       std::fill_n(scale.begin() + (i * all + head), count, most);
-      for (std::int64_t j = 0; j < size; ++j) d[j] = r * (weight.data[own + j] * d[j] - from[j] * r * r * mean);
+      for (std::int64_t j = 0; j < size; ++j)
+        d[j] = r * (factor_of(kind, weight.data[own + j]) * d[j] - from[j] * r * r * mean);
     }
   }
 }

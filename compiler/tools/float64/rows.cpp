@@ -37,6 +37,20 @@ Activation gelu(double x) {
   return {x * first, first + second, std::abs(x) * first * rounding, (first + std::abs(second)) * rounding};
 }
 
+Activation relu2(double x) {
+  const double above = std::max(x, 0.0);
+  return {above * above, 2 * above, above * above, 2 * above};
+}
+
+auto activation_of(spec::HiddenAct act) {
+  switch (act) {
+    case spec::HiddenAct::gelu_pytorch_tanh: return gelu;
+    case spec::HiddenAct::relu2: return relu2;
+    case spec::HiddenAct::silu: break;
+  }
+  return silu;
+}
+
 }  // namespace
 
 void embedding(OpRun& run) {
@@ -67,26 +81,27 @@ void embedding_backward(OpRun& run) {
   }
 }
 
-/// Computes s = silu(gate) up, or gelu(gate) up; gate is the first half of a row and up the second.
+/// Computes s = act(gate) up, or act(gate) without a gate; gate is the first half of a row and up the second.
 void swiglu(OpRun& run) {
   const Matrix &x = run.in(0), &s = run.out(0);
-  const auto activation = run.op.as<ops::SwigluAttributes>().gelu ? gelu : silu;
+  const auto& [act_of, gated] = run.op.as<ops::SwigluAttributes>();
+  const auto activation = activation_of(act_of);
   run.outputs[0].relative = 0;
   run.outputs[0].noise = 32 * kFp32;
   std::vector<double>& scale = run.outputs[0].scales(s.cols);
   for (std::int64_t i = 0; i < s.rows; ++i)
     for (std::int64_t j = 0; j < s.cols; ++j) {
       const Activation act = activation(x.at(i, j));
-      const double up = x.at(i, x.cols / 2 + j);
+      const double up = gated ? x.at(i, x.cols / 2 + j) : 1;
       s.at(i, j) = act.value * up;
       scale[static_cast<std::size_t>(i * s.cols + j)] = act.size * std::abs(up);
     }
 }
 
-/// Computes dgate = ds up act'(gate), dup = ds act(gate), act being silu or gelu.
+/// Computes dgate = ds up act'(gate), dup = ds act(gate).
 void swiglu_backward(OpRun& run) {
-  const auto [recompute, is_gelu] = run.op.as<ops::SwigluBackwardAttributes>();
-  const auto activation = is_gelu ? gelu : silu;
+  const auto& [recompute, act_of, gated] = run.op.as<ops::SwigluBackwardAttributes>();
+  const auto activation = activation_of(act_of);
   const Matrix &ds = run.in(0), &x = run.in(1), &dx = run.out(0);
   const std::int64_t half = x.cols / 2;
   std::vector<double>& scale = run.outputs[0].scales(x.cols);
@@ -94,16 +109,18 @@ void swiglu_backward(OpRun& run) {
   for (std::int64_t i = 0; i < ds.rows; ++i) {
     std::fill_n(dx.row(i), dx.cols, 0.0);  // padding of both parts
     for (std::int64_t j = 0; j < ds.cols; ++j) {
-      const double up = x.at(i, half + j), d = ds.at(i, j);
+      const double up = gated ? x.at(i, half + j) : 1, d = ds.at(i, j);
       const Activation act = activation(x.at(i, j));
       dx.at(i, j) = d * up * act.slope;
-      dx.at(i, half + j) = d * act.value;
       scale[static_cast<std::size_t>(i * x.cols + j)] = std::abs(d * up) * act.terms;
-      scale[static_cast<std::size_t>(i * x.cols + half + j)] = std::abs(d) * act.size;
+      if (gated) {
+        dx.at(i, half + j) = d * act.value;
+        scale[static_cast<std::size_t>(i * x.cols + half + j)] = std::abs(d) * act.size;
+      }
       if (recompute) run.outputs.back().matrix.at(i, j) = act.value * up;
     }
   }
-  run.outputs.back().relative = (is_gelu ? 64 : 32) * kFp32;
+  run.outputs.back().relative = (act_of == spec::HiddenAct::gelu_pytorch_tanh ? 64 : 32) * kFp32;
 }
 
 void add(OpRun& run) {

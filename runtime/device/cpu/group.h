@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device/arguments.h"
+#include "device/cpu/soft_cap.h"
 #include "device/cpu/vector.h"
 #include "device/math.h"
 #include "device/split.h"
@@ -433,6 +434,20 @@ class Group {
   }
   template <class T, int kCols, int kPitch>
   LLMC_ALWAYS Powers<kCols> softmax(Row<T, kCols, kPitch, 1, 0> row) const {
+    return powers_of<kCols>(row);
+  }
+  template <class R>
+  LLMC_ALWAYS auto capped(const R& row, float cap) const {
+    Columns<R::cols()> result;
+    store(result, row, [=](float v) { return soft_cap(v, cap); });
+    return result;
+  }
+  template <int kCols>
+  LLMC_ALWAYS Powers<kCols> softmax(const Columns<kCols>& row) const {
+    return powers_of<kCols>(load(row));
+  }
+  template <int kCols, class R>
+  LLMC_ALWAYS Powers<kCols> powers_of(R row) const {
     Powers<kCols> powers;
     const float highest = powers.highest = largest(row, [](float v) { return v; });
     Sums<float> weighted;

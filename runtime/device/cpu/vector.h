@@ -1,7 +1,9 @@
 // The widest float vectors of the instruction set a CPU kernel is compiled for, and GEMMs in registers.
 #pragma once
 
+#include "device/activation.h"
 #include "device/mask.h"
+#include "device/norm.h"
 #include "device/types.h"
 
 /// Forces inlining: everything here lives in registers, which a call would spill, and instances of one template would

@@ -312,6 +312,11 @@ class Group {
     }
   }
 
+  template <class R>
+  __device__ Capped<R> capped(const R& row, float cap) const {
+    return {row, cap};
+  }
+
   template <class T>
   __device__ T total(Sums<T, kVector>& partial) const {
     return combine(partial, [](T a, T b) { return a + b; });

@@ -1,12 +1,15 @@
 // A lane's reads and writes of a row's vectors on a GPU: 16-byte accesses if the row's alignment allows them.
 #pragma once
 
+#include "device/activation.h"
 #include "device/arguments.h"
 #include "device/cuda/ptx.h"
 #include "device/dynamic_map.h"
 #include "device/fp8.h"
 #include "device/mask.h"
 #include "device/math.h"
+#include "device/norm.h"
+#include "device/soft_cap.h"
 #include "device/split.h"
 #include "device/types.h"
 
@@ -337,6 +340,21 @@ struct ReadPowers : RowArgument {
     row.read(k, column, value);
 #pragma unroll
     for (int e = 0; e < kVector; ++e) value[e] = exp(value[e] - highest);
+  }
+};
+
+/// A row whose elements have a soft cap where they are read.
+template <class R>
+struct Capped : R {
+  static constexpr bool kWritten = false;
+  float cap;
+
+  __device__ Capped(const R& row, float limit) : R(row), cap(limit) {}
+  template <int kVector>
+  __device__ __forceinline__ void read(int k, int column, float (&value)[kVector]) const {
+    R::read(k, column, value);
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) value[e] = soft_cap(value[e], cap);
   }
 };
 

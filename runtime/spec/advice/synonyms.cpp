@@ -99,7 +99,7 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"qk_layernorm", "model.qk_norm", ""},
       {"activation_function", "model.hidden_act", ""},
       {"activation", "model.hidden_act", ""},
-      {"swiglu", "", "the MLP is always gated, by model.hidden_act"},
+      {"swiglu", "model.mlp_gated", "its activation is model.hidden_act"},
       {"normalization", "", "llmc always trains RMSNorm"},
       {"norm", "", "llmc always trains RMSNorm"},
       {"norm_type", "", "llmc always trains RMSNorm"},

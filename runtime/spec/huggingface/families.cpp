@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "spec/values.h"
 
@@ -13,9 +14,11 @@ bool Family::reads_switch(const std::string& name) const { return std::ranges::f
 
 bool Family::has_on(const std::string& name) const { return std::ranges::find(on, name) != on.end(); }
 
-const std::vector<Family>& families() {
+namespace {
+
+std::vector<Family> relatives_of_llama() {
   using enum Family::Window;
-  static const std::vector<Family> table = {
+  return {
       {.model_type = "llama",
        .architecture = "LlamaForCausalLM",
        .title = "Llama",
@@ -90,6 +93,51 @@ const std::vector<Family>& families() {
        .rms_norm_eps = 1e-5,
        .padded = true},
   };
+}
+
+/// Gemma's, which share most of a row.
+std::vector<Family> gemmas() {
+  const Family gemma2 = {.model_type = "gemma2",
+                         .architecture = "Gemma2ForCausalLM",
+                         .title = "Gemma 2",
+                         .reads = {"attention_bias"},
+                         .window = Family::Window::by_default,
+                         .norm_place = NormPlace::sandwich,
+                         .norm_weight = NormWeight::one_plus,
+                         .hidden_act = HiddenAct::gelu_pytorch_tanh,
+                         .act_key = "hidden_activation",
+                         .scales_embedding = true,
+                         .query_scalar = 256,
+                         .attention_cap = 50,
+                         .logit_cap = 30,
+                         .reads_types = true,
+                         .full_every = 2,
+                         .divides_width = true,
+                         .num_key_value_heads = 4,
+                         .head_dim = 256,
+                         .tied = true,
+                         .padded = true};
+  Family gemma3 = gemma2;
+  gemma3.model_type = "gemma3_text";
+  gemma3.architecture = "Gemma3ForCausalLM";
+  gemma3.title = "Gemma 3";
+  gemma3.on = {"qk_norm"};
+  gemma3.attention_cap = gemma3.logit_cap = 0;
+  gemma3.local_theta = 10000;
+  gemma3.full_every = 6;
+  gemma3.reads_pattern = true;
+  gemma3.rope_theta = 1000000;
+  return {gemma2, gemma3};
+}
+
+}  // namespace
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> table = [] {
+    std::vector<Family> all = relatives_of_llama();
+    for (Family& family : gemmas()) all.push_back(std::move(family));
+    return all;
+  }();
   return table;
 }
 
@@ -109,6 +157,17 @@ const std::vector<FamilyFactor>& family_factors() {
   return table;
 }
 
+double fixed_factor(const Family& family, const FamilyFactor& factor, const Model& model) {
+  const bool of_width = family.scales_embedding && factor.field == &Model::embedding_multiplier;
+  return of_width ? std::sqrt(static_cast<double>(model.hidden_size)) : factor.usual(model);
+}
+
+std::int64_t query_scalar(const Model& model) {
+  if (model.attention_multiplier == 0) return model.head_dim;
+  const double scalar = 1 / (model.attention_multiplier * model.attention_multiplier), whole = std::round(scalar);
+  return std::abs(scalar - whole) <= 1e-6 * whole ? static_cast<std::int64_t>(whole) : 0;
+}
+
 std::vector<std::string> conflicting_keys(const Family& family, const Model& model) {
   std::vector<std::string> keys;
   const auto expect = [&](bool computed, const std::string& key) {
@@ -117,9 +176,22 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
   for (const FamilySwitch& each : family_switches())
     expect(family.reads_switch(each.name) || model.*each.field == family.has_on(each.name), each.name);
   expect(model.attention_out_bias == (family.out_bias && model.attention_bias), "attention_out_bias");
-  for (const FamilyFactor& each : family_factors())
-    expect(family.reads_factors || model.*each.field == each.usual(model) || model.*each.field == 0, each.name);
-  expect(model.hidden_act == HiddenAct::silu, "hidden_act");
+  for (const FamilyFactor& each : family_factors()) {
+    if (family.query_scalar && each.field == &Model::attention_multiplier) {
+      expect(query_scalar(model) != 0, each.name);
+      continue;
+    }
+    // A file may have fewer digits of a root.
+    const double value = model.*each.field, fixed = fixed_factor(family, each, model);
+    expect(
+        family.reads_factors || std::abs(value - fixed) <= (family.scales_embedding ? 1e-6 * fixed : 0) || value == 0,
+        each.name);
+  }
+  expect(family.attention_cap || model.attn_logit_softcapping == 0, "attn_logit_softcapping");
+  expect(family.logit_cap || model.final_logit_softcapping == 0, "final_logit_softcapping");
+  expect(model.hidden_act == family.hidden_act, "hidden_act");
+  expect(model.mlp_gated, "mlp_gated");
+  expect(model.norm_weight == family.norm_weight, "norm_weight");
   expect(model.norm_place == family.norm_place, "norm_place");
   expect(!model.qk_norm || model.qk_norm_over == family.qk_norm_over, "qk_norm_over");
   expect(family.reads_no_rope || model.no_rope_layers.empty(), "no_rope_layers");

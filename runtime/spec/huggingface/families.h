@@ -20,7 +20,7 @@ struct FamilySwitch {
 struct FamilyFactor {
   const char* name;
   double Model::* field;
-  double (*usual)(const Model&);  // the value in families that do not read it
+  double (*usual)(const Model&);  // the value in most families that do not read it
 };
 
 struct Family {
@@ -30,14 +30,23 @@ struct Family {
   std::vector<std::string> on = {};     // switches that are always on; all others are off
   enum class Window { none, by_default, switched } window = Window::none;  // switched: by use_sliding_window
   NormPlace norm_place = NormPlace::pre;
+  NormWeight norm_weight = NormWeight::plain;
   QkNormOver qk_norm_over = QkNormOver::head;  // with qk_norm
   bool out_bias = true;                        // with attention_bias o has one too
-  bool reads_no_rope = false;                  // reads no_rope_layers, flags of which 1 is a layer with RoPE
-  bool reads_factors = false;                  // those of family_factors(), with the default 1
-  bool reads_types = false;                    // reads layer_types; otherwise windows are in all layers or in none
+  HiddenAct hidden_act = HiddenAct::silu;      // under this key
+  const char* act_key = "hidden_act";
+  bool scales_embedding = false;  // embedding_multiplier is sqrt(hidden_size)
+  /// Default of query_pre_attn_scalar, of which attention_multiplier is the power -0.5; 0: the family does not read it.
+  std::int64_t query_scalar = 0;
+  /// Defaults of attn_logit_softcapping and final_logit_softcapping, 0 without a cap; nothing: not read.
+  std::optional<double> attention_cap = {}, logit_cap = {};
+  bool reads_no_rope = false;  // reads no_rope_layers, flags of which 1 is a layer with RoPE
+  bool reads_factors = false;  // those of family_factors(), with the default 1
+  bool reads_types = false;    // reads layer_types; otherwise windows are in all layers or in none
   /// Default theta of sliding layers, whose RoPE is unscaled and in config.json an object of its own; 0: rope_theta.
   std::optional<double> local_theta = {};
   std::int64_t full_every = 0;  // with reads_types: without these every N-th layer is full, or all as sliding_window
+  bool reads_pattern = false;   // N is sliding_window_pattern
   bool divides_width = false;   // since version 5 num_attention_heads must divide hidden_size
   // Defaults of config.json; nothing: num_attention_heads, and hidden_size / num_attention_heads.
   std::optional<std::int64_t> num_key_value_heads = {}, head_dim = {};
@@ -56,6 +65,12 @@ const std::vector<Family>& families();
 const std::vector<FamilySwitch>& family_switches();
 
 const std::vector<FamilyFactor>& family_factors();
+
+/// Value of a factor in a family that does not read it.
+double fixed_factor(const Family& family, const FamilyFactor& factor, const Model& model);
+
+/// query_pre_attn_scalar of the model; 0 if no whole number gives its attention_multiplier.
+std::int64_t query_scalar(const Model& model);
 
 /// Keys of a spec by whose values the family does not compute the model.
 std::vector<std::string> conflicting_keys(const Family& family, const Model& model);

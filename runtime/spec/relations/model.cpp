@@ -97,6 +97,12 @@ class ModelRelations : RelationChecks {
       fail("E0318", "cuDNN's attention does not support fp32", "write attention: auto, or compute: bf16",
            any_of({write("target.attention", "auto"), write("precision.compute", "bf16")}),
            {"target.attention", "precision.compute"});
+    if (usable({"model.attn_logit_softcapping", "target.attention"}) && spec_.model.attn_logit_softcapping > 0 &&
+        spec_.target.attention == AttentionKind::cudnn)
+      fail("E0348", "cuDNN has no soft cap of attention's scores together with a causal mask",
+           "write attention: auto, or attn_logit_softcapping: none",
+           any_of({write("target.attention", "auto"), leave_out("model.attn_logit_softcapping")}),
+           {"target.attention", "model.attn_logit_softcapping"});
     // The biases of q, k and v are in one vector, and llmc's kernels access each of them 16 bytes at a time.
     const Model& m = spec_.model;
     if (!usable({"model.attention_bias", "model.head_dim", "model.num_attention_heads", "model.num_key_value_heads",

@@ -64,10 +64,20 @@ std::vector<KeyRow> model_rows() {
                      return (exact + 63) / 64 * 64;
                    })
           .doc("Width of the MLP."),
-      bind_choice("model.hidden_act", {"silu", "gelu_pytorch_tanh"}, LLMC_FIELD(model.hidden_act))
+      bind_choice("model.hidden_act", {"silu", "gelu_pytorch_tanh", "relu2"}, LLMC_FIELD(model.hidden_act))
           .fallback("silu")
           .newer()
-          .doc("Activation of the MLP's gate: silu in SwiGLU, gelu_pytorch_tanh (GELU by its tanh formula) in GeGLU."),
+          .doc(
+              "Activation of the MLP's gate: silu in SwiGLU, gelu_pytorch_tanh (GELU by its tanh formula) in GeGLU, or "
+              "relu2, the square of ReLU."),
+      bind("model.mlp_gated", Type::boolean, LLMC_FIELD(model.mlp_gated))
+          .fallback("true")
+          .newer()
+          .doc(
+              "The MLP multiplies up_proj's result by the activation of gate_proj's. false: it has no gate_proj, and "
+              "the "
+              "activation is of up_proj's result, as in nanochat. memory.recompute's gate_up is then up_proj's result, "
+              "and swiglu the activation's."),
       bind("model.rope_theta", Type::number, LLMC_FIELD(model.rope_theta))
           .fallback("500000")
           .above(1)
@@ -155,6 +165,12 @@ std::vector<KeyRow> model_rows() {
           .newer()
           .doc("RMSNorms of a layer. pre: of what attention and the MLP read. post: of their results, which are then "
                "added to the residual stream, as in OLMo 2. sandwich: both."),
+      bind_choice("model.norm_weight", {"plain", "one_plus", "none"}, LLMC_FIELD(model.norm_weight))
+          .fallback("plain")
+          .newer()
+          .doc("Weights of all RMSNorms. plain: they begin as 1 and multiply. one_plus: a norm multiplies by 1 + "
+               "weight, "
+               "which begins as 0, as in Gemma. none: norms have no weights."),
       bind("model.attention_bias", Type::boolean, LLMC_FIELD(model.attention_bias))
           .fallback("false")
           .doc("Biases on the q, k and v projections, and on the output projection unless attention_out_bias differs."),
@@ -219,6 +235,18 @@ std::vector<KeyRow> model_rows() {
           .at_most(1e6)
           .newer()
           .doc("Divides the logits."),
+      bind_optional("model.attn_logit_softcapping", LLMC_FIELD(model.attn_logit_softcapping))
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .doc("Soft cap of attention's scores before the mask: cap * tanh(score / cap), where a score has its factor, "
+               "as "
+               "in Gemma 2 (50). Without this key there is none. cuDNN has none."),
+      bind_optional("model.final_logit_softcapping", LLMC_FIELD(model.final_logit_softcapping))
+          .above(0)
+          .at_most(1e6)
+          .newer()
+          .doc("Soft cap of the logits, as in Gemma 2 (30). Without this key there is none."),
       bind("loss.z", Type::number, LLMC_FIELD(loss.z))
           .fallback("0")
           .range(0, 1)

@@ -14,6 +14,17 @@ constexpr float kScale = 0.125f;
   foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
     must_not_spill("${kernel}, head_dim ${head_dim}" "80;90a;100" -include ${FOLDER}/${head_dim}.h ${SOURCE}/templates/cuda/${kernel}.cu)
   endforeach()
+  file(WRITE ${FOLDER}/capped_${head_dim}.h "#include \"${FOLDER}/${head_dim}.h\"
+namespace llmc {
+constexpr float kSoftcap = 50.0f;
+}
+")
+  foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
+    must_not_spill("${kernel} with a soft cap, head_dim ${head_dim}" 90a -include ${FOLDER}/capped_${head_dim}.h
+      ${SOURCE}/templates/cuda/${kernel}.cu)
+    must_not_spill("${kernel}_scalar with a soft cap, head_dim ${head_dim}" 90a --fmad=false -include ${FOLDER}/capped_${head_dim}.h
+      ${SOURCE}/templates/cuda/${kernel}_scalar.cu)
+  endforeach()
   foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
     must_not_spill("${kernel}_scalar, head_dim ${head_dim}" "80;90a;100" --fmad=false -include ${FOLDER}/${head_dim}.h
       ${SOURCE}/templates/cuda/${kernel}_scalar.cu)

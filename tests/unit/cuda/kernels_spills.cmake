@@ -30,7 +30,31 @@ constexpr bool kResidual = true, kRecompute = true;
 ")
     must_not_spill("rms_norm_backward, ${width} columns, stream ${stream}" "90a;100" --fmad=false -include ${FOLDER}/${width}.h
       ${SOURCE}/templates/rms_norm_backward.cu)
+    file(WRITE ${FOLDER}/one_plus_${width}.h "#include \"${FOLDER}/${width}.h\"
+namespace llmc {
+constexpr bool kOnePlus = true;
+}
+")
+    must_not_spill("rms_norm_backward with 1 + weight, ${width} columns, stream ${stream}" "90a;100" --fmad=false
+      -include ${FOLDER}/one_plus_${width}.h ${SOURCE}/templates/rms_norm_backward.cu)
   endforeach()
+endforeach()
+
+# Logits with a soft cap: Gemma's, and as many as one block has; clusters and lanes as in compiler/ops/lanes.h.
+foreach(shape "262144 8 512" "32768 1 1024")
+  separate_arguments(shape)
+  list(POP_FRONT shape width cluster lanes)
+  file(WRITE ${FOLDER}/capped_${width}.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+namespace llmc {
+using Act = bf16;
+constexpr int kRows = 4096, kCols = ${width}, kPitch = ${width}, kLanes = ${lanes}, kCluster = ${cluster};
+constexpr bool kGradient = true;
+constexpr float kZLoss = 1e-4f, kSoftcap = 30.0f;
+}
+")
+  must_not_spill("cross_entropy_capped, ${width} columns" "90a;100" --fmad=false -include ${FOLDER}/capped_${width}.h
+    ${SOURCE}/templates/cross_entropy_capped.cu)
 endforeach()
 
 # Rows and weights of products in e4m3: the reference run's, with lanes as in compiler/ops/lanes.h.
@@ -176,7 +200,7 @@ foreach(heads "16 16 128" "32 64 256")
   list(GET heads 0 count)
   math(EXPR width "${count} * 128")
   math(EXPR pitch "3 * ${width}")
-  foreach(kernel "qk_width_norm_rope 1" "qk_width_norm_rope_backward 2" "rms_norm_add 2" "round_stream 2" "geglu_forward 2" "geglu_backward 2")
+  foreach(kernel "qk_width_norm_rope 1" "qk_width_norm_rope_backward 2" "rms_norm_add 2" "round_stream 2" "activation_forward 2" "activation_backward 2")
     separate_arguments(kernel)
     list(GET kernel 0 name)
     list(GET kernel 1 which)
@@ -192,7 +216,7 @@ using Residual = float;
 constexpr int kRows = 32768, kSequence = 2048, kHeads = ${count}, kKvHeads = ${count}, kHeadDim = 128, kCols = ${width};
 constexpr int kPitch = ${pitch}, kBlocks = 1024, kLanes = ${lanes};
 constexpr float kEps = 1e-6f;
-constexpr bool kUnrotated = false, kCopy = true, kRecompute = true;
+constexpr bool kUnrotated = false, kCopy = true, kRecompute = true, kGelu = true;
 }
 ")
     must_not_spill("${name}, width ${width}" "80;90a;100" --fmad=false -include ${FOLDER}/width.h ${SOURCE}/templates/${name}.cu)

@@ -277,10 +277,13 @@ TEST(Interpreter, AttentionIsCausal) {
 /// GELU's tanh formula at 1 and its slope there, as PyTorch gives them.
 TEST(Interpreter, GegluAndItsGradient) {
   const double gelu = 0.8411919906082768, slope = 1.0829640838457826;
-  Example forward(Op{.kind = OpKind::swiglu, .name = "s", .attributes = ops::SwigluAttributes{.gelu = true}});
+  Example forward(Op{.kind = OpKind::swiglu,
+                     .name = "s",
+                     .attributes = ops::SwigluAttributes{.act = spec::HiddenAct::gelu_pytorch_tanh}});
   expect_near(forward.in({{1, 4}}).out(1, 1).run().out(0), {{gelu * 4}});
-  Example backward(
-      Op{.kind = OpKind::swiglu_backward, .name = "s", .attributes = ops::SwigluBackwardAttributes{.gelu = true}});
+  Example backward(Op{.kind = OpKind::swiglu_backward,
+                      .name = "s",
+                      .attributes = ops::SwigluBackwardAttributes{.act = spec::HiddenAct::gelu_pytorch_tanh}});
   expect_near(backward.in({{2}}).in({{1, 4}}).out(1, 2).run().out(0), {{2 * 4 * slope, 2 * gelu}});
 }
 

@@ -18,6 +18,7 @@ TEST(FamilySpecs, FitEightH100s) {
   } specs[] = {
       {"qwen3-0.6b.yaml", "qwen3", 596049920},
       {"olmo2-1b.yaml", "olmo2", 1484916736},
+      {"gemma3-1b.yaml", "gemma3_text", 999885952},
   };
   for (const auto& [file, model_type, parameters] : specs) {
     const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/" + file, {});

@@ -56,7 +56,7 @@ TEST(FromHuggingFace, DefaultsAreThoseOfTransformers) {
 
 TEST(FromHuggingFace, RefusesWithTheKey) {
   const std::vector<std::pair<const char*, Json>> cases = {
-      {"/model_type", "gemma2"},
+      {"/model_type", "gemma"},
       {"/architectures", Json::array({"LlamaForSequenceClassification"})},
       {"/hidden_act", "gelu"},
       {"/attention_dropout", 0.1},

@@ -37,10 +37,28 @@ TEST(Families, AreFoundByTheSpec) {
   EXPECT_EQ(type({post, norm, width, window, mixed, local, yarn}), "olmo3");
   EXPECT_TRUE(test::has_facts(type({post, norm, width, window, mixed, yarn}), {"olmo3", "model.rope_local_theta"}));
   EXPECT_TRUE(test::has_facts(type({window, local}), {"mistral", "model.rope_local_theta: 10000"}));
+  EXPECT_TRUE(test::has_facts(type({"model.mlp_gated=false"}), {"llama", "model.mlp_gated: false"}));
   EXPECT_TRUE(test::has_facts(type({"model.hidden_act=gelu_pytorch_tanh"}), {"llama", "model.hidden_act: gelu"}));
   EXPECT_TRUE(test::has_facts(type({post, norm}), {"qwen3", "model.norm_place: post"}));
   EXPECT_TRUE(test::has_facts(type({norm, width}), {"qwen3", "model.qk_norm_over: width"}));
   EXPECT_TRUE(test::has_facts(type({"model.norm_place=sandwich"}), {"llama", "model.norm_place: sandwich"}));
+  const auto of_gemma = [&](std::vector<std::string> more, const std::string& weights = "one_plus",
+                            const std::string& factor = "16") {
+    more.insert(more.end(), {"model.norm_place=sandwich", "model.norm_weight=" + weights, window, mixed,
+                             "model.hidden_act=gelu_pytorch_tanh", "model.embedding_multiplier=" + factor});
+    return type(more);
+  };
+  EXPECT_EQ(of_gemma({}), "gemma2");
+  EXPECT_EQ(of_gemma({"model.attn_logit_softcapping=50", "model.final_logit_softcapping=30"}), "gemma2");
+  EXPECT_EQ(of_gemma({norm, local}), "gemma3_text");
+  EXPECT_EQ(of_gemma({norm, "model.attention_multiplier=0.125"}), "gemma3_text");
+  EXPECT_TRUE(test::has_facts(of_gemma({norm, "model.attention_multiplier=0.3"}),
+                              {"gemma3_text", "model.attention_multiplier: 0.3"}));
+  EXPECT_TRUE(
+      test::has_facts(of_gemma({norm}, "one_plus", "15.9"), {"gemma3_text", "model.embedding_multiplier: 15.9"}));
+  EXPECT_TRUE(test::has_facts(of_gemma({}, "plain"), {"gemma2", "model.norm_weight: plain"}));
+  EXPECT_TRUE(
+      test::has_facts(type({"model.final_logit_softcapping=30"}), {"llama", "model.final_logit_softcapping: 30"}));
   EXPECT_EQ(type({window, "model.mlp_bias=true"}), "smollm3") << "whose layers may all have RoPE";
 }
 

@@ -156,6 +156,64 @@ TEST(FromHuggingFace, AnOlmo3ScalesRopeOfFullLayersAlone) {
   EXPECT_NE(refusal(config).find("full_attention"), std::string::npos) << refusal(config);
 }
 
+// google/gemma-3-1b-pt with 6 of its 26 layers.
+const char* const kGemma3 = R"({
+  "architectures": ["Gemma3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "attn_logit_softcapping": null,
+  "bos_token_id": 2, "cache_implementation": "hybrid", "eos_token_id": [1, 106], "final_logit_softcapping": null, "head_dim": 256,
+  "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 1152, "initializer_range": 0.02, "intermediate_size": 6912,
+  "max_position_embeddings": 32768, "model_type": "gemma3_text", "num_attention_heads": 4, "num_hidden_layers": 6,
+  "num_key_value_heads": 1, "pad_token_id": 0, "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06, "rope_local_base_freq": 10000,
+  "rope_scaling": null, "rope_theta": 1000000, "sliding_window": 512, "sliding_window_pattern": 6, "torch_dtype": "bfloat16",
+  "transformers_version": "4.50.0.dev0", "use_cache": true, "vocab_size": 262144
+})";
+
+TEST(FromHuggingFace, AGemma3) {
+  const Model m = import(Json::parse(kGemma3)).model;
+  EXPECT_EQ(m.norm_place, NormPlace::sandwich);
+  EXPECT_EQ(m.norm_weight, NormWeight::one_plus);
+  EXPECT_EQ(m.hidden_act, HiddenAct::gelu_pytorch_tanh);
+  EXPECT_TRUE(m.qk_norm && m.tie_word_embeddings);
+  EXPECT_EQ(m.embedding_multiplier, std::sqrt(1152.0));
+  EXPECT_EQ(m.attention_multiplier, 0.0625);
+  EXPECT_EQ(m.sliding_window, 512);
+  for (std::int64_t layer = 0; layer < 6; ++layer) EXPECT_EQ(m.slides(layer), layer != 5) << layer;
+  EXPECT_EQ(m.rope_theta, 1e6);
+  EXPECT_EQ(m.rope_local_theta, 1e4);
+  EXPECT_EQ(m.attn_logit_softcapping, 0);
+  const std::string text = from_huggingface(kGemma3, "a");
+  for (const char* line : {"\n  norm_weight: one_plus\n", "\n  hidden_act: gelu_pytorch_tanh\n",
+                           "\n  embedding_multiplier: 33.94112549695428\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  Json config = Json::parse(kGemma3);
+  config["sliding_window_pattern"] = 2;
+  EXPECT_FALSE(import(config).model.slides(1));
+  config["query_pre_attn_scalar"] = 100;
+  EXPECT_EQ(import(config).model.attention_multiplier, 0.1);
+  config["final_logit_softcapping"] = 20.0;
+  EXPECT_EQ(import(config).model.final_logit_softcapping, 20);
+  config["hidden_activation"] = "silu";
+  config["use_bidirectional_attention"] = true;
+  EXPECT_TRUE(
+      test::has_facts(refusal(config), {"hidden_activation", "gelu_pytorch_tanh", "use_bidirectional_attention"}));
+  EXPECT_TRUE(test::has_facts(refusal(changed("/hidden_activation", "gelu")), {"hidden_activation", "silu"}));
+}
+
+TEST(FromHuggingFace, AGemma2HasItsCapsByDefault) {
+  Json config = Json::parse(kGemma3);
+  for (const char* key :
+       {"attn_logit_softcapping", "final_logit_softcapping", "rope_local_base_freq", "sliding_window_pattern"})
+    config.erase(key);
+  config["model_type"] = "gemma2";
+  config["architectures"] = {"Gemma2ForCausalLM"};
+  const Model m = import(config).model;
+  EXPECT_EQ(m.attn_logit_softcapping, 50);
+  EXPECT_EQ(m.final_logit_softcapping, 30);
+  EXPECT_FALSE(m.qk_norm);
+  for (std::int64_t layer = 0; layer < 6; ++layer) EXPECT_EQ(m.slides(layer), layer % 2 == 0) << layer;
+  config["attn_logit_softcapping"] = nullptr;
+  EXPECT_EQ(import(config).model.attn_logit_softcapping, 0);
+}
+
 /// Switches of families and layers without RoPE: reading an export back gives the same model.
 TEST(ConfigJson, FamiliesComeBack) {
   const std::string mixed = "model.layer_types=[sliding_attention, full_attention]";
@@ -173,6 +231,13 @@ TEST(ConfigJson, FamiliesComeBack) {
       {"olmo3",
        {"model.norm_place=post", "model.qk_norm=true", "model.qk_norm_over=width", "model.sliding_window=4", mixed,
         "model.rope_local_theta=20000", "model.rope_scaling={type: linear, factor: 4}"}},
+      {"gemma2",
+       {"model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidden_act=gelu_pytorch_tanh",
+        "model.embedding_multiplier=16", "model.attn_logit_softcapping=50", "model.sliding_window=4", mixed}},
+      {"gemma3_text",
+       {"model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidden_act=gelu_pytorch_tanh",
+        "model.embedding_multiplier=16", "model.qk_norm=true", "model.attention_multiplier=0.125",
+        "model.sliding_window=4", mixed, "model.rope_local_theta=20000", "model.final_logit_softcapping=7"}},
       {"smollm3", {"model.no_rope_layers=4"}},
       {"smollm3", {"model.no_rope_layers=[0, 4]", "model.attention_bias=true", "model.mlp_bias=true"}},
       {"smollm3", {"model.no_rope_layers=3", "model.sliding_window=4", mixed}},

@@ -6,7 +6,7 @@ set(LLMC_KERNEL_FLAGS -O3 -fopenmp -march=native -mprefer-vector-width=512 -fno-
 function(llmc_kernel target template suffix)
   set(text "#include \"device/types.h\"\n\n#define LLMC_PARAMS_GIVEN\nnamespace llmc {\n")
   foreach(param IN LISTS ARGN)
-    string(REGEX MATCH "^([A-Za-z]+)=(.*)$" _ "${param}")
+    string(REGEX MATCH "^([A-Za-z0-9]+)=(.*)$" _ "${param}")
     set(name "${CMAKE_MATCH_1}")
     set(value "${CMAKE_MATCH_2}")
     if(name MATCHES "^[A-Z]")  # a type: numbers have names kName
