@@ -283,6 +283,10 @@ const std::vector<Code>& codes() {
        "mask "
        "of documents keeps them apart.",
        "data: {documents: {reset_positions: true}}", "data: {documents: {mask: true, reset_positions: true}}"},
+      {"E0348", "two lengths of a run",
+       "schedule.steps follows from schedule.tokens, the model's parameters and batch.tokens, so a file gives one of "
+       "the two. A value on the command line, or of a file that extends another, takes the place of the other's.",
+       "schedule: {steps: 1000, tokens: 20x}", "schedule: {tokens: 20x}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

@@ -17,6 +17,7 @@
 #include "run/history.h"
 #include "run/run_folder.h"
 #include "run/trace.h"
+#include "spec/length/schedule.h"
 #include "step/session.h"
 #include "text/console.h"
 #include "train/audit.h"
@@ -26,7 +27,6 @@
 #include "train/guards.h"
 #include "train/listeners/listener.h"
 #include "train/saver.h"
-#include "train/schedule.h"
 #include "train/signals.h"
 #include "train/task.h"
 
