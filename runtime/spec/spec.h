@@ -290,6 +290,7 @@ struct Guards {
   bool log_text = false;
   std::int64_t frozen_steps = 0;  // 0: never
   double frozen_change = 0;
+  std::int64_t plateau = 0;  // steps; 0: never
 };
 
 struct Parallel {

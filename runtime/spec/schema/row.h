@@ -103,6 +103,10 @@ KeyRow bind_optional(const char* path, Field field) {
   using Member = std::remove_cvref_t<decltype(field(std::declval<Spec&>()))>;
   KeyRow row = bind(path, std::is_same_v<Member, double> ? Type::number : Type::integer, field);
   row.key.get = [field](const Spec& spec) -> Value { return field(spec) == 0 ? Value() : Value(field(spec)); };
+  row.key.set = [field](Spec& spec, const Value& value) {
+    const auto* given = std::get_if<Member>(&value);
+    field(spec) = given ? *given : Member{};
+  };
   return row;
 }
 
