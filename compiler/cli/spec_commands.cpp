@@ -10,10 +10,12 @@
 #include "compiler/spec/codes.h"
 #include "compiler/spec/documentation.h"
 #include "compiler/spec/huggingface.h"
+#include "compiler/tools/report/length_report.h"
 #include "data/order/forecast.h"
 #include "data/tokenizer.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
+#include "spec/length/token_budget.h"
 #include "spec/print.h"
 #include "spec/schema/schema.h"
 #include "spec/values.h"
@@ -83,7 +85,9 @@ int check(const Options& options) {
       to_stderr("warning: init.from: a new run needs it, but there is no folder '{}' here\n",
                 printable(folder.string()));
   }
-  if (!options.json) fmt::print("{}: good ({})\n", options.spec.file, plan.fingerprint);
+  if (!options.json)
+    fmt::print("{}: good ({})\n{}; the compute-optimal number is about {:.0f} (Hoffmann et al. 2022)\n",
+               options.spec.file, plan.fingerprint, report::tokens_text(plan.spec), spec::kOptimalTokensPerParameter);
   return 0;
 }
 

@@ -287,6 +287,10 @@ const std::vector<Code>& codes() {
        "cuDNN has no soft cap of attention's scores together with a causal mask. llmc's own kernels have one.",
        "model: {attn_logit_softcapping: 50}\ntarget: {kind: cuda, attention: cudnn}",
        "model: {attn_logit_softcapping: 50}\ntarget: {kind: cuda, attention: auto}"},
+      {"E0349", "two lengths of a run",
+       "schedule.steps follows from schedule.tokens, the model's parameters and batch.tokens, so a file gives one of "
+       "the two. A value on the command line, or of a file that extends another, takes the place of the other's.",
+       "schedule: {steps: 1000, tokens: 20x}", "schedule: {tokens: 20x}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

@@ -54,6 +54,8 @@ Json type_schema(const Key& key) {
       Json any =
           Json::array({bounded(key, "integer"), {{"type", "string"}, {"pattern", "^-?[0-9][0-9_]*([KMG]i?)?$"}}});
       if (!key.words.empty()) any.push_back({{"enum", key.words}});
+      if (key.or_times)
+        any.push_back({{"type", "string"}, {"pattern", "^[0-9][0-9_]*(\\.[0-9_]+)?([eE][-+]?[0-9]+)?x$"}});
       return {{"anyOf", any}};
     }
     case Type::bytes: {

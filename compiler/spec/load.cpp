@@ -41,6 +41,7 @@ class SpecLoader {
     std::optional<Node> root = read(text, name);
     if (root) {
       apply_overrides(*root, overrides, sources_, diagnostics_);
+      keep_the_upper_length(*root, result.notes);
       BoundSpec bound = bind_tree(*root, sources_.front(), whole_, diagnostics_);
       forget_what_is_of_the_other_kind(bound, result.notes);
       forget_what_is_of_fp8(bound, result.notes);
@@ -97,6 +98,20 @@ class SpecLoader {
           found != kinds_.end() && !sources_[i].command_line && sources_.size() - 1 - i <= rank(span))
         return found->second;
     return find_key("target.kind")->fallback;
+  }
+
+  /// Of schedule.steps and schedule.tokens, removes the one whose source is below that of the other.
+  void keep_the_upper_length(Node& root, std::vector<std::string>& notes) const {
+    Node* schedule = root.find("schedule");
+    if (!schedule || schedule->kind != Node::Kind::map) return;
+    const Node *steps = schedule->find("steps"), *tokens = schedule->find("tokens");
+    if (!steps || !tokens || !steps->span.source || !tokens->span.source) return;
+    const std::size_t above = rank(steps->span), other = rank(tokens->span);
+    if (above == other) return;
+    const char *upper = above > other ? "steps" : "tokens", *lower = above > other ? "tokens" : "steps";
+    notes.push_back(
+        fmt::format("schedule.{} takes the place of schedule.{} {}", upper, lower, schedule->find(lower)->text));
+    std::erase_if(schedule->members, [&](const Member& member) { return member.key.text == lower; });
   }
 
   /// A target.kind that replaces that of a file below leaves behind what that file says for its own kind, the arch, the
@@ -216,7 +231,8 @@ class SpecLoader {
     for (const Key& key : keys()) {
       const auto given = bound.given.find(key.path);
       if (given == bound.given.end()) {
-        resolved.origins[key.path].derivation = key.derivation;
+        if (is_derived(key, bound.spec)) resolved.origins[key.path].derivation = key.derivation;
+        resolved.origins[key.path];
         continue;
       }
       const Source& source = *given->second.source;

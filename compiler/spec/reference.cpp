@@ -8,6 +8,7 @@ namespace {
 
 std::string default_text(const Key& key) {
   if (key.required) return key.required_unless.empty() ? "required" : "required without `" + key.required_unless + "`";
+  if (!key.follows.empty()) return fmt::format("`{}`; with `{}` {}", key.fallback, key.follows, key.derivation);
   if (!key.derivation.empty()) return key.derivation;
   return key.fallback.empty() ? "none" : "`" + key.fallback + "`";
 }

@@ -9,9 +9,10 @@ namespace llmc {
 namespace {
 
 using Json = nlohmann::json;
-/// A state without a mixture, skipped updates, guard state and best checkpoint is written in an older format, which
-/// older versions can read.
+/// A state without a watched plateau, a mixture, skipped updates, guard state and best checkpoint is written in an
+/// older format, which older versions can read.
 const char* format_of(const TrainState& state) {
+  if (!(state.guard.plateau == PlateauState{})) return "llmc-state-7";
   if (!is_plain(state.position)) return "llmc-state-6";
   if (state.skipped_updates > 0) return "llmc-state-5";
   if (state.best) return "llmc-state-4";
@@ -27,12 +28,35 @@ Best best_of(const Json& object) {
   return best;
 }
 
+Json as_json(const PlateauState& plateau) {
+  return {{"block", plateau.block},
+          {"means", plateau.means},
+          {"sum", plateau.sum},
+          {"count", plateau.count},
+          {"told", plateau.told}};
+}
+
+PlateauState plateau_of(const Json& object) {
+  PlateauState plateau;
+  object.at("block").get_to(plateau.block);
+  object.at("means").get_to(plateau.means);
+  object.at("sum").get_to(plateau.sum);
+  object.at("count").get_to(plateau.count);
+  object.at("told").get_to(plateau.told);
+  const auto finite = [](double value) { return std::isfinite(value); };
+  if (plateau.block < 1 || plateau.count < 0 || !finite(plateau.sum) || !std::ranges::all_of(plateau.means, finite))
+    throw std::invalid_argument("it was altered");
+  return plateau;
+}
+
 Json as_json(const GuardState& guard) {
-  return {{"losses", guard.losses},
-          {"grad_norms", guard.grad_norms},
-          {"newest", guard.newest},
-          {"skipped", guard.skipped},
-          {"rollbacks", guard.rollbacks}};
+  Json object{{"losses", guard.losses},
+              {"grad_norms", guard.grad_norms},
+              {"newest", guard.newest},
+              {"skipped", guard.skipped},
+              {"rollbacks", guard.rollbacks}};
+  if (!(guard.plateau == PlateauState{})) object["plateau"] = as_json(guard.plateau);
+  return object;
 }
 
 GuardState guard_of(const Json& object) {
@@ -42,6 +66,7 @@ GuardState guard_of(const Json& object) {
   object.at("newest").get_to(guard.newest);
   object.at("skipped").get_to(guard.skipped);
   object.at("rollbacks").get_to(guard.rollbacks);
+  if (object.contains("plateau")) guard.plateau = plateau_of(object["plateau"]);
   const auto finite = [](double value) { return std::isfinite(value); };
   if (guard.losses.size() != guard.grad_norms.size() || !std::ranges::all_of(guard.losses, finite) ||
       !std::ranges::all_of(guard.grad_norms, finite))
@@ -69,7 +94,8 @@ std::string format_train_state(const TrainState& state) {
 TrainState parse_train_state(const std::string& text) try {
   const Json document = Json::parse(text);
   const Json& format = document.at("format");
-  constexpr const char* kFormats[] = {"llmc-state-2", "llmc-state-3", "llmc-state-4", "llmc-state-5", "llmc-state-6"};
+  constexpr const char* kFormats[] = {"llmc-state-2", "llmc-state-3", "llmc-state-4",
+                                      "llmc-state-5", "llmc-state-6", "llmc-state-7"};
   if (std::ranges::find(kFormats, format) == std::end(kFormats))
     throw std::invalid_argument("it was written by another version of llmc. Resume with that version");
   TrainState state;

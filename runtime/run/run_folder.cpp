@@ -14,6 +14,7 @@
 #include "files/atomic_directory.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
+#include "run/model_change.h"
 #include "run/run_id.h"
 #include "run/saved_mark.h"
 #include "run/set_aside.h"
@@ -92,21 +93,24 @@ bool RunFolder::holds_run(const fs::path& directory) {
   return disk::exists(directory / "state" / "model", Exit::checkpoint);
 }
 
-void RunFolder::check_model(const fs::path& directory, const spec::Spec& spec) {
+void RunFolder::check_model(const fs::path& directory, const spec::Spec& spec,
+                            const std::vector<std::string>& allowed) {
   if (!holds_run(directory)) return check_new_folder(directory);
   std::string theirs = read_small_file(directory / "state" / "model");
   if (!theirs.empty() && theirs.back() == '\n') theirs.pop_back();
   const std::string ours = spec::model_fingerprint(spec);
   if (theirs == ours) return;
-  std::string keys;
+  spec::Spec before = spec;
   try {
-    if (const auto text = spec_yaml(directory)) keys = spec::model_changes(spec::read_values(*text, "").spec, spec);
+    if (const auto text = spec_yaml(directory)) before = spec::read_values(*text, "").spec;
   } catch (const std::invalid_argument&) {  // the fingerprints suffice
   }
-  throw Failure(Exit::checkpoint,
-                "run folder '" + disk::absolute(directory, Exit::checkpoint).lexically_normal().string() +
-                    "' has a run of another model: " + (keys.empty() ? "'" + theirs + "' -> '" + ours + "'" : keys) +
-                    ". Choose another --run");
+  const std::string refusal =
+      model_refusal(before, spec, allowed, "'" + theirs + "' -> '" + ours + "'", "Choose another --run");
+  if (refusal.empty()) return;
+  throw Failure(Exit::checkpoint, "run folder '" +
+                                      disk::absolute(directory, Exit::checkpoint).lexically_normal().string() +
+                                      "' has a run of another model: " + refusal);
 }
 
 std::optional<std::string> RunFolder::spec_yaml(const fs::path& directory) {
@@ -114,7 +118,8 @@ std::optional<std::string> RunFolder::spec_yaml(const fs::path& directory) {
   return read_small_file(directory / "spec.yaml");
 }
 
-RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
+RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log,
+                     const std::vector<std::string>& allowed)
     : directory_(checked(directory)),
       created_(missing_directories(directory_ / "state")),
       log_(std::move(log)),
@@ -122,7 +127,7 @@ RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
       lock_(lock_folder(directory_, log_)) {
   const fs::path state = directory_ / "state";
   if (disk::exists(state / "model", Exit::checkpoint)) {
-    check_model(directory_, spec);
+    check_model(directory_, spec, allowed);
   } else {
     is_new_ = true;  // known only under the lock
     write_file_atomically(state / "model", model_);
@@ -166,6 +171,8 @@ void RunFolder::write_start() {
   metrics_ = std::make_unique<JsonLines>(directory_ / "metrics.jsonl");
   samples_ = std::make_unique<JsonLines>(directory_ / "samples.jsonl");
   events_ = std::make_unique<EventFile>(events_folder(directory_), step_);
+  // A start that is killed here needs its --allow once more: spec.yaml still has the other model.
+  replace_where_different(directory_ / "state" / "model", model_);
   // history.jsonl comes first, so that spec.yaml never describes a start without a line.
   JsonLines(directory_ / "history.jsonl").append(history_line_);
   replace_where_different(directory_ / "spec.yaml", spec_yaml_);

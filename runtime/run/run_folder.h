@@ -24,8 +24,9 @@ class RunFolder {
   static bool holds_run(const std::filesystem::path& directory);
 
   /// Throws Failure(checkpoint), naming the keys, if `directory` has a run of another model than that of `spec`, or
-  /// other files without a run.
-  static void check_model(const std::filesystem::path& directory, const spec::Spec& spec);
+  /// other files without a run. `allowed`: keys of the model that may differ, see model_change.h.
+  static void check_model(const std::filesystem::path& directory, const spec::Spec& spec,
+                          const std::vector<std::string>& allowed = {});
 
   /// Returns the resolved spec of the last start in `directory`; nothing if no run was started.
   static std::optional<std::string> spec_yaml(const std::filesystem::path& directory);
@@ -35,7 +36,8 @@ class RunFolder {
 
   /// Creates or opens `directory` for a run of the model of `spec`. Throws Failure(checkpoint) if another trainer holds
   /// the lock; if the folder has a run of another model, or other files without a run; or if it cannot be written.
-  RunFolder(const std::filesystem::path& directory, const spec::Spec& spec, Log log);
+  RunFolder(const std::filesystem::path& directory, const spec::Spec& spec, Log log,
+            const std::vector<std::string>& allowed = {});
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
   /// Removes what the constructor created for a new run if start() was never called.

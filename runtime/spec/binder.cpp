@@ -345,7 +345,13 @@ BoundSpec bind_tree(const Node& root, const Source& source, bool whole, std::vec
 BoundSpec bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics, const Schema& schema) {
   Binder binder(schema, base.spec, false, diagnostics);
   binder.walk(root, "");
-  binder.derive([&](const Key& key) { return key.stage == Stage::run_time && base.derived.count(key.path) > 0; });
+  BoundSpec& bound = binder.bound;
+  for (const Key& key : schema.keys())  // a value takes the place of the key that it would follow
+    if (!key.follows.empty() && bound.given.count(key.path) && !bound.given.count(key.follows))
+      schema.find_key(key.follows)->set(bound.spec, Value());
+  binder.derive([&](const Key& key) {
+    return key.stage == Stage::run_time && (base.derived.count(key.path) > 0 || bound.given.count(key.follows) > 0);
+  });
   return std::move(binder.bound);
 }
 

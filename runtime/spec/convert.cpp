@@ -180,11 +180,22 @@ class Converter {
       return node.text;
     }
     if (node.kind != Node::Kind::scalar || !node.plain || !numeric(node)) return not_a_number(node);
+    if (key_.or_times && node.text.ends_with('x')) return times(node);
     const ParsedScalar<std::int64_t> scalar =
         key_.type == Type::bytes ? parse_bytes(node.text) : parse_integer(node.text);
     if (!scalar.value) return malformed(node, scalar);
     if (!in_range(static_cast<double>(*scalar.value), node)) return {};
     return *scalar.value;
+  }
+
+  /// 20x
+  std::optional<Value> times(const Node& node) {
+    constexpr double kMost = 1e6;
+    const ParsedScalar<double> scalar = parse_times(node.text);
+    if (!scalar.value) return malformed(node, scalar);
+    if (*scalar.value > 0 && *scalar.value <= kMost) return times_text(*scalar.value);
+    return fail("E0205", fmt::format("{} is {}, which is out of range", key_.path, in_quotes(node.text)),
+                fmt::format("write a multiple above 0x, up to {}", times_text(kMost)), node);
   }
 
   std::optional<Value> real(const Node& node) {

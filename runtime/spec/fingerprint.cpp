@@ -57,7 +57,7 @@ std::string value_text(const Key& key, const Value& value) {
   if (const auto* number = std::get_if<std::int64_t>(&value))
     return key.type == Type::bytes ? bytes_text(*number) : fmt::format("{}", *number);
   if (const auto* number = std::get_if<double>(&value)) return number_text(*number);
-  if (const auto* text = std::get_if<std::string>(&value)) return yaml_string(*text);
+  if (const auto* text = std::get_if<std::string>(&value)) return key.or_times ? *text : yaml_string(*text);
   if (const auto* recompute = std::get_if<Recompute>(&value)) return recompute_text(*recompute);
   if (const auto* set = std::get_if<LayerSet>(&value))
     return set->every ? fmt::format("{}", set->every) : fmt::format("[{}]", fmt::join(set->layers, ", "));

@@ -178,6 +178,15 @@ ParsedScalar<double> parse_number(std::string_view text) {
   return {value, {}, {}};
 }
 
+ParsedScalar<double> parse_times(std::string_view text) {
+  if (!text.ends_with('x')) return {{}, "does not end in x", {}};
+  ParsedScalar<double> number = parse_number(text.substr(0, text.size() - 1));
+  if (!number.instead.empty()) number.instead += "x";
+  return number;
+}
+
+std::string times_text(double times) { return number_text(times) + "x"; }
+
 std::string number_text(double value) { return fmt::format("{}", value); }
 
 std::string bytes_text(std::int64_t bytes) {

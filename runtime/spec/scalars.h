@@ -25,6 +25,10 @@ ParsedScalar<std::int64_t> parse_bytes(std::string_view text);
 /// [-]digits[.digits][e[+-]digits]; finite.
 ParsedScalar<double> parse_number(std::string_view text);
 
+/// "20x": a number and an x.
+ParsedScalar<double> parse_times(std::string_view text);
+std::string times_text(double times);
+
 /// Token ids separated by blanks, from 0 to 2^31 - 1; nothing if one is invalid.
 std::optional<std::vector<std::int32_t>> parse_token_ids(std::string_view text);
 

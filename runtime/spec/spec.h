@@ -193,6 +193,15 @@ struct Optimizer {
   MuonCoefficients muon_coefficients = MuonCoefficients::quintic;
 };
 
+/// Tokens that a run trains on: a number, or a multiple of the model's parameters. Neither: schedule.steps alone says
+/// how long it is.
+struct TokenBudget {
+  std::int64_t tokens = 0;
+  double times = 0;
+
+  bool given() const { return tokens > 0 || times > 0; }
+};
+
 struct Schedule {
   ScheduleKind kind = ScheduleKind::cosine;
   std::int64_t steps = 0, warmup_steps = 0;
@@ -200,6 +209,7 @@ struct Schedule {
   double decay_fraction = 0;   // wsd: final fraction of the steps, in which lr decays
   std::int64_t from_step = 0;  // first step of the schedule
   DecaySchedule weight_decay = DecaySchedule::constant;
+  TokenBudget tokens = {};  // `steps` follows from it
 };
 
 struct DataSource {
@@ -285,6 +295,7 @@ struct Guards {
   bool log_text = false;
   std::int64_t frozen_steps = 0;  // 0: never
   double frozen_change = 0;
+  std::int64_t plateau = 0;  // steps; 0: never
 };
 
 struct Parallel {

@@ -142,6 +142,8 @@ LaidOver lay_over(const Values& base, const Node& root, const fs::path& director
   }
   if (!laid.diagnostics.empty()) return laid;
   laid.values.derived = base.derived;
+  for (const Key& key : schema.keys())
+    if (bound.given.count(key.follows)) laid.values.derived.insert(key.path);
   for (const auto& [path, span] : bound.given) {
     const Key& key = *schema.find_key(path);
     laid.values.derived.erase(path);
@@ -176,7 +178,7 @@ Values read_values(const std::string& text, const std::string& name, const Schem
     throw std::invalid_argument(sentences(diagnostics));
   }
   for (const Key& key : schema.keys())
-    if (!key.derivation.empty() && !bound.given.count(key.path)) reader.derived.insert(key.path);
+    if (is_derived(key, bound.spec) && !bound.given.count(key.path)) reader.derived.insert(key.path);
   return {std::move(bound.spec), std::move(reader.derived)};
 }
 

@@ -147,6 +147,7 @@ void TrainLoop::save(bool beside) {
   run_.ranks.at(state_.step, "saving");
   const double begin = process_seconds();
   state_.guard = guard_.state();
+  state_.guard.plateau = plateau_.state();
   saver_.begin(state_, beside, best_loss(), guard_.may_go_back_before());
   saving_seconds_ = process_seconds() - begin;
 }
@@ -197,6 +198,9 @@ void TrainLoop::observe() {
         !apart.empty())
       run_.console.warning(apart);
   if (const std::string still = frozen_.observe(state_.step, results.loss); !still.empty()) run_.console.warning(still);
+  if (results.skipped) return;
+  if (const std::string flat = plateau_.observe(state_.step, results.loss, done_.lr, finished_.norms); !flat.empty())
+    run_.console.warning(flat);
 }
 
 /// For a run whose weights were initialised at random by this start; only after its first step.
@@ -258,6 +262,8 @@ void TrainLoop::go_back(const std::string& why) {
   run_.session.set_updates(state_.updates());
   saver_.go_back(state_);
   guard_ = Guard(guards, run_.values.optimizer.clip_norm, state_.guard);
+  state_.guard.plateau.told |= plateau_.state().told;
+  plateau_ = Plateau(guards.plateau, state_.guard.plateau);
   run_.loader = run_.open_loader(state_.position);
 }
 

@@ -17,6 +17,7 @@
 #include "run/history.h"
 #include "run/run_folder.h"
 #include "run/trace.h"
+#include "spec/length/schedule.h"
 #include "step/session.h"
 #include "text/console.h"
 #include "train/audit.h"
@@ -25,8 +26,8 @@
 #include "train/first_loss.h"
 #include "train/guards.h"
 #include "train/listeners/listener.h"
+#include "train/plateau.h"
 #include "train/saver.h"
-#include "train/schedule.h"
 #include "train/signals.h"
 #include "train/task.h"
 
@@ -66,7 +67,8 @@ class TrainLoop {
         state_(start),
         saver_(run.values, run.texts, run.session, run.path, run.folder, run.mirror, run.console, run.ranks, start),
         guard_(run.values.guards, run.values.optimizer.clip_norm, start.guard),
-        frozen_(run.values.guards.frozen_steps, run.values.guards.frozen_change) {
+        frozen_(run.values.guards.frozen_steps, run.values.guards.frozen_change),
+        plateau_(run.values.guards.plateau, start.guard.plateau) {
     if (start.updates() > 0)
       run_.session.set_updates(start.updates());  // otherwise the arena's initial zero is
                                                   // correct
@@ -131,6 +133,7 @@ class TrainLoop {
   Saver saver_;
   Guard guard_;
   FrozenLoss frozen_;
+  Plateau plateau_;
   StepBatch batch_;
   std::deque<Sent> sent_;  // step state_.step + 1 and, sent ahead, the one after it
   Sent done_{};            // the last finished step and its results

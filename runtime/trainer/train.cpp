@@ -128,8 +128,8 @@ RunFiles open_files(Rank& rank, Prepared& prepared) {
   together(rank.launch, rank.rendezvous, [&] {
     if (!rank.is_first()) return;
     if (!prepared.folder)
-      prepared.folder =
-          std::make_unique<RunFolder>(options.run, built_values(info, options.base).spec, rank.warnings());
+      prepared.folder = std::make_unique<RunFolder>(options.run, built_values(info, options.base).spec, rank.warnings(),
+                                                    options.allow);
     if (!options.timing.empty()) check_can_write(options.timing, {Exit::usage, "--timing"});
     files.mirror = open_mirror(rank, prepared);
     const RunMirror* mirror = files.mirror.get();

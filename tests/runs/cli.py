@@ -129,6 +129,21 @@ class Cli(RunTest):
         self.assert_facts(said, "warning: ", "hidden_size 66 ", "num_attention_heads 4", "transformers 5 ")
         self.assertNotIn("transformers", self.succeed(LLMC, "check", spec).err)
 
+    def test_tokens_for_each_parameter(self):
+        """check names them next to the compute-optimal number, and a plan draws the schedule."""
+        plan = json.loads(
+            self.succeed(LLMC, "plan", "specs/tiny.yaml", "schedule.tokens=20x", "--json", cwd=SOURCE).out)
+        steps = -(-20 * plan["parameters"] // 512)
+        self.assertEqual(plan["length"]["steps"], steps)
+        self.assertAlmostEqual(plan["length"]["tokens_per_parameter"], steps * 512 / plan["parameters"])
+        done = self.succeed(LLMC, "check", "specs/tiny.yaml", "schedule.tokens=20x", cwd=SOURCE)
+        self.assert_facts(done.out, f"{steps} steps", " 20 ", "about 20", "2022")
+        self.assertIn("schedule.steps 100", done.err)
+        self.assert_facts(
+            self.succeed(LLMC, "plan", "specs/tiny.yaml", cwd=SOURCE).out, "100 steps", ".~*###", "3.00e-03")
+        refused = harness.call(LLMC, "check", "specs/tiny.yaml", "schedule.tokens=20x", "schedule.steps=3", cwd=SOURCE)
+        self.assertEqual((refused.code, "E0349" in refused.err), (1, True), refused.err)
+
     def test_models_that_transformers_does_not_have(self):
         """They train, and check warns once that checkpoint export refuses them."""
         said = self.succeed(LLMC, "check", "specs/tiny.yaml", "model.qk_norm=true", "model.mlp_bias=true",

@@ -103,6 +103,33 @@ class Guards(RunTest):
         self.assertEqual(done.err.count("guards.frozen_steps"), 1)
         self.assertRegex(done.err, r"step 20: .*guards\.frozen_steps")
 
+    def test_a_plateau_is_said_once_and_changes_no_weights(self):
+        """In a run without stop, and in one that is stopped before the warning and after it."""
+        few = self.path("few.bin")
+        harness.write_shard(few, 4 * LENGTH + 1, 1)
+        words = [f"data.train.path={few}", "optimizer.lr=0", "checkpoint.every=0"]
+        watched = ["guards.plateau=20", *words]  # blocks of 3 steps: 24
+        straight = self.succeed(self.trainer, "--run", self.path("flat"), *watched, "--steps", 40)
+        self.assertEqual(straight.err.count("guards.plateau"), 1)
+        self.assert_facts(straight.err, "step 24: ", "24 steps", "0.00e+00")
+        said = ""
+        for steps in (11, 30, 40):
+            said += self.succeed(self.trainer, "--run", self.path("parts"), *watched, "--steps", steps).err
+        self.assertEqual(said.count("guards.plateau"), 1)
+        self.assertIn("step 24: ", said)
+        self.succeed(self.trainer, "--run", self.path("unwatched"), *words, "--steps", 40)
+        last = {
+            run: harness.tree(self.path(run, "checkpoints", "step-00000040"))
+            for run in ("flat", "parts", "unwatched")
+        }
+        self.assertEqual(last["flat"], last["parts"])
+        state = json.loads(last["unwatched"].pop("state.json"))
+        self.assertNotIn("plateau", state["guard"])
+        self.assertEqual(json.loads(last["flat"]["state.json"])["guard"].pop("plateau")["told"], True)
+        for name, content in last["unwatched"].items():
+            if name.endswith(".safetensors"):
+                self.assertEqual(content, last["flat"][name], name)
+
 
 if __name__ == "__main__":
     harness.main()

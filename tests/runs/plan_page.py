@@ -117,6 +117,12 @@ class PlanPage(RunTest):
         self.assertEqual([[word in text for word in ("memory", "step", "key")] for text in asked],
                          [[True, False, False], [False, True, False], [False, False, True]], asked)
         self.assertGreater(len(page["choices"]), 20)
+        rates = page["rate"]
+        steps = self.plan(LARGE)["length"]["steps"]
+        self.assertEqual((rates[0][0], rates[-1][0], page["plan"]["length"]["steps"]), (1, steps, steps))
+        self.assertEqual([step for step, _ in rates], sorted({step for step, _ in rates}))
+        self.assertAlmostEqual(max(rate for _, rate in rates), 3e-4, delta=3e-6)
+        self.assertAlmostEqual(rates[-1][1], 3e-5, delta=1e-9)
         # A choice on the page equals the plan of that spec.
         other = next(choice for choice in page["choices"] if choice["difference"] == "batch.micro_batch: 8")
         plan = self.plan(LARGE, "batch.micro_batch=8")

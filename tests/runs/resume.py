@@ -149,6 +149,37 @@ class Resume(RunTest):
         self.succeed(trainer, "--run", run, "--steps", 9)
         self.assert_same_files(self.finished(run, 9), self.finished(clean, 9), "fp8_tensor, stopped after step 7")
 
+    def test_with_other_rotary_angles(self):
+        """In the same folder, at another length, with --allow alone; and from then on it is a run of that model."""
+        theta, shape = ("model.rope_theta=1e6", "batch.sequence_length=12", "batch.micro_batch=2",
+                        "memory.loss_chunk=12"), ("model.intermediate_size=40", )
+        longer, other = self.compile(self.spec, "theta", *theta), self.compile(self.spec, "shape", *theta, *shape)
+        first, run = self.compile(self.spec, "first-angles"), self.path("angles")
+        self.succeed(first, "--run", run, "--steps", 4)
+        before = harness.tree(run)
+        refused = harness.call(longer, "--run", run, "--steps", 8)
+        self.assertEqual(refused.code, 6, refused.err)
+        self.assert_facts(refused.err, "model.rope_theta", "--allow model.rope_theta")
+        refused = harness.call(other, "--run", run, "--steps", 8, "--allow", "model.rope_theta")
+        self.assertEqual(refused.code, 6, refused.err)
+        self.assertIn("model.intermediate_size", refused.err)
+        self.assertNotIn("--allow", refused.err)
+        self.assertEqual(harness.tree(run), before)
+        foreign = harness.call(longer, "--run", self.path("foreign"), "--resume", run, "--steps", 8)
+        self.assertEqual((foreign.code, "--allow model.rope_theta" in foreign.err), (6, True), foreign.err)
+        # Killed before its first save, it resumes from the other model's checkpoint once more.
+        self.succeed(longer, "--run", run, "--steps", 5, "--allow", "model.rope_theta", "checkpoint.every=0",
+                     "--no-final-checkpoint")
+        back = harness.call(first, "--run", run, "--steps", 8)
+        self.assertEqual((back.code, "--allow model.rope_theta" in back.err), (6, True), back.err)
+        self.succeed(longer, "--run", run, "--steps", 6)
+        self.succeed(longer, "--run", run, "--steps", 8)
+        self.assertEqual(harness.json_lines(os.path.join(run, "history.jsonl"))[1]["allowed"], ["model.rope_theta"])
+        clean = self.path("angles-clean")
+        self.succeed(longer, "--run", clean, "--resume", self.finished(run, 4), "--allow", "model.rope_theta",
+                     "--steps", 8)
+        self.assert_same_files(self.finished(run, 8), self.finished(clean, 8), "with and without a stop")
+
     def test_with_another_optimizer(self):
         """The state of the new kind begins at zero, and its bias correction with it: the first update of AdamW moves
         nearly every weight by lr. After eight updates it would be 0.44 of that."""

@@ -149,6 +149,26 @@ class TrainerCli(TrainerTest):
         rows = json.loads(self.succeed(harness.LLMC, "config", spec, "schedule.steps=1000", "--json").out)
         self.assertEqual({row["key"]: row["value"] for row in rows}["schedule.warmup_steps"], 20)
 
+    def test_tokens_in_place_of_steps(self):
+        """A run of as many steps as contain them, which a resume keeps until the command line says otherwise."""
+        run = self.path("tokens")
+        spec = os.path.join(run, "spec.yaml")
+        metrics = os.path.join(run, "metrics.jsonl")
+
+        def steps(*words):
+            self.succeed(self.trainer, "--run", run, *words)
+            return harness.json_lines(metrics)[-1]["step"]
+
+        self.assertEqual(steps("schedule.tokens=500", "metrics.every=1"), 6)  # 5.2 steps of 96
+        self.assert_facts(open(spec).read(), "tokens: 500", "steps: 6", "schedule.tokens over batch.tokens")
+        self.assertEqual(steps(), 6)
+        self.assertEqual(steps("schedule.tokens=700"), 8)
+        self.assertEqual(steps("schedule.steps=9"), 9)
+        self.assertNotIn("tokens: 700", open(spec).read())
+        both = harness.call(self.trainer, "--run", self.path("both"), "schedule.steps=9", "schedule.tokens=3x")
+        self.assertEqual(both.code, 1, both.err)
+        self.assert_facts(both.err, "schedule.tokens", "schedule.steps")
+
     def test_moves(self):
         """From micro-batch 2 to 1, to recompute: full, to sequences twice as long: losses continue, and the history
         records it."""

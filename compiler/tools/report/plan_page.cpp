@@ -13,6 +13,7 @@
 #include "compiler/tools/page/frame.h"
 #include "compiler/tools/report/advice_report.h"
 #include "compiler/tools/report/choices.h"
+#include "compiler/tools/report/length_report.h"
 #include "compiler/tools/report/page_files.h"
 #include "compiler/tools/report/plan_report.h"
 #include "compiler/tools/report/time_report.h"
@@ -32,8 +33,8 @@ class PlanPage {
   }
 
   nlohmann::ordered_json data() const {
-    return {{"plan", plan_object()}, {"summary", summary()}, {"memory", memory()}, {"ops", ops()},
-            {"streams", streams()},  {"choices", choices()}, {"advice", advice()}};
+    return {{"plan", plan_object()}, {"rate", rate_points(plan_)}, {"summary", summary()}, {"memory", memory()},
+            {"ops", ops()},          {"streams", streams()},       {"choices", choices()}, {"advice", advice()}};
   }
 
  private:
@@ -71,10 +72,9 @@ class PlanPage {
     const Object all = plan_json(plan_);
     Object part = Object::object();
     for (const char* key : {"name", "fingerprint", "target", "compute", "batch", "parameters", "choice", "device",
-                            "step_seconds", "tokens_per_second", "mfu", "run_seconds"})
+                            "step_seconds", "tokens_per_second", "mfu", "run_seconds", "length"})
       part[key] = all.at(key);
     part["world_size"] = plan_.spec.parallel.world_size;
-    part["steps"] = plan_.spec.schedule.steps;
     part["arena_bytes"] = plan_.layout.bytes;
     part["process_bytes"] = plan_.process_bytes;
     part["budget_bytes"] = plan_.spec.memory.budget;

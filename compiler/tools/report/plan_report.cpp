@@ -12,6 +12,7 @@
 #include "checkpoint/snapshot.h"
 #include "compiler/plan/live.h"
 #include "compiler/plan/schedule_walk.h"
+#include "compiler/tools/report/length_report.h"
 #include "compiler/tools/report/product_report.h"
 #include "compiler/tools/report/time_report.h"
 #include "math/gemm_text.h"
@@ -331,6 +332,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   const std::int64_t save = saved_bytes(plan);
   j["disk"] = {{"checkpoint_bytes", save}, {"most_bytes", save * (s.checkpoint.keep_last + 1)}};
   j["ranks"] = ranks_json(plan);
+  j["length"] = length_json(plan);
   add_time(j, plan);
   j["flops"] = {{"model_per_token", plan.cost.model_flops_per_token},
                 {"linear_per_token", plan.cost.linear_flops_per_token},
@@ -443,7 +445,7 @@ std::string plan_text(const Plan& plan) {
   if (plan.cost.stream_bytes_per_step > 0)
     out += fmt::format("  {} of these bytes are moved only because the residual stream is fp32, not bf16\n",
                        human_bytes(plan.cost.stream_bytes_per_step));
-  return out + "\n" + time_text(plan);
+  return out + "\n" + length_text(plan) + time_text(plan);
 }
 
 std::string launches_markdown(const Plan& plan) {

@@ -11,6 +11,7 @@
 
 #include "spec/advice/proposals.h"
 #include "spec/advice/synonyms.h"
+#include "spec/fingerprint.h"
 #include "spec/relations/checks.h"
 #include "spec/scalars.h"
 #include "spec/targets.h"
@@ -154,6 +155,20 @@ class Relations : RelationChecks {
 
   void schedule() {
     const Schedule& s = spec_.schedule;
+    if (given("schedule.tokens") && given("schedule.steps")) {
+      fail("E0349", "schedule.tokens and schedule.steps both say how long the run is", "remove one of them",
+           any_of({leave_out("schedule.steps"), leave_out("schedule.tokens")}), {"schedule.tokens", "schedule.steps"});
+      return;
+    }
+    const Key &steps = *find_key("schedule.steps"), &tokens = *find_key("schedule.tokens");
+    if (s.tokens.given() && usable({"schedule.tokens", "schedule.steps"}) &&
+        static_cast<double>(s.steps) > *steps.maximum) {
+      fail("E0205",
+           fmt::format("schedule.tokens {} are {} steps, of which a run has at most {}",
+                       value_text(tokens, tokens.get(spec_)), s.steps, bound_text(steps, *steps.maximum)),
+           "write fewer tokens, or more batch.tokens", {}, {"schedule.tokens", "batch.tokens"});
+      return;
+    }
     if (!usable({"schedule.steps", "schedule.warmup_steps", "schedule.from_step"})) return;
     const std::int64_t length = s.steps - s.from_step;
     if (length <= 0) {

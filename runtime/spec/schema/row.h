@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "spec/scalars.h"
 #include "spec/schema/schema.h"
 
 namespace llmc::spec {
@@ -36,6 +37,8 @@ struct KeyRow {
   /// After when() with a group: paths of this other group do as well.
   KeyRow& or_paths_of(const char* group) { return key.when_paths_of = group, *this; }
   KeyRow& count(std::size_t n) { return key.count = n, *this; }
+  KeyRow& or_times() { return key.or_times = true, *this; }
+  KeyRow& follows(const char* other) { return key.follows = other, *this; }
   KeyRow& or_single() { return key.or_single = true, *this; }
   KeyRow& run_time() { return key.stage = Stage::run_time, *this; }
   KeyRow& label() { return key.stage = Stage::label, aside(); }
@@ -100,6 +103,27 @@ KeyRow bind_optional(const char* path, Field field) {
   using Member = std::remove_cvref_t<decltype(field(std::declval<Spec&>()))>;
   KeyRow row = bind(path, std::is_same_v<Member, double> ? Type::number : Type::integer, field);
   row.key.get = [field](const Spec& spec) -> Value { return field(spec) == 0 ? Value() : Value(field(spec)); };
+  row.key.set = [field](Spec& spec, const Value& value) {
+    const auto* given = std::get_if<Member>(&value);
+    field(spec) = given ? *given : Member{};
+  };
+  return row;
+}
+
+/// Binds a number of tokens, or a multiple of the model's parameters: "20x".
+template <typename Field>
+KeyRow bind_tokens(const char* path, Field field) {
+  KeyRow row = bind(path, Type::integer, [field](auto& spec) -> auto& { return field(spec).tokens; }).or_times();
+  row.key.get = [field](const Spec& spec) -> Value {
+    const TokenBudget& budget = field(spec);
+    if (!budget.given()) return {};
+    return budget.times > 0 ? Value(times_text(budget.times)) : Value(budget.tokens);
+  };
+  row.key.set = [field](Spec& spec, const Value& value) {
+    field(spec) = {};
+    if (const auto* tokens = std::get_if<std::int64_t>(&value)) field(spec).tokens = *tokens;
+    if (const auto* times = std::get_if<std::string>(&value)) field(spec).times = parse_times(*times).value.value_or(0);
+  };
   return row;
 }
 

@@ -277,7 +277,9 @@ std::string range_text(const Key& key) {
 std::string expectation(const Key& key) {
   const std::string words = key.words.empty() ? "" : either(key.words) + ", or ";
   switch (key.type) {
-    case Type::integer: return words + "an integer" + range_text(key);
+    case Type::integer:
+      return words + "an integer" + range_text(key) +
+             (key.or_times ? ", or a multiple of the model's parameters such as 20x" : "");
     case Type::number: return words + "a number" + range_text(key);
     case Type::bytes: return fmt::format("a size such as 80GiB, or a device such as {}", key.words.back());
     case Type::boolean: return "true or false";
@@ -298,9 +300,13 @@ std::string expectation(const Key& key) {
   return {};
 }
 
+bool is_derived(const Key& key, const Spec& spec) {
+  return !key.derivation.empty() && (key.follows.empty() || present(spec_schema().value_at(key.follows, spec)));
+}
+
 std::string default_advice(const Key& key) {
   if (key.required) return "write a value: this key has no default";
-  if (!key.derivation.empty())
+  if (!key.derivation.empty() && key.follows.empty())
     return fmt::format("write a value; the default, {}, is that of a spec without this key", key.derivation);
   return key.fallback.empty() ? "leave the key out" : fmt::format("write a value; the default is {}", key.fallback);
 }

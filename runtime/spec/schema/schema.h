@@ -64,6 +64,7 @@ struct Key {
   Stage stage = Stage::compiled;
   std::string fallback;    // default as YAML; empty if required, derived or absent
   std::string derivation;  // rule of a derived default, in words
+  std::string follows;     // a key without which the default is `fallback` and not derived
   bool required = false;
   std::string required_unless = {};  // a map that takes the place of a required key
   bool is_path = false;              // a path or pattern, relative to the spec
@@ -75,6 +76,7 @@ struct Key {
   bool exclusive_minimum = false, exclusive_maximum = false;
   std::size_t count = 0;           // numbers
   bool or_single = false;          // strings: one word may stand for a list of it
+  bool or_times = false;           // integer: a multiple of the model's parameters, such as 20x, does as well
   std::vector<std::string> words;  // choice, strings, recompute: allowed values; numbers: words allowed instead of a
                                    // number
   std::string unit, doc;
@@ -182,6 +184,9 @@ inline bool holds_path(const Key& key, std::string_view value) {
 /// Replaces every given path among the key's values by `change(its own key path, the path)`.
 void change_paths(const Key& key, Spec& spec,
                   const std::function<std::string(const std::string&, const std::string&)>& change);
+
+/// Whether the default of the key is derived with these values, and not a constant.
+bool is_derived(const Key& key, const Spec& spec);
 
 inline bool applies(const Key& key, const Spec& spec) { return spec_schema().applies(key, spec); }
 

@@ -381,6 +381,13 @@ std::vector<KeyRow> surrounding_rows() {
           .range(0, 1)
           .doc("Relative change up to which a loss counts as unchanged: the range of these losses, as a fraction of "
                "the largest."),
+      bind_optional("guards.plateau", LLMC_FIELD(guards.plateau))
+          .aside()
+          .run_time()
+          .range(0, kMaxSteps)
+          .unit("steps")
+          .doc("Warns once if the smoothed loss of so many steps did not fall by more than its spread. Rounded up to a "
+               "multiple of 8. 0, or no value: never. Definition: docs/reference/guards.md."),
       bind("parallel.world_size", Type::integer, LLMC_FIELD(parallel.world_size))
           .aside()
           .fallback("1")

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "program/parameters.h"
+#include "spec/length/token_budget.h"
 #include "spec/schema/rows.h"
 #include "spec/targets.h"
 
@@ -260,11 +261,25 @@ std::vector<KeyRow> training_rows() {
           .run_time()
           .doc("Shape of the learning rate after the warm-up. wsd: constant, then a linear decay over the last "
                "decay_fraction of the steps."),
+      bind_tokens("schedule.tokens", LLMC_FIELD(schedule.tokens))
+          .newer()
+          .run_time()
+          .range(1, 1e15)
+          .unit("tokens")
+          .doc("Tokens of the run, in place of steps: a number, or a multiple of the model's parameters, such as 20x. "
+               "The run has as many whole steps as contain them."),
       bind("schedule.steps", Type::integer, LLMC_FIELD(schedule.steps))
           .fallback("20000")
           .run_time()
           .range(1, kMaxSteps)
           .unit("steps")
+          .follows("schedule.tokens")
+          .derived("schedule.tokens over batch.tokens, rounded up",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (!s.schedule.tokens.given()) return s.schedule.steps;
+                     const std::optional<std::int64_t> steps = steps_of_budget(s);
+                     return steps ? std::optional<Value>(*steps) : std::nullopt;
+                   })
           .doc("Length of the run and of the schedule."),
       bind("schedule.warmup_steps", Type::integer, LLMC_FIELD(schedule.warmup_steps))
           .run_time()

@@ -90,7 +90,7 @@ void print_text(const Json& step) {
 
 void print_batches(const Options& options, const ProgramInfo& info) {
   Console console(stdout, true);  // prints only the warnings of a start
-  RunFolder::check_model(options.run, built_values(info, options.base).spec);
+  RunFolder::check_model(options.run, built_values(info, options.base).spec, options.allow);
   const Prepared p = prepare(options, info, noted_spec(executable_folder()), false, console);
   const spec::Spec& run = p.values.run.spec;
   const auto [first, count] = *options.batches;

@@ -13,11 +13,11 @@
 #include "math/tuning.h"
 #include "program/compiled_spec.h"
 #include "spec/fingerprint.h"
+#include "spec/length/schedule.h"
+#include "spec/length/schedule_line.h"
 #include "spec/schema/schema.h"
 #include "text/plural.h"
 #include "text/shell.h"
-#include "train/schedule.h"
-#include "train/schedule_line.h"
 #include "version.h"
 
 namespace llmc {

@@ -64,6 +64,20 @@ std::string changed_shards(const TrainState& saved, const Prepared& p, const fs:
   return "";
 }
 
+/// Values that the checkpoint was made with. A run folder whose last start was allowed another model has its values
+/// until the first save.
+spec::Spec made_with(TrainState& saved, const Prepared& p, const fs::path& run) {
+  spec::Spec before = p.values.before->spec;
+  if (saved.model_fingerprint == p.model) return before;
+  const bool own = disk::canonical_if_known(p.start->checkpoint).parent_path() ==
+                   disk::canonical_if_known(checkpoints_directory(run));
+  if (own && p.last && spec::model_fingerprint(before) == p.model)
+    saved.model_fingerprint = p.model;
+  else
+    before.model = read_spec(read_checkpoint_spec(p.start->checkpoint), p.start->checkpoint).spec.model;
+  return before;
+}
+
 void check_from_step(const spec::Schedule& schedule, std::int64_t step) {
   if (schedule.from_step <= step) return;
   throw Failure(Exit::usage, fmt::format("schedule.from_step {} is past step {}, at which this run resumes. Set "
@@ -88,7 +102,8 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
   const spec::Spec built = built_values(info, options.base).spec;
   p.model = spec::model_fingerprint(built);
   check_spec(options, spec_file);
-  if (owner && RunFolder::holds_run(options.run)) p.folder = std::make_unique<RunFolder>(options.run, built, log);
+  if (owner && RunFolder::holds_run(options.run))
+    p.folder = std::make_unique<RunFolder>(options.run, built, log, options.allow);
   p.start = find_start(options.run, options.resume, log, options.batches ? Depth::sizes : Depth::checksums);
   p.last = RunFolder::spec_yaml(options.run);
   p.values = find_values(options, info, p.last, p.start);
@@ -121,8 +136,9 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
   p.state = {0, beginning(p.inputs.train), run.seed, run.data.seed, p.model, data.fingerprint, tokenizer};
   p.state.separator = p.inputs.documents.separator;
   if (p.start) {
-    const TrainState saved = read_train_state(p.start->checkpoint);
-    check_resume(saved, p.values.before->spec, p.state, run, options.allow, p.start->checkpoint,
+    TrainState saved = read_train_state(p.start->checkpoint);
+    const spec::Spec before = made_with(saved, p, options.run);
+    check_resume(saved, before, p.state, run, options.allow, p.start->checkpoint,
                  changed_shards(saved, p, options.run));
     p.state = resumed(after_rollback(saved, *p.start, RunFolder::history(options.run)), p.state);
   }

@@ -6,6 +6,7 @@
 
 #include "data/order/sources.h"
 #include "error.h"
+#include "run/model_change.h"
 #include "spec/schema/schema.h"
 #include "spec/training_sources.h"
 #include "spec/values.h"
@@ -86,6 +87,7 @@ const std::vector<std::string>& guarded_keys() {
                                     "optimizer.kind",  "schedule.steps"};
     all.insert(all.end(), std::begin(kDocumentKeys), std::end(kDocumentKeys));
     all.emplace_back(kSeparator);
+    all.insert(all.end(), soft_model_keys().begin(), soft_model_keys().end());
     return all;
   }();
   return keys;
@@ -101,9 +103,12 @@ void check_resume(const TrainState& saved, const spec::Spec& before, const Train
                   const std::vector<std::string>& allowed, const fs::path& checkpoint, const std::string& shards) {
   const ResumeGuard guard(allowed, checkpoint);
   if (saved.model_fingerprint != ours.model_fingerprint) {
-    const std::string keys = spec::model_changes(before, after);
-    guard.refuse("model", saved.model_fingerprint, ours.model_fingerprint + (keys.empty() ? "" : " (" + keys + ")"),
-                 "Choose another --run");
+    const std::string refusal =
+        model_refusal(before, after, allowed, "'" + saved.model_fingerprint + "' -> '" + ours.model_fingerprint + "'",
+                      "Choose another --run");
+    if (!refusal.empty())
+      throw Failure(Exit::checkpoint,
+                    fmt::format("checkpoint '{}' is of another model: {}", checkpoint.string(), refusal));
   }
   // For files, both values are checksums of the content.
   check_sources(guard, source_changes({saved.position, saved.data_fingerprint}, {ours.position, ours.data_fingerprint}),

@@ -18,10 +18,10 @@ const std::vector<std::string>& guarded_keys();
 /// Returns whether --allow takes the word: a guarded key, or data.train for all that its sources have.
 bool is_guarded(const std::string& word);
 
-/// Throws Failure(checkpoint), with both values, if a run must not resume from a checkpoint: another model; and unless
-/// in `allowed`, other data, another mixture, another tokenizer or optimizer, other seeds, fewer steps. `saved` and
-/// `before` are the checkpoint's state and values, `ours` and `after` those to resume with. `shards` describes files
-/// that differ, if known.
+/// Throws Failure(checkpoint), with both values, if a run must not resume from a checkpoint: a model of other tensors;
+/// and unless in `allowed`, other rotary angles or windows, other data, another mixture, another tokenizer or
+/// optimizer, other seeds, fewer steps. `saved` and `before` are the checkpoint's state and values, those of the model
+/// included, `ours` and `after` those to resume with. `shards` describes files that differ, if known.
 void check_resume(const TrainState& saved, const spec::Spec& before, const TrainState& ours, const spec::Spec& after,
                   const std::vector<std::string>& allowed, const std::filesystem::path& checkpoint,
                   const std::string& shards);

@@ -163,7 +163,7 @@ void check_spec(const Options& options, const fs::path& spec) {
 
 void check_start(const Options& options, const ProgramInfo& info, const fs::path& spec) {
   check_spec(options, spec);
-  RunFolder::check_model(options.run, built_values(info, options.base).spec);
+  RunFolder::check_model(options.run, built_values(info, options.base).spec, options.allow);
   const std::optional<std::string> kept = RunFolder::spec_yaml(options.run);
   const StartValues values = find_values(options, info, kept, {});
   // The schedule of another run's checkpoint may be longer, and its data different.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "small_spec.h"
+#include "spec/length/token_budget.h"
 
 namespace llmc::plan {
 namespace {
@@ -24,6 +25,23 @@ TEST(Parameters, EveryTensorOfACheckpointOnce) {
         "model.layers.0.self_attn.k_proj.bias", "model.layers.1.input_layernorm.weight"})
     EXPECT_TRUE(names.count(name)) << name;
   EXPECT_EQ(planned({"model.tie_word_embeddings=true"}).parameters.slices.size(), names.size() - 1);
+}
+
+TEST(Parameters, AreAsManyAsTheirSizesSay) {
+  const std::vector<std::vector<std::string>> models = {
+      {},
+      {"model.tie_word_embeddings=true"},
+      {"model.attention_bias=false", "model.mlp_bias=false"},
+      {"model.attention_bias=true", "model.attention_out_bias=false", "model.mlp_bias=false"},
+      {"model.attention_bias=false", "model.attention_out_bias=true", "model.mlp_bias=false"},
+      {"model.qk_norm=true"},
+      {"model.attention_bias=false", "model.qk_norm=true", "model.qk_norm_over=width"},
+      {"model.attention_bias=false", "model.mlp_bias=false", "model.norm_place=post"},
+      {"model.attention_bias=false", "model.mlp_bias=false", "model.norm_place=sandwich"}};
+  for (const std::vector<std::string>& model : models) {
+    const Plan plan = planned(model);
+    EXPECT_EQ(spec::parameter_count(plan.spec.model), plan.parameters.logical) << (model.empty() ? "" : model.back());
+  }
 }
 
 TEST(Parameters, SlicesAreApartAndInOrder) {

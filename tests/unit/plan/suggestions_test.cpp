@@ -356,7 +356,7 @@ TEST(Synonyms, OfAFirstHour) {
       {"checkpoint.dir=out", "`trainer --run DIR`"},
       {"logging.every=8", "llmc's key is metrics.every"},
       {"schedule.max_iters=1", "llmc's key is schedule.steps"},
-      {"total_tokens=1e9", {"schedule.steps", "total_tokens / batch.tokens"}},
+      {"total_tokens=1e9", "llmc's key is schedule.tokens"},
       {"sampling.top_k=40", {"sampling.temperature", "sampling.top_p"}},
       {"top_p=0.9", "llmc's key is sampling.top_p"},
       {"init_from=scratch", {"init.from", "Hugging Face", "`trainer --resume DIR`"}},

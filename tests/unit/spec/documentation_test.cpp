@@ -194,7 +194,7 @@ TEST(Table, IsComplete) {
   for (const Key& key : keys()) {
     EXPECT_TRUE(key.get && key.set) << key.path;
     EXPECT_TRUE(key.group().empty() || find_group(key.group())) << key.path;
-    EXPECT_EQ(key.derive && key.fallback.empty(), !key.derivation.empty()) << key.path;
+    EXPECT_EQ(key.derive && (key.fallback.empty() || !key.follows.empty()), !key.derivation.empty()) << key.path;
     EXPECT_EQ(key.when_key.empty(), key.when_value.empty()) << key.path;
     if (!key.when_key.empty()) {
       EXPECT_TRUE(find_key(key.when_key) || find_group(key.when_key)) << key.path;
@@ -203,8 +203,9 @@ TEST(Table, IsComplete) {
     const bool absent = key.path == "data.tokenizer" || key.path == "data.validation.path" || key.path == "init.from" ||
                         key.path == "checkpoint.mirror" || key.path == "target.device" ||
                         key.path == "model.sliding_window" || key.path == "model.no_rope_layers" ||
-                        key.path == "model.rope_local_theta" || key.path == "model.attn_logit_softcapping" ||
-                        key.path == "model.final_logit_softcapping" || key.has_entries();
+                         key.path == "model.rope_local_theta" || key.path == "model.attn_logit_softcapping" ||
+                         key.path == "model.final_logit_softcapping" || key.path == "schedule.tokens" ||
+                         key.path == "guards.plateau" || key.has_entries();
     EXPECT_EQ((key.required ? 1 : 0) + (key.derive || !key.fallback.empty() ? 1 : 0) + (absent ? 1 : 0), 1) << key.path;
   }
 }

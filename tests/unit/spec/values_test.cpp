@@ -1,6 +1,8 @@
 // Values without a YAML library: the output of to_yaml is read back, and single values are read as YAML's reader does.
 #include "spec/values.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <random>
 
@@ -10,6 +12,7 @@
 #include "good_spec.h"
 #include "spec/fingerprint.h"
 #include "spec/flow_reader.h"
+#include "spec/length/token_budget.h"
 #include "spec/print.h"
 #include "spec/validation_sets.h"
 
@@ -264,6 +267,32 @@ TEST(OverrideValues, DerivedValuesFollow) {
   EXPECT_EQ(given.spec.schedule.warmup_steps, 400);
   EXPECT_EQ(override_values(shorter, {"schedule.warmup_steps=7"}, "/x").derived.count("schedule.warmup_steps"), 0u);
   EXPECT_EQ(override_values(built, {"optimizer.weight_decay=0"}, "/x").spec.optimizer.weight_decay_of[0], 0);
+}
+
+TEST(OverrideValues, StepsFollowFromTokens) {
+  const Values built = values_of(resolve(kGood, {"schedule.tokens=20x"}));
+  const Spec& spec = built.spec;
+  const std::int64_t parameters = parameter_count(spec.model);
+  EXPECT_EQ(spec.schedule.steps, (20 * parameters + spec.batch.tokens - 1) / spec.batch.tokens);
+  EXPECT_EQ(built.derived.count("schedule.steps"), 1u);
+  EXPECT_EQ(values_of(resolve(kGood)).derived.count("schedule.steps"), 0u);
+  EXPECT_GE(tokens_per_parameter(spec), 20);
+  // Printed and read back, as in a trainer.
+  const Values read = read_values(to_yaml(built), "spec.yaml");
+  EXPECT_EQ(read.derived, built.derived);
+  EXPECT_EQ(override_values(read, {"schedule.tokens=40x"}, "/x").spec.schedule.steps,
+            (40 * parameters + spec.batch.tokens - 1) / spec.batch.tokens);
+  const std::string words = fmt::format("batch.tokens={}", 2 * spec.batch.tokens);
+  EXPECT_EQ(override_values(read, {words}, "/x").spec.schedule.steps, (spec.schedule.steps + 1) / 2);
+  const Values steps = override_values(read, {"schedule.steps=7000"}, "/x");
+  EXPECT_EQ(steps.spec.schedule.steps, 7000);
+  EXPECT_FALSE(steps.spec.schedule.tokens.given());
+  EXPECT_EQ(steps.derived.count("schedule.steps"), 0u);
+  const Values tokens = override_values(steps, {"schedule.tokens=" + std::to_string(9 * spec.batch.tokens + 1)}, "/x");
+  EXPECT_EQ(tokens.spec.schedule.steps, 10);
+  EXPECT_EQ(tokens.spec.schedule.warmup_steps, 0);
+  EXPECT_THROW(override_values(read, {"schedule.steps=7", "schedule.tokens=2x"}, "/x"), Failure);
+  EXPECT_EQ(resolve(kGood, {"schedule.tokens=1"}).spec.schedule.steps, 1);
 }
 
 TEST(OverrideValues, Paths) {

@@ -12,6 +12,7 @@
 #include "error.h"
 #include "host/clock.h"
 #include "host/limits.h"
+#include "spec/length/schedule_line.h"
 #include "step/constants.h"
 #include "step/fits.h"
 #include "step/optimizer.h"
@@ -21,7 +22,6 @@
 #include "train/first_loss.h"
 #include "train/metrics.h"
 #include "train/sampling.h"
-#include "train/schedule_line.h"
 #include "train/usage.h"
 #include "trainer/commands/product_rate.h"
 

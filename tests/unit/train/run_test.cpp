@@ -7,7 +7,7 @@
 #include "checkpoint/safetensors.h"
 #include "fake_program.h"
 #include "runs.h"
-#include "train/schedule.h"
+#include "spec/length/schedule.h"
 
 namespace llmc::fake {
 namespace {

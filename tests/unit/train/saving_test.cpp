@@ -2,7 +2,7 @@
 #include <random>
 
 #include "runs.h"
-#include "train/schedule.h"
+#include "spec/length/schedule.h"
 
 namespace llmc::fake {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/schedule.h"
+#include "spec/length/schedule.h"
 
 #include <gtest/gtest.h>
 

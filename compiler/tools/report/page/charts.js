@@ -69,6 +69,16 @@ function stillBands(memory) {
   return rest > 0 ? [...bands, ["other, lying still", rest]] : bands;
 }
 
+function drawRate(box, points) {
+  const [steps, rates] = [0, 1].map(side => points.map(point => point[side]));
+  plotted(box, {
+    series: [{}, { stroke: () => cssColour("--run-0"), width: 1.5, points: { show: false } }], cursor: { y: false },
+    scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.08 * high || 1] } },
+    axes: [ruler({ size: 46, label: "step", labelSize: 18, space: 60, values: (_, splits) => splits.map(shortNumber) }), ruler({ size: 62 })],
+  }, [steps, rates], index => index < 0 ? [] : [element("div", {}, `step ${grouped(steps[index])} · ${rates[index].toExponential(2)}`)],
+  () => 160);
+}
+
 function drawMemory(box, data) {
   const { memory, plan } = data, { name: unit, of: inUnit } = unitOf(plan), launches = launchesInOrder(memory), still = stillBands(memory);
   const bands = [...still.map(([name, size], i) => ({ name, colour: BANDS[i], of: () => size })),

@@ -14,7 +14,7 @@ function showHead(data) {
     figure(milliseconds(plan.step_seconds), "a step"),
     figure(grouped(Math.round(plan.tokens_per_second)), "tokens a second"),
     figure(`${(100 * plan.mfu).toFixed(1)} %`, "of the device's peak (MFU)"),
-    figure(duration(plan.run_seconds), `for all ${grouped(plan.steps)} steps`));
+    figure(duration(plan.run_seconds), `for all ${grouped(plan.length.steps)} steps`));
   byId("summary").append(...data.summary.map(({ asks, says }) => element("div", { className: "card" }, element("h3", {}, asks), says)));
 }
 
@@ -85,6 +85,8 @@ function showStreams({ streams }) {
 {
   const data = JSON.parse(byId("data").textContent);
   showHead(data);
+  byId("length").textContent = `${grouped(data.plan.length.tokens)} tokens, ${parseFloat(data.plan.length.tokens_per_parameter.toPrecision(3))} for each parameter.`;
+  drawRate(byId("rate"), data.rate);
   drawMemory(byId("memory"), data);
   showPeak(data);
   showOps(data);

@@ -1,4 +1,4 @@
-#include "train/schedule_line.h"
+#include "spec/length/schedule_line.h"
 
 #include <langinfo.h>
 #include <locale.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "train/schedule.h"
+#include "spec/length/schedule.h"
 
 namespace llmc {
 

@@ -1,0 +1,61 @@
+#include "compiler/tools/report/length_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/tools/report/plan_report.h"
+#include "spec/length/schedule.h"
+#include "spec/length/schedule_line.h"
+#include "spec/length/token_budget.h"
+#include "spec/values.h"
+#include "text/plural.h"
+
+namespace llmc::report {
+
+namespace {
+
+constexpr int kColumns = 32;              // as at the start of a trainer
+constexpr std::int64_t kIntervals = 128;  // between points of the page
+
+double tokens_of_run(const spec::Spec& spec) {
+  return static_cast<double>(spec.schedule.steps) * static_cast<double>(spec.batch.tokens);
+}
+
+}  // namespace
+
+std::string tokens_text(const spec::Spec& spec) {
+  return fmt::format("{} step{} of {} token{} are {} tokens, {:.3g} for each parameter", spec.schedule.steps,
+                     plural(spec.schedule.steps), spec.batch.tokens, plural(spec.batch.tokens),
+                     human_count(tokens_of_run(spec)), spec::tokens_per_parameter(spec));
+}
+
+std::string length_text(const plan::Plan& plan) {
+  const spec::Schedule& schedule = plan.spec.schedule;
+  const double peak = plan.spec.optimizer.lr;
+  // A plan is a file too, which does not depend on a locale.
+  return fmt::format("length: {}\n  {}  {}: {:.2e} at step 1, at most {:.2e}, {:.2e} at step {}\n",
+                     tokens_text(plan.spec), schedule_line(schedule, peak, kColumns, false),
+                     spec::text_of("schedule.kind", plan.spec), learning_rate(schedule, peak, 0), peak,
+                     learning_rate(schedule, peak, schedule.steps - 1), schedule.steps);
+}
+
+nlohmann::ordered_json length_json(const plan::Plan& plan) {
+  return {{"steps", plan.spec.schedule.steps},
+          {"tokens", tokens_of_run(plan.spec)},
+          {"tokens_per_parameter", spec::tokens_per_parameter(plan.spec)}};
+}
+
+nlohmann::ordered_json rate_points(const plan::Plan& plan) {
+  const spec::Schedule& schedule = plan.spec.schedule;
+  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  const std::int64_t last = schedule.steps - 1, intervals = std::min(kIntervals, last);
+  for (std::int64_t i = 0; i <= intervals; ++i) {
+    const double share = intervals ? static_cast<double>(i) / static_cast<double>(intervals) : 0;
+    const auto step = static_cast<std::int64_t>(share * static_cast<double>(last));
+    points.push_back({step + 1, learning_rate(schedule, plan.spec.optimizer.lr, step)});
+  }
+  return points;
+}
+
+}  // namespace llmc::report

@@ -1,0 +1,23 @@
+// Reports the length of a run: its tokens for each parameter, and its learning rate from step to step.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "compiler/plan/plan.h"
+
+namespace llmc::report {
+
+/// "20000 steps of 1048576 tokens are 21.0 G tokens, 17 for each parameter".
+std::string tokens_text(const spec::Spec& spec);
+
+/// The same, and the learning rate as one line of characters; ends with a line feed.
+std::string length_text(const plan::Plan& plan);
+
+/// Steps, tokens, and tokens for each parameter.
+nlohmann::ordered_json length_json(const plan::Plan& plan);
+
+/// Points [step, learning rate] of the schedule, evenly spaced from the first step to the last.
+nlohmann::ordered_json rate_points(const plan::Plan& plan);
+
+}  // namespace llmc::report
