@@ -1,6 +1,6 @@
 """Learning rates tuned at a narrow model and carried to a wide one, with muP and without.
 
-    python3 tests/bench/transfer.py [--widths 64 256] [--steps 300] [--rates 8] [--seeds 1] [--jobs 2] [-o FOLDER]
+    python3 tests/bench/transfer.py [--widths 64 256] [--steps 300] [--rates 8] [--seeds 4 1] [--jobs 2] [-o FOLDER]
 
 Sweeps the rate at both widths (llmc sweep), at the wide one once under each rule of llmc scale, over rates that double. Prints the last
 validation loss of each rate, and where the best rate of the narrow model lies from the best one of the wide model. Ends with exit 1
@@ -46,13 +46,13 @@ def write_spec(folder, width, steps):
     return path
 
 
-def swept(arguments, spec, name):
+def swept(arguments, spec, name, seeds):
     """The mean validation loss of each rate; of one that did not finish infinity."""
     out = os.path.join(arguments.out, name)
     rates = [LEAST * 2**i for i in range(arguments.rates)]
     words = ["optimizer.lr=" + ",".join(f"{rate:g}" for rate in rates)]
-    if arguments.seeds > 1:
-        words.append("seed=" + ",".join(map(str, range(1, arguments.seeds + 1))))
+    if seeds > 1:
+        words.append("seed=" + ",".join(map(str, range(1, seeds + 1))))
     run(arguments.llmc, "sweep", spec, *words, "--jobs", arguments.jobs, "-o", out)
     with open(os.path.join(out, "sweep.json")) as file:
         record = json.load(file)
@@ -79,7 +79,7 @@ def main():
     parser.add_argument("--widths", type=int, nargs=2, default=(64, 256))
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--rates", type=int, default=8)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=int, nargs=2, default=(4, 1), help="of each width")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("-o", "--out", default=os.path.join(SOURCE, "build", "transfer"))
     arguments = parser.parse_args()
@@ -88,13 +88,13 @@ def main():
         run(arguments.llmc, "data", "build", "--from", f"/usr/lib/python3.{sys.version_info.minor}", "--glob", "*.py",
             "--vocab-size", "1024", "-o", os.path.join(arguments.out, "data"))
     narrow, wide = (write_spec(arguments.out, width, arguments.steps) for width in arguments.widths)
-    tables = {str(arguments.widths[0]): swept(arguments, narrow, "narrow")}
+    tables = {str(arguments.widths[0]): swept(arguments, narrow, "narrow", arguments.seeds[0])}
     for rule in ("mup", "none"):
         scaled = os.path.join(arguments.out, f"{rule}.yaml")
         if os.path.exists(scaled):
             os.remove(scaled)
         run(arguments.llmc, "scale", narrow, "--to", wide, "--rule", rule, "-o", scaled)
-        tables[f"{arguments.widths[1]} {rule}"] = swept(arguments, scaled, rule)
+        tables[f"{arguments.widths[1]} {rule}"] = swept(arguments, scaled, rule, arguments.seeds[1])
     print("      rate" + "".join(f"{name:>12}" for name in tables))
     for rate in sorted(tables[str(arguments.widths[0])]):
         print(f"{rate:10.3g}" + "".join(f"{losses[rate]:12.4f}" for losses in tables.values()))
