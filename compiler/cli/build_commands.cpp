@@ -13,6 +13,7 @@
 #include "spec/schema/schema.h"
 #include "text/plural.h"
 #include "text/shell.h"
+#include "trainer/startup/phase.h"
 #include "trainer/startup/resume_line.h"
 #include "trainer/startup/values.h"
 
@@ -79,6 +80,19 @@ void refuse_spec_of_a_run(const std::string& file) {
                   file, going_on));
 }
 
+/// Each phase's project is a folder of its own in that of the run.
+BuildOptions of_phase(BuildOptions options, const Planned& planned) {
+  const spec::Spec& spec = planned.plan.spec;
+  const fs::path folder = output_folder(options.out, spec.name);
+  if (disk::exists(folder / emit::kLockFile, Exit::usage))
+    throw Failure(Exit::usage,
+                  fmt::format("'{}' holds the trainer of a run without phases. Write another -o, or remove "
+                              "the folder",
+                              folder.string()));
+  options.out = (folder / fmt::format("phase-{}", spec.phase.number)).string();
+  return options;
+}
+
 }  // namespace
 
 void add_build_commands(CLI::App& app, Result& result) {
@@ -104,12 +118,16 @@ void add_build_commands(CLI::App& app, Result& result) {
   add_jobs(compile_command, options->build.jobs);
   compile_command->footer("Example: llmc compile specs/quickstart.yaml && build/quickstart/trainer --help");
   compile_command->callback([options] {
-    const Planned planned = plan_spec_here(options->spec);
-    note_vocabulary(planned.resolved);
-    warn_of_export(planned.resolved.spec.model);
-    const build::CompileResult built = compile(planned, options->build);
-    fmt::print("{} ({} source{} compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled,
-               plural(built.compiled), built.reused, built.linked ? ", linked" : "", built.seconds);
+    std::vector<spec::Resolved> phases = load_phases(options->spec);
+    const bool many = phases.size() > 1;
+    for (spec::Resolved& phase : phases) {
+      const Planned planned = plan_loaded(std::move(phase), true);
+      note_vocabulary(planned.resolved);
+      warn_of_export(planned.resolved.spec.model);
+      const build::CompileResult built = compile(planned, many ? of_phase(options->build, planned) : options->build);
+      fmt::print("{} ({} source{} compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled,
+                 plural(built.compiled), built.reused, built.linked ? ", linked" : "", built.seconds);
+    }
   });
 
   CLI::App* run_command = app.add_subcommand("run", "compile if needed, then train");
@@ -121,22 +139,29 @@ void add_build_commands(CLI::App& app, Result& result) {
   run_command->callback([options, &result] {
     refuse_pipe(options->spec.file);
     refuse_spec_of_a_run(options->spec.file);
-    spec::Resolved all = load_spec(options->spec);
-    const RunWords words = sort_words(options->spec, all);
+    std::vector<spec::Resolved> all = load_phases(options->spec);
+    const RunWords words = sort_words(options->spec, all.front());
     // Keys of the run stay out of the trainer's defaults.
-    if (!words.run_time.empty()) all = load_spec({options->spec.file, words.compiled}, false);
-    const Planned planned = plan_loaded(std::move(all), true);
+    if (!words.run_time.empty()) all = load_phases({options->spec.file, words.compiled}, false);
+    const bool many = all.size() > 1;
+    std::vector<Planned> phases;
+    for (spec::Resolved& phase : all) phases.push_back(plan_loaded(std::move(phase), true));
     std::vector<std::string> argv = words.run_time;
     argv.insert(argv.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
     std::vector<std::string> command = {"llmc", "run", options->spec.file};
     command.insert(command.end(), words.all.begin(), words.all.end());
     if (!result.trainer_arguments.empty()) command.push_back("--");
     command.insert(command.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
-    if (!check_trainer_words(planned, argv, command)) return;
-    warn_of_export(planned.resolved.spec.model);
-    const build::CompileResult built = compile(planned, options->build);
-    argv.insert(argv.begin(), disk::absolute(built.trainer, Exit::usage).string());
-    build::become(argv, resume_with_llmc(*options, words, built.trainer, result.trainer_arguments));
+    for (const Planned& phase : phases)
+      if (!check_trainer_words(phase, argv, command)) return;
+    warn_of_export(phases.front().resolved.spec.model);
+    std::vector<fs::path> trainers;
+    for (const Planned& phase : phases)
+      trainers.push_back(compile(phase, many ? of_phase(options->build, phase) : options->build).trainer);
+    argv.insert(argv.begin(), disk::absolute(trainers.front(), Exit::usage).string());
+    if (many) setenv(kPhasesVariable, "1", 1);
+    build::become(argv, resume_with_llmc(*options, words, many ? trainers.front().parent_path() : trainers.front(),
+                                         result.trainer_arguments));
   });
 }
 

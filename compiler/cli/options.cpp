@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "compiler/spec/huggingface.h"
@@ -14,6 +15,7 @@
 #include "spec/huggingface/families.h"
 #include "spec/model_config.h"
 #include "spec/print.h"
+#include "spec/source.h"
 #include "spec/training_sources.h"
 #include "text/message.h"
 #include "text/printable.h"
@@ -25,11 +27,40 @@ bool colour_on(int file_descriptor) {
   return isatty(file_descriptor) && !(no_colour && *no_colour);
 }
 
+namespace {
+
+/// Removes the word phase=N, and returns N; empty: there is none.
+std::string take_phase(std::vector<std::string>& overrides) {
+  static constexpr std::string_view kWord = "phase=";
+  const auto found = std::ranges::find_if(overrides, [](const std::string& word) { return word.starts_with(kWord); });
+  if (found == overrides.end()) return "";
+  const std::string number = found->substr(kWord.size());
+  overrides.erase(found);
+  return number.empty() ? "''" : number;
+}
+
+}  // namespace
+
 spec::LoadResult read_spec(const SpecArguments& arguments) {
   const std::filesystem::path directory =
       spec::is_open_pipe(arguments.file) ? "" : std::filesystem::path(arguments.file).parent_path();
-  return spec::load(arguments.file, arguments.overrides,
-                    [&](const spec::Spec& spec) { return plan::planned_exit(from_here(spec, directory)); });
+  std::vector<std::string> overrides = arguments.overrides;
+  const std::string selected = take_phase(overrides);
+  spec::LoadResult result = spec::load(arguments.file, overrides, [&](const spec::Spec& spec) {
+    return plan::planned_exit(from_here(spec, directory));
+  });
+  if (selected.empty() || !result.diagnostics.empty()) return result;
+  for (spec::Resolved& phase : result.phases)
+    if (std::to_string(phase.spec.phase.number) == selected) result.resolved = std::move(phase);
+  if (!result.resolved || result.phases.empty())
+    throw Failure(Exit::usage,
+                  result.phases.empty()
+                      ? fmt::format("phase={} selects one of a spec's phases, and '{}' has none. Leave it out",
+                                    spec::printable(selected), spec::printable(arguments.file))
+                      : fmt::format("there is no phase {}. '{}' has phases 1 to {}", spec::printable(selected),
+                                    spec::printable(arguments.file), result.phases.size()));
+  result.phases.clear();
+  return result;
 }
 
 spec::Spec from_here(spec::Spec spec, const std::filesystem::path& directory) {
@@ -38,11 +69,20 @@ spec::Spec from_here(spec::Spec spec, const std::filesystem::path& directory) {
 }
 
 spec::Resolved load_spec(const SpecArguments& arguments, bool tell) {
+  std::vector<spec::Resolved> all = load_phases(arguments, tell);
+  if (all.size() > 1)
+    throw Failure(Exit::usage, fmt::format("'{}' has {} phases. Select one with phase=1, or another number",
+                                           spec::printable(arguments.file), all.size()));
+  return std::move(all.front());
+}
+
+std::vector<spec::Resolved> load_phases(const SpecArguments& arguments, bool tell) {
   spec::LoadResult result = read_spec(arguments);
-  if (!result.resolved) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
+  if (!result.diagnostics.empty()) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
   if (tell)
     for (const std::string& note : result.notes) to_stderr("note: {}\n", printable_text(note));
-  return std::move(*result.resolved);
+  if (result.resolved) result.phases.push_back(std::move(*result.resolved));
+  return std::move(result.phases);
 }
 
 void refuse_pipe(const std::string& file) {
@@ -99,7 +139,8 @@ std::filesystem::path output_folder(const std::string& wish, const std::string& 
   const fs::path folder = fs::path("build") / name;
   // CMake's build folder, such as llmc's own, may hold another folder or program of this name.
   const auto there = [](const fs::path& path) { return disk::exists(path, Exit::usage); };
-  const bool ours = there(folder / ".llmc-files") || there(folder / emit::kLockFile);
+  const bool ours =
+      there(folder / ".llmc-files") || there(folder / emit::kLockFile) || there(folder / "phase-1" / ".llmc-files");
   const bool taken = there("build/CMakeCache.txt") && there(folder) && !ours;
   return taken ? fs::path(folder.string() + "-run") : folder;
 }

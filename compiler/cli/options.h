@@ -30,14 +30,19 @@ bool colour_on(int file_descriptor);
 
 inline constexpr double kMostPrice = 1e6;  // of a device-hour
 
-/// Reads the spec or its errors. Suggestions in errors are values that llmc can plan.
+/// Reads the spec or its errors. Suggestions in errors are values that llmc can plan. The override phase=N selects a
+/// phase.
 spec::LoadResult read_spec(const SpecArguments& arguments);
 
 /// Makes a target.device that is a file relative to the current folder. `directory`: the spec's.
 spec::Spec from_here(spec::Spec spec, const std::filesystem::path& directory);
 
-/// Loads a spec; prints its notes if `tell`. Throws InvalidSpec.
+/// Loads a spec; prints its notes if `tell`. Of a spec with phases that which the override phase=N selects. Throws
+/// InvalidSpec, and Failure(usage) if the spec has phases and none is selected.
 spec::Resolved load_spec(const SpecArguments& arguments, bool tell = true);
+
+/// Same, for a command that takes all phases: one spec for each, or the one selected.
+std::vector<spec::Resolved> load_phases(const SpecArguments& arguments, bool tell = true);
 
 /// Throws Failure(usage) if a spec to compile is not a regular file.
 void refuse_pipe(const std::string& file);

@@ -11,6 +11,7 @@
 #include "compiler/tools/report/diff.h"
 #include "compiler/tools/report/kernel_report.h"
 #include "compiler/tools/report/measured.h"
+#include "compiler/tools/report/phases_report.h"
 #include "compiler/tools/report/plan_page.h"
 #include "compiler/tools/report/plan_report.h"
 #include "compiler/tools/report/time_report.h"
@@ -234,9 +235,26 @@ void print_measured(const Planned& planned, const PlanOptions& options) {
   }
 }
 
+/// Prints one table of all phases. Returns whether the spec has phases, none is selected, and no aspect of a plan is
+/// asked for, which is of one phase.
+bool plans_phases(const PlanOptions& options) {
+  const bool aspect = options.kernels || options.launches || options.pin || options.json || !options.explain.empty() ||
+                      !options.measured.empty() || !options.html.empty();
+  if (aspect) return false;
+  std::vector<spec::Resolved> phases = load_phases(options.spec, false);
+  if (phases.size() == 1) return false;
+  std::vector<Planned> planned;
+  std::vector<const plan::Plan*> plans;
+  for (spec::Resolved& phase : phases) planned.push_back(plan_loaded(std::move(phase), true));
+  for (const Planned& phase : planned) plans.push_back(&phase.plan);
+  fmt::print("{}phase=1 after the spec shows the plan of that phase\n", report::phases_text(plans, options.price));
+  return true;
+}
+
 void run_plan(PlanOptions& options) {
   if (compared(options)) return;
   add_words(options);
+  if (plans_phases(options)) return;
   const Planned planned = plan_spec_here(options.spec);
   if (options.kernels)
     print_kernels(planned, options);

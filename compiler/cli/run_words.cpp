@@ -48,6 +48,8 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
   if (!options || options->plan) return options.has_value();
   options->command = command;
   refuse_planned_only(spec);
+  // The folder may be in another phase, which its trainer finds; data and values are checked as those of a new run.
+  if (spec.phase.count > 1) options->run /= ".phase";
   if (!options->tune && !options->evaluate && !options->sample)
     check_start(*options, info, build::spec_file(planned.resolved));
   check_gpu(spec);

@@ -60,34 +60,44 @@ void note_sources(const spec::Resolved& resolved, const std::vector<MissingPath>
   check_most_epochs(sources, beginning(sources), run);
 }
 
-int check(const Options& options) {
-  const spec::LoadResult result = read_spec(options.spec);
-  if (options.json)
-    fmt::print("{}\n", spec::to_json(result.diagnostics));
-  else if (!result.resolved)
-    to_stderr("{}", spec::render(result.diagnostics, colour_on(2)));
-  if (!result.resolved) return static_cast<int>(Exit::spec);
-  for (const std::string& note : result.notes) to_stderr("note: {}\n", printable_text(note));
-  const plan::Plan plan = plan::make_plan(from_here(result.resolved->spec, result.resolved->directory));
-  note_vocabulary(*result.resolved);
-  warn_of_export(result.resolved->spec.model);
-  const std::vector<MissingPath> missing_here = missing_paths(result.resolved->spec, result.resolved->directory);
+/// Plans a spec, or a phase of it, and reports what is missing on this machine.
+void check_one(const Options& options, const spec::Resolved& resolved) {
+  const plan::Plan plan = plan::make_plan(from_here(resolved.spec, resolved.directory));
+  note_vocabulary(resolved);
+  warn_of_export(resolved.spec.model);
+  const std::vector<MissingPath> missing_here = missing_paths(resolved.spec, resolved.directory);
   for (const MissingPath& missing : missing_here)
     to_stderr("warning: {}: a run needs it, but no file matches '{}' here{}\n", missing.key,
               printable(missing.path.string()), missing.hint);
-  note_sources(*result.resolved, missing_here);
-  if (const std::string& from = result.resolved->spec.init.from; !from.empty()) {
-    const fs::path folder = (fs::path(result.resolved->directory) / from).lexically_normal();
+  note_sources(resolved, missing_here);
+  if (const std::string& from = resolved.spec.init.from; !from.empty()) {
+    const fs::path folder = (fs::path(resolved.directory) / from).lexically_normal();
     std::error_code error;
     if (fs::exists(folder, error))
-      find_weights(folder, result.resolved->spec, {});
+      find_weights(folder, resolved.spec, {});
     else
       to_stderr("warning: init.from: a new run needs it, but there is no folder '{}' here\n",
                 printable(folder.string()));
   }
-  if (!options.json)
-    fmt::print("{}: good ({})\n{}; the compute-optimal number is about {:.0f} (Hoffmann et al. 2022)\n",
-               options.spec.file, plan.fingerprint, report::tokens_text(plan.spec), spec::kOptimalTokensPerParameter);
+  if (options.json) return;
+  const spec::Phase& phase = resolved.spec.phase;
+  const std::string which = phase.count > 1 ? fmt::format(" phase {}, up to step {}:", phase.number, phase.last) : "";
+  fmt::print("{}:{} good ({})\n", options.spec.file, which, plan.fingerprint);
+  if (phase.number == phase.count)
+    fmt::print("{}; the compute-optimal number is about {:.0f} (Hoffmann et al. 2022)\n",
+               report::tokens_text(plan.spec), spec::kOptimalTokensPerParameter);
+}
+
+int check(const Options& options) {
+  spec::LoadResult result = read_spec(options.spec);
+  if (options.json)
+    fmt::print("{}\n", spec::to_json(result.diagnostics));
+  else if (!result.diagnostics.empty())
+    to_stderr("{}", spec::render(result.diagnostics, colour_on(2)));
+  if (!result.diagnostics.empty()) return static_cast<int>(Exit::spec);
+  for (const std::string& note : result.notes) to_stderr("note: {}\n", printable_text(note));
+  if (result.resolved) result.phases.push_back(std::move(*result.resolved));
+  for (const spec::Resolved& phase : result.phases) check_one(options, phase);
   return 0;
 }
 

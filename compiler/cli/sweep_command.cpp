@@ -92,6 +92,10 @@ std::vector<spec::Resolved> load_runs(const SweepOptions& options, const sweep::
   Checksum sum;
   for (std::size_t run = 0; run < grid.size(); ++run) {
     spec::LoadResult result = read_spec({options.spec.file, grid.words_of(run)});
+    if (!result.phases.empty())
+      throw Failure(Exit::usage, fmt::format("'{}' has phases, and a sweep's runs have one trainer each. Sweep a spec "
+                                             "without them",
+                                             spec::printable(options.spec.file)));
     if (!result.resolved) {
       refusals.add(grid.label(run), spec::render(result.diagnostics, false), Exit::spec);
       continue;

@@ -79,6 +79,20 @@ bool reports(SourceWriter& out, const plan::Plan& plan) {
   return true;
 }
 
+/// Prints the lists of the phase, and returns its initialiser; empty if the run has one phase.
+std::string phase(SourceWriter& out, const spec::Phase& phase) {
+  if (phase.count == 1) return "";
+  out.line("// First steps of the phases after the first, and keys that differ from the phase before.");
+  out.line("constexpr std::int64_t kBorders[] = {$steps$};",
+           {{"steps", fmt::format("{}", fmt::join(phase.borders, ", "))}});
+  if (!phase.changed.empty())
+    out.line("constexpr const char* kChangedKeys[] = {$keys$};",
+             {{"keys", fmt::format("\"{}\"", fmt::join(phase.changed, "\", \""))}});
+  out.blank();
+  return fmt::format("{{{}, {}, {}, {}, kBorders, {}}}", phase.number, phase.count, phase.first, phase.last,
+                     phase.changed.empty() ? "{}" : "kChangedKeys");
+}
+
 /// Prints the buffers of one rank; the program sizes sharded ones at start for another number of ranks. Returns the
 /// arena's bytes.
 std::size_t buffers(SourceWriter& out, const plan::Plan& plan) {
@@ -281,6 +295,7 @@ std::string print_program(const plan::Plan& plan) {
   const std::size_t arena_bytes = buffers(out, plan);
   buckets(out, plan);
   const bool gathers = gathered(out, plan);
+  const std::string of_phase = phase(out, spec.phase);
   const double rope_scale = plan::rope_table_scale(spec.model);
   const auto n = [](std::int64_t value) { return std::to_string(value); };
   out.line("constexpr ProgramInfo kInfo = {");
@@ -324,7 +339,8 @@ std::string print_program(const plan::Plan& plan) {
       {"shard", fmt::format("Shard::{}", spec::text_of("parallel.shard", spec))},
       {"window_bytes", n(static_cast<std::int64_t>(plan.layout.window_bytes))},
       {"gradient_window_bytes", n(static_cast<std::int64_t>(plan.layout.gradient_window_bytes))},
-      {"pieces", pieces(plan)}};
+      {"pieces", pieces(plan)},
+      {"phase", of_phase}};
   for (const auto& [name, value] : fields)
     if (!value.empty()) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
   out.raw(R"(};

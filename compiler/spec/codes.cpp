@@ -291,6 +291,18 @@ const std::vector<Code>& codes() {
        "schedule.steps follows from schedule.tokens, the model's parameters and batch.tokens, so a file gives one of "
        "the two. A value on the command line, or of a file that extends another, takes the place of the other's.",
        "schedule: {steps: 1000, tokens: 20x}", "schedule: {tokens: 20x}"},
+      {"E0350", "phases that are not a list",
+       "`phases` is a list of two partial specs or more, each with the step that ends it. What is said for the whole "
+       "run, such as the schedule, is not said again in a phase.",
+       "schedule: {steps: 100}\nphases: [{until: 90%}, {batch: {sequence_length: 512}}]",
+       "schedule: {steps: 100}\nphases: [{until: 90%}, {until: 100%, batch: {sequence_length: 512}}]"},
+      {"E0351", "borders of phases", "Each phase ends after the one before, and the last one with the run.",
+       "schedule: {steps: 100}\nphases: [{until: 90%}, {until: 95%}]",
+       "schedule: {steps: 100}\nphases: [{until: 90%}, {until: 100%}]"},
+      {"E0352", "a key that stays for all phases",
+       "Phases share the weights, the optimizer's state and the devices, and their steps are those of one schedule.",
+       "schedule: {steps: 100}\nphases: [{until: 90%}, {until: 100%, model: {hidden_size: 512}}]",
+       "schedule: {steps: 100}\nphases: [{until: 90%}, {until: 100%, model: {rope_theta: 1.0e6}}]"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

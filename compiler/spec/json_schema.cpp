@@ -166,9 +166,18 @@ Json object_schema(const Schema& table, const std::string& path) {
     const std::string leaf = child.substr(prefix.size());
     return leaf.find('.') == std::string::npos ? leaf : std::string();
   };
-  if (path.empty())
+  if (path.empty()) {
     properties["extends"] = {{"type", "string"},
                              {"description", "A spec, relative to this file, whose keys these replace."}};
+    properties["phases"] = {
+        {"type", "array"},
+        {"description", "Partial specs over this one, one after the other, each up to its step `until`."},
+        {"minItems", 2},
+        {"items",
+         {{"type", "object"},
+          {"required", {"until"}},
+          {"properties", {{"until", {{"type", {"string", "integer"}}}}}}}}};
+  }
   for (const Key& key : table.keys()) {
     // Groups come where their first key comes.
     for (const KeyGroup& group : table.groups())

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 
+#include "compiler/spec/phases.h"
 #include "compiler/spec/yaml_reader.h"
 #include "files/disk.h"
 #include "spec/binder.h"
@@ -38,22 +39,12 @@ class SpecLoader {
 
   LoadResult load(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
     LoadResult result;
-    std::optional<Node> root = read(text, name);
-    if (root) {
-      apply_overrides(*root, overrides, sources_, diagnostics_);
-      keep_the_upper_length(*root, result.notes);
-      BoundSpec bound = bind_tree(*root, sources_.front(), whole_, diagnostics_);
-      forget_what_is_of_the_other_kind(bound, result.notes);
-      forget_what_is_of_fp8(bound, result.notes);
-      check_relations(bound, diagnostics_);
-      if (diagnostics_.empty()) note_wide_window(bound.spec, result.notes);
-      if (diagnostics_.empty())
-        result.resolved = finish(std::move(bound), name);
+    if (std::optional<Node> root = read(text, name)) {
+      const std::vector<PhaseNode> phases = take_phases(*root, diagnostics_);
+      if (phases.empty())
+        result.resolved = resolve(std::move(*root), name, overrides, result.notes);
       else
-        // A spec without the file that it extends lacks what it needs, and is not to be planned.
-        suggest(
-            *root, [this](const Node& changed) { return examine(changed); }, whole_ ? accept_ : Accept(), sources_,
-            diagnostics_);
+        result.phases = resolve_phases(phases, *root, name, overrides, result.notes);
     }
     sort_by_place(diagnostics_);
     result.diagnostics = std::move(diagnostics_);
@@ -61,6 +52,44 @@ class SpecLoader {
   }
 
  private:
+  std::optional<Resolved> resolve(Node root, const std::string& name, const std::vector<std::string>& overrides,
+                                  std::vector<std::string>& notes) {
+    apply_overrides(root, overrides, sources_, diagnostics_);
+    keep_the_upper_length(root, notes);
+    BoundSpec bound = bind_tree(root, sources_.front(), whole_, diagnostics_);
+    forget_what_is_of_the_other_kind(bound, notes);
+    forget_what_is_of_fp8(bound, notes);
+    check_relations(bound, diagnostics_);
+    if (diagnostics_.empty()) note_wide_window(bound.spec, notes);
+    if (diagnostics_.empty()) return finish(std::move(bound), name);
+    // A spec without the file that it extends lacks what it needs, and is not to be planned.
+    suggest(
+        root, [this](const Node& changed) { return examine(changed); }, whole_ ? accept_ : Accept(), sources_,
+        diagnostics_);
+    return std::nullopt;
+  }
+
+  /// All phases, or none if one of them is wrong. What is wrong is told of the first such phase.
+  std::vector<Resolved> resolve_phases(const std::vector<PhaseNode>& nodes, const Node& root, const std::string& name,
+                                       const std::vector<std::string>& overrides, std::vector<std::string>& notes) {
+    std::vector<Resolved> phases;
+    if (!diagnostics_.empty()) return phases;
+    for (const PhaseNode& node : nodes) {
+      Node merged = root;
+      const Span span = merged.span;
+      merge(merged, node.over);
+      merged.span = span;
+      std::vector<std::string> of_phase;
+      std::optional<Resolved> resolved = resolve(std::move(merged), name, overrides, of_phase);
+      if (!resolved) return {};
+      phases.push_back(std::move(*resolved));
+      for (std::string& note : of_phase)
+        if (!std::ranges::count(notes, note)) notes.push_back(std::move(note));
+    }
+    join_phases(nodes, phases, diagnostics_);
+    return diagnostics_.empty() ? phases : std::vector<Resolved>();
+  }
+
   static void note_wide_window(const Spec& spec, std::vector<std::string>& notes) {
     const std::int64_t window = spec.model.sliding_window, sequence = spec.batch.sequence_length;
     if (window >= sequence)

@@ -13,7 +13,8 @@
 namespace llmc::spec {
 
 struct LoadResult {
-  std::optional<Resolved> resolved;     // only without diagnostics
+  std::optional<Resolved> resolved;     // only without diagnostics, and of a spec without phases
+  std::vector<Resolved> phases;         // only without diagnostics, and of a spec with phases
   std::vector<Diagnostic> diagnostics;  // sorted by place
   std::vector<std::string> notes;       // one line each: what a value became that was meant for another choice
 };

@@ -30,6 +30,17 @@ struct PieceWork {
   int launches;
 };
 
+/// Phase of a run that several trainers carry on, one after the other: those of the specs' `phases`. Its steps are
+/// [first, last); a run without phases has one.
+struct PhaseInfo {
+  int number = 1, count = 1;
+  std::int64_t first = 0, last = 0;            // last of a run without phases: schedule.steps, which may be overridden
+  std::span<const std::int64_t> borders = {};  // first steps of all phases but the first
+  std::span<const char* const> changed = {};   // keys whose value differs from the phase before
+
+  bool is_last() const { return number == count; }
+};
+
 struct ProgramInfo {
   const char* name;
   const char* fingerprint;  // hex; of the compiled-in values
@@ -65,6 +76,7 @@ struct ProgramInfo {
   std::size_t window_bytes;              // of several ranks, behind the shares: see step/arena_offsets.h
   std::size_t gradient_window_bytes;     // of these the first, in which gradients are reduced
   std::array<PieceWork, kPieces> pieces;
+  PhaseInfo phase = {};
 
   std::size_t math_workspace_bytes() const {
     const Buffer* workspace = find_buffer(buffers, Use::math_workspace);

@@ -52,6 +52,7 @@ struct HistoryEntry {
   std::vector<spec::Change> changed;     // since the previous start
   std::string converted = {};            // of the checkpoint's optimizer state, to another format; empty: nothing
   std::int64_t rollbacks = 0;            // in the run so far
+  int phase = 0;                         // that begins at `step`; 0: none does
   std::vector<ShardRecord> shards = {};  // of the training data, unless an earlier line lists them
   /// For a rollback: the step it left, and the reason. Else empty.
   std::int64_t left_step = 0;

@@ -187,6 +187,9 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides, std:
     } else if (!words) {
       diagnostics.push_back(
           {"E0411", fmt::format("{} is not an override", in_quotes(text)), "write key.path=value", {place_of(whole)}});
+    } else if (words->size() == 1 && words->front().text == "phases") {
+      diagnostics.push_back(
+          {"E0350", "phases cannot be overridden on the command line", "write them in the file", {place_of(whole)}});
     } else if (words->size() == 1 && words->front().text == "extends") {
       diagnostics.push_back(
           {"E0403", "extends cannot be overridden on the command line", "write it in the file", {place_of(whole)}});

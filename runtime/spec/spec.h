@@ -327,6 +327,15 @@ struct Fp8 {
   }
 };
 
+/// One of the phases of a run (docs/reference/specs.md), which has steps [first, last). No key: the file's `phases` are
+/// merged when it is read, and each phase is a Spec.
+struct Phase {
+  int number = 1, count = 1;
+  std::int64_t first = 0, last = 0;
+  std::vector<std::int64_t> borders = {};  // first steps of all phases but the first
+  std::vector<std::string> changed = {};   // keys whose value differs from the phase before
+};
+
 struct Spec {
   std::string name;
   Model model;
@@ -364,6 +373,10 @@ struct Spec {
   bool deterministic = true;
   Target target;
   std::uint64_t seed = 0;
+  Phase phase = {};
+
+  /// Steps of this phase, or of the whole run without phases.
+  std::int64_t own_steps() const { return phase.count == 1 ? schedule.steps : phase.last - phase.first; }
 };
 
 }  // namespace llmc::spec

@@ -27,14 +27,20 @@ void follow_save(RunFolder& folder, const RunMirror* mirror, const spec::Checkpo
   apply_retention(folder.path(), kept.step, retention, log);
 }
 
+std::vector<std::int64_t> kept_before(const Guard& guard, std::span<const std::int64_t> borders) {
+  std::vector<std::int64_t> steps = guard.may_go_back_before();
+  for (const std::int64_t border : borders) steps.push_back(border + 1);
+  return steps;
+}
+
 void complete_save(RunFolder& folder, const RunMirror* mirror, const spec::Spec& values, const TrainState& state,
-                   const fs::path& checkpoint, const Log& log) {
+                   const fs::path& checkpoint, std::span<const std::int64_t> borders, const Log& log) {
   std::error_code error;
   if (!fs::equivalent(checkpoint, checkpoints_directory(folder.path()) / checkpoint_name(state.step), error)) return;
   const Guard guard(values.guards, values.optimizer.clip_norm, state.guard);
   const std::string& set = values.checkpoint.best;
   follow_save(folder, mirror, values.checkpoint,
-              {state.step, best_of_run(folder.path(), set, state.step, state.best), guard.may_go_back_before()}, log);
+              {state.step, best_of_run(folder.path(), set, state.step, state.best), kept_before(guard, borders)}, log);
 }
 
 }  // namespace llmc

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "checkpoint/best.h"
@@ -11,6 +12,7 @@
 #include "run/run_folder.h"
 #include "run/run_mirror.h"
 #include "spec/spec.h"
+#include "train/guards.h"
 
 namespace llmc {
 
@@ -26,8 +28,12 @@ struct PublishedSave {
 void follow_save(RunFolder& folder, const RunMirror* mirror, const spec::Checkpoint& policy, const PublishedSave& kept,
                  const Log& log);
 
-/// Same, when starting from the checkpoint with `state`, if it is in this run's folder.
+/// Steps of Retention::keep_before: those that a rollback may need, and those after the borders of phases, so that the
+/// checkpoints of the borders are kept.
+std::vector<std::int64_t> kept_before(const Guard& guard, std::span<const std::int64_t> borders);
+
+/// Same as follow_save(), when starting from the checkpoint with `state`, if it is in this run's folder.
 void complete_save(RunFolder& folder, const RunMirror* mirror, const spec::Spec& values, const TrainState& state,
-                   const std::filesystem::path& checkpoint, const Log& log);
+                   const std::filesystem::path& checkpoint, std::span<const std::int64_t> borders, const Log& log);
 
 }  // namespace llmc

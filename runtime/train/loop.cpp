@@ -148,7 +148,7 @@ void TrainLoop::save(bool beside) {
   const double begin = process_seconds();
   state_.guard = guard_.state();
   state_.guard.plateau = plateau_.state();
-  saver_.begin(state_, beside, best_loss(), guard_.may_go_back_before());
+  saver_.begin(state_, beside, best_loss(), kept_before(guard_, run_.borders));
   saving_seconds_ = process_seconds() - begin;
 }
 

@@ -53,6 +53,7 @@ struct LoopInputs {
   std::span<StepListener* const> listeners;  // called in this order
   std::int64_t stop;                         // last step, at most values.schedule.steps
   const HistoryEntry& start;                 // history entry of this start
+  std::span<const std::int64_t> borders;     // steps between phases, whose checkpoints are kept
   SampleNames sample_names;
   std::function<std::string(SampleId)> sample_text;  // beginning of a sample's text; empty: not shown
   std::optional<FirstLoss> first_loss;               // if the weights were initialised at random by this start

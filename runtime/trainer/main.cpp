@@ -30,6 +30,7 @@
 #include "trainer/commands/batches.h"
 #include "trainer/commands/tune.h"
 #include "trainer/options.h"
+#include "trainer/startup/phase.h"
 #include "trainer/startup/prepare.h"
 #include "trainer/startup/resume_line.h"
 #include "trainer/train.h"
@@ -119,33 +120,47 @@ bool answer(const Options& options, const Program& program) {
   return true;
 }
 
-}  // namespace
-
-int train_main(int argc, char** argv, const Program& program) try {
-  hold_standard_streams();
-  std::signal(SIGUSR1, SIG_IGN);  // before the first step there is nothing to save
-  const std::optional<Options> options =
-      parse_options(argc, argv, program.info, [] { return default_base(executable_folder()); });
-  if (!options || answer(*options, program)) {
-    check_output();
-    return static_cast<int>(Exit::done);
-  }
-  if (options->ranks > 1) {
-    const LauncherInfo launch = launch_of_this_process();
+/// Trains as one rank, or starts all ranks of --ranks and waits for them. Returns the exit code.
+int train_phase(const Options& options, const Program& program, const LauncherInfo& launch, int argc, char** argv) {
+  if (options.ranks > 1) {
     if (launch.world_size > 1)
       throw Failure(Exit::usage,
                     fmt::format("{} has already started this process as one of {} ranks. Leave out --ranks", launch.by,
                                 launch.world_size));
     std::signal(SIGPIPE, SIG_IGN);  // same as in a rank
-    check_ranks_fit(program.info, options->ranks);
-    const int code = spawn_ranks(words_of_a_rank(argc, argv), options->ranks, rank_starter());
-    if (code == static_cast<int>(Exit::resume_me))  // no rank knows this command
+    check_ranks_fit(program.info, options.ranks);
+    setenv(kStarterVariable, "1", 1);
+    const int code = spawn_ranks(words_of_a_rank(argc, argv), options.ranks, rank_starter());
+    unsetenv(kStarterVariable);
+    if (code == static_cast<int>(Exit::resume_me) &&
+        !is_at_border(options, program.info))  // no rank knows this command
       to_stderr("resume with\n  {}\n",
-                printable_text(resume_line(options->command, spec_when_compiled(executable_folder()),
+                printable_text(resume_line(options.command, spec_when_compiled(executable_folder()),
                                            noted_spec(executable_folder()))));
     return code;
   }
-  return train_as_rank(*options, program);
+  return train_as_rank(options, program);
+}
+
+}  // namespace
+
+int train_main(int argc, char** argv, const Program& program) try {
+  hold_standard_streams();
+  std::signal(SIGUSR1, SIG_IGN);  // before the first step there is nothing to save
+  const std::optional<Options> parsed =
+      parse_options(argc, argv, program.info, [] { return default_base(executable_folder()); });
+  if (!parsed || answer(*parsed, program)) {
+    check_output();
+    return static_cast<int>(Exit::done);
+  }
+  const LauncherInfo launch = launch_of_this_process();
+  const std::vector<std::string> words(argv, argv + argc);
+  const PhaseInfo& phase = program.info.phase;
+  const PhaseStart start = find_phase(*parsed, program.info);
+  if (start.number != phase.number) return leave_to(start.number, start.step, program.info, launch, words);
+  const int code = train_phase(start.options, program, launch, argc, argv);
+  if (code != static_cast<int>(Exit::resume_me) || !is_at_border(start.options, program.info)) return code;
+  return leave_to(phase.number + 1, phase.last, program.info, launch, words);
 } catch (const Failure& failure) {
   print_error(failure.what());
   return static_cast<int>(failure.code());

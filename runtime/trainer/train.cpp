@@ -101,7 +101,8 @@ void complete_ended(Rank& rank, const Prepared& p) {
   } catch (const Failure& failure) {  // nothing will be trained that the mirror could miss
     rank.console.warning(failure.what());
   }
-  complete_save(*p.folder, mirror.get(), p.run(), p.state, p.start->checkpoint, rank.warnings());
+  complete_save(*p.folder, mirror.get(), p.run(), p.state, p.start->checkpoint, rank.info().phase.borders,
+                rank.warnings());
 }
 
 bool is_done(Rank& rank, const Prepared& prepared) {
@@ -134,7 +135,8 @@ RunFiles open_files(Rank& rank, Prepared& prepared) {
     files.mirror = open_mirror(rank, prepared);
     const RunMirror* mirror = files.mirror.get();
     if (const auto& start = prepared.start)
-      complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint, rank.warnings());
+      complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint, info.phase.borders,
+                    rank.warnings());
     const Retention retention{policy.keep_last, policy.keep_every};
     const std::vector<SavedBuffer> saved = saved_buffers(info.buffers);
     check_can_save(prepared.folder->path(), info.parameters, saved, retention, rank.warnings());
@@ -286,6 +288,8 @@ void announce(Rank& rank, const Prepared& p, const Machine& machine, const Sessi
                              rank.launch.rank));
 }
 
+bool begins_phase(const PhaseInfo& phase, std::int64_t step) { return phase.count > 1 && step == phase.first; }
+
 HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine, const Session& session,
                            const RunFiles& files) {
   const ProgramInfo& info = rank.info();
@@ -312,6 +316,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
                      .changed = changed,
                      .converted = p.converted,
                      .rollbacks = p.state.guard.rollbacks,
+                     .phase = begins_phase(info.phase, p.state.step) ? info.phase.number : 0,
                      .shards = unlisted_shards(p, history)};
   if (files.folder) {
     spec::Values kept = p.values.run;
@@ -416,6 +421,7 @@ class Training {
                .listeners = listeners_.all(),
                .stop = prepared.stop,
                .start = entry,
+               .borders = rank.info().phase.borders,
                .sample_names = sample_names(prepared.inputs.train),
                .sample_text = sample_text(rank, prepared),
                .first_loss = first_loss_of(prepared),
@@ -471,7 +477,9 @@ std::string stopped_by(int signal) {
 
 Exit say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop) {
   rank.rendezvous.barrier();  // a rank that leaves NCCL looks lost to those still working
-  if (signal == 0) return Exit::done;
+  // The main program prints how the next phase begins.
+  const PhaseInfo& phase = rank.info().phase;
+  if (signal == 0) return phase.is_last() || step < phase.last ? Exit::done : Exit::resume_me;
   // A run that a launcher started is resumed by the launcher's own command, which no rank knows.
   const std::string how =
       rank.has_others() ? "Start the ranks with the same command to resume"

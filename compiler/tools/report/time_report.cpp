@@ -37,7 +37,7 @@ double mfu(const Plan& plan) {
          (peak * static_cast<double>(plan.spec.parallel.world_size));
 }
 
-double run_seconds(const Plan& plan) { return static_cast<double>(plan.spec.schedule.steps) * plan.cost.time.seconds; }
+double run_seconds(const Plan& plan) { return static_cast<double>(plan.spec.own_steps()) * plan.cost.time.seconds; }
 
 std::string chosen(const Plan& plan, const char* key) { return spec::text_of(key, plan::chosen_spec(plan)); }
 
@@ -112,7 +112,7 @@ std::string time_text(const Plan& plan) {
   const plan::StepTime& time = plan.cost.time;
   std::string out = fmt::format("time, predicted for {}: {} a step, {:.0f} tokens/s, MFU {:.1f}%; {} steps take {}\n",
                                 plan.device.name, human_seconds(time.seconds), tokens_per_second(plan), 100 * mfu(plan),
-                                plan.spec.schedule.steps, human_seconds(run_seconds(plan)));
+                                plan.spec.own_steps(), human_seconds(run_seconds(plan)));
   if (time.exposed_seconds > 0)
     out += fmt::format("  in {} of a step it waits for other ranks, with nothing left to overlap\n",
                        human_seconds(time.exposed_seconds));

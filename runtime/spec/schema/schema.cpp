@@ -83,7 +83,7 @@ std::vector<std::string> Schema::children(const std::string& group) const {
     if (key.type != Type::map && key.group() == group) result.push_back(key.leaf());
   for (const KeyGroup& child : groups_)
     if (group_of(child.path) == group) result.push_back(leaf_of(child.path));
-  if (group.empty()) result.push_back("extends");
+  if (group.empty()) result.insert(result.end(), {"extends", "phases"});
   return result;
 }
 

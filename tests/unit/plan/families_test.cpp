@@ -35,6 +35,27 @@ TEST(FamilySpecs, FitEightH100s) {
   }
 }
 
+TEST(FamilySpecs, BothPhasesOfTheWholeRunFitEightH100s) {
+  const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/seed-1b.yaml", {});
+  ASSERT_EQ(loaded.phases.size(), 2u) << spec::render(loaded.diagnostics);
+  const spec::Spec &first = loaded.phases[0].spec, &second = loaded.phases[1].spec;
+  // 20 times 1,241,581,568 parameters in steps of 2 Mi tokens.
+  EXPECT_EQ(first.schedule.steps, 11841);
+  EXPECT_EQ(first.phase.last, 10657);
+  EXPECT_EQ(second.phase.first, 10657);
+  EXPECT_EQ(second.phase.last, 11841);
+  EXPECT_EQ(second.batch.sequence_length, 4096);
+  EXPECT_EQ(second.data.mixture.at(2).weight, 0.4);
+  EXPECT_EQ(second.phase.changed,
+            (std::vector<std::string>{"model.rope_theta", "batch.sequence_length", "data.train.code.weight"}));
+  for (const spec::Resolved& phase : loaded.phases) {
+    const Plan plan = make_plan(phase.spec);
+    EXPECT_TRUE(fits_budget(plan));
+    EXPECT_EQ(plan.device.name, "h100-sxm");
+    EXPECT_EQ(plan.parameters.logical, 1241581568);
+  }
+}
+
 /// A post norm adds to the stream in one pass over memory: x and the sum, the result, and a copy in bf16.
 TEST(FamilySpecs, ThePlanHasTheBytesOfPostNorms) {
   const Plan plan = make_plan(

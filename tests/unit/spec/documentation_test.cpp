@@ -203,9 +203,9 @@ TEST(Table, IsComplete) {
     const bool absent = key.path == "data.tokenizer" || key.path == "data.validation.path" || key.path == "init.from" ||
                         key.path == "checkpoint.mirror" || key.path == "target.device" ||
                         key.path == "model.sliding_window" || key.path == "model.no_rope_layers" ||
-                         key.path == "model.rope_local_theta" || key.path == "model.attn_logit_softcapping" ||
-                         key.path == "model.final_logit_softcapping" || key.path == "schedule.tokens" ||
-                         key.path == "guards.plateau" || key.has_entries();
+                        key.path == "model.rope_local_theta" || key.path == "model.attn_logit_softcapping" ||
+                        key.path == "model.final_logit_softcapping" || key.path == "schedule.tokens" ||
+                        key.path == "guards.plateau" || key.has_entries();
     EXPECT_EQ((key.required ? 1 : 0) + (key.derive || !key.fallback.empty() ? 1 : 0) + (absent ? 1 : 0), 1) << key.path;
   }
 }

@@ -1,0 +1,133 @@
+#include "compiler/spec/phases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string>
+
+#include "spec/fingerprint.h"
+#include "spec/schema/schema.h"
+#include "spec/values.h"
+
+namespace llmc::spec {
+
+namespace {
+
+// Keys of the model that leave its tensors as they are; all others of the model stay.
+constexpr std::array kSoft = {"model.rope_theta", "model.rope_local_theta", "model.sliding_window",
+                              "model.layer_types"};
+constexpr std::array kNever = {"name", "extends", "phases", "schedule", "parallel", "target", "init", "seed"};
+
+bool is_soft(const std::string& path) {
+  return std::ranges::count(kSoft, path) > 0 || path.starts_with("model.rope_scaling.");
+}
+
+/// Why a key must not differ between phases; empty if it may.
+std::string refusal(const std::string& path) {
+  if (path.starts_with("model.") && !is_soft(path)) return "the tensors of a run keep their shapes and their meaning";
+  if (path.starts_with("target.") || path.starts_with("parallel.")) return "a run keeps its devices";
+  if (path == "optimizer.kind" || path == "precision.optimizer_state" || path == "precision.master")
+    return "the optimizer's state is that of the whole run";
+  return "";
+}
+
+/// Step of a border; nothing if the text is neither a step nor a percentage.
+std::optional<std::int64_t> step_of(const std::string& text, std::int64_t steps) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string rest(end, text.data() + text.size());
+  if (error != std::errc() || !std::isfinite(number) || number <= 0) return std::nullopt;
+  if (rest == "%")
+    return number > 100 ? std::nullopt : std::optional(std::llround(number / 100 * static_cast<double>(steps)));
+  if (!rest.empty() || number != std::floor(number) || number > 1e15) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
+}  // namespace
+
+std::vector<PhaseNode> take_phases(Node& root, std::vector<Diagnostic>& diagnostics) {
+  std::vector<PhaseNode> phases;
+  const Node* found = root.find("phases");
+  if (!found) return phases;
+  const auto fail = [&](const Span& span, std::string message, std::string advice) {
+    diagnostics.push_back({"E0350", std::move(message), std::move(advice), {place_of(span)}});
+  };
+  const Node list = *found;
+  std::erase_if(root.members, [](const Member& member) { return member.key.text == "phases"; });
+  if (list.kind == Node::Kind::bad) return phases;
+  if (list.kind != Node::Kind::list || list.items.size() < 2 || list.items.size() > kMostPhases) {
+    fail(list.span, "phases is not a list of two phases or more",
+         fmt::format("write phases: [{{until: 90%}}, {{until: 100%, data: ...}}], at most {} of them", kMostPhases));
+    return phases;
+  }
+  for (Node entry : list.items) {
+    if (entry.kind == Node::Kind::bad) continue;
+    const Node* until = entry.kind == Node::Kind::map ? entry.find("until") : nullptr;
+    if (!until || until->kind != Node::Kind::scalar) {
+      fail(entry.span, "a phase has no `until`", "write until: 90%, or the step after which the phase ends");
+      continue;
+    }
+    for (const char* word : kNever)
+      if (const Node* value = entry.find(word))
+        fail(value->span, fmt::format("a phase cannot have its own {}", word),
+             "write it at the top of the spec, for the whole run");
+    PhaseNode phase{.over = {}, .until = *until};
+    std::erase_if(entry.members, [](const Member& member) { return member.key.text == "until"; });
+    phase.over = std::move(entry);
+    phases.push_back(std::move(phase));
+  }
+  return phases;
+}
+
+void join_phases(const std::vector<PhaseNode>& nodes, std::vector<Resolved>& phases,
+                 std::vector<Diagnostic>& diagnostics) {
+  const std::int64_t steps = phases.front().spec.schedule.steps;
+  std::vector<std::int64_t> ends;
+  for (const PhaseNode& node : nodes) {
+    const auto fail = [&](std::string message, std::string advice) {
+      diagnostics.push_back({"E0351", std::move(message), std::move(advice), {place_of(node.until.span)}});
+    };
+    const std::optional<std::int64_t> end = step_of(node.until.text, steps);
+    const std::int64_t before = ends.empty() ? 0 : ends.back();
+    if (!end)
+      fail(fmt::format("until is {}, which is neither a share of the steps nor a step", printable(node.until.text)),
+           fmt::format("write until: 90%, or a step up to {}", steps));
+    else if (*end <= before || *end > steps)
+      fail(fmt::format("until {} is step {}, which is not between step {} and the last one, {}",
+                       printable(node.until.text), *end, before, steps),
+           "let each phase end after the one before");
+    else if (&node == &nodes.back() && *end != steps)
+      fail(fmt::format("the last phase ends at step {} of {}", *end, steps), "write until: 100%");
+    ends.push_back(end.value_or(before));
+  }
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    Phase& phase = phases[i].spec.phase;
+    phase = {.number = static_cast<int>(i) + 1,
+             .count = static_cast<int>(phases.size()),
+             .first = i ? ends[i - 1] : 0,
+             .last = ends[i],
+             .borders = {ends.begin(), ends.end() - 1},
+             .changed = {}};
+    if (i == 0) continue;
+    for (const Change& change : changes(values_of(phases[i - 1]), values_of(phases[i]))) {
+      if (const std::string why = refusal(change.path); !why.empty())
+        diagnostics.push_back({"E0352",
+                               fmt::format("{} changes from {} to {} in phase {}", change.path,
+                                           printable(change.before), printable(change.after), i + 1),
+                               fmt::format("remove it from the phase: {}", why),
+                               {place_of(nodes[i].over.span)}});
+      phase.changed.push_back(change.path);
+    }
+    if (phases[i].spec.schedule.steps != steps)
+      diagnostics.push_back({"E0352",
+                             fmt::format("schedule.tokens makes {} steps of phase {} and {} of the first one",
+                                         phases[i].spec.schedule.steps, i + 1, steps),
+                             "write schedule.steps, or the same batch.tokens in all phases",
+                             {place_of(nodes[i].over.span)}});
+  }
+}
+
+}  // namespace llmc::spec

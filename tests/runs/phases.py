@@ -1,0 +1,204 @@
+"""Phases of a run: a trainer each, one run folder, and the bits of an undisturbed run wherever it was killed."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import harness
+from harness import LLMC, RunTest
+
+# Half of the steps with 24 tokens a sample; then shorter samples, other angles, more of the second source.
+PHASES = """phases:
+  - {until: 50%}
+  - {until: 75%, batch: {sequence_length: 12, micro_batch: 4}, model: {rope_theta: 5.0e4}, data: {train: {second: {weight: 0.6}}}}
+  - {until: 100%, batch: {sequence_length: 12, micro_batch: 4}, model: {rope_theta: 5.0e4}, optimizer: {weight_decay: 0.05}}
+"""
+STEPS, BORDERS = 24, (12, 18)
+
+
+def spec_of(folder, phases=PHASES):
+    train = (
+        f"train: {{first: {{path: {folder}/train-0.bin, weight: 0.7}}, second: {{path: {folder}/train-1.bin, weight: 0.3, "
+        "most_epochs: 1000}}}")
+    text = harness.SMALL.replace("train: [{path: train-*.bin}]", train.replace("}}}", "}}")).replace(
+        "steps: 12", f"steps: {STEPS}").replace("every: 3, keep_last: 100", "every: 4, keep_last: 1")
+    return text + phases
+
+
+class Phases(RunTest):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.write_small(cls.folder, spec_of(cls.folder))
+        cls.out = os.path.join(cls.folder, "build")
+        done = harness.call(LLMC, "compile", cls.spec, "-o", cls.out)
+        assert done.code == 0, done.err
+        cls.whole = {}
+        for ranks in (1, 2):
+            cls.whole[ranks] = os.path.join(cls.folder, f"whole-{ranks}")
+            done = harness.call(*cls.run_words(cls.whole[ranks], ranks))
+            assert done.code == 0, done.err
+
+    @classmethod
+    def run_words(cls, run, ranks=1):
+        more = ("--ranks", ranks) if ranks > 1 else ()
+        return [str(word) for word in (LLMC, "run", cls.spec, "-o", cls.out, "--", "--run", run, *more)]
+
+    def trainer(self, phase):
+        return os.path.join(self.out, f"phase-{phase}", "trainer")
+
+    def state(self, run, step=STEPS):
+        folder = os.path.join(run, "checkpoints", f"step-{step:08}")
+        return {
+            name: harness.read(os.path.join(folder, name))
+            for name in ("model.safetensors", "optimizer.safetensors")
+        }
+
+    def assert_same_run(self, run, ranks=1):
+        self.assertEqual(self.state(run), self.state(self.whole[ranks]))
+        ours, theirs = ([
+            line for line in harness.without_timing(harness.json_lines(os.path.join(of, "metrics.jsonl")))
+        ] for of in (run, self.whole[ranks]))
+        self.assertEqual(ours, theirs)
+
+    def test_one_folder_and_one_history(self):
+        run = self.whole[1]
+        # Retention keeps the borders.
+        self.assertEqual(sorted(os.listdir(os.path.join(run, "checkpoints"))),
+                         [f"step-{step:08}" for step in (*BORDERS, STEPS)])
+        history = harness.json_lines(os.path.join(run, "history.jsonl"))
+        self.assertEqual([(line["step"], line.get("phase")) for line in history], [(0, 1), (12, 2), (18, 3)])
+        self.assertEqual(
+            sorted(history[1]["changed"]),
+            sorted(["model.rope_theta", "batch.sequence_length", "batch.micro_batch", "data.train.second.weight"]))
+        self.assertEqual(history[2]["changed"],
+                         {"optimizer.weight_decay": ["0.1", "0.05"], "data.train.second.weight": ["0.6", "0.3"]})
+        self.assertEqual([line["step"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))],
+                         list(range(1, STEPS + 1)))
+        self.assertEqual(json.loads(self.succeed(LLMC, "runs", run, "--json").out)["runs"][0]["state"], "finished")
+
+    def test_trainers_by_hand(self):
+        run = self.path("by-hand")
+        done = harness.call(self.trainer(2), "--run", run)
+        self.assertEqual(done.code, 2, done.err)
+        self.assert_facts(done.err, "step 0", "phase 1", "trainer of phase 2", f"{self.trainer(1)} --run {run}")
+        for phase in (1, 2):
+            done = harness.call(self.trainer(phase), "--run", run)
+            self.assertEqual(done.code, 75, done.err)
+            self.assert_facts(done.err, f"at step {BORDERS[phase - 1]}", f"phase {phase} of 3 is done",
+                              f"{self.trainer(phase + 1)} --run {run}")
+            again = harness.call(self.trainer(phase), "--run", run)
+            self.assertEqual((again.code, again.err.splitlines()[-2:]), (75, done.err.splitlines()[-2:]))
+        done = harness.call(self.trainer(2), "--run", run)
+        self.assert_facts(done.err, "Start phase 3 with")
+        self.succeed(self.trainer(3), "--run", run)
+        self.assert_same_run(run)
+        self.assertEqual(harness.call(self.trainer(3), "--run", run).code, 0)
+        done = harness.call(self.trainer(1), "--run", run, "schedule.steps=99")
+        self.assertEqual(done.code, 2)
+        self.assert_facts(done.err, "schedule.steps is compiled in")
+
+    def test_kills(self):
+        """In each phase, and between a border's save and the next one; with one rank and with two."""
+        for ranks in (1, 2):
+            run = self.path(f"killed-{ranks}")
+            for step in (4, 12, 16, 18, 20):
+                process = subprocess.Popen(self.run_words(run, ranks), stdout=subprocess.DEVNULL,
+                                           stderr=subprocess.DEVNULL, start_new_session=True, env=harness.environment())
+                self.addCleanup(process.kill)
+                deadline = time.monotonic() + 120
+                while not os.path.isdir(os.path.join(run, "checkpoints", f"step-{step:08}")):
+                    self.assertLess(time.monotonic(), deadline)
+                    if process.poll() is not None:
+                        break  # it was quicker than this loop
+                    time.sleep(0.002)
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                process.wait()
+                if process.returncode == 0:
+                    break
+            done = self.succeed(*self.run_words(run, ranks))
+            self.assert_same_run(run, ranks)
+            self.assertIn(f"{STEPS}", done.out + done.err)
+
+    def test_a_signal_stops_the_chain(self):
+        spec = self.path("long.yaml")
+        with open(spec, "w") as file:
+            file.write(
+                spec_of(self.folder).replace(f"steps: {STEPS}",
+                                             "steps: 200000").replace("most_epochs: 1000", "most_epochs: 1000000"))
+        process = subprocess.Popen(
+            [LLMC, "run", spec, "-o", self.path("long"), "--", "--run",
+             self.path("long-run")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env=harness.environment())
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + 120
+        while not os.path.isdir(self.path("long-run", "checkpoints", "step-00000008")):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        errors = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 75)
+        self.assert_facts(errors, "stopped by SIGTERM", "Resume with")
+        self.assertNotIn("Start phase", errors)
+
+    def test_other_commands(self):
+        table = self.succeed(LLMC, "plan", self.spec).out
+        self.assertRegex(table, r"(?m)^until step +12 +18 +24 +24$")
+        self.assertRegex(table, r"(?m)^sequence +24 +12 +12 *$")
+        self.assert_facts(table, "phase 2 changes model.rope_theta", "phase 3 changes")
+        checked = self.succeed(LLMC, "check", self.spec).out
+        self.assert_facts(checked, "phase 1, up to step 12: good", "phase 2, up to step 18: good", "phase 3")
+        config = self.succeed(LLMC, "config", self.spec, "phase=2").out
+        self.assertRegex(config, r"(?m)^  sequence_length: 12 ")
+        self.assert_facts(self.succeed(LLMC, "plan", self.spec, "phase=2").out, "4 sequences of 12")
+        self.succeed(LLMC, "verify", self.spec, "phase=2")
+        for command, words, facts in (("config", (), ("3 phases", "phase=1")), ("config", ("phase=4", ), ("no phase 4",
+                                                                                                          "1 to 3")),
+                                      ("emit", ("-o", self.path("emitted")),
+                                       ("3 phases", )), ("sweep", ("optimizer.lr=1e-3,2e-3", "-o", self.path("swept")),
+                                                         ("has phases", )), ("plan", ("phase=0", ), ("no phase 0", ))):
+            done = harness.call(LLMC, command, self.spec, *words)
+            self.assertEqual(done.code, 2, done.err)
+            self.assert_facts(done.err, *facts)
+        plain = self.path("plain.yaml")
+        with open(plain, "w") as file:
+            file.write(spec_of(self.folder, ""))
+        done = harness.call(LLMC, "check", plain, "phase=1")
+        self.assertEqual(done.code, 2)
+        self.assert_facts(done.err, "has none")
+
+    def test_refused_phases(self):
+        for phases, code, facts in (
+            ("phases: 3\n", "E0350", ("list of two phases", )),
+            ("phases: [{until: 100%}]\n", "E0350", ("list of two phases", )),
+            ("phases: [{until: 50%}, {batch: {micro_batch: 1}}]\n", "E0350", ("no `until`", )),
+            ("phases: [{until: 50%}, {until: 100%, schedule: {kind: constant}}]\n", "E0350", ("its own schedule", )),
+            ("phases: [{until: 50%}, {until: 40%}]\n", "E0351", ("40%", "between step 12")),
+            ("phases: [{until: 50%}, {until: 90%}]\n", "E0351", ("ends at step 22 of 24", "until: 100%")),
+            ("phases: [{until: x}, {until: 100%}]\n", "E0351", ("until is x", )),
+            ("phases: [{until: 12}, {until: 25}]\n", "E0351", ("until 25", )),
+            ("phases: [{until: 50%}, {until: 100%, model: {hidden_size: 40}}]\n", "E0352", ("model.hidden_size", "36",
+                                                                                            "40", "phase 2")),
+            ("phases: [{until: 50%}, {until: 100%, optimizer: {kind: lion}}]\n", "E0352", ("optimizer.kind", )),
+            ("phases: [{until: 50%}, {until: 100%, optimizer: {lrr: 1}}]\n", "E0201", ("lrr", )),
+        ):
+            with self.subTest(phases=phases):
+                path = self.path("refused.yaml")
+                with open(path, "w") as file:
+                    file.write(spec_of(self.folder, phases))
+                done = harness.call(LLMC, "check", path)
+                self.assertEqual(done.code, 1, done.out + done.err)
+                self.assert_facts(done.err, code, *facts)
+        done = harness.call(LLMC, "check", self.spec, "phases=1")
+        self.assertEqual(done.code, 1)
+        self.assert_facts(done.err, "E0350", "command line")
+
+
+if __name__ == "__main__":
+    harness.main()
