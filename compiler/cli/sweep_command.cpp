@@ -19,6 +19,7 @@
 #include "host/executable.h"
 #include "host/limits.h"
 #include "spec/print.h"
+#include "spec/schema/schema.h"
 #include "spec/source.h"
 #include "text/message.h"
 #include "text/plural.h"
@@ -84,6 +85,13 @@ class Refusals {
 
 std::string run_name(std::size_t run) { return fmt::format("{:04}", run + 1); }
 
+/// Values of a spec for a checksum that a newer llmc, with more keys, computes alike.
+std::string lasting_text(const spec::Resolved& resolved) {
+  return spec::to_yaml(spec::values_of(resolved), [&](const spec::Key& key) {
+    return !key.newer || key.get(resolved.spec) != key.get(spec::spec_schema().defaults());
+  });
+}
+
 /// Loads the spec of every run. Throws Failure if one is wrong, or if two are the same.
 std::vector<spec::Resolved> load_runs(const SweepOptions& options, const sweep::Grid& grid, std::string& digest) {
   std::vector<spec::Resolved> specs;
@@ -100,7 +108,7 @@ std::vector<spec::Resolved> load_runs(const SweepOptions& options, const sweep::
       refusals.add(grid.label(run), spec::render(result.diagnostics, false), Exit::spec);
       continue;
     }
-    const std::string text = spec::to_yaml(spec::values_of(*result.resolved));
+    const std::string text = lasting_text(*result.resolved);
     sum.update(text.data(), text.size());
     if (const auto [same, is_new] = texts.try_emplace(text, run); !is_new)
       refusals.add(grid.label(run), fmt::format("is the same run as {}", spec::printable(grid.label(same->second))),

@@ -334,7 +334,7 @@ FAULTS = [
           "test_train AfterKill.TheWholeTreeIsThatOfARunNeverKilled"),
     fault(
         "a_start_completes_no_save", "open_files",
-        "complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint, rank.warnings());",
+        "complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint, info.phase.borders, rank.warnings());",
         ";", "test_train AfterKill.TheWholeTreeIsThatOfARunNeverKilled"),
     fault("an_ended_run_completes_no_save", "is_done", "complete_ended(rank, prepared);", "",
           "test_train AfterKill.TheWholeTreeIsThatOfARunNeverKilled"),

@@ -1,4 +1,4 @@
-"""Faults of sweeps and of scaled specs."""
+"""Faults of sweeps, of scaled specs and of phases."""
 
 from faults import fault
 
@@ -18,4 +18,10 @@ FAULTS = [
     fault("mup_scales_the_softmax_by_the_root", "Scaler::mup", "ratio(small_.model.head_dim, large_.model.head_dim)",
           "std::sqrt(ratio(small_.model.head_dim, large_.model.head_dim))", "run_scale"),
     fault("the_batchs_rate_is_linear", "Scaler::sqrt_batch", "std::sqrt(b)", "b", "run_scale"),
+    fault("a_border_keeps_the_old_values", "find_phase", "found.options.follow_spec = true;", "", "run_phases"),
+    fault("a_border_allows_no_changes", "find_phase", "if (is_guarded(key))", "if (false)", "run_phases"),
+    fault("borders_are_not_kept", "kept_before", "border + 1", "border", "run_phases"),
+    fault("a_phase_is_over_a_step_late", "phase_of", "border <= step", "border < step", "run_phases"),
+    fault("phases_may_change_shapes", "refusal in compiler/spec/phases.cpp", "!is_soft(path)", "false", "run_phases"),
+    fault("the_last_phase_may_end_early", "join_phases", "*end != steps", "false", "run_phases"),
 ]
