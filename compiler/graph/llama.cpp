@@ -98,7 +98,7 @@ class Builder {
     return piece.empty() ? result : rms_norm(name + "_out_norm", result, piece, m);
   }
 
-  /// Rotates the heads of q and k by their positions, after normalising each if qk_norm is set.
+  /// Rotates the heads of q and k by their positions, and normalises each before or after it if qk_norm is set.
   TensorId turn_heads(TensorId qkv, TensorId table, const ops::Heads& heads, const spec::Spec& spec) {
     const spec::Model& m = spec.model;
     const TensorId y = activation("qkv", heads.columns());
@@ -120,8 +120,12 @@ class Builder {
                     m.norm_weight, width ? 1 : 2);
     const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), width ? 2 : heads.query + heads.key);
     op(OpKind::qk_norm_rope, "qk_norm_rope", with_documents({qkv, weight, table}), {y, rstd}, RecomputeGroup::norms)
-        .attributes = ops::QkNormRopeAttributes{
-        .heads = heads, .eps = m.rms_norm_eps, .width = width, .resets = resets, .weight = m.norm_weight};
+        .attributes = ops::QkNormRopeAttributes{.heads = heads,
+                                                .eps = m.rms_norm_eps,
+                                                .width = width,
+                                                .resets = resets,
+                                                .after_rope = m.qk_norm_place == spec::QkNormPlace::after_rope,
+                                                .weight = m.norm_weight};
     return y;
   }
 

@@ -287,6 +287,11 @@ const std::vector<Code>& codes() {
        "cuDNN has no soft cap of attention's scores together with a causal mask. llmc's own kernels have one.",
        "model: {attn_logit_softcapping: 50}\ntarget: {kind: cuda, attention: cudnn}",
        "model: {attn_logit_softcapping: 50}\ntarget: {kind: cuda, attention: auto}"},
+      {"E0360", "a norm over the width of q after RoPE",
+       "RoPE rotates each head. A norm after it is of one head, as in nanochat; a norm over all heads of q, or of k, "
+       "stands before it, as in OLMo 2.",
+       "model: {qk_norm: true, qk_norm_over: width, qk_norm_place: after_rope}",
+       "model: {qk_norm: true, qk_norm_place: after_rope}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",
