@@ -78,7 +78,7 @@ struct Model {
   QkNormPlace qk_norm_place = QkNormPlace::before_rope;  // with qk_norm over head
   NormWeight norm_weight = NormWeight::plain;  // of all norms. one_plus: a weight w stands for the factor 1 + w
   HiddenAct hidden_act = HiddenAct::silu;      // of the MLP's gate, or without one of up_proj's result
-  bool mlp_gated = true;
+  bool mlp_gated = true, embedding_norm = false;
   bool attention_bias = false;      // of q, k and v
   bool attention_out_bias = false;  // of o
   std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no sliding layers

@@ -308,6 +308,8 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     activation = ACTIVATIONS[model.get("hidden_act", "silu")]
     added, place = model.get("residual_multiplier", 1), model.get("norm_place", "pre")
     x = rounded(torch.nn.functional.embedding(tokens, table) * model.get("embedding_multiplier", 1))
+    if model.get("embedding_norm"):
+        x = rounded(rms_norm(x, None, model))
     for layer in range(model["num_hidden_layers"]):
         prefix = f"model.layers.{layer}."
 

@@ -51,9 +51,9 @@ NORMS = {
         "norm_weight": "none", "norm_place": "post", "qk_norm_over": "width", "final_logit_softcapping": 0.5,
         "hidden_act": "gelu_pytorch_tanh", "mlp_gated": False
     }, 27: {"qk_norm_place": "after_rope"}, 28: {
-        "qk_norm_place": "after_rope", "norm_weight": "none", "hidden_act": "relu2", "mlp_gated": False,
-        "final_logit_softcapping": 2
-    }
+        "embedding_norm": True, "qk_norm_place": "after_rope", "norm_weight": "none", "hidden_act": "relu2",
+        "mlp_gated": False, "final_logit_softcapping": 2
+    }, 29: {"embedding_norm": True, "embedding_multiplier": 3}
 }
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}

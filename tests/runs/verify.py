@@ -30,6 +30,7 @@ GEMMA = ("model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidde
 UNWEIGHTED = ("model.norm_weight=none", "model.qk_norm=true", "precision.compute=bf16",
               "model.final_logit_softcapping=2", "memory.recompute=[norms]")
 TURNED = ("model.qk_norm=true", "model.qk_norm_place=after_rope", "precision.compute=bf16")
+EMBEDDED = ("model.embedding_norm=true", "precision.compute=bf16")
 UNGATED = ("model.mlp_gated=false", "model.hidden_act=relu2", "memory.recompute=[swiglu]")
 GELU = ("model.hidden_act=gelu_pytorch_tanh", "memory.recompute=[swiglu]")
 THREE_KINDS = (*harness.FP8, *NO_ROPE)  # of three layers: the first is not in fp8, the second has no RoPE
@@ -174,7 +175,7 @@ class Verify(RunTest):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
         for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, LOCAL, GEMMA, UNWEIGHTED, UNGATED,
-                          TURNED, THREE_KINDS, FACTORS, (*BF16, *FACTORS), (*SPLIT, *SCALED),
+                          TURNED, EMBEDDED, THREE_KINDS, FACTORS, (*BF16, *FACTORS), (*SPLIT, *SCALED),
                           ("init.distribution=uniform", ), ("init.distribution=truncated", ), harness.FP8,
                           harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8, SPLIT, MUON, POLAR,
                           *([harness.BF16X3] if harness.has_tiles() else [])):

@@ -142,8 +142,10 @@ const std::vector<Family>& families() {
 }
 
 const std::vector<FamilySwitch>& family_switches() {
-  static const std::vector<FamilySwitch> table = {
-      {"attention_bias", &Model::attention_bias}, {"mlp_bias", &Model::mlp_bias}, {"qk_norm", &Model::qk_norm}};
+  static const std::vector<FamilySwitch> table = {{"attention_bias", &Model::attention_bias},
+                                                  {"mlp_bias", &Model::mlp_bias},
+                                                  {"qk_norm", &Model::qk_norm},
+                                                  {"embedding_norm", &Model::embedding_norm}};
   return table;
 }
 

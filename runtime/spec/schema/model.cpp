@@ -177,6 +177,10 @@ std::vector<KeyRow> model_rows() {
           .doc("Weights of all RMSNorms. plain: they begin as 1 and multiply. one_plus: a norm multiplies by 1 + "
                "weight, "
                "which begins as 0, as in Gemma. none: norms have no weights."),
+      bind("model.embedding_norm", Type::boolean, LLMC_FIELD(model.embedding_norm))
+          .fallback("false")
+          .newer()
+          .doc("RMSNorm of the embedding's rows where the first layer reads them, as in nanochat. It has no weights."),
       bind("model.attention_bias", Type::boolean, LLMC_FIELD(model.attention_bias))
           .fallback("false")
           .doc("Biases on the q, k and v projections, and on the output projection unless attention_out_bias differs."),
