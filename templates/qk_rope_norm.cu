@@ -34,21 +34,17 @@ LLMC_KERNEL qk_rope_norm(const Act* __restrict__ in, const float* __restrict__ w
         const float* scale = head < kHeads ? weight : weight + kWeightPitch;
         const auto w1 = lanes.segments<1, kHalf, 0>(scale);
         const auto w2 = lanes.segments<1, kHalf, 0>(scale + kHalf);
-        auto t1 = lanes.columns<kHalf>(), t2 = lanes.columns<kHalf>();
-        lanes.map(t1, t2, x1, x2, cosine, sine,
-                  [](float& turned1, float& turned2, float v1, float v2, float c, float s) {
+        // A rotation keeps the sum of squares, but for the factor that all cosines and sines have.
+        const float squares = lanes.sum(x1, x2, [](float v1, float v2) { return v1 * v1 + v2 * v2; });
+        const float square = kUnrotated ? 1.0f : angles[0] * angles[0] + angles[kHalf] * angles[kHalf];
+        const float r = 1.0f / sqrt(squares * square / kHeadDim + kEps);
+        lanes.map(y1, y2, x1, x2, w1, w2, cosine, sine,
+                  [=](float& n1, float& n2, float v1, float v2, float u1, float u2, float c, float s) {
+                    if constexpr (kOnePlus) u1 += 1.0f, u2 += 1.0f;
                     if constexpr (kUnrotated) c = 1.0f, s = 0.0f;
-                    turned1 = v1 * c - v2 * s;
-                    turned2 = v2 * c + v1 * s;
+                    n1 = (v1 * c - v2 * s) * r * u1;
+                    n2 = (v2 * c + v1 * s) * r * u2;
                   });
-        const float mean_square = lanes.sum(t1, t2, [](float v1, float v2) { return v1 * v1 + v2 * v2; }) / kHeadDim;
-        const float r = 1.0f / sqrt(mean_square + kEps);
-        const auto normed = [=](float v, float u) {
-          if constexpr (kOnePlus) u += 1.0f;
-          return v * r * u;
-        };
-        lanes.store(y1, t1, w1, normed);
-        lanes.store(y2, t2, w2, normed);
         if (lanes.leads()) rstd[static_cast<long long>(row) * kNormed + head] = r;
       } else {
         lanes.map(y1, y2, x1, x2, [](float& a, float& b, float v1, float v2) { a = v1, b = v2; });

@@ -1,7 +1,7 @@
-// qk_rope_norm_backward: in place, differentiates the norm of each rotated head of q and k, then rotates the gradient
-// back by its position. With t the rotated head and g = dy * weight, dt = rstd * (g - t * rstd^2 * mean(g * t)).
-// dweight = sum over rows and heads of dy * t * rstd, as one partial sum for each block of rows. Heads of v are
-// unchanged. With kUnrotated the angles are 0.
+// qk_rope_norm_backward: in place, differentiates the norm of each rotated head of q and k, and the rotation. With t
+// the rotated head, b = dy * weight rotated back, and f the factor of the angles, dx = rstd * (b - x * f^2 rstd^2
+// mean(b x)). dweight = sum over rows and heads of dy * t * rstd, as one partial sum for each block of rows. Heads of v
+// are unchanged. With kUnrotated the angles are 0.
 #include "device/group.h"
 #include "params.h"
 
@@ -13,7 +13,7 @@ constexpr int kNormed = kHeads + kKvHeads;
 /// dqkv, x [kRows, kPitch]: heads of q, of k and of v, kHeadDim columns each; weight [2, kWeightPitch]: q's and k's;
 /// table [kSequence, kHeadDim]: kHalf cosines, kHalf sines, position = row % kSequence, or in its document with
 /// kResets; rstd [kRows, kNormed]; dweight_partial [kBlocks, 2, kWeightPitch].
-LLMC_BOUNDS_RESIDENT(kLanes, 640)
+LLMC_BOUNDS_RESIDENT(kLanes, 512)
 LLMC_KERNEL qk_rope_norm_backward(Act* __restrict__ dqkv, const Act* __restrict__ x, const float* __restrict__ weight,
                                   const float* __restrict__ table, const float* __restrict__ rstd,
                                   float* __restrict__ dweight_partial LLMC_FURTHER_OPERANDS) {
@@ -36,37 +36,28 @@ LLMC_KERNEL qk_rope_norm_backward(Act* __restrict__ dqkv, const Act* __restrict_
       if constexpr (kResets) angles -= document_begin[row] * kHeadDim;
       const auto cosine = lanes.segments<1, kHalf, 0>(angles);
       const auto sine = lanes.segments<1, kHalf, 0>(angles + kHalf);
+      const float square = kUnrotated ? 1.0f : angles[0] * angles[0] + angles[kHalf] * angles[kHalf];
       const auto x1 = lanes.load(lanes.row<kHalf>(in, 2 * head)), x2 = lanes.load(lanes.row<kHalf>(in, 2 * head + 1));
       const auto dx1 = lanes.row<kHalf>(gradients, 2 * head), dx2 = lanes.row<kHalf>(gradients, 2 * head + 1);
       const float r = rstd[static_cast<long long>(row) * kNormed + head];
-      auto t1 = lanes.columns<kHalf>(), t2 = lanes.columns<kHalf>();
-      lanes.map(t1, t2, x1, x2, cosine, sine, [](float& turned1, float& turned2, float v1, float v2, float c, float s) {
-        if constexpr (kUnrotated) c = 1.0f, s = 0.0f;
-        turned1 = v1 * c - v2 * s;
-        turned2 = v2 * c + v1 * s;
-      });
-      const auto dy1 = lanes.load(dx1), dy2 = lanes.load(dx2);
-      const auto of_weight = [=](float& sum, float d, float v) { sum += d * (v * r); };
-      lanes.map(dweight1, dy1, t1, of_weight);
-      lanes.map(dweight2, dy2, t2, of_weight);
-      const float dot =
-          lanes.sum(dy1, dy2, t1, t2, w1, w2, [](float d1, float d2, float v1, float v2, float u1, float u2) {
-            if constexpr (kOnePlus) u1 += 1.0f, u2 += 1.0f;
-            return d1 * u1 * v1 + d2 * u2 * v2;
-          });
-      const float pull = dot / kHeadDim * r * r;
-      // The gradient of the rotated head replaces it.
-      const auto gradient = [=](float& v, float d, float w) {
-        if constexpr (kOnePlus) w += 1.0f;
-        v = r * (d * w - v * pull);
-      };
-      lanes.map(t1, dy1, w1, gradient);
-      lanes.map(t2, dy2, w2, gradient);
-      lanes.map(dx1, dx2, t1, t2, cosine, sine, [](float& back1, float& back2, float dt1, float dt2, float c, float s) {
-        if constexpr (kUnrotated) c = 1.0f, s = 0.0f;
-        back1 = dt1 * c + dt2 * s;
-        back2 = dt2 * c - dt1 * s;
-      });
+      // The rotation by minus the angle first, of dy * weight: the sums are the same, but for the factor of the angles.
+      auto b1 = lanes.columns<kHalf>(), b2 = lanes.columns<kHalf>();
+      lanes.map(dweight1, dweight2, b1, b2, lanes.load(dx1), lanes.load(dx2), x1, x2, w1, w2, cosine, sine,
+                [=](float& sum1, float& sum2, float& back1, float& back2, float dy1, float dy2, float v1, float v2,
+                    float u1, float u2, float c, float s) {
+                  if constexpr (kOnePlus) u1 += 1.0f, u2 += 1.0f;
+                  if constexpr (kUnrotated) c = 1.0f, s = 0.0f;
+                  sum1 += dy1 * ((v1 * c - v2 * s) * r);
+                  sum2 += dy2 * ((v2 * c + v1 * s) * r);
+                  back1 = dy1 * u1 * c + dy2 * u2 * s;
+                  back2 = dy2 * u2 * c - dy1 * u1 * s;
+                });
+      const float dot = lanes.sum(b1, b2, x1, x2,
+                                  [](float back1, float back2, float v1, float v2) { return back1 * v1 + back2 * v2; });
+      const float pull = dot / kHeadDim * r * r * square;
+      const auto gradient = [=](float back, float v) { return r * (back - v * pull); };
+      lanes.store(dx1, b1, x1, gradient);
+      lanes.store(dx2, b2, x2, gradient);
     }
     if constexpr (!kUnweighted) {
       float* out = dweight_partial + static_cast<long long>(sums) * kWeightPitch;
