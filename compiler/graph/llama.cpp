@@ -83,6 +83,18 @@ class Builder {
     return y;
   }
 
+  /// Adds the first values of the stream: rows of the table, or their norm, which has no weights.
+  void embed(TensorId table, const spec::Model& m) {
+    const std::int64_t hidden = graph_.at(table).cols;
+    const TensorId rows = m.embedding_norm ? activation("embed_out", hidden) : kNone;
+    const TensorId first = stream("x_first", hidden, &ResidualStream::first);
+    op(OpKind::embedding, "embed", {graph_.host(Use::tokens), table}, {m.embedding_norm ? rows : first}).attributes =
+        ops::ScaleAttributes{m.embedding_multiplier};
+    if (!m.embedding_norm) return;
+    op(OpKind::rms_norm, "embed_norm", {rows, graph_.host(Use::ones)}, {first, statistic("embed_norm_rstd")})
+        .attributes = ops::RmsNormAttributes{.eps = m.rms_norm_eps, .weight = spec::NormWeight::none};
+  }
+
   /// Adds the operand of a block's first product: the stream's norm, or the stream itself in the compute dtype. An
   /// empty `piece`: no norm.
   TensorId operand(const std::string& name, TensorId x, const std::string& piece, const spec::Spec& spec) {
@@ -98,7 +110,7 @@ class Builder {
     return piece.empty() ? result : rms_norm(name + "_out_norm", result, piece, m);
   }
 
-  /// Rotates the heads of q and k by their positions, after normalising each if qk_norm is set.
+  /// Rotates the heads of q and k by their positions, and normalises each before or after it if qk_norm is set.
   TensorId turn_heads(TensorId qkv, TensorId table, const ops::Heads& heads, const spec::Spec& spec) {
     const spec::Model& m = spec.model;
     const TensorId y = activation("qkv", heads.columns());
@@ -120,8 +132,12 @@ class Builder {
                     m.norm_weight, width ? 1 : 2);
     const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), width ? 2 : heads.query + heads.key);
     op(OpKind::qk_norm_rope, "qk_norm_rope", with_documents({qkv, weight, table}), {y, rstd}, RecomputeGroup::norms)
-        .attributes = ops::QkNormRopeAttributes{
-        .heads = heads, .eps = m.rms_norm_eps, .width = width, .resets = resets, .weight = m.norm_weight};
+        .attributes = ops::QkNormRopeAttributes{.heads = heads,
+                                                .eps = m.rms_norm_eps,
+                                                .width = width,
+                                                .resets = resets,
+                                                .after_rope = m.qk_norm_place == spec::QkNormPlace::after_rope,
+                                                .weight = m.norm_weight};
     return y;
   }
 
@@ -246,7 +262,7 @@ void add_host_tensors(Graph& g, const spec::Spec& spec) {
   };
   table("rope_table", Use::rope_table);
   if (std::ranges::any_of(g.kinds, &LayerKind::local_rope)) table("local_rope_table", Use::local_rope_table);
-  if (spec.model.norm_weight == spec::NormWeight::none)
+  if (spec.model.norm_weight == spec::NormWeight::none || spec.model.embedding_norm)
     g.add({.name = "ones", .rows = 1, .cols = widest_norm(spec.model), .role = Role::constant, .use = Use::ones});
   g.add_records("results", Use::results, Role::output, "StepResults", sizeof(StepResults));
 }
@@ -308,8 +324,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   const TensorId table = e.matrix(
       "embed_weight", hidden,
       {{.name = "model.embed_tokens.weight", .size = m.vocab_size, .init = InitClass::embedding, .group = kEmbedding}});
-  e.op(OpKind::embedding, "embed", {g.host(Use::tokens), table}, {e.stream("x_first", hidden, &ResidualStream::first)})
-      .attributes = ops::ScaleAttributes{m.embedding_multiplier};
+  e.embed(table, m);
 
   Region layer{.name = "layer_forward",
                .block = Block::layer,

@@ -1,6 +1,7 @@
 // qk_norm_rope: RMSNorm over each head of q and k, one weight for q's heads and one for k's, then RoPE (Qwen 3: Yang et
-// al. 2025); or over all columns of q, and all of k (OLMo 2: OLMo team 2024). One kernel reads and writes q and k once.
-// The backward pass needs the projection, so the result is a separate tensor, with v's heads copied.
+// al. 2025); or over all columns of q, and all of k (OLMo 2: OLMo team 2024); or RoPE, then the norm of each head
+// (nanochat: Karpathy 2025). One kernel reads and writes q and k once. The backward pass needs the projection, so the
+// result is a separate tensor, with v's heads copied.
 #include "compiler/ops/qk_norm_rope.h"
 
 #include <fmt/format.h>
@@ -54,15 +55,16 @@ void backward_signature(const Operands& o) {
 }
 
 /// The rotation by minus the angle, then RMSNorm's: with d rotated back, dx = rstd * (w d - x rstd^2 mean(w d x)), dw
-/// += d x rstd over rows, and over heads unless these have weights of their own.
+/// += d x rstd over rows, and over heads unless these have weights of their own. After RoPE the rotated x takes x's
+/// place, and the rotation by minus the angle is the last.
 void gradient(Backward& b, const Op& op) {
   const TensorId qkv = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
-  const auto& [heads, eps, rotates, width, resets, kind] = op.as<QkNormRopeAttributes>();
+  const auto& [heads, eps, rotates, width, resets, after_rope, kind] = op.as<QkNormRopeAttributes>();
   std::vector<TensorId> inputs = {dy, qkv, weight, op.inputs[2], op.outputs[1]}, outputs = {b.part(qkv)};
   if (resets) inputs.push_back(op.inputs[3]);
   if (kind != spec::NormWeight::none) outputs.push_back(b.of_parameter(weight));
   b.emit(OpKind::qk_norm_rope_backward, op.name + "_backward", std::move(inputs), std::move(outputs),
-         QkNormRopeBackwardAttributes{heads, rotates, width, resets, kind});
+         QkNormRopeBackwardAttributes{heads, rotates, width, resets, after_rope, kind});
 }
 
 /// Adds the params of both kernels; `qkv` is read and written by row, `weight` has q's and k's. `a`: the attributes of
@@ -92,12 +94,12 @@ LaunchShape by_head(const Heads& heads, std::int64_t blocks, DType dtype) {
 std::vector<Work> work(const Context& c) {
   const Tensor &qkv = c.in(0), &weight = c.in(1);
   const auto& attributes = c.op.as<QkNormRopeAttributes>();
-  const auto& [heads, eps, rotates, width, resets, kind] = attributes;
+  const auto& [heads, eps, rotates, width, resets, after_rope, kind] = attributes;
   const double turned = static_cast<double>(qkv.rows * normed(heads) * heads.dim);
   const auto &in = c.op.inputs, &result = c.op.outputs;
   std::vector<Argument> arguments = {in[0], in[1], in[2], result[0], result[1]};
   if (resets) arguments.push_back(in[3]);
-  Instance instance(c, width ? "qk_width_norm_rope" : "qk_norm_rope");
+  Instance instance(c, width ? "qk_width_norm_rope" : after_rope ? "qk_rope_norm" : "qk_norm_rope");
   shape(instance, c, attributes, qkv, weight)
       .norm_weight(kind)
       .real("kEps", eps, "model.rms_norm_eps")
@@ -112,14 +114,16 @@ std::vector<Work> work(const Context& c) {
 std::vector<Work> backward_work(const Context& c) {
   const Tensor &qkv = c.in(1), &weight = c.in(2);
   const auto& attributes = c.op.as<QkNormRopeBackwardAttributes>();
-  const auto& [heads, rotates, width, resets, kind] = attributes;
+  const auto& [heads, rotates, width, resets, after_rope, kind] = attributes;
   const std::int64_t blocks = weighted(c.op) ? c.out(1).rows : row_blocks(qkv.rows);
   const std::int64_t turned = qkv.rows * normed(heads) * heads.dim;
   const auto& in = c.op.inputs;
   std::vector<Argument> arguments = {in[0], in[1], in[2],
                                      in[3], in[4], weighted(c.op) ? Argument(c.op.outputs[1]) : "nullptr"};
   if (resets) arguments.push_back(in[5]);
-  Instance instance(c, width ? "qk_width_norm_rope_backward" : "qk_norm_rope_backward");
+  Instance instance(c, width        ? "qk_width_norm_rope_backward"
+                       : after_rope ? "qk_rope_norm_backward"
+                                    : "qk_norm_rope_backward");
   const LaunchShape launch =
       width ? resident_shape(2 * blocks, heads.query * heads.dim / 2) : by_head(heads, 2 * blocks, qkv.dtype);
   const std::string rows = width ? "q and k" : fmt::format("{} heads", normed(heads));
@@ -135,13 +139,13 @@ std::vector<Work> backward_work(const Context& c) {
 }  // namespace
 
 std::string QkNormRopeAttributes::text() const {
-  return fmt::format("{} eps {}{}{}{}{}", heads.text(), eps, rotates ? "" : " unrotated", width ? " width" : "",
-                     resets ? " resets" : "", text_of(weight));
+  return fmt::format("{} eps {}{}{}{}{}{}", heads.text(), eps, rotates ? "" : " unrotated", width ? " width" : "",
+                     resets ? " resets" : "", after_rope ? " after_rope" : "", text_of(weight));
 }
 
 std::string QkNormRopeBackwardAttributes::text() const {
-  return fmt::format("{}{}{}{}{}", heads.text(), rotates ? "" : " unrotated", width ? " width" : "",
-                     resets ? " resets" : "", text_of(weight));
+  return fmt::format("{}{}{}{}{}{}", heads.text(), rotates ? "" : " unrotated", width ? " width" : "",
+                     resets ? " resets" : "", after_rope ? " after_rope" : "", text_of(weight));
 }
 
 constexpr OpRow kQkNormRope = ForwardRow{

@@ -11,16 +11,17 @@ namespace llmc::ops {
 struct QkNormRopeAttributes {
   Heads heads = {};
   double eps = 0;
-  bool rotates = true;  // otherwise only the norm
-  bool width = false;   // one norm over all heads of q, and one over those of k
-  bool resets = false;  // positions begin anew in each document: the last input is the first token of each token's
+  bool rotates = true;      // otherwise only the norm
+  bool width = false;       // one norm over all heads of q, and one over those of k
+  bool resets = false;      // positions begin anew in each document: the last input is the first token of each token's
+  bool after_rope = false;  // the norm is of rotated heads; not with width
   spec::NormWeight weight = spec::NormWeight::plain;  // none: the input is a constant of ones
   std::string text() const;
 };
 
 struct QkNormRopeBackwardAttributes {
   Heads heads = {};
-  bool rotates = true, width = false, resets = false;
+  bool rotates = true, width = false, resets = false, after_rope = false;
   spec::NormWeight weight = spec::NormWeight::plain;  // none: no output is its gradient
   std::string text() const;
 };

@@ -122,8 +122,9 @@ std::vector<Work> work(const Context& c) {
   if (c.op.as<RmsNormAttributes>().residual) return sum_work(c);
   if (const auto q = quantised(c.op, kY)) return quantised_work(c, *q);
   const Tensor& x = c.in(0);
-  return {Instance(c, "rms_norm_forward")
-              .element(c.out(0).dtype)
+  Instance instance(c, "rms_norm_forward");
+  if (c.out(0).dtype != c.spec.compute) instance.named("of_stream");
+  return {instance.element(c.out(0).dtype)
               .element(x.dtype, "Residual", kStreamType)
               .matrix(x, x.rows)
               .real("kEps", c.op.as<RmsNormAttributes>().eps, "model.rms_norm_eps")

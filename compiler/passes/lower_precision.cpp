@@ -12,7 +12,7 @@ Graph lower_precision(Graph graph, const spec::Spec& spec) {
   // over that of rounding operands of products alone. Its gradient is such an operand and is rounded.
   const bool wide_stream = spec.residual == DType::f32;
   std::set<TensorId> exact;
-  if (wide_stream) exact = {graph.stream.below, graph.stream.above, graph.stream.last};
+  if (wide_stream) exact = {graph.stream.first, graph.stream.below, graph.stream.above, graph.stream.last};
   for (const Region& region : graph.regions)
     for (const Op& op : region.ops) {
       const ops::OpRow& row = ops::row_of(op.kind);

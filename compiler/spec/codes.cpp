@@ -303,6 +303,11 @@ const std::vector<Code>& codes() {
        "Phases share the weights, the optimizer's state and the devices, and their steps are those of one schedule.",
        "schedule: {steps: 100}\nphases: [{until: 90%}, {until: 100%, model: {hidden_size: 512}}]",
        "schedule: {steps: 100}\nphases: [{until: 90%}, {until: 100%, model: {rope_theta: 1.0e6}}]"},
+      {"E0360", "a norm over the width of q after RoPE",
+       "RoPE rotates each head. A norm after it is of one head, as in nanochat; a norm over all heads of q, or of k, "
+       "stands before it, as in OLMo 2.",
+       "model: {qk_norm: true, qk_norm_over: width, qk_norm_place: after_rope}",
+       "model: {qk_norm: true, qk_norm_place: after_rope}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

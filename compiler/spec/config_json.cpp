@@ -87,7 +87,7 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   cap("attn_logit_softcapping", family ? family->attention_cap : std::nullopt, m.attn_logit_softcapping);
   cap("final_logit_softcapping", family ? family->logit_cap : std::nullopt, m.final_logit_softcapping);
   if (family && family->query_scalar) config["query_pre_attn_scalar"] = query_scalar(m);
-  for (const char* key : {"norm_place", "norm_weight", "qk_norm_over"})
+  for (const char* key : {"norm_place", "norm_weight", "qk_norm_over", "qk_norm_place"})
     if (!family) config[key] = text_of(std::string("model.") + key, spec);
   if (!family) config["mlp_gated"] = m.mlp_gated;
   if (!family) config["attention_out_bias"] = m.attention_out_bias;

@@ -254,6 +254,7 @@ void read_switches(ConfigReader& reader, const Family& family, Model& m) {
   m.attention_out_bias = family.out_bias && m.attention_bias;
   m.norm_place = family.norm_place;
   m.qk_norm_over = family.qk_norm_over;
+  m.qk_norm_place = family.qk_norm_place;
   m.norm_weight = family.norm_weight;
   m.hidden_act = family.hidden_act;
 }

@@ -28,6 +28,7 @@ enum class ScheduleKind { constant, linear, cosine, wsd };
 enum class RopeType { none, llama3, linear, yarn };
 enum class NormPlace { pre, post, sandwich };
 enum class QkNormOver { head, width };
+enum class QkNormPlace { before_rope, after_rope };
 enum class NormWeight { plain, one_plus, none };
 enum class HiddenAct { silu, gelu_pytorch_tanh, relu2 };
 enum class DecaySchedule { constant, cosine, linear };
@@ -72,11 +73,12 @@ struct Model {
   RopeScaling rope_scaling;
   double rms_norm_eps = 0;
   bool tie_word_embeddings = false, qk_norm = false, mlp_bias = false;
-  NormPlace norm_place = NormPlace::pre;       // of the norms around attention and the MLP
-  QkNormOver qk_norm_over = QkNormOver::head;  // with qk_norm: the columns that one root mean square is of
+  NormPlace norm_place = NormPlace::pre;                 // of the norms around attention and the MLP
+  QkNormOver qk_norm_over = QkNormOver::head;            // with qk_norm: the columns that one root mean square is of
+  QkNormPlace qk_norm_place = QkNormPlace::before_rope;  // with qk_norm over head
   NormWeight norm_weight = NormWeight::plain;  // of all norms. one_plus: a weight w stands for the factor 1 + w
   HiddenAct hidden_act = HiddenAct::silu;      // of the MLP's gate, or without one of up_proj's result
-  bool mlp_gated = true;
+  bool mlp_gated = true, embedding_norm = false;
   bool attention_bias = false;      // of q, k and v
   bool attention_out_bias = false;  // of o
   std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no sliding layers

@@ -289,6 +289,8 @@ FAULTS = [
           "std::get_if<ops::QkNormRopeBackwardAttributes>(&op.attributes)) norm->rotates = kind.rope;",
           "std::get_if<ops::QkNormRopeBackwardAttributes>(&op.attributes)) norm->rotates = true;",
           "test_graph Passes.LayersWithoutRopeAreAKind"),
+    fault("the_embeddings_norm_is_rounded", "lower_precision", "exact = {graph.stream.first, graph.stream.below,",
+          "exact = {graph.stream.below,", "test_graph Passes.TheResidualStreamHasItsOwnDtype"),
     fault("the_output_has_the_biases_of_q_k_and_v", "build_llama", "m.attention_out_bias, \"o_out\"",
           "m.attention_bias, \"o_out\"", "test_graph Passes.TheOutputsBiasIsAKeyOfItsOwn"),
     fault("a_qwen_2_has_a_bias_of_its_output", "read_switches", "family.out_bias && m.attention_bias",

@@ -3,7 +3,7 @@ Qwen3ForCausalLM: q and k of each head are normalised before RoPE; with sliding_
 layer_types, which repeat, after MinistralForCausalLM: a query of a sliding layer sees so many keys, its own included; with
 no_rope_layers after SmolLM3ForCausalLM, and with multipliers and logits_scaling after GraniteForCausalLM; with norm_place post
 and qk_norm_over width after Olmo2ForCausalLM; with norm_weight one_plus, soft caps and gelu_pytorch_tanh after
-Gemma2ForCausalLM. Biases are those that the parameters have.
+Gemma2ForCausalLM; with qk_norm_place after_rope after NanoChatForCausalLM, whose angles have the other sign. Biases are those that the parameters have.
 
 Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
 """
@@ -308,6 +308,8 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
     activation = ACTIVATIONS[model.get("hidden_act", "silu")]
     added, place = model.get("residual_multiplier", 1), model.get("norm_place", "pre")
     x = rounded(torch.nn.functional.embedding(tokens, table) * model.get("embedding_multiplier", 1))
+    if model.get("embedding_norm"):
+        x = rounded(rms_norm(x, None, model))
     for layer in range(model["num_hidden_layers"]):
         prefix = f"model.layers.{layer}."
 
@@ -341,12 +343,15 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
             q, k = norm(q, "self_attn.q_norm"), norm(k, "self_attn.k_norm")
         q, k = q.view(batch, length, heads, d), k.view(batch, length, kv_heads, d)
         v = v.view(batch, length, kv_heads, d).transpose(1, 2)
-        if model.get("qk_norm") and not width:
+        after_rope = model.get("qk_norm_place") == "after_rope"
+        if model.get("qk_norm") and not width and not after_rope:
             q, k = norm(q, "self_attn.q_norm"), norm(k, "self_attn.k_norm")
         q, k = q.transpose(1, 2), k.transpose(1, 2)
         if has_rope(model, layer):
             cos, sin = turns[layer]
             q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
+        if model.get("qk_norm") and after_rope:
+            q, k = norm(q, "self_attn.q_norm"), norm(k, "self_attn.k_norm")
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
         scores = matmul(q, k.transpose(2, 3)) * model.get("attention_multiplier", d**-0.5)
         scores = soft_cap(scores, model.get("attn_logit_softcapping")) + mask[layer]

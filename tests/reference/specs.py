@@ -27,7 +27,8 @@ NO_ROPE = {3: 2, 8: [0], 12: [1], 16: 3}
 OUT_BIAS = {2: False, 5: False, 7: True, 14: False}
 # By seed: scalings of RoPE; those of 4, 9 and 14 are llama3's.
 SCALINGS = {
-    2: {"type": "linear", "factor": 4}, 7:
+    2: {"type": "linear", "factor":
+        4}, 27: {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64, "attention_factor": 1.25}, 7:
     {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64, "beta_fast": 8, "beta_slow": 0.5}, 15:
     {"type": "yarn", "factor": 8, "original_max_position_embeddings": 32, "truncate": False, "attention_factor": 1.25}
 }
@@ -36,7 +37,7 @@ FACTORS = {
     0: {"attention_multiplier": 0.3, "embedding_multiplier": 3, "residual_multiplier": 0.5, "logits_scaling": 4}, 16:
     {"attention_multiplier": 0.05, "embedding_multiplier": 0.7, "residual_multiplier": 1.5, "logits_scaling": 0.5}
 }
-# By seed, from 19 on: where norms stand, what those of q and k are over, their weights, the MLP's activation, and soft
+# By seed, from 19 on: where norms stand, what those of q and k are over and whether before RoPE, their weights, the MLP's activation, and soft
 # caps that bend.
 NORMS = {
     19: {"norm_place": "post", "qk_norm_over": "width"}, 20:
@@ -49,7 +50,10 @@ NORMS = {
     {"hidden_act": "relu2", "norm_weight": "one_plus", "norm_place": "post", "qk_norm_over": "width"}, 26: {
         "norm_weight": "none", "norm_place": "post", "qk_norm_over": "width", "final_logit_softcapping": 0.5,
         "hidden_act": "gelu_pytorch_tanh", "mlp_gated": False
-    }
+    }, 27: {"qk_norm_place": "after_rope"}, 28: {
+        "embedding_norm": True, "qk_norm_place": "after_rope", "norm_weight": "none", "hidden_act": "relu2",
+        "mlp_gated": False, "final_logit_softcapping": 2
+    }, 29: {"embedding_norm": True, "embedding_multiplier": 3}
 }
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}

@@ -29,6 +29,8 @@ GEMMA = ("model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidde
          "model.final_logit_softcapping=2", "memory.recompute=[norms]")
 UNWEIGHTED = ("model.norm_weight=none", "model.qk_norm=true", "precision.compute=bf16",
               "model.final_logit_softcapping=2", "memory.recompute=[norms]")
+TURNED = ("model.qk_norm=true", "model.qk_norm_place=after_rope", "precision.compute=bf16")
+EMBEDDED = ("model.embedding_norm=true", "precision.compute=bf16")
 UNGATED = ("model.mlp_gated=false", "model.hidden_act=relu2", "memory.recompute=[swiglu]")
 GELU = ("model.hidden_act=gelu_pytorch_tanh", "memory.recompute=[swiglu]")
 THREE_KINDS = (*harness.FP8, *NO_ROPE)  # of three layers: the first is not in fp8, the second has no RoPE
@@ -83,6 +85,9 @@ FAULTS = [
     ("round_stream.cu", "return v; });", "return 0.5f * v; });", "attention_round", POST),
     ("qk_width_norm_rope.cu", "n1 * c - n2 * s;", "n1 * c + n2 * s;", "qk_norm_rope", POST),
     ("qk_width_norm_rope_backward.cu", "dot / (kOwn * kHeadDim)", "dot / kHeadDim", "qk_norm_rope_backward", POST),
+    ("qk_rope_norm.cu", "n1 = (v1 * c - v2 * s) * r * u1;", "n1 = (v1 * c - v2 * s) * u1;", "qk_norm_rope", TURNED),
+    ("qk_rope_norm_backward.cu", "back2 = dy2 * u2 * c - dy1 * u1 * s;", "back2 = dy2 * u2 * c + dy1 * u1 * s;",
+     "qk_norm_rope_backward", TURNED),
     ("swiglu_forward.cu", "return gelu(gate) * up;", "return gelu(gate);", "swiglu", GELU),
     ("swiglu_backward.cu", "y = gate.value * u;\n          dx = d * u * gate.slope;",
      "y = gate.value * u;\n          dx = d * gate.slope;", "swiglu_backward", GELU),
@@ -170,9 +175,9 @@ class Verify(RunTest):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
         for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, LOCAL, GEMMA, UNWEIGHTED, UNGATED,
-                          THREE_KINDS, FACTORS, (*BF16, *FACTORS), (*SPLIT, *SCALED), ("init.distribution=uniform", ),
-                          ("init.distribution=truncated", ), harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR,
-                          harness.MXFP8, harness.INT8, SPLIT, MUON, POLAR,
+                          TURNED, EMBEDDED, THREE_KINDS, FACTORS, (*BF16, *FACTORS), (*SPLIT, *SCALED),
+                          ("init.distribution=uniform", ), ("init.distribution=truncated", ), harness.FP8,
+                          harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8, SPLIT, MUON, POLAR,
                           *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)
             self.assertTrue(report["good"])

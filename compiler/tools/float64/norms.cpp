@@ -139,17 +139,28 @@ std::vector<Normed> normed_columns(const ops::Heads& heads, bool width, std::int
   return result;
 }
 
-/// Computes n = x rstd w for each head of q and k, then rotates it; copies heads of v.
+/// Rotates the heads of q and k in place.
+void turn_row(const ops::Heads& heads, double* row, const double* angles, double direction) {
+  const std::int64_t half = heads.dim / 2;
+  for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
+    double* pair = row + head * heads.dim;
+    for (std::int64_t p = 0; p < half; ++p) turn(pair[p], pair[p + half], angles[p], direction * angles[p + half]);
+  }
+}
+
+/// Computes n = x rstd w for each head of q and k, then rotates it, or with after_rope from the rotated x; copies heads
+/// of v.
 void qk_norm_rope(OpRun& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &table = run.in(2), &y = run.out(0), &rstd = run.out(1);
-  const auto& [heads, eps, rotates, width, resets, kind] = run.op.as<ops::QkNormRopeAttributes>();
-  const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
+  const auto& [heads, eps, rotates, width, resets, after_rope, kind] = run.op.as<ops::QkNormRopeAttributes>();
+  const std::int64_t all = heads.query + 2 * heads.key;
   const std::vector<Normed> norms = normed_columns(heads, width, kind == spec::NormWeight::none ? 0 : weight.cols / 2);
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = run.outputs[1].relative = 32 * kFp32;
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const double* angles = angles_of(run, table, i, resets, 3);
     for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j);
+    if (rotates && after_rope) turn_row(heads, y.row(i), angles, 1);
     for (std::size_t part = 0; part < norms.size(); ++part) {
       const auto& [begin, size, own, count] = norms[part];
       double* n = y.row(i) + begin;
@@ -157,20 +168,19 @@ void qk_norm_rope(OpRun& run) {
       rstd.at(i, static_cast<std::int64_t>(part)) = r;
       for (std::int64_t j = 0; j < size; ++j) n[j] *= r * factor_of(kind, weight.data[own + j]);
     }
-    for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
-      double* n = y.row(i) + head * heads.dim;
-      scale[static_cast<std::size_t>(i * all + head)] = largest(heads.dim, n);
-      for (std::int64_t p = 0; rotates && p < half; ++p) turn(n[p], n[p + half], angles[p], angles[p + half]);
-    }
+    for (std::int64_t head = 0; head < heads.query + heads.key; ++head)
+      scale[static_cast<std::size_t>(i * all + head)] = largest(heads.dim, y.row(i) + head * heads.dim);
+    if (rotates && !after_rope) turn_row(heads, y.row(i), angles, 1);
   }
 }
 
-/// With d = dy rotated back: dx = rstd (w d - x rstd^2 mean(w d x)), dw = sums of d x rstd over rows and heads.
+/// With d = dy rotated back: dx = rstd (w d - x rstd^2 mean(w d x)), dw = sums of d x rstd over rows and heads. With
+/// after_rope d is dy, x is rotated, and dx is rotated back.
 void qk_norm_rope_backward(OpRun& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &table = run.in(3), &rstd = run.in(4);
   const Matrix& dx = run.out(0);
-  const auto& [heads, rotates, width, resets, kind] = run.op.as<ops::QkNormRopeBackwardAttributes>();
-  const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
+  const auto& [heads, rotates, width, resets, after_rope, kind] = run.op.as<ops::QkNormRopeBackwardAttributes>();
+  const std::int64_t all = heads.query + 2 * heads.key;
   const std::vector<Normed> norms = normed_columns(heads, width, kind == spec::NormWeight::none ? 0 : weight.cols / 2);
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = 32 * kFp32;
@@ -178,15 +188,14 @@ void qk_norm_rope_backward(OpRun& run) {
   if (weighted) begin_sums(run.outputs[1]);
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const double* angles = angles_of(run, table, i, resets, 5);
+    std::vector<double> normed(x.row(i), x.row(i) + x.cols);
     for (std::int64_t j = 0; j < x.cols; ++j) dx.at(i, j) = dy.at(i, j);
-    for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
-      double* d = dx.row(i) + head * heads.dim;
-      for (std::int64_t p = 0; rotates && p < half; ++p) turn(d[p], d[p + half], angles[p], -angles[p + half]);
-    }
+    if (rotates && after_rope) turn_row(heads, normed.data(), angles, 1);
+    if (rotates && !after_rope) turn_row(heads, dx.row(i), angles, -1);
     for (std::size_t part = 0; part < norms.size(); ++part) {
       const auto& [begin, size, own, count] = norms[part];
       double* d = dx.row(i) + begin;
-      const double* from = x.row(i) + begin;
+      const double* from = normed.data() + begin;
       const double r = rstd.at(i, static_cast<std::int64_t>(part));
       double mean = 0, most = 0;
       for (std::int64_t j = 0; j < size; ++j) {
@@ -200,6 +209,7 @@ void qk_norm_rope_backward(OpRun& run) {
       for (std::int64_t j = 0; j < size; ++j)
         d[j] = r * (factor_of(kind, weight.data[own + j]) * d[j] - from[j] * r * r * mean);
     }
+    if (rotates && after_rope) turn_row(heads, dx.row(i), angles, -1);
   }
 }
 

@@ -142,8 +142,10 @@ const std::vector<Family>& families() {
 }
 
 const std::vector<FamilySwitch>& family_switches() {
-  static const std::vector<FamilySwitch> table = {
-      {"attention_bias", &Model::attention_bias}, {"mlp_bias", &Model::mlp_bias}, {"qk_norm", &Model::qk_norm}};
+  static const std::vector<FamilySwitch> table = {{"attention_bias", &Model::attention_bias},
+                                                  {"mlp_bias", &Model::mlp_bias},
+                                                  {"qk_norm", &Model::qk_norm},
+                                                  {"embedding_norm", &Model::embedding_norm}};
   return table;
 }
 
@@ -194,6 +196,7 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
   expect(model.norm_weight == family.norm_weight, "norm_weight");
   expect(model.norm_place == family.norm_place, "norm_place");
   expect(!model.qk_norm || model.qk_norm_over == family.qk_norm_over, "qk_norm_over");
+  expect(!model.qk_norm || model.qk_norm_place == family.qk_norm_place, "qk_norm_place");
   expect(family.reads_no_rope || model.no_rope_layers.empty(), "no_rope_layers");
   const std::int64_t sliding = model.sliding_layers();
   const bool scales_all = sliding && model.rope_scaling.type != RopeType::none;

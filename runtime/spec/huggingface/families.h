@@ -32,8 +32,9 @@ struct Family {
   NormPlace norm_place = NormPlace::pre;
   NormWeight norm_weight = NormWeight::plain;
   QkNormOver qk_norm_over = QkNormOver::head;  // with qk_norm
-  bool out_bias = true;                        // with attention_bias o has one too
-  HiddenAct hidden_act = HiddenAct::silu;      // under this key
+  QkNormPlace qk_norm_place = QkNormPlace::before_rope;
+  bool out_bias = true;                    // with attention_bias o has one too
+  HiddenAct hidden_act = HiddenAct::silu;  // under this key
   const char* act_key = "hidden_act";
   bool scales_embedding = false;  // embedding_multiplier is sqrt(hidden_size)
   /// Default of query_pre_attn_scalar, of which attention_multiplier is the power -0.5; 0: the family does not read it.

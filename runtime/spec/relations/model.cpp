@@ -90,6 +90,15 @@ class ModelRelations : RelationChecks {
          {"model.head_dim", "target.attention", "target.arch"});
   }
 
+  void norm_of_heads() {
+    if (!usable({"model.qk_norm", "model.qk_norm_over", "model.qk_norm_place"}) || !spec_.model.qk_norm) return;
+    if (spec_.model.qk_norm_over != QkNormOver::width || spec_.model.qk_norm_place != QkNormPlace::after_rope) return;
+    fail("E0360", "a norm after RoPE is of each head, but qk_norm_over is width",
+         "write qk_norm_over: head, or qk_norm_place: before_rope",
+         any_of({write("model.qk_norm_over", "head"), write("model.qk_norm_place", "before_rope")}),
+         {"model.qk_norm_place", "model.qk_norm_over"});
+  }
+
   void cuda_attention() {
     if (!usable({"target.kind"}) || spec_.target.kind != TargetKind::cuda) return;
     if (usable({"precision.compute", "target.attention"}) && spec_.compute != DType::bf16 &&
@@ -338,6 +347,7 @@ class ModelRelations : RelationChecks {
 void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics) {
   ModelRelations relations(bound, diagnostics);
   relations.heads();
+  relations.norm_of_heads();
   relations.cuda_attention();
   relations.key_value_heads();
   relations.sliding_layers();

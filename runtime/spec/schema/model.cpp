@@ -153,13 +153,19 @@ std::vector<KeyRow> model_rows() {
       bind("model.qk_norm", Type::boolean, LLMC_FIELD(model.qk_norm))
           .fallback("false")
           .newer()
-          .doc("RMSNorm over each head of q and k before RoPE, as in Qwen 3: two more weights of head_dim a layer."),
+          .doc("RMSNorm over each head of q and k, as in Qwen 3: two more weights of head_dim a layer."),
       bind_choice("model.qk_norm_over", {"head", "width"}, LLMC_FIELD(model.qk_norm_over))
           .fallback("head")
           .when("model.qk_norm", "true")
           .newer()
           .doc("Columns that share a root mean square. head: those of one head. width: all of q, and all of k, as in "
                "OLMo 2: the weights have as many columns."),
+      bind_choice("model.qk_norm_place", {"before_rope", "after_rope"}, LLMC_FIELD(model.qk_norm_place))
+          .fallback("before_rope")
+          .when("model.qk_norm", "true")
+          .newer()
+          .doc("Whether q and k are normalised before RoPE, or after it as in nanochat. after_rope needs qk_norm_over: "
+               "head. Norms without weights are the same before and after, unless yarn has an attention_factor."),
       bind_choice("model.norm_place", {"pre", "post", "sandwich"}, LLMC_FIELD(model.norm_place))
           .fallback("pre")
           .newer()
@@ -171,6 +177,10 @@ std::vector<KeyRow> model_rows() {
           .doc("Weights of all RMSNorms. plain: they begin as 1 and multiply. one_plus: a norm multiplies by 1 + "
                "weight, "
                "which begins as 0, as in Gemma. none: norms have no weights."),
+      bind("model.embedding_norm", Type::boolean, LLMC_FIELD(model.embedding_norm))
+          .fallback("false")
+          .newer()
+          .doc("RMSNorm of the embedding's rows where the first layer reads them, as in nanochat. It has no weights."),
       bind("model.attention_bias", Type::boolean, LLMC_FIELD(model.attention_bias))
           .fallback("false")
           .doc("Biases on the q, k and v projections, and on the output projection unless attention_out_bias differs."),

@@ -189,7 +189,7 @@ constexpr float kEps = 1e-6f;
 constexpr bool kUnrotated = false;
 }
 ")
-  foreach(kernel qk_norm_rope qk_norm_rope_backward)
+  foreach(kernel qk_norm_rope qk_norm_rope_backward qk_rope_norm qk_rope_norm_backward)
     must_not_spill("${kernel}, heads of ${dim}" "80;90a;100" --fmad=false -include ${FOLDER}/heads_${dim}.h ${SOURCE}/templates/${kernel}.cu)
   endforeach()
 endforeach()

@@ -302,6 +302,8 @@ TEST(Passes, TheResidualStreamHasItsOwnDtype) {
   EXPECT_EQ(stream({"precision.residual=bf16"}), std::vector<DType>(6, bf16));
   EXPECT_EQ(stream({"precision.residual=bf16", "memory.recompute=full"}), std::vector<DType>(6, bf16));
   EXPECT_EQ(stream({"precision.compute=fp32"}), std::vector<DType>(6, f32));
+  EXPECT_EQ(stream({"model.embedding_norm=true"}), stream({})) << "the norm writes the stream";
+  EXPECT_EQ(stream({"model.embedding_norm=true", "precision.residual=bf16"}), std::vector<DType>(6, bf16));
 }
 
 TEST(Passes, RowsArePaddedTo16Bytes) {

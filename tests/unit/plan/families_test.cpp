@@ -19,14 +19,14 @@ TEST(FamilySpecs, FitEightH100s) {
       {"qwen3-0.6b.yaml", "qwen3", 596049920},
       {"olmo2-1b.yaml", "olmo2", 1484916736},
       {"gemma3-1b.yaml", "gemma3_text", 999885952},
+      {"nanochat-d24.yaml", "", 780140544},  // of no family: no export
   };
   for (const auto& [file, model_type, parameters] : specs) {
     const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/" + file, {});
     ASSERT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
     const spec::Spec& spec = loaded.resolved->spec;
     const spec::Family* family = spec::family_of(spec.model);
-    ASSERT_TRUE(family) << spec::no_family(spec.model);
-    EXPECT_STREQ(family->model_type, model_type);
+    EXPECT_STREQ(family ? family->model_type : "", model_type) << spec::no_family(spec.model);
     EXPECT_EQ(spec.parallel.world_size, 8) << file;
     const Plan plan = make_plan(spec);
     EXPECT_TRUE(fits_budget(plan)) << file;
