@@ -34,6 +34,12 @@ NOT_HERE = {
     "build/llama-1b/trainer --ranks 8": "needs eight GPUs",
     "llmc data build --from text/ --tokenizer Llama-3.2-1B/tokenizer.json -o data/llama-3.2-1b":
     "needs that model's file; run_tokenizer_ids makes data with others",
+    "llmc data build --from text/web --vocab-size 131072 -o data/seed/web":
+    "needs text; run_phases has it in miniature",
+    "llmc data build --from text/wiki --tokenizer data/seed/web -o data/seed/wiki": "as the one before",
+    "llmc run specs/seed-1b.yaml -- --ranks 8": "needs 8 GPUs; run_phases has it in miniature",
+    "llmc checkpoint export specs/runs/seed-1b -o build/seed-1b-hf": "as the one before",
+    "llmc plan specs/seed-1b.yaml phase=2": "the plan of a run for GPUs; run_phases plans a phase",
     "llmc calibrate figures.json": "takes what a trainer has measured; run_calibrate does both",
     "nsys profile --capture-range=cudaProfilerApi build/llama-1b/trainer --steps 30 --profile 20:5": "needs a GPU",
 }

@@ -2,12 +2,14 @@
 
 import json
 import os
+import random
+import shutil
 import signal
 import subprocess
 import time
 
 import harness
-from harness import LLMC, RunTest
+from harness import LLMC, SOURCE, RunTest
 
 # Half of the steps with 24 tokens a sample; then shorter samples, other angles, more of the second source.
 PHASES = """phases:
@@ -172,6 +174,54 @@ class Phases(RunTest):
         done = harness.call(LLMC, "check", plain, "phase=1")
         self.assertEqual(done.code, 2)
         self.assert_facts(done.err, "has none")
+
+    def test_the_whole_run_in_miniature(self):
+        """README's commands on specs/seed-1b.yaml: four sources, a tokenizer, the plan, both phases, an export."""
+        rng, words = random.Random(3), ["the", "of", "loss", "and", "return", "def", "lemma", "proof", "x", "1"]
+        for number, source in enumerate(("web", "wiki", "code", "math")):
+            os.makedirs(self.path("text", source))
+            for file in range(3):
+                with open(self.path("text", source, f"{file}.txt"), "w") as out:
+                    out.write(" ".join(rng.choice(words[number:number + 7]) for _ in range(2000)))
+            tokenizer = ("--vocab-size", 330) if number == 0 else ("--tokenizer", self.path("data", "seed", "web"))
+            self.succeed(LLMC, "data", "build", "--from", self.path("text", source), *tokenizer, "-o",
+                         self.path("data", "seed", source))
+        os.makedirs(self.path("specs"))
+        shutil.copy(os.path.join(SOURCE, "specs", "seed-1b.yaml"), self.path("specs", "seed-1b.yaml"))
+        small = self.path("specs", "small.yaml")
+        with open(small, "w") as file:
+            file.write("""extends: seed-1b.yaml
+model: {vocab_size: 384, hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2,
+  intermediate_size: 48}
+precision: {compute: fp32}
+batch: {sequence_length: 16, micro_batch: auto, tokens: 256}
+memory: {budget: 256MiB, recompute: auto, loss_chunk: auto}
+schedule: {steps: 20, warmup_steps: 2}
+phases:
+  - until: 90%
+  - until: 100%
+    batch: {sequence_length: 32}
+    model: {rope_theta: 1.0e6}
+    data:
+      train: {code: {weight: 0.4}}
+evaluation: {every: 10, sequences: 8}
+checkpoint: {every: 10}
+parallel: {world_size: 1}
+target: {kind: cpu, arch: native}
+""")
+        self.assert_facts(self.succeed(LLMC, "plan", small).out, "18  ", "20  ", "phase 2 changes model.rope_theta")
+        out = self.path("build-seed")
+        done = self.succeed(LLMC, "run", small, "-o", out, "--", "--ranks", 2, cwd=self.folder)
+        self.assert_facts(done.out, "20/20")
+        run = self.path("specs", "runs", "seed-1b")
+        history = harness.json_lines(os.path.join(run, "history.jsonl"))
+        self.assertEqual([(line["step"], line.get("phase")) for line in history], [(0, 1), (18, 2)])
+        last = harness.json_lines(os.path.join(run, "metrics.jsonl"))[-1]
+        self.assertEqual(last["step"], 20)
+        self.assertTrue({f"tokens/{name}" for name in ("web", "wiki", "code", "math")} <= set(last), sorted(last))
+        self.succeed(LLMC, "checkpoint", "export", run, "-o", self.path("exported"))
+        with open(self.path("exported", "config.json")) as file:
+            self.assertEqual(json.load(file)["rope_theta"], 1e6)
 
     def test_refused_phases(self):
         for phases, code, facts in (
