@@ -119,7 +119,7 @@ void add_build_commands(CLI::App& app, Result& result) {
   compile_command->footer("Example: llmc compile specs/quickstart.yaml && build/quickstart/trainer --help");
   compile_command->callback([options] {
     std::vector<spec::Resolved> phases = load_phases(options->spec);
-    const bool many = phases.size() > 1;
+    const bool many = phases.front().spec.phase.count > 1;
     for (spec::Resolved& phase : phases) {
       const Planned planned = plan_loaded(std::move(phase), true);
       note_vocabulary(planned.resolved);
@@ -143,7 +143,7 @@ void add_build_commands(CLI::App& app, Result& result) {
     const RunWords words = sort_words(options->spec, all.front());
     // Keys of the run stay out of the trainer's defaults.
     if (!words.run_time.empty()) all = load_phases({options->spec.file, words.compiled}, false);
-    const bool many = all.size() > 1;
+    const bool many = all.front().spec.phase.count > 1;
     std::vector<Planned> phases;
     for (spec::Resolved& phase : all) phases.push_back(plan_loaded(std::move(phase), true));
     std::vector<std::string> argv = words.run_time;

@@ -21,8 +21,11 @@ RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolv
     if (!place.empty() && spec::holds_path(*key, place))
       words.all.back() =
           path + "=" + disk::absolute(resolved.directory / fs::path(place), Exit::usage).lexically_normal().string();
-    if (!key || key->stage != spec::Stage::run_time || decides) words.compiled.push_back(word);
-    if (key && key->stage == spec::Stage::run_time) words.run_time.push_back(words.all.back());
+    // Borders of phases are steps.
+    const bool length = path == "schedule.steps" || path == "schedule.tokens";
+    const bool fixed = length && resolved.spec.phase.count > 1;
+    if (!key || key->stage != spec::Stage::run_time || decides || fixed) words.compiled.push_back(word);
+    if (key && key->stage == spec::Stage::run_time && !fixed) words.run_time.push_back(words.all.back());
   }
   return words;
 }

@@ -100,7 +100,7 @@ std::vector<spec::Resolved> load_runs(const SweepOptions& options, const sweep::
   Checksum sum;
   for (std::size_t run = 0; run < grid.size(); ++run) {
     spec::LoadResult result = read_spec({options.spec.file, grid.words_of(run)});
-    if (!result.phases.empty())
+    if (!result.phases.empty() || (result.resolved && result.resolved->spec.phase.count > 1))
       throw Failure(Exit::usage, fmt::format("'{}' has phases, and a sweep's runs have one trainer each. Sweep a spec "
                                              "without them",
                                              spec::printable(options.spec.file)));
@@ -236,7 +236,8 @@ int run_sweep(const SweepOptions& options) {
   const std::size_t places = places_of(options, plan.cuda);
   const sweep::Folder folder(options.out);
   const fs::path& path = folder.path();
-  if (std::optional<sweep::Record> before = earlier(plan.record, path)) plan.record.runs = std::move(before->runs);
+  if (const std::optional<sweep::Record> before = earlier(plan.record, path))
+    for (std::size_t run = 0; run < plan.record.runs.size(); ++run) plan.record.runs[run].take_end(before->runs[run]);
   make_directories(path / "logs", {Exit::usage, "-o"});
   sweep::look_up(plan.record, path);
   sweep::write(path, plan.record);

@@ -221,6 +221,8 @@ class Ranks {
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
+  bool was_stopped() const { return stop_.has_value(); }
+
   int run() {
     while (std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.pid != 0; }) ||
            !outputs_.empty()) {
@@ -448,9 +450,12 @@ class Ranks {
 }  // namespace
 
 int spawn_ranks(const std::vector<std::string>& command, int ranks, Starter starter,
-                std::chrono::milliseconds mpirun_alone) {
+                std::chrono::milliseconds mpirun_alone, bool* stopped) {
   if (starter == Starter::mpirun) check_session_folder(session_folder());
-  return Ranks(command, ranks, starter, mpirun_alone).run();
+  Ranks all(command, ranks, starter, mpirun_alone);
+  const int code = all.run();
+  if (stopped) *stopped = all.was_stopped();
+  return code;
 }
 
 }  // namespace llmc

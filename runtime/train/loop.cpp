@@ -312,7 +312,7 @@ int TrainLoop::train() {
                                                         "checkpoint are lost. Free some space and rerun",
                                                         state_.step));
     if (saver_.failed()) run_.console.warning(kNextSave);
-    if (signal != 0 && !last) return signal;
+    if (signal != 0 && (!last || std::ranges::count(run_.borders, state_.step) > 0)) return signal;
   }
   return 0;
 }

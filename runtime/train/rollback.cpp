@@ -23,7 +23,9 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
                                     const HistoryEntry& start, Session& session, Rendezvous& ranks, const Log& log) {
   std::string name;
   if (folder)
-    if (const auto found = find_checkpoint_before(run, first_skipped, log)) {
+    // The phase before has other values, and a trainer of its own.
+    if (const auto found = find_checkpoint_before(run, first_skipped, log);
+        found && found->step >= session.info().phase.first) {
       name = found->path.filename().string();
       // Removed first, so that a run killed here resumes from an earlier step and rolls back once more. The mirror
       // comes before the run, because it must never hold checkpoints that the run has abandoned.
@@ -53,6 +55,7 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
     entry.converted = converted;
     entry.shards.clear();
     entry.rollbacks = state.guard.rollbacks;
+    entry.phase = 0;
     entry.left_step = now.step;
     entry.why = why;
     folder->go_back(format_history(entry), state.step);

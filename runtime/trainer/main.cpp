@@ -106,7 +106,7 @@ bool answer(const Options& options, const Program& program) {
   if (options.plan)
     fmt::print("{}", options.json ? program.info.plan_json : program.info.plan_text);
   else if (options.batches && launch_of_this_process().rank == 0)
-    print_batches(options, program.info);
+    print_batches(find_phase(options, program.info).options, program.info);
   else if (options.tune)
     tune(program.info, options.device.value_or(0), options.sustained_ms);
   else if (options.calibrate)
@@ -130,10 +130,12 @@ int train_phase(const Options& options, const Program& program, const LauncherIn
     std::signal(SIGPIPE, SIG_IGN);  // same as in a rank
     check_ranks_fit(program.info, options.ranks);
     setenv(kStarterVariable, "1", 1);
-    const int code = spawn_ranks(words_of_a_rank(argc, argv), options.ranks, rank_starter());
+    bool stopped = false;
+    const int code = spawn_ranks(words_of_a_rank(argc, argv), options.ranks, rank_starter(), kMpirunAlone, &stopped);
     unsetenv(kStarterVariable);
-    if (code == static_cast<int>(Exit::resume_me) &&
-        !is_at_border(options, program.info))  // no rank knows this command
+    const bool saved = code == static_cast<int>(Exit::resume_me);
+    if (saved && !stopped && options.deadline == 0 && is_at_border(options, program.info)) return kPhaseIsDone;
+    if (saved)  // no rank knows this command
       to_stderr("resume with\n  {}\n",
                 printable_text(resume_line(options.command, spec_when_compiled(executable_folder()),
                                            noted_spec(executable_folder()))));
@@ -157,10 +159,17 @@ int train_main(int argc, char** argv, const Program& program) try {
   const std::vector<std::string> words(argv, argv + argc);
   const PhaseInfo& phase = program.info.phase;
   const PhaseStart start = find_phase(*parsed, program.info);
-  if (start.number != phase.number) return leave_to(start.number, start.step, program.info, launch, words);
+  // A run that has all the steps it was asked for needs no other phase.
+  const auto is_enough = [&](std::int64_t step) { return parsed->steps && *parsed->steps <= step; };
+  if (start.number != phase.number) {
+    if (!is_enough(start.step)) return leave_to(start, program.info, launch, words);
+    fmt::print("nothing to do: the run is at step {}, and --steps is {}\n", start.step, *parsed->steps);
+    return static_cast<int>(Exit::done);
+  }
   const int code = train_phase(start.options, program, launch, argc, argv);
-  if (code != static_cast<int>(Exit::resume_me) || !is_at_border(start.options, program.info)) return code;
-  return leave_to(phase.number + 1, phase.last, program.info, launch, words);
+  if (code != kPhaseIsDone) return code;
+  if (is_enough(phase.last)) return static_cast<int>(Exit::done);
+  return leave_to({start.options, phase.number + 1, phase.last}, program.info, launch, words_for_next(words));
 } catch (const Failure& failure) {
   print_error(failure.what());
   return static_cast<int>(failure.code());

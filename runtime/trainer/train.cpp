@@ -41,6 +41,7 @@
 #include "train/sample_text.h"
 #include "trainer/commands/product_rate.h"
 #include "trainer/startup/header.h"
+#include "trainer/startup/phase.h"
 #include "trainer/startup/prepare.h"
 #include "trainer/startup/resume_line.h"
 #include "trainer/startup/surplus_threads.h"
@@ -50,6 +51,10 @@ namespace llmc {
 namespace {
 
 namespace fs = std::filesystem;
+
+bool ends_phase(const PhaseInfo& phase, std::int64_t stop) { return !phase.is_last() && stop == phase.last; }
+
+bool begins_phase(const PhaseInfo& phase, std::int64_t step) { return phase.count > 1 && step == phase.first; }
 
 /// This process as a rank of its launch, and its options.
 struct Rank {
@@ -288,8 +293,6 @@ void announce(Rank& rank, const Prepared& p, const Machine& machine, const Sessi
                              rank.launch.rank));
 }
 
-bool begins_phase(const PhaseInfo& phase, std::int64_t step) { return phase.count > 1 && step == phase.first; }
-
 HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine, const Session& session,
                            const RunFiles& files) {
   const ProgramInfo& info = rank.info();
@@ -425,7 +428,8 @@ class Training {
                .sample_names = sample_names(prepared.inputs.train),
                .sample_text = sample_text(rank, prepared),
                .first_loss = first_loss_of(prepared),
-               .final_checkpoint = rank.options.final_checkpoint,
+               // A border without a checkpoint would never be passed.
+               .final_checkpoint = rank.options.final_checkpoint || ends_phase(rank.info().phase, prepared.stop),
                .deadline = rank.options.deadline},
               prepared.state) {}
 
@@ -475,11 +479,11 @@ std::string stopped_by(int signal) {
   return signal == TrainLoop::kDeadline ? "--deadline" : signal_name(signal);
 }
 
-Exit say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop) {
+int say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop) {
   rank.rendezvous.barrier();  // a rank that leaves NCCL looks lost to those still working
   // The main program prints how the next phase begins.
   const PhaseInfo& phase = rank.info().phase;
-  if (signal == 0) return phase.is_last() || step < phase.last ? Exit::done : Exit::resume_me;
+  if (signal == 0) return phase.is_last() || step < phase.last ? static_cast<int>(Exit::done) : kPhaseIsDone;
   // A run that a launcher started is resumed by the launcher's own command, which no rank knows.
   const std::string how =
       rank.has_others() ? "Start the ranks with the same command to resume"
@@ -488,7 +492,7 @@ Exit say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop)
   const std::string text =
       fmt::format("stopped by {} after step {} of {}, everything is saved. {}\n", stopped_by(signal), step, stop, how);
   if (rank.is_first()) std::fputs(printable_text(text).c_str(), stderr);
-  return Exit::resume_me;
+  return static_cast<int>(Exit::resume_me);
 }
 
 }  // namespace
@@ -517,7 +521,7 @@ int train(const Options& options, const Program& program, const LauncherInfo& la
   Training training(rank, prepared, machine, model, files, entry, signals.emplace());
   const int signal = training.run();
   // Waits for all ranks. A run that was stopped prints how to resume.
-  return static_cast<int>(say_end(rank, signal, training.step(), prepared.stop));
+  return say_end(rank, signal, training.step(), prepared.stop);
 }
 
 }  // namespace llmc

@@ -128,6 +128,33 @@ class Phases(RunTest):
             self.assert_same_run(run, ranks)
             self.assertIn(f"{STEPS}", done.out + done.err)
 
+    def test_options_of_one_start(self):
+        """Those that a trainer takes once do not stop the chain, and --steps ends it."""
+        run = self.path("resumed")
+        self.succeed(self.trainer(1), "--run", self.path("before"), "--steps", 4)
+        old = self.path("before", "checkpoints", "step-00000004")
+        timeline = ("--timeline", self.path("timeline.json"), "--timeline-steps", "6:2")
+        self.succeed(*self.run_words(run), "--resume", old, *timeline, "--no-final-checkpoint", "checkpoint.every=5")
+        self.assertEqual(sorted(os.listdir(os.path.join(run, "checkpoints"))),
+                         ["step-00000012", "step-00000018", "step-00000020"])
+        self.assertTrue(os.path.exists(self.path("timeline.json")))
+        run = self.path("short")
+        for phase, steps in ((1, 12), (1, 12), (1, 18), (3, 18)):
+            words = self.run_words(run) if phase == 3 else (self.trainer(1), "--run", run)
+            done = harness.call(*words, "--steps", steps)
+            self.assertEqual(done.code, 75 if (phase, steps) == (1, 18) else 0, done.err)
+        done = self.succeed(self.trainer(1), "--run", run, "--steps", 18)
+        self.assertIn("nothing to do: the run is at step 18", done.out)
+        # A longer run is compiled: its borders are other steps.
+        done = harness.call(LLMC, "run", self.spec, "schedule.steps=40", "-o", self.path("longer"), "--", "--run",
+                            self.path("longer-run"))
+        self.assertEqual(done.code, 0, done.err)
+        history = harness.json_lines(self.path("longer-run", "history.jsonl"))
+        self.assertEqual([(line["step"], line["phase"]) for line in history], [(0, 1), (20, 2), (30, 3)])
+        # One phase alone is built beside the others.
+        done = self.succeed(LLMC, "compile", self.spec, "phase=2", "-o", self.out)
+        self.assert_facts(done.out, self.trainer(2))
+
     def test_a_signal_stops_the_chain(self):
         spec = self.path("long.yaml")
         with open(spec, "w") as file:
@@ -206,7 +233,7 @@ phases:
       train: {code: {weight: 0.4}}
 evaluation: {every: 10, sequences: 8}
 checkpoint: {every: 10}
-parallel: {world_size: 1}
+parallel: {world_size: 2}
 target: {kind: cpu, arch: native}
 """)
         self.assert_facts(self.succeed(LLMC, "plan", small).out, "18  ", "20  ", "phase 2 changes model.rope_theta")

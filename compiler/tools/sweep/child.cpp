@@ -53,7 +53,7 @@ Child::Child(Child&& other) noexcept : process_(std::exchange(other.process_, -1
 
 Child::~Child() {
   if (process_ < 0) return;
-  kill(process_, SIGKILL);
+  stop();
   while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }

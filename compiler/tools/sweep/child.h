@@ -16,7 +16,7 @@ class Child {
   /// that a terminal's Ctrl-C reaches it only through stop(), and gets SIGTERM if this process ends. Throws
   /// Failure(toolchain).
   Child(const std::vector<std::string>& argv, const std::filesystem::path& log);
-  /// Kills a child that still runs.
+  /// Asks a child that still runs to end, and waits for it.
   ~Child();
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;

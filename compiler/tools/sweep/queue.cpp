@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -113,7 +114,7 @@ class Queue {
     started_.push_back(*next);
     run.state = State::running;
     run.reason.clear();
-    write(work_.folder, record_);
+    keep_record();
     work_.say(fmt::format("{}: started", title(*next)));
   }
 
@@ -124,22 +125,33 @@ class Queue {
     place.child.reset();
     Run& run = record_.runs[place.run];
     run.exit_code = *code;
-    run.reason = stopping_ ? "" : place.ending;
+    const bool asked = stopping_ || !place.ending.empty();
+    run.reason = stopping_ || *code == 0 ? "" : place.ending;
     if (*code == 0)
       run.state = State::finished;
     else if (*code == static_cast<int>(Exit::numerics))
       run.state = State::diverged;
-    else if (*code == static_cast<int>(Exit::resume_me))
+    // 143: it was asked before its first step.
+    else if (*code == static_cast<int>(Exit::resume_me) || (*code == 128 + SIGTERM && asked))
       run.state = run.reason.empty() ? State::stopped : State::pruned;
     else
       run.state = State::failed;
     if (run.state == State::failed || run.state == State::diverged) run.reason = last_error(log_of(work_.folder, run));
     take_results(run, work_.folder);
-    write(work_.folder, record_);
+    keep_record();
     const std::optional<double> loss = run.val_loss ? run.val_loss : run.loss;
     work_.say(fmt::format("{}: {} at step {}{}{}", title(place.run), name(run.state), format_count(run.step),
                           loss ? fmt::format(", {} {:.4f}", run.val_loss ? "validation loss" : "loss", *loss) : "",
                           run.reason.empty() ? "" : fmt::format(": {}", run.reason)));
+  }
+
+  /// A disk that is full must not end the trainers.
+  void keep_record() {
+    try {
+      write(work_.folder, record_);
+    } catch (const Failure& failure) {
+      work_.say(failure.what());
+    }
   }
 
   void stop_all(int signal) {

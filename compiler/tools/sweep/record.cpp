@@ -99,6 +99,15 @@ const char* name(State state) {
   return "";
 }
 
+void Run::take_end(const Run& before) {
+  state = before.state;
+  exit_code = before.exit_code;
+  reason = before.reason;
+  step = before.step;
+  loss = before.loss;
+  val_loss = before.val_loss;
+}
+
 bool is_final(State state) { return state == State::finished || state == State::pruned || state == State::diverged; }
 
 void write(const fs::path& folder, const Record& record) {

@@ -33,6 +33,9 @@ struct Run {
   std::int64_t step = 0, steps = 0;
   std::optional<double> loss;  // mean training loss of the last twentieth of the steps done
   std::optional<double> val_loss;
+
+  /// Takes over how the run ended in an earlier start of the sweep, and not its place.
+  void take_end(const Run& before);
 };
 
 /// A trainer that several runs share.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -59,36 +60,57 @@ std::int64_t stop_in_phase(const ProgramInfo& info, std::int64_t last_step) {
   return info.phase.count == 1 ? last_step : std::min(last_step, info.phase.last);
 }
 
+void check_phase(const ProgramInfo& info, std::int64_t step) {
+  const PhaseInfo& phase = info.phase;
+  if (phase.count == 1 || phase_of(step, phase) == phase.number) return;
+  throw Failure(
+      Exit::checkpoint,
+      fmt::format("the newest checkpoint that is whole is of step {}, in phase {}, but a damaged one is newer. "
+                  "Remove the damaged one, and start the trainer of phase {}",
+                  step, phase_of(step, phase), phase_of(step, phase)));
+}
+
 bool is_at_border(const Options& options, const ProgramInfo& info) {
   if (info.phase.is_last()) return false;
   const std::vector<CheckpointEntry> checkpoints = list_checkpoints(options.run);
   return !checkpoints.empty() && checkpoints.back().step == info.phase.last && has_manifest(checkpoints.back().path);
 }
 
-int leave_to(int number, std::int64_t step, const ProgramInfo& info, const LauncherInfo& launch,
-             const std::vector<std::string>& argv) {
+int leave_to(const PhaseStart& to, const ProgramInfo& info, const LauncherInfo& launch,
+             std::vector<std::string> words) {
   const PhaseInfo& phase = info.phase;
-  std::vector<std::string> line = argv;
-  line[0] = trainer_of(number).string();
-  if (launch.world_size == 1 && std::getenv(kPhasesVariable)) {
-    std::vector<char*> words;
-    for (std::string& word : line) words.push_back(word.data());
-    words.push_back(nullptr);
-    execv(words[0], words.data());
+  words[0] = trainer_of(to.number).string();
+  if (launch.world_size == 1 && std::getenv(kPhasesVariable) && to.options.deadline == 0) {
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
     throw Failure(Exit::toolchain, fmt::format("cannot start the trainer of phase {}, '{}': {}. Compile the spec again",
-                                               number, line[0], std::strerror(errno)));
+                                               to.number, words[0], std::strerror(errno)));
   }
-  std::vector<std::string> next = words_to_go_on({line.begin() + 1, line.end()});
-  next.insert(next.begin(), line[0]);
-  if (number < phase.number)
-    throw Failure(Exit::usage,
-                  fmt::format("the run is at step {}, which is of phase {}, and this is the trainer of phase {}. "
-                              "Start\n  {}",
-                              step, number, phase.number, shell_line(next)));
+  const std::string line = shell_line(words);
+  if (to.number < phase.number)
+    throw Failure(Exit::usage, fmt::format("the run is at step {}, which is of phase {}, and this is the trainer of "
+                                           "phase {}. Start\n  {}",
+                                           to.step, to.number, phase.number, line));
   if (launch.rank == 0 && !std::getenv(kStarterVariable))
     to_stderr("the run is at step {} and phase {} of {} is done, everything is saved. Start phase {} with\n  {}\n",
-              step, phase.number, phase.count, number, printable_text(shell_line(next)));
+              to.step, phase.number, phase.count, to.number, printable_text(line));
   return static_cast<int>(Exit::resume_me);
+}
+
+std::vector<std::string> words_for_next(const std::vector<std::string>& argv) {
+  std::vector<std::string> kept;
+  const std::vector<std::string> words = words_to_go_on(argv);
+  constexpr std::array kOfThisPhase = {"--profile", "--timeline", "--timeline-steps", "--timing", "--trace"};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string name = words[i].substr(0, words[i].find('='));
+    if (std::ranges::count(kOfThisPhase, name) == 0)
+      kept.push_back(words[i]);
+    else if (name == words[i])
+      ++i;  // and its value
+  }
+  return kept;
 }
 
 }  // namespace llmc

@@ -147,6 +147,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
     check_from_step(run.schedule, p.state.step);
     if (!options.batches) check_most_epochs(p.inputs.train, p.state.position, p.length(info));
   });
+  check_phase(info, p.state.step);
   p.state.position = continue_with(p.state.position, info.sequence_length);
   return p;
 }

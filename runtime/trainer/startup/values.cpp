@@ -96,6 +96,9 @@ StartValues find_values(const Options& options, const ProgramInfo& info, const s
   if (values.before) values.kept_in = folder / "spec.yaml";
   const bool keeps = values.before && !options.follow_spec;
   values.run = keeps ? go_on_with(values.built, *values.before, kept.has_value()) : values.built;
+  if (keeps && info.phase.count > 1)  // its borders are steps of the trainer's own length
+    for (const char* path : {"schedule.steps", "schedule.tokens"})
+      spec::find_key(path)->set(values.run.spec, spec::find_key(path)->get(values.built.spec));
   with_origins(options, values, [&] {
     values.run = spec::override_values(values.run, options.overrides, disk::working_folder(Exit::usage));
   });
