@@ -68,12 +68,15 @@ spec::Spec from_here(spec::Spec spec, const std::filesystem::path& directory) {
   return spec;
 }
 
-spec::Resolved load_spec(const SpecArguments& arguments, bool tell) {
-  std::vector<spec::Resolved> all = load_phases(arguments, tell);
-  if (all.size() > 1)
+spec::Resolved only(std::vector<spec::Resolved> phases, const SpecArguments& arguments) {
+  if (phases.size() > 1)
     throw Failure(Exit::usage, fmt::format("'{}' has {} phases. Select one with phase=1, or another number",
-                                           spec::printable(arguments.file), all.size()));
-  return std::move(all.front());
+                                           spec::printable(arguments.file), phases.size()));
+  return std::move(phases.front());
+}
+
+spec::Resolved load_spec(const SpecArguments& arguments, bool tell) {
+  return only(load_phases(arguments, tell), arguments);
 }
 
 std::vector<spec::Resolved> load_phases(const SpecArguments& arguments, bool tell) {

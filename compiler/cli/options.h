@@ -44,6 +44,9 @@ spec::Resolved load_spec(const SpecArguments& arguments, bool tell = true);
 /// Same, for a command that takes all phases: one spec for each, or the one selected.
 std::vector<spec::Resolved> load_phases(const SpecArguments& arguments, bool tell = true);
 
+/// Returns the one spec. Throws Failure(usage), which says how to select one, if there are several.
+spec::Resolved only(std::vector<spec::Resolved> phases, const SpecArguments& arguments);
+
 /// Throws Failure(usage) if a spec to compile is not a regular file.
 void refuse_pipe(const std::string& file);
 

@@ -235,27 +235,28 @@ void print_measured(const Planned& planned, const PlanOptions& options) {
   }
 }
 
-/// Prints one table of all phases. Returns whether the spec has phases, none is selected, and no aspect of a plan is
-/// asked for, which is of one phase.
-bool plans_phases(const PlanOptions& options) {
-  const bool aspect = options.kernels || options.launches || options.pin || options.json || !options.explain.empty() ||
-                      !options.measured.empty() || !options.html.empty();
-  if (aspect) return false;
-  std::vector<spec::Resolved> phases = load_phases(options.spec, false);
-  if (phases.size() == 1) return false;
+/// Prints one table of all phases.
+void print_phases(std::vector<spec::Resolved> phases, const PlanOptions& options) {
   std::vector<Planned> planned;
   std::vector<const plan::Plan*> plans;
   for (spec::Resolved& phase : phases) planned.push_back(plan_loaded(std::move(phase), true));
   for (const Planned& phase : planned) plans.push_back(&phase.plan);
   fmt::print("{}phase=1 after the spec shows the plan of that phase\n", report::phases_text(plans, options.price));
-  return true;
+}
+
+/// Whether one aspect of a plan is asked for, which is of one phase.
+bool has_aspect(const PlanOptions& options) {
+  return options.kernels || options.launches || options.pin || options.json || !options.explain.empty() ||
+         !options.measured.empty() || !options.html.empty();
 }
 
 void run_plan(PlanOptions& options) {
   if (compared(options)) return;
   add_words(options);
-  if (plans_phases(options)) return;
-  const Planned planned = plan_spec_here(options.spec);
+  // Read once, because the spec may come through a pipe.
+  std::vector<spec::Resolved> phases = load_phases(options.spec);
+  if (phases.size() > 1 && !has_aspect(options)) return print_phases(std::move(phases), options);
+  const Planned planned = plan_loaded(only(std::move(phases), options.spec), true);
   if (options.kernels)
     print_kernels(planned, options);
   else if (options.launches)

@@ -157,6 +157,8 @@ def left_open(seed):
         layers, sequences = rng.choice([1, 2]), rng.choice([1, 2])
     model["num_hidden_layers"] = layers
     model["qk_norm"] = "qk_norm" in model and rng.random() < 0.5
+    if not model["qk_norm"]:
+        model.pop("qk_norm_place", None)
     model["mlp_bias"] = "residual_multiplier" not in model and not model[
         "qk_norm"] and "sliding_window" not in model and rng.random() < 0.5
     if "sliding_window" in model and not model["qk_norm"]:

@@ -13,7 +13,7 @@ COMMANDS = [
     "check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "verify", "data build",
     "data info", "data look", "data verify", "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
     "checkpoint prune", "checkpoint export", "checkpoint average", "runs", "report", "devices", "calibrate", "sizes",
-    "doctor"
+    "doctor", "sweep", "scale"
 ]
 
 

@@ -164,7 +164,7 @@ class Report(RunTest):
         self.assertEqual([element for element in page.elements if element[0] != "meta"],
                          [element for element in self.page.elements if element[0] != "meta"],
                          "the elements of any page")
-        self.assertEqual((page.count("script"), page.count("style")), (5, 1))
+        self.assertEqual((page.count("script"), page.count("style")), (6, 1))
         run = page.data()["runs"][0]
         self.assertEqual(run["name"], HOSTILE.replace("/", "%"))
         self.assertEqual(run["samples"][-1]["prompt"], HOSTILE)

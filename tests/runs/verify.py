@@ -43,7 +43,7 @@ SPLIT_LION = (*BF16, "precision.master=split")
 DOCUMENTS = ("data.documents.mask=true", "data.documents.reset_positions=true")
 # File of templates/, text there, its replacement, op to be named, overrides of the spec.
 FAULTS = [
-    ("rms_norm_forward.cu", "return v * r * w; });", "return v * r; });", "attention_norm", ()),
+    ("rms_norm_forward.cu", "return v * r * w; });", "return v * w; });", "attention_norm", ()),
     ("rope.cu", "row % kSequence * kHeadDim", "row / kSequence * kHeadDim", "rope", ()),
     ("rope.cu", "angles -= document_begin[row] * kHeadDim;", "angles -= 0 * document_begin[row];", "rope", DOCUMENTS),
     ("qk_norm_rope_backward.cu", "angles -= document_begin[row] * kHeadDim;", "angles -= 0 * document_begin[row];",
@@ -73,10 +73,12 @@ FAULTS = [
      "qk_norm_rope", (*BF16, *NO_ROPE)),
     ("qk_norm_rope_backward.cu", "if constexpr (kUnrotated) c = 1.0f, s = 0.0f;", "if constexpr (kUnrotated) c = 1.0f;",
      "qk_norm_rope_backward", (*BF16, *NO_ROPE)),
-    ("rms_norm_add.cu", "to = rounded = s + v * r * w;", "to = rounded = s + v * r;", "attention_out_norm", POST),
+    ("rms_norm_add.cu", "to = rounded = s + v * r * w;", "to = rounded = s + v * w;", "attention_out_norm", POST),
     ("rms_norm_add.cu", "return s + v * r * w;", "return v * r * w;", "attention_out_norm", SANDWICH),
-    ("rms_norm_forward.cu", "if constexpr (kOnePlus) w += 1.0f;", "", "attention_norm", GEMMA),
-    ("qk_norm_rope.cu", "if constexpr (kOnePlus) u1 += 1.0f, u2 += 1.0f;", "", "qk_norm_rope", GEMMA),
+    ("rms_norm_forward.cu", "if constexpr (kOnePlus) w += 1.0f;", "if constexpr (kOnePlus) w += 0.9f;",
+     "attention_norm", GEMMA),
+    ("qk_norm_rope.cu", "if constexpr (kOnePlus) u1 += 1.0f, u2 += 1.0f;", "if constexpr (kOnePlus) u1 += 1.0f;",
+     "qk_norm_rope", GEMMA),
     ("cross_entropy_capped.cu", "* soft_cap_slope(soft_cap(v, kSoftcap), kSoftcap)", "", "cross_entropy", GEMMA),
     ("cpu/attention_forward.cpp", "score[i][v] = soft_cap(score[i][v], kSoftcap / kScale);",
      "score[i][v] = soft_cap(score[i][v], kSoftcap);", "attention", GEMMA),
