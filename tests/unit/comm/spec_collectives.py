@@ -16,12 +16,18 @@ TYPES = {
 LONGEST = 1 << 17
 
 
-def planned(llmc, spec, shard):
+def phases(spec):
+    """The words that select each phase of a spec; one without a word for a spec without phases."""
+    count = spec.read_text().partition("\nphases:\n")[2].count("  - until:")
+    return [[f"phase={number}"] for number in range(1, count + 1)] or [[]]
+
+
+def planned(llmc, spec, shard, phase):
     """Returns the collectives of two ranks, each of which sends half of the common data to the other: bytes per rank.
     """
     words = [
         llmc, "plan", spec, "--json", "--world", "2", f"parallel.shard={shard}", "memory.budget=1TiB",
-        "batch.micro_batch=auto"
+        "batch.micro_batch=auto", *phase
     ]
     plan = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     for collective in plan["ranks"]["collectives"]:
@@ -35,7 +41,7 @@ def main():
     words = {
         word
         for spec in sorted(SPECS.glob("*.yaml")) for shard in ("none", "optimizer", "gradients", "parameters")
-        for word in planned(llmc, spec, shard)
+        for phase in phases(spec) for word in planned(llmc, spec, shard, phase)
     }
     assert len(words) > 20, words
     sys.exit(subprocess.run([*command, *sorted(words)]).returncode)
