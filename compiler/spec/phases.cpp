@@ -16,18 +16,12 @@ namespace llmc::spec {
 
 namespace {
 
-// Keys of the model that leave its tensors as they are; all others of the model stay.
-constexpr std::array kSoft = {"model.rope_theta", "model.rope_local_theta", "model.sliding_window",
-                              "model.layer_types"};
 constexpr std::array kNever = {"name", "extends", "phases", "schedule", "parallel", "target", "init", "seed"};
-
-bool is_soft(const std::string& path) {
-  return std::ranges::count(kSoft, path) > 0 || path.starts_with("model.rope_scaling.");
-}
 
 /// Why a key must not differ between phases; empty if it may.
 std::string refusal(const std::string& path) {
-  if (path.starts_with("model.") && !is_soft(path)) return "the tensors of a run keep their shapes and their meaning";
+  if (path.starts_with("model.") && std::ranges::count(soft_model_keys(), path) == 0)
+    return "the tensors of a run keep their shapes and their meaning";
   if (path.starts_with("target.") || path.starts_with("parallel.")) return "a run keeps its devices";
   if (path == "optimizer.kind" || path == "precision.optimizer_state" || path == "precision.master")
     return "the optimizer's state is that of the whole run";

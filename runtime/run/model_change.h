@@ -1,4 +1,4 @@
-// Changes of a model with which its tensors keep their shapes and most of their meaning: rotary angles and windows.
+// Decides whether a run may go on with another model.
 #pragma once
 
 #include <string>
@@ -7,9 +7,6 @@
 #include "spec/spec.h"
 
 namespace llmc {
-
-/// Keys of such changes. A run resumes with other values of them only with --allow KEY.
-const std::vector<std::string>& soft_model_keys();
 
 /// Returns why a run must not go from one model to the other: "model.rope_theta 10000 -> 1e+06. " and advice, `instead`
 /// or with --allow. Empty if all that changed is in `allowed`. `fingerprints` stand for changes without a key.

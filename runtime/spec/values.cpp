@@ -244,6 +244,17 @@ std::vector<Change> changes(const Values& before, const Values& after) {
   return given;
 }
 
+const std::vector<std::string>& soft_model_keys() {
+  static const std::vector<std::string> soft = [] {
+    std::vector<std::string> all;
+    for (const Key& key : keys())
+      if (key.path.starts_with("model.rope_") || key.path == "model.sliding_window" || key.path == "model.layer_types")
+        all.push_back(key.path);
+    return all;
+  }();
+  return soft;
+}
+
 std::string model_changes(const Spec& before, const Spec& after) {
   std::string text;
   for (const Change& change : changes(before, after))

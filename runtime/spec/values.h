@@ -39,6 +39,10 @@ std::vector<Change> changes(const Values& before, const Values& after);
 /// "model.num_hidden_layers 3 -> 2, ..." for the changes that make a different model; empty if there are none.
 std::string model_changes(const Spec& before, const Spec& after);
 
+/// Keys of the model with whose changes its tensors keep their shapes and most of their meaning: rotary angles and
+/// windows.
+const std::vector<std::string>& soft_model_keys();
+
 /// Value of a key as written on a command line.
 std::string text_of(const std::string& path, const Spec& spec);
 

@@ -87,7 +87,7 @@ const std::vector<std::string>& guarded_keys() {
                                     "optimizer.kind",  "schedule.steps"};
     all.insert(all.end(), std::begin(kDocumentKeys), std::end(kDocumentKeys));
     all.emplace_back(kSeparator);
-    all.insert(all.end(), soft_model_keys().begin(), soft_model_keys().end());
+    all.insert(all.end(), spec::soft_model_keys().begin(), spec::soft_model_keys().end());
     return all;
   }();
   return keys;
