@@ -54,7 +54,8 @@ void note_sources(const spec::Resolved& resolved, const std::vector<MissingPath>
   const Sources sources = open_sources(spec.data, 0);
   const std::int64_t length = spec.batch.sequence_length;
   for (const Source& source : sources) Samples(source.shards, length);  // throws on data without a complete sample
-  const RunLength run{0, spec.schedule.steps, spec.batch.tokens / length, length};
+  // Of a phase its own steps, as if the source began with them: its trainer knows what the phases before have read.
+  const RunLength run{0, spec.own_steps(), spec.batch.tokens / length, length};
   for (const SourceForecast& of : forecast(sources, beginning(sources), run))
     to_stderr("note: data.train.{}\n", forecast_text(of));
   check_most_epochs(sources, beginning(sources), run);
@@ -83,9 +84,6 @@ void check_one(const Options& options, const spec::Resolved& resolved) {
   const spec::Phase& phase = resolved.spec.phase;
   const std::string which = phase.count > 1 ? fmt::format(" phase {}, up to step {}:", phase.number, phase.last) : "";
   fmt::print("{}:{} good ({})\n", options.spec.file, which, plan.fingerprint);
-  if (phase.number == phase.count)
-    fmt::print("{}; the compute-optimal number is about {:.0f} (Hoffmann et al. 2022)\n",
-               report::tokens_text(plan.spec), spec::kOptimalTokensPerParameter);
 }
 
 int check(const Options& options) {
@@ -98,6 +96,9 @@ int check(const Options& options) {
   for (const std::string& note : result.notes) to_stderr("note: {}\n", printable_text(note));
   if (result.resolved) result.phases.push_back(std::move(*result.resolved));
   for (const spec::Resolved& phase : result.phases) check_one(options, phase);
+  if (!options.json)
+    fmt::print("{}; the compute-optimal number is about {:.0f} (Hoffmann et al. 2022)\n",
+               report::tokens_text(result.phases), spec::kOptimalTokensPerParameter);
   return 0;
 }
 

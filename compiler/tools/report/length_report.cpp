@@ -30,6 +30,17 @@ std::string tokens_text(const spec::Spec& spec) {
                      human_count(tokens_of_run(spec)), spec::tokens_per_parameter(spec));
 }
 
+std::string tokens_text(std::span<const spec::Resolved> phases) {
+  const spec::Spec& first = phases.front().spec;
+  if (std::ranges::all_of(phases, [&](const spec::Resolved& p) { return p.spec.batch.tokens == first.batch.tokens; }))
+    return tokens_text(first);
+  double tokens = 0;
+  for (const spec::Resolved& phase : phases)
+    tokens += static_cast<double>(phase.spec.own_steps()) * static_cast<double>(phase.spec.batch.tokens);
+  return fmt::format("{} steps are {} tokens, {:.3g} for each parameter", first.schedule.steps, human_count(tokens),
+                     spec::tokens_per_parameter(first) * tokens / tokens_of_run(first));
+}
+
 std::string length_text(const plan::Plan& plan) {
   const spec::Schedule& schedule = plan.spec.schedule;
   const double peak = plan.spec.optimizer.lr;

@@ -2,14 +2,20 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "compiler/plan/plan.h"
+#include "spec/resolved.h"
 
 namespace llmc::report {
 
 /// "20000 steps of 1048576 tokens are 21.0 G tokens, 17 for each parameter".
 std::string tokens_text(const spec::Spec& spec);
+
+/// Same, of all phases of a run, whose steps may have different numbers of tokens: "20000 steps are 21.0 G tokens,
+/// ...".
+std::string tokens_text(std::span<const spec::Resolved> phases);
 
 /// The same, and the learning rate as one line of characters; ends with a line feed.
 std::string length_text(const plan::Plan& plan);
