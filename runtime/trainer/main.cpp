@@ -68,10 +68,14 @@ int internal(const std::exception& error) {
   return static_cast<int>(Exit::internal);
 }
 
+/// Never destroyed: a request that a launcher passes on late must not end a rank that has saved.
+std::optional<SignalWatch>& stop_signals() {
+  static auto& signals = *new std::optional<SignalWatch>;
+  return signals;
+}
+
 /// Trains as one rank of the launch, and reports its failure to waiting ranks.
 int train_as_rank(const Options& options, const Program& program) {
-  // Never destroyed: a request that a launcher passes on late must not end a rank that has saved.
-  static auto& signals = *new std::optional<SignalWatch>;
   const LauncherInfo launch = identified(launch_of_this_process(), program.info.fingerprint, options.run);
   Rendezvous::Limits limits;
   limits.start = std::chrono::seconds(options.start_timeout);
@@ -79,7 +83,7 @@ int train_as_rank(const Options& options, const Program& program) {
   limits.collective = std::chrono::seconds(options.collective_timeout);
   Rendezvous rendezvous(launch, limits);
   try {
-    const int code = train(options, program, launch, rendezvous, signals);
+    const int code = train(options, program, launch, rendezvous, stop_signals());
     rendezvous.leave();
     return code;
   } catch (const SharedFailure& failure) {
@@ -106,7 +110,7 @@ bool answer(const Options& options, const Program& program) {
   if (options.plan)
     fmt::print("{}", options.json ? program.info.plan_json : program.info.plan_text);
   else if (options.batches && launch_of_this_process().rank == 0)
-    print_batches(find_phase(options, program.info).options, program.info);
+    print_batches(options_for_batches(options, program.info), program.info);
   else if (options.tune)
     tune(program.info, options.device.value_or(0), options.sustained_ms);
   else if (options.calibrate)
@@ -169,6 +173,8 @@ int train_main(int argc, char** argv, const Program& program) try {
   const int code = train_phase(start.options, program, launch, argc, argv);
   if (code != kPhaseIsDone) return code;
   if (is_enough(phase.last)) return static_cast<int>(Exit::done);
+  // A request that came after the phase's last save: no other trainer may take this one's place.
+  if (const auto& signals = stop_signals(); signals && signals->stop_signal() != 0) unsetenv(kPhasesVariable);
   return leave_to({start.options, phase.number + 1, phase.last}, program.info, launch, words_for_next(words));
 } catch (const Failure& failure) {
   print_error(failure.what());

@@ -22,6 +22,7 @@ FAULTS = [
     fault("a_border_allows_no_changes", "find_phase", "if (is_guarded(key))", "if (false)", "run_phases"),
     fault("borders_are_not_kept", "kept_before", "border + 1", "border", "run_phases"),
     fault("a_phase_is_over_a_step_late", "phase_of", "border <= step", "border < step", "run_phases"),
-    fault("phases_may_change_shapes", "refusal in compiler/spec/phases.cpp", "std::ranges::count(soft_model_keys(), path) == 0", "false", "run_phases"),
+    fault("phases_may_change_shapes", "refusal in compiler/spec/phases.cpp",
+          "std::ranges::count(soft_model_keys(), path) == 0", "false", "run_phases"),
     fault("the_last_phase_may_end_early", "join_phases", "*end != steps", "false", "run_phases"),
 ]

@@ -145,6 +145,16 @@ class Phases(RunTest):
             self.assertEqual(done.code, 75 if (phase, steps) == (1, 18) else 0, done.err)
         done = self.succeed(self.trainer(1), "--run", run, "--steps", 18)
         self.assertIn("nothing to do: the run is at step 18", done.out)
+        # A trainer knows the samples of its own steps, also before the first of them.
+        done = harness.call(self.trainer(1), "--run", self.path("before"), "--batches", "12:2")
+        self.assertEqual(done.code, 2, done.err)
+        self.assert_facts(done.err, "step 13", "phase 2", "up to step 12", self.trainer(2))
+        done = harness.call(self.trainer(2), "--run", self.path("before"), "--batches", "13")
+        self.assertEqual(done.code, 2, done.err)
+        self.assert_facts(done.err, "step 13", "at step 4, in phase 1")
+        self.assertEqual(harness.call(self.trainer(1), "--run", self.path("border")).code, 75)
+        lines = self.succeed(self.trainer(2), "--run", self.path("border"), "--batches", "13", "--json").out
+        self.assertEqual(json.loads(lines)["sequence_length"], 12)
         # A longer run is compiled: its borders are other steps.
         done = harness.call(LLMC, "run", self.spec, "schedule.steps=40", "-o", self.path("longer"), "--", "--run",
                             self.path("longer-run"))

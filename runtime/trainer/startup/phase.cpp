@@ -70,6 +70,25 @@ void check_phase(const ProgramInfo& info, std::int64_t step) {
                   step, phase_of(step, phase), phase_of(step, phase)));
 }
 
+Options options_for_batches(const Options& options, const ProgramInfo& info) {
+  const PhaseInfo& phase = info.phase;
+  const std::int64_t end = options.batches->first + options.batches->count;
+  if (!phase.is_last() && end > phase.last) {
+    const int number = phase_of(end - 1, phase);
+    throw Failure(Exit::usage,
+                  fmt::format("--batches names step {}, which is of phase {}, and this is the trainer of "
+                              "phase {}, up to step {}. Use {}",
+                              end, number, phase.number, phase.last, shell_word(trainer_of(number).string())));
+  }
+  const PhaseStart start = find_phase(options, info);
+  if (start.step < phase.first && end > start.step)
+    throw Failure(Exit::usage,
+                  fmt::format("--batches names step {}, and the run is at step {}, in phase {}. The samples "
+                              "of phase {} are known when phase {} is done",
+                              end, start.step, start.number, phase.number, phase.number - 1));
+  return start.options;
+}
+
 bool is_at_border(const Options& options, const ProgramInfo& info) {
   if (info.phase.is_last()) return false;
   const std::vector<CheckpointEntry> checkpoints = list_checkpoints(options.run);

@@ -35,6 +35,10 @@ std::int64_t stop_in_phase(const ProgramInfo& info, std::int64_t last_step);
 /// damaged, and the one before it is of another phase.
 void check_phase(const ProgramInfo& info, std::int64_t step);
 
+/// Options of --batches as for a start. Throws Failure(usage) for steps past this phase, whose samples its trainer does
+/// not know.
+Options options_for_batches(const Options& options, const ProgramInfo& info);
+
 /// Whether the newest checkpoint is the one between this phase and the next.
 bool is_at_border(const Options& options, const ProgramInfo& info);
 
