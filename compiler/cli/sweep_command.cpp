@@ -46,7 +46,7 @@ struct SharedTrainer {
 };
 
 /// The runs of a grid with their trainers, all of them checked.
-struct Plan {
+struct PlannedSweep {
   sweep::Record record;
   std::vector<SharedTrainer> trainers;
   std::vector<std::vector<std::string>> words;  // of each run, for its trainer
@@ -134,8 +134,8 @@ std::optional<sweep::Record> earlier(const sweep::Record& record, const fs::path
 }
 
 /// Plans each distinct trainer, and checks each run as its trainer will.
-Plan plan_runs(const SweepOptions& options, const sweep::Grid& grid, const fs::path& folder) {
-  Plan plan;
+PlannedSweep plan_runs(const SweepOptions& options, const sweep::Grid& grid, const fs::path& folder) {
+  PlannedSweep plan;
   plan.record.grid = grid;
   plan.record.spec = disk::canonical(options.spec.file, Exit::usage).string();
   const std::vector<spec::Resolved> specs = load_runs(options, grid, plan.record.digest);
@@ -192,18 +192,23 @@ std::string same_command(const SweepOptions& options, const fs::path& folder) {
                                    disk::canonical(options.spec.file, Exit::usage).string()};
   line.insert(line.end(), options.spec.overrides.begin(), options.spec.overrides.end());
   line.insert(line.end(), {"-o", folder.string()});
+  const auto add = [&](const char* option, const std::string& value) { line.insert(line.end(), {option, value}); };
+  if (options.jobs) add("--jobs", std::to_string(options.jobs));
+  if (options.threads) add("--threads", std::to_string(options.threads));
+  if (!options.devices.empty()) add("--devices", fmt::format("{}", fmt::join(options.devices, ",")));
+  if (!options.prune.empty()) add("--prune", options.prune);
   return shell_line(line);
 }
 
 /// Returns a run's trainer and arguments, without its device or threads.
-std::vector<std::string> command_of(const Plan& plan, const fs::path& folder, std::size_t run) {
+std::vector<std::string> command_of(const PlannedSweep& plan, const fs::path& folder, std::size_t run) {
   const sweep::Build& build = plan.record.builds[plan.record.runs[run].build];
   std::vector<std::string> argv = {(folder / build.folder / "trainer").string()};
   argv.insert(argv.end(), plan.words[run].begin(), plan.words[run].end());
   return argv;
 }
 
-void write_for_cluster(const SweepOptions& options, const Plan& plan, const fs::path& folder) {
+void write_for_cluster(const SweepOptions& options, const PlannedSweep& plan, const fs::path& folder) {
   const bool slurm = !options.slurm.empty();
   const std::string& file = slurm ? options.slurm : options.kubernetes;
   const char* option = slurm ? "--slurm" : "--kubernetes";
@@ -232,7 +237,7 @@ int run_sweep(const SweepOptions& options) {
   const sweep::Grid grid = sweep::parse_grid(options.spec.overrides);
   const std::optional<sweep::PruneRule> rule =
       options.prune.empty() ? std::nullopt : std::optional(sweep::parse_rule(options.prune));
-  Plan plan = plan_runs(options, grid, disk::weakly_canonical(options.out, Exit::usage));
+  PlannedSweep plan = plan_runs(options, grid, disk::weakly_canonical(options.out, Exit::usage));
   const std::size_t places = places_of(options, plan.cuda);
   const sweep::Folder folder(options.out);
   const fs::path& path = folder.path();

@@ -59,7 +59,7 @@ class Sweep(RunTest):
             process.send_signal(stop)
             errors = process.communicate(timeout=60)[1]
             self.assertEqual(process.returncode, 75 if stop == signal.SIGTERM else -stop)
-        self.assert_facts(errors, "SIGTERM", "stopped at step", "To go on", "llmc sweep", RATES)
+        self.assert_facts(errors, "SIGTERM", "stopped at step", "To go on", "llmc sweep", RATES, "--jobs 2")
         self.assertEqual(self.states("grid")[:4] + self.states("grid")[-1:], ["finished"] * 4 + ["waiting"])
         out = self.succeed(*command).out
         record = self.record("grid")

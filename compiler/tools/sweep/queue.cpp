@@ -13,7 +13,7 @@
 
 #include "compiler/tools/runs/summary.h"
 #include "compiler/tools/sweep/child.h"
-#include "compiler/tools/sweep/metrics.h"
+#include "compiler/tools/sweep/losses.h"
 #include "compiler/tools/sweep/stop_signals.h"
 #include "error.h"
 #include "files/disk.h"

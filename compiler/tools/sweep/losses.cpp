@@ -1,4 +1,4 @@
-#include "compiler/tools/sweep/metrics.h"
+#include "compiler/tools/sweep/losses.h"
 
 #include <cmath>
 #include <fstream>
