@@ -44,6 +44,7 @@
 #include "trainer/startup/phase.h"
 #include "trainer/startup/prepare.h"
 #include "trainer/startup/resume_line.h"
+#include "trainer/startup/step_windows.h"
 #include "trainer/startup/surplus_threads.h"
 
 namespace llmc {
@@ -169,31 +170,6 @@ OpenLoader loader_of(const Rank& rank, const Prepared& prepared) {
     return std::make_unique<Loader>(sources, seed, info.sequence_length, info.micro_batch, sequences, position, share,
                                     documents);
   };
-}
-
-void check_profile(const StepWindow& window, std::int64_t done, std::int64_t stop) {
-  if (window.first < done || window.first + window.count > stop)
-    throw Failure(Exit::usage, fmt::format("--profile {}:{} names steps {} to {}, but this run trains steps {} to {}",
-                                           window.first + 1, window.count, window.first + 1,
-                                           window.first + window.count, done + 1, stop));
-}
-
-constexpr std::int64_t kWarmUpSteps = 2, kTimelineSteps = 3;
-
-/// Requested steps, or some after the first ones, in which libraries load their code.
-StepWindow timeline_steps(const Options& options, std::int64_t done, std::int64_t stop) {
-  const StepWindow steps = options.timeline_steps.value_or(StepWindow{done + kWarmUpSteps, kTimelineSteps});
-  if (steps.first < done || steps.first + steps.count > stop)
-    throw Failure(Exit::usage, fmt::format("--timeline would write steps {} to {}, but this run trains steps {} to {}. "
-                                           "Choose others with --timeline-steps START:COUNT",
-                                           steps.first + 1, steps.first + steps.count, done + 1, stop));
-  return steps;
-}
-
-/// Throws Failure(usage) if the steps of --profile or --timeline are not of this run. Called before its folder is made.
-void check_windows(const Options& options, const Prepared& prepared) {
-  if (options.profile) check_profile(*options.profile, prepared.state.step, prepared.stop);
-  if (!options.timeline.empty()) timeline_steps(options, prepared.state.step, prepared.stop);
 }
 
 /// The inputs of a rank: its batches, its device, and the others' results.
@@ -506,7 +482,7 @@ int train(const Options& options, const Program& program, const LauncherInfo& la
   // A run that has all its steps ends here, after completing an interrupted save.
   if (is_done(rank, prepared)) return static_cast<int>(Exit::done);
   // Wrong arguments leave no folder behind.
-  together(launch, rendezvous, [&] { check_windows(options, prepared); });
+  together(launch, rendezvous, [&] { check_windows(options, prepared.state.step, prepared.stop); });
   // Rank 0 creates or locks the run folder and its mirror; the others open a log in it.
   const RunFiles files = open_files(rank, prepared);
   // Starts the loader, the device, the communication library and a timeline. GEMMs are timed while memory is free.

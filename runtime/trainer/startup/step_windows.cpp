@@ -1,0 +1,36 @@
+#include "trainer/startup/step_windows.h"
+
+#include <fmt/format.h>
+
+#include "error.h"
+
+namespace llmc {
+
+namespace {
+
+constexpr std::int64_t kWarmUpSteps = 2, kTimelineSteps = 3;
+
+void check_profile(const StepWindow& window, std::int64_t done, std::int64_t stop) {
+  if (window.first < done || window.first + window.count > stop)
+    throw Failure(Exit::usage, fmt::format("--profile {}:{} names steps {} to {}, but this run trains steps {} to {}",
+                                           window.first + 1, window.count, window.first + 1,
+                                           window.first + window.count, done + 1, stop));
+}
+
+}  // namespace
+
+StepWindow timeline_steps(const Options& options, std::int64_t done, std::int64_t stop) {
+  const StepWindow steps = options.timeline_steps.value_or(StepWindow{done + kWarmUpSteps, kTimelineSteps});
+  if (steps.first < done || steps.first + steps.count > stop)
+    throw Failure(Exit::usage, fmt::format("--timeline would write steps {} to {}, but this run trains steps {} to {}. "
+                                           "Choose others with --timeline-steps START:COUNT",
+                                           steps.first + 1, steps.first + steps.count, done + 1, stop));
+  return steps;
+}
+
+void check_windows(const Options& options, std::int64_t done, std::int64_t stop) {
+  if (options.profile) check_profile(*options.profile, done, stop);
+  if (!options.timeline.empty()) timeline_steps(options, done, stop);
+}
+
+}  // namespace llmc
