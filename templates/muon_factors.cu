@@ -2,6 +2,7 @@
 // to Frobenius norm 1, or just below it; with `equilibrate` its rows to equal norms too. Of the result (kResult) they
 // are the size of the update; with `equilibrate` for a Frobenius norm of sqrt(min(kRows, kCols)).
 #include "device/group.h"
+#include "device/muon.h"
 #include "params.h"
 
 namespace llmc {
@@ -17,10 +18,8 @@ LLMC_KERNEL muon_factors(const float* __restrict__ norms, const MuonScalars* __r
   const float norm = sqrt(lanes.sum(rows, [](float n) { return n * n; }));
   const bool equilibrate = scalars->equilibrate;
   if constexpr (kResult) {
-    constexpr float kShort = kRows < kCols ? kRows : kCols, kLong = kRows < kCols ? kCols : kRows;
-    constexpr float kAspect = kRows < kCols ? 1.0f : static_cast<float>(kRows) / kCols;
-    const float size = scalars->original ? sqrt(kAspect) : 0.2f * sqrt(kLong);
-    const float factor = equilibrate ? size * sqrt(kShort) / (norm > kLeast ? norm : kLeast) : size;
+    const float size = muon_size<kRows, kCols>(scalars->original);
+    const float factor = equilibrate ? size * muon_to_norm<kRows, kCols>(norm) : size;
     lanes.store(lanes.row<kRows>(factors), rows, [=](float) { return factor; });
   } else {
     const float mean = lanes.sum(rows, [](float n) { return n; }) / kRows;

@@ -34,9 +34,10 @@ void parameters(SourceWriter& out, const plan::Plan& plan) {
   out.line("constexpr ParameterInfo kParameters[] = {");
   for (const plan::Slice& s : plan.parameters.slices)
     out.line("    $row$",
-             {{"row", fmt::format("{{\"{}\", {}, {}, {}, {}, {}, {}, {:#.9g}f, {:.1f}f, {}u}},", s.name, s.offset,
+             {{"row", fmt::format("{{\"{}\", {}, {}, {}, {}, {}, {}, {:#.9g}f, {:.1f}f, {}u{}}},", s.name, s.offset,
                                   s.rows, s.cols, s.pitch, s.matrix, s.group, s.init_std == 0 ? 0.0 : s.init_std,
-                                  s.init_value, XXH64(s.name.data(), s.name.size(), 0))}});
+                                  s.init_value, XXH64(s.name.data(), s.name.size(), 0),
+                                  s.first_row ? fmt::format(", {}", s.first_row) : std::string())}});
   out.line("};");
   out.blank();
 }

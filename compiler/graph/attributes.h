@@ -31,6 +31,6 @@ using Attributes =
                  ops::AttentionAttributes, ops::SwigluAttributes, ops::SwigluBackwardAttributes,
                  ops::CrossEntropyAttributes, ops::SoftCapAttributes, ops::ZLossAttributes, ops::ScaleAttributes,
                  ops::InitialiseAttributes, ops::UpdateAttributes, ops::CodeAttributes, ops::BlockAttributes,
-                 ops::MatrixRows, ops::FactorAttributes, ops::ProductAttributes>;
+                 ops::MatrixRows, ops::FactorAttributes, ops::NeuronAttributes, ops::ProductAttributes>;
 
 }  // namespace llmc::graph

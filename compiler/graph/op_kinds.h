@@ -48,6 +48,7 @@
   OP(muon_momentum, MuonMomentum)                               \
   OP(row_norms, RowNorms)                                       \
   OP(muon_factors, MuonFactors)                                 \
+  OP(neuron_factors, NeuronFactors)                             \
   OP(scale_rows, ScaleRows)                                     \
   OP(product, Product)                                          \
   OP(muon, Muon)                                                \

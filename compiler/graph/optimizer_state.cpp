@@ -21,8 +21,12 @@ const char* name_in_fp32(ParameterRole role) {
 
 void choose_optimizers(Graph& graph, const spec::Spec& spec) {
   if (row_of(spec.optimizer.kind).orthogonalises)
-    for (ParameterGroup& group : graph.groups)
-      if (group.role != ParameterRole::matrices) group.optimizer = OptimizerKind::adamw;
+    for (ParameterGroup& group : graph.groups) {
+      if (group.role != ParameterRole::matrices)
+        group.optimizer = OptimizerKind::adamw;
+      else if (spec.optimizer.muon_neurons)
+        group.optimizer = OptimizerKind::muon_neurons;
+    }
   if (spec.optimizer_state == spec::OptimizerState::fp32) return;
   const auto groups = static_cast<int>(graph.groups.size());
   for (int group = 0; group < groups; ++group) {

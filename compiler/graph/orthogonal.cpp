@@ -23,10 +23,15 @@ std::vector<OrthogonalMatrix> orthogonal_matrices(const Graph& graph, OptimizerK
     for (const ParameterPiece& piece : t.pieces) {
       const ParameterGroup& group = graph.groups[static_cast<std::size_t>(piece.group)];
       if (!piece.matrix || !row_of(group.optimizer.value_or(kind)).orthogonalises) continue;
-      matrices.push_back({short_name(piece.name), t.partner, piece.group, piece.begin, piece.size, t.cols, t.pitch});
+      matrices.push_back({short_name(piece.name), t.partner, piece.group, piece.begin, piece.size, t.cols, t.pitch,
+                          rows_of(matrices)});
     }
   }
   return matrices;
+}
+
+std::int64_t rows_of(const std::vector<OrthogonalMatrix>& matrices) {
+  return matrices.empty() ? 0 : matrices.back().rows_before + matrices.back().rows;
 }
 
 std::vector<double> orthogonalising_flops(const std::vector<OrthogonalMatrix>& matrices, std::int64_t iterations) {

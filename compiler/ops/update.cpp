@@ -13,7 +13,7 @@ void update_signature(const Operands& o) {
   const auto& [copies, norms, groups, split] = o.op.as<UpdateAttributes>();
   o.expect(copies || !split, "split masters have copies");
   for (const OptimizerRow& row : kOptimizers)
-    if (std::string_view(row.name) == name_of(o.op.kind))
+    if (std::string_view(row.op) == name_of(o.op.kind))
       return o.count(kUpdateState + (row.orthogonalises ? 0 : row.state.size()),
                      static_cast<std::size_t>(copies + split + (norms ? 2 : 0)));
   throw Malformed("no optimizer has its name");

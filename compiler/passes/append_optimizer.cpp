@@ -22,7 +22,7 @@ Updates updates(Graph& graph, const spec::Spec& spec) {
   auto [updates, momentum] = Updates{};
   for (const GroupsOptimizer& of : optimizers) {
     const OptimizerRow& row = row_of(of.kind);
-    const std::string name = row.name;
+    const std::string name = row.op;
     const TensorId own = graph.add_records((name + "_scalars").c_str(), Use::optimizer_scalars, Role::input, row.record,
                                            row.record_bytes, group_count);
     updates.push_back({.kind = kind_of(name),
@@ -43,7 +43,7 @@ Updates updates(Graph& graph, const spec::Spec& spec) {
                                 .rows = 1,
                                 .cols = 1,
                                 .role = Role::flat,
-                                .use = Use::state,
+                                .use = state.of_rows ? Use::row_state : Use::state,
                                 .state_block = state.block,
                                 .groups = optimizers[i].groups,
                                 .saved_as = state.saved_as}));

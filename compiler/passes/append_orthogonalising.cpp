@@ -15,21 +15,36 @@ namespace {
 /// Appends the ops that orthogonalise one matrix in place of its gradient.
 class Orthogonalising {
  public:
-  Orthogonalising(Graph& graph, const spec::Spec& spec, const OrthogonalMatrix& matrix, TensorId scalars)
-      : g_(graph), optimizer_(spec.optimizer), matrix_(matrix), compute_(spec.compute), scalars_(scalars) {
+  Orthogonalising(Graph& graph, const spec::Spec& spec, const OrthogonalMatrix& matrix, TensorId scalars,
+                  std::int64_t layer_rows)
+      : g_(graph),
+        optimizer_(spec.optimizer),
+        matrix_(matrix),
+        compute_(spec.compute),
+        scalars_(scalars),
+        layer_rows_(layer_rows) {
     tall_ = matrix.rows > matrix.cols;
     rows_ = {matrix.first_row, matrix.rows};
     shape_ = fmt::format("{}_{}", matrix.rows, matrix.cols);
   }
 
   std::vector<Op> run() {
-    TensorId x = scaled(matrix_.gradient,
-                        {.polar_express = optimizer_.muon_coefficients == spec::MuonCoefficients::polar_express},
-                        "momentum", whole("x"));
+    const bool polar_express = optimizer_.muon_coefficients == spec::MuonCoefficients::polar_express;
+    TensorId x = scaled(matrix_.gradient, "momentum", whole("x"), [&](TensorId norms, TensorId factors) {
+      return ops::make::muon_factors("momentum_factors", {norms, scalars_}, {factors},
+                                     size_of_matrix({.polar_express = polar_express}));
+    });
     const std::vector<ops::Polynomial> all = ops::polynomials(optimizer_);
     for (std::size_t i = 0; i < all.size(); ++i)
       x = iteration(x, all[i], i, std::ranges::equal(all.front(), all.back()) ? "" : fmt::format("_{}", i + 1));
-    scaled(x, {.of_result = true}, "result", matrix_.gradient);
+    scaled(x, "result", matrix_.gradient, [&](TensorId norms, TensorId factors) {
+      if (!optimizer_.muon_neurons)
+        return ops::make::muon_factors("result_factors", {norms, scalars_}, {factors},
+                                       size_of_matrix({.of_result = true}));
+      return ops::make::neuron_factors(
+          "result_factors", {norms, scalars_, g_.host(Use::results), g_.host(Use::row_state)}, {factors},
+          ops::NeuronAttributes{matrix_.group, matrix_.cols, matrix_.rows_before, layer_rows_});
+    });
     return std::move(ops_);
   }
 
@@ -56,13 +71,18 @@ class Orthogonalising {
                    .scope = Scope::layer});
   }
 
-  /// Multiplies the rows of `from` by factors that follow from their norms.
-  TensorId scaled(TensorId from, ops::FactorAttributes factors, const std::string& what, TensorId to) {
-    const TensorId norms = of_rows(what + "_norms"), factor = of_rows(what + "_factors");
+  ops::FactorAttributes size_of_matrix(ops::FactorAttributes factors) const {
     factors.group = matrix_.group;
     factors.cols = matrix_.cols;
+    return factors;
+  }
+
+  /// Multiplies the rows of `from` by factors that follow from their norms: factors(norms, factors).
+  template <class Factors>
+  TensorId scaled(TensorId from, const std::string& what, TensorId to, Factors factors) {
+    const TensorId norms = of_rows(what + "_norms"), factor = of_rows(what + "_factors");
     ops_.push_back(ops::make::row_norms(what + "_norms", {from}, {norms}, rows_));
-    ops_.push_back(ops::make::muon_factors(what + "_factors", {norms, scalars_}, {factor}, factors));
+    ops_.push_back(factors(norms, factor));
     ops_.push_back(ops::make::scale_rows("scale_" + what, {from, factor}, {to}, rows_));
     return to;
   }
@@ -91,7 +111,8 @@ class Orthogonalising {
   const OrthogonalMatrix& matrix_;
   const DType compute_;
   const TensorId scalars_;
-  bool tall_ = false;  // more rows than columns
+  const std::int64_t layer_rows_;  // of all matrices
+  bool tall_ = false;              // more rows than columns
   ops::MatrixRows rows_;
   std::string shape_;
   std::vector<Op> ops_;
@@ -102,8 +123,9 @@ class Orthogonalising {
 void append_orthogonalising(Graph& graph, const spec::Spec& spec, TensorId scalars) {
   const std::vector<OrthogonalMatrix> matrices = orthogonal_matrices(graph, spec.optimizer.kind);
   for (std::size_t i = 0; i < matrices.size(); ++i)
-    graph.regions.push_back(orthogonalising_region("orthogonalise_" + matrices[i].name, static_cast<int>(i),
-                                                   Orthogonalising(graph, spec, matrices[i], scalars).run()));
+    graph.regions.push_back(
+        orthogonalising_region("orthogonalise_" + matrices[i].name, static_cast<int>(i),
+                               Orthogonalising(graph, spec, matrices[i], scalars, rows_of(matrices)).run()));
 }
 
 }  // namespace llmc::passes

@@ -141,11 +141,17 @@ class Sharer {
     std::vector<TensorId> all;
     for (const OrthogonalMatrix& matrix : matrices)
       if (std::ranges::find(all, matrix.gradient) == all.end()) all.push_back(matrix.gradient);
+    const bool of_rows = std::ranges::any_of(g_.tensors, [](const Tensor& t) { return t.use == Use::row_state; });
+    if (of_rows) all.push_back(g_.host(Use::row_state));
     from.ops.push_back(ops::make::clear_others("clear_others", all, all));
     from.ops.push_back(shard_ == Shard::none ? ops::make::all_reduce("all_reduce", {whole}, {whole})
                                              : ops::make::reduce_scatter("reduce_scatter", {whole}, {whole}));
     if (shared) from.ops.push_back(ops::make::from_wire("from_wire", {whole, whole}, {gradients}));
     g_.regions.push_back(std::move(from));
+    if (!of_rows) return;
+    Region rows = region("return", Block::none, Part::from_owners, Loop::once);
+    rows.ops.push_back(ops::make::all_reduce("all_reduce", {all.back()}, {all.back()}));
+    g_.regions.push_back(std::move(rows));
   }
 
   /// The bucket of a layer's gradients that reduce_gradients() has made.

@@ -42,7 +42,8 @@ class LayoutMaker {
         {"rest of masters", Use::rest, "16 bits, which bf16 copies lack of the fp32 masters of matrices"},
         {"ties of masters", Use::ties, "a bit each: the copy was rounded up from the middle of two bf16"},
         {"gradients", Use::gradients, "fp32, accumulated over micro-batches"},
-        {"optimizer state", Use::state, optimizer_state_text()}};
+        {"optimizer state", Use::state, optimizer_state_text()},
+        {"optimizer state of rows", Use::row_state, "fp32, a second moment of each neuron"}};
     const auto is_shared = [this](const FlatSection& flat) { return is_sharded(flat.use, spec_.parallel.shard); };
     for (const FlatSection& flat : kFlat)
       if (!is_shared(flat)) place_flat(flat);

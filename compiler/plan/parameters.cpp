@@ -98,11 +98,24 @@ void check_blocks(const Graph& graph, const ParameterLayout& layout) {
                       fmt::format("{} cannot be cut into blocks of {} for {}", slice.name, t.state_block, t.name));
 }
 
+/// Numbers the rows of matrices that the optimizer keeps an element of each of, layer by layer.
+void number_rows(const Graph& graph, ParameterLayout& layout) {
+  for (const Tensor& t : graph.tensors)
+    for (Slice& slice : layout.slices)
+      if (t.use == Use::row_state && holds(t.groups, slice.group)) {
+        slice.first_row = layout.state_rows;
+        layout.state_rows += slice.rows;
+      }
+}
+
 }  // namespace
 
 void size_flat(Graph& graph, const ParameterLayout& layout) {
   for (Tensor& t : graph.tensors) {
-    if (t.role == Role::flat) t.cols = t.pitch = flat_elements_of(t, layout);
+    if (t.use == Use::row_state)
+      t.cols = t.pitch = layout.state_rows;
+    else if (t.role == Role::flat)
+      t.cols = t.pitch = flat_elements_of(t, layout);
     if (t.role == Role::bucket) t.cols = t.pitch = layout.buckets[layout.first_bucket.at(t.block)].elements;
     if (t.role == Role::wire)
       for (const Bucket& bucket : layout.buckets) t.cols = t.pitch = std::max(t.cols, bucket.elements);
@@ -187,6 +200,7 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
   for (std::size_t group = 0; group < graph.groups.size(); ++group)
     layout.group_buckets.push_back(buckets_of(layout.buckets, layout.slices, GroupSet{1} << group));
   check_blocks(graph, layout);
+  number_rows(graph, layout);
   return layout;
 }
 

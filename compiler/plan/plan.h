@@ -27,6 +27,7 @@ struct Slice {
   bool matrix = true;
   int group = 0;  // index into Graph::groups
   double init_std = 0, init_value = 0;
+  std::int64_t first_row = 0;  // as ParameterInfo::first_row
 };
 
 /// Layout of parameters in the flat buffers: the vectors of all blocks, then the matrices of each in the order of the
@@ -36,6 +37,7 @@ struct ParameterLayout : ops::FlatSizes {
   std::map<graph::TensorId, std::int64_t> offset;    // elements, of layer 0
   std::int64_t layer_stride = 0, vector_stride = 0;  // elements
   std::int64_t logical = 0;                          // parameters as papers count them
+  std::int64_t state_rows = 0;                       // of the matrices that are orthogonalised, in all layers
   std::vector<Slice> slices;                         // in the order of offsets
 
   /// Elements of a buffer of shares that has one for each `block` of those of some groups' parameters.

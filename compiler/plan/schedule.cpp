@@ -184,6 +184,7 @@ class Builder {
     const Items from = send(Part::from_owners, Block::layer, When::always);
     matrices = joined(std::move(matrices), from);
     items.push_back({.does = Does::layers_up, .body = std::move(matrices)});
+    items = joined(std::move(items), send(Part::from_owners, Block::none, When::always));
     if (!from.empty()) items.push_back({.does = Does::join});
     return joined(std::move(items), runs(Part::optimizer));
   }

@@ -48,12 +48,19 @@ Readers open_files(const fs::path& directory, std::span<const FileRecord> files,
   return readers;
 }
 
+/// Tensors of a training state in the files of a checkpoint.
+struct Matches {
+  std::vector<Match> tensors;
+  std::set<std::size_t> absent;    // buffers of an element a row that the files lack
+  std::set<std::string> left_out;  // prefixes of such tensors that this run does not keep
+};
+
 /// Pairs every tensor of some files with a parameter; none may be missing, unknown, doubled or of another type, but for
-/// moments in another format.
+/// moments in another format, and those of rows.
 class Matching {
  public:
   Matching(const fs::path& directory, const Readers& readers, std::span<const ParameterInfo> stored,
-           std::span<const SavedBuffer> buffers, std::vector<Match>& matches)
+           std::span<const SavedBuffer> buffers, Matches& matches)
       : directory_(directory), readers_(readers), stored_(stored), buffers_(buffers), matches_(matches) {}
 
   void buffers(std::size_t first, std::size_t past) {
@@ -62,17 +69,30 @@ class Matching {
         if (buffers_[index].covers(p)) tensor(index, p);
     for (const auto& reader : readers_)
       for (const safetensors::Entry& entry : reader->entries())
-        if (seen_.count(entry.name) == 0)
+        if (seen_.count(entry.name) == 0 && !leave_out(entry.name))
           refuse_other_model(reader->tensor(entry.name) + " is not a tensor of this run");
   }
 
  private:
+  bool leave_out(const std::string& name) {
+    const std::string prefix = name.substr(0, name.find('.'));
+    if (!is_row_state(prefix) ||
+        std::ranges::none_of(stored_, [&](const ParameterInfo& p) { return name.substr(prefix.size() + 1) == p.name; }))
+      return false;
+    matches_.left_out.insert(prefix);
+    return true;
+  }
+
   void tensor(std::size_t index, const ParameterInfo& p) {
     const SavedBuffer& buffer = buffers_[index];
     const ParameterInfo elements = parameter_in(buffer, p);
     const safetensors::TensorSpec wanted = tensor_spec(elements, buffer.prefix, buffer.dtype);
     if (made_.count(wanted.name)) return;
     const auto [reader, entry] = find(wanted.name);
+    if (!reader && buffer.of_rows) {
+      matches_.absent.insert(index);
+      return;
+    }
     if (!reader) refuse_other_model("no file of '" + directory_.string() + "' has tensor '" + wanted.name + "'");
     const std::string where = reader->tensor(wanted.name);
     Match match{reader, entry, index, elements};
@@ -83,7 +103,7 @@ class Matching {
       refuse_other_model(where + " is " + shape_text(entry->shape) + ", but this run needs " +
                          shape_text(wanted.shape));
     seen_.insert(wanted.name);
-    matches_.push_back(match);
+    matches_.tensors.push_back(match);
   }
 
   struct Found {
@@ -127,7 +147,7 @@ class Matching {
   const Readers& readers_;
   std::span<const ParameterInfo> stored_;
   std::span<const SavedBuffer> buffers_;
-  std::vector<Match>& matches_;
+  Matches& matches_;
   std::set<std::string> seen_, made_;  // names of tensors: used; of scales that numbers of the file will have
 };
 
@@ -229,6 +249,17 @@ std::string conversions(std::span<const Match> matches) {
   return to_codes + (to_codes.empty() || to_numbers.empty() ? "" : ", ") + to_numbers;
 }
 
+/// "neuron_avg_sq begins at 0: the checkpoint lacks it"; empty if it has what this run keeps of rows, and no more.
+std::string changes_of_rows(const Matches& matches, std::span<const SavedBuffer> buffers) {
+  std::string text;
+  for (const std::size_t index : matches.absent)
+    text += (text.empty() ? "" : "; ") + buffers[index].prefix.substr(0, buffers[index].prefix.size() - 1) +
+            " begins at 0: the checkpoint lacks it";
+  for (const std::string& prefix : matches.left_out)
+    text += (text.empty() ? "" : "; ") + prefix + " of the checkpoint is left out: this run does not keep it";
+  return text;
+}
+
 void set_to_zero(std::span<const ParameterInfo> stored, std::size_t index, StateAccess& access) {
   const SavedBuffer& buffer = access.buffers()[index];
   for (const ParameterInfo& p : stored) {
@@ -255,13 +286,15 @@ TrainState load_checkpoint(const fs::path& checkpoint, std::span<const Parameter
   const Readers optimizer = open_files(checkpoint, files, "optimizer");
 
   const std::span<const SavedBuffer> buffers = access.buffers();
-  std::vector<Match> matches;
+  Matches matches;
   Matching(checkpoint, model, stored, buffers, matches).buffers(kWeights, kWeights + 1);
   const bool anew = of_another_optimizer(optimizer, stored, buffers.subspan(kWeights + 1));
   if (!anew) Matching(checkpoint, optimizer, stored, buffers, matches).buffers(kWeights + 1, buffers.size());
 
-  for (const Match& match : matches) read(match, access);
-  if (const std::string text = conversions(matches); log && !text.empty()) log(text);
+  for (const Match& match : matches.tensors) read(match, access);
+  for (const std::size_t index : matches.absent) set_to_zero(stored, index, access);
+  for (const std::string& text : {conversions(matches.tensors), changes_of_rows(matches, buffers)})
+    if (log && !text.empty()) log(text);
   if (anew) {
     for (std::size_t i = kWeights + 1; i < buffers.size(); ++i) set_to_zero(stored, i, access);
     state.begin_optimizer();

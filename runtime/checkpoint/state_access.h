@@ -18,12 +18,14 @@ namespace llmc {
 inline constexpr std::size_t kWeights = 0;
 
 /// A buffer of a training state: the weights, or a tensor that the optimizer keeps of the parameters of some groups.
-/// Element i stands for elements [i * block, (i + 1) * block) of a flat buffer of all parameters.
+/// Element i stands for elements [i * block, (i + 1) * block) of a flat buffer of all parameters; `of_rows`: for one
+/// row of a matrix.
 struct SavedBuffer {
   std::string prefix;  // before a parameter's name in a checkpoint: nothing for the weights, "exp_avg." and so on
   DType dtype = DType::f32;
   std::int64_t block = 1;
   GroupSet groups = kAllGroups;
+  bool of_rows = false;
 
   bool covers(const ParameterInfo& parameter) const { return holds(groups, parameter.group); }
 };
@@ -32,8 +34,8 @@ struct SavedBuffer {
 std::vector<SavedBuffer> saved_buffers(std::span<const ParameterGroup> groups, OptimizerKind kind);
 
 /// A parameter's elements of a buffer, as a parameter of that buffer: itself, or a vector with an element for each
-/// block, whose offset counts the buffer's own elements. Throws Failure(internal) where a block would belong to another
-/// parameter as well, or to padding.
+/// block or row, whose offset counts the buffer's own elements. Throws Failure(internal) where a block would belong to
+/// another parameter as well, or to padding.
 ParameterInfo parameter_in(const SavedBuffer& buffer, const ParameterInfo& parameter);
 
 /// Those of a list of Buffer, or of the plan's own, in the order of a checkpoint.
@@ -43,8 +45,9 @@ std::vector<SavedBuffer> saved_buffers(const Buffers& buffers) {
   for (const auto& b : buffers)
     if (b.use == Use::masters)
       saved.insert(saved.begin(), SavedBuffer{"", b.dtype});
-    else if (b.use == Use::state)
-      saved.push_back({(b.saved_as ? b.saved_as : std::string(b.name)) + ".", b.dtype, b.block, b.groups});
+    else if (is_state(b.use))
+      saved.push_back(
+          {(b.saved_as ? b.saved_as : std::string(b.name)) + ".", b.dtype, b.block, b.groups, b.use == Use::row_state});
   return saved;
 }
 

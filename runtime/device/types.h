@@ -78,6 +78,8 @@ struct MuonScalars {
   int equilibrate = 0;  // rows are brought to their mean norm before, and the result to norm sqrt(min(rows, cols))
   int original = 0;     // updates are scaled by sqrt(max(1, rows / cols)), not to the size of AdamW's
   int cautious = 0;     // a weight decays only where its update has its sign
+  float beta2 = 0;      // decay rate of the second moment of neurons
+  float eps = 0;        // added to its root
 };
 
 /// Same, for the optimizer's work on one group of parameters.

@@ -24,6 +24,7 @@ enum class Use : std::uint8_t {
   rest,       // of split masters, what their bf16 copies lack (device/split.h)
   ties,       // a bit for each of them
   state,      // optimizer state, in checkpoint order; its name prefixes each parameter's in a checkpoint
+  row_state,  // same, with an element for each row of layers' matrices: ParameterInfo::first_row. Whole on every rank
 
   // written before a micro-batch, contiguous, in one copy
   scalars,            // StepScalars
@@ -69,6 +70,7 @@ inline constexpr auto kUseNames = std::to_array<const char*>({"unseen",
                                                               "rest",
                                                               "ties",
                                                               "state",
+                                                              "row_state",
                                                               "scalars",
                                                               "optimizer_scalars",
                                                               "group_scalars",
@@ -97,6 +99,9 @@ inline constexpr auto kUseNames = std::to_array<const char*>({"unseen",
                                                               "input_slots"});
 static_assert(kUseNames.size() == static_cast<std::size_t>(Use::input_slots) + 1, "a name for each Use");
 constexpr const char* name_of(Use use) { return kUseNames[static_cast<std::size_t>(use)]; }
+
+/// Returns whether the optimizer keeps the buffer from step to step.
+constexpr bool is_state(Use use) { return use == Use::state || use == Use::row_state; }
 
 /// Returns whether the buffer is part of the block that the host sends before a micro-batch.
 constexpr bool is_input(Use use) { return use >= Use::scalars && use <= Use::document_end; }

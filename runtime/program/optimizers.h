@@ -19,7 +19,7 @@
 namespace llmc {
 
 /// In the order of kOptimizers: values of optimizer.kind, and forms of these with other state.
-enum class OptimizerKind : std::uint8_t { adamw, lion, muon, adamw_int8 };
+enum class OptimizerKind : std::uint8_t { adamw, lion, muon, adamw_int8, muon_neurons };
 
 /// Keys of optimizer.muon that a run may change.
 struct MuonValues {
@@ -35,12 +35,14 @@ struct OptimizerValues {
 };
 
 /// A tensor of state, with one element for each `block` consecutive elements of the parameters. A block belongs to one
-/// parameter, whose rows have no padding, and to one rank's shard.
+/// parameter, whose rows have no padding, and to one rank's shard. With `of_rows` it has one for each row of these
+/// matrices, on every rank.
 struct StateTensor {
   const char* name;  // also the prefix of a parameter's name in a checkpoint, unless that is another
   DType dtype;
   std::int64_t block = 1;  // a power of two
   const char* saved_as = nullptr;
+  bool of_rows = false;
 
   constexpr const char* prefix() const { return saved_as ? saved_as : name; }
 };
@@ -50,8 +52,9 @@ inline constexpr const char* kScaleSuffix = "_scale";
 
 struct OptimizerRow {
   OptimizerKind kind;
-  std::optional<OptimizerKind> form_of = {};  // the row whose state it keeps in another format; not in specs
-  const char* name;                           // in specs; also the name of its op and its template
+  std::optional<OptimizerKind> form_of = {};  // the row that it is with other state; not in specs
+  const char* name;                           // in specs
+  const char* op;                             // name of the op that updates weights, and of its template
   const char* title;                          // for people
   const char* doc;
   std::span<const StateTensor> state;
@@ -97,6 +100,9 @@ inline constexpr StateTensor kAdamwInt8State[] = {{"exp_avg_codes", DType::dynam
 
 inline constexpr StateTensor kMomentum[] = {{"momentum", DType::f32}};
 
+inline constexpr StateTensor kNeuronsState[] = {{"momentum", DType::f32},
+                                                {.name = "neuron_avg_sq", .dtype = DType::f32, .of_rows = true}};
+
 /// Chen et al. 2023.
 inline std::vector<std::byte> lion(const OptimizerValues& values, std::int64_t) {
   return as_vector(LionScalars{.beta1 = static_cast<float>(values.beta1), .beta2 = static_cast<float>(values.beta2)});
@@ -114,7 +120,9 @@ inline std::vector<std::byte> muon(const OptimizerValues& values, std::int64_t u
                                .momentum = {momentum(updates), momentum(updates + 1)},
                                .equilibrate = muon.equilibrate,
                                .original = muon.original_scaling,
-                               .cautious = muon.cautious});
+                               .cautious = muon.cautious,
+                               .beta2 = static_cast<float>(values.beta2),
+                               .eps = static_cast<float>(values.eps)});
 }
 
 }  // namespace optimizers
@@ -122,6 +130,7 @@ inline std::vector<std::byte> muon(const OptimizerValues& values, std::int64_t u
 inline constexpr auto kOptimizers = std::to_array<OptimizerRow>({
     {.kind = OptimizerKind::adamw,
      .name = "adamw",
+     .op = "adamw",
      .title = "AdamW",
      .doc = "AdamW as in PyTorch: decoupled weight decay, bias correction.",
      .state = optimizers::kAdamwState,
@@ -133,6 +142,7 @@ inline constexpr auto kOptimizers = std::to_array<OptimizerRow>({
      .scalars = optimizers::adamw},
     {.kind = OptimizerKind::lion,
      .name = "lion",
+     .op = "lion",
      .title = "Lion",
      .doc = "Chen et al. 2023: each weight moves by lr in the direction of a momentum's sign; about a tenth of AdamW's "
             "lr.",
@@ -145,13 +155,14 @@ inline constexpr auto kOptimizers = std::to_array<OptimizerRow>({
      .scalars = optimizers::lion},
     {.kind = OptimizerKind::muon,
      .name = "muon",
+     .op = "muon",
      .title = "Muon",
      .doc = "Jordan et al. 2024: each matrix of a layer moves by its orthogonalised momentum; the embedding, the head, "
             "norms and biases have AdamW.",
      .state = optimizers::kMomentum,
      .keeps = "momentum",
      .betas = {0.9, 0.95},
-     .betas_doc = "of AdamW's parameters",
+     .betas_doc = "of AdamW's parameters; the second also of muon.normalise",
      .record = "MuonScalars",
      .record_bytes = sizeof(MuonScalars),
      .scalars = optimizers::muon,
@@ -159,6 +170,7 @@ inline constexpr auto kOptimizers = std::to_array<OptimizerRow>({
     {.kind = OptimizerKind::adamw_int8,
      .form_of = OptimizerKind::adamw,
      .name = "adamw_int8",
+     .op = "adamw_int8",
      .title = "AdamW",
      .doc = "AdamW with moments in 8 bits (Dettmers et al. 2022).",
      .state = optimizers::kAdamwInt8State,
@@ -168,6 +180,20 @@ inline constexpr auto kOptimizers = std::to_array<OptimizerRow>({
      .record = "AdamwScalars",
      .record_bytes = sizeof(AdamwScalars),
      .scalars = optimizers::adamw},
+    {.kind = OptimizerKind::muon_neurons,
+     .form_of = OptimizerKind::muon,
+     .name = "muon_neurons",
+     .op = "muon",
+     .title = "Muon",
+     .doc = "Muon with a second moment of each neuron (Li et al. 2025).",
+     .state = optimizers::kNeuronsState,
+     .keeps = "momentum, and a second moment of each row",
+     .betas = {0.9, 0.95},
+     .betas_doc = "the second is that of the rows' second moment",
+     .record = "MuonScalars",
+     .record_bytes = sizeof(MuonScalars),
+     .scalars = optimizers::muon,
+     .orthogonalises = true},
 });
 
 constexpr const OptimizerRow& row_of(OptimizerKind kind) { return kOptimizers[static_cast<std::size_t>(kind)]; }
@@ -178,6 +204,14 @@ constexpr std::optional<DType> codes_named(std::string_view prefix) {
     for (const StateTensor& state : row.state)
       if (is_dynamic(state.dtype) && state.prefix() == prefix) return state.dtype;
   return std::nullopt;
+}
+
+/// Whether some optimizer saves an element for each row with this prefix.
+constexpr bool is_row_state(std::string_view prefix) {
+  for (const OptimizerRow& row : kOptimizers)
+    for (const StateTensor& state : row.state)
+      if (state.of_rows && state.prefix() == prefix) return true;
+  return false;
 }
 
 /// An optimizer of a run, and the groups of parameters that name it.

@@ -28,15 +28,16 @@ struct ParameterGroup {
 /// One tensor under its Hugging Face name. A fused weight (q, k, v; gate, up) is several of these, at different
 /// offsets.
 struct ParameterInfo {
-  const char* name;         // "model.layers.3.self_attn.q_proj.weight"
-  std::int64_t offset;      // offset in elements in each flat parameter buffer
-  std::int64_t rows, cols;  // logical shape [rows, cols]; vectors have rows == 1 and rank 1 in files
-  std::int64_t pitch;       // elements between rows; padding is always zero (vectors: their length)
-  bool matrix;              // rank 2 in files
-  int group;                // index into ProgramInfo::groups
-  float init_std;           // > 0: standard deviation of normal draws
-  float init_value;         // otherwise: value of every element
-  std::uint64_t key;        // xxh64 of the name: the stream of its random draws
+  const char* name;            // "model.layers.3.self_attn.q_proj.weight"
+  std::int64_t offset;         // offset in elements in each flat parameter buffer
+  std::int64_t rows, cols;     // logical shape [rows, cols]; vectors have rows == 1 and rank 1 in files
+  std::int64_t pitch;          // elements between rows; padding is always zero (vectors: their length)
+  bool matrix;                 // rank 2 in files
+  int group;                   // index into ProgramInfo::groups
+  float init_std;              // > 0: standard deviation of normal draws
+  float init_value;            // otherwise: value of every element
+  std::uint64_t key;           // xxh64 of the name: the stream of its random draws
+  std::int64_t first_row = 0;  // index of its first row's element in state that has one for each row
 };
 
 /// Elements from a parameter's first to its last in a flat buffer, the padding between rows included.

@@ -190,9 +190,10 @@ struct Optimizer {
   std::array<double, 4> rate_scale = {1, 1, 1, 1};     // by ParameterRole, as the next
   std::array<double, 4> weight_decay_of = {};          // weight_decay for those that `decay` selects, else 0
   std::array<std::array<double, 2>, 4> betas_of = {};  // betas
-  MuonValues muon = {};                                // optimizer.muon, as the next two
+  MuonValues muon = {};                                // optimizer.muon, as the next three
   std::int64_t muon_iterations = 5;
   MuonCoefficients muon_coefficients = MuonCoefficients::quintic;
+  bool muon_neurons = false;
 };
 
 /// Tokens that a run trains on: a number, or a multiple of the model's parameters. Neither: schedule.steps alone says

@@ -17,7 +17,7 @@ class DeviceState final : public StateAccess {
   DeviceState(const ProgramInfo& info, FlatBuffers& flat, const Buffer& masters, std::function<void()> join)
       : flat_(flat), join_(std::move(join)), saved_(saved_buffers(info.buffers)), buffers_{&masters} {
     for (const Buffer& buffer : info.buffers)
-      if (buffer.use == Use::state) buffers_.push_back(&buffer);
+      if (is_state(buffer.use)) buffers_.push_back(&buffer);
   }
 
   std::span<const SavedBuffer> buffers() const override { return saved_; }

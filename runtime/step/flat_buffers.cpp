@@ -51,7 +51,7 @@ std::byte* FlatBuffers::whole_bucket(const Buffer& buffer, std::size_t bucket) c
 }
 
 void FlatBuffers::gather(const Buffer& buffer, const ParameterInfo& parameter) {
-  if (shares_.ranks() == 1) return;
+  if (shares_.ranks() == 1 || buffer.use == Use::row_state) return;
   const std::size_t index = bucket_of(parameter.offset);
   std::optional<Whole>& held = whole_[index == kVectors ? 0 : 1];
   const Whole wanted{&buffer, index};
@@ -69,22 +69,28 @@ void FlatBuffers::gather(const Buffer& buffer, const ParameterInfo& parameter) {
 }
 
 void FlatBuffers::check(const Buffer& buffer, std::int64_t offset, std::int64_t count) const {
-  const std::int64_t elements = in_blocks(info_.parameter_elements, buffer.block);
+  const std::int64_t elements =
+      buffer.use == Use::row_state ? buffer.elements : in_blocks(info_.parameter_elements, buffer.block);
   if (offset < 0 || count < 0 || offset > elements || count > elements - offset)
     throw Failure(Exit::internal, "access outside of the training state");
 }
 
 void FlatBuffers::read(const Buffer& buffer, std::int64_t offset, std::int64_t count, std::byte* out) {
   check(buffer, offset, count);
-  const std::int64_t flat = offset * buffer.block;
-  const std::size_t bucket = bucket_of(flat);
-  device_.copy_out(out, whole_bucket(buffer, bucket) + bytes(buffer, flat - info_.buckets[bucket].offset),
-                   bytes(buffer, count * buffer.block));
+  const std::byte* from = begin_of(buffer) + bytes(buffer, offset);  // of rows
+  if (buffer.use != Use::row_state) {
+    const std::int64_t flat = offset * buffer.block;
+    const std::size_t bucket = bucket_of(flat);
+    from = whole_bucket(buffer, bucket) + bytes(buffer, flat - info_.buckets[bucket].offset);
+  }
+  device_.copy_out(out, from, bytes(buffer, count * buffer.block));
   device_.synchronize();
 }
 
 void FlatBuffers::write(const Buffer& buffer, std::int64_t offset, std::int64_t count, const std::byte* values) {
   check(buffer, offset, count);
+  if (buffer.use == Use::row_state)
+    return device_.copy_in(begin_of(buffer) + bytes(buffer, offset), values, bytes(buffer, count));
   whole_ = {};
   const std::int64_t flat = offset * buffer.block, elements = count * buffer.block;
   const auto copy = [&](std::int64_t from, std::int64_t place, std::int64_t part) {

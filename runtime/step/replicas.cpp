@@ -35,7 +35,8 @@ std::vector<Replica> replicas(const ProgramInfo& info) {
     Replica replica{buffer.name, {}};
     const bool saved = buffer.use == Use::masters || buffer.use == Use::copies || buffer.use == Use::rest ||
                        buffer.use == Use::ties || buffer.use == Use::state;
-    if (saved && info.shard == Shard::none) replica.intervals.push_back({buffer.offset, buffer.bytes()});
+    const bool whole = saved && info.shard == Shard::none;
+    if (whole || buffer.use == Use::row_state) replica.intervals.push_back({buffer.offset, buffer.bytes()});
     for (const Gathered& gathered : info.gathered)
       if (std::string_view(gathered.buffer) == buffer.name)
         replica.intervals.push_back({buffer.offset + static_cast<std::size_t>(bytes_of(buffer.dtype, gathered.offset)),

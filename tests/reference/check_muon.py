@@ -2,7 +2,8 @@
 """Compares twenty steps of Muon with its formulas in float64, driven by the trace's own gradients.
 
 Formulas: Jordan et al. 2024 in the order of torch.optim.Muon; scaling by 0.2 sqrt(max(rows, columns)) of Liu et al.
-2025 (Moonlight); coefficients of Amsel et al. 2025; cautious decay of Chen et al. 2025. The reference starts with the
+2025 (Moonlight); coefficients of Amsel et al. 2025; cautious decay of Chen et al. 2025; neurons of Li et al. 2025
+(NorMuon). The reference starts with the
 trace's weights, keeps its own momentum and weights, and takes nothing but gradients from then on. The other parameters
 follow AdamW. The error is that of the whole run (weights after minus weights before), norm over norm, of each
 parameter.
@@ -48,13 +49,14 @@ class Setting:
         self.original = words.get("scaling") == "original"
         self.equilibrate = words.get("equilibrate") == "true"
         self.cautious = words.get("decay") == "cautious"
+        self.neurons = words.get("normalise") == "neurons"
         self.momentum = words.get("momentum", 0.95)
         self.start = words.get("momentum_start", 0.85)
         self.rise = words.get("momentum_steps", 300)
 
     def overrides(self):
         """Of them the compiled-in ones, and those of a run."""
-        built = ("iterations", "coefficients")
+        built = ("iterations", "coefficients", "normalise")
         text = {name: f"optimizer.muon.{name}={value}" for name, value in self.words.items()}
         return [text[name] for name in text if name in built], [text[name] for name in text if name not in built]
 
@@ -93,12 +95,17 @@ class Muon:
     def __init__(self, weight, setting):
         self.weight, self.setting = weight.clone(), setting
         self.buffer = torch.zeros_like(weight)
+        self.neurons = torch.zeros_like(weight[:, :1])  # second moment of each row
 
     def step(self, gradient, lr, step):
         mu = self.setting.momentum_at(step)
         self.buffer = mu * self.buffer + (1 - mu) * gradient
         direction = mu * self.buffer + (1 - mu) * gradient
         update = orthogonalised(direction, self.setting)
+        if self.setting.neurons:
+            self.neurons = BETAS[1] * self.neurons + (1 - BETAS[1]) * update.square().mean(dim=1, keepdim=True)
+            update = update / (self.neurons.sqrt() + EPS)
+            update = update * math.sqrt(min(update.shape)) / update.norm().clamp(min=1e-7)
         keep = 1 - lr * DECAY
         if self.setting.cautious:
             self.weight = torch.where(update * self.weight >= 0, self.weight * keep, self.weight)
@@ -133,7 +140,8 @@ def check(trace, setting, compute, steps):
             g *= min(1.0, CLIP / norm)
         for name, muon in matrices.items():
             direction, update = muon.step(gradients[name], summary["lr"], step)
-            if not setting.polar_express and not setting.equilibrate and setting.iterations == 5:
+            plain = not setting.polar_express and not setting.equilibrate and not setting.neurons
+            if plain and setting.iterations == 5:
                 left, before, right = torch.linalg.svd(direction, full_matrices=False)
                 values = (left.mT @ update @ right.mT).diagonal()[before >= 0.01 * before.norm()]
                 least, most = min(least, values.min().item()), max(most, values.max().item())
@@ -192,7 +200,8 @@ def main():
     parser.add_argument("--folder")
     parser.add_argument("--compute", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--settings", type=int, default=4, help="how many of them")
+    parser.add_argument("--builds", nargs="*", default=["quintic", "polar_express", "neurons"])
+    parser.add_argument("--settings", type=int, default=6, help="how many of them")
     parser.add_argument("--override", nargs="*", default=[])
     parser.add_argument("--pytorch", action="store_true", help="compare the formulas with torch.optim.Muon instead")
     arguments = parser.parse_args()
@@ -205,12 +214,15 @@ def main():
             Setting(),
             Setting(scaling="original", decay="cautious", momentum=0.9, momentum_start=0.5, momentum_steps=10),
             Setting(equilibrate="true", momentum_steps=0)
-        ], "polar_express": [Setting(coefficients="polar_express", iterations=6, equilibrate="true")]
+        ], "polar_express": [Setting(coefficients="polar_express", iterations=6, equilibrate="true")], "neurons": [
+            Setting(normalise="neurons", momentum_steps=0),
+            Setting(normalise="neurons", scaling="original", equilibrate="true")
+        ]
     }
     failed = False
     left = arguments.settings
-    for name, list_of in settings.items():
-        list_of = list_of[:left]
+    for name in arguments.builds:
+        list_of = settings[name][:left]
         left -= len(list_of)
         if not list_of:
             break

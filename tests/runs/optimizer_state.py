@@ -11,8 +11,9 @@ from harness import LLMC
 BF16 = ("precision.compute=bf16", )
 SPLIT = (*BF16, "precision.master=split")
 # Without clipping: shards cut the sum of squares differently.
-MUON = ("optimizer.kind=muon", "optimizer.lr=1e-2", "optimizer.clip_norm=0", "batch.micro_batch=1", "batch.tokens=24",
-        "memory.loss_chunk=12")
+PLAIN_MUON = ("optimizer.kind=muon", "optimizer.lr=1e-2", "optimizer.clip_norm=0", "batch.micro_batch=1",
+              "batch.tokens=24", "memory.loss_chunk=12")
+MUON = (*PLAIN_MUON, "optimizer.muon.normalise=neurons")
 STEPS = 1000
 # A long run of SMALL. Its loss spikes at times, and guards skip some of the steps.
 LONG = (f"schedule.steps={STEPS}", "evaluation.every=250", "sampling.every=500", "checkpoint.every=250",
@@ -99,8 +100,8 @@ class OptimizerState(ranks.RanksTest):
             self.assertEqual(harness.read(os.path.join(ours, file)), harness.read(os.path.join(theirs, file)), ours)
 
     def test_muon_has_the_same_bits_on_any_number_of_ranks(self):
-        """Given equal gradients. Owners orthogonalise whole matrices, for each value of parallel.shard, with masters of
-        both kinds."""
+        """Given equal gradients. Owners orthogonalise whole matrices and keep the moments of their rows, for each value
+        of parallel.shard, with masters of both kinds."""
         spec = self.equal_samples()
         first = {}
         for masters, words in (("fp32", BF16), ("split", SPLIT)):
@@ -115,6 +116,8 @@ class OptimizerState(ranks.RanksTest):
         kept = harness.tensors(os.path.join(first[False], "optimizer.safetensors"))
         self.assertIn("momentum.model.layers.0.mlp.up_proj.weight", kept)
         self.assertIn("exp_avg_sq.model.embed_tokens.weight", kept)
+        rows = kept["neuron_avg_sq.model.layers.1.mlp.up_proj.weight"]
+        self.assertTrue(rows and all(value > 0 for value in rows))
         self.assertNotIn("exp_avg.model.layers.0.mlp.up_proj.weight", kept)
 
     def test_muon_resumes(self):
@@ -132,6 +135,15 @@ class OptimizerState(ranks.RanksTest):
         gradients = harness.tensors(os.path.join(self.path("muon-trace"), "step-4", "gradients.safetensors"))
         total = sum(value * value for values in gradients.values() for value in values)**0.5
         self.assertAlmostEqual(total / lines[4]["grad_norm"], 1, delta=1e-5)
+        # Without the moments of neurons, and with them again.
+        plain = self.compile(self.equal_samples(), "muon-plain", *BF16, *PLAIN_MUON)
+        left = self.train(1, plain, "muon-clean", *words, "--steps", 7)
+        self.assertIn("neuron_avg_sq of the checkpoint is left out", left.out + left.err)
+        self.assertNotIn(
+            "neuron_avg_sq",
+            str(list(harness.tensors(os.path.join(self.checkpoint("muon-clean", 7), "optimizer.safetensors")))))
+        again = self.train(1, trainer, "muon-clean", *words, "--steps", 8)
+        self.assertIn("neuron_avg_sq begins at 0", again.out + again.err)
 
     def test_the_plan_has_their_memory(self):
         plan = json.loads(self.succeed(LLMC, "plan", self.spec, *SPLIT, "--json").out)

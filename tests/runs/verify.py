@@ -38,7 +38,7 @@ SPLIT = (*harness.INT8, "precision.compute=bf16", "precision.master=split")
 MUON = ("optimizer.kind=muon", )
 POLAR = (*SPLIT[len(harness.INT8):], *MUON, "optimizer.muon.coefficients=polar_express",
          "optimizer.muon.equilibrate=true", "optimizer.muon.decay=cautious", "optimizer.weight_decay=10",
-         "metrics.per_parameter=true")
+         "optimizer.muon.normalise=neurons", "metrics.per_parameter=true")
 SPLIT_LION = (*BF16, "precision.master=split")
 DOCUMENTS = ("data.documents.mask=true", "data.documents.reset_positions=true")
 # File of templates/, text there, its replacement, op to be named, overrides of the spec.
@@ -132,10 +132,11 @@ FAULTS = [
     ("lion_split.cu", "direction > 0.0f ? -rate", "direction > 0.0f ? rate", "lion_split", SPLIT_LION),
     ("muon_momentum.cu", "g = fma(mu, m - clipped, clipped);", "g = m;", "muon_momentum", MUON),
     ("row_norms.cu", "norms[row] = sqrt(squares);", "norms[row] = squares;", "momentum_norms", MUON),
-    ("muon_factors.cu", "0.2f * sqrt(kLong);", "0.2f * sqrt(kShort);", "result_factors", MUON),
+    ("muon_factors.cu", "equilibrate ? size * ", "!equilibrate ? size * ", "result_factors", MUON),
     ("scale_rows.cu", "const float factor = factors[row];", "const float factor = factors[0];", "scale_momentum",
      POLAR),
     ("muon_factors.cu", "mean / n * inverse : 0.0f;", "inverse : 0.0f;", "momentum_factors", POLAR),
+    ("neuron_factors.cu", "x * x / kCols - v", "x * x / kRows - v", "result_factors", POLAR),
     ("muon.cu", "cautious && d * p < 0.0f ?", "cautious && d * p > 0.0f ?", "muon_split", POLAR),
     ("embedding_split.cu", "tokens[row]) * kPitch;", "tokens[row]) * kPitch + 1;", "embed", SPLIT),
     ("join_masters.cu", "lanes.store(out, lanes.run(master + at, chunk.length), [](float v) { return v; });",

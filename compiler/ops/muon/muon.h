@@ -34,6 +34,18 @@ struct FactorAttributes {
   std::string text() const;
 };
 
+/// Inputs of neuron_factors.
+enum NeuronInput : unsigned { kNeuronNorms, kNeuronScalars, kNeuronResults, kNeuronMoments };
+
+/// Of neuron_factors.
+struct NeuronAttributes {
+  int group = 0;                 // index into Graph::groups
+  std::int64_t cols = 0;         // of the matrix; its rows are those of the norms
+  std::int64_t rows_before = 0;  // of the layer's matrices before it
+  std::int64_t layer_rows = 0;   // of all matrices of a layer: elements of the moments
+  std::string text() const;
+};
+
 /// Of product: D = alpha op(A) op(B) + beta C.
 struct ProductAttributes {
   std::string name;  // of the product: equal matrices share one
@@ -41,6 +53,9 @@ struct ProductAttributes {
   double alpha = 1, beta = 0;
   std::string text() const;
 };
+
+/// Address in state that has an element for each row of a layer's matrices.
+std::string row_state(const std::string& state, std::int64_t rows_before, std::int64_t layer_rows);
 
 /// Coefficients of X <- a X + (b A + c A A) X with A = X X^T.
 using Polynomial = std::array<double, 3>;

@@ -54,17 +54,41 @@ void factors_signature(const Operands& o) {
   o.same_shape(o.in(0), o.out(0));
 }
 
+/// Of one group of parameters.
+Argument scalars_of(const Context& c, TensorId scalars, int group) {
+  return group == 0 ? Argument(scalars) : Argument(fmt::format("{} + {}", c.graph.at(scalars).name, group));
+}
+
 std::vector<Work> factors_work(const Context& c) {
   const auto& [group, cols, of_result, polar_express] = c.op.as<FactorAttributes>();
   const std::int64_t rows = c.in(0).cols;
-  const Argument scalars =
-      group == 0 ? Argument(c.op.inputs[1]) : Argument(fmt::format("{} + {}", c.in(1).name, group));
+  const Argument scalars = scalars_of(c, c.op.inputs[1], group);
   Instance instance(c, "muon_factors");
   instance.named(shape_text(rows, cols)).integer("kRows", rows, "model").integer("kCols", cols, "model");
   return {instance.flag("kResult", of_result, "result", "optimizer.kind")
               .flag("kPolarExpress", polar_express, "polar_express", "optimizer.muon.coefficients")
               .costs(8.0 * static_cast<double>(rows), 4.0 * static_cast<double>(rows))
               .rows(1, rows, DType::f32, {c.op.inputs[0], scalars, c.op.outputs[0]})};
+}
+
+/// norms of rows, Muon's scalars, results, moments of all layers' rows -> a factor for each row
+void neurons_signature(const Operands& o) {
+  o.count(kNeuronMoments + 1, 1);
+  o.same_shape(o.in(kNeuronNorms), o.out(0));
+}
+
+std::vector<Work> neurons_work(const Context& c) {
+  const auto& [group, cols, rows_before, layer_rows] = c.op.as<NeuronAttributes>();
+  const auto& in = c.op.inputs;
+  const std::int64_t rows = c.in(kNeuronNorms).cols;
+  return {Instance(c, "neuron_factors")
+              .named(shape_text(rows, cols))
+              .integer("kRows", rows, "model")
+              .integer("kCols", cols, "model")
+              .costs(16.0 * static_cast<double>(rows), 16.0 * static_cast<double>(rows))
+              .rows(1, rows, DType::f32,
+                    {in[kNeuronNorms], scalars_of(c, in[kNeuronScalars], group), in[kNeuronResults],
+                     row_state(c.in(kNeuronMoments).name, rows_before, layer_rows), c.op.outputs[0]})};
 }
 
 /// matrix, factors -> matrix: each row times its factor. One of both matrices is a gradient.
@@ -137,6 +161,15 @@ std::string FactorAttributes::text() const {
                      polar_express ? " polar_express" : "");
 }
 
+std::string NeuronAttributes::text() const {
+  return fmt::format("group={} cols={} rows_before={} layer_rows={}", group, cols, rows_before, layer_rows);
+}
+
+std::string row_state(const std::string& state, std::int64_t rows_before, std::int64_t layer_rows) {
+  return fmt::format("{} + layer * {}{}", state, layer_rows,
+                     rows_before ? fmt::format(" + {}", rows_before) : std::string());
+}
+
 std::string ProductAttributes::text() const {
   return fmt::format("{}{}alpha={} beta={}", transpose_a ? "a^T " : "", transpose_b ? "b^T " : "", alpha, beta);
 }
@@ -156,6 +189,8 @@ std::vector<Polynomial> polynomials(const spec::Optimizer& optimizer) {
 
 constexpr OpRow kRowNorms = StepRow{.signature = norms_signature, .work = norms_work};
 constexpr OpRow kMuonFactors = StepRow{.signature = factors_signature, .work = factors_work};
+constexpr OpRow kNeuronFactors =
+    StepRow{.signature = neurons_signature, .changes = input(kNeuronMoments), .work = neurons_work};
 constexpr OpRow kScaleRows = StepRow{.signature = scale_signature, .work = scale_work};
 constexpr OpRow kProduct = StepRow{.signature = product_signature, .work = product_work};
 

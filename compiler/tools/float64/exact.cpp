@@ -80,6 +80,7 @@ OpRun Exact::run(const ScheduledOp& launch, const OpRun& trainer, std::uint64_t 
   const Region& region = plan_.graph.regions[launch.region];
   OpRun run{plan_.graph, region, region.ops[launch.op], {}, {}, !launch.first, seed};
   run.state_begin = trainer.state_begin;
+  run.layer = launch.layer;
   for (std::size_t i = 0; i < run.op.inputs.size(); ++i)
     run.inputs.push_back(value(launch, run.op.inputs[i], trainer.inputs[i]));
   for (std::size_t i = 0; i < run.op.outputs.size(); ++i)

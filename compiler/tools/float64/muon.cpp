@@ -56,6 +56,38 @@ void row_norms(OpRun& run) {
   for (std::int64_t i = 0; i < x.rows; ++i) run.out(0).data[i] = std::sqrt(dot(x.cols, x.row(i), x.row(i)));
 }
 
+namespace {
+
+/// Factor on an orthogonalised matrix.
+double size_of(const MuonScalars& scalars, double rows, double cols) {
+  return scalars.original ? std::sqrt(std::max(1.0, rows / cols)) : 0.2 * std::sqrt(std::max(rows, cols));
+}
+
+}  // namespace
+
+/// v = beta2 v + (1 - beta2) mean(x^2) of each row, and with f = 1 / (sqrt(v) + eps) the factors
+/// size sqrt(min(rows, cols)) f / |f x|. With `equilibrate` v is of x sqrt(min(rows, cols)) / |x|.
+void neuron_factors(OpRun& run) {
+  const auto& [group, cols, rows_before, layer_rows] = run.op.as<NeuronAttributes>();
+  const MuonScalars& scalars = run.records_in<MuonScalars>(kNeuronScalars)[group];
+  const Matrix &norms = run.in(kNeuronNorms), &factors = run.out(0);
+  double* const moments = run.in(kNeuronMoments).data + run.layer * layer_rows + rows_before;
+  const bool skipped = run.records_in<StepResults>(kNeuronResults)->skipped;
+  const auto rows = static_cast<double>(norms.cols), width = static_cast<double>(cols);
+  const double wanted = std::sqrt(std::min(rows, width)), norm = std::sqrt(dot(norms.cols, norms.data, norms.data)),
+               even = scalars.equilibrate ? wanted / std::max(norm, 1e-7) : 1;
+  double squares = 0;
+  for (std::int64_t i = 0; i < norms.cols; ++i) {
+    const double n = norms.data[i], x = n * even, beta2 = static_cast<double>(scalars.beta2);
+    if (!skipped) moments[i] = beta2 * moments[i] + (1 - beta2) * x * x / width;
+    factors.data[i] = 1 / (std::sqrt(moments[i]) + static_cast<double>(scalars.eps));
+    squares += n * factors.data[i] * n * factors.data[i];
+  }
+  const double size = size_of(scalars, rows, width) * wanted / std::max(std::sqrt(squares), 1e-7);
+  for (std::int64_t i = 0; i < norms.cols; ++i) factors.data[i] *= size;
+  run.outputs[0].relative = 64 * kFp32;  // of a sum of squares
+}
+
 void muon_factors(OpRun& run) {
   const auto& [group, cols, of_result, polar_express] = run.op.as<FactorAttributes>();
   const MuonScalars& scalars = run.records_in<MuonScalars>(1)[group];
@@ -66,8 +98,7 @@ void muon_factors(OpRun& run) {
   double squares = 0, sum = 0;
   for (std::int64_t i = 0; i < norms.cols; ++i) squares += norms.data[i] * norms.data[i], sum += norms.data[i];
   const double norm = std::sqrt(squares), mean = sum / rows;
-  const double size =
-      scalars.original ? std::sqrt(std::max(1.0, rows / width)) : 0.2 * std::sqrt(std::max(rows, width));
+  const double size = size_of(scalars, rows, width);
   for (std::int64_t i = 0; i < norms.cols; ++i) {
     double& factor = factors.data[i];
     if (of_result) {

@@ -62,6 +62,7 @@ struct OpRun {
   std::uint64_t seed = 0;  // of initialise
   double left_out = 0;     // of each term of a product, relative to it: kBf16x3, kTf32, kFp8Accumulation, or nothing
   std::int64_t state_begin = 0;  // of an update: Chunk::state of the first element of its optimizer's state
+  std::int64_t layer = 0;        // of a layer's region
 
   const Matrix& in(std::size_t i) const { return inputs.at(i).matrix; }
   const Matrix& out(std::size_t i) const { return outputs.at(i).matrix; }

@@ -130,6 +130,7 @@ class Verifier {
     Local local{
         {}, {}, {}, {g_, region, region.ops[launch.op], {}, {}, !launch.first, plan_.spec.seed, left_out(launch)}};
     const Op& op = local.run.op;
+    local.run.layer = launch.layer;
     const bool some = updates_some(op);
     if (some) local.run.state_begin = plan_.parameters.buckets[first_bucket(op)].offset;
     local.memory.reserve(op.inputs.size() + op.outputs.size());
@@ -223,6 +224,14 @@ class Verifier {
     }
     if (t.use == Use::gradients && region.is_optimizer()) {
       // Makes both orthogonalise the same matrix: noise of its small singular values becomes large.
+      std::copy_n(found.matrix.data, found.matrix.cols, theirs.matrix.data);
+      return;
+    }
+    if (t.use == Use::row_state) {
+      Distance distance;
+      distance.add(theirs.matrix, found.matrix);
+      take(TensorClass::moments, distance.relative(),
+           [&] { return fmt::format("{}, %{}", text_of(plan_, launch), t.name); });
       std::copy_n(found.matrix.data, found.matrix.cols, theirs.matrix.data);
       return;
     }

@@ -188,7 +188,7 @@ std::string ranks_text(const Plan& plan) {
 std::vector<ParameterInfo> parameters_of(const Plan& plan) {
   std::vector<ParameterInfo> parameters;
   for (const plan::Slice& s : plan.parameters.slices)
-    parameters.push_back({s.name.c_str(), s.offset, s.rows, s.cols, s.pitch, s.matrix, s.group, 0, 0, 0});
+    parameters.push_back({s.name.c_str(), s.offset, s.rows, s.cols, s.pitch, s.matrix, s.group, 0, 0, 0, s.first_row});
   return parameters;
 }
 

@@ -246,6 +246,11 @@ std::vector<KeyRow> training_rows() {
           .run_time()
           .doc("Factor on an update. match_rms_adamw: 0.2 sqrt(max(rows, columns)), with which lr and weight_decay of "
                "AdamW serve. original: sqrt(max(1, rows / columns))."),
+      of_muon(bind_choice("optimizer.muon.normalise", {"none", "neurons"}, LLMC_FIELD(optimizer.muon_neurons)))
+          .fallback("none")
+          .doc("neurons: each row of the result is divided by the root of its second moment, whose decay is the second "
+               "of betas, and all then have the Frobenius norm sqrt(min(rows, columns)) (NorMuon, Li et al. 2025). The "
+               "moment is a number a row."),
       of_muon(bind("optimizer.muon.equilibrate", Type::boolean, LLMC_FIELD(optimizer.muon.equilibrate)))
           .fallback("false")
           .run_time()

@@ -152,7 +152,7 @@ endforeach()
 # Updates with state in 8 bits and of split masters, as the reference run would have them; a lane keeps eight elements
 # of a block, its masters and both moments in registers.
 foreach(update "adamw_int8 32 false" "adamw_int8 32 true" "adamw_split 256 true" "lion_split 256 true" "muon 256 false" "muon 256 true"
-        "muon_momentum 256 false" "scale_rows 256 false" "row_norms 64 false" "muon_factors 128 false" "join_masters 256 true"
+        "muon_momentum 256 false" "scale_rows 256 false" "row_norms 64 false" "muon_factors 128 false" "neuron_factors 128 false" "join_masters 256 true"
         "split_masters 256 true" "embedding_split 256 true")
   separate_arguments(update)
   list(POP_FRONT update name lanes split)

@@ -201,6 +201,8 @@ void muon_factors_quintic(const float*, const MuonScalars*, float*);
 void muon_factors_polar_express(const float*, const MuonScalars*, float*);
 void muon_factors_result(const float*, const MuonScalars*, float*);
 void muon_factors_tall(const float*, const MuonScalars*, float*);
+void neuron_factors_wide(const float*, const MuonScalars*, const StepResults*, float*, float*);
+void neuron_factors_tall(const float*, const MuonScalars*, const StepResults*, float*, float*);
 void clear_part(float*, long long);
 #define LLMC_QUANTISE(shape, folded)                                                                 \
   void quantise_##shape##_bf16_##folded(const bf16* x, const bf16* factors, bf16* y, float* scales); \

@@ -1,4 +1,5 @@
 // Muon's kernels against loops in double: momentum, norms and factors of rows, the update.
+#include <limits>
 #include <numeric>
 
 #include "kernels.h"
@@ -225,6 +226,58 @@ TEST(MuonFactors, AreTheSizeOfAnUpdate) {
   EXPECT_NEAR(first(muon_factors_tall, {.original = 1}), std::sqrt(13.0 / 4), 1e-6);
   EXPECT_NEAR(first(muon_factors_result, {.equilibrate = 1}), 0.2 * std::sqrt(101) * std::sqrt(13) / norm, 1e-6);
   EXPECT_NEAR(first(muon_factors_tall, {.equilibrate = 1, .original = 1}), std::sqrt(13.0 / 4) * 2 / norm, 1e-6);
+}
+
+/// Factors and moments of 13 rows with these norms.
+struct Neurons {
+  std::vector<float> factors, moments;
+};
+
+Neurons neurons(void (*kernel)(const float*, const MuonScalars*, const StepResults*, float*, float*),
+                const std::vector<float>& norms, const std::vector<float>& moments, MuonScalars scalars,
+                int skipped = kApplied) {
+  const StepResults results = results_with(kUpdates, skipped);
+  const auto [factors, after] =
+      on_any_threads([&] { return std::tuple(std::vector<float>(kRows), moments); },
+                     [&](int threads, auto& out) {
+                       auto& [factors, after] = out;
+                       run(threads, kernel, norms.data(), &scalars, &results, after.data(), factors.data());
+                     });
+  return {factors, after};
+}
+
+/// Against the formula of NorMuon: rows are divided by the roots of their moments, and the matrix has Muon's norm.
+TEST(NeuronFactors, AreNorMuonsFormula) {
+  std::vector<float> norms = random_values<float>(kRows, 1), moments = random_values<float>(kRows, 2);
+  for (float& n : norms) n = std::abs(n) + 0.1f;
+  for (float& v : moments) v = std::abs(v) * 1e-2f;
+  moments[3] = norms[3] = 0;
+  for (const bool tall : {false, true})
+    for (const bool equilibrate : {false, true}) {
+      const double beta2 = 0.9, eps = 1e-3, cols = tall ? 4 : 101, least = std::min(13.0, cols);
+      const auto [factors, after] =
+          neurons(tall ? neuron_factors_tall : neuron_factors_wide, norms, moments,
+                  {.equilibrate = equilibrate, .original = tall, .beta2 = 0.9f, .eps = 1e-3f});
+      double before = 0, squares = 0;
+      for (const float n : norms) before += static_cast<double>(n) * n;
+      std::vector<double> inverse;
+      for (int r = 0; r < kRows; ++r) {
+        const double n = norms[r], x = equilibrate ? n * std::sqrt(least / before) : n;
+        const double v = beta2 * moments[r] + (1 - beta2) * x * x / cols;
+        ASSERT_NEAR(after[r], v, 1e-6 * v + 1e-12);
+        inverse.push_back(1 / (std::sqrt(v) + eps));
+        squares += n * inverse[r] * n * inverse[r];
+      }
+      const double size = (tall ? std::sqrt(13 / cols) : 0.2 * std::sqrt(cols)) * std::sqrt(least / squares);
+      for (int r = 0; r < kRows; ++r) ASSERT_NEAR(factors[r], size * inverse[r], 2e-6 * size * inverse[r]) << r;
+    }
+}
+
+TEST(NeuronFactors, LeaveMomentsOfSkippedStepsAlone) {
+  std::vector<float> norms(kRows, 2.0f), moments(kRows, 0.5f);
+  norms[2] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(same_bits(neurons(neuron_factors_wide, norms, moments, {.beta2 = 0.9f}, kNotFinite).moments, moments));
+  EXPECT_FALSE(same_bits(neurons(neuron_factors_wide, moments, moments, {.beta2 = 0.9f}).moments, moments));
 }
 
 TEST(Clear, WritesItsElementsAlone) {
