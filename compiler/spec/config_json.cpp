@@ -90,6 +90,8 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   for (const char* key : {"norm_place", "norm_weight", "qk_norm_over", "qk_norm_place"})
     if (!family) config[key] = text_of(std::string("model.") + key, spec);
   if (!family) config["mlp_gated"] = m.mlp_gated;
+  if (m.partial_rotary_factor != 1) config["partial_rotary_factor"] = m.partial_rotary_factor;
+  if (!family && m.rope_interleaved) config["rope_interleaved"] = true;
   if (!family) config["attention_out_bias"] = m.attention_out_bias;
   if (family && family->local_theta.value_or(0) != 0) config["rope_local_base_freq"] = local_theta;
   if (!family && m.rope_local_theta != 0) config["rope_local_theta"] = m.rope_local_theta;

@@ -71,9 +71,9 @@ std::string scaling_text(const Model& m) {
 std::string lines_of_layers(const Model& m) {
   return lines_of(m,
                   {"hidden_act", "embedding_norm", "norm_place", "norm_weight", "qk_norm_over", "qk_norm_place",
-                   "attention_out_bias", "sliding_window", "layer_types", "rope_local_theta", "no_rope_layers",
-                   "attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling",
-                   "attn_logit_softcapping", "final_logit_softcapping"},
+                   "attention_out_bias", "partial_rotary_factor", "rope_interleaved", "sliding_window", "layer_types",
+                   "rope_local_theta", "no_rope_layers", "attention_multiplier", "embedding_multiplier",
+                   "residual_multiplier", "logits_scaling", "attn_logit_softcapping", "final_logit_softcapping"},
                   "  ", false);
 }
 

@@ -394,6 +394,8 @@ FAULTS = [
           "test_train Runs.SkippedUpdatesLeaveTheWeightsAlone"),
     fault("rope_sines_are_not_scaled", "rope_table", "scale * std::sin(angle)", "std::sin(angle)",
           "test_train Constants.RopeTable"),
+    fault("neighbours_angles_lie_as_those_of_halves", "rope_table", "interleaved ? 2 * i : i", "i",
+          "test_train Constants.RopeTable"),
     fault("rope_table_starts_at_1", "rope_table", "static_cast<double>(position) * inverse_frequencies[i]",
           "static_cast<double>(position + 1) * inverse_frequencies[i]", "test_train Constants.RopeTable"),
     fault("audit_is_said_each_time", "Audit::judge", "if (apart == std::exchange(apart_, apart) || !apart) return",

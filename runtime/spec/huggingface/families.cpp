@@ -197,6 +197,8 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
   expect(model.norm_place == family.norm_place, "norm_place");
   expect(!model.qk_norm || model.qk_norm_over == family.qk_norm_over, "qk_norm_over");
   expect(!model.qk_norm || model.qk_norm_place == family.qk_norm_place, "qk_norm_place");
+  expect(model.partial_rotary_factor == 1, "partial_rotary_factor");
+  expect(!model.rope_interleaved, "rope_interleaved");
   expect(family.reads_no_rope || model.no_rope_layers.empty(), "no_rope_layers");
   const std::int64_t sliding = model.sliding_layers();
   const bool scales_all = sliding && model.rope_scaling.type != RopeType::none;

@@ -1,4 +1,5 @@
 #include <cctype>
+#include <cmath>
 #include <iterator>
 #include <optional>
 
@@ -88,6 +89,28 @@ class ModelRelations : RelationChecks {
            return edits;
          },
          {"model.head_dim", "target.attention", "target.arch"});
+  }
+
+  /// RoPE rotates pairs: an even number of elements, and no fraction of one.
+  void rotary_width() {
+    const Model& m = spec_.model;
+    if (!usable({"model.head_dim", "model.partial_rotary_factor"}) || m.head_dim % 2) return;
+    const double width = static_cast<double>(m.head_dim) * m.partial_rotary_factor;
+    const std::int64_t whole = m.rotary_dim();
+    if (whole >= 2 && whole % 2 == 0 && width - static_cast<double>(whole) < 1e-6) return;
+    fail("E0361",
+         fmt::format("partial_rotary_factor {} of head_dim {} is {} elements, but RoPE rotates pairs",
+                     m.partial_rotary_factor, m.head_dim, width),
+         "write a factor that gives an even number",
+         [dim = m.head_dim, width](const Sound& sound) {
+           const auto below = static_cast<std::int64_t>(width / 2) * 2;
+           std::vector<Edit> edits;
+           for (const std::int64_t even : {below, below + 2})
+             if (even >= 2 && even <= dim)
+               add(sound, write("model.partial_rotary_factor", factor_of(even, dim)), edits);
+           return edits;
+         },
+         {"model.partial_rotary_factor", "model.head_dim"});
   }
 
   void norm_of_heads() {
@@ -326,6 +349,13 @@ class ModelRelations : RelationChecks {
   }
 
  private:
+  /// Text of a factor by which `dim` becomes `even` when it is rounded down.
+  static std::string factor_of(std::int64_t even, std::int64_t dim) {
+    double factor = static_cast<double>(even) / static_cast<double>(dim);
+    if (static_cast<double>(dim) * factor < static_cast<double>(even)) factor = std::nextafter(factor, 2.0);
+    return fmt::format("{}", factor);
+  }
+
   static bool of(const std::vector<std::string>& list, const std::string& name) {
     return std::find(list.begin(), list.end(), name) != list.end();
   }
@@ -347,6 +377,7 @@ class ModelRelations : RelationChecks {
 void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics) {
   ModelRelations relations(bound, diagnostics);
   relations.heads();
+  relations.rotary_width();
   relations.norm_of_heads();
   relations.cuda_attention();
   relations.key_value_heads();

@@ -83,6 +83,20 @@ std::vector<KeyRow> model_rows() {
           .above(1)
           .at_most(1e12)
           .doc("Base of the rotary frequencies: theta^(-2i/head_dim)."),
+      bind("model.partial_rotary_factor", Type::number, LLMC_FIELD(model.partial_rotary_factor))
+          .fallback("1")
+          .above(0)
+          .at_most(1)
+          .newer()
+          .doc("Fraction of each head of q and k that RoPE rotates: the first partial_rotary_factor * head_dim "
+               "elements, "
+               "an even number, which then replaces head_dim in the frequencies. The others stay as they are. GLM-4: "
+               "0.5."),
+      bind("model.rope_interleaved", Type::boolean, LLMC_FIELD(model.rope_interleaved))
+          .fallback("false")
+          .newer()
+          .doc("RoPE rotates neighbours, elements 2i and 2i + 1 of a head, as in GLM-4. false: elements i and i + half "
+               "of what it rotates, as in Llama."),
       bind_choice(kScaling, {"none", kLlama3, kLinear, kYarn}, LLMC_FIELD(model.rope_scaling.type))
           .fallback("none")
           .doc("Scaling of the rotary frequencies, as in transformers. llama3: of Llama 3.1 and later. linear: all are "

@@ -42,6 +42,8 @@ TEST(Families, AreFoundByTheSpec) {
   EXPECT_TRUE(test::has_facts(type({post, norm}), {"qwen3", "model.norm_place: post"}));
   EXPECT_TRUE(test::has_facts(type({norm, width}), {"qwen3", "model.qk_norm_over: width"}));
   EXPECT_TRUE(test::has_facts(type({norm, "model.qk_norm_place=after_rope"}), {"qwen3", "qk_norm_place: after_rope"}));
+  EXPECT_TRUE(test::has_facts(type({"model.partial_rotary_factor=0.5"}), {"llama", "partial_rotary_factor: 0.5"}));
+  EXPECT_TRUE(test::has_facts(type({"model.rope_interleaved=true"}), {"llama", "model.rope_interleaved: true"}));
   EXPECT_TRUE(test::has_facts(type({"model.embedding_norm=true"}), {"llama", "model.embedding_norm: true"}));
   EXPECT_TRUE(test::has_facts(type({"model.norm_place=sandwich"}), {"llama", "model.norm_place: sandwich"}));
   const auto of_gemma = [&](std::vector<std::string> more, const std::string& weights = "one_plus",
