@@ -70,10 +70,26 @@ std::string scaling_text(const Model& m) {
 /// The lines of what few models have.
 std::string lines_of_layers(const Model& m) {
   return lines_of(m,
-                  {"hidden_act", "embedding_norm", "norm_place", "norm_weight", "qk_norm_over", "qk_norm_place",
-                   "attention_out_bias", "partial_rotary_factor", "rope_interleaved", "sliding_window", "layer_types",
-                   "rope_local_theta", "no_rope_layers", "attention_multiplier", "embedding_multiplier",
-                   "residual_multiplier", "logits_scaling", "attn_logit_softcapping", "final_logit_softcapping"},
+                  {"hidden_act",
+                   "mlp_gated",
+                   "embedding_norm",
+                   "norm_place",
+                   "norm_weight",
+                   "qk_norm_over",
+                   "qk_norm_place",
+                   "attention_out_bias",
+                   "partial_rotary_factor",
+                   "rope_interleaved",
+                   "sliding_window",
+                   "layer_types",
+                   "rope_local_theta",
+                   "no_rope_layers",
+                   "attention_multiplier",
+                   "embedding_multiplier",
+                   "residual_multiplier",
+                   "logits_scaling",
+                   "attn_logit_softcapping",
+                   "final_logit_softcapping"},
                   "  ", false);
 }
 

@@ -17,6 +17,7 @@ struct Rope {
   std::optional<double> theta;
   std::optional<std::string> type;
   RopeScaling scaling;
+  std::optional<double> partial;  // partial_rotary_factor
 };
 
 /// Words of RopeType in a config.json.
@@ -78,8 +79,7 @@ Rope read_rope(const Json& object, const std::string& name, std::int64_t context
   if (known == std::end(kRopeTypes))
     reader.refuse("rope_type", fmt::format("{} is not {}, the types that llmc trains exactly", in_quotes(type),
                                            either({std::begin(kRopeTypes), std::end(kRopeTypes)})));
-  if (const auto partial = reader.number("partial_rotary_factor"); partial && *partial != 1)
-    reader.refuse("partial_rotary_factor", fmt::format("{} is not 1: llmc rotates all of head_dim", *partial));
+  rope.partial = reader.number("partial_rotary_factor");
   if (type != "default" && known != std::end(kRopeTypes)) {
     rope.scaling = read_scaling(reader, static_cast<RopeType>(known - std::begin(kRopeTypes)), context);
     reader.refuse_the_rest({});
@@ -117,6 +117,21 @@ void read_local_rope(ConfigReader& reader, const Family& family, const Json* sli
     m.rope_local_theta = theta;
 }
 
+/// Reads partial_rotary_factor. It stands for itself, or in one of RoPE's objects.
+void read_partial(ConfigReader& reader, const Family& family, const Rope& older, const Rope& newer, Model& m) {
+  constexpr const char* kFactor = "partial_rotary_factor";
+  const std::string in_older = std::string("rope_scaling.") + kFactor,
+                    in_newer = std::string("rope_parameters.") + kFactor;
+  Refusals& refusals = reader.refusals();
+  const auto nested = agree(refusals, in_older, older.partial, in_newer, newer.partial);
+  const auto factor = agree(refusals, kFactor, reader.number(kFactor), newer.partial ? in_newer : in_older, nested);
+  if (!family.partial_rotary && factor.value_or(1) != 1)
+    reader.refuse(kFactor, fmt::format("{}: a {} model does not read it, and rotates all of head_dim", *factor,
+                                       family.model_type));
+  m.partial_rotary_factor = family.partial_rotary ? factor.value_or(*family.partial_rotary) : 1;
+  m.rope_interleaved = family.interleaved;
+}
+
 }  // namespace
 
 void read_rope(ConfigReader& reader, const Family& family, std::int64_t context, Model& model) {
@@ -152,6 +167,7 @@ void read_rope(ConfigReader& reader, const Family& family, std::int64_t context,
                     "rope_theta",
                     kRopeTypes[static_cast<int>(parameters.scaling.type)]));
   }
+  read_partial(reader, family, scaling, parameters, model);
   model.rope_scaling = newer ? parameters.scaling : scaling.scaling;
   const auto nested =
       agree(refusals, "rope_scaling.rope_theta", scaling.theta, "rope_parameters.rope_theta", parameters.theta);
