@@ -13,10 +13,16 @@ constexpr int kHead = 1, kEmbedding = 2, kVectors = 3;
 
 ops::Heads heads_of(const spec::Model& m) { return {m.num_attention_heads, m.num_key_value_heads, m.head_dim}; }
 
+/// A factor of q that is 1 in the whole sequence is none.
 ops::RopeAttributes rope_of(const spec::Spec& spec) {
+  const spec::RopeScaling& scaling = spec.model.rope_scaling;
+  const std::int64_t original = scaling.original_max_position_embeddings;
+  const bool scales = scaling.type == spec::RopeType::yarn && spec.batch.sequence_length > original;
   return {.heads = heads_of(spec.model),
           .rotary = spec.model.rotary_dim(),
           .interleaved = spec.model.rope_interleaved,
+          .beta = scales ? scaling.llama_4_scaling_beta : 0,
+          .original = scales ? original : 0,
           .resets = spec.data.documents.reset_positions};
 }
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
 #include "compiler/ops/quantising/quantise.h"
@@ -48,7 +50,7 @@ std::vector<Argument> with_documents(const Op& op, std::vector<Argument> argumen
 /// Moves whole rows: codes of v too.
 std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
   const Tensor &qkv = c.in(0), &codes = c.graph.at(q.codes);
-  const auto& [all, rotary, interleaved, rotates, resets] = c.op.as<RopeAttributes>();
+  const auto& [all, rotary, interleaved, beta, original, rotates, resets] = c.op.as<RopeAttributes>();
   const auto [query, key, dim] = all;
   const std::int64_t heads = query + key, turned = qkv.rows * heads * dim;
   const double numbers = q.alone ? 0 : static_cast<double>(bytes_of(qkv.dtype, turned));
@@ -74,7 +76,7 @@ std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
 std::vector<Work> work(const Context& c) {
   if (const auto q = quantised(c.op, 0)) return quantised_work(c, *q);
   const Tensor& qkv = c.in(0);
-  const auto& [all, rotary, interleaved, rotates, resets] = c.op.as<RopeAttributes>();
+  const auto& [all, rotary, interleaved, beta, original, rotates, resets] = c.op.as<RopeAttributes>();
   if (!rotates) return {};  // its result is its input's buffer
   const bool whole = c.op.as<RopeAttributes>().whole();
   const auto [query, key, dim] = all;
@@ -82,8 +84,13 @@ std::vector<Work> work(const Context& c) {
   const std::int64_t turned = qkv.rows * heads * rotary;
   Instance instance(c, whole ? "rope" : "rope_part");
   if (!whole) {
+    const char* scaling = "model.rope_scaling";
     instance.integer("kRotary", rotary, "model.partial_rotary_factor, model.head_dim")
+        .integer("kKvHeads", key, kHeadCounts)
         .flag("kInterleaved", interleaved, "interleaved", "model.rope_interleaved");
+    instance.flag("kScaled", beta != 0, "scaled", scaling).said(beta != 0);
+    instance.real("kBeta", beta, scaling).said(beta != 0);
+    instance.integer("kOriginal", std::max<std::int64_t>(original, 1), scaling).said(beta != 0);
   }
   return {instance.element(qkv.dtype)
               .integer("kRows", qkv.rows, kTokens)
@@ -102,7 +109,8 @@ std::vector<Work> work(const Context& c) {
 
 std::string RopeAttributes::text() const {
   return heads.text() + (rotary == heads.dim ? "" : fmt::format(" of {}", rotary)) +
-         (interleaved ? " interleaved" : "") + (rotates ? "" : " unrotated") + (resets ? " resets" : "");
+         (interleaved ? " interleaved" : "") + (beta != 0 ? fmt::format(" q by {} past {}", beta, original) : "") +
+         (rotates ? "" : " unrotated") + (resets ? " resets" : "");
 }
 
 constexpr OpRow kRope = ForwardRow{.signature = signature,

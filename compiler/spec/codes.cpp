@@ -311,6 +311,11 @@ const std::vector<Code>& codes() {
       {"E0361", "RoPE over an odd part of a head",
        "RoPE rotates pairs of elements, so that partial_rotary_factor * head_dim must be an even number.",
        "model: {head_dim: 20, partial_rotary_factor: 0.25}", "model: {head_dim: 20, partial_rotary_factor: 0.2}"},
+      {"E0362", "a factor of q that a norm removes",
+       "llama_4_scaling_beta multiplies q after RoPE by a factor of its position. A norm after RoPE divides by it "
+       "again.",
+       "model: {qk_norm: true, qk_norm_place: after_rope, rope_scaling: {type: yarn, llama_4_scaling_beta: 0.1}}",
+       "model: {qk_norm: true, rope_scaling: {type: yarn, llama_4_scaling_beta: 0.1}}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

@@ -62,7 +62,7 @@ std::string scaling_text(const Model& m) {
       m,
       {"rope_scaling.type", "rope_scaling.factor", "rope_scaling.low_freq_factor", "rope_scaling.high_freq_factor",
        "rope_scaling.original_max_position_embeddings", "rope_scaling.beta_fast", "rope_scaling.beta_slow",
-       "rope_scaling.attention_factor", "rope_scaling.truncate"},
+       "rope_scaling.attention_factor", "rope_scaling.truncate", "rope_scaling.llama_4_scaling_beta"},
       "    ", true);
   return m.rope_scaling.type == RopeType::none ? " none" : "\n" + lines.substr(0, lines.size() - 1);
 }

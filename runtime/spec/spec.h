@@ -42,6 +42,7 @@ struct RopeScaling {
   double beta_fast = 32, beta_slow = 1;                  // yarn: rotations within the original context
   double attention_factor = 1;                           // yarn: scales sines and cosines
   bool truncate = true;                                  // yarn: the ramp's ends are whole pairs
+  double llama_4_scaling_beta = 0;                       // yarn: q grows past the original context; 0: it does not
 };
 
 /// Set of layers: every N-th, or those of a list.

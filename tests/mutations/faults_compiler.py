@@ -300,6 +300,8 @@ FAULTS = [
           "exact = {graph.stream.below,", "test_graph Passes.TheResidualStreamHasItsOwnDtype"),
     fault("the_output_has_the_biases_of_q_k_and_v", "build_llama", "m.attention_out_bias, \"o_out\"",
           "m.attention_bias, \"o_out\"", "test_graph Passes.TheOutputsBiasIsAKeyOfItsOwn"),
+    fault("q_is_scaled_within_the_original_context", "rope_of", "spec.batch.sequence_length > original",
+          "spec.batch.sequence_length >= original", "test_graph Passes.QIsScaled*"),
     fault("a_nanochat_has_a_gate", "read_switches", "m.mlp_gated = family.gated;", "",
           "test_spec FromHuggingFace.ANanochat*"),
     fault("neighbours_are_not_read", "read_partial", "m.rope_interleaved = family.interleaved;", "",

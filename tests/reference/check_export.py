@@ -54,6 +54,7 @@ GEMMA = [
     "model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidden_act=gelu_pytorch_tanh",
     "model.embedding_multiplier=6", "model.tie_word_embeddings=true"
 ]
+MINISTRAL3 = "type: yarn, factor: 4, original_max_position_embeddings: 10, beta_fast: 4, llama_4_scaling_beta: 0.7"
 NANOCHAT = [
     "model.norm_weight=none", "model.qk_norm=true", "model.qk_norm_place=after_rope", "model.embedding_norm=true",
     "model.hidden_act=relu2", "model.mlp_gated=false", "model.final_logit_softcapping=2", "model.head_dim=6"
@@ -102,6 +103,8 @@ VARIANTS = {
         "model.layer_types=[sliding_attention, sliding_attention, full_attention]",
         "model.rope_scaling={type: linear, factor: 4}"
     ],
+    "ministral3": [f"model.rope_scaling={{{MINISTRAL3}}}"],
+    "ministral3-window": [f"model.rope_scaling={{{MINISTRAL3}, attention_factor: 1.1}}", "model.sliding_window=7"],
     "glm4": [
         "model.norm_place=sandwich", "model.partial_rotary_factor=0.4", "model.rope_interleaved=true",
         "model.attention_bias=true", "model.attention_out_bias=false"

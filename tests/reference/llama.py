@@ -4,7 +4,7 @@ layer_types, which repeat, after MinistralForCausalLM: a query of a sliding laye
 no_rope_layers after SmolLM3ForCausalLM, and with multipliers and logits_scaling after GraniteForCausalLM; with norm_place post
 and qk_norm_over width after Olmo2ForCausalLM; with norm_weight one_plus, soft caps and gelu_pytorch_tanh after
 Gemma2ForCausalLM; with qk_norm_place after_rope after NanoChatForCausalLM, whose angles have the other sign; with
-partial_rotary_factor and rope_interleaved after Glm4ForCausalLM. Biases are those that the parameters have.
+partial_rotary_factor and rope_interleaved after Glm4ForCausalLM, and with llama_4_scaling_beta after Ministral3ForCausalLM. Biases are those that the parameters have.
 
 Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
 """
@@ -56,6 +56,14 @@ def yarn(frequencies, scaling, d, theta):
     last += 0.001 if first == last else 0
     scaled = torch.clamp((torch.arange(d // 2, dtype=torch.float64) - first) / (last - first), 0, 1)
     return frequencies / scaling["factor"] * scaled + frequencies * (1 - scaled)
+
+
+def factor_of_q(model, length, dtype):
+    """Of each position, as in modeling_ministral3.py's get_llama_4_attn_scale."""
+    scaling = model.get("rope_scaling") or {}
+    positions = torch.arange(length, dtype=torch.float64)
+    steps = torch.floor(positions / scaling.get("original_max_position_embeddings", length))
+    return (1 + scaling.get("llama_4_scaling_beta", 0) * torch.log(1 + steps)).to(dtype)[:, None]
 
 
 def has_rope(model, layer):
@@ -364,6 +372,7 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
         if has_rope(model, layer):
             cos, sin = turns[layer]
             q, k = rotate(q, cos, sin, model), rotate(k, cos, sin, model)
+            q = q * factor_of_q(model, length, q.dtype)
         if model.get("qk_norm") and after_rope:
             q, k = norm(q, "self_attn.q_norm"), norm(k, "self_attn.k_norm")
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))

@@ -34,10 +34,18 @@ void turn(double& a, double& b, double cosine, double sine) {
   a = turned;
 }
 
-/// Angles of row `i`: of its position in its sequence, or in its document, whose first token input `documents` has.
+/// Position of row `i` in its sequence, or in its document, whose first token input `documents` has.
+std::int64_t position_of(const OpRun& run, std::int64_t i, bool resets, std::size_t documents) {
+  return i % run.graph.sequence - (resets ? static_cast<std::int64_t>(run.in(documents).row(0)[i]) : 0);
+}
+
 const double* angles_of(const OpRun& run, const Matrix& table, std::int64_t i, bool resets, std::size_t documents) {
-  const std::int64_t begin = resets ? static_cast<std::int64_t>(run.in(documents).row(0)[i]) : 0;
-  return table.row(i % run.graph.sequence - begin);
+  return table.row(position_of(run, i, resets, documents));
+}
+
+/// Factor of q after its rotation.
+double factor_of_q(const ops::RopeAttributes& rope, std::int64_t position) {
+  return rope.beta == 0 ? 1 : 1 + rope.beta * std::log(1 + static_cast<double>(position / rope.original));
 }
 
 /// Rotates each pair of a head by its angle: elements (i, i + n / 2) of the first n, or (2i, 2i + 1). `angles`: n / 2
@@ -58,11 +66,16 @@ void turn_heads(OpRun& run, double direction) {
   std::vector<double>& scale = run.outputs[0].scales(all);
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const double* angles = angles_of(run, table, i, rope.resets, 2);
+    const double factor = factor_of_q(rope, position_of(run, i, rope.resets, 2));
     for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j);
     for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
       double* elements = y.row(i) + head * heads.dim;
       scale[static_cast<std::size_t>(i * all + head)] = largest(heads.dim, elements);
-      if (rope.rotates) turn_head(elements, angles, rope, direction);
+      if (!rope.rotates) continue;
+      turn_head(elements, angles, rope, direction);
+      if (head >= heads.query) continue;
+      for (std::int64_t j = 0; j < heads.dim; ++j) elements[j] *= factor;
+      scale[static_cast<std::size_t>(i * all + head)] *= factor;
     }
   }
 }

@@ -35,6 +35,16 @@ std::vector<Family> relatives_of_llama() {
        .window = by_default,
        .reads_types = true,
        .num_key_value_heads = 8},
+      {.model_type = "ministral3",
+       .architecture = "Ministral3ForCausalLM",
+       .title = "Ministral 3",
+       .window = by_default,
+       .reads_beta = true,
+       .num_key_value_heads = 8,
+       .head_dim = 128,
+       .sliding_window = 0,
+       .rms_norm_eps = 1e-5,
+       .padded = true},
       {.model_type = "qwen2",
        .architecture = "Qwen2ForCausalLM",
        .title = "Qwen 2",
@@ -234,6 +244,10 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
   expect(!model.qk_norm || model.qk_norm_place == family.qk_norm_place, "qk_norm_place");
   expect(family.partial_rotary || model.partial_rotary_factor == 1, "partial_rotary_factor");
   expect(model.rope_interleaved == family.interleaved, "rope_interleaved");
+  const RopeScaling& scaling = model.rope_scaling;
+  expect(!family.reads_beta || scaling.type == RopeType::yarn, "rope_scaling.type");
+  expect(family.reads_beta || scaling.type != RopeType::yarn || scaling.llama_4_scaling_beta == 0,
+         "rope_scaling.llama_4_scaling_beta");
   expect(family.reads_no_rope || model.no_rope_layers.empty(), "no_rope_layers");
   const std::int64_t sliding = model.sliding_layers();
   const bool scales_all = sliding && model.rope_scaling.type != RopeType::none;

@@ -41,6 +41,7 @@ struct Family {
   bool interleaved = false;  // rope_interleaved
   /// Default of partial_rotary_factor; nothing: the family does not read it, and rotates all of a head.
   std::optional<double> partial_rotary = {};
+  bool reads_beta = false;        // llama_4_scaling_beta, which must be there, with yarn alone
   bool mirrored = false;          // RoPE by minus the angle
   WeightForm stored = {};         // without mirrored_head, which weight_form() adds
   bool scales_embedding = false;  // embedding_multiplier is sqrt(hidden_size)

@@ -55,6 +55,10 @@ RopeScaling read_scaling(ConfigReader& reader, RopeType type, std::int64_t conte
     scaling.beta_slow = or_default("beta_slow", 1);
     scaling.attention_factor = attention_factor(reader, scaling.factor);
     scaling.truncate = reader.boolean("truncate", true);
+    scaling.llama_4_scaling_beta = reader.number("llama_4_scaling_beta").value_or(0);
+    // Ministral 3 writes the context there, too, which transformers does not read.
+    if (const auto same = reader.integer("max_position_embeddings"); same && *same != context)
+      reader.refuse("max_position_embeddings", fmt::format("it is {}, but that of the file is {}", *same, context));
     return scaling;
   }
   scaling.factor = need("factor");
@@ -159,6 +163,7 @@ void read_rope(ConfigReader& reader, const Family& family, std::int64_t context,
     same("beta_slow", a.beta_slow, b.beta_slow);
     same("attention_factor", a.attention_factor, b.attention_factor);
     same("truncate", a.truncate, b.truncate);
+    same("llama_4_scaling_beta", a.llama_4_scaling_beta, b.llama_4_scaling_beta);
   } else if (newer && theta && parameters.scaling.type != RopeType::none) {
     // An old reader of this file would use theta without any scaling, and train another model.
     reader.refuse(
@@ -169,6 +174,11 @@ void read_rope(ConfigReader& reader, const Family& family, std::int64_t context,
   }
   read_partial(reader, family, scaling, parameters, model);
   model.rope_scaling = newer ? parameters.scaling : scaling.scaling;
+  if (family.reads_beta && model.rope_scaling.type != RopeType::yarn)
+    reader.refuse("rope_parameters",
+                  fmt::format("a {} model needs type yarn with llama_4_scaling_beta", family.model_type));
+  if (!family.reads_beta && model.rope_scaling.llama_4_scaling_beta != 0)
+    reader.refuse("llama_4_scaling_beta", fmt::format("a {} model does not read it", family.model_type));
   const auto nested =
       agree(refusals, "rope_scaling.rope_theta", scaling.theta, "rope_parameters.rope_theta", parameters.theta);
   model.rope_theta =
@@ -191,6 +201,7 @@ nlohmann::ordered_json rope_json(const RopeScaling& scaling) {
     rope["beta_slow"] = scaling.beta_slow;
     rope["attention_factor"] = scaling.attention_factor;
     rope["truncate"] = scaling.truncate;
+    if (scaling.llama_4_scaling_beta != 0) rope["llama_4_scaling_beta"] = scaling.llama_4_scaling_beta;
   }
   return rope;
 }

@@ -122,6 +122,17 @@ class ModelRelations : RelationChecks {
          {"model.qk_norm_place", "model.qk_norm_over"});
   }
 
+  /// A norm of what RoPE and the factor of q give removes the factor.
+  void factor_of_q() {
+    if (!usable({"model.qk_norm", "model.qk_norm_place", "model.rope_scaling.llama_4_scaling_beta"})) return;
+    const Model& m = spec_.model;
+    if (!m.qk_norm || m.qk_norm_place != QkNormPlace::after_rope || m.rope_scaling.llama_4_scaling_beta == 0) return;
+    fail("E0362", "llama_4_scaling_beta scales q after RoPE, but qk_norm_place: after_rope normalises it then",
+         "write qk_norm_place: before_rope, or llama_4_scaling_beta: 0",
+         any_of({write("model.qk_norm_place", "before_rope"), write("model.rope_scaling.llama_4_scaling_beta", "0")}),
+         {"model.rope_scaling.llama_4_scaling_beta", "model.qk_norm_place"});
+  }
+
   void cuda_attention() {
     if (!usable({"target.kind"}) || spec_.target.kind != TargetKind::cuda) return;
     if (usable({"precision.compute", "target.attention"}) && spec_.compute != DType::bf16 &&
@@ -379,6 +390,7 @@ void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diag
   relations.heads();
   relations.rotary_width();
   relations.norm_of_heads();
+  relations.factor_of_q();
   relations.cuda_attention();
   relations.key_value_heads();
   relations.sliding_layers();

@@ -156,6 +156,13 @@ std::vector<KeyRow> model_rows() {
           .when(kScaling, kYarn)
           .newer()
           .doc("The ramp between beta_fast and beta_slow begins and ends at whole pairs."),
+      bind("model.rope_scaling.llama_4_scaling_beta", Type::number, LLMC_FIELD(model.rope_scaling.llama_4_scaling_beta))
+          .fallback("0")
+          .when(kScaling, kYarn)
+          .range(0, 1e6)
+          .newer()
+          .doc("Multiplies q after RoPE by 1 + beta * ln(1 + floor(position / original_max_position_embeddings)), in "
+               "layers with RoPE. A sequence within the original context is as with 0, the default. Ministral 3: 0.1."),
       bind("model.rms_norm_eps", Type::number, LLMC_FIELD(model.rms_norm_eps))
           .fallback("1e-05")
           .above(0)

@@ -539,6 +539,20 @@ TEST(Passes, PartsOfHeadsAndNeighboursAreRotatedByAnOpOfTheirOwn) {
   }
 }
 
+TEST(Passes, QIsScaledPastTheOriginalContextAlone) {
+  const auto text_of = [](const std::string& original, const std::string& norm) {
+    return ops::to_text(
+        lowered({"model.rope_scaling={type: yarn, llama_4_scaling_beta: 0.5, "
+                 "original_max_position_embeddings: " +
+                     original + "}",
+                 norm}));
+  };
+  for (const char* norm : {"model.qk_norm=false", "model.qk_norm=true"}) {
+    EXPECT_NE(text_of("5", norm).find(" q by 0.5 past 5"), std::string::npos) << norm;
+    EXPECT_EQ(text_of("24", norm).find(" q by "), std::string::npos) << "of a sequence of 24";
+  }
+}
+
 TEST(Passes, TheOutputsBiasIsAKeyOfItsOwn) {
   const auto biases = [](const std::vector<std::string>& overrides) {
     const Graph graph = lowered(overrides);

@@ -51,6 +51,10 @@ TEST(Families, AreFoundByTheSpec) {
                               {"glm4", "model.attention_out_bias: true"}));
   EXPECT_TRUE(
       test::has_facts(type({sandwich, "model.partial_rotary_factor=0.5"}), {"glm4", "model.rope_interleaved: false"}));
+  const std::string ministral = "model.rope_scaling={type: yarn, llama_4_scaling_beta: 0.1}";
+  EXPECT_EQ(type({ministral}), "ministral3");
+  EXPECT_EQ(type({ministral, window}), "ministral3");
+  EXPECT_TRUE(test::has_facts(type({ministral, norm}), {"ministral3", "model.qk_norm: true"}));
   std::vector<std::string> nanochat = {norm,
                                        "model.qk_norm_place=after_rope",
                                        "model.norm_weight=none",

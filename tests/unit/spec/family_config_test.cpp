@@ -271,6 +271,28 @@ TEST(FromHuggingFace, ANanochatRotatesByMinusTheAngle) {
   EXPECT_TRUE(test::has_facts(refusal(config), {"hidden_act", "relu2", "partial_rotary_factor: 0.5", "nanochat"}));
 }
 
+TEST(FromHuggingFace, AMinistral3ScalesQ) {
+  Json config = Json::parse(R"({"architectures": ["Ministral3ForCausalLM"], "head_dim": 128, "hidden_act": "silu",
+    "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 262144, "model_type": "ministral3",
+    "num_attention_heads": 32, "num_hidden_layers": 6, "num_key_value_heads": 8, "rms_norm_eps": 1e-05,
+    "rope_parameters": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 16.0, "llama_4_scaling_beta": 0.1,
+      "max_position_embeddings": 262144, "mscale": 1.0, "mscale_all_dim": 1.0,
+      "original_max_position_embeddings": 16384, "rope_theta": 1000000.0, "rope_type": "yarn", "type": "yarn"},
+    "sliding_window": null, "tie_word_embeddings": false, "vocab_size": 131072})");
+  const Model m = import(config).model;
+  EXPECT_EQ(m.rope_scaling.llama_4_scaling_beta, 0.1);
+  EXPECT_EQ(m.rope_scaling.attention_factor, 1);
+  EXPECT_EQ(m.rope_scaling.original_max_position_embeddings, 16384);
+  EXPECT_EQ(m.rope_theta, 1e6);
+  EXPECT_EQ(m.sliding_window, 0);
+  config["rope_parameters"]["max_position_embeddings"] = 4096;
+  EXPECT_TRUE(test::has_facts(refusal(config), {"max_position_embeddings", "4096", "262144"}));
+  config.erase("rope_parameters");
+  EXPECT_TRUE(test::has_facts(refusal(config), {"rope_parameters", "llama_4_scaling_beta"}));
+  Json llama = changed("/rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"llama_4_scaling_beta", 0.1}});
+  EXPECT_TRUE(test::has_facts(refusal(llama), {"llama_4_scaling_beta", "llama"}));
+}
+
 /// Switches of families and layers without RoPE: reading an export back gives the same model.
 TEST(ConfigJson, FamiliesComeBack) {
   const std::string mixed = "model.layer_types=[sliding_attention, full_attention]";
@@ -296,6 +318,7 @@ TEST(ConfigJson, FamiliesComeBack) {
         "model.embedding_multiplier=16", "model.qk_norm=true", "model.attention_multiplier=0.125",
         "model.sliding_window=4", mixed, "model.rope_local_theta=20000", "model.final_logit_softcapping=7"}},
       {"smollm3", {"model.no_rope_layers=4"}},
+      {"ministral3", {"model.rope_scaling={type: yarn, llama_4_scaling_beta: 0.1}", "model.sliding_window=4"}},
       {"glm4", {"model.norm_place=sandwich", "model.rope_interleaved=true", "model.partial_rotary_factor=0.5"}},
       {"glm4",
        {"model.norm_place=sandwich", "model.rope_interleaved=true", "model.attention_bias=true",

@@ -11,11 +11,16 @@ namespace llmc {
 LLMC_ROPE_PART(halves)
 LLMC_ROPE_PART(pairs)
 LLMC_ROPE_PART(all_pairs)
+LLMC_ROPE_PART(scaled)
+LLMC_ROPE_PART(scaled_pairs)
 #undef LLMC_ROPE_PART
 
 namespace {
 
-constexpr int kRows = 12, kSequence = 6, kHeads = 3, kHeadDim = 20, kPitch = 88;
+constexpr int kRows = 12, kSequence = 6, kHeads = 3, kKvHeads = 1, kHeadDim = 20, kPitch = 88;
+
+/// Of q at position `t` with kScaled, as instances.cmake has its params.
+double factor_of_q(int t) { return 1 + 0.7 * std::log(1.0 + t / 2); }
 
 /// Elements of the pair that element `c` of a head is in; both are `c` if it is not rotated.
 struct Place {
@@ -42,7 +47,7 @@ std::vector<float> angles(int rotary, bool pairs) {
 }
 
 template <class Act, class Kernel>
-void check(Kernel kernel, int rotary, bool pairs, double sign) {
+void check(Kernel kernel, int rotary, bool pairs, bool scaled, double sign) {
   const auto before = random_values<Act>(kRows * kPitch, 1);
   const auto table = angles(rotary, pairs);
   const auto [after] =
@@ -52,28 +57,32 @@ void check(Kernel kernel, int rotary, bool pairs, double sign) {
     for (int c = 0; c < kPitch; ++c) {
       const int at = r * kPitch + c, head = at - c % kHeadDim;
       const auto [first, second, pair] = place_of(c % kHeadDim, rotary, pairs);
+      const double factor = scaled && c < (kHeads - kKvHeads) * kHeadDim ? factor_of_q(r % kSequence) : 1;
       if (c >= kHeads * kHeadDim || first == second) {  // values, padding, and elements that are not rotated
-        ASSERT_EQ(value(after[at]), value(before[at])) << r << " " << c;
+        const double exact = factor * value(before[at]);
+        ASSERT_NEAR(value(after[at]), exact, factor == 1 ? 0 : tolerance<Act>(exact, 5.0)) << r << " " << c;
         continue;
       }
       const double cosine = std::cos(angle(r % kSequence, pair)), sine = sign * std::sin(angle(r % kSequence, pair));
       const double a = value(before[head + first]), b = value(before[head + second]);
-      const double exact = head + first == at ? a * cosine - b * sine : b * cosine + a * sine;
-      ASSERT_NEAR(value(after[at]), exact, tolerance<Act>(exact, 5.0)) << r << " " << c;  // terms of size 5 at most
+      const double exact = factor * (head + first == at ? a * cosine - b * sine : b * cosine + a * sine);
+      ASSERT_NEAR(value(after[at]), exact, tolerance<Act>(exact, 5.0)) << r << " " << c;  // terms of 5 at most
     }
 }
 
-#define LLMC_CHECK(name, rotary, pairs)                           \
-  check<float>(rope_part_##name##_float_false, rotary, pairs, 1); \
-  check<bf16>(rope_part_##name##_bf16_false, rotary, pairs, 1);   \
-  check<float>(rope_part_##name##_float_true, rotary, pairs, -1); \
-  check<bf16>(rope_part_##name##_bf16_true, rotary, pairs, -1);
+#define LLMC_CHECK(name, rotary, pairs, scaled)                           \
+  check<float>(rope_part_##name##_float_false, rotary, pairs, scaled, 1); \
+  check<bf16>(rope_part_##name##_bf16_false, rotary, pairs, scaled, 1);   \
+  check<float>(rope_part_##name##_float_true, rotary, pairs, scaled, -1); \
+  check<bf16>(rope_part_##name##_bf16_true, rotary, pairs, scaled, -1);
 
-TEST(RopePart, TurnsHalvesOfTheFirstElements){LLMC_CHECK(halves, 12, false)}
+TEST(RopePart, TurnsHalvesOfTheFirstElements){LLMC_CHECK(halves, 12, false, false)}
 
-TEST(RopePart, TurnsNeighbours) {
-  LLMC_CHECK(pairs, 14, true)
-  LLMC_CHECK(all_pairs, kHeadDim, true)
+TEST(RopePart, TurnsNeighbours){LLMC_CHECK(pairs, 14, true, false) LLMC_CHECK(all_pairs, kHeadDim, true, false)}
+
+TEST(RopePart, ScalesQPastTheOriginalContext) {
+  LLMC_CHECK(scaled, kHeadDim, false, true)
+  LLMC_CHECK(scaled_pairs, 14, true, true)
 }
 
 #undef LLMC_CHECK
