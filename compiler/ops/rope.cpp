@@ -81,7 +81,8 @@ std::vector<Work> work(const Context& c) {
   const bool whole = c.op.as<RopeAttributes>().whole();
   const auto [query, key, dim] = all;
   const std::int64_t heads = query + key;
-  const std::int64_t turned = qkv.rows * heads * rotary;
+  const std::int64_t scaled = beta != 0 ? query * (dim - rotary) : 0;  // elements of q that are not rotated
+  const std::int64_t turned = qkv.rows * (heads * rotary + scaled);
   Instance instance(c, whole ? "rope" : "rope_part");
   if (!whole) {
     const char* scaling = "model.rope_scaling";

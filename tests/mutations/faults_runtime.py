@@ -394,6 +394,8 @@ FAULTS = [
           "test_train Runs.SkippedUpdatesLeaveTheWeightsAlone"),
     fault("rope_sines_are_not_scaled", "rope_table", "scale * std::sin(angle)", "std::sin(angle)",
           "test_train Constants.RopeTable"),
+    fault("batches_count_targets_without_a_loss", "next_sample", "if (!rule.mask_first) return walk.next();",
+          "if (rule.separator != -2) return walk.next();", "run_documents"),
     fault("heads_of_nanochat_are_read_as_they_are", "WeightFiles::read", "if (form_.mirrors(found.parameter.name))",
           "if (false)", "run_init_from"),
     fault("a_checkpoint_is_mirrored_as_an_export", "check_model", "if (saved.state) {",
