@@ -326,6 +326,7 @@ std::string print_program(const plan::Plan& plan) {
       {"inverse_frequencies", "kInverseFrequencies"},
       {"local_inverse_frequencies", local ? "kLocalInverseFrequencies" : ""},
       {"rope_scale", rope_scale == 1 ? "" : fmt::format("{:.17g}", rope_scale)},
+      {"rope_interleaved", spec.model.rope_interleaved ? "true" : ""},
       {"groups", "kGroups"},
       {"reports", reported ? "kReports" : ""},
       {"chunk_elements", n(p.chunk_elements)},

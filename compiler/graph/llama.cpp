@@ -11,6 +11,21 @@ namespace {
 // Indices into Graph::groups. Matrices have weight decay; the embedding and all vectors have none.
 constexpr int kHead = 1, kEmbedding = 2, kVectors = 3;
 
+ops::Heads heads_of(const spec::Model& m) { return {m.num_attention_heads, m.num_key_value_heads, m.head_dim}; }
+
+/// A factor of q that is 1 in the whole sequence is none.
+ops::RopeAttributes rope_of(const spec::Spec& spec) {
+  const spec::RopeScaling& scaling = spec.model.rope_scaling;
+  const std::int64_t original = scaling.original_max_position_embeddings;
+  const bool scales = scaling.type == spec::RopeType::yarn && spec.batch.sequence_length > original;
+  return {.heads = heads_of(spec.model),
+          .rotary = spec.model.rotary_dim(),
+          .interleaved = spec.model.rope_interleaved,
+          .beta = scales ? scaling.llama_4_scaling_beta : 0,
+          .original = scales ? original : 0,
+          .resets = spec.data.documents.reset_positions};
+}
+
 /// Adds tensors and ops of one region.
 class Builder {
  public:
@@ -113,17 +128,36 @@ class Builder {
   /// Rotates the heads of q and k by their positions, and normalises each before or after it if qk_norm is set.
   TensorId turn_heads(TensorId qkv, TensorId table, const ops::Heads& heads, const spec::Spec& spec) {
     const spec::Model& m = spec.model;
-    const TensorId y = activation("qkv", heads.columns());
-    const bool resets = spec.data.documents.reset_positions;
-    const auto with_documents = [&](std::vector<TensorId> inputs) {
-      if (resets) inputs.push_back(graph_.host(Use::document_begin));
-      return inputs;
-    };
-    if (!m.qk_norm) {
-      op(OpKind::rope, "rope", with_documents({qkv, table}), {y}, RecomputeGroup::qkv).attributes =
-          ops::RopeAttributes{.heads = heads, .resets = resets};
-      return y;
-    }
+    const ops::RopeAttributes rope = rope_of(spec);
+    const bool after_rope = m.qk_norm_place == spec::QkNormPlace::after_rope;
+    if (!m.qk_norm) return rotate(qkv, "qkv", table, rope, RecomputeGroup::qkv);
+    if (rope.whole()) return norm_heads(qkv, "qkv", table, heads, spec);
+    // Kernels of both rotate whole heads, so that each has its own.
+    const TensorId ones = graph_.host(Use::ones);
+    if (after_rope)
+      return norm_heads(rotate(qkv, "qkv_rotated", table, rope, RecomputeGroup::qkv), "qkv", ones, heads, spec);
+    return rotate(norm_heads(qkv, "qkv_normed", ones, heads, spec), "qkv", table, rope, RecomputeGroup::norms);
+  }
+
+  /// `inputs`, then the first token of each token's document if positions begin anew there.
+  std::vector<TensorId> with_documents(std::vector<TensorId> inputs, bool resets) {
+    if (resets) inputs.push_back(graph_.host(Use::document_begin));
+    return inputs;
+  }
+
+  TensorId rotate(TensorId qkv, const std::string& result, TensorId table, const ops::RopeAttributes& attributes,
+                  RecomputeGroup group) {
+    const TensorId y = activation(result, attributes.heads.columns());
+    op(OpKind::rope, "rope", with_documents({qkv, table}, attributes.resets), {y}, group).attributes = attributes;
+    return y;
+  }
+
+  /// Normalises the heads of q and k, and rotates them by `table`, unless this is the constant of ones.
+  TensorId norm_heads(TensorId qkv, const std::string& result, TensorId table, const ops::Heads& heads,
+                      const spec::Spec& spec) {
+    const spec::Model& m = spec.model;
+    const bool alone = graph_.at(table).use == Use::ones, resets = !alone && spec.data.documents.reset_positions;
+    const TensorId y = activation(result, heads.columns());
     const bool width = m.qk_norm_over == spec::QkNormOver::width;
     const std::int64_t q = width ? heads.query * heads.dim : heads.dim, k = width ? heads.key * heads.dim : heads.dim;
     const TensorId weight =
@@ -131,9 +165,12 @@ class Builder {
                     {{.name = "self_attn.q_norm.weight", .size = q}, {.name = "self_attn.k_norm.weight", .size = k}},
                     m.norm_weight, width ? 1 : 2);
     const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), width ? 2 : heads.query + heads.key);
-    op(OpKind::qk_norm_rope, "qk_norm_rope", with_documents({qkv, weight, table}), {y, rstd}, RecomputeGroup::norms)
+    op(OpKind::qk_norm_rope, "qk_norm_rope", with_documents({qkv, weight, table}, resets), {y, rstd},
+       RecomputeGroup::norms)
         .attributes = ops::QkNormRopeAttributes{.heads = heads,
                                                 .eps = m.rms_norm_eps,
+                                                .rotates = !alone,
+                                                .alone = alone,
                                                 .width = width,
                                                 .resets = resets,
                                                 .after_rope = m.qk_norm_place == spec::QkNormPlace::after_rope,
@@ -258,11 +295,12 @@ void add_host_tensors(Graph& g, const spec::Spec& spec) {
     g.add({.name = name, .rows = 1, .cols = 1, .role = Role::flat, .use = use});  // sized when parameters have offsets
   g.add_records("chunks", Use::chunks, Role::constant, "Chunk", sizeof(Chunk));
   const auto table = [&](const char* name, Use use) {
-    g.add({.name = name, .rows = g.sequence, .cols = spec.model.head_dim, .role = Role::constant, .use = use});
+    g.add({.name = name, .rows = g.sequence, .cols = spec.model.rotary_dim(), .role = Role::constant, .use = use});
   };
   table("rope_table", Use::rope_table);
   if (std::ranges::any_of(g.kinds, &LayerKind::local_rope)) table("local_rope_table", Use::local_rope_table);
-  if (spec.model.norm_weight == spec::NormWeight::none || spec.model.embedding_norm)
+  const bool norms_alone = spec.model.qk_norm && !rope_of(spec).whole();
+  if (spec.model.norm_weight == spec::NormWeight::none || spec.model.embedding_norm || norms_alone)
     g.add({.name = "ones", .rows = 1, .cols = widest_norm(spec.model), .role = Role::constant, .use = Use::ones});
   g.add_records("results", Use::results, Role::output, "StepResults", sizeof(StepResults));
 }
@@ -298,8 +336,9 @@ void give_kind(const Graph& graph, Region& region, const LayerKind& kind) {
       if (const Use use = graph.at(input).use; use == Use::rope_table || use == Use::local_rope_table) input = table;
     if (auto* attention = std::get_if<ops::AttentionAttributes>(&op.attributes)) attention->window = kind.window;
     if (auto* rope = std::get_if<ops::RopeAttributes>(&op.attributes)) rope->rotates = kind.rope;
-    if (auto* norm = std::get_if<ops::QkNormRopeAttributes>(&op.attributes)) norm->rotates = kind.rope;
-    if (auto* norm = std::get_if<ops::QkNormRopeBackwardAttributes>(&op.attributes)) norm->rotates = kind.rope;
+    if (auto* norm = std::get_if<ops::QkNormRopeAttributes>(&op.attributes)) norm->rotates = kind.rope && !norm->alone;
+    if (auto* norm = std::get_if<ops::QkNormRopeBackwardAttributes>(&op.attributes))
+      norm->rotates = kind.rope && !norm->alone;
   }
 }
 
@@ -311,7 +350,7 @@ Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, s
   g.kinds = kinds;
   g.variants.assign(kinds.size(), 0);
   const std::int64_t hidden = m.hidden_size;
-  const ops::Heads heads = {m.num_attention_heads, m.num_key_value_heads, m.head_dim};
+  const ops::Heads heads = heads_of(m);
   const std::int64_t q = heads.query * heads.dim, kv = heads.key * heads.dim;
   g.groups = {{"matrices", ParameterRole::matrices},
               {"head", ParameterRole::head},

@@ -22,7 +22,8 @@ void expect_heads(const Operands& o, const A& a, const Tensor& qkv, const Tensor
                   const Tensor& rstd) {
   const Heads& heads = a.heads;
   const std::int64_t columns = normed(heads) * heads.dim;
-  o.expect(qkv.cols == heads.columns() && table.cols == heads.dim, "rows of q, k, v heads and a table of one head");
+  o.expect(qkv.cols == heads.columns() && (a.alone ? table.cols >= heads.dim : table.cols == heads.dim),
+           "rows of q, k, v heads and a table of one head");
   if (a.weight == spec::NormWeight::none)
     o.expect(weight.cols >= (a.width ? columns : heads.dim), "a one for each column that has a weight elsewhere");
   else if (a.width)
@@ -59,12 +60,12 @@ void backward_signature(const Operands& o) {
 /// place, and the rotation by minus the angle is the last.
 void gradient(Backward& b, const Op& op) {
   const TensorId qkv = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
-  const auto& [heads, eps, rotates, width, resets, after_rope, kind] = op.as<QkNormRopeAttributes>();
+  const auto& [heads, eps, rotates, alone, width, resets, after_rope, kind] = op.as<QkNormRopeAttributes>();
   std::vector<TensorId> inputs = {dy, qkv, weight, op.inputs[2], op.outputs[1]}, outputs = {b.part(qkv)};
   if (resets) inputs.push_back(op.inputs[3]);
   if (kind != spec::NormWeight::none) outputs.push_back(b.of_parameter(weight));
   b.emit(OpKind::qk_norm_rope_backward, op.name + "_backward", std::move(inputs), std::move(outputs),
-         QkNormRopeBackwardAttributes{heads, rotates, width, resets, after_rope, kind});
+         QkNormRopeBackwardAttributes{heads, rotates, alone, width, resets, after_rope, kind});
 }
 
 /// Adds the params of both kernels; `qkv` is read and written by row, `weight` has q's and k's. `a`: the attributes of
@@ -74,14 +75,15 @@ Instance& shape(Instance& instance, const Context& c, const A& a, const Tensor& 
   const Heads& heads = a.heads;
   instance.element(qkv.dtype)
       .integer("kRows", qkv.rows, kTokens)
-      .integer("kSequence", c.graph.sequence, "batch.sequence_length")
+      .integer("kSequence", a.alone ? 1 : c.graph.sequence, "batch.sequence_length")
       .integer("kHeads", heads.query, "model.num_attention_heads")
       .integer("kKvHeads", heads.key, "model.num_key_value_heads")
       .integer("kHeadDim", heads.dim, "model.head_dim")
       .integer("kPitch", qkv.pitch, kHeadCounts);
   const std::int64_t weight_pitch = a.weight == spec::NormWeight::none ? 0 : weight.cols / weight.halves;
   if (!a.width) instance.integer("kWeightPitch", weight_pitch, "model.head_dim");
-  return instance.flag("kUnrotated", !a.rotates, "unrotated", "model.no_rope_layers").said(!a.rotates).resets(a.resets);
+  const char* unrotated = a.alone ? "model.partial_rotary_factor, model.rope_interleaved" : "model.no_rope_layers";
+  return instance.flag("kUnrotated", !a.rotates, "unrotated", unrotated).said(!a.rotates).resets(a.resets);
 }
 
 /// Returns a shape in which a block of threads has `blocks` of rows, whose heads its groups of lanes share.
@@ -94,7 +96,7 @@ LaunchShape by_head(const Heads& heads, std::int64_t blocks, DType dtype) {
 std::vector<Work> work(const Context& c) {
   const Tensor &qkv = c.in(0), &weight = c.in(1);
   const auto& attributes = c.op.as<QkNormRopeAttributes>();
-  const auto& [heads, eps, rotates, width, resets, after_rope, kind] = attributes;
+  const auto& [heads, eps, rotates, alone, width, resets, after_rope, kind] = attributes;
   const double turned = static_cast<double>(qkv.rows * normed(heads) * heads.dim);
   const auto &in = c.op.inputs, &result = c.op.outputs;
   std::vector<Argument> arguments = {in[0], in[1], in[2], result[0], result[1]};
@@ -114,7 +116,7 @@ std::vector<Work> work(const Context& c) {
 std::vector<Work> backward_work(const Context& c) {
   const Tensor &qkv = c.in(1), &weight = c.in(2);
   const auto& attributes = c.op.as<QkNormRopeBackwardAttributes>();
-  const auto& [heads, rotates, width, resets, after_rope, kind] = attributes;
+  const auto& [heads, rotates, alone, width, resets, after_rope, kind] = attributes;
   const std::int64_t blocks = weighted(c.op) ? c.out(1).rows : row_blocks(qkv.rows);
   const std::int64_t turned = qkv.rows * normed(heads) * heads.dim;
   const auto& in = c.op.inputs;
@@ -139,13 +141,19 @@ std::vector<Work> backward_work(const Context& c) {
 }  // namespace
 
 std::string QkNormRopeAttributes::text() const {
-  return fmt::format("{} eps {}{}{}{}{}{}", heads.text(), eps, rotates ? "" : " unrotated", width ? " width" : "",
-                     resets ? " resets" : "", after_rope ? " after_rope" : "", text_of(weight));
+  return fmt::format("{} eps {}{}{}{}{}{}", heads.text(), eps,
+                     rotates ? ""
+                     : alone ? " alone"
+                             : " unrotated",
+                     width ? " width" : "", resets ? " resets" : "", after_rope ? " after_rope" : "", text_of(weight));
 }
 
 std::string QkNormRopeBackwardAttributes::text() const {
-  return fmt::format("{}{}{}{}{}{}", heads.text(), rotates ? "" : " unrotated", width ? " width" : "",
-                     resets ? " resets" : "", after_rope ? " after_rope" : "", text_of(weight));
+  return fmt::format("{}{}{}{}{}{}", heads.text(),
+                     rotates ? ""
+                     : alone ? " alone"
+                             : " unrotated",
+                     width ? " width" : "", resets ? " resets" : "", after_rope ? " after_rope" : "", text_of(weight));
 }
 
 constexpr OpRow kQkNormRope = ForwardRow{

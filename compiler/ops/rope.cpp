@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
 #include "compiler/ops/quantising/quantise.h"
@@ -15,8 +17,8 @@ namespace {
 void signature(const Operands& o) {
   o.count(o.op.as<RopeAttributes>().resets ? 3 : 2, 1);
   o.same_shape(o.in(0), o.out(0));
-  const Heads& heads = o.op.as<RopeAttributes>().heads;
-  o.expect(o.in(0).cols == heads.columns() && o.in(1).cols == heads.dim,
+  const RopeAttributes& rope = o.op.as<RopeAttributes>();
+  o.expect(o.in(0).cols == rope.heads.columns() && o.in(1).cols == rope.rotary && rope.rotary <= rope.heads.dim,
            "rows of q, k, v heads and a table of one head");
 }
 
@@ -31,7 +33,8 @@ void gradient(Backward& b, const Op& op) {
 
 /// Rows of products of codes have no padding.
 bool backward_can_quantise(const Operands& o, const Quantised& q) {
-  return q.output == 0 && q.folded && o.op.as<RopeAttributes>().rotates && o.in(0).pitch == o.in(0).cols;
+  const RopeAttributes& rope = o.op.as<RopeAttributes>();
+  return q.output == 0 && q.folded && rope.rotates && rope.whole() && o.in(0).pitch == o.in(0).cols;
 }
 
 /// Vectors of either half of the heads that a lane keeps. A warp has the row of up to 48 heads of 64, and meets without
@@ -47,7 +50,7 @@ std::vector<Argument> with_documents(const Op& op, std::vector<Argument> argumen
 /// Moves whole rows: codes of v too.
 std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
   const Tensor &qkv = c.in(0), &codes = c.graph.at(q.codes);
-  const auto& [all, rotates, resets] = c.op.as<RopeAttributes>();
+  const auto& [all, rotary, interleaved, beta, original, rotates, resets] = c.op.as<RopeAttributes>();
   const auto [query, key, dim] = all;
   const std::int64_t heads = query + key, turned = qkv.rows * heads * dim;
   const double numbers = q.alone ? 0 : static_cast<double>(bytes_of(qkv.dtype, turned));
@@ -73,13 +76,24 @@ std::vector<Work> quantised_work(const Context& c, const QuantisedOperands& q) {
 std::vector<Work> work(const Context& c) {
   if (const auto q = quantised(c.op, 0)) return quantised_work(c, *q);
   const Tensor& qkv = c.in(0);
-  const auto& [all, rotates, resets] = c.op.as<RopeAttributes>();
+  const auto& [all, rotary, interleaved, beta, original, rotates, resets] = c.op.as<RopeAttributes>();
   if (!rotates) return {};  // its result is its input's buffer
+  const bool whole = c.op.as<RopeAttributes>().whole();
   const auto [query, key, dim] = all;
   const std::int64_t heads = query + key;
-  const std::int64_t turned = qkv.rows * heads * dim;
-  return {Instance(c, "rope")
-              .element(qkv.dtype)
+  const std::int64_t scaled = beta != 0 ? query * (dim - rotary) : 0;  // elements of q that are not rotated
+  const std::int64_t turned = qkv.rows * (heads * rotary + scaled);
+  Instance instance(c, whole ? "rope" : "rope_part");
+  if (!whole) {
+    const char* scaling = "model.rope_scaling";
+    instance.integer("kRotary", rotary, "model.partial_rotary_factor, model.head_dim")
+        .integer("kKvHeads", key, kHeadCounts)
+        .flag("kInterleaved", interleaved, "interleaved", "model.rope_interleaved");
+    instance.flag("kScaled", beta != 0, "scaled", scaling).said(beta != 0);
+    instance.real("kBeta", beta, scaling).said(beta != 0);
+    instance.integer("kOriginal", std::max<std::int64_t>(original, 1), scaling).said(beta != 0);
+  }
+  return {instance.element(qkv.dtype)
               .integer("kRows", qkv.rows, kTokens)
               .integer("kSequence", c.graph.sequence, "batch.sequence_length")
               .integer("kHeads", heads, kHeadCounts)
@@ -89,13 +103,15 @@ std::vector<Work> work(const Context& c) {
               .resets(resets)
               .costs(2 * static_cast<double>(bytes_of(qkv.dtype, turned)) + c.bytes(c.in(1)),
                      3 * static_cast<double>(turned))
-              .rows(qkv.rows, heads * dim, qkv.dtype, with_documents(c.op, {c.op.inputs[0], c.op.inputs[1]}))};
+              .rows(qkv.rows, heads * rotary, qkv.dtype, with_documents(c.op, {c.op.inputs[0], c.op.inputs[1]}))};
 }
 
 }  // namespace
 
 std::string RopeAttributes::text() const {
-  return heads.text() + (rotates ? "" : " unrotated") + (resets ? " resets" : "");
+  return heads.text() + (rotary == heads.dim ? "" : fmt::format(" of {}", rotary)) +
+         (interleaved ? " interleaved" : "") + (beta != 0 ? fmt::format(" q by {} past {}", beta, original) : "") +
+         (rotates ? "" : " unrotated") + (resets ? " resets" : "");
 }
 
 constexpr OpRow kRope = ForwardRow{.signature = signature,

@@ -31,7 +31,7 @@ struct Ramp {
 
 Ramp yarn_ramp(const spec::Model& model) {
   const spec::RopeScaling& scaling = model.rope_scaling;
-  const double dim = static_cast<double>(model.head_dim),
+  const double dim = static_cast<double>(model.rotary_dim()),
                original = static_cast<double>(scaling.original_max_position_embeddings);
   const auto pair_of = [&](double rotations) {
     return dim * std::log(original / (rotations * 2 * std::numbers::pi)) / (2 * std::log(model.rope_theta));
@@ -49,8 +49,9 @@ std::vector<double> inverse_frequencies(const spec::Model& model) {
   const spec::RopeScaling& scaling = model.rope_scaling;
   const Ramp ramp = scaling.type == RopeType::yarn ? yarn_ramp(model) : Ramp{};
   std::vector<double> result;
-  for (std::int64_t i = 0; i < model.head_dim / 2; ++i) {
-    const double f = std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(model.head_dim));
+  const std::int64_t dim = model.rotary_dim();
+  for (std::int64_t i = 0; i < dim / 2; ++i) {
+    const double f = std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
     switch (scaling.type) {
       case RopeType::none: result.push_back(f); break;
       case RopeType::llama3: result.push_back(llama3(scaling, f)); break;

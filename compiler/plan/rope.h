@@ -7,8 +7,8 @@
 
 namespace llmc::plan {
 
-/// Returns theta^(-2i / head_dim) for i < head_dim / 2 (Su et al. 2021), scaled by model.rope_scaling as in
-/// transformers' modeling_rope_utils.py:
+/// Returns theta^(-2i / n) for i < n / 2 (Su et al. 2021), where n = model.rotary_dim(), scaled by model.rope_scaling
+/// as in transformers' modeling_rope_utils.py:
 /// * linear: all are divided by `factor`.
 /// * llama3: wavelengths above original / low_freq_factor are divided by `factor`, those below original /
 ///   high_freq_factor stay, and frequencies in between are interpolated linearly.
@@ -16,7 +16,7 @@ namespace llmc::plan {
 ///   rotate less than beta_slow times are divided by `factor`, with a linear ramp over the pairs in between.
 std::vector<double> inverse_frequencies(const spec::Model& model);
 
-/// Same of sliding layers with angles of their own: rope_local_theta^(-2i / head_dim).
+/// Same of sliding layers with angles of their own: rope_local_theta^(-2i / n).
 std::vector<double> local_inverse_frequencies(const spec::Model& model);
 
 /// Factor of sines and cosines: yarn's attention_factor, else 1.

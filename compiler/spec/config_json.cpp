@@ -39,8 +39,10 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   const Json rope = rope_json(m.rope_scaling);
   Json parameters = {{"rope_theta", m.rope_theta}};
   parameters.update(rope);
-  const char* dtype = row_of(stored.dtype).torch;
   const Family* family = family_of(m);
+  const bool partial = family ? family->partial_rotary.has_value() : m.partial_rotary_factor != 1;
+  if (partial) parameters["partial_rotary_factor"] = m.partial_rotary_factor;
+  const char* dtype = row_of(stored.dtype).torch;
   const double local_theta = m.rope_local_theta != 0 ? m.rope_local_theta : m.rope_theta;
   if (family && family->local_theta)
     parameters = {{kFullAttention, parameters},
@@ -90,6 +92,8 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   for (const char* key : {"norm_place", "norm_weight", "qk_norm_over", "qk_norm_place"})
     if (!family) config[key] = text_of(std::string("model.") + key, spec);
   if (!family) config["mlp_gated"] = m.mlp_gated;
+  if (partial) config["partial_rotary_factor"] = m.partial_rotary_factor;
+  if (!family && m.rope_interleaved) config["rope_interleaved"] = true;
   if (!family) config["attention_out_bias"] = m.attention_out_bias;
   if (family && family->local_theta.value_or(0) != 0) config["rope_local_base_freq"] = local_theta;
   if (!family && m.rope_local_theta != 0) config["rope_local_theta"] = m.rope_local_theta;

@@ -62,7 +62,7 @@ std::string scaling_text(const Model& m) {
       m,
       {"rope_scaling.type", "rope_scaling.factor", "rope_scaling.low_freq_factor", "rope_scaling.high_freq_factor",
        "rope_scaling.original_max_position_embeddings", "rope_scaling.beta_fast", "rope_scaling.beta_slow",
-       "rope_scaling.attention_factor", "rope_scaling.truncate"},
+       "rope_scaling.attention_factor", "rope_scaling.truncate", "rope_scaling.llama_4_scaling_beta"},
       "    ", true);
   return m.rope_scaling.type == RopeType::none ? " none" : "\n" + lines.substr(0, lines.size() - 1);
 }
@@ -70,10 +70,26 @@ std::string scaling_text(const Model& m) {
 /// The lines of what few models have.
 std::string lines_of_layers(const Model& m) {
   return lines_of(m,
-                  {"hidden_act", "embedding_norm", "norm_place", "norm_weight", "qk_norm_over", "qk_norm_place",
-                   "attention_out_bias", "sliding_window", "layer_types", "rope_local_theta", "no_rope_layers",
-                   "attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling",
-                   "attn_logit_softcapping", "final_logit_softcapping"},
+                  {"hidden_act",
+                   "mlp_gated",
+                   "embedding_norm",
+                   "norm_place",
+                   "norm_weight",
+                   "qk_norm_over",
+                   "qk_norm_place",
+                   "attention_out_bias",
+                   "partial_rotary_factor",
+                   "rope_interleaved",
+                   "sliding_window",
+                   "layer_types",
+                   "rope_local_theta",
+                   "no_rope_layers",
+                   "attention_multiplier",
+                   "embedding_multiplier",
+                   "residual_multiplier",
+                   "logits_scaling",
+                   "attn_logit_softcapping",
+                   "final_logit_softcapping"},
                   "  ", false);
 }
 

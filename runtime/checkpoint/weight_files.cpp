@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/model_index.h"
@@ -103,9 +104,21 @@ void check_sums(const fs::path& folder, const std::set<std::string>& files) {
     refuse(fmt::format("checkpoint '{}' is damaged: its manifest.json does not list all model files", folder.string()));
 }
 
+/// Values of q or k as llmc has them. `offset`: of the first one in a flat buffer.
+std::vector<float> mirrored(const ParameterInfo& p, const WeightForm& form, std::int64_t offset,
+                            std::span<const float> values) {
+  std::vector<float> result(values.begin(), values.end());
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const std::int64_t at = offset - p.offset + static_cast<std::int64_t>(i), column = at % p.pitch;
+    if (column < p.cols && form.mirrors_row(p.matrix ? at / p.pitch : column)) result[i] = -result[i];
+  }
+  return result;
+}
+
 }  // namespace
 
-WeightFiles::WeightFiles(const fs::path& folder, std::span<const ParameterInfo> parameters) {
+WeightFiles::WeightFiles(const fs::path& folder, std::span<const ParameterInfo> parameters, WeightForm form)
+    : form_(std::move(form)) {
   open(folder);
   match(folder, parameters);
 }
@@ -145,11 +158,12 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
 
   const std::vector<ParameterInfo> stored = stored_parameters(parameters);
   std::map<std::string, std::int64_t> rows;
-  for (const ParameterInfo& p : stored) rows[p.name] = p.matrix ? p.rows : p.cols;
+  for (const ParameterInfo& p : stored) rows[form_.name_of(p.name)] = p.matrix ? p.rows : p.cols;
 
   std::set<std::string> dtypes, used;
   for (const ParameterInfo& p : stored) {
     safetensors::TensorSpec wanted = tensor_spec(p);
+    wanted.name = form_.name_of(wanted.name);
     std::int64_t first = 0;
     auto place = places.find(wanted.name);
     if (const auto slice = slice_of(wanted.name, rows); slice && place == places.end()) {
@@ -196,7 +210,10 @@ void WeightFiles::read(const Take& take) const {
                  [&](std::int64_t offset, std::span<const float> values) {
                    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
                      refuse(fmt::format("{} has a weight that is not finite", found.reader->tensor(found.entry->name)));
-                   take(offset, values);
+                   if (form_.mirrors(found.parameter.name))
+                     take(offset, mirrored(found.parameter, form_, offset, values));
+                   else
+                     take(offset, values);
                  });
 }
 

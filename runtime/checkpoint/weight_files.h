@@ -12,17 +12,19 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/state_access.h"
 #include "program/parameters.h"
+#include "program/weight_form.h"
 
 namespace llmc {
 
 /// Open files of a folder: model.safetensors, or the files named by model.safetensors.index.json.
 class WeightFiles {
  public:
-  /// Reads headers, and checks checksums in a checkpoint. Each of `parameters` must occur once, in its shape, as F32,
-  /// F16 or BF16, under its own name or as rows of self_attn.qkv_proj (q, k, v) or mlp.gate_up_proj (gate, up). Other
-  /// tensors are refused, except a head equal to tied embeddings, and rotary_emb.inv_freq, which follows from
-  /// config.json. Throws Failure(checkpoint) naming file and tensor, with advice.
-  WeightFiles(const std::filesystem::path& folder, std::span<const ParameterInfo> parameters);
+  /// Reads headers, and checks checksums in a checkpoint. `form`: of the files, which are a checkpoint's without it.
+  /// Each of `parameters` must occur once, in its shape, as F32, F16 or BF16, under its own name or as rows of
+  /// self_attn.qkv_proj (q, k, v) or mlp.gate_up_proj (gate, up). Other tensors are refused, except a head equal to
+  /// tied embeddings, and rotary_emb.inv_freq, which follows from config.json. Throws Failure(checkpoint) naming file
+  /// and tensor, with advice.
+  WeightFiles(const std::filesystem::path& folder, std::span<const ParameterInfo> parameters, WeightForm form = {});
 
   /// "42 tensors of '../llama' (BF16)".
   const std::string& description() const { return description_; }
@@ -46,6 +48,7 @@ class WeightFiles {
   void open(const std::filesystem::path& folder);
   void match(const std::filesystem::path& folder, std::span<const ParameterInfo> parameters);
 
+  WeightForm form_;
   std::vector<std::unique_ptr<safetensors::Reader>> readers_;
   std::vector<Found> found_;
   std::string description_;

@@ -23,4 +23,9 @@ LLMC_HD inline __attribute__((always_inline)) void function_first(Visit visit, F
   }
 }
 
+/// Two neighbours of a row, the first at an even column.
+struct Pair {
+  float &first, &second;
+};
+
 }  // namespace llmc

@@ -42,7 +42,7 @@ enum class Use : std::uint8_t {
   positions,  // before sampling: i32 [micro_batch], row whose logits are read: sequence * sequence_length + position
 
   // written once, at start
-  rope_table,        // fp32 [sequence_length, head_dim]: cos of head_dim / 2 angles, then sin
+  rope_table,        // fp32 [sequence_length, rotated elements of a head]: step/constants.h
   local_rope_table,  // same of sliding layers with angles of their own
   ones,              // fp32 [columns of the widest norm]: what norms without weights multiply by
   chunks,            // Chunk [chunks]

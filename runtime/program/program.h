@@ -57,9 +57,10 @@ struct ProgramInfo {
   std::int64_t parameter_elements;  // with padding: length of each flat buffer
   double flops_per_token;           // model FLOPs; only unmasked scores count, so causal attention counts half
   std::span<const ParameterInfo> parameters;
-  std::span<const double> inverse_frequencies;             // RoPE, head_dim / 2
+  std::span<const double> inverse_frequencies;             // RoPE, one of each pair
   std::span<const double> local_inverse_frequencies = {};  // of sliding layers with angles of their own, unscaled
   double rope_scale = 1;                                   // of its cosines and sines
+  bool rope_interleaved = false;                           // a cosine and a sine alternate in its tables
   std::span<const ParameterGroup> groups;
   /// Names of the elements of Use::reports.
   std::span<const char* const> reports = {};

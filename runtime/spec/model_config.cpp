@@ -257,15 +257,29 @@ void read_switches(ConfigReader& reader, const Family& family, Model& m) {
   m.qk_norm_place = family.qk_norm_place;
   m.norm_weight = family.norm_weight;
   m.hidden_act = family.hidden_act;
+  m.mlp_gated = family.gated;
+}
+
+/// Words of the family's activation in a config.json, with what it is.
+struct ActWords {
+  std::vector<std::string> words;
+  const char* what;
+};
+
+ActWords words_of(HiddenAct act) {
+  switch (act) {
+    case HiddenAct::gelu_pytorch_tanh: return {{"gelu_pytorch_tanh"}, "gelu_pytorch_tanh, the gate of GeGLU"};
+    case HiddenAct::relu2: return {{"relu2"}, "relu2, the square of ReLU"};
+    case HiddenAct::silu: break;
+  }
+  return {{"silu", "swish"}, "silu, the gate of SwiGLU"};
 }
 
 void refuse_other_layers(ConfigReader& reader, const Family& family) {
-  const bool silu = family.hidden_act == HiddenAct::silu;
+  const ActWords known = words_of(family.hidden_act);
   for (const char* key : {"hidden_act", "activation", "hidden_activation"})  // some writers give it twice
-    if (const auto act = reader.text(key);
-        act && (silu ? *act != "silu" && *act != "swish" : *act != "gelu_pytorch_tanh"))
-      reader.refuse(key, fmt::format("{} is not {}", in_quotes(*act),
-                                     silu ? "silu, the gate of SwiGLU" : "gelu_pytorch_tanh, the gate of GeGLU"));
+    if (const auto act = reader.text(key); act && std::ranges::find(known.words, *act) == known.words.end())
+      reader.refuse(key, fmt::format("{} is not {}", in_quotes(*act), known.what));
   if (reader.boolean("use_bidirectional_attention", false))
     reader.refuse("use_bidirectional_attention", "llmc's attention is causal");
   for (const char* key : {"attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob",
@@ -273,11 +287,9 @@ void refuse_other_layers(ConfigReader& reader, const Family& family) {
     if (const auto rate = reader.number(key); rate && *rate != 0)
       reader.refuse(key, fmt::format("{} is not 0: llmc has no dropout", *rate));
   // Factors of 1 change nothing.
-  for (const char* key : {"partial_rotary_factor", "logit_scale", "mup_scale"})
+  for (const char* key : {"logit_scale", "mup_scale"})
     if (const auto factor = reader.number(key); factor && *factor != 1)
-      reader.refuse(key, std::string(key) == "partial_rotary_factor"
-                             ? fmt::format("{} is not 1: llmc rotates all of head_dim", *factor)
-                             : fmt::format("{} is not 1: llmc does not scale by it", *factor));
+      reader.refuse(key, fmt::format("{} is not 1: llmc does not scale by it", *factor));
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts", "num_experts_per_tok"})
     if (const auto experts = reader.number(key);
         experts && *experts > (std::string(key) == "num_experts_per_tok" ? 0 : 1))
@@ -327,7 +339,7 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
   const std::optional<double> range = reader.number("initializer_range");
   reader.refuse_the_rest(harmless_keys());
   refusals.throw_if_any();
-  return {m, context, range};
+  return {m, context, range, weight_form(family, m)};
 }
 
 // Follows LlamaConfig.validate_architecture of transformers 5; other configurations have no such check.

@@ -42,6 +42,7 @@ struct RopeScaling {
   double beta_fast = 32, beta_slow = 1;                  // yarn: rotations within the original context
   double attention_factor = 1;                           // yarn: scales sines and cosines
   bool truncate = true;                                  // yarn: the ramp's ends are whole pairs
+  double llama_4_scaling_beta = 0;                       // yarn: q grows past the original context; 0: it does not
 };
 
 /// Set of layers: every N-th, or those of a list.
@@ -69,7 +70,9 @@ struct Model {
   std::int64_t vocab_size = 0, hidden_size = 0, num_hidden_layers = 0;
   std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, intermediate_size = 0;
   double rope_theta = 0;
-  double rope_local_theta = 0;  // of sliding layers, without rope_scaling; 0: they are as the others
+  double rope_local_theta = 0;       // of sliding layers, without rope_scaling; 0: they are as the others
+  double partial_rotary_factor = 1;  // RoPE rotates this fraction of each head's first elements
+  bool rope_interleaved = false;     // in pairs (2i, 2i + 1), otherwise (i, i + half)
   RopeScaling rope_scaling;
   double rms_norm_eps = 0;
   bool tie_word_embeddings = false, qk_norm = false, mlp_bias = false;
@@ -112,6 +115,10 @@ struct Model {
     return rope_local_theta != 0 && differs && slides(layer) && has_rope(layer);
   }
   bool has_rope(std::int64_t layer) const { return !no_rope_layers.has(layer); }
+  /// Elements of a head that RoPE rotates, the first ones. Rounded as in transformers.
+  std::int64_t rotary_dim() const {
+    return static_cast<std::int64_t>(static_cast<double>(head_dim) * partial_rotary_factor);
+  }
   /// Number of layers with a window.
   std::int64_t sliding_layers() const {
     std::int64_t count = 0;

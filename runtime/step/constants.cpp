@@ -9,15 +9,16 @@
 
 namespace llmc {
 
-std::vector<float> rope_table(std::int64_t sequence_length, std::span<const double> inverse_frequencies, double scale) {
+std::vector<float> rope_table(std::int64_t sequence_length, std::span<const double> inverse_frequencies, double scale,
+                              bool interleaved) {
   const std::size_t pairs = inverse_frequencies.size();
   std::vector<float> table(static_cast<std::size_t>(sequence_length) * 2 * pairs);
   for (std::int64_t position = 0; position < sequence_length; ++position) {
     float* row = table.data() + static_cast<std::size_t>(position) * 2 * pairs;
     for (std::size_t i = 0; i < pairs; ++i) {
       const double angle = static_cast<double>(position) * inverse_frequencies[i];
-      row[i] = static_cast<float>(scale * std::cos(angle));
-      row[pairs + i] = static_cast<float>(scale * std::sin(angle));
+      row[interleaved ? 2 * i : i] = static_cast<float>(scale * std::cos(angle));
+      row[interleaved ? 2 * i + 1 : pairs + i] = static_cast<float>(scale * std::sin(angle));
     }
   }
   return table;
@@ -38,13 +39,16 @@ void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info,
       throw Failure(Exit::internal, fmt::format("the trainer's plan and its {} disagree", to->name));
     device.copy_in(arena + to->offset, values.data(), to->bytes());
   };
-  const ChunkTable table = make_chunks(info.parameters, info.chunk_elements, shares);
-  upload(Use::rope_table, rope_table(info.sequence_length, info.inverse_frequencies, info.rope_scale));
-  upload(Use::local_rope_table, rope_table(info.sequence_length, info.local_inverse_frequencies, 1));
+  const ChunkTable chunks = make_chunks(info.parameters, info.chunk_elements, shares);
+  const auto table = [&](std::span<const double> frequencies, double scale) {
+    return rope_table(info.sequence_length, frequencies, scale, info.rope_interleaved);
+  };
+  upload(Use::rope_table, table(info.inverse_frequencies, info.rope_scale));
+  upload(Use::local_rope_table, table(info.local_inverse_frequencies, 1));
   if (const Buffer* ones = find_buffer(info.buffers, Use::ones))
     upload(Use::ones, std::vector<float>(static_cast<std::size_t>(ones->elements), 1));
-  upload(Use::chunks, table.chunks);
-  upload(Use::first_chunk, table.first_chunk);
+  upload(Use::chunks, chunks.chunks);
+  upload(Use::first_chunk, chunks.first_chunk);
   upload(Use::init_rules, init_rules(info.parameters));
 }
 

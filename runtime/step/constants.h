@@ -11,10 +11,10 @@
 
 namespace llmc {
 
-/// [sequence_length, 2 * pairs]: each row contains the cosines of position * inverse_frequencies[i], then the sines,
-/// all times `scale`, computed in double and rounded once.
+/// [sequence_length, 2 * pairs]: each row contains the cosines of position * inverse_frequencies[i], then the sines, or
+/// with `interleaved` a cosine and a sine of each pair; all times `scale`, computed in double and rounded once.
 std::vector<float> rope_table(std::int64_t sequence_length, std::span<const double> inverse_frequencies,
-                              double scale = 1);
+                              double scale = 1, bool interleaved = false);
 
 /// One rule per parameter.
 std::vector<InitRule> init_rules(std::span<const ParameterInfo> parameters);

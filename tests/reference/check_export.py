@@ -54,6 +54,11 @@ GEMMA = [
     "model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidden_act=gelu_pytorch_tanh",
     "model.embedding_multiplier=6", "model.tie_word_embeddings=true"
 ]
+MINISTRAL3 = "type: yarn, factor: 4, original_max_position_embeddings: 10, beta_fast: 4, llama_4_scaling_beta: 0.7"
+NANOCHAT = [
+    "model.norm_weight=none", "model.qk_norm=true", "model.qk_norm_place=after_rope", "model.embedding_norm=true",
+    "model.hidden_act=relu2", "model.mlp_gated=false", "model.final_logit_softcapping=2", "model.head_dim=6"
+]
 # Names and overrides. The first has neither ties nor biases.
 VARIANTS = {
     "gqa": [],
@@ -98,6 +103,16 @@ VARIANTS = {
         "model.layer_types=[sliding_attention, sliding_attention, full_attention]",
         "model.rope_scaling={type: linear, factor: 4}"
     ],
+    "ministral3": [f"model.rope_scaling={{{MINISTRAL3}}}"],
+    "ministral3-window": [f"model.rope_scaling={{{MINISTRAL3}, attention_factor: 1.1}}", "model.sliding_window=7"],
+    "glm4": [
+        "model.norm_place=sandwich", "model.partial_rotary_factor=0.4", "model.rope_interleaved=true",
+        "model.attention_bias=true", "model.attention_out_bias=false"
+    ],
+    "glm4-whole-heads": ["model.norm_place=sandwich", "model.rope_interleaved=true", "model.rope_theta=10000"],
+    "nanochat":
+    NANOCHAT,
+    "nanochat-biased": [*NANOCHAT, "model.attention_bias=true", "model.num_key_value_heads=6"],
     "qk-norm-tied-biased": ["model.qk_norm=true", "model.tie_word_embeddings=true", "model.attention_bias=true"],
 }
 
@@ -107,13 +122,42 @@ GEMMA2 = {
     "norm_place": "sandwich", "norm_weight": "one_plus", "hidden_act": "gelu_pytorch_tanh", "embedding_multiplier": 6
 }
 FEATURES = {
-    "qwen3": {"qk_norm": True}, "olmo2": OLMO2, "olmo3": OLMO2, "gemma2": GEMMA2, "gemma3_text":
+    "glm4": {"norm_place": "sandwich", "rope_interleaved": True}, "nanochat":
+    {"norm_weight": "none", "qk_norm": True, "qk_norm_place": "after_rope", "embedding_norm": True, "mlp_gated":
+     False}, "qwen3": {"qk_norm": True}, "olmo2": OLMO2, "olmo3": OLMO2, "gemma2": GEMMA2, "gemma3_text":
     {**GEMMA2, "qk_norm": True}
 }
 
 # A Llama that transformers 5 refuses, and a Qwen 3 of the same sizes, which it loads.
 ANY_WIDTH = ["model.hidden_size=38"]
 VARIANTS["qk-norm-any-width"] = ["model.qk_norm=true", *ANY_WIDTH]
+
+# Parts of names of llmc's tensors, and those of transformers.
+NAMES = {
+    "glm4": {
+        "post_attention_layernorm": "post_self_attn_layernorm", "pre_feedforward_layernorm": "post_attention_layernorm",
+        "post_feedforward_layernorm": "post_mlp_layernorm"
+    }, "nanochat": {"mlp.up_proj": "mlp.fc1", "mlp.down_proj": "mlp.fc2"}
+}
+
+
+def theirs(config, weights):
+    """Tensors by llmc's names as transformers has them: gate and up of GLM-4 are one, and q and k of nanochat, which rotates by minus
+    the angle, have the second half of each head with the other sign."""
+    kind, result = config["model_type"], {}
+    for name, value in weights.items():
+        value = torch.tensor(value)
+        if kind == "glm4" and ".mlp.up_proj." in name:
+            continue
+        if kind == "glm4" and ".mlp.gate_proj." in name:
+            up = torch.tensor(weights[name.replace("gate_proj", "up_proj")])
+            name, value = name.replace("gate_proj", "gate_up_proj"), torch.cat((value, up))
+        if kind == "nanochat" and (".q_proj." in name or ".k_proj." in name):
+            heads = value.unflatten(0, (-1, 2, config["head_dim"] // 2))
+            value = torch.stack((heads[:, 0], -heads[:, 1]), dim=1).flatten(0, 2)
+        part = next((part for part in NAMES.get(kind, {}) if f".{part}." in name), None)
+        result[name.replace(f".{part}.", f".{NAMES[kind][part]}.") if part else name] = value
+    return result
 
 
 def run(*command):
@@ -199,9 +243,10 @@ def check_variant(checks, llmc, folder, name, overrides):
     rounded = {}
     for file in files:
         rounded.update(safetensors.torch.load_file(os.path.join(folder, "bf16", file)))
-    checks.expect(len(files) > 3 and rounded.keys() == masters.keys(), f"{name}: {len(files)} files of bf16")
-    for key, value in masters.items():
-        expected = torch.tensor(value).to(torch.bfloat16)
+    exported = theirs(config, masters)
+    checks.expect(len(files) > 3 and rounded.keys() == exported.keys(), f"{name}: {len(files)} files of bf16")
+    for key, value in exported.items():
+        expected = value.to(torch.bfloat16)
         checks.expect(torch.equal(rounded[key].view(torch.int16), expected.view(torch.int16)), f"{name}: bf16 of {key}")
     half, wrong = load(os.path.join(folder, "bf16"), dtype="auto")
     checks.expect(not wrong and half.dtype == torch.bfloat16, f"{name}: bf16 keys {wrong}, dtype {half.dtype}")

@@ -3,7 +3,8 @@ Qwen3ForCausalLM: q and k of each head are normalised before RoPE; with sliding_
 layer_types, which repeat, after MinistralForCausalLM: a query of a sliding layer sees so many keys, its own included; with
 no_rope_layers after SmolLM3ForCausalLM, and with multipliers and logits_scaling after GraniteForCausalLM; with norm_place post
 and qk_norm_over width after Olmo2ForCausalLM; with norm_weight one_plus, soft caps and gelu_pytorch_tanh after
-Gemma2ForCausalLM; with qk_norm_place after_rope after NanoChatForCausalLM, whose angles have the other sign. Biases are those that the parameters have.
+Gemma2ForCausalLM; with qk_norm_place after_rope after NanoChatForCausalLM, whose angles have the other sign; with
+partial_rotary_factor and rope_interleaved after Glm4ForCausalLM, and with llama_4_scaling_beta after Ministral3ForCausalLM. Biases are those that the parameters have.
 
 Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
 """
@@ -15,9 +16,9 @@ import torch
 
 
 def inverse_frequencies(model, dtype):
-    """RoPE frequencies [head_dim / 2] and the factor of sines and cosines, scaled as in transformers' _compute_llama3_parameters,
+    """RoPE frequencies of pairs and the factor of sines and cosines, scaled as in transformers' _compute_llama3_parameters,
     _compute_linear_scaling_rope_parameters and _compute_yarn_parameters."""
-    d, theta = model["head_dim"], float(model["rope_theta"])
+    d, theta = int(model["head_dim"] * model.get("partial_rotary_factor", 1)), float(model["rope_theta"])
     exponents = torch.arange(0, d, 2, dtype=torch.float64) / d
     frequencies, factor = 1.0 / (theta**exponents), 1.0
     scaling = model.get("rope_scaling") or {"type": "none"}
@@ -57,6 +58,14 @@ def yarn(frequencies, scaling, d, theta):
     return frequencies / scaling["factor"] * scaled + frequencies * (1 - scaled)
 
 
+def factor_of_q(model, length, dtype):
+    """Of each position, as in modeling_ministral3.py's get_llama_4_attn_scale."""
+    scaling = model.get("rope_scaling") or {}
+    positions = torch.arange(length, dtype=torch.float64)
+    steps = torch.floor(positions / scaling.get("original_max_position_embeddings", length))
+    return (1 + scaling.get("llama_4_scaling_beta", 0) * torch.log(1 + steps)).to(dtype)[:, None]
+
+
 def has_rope(model, layer):
     """no_rope_layers as in a spec: every N-th layer, or a list of layers."""
     without = model.get("no_rope_layers") or []
@@ -66,6 +75,18 @@ def has_rope(model, layer):
 def rotate_half(x):
     half = x.shape[-1] // 2
     return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
+
+
+def rotate_neighbours(x):
+    """As in modeling_glm4.py."""
+    return torch.stack((-x[..., 1::2], x[..., 0::2]), dim=-1).flatten(-2)
+
+
+def rotate(x, cos, sin, model):
+    """RoPE of the first elements of heads, as many as cos has; their pairs are neighbours, or i and i + half."""
+    turned, rest = x[..., :cos.shape[-1]], x[..., cos.shape[-1]:]
+    turn = rotate_neighbours if model.get("rope_interleaved") else rotate_half
+    return torch.cat((turned * cos + turn(turned) * sin, rest), dim=-1)
 
 
 def rms_norm(x, weight, model):
@@ -88,7 +109,7 @@ def types_of(model):
 
 
 def rotations(model, length, dtype):
-    """RoPE's cosines and sines [length, head_dim] of each layer. With rope_local_theta sliding layers have these angles, unscaled,
+    """RoPE's cosines and sines [length, rotated elements] of each layer. With rope_local_theta sliding layers have these angles, unscaled,
     as in Gemma3ForCausalLM and Olmo3ForCausalLM."""
     local = {**model, "rope_theta": model.get("rope_local_theta"), "rope_scaling": None}
     tables = {}
@@ -96,7 +117,8 @@ def rotations(model, length, dtype):
         own = local if kind == "sliding_attention" and model.get("rope_local_theta") else model
         frequencies, factor = inverse_frequencies(own, torch.float64)
         angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies)
-        angles = torch.cat((angles, angles), dim=-1)
+        interleaved = model.get("rope_interleaved")
+        angles = angles.repeat_interleave(2, dim=-1) if interleaved else torch.cat((angles, angles), dim=-1)
         tables[kind] = (factor * angles.cos()).to(dtype), (factor * angles.sin()).to(dtype)
     return [tables[kind] for kind in types_of(model)]
 
@@ -349,7 +371,8 @@ def forward(parameters, model, tokens, stream=None, products="exact"):
         q, k = q.transpose(1, 2), k.transpose(1, 2)
         if has_rope(model, layer):
             cos, sin = turns[layer]
-            q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
+            q, k = rotate(q, cos, sin, model), rotate(k, cos, sin, model)
+            q = q * factor_of_q(model, length, q.dtype)
         if model.get("qk_norm") and after_rope:
             q, k = norm(q, "self_attn.q_norm"), norm(k, "self_attn.k_norm")
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))

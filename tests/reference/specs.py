@@ -55,6 +55,18 @@ NORMS = {
         "mlp_gated": False, "final_logit_softcapping": 2
     }, 29: {"embedding_norm": True, "embedding_multiplier": 3}
 }
+# Of sequences that are longer than the original context by a factor that q's grows with.
+MINISTRAL = {"type": "yarn", "factor": 4, "original_max_position_embeddings": 20, "llama_4_scaling_beta": 0.4}
+# By seed: the part of each head that RoPE rotates, in sixteenths or eighths of heads that are multiples of these, and
+# pairs of neighbours; with and without norms of heads, before and after it, and over the width.
+ROTARY = {
+    30: {"partial_rotary_factor": 0.5, "rope_interleaved": True, "norm_place": "sandwich", "qk_norm":
+         False}, 31: {"partial_rotary_factor": 0.25, "qk_norm_place": "after_rope"}, 32:
+    {"rope_interleaved": True, "norm_weight": "one_plus"}, 33: {"partial_rotary_factor": 0.75, "qk_norm": False}, 34:
+    {"rope_interleaved": True, "qk_norm_over": "width", "norm_place": "post", "partial_rotary_factor":
+     0.5}, 35: {"qk_norm": False, "rope_scaling":
+                MINISTRAL}, 36: {"partial_rotary_factor": 0.5, "rope_interleaved": True, "rope_scaling": MINISTRAL}
+}
 # By seed: the factor of the z-loss, large enough for its part of each gradient to be above every bound.
 Z_LOSS = {1: 0.01, 6: 0.03, 14: 0.01}
 
@@ -105,6 +117,9 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
     if seed in OUT_BIAS:
         model["attention_out_bias"] = OUT_BIAS[seed]
     model.update(NORMS.get(seed, {}))
+    if seed in ROTARY:
+        model["head_dim"] = rng.choice([d for d in head_dims if d % 8 == 0 and d * heads != hidden])
+        model.update(ROTARY[seed])
     if "norm_place" in model and recompute.startswith("["):
         recompute = recompute[:-1] + ", down]"
     if seed in WINDOWS:

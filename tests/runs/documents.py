@@ -4,6 +4,7 @@ found where the data record it."""
 import json
 import os
 import shutil
+import struct
 
 import harness
 import ranks
@@ -58,6 +59,21 @@ class Documents(ranks.RanksTest):
         self.succeed(
             plain, "--run", self.path("ranks-1"),
             *(word for key in ("mask", "mask_first", "separator") for word in ("--allow", "data.documents." + key)))
+
+    def test_batches_count_targets_with_a_loss(self):
+        """As many as tokens of a sample that are no separator: after one no target has a loss."""
+        trainer = self.compile(self.spec, "batches", *MASKED, "data.documents.mask_first=true")
+        words = ("--run", self.path("batches-run"), "--batches", "1:2", "--json")
+        masked = 0
+        for line in self.succeed(trainer, *words).out.splitlines():
+            for sample in json.loads(line)["samples"]:
+                data = harness.read(os.path.join(self.folder, os.path.basename(sample["file"])))
+                tokens = struct.unpack_from("<24H", data, 1024 + 2 * sample["token"])
+                self.assertEqual(sample["targets"], sum(token != 5 for token in tokens), sample)
+                masked += 24 - sample["targets"]
+        self.assertGreater(masked, 4)
+        text = self.succeed(trainer, *words[:-1]).out
+        self.assertRegex(text, r"from token \d+, \d+ of its targets")
 
     def test_the_separator_is_the_recorded_one(self):
         folder = self.path("data")

@@ -15,6 +15,17 @@ FUSED = {
     ("mlp.gate_proj.", "mlp.up_proj.")
 }
 
+GLM4 = ("model.norm_place=sandwich", "model.partial_rotary_factor=0.4", "model.rope_interleaved=true",
+        "model.attention_out_bias=false")
+GLM4_NAMES = {
+    "input_layernorm": "input_layernorm", "post_attention_layernorm": "post_self_attn_layernorm",
+    "pre_feedforward_layernorm": "post_attention_layernorm", "post_feedforward_layernorm": "post_mlp_layernorm",
+    "mlp.gate_proj": "mlp.gate_up_proj", "mlp.down_proj": "mlp.down_proj"
+}
+NANOCHAT = ("model.norm_weight=none", "model.qk_norm=true", "model.qk_norm_place=after_rope",
+            "model.embedding_norm=true", "model.hidden_act=relu2", "model.mlp_gated=false")
+NANOCHAT_NAMES = {"mlp.up_proj": "mlp.fc1", "mlp.down_proj": "mlp.fc2", "self_attn.o_proj": "self_attn.o_proj"}
+
 
 def read_tensors(path):
     """name -> (dtype, shape, bytes)"""
@@ -286,6 +297,41 @@ class InitFrom(RunTest):
                 self.same_training(self.trained(folder, name + "-run", trainer=trainer)[0], own)
             else:
                 self.refused(folder, "model.tie_word_embeddings", trainer=trainer)
+
+    def test_families_with_a_form_of_their_own(self):
+        """Exports of GLM-4 and nanochat have transformers' names, one tensor for gate and up, and the other sign where the model
+        rotates by minus the angle. They are read back to the same training; a checkpoint is read as it is."""
+        for name, words, names in (("glm4", GLM4, GLM4_NAMES), ("nanochat", NANOCHAT, NANOCHAT_NAMES)):
+            trainer, run = self.compile(self.spec, name, *words), self.path(name + "-run")
+            self.succeed(trainer, "--run", run, "--steps", "3")
+            checkpoint, export = os.path.join(run, "checkpoints", "step-00000003"), self.path(name + "-export")
+            own = read_tensors(os.path.join(checkpoint, "model.safetensors"))
+            self.succeed(LLMC, "checkpoint", "export", run, "-o", export, "--dtype", "fp32")
+            theirs = read_tensors(os.path.join(export, "model.safetensors"))
+            for part, other in names.items():
+                ours = own[f"model.layers.1.{part}.weight"]
+                expected = fuse(own)[f"model.layers.1.{other}.weight"] if other.endswith("gate_up_proj") else ours
+                self.assertEqual(theirs[f"model.layers.1.{other}.weight"], expected, part)
+            for part in ("q_proj.weight", "k_proj.weight", "q_proj.bias", "v_proj.bias"):
+                key = "model.layers.2.self_attn." + part
+                values, width = floats(own[key]), own[key][1][1] if part.endswith("weight") else 1
+                if name == "nanochat" and not part.startswith("v"):
+                    values = [-v if i // width % 10 >= 5 else v for i, v in enumerate(values)]
+                self.assertEqual(list(floats(theirs[key])), list(values), key)
+            again = [self.trained(folder, f"{name}-{i}", trainer=trainer)[0] for i, folder in enumerate((run, export))]
+            self.same_training(*again)
+            (loss, ) = {
+                json.loads(self.succeed(trainer, "evaluate", "--json", "--checkpoint", folder).out)["loss"]
+                for folder in (run, export)
+            }
+            metrics = harness.json_lines(os.path.join(run, "metrics.jsonl"))
+            self.assertEqual(loss, metrics[-1]["val_loss"])
+            # llmc's names beside a config.json are not those of the family.
+            folder = self.path(name + "-own-names")
+            os.makedirs(folder)
+            for file in ("config.json", "model.safetensors"):
+                shutil.copy(os.path.join(checkpoint, file), folder)
+            self.refused(folder, "has tensor", trainer=trainer)
 
     def test_init_writes_it(self):
         """llmc init of a model with weights makes a spec that starts from them; of a config.json only, one that draws.

@@ -30,6 +30,13 @@ GEMMA = ("model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidde
 UNWEIGHTED = ("model.norm_weight=none", "model.qk_norm=true", "precision.compute=bf16",
               "model.final_logit_softcapping=2", "memory.recompute=[norms]")
 TURNED = ("model.qk_norm=true", "model.qk_norm_place=after_rope", "precision.compute=bf16")
+DOCUMENTS = ("data.documents.mask=true", "data.documents.reset_positions=true")
+# A part of each head after its norm, and pairs of neighbours before it.
+PART = ("model.partial_rotary_factor=0.5", "model.head_dim=8", "model.qk_norm=true", "memory.recompute=[norms]")
+NEIGHBOURS = ("model.rope_interleaved=true", "model.qk_norm=true", "model.qk_norm_place=after_rope",
+              "precision.compute=bf16")
+SCALED_Q = ("model.rope_scaling={type: yarn, original_max_position_embeddings: 5, llama_4_scaling_beta: 0.5}",
+            "model.partial_rotary_factor=0.8", *DOCUMENTS)
 EMBEDDED = ("model.embedding_norm=true", "precision.compute=bf16")
 UNGATED = ("model.mlp_gated=false", "model.hidden_act=relu2", "memory.recompute=[swiglu]")
 GELU = ("model.hidden_act=gelu_pytorch_tanh", "memory.recompute=[swiglu]")
@@ -40,7 +47,6 @@ POLAR = (*SPLIT[len(harness.INT8):], *MUON, "optimizer.muon.coefficients=polar_e
          "optimizer.muon.equilibrate=true", "optimizer.muon.decay=cautious", "optimizer.weight_decay=10",
          "optimizer.muon.normalise=neurons", "metrics.per_parameter=true")
 SPLIT_LION = (*BF16, "precision.master=split")
-DOCUMENTS = ("data.documents.mask=true", "data.documents.reset_positions=true")
 # File of templates/, text there, its replacement, op to be named, overrides of the spec.
 FAULTS = [
     ("rms_norm_forward.cu", "return v * r * w; });", "return v * w; });", "attention_norm", ()),
@@ -90,6 +96,11 @@ FAULTS = [
     ("qk_rope_norm.cu", "n1 = (v1 * c - v2 * s) * r * u1;", "n1 = (v1 * c - v2 * s) * u1;", "qk_norm_rope", TURNED),
     ("qk_rope_norm_backward.cu", "back2 = dy2 * u2 * c - dy1 * u1 * s;", "back2 = dy2 * u2 * c + dy1 * u1 * s;",
      "qk_norm_rope_backward", TURNED),
+    ("rope_part.cu", "segments<kOwn, kHalf, kHeadDim>(heads + kHalf)",
+     "segments<kOwn, kHalf, kHeadDim>(heads + kHeadDim / 2)", "rope", PART),
+    ("rope_part.cu", "b = b * c + a * s;", "b = b * c - a * s;", "rope", NEIGHBOURS),
+    ("rope_part.cu", "log(1.0f + static_cast<float>(position / kOriginal))",
+     "log(1.0f + static_cast<float>(position) / kOriginal)", "rope", SCALED_Q),
     ("swiglu_forward.cu", "return gelu(gate) * up;", "return gelu(gate);", "swiglu", GELU),
     ("swiglu_backward.cu", "y = gate.value * u;\n          dx = d * u * gate.slope;",
      "y = gate.value * u;\n          dx = d * gate.slope;", "swiglu_backward", GELU),
@@ -178,10 +189,10 @@ class Verify(RunTest):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
         for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, LOCAL, GEMMA, UNWEIGHTED, UNGATED,
-                          TURNED, EMBEDDED, THREE_KINDS, FACTORS, (*BF16, *FACTORS), (*SPLIT, *SCALED),
-                          ("init.distribution=uniform", ), ("init.distribution=truncated", ), harness.FP8,
-                          harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8, SPLIT, MUON, POLAR,
-                          *([harness.BF16X3] if harness.has_tiles() else [])):
+                          TURNED, PART, NEIGHBOURS, SCALED_Q, EMBEDDED, THREE_KINDS, FACTORS, (*BF16, *FACTORS),
+                          (*SPLIT, *SCALED), ("init.distribution=uniform", ), ("init.distribution=truncated", ),
+                          harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8, SPLIT, MUON,
+                          POLAR, *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)
             self.assertTrue(report["good"])
             self.assertIsNone(report["off"])

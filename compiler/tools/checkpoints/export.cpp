@@ -51,9 +51,47 @@ Contents open_sound(const fs::path& path) {
 /// One weight of the exported model, as each checkpoint has it.
 using Weight = std::vector<CheckpointTensor>;
 
-void append(safetensors::Writer& writer, const Weight& weight, DType dtype) {
+/// A tensor of the exported files: weights below each other.
+struct ExportedTensor {
+  safetensors::TensorSpec spec;
+  std::vector<const Weight*> parts;
+};
+
+/// Tensors as the files of the model's family have them, in the order of the forward pass.
+std::vector<ExportedTensor> exported_tensors(const std::vector<Weight>& weights, const WeightForm& form, DType dtype) {
+  constexpr std::string_view kGate = ".mlp.gate_proj.", kUp = ".mlp.up_proj.";
+  const safetensors::Dtype stored = dtype == DType::f32 ? safetensors::Dtype::kF32 : safetensors::Dtype::kBF16;
+  std::vector<ExportedTensor> tensors;
+  for (const Weight& weight : weights) {
+    const safetensors::Entry& entry = *weight.front().entry;
+    const std::size_t up = entry.name.find(kUp);
+    if (form.fused_mlp && up != std::string::npos) {  // the gate's tensor is the last one
+      tensors.back().spec.shape[0] += entry.shape[0];
+      tensors.back().parts.push_back(&weight);
+      continue;
+    }
+    std::string name = form.name_of(entry.name);
+    if (const std::size_t gate = name.find(kGate); form.fused_mlp && gate != std::string::npos)
+      name.replace(gate, kGate.size(), ".mlp.gate_up_proj.");
+    tensors.push_back({{name, stored, entry.shape}, {&weight}});
+  }
+  return tensors;
+}
+
+void append(safetensors::Writer& writer, const Weight& weight, const WeightForm& form, DType dtype) {
+  const safetensors::Entry& entry = *weight.front().entry;
+  const std::int64_t columns = entry.shape.size() > 1 ? entry.shape[1] : 1;
+  const bool mirrors = form.mirrors(entry.name);
   std::vector<bf16> rounded;
+  std::vector<float> mirrored;
+  std::int64_t at = 0;
   const auto write = [&](std::span<const float> values) {
+    if (mirrors) {
+      mirrored.assign(values.begin(), values.end());
+      for (float& value : mirrored)
+        if (form.mirrors_row(at++ / columns)) value = -value;
+      values = mirrored;
+    }
     if (dtype == DType::f32) return writer.append(values.data(), values.size_bytes());
     rounded.resize(values.size());
     std::transform(values.begin(), values.end(), rounded.begin(), [](float value) { return from_float<bf16>(value); });
@@ -79,29 +117,31 @@ std::vector<Weight> weights_of_all(std::span<const Contents> checkpoints) {
 
 /// Writes the weights into `folder`, in files of at most `shard_bytes`, in the order of the forward pass.
 void write_weights(const fs::path& folder, const std::vector<Weight>& weights, DType dtype, std::int64_t shard_bytes,
-                   Exported& result) {
-  const safetensors::Dtype stored = dtype == DType::f32 ? safetensors::Dtype::kF32 : safetensors::Dtype::kBF16;
+                   const WeightForm& form, Exported& result) {
+  const std::vector<ExportedTensor> tensors = exported_tensors(weights, form, dtype);
   std::vector<std::int64_t> sizes;
-  for (const Weight& weight : weights) {
-    result.parameters += weight.front().elements();
-    sizes.push_back(bytes_of(dtype, weight.front().elements()));
+  for (const ExportedTensor& tensor : tensors) {
+    std::int64_t elements = 0;
+    for (const Weight* part : tensor.parts) elements += part->front().elements();
+    result.parameters += elements;
+    sizes.push_back(bytes_of(dtype, elements));
     result.bytes += sizes.back();
   }
   const std::vector<std::size_t> counts = split_tensors(sizes, shard_bytes);
   std::map<std::string, std::string> files;
-  std::span<const Weight> rest = weights;
+  std::span<const ExportedTensor> rest = tensors;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const std::string file = shard_name("model", i, counts.size());
     std::vector<safetensors::TensorSpec> specs;
-    std::map<std::string, const Weight*> by_name;
-    for (const Weight& weight : rest.first(counts[i])) {
-      const std::string& name = weight.front().name();
-      specs.push_back({name, stored, weight.front().entry->shape});
-      by_name[name] = &weight;
-      files[name] = file;
+    std::map<std::string, const ExportedTensor*> by_name;
+    for (const ExportedTensor& tensor : rest.first(counts[i])) {
+      specs.push_back(tensor.spec);
+      by_name[tensor.spec.name] = &tensor;
+      files[tensor.spec.name] = file;
     }
     safetensors::Writer writer(folder / file, specs, kExportWriter);
-    for (const safetensors::Entry& entry : writer.entries()) append(writer, *by_name.at(entry.name), dtype);
+    for (const safetensors::Entry& entry : writer.entries())
+      for (const Weight* part : by_name.at(entry.name)->parts) append(writer, *part, form, dtype);
     writer.finish();
     rest = rest.subspan(counts[i]);
   }
@@ -232,7 +272,8 @@ Exported export_model(const ExportOptions& options) {
                     .tokenizer = "",
                     .looked_for = found.looked_for,
                     .not_loaded = spec::not_loaded(spec.model)};
-  write_weights(folder.path(), weights_of_all(checkpoints), exported.dtype, options.shard_bytes, exported);
+  write_weights(folder.path(), weights_of_all(checkpoints), exported.dtype, options.shard_bytes,
+                spec::weight_form(*spec::family_of(spec.model), spec.model), exported);
 
   const auto write = [&](const char* name, const std::string& text) {
     write_small_file(folder.path(), name, text, kExportWriter);

@@ -34,25 +34,48 @@ void turn(double& a, double& b, double cosine, double sine) {
   a = turned;
 }
 
-/// Angles of row `i`: of its position in its sequence, or in its document, whose first token input `documents` has.
+/// Position of row `i` in its sequence, or in its document, whose first token input `documents` has.
+std::int64_t position_of(const OpRun& run, std::int64_t i, bool resets, std::size_t documents) {
+  return i % run.graph.sequence - (resets ? static_cast<std::int64_t>(run.in(documents).row(0)[i]) : 0);
+}
+
 const double* angles_of(const OpRun& run, const Matrix& table, std::int64_t i, bool resets, std::size_t documents) {
-  const std::int64_t begin = resets ? static_cast<std::int64_t>(run.in(documents).row(0)[i]) : 0;
-  return table.row(i % run.graph.sequence - begin);
+  return table.row(position_of(run, i, resets, documents));
+}
+
+/// Factor of q after its rotation.
+double factor_of_q(const ops::RopeAttributes& rope, std::int64_t position) {
+  return rope.beta == 0 ? 1 : 1 + rope.beta * std::log(1 + static_cast<double>(position / rope.original));
+}
+
+/// Rotates each pair of a head by its angle: elements (i, i + n / 2) of the first n, or (2i, 2i + 1). `angles`: n / 2
+/// cosines, then sines, or a cosine and a sine of each pair.
+void turn_head(double* head, const double* angles, const ops::RopeAttributes& rope, double direction) {
+  const std::int64_t half = rope.rotary / 2;
+  for (std::int64_t p = 0; p < half; ++p) {
+    const std::int64_t first = rope.interleaved ? 2 * p : p, second = rope.interleaved ? first + 1 : p + half;
+    turn(head[first], head[second], angles[first], direction * angles[second]);
+  }
 }
 
 void turn_heads(OpRun& run, double direction) {
   const Matrix &x = run.in(0), &table = run.in(1), &y = run.out(0);
-  const auto& [heads, rotates, resets] = run.op.as<ops::RopeAttributes>();
-  const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
+  const ops::RopeAttributes& rope = run.op.as<ops::RopeAttributes>();
+  const ops::Heads& heads = rope.heads;
+  const std::int64_t all = heads.query + 2 * heads.key;
   std::vector<double>& scale = run.outputs[0].scales(all);
   for (std::int64_t i = 0; i < x.rows; ++i) {
-    const double* angles = angles_of(run, table, i, resets, 2);
+    const double* angles = angles_of(run, table, i, rope.resets, 2);
+    const double factor = factor_of_q(rope, position_of(run, i, rope.resets, 2));
     for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j);
     for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
-      double* pair = y.row(i) + head * heads.dim;
-      scale[static_cast<std::size_t>(i * all + head)] = largest(heads.dim, pair);
-      for (std::int64_t p = 0; rotates && p < half; ++p)
-        turn(pair[p], pair[p + half], angles[p], direction * angles[p + half]);
+      double* elements = y.row(i) + head * heads.dim;
+      scale[static_cast<std::size_t>(i * all + head)] = largest(heads.dim, elements);
+      if (!rope.rotates) continue;
+      turn_head(elements, angles, rope, direction);
+      if (head >= heads.query) continue;
+      for (std::int64_t j = 0; j < heads.dim; ++j) elements[j] *= factor;
+      scale[static_cast<std::size_t>(i * all + head)] *= factor;
     }
   }
 }
@@ -141,24 +164,21 @@ std::vector<Normed> normed_columns(const ops::Heads& heads, bool width, std::int
 
 /// Rotates the heads of q and k in place.
 void turn_row(const ops::Heads& heads, double* row, const double* angles, double direction) {
-  const std::int64_t half = heads.dim / 2;
-  for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
-    double* pair = row + head * heads.dim;
-    for (std::int64_t p = 0; p < half; ++p) turn(pair[p], pair[p + half], angles[p], direction * angles[p + half]);
-  }
+  for (std::int64_t head = 0; head < heads.query + heads.key; ++head)
+    turn_head(row + head * heads.dim, angles, {.heads = heads, .rotary = heads.dim}, direction);
 }
 
 /// Computes n = x rstd w for each head of q and k, then rotates it, or with after_rope from the rotated x; copies heads
 /// of v.
 void qk_norm_rope(OpRun& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &table = run.in(2), &y = run.out(0), &rstd = run.out(1);
-  const auto& [heads, eps, rotates, width, resets, after_rope, kind] = run.op.as<ops::QkNormRopeAttributes>();
+  const auto& [heads, eps, rotates, alone, width, resets, after_rope, kind] = run.op.as<ops::QkNormRopeAttributes>();
   const std::int64_t all = heads.query + 2 * heads.key;
   const std::vector<Normed> norms = normed_columns(heads, width, kind == spec::NormWeight::none ? 0 : weight.cols / 2);
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = run.outputs[1].relative = 32 * kFp32;
   for (std::int64_t i = 0; i < x.rows; ++i) {
-    const double* angles = angles_of(run, table, i, resets, 3);
+    const double* angles = alone ? nullptr : angles_of(run, table, i, resets, 3);
     for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j);
     if (rotates && after_rope) turn_row(heads, y.row(i), angles, 1);
     for (std::size_t part = 0; part < norms.size(); ++part) {
@@ -179,7 +199,7 @@ void qk_norm_rope(OpRun& run) {
 void qk_norm_rope_backward(OpRun& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &table = run.in(3), &rstd = run.in(4);
   const Matrix& dx = run.out(0);
-  const auto& [heads, rotates, width, resets, after_rope, kind] = run.op.as<ops::QkNormRopeBackwardAttributes>();
+  const auto& [heads, rotates, alone, width, resets, after_rope, kind] = run.op.as<ops::QkNormRopeBackwardAttributes>();
   const std::int64_t all = heads.query + 2 * heads.key;
   const std::vector<Normed> norms = normed_columns(heads, width, kind == spec::NormWeight::none ? 0 : weight.cols / 2);
   std::vector<double>& scale = run.outputs[0].scales(all);
@@ -187,7 +207,7 @@ void qk_norm_rope_backward(OpRun& run) {
   const bool weighted = kind != spec::NormWeight::none;
   if (weighted) begin_sums(run.outputs[1]);
   for (std::int64_t i = 0; i < x.rows; ++i) {
-    const double* angles = angles_of(run, table, i, resets, 5);
+    const double* angles = alone ? nullptr : angles_of(run, table, i, resets, 5);
     std::vector<double> normed(x.row(i), x.row(i) + x.cols);
     for (std::int64_t j = 0; j < x.cols; ++j) dx.at(i, j) = dy.at(i, j);
     if (rotates && after_rope) turn_row(heads, normed.data(), angles, 1);

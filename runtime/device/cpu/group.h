@@ -251,6 +251,12 @@ Element(SplitPointer<bf16, rest16, ties8>::Place) -> Element<SplitPointer<bf16, 
 Element(SplitPointer<const bf16, const rest16, const ties8>::Place)
     -> Element<SplitPointer<const bf16, const rest16, const ties8>::Place>;
 
+template <class T>
+struct PairElement {
+  Element<T> first, second;
+  LLMC_ALWAYS explicit PairElement(T* at) : first(at[0]), second(at[1]) {}
+};
+
 /// A block of a row. Results for a bf16 row are rounded by vectors after the block is computed: the CPU has an
 /// instruction for that, which g++ does not use in a loop over elements.
 template <class P>
@@ -478,6 +484,11 @@ class Group {
     function_first([](auto& f, auto&... rows) LLMC_ALWAYS { each(f, rows...); }, arguments...);
   }
 
+  template <class... Arguments>
+  LLMC_ALWAYS void map_pairs(Arguments&&... arguments) const {
+    function_first([](auto& f, auto&... rows) LLMC_ALWAYS { each_pair(f, rows...); }, arguments...);
+  }
+
   template <class Out, class... Arguments>
   LLMC_ALWAYS void store(Out&& out, Arguments&&... arguments) const {
     function_first([&](auto& f, auto&... rows)
@@ -563,6 +574,21 @@ class Group {
   LLMC_ALWAYS static void block_each(F& f, const Blocks&... blocks) {
 #pragma omp simd
     for (int i = 0; i < kPartials; ++i) one_of_block(f, i, blocks...);
+  }
+
+  template <class F, class... Elements>
+  LLMC_ALWAYS static void with_pairs(F& f, Elements&&... elements) {
+    f(Pair{elements.first.get(), elements.second.get()}...);
+  }
+
+  template <class F, class... Rows>
+  LLMC_ALWAYS __attribute__((flatten)) static void each_pair(F& f, Rows&... rows) {
+    auto& shape = sized(rows...);
+    const int cols = shape.cols();
+    for (int s = 0; s < shape.kSegments; ++s)
+#pragma omp simd
+      for (int i = 0; i < cols; i += 2) with_pairs(f, PairElement(rows.segment(s) + i)...);
+    (rows.pad(), ...);
   }
 
   template <class R, class Pointer>

@@ -226,6 +226,12 @@ class Group {
     function_first([&](auto& f, auto&... rows) { each(f, rows...); }, arguments...);
   }
 
+  /// Calls the function with a Pair of each row, whose numbers of columns are even.
+  template <class... Arguments>
+  __device__ __forceinline__ void map_pairs(Arguments&&... arguments) const {
+    function_first([&](auto& f, auto&... rows) { each<2>(f, rows...); }, arguments...);
+  }
+
   template <class Out, class... Arguments>
   __device__ __forceinline__ void store(Out&& out, Arguments&&... arguments) const {
     function_first([&](auto& f, auto&... rows) { each([&](float& o, auto... v) { o = f(v...); }, out, rows...); },
@@ -369,7 +375,8 @@ class Group {
       return first;
   }
 
-  template <class F, class... Rows>
+  /// kTogether: elements of a row that the function takes at once.
+  template <int kTogether = 1, class F, class... Rows>
   __device__ __forceinline__ void each(F&& f, Rows&... rows) const {
     auto& shape = sized(rows...);
     using Shape = ShapeOf<decltype(shape)>;
@@ -377,32 +384,37 @@ class Group {
     if constexpr ((Shape::kTotal > 0 && kVectors<Shape::kTotal> <= kKeptVectors) || (Rows::kRegisters || ...)) {
 #pragma unroll
       for (int k = 0; k < kVectors<Shape::kMost>; ++k)
-        if (within<Shape::kTotal>(k, total)) whole_or_tail<Shape::kTotal>(f, total, k, rows...);
+        if (within<Shape::kTotal>(k, total)) whole_or_tail<Shape::kTotal, kTogether>(f, total, k, rows...);
     } else {
       // Reads cannot be moved ahead of writes, so unrolling a writing loop further only costs registers.
       [[maybe_unused]] constexpr int kCopies = ((Rows::kWritten && !Rows::kPartial) || ...) ? 2 : 4;
 #pragma unroll kCopies
-      for (int k = 0; column(k) < total; ++k) whole_or_tail<Shape::kTotal>(f, total, k, rows...);
+      for (int k = 0; column(k) < total; ++k) whole_or_tail<Shape::kTotal, kTogether>(f, total, k, rows...);
     }
     (pad(rows), ...);
   }
 
   /// kTotal: 0 if only `total` knows it.
-  template <int kTotal, class F, class... Rows>
+  template <int kTotal, int kTogether, class F, class... Rows>
   __device__ __forceinline__ void whole_or_tail(F& f, int total, int k, Rows&... rows) const {
     const int at = column(k);
     if ((kTotal > 0 && kTotal % kVector == 0) || at + kVector <= total) {
-      elements<true>(f, kVector, Piece<Rows, kVector>(rows, k, at)...);
+      elements<true, kTogether>(f, kVector, Piece<Rows, kVector>(rows, k, at)...);
     } else {
-      elements<false>(f, total - at, Piece<Rows, kVector>(rows, k, at)...);
+      elements<false, kTogether>(f, total - at, Piece<Rows, kVector>(rows, k, at)...);
     }
   }
 
-  template <bool kWhole, class F, class... Pieces>
+  template <bool kWhole, int kTogether, class F, class... Pieces>
   __device__ __forceinline__ static void elements(F& f, int count, Pieces&&... pieces) {
 #pragma unroll
-    for (int e = 0; e < kVector; ++e)
-      if (kWhole || e < count) f(pieces.value[e]...);
+    for (int e = 0; e < kVector; e += kTogether) {
+      if (!kWhole && e >= count) continue;
+      if constexpr (kTogether == 2)
+        f(Pair{pieces.value[e], pieces.value[e + 1]}...);
+      else
+        f(pieces.value[e]...);
+    }
   }
 
   /// Zeros the padding after the last vector.

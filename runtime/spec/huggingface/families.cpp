@@ -35,6 +35,16 @@ std::vector<Family> relatives_of_llama() {
        .window = by_default,
        .reads_types = true,
        .num_key_value_heads = 8},
+      {.model_type = "ministral3",
+       .architecture = "Ministral3ForCausalLM",
+       .title = "Ministral 3",
+       .window = by_default,
+       .reads_beta = true,
+       .num_key_value_heads = 8,
+       .head_dim = 128,
+       .sliding_window = 0,
+       .rms_norm_eps = 1e-5,
+       .padded = true},
       {.model_type = "qwen2",
        .architecture = "Qwen2ForCausalLM",
        .title = "Qwen 2",
@@ -130,12 +140,47 @@ std::vector<Family> gemmas() {
   return {gemma2, gemma3};
 }
 
+/// Families whose RoPE or MLP is another one, with names of their own.
+std::vector<Family> others() {
+  return {{.model_type = "glm4",
+           .architecture = "Glm4ForCausalLM",
+           .title = "GLM-4",
+           .reads = {"attention_bias"},
+           .on = {"attention_bias"},
+           .norm_place = NormPlace::sandwich,
+           .out_bias = false,
+           .interleaved = true,
+           .partial_rotary = 0.5,
+           .stored = {.names = {{".post_attention_layernorm.", ".post_self_attn_layernorm."},
+                                {".pre_feedforward_layernorm.", ".post_attention_layernorm."},
+                                {".post_feedforward_layernorm.", ".post_mlp_layernorm."}},
+                      .fused_mlp = true},
+           .num_key_value_heads = 2,
+           .head_dim = 128,
+           .rms_norm_eps = 1.5625e-7,
+           .padded = true},
+          {.model_type = "nanochat",
+           .architecture = "NanoChatForCausalLM",
+           .title = "nanochat",
+           .reads = {"attention_bias"},
+           .on = {"qk_norm", "embedding_norm"},
+           .norm_weight = NormWeight::none,
+           .qk_norm_place = QkNormPlace::after_rope,
+           .hidden_act = HiddenAct::relu2,
+           .gated = false,
+           .mirrored = true,
+           .stored = {.names = {{".mlp.up_proj.", ".mlp.fc1."}, {".mlp.down_proj.", ".mlp.fc2."}}},
+           .logit_cap = 15,
+           .padded = true}};
+}
+
 }  // namespace
 
 const std::vector<Family>& families() {
   static const std::vector<Family> table = [] {
     std::vector<Family> all = relatives_of_llama();
     for (Family& family : gemmas()) all.push_back(std::move(family));
+    for (Family& family : others()) all.push_back(std::move(family));
     return all;
   }();
   return table;
@@ -192,11 +237,17 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
   expect(family.attention_cap || model.attn_logit_softcapping == 0, "attn_logit_softcapping");
   expect(family.logit_cap || model.final_logit_softcapping == 0, "final_logit_softcapping");
   expect(model.hidden_act == family.hidden_act, "hidden_act");
-  expect(model.mlp_gated, "mlp_gated");
+  expect(model.mlp_gated == family.gated, "mlp_gated");
   expect(model.norm_weight == family.norm_weight, "norm_weight");
   expect(model.norm_place == family.norm_place, "norm_place");
   expect(!model.qk_norm || model.qk_norm_over == family.qk_norm_over, "qk_norm_over");
   expect(!model.qk_norm || model.qk_norm_place == family.qk_norm_place, "qk_norm_place");
+  expect(family.partial_rotary || model.partial_rotary_factor == 1, "partial_rotary_factor");
+  expect(model.rope_interleaved == family.interleaved, "rope_interleaved");
+  const RopeScaling& scaling = model.rope_scaling;
+  expect(!family.reads_beta || scaling.type == RopeType::yarn, "rope_scaling.type");
+  expect(family.reads_beta || scaling.type != RopeType::yarn || scaling.llama_4_scaling_beta == 0,
+         "rope_scaling.llama_4_scaling_beta");
   expect(family.reads_no_rope || model.no_rope_layers.empty(), "no_rope_layers");
   const std::int64_t sliding = model.sliding_layers();
   const bool scales_all = sliding && model.rope_scaling.type != RopeType::none;
@@ -211,6 +262,12 @@ const Family* family_of(const Model& model) {
   for (const Family& family : families())
     if (conflicting_keys(family, model).empty()) return &family;
   return nullptr;
+}
+
+WeightForm weight_form(const Family& family, const Model& model) {
+  WeightForm form = family.stored;
+  if (family.mirrored) form.mirrored_head = model.head_dim;
+  return form;
 }
 
 std::string no_family(const Model& model) {

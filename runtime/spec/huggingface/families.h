@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "program/weight_form.h"
 #include "spec/spec.h"
 
 namespace llmc::spec {
@@ -36,6 +37,13 @@ struct Family {
   bool out_bias = true;                    // with attention_bias o has one too
   HiddenAct hidden_act = HiddenAct::silu;  // under this key
   const char* act_key = "hidden_act";
+  bool gated = true;         // mlp_gated
+  bool interleaved = false;  // rope_interleaved
+  /// Default of partial_rotary_factor; nothing: the family does not read it, and rotates all of a head.
+  std::optional<double> partial_rotary = {};
+  bool reads_beta = false;        // llama_4_scaling_beta, which must be there, with yarn alone
+  bool mirrored = false;          // RoPE by minus the angle
+  WeightForm stored = {};         // without mirrored_head, which weight_form() adds
   bool scales_embedding = false;  // embedding_multiplier is sqrt(hidden_size)
   /// Default of query_pre_attn_scalar, of which attention_multiplier is the power -0.5; 0: the family does not read it.
   std::int64_t query_scalar = 0;
@@ -78,6 +86,9 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
 
 /// The family that computes the model; null: none.
 const Family* family_of(const Model& model);
+
+/// How the family's files have the weights of the model.
+WeightForm weight_form(const Family& family, const Model& model);
 
 /// Why no family computes the model, with the conflicting keys of the nearest one; empty if one does.
 std::string no_family(const Model& model);

@@ -17,6 +17,7 @@ struct Rope {
   std::optional<double> theta;
   std::optional<std::string> type;
   RopeScaling scaling;
+  std::optional<double> partial;  // partial_rotary_factor
 };
 
 /// Words of RopeType in a config.json.
@@ -54,6 +55,10 @@ RopeScaling read_scaling(ConfigReader& reader, RopeType type, std::int64_t conte
     scaling.beta_slow = or_default("beta_slow", 1);
     scaling.attention_factor = attention_factor(reader, scaling.factor);
     scaling.truncate = reader.boolean("truncate", true);
+    scaling.llama_4_scaling_beta = reader.number("llama_4_scaling_beta").value_or(0);
+    // Ministral 3 writes the context there, too, which transformers does not read.
+    if (const auto same = reader.integer("max_position_embeddings"); same && *same != context)
+      reader.refuse("max_position_embeddings", fmt::format("it is {}, but that of the file is {}", *same, context));
     return scaling;
   }
   scaling.factor = need("factor");
@@ -78,8 +83,7 @@ Rope read_rope(const Json& object, const std::string& name, std::int64_t context
   if (known == std::end(kRopeTypes))
     reader.refuse("rope_type", fmt::format("{} is not {}, the types that llmc trains exactly", in_quotes(type),
                                            either({std::begin(kRopeTypes), std::end(kRopeTypes)})));
-  if (const auto partial = reader.number("partial_rotary_factor"); partial && *partial != 1)
-    reader.refuse("partial_rotary_factor", fmt::format("{} is not 1: llmc rotates all of head_dim", *partial));
+  rope.partial = reader.number("partial_rotary_factor");
   if (type != "default" && known != std::end(kRopeTypes)) {
     rope.scaling = read_scaling(reader, static_cast<RopeType>(known - std::begin(kRopeTypes)), context);
     reader.refuse_the_rest({});
@@ -117,6 +121,21 @@ void read_local_rope(ConfigReader& reader, const Family& family, const Json* sli
     m.rope_local_theta = theta;
 }
 
+/// Reads partial_rotary_factor. It stands for itself, or in one of RoPE's objects.
+void read_partial(ConfigReader& reader, const Family& family, const Rope& older, const Rope& newer, Model& m) {
+  constexpr const char* kFactor = "partial_rotary_factor";
+  const std::string in_older = std::string("rope_scaling.") + kFactor,
+                    in_newer = std::string("rope_parameters.") + kFactor;
+  Refusals& refusals = reader.refusals();
+  const auto nested = agree(refusals, in_older, older.partial, in_newer, newer.partial);
+  const auto factor = agree(refusals, kFactor, reader.number(kFactor), newer.partial ? in_newer : in_older, nested);
+  if (!family.partial_rotary && factor.value_or(1) != 1)
+    reader.refuse(kFactor, fmt::format("{}: a {} model does not read it, and rotates all of head_dim", *factor,
+                                       family.model_type));
+  m.partial_rotary_factor = family.partial_rotary ? factor.value_or(*family.partial_rotary) : 1;
+  m.rope_interleaved = family.interleaved;
+}
+
 }  // namespace
 
 void read_rope(ConfigReader& reader, const Family& family, std::int64_t context, Model& model) {
@@ -144,6 +163,7 @@ void read_rope(ConfigReader& reader, const Family& family, std::int64_t context,
     same("beta_slow", a.beta_slow, b.beta_slow);
     same("attention_factor", a.attention_factor, b.attention_factor);
     same("truncate", a.truncate, b.truncate);
+    same("llama_4_scaling_beta", a.llama_4_scaling_beta, b.llama_4_scaling_beta);
   } else if (newer && theta && parameters.scaling.type != RopeType::none) {
     // An old reader of this file would use theta without any scaling, and train another model.
     reader.refuse(
@@ -152,7 +172,13 @@ void read_rope(ConfigReader& reader, const Family& family, std::int64_t context,
                     "rope_theta",
                     kRopeTypes[static_cast<int>(parameters.scaling.type)]));
   }
+  read_partial(reader, family, scaling, parameters, model);
   model.rope_scaling = newer ? parameters.scaling : scaling.scaling;
+  if (family.reads_beta && model.rope_scaling.type != RopeType::yarn)
+    reader.refuse("rope_parameters",
+                  fmt::format("a {} model needs type yarn with llama_4_scaling_beta", family.model_type));
+  if (!family.reads_beta && model.rope_scaling.llama_4_scaling_beta != 0)
+    reader.refuse("llama_4_scaling_beta", fmt::format("a {} model does not read it", family.model_type));
   const auto nested =
       agree(refusals, "rope_scaling.rope_theta", scaling.theta, "rope_parameters.rope_theta", parameters.theta);
   model.rope_theta =
@@ -175,6 +201,7 @@ nlohmann::ordered_json rope_json(const RopeScaling& scaling) {
     rope["beta_slow"] = scaling.beta_slow;
     rope["attention_factor"] = scaling.attention_factor;
     rope["truncate"] = scaling.truncate;
+    if (scaling.llama_4_scaling_beta != 0) rope["llama_4_scaling_beta"] = scaling.llama_4_scaling_beta;
   }
   return rope;
 }

@@ -1,4 +1,5 @@
 #include <cctype>
+#include <cmath>
 #include <iterator>
 #include <optional>
 
@@ -90,6 +91,28 @@ class ModelRelations : RelationChecks {
          {"model.head_dim", "target.attention", "target.arch"});
   }
 
+  /// RoPE rotates pairs: an even number of elements, and no fraction of one.
+  void rotary_width() {
+    const Model& m = spec_.model;
+    if (!usable({"model.head_dim", "model.partial_rotary_factor"}) || m.head_dim % 2) return;
+    const double width = static_cast<double>(m.head_dim) * m.partial_rotary_factor;
+    const std::int64_t whole = m.rotary_dim();
+    if (whole >= 2 && whole % 2 == 0 && width - static_cast<double>(whole) < 1e-6) return;
+    fail("E0361",
+         fmt::format("partial_rotary_factor {} of head_dim {} is {} elements, but RoPE rotates pairs",
+                     m.partial_rotary_factor, m.head_dim, width),
+         "write a factor that gives an even number",
+         [dim = m.head_dim, width](const Sound& sound) {
+           const auto below = static_cast<std::int64_t>(width / 2) * 2;
+           std::vector<Edit> edits;
+           for (const std::int64_t even : {below, below + 2})
+             if (even >= 2 && even <= dim)
+               add(sound, write("model.partial_rotary_factor", factor_of(even, dim)), edits);
+           return edits;
+         },
+         {"model.partial_rotary_factor", "model.head_dim"});
+  }
+
   void norm_of_heads() {
     if (!usable({"model.qk_norm", "model.qk_norm_over", "model.qk_norm_place"}) || !spec_.model.qk_norm) return;
     if (spec_.model.qk_norm_over != QkNormOver::width || spec_.model.qk_norm_place != QkNormPlace::after_rope) return;
@@ -97,6 +120,17 @@ class ModelRelations : RelationChecks {
          "write qk_norm_over: head, or qk_norm_place: before_rope",
          any_of({write("model.qk_norm_over", "head"), write("model.qk_norm_place", "before_rope")}),
          {"model.qk_norm_place", "model.qk_norm_over"});
+  }
+
+  /// A norm of what RoPE and the factor of q give removes the factor.
+  void factor_of_q() {
+    if (!usable({"model.qk_norm", "model.qk_norm_place", "model.rope_scaling.llama_4_scaling_beta"})) return;
+    const Model& m = spec_.model;
+    if (!m.qk_norm || m.qk_norm_place != QkNormPlace::after_rope || m.rope_scaling.llama_4_scaling_beta == 0) return;
+    fail("E0362", "llama_4_scaling_beta scales q after RoPE, but qk_norm_place: after_rope normalises it then",
+         "write qk_norm_place: before_rope, or llama_4_scaling_beta: 0",
+         any_of({write("model.qk_norm_place", "before_rope"), write("model.rope_scaling.llama_4_scaling_beta", "0")}),
+         {"model.rope_scaling.llama_4_scaling_beta", "model.qk_norm_place"});
   }
 
   void cuda_attention() {
@@ -326,6 +360,13 @@ class ModelRelations : RelationChecks {
   }
 
  private:
+  /// Text of a factor by which `dim` becomes `even` when it is rounded down.
+  static std::string factor_of(std::int64_t even, std::int64_t dim) {
+    double factor = static_cast<double>(even) / static_cast<double>(dim);
+    if (static_cast<double>(dim) * factor < static_cast<double>(even)) factor = std::nextafter(factor, 2.0);
+    return fmt::format("{}", factor);
+  }
+
   static bool of(const std::vector<std::string>& list, const std::string& name) {
     return std::find(list.begin(), list.end(), name) != list.end();
   }
@@ -347,7 +388,9 @@ class ModelRelations : RelationChecks {
 void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics) {
   ModelRelations relations(bound, diagnostics);
   relations.heads();
+  relations.rotary_width();
   relations.norm_of_heads();
+  relations.factor_of_q();
   relations.cuda_attention();
   relations.key_value_heads();
   relations.sliding_layers();

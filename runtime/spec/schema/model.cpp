@@ -83,6 +83,20 @@ std::vector<KeyRow> model_rows() {
           .above(1)
           .at_most(1e12)
           .doc("Base of the rotary frequencies: theta^(-2i/head_dim)."),
+      bind("model.partial_rotary_factor", Type::number, LLMC_FIELD(model.partial_rotary_factor))
+          .fallback("1")
+          .above(0)
+          .at_most(1)
+          .newer()
+          .doc("Fraction of each head of q and k that RoPE rotates: the first partial_rotary_factor * head_dim "
+               "elements, "
+               "an even number, which then replaces head_dim in the frequencies. The others stay as they are. GLM-4: "
+               "0.5."),
+      bind("model.rope_interleaved", Type::boolean, LLMC_FIELD(model.rope_interleaved))
+          .fallback("false")
+          .newer()
+          .doc("RoPE rotates neighbours, elements 2i and 2i + 1 of a head, as in GLM-4. false: elements i and i + half "
+               "of what it rotates, as in Llama."),
       bind_choice(kScaling, {"none", kLlama3, kLinear, kYarn}, LLMC_FIELD(model.rope_scaling.type))
           .fallback("none")
           .doc("Scaling of the rotary frequencies, as in transformers. llama3: of Llama 3.1 and later. linear: all are "
@@ -142,6 +156,13 @@ std::vector<KeyRow> model_rows() {
           .when(kScaling, kYarn)
           .newer()
           .doc("The ramp between beta_fast and beta_slow begins and ends at whole pairs."),
+      bind("model.rope_scaling.llama_4_scaling_beta", Type::number, LLMC_FIELD(model.rope_scaling.llama_4_scaling_beta))
+          .fallback("0")
+          .when(kScaling, kYarn)
+          .range(0, 1e6)
+          .newer()
+          .doc("Multiplies q after RoPE by 1 + beta * ln(1 + floor(position / original_max_position_embeddings)), in "
+               "layers with RoPE. A sequence within the original context is as with 0, the default. Ministral 3: 0.1."),
       bind("model.rms_norm_eps", Type::number, LLMC_FIELD(model.rms_norm_eps))
           .fallback("1e-05")
           .above(0)

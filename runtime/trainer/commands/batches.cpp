@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
 
+#include "data/documents.h"
 #include "data/order/mixture_walk.h"
 #include "error.h"
 #include "host/executable.h"
@@ -51,6 +55,20 @@ SampleOrderOf order_of_step(const Prepared& p, const Options& options, const Pro
   const Sources sources = sources_at(p.inputs.train, {found->order.position, found->order.data});
   if (sources.empty()) return refuse(fmt::format("it was trained on other data, of fingerprint {}", found->order.data));
   return {*found, sources};
+}
+
+/// Advances to the next sample, and counts its targets with a loss.
+MixtureWalk::Visited next_sample(MixtureWalk& walk, std::int64_t length, const DocumentRule& rule) {
+  if (!rule.mask_first) return walk.next();
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(length) + 1), targets;
+  MixtureWalk::Visited visited = walk.next([&](SampleId of) {
+    walk.samples(of.source).read(static_cast<std::int64_t>(of.id), tokens);
+    targets.assign(tokens.begin() + 1, tokens.end());
+    return std::span(targets);
+  });
+  mask_first_targets(std::span(tokens).first(targets.size()), targets, rule);
+  visited.targets = std::ssize(targets) - std::ranges::count(targets, -1);
+  return visited;
 }
 
 Json as_json(std::int64_t step, const DataPosition& at, const Json& samples) {
@@ -121,7 +139,7 @@ void print_batches(const Options& options, const ProgramInfo& info) {
     const DataPosition at = walk->position();
     Json samples = Json::array();
     for (std::int64_t i = 0; i < from.order.samples_per_step; ++i) {
-      const auto [of, targets] = walk->next();
+      const auto [of, targets] = next_sample(*walk, length_of(at), p.inputs.documents);
       const auto sample = static_cast<std::int64_t>(of.id);
       const Samples& source = walk->samples(of.source);
       const SamplePlace place = place_of(source, sample);

@@ -188,7 +188,7 @@ void answer_tasks(const EvaluateCommand& command, const Chosen& chosen, const Pr
   std::vector<TaskEvaluation> tasks;
   for (const std::string& file : command.tasks)
     tasks.emplace_back(file, read_task(file, tokenizer.get(), {info.vocab_size, info.sequence_length}, 0), info);
-  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
+  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters, chosen.model.form), program);
   loaded.session().divide_texts(find_documents(chosen.values.data, tokenizer.get()));
   if (!command.json) print_weights(chosen);
   for (const TaskEvaluation& task : tasks) {
@@ -220,7 +220,7 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
     sets.push_back(open_set(set, command.sequences.value_or(chosen.values.evaluation.sequences), info, tokenizer,
                             chosen.values.data));
 
-  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
+  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters, chosen.model.form), program);
   if (!command.json) print_weights(chosen);
   for (Opened& opened : sets) {
     const Validation is = opened.evaluation.run(loaded.session(), [] { return false; }).value();
@@ -273,7 +273,7 @@ void sample(const SampleCommand& command, const Program& program) {
                                 printable(prompt)));
   const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, info, command.seed.value_or(chosen.values.seed));
 
-  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
+  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters, chosen.model.form), program);
   loaded.session().divide_texts(find_documents(chosen.values.data, tokenizer ? &*tokenizer : nullptr));
   loaded.session().gather_weights();
   const std::int64_t step = chosen.model.state ? chosen.model.state->step : 0;

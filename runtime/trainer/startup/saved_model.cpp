@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "checkpoint/manifest.h"
 #include "error.h"
 #include "spec/model_config.h"
@@ -18,8 +20,8 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& what) { throw Failure(Exit::checkpoint, what); }
 
-spec::Model model_of(const fs::path& config) try {
-  return spec::read_model_config(read_small_file(config), config.string()).model;
+spec::ModelConfig config_of(const fs::path& config) try {
+  return spec::read_model_config(read_small_file(config), config.string());
 } catch (const Failure& failure) {
   if (failure.code() == Exit::spec) refuse(failure.what());
   throw;
@@ -43,10 +45,16 @@ SavedModel find(const fs::path& folder, const Log& log) {
   return {folder, {}, {}};
 }
 
-void check_model(const SavedModel& saved, const spec::Spec& spec) {
+/// Sets the form of weights by the model's config.json.
+void check_model(SavedModel& saved, const spec::Spec& spec) {
   spec::Spec theirs = spec;
-  theirs.model = saved.state ? read_spec(read_checkpoint_spec(saved.folder), saved.folder).spec.model
-                             : model_of(saved.folder / "config.json");
+  if (saved.state) {
+    theirs.model = read_spec(read_checkpoint_spec(saved.folder), saved.folder).spec.model;
+  } else {
+    spec::ModelConfig config = config_of(saved.folder / "config.json");
+    theirs.model = std::move(config.model);
+    saved.form = std::move(config.weights);
+  }
   const std::string keys = spec::model_changes(theirs, spec);
   if (keys.empty()) return;
   refuse(fmt::format("'{}' has another model than this trainer: {}. {}", saved.folder.string(), keys,

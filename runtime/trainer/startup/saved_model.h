@@ -7,6 +7,7 @@
 #include <string>
 
 #include "checkpoint/checkpoint.h"
+#include "program/weight_form.h"
 #include "spec/spec.h"
 
 namespace llmc {
@@ -16,6 +17,7 @@ struct SavedModel {
   std::filesystem::path folder;
   std::filesystem::path run;        // run folder of the checkpoint; empty: none
   std::optional<TrainState> state;  // of a checkpoint
+  WeightForm form = {};             // of the weights in other files than a checkpoint's
 };
 
 /// `folder`: a checkpoint, a Hugging Face folder, or a run folder, whose newest complete checkpoint is used; damaged

@@ -194,6 +194,23 @@ constexpr bool kUnrotated = false;
   endforeach()
 endforeach()
 
+# RoPE of halves of 40 heads of 128 and of their neighbours, whose rows a block has.
+foreach(part "false false" "true false" "false true" "true true")
+  separate_arguments(part)
+  list(POP_FRONT part interleaved scaled)
+  file(WRITE ${FOLDER}/rope_part.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+namespace llmc {
+using Act = bf16;
+constexpr int kRows = 32768, kSequence = 2048, kHeads = 40, kHeadDim = 128, kRotary = 64, kPitch = 6144, kLanes = 128;
+constexpr int kKvHeads = 8, kOriginal = 1024;
+constexpr float kBeta = 0.1f;
+constexpr bool kInverse = true, kInterleaved = ${interleaved}, kScaled = ${scaled};
+}
+")
+  must_not_spill("rope_part, interleaved ${interleaved}, scaled ${scaled}" "80;90a;100" --fmad=false -include ${FOLDER}/rope_part.h ${SOURCE}/templates/rope_part.cu)
+endforeach()
+
 # Norms over q and k, as wide as OLMo 2 of 1B and 7B have them, and of results; lanes as in compiler/ops/lanes.h.
 foreach(heads "16 16 128" "32 64 256")
   separate_arguments(heads)

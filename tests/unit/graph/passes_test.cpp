@@ -520,6 +520,39 @@ TEST(Passes, SlidingLayersMayHaveAnglesOfTheirOwn) {
   EXPECT_EQ(lowered(overrides).variants, (std::vector<int>{0, 1, 0, 1}));
 }
 
+TEST(Passes, PartsOfHeadsAndNeighboursAreRotatedByAnOpOfTheirOwn) {
+  const auto text_of = [](const std::vector<std::string>& more) {
+    std::vector<std::string> overrides = {"model.qk_norm=true"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return ops::to_text(lowered(overrides));
+  };
+  const auto first = [](const std::string& text, const char* word) { return text.find(word); };
+  EXPECT_EQ(text_of({}).find(" rope("), std::string::npos);
+  for (const char* key : {"model.partial_rotary_factor=0.2", "model.rope_interleaved=true"}) {
+    const std::string before = text_of({key}), after = text_of({key, "model.qk_norm_place=after_rope"});
+    for (const std::string& text : {before, after}) {
+      EXPECT_NE(text.find(" alone"), std::string::npos) << text;
+      EXPECT_NE(text.find("%ones"), std::string::npos);
+    }
+    EXPECT_LT(first(before, "%qkv_normed"), first(before, "%rope_table, ")) << before;
+    EXPECT_NE(after.find("%qkv_rotated"), std::string::npos);
+  }
+}
+
+TEST(Passes, QIsScaledPastTheOriginalContextAlone) {
+  const auto text_of = [](const std::string& original, const std::string& norm) {
+    return ops::to_text(
+        lowered({"model.rope_scaling={type: yarn, llama_4_scaling_beta: 0.5, "
+                 "original_max_position_embeddings: " +
+                     original + "}",
+                 norm}));
+  };
+  for (const char* norm : {"model.qk_norm=false", "model.qk_norm=true"}) {
+    EXPECT_NE(text_of("5", norm).find(" q by 0.5 past 5"), std::string::npos) << norm;
+    EXPECT_EQ(text_of("24", norm).find(" q by "), std::string::npos) << "of a sequence of 24";
+  }
+}
+
 TEST(Passes, TheOutputsBiasIsAKeyOfItsOwn) {
   const auto biases = [](const std::vector<std::string>& overrides) {
     const Graph graph = lowered(overrides);

@@ -78,5 +78,24 @@ TEST(FamilySpecs, ThePlanHasTheBytesOfPostNorms) {
   EXPECT_EQ(found, 3);
 }
 
+/// RoPE of a part of each head moves that part of q and k, and has a table of its angles alone.
+TEST(FamilySpecs, ThePlanHasTheBytesOfPartsOfHeads) {
+  const auto rope = [](const std::string& scaling) {
+    const Plan plan =
+        make_plan(small_spec({"model.qk_norm=false", "model.hidden_size=64", "model.num_attention_heads=4",
+                              "model.num_key_value_heads=2", "model.head_dim=16", "precision.compute=bf16",
+                              "model.partial_rotary_factor=0.25", "model.rope_scaling=" + scaling})
+                      .spec);
+    const auto found = std::ranges::find(plan.launches, "rope", &Launch::op);
+    EXPECT_NE(found, plan.launches.end());
+    const double rows = static_cast<double>(plan.graph.tokens()),
+                 table = 4.0 * 4 * static_cast<double>(plan.graph.sequence);
+    return (found->bytes - table) / rows;
+  };
+  EXPECT_EQ(rope("none"), 2 * 2 * 6 * 4);
+  EXPECT_EQ(rope("{type: yarn, original_max_position_embeddings: 4, llama_4_scaling_beta: 0.1}"),
+            2 * 2 * (6 * 4 + 4 * 12));
+}
+
 }  // namespace
 }  // namespace llmc::plan

@@ -56,6 +56,20 @@ TEST(Rope, YarnHasARampBetweenWholePairs) {
   EXPECT_DOUBLE_EQ(f[1], plain(1) / 4);
 }
 
+TEST(Rope, APartOfAHeadHasTheAnglesOfAHeadOfItsSize) {
+  for (const spec::RopeScaling& scaling :
+       {spec::RopeScaling{}, spec::RopeScaling{.type = spec::RopeType::yarn,
+                                               .factor = 4,
+                                               .original_max_position_embeddings = 64,
+                                               .beta_fast = 4,
+                                               .beta_slow = 0.5}}) {
+    spec::Model part = model(scaling), small = model(scaling);
+    part.head_dim = 32, part.partial_rotary_factor = 0.25, small.head_dim = 8;
+    EXPECT_EQ(inverse_frequencies(part), inverse_frequencies(small));
+    EXPECT_EQ(inverse_frequencies(part).size(), 4u);
+  }
+}
+
 TEST(Rope, SlidingLayersAreNotScaled) {
   spec::Model m = model({.type = spec::RopeType::linear, .factor = 4});
   m.rope_local_theta = m.rope_theta;

@@ -42,6 +42,30 @@ TEST(Families, AreFoundByTheSpec) {
   EXPECT_TRUE(test::has_facts(type({post, norm}), {"qwen3", "model.norm_place: post"}));
   EXPECT_TRUE(test::has_facts(type({norm, width}), {"qwen3", "model.qk_norm_over: width"}));
   EXPECT_TRUE(test::has_facts(type({norm, "model.qk_norm_place=after_rope"}), {"qwen3", "qk_norm_place: after_rope"}));
+  EXPECT_TRUE(test::has_facts(type({"model.partial_rotary_factor=0.5"}), {"llama", "partial_rotary_factor: 0.5"}));
+  EXPECT_TRUE(test::has_facts(type({"model.rope_interleaved=true"}), {"llama", "model.rope_interleaved: true"}));
+  const std::string sandwich = "model.norm_place=sandwich", pairs = "model.rope_interleaved=true";
+  EXPECT_EQ(type({sandwich, pairs, "model.partial_rotary_factor=0.5"}), "glm4");
+  EXPECT_EQ(type({sandwich, pairs, "model.attention_bias=true", "model.attention_out_bias=false"}), "glm4");
+  EXPECT_TRUE(test::has_facts(type({sandwich, pairs, "model.attention_bias=true"}),
+                              {"glm4", "model.attention_out_bias: true"}));
+  EXPECT_TRUE(
+      test::has_facts(type({sandwich, "model.partial_rotary_factor=0.5"}), {"glm4", "model.rope_interleaved: false"}));
+  const std::string ministral = "model.rope_scaling={type: yarn, llama_4_scaling_beta: 0.1}";
+  EXPECT_EQ(type({ministral}), "ministral3");
+  EXPECT_EQ(type({ministral, window}), "ministral3");
+  EXPECT_TRUE(test::has_facts(type({ministral, norm}), {"ministral3", "model.qk_norm: true"}));
+  std::vector<std::string> nanochat = {norm,
+                                       "model.qk_norm_place=after_rope",
+                                       "model.norm_weight=none",
+                                       "model.embedding_norm=true",
+                                       "model.hidden_act=relu2",
+                                       "model.mlp_gated=false"};
+  EXPECT_EQ(type(nanochat), "nanochat");
+  nanochat.emplace_back("model.final_logit_softcapping=15");
+  EXPECT_EQ(type(nanochat), "nanochat");
+  nanochat[1] = "model.qk_norm_place=before_rope";
+  EXPECT_TRUE(test::has_facts(type(nanochat), {"nanochat", "model.qk_norm_place: before_rope"}));
   EXPECT_TRUE(test::has_facts(type({"model.embedding_norm=true"}), {"llama", "model.embedding_norm: true"}));
   EXPECT_TRUE(test::has_facts(type({"model.norm_place=sandwich"}), {"llama", "model.norm_place: sandwich"}));
   const auto of_gemma = [&](std::vector<std::string> more, const std::string& weights = "one_plus",

@@ -214,6 +214,85 @@ TEST(FromHuggingFace, AGemma2HasItsCapsByDefault) {
   EXPECT_EQ(import(config).model.attn_logit_softcapping, 0);
 }
 
+// A GLM-4 of 9B, with 6 of its 40 layers.
+const char* const kGlm4 = R"({
+  "architectures": ["Glm4ForCausalLM"], "attention_bias": true, "attention_dropout": 0.0, "eos_token_id": [151329, 151336, 151338],
+  "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 13696,
+  "max_position_embeddings": 32768, "model_type": "glm4", "num_attention_heads": 32, "num_hidden_layers": 6,
+  "num_key_value_heads": 2, "pad_token_id": 151329, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
+  "tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.52.0.dev0", "use_cache": true, "vocab_size": 151552
+})";
+
+TEST(FromHuggingFace, AGlm4) {
+  Json config = Json::parse(kGlm4);
+  const ModelConfig read = read_model_config(config.dump(), "config.json");
+  EXPECT_EQ(read.model.norm_place, NormPlace::sandwich);
+  EXPECT_TRUE(read.model.attention_bias && read.model.rope_interleaved && !read.model.attention_out_bias);
+  EXPECT_EQ(read.model.rotary_dim(), 64);
+  EXPECT_TRUE(read.weights.fused_mlp);
+  EXPECT_EQ(read.weights.mirrored_head, 0);
+  const auto name = [&](const char* own) { return read.weights.name_of(own); };
+  EXPECT_EQ(name("model.layers.3.post_attention_layernorm.weight"), "model.layers.3.post_self_attn_layernorm.weight");
+  EXPECT_EQ(name("model.layers.3.pre_feedforward_layernorm.weight"), "model.layers.3.post_attention_layernorm.weight");
+  EXPECT_EQ(name("model.layers.3.input_layernorm.weight"), "model.layers.3.input_layernorm.weight");
+  const std::string text = from_huggingface(kGlm4, "a");
+  for (const char* line : {"\n  norm_place: sandwich\n", "\n  attention_out_bias: false\n",
+                           "\n  partial_rotary_factor: 0.5\n", "\n  rope_interleaved: true\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  for (const char* key : {"partial_rotary_factor", "attention_bias", "rope_theta"}) config.erase(key);
+  EXPECT_EQ(import(config).model.partial_rotary_factor, 0.5) << "its default";
+  EXPECT_TRUE(import(config).model.attention_bias) << "its default";
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 500.0}, {"partial_rotary_factor", 0.25}};
+  EXPECT_EQ(import(config).model.rotary_dim(), 32);
+  config["partial_rotary_factor"] = 1;
+  EXPECT_TRUE(test::has_facts(refusal(config), {"partial_rotary_factor", "rope_parameters", "0.25"}));
+}
+
+TEST(FromHuggingFace, ANanochatRotatesByMinusTheAngle) {
+  Json config = Json::parse(R"({"architectures": ["NanoChatForCausalLM"], "hidden_act": "relu2", "hidden_size": 768,
+    "intermediate_size": 3072, "max_position_embeddings": 2048, "model_type": "nanochat", "num_attention_heads": 6,
+    "num_hidden_layers": 4, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}, "vocab_size": 65536})");
+  const ModelConfig read = read_model_config(config.dump(), "config.json");
+  const Model& m = read.model;
+  EXPECT_TRUE(m.qk_norm && m.embedding_norm && !m.mlp_gated && !m.tie_word_embeddings);
+  EXPECT_EQ(m.qk_norm_place, QkNormPlace::after_rope);
+  EXPECT_EQ(m.norm_weight, NormWeight::none);
+  EXPECT_EQ(m.hidden_act, HiddenAct::relu2);
+  EXPECT_EQ(m.final_logit_softcapping, 15) << "its default";
+  EXPECT_EQ(m.num_key_value_heads, 6);
+  EXPECT_EQ(m.rms_norm_eps, 1e-6);
+  EXPECT_EQ(read.weights.mirrored_head, 128);
+  EXPECT_EQ(read.weights.name_of("model.layers.0.mlp.up_proj.weight"), "model.layers.0.mlp.fc1.weight");
+  EXPECT_TRUE(read.weights.mirrors("model.layers.0.self_attn.k_proj.bias"));
+  EXPECT_FALSE(read.weights.mirrors("model.layers.0.self_attn.v_proj.weight"));
+  EXPECT_TRUE(!read.weights.mirrors_row(63) && read.weights.mirrors_row(64) && !read.weights.mirrors_row(128));
+  config["hidden_act"] = "silu";
+  config["partial_rotary_factor"] = 0.5;
+  EXPECT_TRUE(test::has_facts(refusal(config), {"hidden_act", "relu2", "partial_rotary_factor: 0.5", "nanochat"}));
+}
+
+TEST(FromHuggingFace, AMinistral3ScalesQ) {
+  Json config = Json::parse(R"({"architectures": ["Ministral3ForCausalLM"], "head_dim": 128, "hidden_act": "silu",
+    "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 262144, "model_type": "ministral3",
+    "num_attention_heads": 32, "num_hidden_layers": 6, "num_key_value_heads": 8, "rms_norm_eps": 1e-05,
+    "rope_parameters": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 16.0, "llama_4_scaling_beta": 0.1,
+      "max_position_embeddings": 262144, "mscale": 1.0, "mscale_all_dim": 1.0,
+      "original_max_position_embeddings": 16384, "rope_theta": 1000000.0, "rope_type": "yarn", "type": "yarn"},
+    "sliding_window": null, "tie_word_embeddings": false, "vocab_size": 131072})");
+  const Model m = import(config).model;
+  EXPECT_EQ(m.rope_scaling.llama_4_scaling_beta, 0.1);
+  EXPECT_EQ(m.rope_scaling.attention_factor, 1);
+  EXPECT_EQ(m.rope_scaling.original_max_position_embeddings, 16384);
+  EXPECT_EQ(m.rope_theta, 1e6);
+  EXPECT_EQ(m.sliding_window, 0);
+  config["rope_parameters"]["max_position_embeddings"] = 4096;
+  EXPECT_TRUE(test::has_facts(refusal(config), {"max_position_embeddings", "4096", "262144"}));
+  config.erase("rope_parameters");
+  EXPECT_TRUE(test::has_facts(refusal(config), {"rope_parameters", "llama_4_scaling_beta"}));
+  Json llama = changed("/rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"llama_4_scaling_beta", 0.1}});
+  EXPECT_TRUE(test::has_facts(refusal(llama), {"llama_4_scaling_beta", "llama"}));
+}
+
 /// Switches of families and layers without RoPE: reading an export back gives the same model.
 TEST(ConfigJson, FamiliesComeBack) {
   const std::string mixed = "model.layer_types=[sliding_attention, full_attention]";
@@ -239,6 +318,14 @@ TEST(ConfigJson, FamiliesComeBack) {
         "model.embedding_multiplier=16", "model.qk_norm=true", "model.attention_multiplier=0.125",
         "model.sliding_window=4", mixed, "model.rope_local_theta=20000", "model.final_logit_softcapping=7"}},
       {"smollm3", {"model.no_rope_layers=4"}},
+      {"ministral3", {"model.rope_scaling={type: yarn, llama_4_scaling_beta: 0.1}", "model.sliding_window=4"}},
+      {"glm4", {"model.norm_place=sandwich", "model.rope_interleaved=true", "model.partial_rotary_factor=0.5"}},
+      {"glm4",
+       {"model.norm_place=sandwich", "model.rope_interleaved=true", "model.attention_bias=true",
+        "model.attention_out_bias=false", "model.rope_scaling={type: linear, factor: 4}"}},
+      {"nanochat",
+       {"model.qk_norm=true", "model.qk_norm_place=after_rope", "model.norm_weight=none", "model.embedding_norm=true",
+        "model.hidden_act=relu2", "model.mlp_gated=false"}},
       {"smollm3", {"model.no_rope_layers=[0, 4]", "model.attention_bias=true", "model.mlp_bias=true"}},
       {"smollm3", {"model.no_rope_layers=3", "model.sliding_window=4", mixed}},
   };

@@ -122,7 +122,8 @@ TEST(Printable, KeepsTextAndShowsTheRestAsBytes) {
 
 TEST(Constants, RopeTable) {
   const double frequencies[] = {1.0, 0.25};
-  const auto table = rope_table(3, frequencies), scaled = rope_table(3, frequencies, 1.5);
+  const auto table = rope_table(3, frequencies), scaled = rope_table(3, frequencies, 1.5),
+             pairs = rope_table(3, frequencies, 1.5, true);
   ASSERT_EQ(table.size(), 12u);
   for (int p = 0; p < 3; ++p)
     for (int i = 0; i < 2; ++i) {
@@ -131,6 +132,8 @@ TEST(Constants, RopeTable) {
       EXPECT_EQ(scaled[static_cast<std::size_t>(4 * p + i)], static_cast<float>(1.5 * std::cos(p * frequencies[i])));
       EXPECT_EQ(scaled[static_cast<std::size_t>(4 * p + 2 + i)],
                 static_cast<float>(1.5 * std::sin(p * frequencies[i])));
+      EXPECT_EQ(pairs[static_cast<std::size_t>(4 * p + 2 * i)], scaled[static_cast<std::size_t>(4 * p + i)]);
+      EXPECT_EQ(pairs[static_cast<std::size_t>(4 * p + 2 * i + 1)], scaled[static_cast<std::size_t>(4 * p + 2 + i)]);
     }
 }
 
