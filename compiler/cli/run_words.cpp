@@ -1,5 +1,7 @@
 #include "compiler/cli/run_words.h"
 
+#include <algorithm>
+
 #include "compiler/cli/build.h"
 #include "files/disk.h"
 #include "spec/schema/schema.h"
@@ -9,13 +11,16 @@ namespace llmc::cli {
 
 namespace fs = std::filesystem;
 
-RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolved) {
+RunWords sort_words(const SpecArguments& arguments, std::span<const spec::Resolved> phases) {
+  const spec::Resolved& resolved = phases.front();
+  const bool has_auto = std::ranges::any_of(phases, [](const spec::Resolved& phase) {
+    return phase.spec.batch.micro_batch == 0 || phase.spec.parallel.shard_automatic;
+  });
   RunWords words;
   for (const std::string& word : arguments.overrides) {
     const std::string path = word.substr(0, word.find('='));
     const spec::Key* key = spec::key_of(path);
-    const bool decides =
-        path == "batch.tokens" && (resolved.spec.batch.micro_batch == 0 || resolved.spec.parallel.shard_automatic);
+    const bool decides = path == "batch.tokens" && has_auto;
     words.all.push_back(word);
     const std::string place = key && key->is_path ? spec::path_at(path, resolved.spec) : "";
     if (!place.empty() && spec::holds_path(*key, place))

@@ -15,7 +15,7 @@ from harness import LLMC, SOURCE, RunTest
 PHASES = """phases:
   - {until: 50%}
   - {until: 75%, batch: {sequence_length: 12, micro_batch: 4}, model: {rope_theta: 5.0e4}, data: {train: {second: {weight: 0.6}}}}
-  - {until: 100%, batch: {sequence_length: 12, micro_batch: 4}, model: {rope_theta: 5.0e4}, optimizer: {weight_decay: 0.05}}
+  - {until: 100%, batch: {sequence_length: 12, micro_batch: 4}, memory: {loss_chunk: 24}, model: {rope_theta: 5.0e4}, optimizer: {weight_decay: 0.05}}
 """
 STEPS, BORDERS = 24, (12, 18)
 
@@ -76,8 +76,11 @@ class Phases(RunTest):
         self.assertEqual(
             sorted(history[1]["changed"]),
             sorted(["model.rope_theta", "batch.sequence_length", "batch.micro_batch", "data.train.second.weight"]))
-        self.assertEqual(history[2]["changed"],
-                         {"optimizer.weight_decay": ["0.1", "0.05"], "data.train.second.weight": ["0.6", "0.3"]})
+        self.assertEqual(
+            history[2]["changed"], {
+                "memory.loss_chunk": ["16", "24"], "optimizer.weight_decay": ["0.1", "0.05"],
+                "data.train.second.weight": ["0.6", "0.3"]
+            })
         self.assertEqual([line["step"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))],
                          list(range(1, STEPS + 1)))
         self.assertEqual(json.loads(self.succeed(LLMC, "runs", run, "--json").out)["runs"][0]["state"], "finished")

@@ -41,6 +41,10 @@ void with_origins(const Options& options, const StartValues& values, const std::
 StartValues find_values(const Options& options, const ProgramInfo& info, const std::optional<std::string>& kept,
                         const std::optional<StartPoint>& start);
 
+/// Values of another phase of a trainer, which a run takes while it trains with those of `before`: the trainer's and
+/// the command line's.
+StartValues values_of_phase(const Options& options, const ProgramInfo& info, const StartValues& before);
+
 /// Last step of the run. Throws Failure(usage) if --steps exceeds the schedule.
 std::int64_t last_step(const Options& options, const StartValues& values);
 
