@@ -4,6 +4,7 @@
 
 #include "compiler/cli/build.h"
 #include "files/disk.h"
+#include "run/run_folder.h"
 #include "spec/schema/schema.h"
 #include "trainer/startup/values.h"
 
@@ -48,6 +49,8 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
   const std::string arch =
       spec.target.kind == spec::TargetKind::cuda ? emit::arch_list(spec) : build::resolve_cpu_arch(spec.target.arch[0]);
   info.arch = arch.c_str();
+  std::vector<std::int64_t> ends = spec.phase.borders;
+  ends.push_back(spec.phase.steps);
   words.insert(words.begin(), "llmc run SPEC --");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -57,7 +60,13 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
   options->command = command;
   refuse_planned_only(spec);
   // The folder may be in another phase, which its trainer finds; data and values are checked as those of a new run.
-  if (spec.phase.count > 1) options->run /= ".phase";
+  if (spec.phase.count > 1) {
+    if (spec.phase.number == 1 && !RunFolder::holds_run(options->run)) {
+      info.phase = {1, spec.phase.count, ends, spec.phase.trainers, {}};
+      info.phases_json = planned.texts.phases_json.c_str();
+    }
+    options->run /= ".phase";
+  }
   if (!options->tune && !options->evaluate && !options->sample)
     check_start(*options, info, build::spec_file(planned.resolved));
   check_gpu(spec);

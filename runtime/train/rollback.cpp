@@ -56,6 +56,7 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
     entry.shards.clear();
     entry.rollbacks = state.guard.rollbacks;
     entry.phase = 0;
+    entry.same_start = false;
     entry.left_step = now.step;
     entry.why = why;
     folder->go_back(format_history(entry), state.step);

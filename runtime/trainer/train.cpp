@@ -43,6 +43,7 @@
 #include "trainer/rank.h"
 #include "trainer/run_listeners.h"
 #include "trainer/startup/header.h"
+#include "trainer/startup/later_phases.h"
 #include "trainer/startup/phase.h"
 #include "trainer/startup/prepare.h"
 #include "trainer/startup/resume_line.h"
@@ -235,7 +236,7 @@ void announce(Rank& rank, const Prepared& p, const Machine& machine, const Sessi
 bool begins_phase(const PhaseInfo& phase, std::int64_t step) { return phase.count > 1 && step == phase.first(); }
 
 HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine, const Session& session,
-                           const RunFiles& files) {
+                           const RunFiles& files, bool same_start) {
   const ProgramInfo& info = rank.info();
   const Options& options = rank.options;
   const Environment now = environment(info, *machine.device, session.mesh().world);
@@ -258,6 +259,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
                      .overrides = options.overrides,
                      .allowed = options.allow,
                      .changed = changed,
+                     .same_start = same_start,
                      .converted = p.converted,
                      .rollbacks = p.state.guard.rollbacks,
                      .phase = begins_phase(info.phase, p.state.step) ? info.phase.number : 0,
@@ -444,7 +446,7 @@ int train(const PhaseStart& start, const Program& program, const TrainerPhases& 
   signals.emplace();
   for (;;) {
     // Reports changes since the previous start or phase, and adds a line to the run's history.
-    const HistoryEntry entry = enter_history(rank, prepared, machine, *model.session, files);
+    const HistoryEntry entry = enter_history(rank, prepared, machine, *model.session, files, listeners.has_value());
     if (!listeners) listeners.emplace(rank, prepared, machine, *model.session, files);
     std::optional<Training> training(std::in_place, rank, prepared, machine, model, files, entry, *listeners, *signals);
     // Trains up to the last step, to a border, or until a signal or the deadline.

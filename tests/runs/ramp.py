@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 
 import harness
 from harness import LLMC, RunTest
+from report import Page
 
 # Larger batches, another mixture, another rate and other guards, from steps on that no interval meets.
 RAMP = """phases:
@@ -237,6 +239,49 @@ class Ramp(RunTest):
         self.assertEqual(len(ours), STEPS)
         for a, b in zip(ours, theirs):  # sums in another order
             self.assertAlmostEqual(a, b, delta=1e-4)
+
+    def test_epochs_of_all_phases(self):
+        """Samples that one phase reads count in the next: the largest number of steps that fits is exact."""
+        for phases in (RAMP, APART):
+            spec, run, out = self.path("epochs.yaml"), self.path("epochs"), self.path("epochs-build")
+            with open(spec, "w") as file:
+                file.write(spec_of(self.folder, phases).replace("most_epochs: 1000", "most_epochs: 9.5"))
+            checked = harness.call(LLMC, "check", spec)
+            self.assertEqual(checked.code, 5, checked.out + checked.err)
+            self.assert_facts(checked.err, "data.train.second", "most_epochs 9.5")
+            fit = int(re.search(r"at most (\d+) steps fit", checked.err)[1])
+            self.assertTrue(13 < fit < 17, checked.err)
+            for words in ((), ("--steps", fit + 1)):
+                done = harness.call(LLMC, "run", spec, "-o", out, "--", "--run", run, *words)
+                self.assertEqual(done.code, 5, done.err)
+                self.assert_facts(done.err, f"at most {fit} steps fit", f"--steps {fit},")
+                self.assertFalse(os.path.exists(out))  # before anything is compiled
+            self.succeed(LLMC, "compile", spec, "-o", out)
+            done = harness.call(os.path.join(out, "phase-1", "trainer"), "--run", run)
+            self.assertEqual(done.code, 5, done.err)
+            self.assertIn(f"at most {fit} steps fit", done.err)
+            self.assertFalse(os.path.exists(run))
+            self.succeed(LLMC, "run", spec, "-o", out, "--", "--run", run, "--steps", fit)
+            last = harness.json_lines(os.path.join(run, "metrics.jsonl"))[-1]
+            self.assertEqual(last["step"], fit)
+            self.assertLessEqual(last["epochs/second"], 9.5)
+            more = harness.call(LLMC, "run", spec, "-o", out, "--", "--run", run, "--steps", fit + 1)
+            self.assertEqual(more.code, 5, more.err)
+            for folder in (run, out):
+                shutil.rmtree(folder)
+
+    def test_a_report_marks_borders(self):
+        page = self.path("report.html")
+        self.succeed(LLMC, "report", self.whole[1], "-o", page)
+        data = Page(harness.read(page).decode()).data()
+        run = data["runs"][0]
+        self.assertEqual([(start["step"], start["phase"]) for start in run["starts"]], [(0, 1), (7, 2), (13, 3),
+                                                                                        (17, 4)])
+        self.assertEqual([start.get("same_start") for start in run["starts"]], [None, True, True, True])
+        # One process has one clock.
+        self.assertEqual(run["lines"]["time"], run["lines"]["seconds"])
+        with open(page) as file:
+            self.assertIn("`phase ${start.phase}`", file.read())
 
     def test_later_phases_are_checked_at_the_start(self):
         spec = self.path("wrong.yaml")

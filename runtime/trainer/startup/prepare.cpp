@@ -131,19 +131,6 @@ Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Pr
   return p;
 }
 
-void check_later_phases(const Options& options, const TrainerPhases& phases, const ProgramInfo& info,
-                        const Prepared& prepared, int ranks) {
-  if (info.phase.count == 1) return;
-  for (int number = info.phase.number + 1; number <= info.phase.last_here(); ++number) {
-    const ProgramInfo later = phases.in(number);
-    if (later.phase.first() >= prepared.stop) return;
-    const StartValues values = values_of_phase(options, later, prepared.values);
-    check_paths(options, values, false);
-    open_inputs(values.run.spec, later);
-    check_work(later, values.run.spec, ranks);
-  }
-}
-
 Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path& spec_file, bool owner,
                  Console& console) {
   Prepared p;

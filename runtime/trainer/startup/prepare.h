@@ -44,7 +44,7 @@ struct Prepared {
   /// Its steps from here on, of the phase of `info`.
   RunLength length(const ProgramInfo& info) const {
     const std::int64_t last = info.phase.count == 1 ? stop : std::min(stop, info.phase.last());
-    return {state.step, last, sequences(info), info.sequence_length};
+    return {state.step, last, sequences(info), info.sequence_length, info.phase.count > 1};
   }
 };
 
@@ -64,10 +64,6 @@ struct BeganWith {
 /// which the start began are as they were. `options`: options_at_any_border(). Throws Failure.
 Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Prepared& before, const TrainState& state,
                        const BeganWith& began);
-
-/// Checks values and files of the phases that this trainer passes to after that of `info`. Throws Failure.
-void check_later_phases(const Options& options, const TrainerPhases& phases, const ProgramInfo& info,
-                        const Prepared& prepared, int ranks);
 
 /// Shards that a start adds to the history: none if a line already lists them, or if they are too many.
 std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history);

@@ -13,6 +13,7 @@
 #include "run/run_folder.h"
 #include "text/shell.h"
 #include "trainer/startup/inputs.h"
+#include "trainer/startup/later_phases.h"
 #include "trainer/startup/missing_paths.h"
 #include "trainer/startup/saved_model.h"
 
@@ -182,7 +183,12 @@ void check_start(const Options& options, const ProgramInfo& info, const fs::path
   if (!kept && options.resume != "auto" && options.resume != "none") return;
   last_step(options, values);
   check_paths(options, values, kept.has_value());
-  with_origins(options, values, [&] { open_inputs(values.run.spec, info); });
+  with_origins(options, values, [&] {
+    const Inputs inputs = open_inputs(values.run.spec, info);
+    if (!info.phases_json) return;
+    const TrainerPhases phases(info);
+    check_epochs_ahead(options, phases, info, values, inputs.train, {}, 0);
+  });
   if (const std::string& from = values.run.spec.init.from; !from.empty() && list_checkpoints(options.run).empty())
     find_weights(from, values.run.spec, {});
 }
