@@ -118,6 +118,7 @@ class Project {
     sources_.push_back(cuda_ ? "step.cu" : "step.cpp");
     sources_.push_back("program.cpp");
     sources_.push_back("texts.S");
+    for (const auto& [name, text] : emit::text_files(plan)) texts_.push_back(name);
   }
 
   std::vector<Unit> units() const {
@@ -139,7 +140,7 @@ class Project {
       hash.add(without_header(emit::read_text(folder_ / source)));
       if (texts) {
         argv.insert(argv.end(), {"-Xassembler", "-I" + folder_.string()});
-        for (const auto& [name, text] : emit::text_files({})) hash.add(emit::read_text(folder_ / name));
+        for (const std::string& name : texts_) hash.add(emit::read_text(folder_ / name));
       }
       Unit unit;
       unit.source = source;
@@ -195,7 +196,7 @@ class Project {
   bool cuda_;
   CpuToolchain cpu_;
   CudaToolchain cuda_tools_;
-  std::vector<std::string> includes_, kernel_compiler_, host_compiler_, sources_;
+  std::vector<std::string> includes_, kernel_compiler_, host_compiler_, sources_, texts_;
 };
 
 void drop_old_objects(const fs::path& folder, const std::vector<Unit>& units) {

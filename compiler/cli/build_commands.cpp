@@ -6,6 +6,7 @@
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
 #include "compiler/cli/run_words.h"
+#include "compiler/cli/trainers.h"
 #include "compiler/emit/printer.h"
 #include "files/disk.h"
 #include "host/executable.h"
@@ -80,7 +81,7 @@ void refuse_spec_of_a_run(const std::string& file) {
                   file, going_on));
 }
 
-/// Each phase's project is a folder of its own in that of the run.
+/// Each trainer's project is a folder in that of the run, named after its first phase.
 BuildOptions of_phase(BuildOptions options, const Planned& planned) {
   const spec::Spec& spec = planned.plan.spec;
   const fs::path folder = output_folder(options.out, spec.name);
@@ -106,7 +107,9 @@ void add_build_commands(CLI::App& app, Result& result) {
       "Example: llmc emit specs/llama-1b.yaml -o llama-1b --bundle\n"
       "         cmake -S llama-1b -B llama-1b/build && cmake --build llama-1b/build");
   emit_command->callback([options] {
-    const Planned planned = plan_spec(options->spec);
+    SelectedPhases phases = load_selected(options->spec);
+    const Planned planned =
+        only_trainer(trainers_of(plan_phases(std::move(phases.all), false), phases.selected), options->spec.file);
     const build::ProjectLock lock = lock_output(planned, options->build);
     const fs::path folder = emit_to(planned, options->build, build::find_home());
     fmt::print("{}\n", folder.string());
@@ -118,10 +121,9 @@ void add_build_commands(CLI::App& app, Result& result) {
   add_jobs(compile_command, options->build.jobs);
   compile_command->footer("Example: llmc compile specs/quickstart.yaml && build/quickstart/trainer --help");
   compile_command->callback([options] {
-    std::vector<spec::Resolved> phases = load_phases(options->spec);
-    const bool many = phases.front().spec.phase.count > 1;
-    for (spec::Resolved& phase : phases) {
-      const Planned planned = plan_loaded(std::move(phase), true);
+    SelectedPhases phases = load_selected(options->spec);
+    const bool many = phases.all.front().spec.phase.count > 1;
+    for (const Planned& planned : trainers_of(plan_phases(std::move(phases.all), true), phases.selected)) {
       note_vocabulary(planned.resolved);
       warn_of_export(planned.resolved.spec.model);
       const build::CompileResult built = compile(planned, many ? of_phase(options->build, planned) : options->build);
@@ -139,13 +141,12 @@ void add_build_commands(CLI::App& app, Result& result) {
   run_command->callback([options, &result] {
     refuse_pipe(options->spec.file);
     refuse_spec_of_a_run(options->spec.file);
-    std::vector<spec::Resolved> all = load_phases(options->spec);
-    const RunWords words = sort_words(options->spec, all.front());
+    SelectedPhases loaded = load_selected(options->spec);
+    const RunWords words = sort_words({options->spec.file, loaded.overrides}, loaded.all);
     // Keys of the run stay out of the trainer's defaults.
-    if (!words.run_time.empty()) all = load_phases({options->spec.file, words.compiled}, false);
-    const bool many = all.front().spec.phase.count > 1;
-    std::vector<Planned> phases;
-    for (spec::Resolved& phase : all) phases.push_back(plan_loaded(std::move(phase), true));
+    if (!words.run_time.empty()) loaded.all = load_phases({options->spec.file, words.compiled}, false);
+    const bool many = loaded.all.front().spec.phase.count > 1;
+    const std::vector<Planned> phases = plan_phases(std::move(loaded.all), true);
     std::vector<std::string> argv = words.run_time;
     argv.insert(argv.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
     std::vector<std::string> command = {"llmc", "run", options->spec.file};
@@ -156,8 +157,8 @@ void add_build_commands(CLI::App& app, Result& result) {
       if (!check_trainer_words(phase, argv, command)) return;
     warn_of_export(phases.front().resolved.spec.model);
     std::vector<fs::path> trainers;
-    for (const Planned& phase : phases)
-      trainers.push_back(compile(phase, many ? of_phase(options->build, phase) : options->build).trainer);
+    for (const Planned& trainer : trainers_of(phases, loaded.selected))
+      trainers.push_back(compile(trainer, many ? of_phase(options->build, trainer) : options->build).trainer);
     argv.insert(argv.begin(), disk::absolute(trainers.front(), Exit::usage).string());
     if (many) setenv(kPhasesVariable, "1", 1);
     build::become(argv, resume_with_llmc(*options, words, many ? trainers.front().parent_path() : trainers.front(),

@@ -27,9 +27,6 @@ bool colour_on(int file_descriptor) {
   return isatty(file_descriptor) && !(no_colour && *no_colour);
 }
 
-namespace {
-
-/// Removes the word phase=N, and returns N; empty: there is none.
 std::string take_phase(std::vector<std::string>& overrides) {
   static constexpr std::string_view kWord = "phase=";
   const auto found = std::ranges::find_if(overrides, [](const std::string& word) { return word.starts_with(kWord); });
@@ -39,7 +36,13 @@ std::string take_phase(std::vector<std::string>& overrides) {
   return number.empty() ? "''" : number;
 }
 
-}  // namespace
+void refuse_phase(const std::string& selected, const std::string& file, std::size_t phases) {
+  throw Failure(Exit::usage,
+                phases == 0 ? fmt::format("phase={} selects one of a spec's phases, and '{}' has none. Leave it out",
+                                          spec::printable(selected), spec::printable(file))
+                            : fmt::format("there is no phase {}. '{}' has phases 1 to {}", spec::printable(selected),
+                                          spec::printable(file), phases));
+}
 
 spec::LoadResult read_spec(const SpecArguments& arguments) {
   const std::filesystem::path directory =
@@ -52,13 +55,7 @@ spec::LoadResult read_spec(const SpecArguments& arguments) {
   if (selected.empty() || !result.diagnostics.empty()) return result;
   for (spec::Resolved& phase : result.phases)
     if (std::to_string(phase.spec.phase.number) == selected) result.resolved = std::move(phase);
-  if (!result.resolved || result.phases.empty())
-    throw Failure(Exit::usage,
-                  result.phases.empty()
-                      ? fmt::format("phase={} selects one of a spec's phases, and '{}' has none. Leave it out",
-                                    spec::printable(selected), spec::printable(arguments.file))
-                      : fmt::format("there is no phase {}. '{}' has phases 1 to {}", spec::printable(selected),
-                                    spec::printable(arguments.file), result.phases.size()));
+  if (!result.resolved || result.phases.empty()) refuse_phase(selected, arguments.file, result.phases.size());
   result.phases.clear();
   return result;
 }
@@ -131,8 +128,6 @@ Planned plan_loaded(spec::Resolved resolved, bool here) {
   planned.texts.config_json = spec::config_json(planned.resolved.spec);
   return planned;
 }
-
-Planned plan_spec(const SpecArguments& arguments) { return plan_loaded(load_spec(arguments), false); }
 
 Planned plan_spec_here(const SpecArguments& arguments) { return plan_loaded(load_spec(arguments), true); }
 

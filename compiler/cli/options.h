@@ -34,6 +34,12 @@ inline constexpr double kMostPrice = 1e6;  // of a device-hour
 /// phase.
 spec::LoadResult read_spec(const SpecArguments& arguments);
 
+/// Removes the word phase=N, and returns N; empty: there is none.
+std::string take_phase(std::vector<std::string>& overrides);
+
+/// Throws Failure(usage) for a phase=N that a spec with this number of phases does not have.
+[[noreturn]] void refuse_phase(const std::string& selected, const std::string& file, std::size_t phases);
+
 /// Makes a target.device that is a file relative to the current folder. `directory`: the spec's.
 spec::Spec from_here(spec::Spec spec, const std::filesystem::path& directory);
 
@@ -62,13 +68,12 @@ struct Planned {
   plan::Plan plan;
   emit::ProgramTexts texts;
 };
-Planned plan_spec(const SpecArguments& arguments);
 
 /// Plans as a trainer that is built on this machine: on a CPU, `target.arch: native` is resolved first, because kernels
 /// are chosen by it.
 Planned plan_spec_here(const SpecArguments& arguments);
 
-/// Plans a loaded spec like plan_spec() or, if `here`, like plan_spec_here().
+/// Plans a loaded spec; if `here`, like plan_spec_here().
 Planned plan_loaded(spec::Resolved resolved, bool here);
 
 /// Returns `wish`, or build/<name> under the current directory; build/<name>-run if CMake built something of that name.

@@ -6,6 +6,7 @@
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
 #include "compiler/cli/device_overrides.h"
+#include "compiler/cli/trainers.h"
 #include "compiler/emit/kernel_sources.h"
 #include "compiler/tools/report/advice_report.h"
 #include "compiler/tools/report/diff.h"
@@ -24,6 +25,7 @@
 #include "spec/values.h"
 #include "text/message.h"
 #include "text/option_checks.h"
+#include "text/plural.h"
 #include "text/shell.h"
 
 namespace llmc::cli {
@@ -40,8 +42,7 @@ struct PlanOptions {
 };
 
 struct DiffOptions {
-  std::string a, b;
-  std::vector<std::string> overrides;
+  SpecArguments a, b;
   bool full = false, json = false;
 };
 
@@ -136,26 +137,86 @@ report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& optio
   return uses;
 }
 
-/// Prints the differences. Returns whether there are none.
-bool compare(const DiffOptions& options) {
-  std::error_code unknown;  // an override may be longer than a file name may be
-  if (options.b.find('=') != std::string::npos && !std::filesystem::exists(options.b, unknown))
-    throw Failure(Exit::usage, fmt::format("'{0}' is an override, but the second argument is a spec. To see what an "
-                                           "override changes: llmc diff {1} {1} '{0}'",
-                                           options.b, options.a));
-  spec::Resolved before = load_spec({options.a, {}}), after = load_spec({options.b, options.overrides});
-  std::string label = options.b;
-  for (const std::string& word : options.overrides) label += " " + word;
+/// Moves a word phase=N between the two specs to the first one.
+void take_first_phase(DiffOptions& options) {
+  if (!options.b.file.starts_with("phase=")) return;
+  std::vector<std::string>& words = options.b.overrides;
+  if (words.empty())
+    throw Failure(Exit::usage, fmt::format("the second spec is missing. To compare phases of one: llmc diff {0} "
+                                           "phase=1 {0} phase=2",
+                                           options.a.file));
+  options.a.overrides = {options.b.file};
+  options.b.file = words.front();
+  words.erase(words.begin());
+}
+
+std::string label_of(const SpecArguments& arguments) {
+  std::string label = arguments.file;
+  for (const std::string& word : arguments.overrides) label += " " + word;
+  return label;
+}
+
+/// A comparison of two trainers' specs.
+struct Compared {
+  std::string text;
+  nlohmann::ordered_json json;
+  bool equal;
+};
+
+Compared compare_specs(const DiffOptions& options, spec::Resolved before, spec::Resolved after) {
   // Resolves `native` only if the other side names an architecture.
   const bool here = is_native(before) != is_native(after);
-  const auto a = plan_side(options.a, std::move(before), here), b = plan_side(label, std::move(after), here);
+  const auto a = plan_side(label_of(options.a), std::move(before), here),
+             b = plan_side(label_of(options.b), std::move(after), here);
   settle(*a, *b);
   const report::Difference difference = report::compare(a->side, b->side, plans_alone(*a, *b));
-  if (options.json)
-    fmt::print("{}\n", report::diff_json(a->side, b->side, difference).dump(2));
-  else
-    fmt::print("{}", report::diff_text(a->side, b->side, difference, options.full));
-  return difference.empty();
+  return {report::diff_text(a->side, b->side, difference, options.full),
+          report::diff_json(a->side, b->side, difference), difference.empty()};
+}
+
+/// Throws Failure(usage) if two specs cannot be compared phase by phase.
+void check_alike(const std::vector<spec::Resolved>& before, const std::vector<spec::Resolved>& after,
+                 const DiffOptions& options) {
+  if (before.size() != after.size())
+    throw Failure(
+        Exit::usage,
+        fmt::format("'{}' has {} phase{} and '{}' has {}. Select one of each with phase=1, or another number: "
+                    "llmc diff {} phase=1 {} phase=1",
+                    spec::printable(label_of(options.a)), before.size(),
+                    plural(static_cast<std::int64_t>(before.size())), spec::printable(label_of(options.b)),
+                    after.size(), options.a.file, options.b.file));
+}
+
+/// Prints the differences, of specs with phases phase by phase. Returns whether there are none.
+bool compare(const DiffOptions& options) {
+  std::error_code unknown;  // an override may be longer than a file name may be
+  const std::string& second = options.b.file;
+  if (second.find('=') != std::string::npos && !std::filesystem::exists(second, unknown))
+    throw Failure(Exit::usage, fmt::format("'{0}' is an override, but the second argument is a spec. To see what an "
+                                           "override changes: llmc diff {1} {1} '{0}'",
+                                           second, options.a.file));
+  std::vector<spec::Resolved> before = load_phases(options.a), after = load_phases(options.b);
+  check_alike(before, after, options);
+  auto list = nlohmann::ordered_json::array();
+  bool equal = true;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const std::int64_t ends[] = {before[i].spec.phase.last, after[i].spec.phase.last};
+    const Compared compared = compare_specs(options, std::move(before[i]), std::move(after[i]));
+    equal &= compared.equal && (before.size() == 1 || ends[0] == ends[1]);
+    if (options.json)
+      list.push_back(before.size() == 1
+                         ? compared.json
+                         : nlohmann::ordered_json{{"phase", i + 1}, {"until", ends}, {"difference", compared.json}});
+    else if (before.size() == 1)
+      fmt::print("{}", compared.text);
+    else
+      fmt::print("{}phase {}, {}\n{}", i ? "\n" : "", i + 1,
+                 ends[0] == ends[1] ? fmt::format("until step {}", ends[0])
+                                    : fmt::format("until step {} -> {}", ends[0], ends[1]),
+                 compared.text);
+  }
+  if (options.json) fmt::print("{}\n", (before.size() == 1 ? list.front() : list).dump(2));
+  return equal;
 }
 
 /// Handles `llmc plan A B`, where the second argument is a spec. The other options apply to a single plan.
@@ -173,7 +234,7 @@ bool compared(const PlanOptions& options) {
         fmt::format(
             "'{}' is a second spec, and a comparison of two plans takes no option except --json. Leave out the others",
             words[0]));
-  compare({options.spec.file, second, {words.begin() + 1, words.end()}, false, options.json});
+  compare({{options.spec.file, {}}, {second, {words.begin() + 1, words.end()}}, false, options.json});
   return true;
 }
 
@@ -235,18 +296,20 @@ void print_measured(const Planned& planned, const PlanOptions& options) {
   }
 }
 
-/// Prints one table of all phases.
+/// Prints one table of all phases, or their sums and plans as JSON.
 void print_phases(std::vector<spec::Resolved> phases, const PlanOptions& options) {
-  std::vector<Planned> planned;
+  const std::vector<Planned> planned = plan_phases(std::move(phases), true);
   std::vector<const plan::Plan*> plans;
-  for (spec::Resolved& phase : phases) planned.push_back(plan_loaded(std::move(phase), true));
   for (const Planned& phase : planned) plans.push_back(&phase.plan);
-  fmt::print("{}phase=1 after the spec shows the plan of that phase\n", report::phases_text(plans, options.price));
+  if (options.json)
+    fmt::print("{}\n", report::phases_plan_json(plans).dump(2));
+  else
+    fmt::print("{}phase=1 after the spec shows the plan of that phase\n", report::phases_text(plans, options.price));
 }
 
 /// Whether one aspect of a plan is asked for, which is of one phase.
 bool has_aspect(const PlanOptions& options) {
-  return options.kernels || options.launches || options.pin || options.json || !options.explain.empty() ||
+  return options.kernels || options.launches || options.pin || options.hints || !options.explain.empty() ||
          !options.measured.empty() || !options.html.empty();
 }
 
@@ -280,7 +343,9 @@ void add_lists(CLI::App* command, PlanOptions& options) {
   command->add_option("spec", options.spec.file, "the run's YAML file")->required();
   command->add_option("overrides", options.spec.overrides,
                       "key.path=value; or a second spec and its key.path=value, to compare both plans");
-  command->add_flag("--json", options.json, "print plan.json on standard output; with --kernels: the kernels as JSON");
+  command->add_flag(
+      "--json", options.json,
+      "print plan.json on standard output, of phases all and the whole run; with --kernels: the kernels as JSON");
   command->add_flag("--hints", options.hints, "also report the largest batch that fits, and changes that save time")
       ->needs("--json");
   auto* launches = command->add_flag("--launches", options.launches,
@@ -355,15 +420,20 @@ void add_plan(CLI::App& app) {
 void add_diff(CLI::App& app, Result& result) {
   auto options = std::make_shared<DiffOptions>();
   CLI::App* command = app.add_subcommand("diff", "show what changes between the trainers of two specs");
-  command->add_option("a", options->a, "the first spec")->required();
-  command->add_option("b", options->b, "the second spec")->required();
-  command->add_option("overrides", options->overrides, "key.path=value, for the second spec");
+  command->add_option("a", options->a.file, "the first spec")->required();
+  command->add_option("b", options->b.file, "the second spec; phase=N before it selects a phase of the first")
+      ->required();
+  command->add_option("overrides", options->b.overrides, "key.path=value, for the second spec");
   command->add_flag("--full", options->full, "show the differences of the generated sources");
   command->add_flag("--json", options->json, "as JSON on standard output");
   command->footer(
       "Exit code 0: the same spec, up to its name; 1: they differ.\n"
-      "Example: llmc diff specs/quickstart.yaml specs/quickstart.yaml model.hidden_size=320 --full");
-  command->callback([options, &result] { result.exit_code = compare(*options) ? 0 : 1; });
+      "Example: llmc diff specs/quickstart.yaml specs/quickstart.yaml model.hidden_size=320 --full\n"
+      "         llmc diff specs/seed-1b.yaml phase=1 specs/seed-1b.yaml phase=2");
+  command->callback([options, &result] {
+    take_first_phase(*options);
+    result.exit_code = compare(*options) ? 0 : 1;
+  });
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "compiler/cli/run_words.h"
 
+#include <algorithm>
+
 #include "compiler/cli/build.h"
 #include "files/disk.h"
+#include "run/run_folder.h"
 #include "spec/schema/schema.h"
 #include "trainer/startup/values.h"
 
@@ -9,13 +12,16 @@ namespace llmc::cli {
 
 namespace fs = std::filesystem;
 
-RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolved) {
+RunWords sort_words(const SpecArguments& arguments, std::span<const spec::Resolved> phases) {
+  const spec::Resolved& resolved = phases.front();
+  const bool has_auto = std::ranges::any_of(phases, [](const spec::Resolved& phase) {
+    return phase.spec.batch.micro_batch == 0 || phase.spec.parallel.shard_automatic;
+  });
   RunWords words;
   for (const std::string& word : arguments.overrides) {
     const std::string path = word.substr(0, word.find('='));
     const spec::Key* key = spec::key_of(path);
-    const bool decides =
-        path == "batch.tokens" && (resolved.spec.batch.micro_batch == 0 || resolved.spec.parallel.shard_automatic);
+    const bool decides = path == "batch.tokens" && has_auto;
     words.all.push_back(word);
     const std::string place = key && key->is_path ? spec::path_at(path, resolved.spec) : "";
     if (!place.empty() && spec::holds_path(*key, place))
@@ -43,6 +49,8 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
   const std::string arch =
       spec.target.kind == spec::TargetKind::cuda ? emit::arch_list(spec) : build::resolve_cpu_arch(spec.target.arch[0]);
   info.arch = arch.c_str();
+  std::vector<std::int64_t> ends = spec.phase.borders;
+  ends.push_back(spec.phase.steps);
   words.insert(words.begin(), "llmc run SPEC --");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -52,7 +60,13 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
   options->command = command;
   refuse_planned_only(spec);
   // The folder may be in another phase, which its trainer finds; data and values are checked as those of a new run.
-  if (spec.phase.count > 1) options->run /= ".phase";
+  if (spec.phase.count > 1) {
+    if (spec.phase.number == 1 && !RunFolder::holds_run(options->run)) {
+      info.phase = {1, spec.phase.count, ends, spec.phase.trainers, {}};
+      info.phases_json = planned.texts.phases_json.c_str();
+    }
+    options->run /= ".phase";
+  }
   if (!options->tune && !options->evaluate && !options->sample)
     check_start(*options, info, build::spec_file(planned.resolved));
   check_gpu(spec);

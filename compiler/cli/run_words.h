@@ -1,6 +1,7 @@
 // Words of a command line that builds a trainer and starts it: which are compiled in, and which the trainer takes.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@ struct RunWords {
   std::vector<std::string> compiled, run_time, all;
 };
 
-/// Checks all overrides together.
-RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolved);
+/// Checks all overrides together. `phases`: the spec that they are of, or one for each of its phases.
+RunWords sort_words(const SpecArguments& arguments, std::span<const spec::Resolved> phases);
 
 /// Checks arguments, data and machine as this plan's trainer will, before anything is compiled for it. `command`: the
 /// command as typed. Returns false after printing help or version if the arguments ask for it.

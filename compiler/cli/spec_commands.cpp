@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "compiler/cli/commands.h"
 #include "compiler/cli/options.h"
@@ -23,6 +25,7 @@
 #include "text/printable.h"
 #include "text/shell.h"
 #include "trainer/startup/inputs.h"
+#include "trainer/startup/later_phases.h"
 #include "trainer/startup/missing_paths.h"
 #include "trainer/startup/saved_model.h"
 #include "trainer/startup/weights.h"
@@ -54,11 +57,25 @@ void note_sources(const spec::Resolved& resolved, const std::vector<MissingPath>
   const Sources sources = open_sources(spec.data, 0);
   const std::int64_t length = spec.batch.sequence_length;
   for (const Source& source : sources) Samples(source.shards, length);  // throws on data without a complete sample
-  // Of a phase its own steps, as if the source began with them: its trainer knows what the phases before have read.
+  // Of a phase its own steps, as if the source began with them; check_phases() adds up those of all.
   const RunLength run{0, spec.own_steps(), spec.batch.tokens / length, length};
   for (const SourceForecast& of : forecast(sources, beginning(sources), run))
     to_stderr("note: data.train.{}\n", forecast_text(of));
-  check_most_epochs(sources, beginning(sources), run);
+  if (spec.phase.count == 1) check_most_epochs(sources, beginning(sources), run);
+}
+
+/// Throws Failure(data) if the phases together pass over a source more often than its most_epochs. Their data is
+/// checked as far as it is here.
+void check_phases(const std::vector<spec::Resolved>& phases) {
+  std::vector<PhaseAhead> ahead;
+  for (const spec::Resolved& phase : phases) {
+    spec::Spec spec = phase.spec;
+    spec::resolve_paths(spec, phase.directory);
+    const auto absent = [](const MissingPath& path) { return path.key.starts_with("data.train"); };
+    if (std::ranges::any_of(missing_paths(spec, {}), absent)) break;
+    ahead.push_back({spec, open_sources(spec.data, 0), spec.phase.last});
+  }
+  check_epochs_ahead(std::move(ahead), {}, 0);
 }
 
 /// Plans a spec, or a phase of it, and reports what is missing on this machine.
@@ -96,6 +113,7 @@ int check(const Options& options) {
   for (const std::string& note : result.notes) to_stderr("note: {}\n", printable_text(note));
   if (result.resolved) result.phases.push_back(std::move(*result.resolved));
   for (const spec::Resolved& phase : result.phases) check_one(options, phase);
+  if (result.phases.size() > 1) check_phases(result.phases);
   if (!options.json)
     fmt::print("{}; the compute-optimal number is about {:.0f} (Hoffmann et al. 2022)\n",
                report::tokens_text(result.phases), spec::kOptimalTokensPerParameter);
@@ -244,6 +262,27 @@ void write_new(const std::string& path, const NewSpec& made) {
         shell_word(path));
 }
 
+/// Prints a spec, or each of its phases: as YAML documents in a row, or as one JSON list.
+void print_config(const std::vector<spec::Resolved>& phases, bool json) {
+  if (phases.size() == 1) {
+    fmt::print("{}", json ? spec::keys_json(phases[0]) + "\n" : spec::to_yaml(phases[0], true));
+    return;
+  }
+  auto list = nlohmann::ordered_json::array();
+  for (const spec::Resolved& resolved : phases) {
+    const spec::Phase& phase = resolved.spec.phase;
+    if (json)
+      list.push_back({{"phase", phase.number},
+                      {"until", phase.last},
+                      {"keys", nlohmann::ordered_json::parse(spec::keys_json(resolved))}});
+    else
+      fmt::print("{}# phase {} of {}, up to step {}{}\n{}", phase.number > 1 ? "---\n" : "", phase.number, phase.count,
+                 phase.last, phase.changed.empty() ? "" : fmt::format("; changes {}", fmt::join(phase.changed, ", ")),
+                 spec::to_yaml(resolved, true));
+  }
+  if (json) fmt::print("{}\n", list.dump(2));
+}
+
 }  // namespace
 
 void add_spec_commands(CLI::App& app, Result& result) {
@@ -259,10 +298,7 @@ void add_spec_commands(CLI::App& app, Result& result) {
   add_spec(config_command, *options);
   config_command->add_flag("--json", options->json, "print every key with its value as JSON");
   config_command->footer("Example: llmc config specs/quickstart.yaml | less");
-  config_command->callback([options] {
-    const spec::Resolved resolved = load_spec(options->spec);
-    fmt::print("{}", options->json ? spec::keys_json(resolved) + "\n" : spec::to_yaml(resolved, true));
-  });
+  config_command->callback([options] { print_config(load_phases(options->spec), options->json); });
 
   CLI::App* schema_command = app.add_subcommand("schema", "print the JSON Schema (draft-07) of a spec, for editors");
   schema_command->add_flag("--markdown", options->markdown, "print the manual's page of keys instead");

@@ -144,7 +144,7 @@ PlannedSweep plan_runs(const SweepOptions& options, const sweep::Grid& grid, con
   std::map<std::vector<std::string>, std::size_t> known;
   Refusals refusals;
   for (std::size_t i = 0; i < specs.size(); ++i) try {
-      const RunWords words = sort_words({options.spec.file, grid.words_of(i)}, specs[i]);
+      const RunWords words = sort_words({options.spec.file, grid.words_of(i)}, std::span(specs).subspan(i, 1));
       const auto [build, is_new] = known.try_emplace(words.compiled, known.size());
       if (is_new) {
         plan.trainers.push_back({words.compiled, nullptr});

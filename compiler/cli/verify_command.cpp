@@ -3,10 +3,12 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "compiler/build/process.h"
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
+#include "compiler/cli/trainers.h"
 #include "compiler/tools/float64/reduce.h"
 #include "compiler/tools/float64/report.h"
 #include "compiler/tools/float64/verification.h"
@@ -70,13 +72,16 @@ void check_trainer(const fs::path& trainer, const plan::Plan& plan) {
                                            spec::printable(trainer.string())));
 }
 
-int verify_spec(const VerifyOptions& options) {
+/// Result of one trainer, as the command prints it.
+struct Verified {
+  nlohmann::ordered_json json;
+  std::string text;
+  bool good = true;
+};
+
+/// Verifies the trainer of `users` in `folder`. Nothing with --emit-only, which prints the folder of the sources.
+std::optional<Verified> verify_in(const fs::path& folder, const VerifyOptions& options, const Planned& users) {
   const auto begin = std::chrono::steady_clock::now();
-  const Planned users = plan_spec_here(options.spec);
-  refuse_planned_only(users.plan.spec);
-  if (options.trainer.empty() && !options.emit_only) check_gpu(users.plan.spec);
-  const fs::path folder = disk::absolute(
-      options.out.empty() ? fs::path("build/verify") / users.plan.spec.name : fs::path(options.out), Exit::usage);
   const build::ProjectLock lock(folder, say);
   const std::string data = (folder / "data" / "train-*.bin").string();
   float64::Reduction reduction = float64::reduce(users.resolved.spec, users.plan, options.steps, data, false);
@@ -101,7 +106,7 @@ int verify_spec(const VerifyOptions& options) {
   if (options.emit_only) {
     const build::ProjectLock project = lock_output(reduced, build);
     fmt::print("{}\n", emit_to(reduced, build, build::find_home()).string());
-    return 0;
+    return std::nullopt;
   }
   const fs::path trainer = disk::absolute(
       options.trainer.empty() ? compile(reduced, build).trainer : fs::path(options.trainer), Exit::usage);
@@ -114,8 +119,47 @@ int verify_spec(const VerifyOptions& options) {
                                                            {options.dump}, [](const std::string& line) { say(line); });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const float64::Report report{reduced.plan, reduction.said, shared, verdict, seconds};
-  fmt::print("{}", options.json ? float64::as_json(report).dump(2) + "\n" : float64::as_text(report));
-  return static_cast<int>(verdict.good(reduced.plan.spec) ? Exit::done : Exit::numerics);
+  return Verified{float64::as_json(report), float64::as_text(report), verdict.good(reduced.plan.spec)};
+}
+
+/// "phases 1, 3": those that a trainer of a run with phases has.
+std::string phases_of(const spec::Phase& phase) {
+  std::string text;
+  for (std::size_t i = 0; i < phase.trainers.size(); ++i)
+    if (phase.trainers[i] == phase.number) text += fmt::format("{}{}", text.empty() ? "" : ", ", i + 1);
+  return (text.find(',') == std::string::npos ? "phase " : "phases ") + text;
+}
+
+/// Verifies each trainer of the spec.
+int verify_spec(const VerifyOptions& options) {
+  SelectedPhases phases = load_selected(options.spec);
+  std::vector<Planned> trainers = trainers_of(plan_phases(std::move(phases.all), true), phases.selected);
+  if (!options.trainer.empty() || options.emit_only) trainers = {only_trainer(std::move(trainers), options.spec.file)};
+  const spec::Spec& first = trainers.front().plan.spec;
+  refuse_planned_only(first);
+  if (options.trainer.empty() && !options.emit_only) check_gpu(first);
+  const fs::path folder =
+      disk::absolute(options.out.empty() ? fs::path("build/verify") / first.name : fs::path(options.out), Exit::usage);
+  auto list = nlohmann::ordered_json::array();
+  bool good = true;
+  for (const Planned& users : trainers) {
+    const spec::Phase& phase = users.plan.spec.phase;
+    VerifyOptions own = options;
+    const std::string part = fmt::format("phase-{}", phase.number);
+    if (phase.count > 1 && !own.dump.empty()) own.dump = (fs::path(own.dump) / part).string();
+    if (phase.count > 1) say(fmt::format("trainer of {}", phases_of(phase)));
+    const auto verified = verify_in(phase.count > 1 ? folder / part : folder, own, users);
+    if (!verified) return 0;
+    good &= verified->good;
+    if (options.json)
+      list.push_back(phase.count > 1
+                         ? nlohmann::ordered_json{{"phases", phases_of(phase)}, {"verified", verified->json}}
+                         : verified->json);
+    else
+      fmt::print("{}{}", phase.count > 1 ? phases_of(phase) + "\n" : "", verified->text);
+  }
+  if (options.json) fmt::print("{}\n", (trainers.size() > 1 ? list : list.front()).dump(2));
+  return static_cast<int>(good ? Exit::done : Exit::numerics);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ endforeach()
   out.line("target_include_directories(trainer PRIVATE $a$ $b$ $b$/.. $b$/../templates $b$/../templates/cpu)",
            {{"a", "${CMAKE_CURRENT_SOURCE_DIR}"}, {"b", "${LLMC_RUNTIME}"}});
   std::string names;
-  for (const auto& [name, text] : text_files({})) names += (names.empty() ? "$f$/" : ";$f$/") + name;
+  for (const auto& [name, text] : text_files(plan)) names += (names.empty() ? "$f$/" : ";$f$/") + name;
   out.line("set_source_files_properties(texts.S PROPERTIES COMPILE_OPTIONS \"-Xassembler;-I$f$\" OBJECT_DEPENDS \"" +
                names + "\")",
            {{"f", "${CMAKE_CURRENT_SOURCE_DIR}"}});

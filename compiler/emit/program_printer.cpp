@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
 #include <ranges>
 
 #include "compiler/emit/printer.h"
@@ -27,7 +29,15 @@ struct Text {
 constexpr Text kTexts[] = {{"llmc_plan_text", "plan.txt", &ProgramTexts::plan_text},
                            {"llmc_plan_json", "plan.json", &ProgramTexts::plan_json},
                            {"llmc_spec_yaml", "spec.yaml", &ProgramTexts::spec_yaml},
-                           {"llmc_config_json", "config.json", &ProgramTexts::config_json}};
+                           {"llmc_config_json", "config.json", &ProgramTexts::config_json},
+                           {"llmc_phases_json", "phases.json", &ProgramTexts::phases_json}};
+
+/// Texts that the trainer of a plan embeds.
+std::vector<Text> texts_of(const plan::Plan& plan) {
+  std::vector<Text> texts(std::begin(kTexts), std::end(kTexts));
+  if (plan.spec.phase.count == 1) texts.pop_back();
+  return texts;
+}
 
 void parameters(SourceWriter& out, const plan::Plan& plan) {
   out.line("// name, offset, rows, cols, pitch, matrix, group, init_std, init_value, key");
@@ -83,14 +93,24 @@ bool reports(SourceWriter& out, const plan::Plan& plan) {
 /// Prints the lists of the phase, and returns its initialiser; empty if the run has one phase.
 std::string phase(SourceWriter& out, const spec::Phase& phase) {
   if (phase.count == 1) return "";
-  out.line("// First steps of the phases after the first, and keys that differ from the phase before.");
-  out.line("constexpr std::int64_t kBorders[] = {$steps$};",
-           {{"steps", fmt::format("{}", fmt::join(phase.borders, ", "))}});
+  std::vector<std::int64_t> ends = phase.borders;
+  ends.push_back(phase.steps);
+  std::vector<int> trainers = phase.trainers;
+  if (trainers.empty()) {  // a phase alone
+    trainers.resize(static_cast<std::size_t>(phase.count));
+    std::iota(trainers.begin(), trainers.end(), 1);
+  }
+  out.line(
+      "// Last steps of all phases, the first phase of each one's trainer, and keys that differ from the phase "
+      "before.");
+  out.line("constexpr std::int64_t kPhaseEnds[] = {$steps$};", {{"steps", fmt::format("{}", fmt::join(ends, ", "))}});
+  out.line("constexpr int kPhaseTrainers[] = {$numbers$};",
+           {{"numbers", fmt::format("{}", fmt::join(trainers, ", "))}});
   if (!phase.changed.empty())
     out.line("constexpr const char* kChangedKeys[] = {$keys$};",
              {{"keys", fmt::format("\"{}\"", fmt::join(phase.changed, "\", \""))}});
   out.blank();
-  return fmt::format("{{{}, {}, {}, {}, kBorders, {}}}", phase.number, phase.count, phase.first, phase.last,
+  return fmt::format("{{{}, {}, kPhaseEnds, kPhaseTrainers, {}}}", phase.number, phase.count,
                      phase.changed.empty() ? "{}" : "kChangedKeys");
 }
 
@@ -230,16 +250,27 @@ std::string pieces(const plan::Plan& plan) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> text_files(const ProgramTexts& texts) {
+std::string phases_json(std::span<const PhaseOfRun> phases) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [phase, texts] : phases)
+    list.push_back({{"number", phase.number},
+                    {"changed", phase.changed},
+                    {"plan_text", texts.plan_text},
+                    {"plan_json", texts.plan_json},
+                    {"spec_yaml", texts.spec_yaml}});
+  return list.dump(1) + "\n";
+}
+
+std::vector<std::pair<std::string, std::string>> text_files(const plan::Plan& plan, const ProgramTexts& texts) {
   std::vector<std::pair<std::string, std::string>> files;
-  for (const Text& text : kTexts) files.emplace_back(text.file, texts.*text.member);
+  for (const Text& text : texts_of(plan)) files.emplace_back(text.file, texts.*text.member);
   return files;
 }
 
-std::string print_texts() {
+std::string print_texts(const plan::Plan& plan) {
   SourceWriter out;
   out.raw("// Files next to this one that the trainer contains, each ended by a zero.\n\n    .section .rodata\n");
-  for (const Text& text : kTexts)
+  for (const Text& text : texts_of(plan))
     out.line("    .globl $s$\n$s$: .incbin \"$f$\"\n    .byte 0", {{"s", text.symbol}, {"f", text.file}});
   out.raw("    .section .note.GNU-stack, \"\", @progbits\n");
   return out.take();
@@ -287,7 +318,7 @@ std::string print_program(const plan::Plan& plan) {
   out.raw("#include \"program/program.h\"\n\n");
   if (!cuda) out.raw("#include \"device/cpu/wait_policy.h\"\n");
   out.raw("#include \"step.h\"\n\n// Files embedded by texts.S.\nextern \"C\" {\n");
-  for (const Text& text : kTexts) out.line("extern const char $s$[];", {{"s", text.symbol}});
+  for (const Text& text : texts_of(plan)) out.line("extern const char $s$[];", {{"s", text.symbol}});
   out.raw("}\n\nnamespace llmc {\nnamespace {\n\n");
   parameters(out, plan);
   const bool local = frequencies(out, plan);
@@ -342,7 +373,8 @@ std::string print_program(const plan::Plan& plan) {
       {"window_bytes", n(static_cast<std::int64_t>(plan.layout.window_bytes))},
       {"gradient_window_bytes", n(static_cast<std::int64_t>(plan.layout.gradient_window_bytes))},
       {"pieces", pieces(plan)},
-      {"phase", of_phase}};
+      {"phase", of_phase},
+      {"phases_json", spec.phase.count > 1 ? "llmc_phases_json" : ""}};
   for (const auto& [name, value] : fields)
     if (!value.empty()) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
   out.raw(R"(};

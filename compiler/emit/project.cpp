@@ -89,8 +89,8 @@ Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const Sour
   files["step" + extension] = step.step;
   files[kPiecesFile] = step.pieces;
   files["program.cpp"] = print_program(plan);
-  files["texts.S"] = print_texts();
-  for (auto& [name, text] : text_files(texts)) files[name] = text;
+  files["texts.S"] = print_texts(plan);
+  for (auto& [name, text] : text_files(plan, texts)) files[name] = text;
   files["CMakeLists.txt"] = print_cmake(plan);
   return files;
 }

@@ -103,6 +103,7 @@ void join_phases(const std::vector<PhaseNode>& nodes, std::vector<Resolved>& pha
              .count = static_cast<int>(phases.size()),
              .first = i ? ends[i - 1] : 0,
              .last = ends[i],
+             .steps = ends.back(),
              .borders = {ends.begin(), ends.end() - 1},
              .changed = {}};
     if (i == 0) continue;

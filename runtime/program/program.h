@@ -1,6 +1,7 @@
 // Interface of an emitted project: the constants of one run and the functions of one step.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -30,15 +31,34 @@ struct PieceWork {
   int launches;
 };
 
-/// Phase of a run that several trainers carry on, one after the other: those of the specs' `phases`. Its steps are
-/// [first, last); a run without phases has one.
+/// Phase of a run, one of the specs' `phases`. A trainer has the steps of all phases that were compiled alike; a run
+/// without phases has one.
 struct PhaseInfo {
   int number = 1, count = 1;
-  std::int64_t first = 0, last = 0;            // last of a run without phases: schedule.steps, which may be overridden
-  std::span<const std::int64_t> borders = {};  // first steps of all phases but the first
-  std::span<const char* const> changed = {};   // keys whose value differs from the phase before
+  std::span<const std::int64_t> ends = {};    // last steps of all phases; empty in a run without phases
+  std::span<const int> trainers = {};         // of each phase: the first phase that has the same trainer
+  std::span<const char* const> changed = {};  // keys whose value differs from the phase before
 
-  bool is_last() const { return number == count; }
+  std::span<const std::int64_t> borders() const { return ends.first(ends.empty() ? 0 : ends.size() - 1); }
+  /// Steps of phase `of` are [first_of(of), end_of(of)); only of a run with phases.
+  std::int64_t first_of(int of) const { return of == 1 ? 0 : end_of(of - 1); }
+  std::int64_t end_of(int of) const { return ends[static_cast<std::size_t>(of) - 1]; }
+  std::int64_t first() const { return first_of(number); }
+  std::int64_t last() const { return end_of(number); }
+  int trainer_of(int of) const { return trainers[static_cast<std::size_t>(of) - 1]; }
+  /// Whether its trainer has other phases too.
+  bool shares_trainer() const { return count > 1 && std::ranges::count(trainers, trainer_of(number)) > 1; }
+  /// First and last of the phases around this one between which the trainer does not change.
+  int first_here() const {
+    int phase = number;
+    while (phase > 1 && trainer_of(phase - 1) == trainer_of(number)) --phase;
+    return phase;
+  }
+  int last_here() const {
+    int phase = number;
+    while (phase < count && trainer_of(phase + 1) == trainer_of(number)) ++phase;
+    return phase;
+  }
 };
 
 struct ProgramInfo {
@@ -52,7 +72,7 @@ struct ProgramInfo {
   const std::uint64_t* instructions;  // cpu: instruction sets they may use, as in device/cpu/instructions.h; null: any
   std::int64_t vocab_size, vocab_pitch, hidden_size, layers, head_dim;
   std::int64_t sequence_length, micro_batch;
-  std::int64_t sequences_per_step;  // global batch in sequences
+  std::int64_t sequences_per_step;  // global batch in sequences, unless batch.tokens is overridden
   std::int64_t parameter_count;     // without padding
   std::int64_t parameter_elements;  // with padding: length of each flat buffer
   double flops_per_token;           // model FLOPs; only unmasked scores count, so causal attention counts half
@@ -77,7 +97,8 @@ struct ProgramInfo {
   std::size_t window_bytes;              // of several ranks, behind the shares: see step/arena_offsets.h
   std::size_t gradient_window_bytes;     // of these the first, in which gradients are reduced
   std::array<PieceWork, kPieces> pieces;
-  PhaseInfo phase = {};
+  PhaseInfo phase = {};               // whose texts are above
+  const char* phases_json = nullptr;  // texts of each phase of a run with phases: trainer/startup/phase.h
 
   std::size_t math_workspace_bytes() const {
     const Buffer* workspace = find_buffer(buffers, Use::math_workspace);

@@ -67,6 +67,7 @@ std::string format_history(const HistoryEntry& entry) {
   for (const spec::Change& change : entry.changed) changed[change.path] = {change.before, change.after};
   if (!entry.converted.empty()) line["converted"] = entry.converted;
   if (entry.phase > 0) line["phase"] = entry.phase;
+  if (entry.same_start) line["same_start"] = true;
   if (entry.rollbacks > 0) line["rollbacks"] = entry.rollbacks;
   if (!entry.why.empty()) line["rollback"] = {{"from_step", entry.left_step}, {"why", entry.why}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -50,6 +50,7 @@ struct HistoryEntry {
   std::vector<std::string> overrides;    // key=value arguments of the command line
   std::vector<std::string> allowed;      // keys that --allow named
   std::vector<spec::Change> changed;     // since the previous start
+  bool same_start = false;               // a running process took other values: those of another phase
   std::string converted = {};            // of the checkpoint's optimizer state, to another format; empty: nothing
   std::int64_t rollbacks = 0;            // in the run so far
   int phase = 0;                         // that begins at `step`; 0: none does

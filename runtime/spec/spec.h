@@ -341,9 +341,10 @@ struct Fp8 {
 /// merged when it is read, and each phase is a Spec.
 struct Phase {
   int number = 1, count = 1;
-  std::int64_t first = 0, last = 0;
-  std::vector<std::int64_t> borders = {};  // first steps of all phases but the first
-  std::vector<std::string> changed = {};   // keys whose value differs from the phase before
+  std::int64_t first = 0, last = 0, steps = 0;  // of the phase, and of the run
+  std::vector<std::int64_t> borders = {};       // first steps of all phases but the first
+  std::vector<std::string> changed = {};        // keys whose value differs from the phase before
+  std::vector<int> trainers = {};  // of each phase: the first phase that is compiled alike; empty until all are planned
 };
 
 struct Spec {

@@ -196,10 +196,11 @@ void Session::copy_in_documents(const MicroBatch& micro) {
 }
 
 /// If every micro-batch has collectives, all ranks must run equally many.
-std::size_t Session::passes_of_all() const {
+std::size_t Session::passes_of_all(const StepBatch& batch) const {
   if (shares_.ranks() == 1 || !is_sharded(Use::gradients, info().shard)) return 0;
   const auto ranks = static_cast<std::int64_t>(shares_.ranks());
-  return static_cast<std::size_t>((info().sequences_per_step / info().micro_batch + ranks - 1) / ranks);
+  const auto sequences = static_cast<std::int64_t>(batch.sample_ids.size());
+  return static_cast<std::size_t>((sequences / info().micro_batch + ranks - 1) / ranks);
 }
 
 void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, StepScalars scalars, std::int64_t step,
@@ -214,7 +215,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
   }
   flat_.begin_step();
   joined_ = false;
-  const std::size_t own = batch.past - batch.begin, of_all = passes_of_all(), passes = std::max(own, of_all);
+  const std::size_t own = batch.past - batch.begin, of_all = passes_of_all(batch), passes = std::max(own, of_all);
   for (std::size_t i = 0; i < passes; ++i) {
     const Range range(device_.stream(), "micro-batch");
     const MicroBatch& micro = batch.micro_batches[batch.begin + std::min(i, own - 1)];
@@ -314,7 +315,7 @@ double Session::audit(const StepBatch& batch, bool masters) {
     gather_weights();
   const Buffer& losses = buffer(Use::audit_losses);
   std::vector<float> of_pass(static_cast<std::size_t>(losses.elements));
-  const std::size_t own = batch.past - batch.begin, passes = passes_together() ? passes_of_all() : own;
+  const std::size_t own = batch.past - batch.begin, passes = passes_together() ? passes_of_all(batch) : own;
   double sum = 0;
   for (std::size_t i = 0; i < passes; ++i) {
     const MicroBatch& micro = batch.micro_batches[batch.begin + std::min(i, own - 1)];

@@ -126,7 +126,7 @@ class Session {
   /// Makes split masters readable in host_masters(): until a step, or a write there, which refresh_copies() takes over.
   void join_masters();
   NumberedReplay replay() const;
-  std::size_t passes_of_all() const;
+  std::size_t passes_of_all(const StepBatch& batch) const;
   void need_whole_weights() const;
   template <typename T>
   void copy_in(std::byte* to, std::span<const T> values);

@@ -56,7 +56,7 @@ int TrainLoop::stop_signal() const {
 /// ends there.
 bool TrainLoop::stays_alone(std::int64_t step) const {
   const auto holds = [step](const StepListener* listener) { return listener->holds(step); };
-  return step == run_.stop || run_.trace || stop_signal() != 0 || std::ranges::any_of(run_.listeners, holds) ||
+  return step == run_.phase.last || run_.trace || stop_signal() != 0 || std::ranges::any_of(run_.listeners, holds) ||
          (!run_.evaluation.empty() && due(run_.values.evaluation.every, step)) ||
          due(run_.values.checkpoint.every, step) || (run_.audit && run_.audit->due(step + 1)) ||
          (many_ranks() && due(run_.values.parallel.compare_every, step));
@@ -249,8 +249,9 @@ void TrainLoop::go_back(const std::string& why) {
   saver_.rest();
   while (!sent_.empty()) finish();  // finishes steps sent ahead; the rollback discards their updates too
   run_.ranks.at(left, "rolling back to a checkpoint");
-  const auto state = roll_back(run_.path, run_.mirror, run_.folder, now, guard_.first_skipped(), why, run_.start,
-                               run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
+  const auto state =
+      roll_back(run_.path, run_.mirror, run_.folder, now, guard_.first_skipped(), run_.phase.earliest, why, run_.start,
+                run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
   if (!state)
     throw SharedFailure(Exit::numerics,
                         fmt::format("{}, and there is no complete checkpoint from before step {} to roll back to. {}",
@@ -269,7 +270,10 @@ void TrainLoop::go_back(const std::string& why) {
 
 int TrainLoop::run() try {
   const int signal = train();
-  for (StepListener* listener : run_.listeners) listener->ended();
+  state_.guard = guard_.state();
+  state_.guard.plateau = plateau_.state();
+  if (signal != 0 || state_.step == run_.stop)
+    for (StepListener* listener : run_.listeners) listener->ended();
   return signal;
 } catch (const SharedFailure&) {  // an error of all ranks must not lose a save that has begun
   saver_.finish();
@@ -279,12 +283,12 @@ int TrainLoop::run() try {
 int TrainLoop::train() {
   turn_began_ = process_seconds();
   bool asked = false;  // whether a save is requested
-  while (state_.step < run_.stop) {
+  while (state_.step >= run_.phase.first && state_.step < run_.phase.last) {
     if (sent_.empty()) send();
     // The device must always have the next step queued before the host reads the results of this one.
     if (run_.session.runs_ahead() && sent_.size() == 1 && !asked && !stays_alone(state_.step + 1)) send();
     finish();
-    const bool last = state_.step == run_.stop;
+    const bool last = state_.step == run_.phase.last;
     report();
     if (const std::string why = guard_.exhausted(); !why.empty()) {
       go_back(why);
@@ -304,7 +308,8 @@ int TrainLoop::train() {
     if (ends) saver_.finish();
     asked = false;
     if (!saves) {
-      if (last) run_.console.text(fmt::format("ended at step {} without a checkpoint of it", state_.step));
+      if (state_.step == run_.stop)
+        run_.console.text(fmt::format("ended at step {} without a checkpoint of it", state_.step));
       continue;
     }
     if (ends && saver_.failed())
@@ -312,7 +317,7 @@ int TrainLoop::train() {
                                                         "checkpoint are lost. Free some space and rerun",
                                                         state_.step));
     if (saver_.failed()) run_.console.warning(kNextSave);
-    if (signal != 0 && (!last || std::ranges::count(run_.borders, state_.step) > 0)) return signal;
+    if (signal != 0 && (state_.step < run_.stop || std::ranges::count(run_.borders, state_.step) > 0)) return signal;
   }
   return 0;
 }

@@ -33,7 +33,12 @@
 
 namespace llmc {
 
-/// Inputs of a run; all of them outlive the loop.
+/// Steps [first, last) of one phase, and the first one of the trainer that a rollback may go back to.
+struct PhaseSteps {
+  std::int64_t first, last, earliest;
+};
+
+/// Inputs of a run, or of one of its phases; all of them outlive the loop.
 struct LoopInputs {
   const spec::Spec& values;
   const CheckpointTexts& texts;
@@ -52,8 +57,9 @@ struct LoopInputs {
   TraceWriter* trace;                        // null: none
   std::span<StepListener* const> listeners;  // called in this order
   std::int64_t stop;                         // last step, at most values.schedule.steps
+  PhaseSteps phase;                          // steps that are trained with these values
   const HistoryEntry& start;                 // history entry of this start
-  std::span<const std::int64_t> borders;     // steps between phases, whose checkpoints are kept
+  std::span<const std::int64_t> borders;     // whose checkpoints are kept: another trainer goes on from them
   SampleNames sample_names;
   std::function<std::string(SampleId)> sample_text;  // beginning of a sample's text; empty: not shown
   std::optional<FirstLoss> first_loss;               // if the weights were initialised at random by this start
@@ -75,10 +81,10 @@ class TrainLoop {
                                                   // correct
   }
 
-  /// Trains up to run.stop and returns 0. If stopped earlier, everything is saved and it returns the signal, kDeadline
-  /// for the deadline, or kOtherRank for a signal on another rank.
-  /// Throws SharedFailure(numerics) after too many skipped updates, Failure(checkpoint) if the last state could not be
-  /// saved, Failure(data) if the loader fails.
+  /// Trains up to run.phase.last and returns 0, or earlier if a rollback has left the phase. If stopped earlier,
+  /// everything is saved and it returns the signal, kDeadline for the deadline, or kOtherRank for a signal on another
+  /// rank. Throws SharedFailure(numerics) after too many skipped updates, Failure(checkpoint) if the last state could
+  /// not be saved, Failure(data) if the loader fails.
   int run();
   static constexpr int kOtherRank = -1, kDeadline = -2;
 

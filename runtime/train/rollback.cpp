@@ -19,13 +19,13 @@ void remove_from_mirror(const RunMirror* mirror, std::int64_t step, const Log& l
 }  // namespace
 
 std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror, RunFolder* folder,
-                                    const TrainState& now, std::int64_t first_skipped, const std::string& why,
-                                    const HistoryEntry& start, Session& session, Rendezvous& ranks, const Log& log) {
+                                    const TrainState& now, std::int64_t first_skipped, std::int64_t earliest,
+                                    const std::string& why, const HistoryEntry& start, Session& session,
+                                    Rendezvous& ranks, const Log& log) {
   std::string name;
   if (folder)
-    // The phase before has other values, and a trainer of its own.
-    if (const auto found = find_checkpoint_before(run, first_skipped, log);
-        found && found->step >= session.info().phase.first) {
+    // Steps before that are of another trainer.
+    if (const auto found = find_checkpoint_before(run, first_skipped, log); found && found->step >= earliest) {
       name = found->path.filename().string();
       // Removed first, so that a run killed here resumes from an earlier step and rolls back once more. The mirror
       // comes before the run, because it must never hold checkpoints that the run has abandoned.
@@ -56,6 +56,7 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
     entry.shards.clear();
     entry.rollbacks = state.guard.rollbacks;
     entry.phase = 0;
+    entry.same_start = false;
     entry.left_step = now.step;
     entry.why = why;
     folder->go_back(format_history(entry), state.step);

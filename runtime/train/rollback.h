@@ -18,9 +18,11 @@ namespace llmc {
 /// history gets a line that equals `start` except for the position. `now`: the abandoned state, at the end of the last
 /// skipped step. The returned state has the data position of `now`. `mirror`: of rank 0, null if none; the same
 /// checkpoints are removed from it, and a failure is only a warning.
-/// Returns nothing, and changes nothing, if no such checkpoint exists. Collective. Throws Failure.
+/// Returns nothing, and changes nothing, if no such checkpoint of step `earliest` or later exists. Collective. Throws
+/// Failure.
 std::optional<TrainState> roll_back(const std::filesystem::path& run, const RunMirror* mirror, RunFolder* folder,
-                                    const TrainState& now, std::int64_t first_skipped, const std::string& why,
-                                    const HistoryEntry& start, Session& session, Rendezvous& ranks, const Log& log);
+                                    const TrainState& now, std::int64_t first_skipped, std::int64_t earliest,
+                                    const std::string& why, const HistoryEntry& start, Session& session,
+                                    Rendezvous& ranks, const Log& log);
 
 }  // namespace llmc

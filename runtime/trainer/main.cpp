@@ -75,7 +75,8 @@ std::optional<SignalWatch>& stop_signals() {
 }
 
 /// Trains as one rank of the launch, and reports its failure to waiting ranks.
-int train_as_rank(const Options& options, const Program& program) {
+int train_as_rank(const PhaseStart& start, const Program& program, const TrainerPhases& phases) {
+  const Options& options = start.options;
   const LauncherInfo launch = identified(launch_of_this_process(), program.info.fingerprint, options.run);
   Rendezvous::Limits limits;
   limits.start = std::chrono::seconds(options.start_timeout);
@@ -83,7 +84,7 @@ int train_as_rank(const Options& options, const Program& program) {
   limits.collective = std::chrono::seconds(options.collective_timeout);
   Rendezvous rendezvous(launch, limits);
   try {
-    const int code = train(options, program, launch, rendezvous, stop_signals());
+    const int code = train(start, program, phases, launch, rendezvous, stop_signals());
     rendezvous.leave();
     return code;
   } catch (const SharedFailure& failure) {
@@ -103,15 +104,16 @@ int train_as_rank(const Options& options, const Program& program) {
 }
 
 /// Runs the command requested instead of training; returns false if there is none.
-bool answer(const Options& options, const Program& program) {
+bool answer(const Options& options, const Program& program, const TrainerPhases& phases) {
   // Training with several ranks checks this later, when the other ranks can be told.
   if (options.tune || options.calibrate || options.evaluate || options.sample || options.ranks > 1)
     check_processor(program.info);
   if (options.plan)
     fmt::print("{}", options.json ? program.info.plan_json : program.info.plan_text);
-  else if (options.batches && launch_of_this_process().rank == 0)
-    print_batches(options_for_batches(options, program.info), program.info);
-  else if (options.tune)
+  else if (options.batches && launch_of_this_process().rank == 0) {
+    const PhaseStart start = options_for_batches(options, phases);
+    print_batches(start.options, phases.in(start.number));
+  } else if (options.tune)
     tune(program.info, options.device.value_or(0), options.sustained_ms);
   else if (options.calibrate)
     calibrate(*options.calibrate, program);
@@ -125,7 +127,9 @@ bool answer(const Options& options, const Program& program) {
 }
 
 /// Trains as one rank, or starts all ranks of --ranks and waits for them. Returns the exit code.
-int train_phase(const Options& options, const Program& program, const LauncherInfo& launch, int argc, char** argv) {
+int train_phases(const PhaseStart& start, const Program& program, const TrainerPhases& phases,
+                 const LauncherInfo& launch, int argc, char** argv) {
+  const Options& options = start.options;
   if (options.ranks > 1) {
     if (launch.world_size > 1)
       throw Failure(Exit::usage,
@@ -138,14 +142,15 @@ int train_phase(const Options& options, const Program& program, const LauncherIn
     const int code = spawn_ranks(words_of_a_rank(argc, argv), options.ranks, rank_starter(), kMpirunAlone, &stopped);
     unsetenv(kStarterVariable);
     const bool saved = code == static_cast<int>(Exit::resume_me);
-    if (saved && !stopped && options.deadline == 0 && is_at_border(options, program.info)) return kPhaseIsDone;
+    if (saved && !stopped && options.deadline == 0 && is_at_border(options, phases.in(start.number)))
+      return kPhaseIsDone;
     if (saved)  // no rank knows this command
       to_stderr("resume with\n  {}\n",
                 printable_text(resume_line(options.command, spec_when_compiled(executable_folder()),
                                            noted_spec(executable_folder()))));
     return code;
   }
-  return train_as_rank(options, program);
+  return train_as_rank(start, program, phases);
 }
 
 }  // namespace
@@ -155,27 +160,29 @@ int train_main(int argc, char** argv, const Program& program) try {
   std::signal(SIGUSR1, SIG_IGN);  // before the first step there is nothing to save
   const std::optional<Options> parsed =
       parse_options(argc, argv, program.info, [] { return default_base(executable_folder()); });
-  if (!parsed || answer(*parsed, program)) {
+  const TrainerPhases phases(program.info);
+  if (!parsed || answer(*parsed, program, phases)) {
     check_output();
     return static_cast<int>(Exit::done);
   }
   const LauncherInfo launch = launch_of_this_process();
   const std::vector<std::string> words(argv, argv + argc);
-  const PhaseInfo& phase = program.info.phase;
-  const PhaseStart start = find_phase(*parsed, program.info);
+  const PhaseStart start = find_phase(*parsed, phases);
   // A run that has all the steps it was asked for needs no other phase.
   const auto is_enough = [&](std::int64_t step) { return parsed->steps && *parsed->steps <= step; };
-  if (start.number != phase.number) {
+  if (!phases.has(start.number)) {
     if (!is_enough(start.step)) return leave_to(start, program.info, launch, words);
     fmt::print("nothing to do: the run is at step {}, and --steps is {}\n", start.step, *parsed->steps);
     return static_cast<int>(Exit::done);
   }
-  const int code = train_phase(start.options, program, launch, argc, argv);
+  const int code = train_phases(start, program, phases, launch, argc, argv);
   if (code != kPhaseIsDone) return code;
-  if (is_enough(phase.last)) return static_cast<int>(Exit::done);
+  const PhaseInfo phase = phases.in(start.number).phase;
+  const int done = phase.last_here();
+  if (is_enough(phase.end_of(done))) return static_cast<int>(Exit::done);
   // A request that came after the phase's last save: no other trainer may take this one's place.
   if (const auto& signals = stop_signals(); signals && signals->stop_signal() != 0) unsetenv(kPhasesVariable);
-  return leave_to({start.options, phase.number + 1, phase.last}, program.info, launch, words_for_next(words));
+  return leave_to({start.options, done + 1, phase.end_of(done)}, program.info, launch, words_for_next(words));
 } catch (const Failure& failure) {
   print_error(failure.what());
   return static_cast<int>(failure.code());

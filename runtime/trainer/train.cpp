@@ -40,7 +40,10 @@
 #include "train/loop.h"
 #include "train/sample_text.h"
 #include "trainer/commands/product_rate.h"
+#include "trainer/rank.h"
+#include "trainer/run_listeners.h"
 #include "trainer/startup/header.h"
+#include "trainer/startup/later_phases.h"
 #include "trainer/startup/phase.h"
 #include "trainer/startup/prepare.h"
 #include "trainer/startup/resume_line.h"
@@ -53,28 +56,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool ends_phase(const PhaseInfo& phase, std::int64_t stop) { return !phase.is_last() && stop == phase.last; }
-
-bool begins_phase(const PhaseInfo& phase, std::int64_t step) { return phase.count > 1 && step == phase.first; }
-
-/// This process as a rank of its launch, and its options.
-struct Rank {
-  const Options& options;
-  const Program& program;
-  const LauncherInfo& launch;
-  Rendezvous& rendezvous;
-  Console console = is_first() ? Console(stdout, options.quiet, launch.world_size > 1) : Console();
-
-  Mesh mesh() const { return mesh_of(WorldRank{launch.rank, launch.world_size}); }
-  bool is_first() const { return launch.rank == 0; }
-  bool has_others() const { return launch.world_size > 1; }
-  const ProgramInfo& info() const { return program.info; }
-  int device() const { return options.device.value_or(Device::index_of(launch.local_rank)); }
-  Log warnings() {
-    return [this](const std::string& line) { console.warning(line); };
-  }
-};
-
 Prepared prepare_alike(Rank& rank) {
   rank.rendezvous.at(0, "starting");
   Prepared prepared;
@@ -83,18 +64,19 @@ Prepared prepare_alike(Rank& rank) {
     prepared = prepare(rank.options, rank.info(), noted_spec(executable_folder()), rank.is_first(), rank.console);
     with_origins(rank.options, prepared.values,
                  [&] { check_work(rank.info(), prepared.run(), rank.launch.world_size); });
+    check_later_phases(rank.options, rank.phases, rank.info(), prepared, rank.launch.world_size);
   });
   agree(rank.rendezvous, rank.options, rank.info(), prepared);
   return prepared;
 }
 
 /// Rank 0 only; null if the run has no mirror.
-std::unique_ptr<RunMirror> open_mirror(Rank& rank, const Prepared& p) {
+std::unique_ptr<RunMirror> open_mirror(Rank& rank, const Prepared& p, const RunFolder& folder) {
   const spec::Checkpoint& policy = p.run().checkpoint;
   if (policy.mirror.empty()) return nullptr;
   return std::make_unique<RunMirror>(
       policy.mirror,
-      RunMirror::Start{p.folder->path(), p.folder->id(), p.state.step, p.start ? p.start->checkpoint : fs::path()},
+      RunMirror::Start{folder.path(), folder.id(), p.state.step, p.start ? p.start->checkpoint : fs::path()},
       mirror_interval(policy.every, policy.mirror_every), rank.warnings());
 }
 
@@ -103,11 +85,11 @@ void complete_ended(Rank& rank, const Prepared& p) {
   if (!p.folder || !p.start) return;
   std::unique_ptr<RunMirror> mirror;
   try {
-    mirror = open_mirror(rank, p);
+    mirror = open_mirror(rank, p, *p.folder);
   } catch (const Failure& failure) {  // nothing will be trained that the mirror could miss
     rank.console.warning(failure.what());
   }
-  complete_save(*p.folder, mirror.get(), p.run(), p.state, p.start->checkpoint, rank.info().phase.borders,
+  complete_save(*p.folder, mirror.get(), p.run(), p.state, p.start->checkpoint, kept_borders(rank.info().phase),
                 rank.warnings());
 }
 
@@ -118,14 +100,6 @@ bool is_done(Rank& rank, const Prepared& prepared) {
   rank.console.text(why);
   return true;
 }
-
-/// The files that a rank writes: the run folder and its mirror are rank 0's, a log the others'.
-struct RunFiles {
-  std::unique_ptr<RunFolder> folder;
-  std::unique_ptr<RunMirror> mirror;
-  RankLog log;
-  fs::path path;  // of the run folder, on all ranks
-};
 
 RunFiles open_files(Rank& rank, Prepared& prepared) {
   const Options& options = rank.options;
@@ -138,11 +112,11 @@ RunFiles open_files(Rank& rank, Prepared& prepared) {
       prepared.folder = std::make_unique<RunFolder>(options.run, built_values(info, options.base).spec, rank.warnings(),
                                                     options.allow);
     if (!options.timing.empty()) check_can_write(options.timing, {Exit::usage, "--timing"});
-    files.mirror = open_mirror(rank, prepared);
+    files.mirror = open_mirror(rank, prepared, *prepared.folder);
     const RunMirror* mirror = files.mirror.get();
     if (const auto& start = prepared.start)
-      complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint, info.phase.borders,
-                    rank.warnings());
+      complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint,
+                    kept_borders(info.phase), rank.warnings());
     const Retention retention{policy.keep_last, policy.keep_every};
     const std::vector<SavedBuffer> saved = saved_buffers(info.buffers);
     check_can_save(prepared.folder->path(), info.parameters, saved, retention, rank.warnings());
@@ -171,16 +145,6 @@ OpenLoader loader_of(const Rank& rank, const Prepared& prepared) {
                                     documents);
   };
 }
-
-/// The inputs of a rank: its batches, its device, and the others' results.
-struct Machine {
-  std::unique_ptr<Loader> loader;
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Timeline> timeline;  // null: none
-  std::unique_ptr<Communicator> ranks;
-  std::optional<ProductRate> products;  // measured on this rank
-  std::optional<double> product_flops;  // total FLOP/s of all devices' GEMMs
-};
 
 /// Rank 0 warns of its machine's threads. Collective.
 void tell_surplus_threads(Rank& rank, const Device& device) {
@@ -269,8 +233,10 @@ void announce(Rank& rank, const Prepared& p, const Machine& machine, const Sessi
                              rank.launch.rank));
 }
 
+bool begins_phase(const PhaseInfo& phase, std::int64_t step) { return phase.count > 1 && step == phase.first(); }
+
 HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine, const Session& session,
-                           const RunFiles& files) {
+                           const RunFiles& files, bool same_start) {
   const ProgramInfo& info = rank.info();
   const Options& options = rank.options;
   const Environment now = environment(info, *machine.device, session.mesh().world);
@@ -293,6 +259,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
                      .overrides = options.overrides,
                      .allowed = options.allow,
                      .changed = changed,
+                     .same_start = same_start,
                      .converted = p.converted,
                      .rollbacks = p.state.guard.rollbacks,
                      .phase = begins_phase(info.phase, p.state.step) ? info.phase.number : 0,
@@ -305,64 +272,6 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
   return entry;
 }
 
-/// Step listeners of one run: metrics, progress, samples, profile and timeline, as far as it has them.
-class Listeners {
- public:
-  Listeners(Rank& rank, const Prepared& p, const Machine& machine, Session& session, const RunFiles& files,
-            const SignalWatch& signals) {
-    const spec::Spec& run = p.run();
-    const Peaks peaks{
-        .flops_per_token = rank.info().flops_per_token,
-        .devices = rank.mesh().world.size,
-        .device = peak_flops(machine.device->description(), run.compute, run.matmul == spec::Matmul::tf32),
-        .products = machine.product_flops};
-    if (rank.options.profile) add<ProfiledSteps>(session, *rank.options.profile);
-    if (machine.timeline) add<TimedSteps>(*machine.timeline, session, rank.console);
-    if (rank.is_first() && !rank.options.timing.empty()) times_ = add<StepTimes>();
-    if (files.folder)
-      add<MetricsLog>(MetricsLog::Of{.folder = *files.folder,
-                                     .console = rank.console,
-                                     .values = run,
-                                     .session = session,
-                                     .peaks = peaks,
-                                     .sample_names = sample_names(p.inputs.train),
-                                     .sources = sizes_of(p.inputs.train, rank.info().sequence_length),
-                                     .seconds_before = p.start ? seconds_of(files.folder->last_metrics()) : 0});
-    add<ProgressLine>(ProgressLine::Of{.console = rank.console,
-                                       .peaks = peaks,
-                                       .stop = p.stop,
-                                       .batch_tokens = run.batch.tokens,
-                                       .set = spec::leading_set(run)});
-    if (p.inputs.sampling)
-      add<SampleLog>(SampleLog::Of{.sampling = *p.inputs.sampling,
-                                   .session = session,
-                                   .ranks = rank.rendezvous,
-                                   .folder = files.folder.get(),
-                                   .console = rank.console,
-                                   .signals = signals,
-                                   .every = run.sampling.every,
-                                   .stop = p.stop});
-  }
-
-  std::span<StepListener* const> all() const { return all_; }
-  /// Null if not requested.
-  const StepTimes* times() const { return times_; }
-
- private:
-  template <class Listener, class... Of>
-  const Listener* add(Of&&... of) {
-    auto listener = std::make_unique<Listener>(std::forward<Of>(of)...);
-    const Listener* added = listener.get();
-    all_.push_back(listener.get());
-    owned_.push_back(std::move(listener));
-    return added;
-  }
-
-  std::vector<std::unique_ptr<StepListener>> owned_;
-  std::vector<StepListener*> all_;
-  const StepTimes* times_ = nullptr;
-};
-
 /// Formats the beginning of a sample's text; empty if it is not to be shown.
 std::function<std::string(SampleId)> sample_text(const Rank& rank, const Prepared& prepared) {
   if (!rank.is_first() || !prepared.run().guards.log_text) return {};
@@ -373,15 +282,27 @@ std::function<std::string(SampleId)> sample_text(const Rank& rank, const Prepare
   };
 }
 
-/// The loop and the objects it uses. A last save may still be copied when its steps are done.
+/// Whether another trainer goes on from `stop`.
+bool ends_trainer(const PhaseInfo& phase, std::int64_t stop) {
+  return phase.last_here() < phase.count && stop == phase.end_of(phase.last_here());
+}
+
+PhaseSteps steps_of(const PhaseInfo& phase, std::int64_t stop) {
+  if (phase.count == 1) return {0, stop, 0};
+  return {phase.first(), std::min(stop, phase.last()), phase.first_of(phase.first_here())};
+}
+
+/// The loop of a phase and the objects it uses. A last save may still be copied when its steps are done.
 class Training {
  public:
   Training(Rank& rank, Prepared& prepared, Machine& machine, const OnDevice& model, const RunFiles& files,
-           const HistoryEntry& entry, SignalWatch& signals)
+           const HistoryEntry& entry, const StartListeners& listeners, SignalWatch& signals)
       : rank_(rank),
         signals_(signals),
         texts_{rank.info().config_json, spec::to_yaml(prepared.values.run, shapes_tensors)},
-        listeners_(rank, prepared, machine, *model.session, files, signals),
+        borders_(kept_borders(rank.info().phase)),
+        of_start_(listeners),
+        listeners_(listeners, rank, prepared, machine, *model.session, files, signals),
         loop_({.values = prepared.run(),
                .texts = texts_,
                .session = *model.session,
@@ -399,19 +320,19 @@ class Training {
                .trace = model.trace.get(),
                .listeners = listeners_.all(),
                .stop = prepared.stop,
+               .phase = steps_of(rank.info().phase, prepared.stop),
                .start = entry,
-               .borders = rank.info().phase.borders,
+               .borders = borders_,
                .sample_names = sample_names(prepared.inputs.train),
                .sample_text = sample_text(rank, prepared),
                .first_loss = first_loss_of(prepared),
                // A border without a checkpoint would never be passed.
-               .final_checkpoint = rank.options.final_checkpoint || ends_phase(rank.info().phase, prepared.stop),
+               .final_checkpoint = rank.options.final_checkpoint || ends_trainer(rank.info().phase, prepared.stop),
                .deadline = rank.options.deadline},
               prepared.state) {}
 
   /// Same as TrainLoop::run(). A failure of all ranks is written to each rank's log; rank 0 prints it.
   int run() try {
-    const double begin = process_seconds();
     std::optional<StopLimit> stop_limit;
     if (rank_.has_others())
       stop_limit.emplace(
@@ -419,9 +340,7 @@ class Training {
           std::chrono::seconds(rank_.options.peer_timeout));
     const int signal = loop_.run();
     stop_limit.reset();
-    if (const StepTimes* times = listeners_.times())
-      write_file_atomically(rank_.options.timing, format_timing(begin, times->first_end(), times->seconds()),
-                            {Exit::checkpoint, "--timing"});
+    of_start_.write_times(rank_.options);
     rank_.console.finish();
     return signal;
   } catch (const SharedFailure& end) {
@@ -429,7 +348,7 @@ class Training {
     throw;
   }
 
-  std::int64_t step() const { return loop_.state().step; }
+  const TrainState& state() const { return loop_.state(); }
 
  private:
   Audit* audit_of(const Prepared& prepared) {
@@ -438,15 +357,17 @@ class Training {
   }
   /// Nothing for weights that were not initialised at random by this start.
   static std::optional<FirstLoss> first_loss_of(const Prepared& prepared) {
-    if (prepared.start || prepared.weights) return std::nullopt;
+    if (prepared.start || prepared.weights || prepared.state.step > 0) return std::nullopt;
     return expected_first_loss(prepared.run(), prepared.run().batch.tokens);
   }
 
   Rank& rank_;
   SignalWatch& signals_;
   const CheckpointTexts texts_;
+  const std::vector<std::int64_t> borders_;
   std::optional<Audit> audit_;
-  const Listeners listeners_;
+  const StartListeners& of_start_;
+  const PhaseListeners listeners_;
   TrainLoop loop_;
 };
 
@@ -458,8 +379,7 @@ std::string stopped_by(int signal) {
 int say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop) {
   rank.rendezvous.barrier();  // a rank that leaves NCCL looks lost to those still working
   // The main program prints how the next phase begins.
-  const PhaseInfo& phase = rank.info().phase;
-  if (signal == 0) return phase.is_last() || step < phase.last ? static_cast<int>(Exit::done) : kPhaseIsDone;
+  if (signal == 0) return ends_trainer(rank.info().phase, step) ? kPhaseIsDone : static_cast<int>(Exit::done);
   // A run that a launcher started is resumed by the launcher's own command, which no rank knows.
   const std::string how =
       rank.has_others() ? "Start the ranks with the same command to resume"
@@ -471,12 +391,42 @@ int say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop) 
   return static_cast<int>(Exit::resume_me);
 }
 
+/// Takes the values of the phase that follows the state, without a checkpoint: the one after the border that the run
+/// has reached, or an earlier one after a rollback. `began`: values of the phase in which this start began.
+void enter_phase(Rank& rank, Prepared& prepared, Machine& machine, const OnDevice& model, RunFiles& files,
+                 const TrainState& state, const BeganWith& began) {
+  const bool back = state.step < rank.info().phase.first();
+  rank.in_force = rank.phases.in(phase_after(state.step, rank.info().phase));
+  rank.rendezvous.at(state.step, "beginning a phase");
+  Prepared next;
+  together(rank.launch, rank.rendezvous, [&] {
+    next = prepare_phase(options_at_any_border(rank.options, rank.phases), rank.info(), prepared, state, began);
+    for (const std::string& warning : next.inputs.warnings) rank.console.warning(warning);
+    check_work(rank.info(), next.run(), rank.launch.world_size);
+    if (back) next.start = StartPoint{checkpoints_directory(files.path) / checkpoint_name(state.step), Trust::verified};
+    if (!files.folder) return;
+    const spec::Checkpoint &before = prepared.run().checkpoint, &policy = next.run().checkpoint;
+    if (before.mirror == policy.mirror &&
+        mirror_interval(before.every, before.mirror_every) == mirror_interval(policy.every, policy.mirror_every))
+      return;
+    files.mirror.reset();
+    files.mirror = open_mirror(rank, next, *files.folder);
+  });
+  agree(rank.rendezvous, rank.options, rank.info(), next);
+  prepared = std::move(next);
+  model.session->divide_texts(prepared.inputs.documents);
+  machine.loader = loader_of(rank, prepared)(prepared.state.position);
+  const PhaseInfo& phase = rank.info().phase;
+  rank.console.text(fmt::format("phase   {} of {}, from step {} on", phase.number, phase.count, state.step + 1));
+}
+
 }  // namespace
 
-int train(const Options& options, const Program& program, const LauncherInfo& launch, Rendezvous& rendezvous,
-          std::optional<SignalWatch>& signals) {
+int train(const PhaseStart& start, const Program& program, const TrainerPhases& phases, const LauncherInfo& launch,
+          Rendezvous& rendezvous, std::optional<SignalWatch>& signals) {
   std::signal(SIGPIPE, SIG_IGN);  // a broken log pipe must not end a run
-  Rank rank{options, program, launch, rendezvous};
+  const Options& options = start.options;
+  Rank rank{options, program, phases, launch, rendezvous, phases.in(start.number)};
   // Every rank finds values, checkpoint and data by itself, and all agree on them before anything is written.
   Prepared prepared = prepare_alike(rank);
   // A run that has all its steps ends here, after completing an interrupted save.
@@ -484,20 +434,29 @@ int train(const Options& options, const Program& program, const LauncherInfo& la
   // Wrong arguments leave no folder behind.
   together(launch, rendezvous, [&] { check_windows(options, prepared.state.step, prepared.stop); });
   // Rank 0 creates or locks the run folder and its mirror; the others open a log in it.
-  const RunFiles files = open_files(rank, prepared);
+  RunFiles files = open_files(rank, prepared);
   // Starts the loader, the device, the communication library and a timeline. GEMMs are timed while memory is free.
   Machine machine = start_machine(rank, prepared);
   // Allocates the arena and fills it from a checkpoint, imported weights or the seed.
   const OnDevice model = load_model(rank, prepared, machine);
   // Prints model, hardware and starting point.
   announce(rank, prepared, machine, *model.session);
-  // Reports changes since the previous start, and adds a line to the run's history.
-  const HistoryEntry entry = enter_history(rank, prepared, machine, *model.session, files);
-  // Trains up to the last step, or until a signal or the deadline.
-  Training training(rank, prepared, machine, model, files, entry, signals.emplace());
-  const int signal = training.run();
-  // Waits for all ranks. A run that was stopped prints how to resume.
-  return say_end(rank, signal, training.step(), prepared.stop);
+  std::optional<StartListeners> listeners;
+  const BeganWith began{start.number, prepared.values.run};
+  signals.emplace();
+  for (;;) {
+    // Reports changes since the previous start or phase, and adds a line to the run's history.
+    const HistoryEntry entry = enter_history(rank, prepared, machine, *model.session, files, listeners.has_value());
+    if (!listeners) listeners.emplace(rank, prepared, machine, *model.session, files);
+    std::optional<Training> training(std::in_place, rank, prepared, machine, model, files, entry, *listeners, *signals);
+    // Trains up to the last step, to a border, or until a signal or the deadline.
+    const int signal = training->run();
+    const TrainState state = training->state();
+    // Waits for all ranks. A run that was stopped prints how to resume.
+    if (signal != 0 || state.step == prepared.stop) return say_end(rank, signal, state.step, prepared.stop);
+    training.reset();
+    enter_phase(rank, prepared, machine, model, files, state, began);
+  }
 }
 
 }  // namespace llmc

@@ -127,7 +127,7 @@ FAULTS = [
     fault("common_files_are_not_noticed", "drawn_twice", "if (shared.empty())", "if (true)",
           "test_train Mixtures.RefuseWhatNamesNoMixture"),
     # a start, and the folder of a run
-    fault("the_spec_is_not_followed", "find_values", "values.before && !options.follow_spec;",
+    fault("the_spec_is_not_followed", "find_values", "values.before && !options.follow_spec &&",
           "values.before.has_value();", "test_train Identity.FollowSpecTakesTheTrainersValues"),
     fault("two_specs_share_a_run", "other_spec", "return same || !fs::exists(other, missing) ?",
           "return same || fs::exists(other, missing) ?", "test_train Place.AnotherSpecOfTheSameName"),
@@ -334,7 +334,7 @@ FAULTS = [
           "test_train AfterKill.TheWholeTreeIsThatOfARunNeverKilled"),
     fault(
         "a_start_completes_no_save", "open_files",
-        "complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint, info.phase.borders, rank.warnings());",
+        "complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint, kept_borders(info.phase), rank.warnings());",
         ";", "test_train AfterKill.TheWholeTreeIsThatOfARunNeverKilled"),
     fault("an_ended_run_completes_no_save", "is_done", "complete_ended(rank, prepared);", "",
           "test_train AfterKill.TheWholeTreeIsThatOfARunNeverKilled"),

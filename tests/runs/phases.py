@@ -15,7 +15,7 @@ from harness import LLMC, SOURCE, RunTest
 PHASES = """phases:
   - {until: 50%}
   - {until: 75%, batch: {sequence_length: 12, micro_batch: 4}, model: {rope_theta: 5.0e4}, data: {train: {second: {weight: 0.6}}}}
-  - {until: 100%, batch: {sequence_length: 12, micro_batch: 4}, model: {rope_theta: 5.0e4}, optimizer: {weight_decay: 0.05}}
+  - {until: 100%, batch: {sequence_length: 12, micro_batch: 4}, memory: {loss_chunk: 24}, model: {rope_theta: 5.0e4}, optimizer: {weight_decay: 0.05}}
 """
 STEPS, BORDERS = 24, (12, 18)
 
@@ -76,8 +76,11 @@ class Phases(RunTest):
         self.assertEqual(
             sorted(history[1]["changed"]),
             sorted(["model.rope_theta", "batch.sequence_length", "batch.micro_batch", "data.train.second.weight"]))
-        self.assertEqual(history[2]["changed"],
-                         {"optimizer.weight_decay": ["0.1", "0.05"], "data.train.second.weight": ["0.6", "0.3"]})
+        self.assertEqual(
+            history[2]["changed"], {
+                "memory.loss_chunk": ["16", "24"], "optimizer.weight_decay": ["0.1", "0.05"],
+                "data.train.second.weight": ["0.6", "0.3"]
+            })
         self.assertEqual([line["step"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))],
                          list(range(1, STEPS + 1)))
         self.assertEqual(json.loads(self.succeed(LLMC, "runs", run, "--json").out)["runs"][0]["state"], "finished")
@@ -186,6 +189,97 @@ class Phases(RunTest):
         self.assert_facts(errors, "stopped by SIGTERM", "Resume with")
         self.assertNotIn("Start phase", errors)
 
+    def test_a_signal_between_a_border_and_the_next_trainer(self):
+        """The border's checkpoint is whole, and removing the one before it takes half a second."""
+        for ranks in (1, 2):
+            run, slow = self.path(f"between-{ranks}"), self.path("slow")
+            with open(slow, "w"):
+                pass
+            env = harness.environment() | {"LD_PRELOAD": os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_SLOW": slow}
+            process = subprocess.Popen(self.run_words(run, ranks), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                       text=True, env=env)
+            self.addCleanup(process.kill)
+            deadline = time.monotonic() + 120
+            while not os.path.isdir(os.path.join(run, "checkpoints", "step-00000012")):
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            errors = process.communicate(timeout=60)[1]
+            os.remove(slow)
+            self.assertEqual(process.returncode, 75, errors)
+            self.assert_facts(errors,
+                              *(("phase 1 of 3 is done", "Start phase 2 with") if ranks == 1 else ("resume with", )))
+            self.assertEqual([line.get("phase") for line in harness.json_lines(os.path.join(run, "history.jsonl"))],
+                             [1])
+            self.succeed(*self.run_words(run, ranks))
+            self.assert_same_run(run, ranks)
+
+    def test_tokens_of_the_command_line_decide_each_phase(self):
+        spec = self.path("auto.yaml")
+        with open(spec, "w") as file:
+            file.write(spec_of(self.folder, "phases: [{until: 50%}, {until: 100%, batch: {micro_batch: auto}}]\n"))
+        run, out = self.path("auto"), self.path("auto-build")
+        self.assertIn("micro_batch: 4", self.succeed(LLMC, "plan", spec, "phase=2", "--pin").out)
+        self.succeed(LLMC, "run", spec, "batch.tokens=48", "-o", out, "--", "--run", run)
+        self.assertEqual(
+            json.loads(harness.read(os.path.join(run, "metrics.jsonl")).splitlines()[-1])["tokens"], 48 * STEPS)
+
+    def test_the_whole_plan(self):
+        plan = json.loads(self.succeed(LLMC, "plan", self.spec, "--json").out)
+        run, phases = plan["run"], plan["phases"]
+        self.assertEqual([(phase["phase"], phase["until"], phase["trainer"]) for phase in phases], [(1, 12, 1),
+                                                                                                    (2, 18, 2),
+                                                                                                    (3, 24, 3)])
+        self.assertEqual(run["tokens"], 96 * STEPS)
+        self.assertAlmostEqual(
+            run["seconds"], sum(12 // (1 + (i > 0)) * phase["plan"]["step_seconds"] for i, phase in enumerate(phases)))
+        self.assertAlmostEqual(run["device_hours"], run["seconds"] / 3600)
+        # Both borders, the last checkpoint, and the one that is being written.
+        self.assertEqual(run["disk"]["kept_borders"], 2)
+        self.assertEqual(run["disk"]["most_bytes"], 4 * run["disk"]["checkpoint_bytes"])
+        table = self.succeed(LLMC, "plan", self.spec, "--price", 1000).out
+        self.assertRegex(table, r"(?m)^trainer +phase-1 +phase-2 +phase-3 *$")
+        self.assertRegex(table, r"(?m)^run: 24 steps, 2304 tokens, .* in 4 checkpoints, 2 of them of borders$")
+        self.assertRegex(table, r"(?m)^price( +[0-9.]+){4}$")
+
+    def test_comparisons(self):
+        other = self.path("other.yaml")
+        with open(other, "w") as file:
+            file.write(spec_of(self.folder, PHASES.replace("until: 75%", "until: 80%").replace("5.0e4", "6.0e4")))
+        done = harness.call(LLMC, "diff", self.spec, other)
+        self.assertEqual(done.code, 1, done.err)
+        parts = done.out.split("phase ")
+        self.assertTrue(parts[1].startswith("1, until step 12"), done.out)
+        self.assertNotIn("rope_theta", parts[1])
+        self.assert_facts(done.out, "phase 2, until step 18 -> 19", "rope_theta")
+        self.assertEqual(harness.call(LLMC, "diff", self.spec, self.spec).code, 0)
+        listed = json.loads(harness.call(LLMC, "diff", self.spec, other, "--json").out)
+        self.assertEqual([(of["phase"], of["until"]) for of in listed], [(1, [12, 12]), (2, [18, 19]), (3, [24, 24])])
+        done = harness.call(LLMC, "diff", self.spec, "phase=1", self.spec, "phase=2")
+        self.assertEqual(done.code, 1, done.err)
+        self.assert_facts(done.out, "phase=1", "phase=2", "sequence_length", "rope_theta")
+        done = harness.call(LLMC, "diff", self.spec, "phase=1", self.spec)
+        self.assertEqual(done.code, 2)
+        self.assert_facts(done.err, "has 1 phase", "has 3")
+        done = harness.call(LLMC, "diff", self.spec, "phase=1")
+        self.assertEqual(done.code, 2)
+        self.assert_facts(done.err, "second spec is missing")
+
+    def test_config_and_verify_of_all_phases(self):
+        texts = self.succeed(LLMC, "config", self.spec).out.split("---\n")
+        self.assertEqual([text.splitlines()[0].split(";")[0] for text in texts],
+                         [f"# phase {i} of 3, up to step {end}" for i, end in ((1, 12), (2, 18), (3, 24))])
+        self.assertRegex(texts[1], r"(?m)^  sequence_length: 12 ")
+        keys = json.loads(self.succeed(LLMC, "config", self.spec, "--json").out)
+        self.assertEqual([(of["phase"], of["until"]) for of in keys], [(1, 12), (2, 18), (3, 24)])
+        self.assertTrue(all(any(key["key"] == "model.rope_theta" for key in of["keys"]) for of in keys))
+        done = self.succeed(LLMC, "verify", self.spec, "-o", self.path("verified"))
+        self.assertEqual([line for line in done.out.splitlines() if line.startswith("phase ")],
+                         ["phase 1", "phase 2", "phase 3"])
+        done = harness.call(LLMC, "verify", self.spec, "--emit-only", "-o", self.path("verified"))
+        self.assertEqual(done.code, 2)
+        self.assert_facts(done.err, "3 phases with 3 trainers", "phase=1")
+
     def test_other_commands(self):
         table = self.succeed(LLMC, "plan", self.spec).out
         self.assertRegex(table, r"(?m)^until step +12 +18 +24 +24$")
@@ -197,8 +291,7 @@ class Phases(RunTest):
         self.assertRegex(config, r"(?m)^  sequence_length: 12 ")
         self.assert_facts(self.succeed(LLMC, "plan", self.spec, "phase=2").out, "4 sequences of 12")
         self.succeed(LLMC, "verify", self.spec, "phase=2")
-        for command, words, facts in (("config", (), ("3 phases", "phase=1")), ("config", ("phase=4", ), ("no phase 4",
-                                                                                                          "1 to 3")),
+        for command, words, facts in (("config", ("phase=4", ), ("no phase 4", "1 to 3")),
                                       ("emit", ("-o", self.path("emitted")),
                                        ("3 phases", )), ("sweep", ("optimizer.lr=1e-3,2e-3", "-o", self.path("swept")),
                                                          ("has phases", )), ("plan", ("phase=0", ), ("no phase 0", ))):

@@ -116,12 +116,12 @@ MetricsLine line_of(const Object& object) {
 }
 
 /// Adds up the seconds of all starts. A line belongs to the last start that resumed from a step before it. Each start
-/// counts its seconds from 0; a rollback within it does not.
+/// counts its seconds from 0; a rollback or another phase within it does not.
 void add_times(std::vector<MetricsLine>& lines, const std::vector<Object>& starts) {
   std::vector<std::pair<std::int64_t, std::size_t>> by_step;  // step that a start resumes from, its index
   std::size_t clock = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    if (!starts[i].contains("rollback")) clock = i;
+    if (!starts[i].contains("rollback") && !starts[i].contains("same_start")) clock = i;
     by_step.emplace_back(starts[i]["step"].get<std::int64_t>(), clock);
   }
   std::ranges::sort(by_step);

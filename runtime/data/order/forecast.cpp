@@ -101,7 +101,11 @@ void check_most_epochs(const Sources& sources, const DataPosition& start, const 
   }
   if (fit >= run.stop) return;
   const std::string key = "data.train." + sources[tightest].name;
-  const std::string remedy = fit > run.done ? fmt::format("schedule.steps={0} (or --steps {0}), ", fit) : "";
+  std::string remedy;
+  if (run.fixed && fit > 0)  // the steps before `done` may be ahead too
+    remedy = fmt::format("--steps {}, ", fit);
+  else if (fit > run.done)
+    remedy = fmt::format("schedule.steps={0} (or --steps {0}), ", fit);
   throw Failure(
       Exit::data,
       fmt::format("{0} would be passed {1:.2f} times in {2} step{3}, more than its most_epochs {4:g}: at most "

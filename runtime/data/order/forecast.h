@@ -19,9 +19,11 @@ struct SourceForecast {
   double repeats = 0;        // samples seen before, as a part of all samples of the run
 };
 
-/// Steps from `done` to `stop` of `sequences` samples each, of `sequence_length` tokens, from `start` on.
+/// Steps from `done` to `stop` of `sequences` samples each, of `sequence_length` tokens, from `start` on. `fixed`: the
+/// number of steps is compiled in.
 struct RunLength {
   std::int64_t done = 0, stop = 0, sequences = 1, sequence_length = 1;
+  bool fixed = false;
 };
 
 std::vector<SourceForecast> forecast(const Sources& sources, const DataPosition& start, const RunLength& run);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
@@ -24,21 +25,65 @@ namespace llmc {
 
 namespace {
 
-int phase_of(std::int64_t step, const PhaseInfo& phase) {
-  return 1 +
-         static_cast<int>(std::ranges::count_if(phase.borders, [step](std::int64_t border) { return border <= step; }));
-}
-
-/// Path of another phase's trainer: the folders of all phases are next to each other.
-std::filesystem::path trainer_of(int number) {
-  return executable_folder().parent_path() / fmt::format("phase-{}", number) / "trainer";
+/// Path of a phase's trainer: the folders of all trainers are next to each other, named after their first phase.
+std::filesystem::path trainer_of(int number, const PhaseInfo& phase) {
+  return executable_folder().parent_path() / fmt::format("phase-{}", phase.trainer_of(number)) / "trainer";
 }
 
 }  // namespace
 
-PhaseStart find_phase(const Options& options, const ProgramInfo& info) {
+TrainerPhases::TrainerPhases(const ProgramInfo& info) : info_(info) {
+  if (!info.phases_json) return;
+  for (const auto& phase : nlohmann::json::parse(info.phases_json)) {
+    Texts& own = texts_.emplace_back(Texts{phase.at("number"),
+                                           phase.at("changed"),
+                                           {},
+                                           phase.at("plan_text"),
+                                           phase.at("plan_json"),
+                                           phase.at("spec_yaml")});
+    for (const std::string& key : own.changed) own.changed_keys.push_back(key.c_str());
+  }
+}
+
+bool TrainerPhases::has(int number) const {
+  const PhaseInfo& phase = info_.phase;
+  return phase.count == 1 || phase.trainer_of(number) == phase.trainer_of(phase.number);
+}
+
+ProgramInfo TrainerPhases::in(int number) const {
+  ProgramInfo info = info_;
+  for (const Texts& own : texts_) {
+    if (own.number != number) continue;
+    info.phase.number = number;
+    info.phase.changed = own.changed_keys;
+    info.plan_text = own.plan_text.c_str();
+    info.plan_json = own.plan_json.c_str();
+    info.spec_yaml = own.spec_yaml.c_str();
+  }
+  return info;
+}
+
+int phase_after(std::int64_t step, const PhaseInfo& phase) {
+  return 1 + static_cast<int>(
+                 std::ranges::count_if(phase.borders(), [step](std::int64_t border) { return border <= step; }));
+}
+
+Options options_at_border(Options options, const PhaseInfo& phase) {
+  options.follow_spec = true;
+  for (const char* key : phase.changed)
+    if (is_guarded(key)) options.allow.emplace_back(key);
+  return options;
+}
+
+Options options_at_any_border(Options options, const TrainerPhases& phases) {
+  for (int number = 1; number <= phases.first().phase.count; ++number)
+    if (phases.has(number)) options = options_at_border(std::move(options), phases.in(number).phase);
+  return options;
+}
+
+PhaseStart find_phase(const Options& options, const TrainerPhases& phases) {
   PhaseStart found{options, 1, 0};
-  const PhaseInfo& phase = info.phase;
+  const PhaseInfo& phase = phases.first().phase;
   if (phase.count == 1) return found;
   for (const char* key : {"schedule.steps", "schedule.tokens"})
     if (overrides(options, key))
@@ -47,58 +92,71 @@ PhaseStart find_phase(const Options& options, const ProgramInfo& info) {
                                              key));
   if (const auto start = find_start(options.run, options.resume, {}, Depth::sizes))
     found.step = read_train_state(start->checkpoint).step;
-  found.number = phase_of(found.step, phase);
-  if (found.number == phase.number && phase.number > 1 && found.step == phase.first) {
-    found.options.follow_spec = true;
-    for (const char* key : phase.changed)
-      if (is_guarded(key)) found.options.allow.emplace_back(key);
-  }
+  found.number = phase_after(found.step, phase);
+  if (phases.has(found.number) && found.number > 1 && found.step == phase.first_of(found.number))
+    found.options = options_at_border(options, phases.in(found.number).phase);
+  // A start without a step to train takes no values.
+  if (options.steps && *options.steps <= found.step) found.options.follow_spec = options.follow_spec;
   return found;
 }
 
 std::int64_t stop_in_phase(const ProgramInfo& info, std::int64_t last_step) {
-  return info.phase.count == 1 ? last_step : std::min(last_step, info.phase.last);
+  const PhaseInfo& phase = info.phase;
+  return phase.count == 1 ? last_step : std::min(last_step, phase.end_of(phase.last_here()));
+}
+
+std::vector<std::int64_t> kept_borders(const PhaseInfo& phase) {
+  std::vector<std::int64_t> steps;
+  for (int number = 1; number < phase.count; ++number)
+    if (phase.trainer_of(number) != phase.trainer_of(number + 1)) steps.push_back(phase.end_of(number));
+  return steps;
 }
 
 void check_phase(const ProgramInfo& info, std::int64_t step) {
   const PhaseInfo& phase = info.phase;
-  if (phase.count == 1 || phase_of(step, phase) == phase.number) return;
-  throw Failure(
-      Exit::checkpoint,
-      fmt::format("the newest checkpoint that is whole is of step {}, in phase {}, but a damaged one is newer. "
-                  "Remove the damaged one, and start the trainer of phase {}",
-                  step, phase_of(step, phase), phase_of(step, phase)));
+  if (phase.count == 1 || phase_after(step, phase) == phase.number) return;
+  const int number = phase_after(step, phase);
+  throw Failure(Exit::checkpoint,
+                fmt::format("the newest checkpoint that is whole is of step {}, in phase {}, but a damaged one is "
+                            "newer. Remove the damaged one, and start the trainer of phase {}",
+                            step, number, number));
 }
 
-Options options_for_batches(const Options& options, const ProgramInfo& info) {
-  const PhaseInfo& phase = info.phase;
+PhaseStart options_for_batches(const Options& options, const TrainerPhases& phases) {
   const std::int64_t end = options.batches->first + options.batches->count;
-  if (!phase.is_last() && end > phase.last) {
-    const int number = phase_of(end - 1, phase);
-    throw Failure(Exit::usage,
-                  fmt::format("--batches names step {}, which is of phase {}, and this is the trainer of "
-                              "phase {}, up to step {}. Use {}",
-                              end, number, phase.number, phase.last, shell_word(trainer_of(number).string())));
-  }
-  const PhaseStart start = find_phase(options, info);
-  if (start.step < phase.first && end > start.step)
+  const PhaseInfo& phase = phases.first().phase;
+  PhaseStart start = find_phase(options, phases);
+  if (phase.count == 1) return start;
+  const int number = phase_after(end - 1, phase);
+  const bool here = phases.has(start.number);
+  if (number > start.number && here && !phases.has(number))
+    throw Failure(Exit::usage, fmt::format("--batches names step {}, which is of phase {}, and this is the trainer of "
+                                           "phase {}, up to step {}. Use {}",
+                                           end, number, start.number, phase.end_of(start.number),
+                                           shell_word(trainer_of(number, phase).string())));
+  if (number > start.number)
     throw Failure(Exit::usage,
                   fmt::format("--batches names step {}, and the run is at step {}, in phase {}. The samples "
                               "of phase {} are known when phase {} is done",
-                              end, start.step, start.number, phase.number, phase.number - 1));
-  return start.options;
+                              end, start.step, start.number, number, number - 1));
+  if (!here)
+    throw Failure(Exit::usage, fmt::format("the run is at step {}, in phase {}. Use {}", start.step, start.number,
+                                           shell_word(trainer_of(start.number, phase).string())));
+  return start;
 }
 
 bool is_at_border(const Options& options, const ProgramInfo& info) {
-  if (info.phase.is_last()) return false;
+  const PhaseInfo& phase = info.phase;
+  if (phase.last_here() == phase.count) return false;
   const std::vector<CheckpointEntry> checkpoints = list_checkpoints(options.run);
-  return !checkpoints.empty() && checkpoints.back().step == info.phase.last && has_manifest(checkpoints.back().path);
+  return !checkpoints.empty() && checkpoints.back().step == phase.end_of(phase.last_here()) &&
+         has_manifest(checkpoints.back().path);
 }
 
 int leave_to(const PhaseStart& to, const ProgramInfo& info, const LauncherInfo& launch,
              std::vector<std::string> words) {
   const PhaseInfo& phase = info.phase;
-  words[0] = trainer_of(to.number).string();
+  words[0] = trainer_of(to.number, phase).string();
   if (launch.world_size == 1 && std::getenv(kPhasesVariable) && to.options.deadline == 0) {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());

@@ -1,4 +1,4 @@
-// Phases of a run, each with a trainer of its own: which one a start belongs to, and what a border changes.
+// Phases of a run: those of a trainer, which one a start belongs to, and what a border changes.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,34 @@ inline constexpr char kStarterVariable[] = "LLMC_STARTER";
 /// Result of train() for a phase that has all its steps, and that another one follows. The process ends with 75.
 inline constexpr int kPhaseIsDone = 1000;
 
+/// The phases whose steps a trainer has, and its constants in each of them. Phases that are compiled alike have one
+/// trainer, which passes the borders between them by itself.
+class TrainerPhases {
+ public:
+  explicit TrainerPhases(const ProgramInfo& info);
+  TrainerPhases(const TrainerPhases&) = delete;
+  TrainerPhases& operator=(const TrainerPhases&) = delete;
+
+  const ProgramInfo& first() const { return info_; }
+  bool has(int number) const;
+  /// The program's constants with the texts of phase `number`; shapes are those of this trainer. They live as long as
+  /// this object.
+  ProgramInfo in(int number) const;
+
+ private:
+  struct Texts {
+    int number;
+    std::vector<std::string> changed;
+    std::vector<const char*> changed_keys;  // the same
+    std::string plan_text, plan_json, spec_yaml;
+  };
+  const ProgramInfo& info_;
+  std::vector<Texts> texts_;  // of all phases of the run; empty: it has none
+};
+
+/// Phase of the step after `step`; that of the last one for a finished run. Only of a run with phases.
+int phase_after(std::int64_t step, const PhaseInfo& phase);
+
 struct PhaseStart {
   Options options;        // of a start at the border to this phase: with its values, and with its changed keys allowed
   int number = 1;         // of the phase whose step is next; that of the last one for a finished run
@@ -26,20 +54,29 @@ struct PhaseStart {
 };
 
 /// Finds the phase of a start. Throws Failure as find_start(), and Failure(usage) if a number of steps is overridden.
-PhaseStart find_phase(const Options& options, const ProgramInfo& info);
+PhaseStart find_phase(const Options& options, const TrainerPhases& phases);
 
-/// Last step of this start: that of the run, or of its phase.
+/// Options of a start at a border between phases: their values are followed, and the keys that `phase` changes allowed.
+Options options_at_border(Options options, const PhaseInfo& phase);
+
+/// Same for all phases of a trainer.
+Options options_at_any_border(Options options, const TrainerPhases& phases);
+
+/// Last step of this start: that of the run, or of the last phase that this trainer reaches by itself.
 std::int64_t stop_in_phase(const ProgramInfo& info, std::int64_t last_step);
+
+/// Borders whose checkpoint is kept: those at which another trainer takes over.
+std::vector<std::int64_t> kept_borders(const PhaseInfo& phase);
 
 /// Throws Failure(checkpoint) if a step is not of this phase: the newest checkpoint, by which find_phase() chose it, is
 /// damaged, and the one before it is of another phase.
 void check_phase(const ProgramInfo& info, std::int64_t step);
 
-/// Options of --batches as for a start. Throws Failure(usage) for steps past this phase, whose samples its trainer does
-/// not know.
-Options options_for_batches(const Options& options, const ProgramInfo& info);
+/// The start that --batches prints samples of. Throws Failure(usage) for steps past its phase, whose samples are not
+/// known yet, and if another trainer has its phase.
+PhaseStart options_for_batches(const Options& options, const TrainerPhases& phases);
 
-/// Whether the newest checkpoint is the one between this phase and the next.
+/// Whether the newest checkpoint is the one between this trainer and the next.
 bool is_at_border(const Options& options, const ProgramInfo& info);
 
 /// Becomes the trainer of another phase, if this process is no rank and `llmc run` asked for it. Else returns 75, and

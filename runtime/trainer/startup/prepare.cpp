@@ -79,6 +79,22 @@ spec::Spec made_with(TrainState& saved, const Prepared& p, const fs::path& run) 
   return before;
 }
 
+/// Finds which data and tokenizer the run has, and its state before the first step.
+void identify_data(Prepared& p) {
+  const spec::Spec& run = p.run();
+  TokenShards::Identity data = identify(p.inputs.train);
+  p.shards = std::move(data.shards);
+  const std::string tokenizer = file_checksum(run.data.tokenizer);
+  if (tokenizer.empty() && !run.data.tokenizer.empty())
+    throw Failure(
+        Exit::data,
+        fmt::format(
+            "data.tokenizer '{}' is not a readable regular file. Name the tokenizer's file, or leave the key out",
+            run.data.tokenizer));
+  p.state = {0, beginning(p.inputs.train), run.seed, run.data.seed, p.model, data.fingerprint, tokenizer};
+  p.state.separator = p.inputs.documents.separator;
+}
+
 void check_from_step(const spec::Schedule& schedule, std::int64_t step) {
   if (schedule.from_step <= step) return;
   throw Failure(Exit::usage, fmt::format("schedule.from_step {} is past step {}, at which this run resumes. Set "
@@ -92,6 +108,27 @@ std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& h
   constexpr std::size_t kMost = 4096;  // some 100 bytes each
   const bool listed = p.shards.size() > kMost || shards_of(history, p.state.data_fingerprint);
   return listed ? std::vector<ShardRecord>() : p.shards;
+}
+
+Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Prepared& before, const TrainState& state,
+                       const BeganWith& began) {
+  Prepared p;
+  p.spec_file = before.spec_file;
+  p.start = before.start;
+  p.last = before.last;
+  p.model = before.model;
+  p.stop = before.stop;
+  p.values = values_of_phase(options, info, before.values);
+  if (info.phase.number == began.phase) p.values.run = began.values;
+  check_paths(options, p.values, false);
+  p.inputs = open_inputs(p.run(), info);
+  identify_data(p);
+  check_resume(state, before.run(), p.state, p.run(), options.allow, p.start ? p.start->checkpoint : options.run,
+               state.data_fingerprint == p.state.data_fingerprint ? "" : shard_changes(before.shards, p.shards));
+  p.state = resumed(state, p.state);
+  check_from_step(p.run().schedule, p.state.step);
+  check_most_epochs(p.inputs.train, p.state.position, p.length(info));
+  return p;
 }
 
 Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path& spec_file, bool owner,
@@ -117,7 +154,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
   const std::string first = spec::training_sources(run.data).front().source.path;
   if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, first); !note.empty())
     console.text("note    " + note);
-  check_paths(options, p.values, p.last.has_value());
+  check_paths(options, p.values, p.last && !info.phase.shares_trainer());
   with_origins(options, p.values, [&] { p.inputs = open_inputs(run, info); });
   for (const std::string& warning : p.inputs.warnings) console.warning(warning);
   if (!p.start && !run.init.from.empty()) {
@@ -126,17 +163,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
     if (owner && !options.batches) p.weights->check();
   }
 
-  TokenShards::Identity data = identify(p.inputs.train);
-  p.shards = std::move(data.shards);
-  const std::string tokenizer = file_checksum(run.data.tokenizer);
-  if (tokenizer.empty() && !run.data.tokenizer.empty())
-    throw Failure(
-        Exit::data,
-        fmt::format(
-            "data.tokenizer '{}' is not a readable regular file. Name the tokenizer's file, or leave the key out",
-            run.data.tokenizer));
-  p.state = {0, beginning(p.inputs.train), run.seed, run.data.seed, p.model, data.fingerprint, tokenizer};
-  p.state.separator = p.inputs.documents.separator;
+  identify_data(p);
   if (p.start) {
     TrainState saved = read_train_state(p.start->checkpoint);
     const spec::Spec before = made_with(saved, p, options.run);

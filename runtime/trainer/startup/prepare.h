@@ -1,6 +1,7 @@
 // Finds, opens and checks everything a run needs before training.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "text/console.h"
 #include "trainer/options.h"
 #include "trainer/startup/inputs.h"
+#include "trainer/startup/phase.h"
 #include "trainer/startup/values.h"
 
 namespace llmc {
@@ -39,14 +41,29 @@ struct Prepared {
   const spec::Spec& run() const { return values.run.spec; }
   /// Sequences per step.
   std::int64_t sequences(const ProgramInfo& info) const { return run().batch.tokens / info.sequence_length; }
-  /// Its steps from here on.
-  RunLength length(const ProgramInfo& info) const { return {state.step, stop, sequences(info), info.sequence_length}; }
+  /// Its steps from here on, of the phase of `info`.
+  RunLength length(const ProgramInfo& info) const {
+    const std::int64_t last = info.phase.count == 1 ? stop : std::min(stop, info.phase.last());
+    return {state.step, last, sequences(info), info.sequence_length, info.phase.count > 1};
+  }
 };
 
 /// Does everything a rank can check by reading. With several ranks only the first (`owner`) holds the folder's lock. A
 /// folder is created only after everything that can be refused without it has been checked. Throws Failure.
 Prepared prepare(const Options& options, const ProgramInfo& info, const std::filesystem::path& spec_file, bool owner,
                  Console& console);
+
+/// The phase in which a start began, and its values there.
+struct BeganWith {
+  int phase;
+  spec::Values values;
+};
+
+/// Same for a run in `state` that takes the values of another phase of its trainer, that of `info`, while it trains.
+/// `before`: of the phase that it leaves. The values are the trainer's and the command line's; those of the phase in
+/// which the start began are as they were. `options`: options_at_any_border(). Throws Failure.
+Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Prepared& before, const TrainState& state,
+                       const BeganWith& began);
 
 /// Shards that a start adds to the history: none if a line already lists them, or if they are too many.
 std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history);

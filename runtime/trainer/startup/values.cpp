@@ -13,6 +13,7 @@
 #include "run/run_folder.h"
 #include "text/shell.h"
 #include "trainer/startup/inputs.h"
+#include "trainer/startup/later_phases.h"
 #include "trainer/startup/missing_paths.h"
 #include "trainer/startup/saved_model.h"
 
@@ -86,25 +87,34 @@ void with_origins(const Options& options, const StartValues& values, const std::
 StartValues find_values(const Options& options, const ProgramInfo& info, const std::optional<std::string>& kept,
                         const std::optional<StartPoint>& start) {
   StartValues values{built_values(info, options.base), {}, {}, {}};
-  const fs::path folder = kept    ? disk::absolute(options.run, Exit::checkpoint).lexically_normal()
-                          : start ? start->checkpoint
-                                  : fs::path();
-  if (kept)
+  // A trainer of several phases passes borders between two saves, so that the folder's spec.yaml may be of another
+  // phase than the checkpoint.
+  const bool of_folder = kept && !(info.phase.shares_trainer() && start);
+  const fs::path folder = of_folder ? disk::absolute(options.run, Exit::checkpoint).lexically_normal()
+                          : start   ? start->checkpoint
+                                    : fs::path();
+  if (of_folder)
     values.before = read_spec(*kept, folder);
   else if (start)
     values.before = read_spec(read_checkpoint_spec(start->checkpoint), folder);
   if (values.before) values.kept_in = folder / "spec.yaml";
-  const bool keeps = values.before && !options.follow_spec;
-  values.run = keeps ? go_on_with(values.built, *values.before, kept.has_value()) : values.built;
+  const bool keeps = values.before && !options.follow_spec && (start || !info.phase.shares_trainer());
+  values.run = keeps ? go_on_with(values.built, *values.before, of_folder) : values.built;
   if (keeps && info.phase.count > 1)  // its borders are steps of the trainer's own length
     for (const char* path : {"schedule.steps", "schedule.tokens"})
       spec::find_key(path)->set(values.run.spec, spec::find_key(path)->get(values.built.spec));
   with_origins(options, values, [&] {
     values.run = spec::override_values(values.run, options.overrides, disk::working_folder(Exit::usage));
   });
-  if (values.before && !kept)  // a checkpoint does not contain these keys, so they count as unchanged
+  if (values.before && !of_folder)  // a checkpoint does not contain these keys, so they count as unchanged
     for (const spec::Key& key : spec::keys())
       if (key.aside) key.set(values.before->spec, key.get(values.run.spec));
+  return values;
+}
+
+StartValues values_of_phase(const Options& options, const ProgramInfo& info, const StartValues& before) {
+  StartValues values{built_values(info, options.base), {}, before.run, before.kept_in};
+  values.run = spec::override_values(values.built, options.overrides, disk::working_folder(Exit::usage));
   return values;
 }
 
@@ -173,7 +183,12 @@ void check_start(const Options& options, const ProgramInfo& info, const fs::path
   if (!kept && options.resume != "auto" && options.resume != "none") return;
   last_step(options, values);
   check_paths(options, values, kept.has_value());
-  with_origins(options, values, [&] { open_inputs(values.run.spec, info); });
+  with_origins(options, values, [&] {
+    const Inputs inputs = open_inputs(values.run.spec, info);
+    if (!info.phases_json) return;
+    const TrainerPhases phases(info);
+    check_epochs_ahead(options, phases, info, values, inputs.train, {}, 0);
+  });
   if (const std::string& from = values.run.spec.init.from; !from.empty() && list_checkpoints(options.run).empty())
     find_weights(from, values.run.spec, {});
 }

@@ -41,6 +41,10 @@ void with_origins(const Options& options, const StartValues& values, const std::
 StartValues find_values(const Options& options, const ProgramInfo& info, const std::optional<std::string>& kept,
                         const std::optional<StartPoint>& start);
 
+/// Values of another phase of a trainer, which a run takes while it trains with those of `before`: the trainer's and
+/// the command line's.
+StartValues values_of_phase(const Options& options, const ProgramInfo& info, const StartValues& before);
+
 /// Last step of the run. Throws Failure(usage) if --steps exceeds the schedule.
 std::int64_t last_step(const Options& options, const StartValues& values);
 
@@ -57,7 +61,8 @@ void check_spec(const Options& options, const std::filesystem::path& spec);
 
 /// Throws the failures of a start with these options that can be found without the trainer and its checkpoints: wrong
 /// arguments and values, a run folder of another model or spec, missing or unsuitable data. `spec`: file that the
-/// trainer is compiled from. `info` needs only what open_inputs() reads, name, fingerprint and spec.
+/// trainer is compiled from. `info` needs only what open_inputs() reads, name, fingerprint and spec, and of
+/// a run with phases that begins phase and phases_json, which the epochs of all phases are checked with.
 void check_start(const Options& options, const ProgramInfo& info, const std::filesystem::path& spec);
 
 /// Whether a key shapes the tensors, so that a checkpoint's spec.yaml has it.

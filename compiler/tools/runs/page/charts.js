@@ -176,6 +176,9 @@ class Chart {
         const x = at(start.step);
         ctx.strokeStyle = start.rollback ? cssColour("--alarm") : colour;
         line(ctx, x, bbox.top, x, bbox.top + bbox.height);
+        if (!Number.isInteger(start.phase)) continue;
+        ctx.fillStyle = colour;
+        ctx.fillText(`phase ${start.phase}`, x + 3 * ratio, bbox.top + bbox.height - 4 * ratio);
       }
       ctx.strokeStyle = ctx.fillStyle = colour;
       ctx.globalAlpha = 1;

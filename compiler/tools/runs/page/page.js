@@ -112,6 +112,8 @@ function showMarks(runs) {
   const rows = runs.flatMap(run => [
     ...run.starts.filter(start => start.rollback).map(start =>
       [start.step, named(run), `rollback from step ${grouped(start.rollback.from_step)}`, start.rollback.why]),
+    ...run.starts.filter(start => Number.isInteger(start.phase) && start.step > 0).map(start =>
+      [start.step, named(run), `phase ${start.phase} begins`, Object.keys(start.changed || {}).join(", ")]),
     ...run.skipped.map(({ step, samples, reason }) => [step, named(run), reason ? `update skipped: ${reason}` : "update skipped", `samples ${samples.join(", ")}`]),
     ...run.outliers.map(({ step, of }) => [step, named(run), `${of} is an outlier`, String(run.lines[of][run.lines.step.indexOf(step)])])]);
   if (!rows.length) return byId("marks").remove();
