@@ -228,12 +228,23 @@ TEST(Interpreter, RopeTurnsAndTurnsBack) {
   const ops::Heads heads{.query = 1, .key = 1, .dim = 2};
   const Rows table = {{1, 0}, {0, 1}};  // position 1: a quarter turn
   const Rows qkv = {{1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6}}, turned = {{1, 2, 3, 4, 5, 6}, {-2, 1, -4, 3, 5, 6}};
-  Example forward(Op{.kind = OpKind::rope, .name = "rope", .attributes = ops::RopeAttributes{heads}});
+  Example forward(
+      Op{.kind = OpKind::rope, .name = "rope", .attributes = ops::RopeAttributes{.heads = heads, .rotary = 2}});
   expect_near(forward.in(qkv).in(table).out(2, 6).run().out(0), turned);
-  Example backward(Op{.kind = OpKind::rope_backward, .name = "rope", .attributes = ops::RopeAttributes{heads}});
+  Example backward(Op{
+      .kind = OpKind::rope_backward, .name = "rope", .attributes = ops::RopeAttributes{.heads = heads, .rotary = 2}});
   expect_near(backward.in(turned).in(table).out(2, 6).run().out(0), qkv);
-  Example still(Op{.kind = OpKind::rope, .name = "rope", .attributes = ops::RopeAttributes{heads, false}});
+  Example still(Op{.kind = OpKind::rope,
+                   .name = "rope",
+                   .attributes = ops::RopeAttributes{.heads = heads, .rotary = 2, .rotates = false}});
   expect_near(still.in(qkv).in(table).out(2, 6).run().out(0), qkv);
+}
+
+TEST(Interpreter, RopeOfNeighboursLeavesTheRest) {
+  const ops::RopeAttributes attributes{.heads = {.query = 1, .key = 1, .dim = 3}, .rotary = 2, .interleaved = true};
+  const Rows qkv = {{1, 2, 7, 3, 4, 8, 5, 6, 9}}, table = {{0, 1}};
+  Example forward(Op{.kind = OpKind::rope, .name = "rope", .attributes = attributes});
+  expect_near(forward.in(qkv).in(table).out(1, 9).run().out(0), {{-2, 1, 7, -4, 3, 8, 5, 6, 9}});
 }
 
 TEST(Interpreter, ProductsAndEmbeddingsAreScaled) {
