@@ -142,9 +142,13 @@ void add_build_commands(CLI::App& app, Result& result) {
     refuse_pipe(options->spec.file);
     refuse_spec_of_a_run(options->spec.file);
     SelectedPhases loaded = load_selected(options->spec);
-    const RunWords words = sort_words({options->spec.file, loaded.overrides}, loaded.all);
+    RunWords words = sort_words({options->spec.file, loaded.overrides}, loaded.all);
     // Keys of the run stay out of the trainer's defaults.
     if (!words.run_time.empty()) loaded.all = load_phases({options->spec.file, words.compiled}, false);
+    if (loaded.selected) {  // the command that goes on compiles its trainer alone as well
+      words.compiled.push_back(fmt::format("phase={}", loaded.selected));
+      words.all.push_back(words.compiled.back());
+    }
     const bool many = loaded.all.front().spec.phase.count > 1;
     const std::vector<Planned> phases = plan_phases(std::move(loaded.all), true);
     std::vector<std::string> argv = words.run_time;

@@ -23,7 +23,8 @@ std::string refusal(const std::string& path) {
   if (path.starts_with("model.") && std::ranges::count(soft_model_keys(), path) == 0)
     return "the tensors of a run keep their shapes and their meaning";
   if (path.starts_with("target.") || path.starts_with("parallel.")) return "a run keeps its devices";
-  if (path == "optimizer.kind" || path == "precision.optimizer_state" || path == "precision.master")
+  if (path == "optimizer.kind" || path == "optimizer.muon.normalise" || path == "precision.optimizer_state" ||
+      path == "precision.master")
     return "the optimizer's state is that of the whole run";
   return "";
 }

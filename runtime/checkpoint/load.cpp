@@ -67,6 +67,9 @@ class Matching {
     for (std::size_t index = first; index < past; ++index)
       for (const ParameterInfo& p : stored_)
         if (buffers_[index].covers(p)) tensor(index, p);
+    for (const Match& match : matches_.tensors)
+      if (matches_.absent.contains(match.buffer))
+        refuse_other_model("'" + directory_.string() + "' lacks tensors of the kind of '" + match.entry->name + "'");
     for (const auto& reader : readers_)
       for (const safetensors::Entry& entry : reader->entries())
         if (seen_.count(entry.name) == 0 && !leave_out(entry.name))

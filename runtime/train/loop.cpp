@@ -150,6 +150,7 @@ void TrainLoop::save(bool beside) {
   state_.guard.plateau = plateau_.state();
   saver_.begin(state_, beside, best_loss(), kept_before(guard_, run_.borders));
   saving_seconds_ = process_seconds() - begin;
+  saved_ = state_.step;
 }
 
 void TrainLoop::finish_save() {
@@ -260,12 +261,17 @@ void TrainLoop::go_back(const std::string& why) {
       "{}: the run rolls back to step {} and continues with the samples after those of step {} (rollback {} of {})",
       why, state->step, left, state->guard.rollbacks, guards.rollbacks));
   state_ = *state;
+  saved_ = state_.step;
   run_.session.set_updates(state_.updates());
   saver_.go_back(state_);
   guard_ = Guard(guards, run_.values.optimizer.clip_norm, state_.guard);
   state_.guard.plateau.told |= plateau_.state().told;
   plateau_ = Plateau(guards.plateau, state_.guard.plateau);
   run_.loader = run_.open_loader(state_.position);
+}
+
+void TrainLoop::keep() {
+  if (saved_ != state_.step) save(false);
 }
 
 int TrainLoop::run() try {

@@ -38,6 +38,11 @@ struct PhaseSteps {
   std::int64_t first, last, earliest;
 };
 
+/// Seconds that a step, everything included, and a save took at most; 0: none so far.
+struct LongestTimes {
+  double turn = 0, save = 0;
+};
+
 /// Inputs of a run, or of one of its phases; all of them outlive the loop.
 struct LoopInputs {
   const spec::Spec& values;
@@ -65,6 +70,7 @@ struct LoopInputs {
   std::optional<FirstLoss> first_loss;               // if the weights were initialised at random by this start
   bool final_checkpoint;                             // whether to save the last step if nothing else requests it
   double deadline;                                   // process_seconds() by which everything must be saved; 0: none
+  LongestTimes longest = {};                         // of the phases before, which the deadline counts on
 };
 
 class TrainLoop {
@@ -72,10 +78,12 @@ class TrainLoop {
   TrainLoop(const LoopInputs& run, const TrainState& start)
       : run_(run),
         state_(start),
-        saver_(run.values, run.texts, run.session, run.path, run.folder, run.mirror, run.console, run.ranks, start),
+        saver_(run.values, run.texts, run.session, run.path, run.folder, run.mirror, run.console, run.ranks, start,
+               run.longest.save),
         guard_(run.values.guards, run.values.optimizer.clip_norm, start.guard),
         frozen_(run.values.guards.frozen_steps, run.values.guards.frozen_change),
-        plateau_(run.values.guards.plateau, start.guard.plateau) {
+        plateau_(run.values.guards.plateau, start.guard.plateau),
+        longest_turn_(run.longest.turn) {
     if (start.updates() > 0)
       run_.session.set_updates(start.updates());  // otherwise the arena's initial zero is
                                                   // correct
@@ -89,6 +97,9 @@ class TrainLoop {
   static constexpr int kOtherRank = -1, kDeadline = -2;
 
   const TrainState& state() const { return state_; }
+  LongestTimes longest() const { return {longest_turn_, saver_.longest_seconds()}; }
+  /// Saves the state between two phases, unless that has been done: what follows cannot begin. Every rank calls it.
+  void keep();
 
  private:
   /// A step in flight or just finished, with the values that its report needs.
@@ -146,11 +157,12 @@ class TrainLoop {
   Sent done_{};            // the last finished step and its results
   Session::Finished finished_{};
   double done_at_ = 0;
-  std::vector<Validation> validation_;        // of this step, in the order of the sets; empty: none
-  std::vector<TaskResult> answers_;           // of this step, in the order of the tasks; empty: none
-  std::optional<double> saving_seconds_;      // since the last report
-  std::int64_t of_start_ = 0;                 // steps finished since this start
-  double turn_began_ = 0, longest_turn_ = 0;  // time of one loop iteration, everything included
+  std::vector<Validation> validation_;    // of this step, in the order of the sets; empty: none
+  std::vector<TaskResult> answers_;       // of this step, in the order of the tasks; empty: none
+  std::optional<double> saving_seconds_;  // since the last report
+  std::int64_t of_start_ = 0;             // steps finished since this start
+  std::int64_t saved_ = -1;               // step of the last save of this loop, or that a rollback led to
+  double turn_began_ = 0, longest_turn_;  // time of one loop iteration, everything included
   // Requested by any rank, as of the last finished step.
   bool stop_asked_ = false, save_asked_ = false, finish_asked_ = false;
 };

@@ -44,6 +44,8 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
   session.refresh_copies();
   // Samples between the checkpoint and the first skipped step are skipped as well: they led to the weights that failed.
   state.position = with_tokens(now.position, state.position);
+  state.data_fingerprint = now.data_fingerprint;
+  state.data_seed = now.data_seed;
   state.guard.rollbacks = now.guard.rollbacks + 1;
   if (folder) {
     HistoryEntry entry = start;

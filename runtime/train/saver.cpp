@@ -23,7 +23,8 @@ constexpr double kBytesPerSecond = 100e6;
 }  // namespace
 
 Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& session, const std::filesystem::path& run,
-             RunFolder* folder, const RunMirror* mirror, Console& console, Rendezvous& ranks, const TrainState& state)
+             RunFolder* folder, const RunMirror* mirror, Console& console, Rendezvous& ranks, const TrainState& state,
+             double longest)
     : values_(values),
       texts_(texts),
       session_(session),
@@ -33,8 +34,10 @@ Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& se
       console_(console),
       ranks_(ranks),
       best_(record_at(state)),
-      longest_(static_cast<double>(checkpoint_bytes(session.info().parameters, session.state().buffers())) /
-               kBytesPerSecond) {}
+      longest_(longest > 0
+                   ? longest
+                   : static_cast<double>(checkpoint_bytes(session.info().parameters, session.state().buffers())) /
+                         kBytesPerSecond) {}
 
 /// Best loss that the run has at a checkpoint. Uses one rank's view of the disk for all ranks.
 std::optional<Best> Saver::record_at(const TrainState& state) {

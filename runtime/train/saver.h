@@ -26,8 +26,10 @@ class Saver {
  public:
   /// All references outlive the saver. `folder` is null except on rank 0, `mirror` is null if there is none. `state`:
   /// the state that the run resumes from. Collective.
+  /// `longest`: seconds of the longest save so far; 0: none, and an estimate stands in.
   Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& session, const std::filesystem::path& run,
-        RunFolder* folder, const RunMirror* mirror, Console& console, Rendezvous& ranks, const TrainState& state);
+        RunFolder* folder, const RunMirror* mirror, Console& console, Rendezvous& ranks, const TrainState& state,
+        double longest = 0);
   /// Abandons a save of several ranks; a save of one rank is completed.
   ~Saver() = default;
 

@@ -31,7 +31,7 @@ PhaseListeners::PhaseListeners(const StartListeners& of_start, Rank& rank, const
   const Peaks peaks{.flops_per_token = rank.info().flops_per_token,
                     .devices = rank.mesh().world.size,
                     .device = peak_flops(machine.device->description(), run.compute, run.matmul == spec::Matmul::tf32),
-                    .products = machine.product_flops};
+                    .products = run.metrics.product_share ? machine.product_flops : std::nullopt};
   add_all(of_start.all());
   if (files.folder)
     add<MetricsLog>(MetricsLog::Of{.folder = *files.folder,

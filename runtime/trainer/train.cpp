@@ -154,6 +154,16 @@ void tell_surplus_threads(Rank& rank, const Device& device) {
   if (!surplus.empty()) rank.console.warning(surplus);
 }
 
+/// Whether a phase that this start may train reports the share of the measured products.
+bool any_phase_reports_products(const Rank& rank, const Prepared& prepared) {
+  if (prepared.run().metrics.product_share) return true;
+  const PhaseInfo& phase = rank.info().phase;
+  for (int number = phase.number + 1; number <= phase.last_here(); ++number)
+    if (values_of_phase(rank.options, rank.phases.in(number), prepared.values).run.spec.metrics.product_share)
+      return true;
+  return false;
+}
+
 /// The first batches are read while the device is being set up.
 Machine start_machine(Rank& rank, const Prepared& prepared) {
   const Options& options = rank.options;
@@ -177,7 +187,8 @@ Machine start_machine(Rank& rank, const Prepared& prepared) {
       std::make_unique<Communicator>(device, rank.launch, rank.rendezvous,
                                      CollectiveNeeds{run.deterministic, static_cast<int>(run.parallel.reserved_sms)});
   // Measured while the device's memory is still free; its own allocations are freed afterwards.
-  if (run.metrics.product_share) machine.products = measure_products(rank.info(), rank.device(), options.threads);
+  if (any_phase_reports_products(rank, prepared))
+    machine.products = measure_products(rank.info(), rank.device(), options.threads);
   machine.product_flops = rate_of_ranks(rank.rendezvous, machine.products);
   return machine;
 }
@@ -246,9 +257,10 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
   tell_changes(rank.console, changed, differences(last_environment(history), now), p.start.has_value());
   if (p.start) tell_rate(rank.console, p.values.before->spec, p.run(), p.state.step);
   rank.rendezvous.barrier();  // until all ranks have read the history
+  const bool from_checkpoint = p.start && (!same_start || !begins_phase(info.phase, p.state.step));
   HistoryEntry entry{.step = p.state.step,
                      .time = utc_now(),
-                     .checkpoint = p.start ? p.start->checkpoint.string() : "",
+                     .checkpoint = from_checkpoint ? p.start->checkpoint.string() : "",
                      .weights = p.weights ? p.run().init.from : "",
                      .environment = now,
                      .memory = session.allocated_bytes(),
@@ -296,7 +308,7 @@ PhaseSteps steps_of(const PhaseInfo& phase, std::int64_t stop) {
 class Training {
  public:
   Training(Rank& rank, Prepared& prepared, Machine& machine, const OnDevice& model, const RunFiles& files,
-           const HistoryEntry& entry, const StartListeners& listeners, SignalWatch& signals)
+           const HistoryEntry& entry, const StartListeners& listeners, SignalWatch& signals, LongestTimes longest)
       : rank_(rank),
         signals_(signals),
         texts_{rank.info().config_json, spec::to_yaml(prepared.values.run, shapes_tensors)},
@@ -328,7 +340,8 @@ class Training {
                .first_loss = first_loss_of(prepared),
                // A border without a checkpoint would never be passed.
                .final_checkpoint = rank.options.final_checkpoint || ends_trainer(rank.info().phase, prepared.stop),
-               .deadline = rank.options.deadline},
+               .deadline = rank.options.deadline,
+               .longest = longest},
               prepared.state) {}
 
   /// Same as TrainLoop::run(). A failure of all ranks is written to each rank's log; rank 0 prints it.
@@ -349,6 +362,8 @@ class Training {
   }
 
   const TrainState& state() const { return loop_.state(); }
+  LongestTimes longest() const { return loop_.longest(); }
+  void keep() { loop_.keep(); }
 
  private:
   Audit* audit_of(const Prepared& prepared) {
@@ -391,19 +406,30 @@ int say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop) 
   return static_cast<int>(Exit::resume_me);
 }
 
-/// Takes the values of the phase that follows the state, without a checkpoint: the one after the border that the run
-/// has reached, or an earlier one after a rollback. `began`: values of the phase in which this start began.
-void enter_phase(Rank& rank, Prepared& prepared, Machine& machine, const OnDevice& model, RunFiles& files,
-                 const TrainState& state, const BeganWith& began) {
-  const bool back = state.step < rank.info().phase.first();
-  rank.in_force = rank.phases.in(phase_after(state.step, rank.info().phase));
+/// Prepares the phase that follows the state, without a checkpoint: the one after the border that the run has reached,
+/// or an earlier one after a rollback. `info`: of that phase; `began`: values of the phase in which this start began.
+Prepared prepare_next(Rank& rank, const ProgramInfo& info, const Prepared& prepared, const RunFiles& files,
+                      const TrainState& state, const BeganWith& began) {
+  std::optional<StartPoint> back;
+  if (state.step < rank.info().phase.first())
+    back = StartPoint{checkpoints_directory(files.path) / checkpoint_name(state.step), Trust::verified};
   rank.rendezvous.at(state.step, "beginning a phase");
   Prepared next;
   together(rank.launch, rank.rendezvous, [&] {
-    next = prepare_phase(options_at_any_border(rank.options, rank.phases), rank.info(), prepared, state, began);
+    next = prepare_phase(options_at_any_border(rank.options, rank.phases), info, prepared, state, began, back);
     for (const std::string& warning : next.inputs.warnings) rank.console.warning(warning);
-    check_work(rank.info(), next.run(), rank.launch.world_size);
-    if (back) next.start = StartPoint{checkpoints_directory(files.path) / checkpoint_name(state.step), Trust::verified};
+    check_work(info, next.run(), rank.launch.world_size);
+  });
+  agree(rank.rendezvous, rank.options, info, next);
+  return next;
+}
+
+/// Takes the values of that phase.
+void enter_phase(Rank& rank, const ProgramInfo& info, Prepared& prepared, Prepared&& next, Machine& machine,
+                 const OnDevice& model, RunFiles& files) {
+  rank.in_force = info;
+  const std::int64_t step = next.state.step;
+  together(rank.launch, rank.rendezvous, [&] {
     if (!files.folder) return;
     const spec::Checkpoint &before = prepared.run().checkpoint, &policy = next.run().checkpoint;
     if (before.mirror == policy.mirror &&
@@ -412,12 +438,11 @@ void enter_phase(Rank& rank, Prepared& prepared, Machine& machine, const OnDevic
     files.mirror.reset();
     files.mirror = open_mirror(rank, next, *files.folder);
   });
-  agree(rank.rendezvous, rank.options, rank.info(), next);
   prepared = std::move(next);
   model.session->divide_texts(prepared.inputs.documents);
   machine.loader = loader_of(rank, prepared)(prepared.state.position);
   const PhaseInfo& phase = rank.info().phase;
-  rank.console.text(fmt::format("phase   {} of {}, from step {} on", phase.number, phase.count, state.step + 1));
+  rank.console.text(fmt::format("phase   {} of {}, from step {} on", phase.number, phase.count, step + 1));
 }
 
 }  // namespace
@@ -442,20 +467,31 @@ int train(const PhaseStart& start, const Program& program, const TrainerPhases& 
   // Prints model, hardware and starting point.
   announce(rank, prepared, machine, *model.session);
   std::optional<StartListeners> listeners;
+  LongestTimes longest;
   const BeganWith began{start.number, prepared.values.run};
   signals.emplace();
   for (;;) {
     // Reports changes since the previous start or phase, and adds a line to the run's history.
     const HistoryEntry entry = enter_history(rank, prepared, machine, *model.session, files, listeners.has_value());
     if (!listeners) listeners.emplace(rank, prepared, machine, *model.session, files);
-    std::optional<Training> training(std::in_place, rank, prepared, machine, model, files, entry, *listeners, *signals);
+    std::optional<Training> training(std::in_place, rank, prepared, machine, model, files, entry, *listeners, *signals,
+                                     longest);
     // Trains up to the last step, to a border, or until a signal or the deadline.
     const int signal = training->run();
     const TrainState state = training->state();
     // Waits for all ranks. A run that was stopped prints how to resume.
     if (signal != 0 || state.step == prepared.stop) return say_end(rank, signal, state.step, prepared.stop);
+    const ProgramInfo info = phases.in(phase_after(state.step, rank.info().phase));
+    Prepared next;
+    try {
+      next = prepare_next(rank, info, prepared, files, state, began);
+    } catch (const Failure& failure) {  // of all ranks: the steps of this phase are not lost
+      if (!rank.has_others() || dynamic_cast<const SharedFailure*>(&failure)) training->keep();
+      throw;
+    }
+    longest = training->longest();
     training.reset();
-    enter_phase(rank, prepared, machine, model, files, state, began);
+    enter_phase(rank, info, prepared, std::move(next), machine, model, files);
   }
 }
 

@@ -225,6 +225,30 @@ class Ramp(RunTest):
         self.succeed(trainer, "--run", run, "guards.grad_norm=0", "checkpoint.every=6")
         self.assertEqual(self.history(run)[-3:], [(7, 2), (13, 3), (17, 4)])
 
+    def test_a_border_that_cannot_be_passed(self):
+        """The next phase's data are gone: what was trained is saved, and the run goes on when they are back."""
+        spec, run, later = self.path("gone.yaml"), self.path("gone"), self.path("later.bin")
+        shutil.copy(os.path.join(self.folder, "val-0.bin"), later)
+        phases = f"phases: [{{until: 500}}, {{until: 100%, data: {{validation: [{{path: {later}}}]}}}}]\n"
+        with open(spec, "w") as file:
+            file.write(spec_of(self.folder, phases).replace(f"steps: {STEPS}", "steps: 502"))
+        self.succeed(LLMC, "compile", spec, "-o", self.path("gone-build"))
+        words = [
+            self.path("gone-build", "phase-1", "trainer"), "--run", run, "checkpoint.every=0", "evaluation.every=600",
+            "sampling.every=600", "guards.limit=10000", "guards.limit_in_a_row=10000"
+        ]
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        metrics = os.path.join(run, "metrics.jsonl")
+        while process.poll() is None and not (os.path.exists(metrics) and os.path.getsize(metrics)):
+            time.sleep(0.001)
+        os.rename(later, later + ".away")
+        error = process.communicate(timeout=harness.HANGS)[1]
+        self.assertEqual((process.returncode, "later.bin" in error), (5, True), error)
+        self.assertEqual(os.listdir(os.path.join(run, "checkpoints")), ["step-00000500"])
+        os.rename(later + ".away", later)
+        self.succeed(*words)
+        self.assertEqual(len(self.metrics(run)), 502)
+
     def test_sharded_gradients(self):
         """Ranks reduce as often as the largest of them has micro-batches in the phase in force."""
         spec, run = self.path("sharded.yaml"), self.path("sharded")

@@ -63,7 +63,9 @@ void check_epochs_ahead(const Options& options, const TrainerPhases& phases, con
     const spec::Spec later = values_of_phase(options, phases.in(number), values).run.spec;
     const auto is_data = [](const MissingPath& path) { return path.key.starts_with("data.train"); };
     if (std::ranges::any_of(missing_paths(later, {}), is_data)) break;
-    ahead.push_back({later, open_sources(later.data, 0), std::min(stop, phase.end_of(number))});
+    Sources of_later = open_sources(later.data, 0);
+    if (!sources.front().data.empty()) identify(of_later);  // as those of `start` are
+    ahead.push_back({later, std::move(of_later), std::min(stop, phase.end_of(number))});
   }
   check_epochs_ahead(std::move(ahead), start, done);
 }

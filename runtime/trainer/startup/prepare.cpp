@@ -111,15 +111,20 @@ std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& h
 }
 
 Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Prepared& before, const TrainState& state,
-                       const BeganWith& began) {
+                       const BeganWith& began, const std::optional<StartPoint>& back) {
   Prepared p;
   p.spec_file = before.spec_file;
-  p.start = before.start;
+  p.start = back ? back : before.start;
   p.last = before.last;
   p.model = before.model;
   p.stop = before.stop;
-  p.values = values_of_phase(options, info, before.values);
-  if (info.phase.number == began.phase) p.values.run = began.values;
+  if (back) {  // as a resume from that checkpoint has them
+    p.values = find_values(options, info, before.last, back);
+    p.values.before = before.values.run;
+  } else {
+    p.values = values_of_phase(options, info, before.values);
+    if (info.phase.number == began.phase) p.values.run = began.values;
+  }
   check_paths(options, p.values, false);
   p.inputs = open_inputs(p.run(), info);
   identify_data(p);

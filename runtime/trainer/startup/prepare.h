@@ -61,9 +61,10 @@ struct BeganWith {
 
 /// Same for a run in `state` that takes the values of another phase of its trainer, that of `info`, while it trains.
 /// `before`: of the phase that it leaves. The values are the trainer's and the command line's; those of the phase in
-/// which the start began are as they were. `options`: options_at_any_border(). Throws Failure.
+/// which the start began are as they were. `back`: the checkpoint to which a rollback has led, whose values are taken
+/// as a resume takes them. `options`: options_at_any_border(). Throws Failure.
 Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Prepared& before, const TrainState& state,
-                       const BeganWith& began);
+                       const BeganWith& began, const std::optional<StartPoint>& back);
 
 /// Shards that a start adds to the history: none if a line already lists them, or if they are too many.
 std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history);
