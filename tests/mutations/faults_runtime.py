@@ -4,7 +4,7 @@ from faults import fault
 
 FAULTS = [
     fault("steps_are_lost_at_a_border_that_cannot_be_passed", "train in runtime/trainer/train.cpp", "training->keep();",
-          "", "run_ramp"),
+          "training->state();", "run_ramp"),
     # buffers and groups
     fault("a_removed_lock_serves", "FolderLock::lock", "== 0 && holds(there)", "== 0 || true",
           "test_run RunFolder.ALockThatWasRemoved*"),
