@@ -248,7 +248,8 @@ const std::vector<std::string>& soft_model_keys() {
   static const std::vector<std::string> soft = [] {
     std::vector<std::string> all;
     for (const Key& key : keys())
-      if (key.path.starts_with("model.rope_") || key.path == "model.sliding_window" || key.path == "model.layer_types")
+      if ((key.path.starts_with("model.rope_") && key.path != "model.rope_interleaved") ||
+          key.path == "model.sliding_window" || key.path == "model.layer_types")
         all.push_back(key.path);
     return all;
   }();

@@ -366,6 +366,11 @@ target: {kind: cpu, arch: native}
             ("phases: [{until: 50%}, {until: 100%, model: {hidden_size: 40}}]\n", "E0352", ("model.hidden_size", "36",
                                                                                             "40", "phase 2")),
             ("phases: [{until: 50%}, {until: 100%, optimizer: {kind: lion}}]\n", "E0352", ("optimizer.kind", )),
+            ("phases: [{until: 50%}, {until: 100%, model: {rope_interleaved: true}}]\n", "E0352",
+             ("model.rope_interleaved", )),
+            ("phases: [{until: 50%, optimizer: {kind: muon}}, "
+             "{until: 100%, optimizer: {kind: muon, muon: {normalise: neurons}}}]\n", "E0352",
+             ("optimizer.muon.normalise", )),
             ("phases: [{until: 50%}, {until: 100%, optimizer: {lrr: 1}}]\n", "E0201", ("lrr", )),
         ):
             with self.subTest(phases=phases):
