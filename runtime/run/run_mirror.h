@@ -31,6 +31,9 @@ class RunMirror {
   /// Failure(checkpoint).
   void follow(std::int64_t step, const Retention& retention, const Log& log) const;
 
+  /// Another `interval` from now on.
+  void copy_every(std::int64_t interval) { interval_ = interval; }
+
   /// Removes the checkpoints after `step`, which a rollback abandoned. Throws Failure(checkpoint).
   void remove_after(std::int64_t step) const;
 

@@ -406,43 +406,50 @@ int say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop) 
   return static_cast<int>(Exit::resume_me);
 }
 
+/// A phase that a run is about to take the values of.
+struct NextPhase {
+  ProgramInfo info;
+  Prepared prepared;
+  std::unique_ptr<RunMirror> mirror = nullptr;  // of rank 0, if the phase has another one
+};
+
 /// Prepares the phase that follows the state, without a checkpoint: the one after the border that the run has reached,
-/// or an earlier one after a rollback. `info`: of that phase; `began`: values of the phase in which this start began.
-Prepared prepare_next(Rank& rank, const ProgramInfo& info, const Prepared& prepared, const RunFiles& files,
-                      const TrainState& state, const BeganWith& began) {
+/// or an earlier one after a rollback. Nothing that the run uses changes. `began`: values of the phase in which this
+/// start began.
+NextPhase prepare_next(Rank& rank, const Prepared& prepared, const RunFiles& files, const TrainState& state,
+                       const BeganWith& began) {
   std::optional<StartPoint> back;
   if (state.step < rank.info().phase.first())
     back = StartPoint{checkpoints_directory(files.path) / checkpoint_name(state.step), Trust::verified};
   rank.rendezvous.at(state.step, "beginning a phase");
-  Prepared next;
+  NextPhase next{rank.phases.in(phase_after(state.step, rank.info().phase)), {}};
   together(rank.launch, rank.rendezvous, [&] {
-    next = prepare_phase(options_at_any_border(rank.options, rank.phases), info, prepared, state, began, back);
-    for (const std::string& warning : next.inputs.warnings) rank.console.warning(warning);
-    check_work(info, next.run(), rank.launch.world_size);
+    next.prepared =
+        prepare_phase(options_at_any_border(rank.options, rank.phases), next.info, prepared, state, began, back);
+    for (const std::string& warning : next.prepared.inputs.warnings) rank.console.warning(warning);
+    check_work(next.info, next.prepared.run(), rank.launch.world_size);
+    if (files.folder && next.prepared.run().checkpoint.mirror != prepared.run().checkpoint.mirror)
+      next.mirror = open_mirror(rank, next.prepared, *files.folder);
   });
-  agree(rank.rendezvous, rank.options, info, next);
+  agree(rank.rendezvous, rank.options, next.info, next.prepared);
   return next;
 }
 
-/// Takes the values of that phase.
-void enter_phase(Rank& rank, const ProgramInfo& info, Prepared& prepared, Prepared&& next, Machine& machine,
-                 const OnDevice& model, RunFiles& files) {
-  rank.in_force = info;
-  const std::int64_t step = next.state.step;
-  together(rank.launch, rank.rendezvous, [&] {
-    if (!files.folder) return;
-    const spec::Checkpoint &before = prepared.run().checkpoint, &policy = next.run().checkpoint;
-    if (before.mirror == policy.mirror &&
-        mirror_interval(before.every, before.mirror_every) == mirror_interval(policy.every, policy.mirror_every))
-      return;
-    files.mirror.reset();
-    files.mirror = open_mirror(rank, next, *files.folder);
-  });
-  prepared = std::move(next);
+/// Takes its values.
+void enter_phase(Rank& rank, NextPhase&& next, Prepared& prepared, Machine& machine, const OnDevice& model,
+                 RunFiles& files) {
+  const spec::Checkpoint &before = prepared.run().checkpoint, &policy = next.prepared.run().checkpoint;
+  if (before.mirror != policy.mirror)
+    files.mirror = std::move(next.mirror);
+  else if (files.mirror)
+    files.mirror->copy_every(mirror_interval(policy.every, policy.mirror_every));
+  rank.in_force = next.info;
+  prepared = std::move(next.prepared);
   model.session->divide_texts(prepared.inputs.documents);
   machine.loader = loader_of(rank, prepared)(prepared.state.position);
   const PhaseInfo& phase = rank.info().phase;
-  rank.console.text(fmt::format("phase   {} of {}, from step {} on", phase.number, phase.count, step + 1));
+  rank.console.text(
+      fmt::format("phase   {} of {}, from step {} on", phase.number, phase.count, prepared.state.step + 1));
 }
 
 }  // namespace
@@ -481,17 +488,16 @@ int train(const PhaseStart& start, const Program& program, const TrainerPhases& 
     const TrainState state = training->state();
     // Waits for all ranks. A run that was stopped prints how to resume.
     if (signal != 0 || state.step == prepared.stop) return say_end(rank, signal, state.step, prepared.stop);
-    const ProgramInfo info = phases.in(phase_after(state.step, rank.info().phase));
-    Prepared next;
+    std::optional<NextPhase> next;
     try {
-      next = prepare_next(rank, info, prepared, files, state, began);
+      next = prepare_next(rank, prepared, files, state, began);
     } catch (const Failure& failure) {  // of all ranks: the steps of this phase are not lost
       if (!rank.has_others() || dynamic_cast<const SharedFailure*>(&failure)) training->keep();
       throw;
     }
     longest = training->longest();
     training.reset();
-    enter_phase(rank, info, prepared, std::move(next), machine, model, files);
+    enter_phase(rank, std::move(*next), prepared, machine, model, files);
   }
 }
 

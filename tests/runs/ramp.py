@@ -226,10 +226,12 @@ class Ramp(RunTest):
         self.assertEqual(self.history(run)[-3:], [(7, 2), (13, 3), (17, 4)])
 
     def test_a_border_that_cannot_be_passed(self):
-        """The next phase's data are gone: what was trained is saved, and the run goes on when they are back."""
+        """The next phase's data are gone, or its mirror cannot be made: what was trained is saved, and the run goes on
+        when they are back."""
         spec, run, later = self.path("gone.yaml"), self.path("gone"), self.path("later.bin")
+        mirror = self.path("mirror")
         shutil.copy(os.path.join(self.folder, "val-0.bin"), later)
-        phases = f"phases: [{{until: 500}}, {{until: 100%, data: {{validation: [{{path: {later}}}]}}}}]\n"
+        phases = f"phases: [{{until: 500}}, {{until: 100%, data: {{validation: [{{path: {later}}}]}}, checkpoint: {{mirror: {mirror}}}}}]\n"
         with open(spec, "w") as file:
             file.write(spec_of(self.folder, phases).replace(f"steps: {STEPS}", "steps: 502"))
         self.succeed(LLMC, "compile", spec, "-o", self.path("gone-build"))
@@ -246,8 +248,17 @@ class Ramp(RunTest):
         self.assertEqual((process.returncode, "later.bin" in error), (5, True), error)
         self.assertEqual(os.listdir(os.path.join(run, "checkpoints")), ["step-00000500"])
         os.rename(later + ".away", later)
-        self.succeed(*words)
-        self.assertEqual(len(self.metrics(run)), 502)
+        with open(mirror, "w"):
+            pass
+        done = harness.call(*words[:2], self.path("no-mirror"), *words[3:])
+        self.assertEqual((done.code, mirror in done.err), (6, True), done.err)
+        self.assertEqual(os.listdir(os.path.join(self.path("no-mirror"), "checkpoints")), ["step-00000500"])
+        os.remove(mirror)
+        for name in (run, self.path("no-mirror"), self.path("passes")):  # the last one for the first time
+            self.succeed(*words[:2], name, *words[3:])
+            self.assertEqual(len(self.metrics(name)), 502)
+            self.assertIn("step-00000502", os.listdir(os.path.join(mirror, "checkpoints")))
+            shutil.rmtree(mirror)
 
     def test_sharded_gradients(self):
         """Ranks reduce as often as the largest of them has micro-batches in the phase in force."""
