@@ -47,6 +47,11 @@ FAULTS = [
           "0 * {}{}", REFERENCE),
     fault("moments_of_rows_stay_with_their_owner", "Builder::optimizer_step", "send(Part::from_owners, Block::none,",
           "send(Part::to_owners, Block::none,", RANKS),
+    fault("moments_of_rows_are_not_zeroed", "load_checkpoint",
+          "for (const std::size_t index : matches.absent) set_to_zero(stored, index, access);", "",
+          "test_checkpoint StateFormats.StateOfRows*"),
+    fault("some_moments_of_rows_are_enough", "Matching::buffers", "matches_.absent.contains(match.buffer)", "false",
+          "test_checkpoint StateFormats.StateOfRows*"),
     fault("clear_ends_early", "clear", "(count + kPart - 1) / kPart", "count / kPart", "test_templates Clear.*"),
     # graph and plan
     fault("q_k_and_v_are_one_matrix", "orthogonal_matrices", "piece.begin, piece.size,", "0, t.rows,", REFERENCE),

@@ -126,5 +126,33 @@ TEST(StateFormats, CodesWithoutTheirScalesAreRefused) {
   EXPECT_TRUE(wide.memory == in_fp32().memory) << "nothing may be written before everything has been checked";
 }
 
+/// A run that keeps a momentum of all parameters, and an element a row of those of some groups.
+Kept with_rows(GroupSet groups) {
+  std::vector<SavedBuffer> buffers = {{}, {.prefix = "momentum."}};
+  if (groups) buffers.push_back({.prefix = "neuron_avg_sq.", .groups = groups, .of_rows = true});
+  return Kept(buffers);
+}
+
+TEST(StateFormats, StateOfRowsBeginsAtZeroOrIsLeftOut) {
+  test::Folder first, second;
+  constexpr GroupSet kMatrices = 0b01;
+  Kept saved = with_rows(kMatrices), plain = with_rows(0);
+  for (int row = 0; row < 12; ++row) saved.at<float>(2)[row] = static_cast<float>(row) + 0.5f;
+  const fs::path rows = save_checkpoint(first.path, small_train_state(3), kTexts, parameters(), saved.access),
+                 none = save_checkpoint(second.path, small_train_state(4), kTexts, parameters(), plain.access);
+  Kept same = with_rows(kMatrices);
+  EXPECT_EQ(load(rows, same), "");
+  EXPECT_TRUE(same.memory == saved.memory);
+  EXPECT_TRUE(test::has_facts(load(none, same), {"neuron_avg_sq begins at 0"}));
+  EXPECT_TRUE(same.memory == with_rows(kMatrices).memory) << "also over what a rollback has left";
+  EXPECT_TRUE(test::has_facts(load(rows, plain), {"neuron_avg_sq of the checkpoint is left out"}));
+  // A file that lacks some of them is damaged, not of another format.
+  Kept more = with_rows(kAllGroups);
+  more.at<float>(2)[0] = 1;
+  const Kept before = more;
+  EXPECT_THROW(load(rows, more), Failure);
+  EXPECT_TRUE(more.memory == before.memory);
+}
+
 }  // namespace
 }  // namespace llmc
