@@ -3,6 +3,8 @@
 from faults import fault
 
 FAULTS = [
+    fault("a_rollback_takes_one_source_for_another", "roll_back", "state.data_fingerprint = now.data_fingerprint;", "",
+          "run_ramp"),
     fault("steps_are_lost_at_a_border_that_cannot_be_passed", "train in runtime/trainer/train.cpp", "training->keep();",
           "training->state();", "run_ramp"),
     # buffers and groups

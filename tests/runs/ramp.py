@@ -225,6 +225,28 @@ class Ramp(RunTest):
         self.succeed(trainer, "--run", run, "guards.grad_norm=0", "checkpoint.every=6")
         self.assertEqual(self.history(run)[-3:], [(7, 2), (13, 3), (17, 4)])
 
+    def test_rollbacks_to_other_data(self):
+        """A position in the data of phase 2 is none in those of phase 1, which begin another epoch."""
+        spec, run = self.path("other-data.yaml"), self.path("other-data")
+        phases = (
+            "phases: [{until: 7}, {until: 100%, optimizer: {clip_norm: 1.0e-9}, guards: {grad_norm: 1.0e-9, judge_after: 2, "
+            f"limit_in_a_row: 2, rollback: true, rollbacks: 1}}, data: {{train: [{{path: {self.folder}/train-1.bin}}]}}}}]\n"
+        )
+        with open(spec, "w") as file:
+            file.write(
+                harness.SMALL.replace("train-*.bin", f"{self.folder}/train-0.bin").replace(
+                    "val-*.bin", f"{self.folder}/val-0.bin").replace(
+                        "every: 3, keep_last", "every: 6, keep_last").replace("steps: 12", "steps: 24") + phases)
+        self.succeed(LLMC, "compile", spec, "-o", self.path("other-data-build"))
+        done = harness.call(self.path("other-data-build", "phase-1", "trainer"), "--run", run)
+        self.assertEqual(done.code, 7, done.out + done.err)
+        lines = harness.json_lines(os.path.join(run, "history.jsonl"))
+        self.assertEqual([(line["step"], "rollback" in line) for line in lines], [(0, False), (7, False), (6, True),
+                                                                                  (6, False), (7, False)])
+        data = [line["data"] for line in lines]
+        self.assertEqual([of == data[0] for of in data], [True, False, False, True, False])
+        self.assertEqual(lines[3]["order"]["epoch"], lines[2]["order"]["epoch"] + 1)
+
     def test_a_border_that_cannot_be_passed(self):
         """The next phase's data are gone, or its mirror cannot be made: what was trained is saved, and the run goes on
         when they are back."""
