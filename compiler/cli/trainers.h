@@ -21,7 +21,8 @@ SelectedPhases load_selected(const SpecArguments& arguments, bool tell = true);
 /// value differs, also where other phases lie between them.
 std::vector<Planned> plan_phases(std::vector<spec::Resolved> phases, bool here);
 
-/// The trainers of all phases, or that of phase `selected`, each planned as its first phase.
+/// The trainers of all phases, or that of phase `selected`, each planned as its first phase, with memory for the
+/// largest steps of all its phases.
 std::vector<Planned> trainers_of(const std::vector<Planned>& phases, int selected = 0);
 
 /// The one trainer. Throws Failure(usage), which says how to select one, if there are several.

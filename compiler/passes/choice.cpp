@@ -18,7 +18,7 @@ static_assert(kRecomputeAll == ((1u << kWords) - 1) + static_cast<RecomputeGroup
 
 RecomputeGroups group_of(const std::string& word) {
   for (RecomputeGroups i = 0; i < kWords; ++i)
-    if (word == spec::kRecomputeGroups[i]) return 1u << i;
+    if (word == spec::kRecomputeGroups[i] || word == spec::kUngatedRecomputeGroups[i]) return 1u << i;
   throw Failure(Exit::internal, "memory.recompute has no " + word);
 }
 
@@ -28,10 +28,11 @@ RecomputeGroups groups_of(const std::vector<std::string>& words) {
   return groups;
 }
 
-std::vector<std::string> words_of(RecomputeGroups groups) {
+std::vector<std::string> words_of(RecomputeGroups groups, const spec::Model& model) {
   std::vector<std::string> words;
   for (RecomputeGroups i = 0; i < kWords; ++i)
-    if (groups & 1u << i) words.emplace_back(spec::kRecomputeGroups[i]);
+    if (groups & 1u << i)
+      words.emplace_back(model.mlp_gated ? spec::kRecomputeGroups[i] : spec::kUngatedRecomputeGroups[i]);
   return words;
 }
 
@@ -57,12 +58,12 @@ std::vector<RecomputeGroups> recompute_of(const spec::Spec& spec) {
   return layers;
 }
 
-spec::Recompute recompute_from(const std::vector<RecomputeGroups>& layers) {
+spec::Recompute recompute_from(const std::vector<RecomputeGroups>& layers, const spec::Model& model) {
   using Kind = spec::Recompute::Kind;
   const bool same = std::ranges::all_of(layers, [&](RecomputeGroups groups) { return groups == layers.front(); });
   if (same && layers.front() == 0) return {.kind = Kind::none};
   if (same && layers.front() == kRecomputeAll) return {.kind = Kind::full};
-  if (same) return {.kind = Kind::ops, .ops = words_of(layers.front())};
+  if (same) return {.kind = Kind::ops, .ops = words_of(layers.front(), model)};
   spec::Recompute result{.kind = Kind::layers};
   for (std::size_t begin = 0, end = 0; begin < layers.size(); begin = end) {
     while (end < layers.size() && layers[end] == layers[begin]) ++end;
@@ -71,7 +72,7 @@ spec::Recompute recompute_from(const std::vector<RecomputeGroups>& layers) {
     result.layers.push_back({.first = static_cast<std::int64_t>(begin),
                              .last = static_cast<std::int64_t>(end) - 1,
                              .full = full,
-                             .ops = full ? std::vector<std::string>() : words_of(layers[begin])});
+                             .ops = full ? std::vector<std::string>() : words_of(layers[begin], model)});
   }
   return result;
 }

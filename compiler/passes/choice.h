@@ -20,7 +20,7 @@ struct Choice {
 /// Returns the groups that memory.recompute sets for each layer; empty if it is auto.
 std::vector<graph::RecomputeGroups> recompute_of(const spec::Spec& spec);
 
-/// Returns the shortest memory.recompute that sets these groups for the layers.
-spec::Recompute recompute_from(const std::vector<graph::RecomputeGroups>& layers);
+/// Returns the shortest memory.recompute that sets these groups for the layers of a model.
+spec::Recompute recompute_from(const std::vector<graph::RecomputeGroups>& layers, const spec::Model& model);
 
 }  // namespace llmc::passes

@@ -195,6 +195,10 @@ struct Plan {
   std::size_t needed_bytes() const { return layout.bytes + process_bytes; }
   std::int64_t sequences_per_step() const { return spec.batch.tokens / spec.batch.sequence_length; }
   std::int64_t micro_batches() const { return sequences_per_step() / choice.micro_batch; }
+  /// Of the largest step that its trainer may have, in any phase.
+  std::int64_t most_micro_batches() const {
+    return std::max(spec.batch.tokens, spec.phase.most_tokens) / spec.batch.sequence_length / choice.micro_batch;
+  }
   /// Most micro-batches that a rank runs in a step.
   std::int64_t rank_micro_batches() const {
     return (micro_batches() + spec.parallel.world_size - 1) / spec.parallel.world_size;

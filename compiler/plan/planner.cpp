@@ -176,7 +176,7 @@ spec::Spec chosen_spec(const Plan& plan) {
   spec.batch.micro_batch = plan.choice.micro_batch;
   spec.memory.loss_chunk = plan.choice.loss_chunk;
   if (spec.memory.recompute.kind == spec::Recompute::Kind::automatic)
-    spec.memory.recompute = passes::recompute_from(plan.choice.recompute);
+    spec.memory.recompute = passes::recompute_from(plan.choice.recompute, spec.model);
   spec.parallel.shard_automatic = false;
   return spec;
 }

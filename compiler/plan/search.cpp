@@ -82,7 +82,7 @@ Plan laid_out(const spec::Spec& spec, const std::vector<LayerKind>& kinds, passe
   if (spec.target.kind == spec::TargetKind::cuda) plan.attention = ops::choose_attention(plan.graph, spec);
   do {
     size_tensors(plan);
-    plan.layout = lay_out(plan.graph, plan.schedule, spec, plan.parameters, plan.micro_batches());
+    plan.layout = lay_out(plan.graph, plan.schedule, spec, plan.parameters, plan.most_micro_batches());
   } while (!fits_budget(plan) && plan.attention.leave_out_largest());
   return plan;
 }

@@ -257,6 +257,13 @@ const std::vector<Code>& codes() {
        "post` "
        "or `sandwich`; otherwise no layer keeps it.",
        "memory: {recompute: [norms, down]}", "memory: {recompute: [norms]}"},
+      {"E0336", "a word of memory.recompute for another MLP",
+       "An MLP with a gate has `gate_up`, the results of gate_proj and up_proj, and `swiglu`, the product of one and "
+       "the "
+       "other's activation. With `mlp_gated: false` it has `up`, the result of up_proj, and `activation`, what "
+       "down_proj reads.",
+       "model: {mlp_gated: false}\nmemory: {recompute: [gate_up, swiglu]}",
+       "model: {mlp_gated: false}\nmemory: {recompute: [up, activation]}"},
       {"E0340", "a source without a name in a mixture",
        "data.train is a list of one source, or a map of sources that each have a name. Weights, metrics and --allow "
        "name a source by it.",

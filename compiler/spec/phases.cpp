@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <string>
 
 #include "spec/fingerprint.h"
@@ -98,6 +99,11 @@ void join_phases(const std::vector<PhaseNode>& nodes, std::vector<Resolved>& pha
       fail(fmt::format("the last phase ends at step {} of {}", *end, steps), "write until: 100%");
     ends.push_back(end.value_or(before));
   }
+  std::map<std::int64_t, std::int64_t> most_tokens;  // by sequence length
+  for (const Resolved& phase : phases) {
+    std::int64_t& most = most_tokens[phase.spec.batch.sequence_length];
+    most = std::max(most, phase.spec.batch.tokens);
+  }
   for (std::size_t i = 0; i < phases.size(); ++i) {
     Phase& phase = phases[i].spec.phase;
     phase = {.number = static_cast<int>(i) + 1,
@@ -106,7 +112,8 @@ void join_phases(const std::vector<PhaseNode>& nodes, std::vector<Resolved>& pha
              .last = ends[i],
              .steps = ends.back(),
              .borders = {ends.begin(), ends.end() - 1},
-             .changed = {}};
+             .changed = {},
+             .most_tokens = most_tokens[phases[i].spec.batch.sequence_length]};
     if (i == 0) continue;
     for (const Change& change : changes(values_of(phases[i - 1]), values_of(phases[i]))) {
       if (const std::string why = refusal(change.path); !why.empty())

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -172,12 +173,16 @@ struct RecomputeRange {
 /// Groups of a layer's ops, in the order of their bits in the compiler's Groups (compiler/graph/graph.h).
 inline constexpr const char* kRecomputeGroups[] = {"norms",   "qkv",    "attention", "residual",
                                                    "gate_up", "swiglu", "down"};
+/// Same of layers whose MLP has no gate.
+inline constexpr const char* kUngatedRecomputeGroups[] = {"norms", "qkv",        "attention", "residual",
+                                                          "up",    "activation", "down"};
+static_assert(std::size(kRecomputeGroups) == std::size(kUngatedRecomputeGroups));
 
 /// Block outputs that are recomputed in the backward pass instead of being kept.
 struct Recompute {
   enum class Kind { none, full, every, ops, layers, automatic } kind = Kind::none;
   std::int64_t every = 0;             // kind == every: layers whose index is a multiple of it are recomputed in full
-  std::vector<std::string> ops = {};  // kind == ops: of kRecomputeGroups
+  std::vector<std::string> ops = {};  // kind == ops: of kRecomputeGroups or kUngatedRecomputeGroups
   std::vector<RecomputeRange> layers = {};  // kind == layers: by `first`, without overlap; other layers keep everything
 
   bool operator==(const Recompute&) const = default;
@@ -344,6 +349,7 @@ struct Phase {
   std::int64_t first = 0, last = 0, steps = 0;  // of the phase, and of the run
   std::vector<std::int64_t> borders = {};       // first steps of all phases but the first
   std::vector<std::string> changed = {};        // keys whose value differs from the phase before
+  std::int64_t most_tokens = 0;  // largest batch.tokens of the phases of its sequence length, which may share a trainer
   std::vector<int> trainers = {};  // of each phase: the first phase that is compiled alike; empty until all are planned
 };
 

@@ -103,13 +103,21 @@ int train_as_rank(const PhaseStart& start, const Program& program, const Trainer
   }
 }
 
+void print_plan(const Options& options, const TrainerPhases& phases) {
+  const ProgramInfo info = phases.in(phase_of_plan(options, phases));
+  if (options.json) return fmt::print("{}", info.plan_json);
+  if (info.phase.count > 1)
+    fmt::print("phase {} of {}, up to step {}\n", info.phase.number, info.phase.count, info.phase.last());
+  fmt::print("{}", info.plan_text);
+}
+
 /// Runs the command requested instead of training; returns false if there is none.
 bool answer(const Options& options, const Program& program, const TrainerPhases& phases) {
   // Training with several ranks checks this later, when the other ranks can be told.
   if (options.tune || options.calibrate || options.evaluate || options.sample || options.ranks > 1)
     check_processor(program.info);
   if (options.plan)
-    fmt::print("{}", options.json ? program.info.plan_json : program.info.plan_text);
+    print_plan(options, phases);
   else if (options.batches && launch_of_this_process().rank == 0) {
     const PhaseStart start = options_for_batches(options, phases);
     print_batches(start.options, phases.in(start.number));

@@ -211,7 +211,9 @@ void CommandWords::add_ranks() {
 }
 
 void CommandWords::add_answers() {
-  CLI::Option* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
+  CLI::Option* plan = app.add_flag("--plan", options.plan,
+                                   "print what this trainer was built for, and exit; of a trainer with several phases "
+                                   "the plan of the phase that the run is at, or of phase=N");
   CLI::Option* batches_option =
       app.add_option("--batches", batches,
                      "print the samples of step STEP of the run, or of COUNT steps from there, and exit")
@@ -386,7 +388,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
     return options;
   }
   words.take_run();
-  if (options.plan || options.tune) return options;  // these need no folder
+  if (options.tune || (options.plan && !info.phase.shares_trainer())) return options;  // these need no folder
   options.base = words.base.empty() ? default_base() : disk::absolute(words.base, Exit::usage);
   options.run_named = !words.run.empty();
   options.run = words.run.empty() ? options.base / "runs" / info.name : fs::path(words.run);

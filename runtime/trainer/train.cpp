@@ -475,7 +475,7 @@ int train(const PhaseStart& start, const Program& program, const TrainerPhases& 
   announce(rank, prepared, machine, *model.session);
   std::optional<StartListeners> listeners;
   LongestTimes longest;
-  const BeganWith began{start.number, prepared.values.run};
+  const BeganWith began{start.number, prepared.values.run, start.follows};
   signals.emplace();
   for (;;) {
     // Reports changes since the previous start or phase, and adds a line to the run's history.

@@ -4,9 +4,9 @@ from faults import fault
 
 FAULTS = [
     fault("a_rollback_takes_one_source_for_another", "roll_back", "state.data_fingerprint = now.data_fingerprint;", "",
-          "run_ramp"),
+          "run_borders"),
     fault("steps_are_lost_at_a_border_that_cannot_be_passed", "train in runtime/trainer/train.cpp", "training->keep();",
-          "training->state();", "run_ramp"),
+          "training->state();", "run_borders"),
     # buffers and groups
     fault("a_removed_lock_serves", "FolderLock::lock", "== 0 && holds(there)", "== 0 || true",
           "test_run RunFolder.ALockThatWasRemoved*"),

@@ -158,6 +158,8 @@ def main():
     parser.add_argument("--folder", required=True)
     parser.add_argument("--bytes", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--only", metavar="NAME",
+                        help="of the small tokenizers this one, such as qwen: 100 MB take 11 GB")
     parser.add_argument("--update", action="store_true", help="train the small tokenizers and record their ids")
     parser.add_argument("files", nargs="*", help="released tokenizer.json files")
     options = parser.parse_args()
@@ -173,6 +175,10 @@ def main():
         with open(os.path.join(tokenizer_ids.FIXTURES, "expected", "ids.json"), "w") as out:
             out.write(json.dumps(recorded, indent=0) + "\n")
     fixtures = [os.path.join(tokenizer_ids.FIXTURES, name) for name in sorted(os.listdir(tokenizer_ids.FIXTURES))]
+    if options.only:
+        fixtures = [file for file in fixtures if os.path.basename(file) == options.only + ".json"]
+        if not fixtures:
+            parser.error(f"there is no small tokenizer '{options.only}'")
     texts = mixed_text.documents(options.bytes, options.seed)
     equal = True
     for file in [*filter(os.path.isfile, fixtures), *options.files]:

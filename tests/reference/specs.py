@@ -120,6 +120,8 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
     if seed in ROTARY:
         model["head_dim"] = rng.choice([d for d in head_dims if d % 8 == 0 and d * heads != hidden])
         model.update(ROTARY[seed])
+    if not model.get("mlp_gated", True):
+        recompute = recompute.replace("gate_up", "up").replace("swiglu", "activation")
     if "norm_place" in model and recompute.startswith("["):
         recompute = recompute[:-1] + ", down]"
     if seed in WINDOWS:

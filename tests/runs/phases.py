@@ -9,7 +9,8 @@ import subprocess
 import time
 
 import harness
-from harness import LLMC, SOURCE, RunTest
+from harness import LLMC, SOURCE
+from phased import STEPS, PhasedTest
 
 # Half of the steps with 24 tokens a sample; then shorter samples, other angles, more of the second source.
 PHASES = """phases:
@@ -17,61 +18,20 @@ PHASES = """phases:
   - {until: 75%, batch: {sequence_length: 12, micro_batch: 4}, model: {rope_theta: 5.0e4}, data: {train: {second: {weight: 0.6}}}}
   - {until: 100%, batch: {sequence_length: 12, micro_batch: 4}, memory: {loss_chunk: 24}, model: {rope_theta: 5.0e4}, optimizer: {weight_decay: 0.05}}
 """
-STEPS, BORDERS = 24, (12, 18)
+BORDERS = (12, 18)
 
 
-def spec_of(folder, phases=PHASES):
-    train = (
-        f"train: {{first: {{path: {folder}/train-0.bin, weight: 0.7}}, second: {{path: {folder}/train-1.bin, weight: 0.3, "
-        "most_epochs: 1000}}}")
-    text = harness.SMALL.replace("train: [{path: train-*.bin}]", train.replace("}}}", "}}")).replace(
-        "steps: 12", f"steps: {STEPS}").replace("every: 3, keep_last: 100", "every: 4, keep_last: 1")
-    return text + phases
+class Phases(PhasedTest):
 
-
-class Phases(RunTest):
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.spec = harness.write_small(cls.folder, spec_of(cls.folder))
-        cls.out = os.path.join(cls.folder, "build")
-        done = harness.call(LLMC, "compile", cls.spec, "-o", cls.out)
-        assert done.code == 0, done.err
-        cls.whole = {}
-        for ranks in (1, 2):
-            cls.whole[ranks] = os.path.join(cls.folder, f"whole-{ranks}")
-            done = harness.call(*cls.run_words(cls.whole[ranks], ranks))
-            assert done.code == 0, done.err
-
-    @classmethod
-    def run_words(cls, run, ranks=1):
-        more = ("--ranks", ranks) if ranks > 1 else ()
-        return [str(word) for word in (LLMC, "run", cls.spec, "-o", cls.out, "--", "--run", run, *more)]
-
-    def trainer(self, phase):
-        return os.path.join(self.out, f"phase-{phase}", "trainer")
-
-    def state(self, run, step=STEPS):
-        folder = os.path.join(run, "checkpoints", f"step-{step:08}")
-        return {
-            name: harness.read(os.path.join(folder, name))
-            for name in ("model.safetensors", "optimizer.safetensors")
-        }
-
-    def assert_same_run(self, run, ranks=1):
-        self.assertEqual(self.state(run), self.state(self.whole[ranks]))
-        ours, theirs = ([
-            line for line in harness.without_timing(harness.json_lines(os.path.join(of, "metrics.jsonl")))
-        ] for of in (run, self.whole[ranks]))
-        self.assertEqual(ours, theirs)
+    phases = PHASES
+    keep_last = 1
 
     def test_one_folder_and_one_history(self):
         run = self.whole[1]
         # Retention keeps the borders.
         self.assertEqual(sorted(os.listdir(os.path.join(run, "checkpoints"))),
                          [f"step-{step:08}" for step in (*BORDERS, STEPS)])
-        history = harness.json_lines(os.path.join(run, "history.jsonl"))
+        history = self.history(run)
         self.assertEqual([(line["step"], line.get("phase")) for line in history], [(0, 1), (12, 2), (18, 3)])
         self.assertEqual(
             sorted(history[1]["changed"]),
@@ -81,8 +41,7 @@ class Phases(RunTest):
                 "memory.loss_chunk": ["16", "24"], "optimizer.weight_decay": ["0.1", "0.05"],
                 "data.train.second.weight": ["0.6", "0.3"]
             })
-        self.assertEqual([line["step"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))],
-                         list(range(1, STEPS + 1)))
+        self.assertEqual([line["step"] for line in self.metrics(run)], list(range(1, STEPS + 1)))
         self.assertEqual(json.loads(self.succeed(LLMC, "runs", run, "--json").out)["runs"][0]["state"], "finished")
 
     def test_trainers_by_hand(self):
@@ -111,23 +70,9 @@ class Phases(RunTest):
         for ranks in (1, 2):
             run = self.path(f"killed-{ranks}")
             for step in (4, 12, 16, 18, 20):
-                process = subprocess.Popen(self.run_words(run, ranks), stdout=subprocess.DEVNULL,
-                                           stderr=subprocess.DEVNULL, start_new_session=True, env=harness.environment())
-                self.addCleanup(process.kill)
-                deadline = time.monotonic() + 120
-                while not os.path.isdir(os.path.join(run, "checkpoints", f"step-{step:08}")):
-                    self.assertLess(time.monotonic(), deadline)
-                    if process.poll() is not None:
-                        break  # it was quicker than this loop
-                    time.sleep(0.002)
-                try:
-                    os.killpg(process.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-                process.wait()
-                if process.returncode == 0:
-                    break
-            done = self.succeed(*self.run_words(run, ranks))
+                self.kill_when(self.words(run, ranks),
+                               lambda: os.path.isdir(os.path.join(run, "checkpoints", f"step-{step:08}")))
+            done = self.succeed(*self.words(run, ranks))
             self.assert_same_run(run, ranks)
             self.assertIn(f"{STEPS}", done.out + done.err)
 
@@ -137,13 +82,13 @@ class Phases(RunTest):
         self.succeed(self.trainer(1), "--run", self.path("before"), "--steps", 4)
         old = self.path("before", "checkpoints", "step-00000004")
         timeline = ("--timeline", self.path("timeline.json"), "--timeline-steps", "6:2")
-        self.succeed(*self.run_words(run), "--resume", old, *timeline, "--no-final-checkpoint", "checkpoint.every=5")
+        self.succeed(*self.words(run), "--resume", old, *timeline, "--no-final-checkpoint", "checkpoint.every=5")
         self.assertEqual(sorted(os.listdir(os.path.join(run, "checkpoints"))),
                          ["step-00000012", "step-00000018", "step-00000020"])
         self.assertTrue(os.path.exists(self.path("timeline.json")))
         run = self.path("short")
         for phase, steps in ((1, 12), (1, 12), (1, 18), (3, 18)):
-            words = self.run_words(run) if phase == 3 else (self.trainer(1), "--run", run)
+            words = self.words(run) if phase == 3 else (self.trainer(1), "--run", run)
             done = harness.call(*words, "--steps", steps)
             self.assertEqual(done.code, 75 if (phase, steps) == (1, 18) else 0, done.err)
         done = self.succeed(self.trainer(1), "--run", run, "--steps", 18)
@@ -162,18 +107,15 @@ class Phases(RunTest):
         done = harness.call(LLMC, "run", self.spec, "schedule.steps=40", "-o", self.path("longer"), "--", "--run",
                             self.path("longer-run"))
         self.assertEqual(done.code, 0, done.err)
-        history = harness.json_lines(self.path("longer-run", "history.jsonl"))
+        history = self.history(self.path("longer-run"))
         self.assertEqual([(line["step"], line["phase"]) for line in history], [(0, 1), (20, 2), (30, 3)])
         # One phase alone is built beside the others.
         done = self.succeed(LLMC, "compile", self.spec, "phase=2", "-o", self.out)
         self.assert_facts(done.out, self.trainer(2))
 
     def test_a_signal_stops_the_chain(self):
-        spec = self.path("long.yaml")
-        with open(spec, "w") as file:
-            file.write(
-                spec_of(self.folder).replace(f"steps: {STEPS}",
-                                             "steps: 200000").replace("most_epochs: 1000", "most_epochs: 1000000"))
+        spec = self.write_spec("long.yaml", PHASES, (f"steps: {STEPS}", "steps: 200000"),
+                               ("most_epochs: 1000", "most_epochs: 1000000"))
         process = subprocess.Popen(
             [LLMC, "run", spec, "-o", self.path("long"), "--", "--run",
              self.path("long-run")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -193,10 +135,9 @@ class Phases(RunTest):
         """The border's checkpoint is whole, and removing the one before it takes half a second."""
         for ranks in (1, 2):
             run, slow = self.path(f"between-{ranks}"), self.path("slow")
-            with open(slow, "w"):
-                pass
+            self.write("slow", "")
             env = harness.environment() | {"LD_PRELOAD": os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_SLOW": slow}
-            process = subprocess.Popen(self.run_words(run, ranks), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            process = subprocess.Popen(self.words(run, ranks), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                        text=True, env=env)
             self.addCleanup(process.kill)
             deadline = time.monotonic() + 120
@@ -209,15 +150,12 @@ class Phases(RunTest):
             self.assertEqual(process.returncode, 75, errors)
             self.assert_facts(errors,
                               *(("phase 1 of 3 is done", "Start phase 2 with") if ranks == 1 else ("resume with", )))
-            self.assertEqual([line.get("phase") for line in harness.json_lines(os.path.join(run, "history.jsonl"))],
-                             [1])
-            self.succeed(*self.run_words(run, ranks))
+            self.assertEqual([phase for _, phase in self.begun(run)], [1])
+            self.succeed(*self.words(run, ranks))
             self.assert_same_run(run, ranks)
 
     def test_tokens_of_the_command_line_decide_each_phase(self):
-        spec = self.path("auto.yaml")
-        with open(spec, "w") as file:
-            file.write(spec_of(self.folder, "phases: [{until: 50%}, {until: 100%, batch: {micro_batch: auto}}]\n"))
+        spec = self.write_spec("auto.yaml", "phases: [{until: 50%}, {until: 100%, batch: {micro_batch: auto}}]\n")
         run, out = self.path("auto"), self.path("auto-build")
         self.assertIn("micro_batch: 4", self.succeed(LLMC, "plan", spec, "phase=2", "--pin").out)
         self.succeed(LLMC, "run", spec, "batch.tokens=48", "-o", out, "--", "--run", run)
@@ -243,9 +181,7 @@ class Phases(RunTest):
         self.assertRegex(table, r"(?m)^price( +[0-9.]+){4}$")
 
     def test_comparisons(self):
-        other = self.path("other.yaml")
-        with open(other, "w") as file:
-            file.write(spec_of(self.folder, PHASES.replace("until: 75%", "until: 80%").replace("5.0e4", "6.0e4")))
+        other = self.write_spec("other.yaml", PHASES, ("until: 75%", "until: 80%"), ("5.0e4", "6.0e4"))
         done = harness.call(LLMC, "diff", self.spec, other)
         self.assertEqual(done.code, 1, done.err)
         parts = done.out.split("phase ")
@@ -298,9 +234,7 @@ class Phases(RunTest):
             done = harness.call(LLMC, command, self.spec, *words)
             self.assertEqual(done.code, 2, done.err)
             self.assert_facts(done.err, *facts)
-        plain = self.path("plain.yaml")
-        with open(plain, "w") as file:
-            file.write(spec_of(self.folder, ""))
+        plain = self.write_spec("plain.yaml", "")
         done = harness.call(LLMC, "check", plain, "phase=1")
         self.assertEqual(done.code, 2)
         self.assert_facts(done.err, "has none")
@@ -318,9 +252,8 @@ class Phases(RunTest):
                          self.path("data", "seed", source))
         os.makedirs(self.path("specs"))
         shutil.copy(os.path.join(SOURCE, "specs", "seed-1b.yaml"), self.path("specs", "seed-1b.yaml"))
-        small = self.path("specs", "small.yaml")
-        with open(small, "w") as file:
-            file.write("""extends: seed-1b.yaml
+        small = self.write(
+            "specs/small.yaml", """extends: seed-1b.yaml
 model: {vocab_size: 384, hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2,
   intermediate_size: 48}
 precision: {compute: fp32}
@@ -344,9 +277,8 @@ target: {kind: cpu, arch: native}
         done = self.succeed(LLMC, "run", small, "-o", out, "--", "--ranks", 2, cwd=self.folder)
         self.assert_facts(done.out, "20/20")
         run = self.path("specs", "runs", "seed-1b")
-        history = harness.json_lines(os.path.join(run, "history.jsonl"))
-        self.assertEqual([(line["step"], line.get("phase")) for line in history], [(0, 1), (18, 2)])
-        last = harness.json_lines(os.path.join(run, "metrics.jsonl"))[-1]
+        self.assertEqual(self.begun(run), [(0, 1), (18, 2)])
+        last = self.metrics(run)[-1]
         self.assertEqual(last["step"], 20)
         self.assertTrue({f"tokens/{name}" for name in ("web", "wiki", "code", "math")} <= set(last), sorted(last))
         self.succeed(LLMC, "checkpoint", "export", run, "-o", self.path("exported"))
@@ -374,9 +306,7 @@ target: {kind: cpu, arch: native}
             ("phases: [{until: 50%}, {until: 100%, optimizer: {lrr: 1}}]\n", "E0201", ("lrr", )),
         ):
             with self.subTest(phases=phases):
-                path = self.path("refused.yaml")
-                with open(path, "w") as file:
-                    file.write(spec_of(self.folder, phases))
+                path = self.write_spec("refused.yaml", phases)
                 done = harness.call(LLMC, "check", path)
                 self.assertEqual(done.code, 1, done.out + done.err)
                 self.assert_facts(done.err, code, *facts)

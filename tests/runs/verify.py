@@ -38,7 +38,7 @@ NEIGHBOURS = ("model.rope_interleaved=true", "model.qk_norm=true", "model.qk_nor
 SCALED_Q = ("model.rope_scaling={type: yarn, original_max_position_embeddings: 5, llama_4_scaling_beta: 0.5}",
             "model.partial_rotary_factor=0.8", *DOCUMENTS)
 EMBEDDED = ("model.embedding_norm=true", "precision.compute=bf16")
-UNGATED = ("model.mlp_gated=false", "model.hidden_act=relu2", "memory.recompute=[swiglu]")
+UNGATED = ("model.mlp_gated=false", "model.hidden_act=relu2", "memory.recompute=[activation]")
 GELU = ("model.hidden_act=gelu_pytorch_tanh", "memory.recompute=[swiglu]")
 THREE_KINDS = (*harness.FP8, *NO_ROPE)  # of three layers: the first is not in fp8, the second has no RoPE
 SPLIT = (*harness.INT8, "precision.compute=bf16", "precision.master=split")

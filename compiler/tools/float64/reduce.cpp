@@ -33,7 +33,7 @@ void take_layers(spec::Spec& spec, const plan::Plan& plan) {
     types.emplace_back(plan.spec.model.slides(static_cast<std::int64_t>(layer)) ? spec::kSlidingAttention
                                                                                 : spec::kFullAttention);
   }
-  spec.memory.recompute = passes::recompute_from(recompute);
+  spec.memory.recompute = passes::recompute_from(recompute, spec.model);
   spec.model.num_hidden_layers = static_cast<std::int64_t>(taken.size());
   // Those of the first layers come first, and one kept of either end stands for all.
   const auto is_fp8 = [&](std::size_t layer) { return !plan.graph.kinds[layer].wide_products; };

@@ -16,6 +16,8 @@ namespace llmc::report {
 
 namespace {
 
+using graph::RecomputeGroup;
+using graph::RecomputeGroups;
 using plan::Plan;
 using spec::Recompute;
 
@@ -32,13 +34,15 @@ std::vector<std::int64_t> micro_batches_near(const Plan& plan) {
 
 /// Returns recompute settings from none to full, and the plan's.
 std::vector<Recompute> recomputations(const Plan& plan) {
-  const auto of = [](std::vector<std::string> ops) {
-    return Recompute{.kind = Recompute::Kind::ops, .ops = std::move(ops)};
+  const auto of = [&](std::initializer_list<RecomputeGroup> groups) {
+    RecomputeGroups all = 0;
+    for (const RecomputeGroup group : groups) all |= static_cast<RecomputeGroups>(group);
+    return passes::recompute_from(std::vector(plan.choice.recompute.size(), all), plan.spec.model);
   };
   return {plan::chosen_spec(plan).memory.recompute,
           Recompute{.kind = Recompute::Kind::none},
-          of({"norms", "swiglu"}),
-          of({"norms", "gate_up", "swiglu"}),
+          of({RecomputeGroup::norms, RecomputeGroup::swiglu}),
+          of({RecomputeGroup::norms, RecomputeGroup::gate_up, RecomputeGroup::swiglu}),
           Recompute{.kind = Recompute::Kind::every, .every = 2},
           Recompute{.kind = Recompute::Kind::full}};
 }

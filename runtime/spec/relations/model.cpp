@@ -2,9 +2,11 @@
 #include <cmath>
 #include <iterator>
 #include <optional>
+#include <string_view>
 
 #include "spec/advice/synonyms.h"
 #include "spec/model_config.h"
+#include "spec/recompute.h"
 #include "spec/relations/checks.h"
 #include "spec/targets.h"
 #include "text/plural.h"
@@ -314,6 +316,33 @@ class ModelRelations : RelationChecks {
          "leave `down` out of the list", any_of(std::move(edits)), {"memory.recompute", "model.norm_place"});
   }
 
+  /// An MLP without a gate has neither gate_proj's result nor a product with it.
+  void recomputed_mlp() {
+    if (!usable({"memory.recompute", "model.mlp_gated"})) return;
+    const auto* const own = spec_.model.mlp_gated ? kRecomputeGroups : kUngatedRecomputeGroups;
+    const auto* const others = spec_.model.mlp_gated ? kUngatedRecomputeGroups : kRecomputeGroups;
+    std::vector<std::string> wrong, right;
+    const auto rename = [&](std::vector<std::string>& words) {
+      for (std::size_t i = 0; i < std::size(kRecomputeGroups); ++i) {
+        if (std::string_view(own[i]) == others[i] || !of(words, others[i])) continue;
+        if (!of(wrong, others[i])) wrong.emplace_back(others[i]), right.emplace_back(own[i]);
+        if (of(words, own[i]))
+          std::erase(words, others[i]);
+        else
+          std::ranges::replace(words, std::string(others[i]), std::string(own[i]));
+      }
+    };
+    Recompute renamed = spec_.memory.recompute;
+    rename(renamed.ops);
+    for (RecomputeRange& range : renamed.layers) rename(range.ops);
+    if (wrong.empty()) return;
+    fail("E0336",
+         fmt::format("recompute names {}, but with mlp_gated: {} {}", either(wrong, " and "), spec_.model.mlp_gated,
+                     spec_.model.mlp_gated ? "the MLP has a gate" : "the MLP has no gate"),
+         fmt::format("write {}", either(right, " and ")), any_of({write("memory.recompute", recompute_text(renamed))}),
+         {"memory.recompute", "model.mlp_gated"});
+  }
+
   void architectures() {
     if (!usable({"target.kind", "target.arch"})) return;
     const bool cpu = spec_.target.kind == TargetKind::cpu;
@@ -398,6 +427,7 @@ void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diag
   relations.rope_layers();
   relations.residual_multiplier();
   relations.norms_after();
+  relations.recomputed_mlp();
   relations.documents();
   relations.architectures();
 }

@@ -73,11 +73,9 @@ std::vector<KeyRow> model_rows() {
       bind("model.mlp_gated", Type::boolean, LLMC_FIELD(model.mlp_gated))
           .fallback("true")
           .newer()
-          .doc(
-              "The MLP multiplies up_proj's result by the activation of gate_proj's. false: it has no gate_proj, and "
-              "the "
-              "activation is of up_proj's result, as in nanochat. memory.recompute's gate_up is then up_proj's result, "
-              "and swiglu the activation's."),
+          .doc("The MLP multiplies up_proj's result by the activation of gate_proj's. false: it has no gate_proj, and "
+               "the "
+               "activation is of up_proj's result, as in nanochat."),
       bind("model.rope_theta", Type::number, LLMC_FIELD(model.rope_theta))
           .fallback("500000")
           .above(1)

@@ -183,6 +183,8 @@ inline KeyRow bind_recompute() {
   row.key.path = "memory.recompute";
   row.key.type = Type::recompute;
   row.key.words.assign(std::begin(kRecomputeGroups), std::end(kRecomputeGroups));
+  for (const char* word : kUngatedRecomputeGroups)
+    if (std::ranges::find(row.key.words, word) == row.key.words.end()) row.key.words.emplace_back(word);
   row.key.get = [](const Spec& spec) -> Value { return spec.memory.recompute; };
   row.key.set = [](Spec& spec, const Value& value) { spec.memory.recompute = std::get<Recompute>(value); };
   return row;

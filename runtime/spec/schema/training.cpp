@@ -116,8 +116,9 @@ std::vector<KeyRow> training_rows() {
       bind_recompute().fallback("auto").doc(
           "What the backward pass recomputes instead of keeping it: nothing, whole layers (full), every n-th "
           "layer, the outputs of these ops in every layer, or of each layer what `layers` says, such as "
-          "{0-7: full, 8-15: [norms, swiglu]}. With model.norm_place post or sandwich `down` is the result of "
-          "down_proj, which "
+          "{0-7: full, 8-15: [norms, swiglu]}. `gate_up` is the results of gate_proj and up_proj, and `swiglu` what "
+          "down_proj reads; with model.mlp_gated false `up` is the result of up_proj, and `activation` what down_proj "
+          "reads. With model.norm_place post or sandwich `down` is the result of down_proj, which "
           "its norm reads. auto: nothing where that fits memory.budget, else what the planner "
           "predicts to take least time, layer by layer."),
       bind_auto("memory.loss_chunk", LLMC_FIELD(memory.loss_chunk))

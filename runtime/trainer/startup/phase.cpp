@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
@@ -28,6 +29,12 @@ namespace {
 /// Path of a phase's trainer: the folders of all trainers are next to each other, named after their first phase.
 std::filesystem::path trainer_of(int number, const PhaseInfo& phase) {
   return executable_folder().parent_path() / fmt::format("phase-{}", phase.trainer_of(number)) / "trainer";
+}
+
+/// Step at which a start resumes.
+std::int64_t step_of_run(const Options& options) {
+  const auto start = find_start(options.run, options.resume, {}, Depth::sizes);
+  return start ? read_train_state(start->checkpoint).step : 0;
 }
 
 }  // namespace
@@ -68,6 +75,27 @@ int phase_after(std::int64_t step, const PhaseInfo& phase) {
                  std::ranges::count_if(phase.borders(), [step](std::int64_t border) { return border <= step; }));
 }
 
+int phase_of_plan(const Options& options, const TrainerPhases& phases) {
+  constexpr std::string_view kWord = "phase=";
+  const PhaseInfo& phase = phases.first().phase;
+  for (const std::string& word : options.overrides) {
+    if (!word.starts_with(kWord)) continue;
+    const std::string number = word.substr(kWord.size());
+    if (phase.count == 1)
+      throw Failure(Exit::usage,
+                    fmt::format("{} selects one of a run's phases, and this one has none. Leave it out", word));
+    for (int of = 1; of <= phase.count; ++of) {
+      if (std::to_string(of) != number) continue;
+      if (phases.has(of)) return of;
+      throw Failure(Exit::usage, fmt::format("phase {} is of another trainer. Use {} --plan", of,
+                                             shell_word(trainer_of(of, phase).string())));
+    }
+    throw Failure(Exit::usage, fmt::format("there is no phase '{}'. The run has phases 1 to {}", number, phase.count));
+  }
+  const int next = phase.shares_trainer() ? phase_after(step_of_run(options), phase) : phase.number;
+  return phases.has(next) ? next : phase.number;
+}
+
 Options options_at_border(Options options, const PhaseInfo& phase) {
   options.follow_spec = true;
   for (const char* key : phase.changed)
@@ -82,7 +110,7 @@ Options options_at_any_border(Options options, const TrainerPhases& phases) {
 }
 
 PhaseStart find_phase(const Options& options, const TrainerPhases& phases) {
-  PhaseStart found{options, 1, 0};
+  PhaseStart found{options, 1, 0, options.follow_spec};
   const PhaseInfo& phase = phases.first().phase;
   if (phase.count == 1) return found;
   for (const char* key : {"schedule.steps", "schedule.tokens"})
@@ -90,8 +118,7 @@ PhaseStart find_phase(const Options& options, const TrainerPhases& phases) {
       throw Failure(Exit::usage, fmt::format("{} is compiled in, because the phases of this run end at steps. Leave it "
                                              "out, or compile the spec with it",
                                              key));
-  if (const auto start = find_start(options.run, options.resume, {}, Depth::sizes))
-    found.step = read_train_state(start->checkpoint).step;
+  found.step = step_of_run(options);
   found.number = phase_after(found.step, phase);
   if (phases.has(found.number) && found.number > 1 && found.step == phase.first_of(found.number))
     found.options = options_at_border(options, phases.in(found.number).phase);

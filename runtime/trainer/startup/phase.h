@@ -51,10 +51,15 @@ struct PhaseStart {
   Options options;        // of a start at the border to this phase: with its values, and with its changed keys allowed
   int number = 1;         // of the phase whose step is next; that of the last one for a finished run
   std::int64_t step = 0;  // at which the start resumes
+  bool follows = false;   // the command line has --follow-spec
 };
 
 /// Finds the phase of a start. Throws Failure as find_start(), and Failure(usage) if a number of steps is overridden.
 PhaseStart find_phase(const Options& options, const TrainerPhases& phases);
+
+/// Phase whose plan --plan prints: that of the argument phase=N; else that of the run's next step, if this trainer has
+/// it; else the trainer's first. Throws Failure as find_start(), and Failure(usage) for a phase of another trainer.
+int phase_of_plan(const Options& options, const TrainerPhases& phases);
 
 /// Options of a start at a border between phases: their values are followed, and the keys that `phase` changes allowed.
 Options options_at_border(Options options, const PhaseInfo& phase);

@@ -119,7 +119,9 @@ Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Pr
   p.model = before.model;
   p.stop = before.stop;
   if (back) {  // as a resume from that checkpoint has them
-    p.values = find_values(options, info, before.last, back);
+    Options resume = options;
+    resume.follow_spec = began.follows || state.step == info.phase.first();
+    p.values = find_values(resume, info, before.last, back);
     p.values.before = before.values.run;
   } else {
     p.values = values_of_phase(options, info, before.values);

@@ -53,10 +53,11 @@ struct Prepared {
 Prepared prepare(const Options& options, const ProgramInfo& info, const std::filesystem::path& spec_file, bool owner,
                  Console& console);
 
-/// The phase in which a start began, and its values there.
+/// The phase in which a start began, its values there, and whether its command line has --follow-spec.
 struct BeganWith {
   int phase;
   spec::Values values;
+  bool follows;
 };
 
 /// Same for a run in `state` that takes the values of another phase of its trainer, that of `info`, while it trains.

@@ -173,7 +173,7 @@ void expect_the_fastest(const std::vector<double>& parts, const std::vector<std:
     for (const graph::RecomputeGroups a : sets)
       for (const graph::RecomputeGroups b : sets) {
         spec::Spec spec = with_all_open({word});
-        spec.memory.recompute = passes::recompute_from({a, b, b, a});
+        spec.memory.recompute = passes::recompute_from({a, b, b, a}, spec.model);
         Plan plan;
         if (!planned(spec, plan)) continue;
         EXPECT_GE(plan.cost.time.seconds, best.cost.time.seconds * (1 - 1e-9)) << part << " " << a << b;
@@ -313,7 +313,12 @@ TEST(Recompute, IsWrittenAsLayersAndReadBack) {
   for (const char* text : {"none", "full", "[norms, swiglu]", "{layers: {0: full, 2: [norms, attention]}}",
                            "{layers: {0-1: [qkv], 2: full}}"}) {
     const spec::Spec spec = small_spec({std::string("memory.recompute=") + text}).spec;
-    EXPECT_EQ(passes::recompute_from(passes::recompute_of(spec)), spec.memory.recompute) << text;
+    EXPECT_EQ(passes::recompute_from(passes::recompute_of(spec), spec.model), spec.memory.recompute) << text;
+    EXPECT_EQ(chosen_spec(make_plan(spec)).memory.recompute, spec.memory.recompute) << text;
+  }
+  for (const char* text : {"[norms, up]", "{layers: {0: full, 2: [up, activation]}}"}) {
+    const spec::Spec spec = small_spec({"model.mlp_gated=false", std::string("memory.recompute=") + text}).spec;
+    EXPECT_EQ(passes::recompute_from(passes::recompute_of(spec), spec.model), spec.memory.recompute) << text;
     EXPECT_EQ(chosen_spec(make_plan(spec)).memory.recompute, spec.memory.recompute) << text;
   }
 }

@@ -1,0 +1,163 @@
+"""Borders that a trainer passes by itself: what holds over them, what a rollback over one finds, and what stops there."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import time
+
+import harness
+from harness import LLMC
+from phased import STEPS, PhasedSpecs
+
+# From its second phase on every step is taken for an outlier, and the run goes back to a step of the first.
+SPIKES = """phases:
+  - {until: 7}
+  - {until: 13, guards: {grad_norm: 1.0e-9, judge_after: 2, limit_in_a_row: 2, rollback: true, rollbacks: 2}, batch: {tokens: 192}, optimizer: {clip_norm: 1.0e-9}, data: {train: {second: {weight: 0.6}}}}
+  - {until: 17, batch: {tokens: 192}, optimizer: {lr: 2.0e-3, clip_norm: 0.5}, guards: {window: 32}, evaluation: {every: 5}}
+  - {until: 100%, batch: {tokens: 288}, checkpoint: {every: 5}}
+"""
+
+
+class Borders(PhasedSpecs):
+
+    def test_rollbacks_pass_borders(self):
+        """In phase 2 every step is taken for an outlier: the run goes back to phase 1, with its values."""
+        run, trainer = self.path("back"), self.compile_spec("back", SPIKES)
+        done = harness.call(trainer, "--run", run, "checkpoint.every=6")
+        self.assertEqual(done.code, 7, done.out + done.err)
+        self.assertEqual(done.err.count("rolls back to step 6"), 2, done.err)
+        lines = self.history(run)
+        self.assertEqual([(line["step"], line.get("phase"), "rollback" in line) for line in lines],
+                         [(0, 1, False), (7, 2, False), *[(6, None, True), (6, None, False), (7, 2, False)] * 2])
+        self.assertEqual(lines[3]["changed"]["batch.tokens"], ["192", "96"])
+        metrics = self.metrics(run)
+        tokens = [96] * 7 + [192] * (len(metrics) - 7)
+        self.assertEqual([line["tokens"] for line in metrics], [sum(tokens[:i + 1]) for i in range(len(metrics))])
+        # The samples of phase 1 are not those of its first time.
+        first = lambda of: json.loads(self.succeed(trainer, "--run", of, "--batches", "7", "--json").out)["samples"]
+        self.assertNotEqual(first(run), first(self.path("begins")))
+        self.succeed(trainer, "--run", run, "guards.grad_norm=0", "checkpoint.every=6")
+        self.assertEqual(self.begun(run)[-3:], [(7, 2), (13, 3), (17, 4)])
+
+    def test_rollbacks_to_other_data(self):
+        """A position in the data of phase 2 is none in those of phase 1, which begin another epoch."""
+        spec, run = self.path("other-data.yaml"), self.path("other-data")
+        phases = (
+            "phases: [{until: 7}, {until: 100%, optimizer: {clip_norm: 1.0e-9}, guards: {grad_norm: 1.0e-9, judge_after: 2, "
+            f"limit_in_a_row: 2, rollback: true, rollbacks: 1}}, data: {{train: [{{path: {self.folder}/train-1.bin}}]}}}}]\n"
+        )
+        text = harness.SMALL.replace("train-*.bin", f"{self.folder}/train-0.bin")
+        text = text.replace("val-*.bin", f"{self.folder}/val-0.bin").replace("steps: 12", "steps: 24")
+        self.write("other-data.yaml", text.replace("every: 3, keep_last", "every: 6, keep_last") + phases)
+        self.succeed(LLMC, "compile", spec, "-o", self.path("other-data-build"))
+        done = harness.call(self.trainer_in(self.path("other-data-build")), "--run", run)
+        self.assertEqual(done.code, 7, done.out + done.err)
+        lines = self.history(run)
+        self.assertEqual([(line["step"], "rollback" in line) for line in lines], [(0, False), (7, False), (6, True),
+                                                                                  (6, False), (7, False)])
+        data = [line["data"] for line in lines]
+        self.assertEqual([of == data[0] for of in data], [True, False, False, True, False])
+        self.assertEqual(lines[3]["order"]["epoch"], lines[2]["order"]["epoch"] + 1)
+
+    def test_a_border_that_cannot_be_passed(self):
+        """The next phase's data are gone, or its mirror cannot be made: what was trained is saved, and the run goes on
+        when they are back."""
+        run, later = self.path("gone"), self.path("later.bin")
+        mirror = self.path("mirror")
+        shutil.copy(os.path.join(self.folder, "val-0.bin"), later)
+        phases = f"phases: [{{until: 500}}, {{until: 100%, data: {{validation: [{{path: {later}}}]}}, checkpoint: {{mirror: {mirror}}}}}]\n"
+        words = [
+            self.compile_spec("gone", phases, (f"steps: {STEPS}", "steps: 502")), "--run", run, "checkpoint.every=0",
+            "evaluation.every=600", "sampling.every=600", "guards.limit=10000", "guards.limit_in_a_row=10000"
+        ]
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        metrics = os.path.join(run, "metrics.jsonl")
+        while process.poll() is None and not (os.path.exists(metrics) and os.path.getsize(metrics)):
+            time.sleep(0.001)
+        os.rename(later, later + ".away")
+        error = process.communicate(timeout=harness.HANGS)[1]
+        self.assertEqual((process.returncode, "later.bin" in error), (5, True), error)
+        self.assertEqual(os.listdir(os.path.join(run, "checkpoints")), ["step-00000500"])
+        os.rename(later + ".away", later)
+        self.write("mirror", "")
+        done = harness.call(*words[:2], self.path("no-mirror"), *words[3:])
+        self.assertEqual((done.code, mirror in done.err), (6, True), done.err)
+        self.assertEqual(os.listdir(os.path.join(self.path("no-mirror"), "checkpoints")), ["step-00000500"])
+        os.remove(mirror)
+        for name in (run, self.path("no-mirror"), self.path("passes")):  # the last one for the first time
+            self.succeed(*words[:2], name, *words[3:])
+            self.assertEqual(len(self.metrics(name)), 502)
+            self.assertIn("step-00000502", os.listdir(os.path.join(mirror, "checkpoints")))
+            shutil.rmtree(mirror)
+
+    def test_rollbacks_find_the_values_of_their_checkpoint(self):
+        """A start of phase 2 goes back to phase 1, which an earlier start began with a rate of its own."""
+        run, ahead = self.path("rates"), self.path("rates-ahead")
+        words = [self.compile_spec("rates", SPIKES), "checkpoint.every=6", "guards.rollbacks=1", "--run"]
+        self.succeed(*words, run, "optimizer.lr=1.0e-3", "--steps", 6)
+        shutil.copytree(run, ahead)
+        errors = harness.call(*words, ahead).err
+        skipped = int(re.search(r"step (\d+): gradient norm.*\(2 in a row", errors)[1])
+        self.assertLess(skipped, 13)
+        self.succeed(*words, run, "--steps", skipped - 1)  # keeps that rate up to the border
+        rates = [line["lr"] for line in self.metrics(run)]
+        self.assertGreater(rates[7], 2 * rates[6])  # 3e-3 from phase 2 on
+        done = harness.call(*words, run)
+        self.assertEqual(done.code, 7, done.out + done.err)
+        self.assertIn("rolls back to step 6", done.err)
+        self.assertEqual(self.begun(run)[-3:], [(6, None), (6, None), (7, 2)])
+        self.assertEqual([line["lr"] for line in self.metrics(run)][6:8], rates[6:8])
+
+    def test_a_deadline_counts_on_earlier_phases(self):
+        """The save at the border takes 5 s, and phase 2 reserves twice as much. Before the save only 5 s are reserved,
+        and after it 10 more."""
+        run = self.path("deadline")
+        trainer = self.compile_spec("deadline", "phases: [{until: 7}, {until: 100%, optimizer: {lr: 1.0e-3}}]\n")
+        env = harness.environment() | {
+            "LD_PRELOAD": os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_SLOW_SAVE": "/step-00000007"
+        }
+        done = harness.call(trainer, "--run", run, "checkpoint.every=7", "--deadline", "20s", env=env)
+        self.assertEqual(done.code, 75, done.out + done.err)
+        self.assert_facts(done.err, "--deadline", "step 8 of 24")
+
+    def test_each_phase_says_whether_it_reports_products(self):
+        run = self.path("products")
+        trainer = self.compile_spec(
+            "products", "metrics: {product_share: false}\nphases: [{until: 7}, "
+            "{until: 13, metrics: {product_share: true}}, {until: 100%}]\n", ("metrics: {every: 1}\n", ""))
+        self.succeed(trainer, "--run", run, "metrics.every=1")
+        self.assertEqual([line["step"] for line in self.metrics(run) if "product_share" in line], list(range(8, 14)))
+
+    def test_later_phases_know_what_was_read(self):
+        """A pattern that matches the files of the phase before names no other data, at a start and at a resume."""
+        run, spec = self.path(
+            "patterns"), "phases: [{until: 7}, {until: 100%, data: {train: {second: {path: PATTERN}}}}]\n"
+        trainer = self.compile_spec("patterns", spec.replace("PATTERN", f"{self.folder}/train-1*.bin"))
+        self.succeed(trainer, "--run", self.path("unbounded"))
+        read = self.metrics(self.path("unbounded"))[-1]["epochs/second"]
+        for steps in (5, 9, STEPS):
+            self.succeed(trainer, "--run", run, "--steps", steps, f"data.train.second.most_epochs={read + 0.5}")
+        self.assertEqual(self.metrics(run)[-1]["epochs/second"], read)
+        done = harness.call(trainer, "--run", self.path("bounded"), f"data.train.second.most_epochs={read - 0.5}")
+        self.assertEqual(done.code, 5, done.out + done.err)
+        self.assert_facts(done.err, "data.train.second", "steps fit")
+
+    def test_a_selected_phase_is_resumed_alone(self):
+        """The command that resumes compiles no other trainer than the one that was selected."""
+        spec = self.write_spec("alone.yaml",
+                               "phases: [{until: 50%}, {until: 75%, memory: {recompute: full}}, {until: 100%}]\n")
+        run, out = self.path("alone"), self.path("alone-build")
+        done = harness.call(LLMC, "run", spec, "phase=1", "-o", out, "--", "--run", run, "--deadline", "1s")
+        self.assertEqual(done.code, 75, done.out + done.err)
+        command = shlex.split(re.search(r"(?m)^  (.+)$", done.err)[1])
+        self.assertIn("phase=1", command)
+        done = harness.call(*command[:-2], "--steps", 3)
+        self.assertEqual((done.code, os.listdir(out)), (0, ["phase-1"]), done.out + done.err)
+        self.assertEqual(len(self.metrics(run)), 3)
+
+
+if __name__ == "__main__":
+    harness.main()
