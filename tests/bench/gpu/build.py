@@ -35,9 +35,9 @@ def timed_replay(source):
     return f'#include "{HERE}/pieces.h"\n' + source.replace(opening, opening + " bench::HostPart part;")
 
 
-OF_THE_KIT = ("ceilings", "rates", "collectives")  # its own programs, of the bundle `run`'s runtime
-# Parts without a stand-in on the simulated GPU: fp8 formats, SMs that a GEMM leaves to a copy.
-NOT_SIMULATED = (("run", "rates"), ("run", "tests"))  # llmc's own build has its tests
+OF_THE_KIT = ("ceilings", "rates", "heads", "collectives")  # its own programs, of the bundle `run`'s runtime
+# Parts without a stand-in on the simulated GPU: fp8 formats, SMs that a GEMM leaves to a copy, shapes of a large run.
+NOT_SIMULATED = (("run", "rates"), ("run", "heads"), ("run", "tests"))  # llmc's own build has its tests
 
 
 def body(path):

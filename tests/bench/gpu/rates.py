@@ -1,5 +1,5 @@
 """Single GEMMs: rates of fp8 compared with bf16 by shape, the cost of scale, accumulation and output, and one
-overlapped with a copy."""
+overlapped with a copy. Attention's passes by shape and mask."""
 
 import process
 
@@ -33,13 +33,18 @@ def word(shape, operands, result, scale, accumulation, beta, sms=0, beside=False
     return ",".join(map(str, (*shape, operands, result, scale, accumulation, beta, f"{sms}{'+' if beside else ''}")))
 
 
-def call(kit, words):
-    """Output lines of the program, which reports GEMMs unsupported by the library as absent."""
-    program = kit.machine.program("run", "rates")
+def lines(kit, name, lacks, *words):
+    """Output lines of a program of the kit that the simulated GPU lacks."""
+    program = kit.machine.program("run", name)
     if kit.simulated and not program.exists():
-        raise process.Absent("the simulated GPU has no fp8 and no copy beside a product")
-    kit.need("run", "rates")
-    return {"products": kit.json_lines(kit.call(program, kit.sizes["rates"], *words))}
+        raise process.Absent(f"the simulated GPU has no {lacks}")
+    kit.need("run", name)
+    return kit.json_lines(kit.call(program, kit.sizes["rates"], *words))
+
+
+def call(kit, words):
+    """Figures of GEMMs; those unsupported by the library are absent."""
+    return {"products": lines(kit, "rates", "fp8 and no copy beside a product", *words)}
 
 
 def rates(kit, result):
@@ -60,3 +65,7 @@ def overlap(kit, result):
         if not beside or sms < max(SMS)
     ]
     kit.rows(result, {"a product beside a copy": lambda: call(kit, words)})
+
+
+def heads(kit, result):
+    kit.rows(result, {"attention": lambda: {"passes": lines(kit, "heads", "time for such shapes")}})

@@ -220,6 +220,18 @@ def rates(f):
     ], rows) if rows else None
 
 
+def heads(f):
+    """Attention's passes by shape and mask."""
+    measured = f.parts.get("heads", {}).get("attention", {})
+    rows = [[
+        f"{each['heads']}", f"{each['window'] or 'causal'}", f"{each['way']}, {each['pass']}", f"{each['ms']:.3f}",
+        f"{each['burst']:,.1f}", f"{each['sustained']:,.1f}"
+    ] for each in measured.get("passes", [])]
+    if not rows:
+        return line(measured["failed"]) if "failed" in measured else None
+    return table(["heads", "window", "pass", "ms", "TFLOP/s, burst", "sustained"], rows)
+
+
 def card_rows(part, figures):
     """(part, row, card figures), also of rows below a row's name."""
     if "card" in figures:
@@ -493,8 +505,8 @@ def collectives(measured):
 
 
 SECTIONS = (("Parts", parts), ("Ceilings", ceilings), ("Rates", rates), ("The step", step), ("Bytes", table_of_bytes),
-            ("Kernels", kernels), ("Products", products), ("Attention", attention), ("Losses", losses),
-            ("Calibration", calibration), ("Tests", tests), ("Correctness", correctness),
+            ("Kernels", kernels), ("Products", products), ("Attention", attention), ("Attention's passes", heads),
+            ("Losses", losses), ("Calibration", calibration), ("Tests", tests), ("Correctness", correctness),
             ("compute-sanitizer", sanitizer), ("Several devices", devices), ("The card", card))
 
 
