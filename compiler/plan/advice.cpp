@@ -147,9 +147,7 @@ class Hints {
   }
 
   void fp8_head() {
-    if (!chosen_.has_fp8_products() || chosen_.matmul == spec::Matmul::mxfp8 ||
-        chosen_.model.vocab_size % spec::kFp8Multiple != 0)
-      return;
+    if (!chosen_.has_fp8_products() || chosen_.model.vocab_size % spec::kFp8Multiple != 0) return;
     for (const spec::Fp8Head head : {spec::Fp8Head::forward, spec::Fp8Head::forward_dgrad})
       if (head != chosen_.fp8.head) try_one([&](Spec& s) { s.fp8.head = head; });
   }

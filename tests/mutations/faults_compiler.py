@@ -528,8 +528,6 @@ FAULTS = [
           "codes_ ? of_gradient.transposed : of_gradient.straight", "weight.straight", "sim_gradients_fp8_tensor"),
     fault("heads_of_fp8_tensor_round_once_a_layer", "TensorQuantiser::rewrite_head", "scope_ = Scope::step;", "",
           "test_graph Passes.TheHeadsProductsHave*"),
-    fault("heads_of_mxfp8_are_hinted", "Hints::fp8_head", "chosen_.matmul == spec::Matmul::mxfp8", "false",
-          "test_plan Advice.TheHeadsProducts*"),
     fault("fp8_tensor_is_not_hinted", "Hints::fp8", "has(spec::Matmul::fp8_tensor)", "false",
           "test_plan Advice.Fp8IsHintedWhereTheHardwareAndAllSizesAllowIt"),
     fault("gradients_of_tensors_in_e4m3", "TensorQuantiser::quantise_operands", "DType::e5m2", "DType::e4m3",

@@ -59,6 +59,12 @@ for product in sys.argv[2:]:
     print(json.dumps({"product": product, "absent": "NOT_SUPPORTED"} if ",block," in product else
                      {"product": product, "algorithms": 8, "sustained": 700, "begin": begin, "end": time.monotonic(), **more}))
 """
+HEADS = """#!/usr/bin/env python3
+import json
+for window in (0, 512):
+    print(json.dumps({"heads": "16/4 of 128", "window": window, "way": "llmc", "pass": "forward", "ms": 1.5, "burst": 300.0,
+                      "sustained": 280.0, "begin": 0, "end": 1}))
+"""
 # A card at 700 W and its power cap: joules by the machine's clock.
 NVML = """
 #include <time.h>
@@ -175,9 +181,10 @@ class BenchKit(harness.SimTest):
         self.assertEqual({name: row["a_step"] for name, row in measured["launches"].items()}, planned)
 
     def test_two_commands_from_bundles_to_report(self):
-        program = self.work / "bin" / "run" / "rates"
-        program.write_text(RATES)
-        program.chmod(0o755)
+        for name, script in (("rates", RATES), ("heads", HEADS)):
+            program = self.work / "bin" / "run" / name
+            program.write_text(script)
+            program.chmod(0o755)
         begun = [part.name for part in parts.FIRST if part.name != "build"]
         first = self.call("--only", *begun, card=True)
         self.assertEqual(first.code, 0, first.out + first.err)
