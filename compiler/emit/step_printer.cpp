@@ -215,8 +215,10 @@ class StepPrinter {
       case ops::Call::own_backward:
       case ops::Call::kernel: {
         const plan::Kernel& k = plan_.kernels[launch.kernel];
-        const std::string cluster = k.cluster > 1 ? fmt::format(", {}", k.cluster) : "";
-        const std::string grid = cuda_ ? fmt::format("Grid{{{}, {}{}}}, ", k.blocks, k.threads, cluster) : "";
+        const std::string more = k.shared        ? fmt::format(", {}, {}", k.cluster, k.shared)
+                                 : k.cluster > 1 ? fmt::format(", {}", k.cluster)
+                                                 : "";
+        const std::string grid = cuda_ ? fmt::format("Grid{{{}, {}{}}}, ", k.blocks, k.threads, more) : "";
         return out_.line("launch($stream$, $grid$$name$$list$);",
                          {{"stream", stream}, {"grid", grid}, {"name", k.name}, {"list", list}});
       }

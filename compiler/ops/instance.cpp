@@ -117,6 +117,7 @@ Work Instance::shaped(LaunchShape shape, std::string work, std::vector<Argument>
   kernel.blocks = shape.blocks;
   kernel.threads = shape.threads;
   kernel.cluster = shape.cluster;
+  kernel.shared = shape.shared;
   work_.arguments = std::move(arguments);
   return std::move(work_);
 }

@@ -11,6 +11,7 @@ namespace llmc::ops {
 
 struct LaunchShape {
   std::int64_t lanes, threads, blocks, cluster = 1;  // lanes: in one block
+  std::int64_t shared = 0;                           // bytes of memory that a block's launch asks for
 };
 
 /// Returns a shape in which a lane keeps at most so many 16-byte vectors of a row in registers, up to 1,024 lanes. A

@@ -26,9 +26,9 @@ struct Kernel {
   std::string template_name;  // "rms_norm_backward"
   std::string source;         // of the template: "rms_norm_backward.cu", "cpu/attention_forward.cpp"
   std::vector<KernelParam> params;
-  std::string work;                                   // the work of one launch: "32768 rows of 2048"
-  std::int64_t blocks = 1, threads = 1, cluster = 1;  // cuda launch
-  double bytes = 0, flops = 0;                        // of one launch
+  std::string work;                                               // the work of one launch: "32768 rows of 2048"
+  std::int64_t blocks = 1, threads = 1, cluster = 1, shared = 0;  // cuda launch; shared: bytes of a block
+  double bytes = 0, flops = 0;                                    // of one launch
 
   std::string key() const;                     // text form: name and params on one line
   bool is_same_as(const Kernel& other) const;  // whether their keys are equal

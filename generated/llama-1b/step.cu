@@ -460,8 +460,8 @@ void forward(Step& s, bool gather) {
 
 void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse,
                             bf16* dqkv, float* delta) {
-  launch(stream, Grid{16384, 128}, attention_backward_queries_warpgroups, dout, out, qkv, lse, dqkv, delta);
-  launch(stream, Grid{4096, 128}, attention_backward_keys_warpgroups, dout, qkv, lse, delta, dqkv);
+  launch(stream, Grid{16384, 128, 1, 32768}, attention_backward_queries_warpgroups, dout, out, qkv, lse, dqkv, delta);
+  launch(stream, Grid{4096, 128, 1, 33792}, attention_backward_keys_warpgroups, dout, qkv, lse, delta, dqkv);
 }
 
 Step* create_step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,

@@ -1,4 +1,4 @@
-// attention_backward_queries for heads of 64 on sm_90a: the same formulas with warpgroup products.
+// attention_backward_queries for heads of up to 128 on sm_90a: the same formulas with warpgroup products.
 //
 // A block is one warpgroup and owns 64 queries of a head as fragments. Keys and values pass through shared memory, 64
 // of each at a time; copies of the next ones overlap the products of these. dS is a left operand in registers: no
@@ -12,17 +12,19 @@
 namespace llmc {
 
 constexpr int kTiles = (kSequence + kTile - 1) / kTile;
+constexpr int kSlices = kSlicesOf<kHeadDim>;
+constexpr int kOperand = kSlices * kTileElements;  // 64 rows in shared memory
 constexpr int kGroupHeads = kHeads / kKvHeads;
 constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
-static_assert(kHeadDim == kTile);
+static_assert(kSlices <= 2);
 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
 /// [kBatch, kHeads, kSequence].
-__launch_bounds__(kLanes, 3) LLMC_KERNEL
+__launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     attention_backward_queries_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ out,
                                           const bf16* __restrict__ qkv, const float* __restrict__ lse,
                                           bf16* __restrict__ dqkv, float* __restrict__ delta LLMC_FURTHER_OPERANDS) {
-  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // double buffer: keys, values
+  auto& tiles = *reinterpret_cast<bf16(*)[2][2][kOperand]>(block_memory);  // double buffer: keys, values
   const int lane = threadIdx.x % 32;
   // Heads that share keys are scheduled together, so that the keys stay in the L2 cache. The last queries have the most
   // keys and are scheduled first, so that blocks end together.
@@ -33,27 +35,28 @@ __launch_bounds__(kLanes, 3) LLMC_KERNEL
   const bf16* key_rows = qkv + row * kPitch + (kHeads + kv_head) * kHeadDim;
   const auto begin_copies = [&](int buffer, int key) {
     const bf16* from = key_rows + static_cast<long long>(key) * kPitch;
-    copy_swizzled<kLanes, kPitch>(tiles[buffer][0], from, kSequence - key);
-    copy_swizzled<kLanes, kPitch>(tiles[buffer][1], from + kKvHeads * kHeadDim, kSequence - key);
+    copy_swizzled<kLanes, kHeadDim, kPitch>(tiles[buffer][0], from, kSequence - key);
+    copy_swizzled<kLanes, kHeadDim, kPitch>(tiles[buffer][1], from + kKvHeads * kHeadDim, kSequence - key);
   };
   [[maybe_unused]] Mask mask = {kSequence, kWindow};
   if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
-  // Keys before all_seen are hidden from some of the queries.
-  [[maybe_unused]] int first_key = 0, all_seen = 0;
-  if constexpr (kBounded) first_key = mask.first_tile(first, kTile), all_seen = mask.lo(first + kTile - 1);
-  if constexpr (kBounded)
-    begin_copies(0, first_key);
-  else
-    begin_copies(0, 0);
+  // Keys before all_seen are hidden from some of the queries. seen_from: of the lane's queries.
+  [[maybe_unused]] int first_key = 0, all_seen = 0, seen_from[2] = {};
+  if constexpr (kBounded) {
+    const int own_query = first + threadIdx.x / 32 * 16 + lane / 4;
+    first_key = mask.first_tile(first, kTile), all_seen = mask.lo(first + kTile - 1);
+    seen_from[0] = mask.lo(own_query), seen_from[1] = mask.lo(own_query + 8);
+  }
+  begin_copies(0, first_key);
   const int query = first + threadIdx.x / 32 * 16, count = kSequence - query;  // the warp's first, queries from there
                                                                                // on
   const long long out_row = (row + query) * kOutPitch + head * kHeadDim;
-  unsigned queries[4][1][4], gradients[4][1][4];
+  unsigned queries[4 * kSlices][1][4], gradients[4 * kSlices][1][4];
+  load_left<kHeadDim, kPitch>(queries, qkv + (row + query) * kPitch + head * kHeadDim, count);
+  load_left<kHeadDim, kOutPitch>(gradients, dout + out_row, count);
   float row_delta[1][2] = {};  // dot(dout, out)
 #pragma unroll
-  for (int s = 0; s < 4; ++s) {
-    load_fragments<kHeadDim, kPitch>(queries[s], qkv + (row + query) * kPitch + head * kHeadDim, 16 * s, count);
-    load_fragments<kHeadDim, kOutPitch>(gradients[s], dout + out_row, 16 * s, count);
+  for (int s = 0; s < 4 * kSlices; ++s) {
     unsigned outs[1][4];
     load_fragments<kHeadDim, kOutPitch>(outs, out + out_row, 16 * s, count);
     add_products(row_delta, gradients[s], outs);
@@ -69,7 +72,7 @@ __launch_bounds__(kLanes, 3) LLMC_KERNEL
     if (lane % 4 == 0 && at < count) delta[line + at] = sum;
   }
 
-  float dq[1][8][4] = {};
+  float dq[kSlices][1][8][4] = {};
   for (int key = 0, buffer = 0; key <= first; key += kTile, buffer ^= 1) {
     if constexpr (kBounded) key = max(key, first_key);
     wait_for_copies();
@@ -83,12 +86,18 @@ __launch_bounds__(kLanes, 3) LLMC_KERNEL
     wgmma_wait<1>(scores);
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
+      if constexpr (kSoftcap > 0) soft_cap(reinterpret_cast<float(&)[1][4]>(scores[n]), kSoftcap / kScale);
       if (key == first) mask_later<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
       if constexpr (kBounded) {
-        if (key < all_seen) mask_earlier<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n, mask);
+        if (key < all_seen) mask_bounded<false>(scores, n, key, seen_from);
       }
 #pragma unroll
-      for (int i = 0; i < 4; ++i) scores[n][i] = exp2_approx(fma(scores[n][i], kScale * kLog2e, -row_lse[i / 2]));
+      for (int i = 0; i < 4; ++i) {
+        [[maybe_unused]] float bend = 1.0f;  // slope of the soft cap
+        if constexpr (kSoftcap > 0) bend = soft_cap_slope(scores[n][i], kSoftcap / kScale);
+        scores[n][i] = exp2_approx(fma(scores[n][i], kScale * kLog2e, -row_lse[i / 2]));
+        if constexpr (kSoftcap > 0) scores[n][i] *= bend;
+      }
     }
     wgmma_wait<0>(dscores);
 #pragma unroll
@@ -99,10 +108,10 @@ __launch_bounds__(kLanes, 3) LLMC_KERNEL
     unsigned weights[4][1][4];
     round_result(weights, dscores);
     wgmma_fence();
-    begin_columns(dq[0], weights, tiles[buffer][0]);
-    wgmma_wait<0>(dq[0]);
+    begin_columns(dq, weights, tiles[buffer][0]);
+    wgmma_wait<0>(dq);
   }
-  store_result<kHeadDim, kPitch>(dq, kScale, dqkv + (row + query) * kPitch + head * kHeadDim, 0, count);
+  store_rows<kHeadDim, kPitch>(dq, kScale, dqkv + (row + query) * kPitch + head * kHeadDim, count);
 }
 
 }  // namespace llmc

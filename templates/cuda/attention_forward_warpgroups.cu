@@ -1,4 +1,4 @@
-// attention_forward for heads of 64 on sm_90a: the same formulas with warpgroup products.
+// attention_forward for heads of up to 128 on sm_90a: the same formulas with warpgroup products.
 //
 // A block is one warpgroup and owns 64 queries of a head as fragments. Keys and values pass through shared memory, 64
 // of each at a time; copies of the next ones overlap the products of these. Exponentials are a left operand in
@@ -12,16 +12,18 @@
 namespace llmc {
 
 constexpr int kTiles = (kSequence + kTile - 1) / kTile;
+constexpr int kSlices = kSlicesOf<kHeadDim>;
+constexpr int kOperand = kSlices * kTileElements;  // 64 rows in shared memory
 constexpr int kGroupHeads = kHeads / kKvHeads;
 constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
-static_assert(kHeadDim == kTile);
+static_assert(kSlices <= 2);
 
 /// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
-__launch_bounds__(kLanes, 4) LLMC_KERNEL
+__launch_bounds__(kLanes, kSlices == 1 ? 4 : 3) LLMC_KERNEL
     attention_forward_warpgroups(const bf16* __restrict__ qkv, bf16* __restrict__ out,
                                  float* __restrict__ lse LLMC_FURTHER_OPERANDS) {
-  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // double buffer: keys, values
+  auto& tiles = *reinterpret_cast<bf16(*)[2][2][kOperand]>(block_memory);  // double buffer: keys, values
   const int lane = threadIdx.x % 32;
   // Heads that share keys are scheduled together. The last queries have the most keys and are scheduled first, so that
   // blocks end together.
@@ -32,24 +34,24 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
   const bf16* key_rows = rows + (kHeads + kv_head) * kHeadDim;
   const auto begin_copies = [&](int buffer, int key) {
     const bf16* from = key_rows + static_cast<long long>(key) * kPitch;
-    copy_swizzled<kLanes, kPitch>(tiles[buffer][0], from, kSequence - key);
-    copy_swizzled<kLanes, kPitch>(tiles[buffer][1], from + kKvHeads * kHeadDim, kSequence - key);
+    copy_swizzled<kLanes, kHeadDim, kPitch>(tiles[buffer][0], from, kSequence - key);
+    copy_swizzled<kLanes, kHeadDim, kPitch>(tiles[buffer][1], from + kKvHeads * kHeadDim, kSequence - key);
   };
   [[maybe_unused]] Mask mask = {kSequence, kWindow};
   if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
-  // Keys before all_seen are hidden from some of the queries.
-  [[maybe_unused]] int first_key = 0, all_seen = 0;
-  if constexpr (kBounded) first_key = mask.first_tile(first, kTile), all_seen = mask.lo(first + kTile - 1);
-  if constexpr (kBounded)
-    begin_copies(0, first_key);
-  else
-    begin_copies(0, 0);
+  // Keys before all_seen are hidden from some of the queries. seen_from: of the lane's queries.
+  [[maybe_unused]] int first_key = 0, all_seen = 0, seen_from[2] = {};
+  if constexpr (kBounded) {
+    const int own_query = first + threadIdx.x / 32 * 16 + lane / 4;
+    first_key = mask.first_tile(first, kTile), all_seen = mask.lo(first + kTile - 1);
+    seen_from[0] = mask.lo(own_query), seen_from[1] = mask.lo(own_query + 8);
+  }
+  begin_copies(0, first_key);
   const int query = first + threadIdx.x / 32 * 16;  // the warp's first query
   const bf16* query_rows = rows + static_cast<long long>(query) * kPitch + head * kHeadDim;
-  unsigned queries[4][1][4];
-#pragma unroll
-  for (int s = 0; s < 4; ++s) load_fragments<kHeadDim, kPitch>(queries[s], query_rows, 16 * s, kSequence - query);
-  float sums[1][8][4] = {};  // of exp(score - highest) * value
+  unsigned queries[4 * kSlices][1][4];
+  load_left<kHeadDim, kPitch>(queries, query_rows, kSequence - query);
+  float sums[kSlices][1][8][4] = {};  // of exp(score - highest) * value
   float highest[2] = {kNothing, kNothing}, total[1][2] = {};
 
   for (int key = 0, buffer = 0; key <= first; key += kTile, buffer ^= 1) {
@@ -65,9 +67,10 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
     float top[2] = {highest[0], highest[1]};
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
+      if constexpr (kSoftcap > 0) soft_cap(reinterpret_cast<float(&)[1][4]>(scores[n]), kSoftcap / kScale);
       if (key == first) mask_later<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
       if constexpr (kBounded) {
-        if (key < all_seen) mask_earlier<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n, mask);
+        if (key < all_seen) mask_bounded<false>(scores, n, key, seen_from);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) top[i / 2] = max(top[i / 2], scores[n][i]);
@@ -80,7 +83,7 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
       top[half] *= kScale * kLog2e;
       total[0][half] *= shrink;
 #pragma unroll
-      for (int i = 0; i < 16; ++i) sums[0][i / 2][2 * half + i % 2] *= shrink;
+      for (int i = 0; i < 16 * kSlices; ++i) sums[i / 16][0][i / 2 % 8][2 * half + i % 2] *= shrink;
     }
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
@@ -93,8 +96,8 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
     unsigned weights[4][1][4];
     round_result(weights, scores);
     wgmma_fence();
-    begin_columns(sums[0], weights, tiles[buffer][1]);
-    wgmma_wait<0>(sums[0]);
+    begin_columns(sums, weights, tiles[buffer][1]);
+    wgmma_wait<0>(sums);
   }
 
   float* line = lse + (static_cast<long long>(batch) * kHeads + head) * kSequence;
@@ -107,7 +110,7 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
     sum = 1.0f / sum;
   }
   bf16* result = out + (static_cast<long long>(batch) * kSequence + query) * kOutPitch + head * kHeadDim;
-  store_result<kHeadDim, kOutPitch>(sums, total, result, 0, kSequence - query);
+  store_rows<kHeadDim, kOutPitch>(sums, total, result, kSequence - query);
 }
 
 }  // namespace llmc

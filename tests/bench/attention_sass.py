@@ -22,6 +22,8 @@ SHARED_BYTES = 128  # per clock and SM
 EFFICIENCY = 0.6  # of the busiest unit; FlashAttention-2's forward pass has 0.76 by this model
 
 PRODUCTS = {"attention_forward": 2, "attention_backward_queries": 3, "attention_backward_keys": 4}
+HGMMA_CLOCKS = 32  # of an SM's tensor cores: wgmma m64n64k16, 131,072 FLOP at 4,096 a clock
+L2_BYTES = 5.5e12 / SMS / GHZ / 1e9  # per clock and SM: what the L2 cache gave all SMs together
 
 
 def disassemble(kernel, arch, shape, args, folder):
@@ -64,9 +66,9 @@ def name_of(instruction):
     return re.sub(r"^@!?U?P\w+\s+", "", instruction).split()[0]
 
 
-def inner_loop(text):
-    """The smallest loop with most HMMAs per iteration, by instruction."""
-    with_products = [loop for loop in loops(text) if any("HMMA" in i for i in loop)]
+def inner_loop(text, product):
+    """The smallest loop with products, by instruction."""
+    with_products = [loop for loop in loops(text) if any(product in i for i in loop)]
     return min(with_products, key=len)
 
 
@@ -82,6 +84,32 @@ def shared_bytes(instruction):
     return 0
 
 
+def by_warps(kernel, shape, registers, spilled, body, layers):
+    hmma = sum("HMMA" in i for i in body)
+    issue = len(body) / hmma
+    shared = sum(map(shared_bytes, body)) / hmma * SCHEDULERS / SHARED_BYTES
+    flop = PRODUCTS[kernel] * shape["kBatch"] * shape["kHeads"] * shape["kSequence"]**2 * shape["kHeadDim"] * layers
+    clocks = max(HMMA_CLOCKS, issue, shared)
+    bound = flop / HMMA_FLOP / (SMS * SCHEDULERS) * clocks / GHZ / 1e6
+    return [
+        f"{registers}", f"{spilled}", f"{hmma}", f"{len(body)}", f"{HMMA_CLOCKS:.2f}", f"{issue:.2f}", f"{shared:.2f}",
+        f"{bound:.1f}", f"{bound / EFFICIENCY:.1f}"
+    ]
+
+
+def by_warpgroups(shape, registers, spilled, body, layers):
+    """A turn is one tile of 64 x 64 scores of a block. Its products and its other instructions follow each other."""
+    hgmma = sum("HGMMA" in i for i in body)
+    tensor, issue = HGMMA_CLOCKS * hgmma, len(body)
+    cache = 2 * 64 * shape["kHeadDim"] * 2 / L2_BYTES
+    tiles = shape["kSequence"] // 64
+    turns = shape["kBatch"] * shape["kHeads"] * tiles * (tiles + 1) // 2 * layers / SMS
+    return [
+        f"{registers}", f"{spilled}", f"{hgmma}", f"{len(body)}", f"{tensor}", f"{issue}", f"{cache:.0f}",
+        f"{turns * max(tensor, cache) / GHZ / 1e6:.1f}", f"{turns * max(tensor + issue, cache) / GHZ / 1e6:.1f}"
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nvcc", default="/usr/local/cuda/bin/nvcc")
@@ -89,36 +117,36 @@ def main():
     parser.add_argument("--source", default=SOURCE, help="the repository's root, or another version's")
     parser.add_argument("--arch", nargs="+", default=["90a"])
     parser.add_argument("--layers", type=int, default=16)
-    parser.add_argument("--kernel", nargs="+", default=list(PRODUCTS))
+    parser.add_argument("--kernel", nargs="+", default=[k + way for way in ("", "_warpgroups") for k in PRODUCTS])
+    parser.add_argument("--head-dim", type=int, default=64)
     parser.add_argument("--instructions", action="store_true", help="which they are")
     args = parser.parse_args()
-    batch, sequence, heads, kv_heads, dim = 16, 2048, 32, 8, 64
+    batch, sequence, heads, kv_heads, dim = 16, 2048, 32, 8, args.head_dim
     shape = {
         "kBatch": batch, "kSequence": sequence, "kHeads": heads, "kKvHeads": kv_heads, "kHeadDim": dim, "kPitch":
         (heads + 2 * kv_heads) * dim, "kOutPitch": heads * dim, "kScale": f"{dim ** -0.5}f", "kLanes": 128
     }
     print(
-        f"[{batch}, {sequence}], {heads}/{kv_heads} heads of {dim}, {args.layers} layers; of an HMMA's: scheduler clocks by unit"
-    )
-    print(
-        f"{'kernel':<28}{'sm':>5}{'registers':>10}{'spilled':>8}{'HMMA':>6}{'instructions':>13}{'tensor':>8}{'issue':>7}{'shared':>8}"
-        f"{'bound, ms':>11}{'predicted':>10}")
+        f"[{batch}, {sequence}], {heads}/{kv_heads} heads of {dim}, {args.layers} layers. Clocks by unit: by warps of a "
+        "scheduler for an HMMA, by warpgroups of an SM for a tile of 64 x 64 scores.")
+    units = {"": "shared", "_warpgroups": "L2"}
     with tempfile.TemporaryDirectory() as folder:
-        for arch in args.arch:
-            for kernel in args.kernel:
-                registers, spilled, text = disassemble(kernel, arch, shape, args, folder)
-                body = inner_loop(text)
-                hmma = sum("HMMA" in i for i in body)
-                issue = len(body) / hmma
-                shared = sum(map(shared_bytes, body)) / hmma * SCHEDULERS / SHARED_BYTES
-                flop = PRODUCTS[kernel] * batch * heads * sequence * sequence * dim * args.layers
-                clocks = max(HMMA_CLOCKS, issue, shared)
-                bound = flop / HMMA_FLOP / (SMS * SCHEDULERS) * clocks / GHZ / 1e6
-                print(
-                    f"{kernel:<28}{arch:>5}{registers:>10}{spilled:>8}{hmma:>6}{len(body):>13}{HMMA_CLOCKS:>8.2f}{issue:>7.2f}{shared:>8.2f}"
-                    f"{bound:>11.1f}{bound / EFFICIENCY:>10.1f}")
-                if args.instructions:
-                    print("   ", dict(collections.Counter(name_of(i).split(".")[0] for i in body).most_common()))
+        for way, unit in units.items():
+            kernels = [k for k in args.kernel if k.endswith("_warpgroups") == bool(way)]
+            if kernels:
+                print("".join([f"{'kernel':<40}{'sm':>5}"] + [
+                    f"{word:>13}" for word in ("registers", "spilled", "products", "instructions", "tensor", "issue",
+                                               unit, "bound, ms", "predicted")
+                ]))
+            for arch in args.arch:
+                for kernel in kernels:
+                    registers, spilled, text = disassemble(kernel, arch, shape, args, folder)
+                    body = inner_loop(text, "GMMA" if way else "HMMA")
+                    cells = by_warpgroups(shape, registers, spilled, body, args.layers) if way else by_warps(
+                        kernel, shape, registers, spilled, body, args.layers)
+                    print(f"{kernel:<40}{arch:>5}" + "".join(f"{cell:>13}" for cell in cells))
+                    if args.instructions:
+                        print("   ", dict(collections.Counter(name_of(i).split(".")[0] for i in body).most_common()))
 
 
 if __name__ == "__main__":

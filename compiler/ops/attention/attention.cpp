@@ -121,6 +121,14 @@ std::vector<Argument> kernel_operands(const Op& op) {
 
 enum class Pass { forward, backward_queries, backward_keys };
 
+/// Bytes of a block's tiles with warpgroup products: two buffers of two tiles of 64 rows; keys' also have lse and delta
+/// of 64 queries, and two tiles more for a head whose keys and values do not fit in registers.
+std::int64_t warpgroup_shared(Pass pass, std::int64_t head_dim) {
+  const std::int64_t tile = bytes_of(DType::bf16, 64 * warpgroup_columns(head_dim));
+  if (pass != Pass::backward_keys) return 4 * tile;
+  return (warpgroup_columns(head_dim) > 64 ? 6 : 4) * tile + 4 * bytes_of(DType::f32, 64);
+}
+
 /// Launches templates/cuda/attention_*.cu. A warp owns 32 queries (backward_keys: keys) of a head, 16 of one wider than
 /// 64; with warpgroup products a block owns 64. A head wider than 128 leaves room in shared memory for two warps, and
 /// in registers for half of the columns of dq, or a quarter of those of dk and dv. In fp32 eight lanes own 4 queries of
@@ -155,7 +163,7 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
                      : keys  ? 4
                              : 3) *
                         product_of_scores(c.graph, c.op))
-      .shaped({lanes, lanes, batch * heads * parts * tiles},
+      .shaped({lanes, lanes, batch * heads * parts * tiles, 1, warpgroups ? warpgroup_shared(pass, dim) : 0},
               fmt::format("{} {} of {} heads", batch * sequence, keys ? "keys" : "queries", heads),
               std::move(arguments));
 }
@@ -238,8 +246,10 @@ bool products_in_tiles(const spec::Spec& spec, DType operand) {
 
 bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim) {
   const auto& archs = spec.target.arch;
-  return spec.target.kind == spec::TargetKind::cuda && head_dim == 64 && !archs.empty() &&
-         spec.model.attn_logit_softcapping == 0 &&
+  // By warps the passes reach 0.65 of the rate of warpgroups for heads of up to 64 columns (choice.cpp), which pays for
+  // 40 of 64. Copies have 16 bytes.
+  const bool pays = head_dim >= 48 && head_dim <= 128 && head_dim % 8 == 0;
+  return spec.target.kind == spec::TargetKind::cuda && pays && !archs.empty() &&
          std::all_of(archs.begin(), archs.end(), [](const std::string& arch) { return arch == "90a"; });
 }
 

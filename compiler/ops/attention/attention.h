@@ -42,9 +42,12 @@ bool products_in_tiles(const spec::Spec& spec, DType operand);
 /// Whether attention on the CPU runs in AMX tiles: in bf16.
 bool attention_in_tiles(const spec::Spec& spec);
 
-/// Whether llmc's own attention on CUDA uses warpgroup products: heads of 64 without a soft cap, compiled only for
-/// sm_90a.
+/// Whether llmc's own attention on CUDA uses warpgroup products: compiled only for sm_90a, for heads of up to 128
+/// columns where padding to a multiple of 64 costs less than these products gain.
 bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim);
+
+/// Columns of a head as warpgroup products compute them.
+constexpr std::int64_t warpgroup_columns(std::int64_t head_dim) { return (head_dim + 63) / 64 * 64; }
 
 /// Returns the FLOPs of one product of queries and keys (or scores and values), without the scores that the mask
 /// excludes: half of the square if causal.

@@ -26,10 +26,12 @@ std::string first_refusal(const spec::Spec& spec, const Refusal& refusal) {
 
 // Rates within the reference run's step on an H100 (docs/reference/benchmarks.md): of cuDNN's five products; of the
 // gradients of all scores, which it writes and rereads if sums must have one order (some of them in the L2 cache); and
-// of the seven products of llmc's passes by warps and by warpgroups. One row tile, used for heads wider than 64, was
-// not measured: it is bound by shared memory at 8 clocks for 6.4.
+// of the seven products of llmc's passes by warps and by warpgroups. Heads wider than 64 were not measured. By warps
+// they have one row tile, which is bound by shared memory at 8 clocks for 6.4. By warpgroups the model of
+// docs/reference/kernel-counts.md gives 60.7 ms where it gives 36.8 for heads of 64, with twice the FLOPs.
 constexpr double kCudnnFlops = 249e12, kScoreBytes = 13e12;
-constexpr double kOwnFlops = 256e12, kOwnWideFlops = kOwnFlops * 6.36 / 8, kOwnWarpgroupFlops = 395e12;
+constexpr double kOwnFlops = 256e12, kOwnWideFlops = kOwnFlops * 6.36 / 8;
+constexpr double kOwnWarpgroupFlops = 395e12, kOwnWideWarpgroupFlops = kOwnWarpgroupFlops * 2 * 36.8 / 60.7;
 
 /// Predicts the ms of a layer's backward pass.
 double backward_ms(const AttentionShape& s, AttentionBy by, const spec::Spec& spec) {
@@ -38,7 +40,10 @@ double backward_ms(const AttentionShape& s, AttentionBy by, const spec::Spec& sp
   const double product = scores * static_cast<double>(s.head_dim);
   const double score_bytes = s.deterministic ? 2 * 2 * scores : 0;
   if (by == AttentionBy::cudnn) return 1e3 * (5 * product / kCudnnFlops + score_bytes / kScoreBytes);
-  if (attention_in_warpgroups(spec, s.head_dim)) return 1e3 * 7 * product / kOwnWarpgroupFlops;
+  if (attention_in_warpgroups(spec, s.head_dim)) {
+    const double padded = static_cast<double>(warpgroup_columns(s.head_dim)) / static_cast<double>(s.head_dim);
+    return 1e3 * 7 * padded * product / (s.head_dim <= 64 ? kOwnWarpgroupFlops : kOwnWideWarpgroupFlops);
+  }
   return 1e3 * 7 * product / (s.head_dim <= 64 ? kOwnFlops : kOwnWideFlops);
 }
 

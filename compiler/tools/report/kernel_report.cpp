@@ -15,10 +15,13 @@ std::int64_t launches_per_step(const plan::Plan& plan, const plan::Kernel& kerne
   return launches;
 }
 
-const std::vector<build::KernelUse>& uses_of(const KernelUses& uses, const plan::Kernel& kernel) {
-  static const std::vector<build::KernelUse> none;
+/// With the shared memory that a launch asks for.
+std::vector<build::KernelUse> uses_of(const KernelUses& uses, const plan::Kernel& kernel) {
   const auto found = uses.find(kernel.name);
-  return found == uses.end() ? none : found->second;
+  if (found == uses.end()) return {};
+  std::vector<build::KernelUse> result = found->second;
+  for (build::KernelUse& use : result) use.shared += kernel.shared;
+  return result;
 }
 
 std::string grid_text(const plan::Kernel& k) {

@@ -6,12 +6,13 @@
 //
 // 32768 keys of 8 heads; moves 411.04 MB, 549755.81 MFLOP a launch.
 
-// attention_backward_keys for heads of 64 on sm_90a: the same formulas with warpgroup products.
+// attention_backward_keys for heads of up to 128 on sm_90a: the same formulas with warpgroup products.
 //
-// A block is one warpgroup and owns 64 keys of a key head as fragments. Queries and dout pass through shared memory, 64
-// of each at a time; copies of the next ones overlap the products of these. Scores are transposed, so that P and dS are
-// left operands in registers: no intermediate result goes through memory. There are no atomic sums, so equal runs give
-// equal bits. Floor: 4 kSequence^2 kHeadDim FLOPs per head; qkv, dout, lse and delta read once, dk and dv written once.
+// A block is one warpgroup and owns 64 keys of a key head: as fragments, or in shared memory where dk and dv of a wide
+// head take the registers. Queries and dout pass through shared memory, 64 of each at a time; copies of the next ones
+// overlap the products of these. Scores are transposed, so that P and dS are left operands in registers: no
+// intermediate result goes through memory. There are no atomic sums, so equal runs give equal bits. Floor: 4
+// kSequence^2 kHeadDim FLOPs per head; qkv, dout, lse and delta read once, dk and dv written once.
 #include "device/cuda/warpgroup.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -19,8 +20,37 @@
 namespace llmc {
 
 constexpr int kTiles = (2048 + kTile - 1) / kTile;
+constexpr int kSlices = kSlicesOf<64>;
+constexpr int kOperand = kSlices * kTileElements;  // 64 rows in shared memory
+constexpr bool kInRegisters = kSlices == 1;        // keys and values
 constexpr int kGroupHeads = 4;
-static_assert(64 == kTile);
+static_assert(kSlices <= 2);
+
+/// Of a block, in shared memory. Keys and values follow, if they are there.
+struct Shared {
+  bf16 tiles[2][2][kOperand];  // double buffer: queries, dout
+  float lines[2][2][kTile];    // double buffer: lse, delta
+};
+
+/// Turns a tile of scores [keys, queries] from `key` and `query` on into P, rounded to `powers`; with a soft cap they
+/// become P times its slope. lse: of the queries. seen_until: the last query that sees each of the lane's two keys.
+__device__ __forceinline__ void turn_into_powers(float (&scores)[8][4], unsigned (&powers)[4][1][4], const float* lse,
+                                                 int query, int key, bool on_diagonal, [[maybe_unused]] bool on_bound,
+                                                 [[maybe_unused]] const int (&seen_until)[2]) {
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+    if (on_diagonal) mask_later<true>(reinterpret_cast<float(&)[1][4]>(scores[n]), query + 8 * n, key);
+    const float2 sums = *reinterpret_cast<const float2*>(lse + 8 * n + threadIdx.x % 4 * 2);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      scores[n][i] = exp2_approx(fma(scores[n][i], 0.125f * kLog2e, -(i % 2 ? sums.y : sums.x) * kLog2e));
+    }
+    round_columns(powers[n / 2], reinterpret_cast<float(&)[1][4]>(scores[n]), n % 2);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+    }
+  }
+}
 
 /// dout [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dk and dv are written; lse, delta
 /// [kBatch, kHeads, kSequence].
@@ -28,63 +58,65 @@ __launch_bounds__(128) LLMC_KERNEL
     attention_backward_keys_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ qkv,
                                        const float* __restrict__ lse, const float* __restrict__ delta,
                                        bf16* __restrict__ dqkv) {
-  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // double buffer: queries, dout
-  __shared__ __align__(16) float lines[2][2][kTile];           // lse, delta
+  Shared& shared = *reinterpret_cast<Shared*>(block_memory);
+  [[maybe_unused]] bf16* own = reinterpret_cast<bf16*>(block_memory + sizeof(Shared));
   const int lane = threadIdx.x % 32;
   // Tensors that a batch's blocks read stay in the L2 cache. The first keys have the most queries and are scheduled
   // first, so that its blocks end together.
   const int task = blockIdx.x;
   const int first = task / 8 % kTiles * kTile, kv_head = task % 8, batch = task / (8 * kTiles);
   const int row = batch * 2048;
+  // Queries after sees_all do not see some of the keys, and those from `end` on none. seen_until: of the lane's keys.
+  int end = 2048;
+  [[maybe_unused]] int sees_all = 0, seen_until[2] = {};
   const auto begin_copies = [&](int turn) {
     const int head = kv_head * kGroupHeads + turn % kGroupHeads;
     const int query = first + turn / kGroupHeads * kTile, line = (batch * 32 + head) * 2048 + query;
-    if (query >= 2048) return;
-    copy_swizzled<128, 3072>(tiles[turn % 2][0], qkv + static_cast<long long>(row + query) * 3072 + head * 64,
-                             2048 - query);
-    copy_swizzled<128, 2048>(tiles[turn % 2][1], dout + static_cast<long long>(row + query) * 2048 + head * 64,
-                             2048 - query);
-    copy_line<128, kTile>(lines[turn % 2][0], lse + line, 2048 - query);
-    copy_line<128, kTile>(lines[turn % 2][1], delta + line, 2048 - query);
+    if (query >= end) return;
+    auto& tiles = shared.tiles[turn % 2];
+    auto& lines = shared.lines[turn % 2];
+    copy_swizzled<128, 64, 3072>(tiles[0], qkv + static_cast<long long>(row + query) * 3072 + head * 64, 2048 - query);
+    copy_swizzled<128, 64, 2048>(tiles[1], dout + static_cast<long long>(row + query) * 2048 + head * 64, 2048 - query);
+    copy_line<128, kTile>(lines[0], lse + line, 2048 - query);
+    copy_line<128, kTile>(lines[1], delta + line, 2048 - query);
   };
   begin_copies(0);
   const int key = first + threadIdx.x / 32 * 16, count = 2048 - key;  // the warp's first key, keys from there on
   const long long key_row = static_cast<long long>(row + key) * 3072 + (32 + kv_head) * 64;
-  unsigned keys[4][1][4], values[4][1][4];
-#pragma unroll
-  for (int s = 0; s < 4; ++s) {
-    load_fragments<64, 3072>(keys[s], qkv + key_row, 16 * s, count);
-    load_fragments<64, 3072>(values[s], qkv + key_row + 512, 16 * s, count);
+  [[maybe_unused]] unsigned keys[4 * kSlices][1][4], values[4 * kSlices][1][4];
+  if constexpr (kInRegisters) {
+    load_left<64, 3072>(keys, qkv + key_row, count);
+    load_left<64, 3072>(values, qkv + key_row + 512, count);
+  } else {
+    const bf16* from = qkv + static_cast<long long>(row + first) * 3072 + (32 + kv_head) * 64;
+    copy_swizzled<128, 64, 3072>(own, from, 2048 - first);
+    copy_swizzled<128, 64, 3072>(own + kOperand, from + 512, 2048 - first);
   }
 
-  float dk[1][8][4] = {}, dv[1][8][4] = {};
-  // An iteration has 64 queries of one of the heads. Its last two products end in the next iteration.
-  for (int turn = 0, query = first; query < 2048; ++turn, query = first + turn / kGroupHeads * kTile) {
-    const bf16 *queries = tiles[turn & 1][0], *gradients = tiles[turn & 1][1];
-    const float *row_lse = lines[turn & 1][0], *row_delta = lines[turn & 1][1];
+  float dk[kSlices][1][8][4] = {}, dv[kSlices][1][8][4] = {};
+  // An iteration has 64 queries of one of the heads. Its last two products end in the next iteration. The first one has
+  // no condition: a path around the loop would copy dk and dv, and so make the products wait for each other.
+  int turn = 0, query = first;
+  do {
+    const bf16 *queries = shared.tiles[turn & 1][0], *gradients = shared.tiles[turn & 1][1];
+    const float *row_lse = shared.lines[turn & 1][0], *row_delta = shared.lines[turn & 1][1];
     wait_for_copies();
     show_to_warpgroups();
     __syncthreads();                    // all copies have arrived
     float scores[8][4], dscores[8][4];  // [keys, queries]
     wgmma_fence();
-    begin_rows(scores, keys, queries);
-    begin_rows(dscores, values, gradients);
+    if constexpr (kInRegisters)
+      begin_rows(scores, keys, queries), begin_rows(dscores, values, gradients);
+    else
+      begin_rows<kSlices>(scores, own, queries), begin_rows<kSlices>(dscores, own + kOperand, gradients);
     wgmma_wait<2>();
     __syncthreads();  // all warps are done with the other buffer
     begin_copies(turn + 1);
     wgmma_wait<1>(scores);
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-      if (query == first) mask_later<true>(reinterpret_cast<float(&)[1][4]>(scores[n]), query + 8 * n, key);
-      const float2 sums = *reinterpret_cast<const float2*>(row_lse + 8 * n + lane % 4 * 2);
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        scores[n][i] = exp2_approx(fma(scores[n][i], 0.125f * kLog2e, -(i % 2 ? sums.y : sums.x) * kLog2e));
-    }
     unsigned powers[4][1][4], weights[4][1][4];
-    round_result(powers, scores);
+    turn_into_powers(scores, powers, row_lse, query, key, query == first, query + kTile - 1 > sees_all, seen_until);
     wgmma_fence();
-    begin_columns(dv[0], powers, gradients);
+    begin_columns(dv, powers, gradients);
     wgmma_wait<1>(dscores);
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
@@ -94,12 +126,13 @@ __launch_bounds__(128) LLMC_KERNEL
     }
     round_result(weights, dscores);
     wgmma_fence();
-    begin_columns(dk[0], weights, queries);
-  }
-  wgmma_wait<0>(dv[0]);
-  wgmma_wait<0>(dk[0]);
-  store_result<64, 3072>(dk, 0.125f, dqkv + key_row, 0, count);
-  store_result<64, 3072>(dv, 1.0f, dqkv + key_row + 512, 0, count);
+    begin_columns(dk, weights, queries);
+    ++turn, query = first + turn / kGroupHeads * kTile;
+  } while (query < end);
+  wgmma_wait<0>(dv);
+  wgmma_wait<0>(dk);
+  store_rows<64, 3072>(dk, 0.125f, dqkv + key_row, count);
+  store_rows<64, 3072>(dv, 1.0f, dqkv + key_row + 512, count);
 }
 
 }  // namespace llmc

@@ -6,7 +6,7 @@
 //
 // 32768 queries of 32 heads; moves 612.37 MB, 412316.86 MFLOP a launch.
 
-// attention_backward_queries for heads of 64 on sm_90a: the same formulas with warpgroup products.
+// attention_backward_queries for heads of up to 128 on sm_90a: the same formulas with warpgroup products.
 //
 // A block is one warpgroup and owns 64 queries of a head as fragments. Keys and values pass through shared memory, 64
 // of each at a time; copies of the next ones overlap the products of these. dS is a left operand in registers: no
@@ -19,16 +19,18 @@
 namespace llmc {
 
 constexpr int kTiles = (2048 + kTile - 1) / kTile;
+constexpr int kSlices = kSlicesOf<64>;
+constexpr int kOperand = kSlices * kTileElements;  // 64 rows in shared memory
 constexpr int kGroupHeads = 4;
-static_assert(64 == kTile);
+static_assert(kSlices <= 2);
 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
 /// [kBatch, kHeads, kSequence].
-__launch_bounds__(128, 3) LLMC_KERNEL
+__launch_bounds__(128, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     attention_backward_queries_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ out,
                                           const bf16* __restrict__ qkv, const float* __restrict__ lse,
                                           bf16* __restrict__ dqkv, float* __restrict__ delta) {
-  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // double buffer: keys, values
+  auto& tiles = *reinterpret_cast<bf16(*)[2][2][kOperand]>(block_memory);  // double buffer: keys, values
   const int lane = threadIdx.x % 32;
   // Heads that share keys are scheduled together, so that the keys stay in the L2 cache. The last queries have the most
   // keys and are scheduled first, so that blocks end together.
@@ -39,19 +41,21 @@ __launch_bounds__(128, 3) LLMC_KERNEL
   const bf16* key_rows = qkv + row * 3072 + (32 + kv_head) * 64;
   const auto begin_copies = [&](int buffer, int key) {
     const bf16* from = key_rows + static_cast<long long>(key) * 3072;
-    copy_swizzled<128, 3072>(tiles[buffer][0], from, 2048 - key);
-    copy_swizzled<128, 3072>(tiles[buffer][1], from + 512, 2048 - key);
+    copy_swizzled<128, 64, 3072>(tiles[buffer][0], from, 2048 - key);
+    copy_swizzled<128, 64, 3072>(tiles[buffer][1], from + 512, 2048 - key);
   };
-  begin_copies(0, 0);
+  // Keys before all_seen are hidden from some of the queries. seen_from: of the lane's queries.
+  [[maybe_unused]] int first_key = 0, all_seen = 0, seen_from[2] = {};
+  begin_copies(0, first_key);
   const int query = first + threadIdx.x / 32 * 16, count = 2048 - query;  // the warp's first, queries from there
                                                                           // on
   const long long out_row = (row + query) * 2048 + head * 64;
-  unsigned queries[4][1][4], gradients[4][1][4];
+  unsigned queries[4 * kSlices][1][4], gradients[4 * kSlices][1][4];
+  load_left<64, 3072>(queries, qkv + (row + query) * 3072 + head * 64, count);
+  load_left<64, 2048>(gradients, dout + out_row, count);
   float row_delta[1][2] = {};  // dot(dout, out)
 #pragma unroll
-  for (int s = 0; s < 4; ++s) {
-    load_fragments<64, 3072>(queries[s], qkv + (row + query) * 3072 + head * 64, 16 * s, count);
-    load_fragments<64, 2048>(gradients[s], dout + out_row, 16 * s, count);
+  for (int s = 0; s < 4 * kSlices; ++s) {
     unsigned outs[1][4];
     load_fragments<64, 2048>(outs, out + out_row, 16 * s, count);
     add_products(row_delta, gradients[s], outs);
@@ -67,7 +71,7 @@ __launch_bounds__(128, 3) LLMC_KERNEL
     if (lane % 4 == 0 && at < count) delta[line + at] = sum;
   }
 
-  float dq[1][8][4] = {};
+  float dq[kSlices][1][8][4] = {};
   for (int key = 0, buffer = 0; key <= first; key += kTile, buffer ^= 1) {
     wait_for_copies();
     show_to_warpgroups();
@@ -82,7 +86,9 @@ __launch_bounds__(128, 3) LLMC_KERNEL
     for (int n = 0; n < 8; ++n) {
       if (key == first) mask_later<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) scores[n][i] = exp2_approx(fma(scores[n][i], 0.125f * kLog2e, -row_lse[i / 2]));
+      for (int i = 0; i < 4; ++i) {
+        scores[n][i] = exp2_approx(fma(scores[n][i], 0.125f * kLog2e, -row_lse[i / 2]));
+      }
     }
     wgmma_wait<0>(dscores);
 #pragma unroll
@@ -93,10 +99,10 @@ __launch_bounds__(128, 3) LLMC_KERNEL
     unsigned weights[4][1][4];
     round_result(weights, dscores);
     wgmma_fence();
-    begin_columns(dq[0], weights, tiles[buffer][0]);
-    wgmma_wait<0>(dq[0]);
+    begin_columns(dq, weights, tiles[buffer][0]);
+    wgmma_wait<0>(dq);
   }
-  store_result<64, 3072>(dq, 0.125f, dqkv + (row + query) * 3072 + head * 64, 0, count);
+  store_rows<64, 3072>(dq, 0.125f, dqkv + (row + query) * 3072 + head * 64, count);
 }
 
 }  // namespace llmc

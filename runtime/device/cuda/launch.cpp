@@ -6,6 +6,19 @@
 
 namespace llmc {
 
+namespace {
+
+constexpr unsigned kSharedBytes = 48 << 10;  // that a launch may ask for without an attribute of its kernel
+
+void check_launch(cudaError_t error, const void* kernel) {
+  if (error == cudaSuccess) return;
+  const char* name = nullptr;
+  if (cudaFuncGetName(&name, kernel) != cudaSuccess || !name) name = "of unknown name";
+  check(error, ("kernel " + std::string(name)).c_str());
+}
+
+}  // namespace
+
 void launch_kernel(Stream& stream, Grid grid, const void* kernel, void** addresses) {
   const Launched launched(stream.listener, stream, LaunchKind::kernel);
   cudaLaunchConfig_t config = {};
@@ -17,11 +30,12 @@ void launch_kernel(Stream& stream, Grid grid, const void* kernel, void** address
   cluster.val.clusterDim = {grid.cluster, 1, 1};
   config.attrs = &cluster;
   config.numAttrs = grid.cluster > 1;
-  const cudaError_t error = cudaLaunchKernelExC(&config, kernel, addresses);
-  if (error == cudaSuccess) return;
-  const char* name = nullptr;
-  if (cudaFuncGetName(&name, kernel) != cudaSuccess || !name) name = "of unknown name";
-  check(error, ("kernel " + std::string(name)).c_str());
+  config.dynamicSmemBytes = grid.shared;
+  if (grid.shared > kSharedBytes)
+    check_launch(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared)),
+        kernel);
+  check_launch(cudaLaunchKernelExC(&config, kernel, addresses), kernel);
 }
 
 }  // namespace llmc

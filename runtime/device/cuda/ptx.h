@@ -150,15 +150,20 @@ __device__ __forceinline__ void wgmma_wait(float (&d)[8][4]) {
   asm volatile("wgmma.wait_group.sync.aligned %32;" : LLMC_RESULTS(d) : "n"(kLater) : "memory");
 }
 
+/// Descriptor of 16 rows or columns of a tile in shared memory, [64, 64] bf16 and aligned to 1,024 bytes. Rows have 128
+/// bytes; eighth p of row r is stored at p ^ r % 8. kDown: of rows [16 step, +16); else of columns [16 step, +16).
+template <bool kDown>
+__device__ __forceinline__ unsigned long long tile_descriptor(const void* tile, int step) {
+  // Fields: address, pitch of eight rows, swizzle of eighths; in units of 16 bytes.
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(tile)) + step * (kDown ? 2048 : 32);
+  return 1ull << 62 | 1024ull / 16 << 32 | 1ull << 16 | (address & 0x3ffff) >> 4;
+}
+
 /// Starts d [64, 64] = a b, or += with `adds`, by a warpgroup; each warp holds 16 rows as in mma_bf16_16x8x16. b is
-/// part of a [64, 64] tile in shared memory, aligned to 1,024 bytes. Rows have 128 bytes; eighth p of row r is stored
-/// at p ^ r % 8. kDown: b is rows [16 step, +16) of the tile; else columns [16 step, +16), transposed.
+/// part of a tile as tile_descriptor() has it: rows with kDown, else columns, transposed.
 template <bool kDown>
 __device__ __forceinline__ void wgmma_64x64x16(float (&d)[8][4], const unsigned (&a)[4], const void* tile, int step,
                                                bool adds) {
-  // Descriptor fields: address, pitch of eight rows, swizzle of eighths; in units of 16 bytes.
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(tile)) + step * (kDown ? 2048 : 32);
-  const unsigned long long b = 1ull << 62 | 1024ull / 16 << 32 | 1ull << 16 | (address & 0x3ffff) >> 4;
   asm volatile(
       "{\n"
       ".reg .pred adds;\n"
@@ -168,7 +173,22 @@ __device__ __forceinline__ void wgmma_64x64x16(float (&d)[8][4], const unsigned 
       "%35}, %36, adds, 1, 1, %38;\n"
       "}"
       : LLMC_RESULTS(d)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)), "n"(kDown));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(tile_descriptor<kDown>(tile, step)),
+        "r"(static_cast<int>(adds)), "n"(kDown));
+}
+
+/// Same of columns [16 step, +16) of two tiles: d = a b^T.
+__device__ __forceinline__ void wgmma_64x64x16(float (&d)[8][4], const void* a, const void* b, int step, bool adds) {
+  asm volatile(
+      "{\n"
+      ".reg .pred adds;\n"
+      "setp.ne.b32 adds, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+      "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, adds, "
+      "1, 1, 0, 0;\n"
+      "}"
+      : LLMC_RESULTS(d)
+      : "l"(tile_descriptor<false>(a, step)), "l"(tile_descriptor<false>(b, step)), "r"(static_cast<int>(adds)));
 }
 
 /// Index of this block in its cluster. For sm_90 and later, as are the following.

@@ -1,5 +1,6 @@
 #include "lanes.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
 
@@ -63,6 +64,7 @@ struct Worker {
 struct SharedSegment {
   std::byte* begin = nullptr;
   std::size_t bytes = 0;
+  std::byte* given = nullptr;  // block_memory, kMostShared bytes
 
   static SharedSegment of_this_thread() {
     SharedSegment segment;
@@ -72,13 +74,22 @@ struct SharedSegment {
             if (info->dlpi_phdr[i].p_type != PT_TLS) continue;
             if (info->dlpi_phdr[i].p_filesz)
               report("the program has a thread_local with a value, in the segment that stands for shared memory");
-            *static_cast<SharedSegment*>(out) = {static_cast<std::byte*>(info->dlpi_tls_data),
-                                                 info->dlpi_phdr[i].p_memsz};
+            auto& found = *static_cast<SharedSegment*>(out);
+            found.begin = static_cast<std::byte*>(info->dlpi_tls_data), found.bytes = info->dlpi_phdr[i].p_memsz;
           }
           return 1;  // the program itself comes first
         },
         &segment);
+    // The program exports it if a kernel uses it. dlsym returns this thread's.
+    segment.given = static_cast<std::byte*>(dlsym(RTLD_DEFAULT, "_ZN4llmc12block_memoryE"));
     return segment;
+  }
+
+  /// Fills it with NaN, but for what the launch has not asked for.
+  void poison(std::size_t asked) const {
+    std::byte *const end = begin + bytes, *const unused = given ? given + asked : end;
+    std::memset(begin, 0xff, static_cast<std::size_t>(unused - begin));
+    if (given) std::memset(given + kMostShared, 0xff, static_cast<std::size_t>(end - given) - kMostShared);
   }
 };
 
@@ -153,6 +164,8 @@ void Machine::run(const LaunchShape& launch, const std::function<void()>& lane) 
   segment_ = SharedSegment::of_this_thread();
   now.shared_begin = reinterpret_cast<std::uintptr_t>(segment_.begin);
   now.shared_bytes = segment_.bytes;
+  now.unused_begin = reinterpret_cast<std::uintptr_t>(segment_.given) + launch.shared;
+  now.unused_bytes = segment_.given ? kMostShared - launch.shared : 0;
   while (blocks_.size() < launch.cluster) {
     blocks_.push_back(std::make_unique<Block>());
     orders_.push_back(&blocks_.back()->order);
@@ -208,7 +221,7 @@ void Machine::enter(Block& block) {
     if (entered_) std::memcpy(entered_->shared.data(), segment_.begin, segment_.bytes);
     std::memcpy(segment_.begin, block.shared.data(), segment_.bytes);
   } else if (segment_.bytes && entered_ != &block) {
-    std::memset(segment_.begin, 0xff, segment_.bytes);
+    segment_.poison(shape->shared);
   }
   entered_ = &block;
   now.block = &block.order;

@@ -1,6 +1,7 @@
 // Runs a kernel: each lane of a block is a fiber, one block (or all blocks of a cluster) at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
@@ -8,9 +9,13 @@
 
 namespace sim {
 
+/// Bytes of shared memory that a launch may ask for, and without cudaFuncSetAttribute.
+constexpr std::size_t kMostShared = std::size_t{227} << 10, kPlainShared = std::size_t{48} << 10;
+
 struct LaunchShape {
   dim3 grid, block;
-  unsigned cluster = 1;  // blocks per cluster; divides the grid
+  unsigned cluster = 1;    // blocks per cluster; divides the grid
+  std::size_t shared = 0;  // bytes of llmc::block_memory
 };
 
 /// Calls `lane` once for each lane of the grid, in its own fiber. Reports lanes that wait forever. One-dimensional

@@ -227,8 +227,11 @@ void touch_shared(Access access, Cell* cells, std::size_t offset, std::size_t by
 
 namespace {
 
-/// The destination of a copy in flight must not be accessed.
-void check_arrived(Access access, std::size_t offset, std::size_t bytes) {
+/// The launch must have asked for the memory, and the destination of a copy in flight must not be accessed.
+void check_shared(Access access, std::size_t offset, std::size_t bytes) {
+  if (now.shared_begin + offset - now.unused_begin < now.unused_bytes)
+    report("kernel " + order().describe(now.operation) + ": lane " + std::to_string(now.lane) +
+           (access == Access::read ? " reads" : " writes") + " shared memory past the bytes that its launch asks for");
   for (std::size_t granule = offset / kGranule; granule * kGranule < offset + bytes; ++granule)
     if (now.arriving[granule])
       report("kernel " + order().describe(now.operation) + ": lane " + std::to_string(now.lane) + " of block " +
@@ -243,7 +246,7 @@ void touch_copy(std::uintptr_t shared, std::size_t bytes, bool arrived) {
   const std::size_t offset = shared - now.shared_begin;
   if (offset >= now.shared_bytes || bytes > now.shared_bytes - offset || offset % bytes)
     report("kernel " + order().describe(now.operation) + ": an asynchronous copy to no aligned place in shared memory");
-  if (!arrived) check_arrived(Access::write, offset, bytes);
+  if (!arrived) check_shared(Access::write, offset, bytes);
   for (std::size_t granule = offset / kGranule; granule * kGranule < offset + bytes; ++granule)
     now.arriving[granule] = !arrived;
   touch_shared(Access::write, now.shared_cells, offset, bytes);
@@ -255,7 +258,7 @@ void touch_from_lane(Access access, std::uintptr_t address, std::size_t bytes) {
     return bytes <= 16 ? touch_single(access, address, bytes)
                        : touch(access, reinterpret_cast<const void*>(address), bytes);
   if (address - now.shared_begin < now.shared_bytes) {
-    check_arrived(access, address - now.shared_begin, bytes);
+    check_shared(access, address - now.shared_begin, bytes);
     return touch_shared(access, now.shared_cells, address - now.shared_begin, bytes);
   }
   const bool constant = address >= reinterpret_cast<std::uintptr_t>(&__executable_start) &&

@@ -20,6 +20,7 @@ struct Now {
   const BlockOrder* block = nullptr;                          // null outside of kernels
   std::uintptr_t allocation_begin = 0, allocation_bytes = 0;  // last accessed allocation
   std::uintptr_t shared_begin = 0, shared_bytes = 0;          // this block's shared memory
+  std::uintptr_t unused_begin = 0, unused_bytes = 0;          // part of it that the launch did not ask for
   Cell* shared_cells = nullptr;
   std::uint8_t* arriving = nullptr;                   // per granule of it: asynchronous copies in flight
   std::uintptr_t stacks_begin = 0, stacks_bytes = 0;  // of all lanes

@@ -1,5 +1,6 @@
 // Streams, events, copies, graphs and launches, in the interface of the CUDA runtime.
 #include <cstring>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -25,6 +26,12 @@ struct CUgraphExec_st {
 };
 
 namespace {
+
+/// Bytes of shared memory that launches of a kernel may ask for.
+std::size_t& shared_of(const void* function) {
+  static auto& known = *new std::map<const void*, std::size_t>;
+  return known.try_emplace(function, kPlainShared).first->second;
+}
 
 const char* name_of(cudaMemcpyKind kind) {
   switch (kind) {
@@ -258,8 +265,10 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
   for (unsigned i = 0; i < config->numAttrs; ++i)
     if (config->attrs[i].id == cudaLaunchAttributeClusterDimension) shape.cluster = config->attrs[i].val.clusterDim.x;
   const bool flat = shape.grid.y == 1 && shape.grid.z == 1 && shape.block.y == 1 && shape.block.z == 1;
-  if (!flat || !shape.grid.x || !shape.block.x || shape.block.x > kLanes || config->dynamicSmemBytes)
+  if (!flat || !shape.grid.x || !shape.block.x || shape.block.x > kLanes)
     return returned(cudaErrorInvalidConfiguration);
+  shape.shared = config->dynamicSmemBytes;
+  if (shape.shared > shared_of(function)) return returned(cudaErrorInvalidValue);
   if (!shape.cluster || shape.cluster > 16 || shape.grid.x % shape.cluster)
     return returned(cudaErrorInvalidClusterSize);
   const KernelArguments packed = kernel->pack(arguments);
@@ -276,9 +285,13 @@ cudaError_t cudaFuncGetName(const char** name, const void* function) {
   *name = kernel->mangled();
   return cudaSuccess;
 }
-cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute, int) {
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
   const Guard guard;
-  return returned(Kernel::find(function) ? cudaSuccess : cudaErrorInvalidDeviceFunction);
+  if (!Kernel::find(function)) return returned(cudaErrorInvalidDeviceFunction);
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  if (value < 0 || static_cast<std::size_t>(value) > kMostShared) return returned(cudaErrorInvalidValue);
+  shared_of(function) = static_cast<std::size_t>(value);
+  return cudaSuccess;
 }
 
 }  // extern "C"

@@ -12,12 +12,16 @@ namespace sim {
 
 void show_to_warpgroups() { this_lane().shown_to_warpgroups = true; }
 
-float (&begin_product(float (&d)[8][4], const void* tile, bool adds))[8][4] {
+const unsigned short& element_of_tile(const void* tile, int row, int column) {
+  if (reinterpret_cast<std::uintptr_t>(tile) % 1024)
+    report("a product of a warpgroup with a tile that does not begin at a multiple of 1024 bytes");
+  return static_cast<const unsigned short*>(tile)[64 * row + (column / 8 ^ row % 8) * 8 + column % 8];
+}
+
+float (&begin_product(float (&d)[8][4], bool adds))[8][4] {
   Lane& lane = this_lane();
   if (!lane.shown_to_warpgroups)
     report("a product of a warpgroup before show_to_warpgroups() of what the lane has copied");
-  if (reinterpret_cast<std::uintptr_t>(tile) % 1024)
-    report("a product of a warpgroup with a tile that does not begin at a multiple of 1024 bytes");
   const auto same = [&](const Product& product) { return product.result == &d; };
   auto found = std::find_if(lane.products.begin(), lane.products.end(), same);
   if (found == lane.products.end()) {

@@ -236,6 +236,15 @@ void leads_writes_others_read(int* out) {
   out[1 + threadIdx.x] = out[0];
 }
 
+extern __shared__ __align__(1024) unsigned char block_memory[];
+
+void turned_bytes(unsigned char* out, int count) {
+  const int lane = static_cast<int>(threadIdx.x), lanes = static_cast<int>(blockDim.x);
+  for (int i = lane; i < count; i += lanes) block_memory[i] = static_cast<unsigned char>(i);
+  __syncthreads();
+  for (int i = lane; i < count; i += lanes) out[i] = block_memory[count - 1 - i];
+}
+
 void past_the_end(int* out, int count) {
   for (int i = static_cast<int>(threadIdx.x); i <= count; i += static_cast<int>(blockDim.x)) out[i] = i;
 }

@@ -4,14 +4,15 @@
 namespace llmc {
 
 // Correct ones.
-void indices(int* out);                       // out[block * 64 + thread] = 1000 block + thread
-void shuffles(float* out);                    // [5, 32]: xor 1, up 2, down 3 of 16, lane 5, and a sum in double
-void votes(unsigned* out);                    // [3]: ballot, any, all
-void reverse(const int* in, int* out);        // through shared memory, 128 lanes
-void groups(int* out);                        // two halves of a block synchronise at separate barriers
-void neighbours(unsigned short* out);         // lanes write halves of the same word
-void byte_neighbours(unsigned char* values);  // lanes read and write bytes of the same word
-void fresh(float* out);                       // initial content of a block's shared memory
+void indices(int* out);                            // out[block * 64 + thread] = 1000 block + thread
+void shuffles(float* out);                         // [5, 32]: xor 1, up 2, down 3 of 16, lane 5, and a sum in double
+void votes(unsigned* out);                         // [3]: ballot, any, all
+void reverse(const int* in, int* out);             // through shared memory, 128 lanes
+void groups(int* out);                             // two halves of a block synchronise at separate barriers
+void neighbours(unsigned short* out);              // lanes write halves of the same word
+void byte_neighbours(unsigned char* values);       // lanes read and write bytes of the same word
+void fresh(float* out);                            // initial content of a block's shared memory
+void turned_bytes(unsigned char* out, int count);  // count - 1 to 0, mod 256, through block_memory
 void scale(float* values, int count, float factor, double plus, long long times, bool really);
 void many(int* out, int a, int b, int c, int d, int e, float f, int g, int h, double i);
 void ring(float* out);                        // a cluster: each block writes the shared memory of the previous one

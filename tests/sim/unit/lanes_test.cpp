@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "device_memory.h"
+#include "error.h"
 
 namespace llmc {
 namespace {
@@ -147,6 +148,32 @@ TEST(Lanes, SharedMemoryBeginsAsNan) {
   Memory<float> out(2);
   launch(stream, Grid{2, 32}, fresh, static_cast<float*>(out));
   for (const float value : out.host()) EXPECT_TRUE(std::isnan(value));
+}
+
+TEST(Lanes, ALaunchAsksForMoreMemory) {
+  TestStream stream;
+  for (const int count : {100, 100'000}) {
+    Memory<unsigned char> out(static_cast<std::size_t>(count));
+    const auto bytes = static_cast<unsigned>(count);
+    launch(stream, Grid{1, 64, 1, bytes}, turned_bytes, static_cast<unsigned char*>(out), count);
+    const std::vector<unsigned char> got = out.host();
+    for (int i = 0; i < count; ++i) ASSERT_EQ(got[static_cast<std::size_t>(i)], (count - 1 - i) % 256);
+    EXPECT_REPORT(
+        {
+          launch(stream, Grid{1, 64, 1, bytes - 1}, turned_bytes, static_cast<unsigned char*>(out), count);
+          cudaStreamSynchronize(stream.handle);
+        },
+        "turned_bytes.* writes shared memory past the bytes that its launch asks for");
+  }
+  EXPECT_THROW(launch(stream, Grid{1, 64, 1, 240'000}, turned_bytes, static_cast<unsigned char*>(nullptr), 0), Failure);
+  const cudaLaunchConfig_t config = {{1}, {64}, 50'000, stream.handle, nullptr, 0};
+  unsigned char* out = nullptr;
+  int count = 0;
+  void* arguments[] = {&out, &count};
+  cudaFuncSetAttribute(reinterpret_cast<const void*>(turned_bytes), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       49'999);
+  EXPECT_EQ(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(turned_bytes), arguments),
+            cudaErrorInvalidValue);
 }
 
 TEST(Lanes, BlocksAreNotOrdered) {

@@ -32,6 +32,9 @@ struct Documents {
   }
 };
 
+/// Of shapes with one: near the scores' spread, so that slopes take all values from 0 to 1.
+constexpr double kSoftCap = 1.5;
+
 /// One shape's tensors, copied to the device and back. make(device, pieces) returns an object with forward() and
 /// backward() like class Attention. `sharpness`: a power of 2 that scales queries, and so all scores.
 struct AttentionRun {
@@ -91,17 +94,19 @@ struct AttentionRun {
     return sum;
   }
   double score(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
-    return dot([&](auto d) { return q(b, i, h, d); }, [&](auto d) { return k(b, j, h, d); }) *
-           static_cast<double>(s.scale());
+    const double score = dot([&](auto d) { return q(b, i, h, d); }, [&](auto d) { return k(b, j, h, d); }) *
+                         static_cast<double>(s.scale());
+    return s.softcap ? kSoftCap * std::tanh(score / kSoftCap) : score;
   }
   double probability(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     return std::exp(score(b, h, i, j) - lse_at(b, h, i));
   }
-  /// d loss / d score(i, j)
+  /// d loss / d score(i, j) before a soft cap
   double dscore(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     const double dp = dot([&](auto d) { return g(b, i, h, d); }, [&](auto d) { return v(b, j, h, d); });
     const double delta = dot([&](auto d) { return g(b, i, h, d); }, [&](auto d) { return o(b, i, h, d); });
-    return probability(b, h, i, j) * (dp - delta) * static_cast<double>(s.scale());
+    const double capped = s.softcap ? score(b, h, i, j) / kSoftCap : 0;
+    return probability(b, h, i, j) * (dp - delta) * (1 - capped * capped) * static_cast<double>(s.scale());
   }
 
   Mask mask(std::int64_t b) const {

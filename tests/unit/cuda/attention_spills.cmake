@@ -29,17 +29,19 @@ constexpr float kSoftcap = 50.0f;
     must_not_spill("${kernel}_scalar, head_dim ${head_dim}" "80;90a;100" --fmad=false -include ${FOLDER}/${head_dim}.h
       ${SOURCE}/templates/cuda/${kernel}_scalar.cu)
   endforeach()
-  if(head_dim EQUAL 64)
+  if(head_dim MATCHES "^(64|96|128)$")
     foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
-      must_not_spill("${kernel}_warpgroups" 90a -include ${FOLDER}/${head_dim}.h ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
+      must_not_spill("${kernel}_warpgroups, head_dim ${head_dim}" 90a -include ${FOLDER}/${head_dim}.h ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
       file(WRITE ${FOLDER}/documents.h "#define LLMC_FURTHER_OPERANDS , const int* document_begin, const int* document_end
-#include \"${FOLDER}/64.h\"
+#include \"${FOLDER}/${head_dim}.h\"
 namespace llmc {
 constexpr int kWindow = 1000;
 constexpr bool kDocuments = true;
 }
 ")
-      must_not_spill("${kernel}_warpgroups, window of documents" 90a -include ${FOLDER}/documents.h
+      must_not_spill("${kernel}_warpgroups with a soft cap, head_dim ${head_dim}" 90a -include ${FOLDER}/capped_${head_dim}.h
+        ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
+      must_not_spill("${kernel}_warpgroups, window of documents, head_dim ${head_dim}" 90a -include ${FOLDER}/documents.h
         ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
     endforeach()
   endif()

@@ -1,7 +1,7 @@
 # Instances of templates/cuda/attention_*, one file per kernel.
 include(${CMAKE_CURRENT_LIST_DIR}/instances.cmake)
 set(portable_attention_shapes
-  # name batch sequence heads kv_heads head_dim qkv_pitch out_pitch lanes scale [window [documents]]
+  # name batch sequence heads kv_heads head_dim qkv_pitch out_pitch lanes scale [window [documents|whole [softcap]]]
   "grouped 2 100 8 1 64 648 528 128 0.125f"
   "tiles 1 300 4 1 32 192 128 128 0.17677669f"
   "odd 2 77 6 3 10 124 66 128 0.31622777f"
@@ -13,9 +13,10 @@ set(portable_attention_shapes
   "window_but_one 1 139 2 1 128 520 264 128 0.088388348f 138"
   "window_of_widest 1 60 2 1 256 1032 520 64 0.0625f 23"
   "documents 3 200 4 2 32 264 136 128 0.17677669f 0 documents"
-  "documents_of_wide 2 90 2 1 128 520 264 128 0.088388348f 21 documents")
+  "documents_of_wide 2 90 2 1 128 520 264 128 0.088388348f 21 documents"
+  "capped 1 150 4 2 32 264 136 128 0.17677669f 0 whole 1.5f")
 
-# Variants for heads of 64 on sm_90a.
+# Variants for heads of up to 128 on sm_90a.
 set(warpgroup_attention_shapes
   "shared 2 200 8 2 64 776 520 128 0.125f"
   "single 1 64 3 3 64 576 192 128 0.125f"
@@ -24,7 +25,15 @@ set(warpgroup_attention_shapes
   "of_one 1 70 2 1 64 264 136 128 0.125f 1"
   "but_one 1 130 3 3 64 584 200 128 0.125f 129"
   "divided 3 200 4 2 64 520 264 128 0.125f 0 documents"
-  "divided_windows 2 200 3 3 64 584 200 128 0.125f 21 documents")
+  "divided_windows 2 200 3 3 64 584 200 128 0.125f 21 documents"
+  "broad 2 200 4 2 128 1032 520 128 0.088388348f"
+  "broad_single 1 5 1 1 128 384 128 128 0.088388348f"
+  "broad_padded 1 140 4 2 80 648 328 128 0.1118034f"
+  "narrow_padded 2 90 2 1 48 200 104 128 0.14433757f"
+  "broad_sliding 1 200 2 1 128 520 264 128 0.088388348f 70"
+  "broad_divided 2 200 2 1 96 392 200 128 0.10206207f 21 documents"
+  "capped 1 150 4 2 64 520 264 128 0.125f 0 whole 1.5f"
+  "broad_capped 1 130 2 1 128 520 264 128 0.088388348f 50 whole 1.5f")
 
 # Variants in fp32.
 set(scalar_attention_shapes
@@ -59,7 +68,11 @@ function(attention_instances out shapes twin)
       list(GET shape 10 value)
       list(APPEND params "int kWindow = ${value}")
     endif()
-    if(count GREATER 11)
+    if(count GREATER 12)
+      list(GET shape 12 value)
+      list(APPEND params "float kSoftcap = ${value}")
+    endif()
+    if("documents" IN_LIST shape)
       list(APPEND params "bool kDocuments = true" "operands , const int* document_begin, const int* document_end")
     endif()
     list(GET shape 8 lanes)

@@ -23,6 +23,7 @@ LLMC_INSTANCE(window)
 LLMC_INSTANCE(window_of_one)
 LLMC_INSTANCE(window_but_one)
 LLMC_INSTANCE(window_of_widest)
+LLMC_INSTANCE(capped)
 #undef LLMC_INSTANCE
 
 #define LLMC_INSTANCE(name)                                                                                    \
@@ -35,6 +36,7 @@ LLMC_INSTANCE(documents)
 LLMC_INSTANCE(documents_of_wide)
 LLMC_INSTANCE(warpgroups_divided)
 LLMC_INSTANCE(warpgroups_divided_windows)
+LLMC_INSTANCE(warpgroups_broad_divided)
 #undef LLMC_INSTANCE
 
 #define LLMC_INSTANCE(name)                                                                                     \
@@ -48,6 +50,13 @@ LLMC_INSTANCE(few)
 LLMC_INSTANCE(sliding)
 LLMC_INSTANCE(of_one)
 LLMC_INSTANCE(but_one)
+LLMC_INSTANCE(capped)
+LLMC_INSTANCE(broad)
+LLMC_INSTANCE(broad_single)
+LLMC_INSTANCE(broad_padded)
+LLMC_INSTANCE(narrow_padded)
+LLMC_INSTANCE(broad_sliding)
+LLMC_INSTANCE(broad_capped)
 
 namespace {
 
@@ -63,8 +72,14 @@ struct Portable {
 
   /// Same as in compiler/ops/attention/attention.cpp. `parts`: slices of a wide head's columns.
   Grid grid(std::int64_t heads, std::int64_t parts) const {
+    if (warpgroups) {
+      const bool keys = parts == 4, broad = s.head_dim > 64;
+      const unsigned tile = broad ? 16384 : 8192;
+      const std::int64_t blocks = s.batch * heads * ((s.sequence + 63) / 64);
+      return {static_cast<unsigned>(blocks), 128, 1, (keys && broad ? 6 : 4) * tile + (keys ? 1024 : 0)};
+    }
     const bool wide = s.head_dim > 128;
-    const std::int64_t rows = warpgroups ? 64 : (wide ? 2 : 4) * (s.head_dim <= 64 ? 32 : 16);
+    const std::int64_t rows = (wide ? 2 : 4) * (s.head_dim <= 64 ? 32 : 16);
     const std::int64_t blocks = s.batch * heads * (wide ? parts : 1) * ((s.sequence + rows - 1) / rows);
     return {static_cast<unsigned>(blocks), wide ? 64u : 128u};
   }
@@ -124,6 +139,7 @@ LLMC_CHECK(AWindowOfAllButOne, window_but_one, 1, 139, 2, 1, 128, 520, 264, true
 LLMC_CHECK(AWindowOfTheWidestHeads, window_of_widest, 1, 60, 2, 1, 256, 1032, 520, true, 23)
 LLMC_CHECK(Documents, documents, 3, 200, 4, 2, 32, 264, 136, true, 0, 0, true)
 LLMC_CHECK(WindowsOfDocuments, documents_of_wide, 2, 90, 2, 1, 128, 520, 264, true, 21, 0, true)
+LLMC_CHECK(ASoftCap, capped, 1, 150, 4, 2, 32, 264, 136, true, 0, 0, false, true)
 
 #define LLMC_CHECK_WARPGROUPS(test, name, ...)                                                               \
   TEST(WarpgroupAttention, test) {                                                                           \
@@ -140,6 +156,14 @@ LLMC_CHECK_WARPGROUPS(AWindowOfOneKey, of_one, 1, 70, 2, 1, 64, 264, 136, true, 
 LLMC_CHECK_WARPGROUPS(AWindowOfAllButOne, but_one, 1, 130, 3, 3, 64, 584, 200, true, 129)
 LLMC_CHECK_WARPGROUPS(Documents, divided, 3, 200, 4, 2, 64, 520, 264, true, 0, 0, true)
 LLMC_CHECK_WARPGROUPS(WindowsOfDocuments, divided_windows, 2, 200, 3, 3, 64, 584, 200, true, 21, 0, true)
+LLMC_CHECK_WARPGROUPS(HeadsOf128, broad, 2, 200, 4, 2, 128, 1032, 520)
+LLMC_CHECK_WARPGROUPS(FiveTokensOfAHeadOf128, broad_single, 1, 5, 1, 1, 128, 384, 128)
+LLMC_CHECK_WARPGROUPS(HeadsOf80, broad_padded, 1, 140, 4, 2, 80, 648, 328)
+LLMC_CHECK_WARPGROUPS(HeadsOf48, narrow_padded, 2, 90, 2, 1, 48, 200, 104)
+LLMC_CHECK_WARPGROUPS(AWindowOfHeadsOf128, broad_sliding, 1, 200, 2, 1, 128, 520, 264, true, 70)
+LLMC_CHECK_WARPGROUPS(WindowsOfDocumentsOfHeadsOf96, broad_divided, 2, 200, 2, 1, 96, 392, 200, true, 21, 0, true)
+LLMC_CHECK_WARPGROUPS(ASoftCap, capped, 1, 150, 4, 2, 64, 520, 264, true, 0, 0, false, true)
+LLMC_CHECK_WARPGROUPS(ASoftCapInAWindow, broad_capped, 1, 130, 2, 1, 128, 520, 264, true, 50, 0, false, true)
 
 TEST(WarpgroupAttention, LargeScores) {
   const AttentionShape shape = {2, 200, 8, 2, 64, 776, 520};

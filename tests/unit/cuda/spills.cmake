@@ -1,4 +1,4 @@
-# Compiles kernels with nvcc and fails if ptxas spills a register of one. Kernels that share architectures and flags are
+# Compiles kernels with nvcc and fails if ptxas spills a register of one, or makes products of warpgroups wait for each other. Kernels that share architectures and flags are
 # one source, because nvcc takes longer for its own headers than for a kernel.
 #   must_not_spill(WHAT ARCHS FLAGS... [-include PARAMS] KERNEL)   adds a kernel; PARAMS may change after the call
 #   check_spills()                                                 compiles all, last; leaves their PTX in FOLDER/ptx
@@ -64,6 +64,9 @@ function(check_spills)
       -o ${FOLDER}/${group}.fatbin RESULT_VARIABLE status OUTPUT_VARIABLE report ERROR_VARIABLE report)
     if(NOT status EQUAL 0)
       message(FATAL_ERROR "${report}")
+    endif()
+    if(report MATCHES "[^\n]*wgmma[^\n]*serialized[^\n]*")
+      message(FATAL_ERROR "${CMAKE_MATCH_0}")
     endif()
     foreach(number IN LISTS numbers)
       list(GET kernels ${number} what)

@@ -44,10 +44,44 @@ TEST(AttentionChoice, BothWaysByPredictedTime) {
   EXPECT_EQ(narrow.forward, kCudnn);
   EXPECT_NEAR(narrow.backward[0].predicted_ms, 7 * 137.439 / 395, 1e-3);
   EXPECT_NEAR(narrow.backward[1].predicted_ms, 5 * 137.439 / 249 + 4 * 2.147484 / 13, 1e-3);
-  // Wider heads mean larger products and equally many scores, so the own passes, by warps, are slower.
-  const ops::AttentionChoice wide = choice({"model.head_dim=128"});
-  ASSERT_EQ(by(wide.backward), (By{kCudnn, kPortable}));
-  EXPECT_LT(wide.backward[0].predicted_ms, wide.backward[1].predicted_ms);
+  // Heads of 128 have twice the FLOPs, at the rate that counts predict; those of 80 are padded to as many.
+  for (const char* width : {"model.head_dim=128", "model.head_dim=80"}) {
+    const ops::AttentionChoice wide = choice({width});
+    ASSERT_EQ(by(wide.backward), (By{kPortable, kCudnn})) << width;
+    EXPECT_NEAR(wide.backward[0].predicted_ms, narrow.backward[0].predicted_ms * 60.7 / 36.8, 1e-3) << width;
+  }
+  // By warps, wider heads mean larger products and equally many scores, so the own passes are slower.
+  for (const std::vector<std::string>& by_warps :
+       {std::vector<std::string>{"model.head_dim=256"}, {"model.head_dim=128", "target.arch=[90]"}}) {
+    const ops::AttentionChoice wide = choice(by_warps);
+    ASSERT_EQ(by(wide.backward), (By{kCudnn, kPortable})) << by_warps[0];
+    EXPECT_LT(wide.backward[0].predicted_ms, wide.backward[1].predicted_ms) << by_warps[0];
+  }
+}
+
+TEST(AttentionChoice, WarpgroupsHaveHeadsThatPaddingDoesNotMakeSlower) {
+  const auto warpgroups = [](int head_dim, const std::vector<std::string>& overrides = {}) {
+    std::vector<std::string> words = {"target.attention=portable", "memory.budget=77GiB",
+                                      "model.head_dim=" + std::to_string(head_dim)};
+    words.insert(words.end(), overrides.begin(), overrides.end());
+    const std::int64_t tile = 2 * 64 * (head_dim > 64 ? 128 : 64);
+    int kernels = 0, all = 0;
+    for (const Kernel& kernel : llama(words).kernels) {
+      if (!kernel.template_name.starts_with("attention")) continue;
+      ++all;
+      if (!kernel.template_name.ends_with("_warpgroups")) continue;
+      ++kernels;
+      const bool keys = kernel.template_name.find("keys") != std::string::npos;
+      EXPECT_EQ(kernel.shared, keys ? (head_dim > 64 ? 6 : 4) * tile + 1024 : 4 * tile) << kernel.name;
+      EXPECT_EQ(kernel.blocks, 16 * 2048 / 64 * (keys ? 8 : 32)) << kernel.name;
+    }
+    EXPECT_EQ(all, 3);
+    return kernels;
+  };
+  for (const int head_dim : {48, 64, 72, 80, 96, 128}) EXPECT_EQ(warpgroups(head_dim), 3) << head_dim;
+  for (const int head_dim : {32, 40, 66, 136, 256}) EXPECT_EQ(warpgroups(head_dim), 0) << head_dim;
+  EXPECT_EQ(warpgroups(64, {"target.arch=[90a, 100]"}), 0);
+  EXPECT_EQ(warpgroups(128, {"model.attn_logit_softcapping=50"}), 3);
 }
 
 TEST(AttentionChoice, WithoutRatesCudnnIsFirst) {

@@ -37,8 +37,10 @@ void show_to_warpgroups();
 void commit_products();
 void wait_for_products(int later);
 /// Returns the accumulator for the result `d` of a product that starts. Until the product is waited for, `d` is NaN.
-/// Reports unshown copies to shared memory, and a tile that is not aligned to 1,024 bytes.
-float (&begin_product(float (&d)[8][4], const void* tile, bool adds))[8][4];
+/// Reports unshown copies to shared memory.
+float (&begin_product(float (&d)[8][4], bool adds))[8][4];
+/// Returns the element (row, column) of a product's tile. Reports one that is not aligned to 1,024 bytes.
+const unsigned short& element_of_tile(const void* tile, int row, int column);
 /// Collects the addresses of the warp's 32 lanes. All of them must call it.
 void exchange_addresses(const void* mine, const unsigned short* (&all)[32]);
 
@@ -158,15 +160,14 @@ inline void wgmma_wait(float (&)[8][4]) {
   sim::wait_for_products(kLater);
 }
 
-// Each warp multiplies its rows. The lane itself loads its part of the right operand, so that its loads are checked.
+// Each warp multiplies its rows. The lane itself loads its part of the operands, so that its loads are checked.
 template <bool kDown>
 inline void wgmma_64x64x16(float (&d)[8][4], const unsigned (&a)[4], const void* tile, int step, bool adds) {
-  const auto* elements = static_cast<const unsigned short*>(tile);
   const auto element = [&](int k, int n) -> unsigned {
     const int row = kDown ? 16 * step + k : n, column = kDown ? n : 16 * step + k;
-    return elements[64 * row + (column / 8 ^ row % 8) * 8 + column % 8];
+    return sim::element_of_tile(tile, row, column);
   };
-  float(&result)[8][4] = sim::begin_product(d, tile, adds);
+  float(&result)[8][4] = sim::begin_product(d, adds);
   const int lane = sim::lane_of_warp(), k = lane % 4 * 2;
   for (int n = 0; n < 8; ++n) {
     const int column = 8 * n + lane / 4;
@@ -174,6 +175,17 @@ inline void wgmma_64x64x16(float (&d)[8][4], const unsigned (&a)[4], const void*
                            element(k + 8, column) | element(k + 9, column) << 16};
     sim::multiply_add(result[n], a, b);
   }
+}
+
+inline void wgmma_64x64x16(float (&d)[8][4], const void* a, const void* b, int step, bool adds) {
+  const int lane = sim::lane_of_warp(), warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  unsigned left[4];
+  for (int i = 0; i < 4; ++i) {
+    const int row = 16 * warp + lane / 4 + i % 2 * 8, column = 16 * step + lane % 4 * 2 + i / 2 * 8;
+    left[i] = sim::element_of_tile(a, row, column) | static_cast<unsigned>(sim::element_of_tile(a, row, column + 1))
+                                                         << 16;
+  }
+  wgmma_64x64x16<false>(d, left, b, step, adds);
 }
 
 }  // namespace llmc
