@@ -11,14 +11,18 @@
 
 namespace llmc::passes {
 
-/// Quantises the operands of the products in the layers' regions of one pass: to e4m3, gradients to e5m2. Each operand
-/// is quantised just before its first product. Regions of several variants share the tensors.
+/// Quantises the operands of the products in the layers' regions of one pass, or of the head's: to e4m3, gradients to
+/// e5m2. Each operand is quantised just before its first product. Regions of several variants share the tensors.
 class TensorQuantiser {
  public:
   /// codes: the target multiplies codes, of which both operands lie along the sum. Else operands are the numbers.
   TensorQuantiser(graph::Graph& graph, bool backward, bool codes) : graph_(graph), backward_(backward), codes_(codes) {}
 
   std::vector<graph::Op> rewrite(const std::vector<graph::Op>& ops);
+
+  /// Quantises the operands of the head's products, as Quantiser does: the logits' gradient, for dgrad, with one scale
+  /// a chunk.
+  void rewrite_head(graph::Region& head, const std::vector<graph::Region*>& chunks, bool dgrad);
 
  private:
   enum class Layout { straight, transposed, both };
@@ -27,6 +31,7 @@ class TensorQuantiser {
     graph::TensorId straight = graph::kNone, transposed = graph::kNone, scale = graph::kNone;
   };
 
+  void give(graph::Op& op, graph::TensorId a, graph::TensorId b, const Operand& scale_a, const Operand& scale_b) const;
   void quantise_operands(graph::Op& op, bool of_gradient, bool along_rows);
   Operand rounded(graph::TensorId id, DType code, Layout layout);
   /// Returns the tensor of the largest magnitudes of parts of `id`.
@@ -36,6 +41,7 @@ class TensorQuantiser {
 
   graph::Graph& graph_;
   bool backward_, codes_;
+  graph::Scope scope_ = graph::Scope::layer;
   std::map<std::pair<graph::TensorId, Layout>, Operand> made_;
   std::map<graph::TensorId, graph::TensorId> maxima_;
   std::set<graph::TensorId> emitted_;  // in this region

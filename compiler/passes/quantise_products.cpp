@@ -220,12 +220,24 @@ Graph quantise_products(Graph graph, const spec::Spec& spec) {
   const auto rewrite_all = [&](auto forward, auto backward) {
     for (Region& region : graph.regions)
       if (is_rewritten(region)) region.ops = (region.is_backward() ? backward : forward).rewrite(region.ops);
-    return std::move(graph);
   };
-  if (spec.matmul == spec::Matmul::fp8_tensor)
-    return rewrite_all(TensorQuantiser(graph, false, codes), TensorQuantiser(graph, true, codes));
-  if (spec.matmul == spec::Matmul::mxfp8)
-    return rewrite_all(BlockQuantiser(graph, false, codes), BlockQuantiser(graph, true, codes));
+  const auto rewrite_head = [&](auto quantiser) {
+    if (spec.fp8.head == spec::Fp8Head::off) return;
+    std::vector<Region*> chunks = {&graph.region(Block::head, Part::loss)};
+    if (const Region* evaluate = graph.find(Part::evaluate, Block::head))
+      chunks.push_back(&graph.regions[graph.index_of(*evaluate)]);
+    quantiser.rewrite_head(graph.region(Block::head, Part::forward), chunks,
+                           spec.fp8.head == spec::Fp8Head::forward_dgrad);
+  };
+  if (spec.matmul == spec::Matmul::fp8_tensor) {
+    rewrite_all(TensorQuantiser(graph, false, codes), TensorQuantiser(graph, true, codes));
+    rewrite_head(TensorQuantiser(graph, false, codes));
+    return graph;
+  }
+  if (spec.matmul == spec::Matmul::mxfp8) {
+    rewrite_all(BlockQuantiser(graph, false, codes), BlockQuantiser(graph, true, codes));
+    return graph;
+  }
   Quantiser forward(graph, nullptr, codes, full), backward(graph, &forward, codes, full);
   for (Region& region : graph.regions)
     if (is_rewritten(region) && region.is_forward()) region.ops = forward.rewrite(region);
@@ -236,12 +248,7 @@ Graph quantise_products(Graph graph, const spec::Spec& spec) {
     for (Region& twin : graph.regions)
       if (twin.is_twin(region)) twin.saved = saved;
   }
-  if (spec.fp8.head == spec::Fp8Head::off) return graph;
-  std::vector<Region*> chunks = {&graph.region(Block::head, Part::loss)};
-  if (const Region* evaluate = graph.find(Part::evaluate, Block::head))
-    chunks.push_back(&graph.regions[graph.index_of(*evaluate)]);
-  Quantiser(graph, nullptr, codes, false)
-      .rewrite_head(graph.region(Block::head, Part::forward), chunks, spec.fp8.head == spec::Fp8Head::forward_dgrad);
+  rewrite_head(Quantiser(graph, nullptr, codes, false));
   return graph;
 }
 

@@ -128,7 +128,8 @@ class Hints {
     const auto has = [&](spec::Matmul matmul) { return spec::has_code_products(matmul, chosen_.target); };
     const bool tokens = chosen_.batch.micro_batch * chosen_.batch.sequence_length % spec::kFp8Multiple == 0;
     if (!has(spec::Matmul::fp8)) {
-      if (!has(spec::Matmul::fp8_tensor) || chosen_.has_fp8_products() || !tokens) return;
+      if (!has(spec::Matmul::fp8_tensor) || !tokens) return;
+      if (chosen_.has_fp8_products()) return fp8_head();
       return try_one([](Spec& s) {
         s.matmul = spec::Matmul::fp8_tensor;
         s.fp8.first_layers = s.fp8.last_layers = s.usual_wide_layers();
@@ -142,10 +143,15 @@ class Hints {
         s.matmul = spec::Matmul::fp8_full;
         if (as_usual) s.fp8.first_layers = s.fp8.last_layers = s.usual_wide_layers();
       });
-    if (chosen_.has_fp8_products() && chosen_.matmul != spec::Matmul::fp8_tensor &&
-        chosen_.model.vocab_size % spec::kFp8Multiple == 0)
-      for (const spec::Fp8Head head : {spec::Fp8Head::forward, spec::Fp8Head::forward_dgrad})
-        if (head != chosen_.fp8.head) try_one([&](Spec& s) { s.fp8.head = head; });
+    fp8_head();
+  }
+
+  void fp8_head() {
+    if (!chosen_.has_fp8_products() || chosen_.matmul == spec::Matmul::mxfp8 ||
+        chosen_.model.vocab_size % spec::kFp8Multiple != 0)
+      return;
+    for (const spec::Fp8Head head : {spec::Fp8Head::forward, spec::Fp8Head::forward_dgrad})
+      if (head != chosen_.fp8.head) try_one([&](Spec& s) { s.fp8.head = head; });
   }
 
   /// Tries an arch that uses all of its processors' features: 90a in place of 90.

@@ -97,10 +97,10 @@ def largest(values):
 # By products as in llama.py: the name of the trainer's precision, and of PyTorch's run with the same roundings.
 PRECISIONS = {
     "exact": "fp32", "tf32": "tf32", "bf16": "bf16", "fp8": "fp8", "fp8_full": "fp8_full", "fp8_head": "fp8_head",
-    "fp8_tensor": "fp8_tensor", "mxfp8": "mxfp8"
+    "fp8_tensor": "fp8_tensor", "fp8_tensor_head": "fp8_tensor_head", "mxfp8": "mxfp8"
 }
 BASELINES = {"bf16": "autocast", **{name: "the recipe" for name in PRECISIONS if name not in ("exact", "bf16")}}
-FP8_HEAD = ("precision.matmul=fp8", "precision.fp8.head=forward_dgrad")
+HEAD = "_head"  # of names: the products of the head too
 
 
 class Step:
@@ -201,11 +201,12 @@ def check(llmc, seed, products, residuals, folder, head_dims, overrides, draws):
     spec = specs.draw(seed, "fp32" if products in ("exact", "tf32") else "bf16", head_dims)
     if products == "mxfp8" or products.startswith("fp8"):
         specs.widen(spec, 32 if products == "mxfp8" else 16)
-        if products == "fp8_head":
+        if products.endswith(HEAD):
             spec["model"]["vocab_size"] += -spec["model"]["vocab_size"] % 16
         overrides = ["precision.fp8.first_layers=0", "precision.fp8.last_layers=0", *overrides]
     if products not in ("exact", "bf16"):
-        overrides = [*(FP8_HEAD if products == "fp8_head" else [f"precision.matmul={products}"]), *overrides]
+        head = ["precision.fp8.head=forward_dgrad"] if products.endswith(HEAD) else []
+        overrides = [f"precision.matmul={products.removesuffix(HEAD)}", *head, *overrides]
     reference = Reference(specs.config(spec))
     return [
         check_stream(llmc, spec, reference, seed, products, residual, folder, overrides, draws)

@@ -224,19 +224,22 @@ def by_tensor(x, mantissa_bits=3, least_exponent=-6, largest=448):
 
 
 class Fp8TensorProduct(torch.autograd.Function):
-    """[m, k] x [n, k]^T with one scale a tensor: operands in e4m3, their product's gradient in e5m2."""
+    """[m, k] x [n, k]^T with one scale a tensor: operands in e4m3, their product's gradient in e5m2. The weight's own gradient is
+    one of these numbers, or without `full` a bf16 product."""
 
     @staticmethod
-    def forward(ctx, x, weight):
-        x, weight = by_tensor(x.bfloat16().float()), by_tensor(weight.bfloat16().float())
-        ctx.save_for_backward(x, weight)
+    def forward(ctx, x, weight, full):
+        ctx.full, exact = full, x.bfloat16().float()
+        x, weight = by_tensor(exact), by_tensor(weight.bfloat16().float())
+        ctx.save_for_backward(x if full else exact, weight)
         return torch.matmul(x, weight.t()).bfloat16()
 
     @staticmethod
     def backward(ctx, gradient):
         x, weight = ctx.saved_tensors
-        gradient = by_tensor(gradient.float(), 2, -14, 57344)
-        return torch.matmul(gradient, weight).bfloat16(), torch.matmul(gradient.t(), x)
+        exact = gradient.float()
+        gradient = by_tensor(exact, 2, -14, 57344)
+        return torch.matmul(gradient, weight).bfloat16(), torch.matmul((gradient if ctx.full else exact).t(), x), None
 
 
 def by_blocks(x):
@@ -267,6 +270,7 @@ def fp8_linear(product, x, weight, bias=None):
 
 
 FP8_LINEAR = functools.partial(fp8_linear, lambda x, w: Fp8Product.apply(x, w, False))
+FP8_TENSOR_LINEAR = functools.partial(fp8_linear, lambda x, w: Fp8TensorProduct.apply(x, w, True))
 
 
 def tf32(x):
@@ -303,7 +307,9 @@ PRODUCTS = {
     "fp8": (FP8_LINEAR, bf16_linear, bf16_product),
     "fp8_full": (functools.partial(fp8_linear, lambda x, w: Fp8Product.apply(x, w, True)), bf16_linear, bf16_product),
     "fp8_head": (FP8_LINEAR, FP8_LINEAR, bf16_product),
-    "fp8_tensor": (functools.partial(fp8_linear, Fp8TensorProduct.apply), bf16_linear, bf16_product),
+    "fp8_tensor": (FP8_TENSOR_LINEAR, bf16_linear, bf16_product),
+    "fp8_tensor_head":
+    (FP8_TENSOR_LINEAR, functools.partial(fp8_linear, lambda x, w: Fp8TensorProduct.apply(x, w, False)), bf16_product),
     "mxfp8": (functools.partial(fp8_linear, Mxfp8Product.apply), bf16_linear, bf16_product),
 }
 

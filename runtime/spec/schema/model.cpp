@@ -365,7 +365,7 @@ std::vector<KeyRow> model_rows() {
       bind_choice("precision.fp8.head", {"off", "forward", "forward_dgrad"}, LLMC_FIELD(fp8.head))
           .fallback("off")
           .newer()
-          .when("precision.matmul", "fp8", {"fp8_full"})
+          .when("precision.matmul", "fp8", {"fp8_full", "fp8_tensor"})
           .doc("Products of the head whose operands are rounded too: none, the logits, or the logits and the gradient "
                "of the last norm's result. Its weight gradient stays in bf16, and so do the logits of samples."),
       bind("precision.fp8.first_layers", Type::integer, LLMC_FIELD(fp8.first_layers))

@@ -141,6 +141,31 @@ TEST(Passes, TheHeadsProductsAreFp8OnRequest) {
   EXPECT_EQ(std::ranges::count(chunk, OpKind::quantise_transposed, &Op::kind), 0);
 }
 
+TEST(Passes, TheHeadsProductsHaveOneScaleATensorWithFp8Tensor) {
+  std::vector<std::string> words = kFp8;
+  words[0] = "precision.matmul=fp8_tensor";
+  words.insert(words.end(),
+               {"target.kind=cuda", "target.arch=[89]", "model.vocab_size=64", "precision.fp8.head=forward"});
+  const Graph forward = lowered(words);
+  words.back() = "precision.fp8.head=forward_dgrad";
+  const Graph both = lowered(words);
+  EXPECT_EQ(products_of(forward, *forward.find(Part::loss, Block::head)),
+            "lm_head e4m3 e4m3 4\nlm_head_dgrad bf16 bf16 2\nlm_head_wgrad bf16 bf16 2\n");
+  EXPECT_EQ(products_of(both, *both.find(Part::loss, Block::head)),
+            "lm_head e4m3 e4m3 4\nlm_head_dgrad e5m2 e4m3 4\nlm_head_wgrad bf16 bf16 2\n");
+  EXPECT_EQ(products_of(both, *both.find(Part::evaluate, Block::head)), "lm_head e4m3 e4m3 4\n");
+  // Once a micro-batch x and the weight in both layouts, of one maximum each; in each chunk the logits' gradient.
+  const auto& head = both.find(Part::forward, Block::head)->ops;
+  EXPECT_EQ(std::ranges::count(head, OpKind::largest_magnitude, &Op::kind), 2);
+  EXPECT_EQ(std::ranges::count(head, OpKind::quantise_by_tensor, &Op::kind), 2);
+  EXPECT_EQ(std::ranges::count(head, OpKind::quantise_by_tensor_transposed, &Op::kind), 1);
+  const auto& chunk = both.find(Part::loss, Block::head)->ops;
+  EXPECT_EQ(std::ranges::count(chunk, OpKind::largest_magnitude, &Op::kind), 1);
+  EXPECT_EQ(std::ranges::count(chunk, OpKind::quantise_by_tensor, &Op::kind), 1);
+  for (const Op& op : head)
+    for (const TensorId id : op.outputs) EXPECT_EQ(both.at(id).scope, Scope::step) << op.name;
+}
+
 TEST(Passes, Fp8TensorRoundsGradientsToE5m2WithOneScale) {
   std::vector<std::string> cpu = kFp8;
   cpu[0] = "precision.matmul=fp8_tensor";

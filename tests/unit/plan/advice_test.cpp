@@ -143,6 +143,22 @@ TEST(Advice, Fp8IsHintedWhereTheHardwareAndAllSizesAllowIt) {
       << "2,040 tokens are no multiple of 16";
 }
 
+TEST(Advice, TheHeadsProductsAreHintedWhereTheyMayBeFp8) {
+  const auto hinted = [](const std::vector<std::string>& words) {
+    const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", words);
+    std::string found;
+    for (const Hint& hint : hints(make_plan(loaded.resolved->spec)))
+      if (hint.changes[0].path == "precision.fp8.head") found += hint.changes[0].after + " ";
+    return found;
+  };
+  EXPECT_EQ(hinted({}), "");
+  EXPECT_EQ(hinted({"precision.matmul=fp8_full"}), "forward_dgrad forward ");
+  EXPECT_EQ(hinted({"precision.matmul=fp8_tensor"}), "forward_dgrad forward ");
+  EXPECT_EQ(hinted({"precision.matmul=fp8_tensor", "target.arch=[100a]", "memory.budget=b200"}),
+            "forward_dgrad forward ");
+  EXPECT_EQ(hinted({"precision.matmul=mxfp8", "target.arch=[100a]", "memory.budget=b200"}), "") << "it has none";
+}
+
 /// Of 24 tokens each, two or six sequences have a multiple of 16, one or three have not.
 TEST(Advice, ThePlannerChoosesNoMicroBatchOfFp8FullWhereSomeAreRefused) {
   const auto hinted = [](const char* length, const char* tokens) {

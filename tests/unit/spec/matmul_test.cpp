@@ -159,14 +159,14 @@ TEST(Load, AnOverrideWithoutFp8LeavesItsKeysBehind) {
   ASSERT_EQ(wide.notes.size(), 1u);
   EXPECT_TRUE(test::has_facts(wide.notes[0], {"precision.fp8.first_layers 1", "precision.matmul auto"}));
   EXPECT_EQ(fingerprint(wide.resolved->spec), fingerprint(resolve(kGood).spec));
-  const LoadResult tensors =
+  const LoadResult blocks =
       load_text(std::string(kGood) + "precision: {matmul: fp8, fp8: {head: forward, first_layers: 2}}\n", "a.yaml",
-                {"precision.matmul=fp8_tensor"});
-  ASSERT_TRUE(tensors.resolved) << render(tensors.diagnostics);
-  ASSERT_EQ(tensors.notes.size(), 1u);
-  EXPECT_TRUE(test::has_facts(tensors.notes[0], {"precision.fp8.head forward", "precision.matmul fp8_tensor"}));
-  EXPECT_EQ(tensors.resolved->spec.fp8.head, Fp8Head::off);
-  EXPECT_EQ(tensors.resolved->spec.fp8.first_layers, 2) << "applies to both";
+                {"precision.matmul=mxfp8"});
+  ASSERT_TRUE(blocks.resolved) << render(blocks.diagnostics);
+  ASSERT_EQ(blocks.notes.size(), 1u);
+  EXPECT_TRUE(test::has_facts(blocks.notes[0], {"precision.fp8.head forward", "precision.matmul mxfp8"}));
+  EXPECT_EQ(blocks.resolved->spec.fp8.head, Fp8Head::off);
+  EXPECT_EQ(blocks.resolved->spec.fp8.first_layers, 2) << "applies to both";
   // In one file, or typed, they contradict each other. So nothing says that auto alone would do.
   const LoadResult none =
       load_text(std::string(kGood) + "precision: {matmul: fp8, fp8: {first_layers: 50, last_layers: 50}}\n", "a.yaml");
