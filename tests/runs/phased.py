@@ -1,12 +1,12 @@
 """Shared by the tests of phases: a small spec of two sources with phases, and its run that nothing disturbs."""
 
 import os
-import signal
 import subprocess
 import time
 
 import harness
 from harness import LLMC, RunTest
+from processes import kill_session
 
 STEPS = 24
 
@@ -81,10 +81,7 @@ class PhasedSpecs(RunTest):
         while process.poll() is None and not reached():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.001)
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        kill_session(process.pid)
         process.wait()
 
 

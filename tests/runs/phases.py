@@ -11,6 +11,7 @@ import time
 import harness
 from harness import LLMC, SOURCE
 from phased import STEPS, PhasedTest
+from ranks import environment, mpirun
 
 # Half of the steps with 24 tokens a sample; then shorter samples, other angles, more of the second source.
 PHASES = """phases:
@@ -64,6 +65,17 @@ class Phases(PhasedTest):
         done = harness.call(self.trainer(1), "--run", run, "schedule.steps=99")
         self.assertEqual(done.code, 2)
         self.assert_facts(done.err, "schedule.steps is compiled in")
+
+    def test_another_launcher(self):
+        """mpirun starts the ranks of one trainer: its exit code and its last line say that another one is next."""
+        run = self.path("launched")
+        for phase in (1, 2):
+            done = harness.call(*mpirun(2, self.trainer(phase), "--run", run), env=environment())
+            self.assertEqual(done.code, 75, done.out + done.err)
+            self.assert_facts(done.err, f"at step {BORDERS[phase - 1]}", f"phase {phase} of 3 is done",
+                              f"Start phase {phase + 1} with", f"{self.trainer(phase + 1)} --run {run}")
+        self.succeed(*mpirun(2, self.trainer(3), "--run", run), env=environment())
+        self.assert_same_run(run, 2)
 
     def test_kills(self):
         """In each phase, and between a border's save and the next one; with one rank and with two."""
@@ -291,6 +303,7 @@ target: {kind: cpu, arch: native}
             ("phases: [{until: 100%}]\n", "E0350", ("list of two phases", )),
             ("phases: [{until: 50%}, {batch: {micro_batch: 1}}]\n", "E0350", ("no `until`", )),
             ("phases: [{until: 50%}, {until: 100%, schedule: {kind: constant}}]\n", "E0350", ("its own schedule", )),
+            ("phases: [{until: 50%}, {until: 100%, parallel: {world_size: 2}}]\n", "E0350", ("its own parallel", )),
             ("phases: [{until: 50%}, {until: 40%}]\n", "E0351", ("40%", "between step 12")),
             ("phases: [{until: 50%}, {until: 90%}]\n", "E0351", ("ends at step 22 of 24", "until: 100%")),
             ("phases: [{until: x}, {until: 100%}]\n", "E0351", ("until is x", )),

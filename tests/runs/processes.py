@@ -71,17 +71,31 @@ class Arena:
         os.close(self.file)
 
 
-def children(process):
-    """Processes started by this one that have not exited."""
-    found = []
+def living():
+    """Number, parent and session of each process that has not ended."""
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
-            state, parent = harness.read(f"/proc/{entry}/stat").rsplit(b")", 1)[1].split()[:2]
+            state, parent, _, session = harness.read(f"/proc/{entry}/stat").rsplit(b")", 1)[1].split()[:4]
         except OSError:
-            continue
-        if int(parent) == process and state != b"Z":
-            found.append(int(entry))
-    return found
+            continue  # it has ended meanwhile
+        if state != b"Z":
+            yield int(entry), int(parent), int(session)
+
+
+def children(process):
+    """Processes started by this one that have not ended."""
+    return sorted(number for number, parent, _ in living() if parent == process)
+
+
+def kill_session(leader):
+    """Kills all processes of a session, also those to which mpirun gave groups of their own, and waits for their end."""
+    while members := [number for number, _, session in living() if session == leader]:
+        for number in members:
+            try:
+                os.kill(number, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.001)
 
 
 def stop(process):
