@@ -10,13 +10,13 @@ import torchrun
 
 WORDS = ("precision.compute=fp16", "target.attention=auto", "metrics.per_parameter=true")
 STEPS = 100
-PLAIN = ("evaluation.every=0", "sampling.every=0", "metrics.product_share=false", "checkpoint.every=0",
-         f"schedule.steps={STEPS}", "optimizer.lr=1e-3")
+PLAIN = ("evaluation.every=0", "sampling.every=0", "metrics.product_share=false", "optimizer.lr=1e-3")
+LONG = (*PLAIN, "checkpoint.every=0", f"schedule.steps={STEPS}")
 INITIAL = 65536
 # Small rows in the first norm, and so large gradients of the embedding.
 OVERFLOWS = ("init.linear=3", "batch.micro_batch=1", "batch.tokens=48", "memory.loss_chunk=12",
              "parallel.shard=optimizer")
-FEW = (*PLAIN, "schedule.steps=10", "checkpoint.every=1", "checkpoint.keep_last=0", "parallel.compare_every=1",
+FEW = (*PLAIN, "schedule.steps=10", "checkpoint.every=1", "checkpoint.keep_last=100", "parallel.compare_every=1",
        "guards.limit_in_a_row=1", "guards.limit=1")
 
 
@@ -46,7 +46,7 @@ class Fp16(harness.SimTest):
         self.succeed(harness.LLMC, "compile", self.spec, "-o", on_cpu, "precision.compute=fp32", "target.kind=cpu")
         trainers = {"cpu": os.path.join(on_cpu, "trainer"), "fp16": self.compile(self.spec, "fp16", *WORDS)}
         for name, trainer in trainers.items():
-            self.succeed(trainer, "--run", self.path(name + "-run"), *PLAIN, "metrics.per_parameter=true")
+            self.succeed(trainer, "--run", self.path(name + "-run"), *LONG, "metrics.per_parameter=true")
         exact, ours = (self.metrics(self.path(name + "-run")) for name in trainers)
         self.assertEqual(len(exact), STEPS)
         self.assertEqual(len(ours), STEPS)

@@ -61,26 +61,14 @@ inline unsigned bf16_pair(float low, float high) {
   return bf16_bits(low) | static_cast<unsigned>(bf16_bits(high)) << 16;
 }
 
-/// Rounds to nearest, ties to even; NaN is 0x7fff. Counts steps of the exponent in double precision.
+/// By the compiler's own conversion, to nearest, ties to even; NaN is 0x7fff.
 inline unsigned short f16_bits(float v) {
-  if (v != v) return 0x7fff;
-  const int sign = std::signbit(v) ? 0x8000 : 0;
-  const double magnitude = std::fabs(static_cast<double>(v));
-  if (magnitude >= 65520) return static_cast<unsigned short>(sign | 0x7c00);
-  int exponent = magnitude < 0x1p-14 ? -14 : std::ilogb(magnitude);
-  const int steps = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
-  return static_cast<unsigned short>(sign | (((exponent + 14) << 10) + steps));  // a carry is the next exponent
+  return v != v ? 0x7fff : std::bit_cast<unsigned short>(static_cast<_Float16>(v));
 }
 
 inline unsigned f16_pair(float low, float high) { return f16_bits(low) | static_cast<unsigned>(f16_bits(high)) << 16; }
 
-inline float number_of_f16(unsigned short bits) {
-  const int magnitude = bits & 0x7fff, exponent = magnitude >> 10, mantissa = magnitude & 0x3ff;
-  const double number = exponent == 31
-                            ? (mantissa ? std::nan("") : HUGE_VAL)
-                            : std::ldexp(exponent ? 1024 + mantissa : mantissa, (exponent ? exponent : 1) - 25);
-  return static_cast<float>(bits & 0x8000 ? -number : number);
-}
+inline float number_of_f16(unsigned short bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
 
 /// Code with so many bits of mantissa and this least exponent of normal numbers; NaN is 0x7f. Counts steps of the
 /// exponent in double precision.
