@@ -67,7 +67,6 @@ class Fp16(harness.SimTest):
         """Which guards that would end the run at the first skipped update do not count."""
         lines = self.metrics(self.clean)
         count = sum(line.get("skip_reason") == "overflow" for line in lines)
-        print(f"{count} overflows")
         self.assertGreaterEqual(count, 2)
         self.assertLess(count, 8)
         for number, line in enumerate(lines):
@@ -122,11 +121,11 @@ class Fp16(harness.SimTest):
         self.assertAlmostEqual(norm / line["grad_norm"], 1, delta=1e-4)
 
     def test_verify(self):
-        for words in ((), ("optimizer.kind=lion", ), ("optimizer.kind=muon", ), ("precision.optimizer_state=int8", )):
-            arguments = ("verify", self.spec, *harness.TARGET, "-o", self.path("verify"), *WORDS, *words)
-            self.succeed(harness.LLMC, *arguments, "--emit-only")
-            trainer = harness.build(self.path("verify", "trainer"), self.spec)
-            print(self.succeed(harness.LLMC, *arguments, "--trainer", trainer).out)
+        """With the optimizer whose products are in fp16 too."""
+        arguments = ("verify", self.spec, *harness.TARGET, "-o", self.path("verify"), *WORDS, "optimizer.kind=muon")
+        self.succeed(harness.LLMC, *arguments, "--emit-only")
+        trainer = harness.build(self.path("verify", "trainer"), self.spec)
+        self.succeed(harness.LLMC, *arguments, "--trainer", trainer)
 
 
 if __name__ == "__main__":

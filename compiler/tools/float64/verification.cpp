@@ -392,9 +392,9 @@ double bound_of(TensorClass tensors, const spec::Spec& spec) {
   struct Bounds {
     double fp32, bf16x3, tf32, fp16, bf16, fp8;
   };
-  constexpr Bounds kBounds[] = {{1e-5, 1e-4, 1e-2, 1e-2, 8e-2, 3e-1}, {2e-5, 2e-4, 2e-2, 3e-2, 2e-1, 5e-1},
-                                {1e-6, 1e-5, 5e-3, 2e-3, 1e-2, 2e-2}, {2e-5, 2e-4, 2e-2, 4e-2, 3e-1, 6e-1},
-                                {2e-3, 2e-2, 2e-1, 1e-1, 4e-1, 9e-1}, {4e-5, 4e-4, 2e-2, 8e-2, 6e-1, 9e-1}};
+  constexpr Bounds kBounds[] = {{1e-5, 1e-4, 1e-2, 5e-3, 8e-2, 3e-1}, {2e-5, 2e-4, 2e-2, 1e-2, 2e-1, 5e-1},
+                                {1e-6, 1e-5, 5e-3, 5e-4, 1e-2, 2e-2}, {2e-5, 2e-4, 2e-2, 1e-2, 3e-1, 6e-1},
+                                {2e-3, 2e-2, 2e-1, 1e-1, 4e-1, 9e-1}, {4e-5, 4e-4, 2e-2, 2e-2, 6e-1, 9e-1}};
   const Bounds& bounds = kBounds[static_cast<std::size_t>(tensors)];
   if (spec.matmul == spec::Matmul::bf16x3) return bounds.bf16x3;
   if (spec.matmul == spec::Matmul::tf32) return bounds.tf32;
