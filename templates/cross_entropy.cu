@@ -10,9 +10,10 @@ namespace llmc {
 LLMC_BOUNDS_RESIDENT(kLanes, 1024)
 LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targets, float* __restrict__ losses,
                           float* __restrict__ lse, float* __restrict__ entropies, float* __restrict__ correct,
-                          const StepScalars* __restrict__ scalars) {
+                          const StepScalars* __restrict__ scalars LLMC_FURTHER_OPERANDS) {
   const Group<kLanes, Act, kCluster> lanes;
-  [[maybe_unused]] const float loss_scale = scalars->loss_scale;
+  [[maybe_unused]] float loss_scale = scalars->loss_scale;
+  if constexpr (kLossScaled) loss_scale *= dynamic_scale->factor;
   for (const int row : lanes.rows(kRows)) {
     const auto out = lanes.row<kCols, kPitch>(logits, row);
     const auto in = lanes.load_ahead<kCols, kPitch>(logits, row, kRows);

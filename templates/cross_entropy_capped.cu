@@ -11,9 +11,10 @@ namespace llmc {
 LLMC_BOUNDS_RESIDENT(kLanes, 1024)
 LLMC_KERNEL cross_entropy_capped(Act* __restrict__ logits, const int* __restrict__ targets, float* __restrict__ losses,
                                  float* __restrict__ lse, float* __restrict__ entropies, float* __restrict__ correct,
-                                 const StepScalars* __restrict__ scalars) {
+                                 const StepScalars* __restrict__ scalars LLMC_FURTHER_OPERANDS) {
   const Group<kLanes, Act, kCluster> lanes;
-  [[maybe_unused]] const float loss_scale = scalars->loss_scale;
+  [[maybe_unused]] float loss_scale = scalars->loss_scale;
+  if constexpr (kLossScaled) loss_scale *= dynamic_scale->factor;
   for (const int row : lanes.rows(kRows)) {
     // Read where it is used: a lane has no registers for a row beside the arithmetic of its cap.
     const auto out = lanes.row<kCols, kPitch>(logits, row);

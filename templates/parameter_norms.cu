@@ -9,7 +9,7 @@ namespace llmc {
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL parameter_norms(const float* __restrict__ gradient_partial, const float* __restrict__ weight_partial,
                             const float* __restrict__ update_partial, const int* __restrict__ first_chunk,
-                            float* __restrict__ norms) {
+                            float* __restrict__ norms LLMC_FURTHER_OPERANDS) {
   const Group<kLanes> lanes;
   for (const int parameter : lanes.rows(kParameters)) {
     const int first = first_chunk[parameter], count = first_chunk[parameter + 1] - first;
@@ -20,6 +20,7 @@ LLMC_KERNEL parameter_norms(const float* __restrict__ gradient_partial, const fl
     const float gradient = norm(gradient_partial), weight = norm(weight_partial), update = norm(update_partial);
     if (lanes.leads()) {
       norms[parameter * 3] = gradient;
+      if constexpr (kLossScaled) norms[parameter * 3] /= dynamic_scale->last;
       norms[parameter * 3 + 1] = weight;
       norms[parameter * 3 + 2] = update;
     }

@@ -154,6 +154,8 @@ void export_checkpoint(const checkpoints::ExportOptions& options) {
   for (const fs::path& other : found.averaged) fmt::print("  {}\n", printable(other.string()));
 }
 
+constexpr DType kExported[] = {DType::f32, DType::bf16, DType::f16};
+
 /// Adds the options that `export` and `average` share.
 void add_export_options(CLI::App* command, const std::shared_ptr<checkpoints::ExportOptions>& options,
                         const char* default_dtype) {
@@ -162,10 +164,11 @@ void add_export_options(CLI::App* command, const std::shared_ptr<checkpoints::Ex
       ->add_option_function<std::string>(
           "--dtype",
           [options](const std::string& dtype) {
-            options->dtype = dtype == name_of(DType::f32) ? DType::f32 : DType::bf16;
+            for (const DType type : kExported)
+              if (dtype == name_of(type)) options->dtype = type;
           },
           fmt::format("dtype of the weights (default: {})", default_dtype))
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+      ->check(CLI::IsMember({name_of(kExported[0]), name_of(kExported[1]), name_of(kExported[2])}));
   set_bytes(command->add_option("--shard-size", options->shard_bytes, "maximum bytes of tensors in a file")
                 ->default_str("5GB"));
   command->add_option("--tokenizer", options->tokenizer,

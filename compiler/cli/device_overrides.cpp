@@ -69,6 +69,7 @@ std::vector<std::string> overrides_for_device(const SpecArguments& arguments, co
     trial.overrides.push_back("precision.matmul=fp8_tensor");
     add("precision.matmul", read_spec(trial).resolved ? "fp8_tensor" : "auto");
   }
+  if (!cuda && spec.compute == DType::f16) add("precision.compute", "bf16");
   if (cuda ? spec.matmul == spec::Matmul::bf16x3 : spec.matmul == spec::Matmul::tf32) add("precision.matmul", "auto");
   return words;
 }

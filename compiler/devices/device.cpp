@@ -269,6 +269,7 @@ void check_target(const Device& device, const spec::Spec& spec) {
 const char* name_of(Figure figure) { return kNames[static_cast<std::size_t>(figure)]; }
 
 Figure figure_of(Rate rate, DType operand) {
+  if (operand == DType::f16) operand = DType::bf16;
   for (const auto& row : kRates)
     if (row.rate == rate && row.operand == operand) return row.figure;
   throw Failure(Exit::internal, fmt::format("device files have no such figure for {}", llmc::name_of(operand)));
@@ -297,7 +298,8 @@ double ProductRates::at(DType operand, Form form, double m, double n, double k) 
     if (sizes.size() == 1) return {0, 0};
     return {i, std::clamp(std::log(size / sizes[i]) / std::log(sizes[i + 1] / sizes[i]), 0.0, 1.0)};
   };
-  const std::vector<double>& rates = of.at(operand)[static_cast<std::size_t>(form)];
+  const std::vector<double>& rates =
+      of.at(operand == DType::f16 ? DType::bf16 : operand)[static_cast<std::size_t>(form)];
   const Place places[3] = {place(m), place(n), place(k)};
   double sum = 0;
   for (unsigned corner = 0; corner < 8; ++corner) {

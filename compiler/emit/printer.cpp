@@ -38,6 +38,7 @@ const char* dtype_literal(DType type) {
   switch (type) {
     case DType::f32: return "DType::f32";
     case DType::bf16: return "DType::bf16";
+    case DType::f16: return "DType::f16";
     case DType::e4m3: return "DType::e4m3";
     case DType::e5m2: return "DType::e5m2";
     case DType::dynamic8: return "DType::dynamic8";

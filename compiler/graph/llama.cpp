@@ -303,6 +303,7 @@ void add_host_tensors(Graph& g, const spec::Spec& spec) {
   if (spec.model.norm_weight == spec::NormWeight::none || spec.model.embedding_norm || norms_alone)
     g.add({.name = "ones", .rows = 1, .cols = widest_norm(spec.model), .role = Role::constant, .use = Use::ones});
   g.add_records("results", Use::results, Role::output, "StepResults", sizeof(StepResults));
+  if (spec.has_loss_scale()) g.add_records("loss_scale", Use::loss_scale, Role::output, "LossScale", sizeof(LossScale));
 }
 
 /// Adds the losses of the targets and what a step reports of them.
@@ -316,9 +317,10 @@ void add_loss(Graph& g, Builder& h, TensorId logits, const spec::Spec& spec) {
                                  .use = Use::losses}),
                  logits_lse = h.statistic("logits_lse"), entropies = h.statistic("entropies"),
                  correct = h.statistic("correct");
-  h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)},
-       {losses, logits_lse, entropies, correct})
-      .attributes = ops::CrossEntropyAttributes{.z = z, .softcap = spec.model.final_logit_softcapping};
+  std::vector<TensorId> inputs = {logits, g.host(Use::targets), g.host(Use::scalars)};
+  if (spec.has_loss_scale()) inputs.push_back(g.host(Use::loss_scale));
+  h.op(OpKind::cross_entropy, "cross_entropy", std::move(inputs), {losses, logits_lse, entropies, correct}).attributes =
+      ops::CrossEntropyAttributes{.z = z, .softcap = spec.model.final_logit_softcapping};
   h.op(OpKind::loss_sum, "loss_sum", {losses, logits_lse, entropies, correct, g.host(Use::scalars)},
        {g.host(Use::results)});
   if (z > 0) {

@@ -13,9 +13,9 @@
 namespace llmc::ops {
 namespace {
 
-/// logits, targets, scalars -> losses, lse, entropies, correct
+/// logits, targets, scalars[, loss_scale] -> losses, lse, entropies, correct
 void signature(const Operands& o) {
-  o.count(3, 4);
+  o.count(o.op.inputs.size() == 4 ? 4 : 3, 4);
   o.expect(o.in(1).cols == o.graph.tokens(), "one target a token");
   for (std::size_t i = 0; i < 4; ++i) o.expect(o.out(i).cols == o.graph.tokens(), "one of each result a token");
 }
@@ -51,6 +51,10 @@ std::vector<Work> work(const Context& c) {
   const double reads = (once && of.softcap == 0) || !gradient ? 1 : 2;
   Instance instance(c, of.softcap > 0 ? "cross_entropy_capped" : "cross_entropy");
   if (of.softcap > 0) instance.real("kSoftcap", of.softcap, "model.final_logit_softcapping");
+  std::vector<Argument> arguments = {c.op.inputs[0],  c.op.inputs[1],  c.op.outputs[0], c.op.outputs[1],
+                                     c.op.outputs[2], c.op.outputs[3], c.op.inputs[2]};
+  if (c.op.inputs.size() == 4) arguments.emplace_back(c.op.inputs[3]);
+  instance.loss_scaled(c.op.inputs.size() == 4);
   return {instance.element(logits.dtype)
               .integer("kRows", rows, "memory.loss_chunk")
               .integer("kCols", logits.cols, kVocab)
@@ -61,9 +65,7 @@ std::vector<Work> work(const Context& c) {
               .integer("kCluster", shape.cluster, "model.vocab_size, target.arch")
               .costs((reads + gradient) * static_cast<double>(bytes_of(logits.dtype, rows * logits.cols)) + 20.0 * rows,
                      (of.softcap > 0 ? 40.0 : 7.0) * rows * logits.cols)
-              .shaped(shape, fmt::format("{} rows of {}", rows, logits.cols),
-                      {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], c.op.outputs[1], c.op.outputs[2],
-                       c.op.outputs[3], c.op.inputs[2]})};
+              .shaped(shape, fmt::format("{} rows of {}", rows, logits.cols), std::move(arguments))};
 }
 
 }  // namespace

@@ -66,6 +66,13 @@ Instance& Instance::resets(bool resets) {
   return flag("kResets", true, "resets", key).further_operands(", const int* __restrict__ document_begin", key);
 }
 
+Instance& Instance::loss_scaled(bool scaled) {
+  const char* key = "precision.compute";
+  if (!scaled) return *this;
+  return flag("kLossScaled", true, "scaled", key)
+      .further_operands(", const LossScale* __restrict__ dynamic_scale", key);
+}
+
 Instance& Instance::norm_weight(spec::NormWeight weight, bool gradient) {
   const char* key = "model.norm_weight";
   if (weight == spec::NormWeight::one_plus) return flag("kOnePlus", true, "one_plus", key);

@@ -40,6 +40,8 @@ class Instance {
   Instance& norm_weight(spec::NormWeight weight, bool gradient = false);
   /// Adds the param and the operand of positions that begin anew in each document, if they do.
   Instance& resets(bool resets);
+  /// Adds the param and the operand of the gradients' scale, if they have one.
+  Instance& loss_scaled(bool scaled);
   Instance& named(const std::string& suffix);
   /// Adds kRows, kCols and kPitch of a matrix, of which the op sees `rows`.
   Instance& matrix(const Tensor& t, std::int64_t rows, const char* cols_origin = kHidden);

@@ -11,10 +11,10 @@ namespace {
 
 /// gradients, chunks -> partial sums of squares
 void norm_signature(const Operands& o) { o.count(2, 1); }
-/// partial sums, scalars -> results
-void clip_signature(const Operands& o) { o.count(2, 1); }
-/// three partial sums, first_chunk -> norms
-void parameter_norms_signature(const Operands& o) { o.count(4, 1); }
+/// partial sums, scalars -> results[, loss_scale]
+void clip_signature(const Operands& o) { o.count(2, o.op.outputs.size() == 2 ? 2 : 1); }
+/// three partial sums, first_chunk[, loss_scale] -> norms
+void parameter_norms_signature(const Operands& o) { o.count(o.op.inputs.size() == 5 ? 5 : 4, 1); }
 
 std::vector<Work> norm_work(const Context& c) {
   const double elements = static_cast<double>(c.flat.in_buckets);
@@ -26,18 +26,24 @@ std::vector<Work> norm_work(const Context& c) {
 
 std::vector<Work> clip_work(const Context& c) {
   const double chunks = static_cast<double>(c.flat.chunk_count);
-  return {
-      Instance(c, "gradient_clip")
-          .costs(4 * chunks, chunks)
-          .rows(1, c.flat.chunk_count, DType::f32, {c.op.inputs[0], "kChunkCount", c.op.inputs[1], c.op.outputs[0]})};
+  std::vector<Argument> arguments = {c.op.inputs[0], "kChunkCount", c.op.inputs[1], c.op.outputs[0]};
+  const bool scaled = c.op.outputs.size() == 2;
+  if (scaled) arguments.emplace_back(c.op.outputs[1]);
+  return {Instance(c, scaled ? "gradient_clip_scaled" : "gradient_clip")
+              .costs(4 * chunks, chunks)
+              .rows(1, c.flat.chunk_count, DType::f32, std::move(arguments))};
 }
 
 std::vector<Work> parameter_norms_work(const Context& c) {
   const double chunks = static_cast<double>(c.flat.chunk_count);
+  std::vector<Argument> arguments(c.op.inputs.begin(), c.op.inputs.begin() + 4);
+  arguments.emplace_back(c.op.outputs[0]);
+  if (c.op.inputs.size() == 5) arguments.emplace_back(c.op.inputs[4]);
   return {Instance(c, "parameter_norms")
               .integer("kParameters", c.flat.tensors, "model")
+              .loss_scaled(c.op.inputs.size() == 5)
               .costs(12 * chunks, 3 * chunks)
-              .rows(c.flat.tensors, 32, DType::f32, all_operands(c.op),
+              .rows(c.flat.tensors, 32, DType::f32, std::move(arguments),
                     fmt::format("{} tensors of {} chunks in all", c.flat.tensors, c.flat.chunk_count))};
 }
 

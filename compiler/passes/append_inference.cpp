@@ -11,6 +11,7 @@ Graph append_inference(Graph graph, const spec::Spec& spec) {
   Op logits = chunks.ops[0], loss = chunks.ops[1];
   const double cap = loss.as<ops::CrossEntropyAttributes>().softcap;
   loss.attributes = ops::CrossEntropyAttributes{.softcap = cap};
+  loss.inputs.resize(3);  // without a gradient, and so without its scale
   Region evaluate{.name = "evaluate_chunk",
                   .block = Block::head,
                   .part = Part::evaluate,

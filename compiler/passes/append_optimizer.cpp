@@ -73,7 +73,11 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec) {
   std::vector<Op>& first = momentum.empty() ? region.ops : prepare.ops;
   const TensorId gradient_partial = partial("gradient_partial");
   first.push_back(ops::make::gradient_norm("gradient_norm", {gradients, chunks}, {gradient_partial}));
-  first.push_back(ops::make::gradient_clip("gradient_clip", {gradient_partial, scalars}, {results}));
+  std::vector<TensorId> scale;
+  if (spec.has_loss_scale()) scale = {graph.host(Use::loss_scale)};
+  std::vector<TensorId> judged = {results};
+  judged.insert(judged.end(), scale.begin(), scale.end());
+  first.push_back(ops::make::gradient_clip("gradient_clip", {gradient_partial, scalars}, std::move(judged)));
   if (!momentum.empty()) {
     const TensorId own = momentum[0].inputs[ops::kMomentumScalars];
     prepare.ops.push_back(std::move(momentum[0]));
@@ -96,8 +100,9 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec) {
                                             .use = Use::first_chunk});
     const TensorId norms =
         graph.add({.name = "tensor_norms", .rows = 1, .cols = 3, .role = Role::output, .use = Use::parameter_norms});
-    region.ops.push_back(
-        ops::make::parameter_norms("parameter_norms", {gradient_partial, sums[0], sums[1], first_chunk}, {norms}));
+    std::vector<TensorId> inputs = {gradient_partial, sums[0], sums[1], first_chunk};
+    inputs.insert(inputs.end(), scale.begin(), scale.end());
+    region.ops.push_back(ops::make::parameter_norms("parameter_norms", std::move(inputs), {norms}));
   }
   graph.regions.push_back(std::move(region));
   return graph;

@@ -153,17 +153,19 @@ const std::vector<Code>& codes() {
        "A checkpoint is written every checkpoint.every steps, and those at multiples of keep_every are kept "
        "permanently. So keep_every is a multiple of every.",
        "checkpoint: {every: 300, keep_every: 1000}", "checkpoint: {every: 250, keep_every: 1000}"},
-      {"E0316", "a bf16 residual stream in an fp32 run",
+      {"E0316", "a bf16 residual stream in an fp32 or fp16 run",
        "With `compute: fp32` everything is fp32. A residual stream in bf16 is only for bf16 runs: it takes half the "
-       "memory and rounds the stream after every layer.",
+       "memory and rounds the stream after every layer. fp16 runs keep it in fp32, because its numbers may be larger "
+       "than any in fp16.",
        "precision: {compute: fp32, residual: bf16}", "precision: {compute: bf16, residual: bf16}"},
       {"E0317", "prompts without a tokenizer",
        "Prompts are text that data.tokenizer encodes. Without a tokenizer they are token ids with blanks between them, "
        "and samples are printed as ids.",
        "sampling: {prompts: [\"Once upon\"]}", "sampling: {prompts: [\"17 4 256\"]}"},
-      {"E0318", "fp32 attention by cuDNN",
-       "cuDNN's attention computes in bf16. In fp32 runs llmc's own kernels do, which `attention: auto` and `portable` "
-       "select.",
+      {"E0318", "fp32 or fp16 attention by cuDNN",
+       "llmc uses cuDNN's attention in bf16. In fp32 and fp16 runs its own kernels compute attention, which "
+       "`attention: "
+       "auto` and `portable` select.",
        "precision: {compute: fp32}\ntarget: {kind: cuda, attention: cudnn}",
        "precision: {compute: fp32}\ntarget: {kind: cuda, attention: auto}"},
       {"E0319", "biases of q and k that are not aligned to 16 bytes",
@@ -323,6 +325,10 @@ const std::vector<Code>& codes() {
        "again.",
        "model: {qk_norm: true, qk_norm_place: after_rope, rope_scaling: {type: yarn, llama_4_scaling_beta: 0.1}}",
        "model: {qk_norm: true, rope_scaling: {type: yarn, llama_4_scaling_beta: 0.1}}"},
+      {"E0363", "fp16 on a CPU",
+       "`compute: fp16` is for GPUs whose fp16 products are faster than their others. CPUs have products in fp32 and "
+       "bf16.",
+       "precision: {compute: fp16}\ntarget: {kind: cpu}", "precision: {compute: bf16}\ntarget: {kind: cpu}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A chain of `extends` has at most 8 files.",

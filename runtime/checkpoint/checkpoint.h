@@ -15,6 +15,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_access.h"
 #include "data/order/position.h"
+#include "device/types.h"
 #include "program/mesh.h"
 #include "program/parameters.h"
 
@@ -33,7 +34,8 @@ struct TrainState {
   /// Steps whose update was skipped, as far as they were counted (llmc-state-4 and older count them as applied), or was
   /// another optimizer's.
   std::int64_t skipped_updates = 0;
-  std::int32_t separator = -1;  // token that ends documents; -1: samples are not divided
+  std::optional<LossScale> loss_scale = {};  // of the next step; nothing if gradients have none
+  std::int32_t separator = -1;               // token that ends documents; -1: samples are not divided
 
   /// Updates that the optimizer has applied; determines its bias correction.
   std::int64_t updates() const { return step - skipped_updates; }

@@ -9,9 +9,10 @@ namespace llmc {
 namespace {
 
 using Json = nlohmann::json;
-/// A state without a watched plateau, a mixture, skipped updates, guard state and best checkpoint is written in an
-/// older format, which older versions can read.
+/// A state without a loss scale, a watched plateau, a mixture, skipped updates, guard state and best checkpoint is
+/// written in an older format, which older versions can read.
 const char* format_of(const TrainState& state) {
+  if (state.loss_scale) return "llmc-state-8";
   if (!(state.guard.plateau == PlateauState{})) return "llmc-state-7";
   if (!is_plain(state.position)) return "llmc-state-6";
   if (state.skipped_updates > 0) return "llmc-state-5";
@@ -26,6 +27,21 @@ Best best_of(const Json& object) {
             object.at("loss").get<double>()};
   if (best.step < 0 || !std::isfinite(best.loss)) throw std::invalid_argument("it was altered");
   return best;
+}
+
+Json as_json(const LossScale& scale) {
+  return {{"scale", static_cast<double>(scale.factor)},
+          {"last", static_cast<double>(scale.last)},
+          {"good", scale.good},
+          {"overflows", scale.overflows}};
+}
+
+LossScale loss_scale_of(const Json& object) {
+  const LossScale scale{object.at("scale").get<float>(), object.at("last").get<float>(),
+                        object.at("good").get<unsigned>(), object.at("overflows").get<unsigned>()};
+  if (!std::isfinite(scale.factor) || scale.factor < kLeastLossScale || scale.good >= kGoodSteps)
+    throw std::invalid_argument("it was altered");
+  return scale;
 }
 
 Json as_json(const PlateauState& plateau) {
@@ -86,6 +102,7 @@ std::string format_train_state(const TrainState& state) {
                    {"tokenizer", state.tokenizer}});
   if (!(state.guard == GuardState{})) document["guard"] = as_json(state.guard);
   if (state.best) document["best"] = as_json(*state.best);
+  if (state.loss_scale) document["loss_scale"] = as_json(*state.loss_scale);
   if (state.separator >= 0) document["separator"] = state.separator;
   if (state.skipped_updates > 0) document["skipped_updates"] = state.skipped_updates;
   return document.dump(1) + "\n";
@@ -94,8 +111,8 @@ std::string format_train_state(const TrainState& state) {
 TrainState parse_train_state(const std::string& text) try {
   const Json document = Json::parse(text);
   const Json& format = document.at("format");
-  constexpr const char* kFormats[] = {"llmc-state-2", "llmc-state-3", "llmc-state-4",
-                                      "llmc-state-5", "llmc-state-6", "llmc-state-7"};
+  constexpr const char* kFormats[] = {"llmc-state-2", "llmc-state-3", "llmc-state-4", "llmc-state-5",
+                                      "llmc-state-6", "llmc-state-7", "llmc-state-8"};
   if (std::ranges::find(kFormats, format) == std::end(kFormats))
     throw std::invalid_argument("it was written by another version of llmc. Resume with that version");
   TrainState state;
@@ -109,6 +126,7 @@ TrainState parse_train_state(const std::string& text) try {
   document.at("tokenizer").get_to(state.tokenizer);
   if (document.contains("guard")) state.guard = guard_of(document["guard"]);
   if (document.contains("best")) state.best = best_of(document["best"]);
+  if (document.contains("loss_scale")) state.loss_scale = loss_scale_of(document["loss_scale"]);
   if (document.contains("separator")) document["separator"].get_to(state.separator);
   if (document.contains("skipped_updates")) document["skipped_updates"].get_to(state.skipped_updates);
   // Rejects duplicate keys, signs, fractions, extra keys and other formats, because none of them round-trips to the

@@ -41,6 +41,19 @@ LLMC_HD inline bool finite(double v) { return v - v == 0; }
 LLMC_HD inline float to_float(float v) { return v; }
 LLMC_HD inline float to_float(bf16 v) { return __builtin_bit_cast(float, static_cast<unsigned>(v.bits) << 16); }
 
+/// Exact. Without operands that are subnormal fp32, which a trainer's threads on a CPU take for zero.
+LLMC_HD inline float to_float(fp16 v) {
+#if defined(__CUDA_ARCH__)
+  return number_of_f16(v.bits);
+#else
+  const unsigned sign = (v.bits & 0x8000u) << 16, rest = v.bits & 0x7fffu;
+  unsigned magnitude = (rest << 13) + (112u << 23);  // the biases are 15 and 127
+  if (rest < 0x400u) magnitude = __builtin_bit_cast(unsigned, static_cast<float>(rest) * 0x1p-24f);
+  if (rest >= 0x7c00u) magnitude = 0x7f800000u | (rest & 0x3ffu) << 13;
+  return __builtin_bit_cast(float, sign | magnitude);
+#endif
+}
+
 template <class T>
 LLMC_HD T from_float(float v);
 
@@ -59,6 +72,23 @@ LLMC_HD inline bf16 from_float<bf16>(float v) {
   const unsigned rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
   const unsigned quiet = bits | 0x400000u;
   return bf16{static_cast<unsigned short>((v == v ? rounded : quiet) >> 16)};
+#endif
+}
+
+/// Rounds to nearest, ties to even; from 65520 on infinity; NaN is 0x7fff.
+template <>
+LLMC_HD inline fp16 from_float<fp16>(float v) {
+#if defined(__CUDA_ARCH__)
+  return fp16{f16_bits(v)};
+#else
+  const unsigned bits = __builtin_bit_cast(unsigned, v), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  if (v != v) return fp16{0x7fff};
+  if (magnitude >= 0x477ff000u) return fp16{static_cast<unsigned short>(sign | 0x7c00u)};
+  unsigned rounded = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+  // Below 2^-14 a sum with 0.5, whose last bit is the least fp16, rounds.
+  if (magnitude < 0x38800000u)
+    rounded = __builtin_bit_cast(unsigned, __builtin_bit_cast(float, magnitude) + 0.5f) - 0x3f000000u;
+  return fp16{static_cast<unsigned short>(sign | rounded)};
 #endif
 }
 

@@ -19,6 +19,11 @@ struct bf16 {
   unsigned short bits;
 };
 
+/// IEEE-754 binary16.
+struct fp16 {
+  unsigned short bits;
+};
+
 /// Numbers of 8 bits (device/fp8.h).
 struct e4m3 {
   unsigned char bits;
@@ -89,7 +94,22 @@ struct GroupScalars {
 };
 
 /// Reason for skipping an update.
-enum SkipReason : int { kApplied = 0, kNotFinite = 1, kLossAbove = 2, kGradNormAbove = 3 };
+enum SkipReason : int { kApplied = 0, kNotFinite = 1, kLossAbove = 2, kGradNormAbove = 3, kOverflow = 4 };
+
+/// With compute: fp16: the factor of all gradients, which keeps small ones above fp16's least number. The device
+/// changes it after each step: doubles it after kGoodSteps steps with finite gradients, halves it after one without
+/// (kOverflow).
+struct LossScale {
+  float factor = 65536;    // of the next step's gradients
+  float last = 65536;      // of the last one's
+  unsigned good = 0;       // steps with finite gradients since the factor changed
+  unsigned overflows = 0;  // since the run's first step
+
+  bool operator==(const LossScale&) const = default;
+};
+inline constexpr unsigned kGoodSteps = 2000;
+/// Gradients that are not finite with this scale are not the scale's fault: kNotFinite.
+inline constexpr float kLeastLossScale = 1;
 
 /// Returned by the device to the host after each step.
 struct StepResults {
@@ -102,7 +122,7 @@ struct StepResults {
   double requests = 0;   // of the ranks' StepScalars::requests
   double lse_max = 0;    // largest log-sum-exp of a row with a target
   float grad_norm = 0;   // global L2 norm before clipping
-  float clip_scale = 0;  // factor applied to every gradient
+  float clip_scale = 0;  // factor applied to every gradient, LossScale's inverse included
   int skipped = 0;       // a SkipReason
   unsigned updates = 0;  // applied since the run's first step, modulo 2^32; never reset by a pass
 };
@@ -131,3 +151,8 @@ struct InitRule {
 };
 
 }  // namespace llmc
+
+// Without a loss scale. An instance with one has a parameter and an operand of these names in namespace llmc, which
+// shadow these.
+constexpr bool kLossScaled = false;
+constexpr const llmc::LossScale* dynamic_scale = nullptr;

@@ -105,7 +105,9 @@ constexpr std::size_t attention_workspace_bytes(const AttentionShape& shape) {
 /// documentation of cuDNN 9; the trainer queries the library itself at start.
 inline std::string attention_refusal(const AttentionShape& shape, DType compute, int capability) {
   if (compute != DType::bf16)
-    return "cuDNN's attention does not support fp32. Write precision.compute: bf16, or target.attention: auto";
+    return std::string(compute == DType::f32 ? "cuDNN's attention does not support fp32"
+                                             : "llmc uses cuDNN's attention in bf16 only") +
+           ". Write precision.compute: bf16, or target.attention: auto";
   if (shape.documents)
     return "cuDNN's attention has no masks of documents that are deterministic and of constant shapes. Write "
            "target.attention: auto, or data.documents.mask: false";

@@ -51,6 +51,7 @@ enum class Use : std::uint8_t {
 
   // read by the host
   results,          // StepResults
+  loss_scale,       // LossScale, which the device keeps from step to step; with compute: fp16
   losses,           // fp32 [micro_batch * sequence_length]: nats of each target of the last pass, 0 without one
   reports,          // double [Graph::reports]: further sums of a step over micro-batches and ranks; absent if none
   sample_logits,    // fp32 [micro_batch, vocab_pitch]
@@ -63,39 +64,23 @@ enum class Use : std::uint8_t {
 };
 
 /// In the order of Use.
-inline constexpr auto kUseNames = std::to_array<const char*>({"unseen",
-                                                              "masters",
-                                                              "gradients",
-                                                              "copies",
-                                                              "rest",
-                                                              "ties",
-                                                              "state",
-                                                              "row_state",
-                                                              "scalars",
-                                                              "optimizer_scalars",
-                                                              "group_scalars",
-                                                              "tokens",
-                                                              "targets",
-                                                              "embedding_order",
-                                                              "run_begin",
-                                                              "run_token",
-                                                              "run_count",
-                                                              "document_begin",
-                                                              "document_end",
-                                                              "positions",
-                                                              "rope_table",
-                                                              "local_rope_table",
-                                                              "ones",
-                                                              "chunks",
-                                                              "first_chunk",
-                                                              "init_rules",
-                                                              "results",
-                                                              "losses",
-                                                              "reports",
-                                                              "sample_logits",
-                                                              "parameter_norms",
-                                                              "audit_losses",
-                                                              "math_workspace",
+inline constexpr auto kUseNames = std::to_array<const char*>({"unseen",        "masters",
+                                                              "gradients",     "copies",
+                                                              "rest",          "ties",
+                                                              "state",         "row_state",
+                                                              "scalars",       "optimizer_scalars",
+                                                              "group_scalars", "tokens",
+                                                              "targets",       "embedding_order",
+                                                              "run_begin",     "run_token",
+                                                              "run_count",     "document_begin",
+                                                              "document_end",  "positions",
+                                                              "rope_table",    "local_rope_table",
+                                                              "ones",          "chunks",
+                                                              "first_chunk",   "init_rules",
+                                                              "results",       "loss_scale",
+                                                              "losses",        "reports",
+                                                              "sample_logits", "parameter_norms",
+                                                              "audit_losses",  "math_workspace",
                                                               "input_slots"});
 static_assert(kUseNames.size() == static_cast<std::size_t>(Use::input_slots) + 1, "a name for each Use");
 constexpr const char* name_of(Use use) { return kUseNames[static_cast<std::size_t>(use)]; }

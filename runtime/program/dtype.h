@@ -7,7 +7,7 @@
 
 namespace llmc {
 
-enum class DType : std::uint8_t { f32, bf16, e4m3, e5m2, dynamic8, udynamic8, rest, tie, i32, byte };
+enum class DType : std::uint8_t { f32, bf16, f16, e4m3, e5m2, dynamic8, udynamic8, rest, tie, i32, byte };
 
 struct DTypeRow {
   DType type;
@@ -22,6 +22,7 @@ struct DTypeRow {
 inline constexpr auto kDTypes = std::to_array<DTypeRow>({
     {DType::f32, 32, "fp32", "float", "float32", 0x1p-24},
     {DType::bf16, 16, "bf16", "bf16", "bfloat16", 0x1p-8},
+    {DType::f16, 16, "fp16", "fp16", "float16", 0x1p-11},
     {DType::e4m3, 8, "e4m3", "e4m3", "float8_e4m3fn", 0x1p-4},
     {DType::e5m2, 8, "e5m2", "e5m2", "float8_e5m2", 0x1p-3},
     {DType::dynamic8, 8, "dynamic8", "dynamic8", "uint8", 0},

@@ -366,6 +366,8 @@ struct Spec {
   OptimizerState optimizer_state = OptimizerState::fp32;  // precision.optimizer_state: int8 only with AdamW
 
   /// Whether operands of the layers' products are rounded to 8 bits.
+  /// Gradients have a factor that the device chooses (device/types.h, LossScale).
+  bool has_loss_scale() const { return compute == DType::f16; }
   bool has_fp8_products() const { return matmul == Matmul::fp8 || has_fp8_weight_gradients(); }
   /// Whether those of weight gradients are too, which are sums over tokens.
   bool has_fp8_weight_gradients() const {

@@ -79,9 +79,11 @@ Session::Session(Device& device, Communicator& data, const Program& program, con
   const auto read_back = [&](std::optional<ReadBack>& to, Use use) {
     if (const Buffer* from = find_buffer(info().buffers, use)) to.emplace(device, arena_ + from->offset, from->bytes());
   };
+  read_back(loss_scale_, Use::loss_scale);
   read_back(reports_, Use::reports);
   read_back(norms_, Use::parameter_norms);
   upload_constants(device_, arena_, program_.info, shares_);
+  set_loss_scale({});
   MicroBatch nothing;  // rows of documents are a partition from the start, also for kernels that are only timed
   nothing.inputs.assign(static_cast<std::size_t>(info().micro_batch * info().sequence_length), 0);
   copy_in_documents(nothing);
@@ -112,6 +114,20 @@ FlatSource Session::source(const Buffer& of, std::function<void()> before) {
             flat_.gather(of, parameter);
           },
           [this, &of](std::int64_t offset, std::int64_t count, std::byte* out) { flat_.read(of, offset, count, out); }};
+}
+
+FlatSource Session::unscaled_gradients() {
+  FlatSource source = this->source(buffer(Use::gradients), [] {});
+  const Buffer* scale = find_buffer(info().buffers, Use::loss_scale);
+  if (!scale) return source;
+  LossScale now;
+  read(scale->offset, std::as_writable_bytes(std::span(&now, 1)));
+  source.read = [read = std::move(source.read), now](std::int64_t offset, std::int64_t count, std::byte* out) {
+    read(offset, count, out);
+    for (float& gradient : std::span(reinterpret_cast<float*>(out), static_cast<std::size_t>(count)))
+      gradient /= now.factor;
+  };
+  return source;
 }
 
 void Session::join_masters() {
@@ -223,7 +239,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
     const bool first = i == 0, last = i + 1 == passes || of_all > 0;  // every one is reduced
     micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); });
   }
-  if (trace) trace->add_gradients(source(buffer(Use::gradients), [] {}));
+  if (trace) trace->add_gradients(unscaled_gradients());
   if (own_results_) own_results_->ask();
   {
     const Range range(device_.stream(), "optimizer step");
@@ -231,6 +247,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
   }
   gathered_ = false;
   results_.ask();
+  if (loss_scale_) loss_scale_->ask();
   if (reports_) reports_->ask();
   if (norms_) norms_->ask();
 }
@@ -245,6 +262,7 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
   };
   finished.results = receive(results_);
   finished.own_loss = own_results_ ? receive(*own_results_).loss : finished.results.loss;
+  if (loss_scale_) std::memcpy(&finished.loss_scale.emplace(), loss_scale_->receive().data(), sizeof(LossScale));
   const auto receive_all = [](std::optional<ReadBack>& from, auto& values) {
     using Value = typename std::remove_reference_t<decltype(values)>::element_type;
     if (!from) return;
@@ -286,6 +304,11 @@ void Session::begin_evaluation() {
 void Session::set_updates(std::int64_t applied) {
   const auto updates = static_cast<unsigned>(applied);
   copy_in(place(Use::results) + offsetof(StepResults, updates), std::span(&updates, 1));
+}
+
+void Session::set_loss_scale(const LossScale& scale) {
+  if (const Buffer* to = find_buffer(info().buffers, Use::loss_scale))
+    copy_in(arena_ + to->offset, std::span(&scale, 1));
 }
 
 Session::Evaluated Session::evaluated() {

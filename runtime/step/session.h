@@ -59,6 +59,8 @@ class Session {
 
   /// Sets the device's count of applied updates. Call before the first step and after a rollback.
   void set_updates(std::int64_t applied);
+  /// Same of its loss scale, if gradients have one. Until then it is that of a new run.
+  void set_loss_scale(const LossScale& scale);
 
   /// Puts one optimizer step over this rank's micro-batches on the device's stream. A second step may be sent before
   /// the first is finished only if the device runs ahead. The loss scale in `scalars` is filled in here; `requests` is
@@ -77,8 +79,9 @@ class Session {
 
   struct Finished {
     StepResults results;
-    std::vector<Figure> figures;   // other than the loss
-    double own_loss;               // this rank's part of the loss
+    std::vector<Figure> figures;          // other than the loss
+    double own_loss;                      // this rank's part of the loss
+    std::optional<LossScale> loss_scale;  // of the next step; nothing if gradients have none
     std::span<const float> norms;  // L2 norms of gradient, weight and update, [parameters, 3]; until the next finish();
                                    // empty without metrics.per_parameter
   };
@@ -123,6 +126,8 @@ class Session {
   const Buffer& buffer(Use use) const { return buffer_of(info().buffers, use); }
   std::byte* place(Use use) const { return arena_ + offsets_.of(buffer(use)); }
   FlatSource source(const Buffer& of, std::function<void()> before);
+  /// Gradients of the micro-batches that were sent, without their loss scale.
+  FlatSource unscaled_gradients();
   /// Makes split masters readable in host_masters(): until a step, or a write there, which refresh_copies() takes over.
   void join_masters();
   NumberedReplay replay() const;
@@ -157,6 +162,7 @@ class Session {
   InputRing inputs_;
   ReadBack results_;
   std::optional<ReadBack> own_results_;  // with several ranks: before summation
+  std::optional<ReadBack> loss_scale_;   // with compute: fp16
   std::optional<ReadBack> reports_;      // of a model with figures of its own
   std::optional<ReadBack> norms_;        // with metrics.per_parameter
 };

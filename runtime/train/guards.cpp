@@ -48,6 +48,7 @@ const char* skip_reason(int skipped) {
     case kApplied: return "";
     case kLossAbove: return "loss";
     case kGradNormAbove: return "grad_norm";
+    case kOverflow: return "overflow";
     default: return "not_finite";
   }
 }
@@ -92,7 +93,9 @@ StepLimits Guard::limits(std::int64_t step) const {
 std::string Guard::observe(std::int64_t step, const StepResults& results, const StepLimits& limits,
                            const std::string& samples, const std::string& where) {
   step_ = step;
-  if (results.skipped != kApplied) {
+  if (results.skipped == kOverflow) {
+    // The loss scale's, which the device has halved.
+  } else if (results.skipped != kApplied) {
     state_.skipped.push_back(step);
   } else if (std::isfinite(results.grad_norm)) {  // the device checks finiteness in double, but this value is a float
     state_.losses.push_back(results.loss);
@@ -103,7 +106,7 @@ std::string Guard::observe(std::int64_t step, const StepResults& results, const 
   }
   const std::int64_t oldest = step - std::max(values_.limit_steps, values_.limit_in_a_row);
   std::erase_if(state_.skipped, [&](std::int64_t skipped) { return skipped <= oldest; });
-  if (results.skipped == kApplied) return {};
+  if (results.skipped == kApplied || results.skipped == kOverflow) return {};
   if (in_a_row() == 1) first_where_ = where;
 
   std::string why;

@@ -46,7 +46,7 @@ class Guard {
 
   /// Takes the results of the next step, which was sent with `limits`. `samples`: of a skipped step, name_samples().
   /// `where`: with several ranks, the origin of a non-finite value, such as "the loss on rank 1 (host b)". Returns a
-  /// warning, empty if the update was applied.
+  /// warning, empty if the update was applied, or skipped because the gradients' scale was too large.
   std::string observe(std::int64_t step, const StepResults& results, const StepLimits& limits,
                       const std::string& samples, const std::string& where = "");
 
@@ -90,7 +90,7 @@ class FrozenLoss {
   bool told_ = false;
 };
 
-/// "loss", "grad_norm" or "not_finite", as in metrics.jsonl; empty if the update was applied.
+/// "loss", "grad_norm", "overflow" or "not_finite", as in metrics.jsonl; empty if the update was applied.
 const char* skip_reason(int skipped);
 
 /// Samples of a skipped step named in a warning; metrics.jsonl has all of them.

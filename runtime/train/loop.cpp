@@ -104,6 +104,7 @@ void TrainLoop::finish() {
   ++of_start_;
   ++state_.step;
   state_.skipped_updates += finished_.results.skipped != kApplied;
+  state_.loss_scale = finished_.loss_scale;
   state_.position = done_.position;
   if (many_ranks()) {
     stop_asked_ |= std::fmod(finished_.results.requests, kSaveRequest) >= kStopRequest;
@@ -126,6 +127,7 @@ FinishedStep TrainLoop::finished_step() const {
           .audited = done_.audited,
           .results = finished_.results,
           .figures = finished_.figures,
+          .loss_scale = finished_.loss_scale,
           .norms = finished_.norms};
 }
 
@@ -187,10 +189,11 @@ std::string TrainLoop::where_not_finite() {
 
 void TrainLoop::observe() {
   const StepResults& results = finished_.results;
-  const std::string samples = results.skipped ? name_samples(done_.sample_ids, run_.sample_names) : "";
+  const bool judged = results.skipped != kApplied && results.skipped != kOverflow;
+  const std::string samples = judged ? name_samples(done_.sample_ids, run_.sample_names) : "";
   const std::string warning = guard_.observe(state_.step, results, done_.limits, samples, where_not_finite());
   if (!warning.empty()) run_.console.warning(warning);
-  if (results.skipped && run_.sample_text)
+  if (judged && run_.sample_text)
     for (const SampleId sample : std::span(done_.sample_ids).first(std::min(done_.sample_ids.size(), kNamedSamples)))
       run_.console.warning(
           fmt::format("step {}, sample {}: {}", state_.step, run_.sample_names.of(sample), run_.sample_text(sample)));
@@ -263,6 +266,7 @@ void TrainLoop::go_back(const std::string& why) {
   state_ = *state;
   saved_ = state_.step;
   run_.session.set_updates(state_.updates());
+  run_.session.set_loss_scale(state_.loss_scale.value_or(LossScale{}));
   saver_.go_back(state_);
   guard_ = Guard(guards, run_.values.optimizer.clip_norm, state_.guard);
   state_.guard.plateau.told |= plateau_.state().told;

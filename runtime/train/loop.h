@@ -87,6 +87,7 @@ class TrainLoop {
     if (start.updates() > 0)
       run_.session.set_updates(start.updates());  // otherwise the arena's initial zero is
                                                   // correct
+    if (start.loss_scale) run_.session.set_loss_scale(*start.loss_scale);
   }
 
   /// Trains up to run.phase.last and returns 0, or earlier if a rollback has left the phase. If stopped earlier,

@@ -50,6 +50,7 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
                  {"lr", metrics.lr},
                  {"grad_norm", short_number(metrics.results.grad_norm)}};
   for (const Figure& figure : metrics.figures) object[figure.name] = short_number(static_cast<float>(figure.value));
+  if (metrics.loss_scale) object["loss_scale"] = *metrics.loss_scale;
   object.update({{"ignored", metrics.ignored},
                  {"tokens", metrics.tokens},
                  {"tokens_per_second", metrics.tokens_per_second},
@@ -118,6 +119,7 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
     scalars.push_back({"train/" + name, static_cast<float>(value)});
   };
   for (const Figure& figure : metrics.figures) add(figure.name, figure.value);
+  if (metrics.loss_scale) add("loss_scale", static_cast<double>(*metrics.loss_scale));
   add("ignored", metrics.ignored);
   add("tokens", static_cast<double>(metrics.tokens));
   add("tokens_per_second", metrics.tokens_per_second);

@@ -25,6 +25,7 @@ struct StepMetrics {
       0;  // optimizer steps done, this one included: the last metrics of checkpoint step-N are those of step N
   StepResults results;                  // of this step's batch, before its update
   std::span<const Figure> figures;      // other than its loss
+  std::optional<float> loss_scale;      // of this step's gradients; nothing if they have none
   double lr = 0;                        // of this step
   double data_wait = 0;                 // seconds of this step in which the loop waited for its batch
   double epochs = 0;                    // trained on so far, including a fraction

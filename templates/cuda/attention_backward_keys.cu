@@ -28,11 +28,11 @@ constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all 
 /// dout [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dk and dv are written; lse, delta
 /// [kBatch, kHeads, kSequence].
 LLMC_TILE_BOUNDS(kLanes, kHeadDim)
-LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* __restrict__ qkv,
+LLMC_KERNEL attention_backward_keys(const Act* __restrict__ dout, const Act* __restrict__ qkv,
                                     const float* __restrict__ lse, const float* __restrict__ delta,
-                                    bf16* __restrict__ dqkv LLMC_FURTHER_OPERANDS) {
-  __shared__ __align__(16) bf16 tiles[2][2][kQueries * kStride];  // double buffer: queries, dout
-  __shared__ __align__(16) float lines[2][2][kQueries];           // lse, delta
+                                    Act* __restrict__ dqkv LLMC_FURTHER_OPERANDS) {
+  __shared__ __align__(16) Act tiles[2][2][kQueries * kStride];  // double buffer: queries, dout
+  __shared__ __align__(16) float lines[2][2][kQueries];          // lse, delta
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // The first keys have the most queries and are scheduled first, so that blocks end together.
   const int task = blockIdx.x;
@@ -76,7 +76,7 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
     if constexpr (kBounded) {
       if (query > last_query) break;
     }
-    const bf16 *queries = tiles[turn & 1][0], *gradients = tiles[turn & 1][1];
+    const Act *queries = tiles[turn & 1][0], *gradients = tiles[turn & 1][1];
     const float *row_lse = lines[turn & 1][0], *row_delta = lines[turn & 1][1];
     wait_for_copies();
     __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
@@ -107,8 +107,8 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
           ds = p * (ds - row_delta[column]);
           if constexpr (kSoftcap > 0) ds *= bend;
         }
-        round_columns(powers, scores, n);
-        round_columns(weights, dscores, n);
+        round_columns<Act>(powers, scores, n);
+        round_columns<Act>(weights, dscores, n);
       }
       multiply_columns<kStride>(dv, powers, gradients + step * kStride + part * kPart);
       multiply_columns<kStride>(dk, weights, queries + step * kStride + part * kPart);

@@ -28,20 +28,20 @@ constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
 /// [kBatch, kHeads, kSequence].
 LLMC_TILE_BOUNDS(kLanes, kHeadDim)
-LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16* __restrict__ out,
-                                       const bf16* __restrict__ qkv, const float* __restrict__ lse,
-                                       bf16* __restrict__ dqkv, float* __restrict__ delta LLMC_FURTHER_OPERANDS) {
-  __shared__ __align__(16) bf16 keys[2][kKeys * kStride];
-  __shared__ __align__(16) bf16 values[2][kKeys * kStride];
+LLMC_KERNEL attention_backward_queries(const Act* __restrict__ dout, const Act* __restrict__ out,
+                                       const Act* __restrict__ qkv, const float* __restrict__ lse,
+                                       Act* __restrict__ dqkv, float* __restrict__ delta LLMC_FURTHER_OPERANDS) {
+  __shared__ __align__(16) Act keys[2][kKeys * kStride];
+  __shared__ __align__(16) Act values[2][kKeys * kStride];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // The last queries have the most keys and are scheduled first, so that blocks end together.
   const int task = blockIdx.x;
   const int first = (kTiles - 1 - task / kSequences) * kQueries, end = min(first + kQueries, kSequence);
   const int part = task % kParts, head = task / kParts % kHeads, batch = task % kSequences / (kParts * kHeads);
   const long long row = static_cast<long long>(batch) * kSequence;
-  const bf16* key_rows = qkv + row * kPitch + (kHeads + head / kGroupHeads) * kHeadDim;
+  const Act* key_rows = qkv + row * kPitch + (kHeads + head / kGroupHeads) * kHeadDim;
   const auto begin_copies = [&](int buffer, int key) {
-    const bf16* from = key_rows + static_cast<long long>(key) * kPitch;
+    const Act* from = key_rows + static_cast<long long>(key) * kPitch;
     copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(keys[buffer], from, kSequence - key);
     copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(values[buffer], from + kKvHeads * kHeadDim, kSequence - key);
   };
@@ -55,7 +55,7 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
     load_fragments<kHeadDim, kOutPitch>(gradients[s], dout + out_row, 16 * s, count);
     unsigned outs[kRowTiles][4];
     load_fragments<kHeadDim, kOutPitch>(outs, out + out_row, 16 * s, count);
-    add_products(row_delta, gradients[s], outs);
+    add_products<Act>(row_delta, gradients[s], outs);
   }
   const long long line = (static_cast<long long>(batch) * kHeads + head) * kSequence + query;
   float row_lse[kRowTiles][2];
@@ -104,7 +104,7 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
           dscores[m][i % 4] = p * (dscores[m][i % 4] - row_delta[m][half]);
           if constexpr (kSoftcap > 0) dscores[m][i % 4] *= soft_cap_slope(scores[m][i % 4], kSoftcap / kScale);
         }
-        round_columns(weights, dscores, n);
+        round_columns<Act>(weights, dscores, n);
       }
       multiply_columns<kStride>(dq, weights, keys[buffer] + step * kStride + part * kPart);
     }

@@ -25,18 +25,18 @@ constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all 
 /// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 LLMC_TILE_BOUNDS(kLanes, kHeadDim)
-LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ out,
+LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out,
                               float* __restrict__ lse LLMC_FURTHER_OPERANDS) {
-  __shared__ __align__(16) bf16 keys[2][kKeys * kStride];
-  __shared__ __align__(16) bf16 values[2][kKeys * kStride];
+  __shared__ __align__(16) Act keys[2][kKeys * kStride];
+  __shared__ __align__(16) Act values[2][kKeys * kStride];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // The last queries have the most keys and are scheduled first, so that blocks end together.
   const int task = blockIdx.x, first = (kTiles - 1 - task / kSequences) * kQueries;
   const int end = min(first + kQueries, kSequence), batch = task % kSequences / kHeads, head = task % kHeads;
-  const bf16* rows = qkv + static_cast<long long>(batch) * kSequence * kPitch;
-  const bf16* key_rows = rows + (kHeads + head / kGroupHeads) * kHeadDim;
+  const Act* rows = qkv + static_cast<long long>(batch) * kSequence * kPitch;
+  const Act* key_rows = rows + (kHeads + head / kGroupHeads) * kHeadDim;
   const int query = first + kRows * warp;  // the warp's first query
-  const bf16* query_rows = rows + static_cast<long long>(query) * kPitch + head * kHeadDim;
+  const Act* query_rows = rows + static_cast<long long>(query) * kPitch + head * kHeadDim;
 
   unsigned queries[kDim / 16][kRowTiles][4];
 #pragma unroll
@@ -59,7 +59,7 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
     wait_for_copies();
     __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
     if (key + kKeys < end) {
-      const bf16* from = key_rows + static_cast<long long>(key + kKeys) * kPitch;
+      const Act* from = key_rows + static_cast<long long>(key + kKeys) * kPitch;
       const int count = kSequence - key - kKeys;
       copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(keys[buffer ^ 1], from, count);
       copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(values[buffer ^ 1], from + kKvHeads * kHeadDim, count);
@@ -105,8 +105,8 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
         score = exp2_approx(fma(score, kScale * kLog2e, -top[m][h]));
         total[m][h] += score;
       }
-      round_columns(weights, scores[n], 0);
-      round_columns(weights, scores[n + 1], 1);
+      round_columns<Act>(weights, scores[n], 0);
+      round_columns<Act>(weights, scores[n + 1], 1);
       multiply_columns<kStride>(sums, weights, values[buffer] + 8 * n * kStride);
     }
   }
@@ -120,7 +120,7 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
     if (lane % 4 == 0 && row < kSequence) line[row] = highest[half / 2][half % 2] * kScale + log(sum);
     sum = 1.0f / sum;
   }
-  bf16* result = out + (static_cast<long long>(batch) * kSequence + query) * kOutPitch + head * kHeadDim;
+  Act* result = out + (static_cast<long long>(batch) * kSequence + query) * kOutPitch + head * kHeadDim;
   store_result<kHeadDim, kOutPitch>(sums, total, result, 0, kSequence - query);
 }
 

@@ -137,7 +137,8 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
   const auto [query, key, dim] = heads_of(c);
   const std::int64_t batch = c.graph.batch, sequence = c.graph.sequence;
   const bool forward = pass == Pass::forward, keys = pass == Pass::backward_keys, wide = dim > 128;
-  const bool scalar = qkv.dtype == DType::f32, warpgroups = !scalar && attention_in_warpgroups(c.spec, dim);
+  const bool scalar = qkv.dtype == DType::f32;
+  const bool warpgroups = qkv.dtype == DType::bf16 && attention_in_warpgroups(c.spec, dim);
   const std::int64_t lanes = wide ? 64 : 128;
   const std::int64_t rows = warpgroups ? 64
                             : scalar   ? lanes / 8 *
@@ -157,6 +158,7 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
                            : keys  ? "attention_backward_keys"
                                    : "attention_backward_queries";
   Instance instance = Instance::of_target(c, name + (warpgroups ? "_warpgroups" : scalar ? "_scalar" : ""));
+  if (!warpgroups && !scalar) instance.element(qkv.dtype);
   if (!warpgroups) batched(instance, c);  // warpgroup kernels derive the batch from the block's index
   return scaled(shape(instance, c, qkv, out), c)
       .costs(bytes, (forward ? 2

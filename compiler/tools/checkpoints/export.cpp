@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shards.h"
+#include "checkpoint/stored_numbers.h"
 #include "compiler/spec/huggingface.h"
 #include "compiler/tools/checkpoints/average.h"
 #include "compiler/tools/checkpoints/blocks.h"
@@ -60,7 +61,7 @@ struct ExportedTensor {
 /// Tensors as the files of the model's family have them, in the order of the forward pass.
 std::vector<ExportedTensor> exported_tensors(const std::vector<Weight>& weights, const WeightForm& form, DType dtype) {
   constexpr std::string_view kGate = ".mlp.gate_proj.", kUp = ".mlp.up_proj.";
-  const safetensors::Dtype stored = dtype == DType::f32 ? safetensors::Dtype::kF32 : safetensors::Dtype::kBF16;
+  const safetensors::Dtype stored = stored_type(dtype);
   std::vector<ExportedTensor> tensors;
   for (const Weight& weight : weights) {
     const safetensors::Entry& entry = *weight.front().entry;
@@ -78,11 +79,17 @@ std::vector<ExportedTensor> exported_tensors(const std::vector<Weight>& weights,
   return tensors;
 }
 
+template <class T>
+void append_rounded(safetensors::Writer& writer, std::span<const float> values) {
+  std::vector<T> rounded(values.size());
+  std::ranges::transform(values, rounded.begin(), [](float value) { return from_float<T>(value); });
+  writer.append(rounded.data(), rounded.size() * sizeof(T));
+}
+
 void append(safetensors::Writer& writer, const Weight& weight, const WeightForm& form, DType dtype) {
   const safetensors::Entry& entry = *weight.front().entry;
   const std::int64_t columns = entry.shape.size() > 1 ? entry.shape[1] : 1;
   const bool mirrors = form.mirrors(entry.name);
-  std::vector<bf16> rounded;
   std::vector<float> mirrored;
   std::int64_t at = 0;
   const auto write = [&](std::span<const float> values) {
@@ -93,9 +100,8 @@ void append(safetensors::Writer& writer, const Weight& weight, const WeightForm&
       values = mirrored;
     }
     if (dtype == DType::f32) return writer.append(values.data(), values.size_bytes());
-    rounded.resize(values.size());
-    std::transform(values.begin(), values.end(), rounded.begin(), [](float value) { return from_float<bf16>(value); });
-    writer.append(rounded.data(), rounded.size() * sizeof(bf16));
+    if (dtype == DType::f16) return append_rounded<fp16>(writer, values);
+    append_rounded<bf16>(writer, values);
   };
   if (weight.size() > 1) return for_each_mean(weight, write);
   for_each_block(*weight.front().reader, *weight.front().entry,
@@ -197,9 +203,10 @@ A {} model, trained by llmc.{}
       name, spec::family_of(spec.model)->title,
       mean ? fmt::format(" Its weights are the mean of {} checkpoints.", checkpoints.size()) : "",
       grouped(exported.parameters),
-      exported.dtype != DType::f32 ? "bf16, rounded to nearest, ties to even, from the trained fp32"
-      : mean                       ? "fp32"
-                                   : "fp32, as they were trained",
+      exported.dtype != DType::f32
+          ? fmt::format("{}, rounded to nearest, ties to even, from the trained fp32", name_of(exported.dtype))
+      : mean ? "fp32"
+             : "fp32, as they were trained",
       list(checkpoints, [](const Contents& of) { return grouped(of.state.step); }),
       list(checkpoints,
            [](const Contents& of) { return grouped(static_cast<std::int64_t>(tokens_of(of.state.position))); }),

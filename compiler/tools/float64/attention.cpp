@@ -64,9 +64,11 @@ double largest_of(const Head& head, std::int64_t sequence, std::int64_t dim) {
   return most;
 }
 
-/// In bf16, kernels round the softmax and its gradient before the products, and these errors add up as a random walk.
-/// In fp32 the error is that of the exponential, whose argument is a sum.
-double attention_noise(DType type) { return type == DType::bf16 ? 4 * kBf16 : 64 * kFp32; }
+bool is_narrow(DType type) { return type != DType::f32; }
+
+/// In bf16 and fp16, kernels round the softmax and its gradient before the products, and these errors add up as a
+/// random walk. In fp32 the error is that of the exponential, whose argument is a sum.
+double attention_noise(DType type) { return is_narrow(type) ? 4 * row_of(type).roundoff : 64 * kFp32; }
 
 }  // namespace
 
@@ -77,7 +79,7 @@ void attention(OpRun& run) {
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch;
   const double factor = own.scale();
   const Masks masks(run, 1);
-  const bool narrow = run.input_type(0) == DType::bf16;
+  const bool narrow = is_narrow(run.input_type(0));
   std::vector<double>& scale = run.outputs[0].scales(query);
   std::vector<double>& lse_scale = run.outputs[1].scales(lse.cols);
   run.outputs[0].noise = attention_noise(run.input_type(0));
@@ -124,7 +126,7 @@ void attention_backward(OpRun& run) {
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch, all = query + 2 * key;
   const double factor = own.scale();
   const Masks masks(run, 4);
-  const bool narrow = run.input_type(2) == DType::bf16;
+  const bool narrow = is_narrow(run.input_type(2));
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = attention_noise(run.input_type(2));
   run.outputs[1].undefined = true;  // workspace
@@ -149,7 +151,7 @@ void attention_backward(OpRun& run) {
         const double head_q = largest_of(q, sequence, dim), head_d = largest_of(d, sequence, dim);
         // In fp32 the error is that of the difference of two sums over a head's elements.
         const double fp32 = head_d * most_v * static_cast<double>(dim);
-        const double beside = narrow ? fp32 * kFp32 / kBf16 : 0;
+        const double beside = narrow ? fp32 * kFp32 / row_of(run.input_type(2)).roundoff : 0;
         most_q = std::max(most_q, head_q), most_d = std::max(most_d, head_d);
         for (std::int64_t i = 0; i < sequence; ++i) {
           const std::int64_t lo = mask.lo(static_cast<int>(i));

@@ -14,6 +14,8 @@ namespace {
 /// Kernels may flush values to 0 below the smallest normal number of fp32 and bf16, so smaller differences do not
 /// count.
 constexpr double kSmallest = 0x1p-126;
+/// Half the distance of fp16 below its smallest normal number.
+constexpr double kSmallestFp16 = 0x1p-25;
 
 double rounding(DType stored) { return row_of(stored).roundoff; }
 
@@ -30,6 +32,12 @@ std::vector<double> numbers_of(const char* record, std::span<const std::byte> by
     std::vector<double> numbers(bytes.size() / sizeof(double));
     std::memcpy(numbers.data(), bytes.data(), bytes.size());
     return numbers;
+  }
+  if (std::string_view(record) == "LossScale") {
+    LossScale s;
+    std::memcpy(&s, bytes.data(), sizeof s);
+    return {static_cast<double>(s.factor), static_cast<double>(s.last), static_cast<double>(s.good),
+            static_cast<double>(s.overflows)};
   }
   StepResults r;
   std::memcpy(&r, bytes.data(), sizeof r);
@@ -52,11 +60,12 @@ Worst compare(const OpValue& exact, const Matrix& found, DType stored) {
   if (exact.undefined) return worst;
   const Matrix& m = exact.matrix;
   const double relative = exact.exact ? 0 : rounding(stored) + exact.relative;
+  const double smallest = stored == DType::f16 ? kSmallestFp16 : kSmallest;
   if (exact.sums_alone) {
     for (std::int64_t j = 0; j < m.cols; ++j) {
       double sum = 0, found_sum = 0;
       for (std::int64_t i = 0; i < m.rows; ++i) sum += m.at(i, j), found_sum += found.at(i, j);
-      take(worst, sum, found_sum, relative * std::abs(sum) + exact.noise * exact.scale_at(0, j) + kSmallest, 0, j);
+      take(worst, sum, found_sum, relative * std::abs(sum) + exact.noise * exact.scale_at(0, j) + smallest, 0, j);
     }
     return worst;
   }
@@ -69,7 +78,7 @@ Worst compare(const OpValue& exact, const Matrix& found, DType stored) {
         continue;
       }
       const double e = m.at(i, j);
-      take(worst, e, found.at(i, j), relative * std::abs(e) + exact.noise * exact.scale_at(i, j) + kSmallest, i, j);
+      take(worst, e, found.at(i, j), relative * std::abs(e) + exact.noise * exact.scale_at(i, j) + smallest, i, j);
     }
   return worst;
 }

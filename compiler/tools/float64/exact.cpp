@@ -56,6 +56,9 @@ OpValue Exact::value(const ScheduledOp& launch, TensorId id, const OpValue& trai
                     extent.rows, extent.cols, extent.pitch};
     return value;
   }
+  // It starts like the trainer's.
+  if (t.use == Use::loss_scale && !own_.contains({id, 0}))
+    own({id, 0}, extent).records.assign(trainers.records.begin(), trainers.records.end());
   if (t.role == Role::flat || extent.records) return own({id, 0}, extent).value(extent);
   Extent whole{t.rows, t.cols, t.cols, t.dtype};
   std::pair<TensorId, std::int64_t> key = {id, t.scope == Scope::layer ? launch.layer : 0};

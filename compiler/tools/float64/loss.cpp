@@ -46,7 +46,9 @@ void gradient_of_row(const Matrix& logits, std::int64_t row, const Softmax& s, s
 
 void cross_entropy(OpRun& run) {
   const Matrix &logits = run.in(0), &targets = run.in(1);
-  const double loss_scale = run.records_in<StepScalars>(2)->loss_scale;
+  const bool scaled = run.inputs.size() == 4;
+  const double loss_scale = static_cast<double>(run.records_in<StepScalars>(2)->loss_scale) *
+                            (scaled ? static_cast<double>(run.records_in<LossScale>(3)->factor) : 1);
   const auto& of = run.op.as<ops::CrossEntropyAttributes>();
   const std::int64_t rows = logits.rows;
   for (std::size_t i = 0; i < 3; ++i) run.outputs[i].scales(rows), run.outputs[i].noise = 32 * kFp32;

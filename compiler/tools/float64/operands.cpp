@@ -56,6 +56,9 @@ void widen(const Extent& extent, std::span<const std::byte> bytes, const Matrix&
         const std::uint32_t upper = element<std::uint16_t>(bytes, i);
         return static_cast<double>(std::bit_cast<float>(upper << 16));
       });
+    case DType::f16:
+      return widen_all(extent, to,
+                       [&](std::int64_t i) { return static_cast<double>(to_float(element<fp16>(bytes, i))); });
     case DType::e4m3:
       return widen_all(extent, to,
                        [&](std::int64_t i) { return static_cast<double>(to_float(element<e4m3>(bytes, i))); });

@@ -48,6 +48,22 @@ void each_master(OpRun& run, const graph::Tensor& masters, std::size_t chunks, a
     for (int e = 0; e < chunk.length; ++e) element(chunk.offset + e, holds(masters.groups, chunk.group));
 }
 
+/// Brings a loss scale to the next step. Returns whether this one has overflown.
+bool changes_with(LossScale& scale, bool good, bool finite_loss) {
+  scale.last = scale.factor;
+  if (good) {
+    const bool grows = ++scale.good == kGoodSteps;
+    if (grows) scale.good = 0;
+    if (grows && std::isfinite(2 * scale.factor)) scale.factor *= 2;
+    return false;
+  }
+  if (!finite_loss || scale.factor <= kLeastLossScale) return false;
+  scale.factor /= 2;
+  scale.good = 0;
+  ++scale.overflows;
+  return true;
+}
+
 }  // namespace
 
 /// Computes the sum of squares of each chunk.
@@ -67,10 +83,14 @@ void gradient_clip(OpRun& run) {
   auto* results = run.records_out<StepResults>(0);
   double squares = 0;
   for (std::int64_t c = 0; c < partial.cols; ++c) squares += partial.data[c];
-  const double norm = std::sqrt(squares), limit = static_cast<double>(scalars->clip_norm);
+  auto* scale = run.outputs.size() == 2 ? run.records_out<LossScale>(1) : nullptr;
+  const double of_gradients = scale ? static_cast<double>(scale->factor) : 1;
+  const double norm = std::sqrt(squares) / of_gradients, limit = static_cast<double>(scalars->clip_norm);
+  const bool overflow = scale && changes_with(*scale, std::isfinite(norm), std::isfinite(results->loss));
   results->grad_norm = static_cast<float>(norm);
-  results->clip_scale = limit > 0 && norm > limit ? static_cast<float>(limit / norm) : 1.0f;
-  results->skipped = !std::isfinite(results->loss) || !std::isfinite(norm)      ? kNotFinite
+  results->clip_scale = static_cast<float>((limit > 0 && norm > limit ? limit / norm : 1) / of_gradients);
+  results->skipped = overflow                                                   ? kOverflow
+                     : !std::isfinite(results->loss) || !std::isfinite(norm)    ? kNotFinite
                      : results->loss > static_cast<double>(scalars->loss_limit) ? kLossAbove
                      : results->grad_norm > scalars->grad_norm_limit            ? kGradNormAbove
                                                                                 : kApplied;
@@ -86,7 +106,8 @@ void parameter_norms(OpRun& run) {
       double squares = 0;
       for (auto c = static_cast<std::int64_t>(first.data[p]); c < static_cast<std::int64_t>(first.data[p + 1]); ++c)
         squares += run.in(static_cast<std::size_t>(which)).data[c];
-      norms.at(p, which) = std::sqrt(squares);
+      const bool scaled = which == 0 && run.inputs.size() == 5;
+      norms.at(p, which) = std::sqrt(squares) / (scaled ? static_cast<double>(run.records_in<LossScale>(4)->last) : 1);
     }
 }
 

@@ -148,7 +148,7 @@ Shared shared_kernels(const plan::Plan& plan, const plan::Plan& reduced) {
 
 double memory_of(const plan::Plan& reduced) {
   constexpr double kOfParameter = 128;
-  const double wider = reduced.spec.compute == DType::bf16 ? 4 : 2;
+  const double wider = reduced.spec.compute == DType::f32 ? 2 : 4;
   return kOfParameter * static_cast<double>(reduced.parameters.elements) +
          wider * static_cast<double>(reduced.layout.bytes);
 }

@@ -20,7 +20,7 @@ LLMC_KERNEL cross_entropy_gradient(Act* __restrict__ logits, const int* __restri
                                    float* __restrict__ losses, float* __restrict__ lse, float* __restrict__ entropies,
                                    float* __restrict__ correct, const StepScalars* __restrict__ scalars) {
   const Group<1, Act, 1> lanes;
-  [[maybe_unused]] const float loss_scale = scalars->loss_scale;
+  [[maybe_unused]] float loss_scale = scalars->loss_scale;
   for (const int row : lanes.rows(2048)) {
     const auto out = lanes.row<4096, 4096>(logits, row);
     const auto in = lanes.load_ahead<4096, 4096>(logits, row, 2048);

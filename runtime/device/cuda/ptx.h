@@ -31,6 +31,27 @@ __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
   return bits;
 }
 
+/// Bits of `v` as fp16, rounded to nearest, ties to even; from 65520 on infinity.
+__device__ __forceinline__ unsigned short f16_bits(float v) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v));
+  return bits;
+}
+
+/// Two fp16 in a word, `low` in the lower half. For sm_80 and later.
+__device__ __forceinline__ unsigned f16_pair(float low, float high) {
+  unsigned bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+/// The number of an fp16.
+__device__ __forceinline__ float number_of_f16(unsigned short bits) {
+  float number;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(bits));
+  return number;
+}
+
 /// Two e4m3 in 16 bits, `low` in the lower half: rounded to nearest, ties to even, larger numbers to the largest one.
 /// For sm_89 and later.
 __device__ __forceinline__ unsigned short e4m3_pair(float low, float high) {
@@ -88,6 +109,15 @@ __device__ __forceinline__ float reciprocal_approx(float v) {
 __device__ __forceinline__ void mma_bf16_16x8x16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// Same of fp16.
+__device__ __forceinline__ void mma_f16_16x8x16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));

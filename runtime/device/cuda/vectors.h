@@ -63,6 +63,20 @@ __device__ __forceinline__ void write_aligned(void* to, const unsigned (&words)[
   }
 }
 
+template <class T>
+constexpr bool is_fp16 = false;
+template <>
+inline constexpr bool is_fp16<fp16> = true;
+
+/// Two numbers of 16 bits in a word, `low` in the lower half.
+template <class T>
+__device__ __forceinline__ unsigned rounded_pair(float low, float high) {
+  if constexpr (is_fp16<T>)
+    return f16_pair(low, high);
+  else
+    return bf16_pair(low, high);
+}
+
 template <class T, int kVector>
 __device__ __forceinline__ void unpack(const unsigned (&words)[kWords<T, kVector>], float (&value)[kVector]) {
 #pragma unroll
@@ -71,6 +85,8 @@ __device__ __forceinline__ void unpack(const unsigned (&words)[kWords<T, kVector
       value[e] = __uint_as_float(words[e]);
     } else if constexpr (sizeof(T) == 1) {
       value[e] = to_float(T{static_cast<unsigned char>(words[e / 4] >> 8 * (e % 4))});
+    } else if constexpr (is_fp16<T>) {
+      value[e] = to_float(fp16{static_cast<unsigned short>(words[e / 2] >> e % 2 * 16)});
     } else {
       value[e] = __uint_as_float(e % 2 ? words[e / 2] & 0xffff0000u : words[e / 2] << 16);
     }
@@ -112,7 +128,7 @@ __device__ __forceinline__ void pack(const float (&value)[kVector], unsigned (&w
       words[i] = four_codes<T>(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]);
   } else {
 #pragma unroll
-    for (int i = 0; i < kVector / 2; ++i) words[i] = bf16_pair(value[2 * i], value[2 * i + 1]);
+    for (int i = 0; i < kVector / 2; ++i) words[i] = rounded_pair<T>(value[2 * i], value[2 * i + 1]);
   }
 }
 

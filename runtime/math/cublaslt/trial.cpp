@@ -156,11 +156,13 @@ std::vector<float> sustained_times(Turns& turns, const std::vector<std::size_t>&
 
 }  // namespace
 
-Normals::Normals(Device& device) : device_(device), fp32_(kPattern), bf16_(kPattern), e4m3_(kPattern), e5m2_(kPattern) {
+Normals::Normals(Device& device)
+    : device_(device), fp32_(kPattern), bf16_(kPattern), fp16_(kPattern), e4m3_(kPattern), e5m2_(kPattern) {
   std::mt19937 generator(1);
   std::normal_distribution<float> draw;
   for (float& v : fp32_) v = draw(generator);
   for (std::size_t i = 0; i < kPattern; ++i) bf16_[i] = from_float<bf16>(fp32_[i]);
+  for (std::size_t i = 0; i < kPattern; ++i) fp16_[i] = from_float<fp16>(fp32_[i]);
   // The largest of a row of a few thousand is about 4 standard deviations.
   for (std::size_t i = 0; i < kPattern; ++i) {
     e4m3_[i] = from_float<e4m3>(kLargestE4m3 / 4 * fp32_[i]);
@@ -170,6 +172,7 @@ Normals::Normals(Device& device) : device_(device), fp32_(kPattern), bf16_(kPatt
 
 void Normals::fill(std::byte* memory, std::size_t bytes, DType dtype) {
   const void* const pattern = dtype == DType::bf16   ? static_cast<const void*>(bf16_.data())
+                              : dtype == DType::f16  ? static_cast<const void*>(fp16_.data())
                               : dtype == DType::e4m3 ? static_cast<const void*>(e4m3_.data())
                               : dtype == DType::e5m2 ? static_cast<const void*>(e5m2_.data())
                                                      : fp32_.data();

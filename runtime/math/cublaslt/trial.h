@@ -25,6 +25,7 @@ class Normals {
   Device& device_;
   std::vector<float> fp32_;
   std::vector<bf16> bf16_;
+  std::vector<fp16> fp16_;
   // As of rows that are scaled to the type's range.
   std::vector<e4m3> e4m3_;
   std::vector<e5m2> e5m2_;

@@ -27,6 +27,7 @@ memory::data_type type(DType dtype) {
   switch (dtype) {
     case DType::f32: return memory::data_type::f32;
     case DType::bf16: return memory::data_type::bf16;
+    case DType::f16:
     case DType::e4m3:
     case DType::e5m2:
     case DType::dynamic8:

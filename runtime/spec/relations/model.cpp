@@ -139,7 +139,10 @@ class ModelRelations : RelationChecks {
     if (!usable({"target.kind"}) || spec_.target.kind != TargetKind::cuda) return;
     if (usable({"precision.compute", "target.attention"}) && spec_.compute != DType::bf16 &&
         spec_.target.attention == AttentionKind::cudnn)
-      fail("E0318", "cuDNN's attention does not support fp32", "write attention: auto, or compute: bf16",
+      fail("E0318",
+           spec_.compute == DType::f32 ? "cuDNN's attention does not support fp32"
+                                       : "llmc uses cuDNN's attention in bf16 only, but compute is fp16",
+           "write attention: auto, or compute: bf16",
            any_of({write("target.attention", "auto"), write("precision.compute", "bf16")}),
            {"target.attention", "precision.compute"});
     if (usable({"model.attn_logit_softcapping", "target.attention"}) && spec_.model.attn_logit_softcapping > 0 &&

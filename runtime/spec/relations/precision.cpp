@@ -21,10 +21,19 @@ class PrecisionRelations : RelationChecks {
     if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == DType::bf16 ||
         spec_.residual == DType::f32)
       return;
-    fail("E0316", "a bf16 residual stream needs compute: bf16, but compute is fp32",
+    fail("E0316", fmt::format("a bf16 residual stream needs compute: bf16, but compute is {}", compute()),
          "write residual: fp32, or compute: bf16",
          any_of({write("precision.residual", "fp32"), write("precision.compute", "bf16")}),
          {"precision.residual", "precision.compute"});
+  }
+
+  void fp16() {
+    if (!usable({"precision.compute", "target.kind"}) || spec_.compute != DType::f16 ||
+        spec_.target.kind == TargetKind::cuda)
+      return;
+    fail("E0363", "compute: fp16 needs a GPU, but target.kind is cpu", "write compute: bf16, or target.kind: cuda",
+         any_of({write("precision.compute", "bf16"), write("target.kind", "cuda")}),
+         {"precision.compute", "target.kind"});
   }
 
   /// A target.arch of `native` is checked where it is resolved (compiler/build/toolchain.cpp).
@@ -39,7 +48,8 @@ class PrecisionRelations : RelationChecks {
            any_of({write("precision.matmul", "auto"), write("target.kind", "cpu")}),
            {"precision.matmul", "target.kind"});
     } else if (spec_.compute != DType::f32) {
-      fail("E0325", "matmul: bf16x3 needs compute: fp32, but compute is bf16", "write compute: fp32, or matmul: auto",
+      fail("E0325", fmt::format("matmul: bf16x3 needs compute: fp32, but compute is {}", compute()),
+           "write compute: fp32, or matmul: auto",
            any_of({write("precision.compute", "fp32"), write("precision.matmul", "auto")}),
            {"precision.matmul", "precision.compute"});
     } else if (arch.size() == 1 && arch[0] != "native" && contains(cpu_architectures(), arch[0]) &&
@@ -59,7 +69,8 @@ class PrecisionRelations : RelationChecks {
            any_of({write("precision.matmul", "auto"), write("target.kind", "cuda")}),
            {"precision.matmul", "target.kind"});
     else if (spec_.compute != DType::f32)
-      fail("E0329", "matmul: tf32 needs compute: fp32, but compute is bf16", "write compute: fp32, or matmul: auto",
+      fail("E0329", fmt::format("matmul: tf32 needs compute: fp32, but compute is {}", compute()),
+           "write compute: fp32, or matmul: auto",
            any_of({write("precision.compute", "fp32"), write("precision.matmul", "auto")}),
            {"precision.matmul", "precision.compute"});
   }
@@ -91,7 +102,7 @@ class PrecisionRelations : RelationChecks {
   void fp8() {
     if (!usable({"precision.matmul"}) || !spec_.has_fp8_products()) return;
     if (usable({"precision.compute"}) && spec_.compute != DType::bf16)
-      fail("E0327", fmt::format("matmul: {} needs compute: bf16, but compute is fp32", word()),
+      fail("E0327", fmt::format("matmul: {} needs compute: bf16, but compute is {}", word(), compute()),
            "write compute: bf16, or matmul: auto",
            any_of({write("precision.compute", "bf16"), write("precision.matmul", "auto")}),
            {"precision.matmul", "precision.compute"});
@@ -104,6 +115,7 @@ class PrecisionRelations : RelationChecks {
 
  private:
   std::string word() const { return text_of("precision.matmul", spec_); }
+  const char* compute() const { return name_of(spec_.compute); }
 
   static bool contains(const std::vector<std::string>& list, const std::string& name) {
     return std::ranges::find(list, name) != list.end();
@@ -234,6 +246,7 @@ class PrecisionRelations : RelationChecks {
 void check_precision_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics) {
   PrecisionRelations relations(bound, diagnostics);
   relations.residual_stream();
+  relations.fp16();
   relations.bf16x3();
   relations.tf32();
   relations.split_masters();

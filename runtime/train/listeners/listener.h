@@ -29,8 +29,9 @@ struct FinishedStep {
   const DataPosition& position;  // after it
   std::optional<Audited> audited;
   const StepResults& results;
-  std::span<const Figure> figures;  // as in Session::Finished
-  std::span<const float> norms;     // as in Session::Finished
+  std::span<const Figure> figures;      // as in Session::Finished
+  std::optional<LossScale> loss_scale;  // as in Session::Finished
+  std::span<const float> norms;         // as in Session::Finished
 };
 
 /// A finished step after the guards have judged it, and after its evaluation if one was due.

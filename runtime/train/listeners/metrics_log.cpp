@@ -17,6 +17,7 @@ StepMetrics MetricsLog::metrics_of(const StepReport& report) const {
   metrics.step = step.number;
   metrics.results = results;
   metrics.figures = step.figures;
+  if (step.loss_scale) metrics.loss_scale = step.loss_scale->last;
   metrics.lr = step.lr;
   metrics.tokens = static_cast<std::int64_t>(tokens_of(step.position));
   metrics.tokens_per_second = static_cast<double>(step.targets) / step.seconds;

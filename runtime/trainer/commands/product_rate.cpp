@@ -50,6 +50,7 @@ std::vector<std::byte> random_block() {
 
 std::vector<std::byte> random_block(DType dtype) {
   if (dtype == DType::bf16) return random_block<bf16>();
+  if (dtype == DType::f16) return random_block<fp16>();
   if (dtype == DType::e5m2) return random_block<e5m2>();
   return dtype == DType::e4m3 ? random_block<e4m3>() : random_block<float>();
 }

@@ -100,7 +100,7 @@ cublasStatus_t check(const cublasLtMatmulDescOpaque& operation, const Layout& a,
   if (has_8_bits(a.type) && has_8_bits(b.type)) return check_8_bits(operation, a, b, d);
   if (a.type != b.type) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (operation.tf32 && a.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (a.type == CUDA_R_32F && d.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (d.type != CUDA_R_32F && d.type != a.type) return CUBLAS_STATUS_NOT_SUPPORTED;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -130,6 +130,7 @@ std::string text(const Product& p) {
   const bool transposed = p.operation.transpose_a == CUBLAS_OP_T;
   const auto type = [](cudaDataType_t t) {
     return std::string(t == CUDA_R_16BF      ? "bf16"
+                       : t == CUDA_R_16F     ? "fp16"
                        : t == CUDA_R_8F_E4M3 ? "e4m3"
                        : t == CUDA_R_8F_E5M2 ? "e5m2"
                                              : "fp32");

@@ -38,14 +38,13 @@ const Brought& bring(const Put& put) {
   return place;
 }
 
-float element(const unsigned* words, int number) {
-  const unsigned word = words[number / 2];
-  return std::bit_cast<float>(number % 2 ? word & 0xffff0000u : word << 16);
+unsigned short element(const unsigned* words, int number) {
+  return static_cast<unsigned short>(words[number / 2] >> number % 2 * 16);
 }
 
 }  // namespace
 
-void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], float (*number)(unsigned short bits)) {
   const Brought& all = bring([&](Brought& place, int lane) {
     for (int i = 0; i < 4; ++i) place.a[lane][i] = a[i];
     for (int i = 0; i < 2; ++i) place.b[lane][i] = b[i];
@@ -56,8 +55,8 @@ void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
     float sum = 0.0f;
     for (int k = 0; k < 16; ++k) {
       const int right = k / 8, holder = k % 8 / 2;
-      sum += element(all.a[lane / 4 * 4 + holder], 4 * right + 2 * lower + k % 2) *
-             element(all.b[column * 4 + holder], 2 * right + k % 2);
+      sum += number(element(all.a[lane / 4 * 4 + holder], 4 * right + 2 * lower + k % 2)) *
+             number(element(all.b[column * 4 + holder], 2 * right + k % 2));
     }
     d[i] += sum;
   }

@@ -45,6 +45,7 @@ float element(const void* data, cudaDataType_t type, std::size_t index) {
   static const std::array<float, 256> kE4m3 = numbers(e4m3_number), kE5m2 = numbers(e5m2_number);
   switch (type) {
     case CUDA_R_16BF: return llmc::to_float(static_cast<const llmc::bf16*>(data)[index]);
+    case CUDA_R_16F: return llmc::to_float(static_cast<const llmc::fp16*>(data)[index]);
     case CUDA_R_8F_E4M3: return kE4m3[static_cast<const unsigned char*>(data)[index]];
     case CUDA_R_8F_E5M2: return kE5m2[static_cast<const unsigned char*>(data)[index]];
     case CUDA_R_32F: break;
@@ -111,7 +112,7 @@ std::size_t part_of(Summation summation, std::size_t k) {
 
 }  // namespace
 
-std::size_t element_bytes(cudaDataType_t type) { return has_8_bits(type) ? 1 : type == CUDA_R_16BF ? 2 : 4; }
+std::size_t element_bytes(cudaDataType_t type) { return has_8_bits(type) ? 1 : type == CUDA_R_32F ? 4 : 2; }
 
 float e4m3_number(unsigned char code) {
   return (code & 0x7f) == 0x7f ? std::numeric_limits<float>::quiet_NaN() : number(code, 4, 3);
@@ -173,6 +174,8 @@ void run(const Product& p) {
       const std::size_t index = i * to.row + j * to.col;
       if (p.d.type == CUDA_R_16BF)
         static_cast<llmc::bf16*>(p.d_data)[index] = llmc::from_float<llmc::bf16>(value);
+      else if (p.d.type == CUDA_R_16F)
+        static_cast<llmc::fp16*>(p.d_data)[index] = llmc::from_float<llmc::fp16>(value);
       else
         static_cast<float*>(p.d_data)[index] = value;
     }

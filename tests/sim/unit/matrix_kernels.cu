@@ -3,9 +3,9 @@
 
 namespace llmc {
 
-/// d [16, 8] = a [16, 16] b [16, 8] + d, all row-major, bf16 bits and fp32. PTX ISA, "Matrix fragments for
+/// d [16, 8] = a [16, 16] b [16, 8] + d, all row-major, bits of bf16 or fp16 and fp32. PTX ISA, "Matrix fragments for
 /// mma.m16n8k16": groupID = lane >> 2, threadID_in_group = lane % 4.
-__global__ void one_product(const unsigned short* a, const unsigned short* b, float* d) {
+__global__ void one_product(const unsigned short* a, const unsigned short* b, float* d, bool half) {
   const int lane = threadIdx.x, group = lane >> 2, in_group = lane % 4;
   unsigned a_words[4] = {}, b_words[2] = {};
   for (int i = 0; i < 8; ++i) {
@@ -19,7 +19,7 @@ __global__ void one_product(const unsigned short* a, const unsigned short* b, fl
   }
   float d_values[4];
   for (int i = 0; i < 4; ++i) d_values[i] = d[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)];
-  mma_bf16_16x8x16(d_values, a_words, b_words);
+  (half ? mma_f16_16x8x16 : mma_bf16_16x8x16)(d_values, a_words, b_words);
   for (int i = 0; i < 4; ++i) d[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)] = d_values[i];
 }
 

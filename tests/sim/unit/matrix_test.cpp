@@ -8,7 +8,7 @@
 
 namespace llmc {
 
-void one_product(const unsigned short* a, const unsigned short* b, float* d);
+void one_product(const unsigned short* a, const unsigned short* b, float* d, bool half);
 void four_matrices(const unsigned short* matrices, unsigned* words, unsigned* transposed);
 
 namespace {
@@ -28,24 +28,41 @@ std::vector<T> get(Device& device, const T* from, std::size_t count) {
   return values;
 }
 
-std::vector<unsigned short> bits(const std::vector<float>& values) {
+std::vector<unsigned short> bits(const std::vector<float>& values, bool half) {
   std::vector<unsigned short> all;
-  for (float value : values) all.push_back(from_float<bf16>(value).bits);
+  for (float value : values) all.push_back(half ? from_float<fp16>(value).bits : from_float<bf16>(value).bits);
   return all;
 }
 
 TEST(SimulatedMatrix, OneProduct) {
   const std::vector<float> a = normal(16 * 16, 1), b = normal(16 * 8, 2), c = normal(16 * 8, 3);
   Device device(0, 0);
-  float* d = put(device, c);
-  launch(device.stream(), Grid{1, 32}, one_product, put(device, bits(a)), put(device, bits(b)), d);
-  const std::vector<float> result = get(device, d, 16 * 8);
-  for (std::size_t row = 0; row < 16; ++row)
-    for (std::size_t column = 0; column < 8; ++column) {
-      double sum = c[row * 8 + column];
-      for (std::size_t k = 0; k < 16; ++k) sum += static_cast<double>(a[row * 16 + k]) * b[k * 8 + column];
-      EXPECT_NEAR(result[row * 8 + column], sum, 1e-5) << row << ", " << column;  // sums of 17 numbers about 1 in fp32
+  for (const bool half : {false, true}) {  // normal() are numbers of both types
+    float* d = put(device, c);
+    launch(device.stream(), Grid{1, 32}, one_product, put(device, bits(a, half)), put(device, bits(b, half)), d, half);
+    const std::vector<float> result = get(device, d, 16 * 8);
+    for (std::size_t row = 0; row < 16; ++row)
+      for (std::size_t column = 0; column < 8; ++column) {
+        double sum = c[row * 8 + column];
+        for (std::size_t k = 0; k < 16; ++k) sum += static_cast<double>(a[row * 16 + k]) * b[k * 8 + column];
+        // Sums of 17 numbers about 1 in fp32.
+        EXPECT_NEAR(result[row * 8 + column], sum, 1e-5) << half << ", " << row << ", " << column;
+      }
+  }
+}
+
+TEST(SimulatedMatrix, Fp16IsRoundedLikeOnTheHost) {
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    const float number = to_float(fp16{static_cast<unsigned short>(bits)});
+    if (number == number) {
+      ASSERT_EQ(number_of_f16(static_cast<unsigned short>(bits)), number) << bits;
+      ASSERT_EQ(f16_bits(number), bits);
+      for (const float v : {number * (1 + 0x1p-11f), number * (1 + 0x1p-12f), number * (1 - 0x1p-12f)})
+        ASSERT_EQ(f16_bits(v), from_float<fp16>(v).bits) << v;
+    } else {
+      ASSERT_NE(number_of_f16(static_cast<unsigned short>(bits)), number_of_f16(static_cast<unsigned short>(bits)));
     }
+  }
 }
 
 TEST(SimulatedMatrix, FourMatrices) {

@@ -122,6 +122,19 @@ TEST_F(Export, Bf16IsRoundedToNearestTiesToEven) {
   EXPECT_EQ(json("config.json").at("torch_dtype"), "bfloat16");
 }
 
+TEST_F(Export, Fp16IsRoundedToo) {
+  const std::string name = "model.norm.weight";
+  // Adjacent fp16 numbers between 1 and 2 are 2^-10 apart; the least is 2^-24.
+  const std::vector<std::pair<float, std::uint16_t>> cases = {
+      {1.0f, 0x3c00}, {1 + 0x1p-11f, 0x3c00}, {1 + 0x3p-11f, 0x3c02}, {-0x1p-24f, 0x8001}, {65520.0f, 0x7c00}};
+  for (std::size_t i = 0; i < cases.size(); ++i) model_.weight(name, static_cast<std::int64_t>(i)) = cases[i].first;
+  export_model({.checkpoint = model_.save(run_.path, 1), .out = out(), .tokenizer = {}, .dtype = DType::f16});
+  const auto weights = tensors<std::uint16_t>();
+  for (std::size_t i = 0; i < cases.size(); ++i) EXPECT_EQ(weights.at(name)[i], cases[i].second) << i;
+  EXPECT_EQ(json("config.json").at("dtype"), "float16");
+  EXPECT_NE(read_all(out() / "README.md").find("fp16, rounded to nearest"), std::string::npos);
+}
+
 TEST_F(Export, TheDefaultIsWhatTheRunComputesIn) {
   SmallModel other(
       {"precision.compute=bf16", "model.qk_norm=true", "model.mlp_bias=false", "model.tie_word_embeddings=true"});

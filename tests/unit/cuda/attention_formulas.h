@@ -41,7 +41,7 @@ struct AttentionRun {
   template <class MakeAttention>
   AttentionRun(const AttentionShape& shape, std::size_t workspace, const MakeAttention& make, float sharpness = 1)
       : AttentionRun(bf16{}, shape, workspace, make, sharpness) {}
-  /// With rows of T, which is float or bf16.
+  /// With rows of T, which is float, bf16 or fp16.
   template <class T, class MakeAttention>
   AttentionRun(T, const AttentionShape& shape, std::size_t workspace, const MakeAttention& make, float sharpness = 1)
       : s(shape), documents(shape), tokens(s.batch * s.sequence) {
@@ -129,6 +129,9 @@ constexpr AttentionBounds kPlainScores{1e-4, 0.006, 0.01, 0.01, 0.01};
 /// largest do. One key has nearly all of a row's weight, so dq and dk are differences of nearly equal terms.
 constexpr float kSharp = 32;
 constexpr AttentionBounds kLargeScores{5e-4, 0.006, 0.04, 0.04, 0.01};
+
+/// In fp16: up to 2^-12 each, and 2^-25 of small ones.
+constexpr AttentionBounds kFp16Scores{1e-4, 0.0008, 0.0013, 0.0013, 0.0013};
 
 /// In fp32: sums of some hundred terms, and an exponential's error of up to 1e-6.
 constexpr AttentionBounds kFp32{2e-6, 2e-6, 4e-6, 4e-6, 2e-6};

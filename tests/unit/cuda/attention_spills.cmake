@@ -4,8 +4,10 @@ include(${CMAKE_CURRENT_LIST_DIR}/spills.cmake)
 foreach(head_dim 16 40 64 96 128)
   math(EXPR out_pitch "32 * ${head_dim}")
   math(EXPR pitch "48 * ${head_dim}")
-  file(WRITE ${FOLDER}/${head_dim}.h "#define LLMC_PARAMS_GIVEN
+  file(WRITE ${FOLDER}/${head_dim}.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
 namespace llmc {
+using Act = bf16;
 constexpr int kBatch = 2, kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = ${head_dim}, kPitch = ${pitch};
 constexpr int kOutPitch = ${out_pitch}, kLanes = 128;
 constexpr float kScale = 0.125f;
@@ -19,7 +21,12 @@ namespace llmc {
 constexpr float kSoftcap = 50.0f;
 }
 ")
+  file(READ ${FOLDER}/${head_dim}.h params)
+  string(REPLACE "using Act = bf16" "using Act = fp16" params "${params}")
+  file(WRITE ${FOLDER}/fp16_${head_dim}.h "${params}")
   foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
+    must_not_spill("${kernel} in fp16, head_dim ${head_dim}" "80;90a;100" -include ${FOLDER}/fp16_${head_dim}.h
+      ${SOURCE}/templates/cuda/${kernel}.cu)
     must_not_spill("${kernel} with a soft cap, head_dim ${head_dim}" 90a -include ${FOLDER}/capped_${head_dim}.h
       ${SOURCE}/templates/cuda/${kernel}.cu)
     must_not_spill("${kernel}_scalar with a soft cap, head_dim ${head_dim}" 90a --fmad=false -include ${FOLDER}/capped_${head_dim}.h

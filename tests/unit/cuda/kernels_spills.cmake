@@ -40,6 +40,29 @@ constexpr bool kOnePlus = true;
   endforeach()
 endforeach()
 
+# Kernels of the reference run in fp16, with its loss scale. Lanes as in compiler/ops/lanes.h.
+foreach(kernel "cross_entropy 131072 512 8" "cross_entropy_capped 131072 512 8" "rms_norm_forward 2048 128 1" "rms_norm_backward 2048 256 1"
+        "swiglu_forward 8192 256 1" "swiglu_backward 8192 256 1" "rope 3072 32 1" "embedding_forward 2048 256 1" "embedding_backward 2048 256 1"
+        "cast_weights 2048 256 1" "adamw 2048 256 1" "gather_rows 2048 256 1" "gradient_clip_scaled 2048 1024 1" "parameter_norms 2048 32 1")
+  separate_arguments(kernel)
+  list(POP_FRONT kernel name width lanes cluster)
+  file(WRITE ${FOLDER}/fp16.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+#undef LLMC_FURTHER_OPERANDS
+#define LLMC_FURTHER_OPERANDS , const LossScale* __restrict__ dynamic_scale
+namespace llmc {
+using Act = fp16;
+using Residual = float;
+constexpr int kRows = 8192, kCols = ${width}, kPitch = ${width}, kLanes = ${lanes}, kCluster = ${cluster}, kBlocks = 1024, kSequence = 2048,
+              kHeads = 40, kKvHeads = 8, kHeadDim = 64, kParameters = 148, kGroups = -1;
+constexpr float kEps = 1e-5f, kZLoss = 0.0f, kSoftcap = 30.0f, kScale = 1.0f;
+constexpr bool kGradient = true, kLossScaled = true, kResidual = true, kRecompute = true, kInverse = false, kScaled = false, kCopy = true,
+               kNorms = true, kGradientShare = false, kWeightShare = false;
+}
+")
+  must_not_spill("${name} in fp16" "90a;100" --fmad=false -include ${FOLDER}/fp16.h ${SOURCE}/templates/${name}.cu)
+endforeach()
+
 # Logits with a soft cap: Gemma's, and as many as one block has; clusters and lanes as in compiler/ops/lanes.h.
 foreach(shape "262144 8 512" "32768 1 1024")
   separate_arguments(shape)

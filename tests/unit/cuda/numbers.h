@@ -42,19 +42,16 @@ class Pieces {
 
   template <class T>
   T* put_as(const std::vector<float>& values) {
-    if constexpr (sizeof(T) == sizeof(float))
+    if constexpr (sizeof(T) == sizeof(float)) {
       return put(values);
-    else
-      return put_bf16(values);
+    } else {
+      std::vector<T> narrow(values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) narrow[i] = from_float<T>(values[i]);
+      return put(narrow);
+    }
   }
 
-  bf16* put_bf16(const std::vector<float>& values) {
-    std::vector<bf16> narrow(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) narrow[i] = from_float<bf16>(values[i]);
-    std::byte* piece = take(values.size() * sizeof(bf16));
-    device_.copy_in(piece, narrow.data(), narrow.size() * sizeof(bf16));
-    return reinterpret_cast<bf16*>(piece);
-  }
+  bf16* put_bf16(const std::vector<float>& values) { return put_as<bf16>(values); }
 
   std::vector<float> get(const float* from, std::size_t count) {
     std::vector<float> values(count);
@@ -63,9 +60,10 @@ class Pieces {
     return values;
   }
 
-  std::vector<float> get(const bf16* from, std::size_t count) {
-    std::vector<bf16> narrow(count);
-    device_.copy_out(narrow.data(), from, count * sizeof(bf16));
+  template <class T>
+  std::vector<float> get(const T* from, std::size_t count) {
+    std::vector<T> narrow(count);
+    device_.copy_out(narrow.data(), from, count * sizeof(T));
     device_.synchronize();
     std::vector<float> values(count);
     for (std::size_t i = 0; i < count; ++i) values[i] = to_float(narrow[i]);

@@ -48,8 +48,15 @@ set(scalar_attention_shapes
   "documents 3 150 4 2 32 264 136 128 0.17677669f 0 documents"
   "documents_of_widest 2 60 2 1 256 1032 520 64 0.0625f 21 documents")
 
+# Variants in fp16.
+set(fp16_attention_shapes
+  "fp16_grouped 2 100 8 1 64 648 528 128 0.125f"
+  "fp16_widest 1 39 2 1 256 1032 520 64 0.0625f"
+  "fp16_window 1 150 4 2 32 264 136 128 0.17677669f 45"
+  "fp16_documents 3 200 4 2 32 264 136 128 0.17677669f 0 documents")
+
 # Writes them to the current build folder and appends their names to ${out}. twin: suffix of the variant, _warpgroups, _scalar or
-# empty.
+# empty. Further arguments are params.
 function(attention_instances out shapes twin)
   foreach(shape IN LISTS shapes)
     separate_arguments(shape)
@@ -78,13 +85,14 @@ function(attention_instances out shapes twin)
     list(GET shape 8 lanes)
     list(GET shape 9 scale)
     foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
-      cuda_instance(${out} cuda/${kernel}${twin} ${name} ${params} "float kScale = ${scale}" "int kLanes = ${lanes}")
+      cuda_instance(${out} cuda/${kernel}${twin} ${name} ${params} "float kScale = ${scale}" "int kLanes = ${lanes}" ${ARGN})
     endforeach()
   endforeach()
   set(${out} ${${out}} PARENT_SCOPE)
 endfunction()
 macro(portable_attention_instances out)
-  attention_instances(${out} "${portable_attention_shapes}" "")
+  attention_instances(${out} "${portable_attention_shapes}" "" "using Act = bf16")
+  attention_instances(${out} "${fp16_attention_shapes}" "" "using Act = fp16")
 endmacro()
 macro(warpgroup_attention_instances out)
   attention_instances(${out} "${warpgroup_attention_shapes}" _warpgroups)

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <tuple>
+#include <type_traits>
 
 #include "attention_formulas.h"
 #include "device/cuda/launch.h"
@@ -9,34 +10,37 @@
 namespace llmc {
 
 // Instances from portable_attention.cmake.
-#define LLMC_INSTANCE(name)                                                                                   \
-  void attention_forward_##name(const bf16*, bf16*, float*);                                                  \
-  void attention_backward_queries_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*); \
-  void attention_backward_keys_##name(const bf16*, const bf16*, const float*, const float*, bf16*);
-LLMC_INSTANCE(grouped)
-LLMC_INSTANCE(tiles)
-LLMC_INSTANCE(odd)
-LLMC_INSTANCE(wide)
-LLMC_INSTANCE(widest)
-LLMC_INSTANCE(short)
-LLMC_INSTANCE(window)
-LLMC_INSTANCE(window_of_one)
-LLMC_INSTANCE(window_but_one)
-LLMC_INSTANCE(window_of_widest)
-LLMC_INSTANCE(capped)
+#define LLMC_INSTANCE(name, Act)                                                                          \
+  void attention_forward_##name(const Act*, Act*, float*);                                                \
+  void attention_backward_queries_##name(const Act*, const Act*, const Act*, const float*, Act*, float*); \
+  void attention_backward_keys_##name(const Act*, const Act*, const float*, const float*, Act*);
+LLMC_INSTANCE(grouped, bf16)
+LLMC_INSTANCE(tiles, bf16)
+LLMC_INSTANCE(odd, bf16)
+LLMC_INSTANCE(wide, bf16)
+LLMC_INSTANCE(widest, bf16)
+LLMC_INSTANCE(short, bf16)
+LLMC_INSTANCE(window, bf16)
+LLMC_INSTANCE(window_of_one, bf16)
+LLMC_INSTANCE(window_but_one, bf16)
+LLMC_INSTANCE(window_of_widest, bf16)
+LLMC_INSTANCE(capped, bf16)
+LLMC_INSTANCE(fp16_grouped, fp16)
+LLMC_INSTANCE(fp16_widest, fp16)
+LLMC_INSTANCE(fp16_window, fp16)
 #undef LLMC_INSTANCE
 
-#define LLMC_INSTANCE(name)                                                                                    \
-  void attention_forward_##name(const bf16*, bf16*, float*, const int*, const int*);                           \
-  void attention_backward_queries_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*,   \
-                                         const int*, const int*);                                              \
-  void attention_backward_keys_##name(const bf16*, const bf16*, const float*, const float*, bf16*, const int*, \
-                                      const int*);
-LLMC_INSTANCE(documents)
-LLMC_INSTANCE(documents_of_wide)
-LLMC_INSTANCE(warpgroups_divided)
-LLMC_INSTANCE(warpgroups_divided_windows)
-LLMC_INSTANCE(warpgroups_broad_divided)
+#define LLMC_INSTANCE(name, Act)                                                                                     \
+  void attention_forward_##name(const Act*, Act*, float*, const int*, const int*);                                   \
+  void attention_backward_queries_##name(const Act*, const Act*, const Act*, const float*, Act*, float*, const int*, \
+                                         const int*);                                                                \
+  void attention_backward_keys_##name(const Act*, const Act*, const float*, const float*, Act*, const int*, const int*);
+LLMC_INSTANCE(documents, bf16)
+LLMC_INSTANCE(fp16_documents, fp16)
+LLMC_INSTANCE(documents_of_wide, bf16)
+LLMC_INSTANCE(warpgroups_divided, bf16)
+LLMC_INSTANCE(warpgroups_divided_windows, bf16)
+LLMC_INSTANCE(warpgroups_broad_divided, bf16)
 #undef LLMC_INSTANCE
 
 #define LLMC_INSTANCE(name)                                                                                     \
@@ -61,11 +65,11 @@ LLMC_INSTANCE(broad_capped)
 namespace {
 
 /// Kernels of one instance with the interface of class Attention. Rows: types of the rows of documents, if it has them.
-template <class... Rows>
+template <class Act, class... Rows>
 struct Portable {
-  void (*forward_kernel)(const bf16*, bf16*, float*, Rows...);
-  void (*queries_kernel)(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*, Rows...);
-  void (*keys_kernel)(const bf16*, const bf16*, const float*, const float*, bf16*, Rows...);
+  void (*forward_kernel)(const Act*, Act*, float*, Rows...);
+  void (*queries_kernel)(const Act*, const Act*, const Act*, const float*, Act*, float*, Rows...);
+  void (*keys_kernel)(const Act*, const Act*, const float*, const float*, Act*, Rows...);
   AttentionShape s;
   bool warpgroups = false;
   std::tuple<Rows...> rows = {};
@@ -83,10 +87,10 @@ struct Portable {
     const std::int64_t blocks = s.batch * heads * (wide ? parts : 1) * ((s.sequence + rows - 1) / rows);
     return {static_cast<unsigned>(blocks), wide ? 64u : 128u};
   }
-  void forward(Stream& stream, const bf16* qkv, bf16* out, float* lse) const {
+  void forward(Stream& stream, const Act* qkv, Act* out, float* lse) const {
     std::apply([&](Rows... r) { launch(stream, grid(s.heads, 1), forward_kernel, qkv, out, lse, r...); }, rows);
   }
-  void backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse, bf16* dqkv,
+  void backward(Stream& stream, const Act* dout, const Act* out, const Act* qkv, const float* lse, Act* dqkv,
                 void* workspace) const {
     float* delta = static_cast<float*>(workspace);
     std::apply(
@@ -98,9 +102,9 @@ struct Portable {
   }
 };
 
-template <class... Rows>
-AttentionRun run_portable(const AttentionShape& s, Portable<Rows...> kernels, float sharpness = 1) {
-  return {s, static_cast<std::size_t>(s.batch * s.heads * s.sequence) * sizeof(float),
+template <class Act, class... Rows>
+AttentionRun run_portable(const AttentionShape& s, Portable<Act, Rows...> kernels, float sharpness = 1) {
+  return {Act{}, s, static_cast<std::size_t>(s.batch * s.heads * s.sequence) * sizeof(float),
           [&](Device&, Pieces& pieces) {
             if constexpr (sizeof...(Rows) > 0) {
               const Documents documents(s);
@@ -111,10 +115,10 @@ AttentionRun run_portable(const AttentionShape& s, Portable<Rows...> kernels, fl
           sharpness};
 }
 
-template <class... Rows>
-void check(const AttentionShape& s, const Portable<Rows...>& kernels) {
+template <class Act, class... Rows>
+void check(const AttentionShape& s, const Portable<Act, Rows...>& kernels) {
   const AttentionRun run = run_portable(s, kernels);
-  expect_formulas(run, 24);
+  expect_formulas(run, 24, std::is_same_v<Act, fp16> ? kFp16Scores : kPlainScores);
   expect_padding_untouched(run);
   EXPECT_EQ(run.dq_dk_dv, run.again);
 }
@@ -140,6 +144,11 @@ LLMC_CHECK(AWindowOfTheWidestHeads, window_of_widest, 1, 60, 2, 1, 256, 1032, 52
 LLMC_CHECK(Documents, documents, 3, 200, 4, 2, 32, 264, 136, true, 0, 0, true)
 LLMC_CHECK(WindowsOfDocuments, documents_of_wide, 2, 90, 2, 1, 128, 520, 264, true, 21, 0, true)
 LLMC_CHECK(ASoftCap, capped, 1, 150, 4, 2, 32, 264, 136, true, 0, 0, false, true)
+
+LLMC_CHECK(EightHeadsInFp16, fp16_grouped, 2, 100, 8, 1, 64, 648, 528)
+LLMC_CHECK(TheWidestHeadsInFp16, fp16_widest, 1, 39, 2, 1, 256, 1032, 520)
+LLMC_CHECK(AWindowInFp16, fp16_window, 1, 150, 4, 2, 32, 264, 136, true, 45)
+LLMC_CHECK(DocumentsInFp16, fp16_documents, 3, 200, 4, 2, 32, 264, 136, true, 0, 0, true)
 
 #define LLMC_CHECK_WARPGROUPS(test, name, ...)                                                               \
   TEST(WarpgroupAttention, test) {                                                                           \

@@ -257,6 +257,11 @@ void from_wire_bf16(const bf16*, float*, long long, bool);
 void from_wire_float(const float*, float*, long long, bool);
 void z_loss_odd(const float*, const StepScalars*, double*, int);
 void gradient_clip_small(const float*, int, const StepScalars*, StepResults*);
+void gradient_clip_scaled_small(const float*, int, const StepScalars*, StepResults*, LossScale*);
+void parameter_norms_scaled(const float*, const float*, const float*, const int*, float*, const LossScale*);
+void cross_entropy_scaled(fp16*, const int*, float*, float*, float*, float*, const StepScalars*, const LossScale*);
+void cross_entropy_capped_scaled(fp16*, const int*, float*, float*, float*, float*, const StepScalars*,
+                                 const LossScale*);
 void parameter_norms_small(const float*, const float*, const float*, const int*, float*);
 void cast_weights_small(const float*, bf16*, const Chunk*, int, int);
 void cast_weights_share(const float*, bf16*, const Chunk*, int, int);

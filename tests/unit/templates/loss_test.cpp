@@ -108,6 +108,37 @@ TYPED_TEST(CrossEntropy, HidesNoNaN) {
   EXPECT_TRUE(std::isfinite(losses[3]));
 }
 
+/// A gradient that fp16 rounds to 0 without a scale, and one of normal numbers.
+TEST(CrossEntropyScaled, MultipliesGradientsAndNoLosses) {
+  constexpr int kRows = 13, kCols = 101, kPitch = 104;
+  const auto logits = random_rows<fp16>(kRows, kCols, kPitch, 1);
+  std::vector<int> target(kRows, 5);
+  StepScalars s{};
+  s.loss_scale = 0x1p-24f;
+  const auto gradients = [&](auto kernel, float scale) {
+    auto rows = logits;
+    std::vector<float> losses(kRows), lse(kRows), entropies(kRows), correct(kRows);
+    const LossScale dynamic{.factor = scale};
+    run(2, kernel, rows.data(), target.data(), losses.data(), lse.data(), entropies.data(), correct.data(), &s,
+        &dynamic);
+    return std::pair(rows, losses);
+  };
+  for (const auto kernel : {cross_entropy_scaled, cross_entropy_capped_scaled}) {
+    const auto [small, losses] = gradients(kernel, 1);
+    const auto [large, same] = gradients(kernel, 0x1p24f);
+    EXPECT_TRUE(same_bits(losses, same));
+    double most = 0;
+    for (int r = 0; r < kRows; ++r)
+      for (int c = 0; c < kCols; ++c) {
+        const double g = value(large[r * kPitch + c]);
+        most = std::max(most, std::abs(g));
+        ASSERT_NEAR(value(small[r * kPitch + c]), g * 0x1p-24, 0x1p-25) << r << " " << c;
+      }
+    EXPECT_GT(most, 0.5);
+    EXPECT_LT(most, 2);
+  }
+}
+
 template <class C>
 void check_audit(void (*kernel)(const float*, const int*, float*)) {
   for (const float shift : {0.0f, 3e7f, -3e7f}) {  // from 2^24 on fp32 has only integers, and so have differences

@@ -10,6 +10,36 @@ namespace {
 
 float bits_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
+/// The compiler's own conversion.
+unsigned short nearest_fp16(float v) { return __builtin_bit_cast(unsigned short, static_cast<_Float16>(v)); }
+
+TEST(Fp16, HasTheNumbersOfIts65536Codes) {
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    const float number = static_cast<float>(__builtin_bit_cast(_Float16, static_cast<unsigned short>(bits)));
+    const float own = to_float(fp16{static_cast<unsigned short>(bits)});
+    if (std::isnan(number)) {
+      ASSERT_TRUE(std::isnan(own)) << bits;
+    } else {
+      ASSERT_EQ(__builtin_bit_cast(unsigned, own), __builtin_bit_cast(unsigned, number)) << bits;
+      ASSERT_EQ(from_float<fp16>(number).bits, bits);
+    }
+  }
+  EXPECT_EQ(from_float<fp16>(std::numeric_limits<float>::quiet_NaN()).bits, 0x7fff);
+}
+
+/// At the middle of two neighbours and an ulp off, of both signs, and where infinity begins.
+TEST(Fp16, IsRoundedToNearestAndEven) {
+  for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
+    const float low = to_float(fp16{static_cast<unsigned short>(bits)});
+    const float high = bits == 0x7bff ? 65536.0f : to_float(fp16{static_cast<unsigned short>(bits + 1)});
+    const float middle = low + (high - low) / 2;
+    for (const float v : {middle, std::nextafter(middle, low), std::nextafter(middle, high), std::nextafter(low, high)})
+      for (const float sign : {1.0f, -1.0f}) ASSERT_EQ(from_float<fp16>(sign * v).bits, nearest_fp16(sign * v)) << v;
+  }
+  for (const float v : {1e-30f, -1e-30f, 1e30f, -1e30f, std::numeric_limits<float>::infinity(), 65519.99f, 65520.0f})
+    EXPECT_EQ(from_float<fp16>(v).bits, nearest_fp16(v)) << v;
+}
+
 TEST(Exp, IsAccurateOverItsRange) {
   double worst = 0;
   for (double v = -83.17; v < 88.72; v += 1.7e-4) {

@@ -372,6 +372,74 @@ TEST(GradientClip, SkipsWhatIsAboveItsLimits) {
   EXPECT_EQ(clip(partial, 1.5f, 2.0, 2.0f, 4.0f).updates, 1u);
 }
 
+struct Scaled {
+  StepResults results;
+  LossScale scale;
+};
+
+Scaled clip_scaled(const std::vector<float>& partial, float clip_norm, double loss, LossScale scale,
+                   float norm_limit = std::numeric_limits<float>::infinity()) {
+  StepScalars s{};
+  s.clip_norm = clip_norm;
+  s.loss_limit = std::numeric_limits<float>::infinity();
+  s.grad_norm_limit = norm_limit;
+  StepResults results{};
+  results.loss = loss;
+  run(2, gradient_clip_scaled_small, partial.data(), static_cast<int>(partial.size()), &s, &results, &scale);
+  return {results, scale};
+}
+
+TEST(GradientClipScaled, RemovesTheScale) {
+  const std::vector<float> partial(300, 0.03f * 64 * 64);  // a norm of 3 times 64
+  const double norm = std::sqrt(300 * static_cast<double>(0.03f));
+  const auto [r, scale] = clip_scaled(partial, 1.5f, 2.0, {.factor = 64, .good = 7, .overflows = 2});
+  EXPECT_NEAR(r.grad_norm, norm, 1e-6);
+  EXPECT_NEAR(r.clip_scale, 1.5 / norm / 64, 1e-7 / 64);
+  EXPECT_EQ(r.skipped, kApplied);
+  EXPECT_EQ(r.updates, 1u);
+  EXPECT_EQ(scale, (LossScale{.factor = 64, .last = 64, .good = 8, .overflows = 2}));
+  EXPECT_EQ(clip_scaled(partial, 3.5f, 2.0, {.factor = 64}).results.clip_scale, 1.0f / 64);
+  EXPECT_EQ(clip_scaled(partial, 0.0f, 2.0, {.factor = 64}).results.clip_scale, 1.0f / 64);
+}
+
+TEST(GradientClipScaled, IsHalvedByAnOverflow) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const float bad : {inf, nan}) {
+    const auto [r, scale] = clip_scaled({1.0f, bad}, 1.0f, 2.0, {.factor = 64, .good = 1999, .overflows = 2});
+    EXPECT_EQ(r.skipped, kOverflow);
+    EXPECT_EQ(r.updates, 0u);
+    EXPECT_EQ(scale, (LossScale{.factor = 32, .last = 64, .good = 0, .overflows = 3}));
+  }
+  // Neither a loss that is not finite nor a scale of 1 can be helped by a smaller scale.
+  const LossScale before{.factor = 64, .good = 5}, least{.factor = 1, .last = 1, .good = 5};
+  const Scaled lost = clip_scaled({nan}, 1.0f, nan, before), end = clip_scaled({nan}, 1.0f, 2.0, least);
+  EXPECT_EQ(lost.results.skipped, kNotFinite);
+  EXPECT_EQ(lost.scale, (LossScale{.factor = 64, .last = 64, .good = 5}));
+  EXPECT_EQ(end.results.skipped, kNotFinite);
+  EXPECT_EQ(end.scale, least);
+  EXPECT_EQ(clip_scaled({nan}, 1.0f, 2.0, {.factor = 2}).scale.factor, 1.0f);
+}
+
+TEST(GradientClipScaled, IsDoubledAfterGoodSteps) {
+  EXPECT_EQ(clip_scaled({1.0f}, 1.0f, 2.0, {.good = 1998}).scale, (LossScale{.good = 1999}));
+  EXPECT_EQ(clip_scaled({1.0f}, 1.0f, 2.0, {.good = 1999}).scale, (LossScale{.factor = 131072}));
+  // A step that guards skip has good gradients.
+  const auto [r, scale] = clip_scaled({4.0f}, 1.0f, 2.0, {.factor = 1, .good = 1999}, 1.9f);
+  EXPECT_EQ(r.skipped, kGradNormAbove);
+  EXPECT_EQ(scale, (LossScale{.factor = 2, .last = 1}));
+  // No scale is infinite.
+  EXPECT_EQ(clip_scaled({1.0f}, 1.0f, 2.0, {.factor = 0x1p127f, .good = 1999}).scale.factor, 0x1p127f);
+}
+
+TEST(ParameterNorms, AreOfGradientsWithoutTheirScale) {
+  const std::vector<float> gradient = {1, 4, 4, 16, 25}, weight = {9, 0, 0, 1, 2}, update = {0, 0, 1, 0, 49};
+  const std::vector<int> first = {0, 3, 4, 5};
+  const LossScale scale{.factor = 16, .last = 8};
+  std::vector<float> norms(9);
+  run(2, parameter_norms_scaled, gradient.data(), weight.data(), update.data(), first.data(), norms.data(), &scale);
+  EXPECT_EQ(norms, (std::vector<float>{0.375f, 3, 1, 0.5f, 1, 0, 0.625f, std::sqrt(2.0f), 7}));
+}
+
 TEST(ParameterNorms, AddsChunksOfEachParameter) {
   const std::vector<float> gradient = {1, 4, 4, 16, 25}, weight = {9, 0, 0, 1, 2}, update = {0, 0, 1, 0, 49};
   const std::vector<int> first = {0, 3, 4, 5};

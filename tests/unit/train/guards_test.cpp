@@ -170,6 +170,19 @@ TEST(Guard, EndsAfterTooManyInARowOrInAll) {
   EXPECT_TRUE(test::has_facts(row.exhausted(), {"3", "in a row", "the loss on rank 1 (host b)", "step 1"}));
 }
 
+TEST(Guard, AnOverflowIsTheLossScalesAlone) {
+  Guard guard(values(), 0.5, {});
+  for (std::int64_t step = 1; step <= 5; ++step) guard.observe(step, results(4, 2), {5, 9}, {});
+  const GuardState before = guard.state();
+  for (std::int64_t step = 6; step <= 12; ++step) {
+    EXPECT_EQ(guard.observe(step, results(4, kNone, kOverflow), {5, 9}, {}), "");
+    EXPECT_EQ(guard.in_a_row(), 0);
+    EXPECT_EQ(guard.exhausted(), "");
+  }
+  EXPECT_TRUE(guard.state() == before);
+  EXPECT_STREQ(skip_reason(kOverflow), "overflow");
+}
+
 TEST(FrozenLoss, IsToldOnceWithItsLikelyCauses) {
   FrozenLoss frozen(4, 1e-6), never(0, 1e-6), moves(4, 1e-6);
   std::string told;
@@ -211,6 +224,13 @@ TEST(GuardState, IsPartOfAStateAndOlderOnesHaveNone) {
   EXPECT_TRUE(fake::contains(format_train_state(state), "llmc-state-5"));
   EXPECT_TRUE(parse_train_state(format_train_state(state)) == state);
   EXPECT_EQ(parse_train_state(format_train_state(state)).updates(), 5);
+  state.loss_scale = LossScale{.factor = 32768, .last = 65536, .good = 1999, .overflows = 3};
+  EXPECT_TRUE(fake::contains(format_train_state(state), "llmc-state-8"));
+  EXPECT_TRUE(parse_train_state(format_train_state(state)) == state);
+  for (const LossScale& scale : {LossScale{.factor = 0.5f}, LossScale{.good = 2000}}) {
+    state.loss_scale = scale;
+    EXPECT_THROW(parse_train_state(format_train_state(state)), std::invalid_argument);
+  }
   state.skipped_updates = 8;
   EXPECT_THROW(parse_train_state(format_train_state(state)), std::invalid_argument) << "more than steps";
 }

@@ -280,6 +280,7 @@ TEST(Metrics, Lines) {
       R"({"step":7,"loss":null,"lr":0.0003,"grad_norm":0.3,"top1":0.25,"lse_mean":9.1,"lse_max":null,)"
       R"("entropy":5.5,"z_loss":0.0125,"ignored":0.125,"tokens":100,"tokens_per_second":50.0,"seconds":2.0,"total_seconds":7.0,"epochs":1.5,)"
       R"("data_wait":0.25})");
+  metrics.loss_scale = 65536.0f;
   metrics.mfu = 0.5;
   metrics.product_share = 0.75;
   metrics.evaluation_seconds = 3;
@@ -298,6 +299,7 @@ TEST(Metrics, Lines) {
   EXPECT_EQ(line["val_loss/web"], 2.5);
   EXPECT_EQ(line["val_top1/web"], 0.25);
   EXPECT_FALSE(line.contains("val_bits_per_byte/web"));
+  EXPECT_EQ(line["loss_scale"], 65536);
   EXPECT_EQ(line["mfu"], 0.5);
   EXPECT_EQ(line["product_share"], 0.75);
   EXPECT_EQ(line["evaluation_seconds"], 3);
@@ -316,7 +318,7 @@ TEST(Metrics, Lines) {
     scalars += fmt::format("{} {}\n", scalar.tag, static_cast<float>(without_nan_sign(scalar.value)));
   EXPECT_EQ(scalars,
             "train/loss nan\ntrain/lr 0.0003\ntrain/grad_norm 0.3\ntrain/top1 0.25\ntrain/lse_mean 9.1\n"
-            "train/lse_max -inf\ntrain/entropy 5.5\ntrain/z_loss 0.0125\ntrain/ignored 0.125\n"
+            "train/lse_max -inf\ntrain/entropy 5.5\ntrain/z_loss 0.0125\ntrain/loss_scale 65536\ntrain/ignored 0.125\n"
             "train/tokens 100\ntrain/tokens_per_second 50\n"
             "train/seconds 2\ntrain/total_seconds 7\ntrain/epochs 1.5\ntrain/data_wait 0.25\ntrain/mfu "
             "0.5\ntrain/product_share 0.75\n"

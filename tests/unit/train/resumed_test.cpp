@@ -24,6 +24,7 @@ TrainState checkpoint() {
   state.guard.rollbacks = 4;
   state.best = Best{6, "validation", 0.5};
   state.skipped_updates = 3;
+  state.loss_scale = LossScale{.factor = 32};
   state.separator = 2;
   return state;
 }
@@ -31,11 +32,12 @@ TrainState checkpoint() {
 TEST(Resumed, HasEveryFieldOfTheCheckpoint) {
   const TrainState saved = checkpoint(), fresh;
   // A field that is new stands here, in checkpoint(), and where it is compared.
-  const auto& [step, position, seed, data_seed, model, data, tokenizer, guard, best, skipped, separator] = saved;
+  const auto& [step, position, seed, data_seed, model, data, tokenizer, guard, best, skipped, loss_scale, separator] =
+      saved;
   EXPECT_TRUE(step != fresh.step && !(position == fresh.position) && seed != fresh.seed &&
               data_seed != fresh.data_seed && model != fresh.model_fingerprint && data != fresh.data_fingerprint &&
               tokenizer != fresh.tokenizer && !(guard == fresh.guard) && best && skipped != fresh.skipped_updates &&
-              separator != fresh.separator);
+              loss_scale && separator != fresh.separator);
   EXPECT_EQ(resumed(saved, begun(1, "d", "")), saved);
 }
 

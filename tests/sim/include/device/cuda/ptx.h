@@ -30,8 +30,10 @@ void begin_copy(void* shared, const void* global, int bytes);
 /// Completes all copies that this lane has started.
 void wait_for_copies();
 
-/// Implements llmc::mma_bf16_16x8x16.
-void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
+inline float number_of_bf16(unsigned short bits) { return std::bit_cast<float>(static_cast<unsigned>(bits) << 16); }
+/// Implements llmc::mma_bf16_16x8x16 and llmc::mma_f16_16x8x16, of numbers with these bits.
+void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                  float (*number)(unsigned short bits) = number_of_bf16);
 /// Implement llmc::show_to_warpgroups, llmc::wgmma_commit and llmc::wgmma_wait.
 void show_to_warpgroups();
 void commit_products();
@@ -60,6 +62,15 @@ inline unsigned short bf16_bits(float v) {
 inline unsigned bf16_pair(float low, float high) {
   return bf16_bits(low) | static_cast<unsigned>(bf16_bits(high)) << 16;
 }
+
+/// By the compiler's own conversion, to nearest, ties to even; NaN is 0x7fff.
+inline unsigned short f16_bits(float v) {
+  return v != v ? 0x7fff : std::bit_cast<unsigned short>(static_cast<_Float16>(v));
+}
+
+inline unsigned f16_pair(float low, float high) { return f16_bits(low) | static_cast<unsigned>(f16_bits(high)) << 16; }
+
+inline float number_of_f16(unsigned short bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
 
 /// Code with so many bits of mantissa and this least exponent of normal numbers; NaN is 0x7f. Counts steps of the
 /// exponent in double precision.
@@ -125,6 +136,9 @@ inline float reciprocal_approx(float v) {
 
 inline void mma_bf16_16x8x16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   sim::multiply_add(d, a, b);
+}
+inline void mma_f16_16x8x16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  sim::multiply_add(d, a, b, number_of_f16);
 }
 
 // The lane itself loads its results, so that its loads are checked.
