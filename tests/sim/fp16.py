@@ -54,8 +54,7 @@ class Fp16(harness.SimTest):
         self.assertEqual(len(ours), STEPS)
         self.assertLess(exact[-1]["loss"], 0.9 * exact[0]["loss"])
         off = [abs(a["loss"] / b["loss"] - 1) for a, b in zip(ours, exact)]
-        print(f"losses {max(off):.2g}, first norm {ours[0]['grad_norm'] / exact[0]['grad_norm'] - 1:.2g}")
-        self.assertLess(max(off), 4e-3)
+        self.assertLess(max(off), 4e-3)  # seen: 1.9e-3
         self.assertGreater(max(off), 0)
         self.assertAlmostEqual(ours[0]["grad_norm"] / exact[0]["grad_norm"], 1, delta=4e-3)
         for name, norms in ours[0]["per_parameter"].items():
