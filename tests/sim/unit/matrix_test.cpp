@@ -5,6 +5,7 @@
 
 #include "../../unit/cuda/numbers.h"
 #include "device/cuda/launch.h"
+#include "device/cuda/ptx.h"
 
 namespace llmc {
 
