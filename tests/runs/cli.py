@@ -51,7 +51,7 @@ class Cli(RunTest):
                       ["checkpoint", "prune", "specs", "--keep-last",
                        "0"], ["checkpoint", "export",
                               "specs"], ["checkpoint", "export", "specs", "-o", "x", "--dtype",
-                                         "fp16"], ["checkpoint", "export", "specs", "-o", "x", "--shard-size",
+                                         "fp8"], ["checkpoint", "export", "specs", "-o", "x", "--shard-size",
                                                    "0"], ["checkpoint", "average", "specs", "-o",
                                                           "x"], ["checkpoint", "average", "specs", "docs"]):
             done = harness.call(LLMC, *words, cwd=SOURCE)
