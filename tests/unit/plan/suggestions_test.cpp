@@ -263,7 +263,7 @@ TEST(Synonyms, LeadToKeysAndWordsThatExist) {
     EXPECT_EQ(plain_word(synonym.word), synonym.word);
   }
   for (const WordSynonym& synonym : word_synonyms()) {
-    const bool gpu = std::string(synonym.key) == "target.arch";
+    const bool gpu = std::string(synonym.key) == "target.arch" || std::string(synonym.ours) == "fp16";
     const LoadResult ours = load_text(
         kBase, "base.yaml", {fmt::format("{}={}", synonym.key, synonym.ours), gpu ? "target.kind=cuda" : "seed=1"});
     for (const Diagnostic& d : ours.diagnostics) EXPECT_TRUE(d.key != synonym.key || d.code == "E0309") << render(d);

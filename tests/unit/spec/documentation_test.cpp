@@ -149,7 +149,7 @@ TEST(JsonSchema, RefusesWhatLlmcRefuses) {
                            "optimizer: {lr: -1}\n",
                            "optimizer: {betas: [0.9]}\n",
                            "optimizer: {betas: [0.9, 1.0]}\n",
-                           "precision: {compute: fp16}\n",
+                           "precision: {compute: fp8}\n",
                            "memory: {recompute: some}\n",
                            "memory: {recompute: []}\n",
                            "memory: {budget: h100}\n",
