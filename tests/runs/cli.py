@@ -43,17 +43,27 @@ class Cli(RunTest):
         self.assertEqual(sorted(set(listed)), sorted({command.split()[0] for command in COMMANDS}))
 
     def test_usage_errors(self):
-        for words in ([], ["nonsense"], ["check"], ["emit", "specs/tiny.yaml", "--style=pretty"], ["explain", "E9999"],
-                      ["plan", "specs/tiny.yaml", "--nonsense"], ["plan", "specs/tiny.yaml", "-j", "2"],
-                      ["plan", "specs/tiny.yaml", "--kernels",
-                       "--launches"], ["plan", "specs/tiny.yaml", "--kernels", "-o",
-                                       "x"], ["checkpoint"], ["checkpoint", "rm"], ["checkpoint", "prune", "specs"],
-                      ["checkpoint", "prune", "specs", "--keep-last",
-                       "0"], ["checkpoint", "export",
-                              "specs"], ["checkpoint", "export", "specs", "-o", "x", "--dtype",
-                                         "fp8"], ["checkpoint", "export", "specs", "-o", "x", "--shard-size",
-                                                   "0"], ["checkpoint", "average", "specs", "-o",
-                                                          "x"], ["checkpoint", "average", "specs", "docs"]):
+        for line in (
+                "",
+                "nonsense",
+                "check",
+                "emit specs/tiny.yaml --style=pretty",
+                "explain E9999",
+                "plan specs/tiny.yaml --nonsense",
+                "plan specs/tiny.yaml -j 2",
+                "plan specs/tiny.yaml --kernels --launches",
+                "plan specs/tiny.yaml --kernels -o x",
+                "checkpoint",
+                "checkpoint rm",
+                "checkpoint prune specs",
+                "checkpoint prune specs --keep-last 0",
+                "checkpoint export specs",
+                "checkpoint export specs -o x --dtype fp8",
+                "checkpoint export specs -o x --shard-size 0",
+                "checkpoint average specs -o x",
+                "checkpoint average specs docs",
+        ):
+            words = line.split()
             done = harness.call(LLMC, *words, cwd=SOURCE)
             self.assertEqual(done.code, 2, f"{words}: {done.out}{done.err}")
             self.assertTrue(done.err.strip(), words)
