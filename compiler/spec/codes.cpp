@@ -325,9 +325,7 @@ const std::vector<Code>& codes() {
        "again.",
        "model: {qk_norm: true, qk_norm_place: after_rope, rope_scaling: {type: yarn, llama_4_scaling_beta: 0.1}}",
        "model: {qk_norm: true, rope_scaling: {type: yarn, llama_4_scaling_beta: 0.1}}"},
-      {"E0363", "fp16 on a CPU",
-       "`compute: fp16` is for GPUs whose fp16 products are faster than their others. CPUs have products in fp32 and "
-       "bf16.",
+      {"E0363", "fp16 on a CPU", "`compute: fp16` runs on GPUs alone. For CPUs llmc has products in fp32 and bf16.",
        "precision: {compute: fp16}\ntarget: {kind: cpu}", "precision: {compute: bf16}\ntarget: {kind: cpu}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through other files.",
        "extends: this.yaml", "extends: base.yaml"},

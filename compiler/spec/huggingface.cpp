@@ -125,7 +125,7 @@ model:
   mlp_bias: {}
 {}
 {}precision:
-  compute: bf16                         # or fp32; master weights and sums are always fp32
+  compute: bf16                         # or fp32, fp16; master weights and sums are always fp32
 
 batch:
   sequence_length: {}                 # the model's context length is {}

@@ -14,7 +14,7 @@ namespace llmc::spec {
 
 /// Fields of config.json that have no key in a spec.
 struct StoredModel {
-  DType dtype = DType::f32;              // f32 or bf16, of the weights
+  DType dtype = DType::f32;              // f32, bf16 or f16, of the weights
   std::optional<std::int32_t> eos = {};  // the token that ends a document, where a tokenizer is known
 };
 

@@ -365,9 +365,9 @@ struct Spec {
   Masters master = Masters::fp32;                         // precision.master: split only with compute bf16
   OptimizerState optimizer_state = OptimizerState::fp32;  // precision.optimizer_state: int8 only with AdamW
 
-  /// Whether operands of the layers' products are rounded to 8 bits.
-  /// Gradients have a factor that the device chooses (device/types.h, LossScale).
+  /// Whether gradients have a factor that the device chooses (device/types.h, LossScale).
   bool has_loss_scale() const { return compute == DType::f16; }
+  /// Whether operands of the layers' products are rounded to 8 bits.
   bool has_fp8_products() const { return matmul == Matmul::fp8 || has_fp8_weight_gradients(); }
   /// Whether those of weight gradients are too, which are sums over tokens.
   bool has_fp8_weight_gradients() const {

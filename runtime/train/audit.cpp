@@ -31,7 +31,8 @@ std::string Audit::judge(std::int64_t step, double training, double audited, dou
   return fmt::format(
       "step {}: the loss is {:.6g}, but {:.6g} when recomputed in fp32 (audit.compute: {}): a difference of {:+.3g} "
       "nats, where audit.bound is {:g}. The reported loss is not reliable. Likely causes: sums computed in too few "
-      "bits (check whether precision.compute: fp32 agrees with the audit), logits too large for bf16 (the largest "
+      "bits (check whether precision.compute: fp32 agrees with the audit), logits too large for the format of "
+      "activations (the largest "
       "log-sum-exp is {:.4g}), or memory that returns wrong values. This warning is repeated only after a difference "
       "within the bound",
       step, without_nan_sign(training), without_nan_sign(audited),

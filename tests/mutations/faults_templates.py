@@ -183,6 +183,8 @@ FAULTS = [
           "load(dkeys + t * kPaddedDim + d),", "test_cpu_attention CpuAttention.*"),
     fault("softmax_maximum_at_0_on_cuda", "attention_forward", "top[m][h] = max_of_row(top[m][h]);",
           "top[m][h] = 0.0f;", "test_sim_kernels PortableAttention.LargeScores"),
+    fault("keys_before_a_window_weigh_as_those_after_the_query", "mask_earlier", "= 2 * kNothing;", "= kNothing;",
+          "test_sim_kernels PortableAttention.AWindow"),
     fault("softmax_maximum_at_0_in_fp32_on_cuda", "attention_forward_scalar", "top = max_of_team(top);", "top = 0.0f;",
           "test_sim_kernels ScalarAttention.LargeScores"),
     fault("weights_are_read_before_they_are_written", "attention_backward_keys_scalar",

@@ -95,6 +95,18 @@ class Fp16(harness.SimTest):
         for file in ("model.safetensors", "optimizer.safetensors", "state.json"):
             self.assertEqual(self.saved(run, 10, file), self.saved(self.clean, 10, file), file)
 
+    def test_a_rollback_brings_the_scale_back(self):
+        """To that of its checkpoint, with which the step overflows again."""
+        run = self.path("back")
+        self.succeed(self.overflows, "--run", run, *FEW, "--steps", 1)
+        done = harness.runs.call(self.overflows, "--run", run, *FEW, "checkpoint.every=0", "guards.grad_norm=1e-9",
+                                 "guards.judge_after=2", "guards.rollback=true", "guards.rollbacks=1")
+        self.assertEqual(done.code, 7, done.out + done.err)
+        rollbacks = [line for line in harness.runs.json_lines(os.path.join(run, "history.jsonl")) if "rollback" in line]
+        self.assertEqual([line["step"] for line in rollbacks], [1])
+        again = self.metrics(run)[1]
+        self.assertEqual((again["step"], again["loss_scale"], again.get("skip_reason")), (2, INITIAL / 2, "overflow"))
+
     def test_ranks_agree(self):
         """They compare their weights after each step."""
         run, port = self.path("two"), torchrun.free_port()

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -86,6 +87,16 @@ void append_rounded(safetensors::Writer& writer, std::span<const float> values) 
   writer.append(rounded.data(), rounded.size() * sizeof(T));
 }
 
+/// Refuses a number that fp16 would have as infinity.
+void check_range_of_fp16(const std::string& name, std::span<const float> values) {
+  const auto past = std::ranges::find_if(
+      values, [](float value) { return std::isfinite(value) && !std::isfinite(to_float(from_float<fp16>(value))); });
+  if (past != values.end())
+    throw Failure(Exit::checkpoint, fmt::format("tensor {} has the number {}, and fp16 ends at 65504. Write --dtype "
+                                                "fp32 or --dtype bf16",
+                                                name, *past));
+}
+
 void append(safetensors::Writer& writer, const Weight& weight, const WeightForm& form, DType dtype) {
   const safetensors::Entry& entry = *weight.front().entry;
   const std::int64_t columns = entry.shape.size() > 1 ? entry.shape[1] : 1;
@@ -100,7 +111,10 @@ void append(safetensors::Writer& writer, const Weight& weight, const WeightForm&
       values = mirrored;
     }
     if (dtype == DType::f32) return writer.append(values.data(), values.size_bytes());
-    if (dtype == DType::f16) return append_rounded<fp16>(writer, values);
+    if (dtype == DType::f16) {
+      check_range_of_fp16(entry.name, values);
+      return append_rounded<fp16>(writer, values);
+    }
     append_rounded<bf16>(writer, values);
   };
   if (weight.size() > 1) return for_each_mean(weight, write);

@@ -229,7 +229,8 @@ namespace {
 
 /// The launch must have asked for the memory, and the destination of a copy in flight must not be accessed.
 void check_shared(Access access, std::size_t offset, std::size_t bytes) {
-  if (now.shared_begin + offset - now.unused_begin < now.unused_bytes)
+  const std::uintptr_t begin = now.shared_begin + offset;
+  if (begin < now.unused_begin + now.unused_bytes && begin + bytes > now.unused_begin)
     report("kernel " + order().describe(now.operation) + ": lane " + std::to_string(now.lane) +
            (access == Access::read ? " reads" : " writes") + " shared memory past the bytes that its launch asks for");
   for (std::size_t granule = offset / kGranule; granule * kGranule < offset + bytes; ++granule)

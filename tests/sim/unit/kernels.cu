@@ -245,6 +245,10 @@ void turned_bytes(unsigned char* out, int count) {
   for (int i = lane; i < count; i += lanes) out[i] = block_memory[count - 1 - i];
 }
 
+void stores_over_the_end(int count) {
+  if (threadIdx.x == 0) *reinterpret_cast<int4*>(block_memory + count - 8) = make_int4(1, 2, 3, 4);
+}
+
 void past_the_end(int* out, int count) {
   for (int i = static_cast<int>(threadIdx.x); i <= count; i += static_cast<int>(blockDim.x)) out[i] = i;
 }

@@ -165,6 +165,12 @@ TEST(Lanes, ALaunchAsksForMoreMemory) {
         },
         "turned_bytes.* writes shared memory past the bytes that its launch asks for");
   }
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 32, 1, 24}, stores_over_the_end, 24);
+        cudaStreamSynchronize(stream.handle);
+      },
+      "stores_over_the_end.* writes shared memory past the bytes that its launch asks for");
   EXPECT_THROW(launch(stream, Grid{1, 64, 1, 240'000}, turned_bytes, static_cast<unsigned char*>(nullptr), 0), Failure);
   const cudaLaunchConfig_t config = {{1}, {64}, 50'000, stream.handle, nullptr, 0};
   unsigned char* out = nullptr;

@@ -126,13 +126,26 @@ TEST_F(Export, Fp16IsRoundedToo) {
   const std::string name = "model.norm.weight";
   // Adjacent fp16 numbers between 1 and 2 are 2^-10 apart; the least is 2^-24.
   const std::vector<std::pair<float, std::uint16_t>> cases = {
-      {1.0f, 0x3c00}, {1 + 0x1p-11f, 0x3c00}, {1 + 0x3p-11f, 0x3c02}, {-0x1p-24f, 0x8001}, {65520.0f, 0x7c00}};
+      {1.0f, 0x3c00}, {1 + 0x1p-11f, 0x3c00}, {1 + 0x3p-11f, 0x3c02}, {-0x1p-24f, 0x8001}, {65519.0f, 0x7bff}};
   for (std::size_t i = 0; i < cases.size(); ++i) model_.weight(name, static_cast<std::int64_t>(i)) = cases[i].first;
   export_model({.checkpoint = model_.save(run_.path, 1), .out = out(), .tokenizer = {}, .dtype = DType::f16});
   const auto weights = tensors<std::uint16_t>();
   for (std::size_t i = 0; i < cases.size(); ++i) EXPECT_EQ(weights.at(name)[i], cases[i].second) << i;
   EXPECT_EQ(json("config.json").at("dtype"), "float16");
   EXPECT_NE(read_all(out() / "README.md").find("fp16, rounded to nearest"), std::string::npos);
+}
+
+TEST_F(Export, RefusesWeightsPastTheRangeOfFp16) {
+  model_.weight("model.norm.weight", 3) = -65520.0f;
+  const fs::path checkpoint = model_.save(run_.path, 1);
+  try {
+    export_model({.checkpoint = checkpoint, .out = out(), .tokenizer = {}, .dtype = DType::f16});
+    FAIL() << "it is exported";
+  } catch (const Failure& e) {
+    EXPECT_TRUE(test::has_facts(e.what(), {"model.norm.weight", "-65520", "fp16", "--dtype fp32"}));
+  }
+  EXPECT_FALSE(fs::exists(out()));
+  EXPECT_EQ(export_model({.checkpoint = checkpoint, .out = out(), .tokenizer = {}}).dtype, DType::f32);
 }
 
 TEST_F(Export, TheDefaultIsWhatTheRunComputesIn) {
