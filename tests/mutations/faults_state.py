@@ -57,7 +57,7 @@ FAULTS = [
     fault("a_tie_is_always_rounded_down", "joined", "(rest > 0x8000u ? 1u : 0u) | up", "(rest > 0x8000u ? 1u : 0u)",
           SPLIT),
     fault("a_tie_is_always_rounded_up", "joined", "rest > 0x8000u ? 1u", "rest >= 0x8000u ? 1u", SPLIT),
-    fault("ties_of_a_block_are_forgotten", "Block in runtime/device/cpu/group.h", "for (; up != 0; up &= up - 1)",
+    fault("ties_of_a_block_are_forgotten", "Block in runtime/device/cpu/operands.h", "for (; up != 0; up &= up - 1)",
           "for (; false; up &= up - 1)", "test_templates Split.AdamWHas*"),
     fault("a_tie_clears_its_neighbours", "SplitPointer", "& ~(1u << i % 8)", "& 0u", "test_templates Split.*Has*"),
     fault("split_adamw_takes_a_skipped_step", "adamw_split", "if (results->skipped) return;", "",
