@@ -88,7 +88,7 @@ void add_scale_command(CLI::App& app) {
       ->required()
       ->check(CLI::IsMember(rules));
   command->add_option("-o,--out", options->out, "new file to write (default: standard output)");
-  command->footer("Example: llmc scale specs/quickstart.yaml --to specs/llama-124m.yaml --rule mup -o scaled.yaml");
+  command->footer("Example: llmc scale specs/quickstart.yaml --to specs/llama-1b.yaml --rule mup -o scaled.yaml");
   command->callback([options] { write_scaled(*options); });
 }
 

@@ -54,7 +54,7 @@ precision:
 batch:
   sequence_length: 256
   tokens: 2048                  # of one optimizer step
-  micro_batch: auto             # sequences of one pass: the largest that fits
+  micro_batch: auto             # sequences of one pass: the fastest that fits
 
 memory:
   budget: 2GiB
