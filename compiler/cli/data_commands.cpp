@@ -79,9 +79,10 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
   const std::string lines =
       result.skipped_lines ? fmt::format(", and {} line{}", grouped(result.skipped_lines), plural(result.skipped_lines))
                            : "";
-  fmt::print("{}: {} document{} from {} file{} ({} skipped{}), {:.2f} bytes a token, vocabulary {}\n", out.string(),
-             grouped(documents), plural(documents), grouped(result.files), plural(result.files),
-             grouped(result.skipped_files), lines, result.bytes_per_token(), grouped(result.vocab_size));
+  fmt::print("{}: {} document{} from {} file{} ({} skipped{}), {:.2f} bytes a token, vocabulary {}\n",
+             spec::printable(out.string()), grouped(documents), plural(documents), grouped(result.files),
+             plural(result.files), grouped(result.skipped_files), lines, result.bytes_per_token(),
+             grouped(result.vocab_size));
   for (const auto& [name, side] : {std::pair("train", &result.train), {"validation", &result.validation}}) {
     const auto shards = static_cast<std::int64_t>(side->shards.size());
     fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens), grouped(shards), plural(shards));
@@ -108,7 +109,8 @@ void print_notes(const data::BuildResult& result, const data::DatasetOptions& op
               data::grouped(result.changed_documents),
               data::grouped(result.train.documents + result.validation.documents),
               result.changed_documents == 1 ? "decodes to" : "decode to");
-  if (result.single_document_cut) to_stderr("note: there is one document, so its end is the validation set\n");
+  if (result.single_document_cut && result.validation.tokens > 0)
+    to_stderr("note: there is one document, so its end is the validation set\n");
   const auto train = static_cast<double>(result.train.tokens), held = static_cast<double>(result.validation.tokens);
   const double part = held / std::max(1.0, train + held);
   if (!result.single_document_cut && (part > 3 * options.validation || part < options.validation / 3))
@@ -215,7 +217,7 @@ void add_info(CLI::App* data_command) {
   info_command->callback([info] {
     const data::DataInfo found = data::describe(info->file, info->format, info->sequence_length);
     if (!found.warning.empty()) to_stderr("warning: {}\n", spec::printable(found.warning));
-    fmt::print("{}", info->json ? data::as_json(found) + "\n" : data::as_text(found));
+    fmt::print("{}", info->json ? data::as_json(found) + "\n" : printable_text(data::as_text(found)));
   });
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <new>
 #include <sstream>
@@ -124,6 +125,7 @@ int internal(const std::exception& error) {
 
 int main(int argc, char** argv) {
   llmc::hold_standard_streams();
+  std::signal(SIGCHLD, SIG_DFL);  // a parent may have ignored it, and then no child can be waited for
   // Of all commands, only this one computes.
   if (argc > 1 && std::string_view(argv[1]) == "verify") llmc::limit_spinning(argv);
   // fmt::print would throw if standard error cannot be written.

@@ -153,7 +153,7 @@ void take_first_phase(DiffOptions& options) {
 std::string label_of(const SpecArguments& arguments) {
   std::string label = arguments.file;
   for (const std::string& word : arguments.overrides) label += " " + word;
-  return label;
+  return spec::printable(label);
 }
 
 /// A comparison of two trainers' specs.
@@ -182,9 +182,8 @@ void check_alike(const std::vector<spec::Resolved>& before, const std::vector<sp
         Exit::usage,
         fmt::format("'{}' has {} phase{} and '{}' has {}. Select one of each with phase=1, or another number: "
                     "llmc diff {} phase=1 {} phase=1",
-                    spec::printable(label_of(options.a)), before.size(),
-                    plural(static_cast<std::int64_t>(before.size())), spec::printable(label_of(options.b)),
-                    after.size(), options.a.file, options.b.file));
+                    label_of(options.a), before.size(), plural(static_cast<std::int64_t>(before.size())),
+                    label_of(options.b), after.size(), options.a.file, options.b.file));
 }
 
 /// Prints the differences, of specs with phases phase by phase. Returns whether there are none.

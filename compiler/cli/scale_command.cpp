@@ -44,7 +44,13 @@ void write_scaled(const ScaleOptions& options) {
   refuse_pipe(options.large);
   if (!options.out.empty() && access(options.out.c_str(), F_OK) == 0)
     throw Failure(Exit::usage, printable(options.out) + " exists. Name another file with -o");
-  const spec::Resolved small = load_spec(options.small), large = load_spec({options.large, {}});
+  const spec::Resolved small = load_spec(options.small);
+  const std::vector<spec::Resolved> of_large = load_phases({options.large, {}});
+  if (of_large.size() > 1)
+    throw Failure(Exit::usage, fmt::format("--to takes a spec without phases, and '{}' has {}. Name a copy of it "
+                                           "without `phases`",
+                                           printable(options.large), of_large.size()));
+  const spec::Resolved& large = of_large.front();
   const scale::Rule rule = kRules.at(options.rule);
   const std::vector<scale::Change> changes = scale::changes(small, large, rule);
   std::vector<std::string> command = {"llmc", "scale", options.small.file};

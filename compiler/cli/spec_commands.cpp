@@ -100,7 +100,7 @@ void check_one(const Options& options, const spec::Resolved& resolved) {
   if (options.json) return;
   const spec::Phase& phase = resolved.spec.phase;
   const std::string which = phase.count > 1 ? fmt::format(" phase {}, up to step {}:", phase.number, phase.last) : "";
-  fmt::print("{}:{} good ({})\n", options.spec.file, which, plan.fingerprint);
+  fmt::print("{}:{} good ({})\n", printable(options.spec.file), which, plan.fingerprint);
 }
 
 int check(const Options& options) {
@@ -246,9 +246,10 @@ void write_new(const std::string& path, const NewSpec& made) {
     fmt::print("{}", made.text);
     return;
   }
-  if (access(path.c_str(), F_OK) == 0) throw Failure(Exit::usage, path + " exists. Name another file with -o");
+  if (access(path.c_str(), F_OK) == 0)
+    throw Failure(Exit::usage, printable(path) + " exists. Name another file with -o");
   write_file_atomically(path, made.text, {Exit::usage, "-o"});
-  to_stderr("wrote {}\n", path);
+  to_stderr("wrote {}\n", printable(path));
   if (!made.command.empty())
     to_stderr("next, with your text in FOLDER:\n  {}\n  llmc run {}\n", made.command, shell_word(path));
   else if (!made.script.empty())

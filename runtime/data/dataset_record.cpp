@@ -25,6 +25,9 @@ constexpr std::uintmax_t kMaxBytes = 16 << 20;
   throw Failure(Exit::data, fmt::format("'{}' does not have the form that `llmc data build` writes: {}", name, what));
 }
 
+/// Tokens of a shard: its header has them in an int32.
+constexpr std::int64_t kMostShardTokens = 0x7fffffff;
+
 /// Reads the members of one object.
 class Members {
  public:
@@ -35,10 +38,11 @@ class Members {
   const Json& at(const char* key) const { return object_.at(key); }
 
   /// A count of at most 2^62, so that sums of a few do not overflow; `otherwise` if the key is missing.
-  std::int64_t count(const char* key, std::optional<std::int64_t> otherwise = {}) const {
+  std::int64_t count(const char* key, std::optional<std::int64_t> otherwise = {},
+                     std::int64_t most = std::int64_t{1} << 62) const {
     const auto found = object_.find(key);
     if (found == object_.end()) return otherwise ? *otherwise : missing(key);
-    if (!found->is_number_integer() || *found < 0 || *found > (std::int64_t{1} << 62))
+    if (!found->is_number_integer() || *found < 0 || *found > most)
       refuse(name_, fmt::format("'{}' is not a count", key));
     return found->get<std::int64_t>();
   }
@@ -80,7 +84,7 @@ DatasetSide read_side(const Json& json, const std::string& name) {
   for (const Json& entry : shards) {
     const Members shard(entry, name);
     side.shards.push_back({.file = shard.file("file"),
-                           .tokens = shard.count("tokens"),
+                           .tokens = shard.count("tokens", {}, kMostShardTokens),
                            .documents = shard.count("documents", -1),
                            .max_id = shard.count("max_id", -1),
                            .xxh3 = shard.checksum("xxh3"),

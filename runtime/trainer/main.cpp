@@ -165,6 +165,7 @@ int train_phases(const PhaseStart& start, const Program& program, const TrainerP
 
 int train_main(int argc, char** argv, const Program& program) try {
   hold_standard_streams();
+  std::signal(SIGCHLD, SIG_DFL);  // a parent may have ignored it, and then no child can be waited for
   std::signal(SIGUSR1, SIG_IGN);  // before the first step there is nothing to save
   const std::optional<Options> parsed =
       parse_options(argc, argv, program.info, [] { return default_base(executable_folder()); });
@@ -190,7 +191,7 @@ int train_main(int argc, char** argv, const Program& program) try {
   if (is_enough(phase.end_of(done))) return static_cast<int>(Exit::done);
   // A request that came after the phase's last save: no other trainer may take this one's place.
   if (const auto& signals = stop_signals(); signals && signals->stop_signal() != 0) unsetenv(kPhasesVariable);
-  return leave_to({start.options, done + 1, phase.end_of(done)}, program.info, launch, words_for_next(words));
+  return leave_to({start.options, done + 1, phase.end_of(done), *parsed}, program.info, launch, words_for_next(words));
 } catch (const Failure& failure) {
   print_error(failure.what());
   return static_cast<int>(failure.code());

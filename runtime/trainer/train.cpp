@@ -56,12 +56,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Prepared prepare_alike(Rank& rank) {
+/// `start`: of this rank, whose options and phase may be others once the folder is locked.
+Prepared prepare_alike(Rank& rank, PhaseStart& start) {
   rank.rendezvous.at(0, "starting");
-  Prepared prepared;
+  std::unique_ptr<RunFolder> folder;  // of rank 0, whose lock ends what another start still saves
   together(rank.launch, rank.rendezvous, [&] {
     check_processor(rank.info());
-    prepared = prepare(rank.options, rank.info(), noted_spec(executable_folder()), rank.is_first(), rank.console);
+    if (rank.is_first() && RunFolder::holds_run(start.options.run))
+      folder = std::make_unique<RunFolder>(start.options.run, built_values(rank.info(), start.options.base).spec,
+                                           rank.warnings(), start.options.allow);
+  });
+  Prepared prepared;
+  together(rank.launch, rank.rendezvous, [&] {
+    const auto from = find_start(start.options.run, start.options.resume, rank.warnings());
+    start = phase_again(start, rank.phases, from ? read_train_state(from->checkpoint).step : 0);
+    rank.in_force = rank.phases.in(start.number);
+    prepared = prepare(rank.options, rank.info(), noted_spec(executable_folder()), from, rank.is_first(), rank.console);
+    prepared.folder = std::move(folder);
     with_origins(rank.options, prepared.values,
                  [&] { check_work(rank.info(), prepared.run(), rank.launch.world_size); });
     check_later_phases(rank.options, rank.phases, rank.info(), prepared, rank.launch.world_size);
@@ -454,13 +465,13 @@ void enter_phase(Rank& rank, NextPhase&& next, Prepared& prepared, Machine& mach
 
 }  // namespace
 
-int train(const PhaseStart& start, const Program& program, const TrainerPhases& phases, const LauncherInfo& launch,
+int train(PhaseStart start, const Program& program, const TrainerPhases& phases, const LauncherInfo& launch,
           Rendezvous& rendezvous, std::optional<SignalWatch>& signals) {
   std::signal(SIGPIPE, SIG_IGN);  // a broken log pipe must not end a run
   const Options& options = start.options;
   Rank rank{options, program, phases, launch, rendezvous, phases.in(start.number)};
   // Every rank finds values, checkpoint and data by itself, and all agree on them before anything is written.
-  Prepared prepared = prepare_alike(rank);
+  Prepared prepared = prepare_alike(rank, start);
   // A run that has all its steps ends here, after completing an interrupted save.
   if (is_done(rank, prepared)) return static_cast<int>(Exit::done);
   // Wrong arguments leave no folder behind.
@@ -475,7 +486,7 @@ int train(const PhaseStart& start, const Program& program, const TrainerPhases& 
   announce(rank, prepared, machine, *model.session);
   std::optional<StartListeners> listeners;
   LongestTimes longest;
-  const BeganWith began{start.number, prepared.values.run, start.follows};
+  const BeganWith began{start.number, prepared.values.run, start.asked.follow_spec};
   signals.emplace();
   for (;;) {
     // Reports changes since the previous start or phase, and adds a line to the run's history.

@@ -13,7 +13,7 @@ namespace llmc {
 
 /// Returns when every rank has trained, or has saved after a request to stop. `signals` is watched from the first step
 /// on; the caller decides how long it outlives this call. Throws Failure; SharedFailure if all ranks fail together.
-int train(const PhaseStart& start, const Program& program, const TrainerPhases& phases, const LauncherInfo& launch,
+int train(PhaseStart start, const Program& program, const TrainerPhases& phases, const LauncherInfo& launch,
           Rendezvous& rendezvous, std::optional<SignalWatch>& signals);
 
 }  // namespace llmc

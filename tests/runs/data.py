@@ -191,6 +191,13 @@ class Data(RunTest):
         build = [LLMC, "data", "build", "--vocab-size", 320, "--from", self.path("mixed")]
         self.assert_facts(self.succeed(*build, "-o", self.path("of-mixed")).out, "  " + said + "; ", "--glob\n")
         self.assertIn("from 2 files, 0 skipped; " + said, self.succeed(LLMC, "data", "info", self.path("of-mixed")).out)
+        with open(self.path("of-mixed", "dataset.json")) as file:
+            record = file.read()
+        with open(self.path("of-mixed", "dataset.json"), "w") as file:
+            file.write(record.replace('".gz"', '".\\u001b[31mgz"'))
+        told = self.succeed(LLMC, "data", "info", self.path("of-mixed")).out
+        self.assert_facts(told, "\\x1b[31mgz 1")
+        self.assertNotIn("\x1b", told)
         for name in ("a.txt", "b.txt"):
             os.remove(self.path("mixed", name))
         done = harness.call(*build, "-o", self.path("of-nothing"))

@@ -60,6 +60,15 @@ class Ramp(PhasedTest):
             self.assertIn("tokens: 288", file.read())
         self.assertEqual(json.loads(self.succeed(LLMC, "runs", run, "--json").out)["runs"][0]["state"], "finished")
 
+    def test_a_plan_needs_no_checkpoint(self):
+        run = self.path("moved")
+        self.succeed(*self.words(run), "--steps", 8)
+        os.rename(os.path.join(run, "checkpoints"), self.path("moved-away"))
+        self.assertEqual(harness.call(*self.words(run)).code, 6)
+        self.assertEqual(
+            self.succeed(*self.words(run), "--plan").out,
+            self.succeed(*self.words(run), "--plan", "phase=1").out)
+
     def test_plans_of_one_trainer(self):
         """Its memory is for the largest step of its phases, and --plan is of the phase that the run is at."""
         run = self.path("planned")
@@ -135,6 +144,24 @@ class Ramp(PhasedTest):
                 self.succeed(*self.words(run))
                 self.assert_same_run(run)
                 self.assertEqual([phase for _, phase in self.begun(run) if phase][-1], 4)
+
+    def test_a_damaged_checkpoint_behind_a_border(self):
+        """A start that falls back to the border takes the values of the phase behind it."""
+        border = 16
+        trainer = self.compile_spec("damaged", RAMP.replace("until: 17", f"until: {border}"))
+        whole, run = self.path("damaged-whole"), self.path("damaged-run")
+        self.succeed(trainer, "--run", whole)
+        self.succeed(trainer, "--run", run, "--steps", border + 3)
+        newest = os.path.join(run, "checkpoints", f"step-{border + 3:08}", "model.safetensors")
+        with open(newest, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            last = file.read(1)
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([last[0] ^ 1]))
+        done = self.succeed(trainer, "--run", run)
+        self.assert_facts(done.err, f"step-{border + 3:08}", "damaged")
+        self.assertEqual(self.files(run), self.files(whole))
+        self.assertEqual(self.history(run)[-1]["phase"], 4)
 
     @staticmethod
     def lines_of_metrics(run):

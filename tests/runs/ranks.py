@@ -363,6 +363,13 @@ class Ranks(RanksTest):
         self.assertEqual(done.code, 2, done.err)
         self.assertEqual(done.err.count("error:"), 1, done.err)
 
+    def test_a_parent_that_ignores_ended_children(self):
+        """The setting is inherited over exec, and without children to wait for a launcher would never end."""
+        run = self.path("ignored")
+        self.succeed("sh", "-c", 'trap "" CHLD; exec "$@"', "sh", self.trainer(), "--run", run, "--ranks", 2, "--steps",
+                     1, env=environment())
+        self.assertEqual(len(harness.json_lines(os.path.join(run, "metrics.jsonl"))), 1)
+
     def test_a_stranger_takes_no_seat(self):
         """Rank 0 of a run without a launcher's id; other programs claim to be rank 1."""
         with socket.socket() as probe:

@@ -81,6 +81,12 @@ class Scale(RunTest):
             done = harness.call(LLMC, "scale", self.small, "--to", self.large, *words)
             self.assertEqual(done.code, code, done.err)
             self.assert_facts(done.err, *facts)
+        phased = self.path("phased.yaml")
+        with open(phased, "w") as file:
+            file.write("extends: large.yaml\nphases: [{until: 50%}, {until: 100%}]\n")
+        done = harness.call(LLMC, "scale", self.small, "--to", phased, "--rule", "mup")
+        self.assertEqual(done.code, 2, done.err)
+        self.assert_facts(done.err, "--to takes a spec without phases", "has 2")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,19 @@ LONG = ("schedule.steps=300", "checkpoint.every=20", "evaluation.every=0", "samp
 RATES = "optimizer.lr=1e-3,3e-3,1e-2"
 
 
+def processes_of(run):
+    """Trainers of a run folder."""
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = harness.read(f"/proc/{process}/cmdline").split(b"\0")
+        except OSError:  # it has ended
+            continue
+        if words[0].endswith(b"/trainer") and run.encode() in words:
+            found.append(int(process))
+    return found
+
+
 class Sweep(RunTest):
 
     @classmethod
@@ -155,6 +168,21 @@ class Sweep(RunTest):
         self.succeed(*self.sweep("failed", *words))
         self.assertEqual(self.states("failed"), ["finished"] * 2)
 
+    def test_an_older_error_is_not_the_reason(self):
+        """Of a trainer that is killed: its log has what other starts wrote too."""
+        process = subprocess.Popen(
+            self.sweep("killed", "optimizer.lr=1e-3,3e-3", "schedule.steps=1000000", "--jobs", "1"),
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=harness.environment())
+        self.addCleanup(process.kill)
+        for run in ("0001", "0002"):
+            self.until(lambda: os.path.exists(self.path("killed", "runs", run, "metrics.jsonl")), process)
+            with open(self.path("killed", "logs", "0002.txt"), "a") as file:
+                file.write("error: of an older start\n" if run == "0001" else "")
+            (trainer, ) = processes_of(self.path("killed", "runs", run))
+            os.kill(trainer, signal.SIGKILL)
+        errors = process.communicate()[1]
+        self.assertEqual([run["reason"] for run in self.record("killed")["runs"]], ["ended by SIGKILL"] * 2, errors)
+
     def test_cluster_scripts_train_what_is_missing(self):
         """SLURM's and Kubernetes' shells run the scripts' commands, quoted, and without what a value has of a shell."""
         folder = self.path("a $(touch hacked) 'b\" `touch hacked`")
@@ -213,6 +241,14 @@ class Sweep(RunTest):
         error = self.refused("optimizer.lr=1e-3,3e-3", paths, code=5)
         self.assert_facts(error, "2 runs", "no-*.bin, and 1 more", "no file matches", "Give the right path")
         self.assertFalse(os.path.exists(self.path("refused")))
+        hostile = self.path("a\ntouch hacked #.yaml")
+        os.symlink(self.spec, hostile)
+        for kind in ("--slurm", "--kubernetes"):
+            error = harness.call(LLMC, "sweep", hostile, RATES, "-o", self.path("script-of-two-lines"), kind,
+                                 self.path("two-lines"))
+            self.assertEqual(error.code, 2, error.err)
+            self.assert_facts(error.err, "a control character", "a\\ntouch hacked")
+            self.assertFalse(os.path.exists(self.path("two-lines")))
         error = harness.call(LLMC, "sweep", self.spec, RATES, "-o", self.folder)
         self.assertEqual(error.code, 2)
         self.assert_facts(error.err, "other files and no sweep")

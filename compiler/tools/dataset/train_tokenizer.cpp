@@ -104,6 +104,10 @@ std::string train_tokenizer(std::vector<std::string> passages, std::int64_t voca
   // sentencepiece reserves this character and drops every sentence that contains it. Text still encodes it by its
   // bytes.
   std::erase_if(passages, [](const std::string& text) { return text.find("\xe2\x96\x85") != std::string::npos; });
+  if (passages.empty())
+    throw Failure(Exit::data,
+                  "sentencepiece cannot train on this text: each of its passages has the character U+2585, "
+                  "which it reserves. Name a tokenizer with --tokenizer, or remove the character");
   const std::unordered_map<std::string, std::string> options = {
       {"model_type", "bpe"},
       {"vocab_size", fmt::to_string(vocab_size)},

@@ -10,12 +10,16 @@ namespace llmc::sweep {
 
 namespace {
 
+/// Returns text that stays in its line.
+const std::string& one_line(const std::string& text) {
+  if (spec::printable(text) == text) return text;
+  throw Failure(Exit::usage, fmt::format("'{}' has a control character, which a script for a cluster cannot hold",
+                                         spec::printable(text)));
+}
+
 /// Returns a line for a shell script.
 std::string quoted(const std::vector<std::string>& words) {
-  for (const std::string& word : words)
-    if (spec::printable(word) != word)
-      throw Failure(Exit::usage, fmt::format("'{}' has a control character, which a script for a cluster cannot hold",
-                                             spec::printable(word)));
+  for (const std::string& word : words) one_line(word);
   return shell_line(words);
 }
 
@@ -51,7 +55,7 @@ std::string slurm_array(std::span<const ClusterRun> runs, const ClusterJob& job)
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task={2}
 )",
-      runs.size(), job.again, job.threads, ranges(runs));
+      runs.size(), one_line(job.again), job.threads, ranges(runs));
   if (job.cuda) text += "#SBATCH --gpus-per-task=1\n";
   text += fmt::format(
       R"(#SBATCH --time=24:00:00
@@ -118,7 +122,8 @@ spec:
             - |
               case $JOB_COMPLETION_INDEX in
 )",
-      runs.size(), job.again, job.cuda ? std::string("nvidia.com/gpu: 1") : fmt::format("cpu: {}", job.threads));
+      runs.size(), one_line(job.again),
+      job.cuda ? std::string("nvidia.com/gpu: 1") : fmt::format("cpu: {}", job.threads));
   for (std::size_t i = 0; i < runs.size(); ++i) text += "              " + one_case(i, runs[i]);
   return text + R"(              esac
               exec "$@"

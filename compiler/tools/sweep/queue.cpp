@@ -37,9 +37,10 @@ fs::path log_of(const fs::path& folder, const Run& run) {
   return folder / "logs" / (fs::path(run.folder).filename().string() + ".txt");
 }
 
-/// Returns the last error of a log, else its last line, for a message.
-std::string last_error(const fs::path& log) {
+/// Returns the last error that a log has from byte `begin` on, else its last line there, for a message.
+std::string last_error(const fs::path& log, std::uintmax_t begin) {
   std::ifstream file = disk::open(log);
+  file.seekg(static_cast<std::streamoff>(begin));
   std::string last;
   bool error = false;
   for (std::string line; std::getline(file, line);) {
@@ -86,7 +87,8 @@ class Queue {
   struct Place {
     std::unique_ptr<Child> child;  // null: free
     std::size_t run = 0;
-    std::string ending;  // the reason why it was asked to end
+    std::string ending;             // the reason why it was asked to end
+    std::uintmax_t log_begins = 0;  // where the log of this start begins in the run's
   };
 
   bool busy() const {
@@ -136,7 +138,11 @@ class Queue {
       run.state = run.reason.empty() ? State::stopped : State::pruned;
     else
       run.state = State::failed;
-    if (run.state == State::failed || run.state == State::diverged) run.reason = last_error(log_of(work_.folder, run));
+    if (run.state == State::failed || run.state == State::diverged) {
+      run.reason = last_error(log_of(work_.folder, run), place.log_begins);
+      if (const int signal = *code - 128; signal > 0 && !run.reason.starts_with("error: "))
+        run.reason = fmt::format("ended by SIG{}", sigabbrev_np(signal) ? sigabbrev_np(signal) : "?");
+    }
     take_results(run, work_.folder);
     keep_record();
     const std::optional<double> loss = run.val_loss ? run.val_loss : run.loss;

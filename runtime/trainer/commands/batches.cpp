@@ -109,7 +109,9 @@ void print_text(const Json& step) {
 void print_batches(const Options& options, const ProgramInfo& info) {
   Console console(stdout, true);  // prints only the warnings of a start
   RunFolder::check_model(options.run, built_values(info, options.base).spec, options.allow);
-  const Prepared p = prepare(options, info, noted_spec(executable_folder()), false, console);
+  const auto start =
+      find_start(options.run, options.resume, [&](const std::string& line) { console.warning(line); }, Depth::sizes);
+  const Prepared p = prepare(options, info, noted_spec(executable_folder()), start, false, console);
   const spec::Spec& run = p.values.run.spec;
   const auto [first, count] = *options.batches;
   if (first + count > run.schedule.steps)

@@ -92,8 +92,13 @@ int phase_of_plan(const Options& options, const TrainerPhases& phases) {
     }
     throw Failure(Exit::usage, fmt::format("there is no phase '{}'. The run has phases 1 to {}", number, phase.count));
   }
-  const int next = phase.shares_trainer() ? phase_after(step_of_run(options), phase) : phase.number;
-  return phases.has(next) ? next : phase.number;
+  if (!phase.shares_trainer()) return phase.number;
+  try {
+    const int next = phase_after(step_of_run(options), phase);
+    return phases.has(next) ? next : phase.number;
+  } catch (const Failure&) {  // a run that cannot be resumed has no next step
+    return phase.number;
+  }
 }
 
 Options options_at_border(Options options, const PhaseInfo& phase) {
@@ -109,22 +114,39 @@ Options options_at_any_border(Options options, const TrainerPhases& phases) {
   return options;
 }
 
-PhaseStart find_phase(const Options& options, const TrainerPhases& phases) {
-  PhaseStart found{options, 1, 0, options.follow_spec};
+PhaseStart phase_at(const Options& options, const TrainerPhases& phases, std::int64_t step) {
+  PhaseStart start{options, 1, step, options};
   const PhaseInfo& phase = phases.first().phase;
-  if (phase.count == 1) return found;
+  if (phase.count == 1) return start;
+  start.number = phase_after(step, phase);
+  if (phases.has(start.number) && start.number > 1 && step == phase.first_of(start.number))
+    start.options = options_at_border(options, phases.in(start.number).phase);
+  // A start without a step to train takes no values.
+  if (options.steps && *options.steps <= step) start.options.follow_spec = options.follow_spec;
+  return start;
+}
+
+PhaseStart find_phase(const Options& options, const TrainerPhases& phases) {
+  if (phases.first().phase.count == 1) return phase_at(options, phases, 0);
   for (const char* key : {"schedule.steps", "schedule.tokens"})
     if (overrides(options, key))
       throw Failure(Exit::usage, fmt::format("{} is compiled in, because the phases of this run end at steps. Leave it "
                                              "out, or compile the spec with it",
                                              key));
-  found.step = step_of_run(options);
-  found.number = phase_after(found.step, phase);
-  if (phases.has(found.number) && found.number > 1 && found.step == phase.first_of(found.number))
-    found.options = options_at_border(options, phases.in(found.number).phase);
-  // A start without a step to train takes no values.
-  if (options.steps && *options.steps <= found.step) found.options.follow_spec = options.follow_spec;
-  return found;
+  return phase_at(options, phases, step_of_run(options));
+}
+
+PhaseStart phase_again(const PhaseStart& found, const TrainerPhases& phases, std::int64_t step) {
+  PhaseStart start = phase_at(found.asked, phases, step);
+  if (phases.has(start.number)) return start;
+  if (step > found.step)
+    throw Failure(Exit::checkpoint, fmt::format("another trainer has saved step {} while this one started. Start it "
+                                                "again, once that one has ended",
+                                                step));
+  throw Failure(Exit::checkpoint,
+                fmt::format("the newest checkpoint that is whole is of step {}, in phase {}, but a damaged one is "
+                            "newer. Remove the damaged one, and start the trainer of phase {}",
+                            step, start.number, start.number));
 }
 
 std::int64_t stop_in_phase(const ProgramInfo& info, std::int64_t last_step) {
@@ -137,16 +159,6 @@ std::vector<std::int64_t> kept_borders(const PhaseInfo& phase) {
   for (int number = 1; number < phase.count; ++number)
     if (phase.trainer_of(number) != phase.trainer_of(number + 1)) steps.push_back(phase.end_of(number));
   return steps;
-}
-
-void check_phase(const ProgramInfo& info, std::int64_t step) {
-  const PhaseInfo& phase = info.phase;
-  if (phase.count == 1 || phase_after(step, phase) == phase.number) return;
-  const int number = phase_after(step, phase);
-  throw Failure(Exit::checkpoint,
-                fmt::format("the newest checkpoint that is whole is of step {}, in phase {}, but a damaged one is "
-                            "newer. Remove the damaged one, and start the trainer of phase {}",
-                            step, number, number));
 }
 
 PhaseStart options_for_batches(const Options& options, const TrainerPhases& phases) {

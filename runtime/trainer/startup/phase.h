@@ -51,14 +51,23 @@ struct PhaseStart {
   Options options;        // of a start at the border to this phase: with its values, and with its changed keys allowed
   int number = 1;         // of the phase whose step is next; that of the last one for a finished run
   std::int64_t step = 0;  // at which the start resumes
-  bool follows = false;   // the command line has --follow-spec
+  Options asked = {};     // those of the command line
 };
 
-/// Finds the phase of a start. Throws Failure as find_start(), and Failure(usage) if a number of steps is overridden.
+/// Start with `options` at a state after `step` steps.
+PhaseStart phase_at(const Options& options, const TrainerPhases& phases, std::int64_t step);
+
+/// Finds the phase of a start, by the newest checkpoint, whose checksums are not checked. Throws Failure as
+/// find_start(), and Failure(usage) if a number of steps is overridden.
 PhaseStart find_phase(const Options& options, const TrainerPhases& phases);
 
+/// Same by the checksums, once the run folder is locked: a damaged checkpoint, or one that a trainer has saved in the
+/// meantime, makes it another one than `found`. Throws Failure(checkpoint) if it is of a phase of another trainer.
+PhaseStart phase_again(const PhaseStart& found, const TrainerPhases& phases, std::int64_t step);
+
 /// Phase whose plan --plan prints: that of the argument phase=N; else that of the run's next step, if this trainer has
-/// it; else the trainer's first. Throws Failure as find_start(), and Failure(usage) for a phase of another trainer.
+/// it; else, and if the run's state cannot be read, the trainer's first. Throws Failure(usage) for a phase of another
+/// trainer.
 int phase_of_plan(const Options& options, const TrainerPhases& phases);
 
 /// Options of a start at a border between phases: their values are followed, and the keys that `phase` changes allowed.
@@ -72,10 +81,6 @@ std::int64_t stop_in_phase(const ProgramInfo& info, std::int64_t last_step);
 
 /// Borders whose checkpoint is kept: those at which another trainer takes over.
 std::vector<std::int64_t> kept_borders(const PhaseInfo& phase);
-
-/// Throws Failure(checkpoint) if a step is not of this phase: the newest checkpoint, by which find_phase() chose it, is
-/// damaged, and the one before it is of another phase.
-void check_phase(const ProgramInfo& info, std::int64_t step);
 
 /// The start that --batches prints samples of. Throws Failure(usage) for steps past its phase, whose samples are not
 /// known yet, and if another trainer has its phase.

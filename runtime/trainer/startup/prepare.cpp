@@ -138,18 +138,14 @@ Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Pr
   return p;
 }
 
-Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path& spec_file, bool owner,
-                 Console& console) {
+Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path& spec_file,
+                 const std::optional<StartPoint>& start, bool owner, Console& console) {
   Prepared p;
   p.spec_file = spec_file;
   const Log log = [&](const std::string& line) { console.warning(line); };
-  // The folder is created only after everything that can be refused without it has been checked.
-  const spec::Spec built = built_values(info, options.base).spec;
-  p.model = spec::model_fingerprint(built);
+  p.model = spec::model_fingerprint(built_values(info, options.base).spec);
   check_spec(options, spec_file);
-  if (owner && RunFolder::holds_run(options.run))
-    p.folder = std::make_unique<RunFolder>(options.run, built, log, options.allow);
-  p.start = find_start(options.run, options.resume, log, options.batches ? Depth::sizes : Depth::checksums);
+  p.start = start;
   p.last = RunFolder::spec_yaml(options.run);
   p.values = find_values(options, info, p.last, p.start);
   const spec::Spec& run = p.run();
@@ -182,7 +178,6 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
     check_from_step(run.schedule, p.state.step);
     if (!options.batches) check_most_epochs(p.inputs.train, p.state.position, p.length(info));
   });
-  check_phase(info, p.state.step);
   p.state.position = continue_with(p.state.position, info.sequence_length);
   return p;
 }

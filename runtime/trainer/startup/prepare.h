@@ -48,10 +48,10 @@ struct Prepared {
   }
 };
 
-/// Does everything a rank can check by reading. With several ranks only the first (`owner`) holds the folder's lock. A
-/// folder is created only after everything that can be refused without it has been checked. Throws Failure.
-Prepared prepare(const Options& options, const ProgramInfo& info, const std::filesystem::path& spec_file, bool owner,
-                 Console& console);
+/// Does everything a rank can check by reading. `start`: find_start(). `owner`: rank 0. A folder is created only after
+/// everything that can be refused without it has been checked. Throws Failure.
+Prepared prepare(const Options& options, const ProgramInfo& info, const std::filesystem::path& spec_file,
+                 const std::optional<StartPoint>& start, bool owner, Console& console);
 
 /// The phase in which a start began, its values there, and whether its command line has --follow-spec.
 struct BeganWith {

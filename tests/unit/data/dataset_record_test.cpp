@@ -133,6 +133,7 @@ TEST_F(DatasetRecordTest, AnUnusableDescriptionIsNamedByCommandsAndIgnoredByRuns
            {"/train/shards/0/file", "../secret", {"'file' is not the name of a file"}},
            {"/train/shards/0/tokens", -1, {"'tokens' is not a count"}},
            {"/train/shards/0/tokens", 1e300, {"'tokens' is not a count"}},
+           {"/train/shards/0/tokens", std::int64_t{1} << 31, {"'tokens' is not a count"}},
            {"/train/shards/0/xxh3", "12", {"'xxh3' is not a checksum"}},
            {"/train/shards", 7, {"'shards' is not a list"}},
            {"/validation", nullptr, {"null where an object is expected"}},

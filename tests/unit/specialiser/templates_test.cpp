@@ -62,11 +62,16 @@ std::vector<SpecialiseInput> all_templates() {
 }
 
 /// Flips all flags and the activation type, but not the param `kept`, and sets a width that no vector divides.
+/// Attention on tensor cores has no fp32.
 std::vector<Param> flipped(std::vector<Param> params, std::string_view kept = "") {
+  const auto reads = [&](std::string_view name) {
+    return std::ranges::any_of(params, [&](const Param& param) { return param.name == name; });
+  };
+  const bool attention = reads("kScale") && reads("kKvHeads");
   for (Param& param : params) {
     if (param.name == kept) continue;
     if (param.type == "bool") param.value = param.value == "true" ? "false" : "true";
-    if (param.name == "Act") param.value = param.value == "bf16" ? "float" : "bf16";
+    if (param.name == "Act") param.value = param.value != "bf16" ? "bf16" : attention ? "fp16" : "float";
     if (param.name == "kCols") param.value = "1000";
     if (param.name == "kPitch") param.value = "1008";
   }
