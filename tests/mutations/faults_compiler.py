@@ -89,7 +89,7 @@ FAULTS = [
     # cli
     fault(
         "init_replaces_a_file", "write_new",
-        'if (access(path.c_str(), F_OK) == 0) throw Failure(Exit::usage, path + " exists. Name another file with -o");',
+        'if (access(path.c_str(), F_OK) == 0) throw Failure(Exit::usage, printable(path) + " exists. Name another file with -o");',
         "", "run_cli_init"),
     fault("a_tokenizer_that_is_not_taken_is_not_said", "import_model", "note_tokenizers(folder);",
           "(void)note_tokenizers;", "run_tokenizer_json"),

@@ -131,6 +131,11 @@ FAULTS = [
     fault("common_files_are_not_noticed", "drawn_twice", "if (shared.empty())", "if (true)",
           "test_train Mixtures.RefuseWhatNamesNoMixture"),
     # a start, and the folder of a run
+    fault("a_start_takes_the_phase_of_a_damaged_checkpoint", "prepare_alike",
+          "start = phase_again(start, rank.phases, from ? read_train_state(from->checkpoint).step : 0);", "",
+          "run_ramp"),
+    fault("ended_ranks_are_ignored_as_a_parent_wished", "train_main", "std::signal(SIGCHLD, SIG_DFL);", "",
+          "run_ranks"),
     fault("the_spec_is_not_followed", "find_values", "values.before && !options.follow_spec &&",
           "values.before.has_value();", "test_train Identity.FollowSpecTakesTheTrainersValues"),
     fault("two_specs_share_a_run", "other_spec", "return same || !fs::exists(other, missing) ?",
@@ -181,6 +186,8 @@ FAULTS = [
     fault("a_call_of_the_file_system_throws", "TraceWriter::begin_step", "disk::exists(directory_ / name, Exit::usage)",
           "fs::exists(directory_ / name)", "no_throwing_calls"),
     # data
+    fault("a_shard_has_as_many_tokens_as_its_record_says", "Members::count in runtime/data/dataset_record.cpp",
+          "*found > most", "*found > (std::int64_t{1} << 62)", "test_data DatasetRecordTest.AnUnusable*"),
     fault("order_same_in_every_epoch", "Network::Network", "mix(mix(seed) ^ epoch)", "mix(mix(seed))",
           "test_data SampleOrder.EpochsAndSeedsDiffer"),
     fault("order_of_two_rounds", "kRounds", "kRounds = 8;", "kRounds = 2;",
