@@ -18,7 +18,6 @@
 #include "comm/together.h"
 #include "error.h"
 #include "files/disk.h"
-#include "files/durable_file.h"
 #include "host/clock.h"
 #include "host/executable.h"
 #include "host/limits.h"
@@ -31,7 +30,6 @@
 #include "spec/validation_sets.h"
 #include "step/timeline.h"
 #include "text/printable.h"
-#include "train/after_save.h"
 #include "train/listeners/metrics_log.h"
 #include "train/listeners/observed_steps.h"
 #include "train/listeners/progress_line.h"
@@ -40,10 +38,10 @@
 #include "train/loop.h"
 #include "train/sample_text.h"
 #include "trainer/commands/product_rate.h"
+#include "trainer/opening.h"
 #include "trainer/rank.h"
 #include "trainer/run_listeners.h"
 #include "trainer/startup/header.h"
-#include "trainer/startup/later_phases.h"
 #include "trainer/startup/phase.h"
 #include "trainer/startup/prepare.h"
 #include "trainer/startup/resume_line.h"
@@ -55,93 +53,6 @@ namespace llmc {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// `start`: of this rank, whose options and phase may be others once the folder is locked.
-Prepared prepare_alike(Rank& rank, PhaseStart& start) {
-  rank.rendezvous.at(0, "starting");
-  std::unique_ptr<RunFolder> folder;  // of rank 0, whose lock ends what another start still saves
-  together(rank.launch, rank.rendezvous, [&] {
-    check_processor(rank.info());
-    if (rank.is_first() && RunFolder::holds_run(start.options.run))
-      folder = std::make_unique<RunFolder>(start.options.run, built_values(rank.info(), start.options.base).spec,
-                                           rank.warnings(), start.options.allow);
-  });
-  Prepared prepared;
-  together(rank.launch, rank.rendezvous, [&] {
-    const auto from = find_start(start.options.run, start.options.resume, rank.warnings());
-    start = phase_again(start, rank.phases, from ? read_train_state(from->checkpoint).step : 0);
-    rank.in_force = rank.phases.in(start.number);
-    prepared = prepare(rank.options, rank.info(), noted_spec(executable_folder()), from, rank.is_first(), rank.console);
-    prepared.folder = std::move(folder);
-    with_origins(rank.options, prepared.values,
-                 [&] { check_work(rank.info(), prepared.run(), rank.launch.world_size); });
-    check_later_phases(rank.options, rank.phases, rank.info(), prepared, rank.launch.world_size);
-  });
-  agree(rank.rendezvous, rank.options, rank.info(), prepared);
-  return prepared;
-}
-
-/// Rank 0 only; null if the run has no mirror.
-std::unique_ptr<RunMirror> open_mirror(Rank& rank, const Prepared& p, const RunFolder& folder) {
-  const spec::Checkpoint& policy = p.run().checkpoint;
-  if (policy.mirror.empty()) return nullptr;
-  return std::make_unique<RunMirror>(
-      policy.mirror,
-      RunMirror::Start{folder.path(), folder.id(), p.state.step, p.start ? p.start->checkpoint : fs::path()},
-      mirror_interval(policy.every, policy.mirror_every), rank.warnings());
-}
-
-/// Finishes what a kill cut off after the last save of a run that has ended. Of rank 0, which has the folder.
-void complete_ended(Rank& rank, const Prepared& p) {
-  if (!p.folder || !p.start) return;
-  std::unique_ptr<RunMirror> mirror;
-  try {
-    mirror = open_mirror(rank, p, *p.folder);
-  } catch (const Failure& failure) {  // nothing will be trained that the mirror could miss
-    rank.console.warning(failure.what());
-  }
-  complete_save(*p.folder, mirror.get(), p.run(), p.state, p.start->checkpoint, kept_borders(rank.info().phase),
-                rank.warnings());
-}
-
-bool is_done(Rank& rank, const Prepared& prepared) {
-  const std::string why = nothing_to_do(prepared, rank.options);
-  if (why.empty()) return false;
-  complete_ended(rank, prepared);
-  rank.console.text(why);
-  return true;
-}
-
-RunFiles open_files(Rank& rank, Prepared& prepared) {
-  const Options& options = rank.options;
-  const ProgramInfo& info = rank.info();
-  const spec::Checkpoint& policy = prepared.run().checkpoint;
-  RunFiles files;
-  together(rank.launch, rank.rendezvous, [&] {
-    if (!rank.is_first()) return;
-    if (!prepared.folder)
-      prepared.folder = std::make_unique<RunFolder>(options.run, built_values(info, options.base).spec, rank.warnings(),
-                                                    options.allow);
-    if (!options.timing.empty()) check_can_write(options.timing, {Exit::usage, "--timing"});
-    files.mirror = open_mirror(rank, prepared, *prepared.folder);
-    const RunMirror* mirror = files.mirror.get();
-    if (const auto& start = prepared.start)
-      complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint,
-                    kept_borders(info.phase), rank.warnings());
-    const Retention retention{policy.keep_last, policy.keep_every};
-    const std::vector<SavedBuffer> saved = saved_buffers(info.buffers);
-    check_can_save(prepared.folder->path(), info.parameters, saved, retention, rank.warnings());
-    if (mirror) tell_small_disk(policy.mirror, checkpoint_bytes(info.parameters, saved), retention, rank.warnings());
-  });
-  check_shared(rank.launch, rank.rendezvous, options.run);
-  files.folder = std::move(prepared.folder);
-  files.path = files.folder ? files.folder->path() : options.run;
-  if (!rank.is_first()) {
-    files.log = open_rank_log(options.run, rank.launch.rank);
-    rank.console.log_to(files.log.get());
-  }
-  return files;
-}
 
 using OpenLoader = std::function<std::unique_ptr<Loader>(const DataPosition&)>;
 
