@@ -429,8 +429,8 @@ FAULTS = [
     fault("attention_flops_not_halved", "model_flops", "return 2 * product_of_scores(o.graph,",
           "return 4 * product_of_scores(o.graph,", "test_plan Cost.Llama1b"),
     # specialiser
-    fault("locals_that_may_be_unused_stay", "Collector", "const bool needless = variable &&",
-          "const bool needless = false &&", "test_specialiser Drop.LocalsThat*"),
+    fault("locals_that_may_be_unused_stay", "Collector", "const bool marked_unused = variable &&",
+          "const bool marked_unused = false &&", "test_specialiser Drop.LocalsThat*"),
     fault("all_instances_have_further_operands", "with_operands", '"" : given->value', '", int more" : given->value',
           "test_specialiser FurtherOperands.*"),
     fault("floats_without_their_f", "literal_text", 'return shortest(value) + "f";', "return shortest(value);",
