@@ -67,8 +67,8 @@ std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTre
   const auto work = [&] {
     for (std::size_t i = next++; i < sources.size(); i = next++) try {
         const SpecialiseInput input = specialise_input(plan, plan.kernels[i], tree);
-        const Specialised kernel = style == Style::specialised ? specialise_and_declare(input)
-                                                               : Specialised{include_style(input), declaration(input)};
+        const Specialised kernel =
+            style == Style::specialised ? specialise(input) : Specialised{include_style(input), declaration(input)};
         sources[i] = {plan.kernels[i].name, kernel.declaration, kernel.text};
       } catch (...) {
         errors[i] = std::current_exception();

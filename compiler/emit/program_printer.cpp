@@ -349,7 +349,6 @@ std::string print_program(const plan::Plan& plan) {
       {"head_dim", n(spec.model.head_dim)},
       {"sequence_length", n(spec.batch.sequence_length)},
       {"micro_batch", n(plan.choice.micro_batch)},
-      {"sequences_per_step", n(plan.sequences_per_step())},
       {"parameter_count", n(p.logical)},
       {"parameter_elements", n(p.elements)},
       {"flops_per_token", fmt::format("{:.17g}", plan.cost.model_flops_per_token)},

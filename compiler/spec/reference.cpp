@@ -22,8 +22,7 @@ std::string row(const Key& key) {
   for (const std::string& value : key.when_also)
     others += (&value == &key.when_also.back() ? " or `" : ", `") + value + "`";
   if (!key.when_key.empty())
-    doc += key.when_value == "*" ? fmt::format(" Only with `{}`{}.", key.when_key,
-                                               key.when_paths_of.empty() ? "" : " or `" + key.when_paths_of + "`")
+    doc += key.when_value == "*" ? fmt::format(" Only with `{}`.", key.when_key)
                                  : fmt::format(" Only with `{}: {}`{}.", key.when_key, key.when_value, others);
   if (!key.unit.empty()) what += fmt::format(" ({})", key.unit);
   const char* stage = key.stage == Stage::run_time   ? "run time"

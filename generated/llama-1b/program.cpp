@@ -298,7 +298,6 @@ constexpr ProgramInfo kInfo = {
     .head_dim = 64,
     .sequence_length = 2048,
     .micro_batch = 16,
-    .sequences_per_step = 512,
     .parameter_count = 1241581568,
     .parameter_elements = 1241655296,
     .flops_per_token = 7851737088,

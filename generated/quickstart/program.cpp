@@ -169,7 +169,6 @@ constexpr ProgramInfo kInfo = {
     .head_dim = 32,
     .sequence_length = 256,
     .micro_batch = 8,
-    .sequences_per_step = 8,
     .parameter_count = 5770496,
     .parameter_elements = 5803264,
     .flops_per_token = 36962304,

@@ -99,15 +99,6 @@ std::filesystem::path run_of(const std::filesystem::path& checkpoint);
 /// step-00000100
 std::string checkpoint_name(std::int64_t step);
 
-/// Writes RUN/checkpoints/step-NNNNNNNN as in docs/reference/run-folder.md and returns its path, then applies
-/// retention, which never removes the one just written. Host memory: two blocks of 16 MiB. Throws Failure(checkpoint)
-/// if it cannot be written (out of space: before writing anything); older checkpoints are then unchanged and no
-/// temporary directory is left. Collective, with the same result on every rank. The caller, or rank 0's, holds the run
-/// folder's lock, reports the failure and continues.
-std::filesystem::path save_checkpoint(const std::filesystem::path& run, const TrainState& state,
-                                      const CheckpointTexts& texts, std::span<const ParameterInfo> parameters,
-                                      StateAccess& access, const SaveOptions& options = {});
-
 struct CheckpointEntry {
   std::int64_t step;
   std::filesystem::path path;

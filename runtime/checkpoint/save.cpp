@@ -212,15 +212,4 @@ fs::path CheckpointSave::finish() {
   return parent_ / checkpoint_name(state_.step);
 }
 
-fs::path save_checkpoint(const fs::path& run, const TrainState& state, const CheckpointTexts& texts,
-                         std::span<const ParameterInfo> parameters, StateAccess& access, const SaveOptions& options) {
-  CheckpointSave save(run, state, texts, parameters, access.buffers(), options);
-  save.write(access);
-  save.settle();
-  save.publish();
-  const fs::path path = save.finish();
-  if (options.savers.self.index == 0) apply_retention(run, state.step, options.retention, options.log);
-  return path;
-}
-
 }  // namespace llmc

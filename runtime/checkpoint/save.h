@@ -37,6 +37,10 @@ class Attempt {
   std::string error_;
 };
 
+/// Writes RUN/checkpoints/step-NNNNNNNN as in docs/reference/run-folder.md, with two blocks of 16 MiB of host memory.
+/// The caller, or rank 0's, holds the run folder's lock. Failures leave older checkpoints unchanged; missing space is
+/// found before anything is written.
+///
 /// Every rank calls the phases in order. Phases marked as collective throw Failure(checkpoint) equally on every rank,
 /// and leave no files then. The others keep an error for the next collective phase. An abandoned save leaves no files.
 class CheckpointSave {

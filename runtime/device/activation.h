@@ -5,9 +5,6 @@
 #include "device/math.h"
 #include "device/types.h"
 
-// silu. An instance with another activation has a parameter of one of these names in namespace llmc, which shadows it.
-constexpr bool kGelu = false, kRelu2 = false;
-
 namespace llmc {
 
 constexpr float kGeluLinear = 1.59576912f;   // sqrt(8 / pi)

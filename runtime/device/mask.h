@@ -6,13 +6,6 @@
 
 #include "device/types.h"
 
-// Without a window, and without documents. An instance with them has parameters of these names in namespace llmc, and
-// operands of the last two, which shadow these.
-constexpr int kWindow = 0;
-constexpr bool kDocuments = false;  // of masks
-constexpr bool kResets = false;     // of positions
-constexpr const int *document_begin = nullptr, *document_end = nullptr;
-
 namespace llmc {
 
 /// Causal. With a window, a query sees the `window` keys that end with its own; with documents, only those of its own

@@ -4,9 +4,6 @@
 #include "device/math.h"
 #include "device/types.h"
 
-// Without a cap. An instance with one has a parameter of this name in namespace llmc, which shadows it.
-constexpr float kSoftcap = 0.0f;
-
 namespace llmc {
 
 /// Relative error below 1e-6. Near 0 a series, since the quotient's error is relative to 1.

@@ -151,8 +151,3 @@ struct InitRule {
 };
 
 }  // namespace llmc
-
-// Without a loss scale. An instance with one has a parameter and an operand of these names in namespace llmc, which
-// shadow these.
-constexpr bool kLossScaled = false;
-constexpr const llmc::LossScale* dynamic_scale = nullptr;

@@ -72,7 +72,6 @@ struct ProgramInfo {
   const std::uint64_t* instructions;  // cpu: instruction sets they may use, as in device/cpu/instructions.h; null: any
   std::int64_t vocab_size, vocab_pitch, hidden_size, layers, head_dim;
   std::int64_t sequence_length, micro_batch;
-  std::int64_t sequences_per_step;  // global batch in sequences, unless batch.tokens is overridden
   std::int64_t parameter_count;     // without padding
   std::int64_t parameter_elements;  // with padding: length of each flat buffer
   double flops_per_token;           // model FLOPs; only unmasked scores count, so causal attention counts half

@@ -201,8 +201,6 @@ Values override_values(const Values& values, const std::vector<std::string>& wor
   throw Failure(spelled ? laid.exit : Exit::usage, sentences(diagnostics));
 }
 
-void check_values(const Values& values) { override_values(values, {}, {}); }
-
 namespace {
 
 /// Members of the entries of a key on either side, with their paths.

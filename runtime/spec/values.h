@@ -20,9 +20,6 @@ Values read_values(const std::string& text, const std::string& name, const Schem
 Values override_values(const Values& values, const std::vector<std::string>& words,
                        const std::filesystem::path& directory, const Schema& schema = spec_schema());
 
-/// Throws Failure(spec) if the run-time values are inconsistent, with each other or with compiled-in ones.
-void check_values(const Values& values);
-
 /// A key whose value changed: "optimizer.lr 0.001 -> 0.0005".
 struct Change {
   const Key* key;    // or the member of an entry

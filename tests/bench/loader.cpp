@@ -35,7 +35,7 @@ std::shared_ptr<const TokenShards> shards() {
 }
 
 void steps(benchmark::State& state) {
-  const Sources sources = one_source(shards());
+  const Sources sources = {{.name = "", .shards = shards()}};
   const std::int64_t length = state.range(0), sequences = 65536 / length;
   Loader loader(sources, 1, length, std::min<std::int64_t>(sequences, 8), sequences, beginning(sources));
   StepBatch batch;

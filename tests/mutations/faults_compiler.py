@@ -238,8 +238,8 @@ FAULTS = [
           "t.pieces[i].begin = static_cast<std::int64_t>(i) * half;", "(void)i;",
           "test_plan Parameters.NormsOfHeadsArePaddedEachOnItsOwn"),
     # specialiser
-    fault("locals_that_may_be_unused_stay", "Collector", "const bool needless = variable &&",
-          "const bool needless = false &&", "test_specialiser Drop.LocalsThat*"),
+    fault("locals_that_may_be_unused_stay", "Collector", "const bool marked_unused = variable &&",
+          "const bool marked_unused = false &&", "test_specialiser Drop.LocalsThat*"),
     fault("all_instances_have_further_operands", "with_operands", '"" : given->value', '", int more" : given->value',
           "test_specialiser FurtherOperands.*"),
     fault("floats_without_their_f", "literal_text", 'return shortest(value) + "f";', "return shortest(value);",

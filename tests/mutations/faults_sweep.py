@@ -40,8 +40,6 @@ FAULTS = [
           "if (phase.trainer_of(number) != phase.trainer_of(number + 1)) steps", "steps", "run_ramp"),
     fault("no_rollback_passes_a_border", "steps_of", "phase.first_of(phase.first_here())", "phase.first()",
           "run_borders"),
-    fault("a_step_is_reduced_as_often_as_compiled", "Session::passes_of_all",
-          "static_cast<std::int64_t>(batch.sample_ids.size())", "info().sequences_per_step", "run_ramp"),
     fault("each_phase_begins_its_data", "check_epochs_ahead", "position = walk.position();", "", "run_ramp"),
     fault("a_shared_trainer_has_room_for_its_first_step", "most_micro_batches",
           "std::max(spec.batch.tokens, spec.phase.most_tokens)", "spec.batch.tokens", "run_ramp"),

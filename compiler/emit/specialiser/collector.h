@@ -207,10 +207,10 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     for (const clang::Decl* declared : statement->decls()) {
       const auto* variable = llvm::dyn_cast<clang::VarDecl>(declared);
       const bool constant = (variable && variable->isConstexpr()) || llvm::isa<clang::TypedefNameDecl>(declared);
-      const bool needless = variable && variable->hasAttr<clang::UnusedAttr>() && variable->getAttrs().size() == 1;
-      if (needless) declaration.statement.begin = before_attribute(declaration.statement.begin);
+      const bool marked_unused = variable && variable->hasAttr<clang::UnusedAttr>() && variable->getAttrs().size() == 1;
+      if (marked_unused) declaration.statement.begin = before_attribute(declaration.statement.begin);
       // Other attributes may come before the range that Clang reports.
-      if (!needless && (!constant || declared->hasAttrs())) return true;
+      if (!marked_unused && (!constant || declared->hasAttrs())) return true;
       declaration.names.push_back(llvm::cast<clang::NamedDecl>(declared)->getNameAsString());
     }
     analysis_.declarations.push_back(declaration);

@@ -360,9 +360,7 @@ class Specialiser {
 
 }  // namespace
 
-Specialised specialise_and_declare(const SpecialiseInput& input) { return Specialiser(with_operands(input)).run(); }
-
-std::string specialise(const SpecialiseInput& input) { return specialise_and_declare(input).text; }
+Specialised specialise(const SpecialiseInput& input) { return Specialiser(with_operands(input)).run(); }
 
 std::string declaration(const SpecialiseInput& input) {
   const SpecialiseInput whole = with_operands(input);

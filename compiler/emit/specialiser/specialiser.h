@@ -25,10 +25,6 @@ inline constexpr char kFurtherOperands[] = "LLMC_FURTHER_OPERANDS";
 /// Prints the declarations of a params.h in namespace llmc, one per line, in order; the stable text form of params.
 std::string params_text(const std::vector<Param>& params);
 
-/// Parses the declarations of a params.h. Throws Failure(internal) with file:line on anything but comments, directives,
-/// `namespace llmc { }`, `constexpr` and `using` declarations.
-std::vector<Param> parse_params(const std::string& text, const std::string& file);
-
 /// Returns the names among `known` that the template's text reads, in the order of `known`.
 std::vector<std::string> params_read(const std::string& template_text, const std::vector<Param>& known);
 
@@ -44,21 +40,18 @@ struct SpecialiseInput {
   std::vector<std::string> header;          // lines of the comment at the top, without "//"
 };
 
-/// Returns the instance as source text. Branches that are not taken and declarations that the entry cannot reach are
-/// dropped. Params are numbers, the entry has its name, comments stay, and the text is formatted. Safe to call from
-/// several threads. Specialising the output again, without params and header, gives the same text. Throws
-/// Failure(internal) with file:line on any Clang diagnostic, on overlapping edits, for a param that the template does
-/// not read, and for a params name that cannot be replaced: in a macro body, in a header, in code that the preprocessor
-/// skips.
-std::string specialise(const SpecialiseInput& input);
-
 struct Specialised {
-  std::string text;         // result of specialise()
+  std::string text;
   std::string declaration;  // result of declaration()
 };
 
-/// Returns both from a single parse of the template.
-Specialised specialise_and_declare(const SpecialiseInput& input);
+/// Returns the instance as source text, and its declaration from the same parse. Branches that are not taken and
+/// declarations that the entry cannot reach are dropped. Params are numbers, the entry has its name, comments stay, and
+/// the text is formatted. Safe to call from several threads. Specialising the output again, without params and header,
+/// gives the same text. Throws Failure(internal) with file:line on any Clang diagnostic, on overlapping edits, for a
+/// param that the template does not read, and for a params name that cannot be replaced: in a macro body, in a header,
+/// in code that the preprocessor skips.
+Specialised specialise(const SpecialiseInput& input);
 
 /// Returns the declaration of the instance's entry with aliases of the params spelled out. Throws as specialise() does,
 /// and if the template has no such function.

@@ -65,8 +65,6 @@ DataPosition without_fields_of_mixtures(DataPosition position) {
 
 }  // namespace
 
-Sources one_source(std::shared_ptr<const TokenShards> shards) { return {{.name = "", .shards = std::move(shards)}}; }
-
 std::vector<double> weights_of(const Sources& sources) {
   std::vector<double> weights;
   for (const Source& source : sources) weights.push_back(source.weight);

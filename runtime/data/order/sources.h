@@ -25,9 +25,6 @@ struct Source {
 /// By ascending name.
 using Sources = std::vector<Source>;
 
-/// One source without a name.
-Sources one_source(std::shared_ptr<const TokenShards> shards);
-
 std::vector<double> weights_of(const Sources& sources);
 
 SampleNames sample_names(const Sources& sources);

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "device/activation.h"
+#include "device/defaults.h"
 #include "device/mask.h"
-#include "device/norm.h"
 #include "device/types.h"
 
 /// Forces inlining: everything here lives in registers, which a call would spill, and instances of one template would

@@ -308,16 +308,14 @@ class Relations : RelationChecks {
       if (!given(key.path) || applies(key, spec_)) continue;
       const bool any = key.when_value == "*";
       const bool group = find_group(key.when_key);
-      if (group ? group_is_bad(key.when_key) || group_is_bad(key.when_paths_of) : !usable({key.when_key.c_str()}))
-        continue;
+      if (group ? group_is_bad(key.when_key) : !usable({key.when_key.c_str()})) continue;
       if (any) {
         Edit edit = group ? write(key.when_key + ".path", "\"val-*.bin\"")
                           : write(key.when_key, example_of(*find_key(key.when_key)));
         edit.text = fmt::format(fmt::runtime(group ? "write {}: [{{path: {}}}]" : "write {}: {}"), key.when_key,
                                 edit.write[0].second);
-        const std::string needed = key.when_key + (key.when_paths_of.empty() ? "" : " or " + key.when_paths_of);
-        fail("E0309", fmt::format("{} has no effect without {}", key.path, needed),
-             fmt::format("add {}, or remove this key", needed), any_of({edit, leave_out(key.path)}),
+        fail("E0309", fmt::format("{} has no effect without {}", key.path, key.when_key),
+             fmt::format("add {}, or remove this key", key.when_key), any_of({edit, leave_out(key.path)}),
              {key.path.c_str()});
       } else {
         std::vector<std::string> values = key.when_also;

@@ -34,8 +34,6 @@ struct KeyRow {
   KeyRow& when(const char* other, const char* value, std::vector<std::string> or_values = {}) {
     return key.when_key = other, key.when_value = value, key.when_also = std::move(or_values), *this;
   }
-  /// After when() with a group: paths of this other group do as well.
-  KeyRow& or_paths_of(const char* group) { return key.when_paths_of = group, *this; }
   KeyRow& count(std::size_t n) { return key.count = n, *this; }
   KeyRow& or_times() { return key.or_times = true, *this; }
   KeyRow& follows(const char* other) { return key.follows = other, *this; }

@@ -225,10 +225,8 @@ bool present(const Value& value) {
 bool Schema::applies(const Key& key, const Spec& spec) const {
   if (key.when_key.empty()) return true;
   if (find_group(key.when_key))
-    return std::ranges::any_of(keys_, [&](const Key& of) {
-      const std::string group = of.group();
-      return of.is_path && (group == key.when_key || group == key.when_paths_of) && present(of.get(spec));
-    });
+    return std::ranges::any_of(
+        keys_, [&](const Key& of) { return of.is_path && of.group() == key.when_key && present(of.get(spec)); });
   const Key& other = *find_key(key.when_key);
   const Value value = other.get(spec);
   if (key.when_value == "*") return present(value) && !(other.type == Type::choice && value == Value(other.fallback));

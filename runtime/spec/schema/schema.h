@@ -84,7 +84,6 @@ struct Key {
   // its paths. when_also: other values that do as well.
   std::string when_key, when_value;
   std::vector<std::string> when_also = {};
-  std::string when_paths_of = {};  // another group whose paths do as well
 
   // Of a list or map. A member's path has a placeholder ("data.validation.NAME.format"); its `get` and `set` are empty
   // because its value is in an Entry. Members are scalars without a `when_key`.

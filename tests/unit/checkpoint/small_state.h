@@ -8,11 +8,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "../folder.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/retention.h"
+#include "checkpoint/save.h"
 #include "error.h"
 
 namespace llmc {
@@ -104,6 +107,19 @@ inline TrainState small_train_state(std::int64_t step) {
 }
 
 inline const CheckpointTexts kTexts = {"{\"model_type\": \"llama\"}\n", "model: {}\n"};
+
+/// Saves a checkpoint at once, as a trainer does in parts, and returns its path.
+inline std::filesystem::path save_checkpoint(const std::filesystem::path& run, const TrainState& state,
+                                             const CheckpointTexts& texts, std::span<const ParameterInfo> parameters,
+                                             StateAccess& access, const SaveOptions& options = {}) {
+  CheckpointSave save(run, state, texts, parameters, access.buffers(), options);
+  save.write(access);
+  save.settle();
+  save.publish();
+  const std::filesystem::path path = save.finish();
+  if (options.savers.self.index == 0) apply_retention(run, state.step, options.retention, options.log);
+  return path;
+}
 
 inline std::string read_all(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);

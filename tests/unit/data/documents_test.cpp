@@ -49,7 +49,7 @@ class DocumentsOfShards : public testing::Test {
 };
 
 TEST_F(DocumentsOfShards, EveryRankCountsTheTargetsOfAll) {
-  const Sources sources = one_source(shards_);
+  const Sources sources = test::one_source(shards_);
   Loader plain(sources, 5, kSampleLength, 2, 12, {});
   for (const int ranks : {1, 2, 3, 6}) {
     std::vector<std::unique_ptr<Loader>> loaders;
@@ -96,7 +96,7 @@ TEST_F(DocumentsOfShards, EvaluationMasksAsTrainingDoes) {
 
 TEST_F(DocumentsOfShards, AStepWithoutTargetsIsRefused) {
   folder_.write("ends.bin", test::llmc_shard(Rows(4 * kSampleLength + 1, 9)));
-  const Sources sources = one_source(std::make_shared<TokenShards>(folder_ / "ends.bin", "auto", 50, ""));
+  const Sources sources = test::one_source(std::make_shared<TokenShards>(folder_ / "ends.bin", "auto", 50, ""));
   Loader loader(sources, 5, kSampleLength, 2, 2, {}, {}, {9, true});
   EXPECT_FAILS_WITH(loader.next(), "no targets", "data.documents.separator");
 }

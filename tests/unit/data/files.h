@@ -10,11 +10,14 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../facts.h"
 #include "../folder.h"
+#include "data/order/sources.h"
 #include "error.h"
 
 namespace llmc::test {
@@ -67,6 +70,11 @@ inline std::string failure_of(const std::function<void()>& f, Exit code = Exit::
 /// EXPECT_FAILS_WITH(open("a.bin"), "a.bin", "12 bytes"): the message of its Failure has these facts in this order.
 #define EXPECT_FAILS_WITH(statement, ...) \
   EXPECT_TRUE(llmc::test::has_facts(llmc::test::failure_of([&] { (void)(statement); }), llmc::test::Facts{__VA_ARGS__}))
+
+/// The training data of a run with one source, without a name.
+inline Sources one_source(std::shared_ptr<const TokenShards> shards) {
+  return {{.name = "", .shards = std::move(shards)}};
+}
 
 /// Tokens 0, 1, 2, ... modulo `vocab`.
 template <typename T = std::uint16_t>

@@ -29,7 +29,7 @@ class LoaderTest : public testing::Test {
   Folder folder_;
   std::shared_ptr<const TokenShards> shards_;
   const Sources& sources() {
-    if (sources_.empty()) sources_ = one_source(shards_);
+    if (sources_.empty()) sources_ = test::one_source(shards_);
     return sources_;
   }
 
@@ -67,7 +67,7 @@ TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
   const std::vector<int> first(tokens.begin(), tokens.begin() + 1707), second(tokens.begin() + 1707, tokens.end());
   folder.write("s-0.bin", test::llmc_shard(first));
   folder.write("s-1.bin", test::llmc_shard(second));
-  const Sources shards = one_source(std::make_shared<const TokenShards>(folder / "s-*.bin", "auto", 5000, ""));
+  const Sources shards = test::one_source(std::make_shared<const TokenShards>(folder / "s-*.bin", "auto", 5000, ""));
   const std::vector<std::vector<std::pair<std::int64_t, int>>> courses = {
       {{16, 40}, {32, 1000}}, {{32, 50}, {16, 1000}}, {{16, 3}, {48, 20}, {8, 100}, {24, 1000}}, {{16, 0}, {32, 1000}}};
   for (const auto& course : courses) {
@@ -229,7 +229,7 @@ TEST_F(LoaderTest, RefusesMoreRanksThanMicroBatches) {
 
 TEST_F(LoaderTest, ErrorsReachTheCallerEveryTime) {
   folder_.write("late.bin", test::llmc_shard<std::uint32_t>(std::vector<std::uint32_t>(9, 0xffffffffu)));
-  const Sources late = one_source(std::make_shared<const TokenShards>(folder_ / "late.bin", "auto", 0, ""));
+  const Sources late = test::one_source(std::make_shared<const TokenShards>(folder_ / "late.bin", "auto", 0, ""));
   Loader loader(late, 5, kLength, 1, 1, {});
   EXPECT_FAILS_WITH(loader.next(), "late.bin': has token 4294967295");
   EXPECT_FAILS_WITH(loader.next(), "late.bin': has token 4294967295");

@@ -50,8 +50,8 @@ void prove(const std::string& file, const std::vector<std::string>& archs,
       std::string problem;
       try {
         const SpecialiseInput input = specialise_input(plan, plan.kernels[i], kTree);
-        const std::string text = specialise(input);
-        if (specialise(again(input, text)) != text)
+        const std::string text = specialise(input).text;
+        if (specialise(again(input, text)).text != text)
           problem = "specialising again changes it:\n" + text;
         else if (const auto difference = first_difference(input, text, archs, tools))
           problem = *difference;

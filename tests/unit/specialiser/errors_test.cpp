@@ -12,7 +12,7 @@ using test::has_facts;
 
 std::string message(const SpecialiseInput& input) {
   try {
-    return "no error, but:\n" + specialise(input);
+    return "no error, but:\n" + specialise(input).text;
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), Exit::internal);
     return failure.what();

@@ -27,7 +27,7 @@ TEST(Proof, SpecialisedKernelsCompileToTheSameCode) {
   for (const spec::TargetKind target : kBoth) {
     for (const int variant : {0, 1, 2, 3}) {
       const SpecialiseInput input = whole_kernel(target, variant & 1, variant & 2, 1000 + variant);
-      const auto difference = first_difference(input, specialise(input), archs(target), without_nvcc());
+      const auto difference = first_difference(input, specialise(input).text, archs(target), without_nvcc());
       EXPECT_EQ(difference, std::nullopt) << *difference;
     }
   }
@@ -37,7 +37,7 @@ TEST(Proof, NvccAgrees) {
   const ProofTools tools = find_proof_tools();
   if (tools.nvcc.empty()) GTEST_SKIP() << "no nvcc";
   const SpecialiseInput input = whole_kernel(spec::TargetKind::cuda, false, true, 1000);
-  const auto difference = first_difference(input, specialise(input), {"sm_90a"}, tools);
+  const auto difference = first_difference(input, specialise(input).text, {"sm_90a"}, tools);
   EXPECT_EQ(difference, std::nullopt) << *difference;
 }
 
@@ -72,7 +72,7 @@ __global__ __launch_bounds__(kLanes) void sum_rows(const float* __restrict__ x, 
 }
 }  // namespace llmc
 )";
-  const std::string text = specialise(input);
+  const std::string text = specialise(input).text;
   for (const ProofTools& tools : {without_nvcc(), find_proof_tools()}) {
     const auto difference = first_difference(input, text, {"sm_90a"}, tools);
     EXPECT_EQ(difference, std::nullopt) << *difference;
@@ -99,7 +99,7 @@ TEST(Proof, IncludeStyleCompilesToTheSameCode) {
 TEST(Proof, FindsAChangedNumber) {
   for (const spec::TargetKind target : kBoth) {
     const SpecialiseInput input = whole_kernel(target, true, false, 1000);
-    std::string text = specialise(input);
+    std::string text = specialise(input).text;
     text.replace(text.find("row * 1000"), 10, "row * 1001");
     EXPECT_NE(first_difference(input, text, archs(target), without_nvcc()), std::nullopt);
   }

@@ -14,9 +14,9 @@ namespace {
 std::vector<Param> flag(bool value) { return {{"bool", "kFlag", value ? "true" : "false"}}; }
 
 void expect(const SpecialiseInput& input, const std::string& text) {
-  const std::string result = specialise(input);
+  const std::string result = specialise(input).text;
   EXPECT_EQ(result, text);
-  EXPECT_EQ(specialise(again(input, result)), result) << "specialising again changed the text";
+  EXPECT_EQ(specialise(again(input, result)).text, result) << "specialising again changed the text";
 }
 
 TEST(Fold, DirectReferencePrintsTheInitialisersText) {
@@ -266,11 +266,11 @@ TEST(FurtherOperands, AreTheInstances) {
                                  "constexpr const int* more = nullptr;\n\n");
   const std::string before = "void sample(float* out, const float* in, int n";
   input.template_text.insert(input.template_text.find(before) + before.size(), " LLMC_FURTHER_OPERANDS");
-  Specialised without = specialise_and_declare(input);
+  Specialised without = specialise(input);
   EXPECT_EQ(without.text, expected("  out[1] = 0;\n  out[2] = 0;\n"));
   EXPECT_EQ(without.declaration, "LLMC_KERNEL sample(float* out, const float* in, int n);");
   input.params = {{"bool", "kFlag", "true"}, {"operands", kFurtherOperands, ", const int* more"}};
-  const Specialised with = specialise_and_declare(input);
+  const Specialised with = specialise(input);
   EXPECT_EQ(with.text,
             "namespace llmc {\n\nconstexpr const int* more = nullptr;\n\n"
             "void sample(float* out, const float* in, int n, const int* more) {\n  out[0] = in[more[0]];\n  out[1] = "
@@ -324,17 +324,17 @@ TEST(Aliases, UsedOnesArePrintedAtTheHead) {
 TEST(Rename, TheEntryAndItsNameInComments) {
   SpecialiseInput input = sample(kColumns, "  out[0] = in[kCols];\n", "// sample() samples: `sample` is no sample.\n");
   input.entry = "sample_final";
-  const std::string result = specialise(input);
+  const std::string result = specialise(input).text;
   EXPECT_EQ(result,
             "namespace llmc {\n\n// sample_final() samples: `sample_final` is no sample.\n"
             "void sample_final(float* out, const float* in, int n) { out[0] = in[2048]; }\n\n}  // namespace llmc\n");
-  EXPECT_EQ(specialise(again(input, result)), result);
+  EXPECT_EQ(specialise(again(input, result)).text, result);
 }
 
 TEST(Header, StandsOnTop) {
   SpecialiseInput input = sample(kColumns, "  out[0] = in[kCols];\n  out[1] = in[1];\n");
   input.header = {"quickstart 01234567", "", "kCols = 2048"};
-  EXPECT_EQ(specialise(input),
+  EXPECT_EQ(specialise(input).text,
             "// quickstart 01234567\n//\n// kCols = 2048\n\n" + expected("  out[0] = in[2048];\n  out[1] = in[1];\n"));
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "error.h"
+#include "params_file.h"
 #include "proof.h"
 #include "sample.h"
 
@@ -114,14 +115,14 @@ TEST(Templates, EverySetOfParamsIsStable) {
       input.params = params;
       SCOPED_TRACE(input.template_file + "\n" + params_text(params));
       std::string text;
-      EXPECT_NO_THROW(text = specialise(input));
+      EXPECT_NO_THROW(text = specialise(input).text);
       if (text.empty()) continue;
       for (const Param& param : params) {
         if (param.type == "using") continue;
         // Comments may mention it.
         EXPECT_TRUE(params_read(text, {param}).empty()) << param.name << " stays in\n" << text;
       }
-      EXPECT_EQ(specialise(again(input, text)), text);
+      EXPECT_EQ(specialise(again(input, text)).text, text);
     }
   }
 }
@@ -135,8 +136,8 @@ TEST(Templates, CompileToTheSameCode) {
       SCOPED_TRACE(input.template_file + "\n" + params_text(params));
       const bool cpu = input.target == spec::TargetKind::cpu;
       std::optional<std::string> difference;
-      EXPECT_NO_THROW(difference =
-                          first_difference(input, specialise(input), {cpu ? "x86-64-v4" : "sm_90a"}, ProofTools{}));
+      EXPECT_NO_THROW(
+          difference = first_difference(input, specialise(input).text, {cpu ? "x86-64-v4" : "sm_90a"}, ProofTools{}));
       EXPECT_EQ(difference, std::nullopt) << *difference;
     }
   }
@@ -158,9 +159,9 @@ TEST(Templates, TwoThreadsGiveTheSameText) {
     inputs.push_back(whole_kernel(i % 2 ? spec::TargetKind::cpu : spec::TargetKind::cuda, i & 2, i & 4, 1000 + i));
   }
   std::vector<std::string> alone, one(inputs.size()), other(inputs.size());
-  for (const SpecialiseInput& input : inputs) alone.push_back(specialise(input));
+  for (const SpecialiseInput& input : inputs) alone.push_back(specialise(input).text);
   const auto run = [&](std::vector<std::string>& texts) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) texts[i] = specialise(inputs[i]);
+    for (std::size_t i = 0; i < inputs.size(); ++i) texts[i] = specialise(inputs[i]).text;
   };
   std::thread second([&] { run(other); });
   run(one);

@@ -92,8 +92,8 @@ TEST_F(Batches, OfARunThatChangedAreWhatEachStartTrainedOn) {
   const auto ahead = batches({"--run", "run", "--batches", "6:5", "batch.tokens=32"});
   train({"--run", "run", "--steps", "10", "batch.tokens=32"}, {"FAKE_SKIP=1,2,3,4,5"});
   // An epoch continues with samples of another length.
-  train({"--run", "run", "--steps", "14"}, {"FAKE_LENGTH=8", "FAKE_MICRO_BATCH=1", "FAKE_SKIP=1,2,3,4"});
-  const auto steps = batches({"--run", "run", "--batches", "1:14"}, {"FAKE_LENGTH=8", "FAKE_MICRO_BATCH=1"});
+  train({"--run", "run", "--steps", "14"}, {"FAKE_TRAINER_OF=length_8", "FAKE_SKIP=1,2,3,4"});
+  const auto steps = batches({"--run", "run", "--batches", "1:14"}, {"FAKE_TRAINER_OF=length_8"});
   const auto metrics = lines("run/metrics.jsonl");
   for (std::size_t i = 0; i < 14; ++i) EXPECT_EQ(metrics[i]["skipped"], ids(steps[i])) << i + 1;
   for (std::size_t i = 5; i < 10; ++i) EXPECT_EQ(ids(ahead[i - 5]), ids(steps[i])) << i + 1;

@@ -1,4 +1,6 @@
 // Identity of a run: its model, its computation, its values; which of them a resume keeps, reports and refuses.
+#include <sstream>
+
 #include "runs.h"
 
 namespace llmc::fake {
@@ -12,6 +14,13 @@ class Identity : public Runs {
     EXPECT_EQ(result.status, 6) << result.out << result.err;
     EXPECT_TRUE(test::has_facts(result.err, facts));
     return result;
+  }
+  /// Fingerprint of a trainer, the second word of --version.
+  std::string build_of(const Words& environment = {}) {
+    std::istringstream words(train({"--version"}, environment).out);
+    std::string build;
+    words >> build >> build;
+    return build;
   }
   std::map<std::string, std::string> tree(const std::string& run) {
     std::map<std::string, std::string> files;
@@ -33,7 +42,7 @@ TEST_F(Identity, TheFolderSaysWhatRuns) {
   EXPECT_EQ(starts[0]["changed"].size(), 0u);
   EXPECT_EQ(starts[0]["overrides"].size(), 2u);
   EXPECT_EQ(starts[0]["llmc"], "0.1.0");
-  EXPECT_EQ(starts[0]["build"], "fa42");
+  EXPECT_EQ(starts[0]["build"], build_of());
   EXPECT_EQ(starts[0]["threads"], 1);
   EXPECT_EQ(starts[0]["ranks"], 1);
   EXPECT_TRUE(contains(starts[0]["libraries"][0], "oneDNN")) << starts[0];
@@ -154,15 +163,18 @@ TEST_F(Identity, AStartThatDoesNothingWritesNothing) {
 TEST_F(Identity, AnotherMicroBatchGoesOnAndIsTold) {
   train({"--run", "clean"});
   train({"--run", "run", "--steps", "10"});
-  const Result moved = train({"--run", "run"}, {"FAKE_MICRO_BATCH=1"});
-  EXPECT_TRUE(contains(moved.err, "batch.micro_batch 2 -> 1, build fa42 -> fa41: the run resumes")) << moved.err;
+  const Result moved = train({"--run", "run"}, {"FAKE_TRAINER_OF=micro_batch_1"});
+  EXPECT_TRUE(contains(moved.err, "batch.micro_batch 2 -> 1, build " + build_of() + " -> " +
+                                      build_of({"FAKE_TRAINER_OF=micro_batch_1"}) + ": the run resumes"))
+      << moved.err;
   EXPECT_EQ(history("run")[1]["changed"].dump(), R"({"batch.micro_batch":["2","1"]})");
   const auto clean = lines("clean/metrics.jsonl"), ours = lines("run/metrics.jsonl");
   ASSERT_EQ(ours.size(), 20u);
   for (std::size_t i = 0; i < 20; ++i)  // another order of fp32 sums
     EXPECT_NEAR(ours[i]["loss"].get<double>(), clean[i]["loss"].get<double>(), i < 10 ? 0 : 1e-4) << i;
   EXPECT_EQ(ours.back()["tokens"], clean.back()["tokens"]);
-  EXPECT_FALSE(contains(train({"--run", "run", "schedule.steps=22"}, {"FAKE_MICRO_BATCH=1"}).err, "micro_batch"))
+  EXPECT_FALSE(
+      contains(train({"--run", "run", "schedule.steps=22"}, {"FAKE_TRAINER_OF=micro_batch_1"}).err, "micro_batch"))
       << "told once";
 }
 
@@ -179,7 +191,7 @@ TEST_F(Identity, AnotherNameOfTheArchIsNoOtherTrainer) {
 TEST_F(Identity, AnotherLengthGoesOnInTheSameEpoch) {
   train({"--run", "clean", "schedule.steps=12"});
   train({"--run", "run", "schedule.steps=12", "--steps", "2"});
-  const Result moved = train({"--run", "run"}, {"FAKE_LENGTH=8", "FAKE_MICRO_BATCH=1"});
+  const Result moved = train({"--run", "run"}, {"FAKE_TRAINER_OF=length_8"});
   EXPECT_TRUE(contains(moved.err, "batch.sequence_length 4 -> 8")) << moved.err;
   const auto ours = lines("run/metrics.jsonl");
   ASSERT_EQ(ours.size(), 12u);
@@ -190,14 +202,14 @@ TEST_F(Identity, AnotherLengthGoesOnInTheSameEpoch) {
   EXPECT_EQ(state["visited"].dump(), R"([{"samples":8,"sequence_length":4},{"samples":)" +
                                          std::to_string(state["visited"][1]["samples"].get<int>()) +
                                          R"(,"sequence_length":8}])");
-  refuse({"--run", "run", "--resume", "none"}, {"'run'", "--resume none"}, {"FAKE_LENGTH=8"});
+  refuse({"--run", "run", "--resume", "none"}, {"'run'", "--resume none"}, {"FAKE_TRAINER_OF=length_8"});
 }
 
 TEST_F(Identity, AnotherModelIsRefused) {
   train({"--run", "run", "--steps", "5"});
   refuse({"--run", "run"}, {(folder_ / "run").string() + "'", "model.rope_theta 10000 -> 500"},
-         {"FAKE_ROPE_THETA=500"});
-  refuse({"--run", "new", "--resume", "run"}, "model.rope_theta 10000 -> 500", {"FAKE_ROPE_THETA=500"});
+         {"FAKE_TRAINER_OF=other_model"});
+  refuse({"--run", "new", "--resume", "run"}, "model.rope_theta 10000 -> 500", {"FAKE_TRAINER_OF=other_model"});
 }
 
 TEST_F(Identity, WhatIsGuardedGoesOnWhereItIsNamed) {

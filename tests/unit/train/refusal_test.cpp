@@ -18,8 +18,8 @@ TEST_F(Refusals, HelpAndPlan) {
   const Result help = train({"--help"});
   for (const char* part : {"--resume", "Examples:", "optimizer.lr=0.05", "--trace"})
     EXPECT_TRUE(contains(help.out, part)) << help.out;
-  EXPECT_EQ(train({"--plan"}).out, "the plan\n");
-  EXPECT_EQ(train({"--plan", "--json"}).out, "{\"launches\": []}\n");
+  EXPECT_EQ(train({"--plan"}).out, read_file(FAKE_PROJECT "/plan.txt"));
+  EXPECT_EQ(train({"--plan", "--json"}).out, read_file(FAKE_PROJECT "/plan.json"));
   EXPECT_FALSE(fs::exists(folder_ / "runs") || fs::exists(folder_ / "data/runs"));
 }
 

@@ -15,6 +15,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -63,7 +64,8 @@ class Runs : public ::testing::Test {
     write_shard(folder_ / "data/val.bin", 13, 3);
   }
 
-  /// `environment`: "NAME=value".
+  /// `environment`: "NAME=value". FAKE_TRAINER_OF=NAME: the trainer fake_trainer_NAME (CMakeLists.txt), otherwise
+  /// fake_trainer; other names: fake_step.cpp.
   pid_t start(const Words& arguments, const Words& environment = {}) {
     const fs::path out = folder_ / "out", err = folder_ / "err";
     const pid_t child = ::fork();
@@ -71,13 +73,19 @@ class Runs : public ::testing::Test {
     if (::chdir(folder_.c_str()) != 0 || !::freopen(out.c_str(), "w", stdout) || !::freopen(err.c_str(), "w", stderr))
       ::_exit(99);
     ::setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
-    for (const std::string& pair : environment) ::putenv(::strdup(pair.c_str()));
-    Words words = {FAKE_TRAINER, "--base", "data", "--threads", "1"};
+    std::string trainer = FAKE_TRAINER;
+    constexpr std::string_view kOf = "FAKE_TRAINER_OF=";
+    for (const std::string& pair : environment)
+      if (pair.starts_with(kOf))
+        trainer += "_" + pair.substr(kOf.size());
+      else
+        ::putenv(::strdup(pair.c_str()));
+    Words words = {trainer, "--base", "data", "--threads", "1"};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
-    ::execv(FAKE_TRAINER, argv.data());
+    ::execv(trainer.c_str(), argv.data());
     ::_exit(98);
   }
   Result finish(pid_t child) {

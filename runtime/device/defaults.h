@@ -1,0 +1,20 @@
+// Defaults of the params and operands that an instance may leave out. They are outside of namespace llmc: an instance
+// that has one declares it in that namespace, where kernels find it first.
+#pragma once
+
+#include "device/types.h"
+
+// Attention sees all keys up to the query's own.
+constexpr int kWindow = 0;
+constexpr bool kDocuments = false;
+constexpr bool kResets = false;  // positions do not begin anew in each document
+constexpr const int *document_begin = nullptr, *document_end = nullptr;
+
+constexpr float kSoftcap = 0.0f;               // scores and logits have no cap
+constexpr bool kGelu = false, kRelu2 = false;  // the MLP's activation is silu
+constexpr bool kOnePlus = false;               // a norm's weight w stands for the factor 1 + w
+constexpr bool kUnweighted = false;            // a norm's weights are ones that have no gradient
+
+// Gradients have no scale.
+constexpr bool kLossScaled = false;
+constexpr const llmc::LossScale* dynamic_scale = nullptr;
