@@ -90,22 +90,26 @@ std::int64_t largest_block(const Graph& graph) {
 
 /// Whether blocks of the optimizer's state are of one parameter each, without padding.
 void check_blocks(const Graph& graph, const ParameterLayout& layout) {
-  for (const Tensor& t : graph.tensors)
+  for (const Tensor& t : graph.tensors) {
+    if (t.state_block == 1) continue;
     for (const Slice& slice : layout.slices)
-      if (t.state_block > 1 && holds(t.groups, slice.group) &&
+      if (holds(t.groups, slice.group) &&
           (slice.offset % t.state_block != 0 || (slice.rows > 1 && slice.pitch != slice.cols)))
         throw Failure(Exit::internal,
                       fmt::format("{} cannot be cut into blocks of {} for {}", slice.name, t.state_block, t.name));
+  }
 }
 
 /// Numbers the rows of matrices that the optimizer keeps an element of each of, layer by layer.
 void number_rows(const Graph& graph, ParameterLayout& layout) {
-  for (const Tensor& t : graph.tensors)
+  for (const Tensor& t : graph.tensors) {
+    if (t.use != Use::row_state) continue;
     for (Slice& slice : layout.slices)
-      if (t.use == Use::row_state && holds(t.groups, slice.group)) {
+      if (holds(t.groups, slice.group)) {
         slice.first_row = layout.state_rows;
         layout.state_rows += slice.rows;
       }
+  }
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const T
         .further_operands(", const int* __restrict__ document_begin, const int* __restrict__ document_end", key);
   }
   if (own.softcap > 0) instance.real("kSoftcap", own.softcap, "model.attn_logit_softcapping");
-  // An instance without a window has defaults.h's, unless it has documents.
+  // An instance without a window and without documents takes the default of device/defaults.h.
   if (own.documents || own.window) instance.integer("kWindow", own.window, "model.sliding_window").said(own.window > 0);
   // Kernels of two kinds of layers have two names.
   return own.window ? instance.named(fmt::format("window_{}", own.window)) : instance;
