@@ -522,7 +522,7 @@ FAULTS = [
           "!spec_.has_fp8_products() || is_sharded(Use::copies, shard)", "!spec_.has_fp8_products()",
           "test_plan Cost.WeightsOfFp8ProductsAreRoundedOnceAStep"),
     fault("rounded_weights_are_kept_at_any_price", "Search::best", "candidate.seconds >= others[known].seconds", "true",
-          "test_plan Search.KeepsRoundedWeightsIfTheyFit"),
+          "test_plan Search.RoundsWeightsInEachMicroBatchIfRecomputingTakesLonger"),
     fault("rounding_once_a_step_is_priced_in_each_pass", "list_work", "runs[r].per_step || op.once", "runs[r].per_step",
           "test_plan Cost.WeightsOfFp8ProductsAreRoundedOnceAStep"),
     fault("scaled_sums_forget_what_was_there", "product in compiler/tools/float64/products.cpp",

@@ -262,6 +262,21 @@ TEST(Search, KeepsRoundedWeightsIfTheyFit) {
   EXPECT_NE(open.choice, less.choice) << "recomputing the norms costs less";
 }
 
+TEST(Search, RoundsWeightsInEachMicroBatchIfRecomputingTakesLonger) {
+  const auto with = [](const std::string& word, const std::string& budget) {
+    const spec::LoadResult loaded = spec::load(
+        std::string(SPECS_FOLDER) + "/llama-1b.yaml",
+        {"precision.matmul=fp8_full", "batch.micro_batch=16", "batch.tokens=64Ki", word, "memory.budget=" + budget});
+    EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+    return make_plan(loaded.resolved->spec);
+  };
+  const Plan cheap = with("parallel.shard=parameters", "77GiB");  // recomputes norms and SwiGLU
+  ASSERT_FALSE(cheap.choice.keep_rounded_weights);
+  const Plan same = with("memory.recompute=auto", std::to_string(cheap.needed_bytes()));
+  EXPECT_FALSE(same.choice.keep_rounded_weights);
+  EXPECT_NEAR(same.cost.time.seconds / cheap.cost.time.seconds, 1, 1e-9);
+}
+
 TEST(Search, SharesOutWhatMustBe) {
   const auto shard = [](const char* spec, const char* budget) {
     const spec::LoadResult loaded =
