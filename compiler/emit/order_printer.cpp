@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/plan/schedule_walk.h"
+
 namespace llmc::emit {
 
 using namespace graph;
@@ -15,8 +17,10 @@ using Does = ScheduleItem::Does;
 
 namespace {
 
-bool adds(const plan::Plan& plan, std::size_t r) {
-  return std::ranges::any_of(plan.launches, [r](const plan::Launch& l) { return l.region_index == r && l.adds; });
+/// Whether the region's function asks whether a pass is the first of its step.
+bool asks(const plan::Plan& plan, std::size_t r) {
+  return std::ranges::any_of(plan.launches,
+                             [r](const plan::Launch& l) { return l.region_index == r && (l.adds || l.once); });
 }
 
 }  // namespace
@@ -24,7 +28,7 @@ bool adds(const plan::Plan& plan, std::size_t r) {
 std::string region_arguments(const plan::Plan& plan, std::size_t r, const std::string& layer) {
   const Region& region = plan.graph.regions[r];
   std::string text = "s";
-  if (adds(plan, r)) text += ", first";
+  if (asks(plan, r)) text += ", first";
   if (region.block == Block::layer) text += ", " + layer;
   if (region.loop == Loop::loss_chunks) text += ", chunk";
   return text;
@@ -33,7 +37,7 @@ std::string region_arguments(const plan::Plan& plan, std::size_t r, const std::s
 std::string region_parameters(const plan::Plan& plan, std::size_t r) {
   const Region& region = plan.graph.regions[r];
   std::string text = "Step& s";
-  if (adds(plan, r)) text += ", bool first";
+  if (asks(plan, r)) text += ", bool first";
   if (region.block == Block::layer) text += ", std::size_t layer";
   if (region.loop == Loop::loss_chunks) text += ", std::size_t chunk";
   return text;
@@ -92,8 +96,9 @@ void OrderPrinter::item(const ScheduleItem& item) {
     case Does::layers_up:
     case Does::layers_down: return loop(item);
     case Does::forward:
-      return out_.line("forward(s$gather$);",
-                       {{"gather", gather_argument(item.when == When::first ? ", first" : ", false")}});
+      return out_.line("forward(s$gather$$first$);",
+                       {{"gather", gather_argument(item.when == When::first ? ", first" : ", false")},
+                        {"first", first_argument(item.once == When::first ? ", first" : ", true")}});
     case Does::send: return send(item);
     case Does::wait: return out_.line("s.ranks.wait($event$, s.stream);", {{"event", event(item.event)}});
     case Does::join:
@@ -150,6 +155,13 @@ std::string OrderPrinter::gather_argument(const std::string& when) const {
   return schedule_.gathers == When::gathering ? when : "";
 }
 
+std::string OrderPrinter::first_argument(const std::string& first) const {
+  const std::vector<plan::Stop> stops = plan::stops(schedule_, PassName::forward);
+  const bool any = std::ranges::any_of(
+      stops, [&](const plan::Stop& stop) { return stop.item->does == Does::run && asks(plan_, stop.region); });
+  return any ? first : "";
+}
+
 void OrderPrinter::function(const std::string& head, PassName pass) {
   out_.open(head);
   items(schedule_.pass(pass));
@@ -158,7 +170,8 @@ void OrderPrinter::function(const std::string& head, PassName pass) {
 }
 
 void OrderPrinter::forward() {
-  function("void forward(Step& s" + gather_argument(", bool gather") + ")", PassName::forward);
+  function("void forward(Step& s" + gather_argument(", bool gather") + first_argument(", bool first") + ")",
+           PassName::forward);
 }
 
 void OrderPrinter::gather_weights() {
@@ -172,8 +185,8 @@ void OrderPrinter::gather_weights() {
 void OrderPrinter::passes() {
   gather_weights();
   const Items& micro_batch = schedule_.pass(PassName::micro_batch);
-  const bool asks = std::ranges::any_of(micro_batch, [](const ScheduleItem& item) { return item.when == When::last; });
-  function(fmt::format("void micro_batch(Step& s, bool first, bool{})", asks ? " last" : ""), PassName::micro_batch);
+  const bool ends = std::ranges::any_of(micro_batch, [](const ScheduleItem& item) { return item.when == When::last; });
+  function(fmt::format("void micro_batch(Step& s, bool first, bool{})", ends ? " last" : ""), PassName::micro_batch);
   function("void optimizer_step(Step& s)", PassName::optimizer_step);
   function("void evaluate(Step& s, bool first)", PassName::evaluate);
   function("void next_logits(Step& s)", PassName::next_logits);

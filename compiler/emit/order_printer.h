@@ -35,6 +35,8 @@ class OrderPrinter {
   void function(const std::string& head, plan::PassName pass);
   void gather_weights();
   std::string gather_argument(const std::string& when) const;
+  /// Returns `first` if the forward pass has ops that only the first pass with the same weights runs.
+  std::string first_argument(const std::string& first) const;
   void items(const Items& list);
   void unconditional(const Items& list, std::size_t begin, std::size_t end);
   void item(const plan::ScheduleItem& item);

@@ -248,10 +248,13 @@ class StepPrinter {
   void launches(std::size_t r, const char* stream = "s.stream") {
     const std::vector<Op>& ops = g_.regions[r].ops;
     for (std::size_t o = 0; o < ops.size(); ++o) {
+      // Neighbours that run once share the condition.
+      if (ops[o].once && (o == 0 || !ops[o - 1].once)) out_.open("if (first)");
       const bool probed = probe(r, ops[o]);  // ops that launch nothing too
       for (const plan::Launch& l : plan_.launches)
         if (l.region_index == r && l.op_index == o && l.call != ops::Call::own_backward) launch(l, stream);
       if (probed) out_.line("s.probe.after();");
+      if (ops[o].once && (o + 1 == ops.size() || !ops[o + 1].once)) out_.close();
     }
   }
 

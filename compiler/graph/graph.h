@@ -23,6 +23,7 @@ enum class Role {
   constant,    // written once at start
   input,       // written by the host before a pass
   activation,  // computed in the step
+  rounded,     // what an op that runs once makes of weights: kept for all passes with the same weights
   output,      // computed in the step, read by the host
   flat,        // one buffer that holds a tensor of every parameter: weights, gradients, optimizer state
   bucket,      // a range of a flat buffer that ranks reduce or gather at once
@@ -127,6 +128,7 @@ struct Op {
   OpId of = kNone;                              // of a backward op: the forward op that it differentiates
   RecomputeGroup group = RecomputeGroup::rest;  // of a layer's forward op
   bool again = false;                           // recomputed in the backward pass
+  bool once = false;  // reads weights alone: only the first pass with the same weights runs it
 
   /// Returns its attributes. Throws Failure(internal) if they are not those of its kind.
   template <class T>

@@ -22,6 +22,7 @@ const char* role_name(Role role) {
     case Role::constant: return "constant";
     case Role::input: return "input";
     case Role::activation: return "activation";
+    case Role::rounded: return "rounded";
     case Role::output: return "output";
     case Role::flat: return "flat";
     case Role::bucket: return "bucket";
@@ -65,8 +66,8 @@ std::string to_text(const Graph& graph, const Op& op) {
   for (const Quantised& q : op.quantised)
     attributes += fmt::format("{}quantises {}{}{}", attributes.empty() ? "" : " ", q.output, q.folded ? " folded" : "",
                               q.alone ? " alone" : "");
-  return fmt::format("{}: {} = {}({}){}", op.label(), list(graph, op.outputs), name_of(op.kind), list(graph, op.inputs),
-                     attributes.empty() ? "" : " {" + attributes + "}");
+  return fmt::format("{}: {} = {}({}){}{}", op.label(), list(graph, op.outputs), name_of(op.kind),
+                     list(graph, op.inputs), attributes.empty() ? "" : " {" + attributes + "}", op.once ? " once" : "");
 }
 
 std::string to_text(const Graph& graph) {

@@ -74,6 +74,7 @@ class GraphChecker {
   static bool may_write(const Tensor& t) {
     switch (t.role) {
       case Role::activation:
+      case Role::rounded:
       case Role::gradient:
       case Role::output:
       case Role::flat:

@@ -13,6 +13,7 @@ struct Choice {
   std::int64_t micro_batch = 0;  // sequences of a pass
   std::int64_t loss_chunk = 0;   // rows of logits that are live at once; divides the micro-batch's tokens
   std::vector<graph::RecomputeGroups> recompute = {};  // of each layer: ops recomputed in its backward pass
+  bool keep_rounded_weights = false;                   // for all micro-batches of a step
 
   bool operator==(const Choice&) const = default;
 };

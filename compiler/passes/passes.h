@@ -73,6 +73,10 @@ Graph split_masters(Graph graph, const spec::Spec& spec);
 /// every block, and new weights are gathered for the forward pass.
 Graph shard_over_ranks(Graph graph, const spec::Spec& spec);
 
+/// If `choice` says so, rounds weights once for all passes between two updates, and keeps them. The backward pass does
+/// not round again what the forward pass has rounded.
+Graph keep_rounded_weights(Graph graph, const Choice& choice);
+
 /// Appends regions outside of training steps: loss for evaluation, logits of chosen rows for sampling, the initial
 /// weights.
 Graph append_inference(Graph graph, const spec::Spec& spec);

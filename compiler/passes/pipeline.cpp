@@ -55,6 +55,8 @@ Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& ki
       {"shard_over_ranks", with_spec(shard_over_ranks)},
       // After shard_over_ranks: the audit's reads must not add to the buffers that ranks gather.
       {"append_audit", with_spec(append_audit)},
+      // After cast_weights, whose copies these ops read, and append_audit, which follows the passes of training.
+      {"keep_rounded_weights", [&](Graph g) { return keep_rounded_weights(std::move(g), choice); }},
   };
   Graph g;
   int number = 0;

@@ -104,7 +104,8 @@ void list_work(Plan& plan) {
                       .adds = work.adds,
                       .times = work.taken ? runs[r].times : 0,
                       // The first micro-batch zeroes the buffers that later ones add to.
-                      .per_step = runs[r].per_step || (work.call == ops::Call::zero && adds),
+                      .per_step = runs[r].per_step || op.once || (work.call == ops::Call::zero && adds),
+                      .once = op.once,
                       .bytes = work.bytes,
                       .flops = work.flops,
                       .wire = work.wire,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "compiler/plan/packing.h"
@@ -47,6 +48,7 @@ class LayoutMaker {
     const auto is_shared = [this](const FlatSection& flat) { return is_sharded(flat.use, spec_.parallel.shard); };
     for (const FlatSection& flat : kFlat)
       if (!is_shared(flat)) place_flat(flat);
+    place_rounded();
     place_host_data();
     place_stream();
     place_slabs();
@@ -251,28 +253,63 @@ class LayoutMaker {
             Lasting::pass);
   }
 
-  /// Offsets of a kept tensor are the same in the forward and the backward region of its layers.
+  /// Places tensors of which each layer of a forward region has its own. Their offsets are the same in all regions of
+  /// these layers. Returns the bytes of a layer.
+  std::size_t place_by_layer(const std::string& name, std::size_t r, const std::vector<TensorId>& ids) {
+    const Region& region = g_.regions[r];
+    std::size_t slab = 0;
+    std::map<TensorId, Placement> places;
+    for (TensorId id : ids) {
+      places[id].offset = slab;
+      slab += aligned(static_cast<std::size_t>(g_.at(id).bytes()));
+    }
+    // A variant's slabs are indexed by the layer's rank among the layers of that variant.
+    const bool only = std::all_of(g_.variants.begin(), g_.variants.end(), [](int variant) { return variant == 0; });
+    const std::size_t in = area(only ? name : name + "_" + std::to_string(region.variant), slab);
+    const std::size_t base = take(slab * static_cast<std::size_t>(g_.layers_of(region)));
+    for (auto& [id, place] : places) place = {base + place.offset, slab, in};
+    for (std::size_t other = 0; other < g_.regions.size(); ++other)
+      if (region.is_twin(g_.regions[other])) layout_.regions[other].insert(places.begin(), places.end());
+    return slab;
+  }
+
+  bool is_forward_of_layers(const Region& region) const { return region.block == Block::layer && region.is_forward(); }
+
+  /// Places what all micro-batches of a step read.
+  void place_rounded() {
+    const std::size_t begin = at_;
+    for (std::size_t r = 0; r < g_.regions.size(); ++r)
+      if (is_forward_of_layers(g_.regions[r]))
+        if (const std::vector<TensorId> ids = rounded_in(g_.regions[r]); !ids.empty())
+          place_by_layer("rounded", r, ids);
+    for (std::size_t i = 0; i < g_.tensors.size(); ++i) {
+      const Tensor& t = g_.tensors[i];
+      if (t.role != Role::rounded || t.scope == Scope::layer) continue;
+      const std::size_t in = area(t.name);
+      layout_.fixed[static_cast<TensorId>(i)] = {take(static_cast<std::size_t>(t.bytes())), 0, in};
+    }
+    section("rounded weights", begin, "operands of fp8 products, made once a step");
+  }
+
+  /// Returns the rounded weights of the layers that a forward region computes.
+  std::vector<TensorId> rounded_in(const Region& forward) const {
+    std::vector<TensorId> ids;
+    for (const Region& region : g_.regions)
+      if (region.is_twin(forward))
+        for (const Op& op : region.ops)
+          if (op.once) ids.insert(ids.end(), op.outputs.begin(), op.outputs.end());
+    return ids;
+  }
+
   void place_slabs() {
     const std::size_t begin = at_;
     for (std::size_t r = 0; r < g_.regions.size(); ++r) {
       const Region& region = g_.regions[r];
-      if (region.loop != Loop::layers_up || !region.is_forward()) continue;
-      std::size_t slab = 0;
-      std::map<TensorId, Placement> places;
-      for (TensorId id : region.saved) {
-        if (layout_.fixed.count(id)) continue;
-        places[id].offset = slab;
-        slab += aligned(static_cast<std::size_t>(g_.at(id).bytes()));
-      }
-      layout_.region_kept[r] = slab;
-      // A variant's slabs are indexed by the layer's rank among the layers of that variant.
-      const bool only = std::all_of(g_.variants.begin(), g_.variants.end(), [](int variant) { return variant == 0; });
-      const std::size_t in = area(only ? "kept" : "kept_" + std::to_string(region.variant), slab);
-      const std::size_t base = take(slab * static_cast<std::size_t>(g_.layers_of(region)));
-      for (auto& [id, place] : places) place = {base + place.offset, slab, in};
-      for (std::size_t other = 0; other < g_.regions.size(); ++other) {
-        if (region.is_twin(g_.regions[other])) layout_.regions[other].insert(places.begin(), places.end());
-      }
+      if (!is_forward_of_layers(region)) continue;
+      std::vector<TensorId> ids;
+      std::ranges::copy_if(region.saved, std::back_inserter(ids),
+                           [&](TensorId id) { return !layout_.fixed.count(id); });
+      layout_.region_kept[r] = place_by_layer("kept", r, ids);
     }
     section("kept activations", begin, "what the backward pass reads, one slab a layer", Lasting::pass);
   }

@@ -138,6 +138,7 @@ struct Launch {
   bool adds = false;       // to the result of earlier micro-batches; the first one writes
   std::int64_t times = 1;  // per micro-batch, or per step (per_step); 0 if no training step runs it
   bool per_step = false;
+  bool once = false;            // as Op::once
   double bytes = 0, flops = 0;  // of one launch
   double wire = 0;              // bytes that a rank sends to others
   bool beside = false;          // a collective on a separate stream; cpu has no such stream

@@ -23,8 +23,8 @@ class Builder {
       schedule_.gathers = weights_ ? When::always : When::gathering;
     events();
     pass(PassName::forward, forward());
-    pass(PassName::evaluate, joined({forward_pass(When::never)}, runs(Part::evaluate)));
-    pass(PassName::next_logits, joined({forward_pass(When::never)}, runs(Part::sample)));
+    pass(PassName::evaluate, joined({forward_pass(When::never, When::first)}, runs(Part::evaluate)));
+    pass(PassName::next_logits, joined({forward_pass(When::never, When::always)}, runs(Part::sample)));
     pass(PassName::audit, audit());
     pass(PassName::micro_batch, micro_batch());
     pass(PassName::optimizer_step, optimizer_step());
@@ -78,7 +78,9 @@ class Builder {
     return {{.does = Does::wait, .when = when, .layers = layers, .event = schedule_.event_after(*region)}};
   }
 
-  static ScheduleItem forward_pass(When gathers) { return {.does = Does::forward, .when = gathers}; }
+  static ScheduleItem forward_pass(When gathers, When once) {
+    return {.does = Does::forward, .when = gathers, .once = once};
+  }
 
   ScheduleItem run(std::size_t r) const {
     const Region& region = g_.regions[r];
@@ -160,7 +162,7 @@ class Builder {
   }
 
   Items micro_batch() const {
-    Items items = joined({forward_pass(When::first)}, runs(Part::loss));
+    Items items = joined({forward_pass(When::first, When::first)}, runs(Part::loss));
     items = joined(std::move(items), runs(Part::backward));
     items = joined(std::move(items), send(Part::reduce, Block::none, reduces()));
     items.push_back({.does = Does::join, .when = reduces()});
@@ -193,7 +195,7 @@ class Builder {
   Items audit() const {
     Items items = runs(Part::audit);
     if (items.empty() || find(Part::audit, Block::embed)) return items;
-    return joined({forward_pass(When::never)}, std::move(items));
+    return joined({forward_pass(When::never, When::always)}, std::move(items));
   }
 
   /// Empty if every pass gathers weights, or if every rank has them.

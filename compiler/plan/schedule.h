@@ -69,6 +69,7 @@ struct ScheduleItem {
   };
   Does does = Does::run;
   When when = When::always;
+  When once = When::always;               // forward: whether the ops run that serve all passes with the same weights
   LayerRange layers = {};                 // in a loop over layers
   bool otherwise = false;                 // in a loop over layers: for the layers that the items before leave out
   std::vector<std::size_t> regions = {};  // run, send: index into Graph::regions; by variant if layers differ

@@ -125,18 +125,29 @@ Search::Search(const spec::Spec& spec)
     : spec_(spec), kinds_(graph::kinds_of(spec)), device_(devices::find(spec)), wish_(passes::recompute_of(spec)) {
   for (const Shard shard : shard_choices(spec))
     for (const std::int64_t micro_batch : micro_batch_choices(spec))
-      for (const std::int64_t chunk : chunk_choices(spec, micro_batch * spec.batch.sequence_length))
-        candidates_.push_back({.shard = shard, .micro_batch = micro_batch, .loss_chunk = chunk});
+      for (const bool keep : {true, false})
+        for (const std::int64_t chunk : chunk_choices(spec, micro_batch * spec.batch.sequence_length))
+          if (!keep || may_keep_rounded_weights(shard, micro_batch))
+            candidates_.push_back(
+                {.shard = shard, .micro_batch = micro_batch, .loss_chunk = chunk, .keep_rounded_weights = keep});
   if (candidates_.empty())
     throw Failure(Exit::spec, fmt::format("memory.loss_chunk {} does not divide the rows of any micro-batch of "
                                           "batch.tokens {}. Write a divisor of batch.sequence_length ({}), or auto",
                                           spec.memory.loss_chunk, spec.batch.tokens, spec.batch.sequence_length));
 }
 
+bool Search::may_keep_rounded_weights(Shard shard, std::int64_t micro_batch) const {
+  // Ranks that share the weights gather them anew in each pass, and have no memory for all of them.
+  if (!spec_.has_fp8_products() || is_sharded(Use::copies, shard)) return false;
+  return std::max(spec_.batch.tokens, spec_.phase.most_tokens) / spec_.batch.sequence_length / micro_batch >
+         spec_.parallel.world_size;
+}
+
 Plan Search::lay_out(const Candidate& candidate, const std::vector<RecomputeGroups>& recompute) const {
   spec::Spec spec = spec_;
   spec.parallel.shard = candidate.shard;
-  return laid_out(spec, kinds_, {candidate.micro_batch, candidate.loss_chunk, recompute}, device_);
+  return laid_out(spec, kinds_,
+                  {candidate.micro_batch, candidate.loss_chunk, recompute, candidate.keep_rounded_weights}, device_);
 }
 
 Plan Search::with_launches(Plan plan) const {
@@ -165,7 +176,7 @@ void Search::assess(Candidate& candidate) const {
 /// Returns the costs of a layer of each kind with each set of recomputed ops. Lowers all of them at once, as a model
 /// with one layer of each.
 const std::vector<KindOfLayers>& Search::options(const Candidate& candidate) {
-  std::vector<KindOfLayers>& known = known_[{candidate.micro_batch, candidate.shard}];
+  std::vector<KindOfLayers>& known = known_[{candidate.micro_batch, candidate.shard, candidate.keep_rounded_weights}];
   if (!known.empty()) return known;
   const std::vector<RecomputeGroups> sets = all_sets(spec_);
   std::vector<LayerKind> kinds;
@@ -182,7 +193,8 @@ const std::vector<KindOfLayers>& Search::options(const Candidate& candidate) {
   spec.parallel.shard = candidate.shard;
   spec.model.num_hidden_layers = static_cast<std::int64_t>(kinds.size());
   spec.memory.budget = std::numeric_limits<std::int64_t>::max();
-  Plan plan = laid_out(spec, kinds, {candidate.micro_batch, candidate.loss_chunk, recompute}, device_);
+  Plan plan = laid_out(
+      spec, kinds, {candidate.micro_batch, candidate.loss_chunk, recompute, candidate.keep_rounded_weights}, device_);
   list_work(plan);
   const std::vector<double> seconds = region_seconds(plan);
   for (std::size_t r = 0; r < plan.graph.regions.size(); ++r) {
@@ -241,7 +253,8 @@ std::optional<Plan> Search::fitting(Candidate& candidate) {
 }
 
 Plan Search::best() {
-  // A smaller chunk of the same pass reads the head's weight more often, so it takes no less time than the first one.
+  // A smaller chunk of the same pass reads the head's weight more often, and a pass that does not keep rounded weights
+  // rounds them again: these take no less time than the first one.
   const Candidate* first = nullptr;
   for (Candidate& candidate : candidates_) {
     if (first && first->is_pass_of(candidate)) {
@@ -258,11 +271,18 @@ Plan Search::best() {
   for (Candidate& candidate : candidates_) {
     // Recomputation adds time: later candidates cannot be faster.
     if (!found.empty() && candidate.seconds >= found[0].cost.time.seconds && others.size() > kAlternatives) break;
-    if (std::ranges::any_of(passes, [&](const Candidate& known) { return known.is_pass_of(candidate); })) continue;
+    const auto pass = std::ranges::find_if(passes, [&](const Candidate& p) { return p.is_pass_of(candidate); });
+    const auto known = static_cast<std::size_t>(pass - passes.begin());
+    // Without rounded weights that are kept a pass may need less recomputation.
+    const bool tried = known < passes.size() && (pass->keep_rounded_weights == candidate.keep_rounded_weights ||
+                                                 candidate.seconds >= others[known].seconds);
+    if (tried) continue;
     std::optional<Plan> plan = fitting(candidate);
-    if (!plan) continue;
-    passes.push_back(candidate);
-    others.push_back({chosen_spec(*plan), plan->cost.time.seconds, plan->layout.bytes});
+    if (!plan || (known < passes.size() && plan->cost.time.seconds >= others[known].seconds)) continue;
+    passes.resize(std::max(passes.size(), known + 1));
+    others.resize(passes.size());
+    passes[known] = candidate;
+    others[known] = {chosen_spec(*plan), plan->cost.time.seconds, plan->layout.bytes};
     if (found.empty() || plan->cost.time.seconds < found[0].cost.time.seconds) found.assign(1, std::move(*plan));
   }
   if (found.empty()) return with_launches(least());

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "compiler/plan/plan.h"
@@ -40,6 +41,7 @@ class Search {
   struct Candidate {
     Shard shard = Shard::none;
     std::int64_t micro_batch = 0, loss_chunk = 0;
+    bool keep_rounded_weights = false;
     bool assessed = false;       // if false, `seconds` is a lower bound and the fields below are not set
     double seconds = 0;          // of a step, without recomputation or with the one that the spec fixes
     std::size_t bytes = 0;       // of the arena with the same recomputation
@@ -48,6 +50,8 @@ class Search {
     bool is_pass_of(const Candidate& other) const { return shard == other.shard && micro_batch == other.micro_batch; }
   };
 
+  /// Whether the passes of a step could share rounded weights.
+  bool may_keep_rounded_weights(Shard shard, std::int64_t micro_batch) const;
   bool recompute_is_open() const { return spec_.memory.recompute.kind == spec::Recompute::Kind::automatic; }
   Plan lay_out(const Candidate& candidate, const std::vector<graph::RecomputeGroups>& recompute) const;
   Plan with_launches(Plan plan) const;
@@ -63,8 +67,8 @@ class Search {
   const std::vector<graph::LayerKind> kinds_;  // of each layer
   const devices::Device device_;
   const std::vector<graph::RecomputeGroups> wish_;
-  std::vector<Candidate> candidates_;                                          // of a pass, the largest chunk first
-  std::map<std::pair<std::int64_t, Shard>, std::vector<KindOfLayers>> known_;  // of a micro-batch
+  std::vector<Candidate> candidates_;  // of a pass, the one of least time first
+  std::map<std::tuple<std::int64_t, Shard, bool>, std::vector<KindOfLayers>> known_;  // of a micro-batch
 };
 
 }  // namespace llmc::plan

@@ -13,9 +13,19 @@ namespace llmc::plan {
 
 namespace {
 
-/// Whether only the first micro-batch of a step runs the launch: it zeroes buffers that the others add to.
+/// Whether only the first micro-batch of a step runs the launch: it zeroes buffers that the others add to, or rounds
+/// weights for them.
 bool is_once(const std::vector<Runs>& runs, const Launch& launch) {
-  return launch.call == ops::Call::zero && launch.per_step && !runs[launch.region_index].per_step;
+  return launch.per_step && !runs[launch.region_index].per_step;
+}
+
+/// Predicted time of one run of each region: of the launches that only the first micro-batch runs, or of the others.
+std::vector<double> seconds_of(const Plan& plan, bool once) {
+  const std::vector<Runs> runs = runs_of(plan.schedule, plan.graph.regions.size());
+  std::vector<double> seconds(plan.graph.regions.size(), 0);
+  for (const Launch& launch : plan.launches)
+    if (launch.times && is_once(runs, launch) == once) seconds[launch.region_index] += price(plan, launch).seconds;
+  return seconds;
 }
 
 /// Simulates two clocks: of the device, and of the collectives on their stream.
@@ -23,8 +33,8 @@ class Clocks {
  public:
   explicit Clocks(const Plan& plan)
       : plan_(plan),
-        runs_(runs_of(plan.schedule, plan.graph.regions.size())),
         seconds_(region_seconds(plan)),
+        seconds_once_(seconds_of(plan, true)),
         done_(plan.schedule.events.size()) {
     streams_ = plan.spec.target.kind == spec::TargetKind::cuda;
     const std::vector<double> flops = graph::orthogonalising_flops(
@@ -53,9 +63,6 @@ class Clocks {
       pass(PassName::micro_batch, {false, true});
     }
     pass(PassName::optimizer_step, {});
-    for (const Launch& launch : plan_.launches)
-      if (is_once(runs_, launch))
-        compute(launch.region_index, 0, static_cast<double>(launch.times) * price(plan_, launch).seconds);
     return {now_, computed_, now_ - computed_};
   }
 
@@ -65,7 +72,9 @@ class Clocks {
       switch (stop.item->does) {
         case ScheduleItem::Does::run:
           if (is_others(stop)) break;
-          compute(stop.region, stop.layer, static_cast<double>(stop.times()) * seconds_[stop.region]);
+          compute(stop.region, stop.layer,
+                  static_cast<double>(stop.times()) *
+                      (seconds_[stop.region] + (moment.first ? seconds_once_[stop.region] : 0)));
           break;
         case ScheduleItem::Does::send: send(stop); break;
         case ScheduleItem::Does::wait: await(done(stop.item->event, stop)); break;
@@ -112,8 +121,7 @@ class Clocks {
   }
 
   const Plan& plan_;
-  const std::vector<Runs> runs_;
-  const std::vector<double> seconds_;
+  const std::vector<double> seconds_, seconds_once_;   // of a region's run
   std::vector<std::array<double, kLayerSlots>> done_;  // when the event was last marked
   std::optional<MatrixOwners> owners_;                 // if the optimizer orthogonalises
   bool streams_ = false;
@@ -124,13 +132,7 @@ class Clocks {
 
 }  // namespace
 
-std::vector<double> region_seconds(const Plan& plan) {
-  const std::vector<Runs> runs = runs_of(plan.schedule, plan.graph.regions.size());
-  std::vector<double> seconds(plan.graph.regions.size(), 0);
-  for (const Launch& launch : plan.launches)
-    if (launch.times && !is_once(runs, launch)) seconds[launch.region_index] += price(plan, launch).seconds;
-  return seconds;
-}
+std::vector<double> region_seconds(const Plan& plan) { return seconds_of(plan, false); }
 
 StepTime step_time(const Plan& plan) { return Clocks(plan).run(); }
 

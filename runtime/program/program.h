@@ -129,7 +129,8 @@ struct Program {
   void (*micro_batch)(Step&, bool first, bool last);
   /// Gradient norm, clipping, update, compute copies, per-parameter norms.
   void (*optimizer_step)(Step&);
-  /// Forward only. Adds loss_scale * (sum of the losses) to StepResults::loss; `first`: writes it.
+  /// Forward only. Adds loss_scale * (sum of the losses) to StepResults::loss; `first`: writes it, and
+  /// may keep from an earlier pass nothing that depends on the weights.
   void (*evaluate)(Step&, bool first);
   /// Forward only. Writes sample_logits for `positions`.
   void (*next_logits)(Step&);

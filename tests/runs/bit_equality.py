@@ -54,6 +54,20 @@ class BitEquality(RunTest):
     def test_same_bits_mxfp8(self):
         self.check_same_bits("mxfp8", *harness.MXFP8, settings=("[norms, swiglu]", ), included=())
 
+    def test_same_bits_of_weights_rounded_once_a_step(self):
+        """A step's micro-batches and an evaluation's passes share them, unless every pass gathers weights."""
+        for name, words in (("rows", harness.FP8_FULL), ("tensors", harness.FP8_TENSOR), ("blocks", harness.MXFP8)):
+            results = []
+            for shard in ("optimizer", "parameters"):
+                run = self.path(f"{name}-{shard}-run")
+                self.succeed(self.compile(self.spec, f"{name}-{shard}", *words, f"parallel.shard={shard}"), "--run",
+                             run)
+                results.append([{key: line.get(key)
+                                 for key in ("loss", "grad_norm", "val_loss")}
+                                for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))])
+            self.assertEqual(len(results[0]), 12)
+            self.assertEqual(*results, name)
+
     def test_same_bits_documents(self):
         """Kernels with further operands, also as --style=include."""
         self.check_same_bits("documents", "precision.compute=bf16", "model.sliding_window=10",

@@ -42,6 +42,8 @@ class SimBitEquality(harness.SimTest):
             reference = self.trace(name, "memory.recompute=none", *words)
             reversed_order = self.run_of(self.path(name, "trainer"), name + "-reversed", LLMC_SIM_REVERSED="1")
             self.assert_same_files(reversed_order, reference, "the last lanes and blocks first")
+            gathered = self.trace(name + "-gathered", "parallel.shard=parameters", "memory.recompute=none", *words)
+            self.assert_same_files(gathered, reference, "weights that are rounded in each micro-batch")
             for number, setting in enumerate(settings):
                 self.assert_same_files(self.trace(f"{name}-{number}", f"memory.recompute={setting}", *words), reference,
                                        f"{name}, {setting}")

@@ -19,7 +19,7 @@ void add(const plan::Plan& plan, plan::PassName pass, std::int64_t step, std::in
     const std::vector<Op>& ops = plan.graph.regions[stop.region].ops;
     for (std::int64_t chunk = 0; chunk < stop.times(); ++chunk)
       for (std::size_t i = 0; i < ops.size(); ++i)
-        if (!is_between_ranks(ops[i].kind))
+        if (!is_between_ranks(ops[i].kind) && (micro == 0 || !ops[i].once))
           launches.push_back({stop.region, i, stop.layer, chunk, step, micro, micro == 0 && chunk == 0});
   }
 }

@@ -32,6 +32,10 @@ std::string fp8_text(const Plan& plan) {
     if (layers) text += fmt::format("; {} {} layer{} in bf16", which, layers, plural(layers));
   };
   wide("first", fp8.first_layers), wide("last", fp8.last_layers);
+  if (plan.choice.keep_rounded_weights)
+    text += "; weights are rounded once a step";
+  else if (plan.rank_micro_batches() > 1)
+    text += "; weights are rounded in each micro-batch";
   return text + "\n";
 }
 

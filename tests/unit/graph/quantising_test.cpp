@@ -245,6 +245,49 @@ TEST(Passes, Mxfp8RoundsOperandsInBlocksAlongEachSum) {
   EXPECT_EQ(codes.at(find(codes, "d_qkv_raw_back_mxfp8_down_scales")).bytes(), 384 * 4) << "320 columns";
 }
 
+/// Names of the ops of a region that only the first pass with the same weights runs.
+std::string run_once(const Region& region) {
+  std::string text;
+  for (const Op& op : region.ops)
+    if (op.once) text += op.name + "\n";
+  return text;
+}
+
+TEST(Passes, MicroBatchesShareRoundedWeights) {
+  std::vector<std::string> words = kFp8;
+  words[0] = "precision.matmul=fp8_full";
+  words.insert(words.end(), {"memory.recompute={every: 2}", "target.kind=cuda", "target.arch=[90a]",
+                             "model.vocab_size=64", "precision.fp8.head=forward_dgrad"});
+  const Graph codes = lowered(words, true);
+  for (const int variant : {0, 1}) {
+    EXPECT_EQ(run_once(*codes.find(Part::forward, Block::layer, variant)),
+              "qkv_weight_e4m3\no_weight_e4m3\ngate_up_weight_e4m3\ndown_weight_e4m3\n");
+    // A product that is computed again reads the forward pass's codes.
+    EXPECT_EQ(run_once(*codes.find(Part::backward, Block::layer, variant)),
+              "down_weight_transposed_e4m3\ngate_up_weight_transposed_e4m3\no_weight_transposed_e4m3\n"
+              "qkv_weight_transposed_e4m3\n");
+  }
+  EXPECT_EQ(run_once(*codes.find(Part::forward, Block::head)), "lm_head_weight_e4m3\nlm_head_weight_transposed_e4m3\n");
+  for (const Region& region : codes.regions)
+    for (const Op& op : region.ops)
+      for (const TensorId id : op.outputs) EXPECT_EQ(codes.at(id).role == Role::rounded, op.once) << op.name;
+  for (const Region& region : lowered(words).regions) EXPECT_EQ(run_once(region), "") << region.name;
+}
+
+TEST(Passes, BothPassesShareRoundedWeightsWithoutHardware) {
+  for (const char* matmul : {"fp8", "fp8_full", "fp8_tensor"}) {
+    std::vector<std::string> words = kFp8;
+    words[0] = std::string("precision.matmul=") + matmul;
+    words.insert(words.end(), {"precision.fp8.first_layers=0", "precision.fp8.last_layers=0"});
+    const Graph g = lowered(words, true);
+    EXPECT_EQ(run_once(*g.find(Part::backward, Block::layer)), "");
+    for (const Op& op : g.find(Part::backward, Block::layer)->ops)
+      if (op.kind == OpKind::linear_dgrad) {
+        EXPECT_EQ(g.at(op.inputs[1]).name, op.name.substr(0, op.name.size() - 6) + "_weight_e4m3") << matmul;
+      }
+  }
+}
+
 TEST(Passes, LayersAtEitherEndKeepTheirProducts) {
   std::vector<std::string> words = kFp8;
   words.insert(words.end(), {"precision.fp8.first_layers=1", "precision.fp8.last_layers=1"});

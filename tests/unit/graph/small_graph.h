@@ -9,9 +9,9 @@
 
 namespace llmc::passes {
 
-inline graph::Graph lowered(const std::vector<std::string>& overrides = {}) {
+inline graph::Graph lowered(const std::vector<std::string>& overrides = {}, bool keep_rounded_weights = false) {
   const spec::Resolved resolved = small_spec(overrides);
-  const Choice choice = {2, 16, recompute_of(resolved.spec)};
+  const Choice choice = {2, 16, recompute_of(resolved.spec), keep_rounded_weights};
   const std::vector<graph::LayerKind> kinds = graph::kinds_of(resolved.spec);
   dumps(resolved.spec, kinds, choice);  // verifies the graph after each pass
   return lower(resolved.spec, kinds, choice);

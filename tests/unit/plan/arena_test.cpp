@@ -22,10 +22,12 @@ class Shadow {
   explicit Shadow(const Plan& plan) : plan_(plan), g_(plan.graph), owner_(plan.layout.bytes / kGranule + 1) {}
 
   /// A whole step: forward, loss and backward for each micro-batch, collectives, optimizer; then evaluation and
-  /// sampling.
+  /// sampling. Rounded weights last from the first micro-batch to the end.
   void run() {
-    for (int micro_batch = 0; micro_batch < 2; ++micro_batch)
+    for (const bool first : {true, false}) {
+      first_ = first;
       for (Part part : {Part::forward, Part::loss, Part::backward}) run(part);
+    }
     for (Part part : {Part::reduce, Part::optimizer, Part::gather}) run(part);
     for (Part part : {Part::forward, Part::evaluate, Part::forward, Part::sample}) run(part);
     for (Part part : {Part::forward, Part::audit}) run(part);
@@ -75,7 +77,9 @@ class Shadow {
     }
   }
 
-  bool has_place(const Tensor& t) const { return t.role == Role::activation || t.role == Role::output; }
+  bool has_place(const Tensor& t) const {
+    return t.role == Role::activation || t.role == Role::rounded || t.role == Role::output;
+  }
 
   Range place(std::size_t r, std::int64_t layer, TensorId id) const {
     const Region& region = g_.regions[r];
@@ -103,6 +107,7 @@ class Shadow {
   void run(std::size_t r, std::int64_t layer) {
     const Region& region = g_.regions[r];
     for (const Op& op : region.ops) {
+      if (op.once && !first_) continue;
       SCOPED_TRACE(region.name + " layer " + std::to_string(layer) + ": " + ops::to_text(g_, op));
       for (TensorId id : op.inputs) {
         if (!has_place(g_.at(id))) continue;
@@ -143,6 +148,7 @@ class Shadow {
   const Plan& plan_;
   const Graph& g_;
   std::vector<std::string> owner_;
+  bool first_ = true;
 };
 
 /// Random overrides of the small spec.
@@ -260,6 +266,27 @@ TEST(Arena, LayersOfTwoKinds) {
 TEST(Arena, Cuda) {
   for (const char* recompute : {"none", "full", "{every: 2}", "[norms, swiglu]"})
     check({"target.kind=cuda", "target.arch=[90a]", "model.head_dim=16", std::string("memory.recompute=") + recompute});
+}
+
+TEST(Arena, RoundedWeightsStayForAllMicroBatches) {
+  for (const std::string matmul : {"fp8", "fp8_full", "fp8_tensor", "mxfp8"})
+    for (const bool cuda : {false, true})
+      for (const char* recompute : {"none", "{every: 2}"}) {
+        std::vector<std::string> words = {"precision.matmul=" + matmul,
+                                          std::string("memory.recompute=") + recompute,
+                                          "model.hidden_size=96",
+                                          "model.head_dim=32",
+                                          "model.intermediate_size=64",
+                                          "batch.sequence_length=16",
+                                          "batch.tokens=96",
+                                          "precision.fp8.first_layers=1",
+                                          "precision.fp8.last_layers=0"};
+        if (cuda)
+          words.insert(words.end(),
+                       {"target.kind=cuda", matmul == "mxfp8" ? "target.arch=[100a]" : "target.arch=[90a]"});
+        EXPECT_TRUE(make_plan(small_spec(words).spec).choice.keep_rounded_weights);
+        check(words);
+      }
 }
 
 TEST(Arena, SlabsOfLayersAreApart) {

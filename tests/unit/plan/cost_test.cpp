@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/plan/price.h"
 #include "small_spec.h"
 
 namespace llmc::plan {
@@ -84,6 +85,43 @@ TEST(Cost, LaunchesAreWhatTheStepDoes) {
   const double model = plan.cost.model_flops_per_token * static_cast<double>(plan.spec.batch.tokens);
   EXPECT_GT(flops, model);
   EXPECT_LT(flops, 1.1 * model);
+}
+
+/// Launches in a step that round weights, and their seconds.
+std::pair<std::int64_t, double> rounding_of_weights(const Plan& plan) {
+  std::pair<std::int64_t, double> sum = {0, 0};
+  for (const Launch& launch : plan.launches) {
+    const graph::Op& op = plan.graph.regions[launch.region_index].ops[launch.op_index];
+    if (op.kind != graph::OpKind::quantise && op.kind != graph::OpKind::quantise_transposed) continue;
+    if (plan.graph.at(op.inputs[0]).role != graph::Role::copy) continue;
+    const std::int64_t times = plan.times_a_step(launch);
+    sum.first += times;
+    sum.second += static_cast<double>(times) * price(plan, launch).seconds;
+  }
+  return sum;
+}
+
+TEST(Cost, WeightsOfFp8ProductsAreRoundedOnceAStep) {
+  const auto of = [](const char* tokens, const char* shard) {
+    return of_file("llama-1b.yaml", {"precision.matmul=fp8_full", "batch.micro_batch=16", tokens,
+                                     std::string("parallel.shard=") + shard});
+  };
+  const Plan one = of("batch.tokens=32Ki", "optimizer"), four = of("batch.tokens=128Ki", "optimizer"),
+             gathered = of("batch.tokens=128Ki", "parameters");
+  EXPECT_FALSE(one.choice.keep_rounded_weights) << "there is no second micro-batch";
+  EXPECT_TRUE(four.choice.keep_rounded_weights);
+  EXPECT_FALSE(gathered.choice.keep_rounded_weights) << "no rank has memory for all weights";
+  const auto [launches, seconds] = rounding_of_weights(four);
+  EXPECT_EQ(launches, 2 * 4 * 16) << "in two layouts, four matrices of each layer";
+  EXPECT_EQ(rounding_of_weights(one).first, launches);
+  EXPECT_EQ(rounding_of_weights(gathered).first, 4 * launches);
+  EXPECT_GT(seconds, 1e-3);
+  EXPECT_NEAR((gathered.cost.time.seconds - four.cost.time.seconds) / (3 * seconds), 1, 0.001);
+  // Two bytes for each weight of the layers' matrices, and the scales of their rows.
+  const double weights = 16 * (2048.0 * 3072 + 2048.0 * 2048 + 3 * 2048.0 * 8192);
+  const auto section = std::ranges::find(four.layout.sections, "rounded weights", &Section::name);
+  ASSERT_NE(section, four.layout.sections.end());
+  EXPECT_NEAR(static_cast<double>(section->bytes) / (2 * weights), 1, 0.005);
 }
 
 /// Blocks per cluster, and how often the kernel moves its logits.

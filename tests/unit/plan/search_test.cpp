@@ -241,6 +241,42 @@ TEST(Search, PacksWhatItChoosesWithinThreePercent) {
   EXPECT_GT(mixed, 5);
 }
 
+/// Weights that are rounded once a step take memory, which recomputation may free.
+TEST(Search, KeepsRoundedWeightsIfTheyFit) {
+  const auto with = [](const std::string& recompute, std::size_t budget) {
+    return make_plan(small_spec({"precision.matmul=fp8_full", "model.hidden_size=96", "model.head_dim=16",
+                                 "model.intermediate_size=80", "memory.recompute=" + recompute,
+                                 "memory.budget=" + std::to_string(budget)})
+                         .spec);
+  };
+  const Plan most = with("none", std::size_t{1} << 30);
+  ASSERT_TRUE(most.choice.keep_rounded_weights);
+  EXPECT_TRUE(with("none", most.needed_bytes()).choice.keep_rounded_weights);
+  const Plan less = with("none", most.needed_bytes() - 1);
+  EXPECT_FALSE(less.choice.keep_rounded_weights);
+  EXPECT_LT(less.needed_bytes(), most.needed_bytes());
+  EXPECT_GT(less.cost.time.seconds, most.cost.time.seconds);
+  EXPECT_EQ(make_plan(chosen_spec(less)).fingerprint, less.fingerprint);
+  const Plan open = with("auto", most.needed_bytes() - 1);
+  EXPECT_LE(open.cost.time.seconds, less.cost.time.seconds);
+  EXPECT_NE(open.choice, less.choice) << "recomputing the norms costs less";
+}
+
+TEST(Search, RoundsWeightsInEachMicroBatchIfRecomputingTakesLonger) {
+  const auto with = [](const std::string& word, const std::string& budget) {
+    const spec::LoadResult loaded = spec::load(
+        std::string(SPECS_FOLDER) + "/llama-1b.yaml",
+        {"precision.matmul=fp8_full", "batch.micro_batch=16", "batch.tokens=64Ki", word, "memory.budget=" + budget});
+    EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+    return make_plan(loaded.resolved->spec);
+  };
+  const Plan cheap = with("parallel.shard=parameters", "77GiB");  // recomputes norms and SwiGLU
+  ASSERT_FALSE(cheap.choice.keep_rounded_weights);
+  const Plan same = with("memory.recompute=auto", std::to_string(cheap.needed_bytes()));
+  EXPECT_FALSE(same.choice.keep_rounded_weights);
+  EXPECT_NEAR(same.cost.time.seconds / cheap.cost.time.seconds, 1, 1e-9);
+}
+
 TEST(Search, SharesOutWhatMustBe) {
   const auto shard = [](const char* spec, const char* budget) {
     const spec::LoadResult loaded =
