@@ -124,13 +124,14 @@ struct Program {
   /// Gathers the weights that this rank reads, before an evaluation or sampling. A step's first micro-batch gathers
   /// what the optimizer steps of all ranks have written by itself. Does nothing if every pass gathers.
   void (*gather_weights)(Step&);
-  /// Runs forward and backward of one micro-batch. `first`: gradients and loss are written instead of added. `last`:
-  /// the complete gradients are summed over the ranks, unless every micro-batch does that.
+  /// Runs forward and backward of one micro-batch. `first`: gradients and loss are written instead of added, and
+  /// weights may have changed since the last pass. `last`: the complete gradients are summed over the ranks, unless
+  /// every micro-batch does that.
   void (*micro_batch)(Step&, bool first, bool last);
   /// Gradient norm, clipping, update, compute copies, per-parameter norms.
   void (*optimizer_step)(Step&);
-  /// Forward only. Adds loss_scale * (sum of the losses) to StepResults::loss; `first`: writes it, and
-  /// may keep from an earlier pass nothing that depends on the weights.
+  /// Forward only. Adds loss_scale * (sum of the losses) to StepResults::loss. `first`: writes it; weights may have
+  /// changed since the last pass.
   void (*evaluate)(Step&, bool first);
   /// Forward only. Writes sample_logits for `positions`.
   void (*next_logits)(Step&);
