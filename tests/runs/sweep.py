@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -61,7 +62,7 @@ class Sweep(RunTest):
             time.sleep(0.02)
 
     def test_grid_is_killed_and_goes_on(self):
-        command = self.sweep("grid", RATES, "model.intermediate_size=50,60,70", "--jobs", "2", *LONG)
+        command = self.sweep("grid", RATES, "model.intermediate_size=50,60,70", "--jobs", "2", "--threads", "1", *LONG)
         for stop in (signal.SIGKILL, signal.SIGTERM):
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                        env=harness.environment())
@@ -84,7 +85,7 @@ class Sweep(RunTest):
         # Killed, stopped and resumed runs have the losses of one that nothing disturbed.
         trainer = self.path("grid", "builds", "3", "trainer")
         words = [word for word in LONG] + ["optimizer.lr=3e-3"]
-        self.succeed(trainer, "--run", self.path("whole"), *words)
+        self.succeed(trainer, "--run", self.path("whole"), "--threads", 1, *words)
         metrics = [
             harness.without_timing(harness.json_lines(self.path(*run, "metrics.jsonl")))
             for run in (("whole", ), ("grid", "runs", "0006"))
@@ -242,12 +243,12 @@ class Sweep(RunTest):
         self.assert_facts(error, "2 runs", "no-*.bin, and 1 more", "no file matches", "Give the right path")
         self.assertFalse(os.path.exists(self.path("refused")))
         hostile = self.path("a\ntouch hacked #.yaml")
-        os.symlink(self.spec, hostile)
+        shutil.copy(self.spec, hostile)
         for kind in ("--slurm", "--kubernetes"):
             error = harness.call(LLMC, "sweep", hostile, RATES, "-o", self.path("script-of-two-lines"), kind,
                                  self.path("two-lines"))
             self.assertEqual(error.code, 2, error.err)
-            self.assert_facts(error.err, "a control character", "a\\ntouch hacked")
+            self.assert_facts(error.err, "a touch hacked", "a control character")
             self.assertFalse(os.path.exists(self.path("two-lines")))
         error = harness.call(LLMC, "sweep", self.spec, RATES, "-o", self.folder)
         self.assertEqual(error.code, 2)

@@ -112,7 +112,10 @@ class Queue {
     const std::optional<std::size_t> next = first_waiting(true);
     if (!next) return;
     Run& run = record_.runs[*next];
-    places_[at] = {std::make_unique<Child>(work_.command(*next, at), log_of(work_.folder, run)), *next, ""};
+    const fs::path log = log_of(work_.folder, run);
+    std::error_code none;
+    const std::uintmax_t bytes = fs::file_size(log, none);
+    places_[at] = {std::make_unique<Child>(work_.command(*next, at), log), *next, "", none ? 0 : bytes};
     started_.push_back(*next);
     run.state = State::running;
     run.reason.clear();
