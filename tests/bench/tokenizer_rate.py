@@ -11,6 +11,7 @@ reading, checks and writing; the package's has encoding alone, of documents in m
 of the package's two, and llmc's peak memory for the sample and for all of it.
 """
 import argparse
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -55,15 +56,19 @@ def write(folder, texts, wanted):
 
 
 def build(llmc, folder, tokenizer, out):
-    """Seconds, and peak resident bytes, of a process of its own."""
-    start = time.monotonic()
+    """Seconds of a process, and its peak resident bytes."""
+    start, peak = time.monotonic(), 0
     process = subprocess.Popen([llmc, "data", "build", "--from", folder, "--tokenizer", tokenizer, "-o", out],
                                stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    # The kernel's own maximum (getrusage) has this process's memory at the fork.
+    while process.poll() is None:
+        with contextlib.suppress(OSError, StopIteration):
+            with open(f"/proc/{process.pid}/status") as file:
+                peak = 1024 * int(next(line for line in file if line.startswith("VmHWM")).split()[1])
+        time.sleep(0.05)
     if process.returncode:
         sys.exit(f"llmc data build ended with {process.returncode}")
-    return time.monotonic() - start, usage.ru_maxrss * 1024
+    return time.monotonic() - start, peak
 
 
 def first(texts, wanted):
