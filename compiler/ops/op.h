@@ -187,6 +187,7 @@ struct OperandRow {
   Stated<Signature> signature;
   WeightType weight_type = reads_fp32;
   bool rounds_rows = false;
+  std::optional<OpKind> straight = {};
   Stated<ListWork> work;
 };
 
@@ -239,7 +240,11 @@ struct OpRow {
         can_quantise(r.can_quantise),
         work(r.work) {}
   constexpr OpRow(const OperandRow& r)
-      : signature(r.signature), weight_type(r.weight_type), rounds_rows(r.rounds_rows), work(r.work) {}
+      : signature(r.signature),
+        weight_type(r.weight_type),
+        rounds_rows(r.rounds_rows),
+        straight(r.straight),
+        work(r.work) {}
   constexpr OpRow(const StepRow& r)
       : signature(r.signature),
         scratch(r.scratch),
@@ -287,6 +292,8 @@ struct OpRow {
   Multiplies multiplies = Multiplies::no_operands;
   /// Whether it rounds its first input's rows to e4m3, which the kernel that makes that input may do instead.
   bool rounds_rows = false;
+  /// The op whose results for the same inputs its kernel can write after its own; nothing if there is none.
+  std::optional<OpKind> straight;
   /// Whether its kernel can round a result to e4m3 in this way; null if none can.
   CanQuantise can_quantise = nullptr;
   /// Whether it can read a weight's copy, rest and ties in place of its fp32 master.

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
 namespace llmc::passes {
@@ -39,6 +41,12 @@ class Keeper {
     region.ops = std::move(ops);
   }
 
+  /// Makes one op of two that round the same weight and write its codes as they lie, and transposed.
+  void join_layouts() {
+    for (Region& region : g_.regions)
+      std::erase_if(region.ops, [&](const Op& op) { return op.once && join_with_straight(region.variant, op); });
+  }
+
  private:
   /// Equal for ops with equal results.
   using Key = std::tuple<int, OpKind, std::string, std::vector<TensorId>, std::vector<DType>>;
@@ -57,6 +65,20 @@ class Keeper {
     });
   }
 
+  /// Returns whether another op writes the results of `transposed` now.
+  bool join_with_straight(int variant, const Op& transposed) {
+    const std::optional<OpKind> kind = ops::row_of(transposed.kind).straight;
+    if (!kind) return false;
+    for (Region& region : g_.regions)
+      for (Op& op : region.ops) {
+        if (!op.once || op.kind != *kind || region.variant != variant || op.inputs != transposed.inputs) continue;
+        op.kind = transposed.kind;
+        op.outputs.insert(op.outputs.begin(), transposed.outputs.begin(), transposed.outputs.end());
+        return true;
+      }
+    return false;
+  }
+
   Graph& g_;
   std::map<Key, std::vector<TensorId>> made_;  // results of the ops that run once
 };
@@ -69,6 +91,7 @@ Graph keep_rounded_weights(Graph graph, const Choice& choice) {
   for (const bool backward : {false, true})
     for (Region& region : graph.regions)
       if (region.trains() && region.loop != Loop::loss_chunks && region.is_backward() == backward) keeper.keep(region);
+  keeper.join_layouts();
   return graph;
 }
 

@@ -12,6 +12,7 @@
 #include "compiler/plan/process.h"
 #include "compiler/plan/step_time.h"
 #include "error.h"
+#include "spec/targets.h"
 
 namespace llmc::plan {
 
@@ -139,6 +140,10 @@ Search::Search(const spec::Spec& spec)
 bool Search::may_keep_rounded_weights(Shard shard, std::int64_t micro_batch) const {
   // Ranks that share the weights gather them anew in each pass, and have no memory for all of them.
   if (!spec_.has_fp8_products() || is_sharded(Use::copies, shard)) return false;
+  // Codes with a scale a row are worth it for one micro-batch too: a kernel writes both layouts and reads a weight
+  // once.
+  const bool row_scales = spec_.matmul == spec::Matmul::fp8 || spec_.matmul == spec::Matmul::fp8_full;
+  if (row_scales && spec::multiplies_codes(spec_)) return true;
   return std::max(spec_.batch.tokens, spec_.phase.most_tokens) / spec_.batch.sequence_length / micro_batch >
          spec_.parallel.world_size;
 }

@@ -16,10 +16,10 @@ class Verify(harness.SimTest):
     def test_codes_and_scales(self):
         harness.runs.write_small(self.folder, harness.SMALL)
         self.assertEqual(self.verify("--emit-only", *harness.runs.FP8_FULL).code, 0)
-        kernel = self.path("verify", "trainer", "kernels", "quantise_transposed_160_96.cu")
+        kernel = self.path("verify", "trainer", "kernels", "quantise_transposed_160_96_both.cu")
         with open(kernel) as file:
             text = file.read()
-        for fault, code, op in ((None, 0, None), ("value[3][e] * inverse[2]", 7, "gate_up_weight_transposed_e4m3")):
+        for fault, code, op in ((None, 0, None), ("value[3][e] * inverse[2]", 7, "gate_up_weight_e4m3")):
             if fault:
                 self.assertEqual(text.count("value[3][e] * inverse[3]"), 1)
                 with open(kernel, "w") as file:

@@ -25,14 +25,19 @@ void signature(const Operands& o) {
   if (o.op.inputs.size() == 2) o.expect(o.in(1).cols == o.in(0).cols, "one factor a column");
 }
 
-/// w -> y, scales, ones
+bool writes_both(const Op& transposed) { return transposed.outputs.size() == 5; }
+
+/// w -> y, scales, ones, [codes, their scales]
 /// y [columns of w, rows of w] has the codes of w transposed, scales those of its rows, and ones stands for the scales
-/// of the rows of y.
+/// of the rows of y. The last two are the results of quantise for w.
 void transposed_signature(const Operands& o) {
-  o.count(1, 3);
+  o.count(1, writes_both(o.op) ? 5 : 3);
   const Tensor &w = o.in(0), &y = o.out(0);
   o.expect(y.rows == w.cols && y.cols == w.rows, "%{} is not [{}, {}]", y.name, w.cols, w.rows);
   o.expect(o.out(1).cols == w.rows && o.out(2).cols == w.cols, "one scale a row, 1 for each column");
+  if (!writes_both(o.op)) return;
+  o.same_shape(w, o.out(3));
+  o.expect(o.out(4).cols == w.rows, "one scale a row of the codes");
 }
 
 /// y, scales, [factors] -> shared y, shared scale; or codes, scales, [factors] -> transposed codes, shared scale,
@@ -75,15 +80,20 @@ std::vector<Work> transposed_work(const Context& c) {
   const Tensor& w = c.in(0);
   constexpr std::int64_t kThreads = 256, kRowsOfBlock = 64, kCluster = 8;
   const std::int64_t blocks = (w.rows + kRowsOfBlock - 1) / kRowsOfBlock * kCluster;
+  double bytes = c.bytes(w);
+  for (std::size_t i = 0; i < c.op.outputs.size(); ++i) bytes += c.bytes(c.out(i));
+  std::vector<Argument> arguments = all_operands(c.op);
+  if (!writes_both(c.op)) arguments.insert(arguments.end(), 2, "nullptr");
   return {Instance::of_target(c, "quantise_transposed")
               .named(shape_text(w))
               .integer("kHeight", w.rows, "model")
               .integer("kWidth", w.cols, "model")
               .integer("kPitch", w.pitch, "model")
               .integer("kCluster", kCluster, "precision.matmul")
-              .costs(c.bytes(w) + c.bytes(c.out(0)) + c.bytes(c.out(1)) + c.bytes(c.out(2)), 3.0 * w.rows * w.cols)
+              .flag("kStraight", writes_both(c.op), "both", "precision.matmul")
+              .costs(bytes, 3.0 * w.rows * w.cols)
               .shaped({kThreads, kThreads, blocks, kCluster}, fmt::format("{} rows of {}", w.rows, w.cols),
-                      all_operands(c.op))};
+                      std::move(arguments))};
 }
 
 /// The largest scale is found first.
@@ -158,7 +168,9 @@ constexpr OpRow kShareScale = OperandRow{.signature = share_scale_signature, .wo
 constexpr OpRow kQuantise =
     OperandRow{.signature = signature, .weight_type = reads_bf16, .rounds_rows = true, .work = work};
 
-constexpr OpRow kQuantiseTransposed =
-    OperandRow{.signature = transposed_signature, .weight_type = reads_bf16, .work = transposed_work};
+constexpr OpRow kQuantiseTransposed = OperandRow{.signature = transposed_signature,
+                                                 .weight_type = reads_bf16,
+                                                 .straight = OpKind::quantise,
+                                                 .work = transposed_work};
 
 }  // namespace llmc::ops

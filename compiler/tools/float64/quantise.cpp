@@ -123,6 +123,12 @@ void quantise_transposed(OpRun& run) {
     for (std::int64_t j = 0; j < w.cols; ++j) y.at(j, i) = nearest_e4m3(w.at(i, j) / scales.data[i]);
   }
   std::fill_n(ones.data, ones.cols, 1.0);
+  if (run.outputs.size() == 3) return;
+  const Matrix &straight = run.out(3), &its_scales = run.out(4);
+  for (std::int64_t i = 0; i < w.rows; ++i) {
+    its_scales.data[i] = scales.data[i];
+    for (std::int64_t j = 0; j < w.cols; ++j) straight.at(i, j) = y.at(j, i);
+  }
 }
 
 void share_scale(OpRun& run) {

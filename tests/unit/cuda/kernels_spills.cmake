@@ -126,7 +126,7 @@ endforeach()
 file(WRITE ${FOLDER}/weight.h "#define LLMC_PARAMS_GIVEN
 namespace llmc {
 constexpr int kHeight = 16384, kWidth = 2048, kPitch = 2048, kCluster = 8, kLanes = 256;
-constexpr bool kFolded = true;
+constexpr bool kFolded = true, kStraight = true;
 }
 ")
 must_not_spill("transpose_codes" 90a --fmad=false -include ${FOLDER}/weight.h ${SOURCE}/templates/cuda/transpose_codes.cu)

@@ -15,9 +15,9 @@ namespace llmc {
 // Instances from transposed_codes.cmake.
 void transpose_codes_small(const e4m3*, const float*, const bf16*, const float*, e4m3*, float*);
 void transpose_codes_large(const e4m3*, const float*, const bf16*, const float*, e4m3*, float*);
-void quantise_transposed_small(const bf16*, e4m3*, bf16*, float*);
-void quantise_transposed_wide(const bf16*, e4m3*, bf16*, float*);
-void quantise_transposed_pair(const bf16*, e4m3*, bf16*, float*);
+void quantise_transposed_small(const bf16*, e4m3*, bf16*, float*, e4m3*, float*);
+void quantise_transposed_wide(const bf16*, e4m3*, bf16*, float*, e4m3*, float*);
+void quantise_transposed_pair(const bf16*, e4m3*, bf16*, float*, e4m3*, float*);
 
 namespace {
 
@@ -77,9 +77,10 @@ struct TransposeCodes {
 };
 
 struct QuantiseTransposed {
-  void (*kernel)(const bf16*, e4m3*, bf16*, float*);
+  void (*kernel)(const bf16*, e4m3*, bf16*, float*, e4m3*, float*);
   int height, width, pitch;
   unsigned cluster;
+  bool straight;
 
   /// A row's largest number is at another place in each row, also in the last column; one row is zero.
   void check() const {
@@ -93,7 +94,11 @@ struct QuantiseTransposed {
     bf16* const scales = memory.pieces.put_bf16(std::vector<float>(static_cast<std::size_t>(height)));
     float* const ones = memory.pieces.put(std::vector<float>(static_cast<std::size_t>(width)));
     const auto blocks = static_cast<unsigned>((height + 63) / 64) * cluster;
-    launch(memory.device.stream(), Grid{blocks, 256, cluster}, kernel, memory.pieces.put_bf16(w), y, scales, ones);
+    e4m3* const codes = straight ? memory.put(std::vector<e4m3>(w.size())) : nullptr;
+    float* const code_scales =
+        straight ? memory.pieces.put(std::vector<float>(static_cast<std::size_t>(height))) : nullptr;
+    launch(memory.device.stream(), Grid{blocks, 256, cluster}, kernel, memory.pieces.put_bf16(w), y, scales, ones,
+           codes, code_scales);
     const std::vector<e4m3> found = memory.get(y, at(width, height, 0));
     const std::vector<float> of_rows = memory.pieces.get(scales, static_cast<std::size_t>(height));
     EXPECT_EQ(memory.pieces.get(ones, static_cast<std::size_t>(width)),
@@ -106,6 +111,12 @@ struct QuantiseTransposed {
       for (int c = 0; c < width; ++c)
         ASSERT_EQ(found[at(c, height, r)].bits, from_float<e4m3>(w[at(r, pitch, c)] / scale).bits) << r << " " << c;
     }
+    if (!straight) return;
+    const std::vector<float> of_codes = memory.pieces.get(code_scales, static_cast<std::size_t>(height));
+    EXPECT_EQ(of_codes, of_rows);
+    const std::vector<e4m3> lying = memory.get(codes, w.size());
+    for (int r = 0; r < height; ++r)
+      for (int c = 0; c < width; ++c) ASSERT_EQ(lying[at(r, pitch, c)].bits, found[at(c, height, r)].bits);
   }
 };
 
@@ -113,9 +124,13 @@ struct QuantiseTransposed {
 TEST(TransposedCodes, LessThanATile) { TransposeCodes{transpose_codes_small, 48, 80, 80, false}.check(0.25f); }
 TEST(TransposedCodes, SeveralTiles) { TransposeCodes{transpose_codes_large, 272, 144, 160, true}.check(0.25f); }
 TEST(TransposedCodes, ScaleThatIsNotFinite) { TransposeCodes{transpose_codes_small, 48, 80, 80, false}.check(kNan); }
-TEST(TransposedCodes, WeightOfOneBlock) { QuantiseTransposed{quantise_transposed_small, 48, 80, 80, 8}.check(); }
-TEST(TransposedCodes, WeightOfACluster) { QuantiseTransposed{quantise_transposed_wide, 144, 2320, 2336, 8}.check(); }
-TEST(TransposedCodes, WeightOfAPairOfBlocks) { QuantiseTransposed{quantise_transposed_pair, 80, 528, 528, 2}.check(); }
+TEST(TransposedCodes, WeightOfOneBlock) { QuantiseTransposed{quantise_transposed_small, 48, 80, 80, 8, false}.check(); }
+TEST(TransposedCodes, WeightOfACluster) {
+  QuantiseTransposed{quantise_transposed_wide, 144, 2320, 2336, 8, true}.check();
+}
+TEST(TransposedCodes, WeightOfAPairOfBlocks) {
+  QuantiseTransposed{quantise_transposed_pair, 80, 528, 528, 2, true}.check();
+}
 
 }  // namespace
 }  // namespace llmc
