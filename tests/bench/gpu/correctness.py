@@ -31,7 +31,8 @@ def gradients(kit, bundle):
         if "No module named" in str(error):
             raise process.Absent(f"{sys.executable} has no PyTorch or no NumPy") from None
         raise
-    shutil.rmtree(folder)
+    finally:
+        shutil.rmtree(folder)
     return {"line": json.loads(output.splitlines()[-1])["line"]}
 
 
