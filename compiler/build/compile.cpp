@@ -221,6 +221,7 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
   const auto start = std::chrono::steady_clock::now();
   const Project project(plan, folder, home);
   const std::vector<Unit> units = project.units();
+  project.runtime_libraries();  // throws now rather than after all sources have been compiled
   make_directories(folder / "objects", {Exit::usage, "-o"});
 
   CompileResult result;

@@ -55,8 +55,12 @@ Home home_of_program() {
 
 Home find_home() {
   Home home = home_of_program();
-  if (const char* source = std::getenv("LLMC_HOME")) home.source = source;
-  if (const char* build = std::getenv("LLMC_BUILD")) home.build = build;
+  const auto given = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return value && *value ? value : nullptr;  // an empty one is not set
+  };
+  if (const char* source = given("LLMC_HOME")) home.source = source;
+  if (const char* build = given("LLMC_BUILD")) home.build = build;
   if (!disk::exists(home.source / "templates", Exit::toolchain))
     throw Failure(Exit::toolchain, "no templates in " + home.source.string() +
                                        ". Set LLMC_HOME to llmc's source folder and LLMC_BUILD to its build folder");

@@ -123,9 +123,10 @@ void add_build_commands(CLI::App& app, Result& result) {
   compile_command->callback([options] {
     SelectedPhases phases = load_selected(options->spec);
     const bool many = phases.all.front().spec.phase.count > 1;
+    Said said;
     for (const Planned& planned : trainers_of(plan_phases(std::move(phases.all), true), phases.selected)) {
-      note_vocabulary(planned.resolved);
-      warn_of_export(planned.resolved.spec.model);
+      note_vocabulary(planned.resolved, said);
+      warn_of_export(planned.resolved.spec.model, said);
       const build::CompileResult built = compile(planned, many ? of_phase(options->build, planned) : options->build);
       fmt::print("{} ({} source{} compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled,
                  plural(built.compiled), built.reused, built.linked ? ", linked" : "", built.seconds);
@@ -159,7 +160,8 @@ void add_build_commands(CLI::App& app, Result& result) {
     command.insert(command.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
     for (const Planned& phase : phases)
       if (!check_trainer_words(phase, argv, command)) return;
-    warn_of_export(phases.front().resolved.spec.model);
+    Said said;
+    for (const Planned& phase : phases) warn_of_export(phase.resolved.spec.model, said);
     std::vector<fs::path> trainers;
     for (const Planned& trainer : trainers_of(phases, loaded.selected))
       trainers.push_back(compile(trainer, many ? of_phase(options->build, trainer) : options->build).trainer);

@@ -92,21 +92,25 @@ void refuse_pipe(const std::string& file) {
                   "file; only check, config, plan, diff and emit take a pipe");
 }
 
-void note_vocabulary(const spec::Resolved& resolved) {
+void Said::once(const std::string& line) {
+  if (lines_.insert(line).second) to_stderr("{}\n", line);
+}
+
+void note_vocabulary(const spec::Resolved& resolved, Said& said) {
   const auto found = [&](const std::string& path) {
     return path.empty() ? std::filesystem::path()
                         : (std::filesystem::path(resolved.directory) / path).lexically_normal();
   };
   const std::string note = vocabulary_note(resolved.spec.model.vocab_size, found(resolved.spec.data.tokenizer),
                                            found(spec::training_sources(resolved.spec.data).front().source.path));
-  if (!note.empty()) to_stderr("note: {}\n", printable_text(note));
+  if (!note.empty()) said.once(fmt::format("note: {}", printable_text(note)));
 }
 
-void warn_of_export(const spec::Model& model) {
+void warn_of_export(const spec::Model& model, Said& said) {
   if (const std::string why = spec::no_family(model); !why.empty())
-    to_stderr("warning: {}. It trains, but checkpoint export refuses it\n", why);
+    said.once(fmt::format("warning: {}. It trains, but checkpoint export refuses it", why));
   if (const std::string why = spec::not_loaded(model); !why.empty())
-    to_stderr("warning: {}. To export it, write a hidden_size that is a multiple\n", why);
+    said.once(fmt::format("warning: {}. To export it, write a hidden_size that is a multiple", why));
 }
 
 Planned plan_loaded(spec::Resolved resolved, bool here) {

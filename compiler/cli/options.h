@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,11 +57,21 @@ spec::Resolved only(std::vector<spec::Resolved> phases, const SpecArguments& arg
 /// Throws Failure(usage) if a spec to compile is not a regular file.
 void refuse_pipe(const std::string& file);
 
-/// Prints a note if the vocabularies of model and tokenizer differ. The tokenizer need not be on this machine.
-void note_vocabulary(const spec::Resolved& resolved);
+/// Notes and warnings of a command. Phases of a spec have most of them in common.
+class Said {
+ public:
+  /// Prints the line on standard error, unless it was printed before.
+  void once(const std::string& line);
 
-/// Prints a warning if transformers cannot load the model as `llmc checkpoint export` writes it.
-void warn_of_export(const spec::Model& model);
+ private:
+  std::set<std::string> lines_;
+};
+
+/// Says if the vocabularies of model and tokenizer differ. The tokenizer need not be on this machine.
+void note_vocabulary(const spec::Resolved& resolved, Said& said);
+
+/// Says if transformers cannot load the model as `llmc checkpoint export` writes it.
+void warn_of_export(const spec::Model& model, Said& said);
 
 /// A resolved spec, its plan, and the texts that a trainer contains.
 struct Planned {

@@ -65,7 +65,10 @@ void write_scaled(const ScaleOptions& options) {
   const std::string name = options.out.empty() ? "scaled.yaml" : options.out;
   const spec::LoadResult checked =
       spec::load_text(text, name, {}, [&](const std::string& path) { return spec::read_regular_file(path); });
-  if (!checked.resolved) throw InvalidSpec(spec::render(checked.diagnostics, colour_on(2)));
+  if (!checked.resolved)
+    throw InvalidSpec(spec::render(checked.diagnostics, colour_on(2)) +
+                      "note: nothing was written. Values of the small spec are carried over: give others after it, as "
+                      "in llmc scale SPEC batch.tokens=512Ki --to BIG.yaml\n");
   for (const std::string& warning : scale::warnings(small.spec, large.spec, rule)) to_stderr("warning: {}\n", warning);
   if (options.out.empty()) {
     fmt::print("{}", text);
@@ -94,7 +97,9 @@ void add_scale_command(CLI::App& app) {
       ->required()
       ->check(CLI::IsMember(rules));
   command->add_option("-o,--out", options->out, "new file to write (default: standard output)");
-  command->footer("Example: llmc scale specs/quickstart.yaml --to specs/llama-1b.yaml --rule mup -o scaled.yaml");
+  command->footer(
+      "Example: llmc scale specs/quickstart.yaml batch.tokens=512Ki --to specs/llama-1b.yaml --rule mup "
+      "-o scaled.yaml");
   command->callback([options] { write_scaled(*options); });
 }
 

@@ -49,7 +49,7 @@ void add_spec(CLI::App* command, Options& options) {
 
 /// Prints how long each source of a mixture lasts, if its shards are here. Throws Failure(data) if the run would pass
 /// over one more often than its most_epochs.
-void note_sources(const spec::Resolved& resolved, const std::vector<MissingPath>& missing) {
+void note_sources(const spec::Resolved& resolved, const std::vector<MissingPath>& missing, Said& said) {
   spec::Spec spec = resolved.spec;
   const auto absent = [](const MissingPath& path) { return path.key.starts_with("data.train."); };
   if (spec.data.mixture.empty() || std::ranges::any_of(missing, absent)) return;
@@ -60,7 +60,7 @@ void note_sources(const spec::Resolved& resolved, const std::vector<MissingPath>
   // Of a phase its own steps, as if the source began with them; check_phases() adds up those of all.
   const RunLength run{0, spec.own_steps(), spec.batch.tokens / length, length};
   for (const SourceForecast& of : forecast(sources, beginning(sources), run))
-    to_stderr("note: data.train.{}\n", forecast_text(of));
+    said.once(fmt::format("note: data.train.{}", forecast_text(of)));
   if (spec.phase.count == 1) check_most_epochs(sources, beginning(sources), run);
 }
 
@@ -79,23 +79,23 @@ void check_phases(const std::vector<spec::Resolved>& phases) {
 }
 
 /// Plans a spec, or a phase of it, and reports what is missing on this machine.
-void check_one(const Options& options, const spec::Resolved& resolved) {
+void check_one(const Options& options, const spec::Resolved& resolved, Said& said) {
   const plan::Plan plan = plan::make_plan(from_here(resolved.spec, resolved.directory));
-  note_vocabulary(resolved);
-  warn_of_export(resolved.spec.model);
+  note_vocabulary(resolved, said);
+  warn_of_export(resolved.spec.model, said);
   const std::vector<MissingPath> missing_here = missing_paths(resolved.spec, resolved.directory);
   for (const MissingPath& missing : missing_here)
-    to_stderr("warning: {}: a run needs it, but no file matches '{}' here{}\n", missing.key,
-              printable(missing.path.string()), missing.hint);
-  note_sources(resolved, missing_here);
+    said.once(fmt::format("warning: {}: a run needs it, but no file matches '{}' here{}", missing.key,
+                          printable(missing.path.string()), missing.hint));
+  note_sources(resolved, missing_here, said);
   if (const std::string& from = resolved.spec.init.from; !from.empty()) {
     const fs::path folder = (fs::path(resolved.directory) / from).lexically_normal();
     std::error_code error;
     if (fs::exists(folder, error))
       find_weights(folder, resolved.spec, {});
     else
-      to_stderr("warning: init.from: a new run needs it, but there is no folder '{}' here\n",
-                printable(folder.string()));
+      said.once(fmt::format("warning: init.from: a new run needs it, but there is no folder '{}' here",
+                            printable(folder.string())));
   }
   if (options.json) return;
   const spec::Phase& phase = resolved.spec.phase;
@@ -112,7 +112,8 @@ int check(const Options& options) {
   if (!result.diagnostics.empty()) return static_cast<int>(Exit::spec);
   for (const std::string& note : result.notes) to_stderr("note: {}\n", printable_text(note));
   if (result.resolved) result.phases.push_back(std::move(*result.resolved));
-  for (const spec::Resolved& phase : result.phases) check_one(options, phase);
+  Said said;
+  for (const spec::Resolved& phase : result.phases) check_one(options, phase, said);
   if (result.phases.size() > 1) check_phases(result.phases);
   if (!options.json)
     fmt::print("{}; the compute-optimal number is about {:.0f} (Hoffmann et al. 2022)\n",

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "compiler/graph/orthogonal.h"
 #include "compiler/plan/price.h"
 #include "compiler/plan/schedule_walk.h"
-#include "program/matrix_owners.h"
 
 namespace llmc::plan {
 
@@ -35,14 +33,9 @@ class Clocks {
       : plan_(plan),
         seconds_(region_seconds(plan)),
         seconds_once_(seconds_of(plan, true)),
-        done_(plan.schedule.events.size()) {
-    streams_ = plan.spec.target.kind == spec::TargetKind::cuda;
-    const std::vector<double> flops = graph::orthogonalising_flops(
-        graph::orthogonal_matrices(plan.graph, plan.spec.optimizer.kind), plan.spec.optimizer.muon_iterations);
-    if (!flops.empty())
-      owners_.emplace(static_cast<int>(plan.spec.parallel.world_size), static_cast<std::size_t>(plan.graph.layers()),
-                      flops);
-  }
+        done_(plan.schedule.events.size()),
+        owners_(matrix_owners(plan)),
+        streams_(plan.spec.target.kind == spec::TargetKind::cuda) {}
 
   /// `spans`: if given, receives the intervals of runs and waits.
   StepTime run(std::vector<StreamSpan>* spans = nullptr) {
@@ -124,13 +117,21 @@ class Clocks {
   const std::vector<double> seconds_, seconds_once_;   // of a region's run
   std::vector<std::array<double, kLayerSlots>> done_;  // when the event was last marked
   std::optional<MatrixOwners> owners_;                 // if the optimizer orthogonalises
-  bool streams_ = false;
+  bool streams_;
   double now_ = 0, sent_ = 0, computed_ = 0;
   std::vector<StreamSpan>* spans_ = nullptr;
   int pass_ = 0;
 };
 
 }  // namespace
+
+std::optional<MatrixOwners> matrix_owners(const Plan& plan) {
+  const std::vector<double> flops = graph::orthogonalising_flops(
+      graph::orthogonal_matrices(plan.graph, plan.spec.optimizer.kind), plan.spec.optimizer.muon_iterations);
+  if (flops.empty()) return {};
+  return MatrixOwners(static_cast<int>(plan.spec.parallel.world_size), static_cast<std::size_t>(plan.graph.layers()),
+                      flops);
+}
 
 std::vector<double> region_seconds(const Plan& plan) { return seconds_of(plan, false); }
 

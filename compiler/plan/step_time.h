@@ -1,9 +1,11 @@
 // Predicts the time of a step: the prices of its launches in the order of the schedule, on two streams.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "compiler/plan/plan.h"
+#include "program/matrix_owners.h"
 
 namespace llmc::plan {
 
@@ -21,6 +23,9 @@ struct StreamSpan {
 
 /// Lists the spans that step_time() adds up; one for several equal micro-batches.
 std::vector<StreamSpan> step_spans(const Plan& plan);
+
+/// Returns who orthogonalises which matrix; nothing if the optimizer orthogonalises none.
+std::optional<MatrixOwners> matrix_owners(const Plan& plan);
 
 /// Returns the seconds of one run of each region (a layer, a chunk of the loss), by region index.
 std::vector<double> region_seconds(const Plan& plan);

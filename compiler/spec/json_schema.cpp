@@ -88,7 +88,8 @@ Json type_schema(const Key& key) {
     }
     case Type::layers: {
       const Json layer = {{"type", "integer"}, {"minimum", 0}};
-      return {{"anyOf", Json::array({{{"type", "integer"}, {"minimum", 1}},
+      return {{"anyOf", Json::array({{{"enum", key.words}},
+                                     {{"type", "integer"}, {"minimum", 1}},
                                      {{"type", "array"}, {"items", layer}, {"minItems", 1}, {"uniqueItems", true}}})}};
     }
     case Type::recompute: {

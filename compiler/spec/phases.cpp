@@ -94,7 +94,7 @@ void join_phases(const std::vector<PhaseNode>& nodes, std::vector<Resolved>& pha
     else if (*end <= before || *end > steps)
       fail(fmt::format("until {} is step {}, which is not between step {} and the last one, {}",
                        printable(node.until.text), *end, before, steps),
-           "let each phase end after the one before");
+           *end > steps ? fmt::format("write at most {}, or 100%", steps) : "let each phase end after the one before");
     else if (&node == &nodes.back() && *end != steps)
       fail(fmt::format("the last phase ends at step {} of {}", *end, steps), "write until: 100%");
     ends.push_back(end.value_or(before));

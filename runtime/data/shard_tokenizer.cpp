@@ -50,7 +50,7 @@ std::string tokenizer_mismatch(const fs::path& pattern, const fs::path& named) {
   if (named.empty()) return "";
   const auto record = record_of(pattern.parent_path());
   const std::string checksum = record ? file_checksum(named) : "";
-  if (checksum.empty() || checksum == record->tokenizer_xxh3) return "";
+  if (checksum.empty() || checksum == record->tokenizer_xxh3 || checksum == record->tokenizer_json_xxh3) return "";
   return fmt::format(
       "'{}' was made with another tokenizer than data.tokenizer '{}': dataset.json records the checksum {}, "
       "not {}. Name the tokenizer of the data, or make the data with this one",

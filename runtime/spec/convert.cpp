@@ -442,16 +442,16 @@ class Converter {
                 "write every: 2 to recompute every second layer", every);
   }
 
-  /// 4, or [3, 7]
+  /// none, 4, or [3, 7]
   std::optional<Value> layer_set(const Node& node) {
+    if (is_word(node) && node.plain) return LayerSet();
     if (node.kind == Node::Kind::scalar) {
       const std::optional<std::int64_t> every = layer(node, 1);
       if (!every) return {};
       return LayerSet{.every = *every, .layers = {}};
     }
     if (node.kind != Node::Kind::list) return wrong_type(node);
-    if (node.items.empty())
-      return fail("E0207", fmt::format("{} is an empty list", key_.path), "leave the key out", node);
+    if (node.items.empty()) return fail("E0207", fmt::format("{} is an empty list", key_.path), "write none", node);
     LayerSet set;
     for (const Node& item : node.items) {
       const std::optional<std::int64_t> number = layer(item, 0);

@@ -235,6 +235,8 @@ class Phases(PhasedTest):
         self.assertRegex(table, r"(?m)^until step +12 +18 +24 +24$")
         self.assertRegex(table, r"(?m)^sequence +24 +12 +12 *$")
         self.assert_facts(table, "phase 2 changes model.rope_theta", "phase 3 changes")
+        checked = self.succeed(LLMC, "check", self.spec, "data.train.second.path=none-*.bin").err
+        self.assertEqual(checked.count("none-*.bin"), 1, "phases have a warning in common")
         checked = self.succeed(LLMC, "check", self.spec).out
         self.assert_facts(checked, "phase 1, up to step 12: good", "phase 2, up to step 18: good", "phase 3")
         config = self.succeed(LLMC, "config", self.spec, "phase=2").out

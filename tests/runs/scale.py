@@ -81,6 +81,13 @@ class Scale(RunTest):
             done = harness.call(LLMC, "scale", self.small, "--to", self.large, *words)
             self.assertEqual(done.code, code, done.err)
             self.assert_facts(done.err, *facts)
+        long = self.path("long.yaml")
+        with open(long, "w") as file:
+            file.write("extends: large.yaml\nbatch: {sequence_length: 64, micro_batch: 1, tokens: 384}\n")
+        done = harness.call(LLMC, "scale", self.small, "--to", long, "--rule", "mup", "-o", self.path("none.yaml"))
+        self.assertEqual(done.code, 1, done.err)
+        self.assert_facts(done.err, "tokens 96", "nothing was written", "SPEC batch.tokens=512Ki --to")
+        self.succeed(LLMC, "scale", self.small, "batch.tokens=192", "--to", long, "--rule", "mup")
         phased = self.path("phased.yaml")
         with open(phased, "w") as file:
             file.write("extends: large.yaml\nphases: [{until: 50%}, {until: 100%}]\n")

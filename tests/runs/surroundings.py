@@ -57,6 +57,11 @@ class Surroundings(RunTest):
         self.ends(3, LLMC, "emit", self.spec, "-o", self.path("never"), env=harness.environment(LLMC_HOME=at),
                   says=said)
         self.ends(3, LLMC, "doctor", env=harness.environment(LLMC_BUILD=at), says=said)
+        missing = self.ends(3, LLMC, "compile", self.spec, "-o", self.path("without"),
+                            env=harness.environment(LLMC_BUILD=self.folder), says="the runtime is not built")
+        self.assertNotIn("compiling", missing.err)
+        # Refused before anything is measured.
+        self.ends(2, self.trainer, "calibrate", "--seconds", "3600", "-o", at, says=said)
         self.ends(6, LLMC, "runs", at)
         for words in (("--run", at), ("--resume", at, "--run", self.path("never"))):
             self.ends(6, self.trainer, *words, says=said)

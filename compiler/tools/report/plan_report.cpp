@@ -432,6 +432,7 @@ std::string plan_text(const Plan& plan) {
                      human_bytes(static_cast<double>(plan.layout.transient_bound)));
   for (const ops::AttentionChoice& choice : plan.attention.list) out += attention_text(choice);
   out += ranks_text(plan);
+  out += orthogonalising_text(plan);
   const auto save = static_cast<double>(saved_bytes(plan));
   out += fmt::format("disk: {} a checkpoint; keep_last {} and the one that is being written take {}\n{}\n",
                      human_bytes(save), s.checkpoint.keep_last,

@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <vector>
 
+#include "compiler/plan/schedule_walk.h"
+#include "compiler/plan/step_time.h"
+#include "compiler/tools/report/plan_report.h"
 #include "spec/targets.h"
 #include "spec/values.h"
 #include "text/plural.h"
@@ -68,6 +73,47 @@ std::string matmul_text(const Plan& plan) {
   if (plan.spec.has_fp8_products()) return fp8_text(plan);
   if (plan.spec.matmul == spec::Matmul::tf32) return tf32_text(plan);
   return plan.spec.matmul == spec::Matmul::bf16x3 ? bf16x3_text(plan) : "";
+}
+
+std::string orthogonalising_text(const Plan& plan) {
+  const std::optional<MatrixOwners> owners = plan::matrix_owners(plan);
+  if (!owners) return "";
+  std::vector<std::int64_t> runs(plan.graph.regions.size());
+  std::int64_t all = 0, own = 0;
+  double seconds = 0;
+  const std::vector<double> of_region = plan::region_seconds(plan);
+  for (const plan::Stop& stop : plan::stops(plan.schedule, plan::PassName::optimizer_step)) {
+    if (stop.item->does != plan::ScheduleItem::Does::run || stop.item->matrix == graph::kNoMatrix) continue;
+    ++all;
+    if (owners->of(static_cast<std::size_t>(stop.layer), static_cast<std::size_t>(stop.item->matrix)) !=
+        owners->busiest())
+      continue;
+    ++own, ++runs[stop.region], seconds += of_region[stop.region];
+  }
+  struct Total {
+    std::int64_t times = 0;
+    double flops = 0, bytes = 0;
+  };
+  std::map<std::string, Total> totals;
+  double flops = 0;
+  for (const plan::Launch& l : plan.launches) {
+    const std::int64_t times = runs[l.region_index];
+    if (!times) continue;
+    flops += static_cast<double>(times) * l.flops;
+    if (l.call != ops::Call::product) continue;
+    Total& total = totals[l.what];
+    total.times += times;
+    total.flops += static_cast<double>(times) * l.flops, total.bytes += static_cast<double>(times) * l.bytes;
+  }
+  const std::int64_t ranks = plan.spec.parallel.world_size;
+  std::string text = fmt::format("muon orthogonalises {} matrices a step, {}{}FLOP and {:.1f} ms\n", all,
+                                 ranks == 1 ? "" : fmt::format("the busiest of {} ranks {} of them: ", ranks, own),
+                                 human_count(flops), 1e3 * seconds);
+  text += fmt::format("  {:<38} {:>11} {:>12} {:>12}\n", "product", "times", "FLOP", "bytes");
+  for (const auto& [name, total] : totals)
+    text += fmt::format("  {:<38} {:>11} {:>12} {:>12}\n", name, fmt::format("{}/step", total.times),
+                        human_count(total.flops), human_bytes(total.bytes));
+  return text + "\n";
 }
 
 }  // namespace llmc::report

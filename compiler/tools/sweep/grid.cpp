@@ -83,6 +83,8 @@ Grid parse_grid(std::span<const std::string> words) {
     if (!keys.insert(axis.key).second)
       refuse(fmt::format("{} stands twice. Write all of its values in one word: {}=A,B", spec::printable(axis.key),
                          spec::printable(axis.key)));
+    if (axis.values.size() > 1 && axis.key == "name")
+      refuse("name makes no runs that differ. Write other keys, or one name");
     if (axis.values.size() == 1) {
       grid.fixed.push_back(word);
       continue;

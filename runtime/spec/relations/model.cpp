@@ -273,6 +273,20 @@ class ModelRelations : RelationChecks {
          any_of({write(key, "false"), write("model.residual_multiplier", "1")}), {key, "model.residual_multiplier"});
   }
 
+  /// Norms and biases are the model's vectors.
+  void vectors() {
+    const Model& m = spec_.model;
+    if (!usable({"model.norm_weight", "model.attention_bias", "model.attention_out_bias", "model.mlp_bias"}) ||
+        m.norm_weight != NormWeight::none || m.attention_bias || m.attention_out_bias || m.mlp_bias)
+      return;
+    for (const char* key :
+         {"optimizer.rate_scale.vectors", "optimizer.weight_decay_of.vectors", "optimizer.betas_of.vectors"})
+      if (given(key))
+        fail("E0309", fmt::format("{} has no effect on a model without weights of norms and without biases", key),
+             "remove it, or write norm_weight: plain", any_of({leave_out(key), write("model.norm_weight", "plain")}),
+             {key, "model.norm_weight"});
+  }
+
   void documents() {
     if (!usable({"data.documents.mask", "data.documents.separator"})) return;
     const Documents& d = spec_.data.documents;
@@ -282,6 +296,12 @@ class ModelRelations : RelationChecks {
            fmt::format("write a separator below {}", vocabulary),
            any_of({write("data.documents.separator", vocabulary - 1), write("model.vocab_size", d.separator + 1)}),
            {"data.documents.separator", "model.vocab_size"});
+    if (usable({"data.documents.mask_first"}) && d.separator >= 0 && !d.mask && !d.mask_first)
+      fail("E0309", "data.documents.separator has no effect without a mask of documents, or of the target after them",
+           "add mask: true or mask_first: true, or remove this key",
+           any_of({write("data.documents.mask", "true"), write("data.documents.mask_first", "true"),
+                   leave_out("data.documents.separator")}),
+           {"data.documents.separator"});
     if (usable({"data.documents.reset_positions"}) && d.reset_positions && !d.mask)
       fail("E0347", "positions that begin anew in each document, while tokens attend to the documents before",
            "write mask: true, or reset_positions: false",
@@ -431,6 +451,7 @@ void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diag
   relations.residual_multiplier();
   relations.norms_after();
   relations.recomputed_mlp();
+  relations.vectors();
   relations.documents();
   relations.architectures();
 }

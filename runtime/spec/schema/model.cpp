@@ -215,7 +215,7 @@ std::vector<KeyRow> model_rows() {
           .range(1, 1 << 24)
           .unit("tokens")
           .newer()
-          .doc("Number of keys that a query of a sliding layer sees, its own included. Without this key every layer "
+          .doc("Number of keys that a query of a sliding layer sees, its own included. none: every layer "
                "attends to all tokens before it."),
       bind_layer_types()
           .words({kSlidingAttention, kFullAttention})
@@ -229,12 +229,11 @@ std::vector<KeyRow> model_rows() {
           .at_most(1e12)
           .when("model.sliding_window", "*")
           .newer()
-          .doc("rope_theta of the sliding layers, whose frequencies rope_scaling leaves as they are. Without this key "
-               "all "
-               "layers have the same. Gemma 3: 10000. OLMo 3: rope_theta, with yarn on the full layers."),
+          .doc("rope_theta of the sliding layers, whose frequencies rope_scaling leaves as they are. none: "
+               "all layers have the same. Gemma 3: 10000. OLMo 3: rope_theta, with yarn on the full layers."),
       bind_no_rope_layers().newer().doc(
           "Layers without RoPE: N for every N-th (4: layers 3, 7, 11, ...), or a list of layers, which count from 0. "
-          "Without this key all layers have RoPE. transformers' list of the same name is another one: its 1 stands "
+          "none: all layers have RoPE. transformers' list of the same name is another one: its 1 stands "
           "for a layer with RoPE."),
       bind("model.attention_multiplier", Type::number, LLMC_FIELD(model.attention_multiplier))
           .above(0)
@@ -270,12 +269,12 @@ std::vector<KeyRow> model_rows() {
           .newer()
           .doc("Soft cap of attention's scores before the mask: cap * tanh(score / cap), where a score has its factor, "
                "as "
-               "in Gemma 2 (50). Without this key there is none. cuDNN has none."),
+               "in Gemma 2 (50). none: no cap. cuDNN has none."),
       bind_optional("model.final_logit_softcapping", LLMC_FIELD(model.final_logit_softcapping))
           .above(0)
           .at_most(1e6)
           .newer()
-          .doc("Soft cap of the logits, as in Gemma 2 (30). Without this key there is none."),
+          .doc("Soft cap of the logits, as in Gemma 2 (30). none: no cap."),
       bind("loss.z", Type::number, LLMC_FIELD(loss.z))
           .fallback("0")
           .range(0, 1)

@@ -95,11 +95,12 @@ KeyRow bind_auto(const char* path, Field field) {
   return row;
 }
 
-/// Binds a number or an integer whose member is 0 if the key is absent.
+/// Binds a number or an integer whose member is 0 for `none`, which is the default.
 template <typename Field>
 KeyRow bind_optional(const char* path, Field field) {
   using Member = std::remove_cvref_t<decltype(field(std::declval<Spec&>()))>;
   KeyRow row = bind(path, std::is_same_v<Member, double> ? Type::number : Type::integer, field);
+  row.key.words = {"none"};
   row.key.get = [field](const Spec& spec) -> Value { return field(spec) == 0 ? Value() : Value(field(spec)); };
   row.key.set = [field](Spec& spec, const Value& value) {
     const auto* given = std::get_if<Member>(&value);
@@ -262,6 +263,7 @@ inline KeyRow bind_layer_types() {
 inline KeyRow bind_no_rope_layers() {
   KeyRow row =
       bind("model.no_rope_layers", Type::layers, [](auto& spec) -> auto& { return spec.model.no_rope_layers; });
+  row.key.words = {"none"};
   row.key.get = [](const Spec& spec) -> Value {
     return shortest_layer_set(spec.model.no_rope_layers, spec.model.num_hidden_layers);
   };

@@ -290,7 +290,7 @@ std::string expectation(const Key& key) {
                                  : "a list of " + either(key.words);
     case Type::recompute:
       return "auto, none, full, {every: N}, {layers: {0-3: full}}, or a list of " + either(key.words);
-    case Type::layers: return "an integer N for every N-th layer, or a list of layers from 0";
+    case Type::layers: return words + "an integer N for every N-th layer, or a list of layers from 0";
     case Type::list: return "a list of maps";
     case Type::map:
       return (key.shorthand.empty() ? "a map" : expectation(*key.member(key.shorthand))) + " for each name";

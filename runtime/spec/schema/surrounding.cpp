@@ -387,7 +387,7 @@ std::vector<KeyRow> surrounding_rows() {
           .range(0, kMaxSteps)
           .unit("steps")
           .doc("Warns once if the smoothed loss of so many steps did not fall by more than its spread. Rounded up to a "
-               "multiple of 8. 0, or no value: never. Definition: docs/reference/guards.md."),
+               "multiple of 8. 0 or none: never. Definition: docs/reference/guards.md."),
       bind("parallel.world_size", Type::integer, LLMC_FIELD(parallel.world_size))
           .aside()
           .fallback("1")

@@ -42,6 +42,8 @@ constexpr struct {
   bool transpose_a, transpose_b;
 } kForms[] = {{"forward", false, true}, {"data_gradient", false, false}, {"weight_gradient", true, false}};
 
+constexpr Writer kOut = {Exit::usage, "--out"};
+
 /// Something to be timed. `run` puts the given number of launches on the stream.
 struct Item {
   std::string name;
@@ -74,6 +76,7 @@ class Calibration {
         fp8_(built_values(info_, "").spec.fp8) {}
 
   void run() {
+    if (!command_.out.empty()) check_can_write(command_.out, kOut);
     session_.initialise(1);
     session_.run_piece(StepPiece::pass, 0);  // so that layers have activations to work on
     if (!command_.attention_only) {
@@ -88,7 +91,7 @@ class Calibration {
     if (!command_.attention_only) kernels();
     measure();
     print();
-    if (!command_.out.empty()) write_file_atomically(command_.out, figures().dump(1) + "\n", {Exit::usage, "--out"});
+    if (!command_.out.empty()) write_file_atomically(command_.out, figures().dump(1) + "\n", kOut);
   }
 
  private:

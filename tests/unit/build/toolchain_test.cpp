@@ -76,6 +76,11 @@ TEST(Toolchain, TrainersAreLinkedByGoldWhereItIs) {
 
 TEST(Toolchain, TheHomeCanBeNamed) {
   EXPECT_TRUE(std::filesystem::exists(find_home().source / "templates"));
+  {
+    const Variable source("LLMC_HOME", ""), build("LLMC_BUILD", "");
+    EXPECT_TRUE(std::filesystem::exists(find_home().source / "templates")) << "an empty variable is not set";
+    EXPECT_FALSE(find_home().build.empty());
+  }
   const Variable home("LLMC_HOME", "/nonexistent");
   EXPECT_NE(refusal([] { find_home(); }).find("LLMC_HOME"), std::string::npos);
 }

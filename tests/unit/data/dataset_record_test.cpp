@@ -272,8 +272,11 @@ TEST_F(DatasetRecordTest, TheTokenizerOfShardsIsTheRecordedOne) {
   EXPECT_TRUE(test::has_facts(
       tokenizer_mismatch(pattern, out_ / "other.json"),
       {pattern.string(), out_ / "other.json", record().tokenizer_xxh3, file_checksum(out_ / "other.json")}));
-  // A tokenizer that is not the recorded one is of the shards only if no other is named.
   nlohmann::json changed = json();
+  changed["tokenizer_json_xxh3"] = file_checksum(out_ / "other.json");
+  out_.write("set/dataset.json", changed.dump());
+  EXPECT_EQ(tokenizer_mismatch(pattern, out_ / "other.json"), "") << "the same tokenizer in another format";
+  // A tokenizer that is not the recorded one is of the shards only if no other is named.
   changed["tokenizer_xxh3"] = "0123456789abcdef";
   out_.write("set/dataset.json", changed.dump());
   EXPECT_EQ(tokenizer_of_shards(pattern, other), other);

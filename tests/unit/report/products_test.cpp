@@ -1,9 +1,12 @@
 // Products in the plan's JSON: their factors, where they are not 1, and their scales.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "compiler/tools/report/plan_report.h"
+#include "compiler/tools/report/product_report.h"
 #include "small_spec.h"
 
 namespace llmc::report {
@@ -37,6 +40,27 @@ TEST(PlanReport, AScaledProductSaysSo) {
   const nlohmann::ordered_json of_gradient = plan_json(plan)["products"][0];
   EXPECT_EQ(of_gradient["scaling"], "tensors");
   EXPECT_EQ(of_gradient["operands"], "e5m2 x e4m3");
+}
+
+/// Products of 21 matrices, of which each rank has a part.
+TEST(PlanReport, MuonsProductsAreThoseOfTheBusiestRank) {
+  EXPECT_EQ(orthogonalising_text(plan::make_plan(small_spec().spec)), "");
+  const auto text = [](const std::string& world) {
+    return orthogonalising_text(
+        plan::make_plan(small_spec({"optimizer.kind=muon", "model.num_hidden_layers=3", "optimizer.muon.iterations=5",
+                                    "parallel.world_size=" + world})
+                            .spec));
+  };
+  const std::string one = text("1"), most = text("21");
+  EXPECT_NE(one.find("orthogonalises 21 matrices a step, "), std::string::npos) << one;
+  EXPECT_NE(most.find("the busiest of 21 ranks 1 of them: "), std::string::npos) << most;
+  // One matrix has a product of each kind in each iteration.
+  EXPECT_EQ(std::ranges::count(most, '\n'), 6) << most;
+  for (const char* product : {"  gram_", "  polynomial_", "  iterate_"}) {
+    const std::size_t at = most.find(product);
+    ASSERT_NE(at, std::string::npos) << most;
+    EXPECT_NE(most.substr(at, most.find('\n', at) - at).find(" 5/step "), std::string::npos) << most;
+  }
 }
 
 }  // namespace

@@ -263,6 +263,32 @@ TEST(Load, LayersThatSlide) {
   EXPECT_TRUE(test::has_facts(covers[0], {"model.sliding_window 256", "batch.sequence_length 256"}));
 }
 
+/// A spec over another one switches off with `none` what that has.
+TEST(Load, NoneIsWithout) {
+  const auto text = [](const std::vector<std::string>& words) { return canonical_text(resolve(kGood, words).spec); };
+  const std::string without = text({});
+  for (const char* key : {"sliding_window", "attn_logit_softcapping", "final_logit_softcapping", "no_rope_layers"})
+    EXPECT_EQ(text({std::string("model.") + key + "=none"}), without) << key;
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"guards.plateau=none"})), "");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"model.sliding_window=none", "model.rope_local_theta=10000"})),
+            "E0309");
+}
+
+TEST(Load, RolesThatTheModelLacks) {
+  for (const char* word : {"optimizer.rate_scale.vectors=3", "optimizer.weight_decay_of.vectors=0.1",
+                           "optimizer.betas_of.vectors=[0.8, 0.9]"}) {
+    EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {word})), "") << "norms have weights";
+    EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {word, "model.norm_weight=none"})), "E0309");
+    EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {word, "model.norm_weight=none", "model.attention_bias=true"})), "");
+  }
+}
+
+TEST(Load, SeparatorsThatNothingReads) {
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"data.documents.separator=2"})), "E0309");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"data.documents.separator=auto"})), "");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"data.documents.separator=2", "data.documents.mask_first=true"})), "");
+}
+
 TEST(Load, FileErrors) {
   EXPECT_EQ(codes_of(load("/nowhere/at/all.yaml")), "E0111");
   EXPECT_EQ(codes_of(load("/dev/zero")), "E0111");

@@ -8,6 +8,7 @@
 
 #include "compiler/tools/sweep/numbers.h"
 #include "compiler/tools/sweep/ranking.h"
+#include "error.h"
 
 namespace llmc::sweep {
 namespace {
@@ -20,6 +21,11 @@ TEST(Grid, CommasInsideOfAValueBelongToIt) {
   ASSERT_EQ(parsed.axes.size(), 2u);
   EXPECT_EQ(parsed.axes[0], (Axis{"a", {"[1,2]", "[3,{b: 4, c: 5}]"}}));
   EXPECT_EQ(parsed.axes[1], (Axis{"e", {"'8,9'", "\"10,11\""}}));
+}
+
+TEST(Grid, NamesMakeNoRunsThatDiffer) {
+  EXPECT_THROW(grid({"name=a,b", "seed=1,2"}), Failure);
+  EXPECT_EQ(grid({"name=a", "seed=1,2"}).fixed, (std::vector<std::string>{"name=a"}));
 }
 
 TEST(Grid, TheLastKeyChangesFastest) {
