@@ -112,9 +112,10 @@ using OpId = int;
 
 /// A result that its op's kernel rounds to e4m3 (ops/quantising/quantise.h), so that no kernel reads it for that.
 struct Quantised {
-  int output = 0;       // of the op's own
-  bool folded = false;  // its columns are multiplied by factors before
-  bool alone = false;   // nothing else reads it: the kernel does not write it
+  int output = 0;           // of the op's own
+  bool folded = false;      // its columns are multiplied by factors before
+  bool alone = false;       // nothing else reads it: the kernel does not write it
+  bool transposed = false;  // its codes are transposed, and share the largest of its rows' scales, which are known
 };
 
 /// One operation. Its file in compiler/ops documents the order of its inputs.

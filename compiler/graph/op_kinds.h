@@ -15,6 +15,7 @@
   OP(attention, Attention)                                      \
   OP(quantise, Quantise)                                        \
   OP(quantise_transposed, QuantiseTransposed)                   \
+  OP(largest_scale, LargestScale)                               \
   OP(share_scale, ShareScale)                                   \
   OP(largest_magnitude, LargestMagnitude)                       \
   OP(quantise_by_tensor, QuantiseByTensor)                      \

@@ -64,8 +64,8 @@ const char* loop_name(Loop loop) {
 std::string to_text(const Graph& graph, const Op& op) {
   std::string attributes = std::visit([](const auto& of) { return of.text(); }, op.attributes);
   for (const Quantised& q : op.quantised)
-    attributes += fmt::format("{}quantises {}{}{}", attributes.empty() ? "" : " ", q.output, q.folded ? " folded" : "",
-                              q.alone ? " alone" : "");
+    attributes += fmt::format("{}quantises {}{}{}{}", attributes.empty() ? "" : " ", q.output,
+                              q.folded ? " folded" : "", q.alone ? " alone" : "", q.transposed ? " transposed" : "");
   return fmt::format("{}: {} = {}({}){}{}", op.label(), list(graph, op.outputs), name_of(op.kind),
                      list(graph, op.inputs), attributes.empty() ? "" : " {" + attributes + "}", op.once ? " once" : "");
 }

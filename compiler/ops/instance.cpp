@@ -73,6 +73,14 @@ Instance& Instance::loss_scaled(bool scaled) {
       .further_operands(", const LossScale* __restrict__ dynamic_scale", key);
 }
 
+Instance& Instance::collects(std::int64_t rows, std::int64_t piece) {
+  const char* key = "precision.matmul";
+  return named("transposed")
+      .integer("kCollected", rows, key)
+      .integer("kPiece", piece, key)
+      .further_operands(", const float* __restrict__ shared_scale, float* __restrict__ transposed_scales", key);
+}
+
 Instance& Instance::norm_weight(spec::NormWeight weight, bool gradient) {
   const char* key = "model.norm_weight";
   if (weight == spec::NormWeight::one_plus) return flag("kOnePlus", true, "one_plus", key);

@@ -42,6 +42,9 @@ class Instance {
   Instance& resets(bool resets);
   /// Adds the param and the operand of the gradients' scale, if they have one.
   Instance& loss_scaled(bool scaled);
+  /// Adds params and operands of a kernel that collects `rows` rows before it writes `piece` of their codes at once,
+  /// transposed.
+  Instance& collects(std::int64_t rows, std::int64_t piece);
   Instance& named(const std::string& suffix);
   /// Adds kRows, kCols and kPitch of a matrix, of which the op sees `rows`.
   Instance& matrix(const Tensor& t, std::int64_t rows, const char* cols_origin = kHidden);

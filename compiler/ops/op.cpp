@@ -26,6 +26,9 @@ void Operands::count(std::size_t inputs, std::size_t outputs) const {
     const Tensor &result = out(static_cast<std::size_t>(q.output)), &codes = graph.at(of.codes);
     same_shape(result, codes);
     expect(graph.at(of.scales).cols == codes.rows, "one scale a row");
+    if (q.transposed)
+      expect(graph.at(of.row_scales).cols == codes.cols && graph.at(of.shared).cols == 1,
+             "one scale a row, one for all");
     if (of.factors != kNone) expect(graph.at(of.factors).cols == codes.cols, "one factor a column");
     const CanQuantise can = row_of(op.kind).can_quantise;
     expect(can && can(*this, q), "its kernel does not quantise output {} that way", q.output);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -67,9 +69,28 @@ bool can_quantise(const Operands& o, const Quantised& q) {
   return q.output == kY && !q.folded && !o.op.as<RmsNormAttributes>().residual;
 }
 
+std::int64_t blocks_of(const Operands& o) { return weighted(o.op) ? o.out(kDweight).rows : row_blocks(o.in(0).rows); }
+
+/// Rows that a block has. Their codes are written transposed, `piece` at once, after `collected` of them.
+struct Transposing {
+  std::int64_t collected, piece;
+  LaunchShape shape;
+};
+
+/// Nothing if a block has no memory for a sector of a column, or if blocks begin at rows of which none can be written
+/// at once.
+std::optional<Transposing> transposing(const Operands& o) {
+  const std::int64_t rows = o.in(0).rows, cols = o.in(0).cols, blocks = blocks_of(o), each = rows / blocks;
+  const std::int64_t piece = std::gcd(each, 16), collected = std::min<std::int64_t>(each, 32);
+  const auto shape = collecting(resident_shape(blocks, cols), collected, cols);
+  if (rows % blocks != 0 || piece < 4 || !shape) return {};
+  return Transposing{collected, piece, *shape};
+}
+
 /// dx is part of the stream; the forward pass's result is an operand of a product and nothing else.
 bool backward_can_quantise(const Operands& o, const Quantised& q) {
-  return (q.output == kDx && q.folded && !q.alone) || (q.output == again(o.op) && !q.folded && q.alone);
+  if (q.output == kDx) return q.folded && !q.alone && !q.transposed;
+  return q.output == again(o.op) && !q.folded && q.alone && (!q.transposed || transposing(o));
 }
 
 void give_forward(Op& op) { op.as<RmsNormBackwardAttributes>().recompute = true; }
@@ -137,14 +158,16 @@ std::vector<Work> backward_work(const Context& c) {
   const Op& op = c.op;
   const Tensor& dy = c.in(0);
   const auto& [residual, recompute, weight] = op.as<RmsNormBackwardAttributes>();
-  const std::int64_t blocks = weighted(op) ? c.out(kDweight).rows : row_blocks(dy.rows);
+  const std::int64_t blocks = blocks_of(c);
   const auto dx = quantised(op, kDx), codes_again = quantised(op, again(op));
+  const bool transposed = codes_again && codes_again->shared != kNone;
   double bytes = (2 + residual + (recompute && !codes_again)) * c.bytes(dy) + c.bytes(c.in(1)) + c.bytes(c.in(2)) +
                  c.bytes(c.in(3));
   if (weighted(op)) bytes += c.bytes(c.out(kDweight));
   for (const auto& q : {dx, codes_again})
     if (q) bytes += c.bytes(c.graph.at(q->codes)) + c.bytes(c.graph.at(q->scales));
   if (dx) bytes += c.bytes(c.graph.at(dx->factors));
+  if (transposed) bytes += c.bytes(c.graph.at(codes_again->row_scales)) + c.bytes(c.graph.at(codes_again->shared));
   std::vector<Argument> arguments = {op.inputs[0], op.inputs[1], op.inputs[2], op.inputs[3],
                                      residual ? Argument(op.inputs[kDresidual]) : "nullptr"};
   const Argument y = recompute && !codes_again ? Argument(op.outputs[static_cast<std::size_t>(again(op))]) : "nullptr",
@@ -165,16 +188,24 @@ std::vector<Work> backward_work(const Context& c) {
     instance.element(c.graph.at((dx ? dx : codes_again)->codes).dtype, "Result", "precision.matmul")
         .flag("kCodes", dx.has_value(), "codes", "precision.matmul")
         .flag("kRecomputeCodes", codes_again.has_value(), "codes_again", "precision.matmul");
-    arguments.insert(arguments.end(),
-                     {given(dx, &QuantisedOperands::factors), op.outputs[kDx], dweight,
-                      given(dx, &QuantisedOperands::codes), given(dx, &QuantisedOperands::scales), y,
-                      given(codes_again, &QuantisedOperands::codes), given(codes_again, &QuantisedOperands::scales)});
+    arguments.insert(
+        arguments.end(),
+        {given(dx, &QuantisedOperands::factors), op.outputs[kDx], dweight, given(dx, &QuantisedOperands::codes),
+         given(dx, &QuantisedOperands::scales), y, given(codes_again, &QuantisedOperands::codes),
+         given(codes_again, transposed ? &QuantisedOperands::row_scales : &QuantisedOperands::scales)});
   } else {
     arguments.insert(arguments.end(), {op.outputs[kDx], dweight, y});
   }
-  return {instance.costs(bytes, 10.0 * dy.rows * dy.cols)
-              .shaped(resident_shape(blocks, dy.cols),
-                      fmt::format("{} rows of {} in {} blocks", dy.rows, dy.cols, blocks), std::move(arguments))};
+  LaunchShape shape = resident_shape(blocks, dy.cols);
+  if (transposed) {
+    const Transposing how = *transposing(c);
+    shape = how.shape;
+    instance.collects(how.collected, how.piece);
+    arguments.insert(arguments.end(), {codes_again->shared, codes_again->scales});
+  }
+  return {
+      instance.costs(bytes, 10.0 * dy.rows * dy.cols)
+          .shaped(shape, fmt::format("{} rows of {} in {} blocks", dy.rows, dy.cols, blocks), std::move(arguments))};
 }
 
 }  // namespace

@@ -2,6 +2,11 @@
 // silu, GELU by its tanh formula (Hendrycks and Gimpel 2016), or ReLU squared (So et al. 2021).
 #include "compiler/ops/swiglu.h"
 
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
 #include "compiler/ops/quantising/quantise.h"
@@ -44,10 +49,20 @@ bool can_quantise(const Operands& o, const Quantised& q) {
 /// Columns up to which a lane of the backward kernel has registers for its part of all results.
 constexpr std::int64_t kMostBackwardColumns = 16384;
 
+/// Rows whose codes are written at once, transposed.
+constexpr std::int64_t kCollected = 16;
+
+/// Shape of a kernel that does. A lane has one vector of a row, as far as a block has lanes, and reads the next row
+/// ahead. Nothing if a block has no memory for the rows.
+std::optional<LaunchShape> transposing(const Tensor& ds) {
+  return collecting(launch_shape(ds.rows / kCollected, ds.cols, ds.dtype, 1), kCollected, ds.cols);
+}
+
 /// The forward pass's result is an operand of a product and nothing else. Its codes come with the gradients'.
 bool backward_can_quantise(const Operands& o, const Quantised& q) {
   if (o.in(0).cols > kMostBackwardColumns || !o.op.as<SwigluBackwardAttributes>().gated) return false;
-  if (q.output == kDgateUp) return q.folded;
+  if (q.output == kDgateUp) return q.folded && !q.transposed;
+  if (q.transposed && (o.in(0).rows % kCollected != 0 || !transposing(o.in(0)))) return false;
   return q.output == kAgain && !q.folded && q.alone && quantised(o.op, kDgateUp);
 }
 
@@ -97,16 +112,30 @@ std::vector<Work> quantised_backward_work(const Context& c, const QuantisedOpera
   double bytes = (3 + 2 * !q.alone + (recompute && !again)) * c.bytes(ds) + c.bytes(codes) +
                  c.bytes(c.graph.at(q.scales)) + c.bytes(c.graph.at(q.factors));
   if (again) bytes += c.bytes(c.graph.at(again->codes)) + c.bytes(c.graph.at(again->scales));
-  return {instance(c, "swiglu_backward_quantised", own, ds, c.in(1))
-              .element(codes.dtype, "Result", "precision.matmul")
-              .flag("kNumbers", !q.alone, "numbers", "precision.matmul")
-              .flag("kRecompute", recompute, "recompute", "memory.recompute")
-              .flag("kRecomputeCodes", again.has_value(), "codes_again", "precision.matmul")
-              .costs(bytes, 18.0 * ds.rows * ds.cols)
-              .rows(ds.rows, ds.cols, ds.dtype,
-                    {op.inputs[0], op.inputs[1], q.factors, q.alone ? "nullptr" : Argument(op.outputs[kDgateUp]),
-                     q.codes, q.scales, recompute && !again ? Argument(op.outputs[kAgain]) : "nullptr",
-                     again ? Argument(again->codes) : "nullptr", again ? Argument(again->scales) : "nullptr"})};
+  Instance kernel = instance(c, "swiglu_backward_quantised", own, ds, c.in(1));
+  kernel.element(codes.dtype, "Result", "precision.matmul")
+      .flag("kNumbers", !q.alone, "numbers", "precision.matmul")
+      .flag("kRecompute", recompute, "recompute", "memory.recompute")
+      .flag("kRecomputeCodes", again.has_value(), "codes_again", "precision.matmul");
+  std::vector<Argument> arguments = {op.inputs[0],
+                                     op.inputs[1],
+                                     q.factors,
+                                     q.alone ? "nullptr" : Argument(op.outputs[kDgateUp]),
+                                     q.codes,
+                                     q.scales,
+                                     recompute && !again ? Argument(op.outputs[kAgain]) : "nullptr",
+                                     again ? Argument(again->codes) : "nullptr",
+                                     again ? Argument(again->scales) : "nullptr"};
+  LaunchShape shape = launch_shape(ds.rows, ds.cols, ds.dtype);
+  if (again && again->shared != kNone) {
+    bytes += c.bytes(c.graph.at(again->row_scales)) + c.bytes(c.graph.at(again->shared));
+    shape = *transposing(ds);
+    kernel.collects(kCollected, kCollected);
+    arguments.back() = again->row_scales;
+    arguments.insert(arguments.end(), {again->shared, again->scales});
+  }
+  return {kernel.costs(bytes, 18.0 * ds.rows * ds.cols)
+              .shaped(shape, fmt::format("{} rows of {}", ds.rows, ds.cols), std::move(arguments))};
 }
 
 std::vector<Work> backward_work(const Context& c) {

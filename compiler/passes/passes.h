@@ -53,6 +53,11 @@ Graph quantise_products(Graph graph, const spec::Spec& spec);
 /// for that alone, and one that nothing else reads is not written in bf16.
 Graph fuse_quantising(Graph graph, const spec::Spec& spec);
 
+/// With `precision.matmul: fp8_full`: makes the kernels of the backward pass that compute an operand of a weight
+/// gradient again write its codes transposed, where they can, with the scale that the operand's rows share: no kernel
+/// reads them for that. Layers keep the scales of the rows.
+Graph fuse_transposing(Graph graph, const spec::Spec& spec);
+
 /// Appends gradient norm, clipping, the update and the per-parameter norms.
 Graph append_optimizer(Graph graph, const spec::Spec& spec);
 

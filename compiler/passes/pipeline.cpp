@@ -47,6 +47,8 @@ Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& ki
       // copy.
       {"quantise_products", with_spec(quantise_products)},
       {"fuse_quantising", with_spec(fuse_quantising)},
+      // After fuse_quantising, which says what kernels compute and quantise again.
+      {"fuse_transposing", with_spec(fuse_transposing)},
       // Late: fusing a residual changes the dtype of a result, and with it the dtype in which a bias is read.
       {"cast_weights", with_spec(cast_weights)},
       // After cast_weights: the copies are a part of split masters.

@@ -15,6 +15,12 @@ constexpr bool kGelu = false, kRelu2 = false;  // the MLP's activation is silu
 constexpr bool kOnePlus = false;               // a norm's weight w stands for the factor 1 + w
 constexpr bool kUnweighted = false;            // a norm's weights are ones that have no gradient
 
+// Codes are written as they are computed, row by row; otherwise transposed, after so many rows.
+constexpr int kCollected = 1;
+constexpr int kPiece = 4;  // consecutive codes of a row that are written at once
+constexpr const float* shared_scale = nullptr;
+constexpr float* transposed_scales = nullptr;
+
 // Gradients have no scale.
 constexpr bool kLossScaled = false;
 constexpr const llmc::LossScale* dynamic_scale = nullptr;

@@ -43,6 +43,14 @@
 //   lanes.share(first, last)                    this group's part of the indices from first to last - 1
 //   lanes.store_shared(out, columns)            out = the sum of columns() over the groups that share rows
 //
+//   lanes.collected<kMost, kCols>()             memory for the codes of up to kMost rows, of which .row(i) is one; on a
+//   GPU
+//                                               a part of what the launch asks for
+//   lanes.store_transposed<kPiece, kHeight>(y, collected, first, count, scales, shared)
+//                                               columns [first, +count) of y, kHeight codes a row: the collected rows
+//                                               with one scale in place of each one's own. kPiece: 4, 8 or 16, which
+//                                               divides first, count and kHeight
+//
 //   lanes.sum(rows..., f)                       sum of f(elements of one column...) over the columns, on all lanes
 //   lanes.largest(rows..., f)                   the largest f(elements of one column...), on all lanes
 //   lanes.store(out, rows..., f)                out = f(...), rounded to out's type

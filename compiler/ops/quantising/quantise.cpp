@@ -40,6 +40,12 @@ void transposed_signature(const Operands& o) {
   o.expect(o.out(4).cols == w.rows, "one scale a row of the codes");
 }
 
+/// scales -> the largest
+void largest_scale_signature(const Operands& o) {
+  o.count(1, 1);
+  o.expect(o.out(0).cols == 1, "one scale");
+}
+
 /// y, scales, [factors] -> shared y, shared scale; or codes, scales, [factors] -> transposed codes, shared scale,
 /// scales Gives all rows of a quantised y the largest of their scales, so that a product may sum over them: codes are
 /// divided by a power of two and rounded once more, which changes those alone that become subnormal. Codes are
@@ -96,6 +102,17 @@ std::vector<Work> transposed_work(const Context& c) {
                       std::move(arguments))};
 }
 
+Work largest_of(const Context& c, TensorId scales, TensorId largest) {
+  const Tensor& of = c.graph.at(scales);
+  return Instance(c, "largest_scale")
+      .named(fmt::to_string(of.cols))
+      .integer("kCols", of.cols, kTokens)
+      .costs(c.bytes(of), 1.0 * of.cols)
+      .rows(1, of.cols, of.dtype, {scales, largest});
+}
+
+std::vector<Work> largest_scale_work(const Context& c) { return {largest_of(c, c.op.inputs[0], c.op.outputs[0])}; }
+
 /// The largest scale is found first.
 std::vector<Work> share_scale_work(const Context& c) {
   const Op& op = c.op;
@@ -103,11 +120,7 @@ std::vector<Work> share_scale_work(const Context& c) {
   const bool folded = op.inputs.size() == 3, codes = x.dtype == DType::e4m3;
   const Argument factors = folded ? Argument(op.inputs[2]) : "nullptr";
   const double bytes = c.bytes(x) + c.bytes(y) + c.bytes(scales) + (folded ? c.bytes(c.in(2)) : 0);
-  std::vector<Work> work = {Instance(c, "largest_scale")
-                                .named(fmt::to_string(scales.cols))
-                                .integer("kCols", scales.cols, kTokens)
-                                .costs(c.bytes(scales), 1.0 * scales.cols)
-                                .rows(1, scales.cols, scales.dtype, {op.inputs[1], op.outputs[1]})};
+  std::vector<Work> work = {largest_of(c, op.inputs[1], op.outputs[1])};
   if (!codes) {
     work.push_back(Instance(c, "rescale_rows")
                        .named(shape_text(x))
@@ -142,8 +155,23 @@ LaunchShape transposing_shape(const Tensor& x) {
   return {kThreads, kThreads, tiles(x.rows) * tiles(x.cols)};
 }
 
+std::optional<LaunchShape> collecting(LaunchShape shape, std::int64_t rows, std::int64_t cols) {
+  constexpr std::int64_t kMost = 226 << 10;  // of a block on sm_90, without what the exchange of its lanes takes
+  shape.shared = shape.threads / shape.lanes * rows * cols;
+  if (shape.shared > kMost) return {};
+  return shape;
+}
+
+bool only_transposes(const graph::Graph& graph, const Op& op) {
+  return op.kind == OpKind::share_scale && op.inputs.size() == 2 && graph.at(op.inputs[0]).dtype == DType::e4m3;
+}
+
+std::size_t inputs_of(const Quantised& q) { return static_cast<std::size_t>(q.folded) + 2 * q.transposed; }
+
 std::size_t own_inputs(const Op& op) {
-  return op.inputs.size() - static_cast<std::size_t>(std::ranges::count_if(op.quantised, &Quantised::folded));
+  std::size_t count = op.inputs.size();
+  for (const Quantised& q : op.quantised) count -= inputs_of(q);
+  return count;
 }
 
 std::size_t own_outputs(const Op& op) {
@@ -156,12 +184,16 @@ std::optional<QuantisedOperands> quantised(const Op& op, int output) {
   std::size_t input = own_inputs(op), next = own_outputs(op);
   for (const Quantised& q : op.quantised) {
     const TensorId factors = q.folded ? op.inputs.at(input++) : kNone;
+    const TensorId row_scales = q.transposed ? op.inputs.at(input++) : kNone;
+    const TensorId shared = q.transposed ? op.inputs.at(input++) : kNone;
     const TensorId codes = op.outputs.at(q.alone ? static_cast<std::size_t>(q.output) : next++);
     const TensorId scales = op.outputs.at(next++);
-    if (q.output == output) return QuantisedOperands{codes, scales, factors, q.alone};
+    if (q.output == output) return QuantisedOperands{codes, scales, factors, q.alone, row_scales, shared};
   }
   return {};
 }
+
+constexpr OpRow kLargestScale = OperandRow{.signature = largest_scale_signature, .work = largest_scale_work};
 
 constexpr OpRow kShareScale = OperandRow{.signature = share_scale_signature, .work = share_scale_work};
 

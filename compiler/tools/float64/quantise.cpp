@@ -62,6 +62,25 @@ void bound(const OpValue& result, const double* factors, bool codes, OpValue& y,
   }
 }
 
+/// Same for codes that are transposed and share a scale, where those of the rows are known.
+void bound_transposed(const OpValue& result, const double* row_scales, double shared, OpValue& y, OpValue& scales) {
+  const Matrix& x = result.matrix;
+  for (std::vector<double>* of : {&y.least, &y.most}) of->resize(static_cast<std::size_t>(x.rows * x.cols));
+  scales.exact = true;
+  for (std::int64_t j = 0; j < x.cols; ++j) {
+    scales.matrix.data[j] = shared;
+    for (std::int64_t i = 0; i < x.rows; ++i) {
+      const double t = distance(result, i, j);
+      const auto code = [&](double v) {
+        return nearest_e4m3(nearest_e4m3(v / row_scales[i]) * row_scales[i] / shared);
+      };
+      y.matrix.at(j, i) = code(x.at(i, j));
+      const auto at = static_cast<std::size_t>(j * x.rows + i);
+      y.least[at] = code(x.at(i, j) - t), y.most[at] = code(x.at(i, j) + t);
+    }
+  }
+}
+
 }  // namespace
 
 void quantised(OpRun& run, void (*rule)(OpRun&)) {
@@ -78,6 +97,7 @@ void quantised(OpRun& run, void (*rule)(OpRun&)) {
     if (q.alone) {
       Matrix& m = own.outputs[static_cast<std::size_t>(q.output)].matrix;
       run.outputs[static_cast<std::size_t>(q.output)].matrix = m;
+      if (q.transposed) m = {.data = nullptr, .rows = m.cols, .cols = m.rows, .pitch = m.rows};
       m.data = unwritten.emplace_back(static_cast<std::size_t>(m.rows * m.pitch)).data();
     }
   rule(own);
@@ -88,9 +108,16 @@ void quantised(OpRun& run, void (*rule)(OpRun&)) {
   for (const graph::Quantised& q : run.op.quantised) {
     const ops::QuantisedOperands of = *ops::quantised(run.op, q.output);
     OpValue& y = *value(run.outputs, run.op.outputs, of.codes);
+    OpValue& scales = *value(run.outputs, run.op.outputs, of.scales);
+    if (q.transposed) {
+      bound_transposed(own.outputs[static_cast<std::size_t>(q.output)],
+                       value(run.inputs, run.op.inputs, of.row_scales)->matrix.data,
+                       value(run.inputs, run.op.inputs, of.shared)->matrix.data[0], y, scales);
+      continue;
+    }
     const double* factors = q.folded ? value(run.inputs, run.op.inputs, of.factors)->matrix.data : nullptr;
     bound(own.outputs[static_cast<std::size_t>(q.output)], factors, run.graph.at(of.codes).dtype == DType::e4m3, y,
-          *value(run.outputs, run.op.outputs, of.scales));
+          scales);
   }
   for (std::size_t i = 0; i < op.outputs.size(); ++i)
     if (std::ranges::none_of(run.op.quantised, [&](const graph::Quantised& q) {
@@ -129,6 +156,12 @@ void quantise_transposed(OpRun& run) {
     its_scales.data[i] = scales.data[i];
     for (std::int64_t j = 0; j < w.cols; ++j) straight.at(i, j) = y.at(j, i);
   }
+}
+
+void largest_scale(OpRun& run) {
+  const Matrix& scales = run.in(0);
+  run.outputs[0].exact = true;
+  run.out(0).data[0] = *std::max_element(scales.data, scales.data + scales.cols);
 }
 
 void share_scale(OpRun& run) {

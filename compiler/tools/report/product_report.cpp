@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "compiler/plan/schedule_walk.h"
@@ -19,6 +21,19 @@ namespace llmc::report {
 using plan::Plan;
 
 namespace {
+
+/// Ops of the backward pass whose kernels compute codes again that a launch of its own transposes.
+std::vector<std::string> without_tiles(const graph::Graph& graph) {
+  std::vector<std::string> names;
+  for (const graph::Region& region : graph.regions)
+    for (const graph::Op& op : region.ops)
+      for (const graph::Quantised& q : op.quantised)
+        if (region.is_backward() && op.of != graph::kNone && q.alone && !q.folded && !q.transposed &&
+            graph.at(op.outputs.at(static_cast<std::size_t>(q.output))).dtype == DType::e4m3 &&
+            std::ranges::find(names, op.name) == names.end())
+          names.push_back(op.name);
+  return names;
+}
 
 /// Says how products of 8-bit operands are computed, and of which layers.
 std::string fp8_text(const Plan& plan) {
@@ -41,6 +56,9 @@ std::string fp8_text(const Plan& plan) {
     text += "; weights are rounded once a step";
   else if (plan.rank_micro_batches() > 1)
     text += "; weights are rounded in each micro-batch";
+  if (const std::vector<std::string> names = without_tiles(plan.graph); !names.empty())
+    text += fmt::format("; launches of their own transpose the codes of {}, whose blocks cannot collect rows of them",
+                        fmt::join(names, ", "));
   return text + "\n";
 }
 

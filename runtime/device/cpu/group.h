@@ -21,6 +21,13 @@ constexpr int kAhead = 6144;
 /// Bytes of a matrix above which little of it is still in the caches of a few cores after it was written.
 constexpr long long kStreamed = 4 << 20;
 
+/// Codes of rows that are yet to be transposed.
+template <int kRows, int kCols>
+struct CollectedRows {
+  e4m3 codes[kRows][kCols];
+  e4m3* row(int i) { return codes[i]; }
+};
+
 /// Contiguous range of n rows for one thread.
 struct RowRange {
   struct Iterator {
@@ -175,6 +182,18 @@ class Group {
   void add_rows(Columns<kSlice>& sums, const T* matrix, int part) const {
     for (int row = 0; row < kRows; ++row)
       map(slice<kCols, kSlice>(matrix, row, part), sums, [](float v, float& sum) { sum += v; });
+  }
+  template <int kRows, int kCols>
+  CollectedRows<kRows, kCols> collected() const {
+    return {};
+  }
+  template <int kPiece, int kHeight, int kRows, int kCols, class Code>
+  void store_transposed(Code* to, const CollectedRows<kRows, kCols>& rows, int first, int count, const float* scales,
+                        float shared) const {
+    for (int row = 0; row < count; ++row)
+      for (int col = 0; col < kCols; ++col)
+        to[static_cast<long long>(col) * kHeight + first + row] =
+            from_float<Code>(to_float(rows.codes[row][col]) * (scales[first + row] / shared));
   }
   template <class T = float>
   Sums<T> sums() const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "device/cuda/ptx.h"
+#include "device/cuda/transposed_tile.h"
 #include "device/cuda/vectors.h"
 #include "device/lanes.h"
 
@@ -341,6 +342,18 @@ class Group {
         [&](auto& f, auto&... rows) { each([&](float& m, auto... v) { m = max(m, f(v...)); }, partial, rows...); },
         arguments...);
     return most(partial);
+  }
+
+  template <int kRows, int kCols>
+  __device__ CollectedRows<kRows, kCols> collected() const {
+    return CollectedRows<kRows, kCols>(group_);
+  }
+  template <int kPiece, int kHeight, int kRows, int kCols, class Code>
+  __device__ __forceinline__ void store_transposed(Code* to, const CollectedRows<kRows, kCols>& rows, int first,
+                                                   int count, const float* scales, float shared) const {
+    synchronise();
+    rows.template write<kLanes, kPiece, kHeight>(lane_, to, first, count, scales, shared);
+    synchronise();  // before the codes just read are overwritten
   }
 
   __device__ bool owns(int column) const { return column / kVector % kAll == lane_; }

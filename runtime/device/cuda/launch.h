@@ -10,7 +10,7 @@ namespace llmc {
 struct Grid {
   unsigned blocks, threads;  // threads: per block
   unsigned cluster = 1;      // blocks per cluster; divides `blocks`
-  unsigned shared = 0;       // bytes of block_memory (device/cuda/warpgroup.h)
+  unsigned shared = 0;       // bytes of block_memory (device/cuda/block_memory.h)
 };
 
 /// `addresses`: of the kernel's arguments, each of exactly its parameter's type. Throws as check() does, naming the

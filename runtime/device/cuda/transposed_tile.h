@@ -1,6 +1,7 @@
 // Codes of 8 bits on their way from rows to columns, in the shared memory of a block.
 #pragma once
 
+#include "device/cuda/block_memory.h"
 #include "device/cuda/vectors.h"
 
 namespace llmc {
@@ -38,6 +39,50 @@ struct TransposedTile {
       unsigned codes[4];
       read_aligned(words + place(row, col), codes);
       write_aligned(to + static_cast<long long>(col) * pitch + row, codes);
+    }
+  }
+};
+
+/// Codes of kRows rows that a group of lanes computes one after the other, in the memory that the block's launch asks
+/// for. They stay in rows there: a lane has a vector of a row, which it sets without conflicts of banks, and reads a
+/// word of each of several rows to write parts of four columns.
+template <int kRows, int kCols>
+class CollectedRows {
+  static constexpr int kPitch = kCols / 4;
+  unsigned* words_;
+
+ public:
+  __device__ explicit CollectedRows(int group)
+      : words_(reinterpret_cast<unsigned*>(block_memory) + static_cast<std::ptrdiff_t>(group) * kRows * kPitch) {}
+
+  __device__ __forceinline__ e4m3* row(int i) const { return reinterpret_cast<e4m3*>(words_ + i * kPitch); }
+
+  /// Writes the first `rows` rows, a multiple of kPiece, as columns of `to`, kHeight codes apart: from column `first`
+  /// on, a multiple of kPiece too. Their codes get one scale in place of those of the rows, `scales`. For all lanes,
+  /// after a barrier.
+  template <int kLanes, int kPiece, int kHeight, class Code>
+  __device__ __forceinline__ void write(int lane, Code* to, int first, int rows, const float* scales,
+                                        float shared) const {
+    constexpr int kFours = kPiece / 4;
+    const float inverse = 1.0f / shared;
+    for (int i = lane; i < rows / kPiece * kPitch; i += kLanes) {
+      const int word = i % kPitch, from = i / kPitch * kPiece;
+      unsigned columns[4][kFours];
+#pragma unroll
+      for (int four = 0; four < kFours; ++four) {
+        unsigned codes[4];
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+          const int row = from + 4 * four + r;
+          codes[r] = scaled_e4m3(words_[row * kPitch + word], scales[first + row] * inverse);
+        }
+        transpose_bytes(codes);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) columns[e][four] = codes[e];
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        write_aligned(to + static_cast<long long>(4 * word + e) * kHeight + first + from, columns[e]);
     }
   }
 };

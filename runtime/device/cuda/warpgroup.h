@@ -3,6 +3,7 @@
 // wgmma_64x64x16(); the slices of equal rows follow each other. A left operand is in fragments, or such tiles too.
 #pragma once
 
+#include "device/cuda/block_memory.h"
 #include "device/cuda/fragments.h"
 
 namespace llmc {
@@ -13,9 +14,6 @@ constexpr int kTileElements = kTile * kTile;  // of a slice
 /// Slices of a head of kWidth columns.
 template <int kWidth>
 constexpr int kSlicesOf = (kWidth + kTile - 1) / kTile;
-
-/// The block's shared memory, as much as its launch asks for.
-extern __shared__ __align__(1024) unsigned char block_memory[];
 
 /// Starts copying `count` rows of kWidth, kPitch apart, to tiles with all kThreads threads of the block; zeros below.
 template <int kThreads, int kWidth, int kPitch>

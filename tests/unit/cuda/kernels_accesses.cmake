@@ -44,6 +44,10 @@ set(narrow
   "row_norms 0 1"
   "join_masters 55 32"
   "split_masters 85 36"
+  # Codes of the gradient's vectors, 8 bytes a lane; scales of rows, of which 16 are read for the codes of 16 rows, and those
+  # of all columns.
+  "rms_norm_backward_quantised 20 2"
+  "swiglu_backward_quantised 19 3"
   # A block of 256: codes of 8 bits, 8 bytes a lane, two scales, and the chunk's end.
   "adamw_int8 75 38"
   # The token, and ties, a byte a lane.
@@ -88,7 +92,9 @@ endmacro()
 
 set(number 0)
 list(LENGTH kernels of_the_run)
-set(others adamw_int8 adamw_split lion_split muon muon_momentum scale_rows row_norms embedding_split join_masters split_masters)
+set(others adamw_int8 adamw_split lion_split muon muon_momentum scale_rows row_norms embedding_split join_masters split_masters rms_norm_backward_quantised
+  swiglu_backward_quantised)
+include(${PTX}/numbers.cmake)  # of kernels of which there are several
 foreach(kernel IN LISTS kernels others)
   get_filename_component(name ${kernel} NAME_WE)
   set(row ${narrow})
@@ -101,7 +107,10 @@ foreach(kernel IN LISTS kernels others)
   if(number LESS of_the_run)
     read_ptx(${name} ${number})
   else()
-    read_ptx(${name} "[0-9]+")
+    if(NOT DEFINED number_of_${name})
+      set(number_of_${name} "[0-9]+")
+    endif()
+    read_ptx(${name} ${number_of_${name}})
   endif()
   math(EXPR number "${number} + 1")
   foreach(kind ld st)

@@ -123,6 +123,31 @@ constexpr bool kResidual = true, kRecompute = true, kCodes = true, kNumbers = ${
       ${SOURCE}/templates/${name}_quantised.cu)
   endforeach()
 endforeach()
+# The same with transposed codes, of the reference run and as wide as a block has memory for. kernels_accesses.cmake reads the former.
+file(WRITE ${FOLDER}/ptx/numbers.cmake "")
+foreach(kernel "rms_norm_backward 2048 256 32" "rms_norm_backward 7168 1024 32" "swiglu_backward 8192 1024 16" "swiglu_backward 14336 1024 16")
+  separate_arguments(kernel)
+  list(POP_FRONT kernel name width lanes collected)
+  file(WRITE ${FOLDER}/transposed.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+#undef LLMC_FURTHER_OPERANDS
+#define LLMC_FURTHER_OPERANDS , const float* __restrict__ shared_scale, float* __restrict__ transposed_scales
+namespace llmc {
+using Act = bf16;
+using Residual = float;
+using Result = e4m3;
+constexpr int kRows = 32768, kCols = ${width}, kPitch = ${width}, kLanes = ${lanes}, kBlocks = 1024, kCollected = ${collected}, kPiece = 16;
+constexpr bool kResidual = true, kRecompute = true, kCodes = true, kNumbers = false, kRecomputeCodes = true;
+}
+")
+  if(width MATCHES "2048|8192")
+    get_property(before GLOBAL PROPERTY spill_kernels)
+    list(LENGTH before number)
+    file(APPEND ${FOLDER}/ptx/numbers.cmake "set(number_of_${name}_quantised ${number})\n")
+  endif()
+  must_not_spill("${name}_quantised, transposed, ${width} columns" 90a --fmad=false -include ${FOLDER}/transposed.h
+    ${SOURCE}/templates/${name}_quantised.cu)
+endforeach()
 file(WRITE ${FOLDER}/weight.h "#define LLMC_PARAMS_GIVEN
 namespace llmc {
 constexpr int kHeight = 16384, kWidth = 2048, kPitch = 2048, kCluster = 8, kLanes = 256;

@@ -140,6 +140,22 @@ TEST(Interpreter, AResultThatIsQuantisedMayBeRoundedToEitherSide) {
   EXPECT_EQ(y.most, (std::vector<double>{448, 18, 104, 32}));
 }
 
+TEST(Interpreter, TransposedCodesOfAResultAreRoundedASecondTime) {
+  // The first row is as above. 5 and 3 are 2.5 and 1.5 steps of 2^-9 under the scale that the rows share.
+  Op op{.kind = OpKind::swiglu, .name = "s", .attributes = ops::SwigluAttributes{}};
+  op.quantised = {{.output = 0, .alone = true, .transposed = true}};
+  Example example(op);
+  example.in({{32, 64, 14, 17.0 / 64}, {32, 64, 5.0 / 32, 3.0 / 64}}).in({{1, 0x1p-6}}).in({{1024}});
+  example.out(2, 2).out(1, 2);
+  const auto run = example.run();
+  const OpValue &y = run.outputs[0], &scales = run.outputs[1];
+  expect_near(scales.matrix, {{1024, 1024}});
+  EXPECT_TRUE(scales.exact);
+  expect_near(y.matrix, {{448.0 / 1024, 4.0 / 1024}, {16.0 / 1024, 4.0 / 1024}});
+  EXPECT_EQ(y.least, (std::vector<double>{448.0 / 1024, 4.0 / 1024, 16.0 / 1024, 4.0 / 1024}));
+  EXPECT_EQ(y.most, (std::vector<double>{448.0 / 1024, 4.0 / 1024, 18.0 / 1024, 4.0 / 1024}));
+}
+
 TEST(Interpreter, TensorsAreRoundedWithOneScale) {
   Example maxima(Op{.kind = OpKind::largest_magnitude, .name = "x"});
   maxima.in({{500, -17}, {3, 4}, {-5, 0.25}}).out(1, 2);

@@ -73,7 +73,8 @@ std::string quantised_in(const Region& region) {
   std::string text;
   for (const Op& op : region.ops)
     for (const Quantised& q : op.quantised)
-      text += fmt::format("{} {}{}{}\n", op.name, q.output, q.folded ? " folded" : "", q.alone ? " alone" : "");
+      text += fmt::format("{} {}{}{}{}\n", op.name, q.output, q.folded ? " folded" : "", q.alone ? " alone" : "",
+                          q.transposed ? " transposed" : "");
   return text;
 }
 
@@ -100,6 +101,44 @@ TEST(Passes, KernelsQuantiseWhatTheyMake) {
   EXPECT_EQ(quantised_in(*full.find(Part::backward, Block::layer)),
             "swiglu_backward 0 folded alone\nswiglu_backward 1 alone\nmlp_norm_backward 2 alone\n"
             "mlp_norm_backward 0 folded\nrope_backward 0 folded alone\nattention_norm_backward 2 alone\n");
+}
+
+/// The kernels that compute operands of weight gradients again, for which layers keep the scales of their rows.
+TEST(Passes, KernelsTransposeCodesThatTheyComputeAgain) {
+  std::vector<std::string> words = kFp8;
+  words[0] = "precision.matmul=fp8_full";
+  words.insert(words.end(), {"target.kind=cuda", "target.arch=[90a]", "model.attention_bias=false",
+                             "model.mlp_bias=false", "memory.recompute=[norms, swiglu]"});
+  const Graph g = lowered(words);
+  const Region& backward = *g.find(Part::backward, Block::layer);
+  EXPECT_EQ(quantised_in(backward),
+            "swiglu_backward 0 folded alone\nswiglu_backward 1 alone transposed\nmlp_norm_backward 2 alone transposed\n"
+            "mlp_norm_backward 0 folded\nrope_backward 0 folded alone\nattention_norm_backward 2 alone transposed\n");
+  EXPECT_EQ(std::ranges::count(backward.ops, OpKind::largest_scale, &Op::kind), 3);
+  EXPECT_EQ(std::ranges::count(backward.ops, OpKind::share_scale, &Op::kind), 5) << "dy, and attention's result";
+  EXPECT_EQ(operands_kept(g),
+            "attention_out\nattention_out_e4m3\nattention_out_e4m3_scales\nswiglu_out_e4m3_scales\n"
+            "mlp_norm_out_e4m3_scales\nattention_norm_out_e4m3_scales\n");
+  // Codes that layers keep, and those of recomputed products, stay in rows.
+  for (const char* recompute : {"none", "full"}) {
+    words.back() = std::string("memory.recompute=") + recompute;
+    const Graph other = lowered(words);
+    EXPECT_EQ(quantised_in(*other.find(Part::backward, Block::layer)).find("norm_backward 2"), std::string::npos);
+  }
+}
+
+/// A block collects 16 rows of SwiGLU's codes, and all of the 8 that it has of a norm's here, in 226 KiB.
+TEST(Passes, WidthsWithoutMemoryForATileKeepTheirTransposes) {
+  const auto transposed = [](const std::string& hidden, const std::string& ffn) {
+    const Graph g = lowered({"precision.matmul=fp8_full", "target.kind=cuda", "target.arch=[90a]", "model.head_dim=16",
+                             "model.hidden_size=" + hidden, "model.intermediate_size=" + ffn,
+                             "memory.recompute=[norms, swiglu]", "batch.sequence_length=256", "batch.tokens=1Ki"});
+    const std::string all = quantised_in(*g.find(Part::backward, Block::layer));
+    return std::pair(all.find("norm_backward 2 alone transposed") != std::string::npos,
+                     all.find("swiglu_backward 1 alone transposed") != std::string::npos);
+  };
+  EXPECT_EQ(transposed("7168", "14336"), std::pair(true, true));
+  EXPECT_EQ(transposed("32768", "14480"), std::pair(false, false));
 }
 
 TEST(Passes, LayersKeepOperandsOfFp8WeightGradientsAsTheyWereQuantised) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "../facts.h"
+#include "../folder.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/price.h"
 #include "compiler/spec/load.h"
@@ -20,14 +21,31 @@ namespace {
 using devices::Figure;
 using test::has_facts;
 
-Plan reference(std::vector<std::string> overrides) {
-  overrides.insert(overrides.begin(), "target.device=h100-sxm");
+Plan reference(std::vector<std::string> overrides, const std::string& device = "h100-sxm") {
+  overrides.insert(overrides.begin(), "target.device=" + device);
   const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", overrides);
   EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
   return make_plan(loaded.resolved->spec);
 }
 
 double seconds(const std::vector<std::string>& overrides) { return reference(overrides).cost.time.seconds; }
+
+/// Seconds of a step if fp8 products have `times` the rate of bf16's.
+double seconds_at_fp8_rate(double times, const std::string& matmul) {
+  const devices::Device known = devices::named("h100-sxm");
+  std::string text = devices::to_yaml(known);
+  const std::string line = "  product_fp8: {value: ";
+  const std::size_t at = text.find(line) + line.size();
+  text.replace(at, text.find(',', at) - at, fmt::format("{:g}", times * known[Figure::product_bf16]));
+  const test::Folder folder;
+  return reference({"batch.tokens=32768", "precision.matmul=" + matmul}, folder.write("mine.yaml", text))
+      .cost.time.seconds;
+}
+
+TEST(Time, OfFp8FullWithProductsOf1Point6TimesTheRateOfBf16KeepsItsBound) {
+  EXPECT_LE(seconds_at_fp8_rate(1.6, "fp8_full"), 0.366);
+  EXPECT_GT(seconds_at_fp8_rate(1.5, "fp8_full"), seconds_at_fp8_rate(1.6, "fp8_full")) << "of the device's file";
+}
 
 /// docs/reference/benchmarks.md, 2026-11-23, one H100: medians of 8 steps. 4 %: two cards of the same kind differed by
 /// 1 % there, launches that the model prices alike by 3.

@@ -48,7 +48,7 @@ TEST(PlanReport, MuonsProductsAreThoseOfTheBusiestRank) {
   const auto text = [](const std::string& world) {
     return orthogonalising_text(
         plan::make_plan(small_spec({"optimizer.kind=muon", "model.num_hidden_layers=3", "optimizer.muon.iterations=5",
-                                    "parallel.world_size=" + world})
+                                    "batch.tokens=1008", "parallel.world_size=" + world})
                             .spec));
   };
   const std::string one = text("1"), most = text("21");
