@@ -195,12 +195,16 @@ void print_attention(SourceWriter& out, const ops::AttentionChoice& choice, cons
   const AttentionShape& s = choice.shape;
   const std::string suffix = ops::attention_suffix(s);
   const bool own = choice.carries(AttentionBy::portable);
+  const bool rotates_after = choice.rotates && choice.carries(AttentionBy::cudnn);
   out.blank();
   if (own) {
     out.line("/// llmc's own kernels of attention's backward pass. `delta`: fp32, one per query and head.");
+    if (choice.rotates) out.line("/// They rotate dq and dk back, which cuDNN leaves to a kernel of its own.");
     out.line("void own_attention_backward$s$(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv,",
              {{"s", suffix}});
-    out.line("                            const float* lse, bf16* dqkv, float* delta);");
+    out.line("                            const float* lse, bf16* dqkv, float* delta, const float* rope_table);");
+    if (rotates_after)
+      out.line("void rotate_gradients_back$s$(Stream& stream, bf16* dqkv, const float* rope_table);", {{"s", suffix}});
     out.blank();
   }
   out.line(
@@ -222,6 +226,7 @@ void print_attention(SourceWriter& out, const ops::AttentionChoice& choice, cons
                          s.multiplier != 0 ? fmt::format(", .multiplier = {:#.9g}f", s.multiplier) : "")}});
   out.line("    .ways = kBackwardWays$s$,", {{"s", suffix}});
   if (own) out.line("    .own = own_attention_backward$s$,", {{"s", suffix}});
+  if (rotates_after) out.line("    .rotate_back = rotate_gradients_back$s$,", {{"s", suffix}});
   if (!next.empty()) out.line("    .next = &$next$,", {{"next", next}});
   out.line("};");
 }

@@ -213,6 +213,7 @@ class StepPrinter {
         list += ", " + text(a);
     switch (launch.call) {
       case ops::Call::own_backward:
+      case ops::Call::rotate_back:
       case ops::Call::kernel: {
         const plan::Kernel& k = plan_.kernels[launch.kernel];
         const std::string more = k.shared        ? fmt::format(", {}, {}", k.cluster, k.shared)
@@ -252,7 +253,7 @@ class StepPrinter {
       if (ops[o].once && (o == 0 || !ops[o - 1].once)) out_.open("if (first)");
       const bool probed = probe(r, ops[o]);  // ops that launch nothing too
       for (const plan::Launch& l : plan_.launches)
-        if (l.region_index == r && l.op_index == o && l.call != ops::Call::own_backward) launch(l, stream);
+        if (l.region_index == r && l.op_index == o && !is_in_attention(l.call)) launch(l, stream);
       if (probed) out_.line("s.probe.after();");
       if (ops[o].once && (o + 1 == ops.size() || !ops[o + 1].once)) out_.close();
     }
@@ -286,22 +287,29 @@ class StepPrinter {
       out_.line("s.ranks.mark($mark$);", {{"mark", order_.event(event)}});
   }
 
-  /// Prints the launches that class Attention calls in place of cuDNN's backward pass.
-  void own_backward() {
-    for (const std::string& attention : cudnn_) {
-      const auto is_own = [&](const plan::Launch& l) {
-        return l.call == ops::Call::own_backward && suffix(l) == attention;
-      };
-      const auto first = std::find_if(plan_.launches.begin(), plan_.launches.end(), is_own);
-      if (first == plan_.launches.end()) continue;
-      out_.open(
-          "void own_attention_backward$s$(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, "
-          "const float* lse, bf16* dqkv, float* delta)",
-          {{"s", attention}});
-      for (auto l = first; l != plan_.launches.end() && is_own(*l); ++l) launch(*l, "stream");
-      out_.close();
-      out_.blank();
+  /// Prints the launches of kernels that class Attention calls in its backward pass.
+  void in_attention() {
+    for (const ops::AttentionChoice& choice : plan_.attention.list) {
+      const std::string attention = ops::attention_suffix(choice.shape);
+      in_attention(ops::Call::own_backward, attention,
+                   fmt::format("void own_attention_backward{}(Stream& stream, const bf16* dout, const bf16* out, const "
+                               "bf16* qkv, const float* lse, bf16* dqkv, float* delta, const float*{})",
+                               attention, choice.rotates ? " rope_table" : ""));
+      in_attention(
+          ops::Call::rotate_back, attention,
+          fmt::format("void rotate_gradients_back{}(Stream& stream, bf16* dqkv, const float* rope_table)", attention));
     }
+  }
+
+  /// Regions of an attention's layers have equal launches.
+  void in_attention(ops::Call call, const std::string& attention, const std::string& declaration) {
+    const auto is_one = [&](const plan::Launch& l) { return l.call == call && suffix(l) == attention; };
+    const auto first = std::find_if(plan_.launches.begin(), plan_.launches.end(), is_one);
+    if (first == plan_.launches.end()) return;
+    out_.open(declaration);
+    for (auto l = first; l != plan_.launches.end() && is_one(*l); ++l) launch(*l, "stream");
+    out_.close();
+    out_.blank();
   }
 
   /// Whether the region's ops are printed in the function of the pass that runs it, without a function of their own.
@@ -339,7 +347,7 @@ class StepPrinter {
     order_.forward();
     out_.line("}  // namespace");
     out_.blank();
-    own_backward();
+    in_attention();
     out_.open(
         "Step* create_step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena, "
         "std::span<const std::size_t> places)");

@@ -55,7 +55,7 @@ Instance& Instance::said(bool said) {
   return *this;
 }
 
-Instance& Instance::further_operands(const char* declared, const char* origin) {
+Instance& Instance::further_operands(const std::string& declared, const char* origin) {
   work_.kernel.params.push_back({"operands", "LLMC_FURTHER_OPERANDS", declared, origin, false});
   return *this;
 }

@@ -35,7 +35,7 @@ class Instance {
   /// Whether headers and plans list the param that was added last: no, if it has the value that most runs have.
   Instance& said(bool said);
   /// Adds operands that only some instances have, as `, type name, type name`.
-  Instance& further_operands(const char* declared, const char* origin);
+  Instance& further_operands(const std::string& declared, const char* origin);
   /// Adds the params of norms whose weights are not plain; `gradient`: of a kernel that also sums those of the weights.
   Instance& norm_weight(spec::NormWeight weight, bool gradient = false);
   /// Adds the param and the operand of positions that begin anew in each document, if they do.

@@ -60,11 +60,14 @@ struct Argument {
 };
 
 /// The function that a launch calls.
-enum class Call { kernel, product, attention_forward, attention_backward, own_backward, zero, collective };
+enum class Call { kernel, product, attention_forward, attention_backward, own_backward, rotate_back, zero, collective };
+
+/// Whether class Attention makes the launch, of a kernel in a function of the emitted step: own_attention_backward() in
+/// place of cuDNN's pass, or rotate_gradients_back() after it.
+constexpr bool is_in_attention(Call call) { return call == Call::own_backward || call == Call::rotate_back; }
 
 /// One launch of an op. By `call`: of `kernel`, of `product`, of class Attention, a memset of the first argument, or
-/// `function` of class Communicator. own_backward: of `kernel` by own_attention_backward(), which class Attention calls
-/// in place of cuDNN's pass.
+/// `function` of class Communicator.
 struct Work {
   Call call = Call::kernel;
   std::vector<Argument> arguments = {};

@@ -43,6 +43,10 @@ Graph split_reductions(Graph graph, const spec::Spec& spec);
 /// one variant (the same kind and recomputed ops) share a region.
 Graph recompute(Graph graph, const Choice& choice);
 
+/// Removes RoPE's backward op where attention's own backward kernels can rotate their results: on sm_90a. Layers with
+/// one mask share these kernels, so all of them must rotate.
+Graph fuse_rope(Graph graph, const spec::Spec& spec);
+
 /// With `precision.matmul: fp8` or `fp8_full`: rounds the operands of the layers' forward and data-gradient products to
 /// e4m3, with one scale a row; with the latter also those of weight gradients, with one scale. With `fp8_tensor`: those
 /// of all three products, with one scale a tensor, gradients to e5m2. With `mxfp8`: those of all three to e4m3, with

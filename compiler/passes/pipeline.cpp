@@ -39,6 +39,8 @@ Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& ki
       {"reuse_in_place", with_spec(reuse_in_place)},
       // Before split_reductions, which inserts ops that recompute need not know.
       {"recompute", [&](Graph g) { return recompute(std::move(g), choice); }},
+      // After recompute, which has given each layer its kind: some kinds do not rotate.
+      {"fuse_rope", with_spec(fuse_rope)},
       {"split_reductions", with_spec(split_reductions)},
       {"append_optimizer", with_spec(append_optimizer)},
       {"append_inference", with_spec(append_inference)},

@@ -32,6 +32,7 @@ std::size_t index_of(std::vector<T>& list, const T& item, const char* kind) {
 std::string what_runs(const Op& op, const ops::Work& work) {
   switch (work.call) {
     case ops::Call::own_backward:
+    case ops::Call::rotate_back:
     case ops::Call::kernel: return work.kernel.name;
     case ops::Call::product: return work.product.name;
     case ops::Call::attention_forward: return "attention forward (cuDNN)";
@@ -47,6 +48,7 @@ std::string what_runs(const Op& op, const ops::Work& work) {
 const char* Launch::kind() const {
   switch (call) {
     case ops::Call::own_backward:
+    case ops::Call::rotate_back:
     case ops::Call::kernel: return "kernel";
     case ops::Call::product: return "gemm";
     case ops::Call::attention_forward:
@@ -62,6 +64,7 @@ const char* Launch::launched_as() const {
     case ops::Call::kernel: return "kernel";
     case ops::Call::product: return "product";
     case ops::Call::own_backward:
+    case ops::Call::rotate_back:
     case ops::Call::attention_forward:
     case ops::Call::attention_backward: return "attention";
     case ops::Call::zero: return "memset";
@@ -116,7 +119,7 @@ void list_work(Plan& plan) {
           if (plan.spec.target.kind == spec::TargetKind::cuda)
             lower_alignment(plan, launch, plan.products[launch.product].shape);
         }
-        if (work.call == ops::Call::kernel || work.call == ops::Call::own_backward)
+        if (work.call == ops::Call::kernel || is_in_attention(work.call))
           launch.kernel = index_of(plan.kernels, work.kernel, "kernel");
         plan.launches.push_back(std::move(launch));
       }

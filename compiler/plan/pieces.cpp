@@ -13,7 +13,7 @@ namespace {
 bool is_in(const Graph& graph, const Region& region, const Op& op, const Launch& launch, StepPiece piece) {
   if (region.block != Block::layer || !graph.serves(region, graph.variants.front())) return false;
   const bool forward = region.is_forward(), backward = region.is_backward();
-  if (launch.call == ops::Call::own_backward) return false;  // inside class Attention
+  if (is_in_attention(launch.call)) return false;
   const ops::PricedAs priced_as = ops::row_of(op.kind).priced_as;
   switch (piece) {
     case StepPiece::attention_forward: return forward && priced_as == ops::PricedAs::attention_forward;

@@ -57,6 +57,7 @@ class Pricing {
     const graph::OpKind kind = plan_.graph.regions[launch_.region_index].ops[launch_.op_index].kind;
     if (launch_.call == ops::Call::collective) return collective();
     if (launch_.call == ops::Call::product) return product();
+    if (launch_.call == ops::Call::rotate_back) return kernel();
     switch (ops::row_of(kind).priced_as) {
       case ops::PricedAs::bytes_moved: break;
       case ops::PricedAs::attention_forward: return attention(false);

@@ -23,12 +23,13 @@ LLMC_KERNEL column_reduce_2048(const float* __restrict partial, float* __restric
 LLMC_KERNEL swiglu_backward_recompute(const bf16* dout, const bf16* gate_up, bf16* dgate_up, bf16* out);
 LLMC_KERNEL rms_norm_backward_residual_recompute(const bf16* dy, const float* x, const float* weight, const float* rstd,
                                                  const bf16* dresidual, bf16* dx, float* dweight_partial, bf16* y);
-LLMC_KERNEL attention_backward_queries_warpgroups(const bf16* __restrict dout, const bf16* __restrict out,
-                                                  const bf16* __restrict qkv, const float* __restrict lse,
-                                                  bf16* __restrict dqkv, float* __restrict delta);
-LLMC_KERNEL attention_backward_keys_warpgroups(const bf16* __restrict dout, const bf16* __restrict qkv,
-                                               const float* __restrict lse, const float* __restrict delta,
-                                               bf16* __restrict dqkv);
+LLMC_KERNEL attention_backward_queries_warpgroups_rotated(const bf16* __restrict dout, const bf16* __restrict out,
+                                                          const bf16* __restrict qkv, const float* __restrict lse,
+                                                          bf16* __restrict dqkv, float* __restrict delta,
+                                                          const float* __restrict rope_table);
+LLMC_KERNEL attention_backward_keys_warpgroups_rotated(const bf16* __restrict dout, const bf16* __restrict qkv,
+                                                       const float* __restrict lse, const float* __restrict delta,
+                                                       bf16* __restrict dqkv, const float* __restrict rope_table);
 LLMC_KERNEL rope_inverse(bf16* __restrict qkv, const float* __restrict table);
 LLMC_KERNEL embedding_backward(const bf16* __restrict dx, const int* __restrict order, const int* __restrict run_begin,
                                const int* __restrict run_token, const int* __restrict run_count,

@@ -257,10 +257,9 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   bf16* d_attention_out = s.at<bf16>(kTransients + 1344274432);                                  // [32768, 2048]
   bf16* qkv = s.at<bf16>(kKept + 131072 + layer * kKeptStride);                           // [32768, 3072], over qkv_raw
   float* attention_lse = s.at<float>(kKept + 335675392 + layer * kKeptStride);            // [512, 2048]
-  bf16* d_qkv = s.at<bf16>(kTransients + 1142947840);                                     // [32768, 3072]
-  float* attention_workspace = s.at<float>(kTransients);                                  // [285736960]
   float* rope_table = s.at<float>(kRopeTable);                                            // [2048, 64]
-  bf16* d_qkv_raw = s.at<bf16>(kTransients + 1142947840);                                 // [32768, 3072], over d_qkv
+  bf16* d_qkv_raw = s.at<bf16>(kTransients + 1142947840);                                 // [32768, 3072]
+  float* attention_workspace = s.at<float>(kTransients);                                  // [285736960]
   bf16* qkv_weight = s.at<bf16>(kCopiesBf16 + 2 * (268511232 + layer * kLayerMatrices));  // [3072, 2048]
   bf16* d_attention_norm_out = s.at<bf16>(kTransients + 134217728);                       // [32768, 2048]
   float* x = s.at<float>(kStream + layer * kStreamStride);                                // [32768, 2048]
@@ -287,8 +286,8 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   s.gate_up_wgrad(s.stream, {.a = d_gate_up_out, .b = mlp_norm_out, .d = d_gate_up_weight, .accumulate = !first});
   s.o_wgrad(s.stream, {.a = d_x_mid, .b = attention_out, .d = d_o_weight, .accumulate = !first});
   s.o_dgrad(s.stream, {.a = d_x_mid, .b = o_weight, .d = d_attention_out});
-  s.attention.backward(s.stream, d_attention_out, attention_out, qkv, attention_lse, d_qkv, attention_workspace);
-  launch(s.stream, Grid{32768, 128}, rope_inverse, d_qkv, rope_table);
+  s.attention.backward(s.stream, d_attention_out, attention_out, qkv, attention_lse, d_qkv_raw, attention_workspace,
+                       rope_table);
   s.qkv_dgrad(s.stream, {.a = d_qkv_raw, .b = qkv_weight, .d = d_attention_norm_out});
   launch(s.stream, Grid{1024, 256}, rms_norm_backward_residual_recompute, d_attention_norm_out, x,
          attention_norm_weight, attention_norm_rstd, d_x_mid, d_x, attention_norm_backward_partial, attention_norm_out);
@@ -459,9 +458,15 @@ void forward(Step& s, bool gather) {
 }  // namespace
 
 void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse,
-                            bf16* dqkv, float* delta) {
-  launch(stream, Grid{16384, 128, 1, 32768}, attention_backward_queries_warpgroups, dout, out, qkv, lse, dqkv, delta);
-  launch(stream, Grid{4096, 128, 1, 33792}, attention_backward_keys_warpgroups, dout, qkv, lse, delta, dqkv);
+                            bf16* dqkv, float* delta, const float* rope_table) {
+  launch(stream, Grid{16384, 128, 1, 32768}, attention_backward_queries_warpgroups_rotated, dout, out, qkv, lse, dqkv,
+         delta, rope_table);
+  launch(stream, Grid{4096, 128, 1, 33792}, attention_backward_keys_warpgroups_rotated, dout, qkv, lse, delta, dqkv,
+         rope_table);
+}
+
+void rotate_gradients_back(Stream& stream, bf16* dqkv, const float* rope_table) {
+  launch(stream, Grid{32768, 128}, rope_inverse, dqkv, rope_table);
 }
 
 Step* create_step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,

@@ -32,8 +32,10 @@ inline constexpr GemmShape kSampleLogitsForward = {.name = "sample_logits_forwar
 inline constexpr GemmShape kProducts[] = {kQkvForward, kOForward, kGateUpForward, kDownForward, kLmHeadForward, kLmHeadDgrad, kLmHeadWgrad, kDownDgrad, kDownWgrad, kGateUpDgrad, kGateUpWgrad, kOWgrad, kODgrad, kQkvDgrad, kQkvWgrad, kSampleLogitsForward};
 
 /// llmc's own kernels of attention's backward pass. `delta`: fp32, one per query and head.
+/// They rotate dq and dk back, which cuDNN leaves to a kernel of its own.
 void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv,
-                            const float* lse, bf16* dqkv, float* delta);
+                            const float* lse, bf16* dqkv, float* delta, const float* rope_table);
+void rotate_gradients_back(Stream& stream, bf16* dqkv, const float* rope_table);
 
 // cuDNN's attention. Variants of its backward pass: implementation, predicted ms per layer (0: unknown), workspace.
 inline constexpr BackwardWay kBackwardWays[] = {
@@ -44,6 +46,7 @@ inline constexpr AttentionPlan kAttention = {
     .shape = {.batch = 16, .sequence = 2048, .heads = 32, .kv_heads = 8, .head_dim = 64, .qkv_pitch = 3072, .out_pitch = 2048, .deterministic = true},
     .ways = kBackwardWays,
     .own = own_attention_backward,
+    .rotate_back = rotate_gradients_back,
 };
 
 Step* create_step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,

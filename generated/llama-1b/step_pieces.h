@@ -16,10 +16,12 @@ void run_piece(Step& s, StepPiece piece, std::size_t layer) {
     bf16* attention_out = s.at<bf16>(kKept + 201457664 + layer * kKeptStride);    // [32768, 2048]
     bf16* qkv = s.at<bf16>(kKept + 131072 + layer * kKeptStride);                 // [32768, 3072], over qkv_raw
     float* attention_lse = s.at<float>(kKept + 335675392 + layer * kKeptStride);  // [512, 2048]
-    bf16* d_qkv = s.at<bf16>(kTransients + 1142947840);                           // [32768, 3072]
+    bf16* d_qkv_raw = s.at<bf16>(kTransients + 1142947840);                       // [32768, 3072]
     float* attention_workspace = s.at<float>(kTransients);                        // [285736960]
+    float* rope_table = s.at<float>(kRopeTable);                                  // [2048, 64]
 
-    s.attention.backward(s.stream, d_attention_out, attention_out, qkv, attention_lse, d_qkv, attention_workspace);
+    s.attention.backward(s.stream, d_attention_out, attention_out, qkv, attention_lse, d_qkv_raw, attention_workspace,
+                         rope_table);
   }
   if (piece == StepPiece::kernels) {
     constexpr bool first = true;
@@ -44,7 +46,6 @@ void run_piece(Step& s, StepPiece piece, std::size_t layer) {
     float* mlp_norm_backward_folded =
         s.at<float>(kTransients + 1342177280);  // [32, 2048], over mlp_norm_backward_partial
     float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (2048 + layer * kLayerVectors));  // [2048]
-    bf16* d_qkv = s.at<bf16>(kTransients + 1142947840);                                       // [32768, 3072]
     bf16* d_attention_norm_out = s.at<bf16>(kTransients + 134217728);                         // [32768, 2048]
     bf16* d_x = s.at<bf16>(kTransients + 2147483648);                               // [32768, 2048], over d_x_next
     float* attention_norm_backward_partial = s.at<float>(kTransients + 268435456);  // [1024, 2048]
@@ -63,7 +64,6 @@ void run_piece(Step& s, StepPiece piece, std::size_t layer) {
     launch(s.stream, Grid{128, 128}, column_reduce_to_32_2048, mlp_norm_backward_partial, mlp_norm_backward_folded,
            false);
     launch(s.stream, Grid{4, 128}, column_reduce_2048, mlp_norm_backward_folded, d_mlp_norm_weight, !first);
-    launch(s.stream, Grid{32768, 128}, rope_inverse, d_qkv, rope_table);
     launch(s.stream, Grid{1024, 256}, rms_norm_backward_residual_recompute, d_attention_norm_out, x,
            attention_norm_weight, attention_norm_rstd, d_x_mid, d_x, attention_norm_backward_partial,
            attention_norm_out);

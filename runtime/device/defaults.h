@@ -10,6 +10,10 @@ constexpr bool kDocuments = false;
 constexpr bool kResets = false;  // positions do not begin anew in each document
 constexpr const int *document_begin = nullptr, *document_end = nullptr;
 
+// Gradients of rotated queries and keys are not rotated back.
+constexpr bool kRotates = false;
+constexpr const float* rope_table = nullptr;
+
 constexpr float kSoftcap = 0.0f;               // scores and logits have no cap
 constexpr bool kGelu = false, kRelu2 = false;  // the MLP's activation is silu
 constexpr bool kOnePlus = false;               // a norm's weight w stands for the factor 1 + w

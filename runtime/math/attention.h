@@ -46,13 +46,17 @@ struct BackwardWay {
 
 /// Backward pass of the emitted kernels: arguments of Attention::backward, with a workspace for a BackwardWay.
 using OwnBackward = void (*)(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse,
-                             bf16* dqkv, float* workspace);
+                             bf16* dqkv, float* workspace, const float* rope_table);
+
+/// The emitted kernel that rotates dq and dk back: RoPE's backward pass.
+using RotateBack = void (*)(Stream& stream, bf16* dqkv, const float* rope_table);
 
 /// Data of a trainer whose forward pass uses cuDNN.
 struct AttentionPlan {
   AttentionShape shape;
   std::span<const BackwardWay> ways;    // one or more, the plan's choice first
   OwnBackward own = nullptr;            // null if no variant is portable
+  RotateBack rotate_back = nullptr;     // follows cuDNN's backward pass; null if no variant rotates
   const AttentionPlan* next = nullptr;  // of another shape or mask; null for the last
 };
 
@@ -160,9 +164,10 @@ class Attention {
   void forward(Stream& stream, const void* qkv, void* out, float* lse) const;
 
   /// Writes dq, dk, dv to dqkv, laid out like qkv (columns past the three are unchanged). `workspace`: the largest that
-  /// a variant needs, aligned to 256 bytes.
+  /// a variant needs, aligned to 256 bytes. Where the plan rotates, dq and dk are rotated back by the angles of
+  /// rope_table.
   void backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse, void* dqkv,
-                void* workspace) const;
+                void* workspace, const float* rope_table = nullptr) const;
 
  private:
   struct Impl;

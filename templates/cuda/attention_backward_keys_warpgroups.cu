@@ -5,6 +5,10 @@
 // overlap the products of these. Scores are transposed, so that P and dS are left operands in registers: no
 // intermediate result goes through memory. There are no atomic sums, so equal runs give equal bits. Floor: 4
 // kSequence^2 kHeadDim FLOPs per head; qkv, dout, lse and delta read once, dk and dv written once.
+//
+// With kRotates, dk is also rotated back by the angles of RoPE before it is rounded, which saves that op its reading
+// and writing of dk. A block reads 64 rows of the table, 256 kHeadDim bytes from the L2 cache, as much as a tile of
+// queries and one of dout.
 #include "device/cuda/warpgroup.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -54,7 +58,7 @@ __device__ __forceinline__ void turn_into_powers(float (&scores)[8][4], unsigned
 }
 
 /// dout [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dk and dv are written; lse, delta
-/// [kBatch, kHeads, kSequence].
+/// [kBatch, kHeads, kSequence]; rope_table [kSequence, kHeadDim].
 __launch_bounds__(kLanes) LLMC_KERNEL
     attention_backward_keys_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ qkv,
                                        const float* __restrict__ lse, const float* __restrict__ delta,
@@ -141,6 +145,10 @@ __launch_bounds__(kLanes) LLMC_KERNEL
   } while (query < end);
   wgmma_wait<0>(dv);
   wgmma_wait<0>(dk);
+  if constexpr (kResets)
+    rotate_back<kHeadDim, kSequence>(dk, rope_table, key, document_begin + row);
+  else if constexpr (kRotates)
+    rotate_back<kHeadDim, kSequence>(dk, rope_table, key);
   store_rows<kHeadDim, kPitch>(dk, kScale, dqkv + key_row, count);
   store_rows<kHeadDim, kPitch>(dv, 1.0f, dqkv + key_row + kKvHeads * kHeadDim, count);
 }

@@ -4,6 +4,10 @@
 // of each at a time; copies of the next ones overlap the products of these. dS is a left operand in registers: no
 // intermediate result goes through memory. There are no atomic sums, so equal runs give equal bits. Floor: 3
 // kSequence^2 kHeadDim FLOPs per head; qkv, dout, out and lse read once, dq and delta written once.
+//
+// With kRotates, dq is also rotated back by the angles of RoPE before it is rounded, which saves that op its reading
+// and writing of dq. A block reads 64 rows of the table, 256 kHeadDim bytes from the L2 cache, as much as a tile of
+// keys and one of values.
 #include "device/cuda/warpgroup.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -19,7 +23,7 @@ constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all 
 static_assert(kSlices <= 2);
 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
-/// [kBatch, kHeads, kSequence].
+/// [kBatch, kHeads, kSequence]; rope_table [kSequence, kHeadDim].
 __launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     attention_backward_queries_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ out,
                                           const bf16* __restrict__ qkv, const float* __restrict__ lse,
@@ -111,6 +115,10 @@ __launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     begin_columns(dq, weights, tiles[buffer][0]);
     wgmma_wait<0>(dq);
   }
+  if constexpr (kResets)
+    rotate_back<kHeadDim, kSequence>(dq, rope_table, query, document_begin + row);
+  else if constexpr (kRotates)
+    rotate_back<kHeadDim, kSequence>(dq, rope_table, query);
   store_rows<kHeadDim, kPitch>(dq, kScale, dqkv + (row + query) * kPitch + head * kHeadDim, count);
 }
 

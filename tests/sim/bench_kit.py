@@ -208,7 +208,7 @@ class BenchKit(harness.SimTest):
             self.check_launches(self.plan("run"), results[part][row])
         for kind in ("cudnn", "portable"):
             self.check_launches(self.plan(kind), results["attention"][kind])
-        self.assertIn("attention_backward_keys_warpgroups", results["attention"]["portable"]["launches"])
+        self.assertIn("attention_backward_keys_warpgroups_rotated", results["attention"]["portable"]["launches"])
         comparison = results["attention"]["portable"]["comparison"]
         self.assertEqual(len(comparison["losses"]), 2)
         self.assertNotEqual(results["attention"]["portable"]["training"], results["pieces"]["in_place"]["training"])
@@ -402,7 +402,7 @@ class BenchKit(harness.SimTest):
 
     def test_attention_that_is_wrong_by_a_twentieth_is_found(self):
         top = self.own_kit()
-        kernel = top / "bundles" / "portable" / "kernels" / "attention_backward_keys_warpgroups.cu"
+        kernel = top / "bundles" / "portable" / "kernels" / "attention_backward_keys_warpgroups_rotated.cu"
         text = kernel.read_text()
         right = "(dk, 0.125f,"
         self.assertEqual(text.count(right), 1)

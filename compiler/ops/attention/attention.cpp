@@ -1,5 +1,10 @@
 // attention: causal, with a window or documents, q, k and v packed in one row (Dao et al. 2022). On CPU one kernel for
 // each pass, on CUDA cuDNN or llmc's own kernels.
+//
+// The backward op may include RoPE's (rotates, set by the pass fuse_rope): llmc's kernels by warpgroups have both
+// elements of each pair of dq and dk in the registers of one lane, and rotate them before they round and store them.
+// That saves a launch that reads and writes dq and dk. With cuDNN's kernels, if those turn out faster on the device,
+// that launch follows them.
 #include "compiler/ops/attention/attention.h"
 
 #include <fmt/format.h>
@@ -10,6 +15,8 @@
 
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
+#include "compiler/ops/make.h"
+#include "compiler/ops/rope.h"
 #include "compiler/ops/rows.h"
 #include "device/cpu/arch.h"
 #include "device/mask.h"
@@ -34,11 +41,14 @@ void signature(const Operands& o) {
   o.expect(o.in(0).cols == heads.columns() && o.out(0).cols == heads.query * heads.dim, "packed q, k, v in, heads out");
 }
 
-/// dout, out, qkv, lse[, document_begin, document_end] -> dqkv, workspace
+/// dout, out, qkv, lse[, table][, document_begin, document_end] -> dqkv, workspace
 void backward_signature(const Operands& o) {
-  expect_documents(o, 4);
+  const auto& own = o.op.as<AttentionAttributes>();
+  expect_documents(o, own.rotates ? 5 : 4);
   o.same_shape(o.in(0), o.in(1));
   o.same_shape(o.in(2), o.out(0));
+  if (own.rotates) o.expect(o.in(4).cols == own.heads.dim, "a table of one head");
+  o.expect(own.documents || !own.resets, "documents, if positions begin anew in them");
 }
 
 /// Dao et al. 2022 (FlashAttention), appendix B: P is recomputed from q, k and the log-sum-exp.
@@ -88,11 +98,17 @@ Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const T
       .integer("kPitch", qkv.pitch, kHeadCounts)
       .integer("kOutPitch", out.pitch, kHeadCounts);
   const auto& own = c.op.as<AttentionAttributes>();
-  if (own.documents) {
-    const char* key = "data.documents.mask";
-    instance.flag("kDocuments", true, "documents", key)
-        .further_operands(", const int* __restrict__ document_begin, const int* __restrict__ document_end", key);
+  std::string operands;
+  if (own.rotates) {
+    instance.flag("kRotates", true, "rotated", "model");
+    operands += ", const float* __restrict__ rope_table";
   }
+  if (own.resets) instance.flag("kResets", true, "resets", "data.documents.reset_positions");
+  if (own.documents) {
+    instance.flag("kDocuments", true, "documents", "data.documents.mask");
+    operands += ", const int* __restrict__ document_begin, const int* __restrict__ document_end";
+  }
+  if (!operands.empty()) instance.further_operands(operands, own.documents ? "data.documents.mask" : "model");
   if (own.softcap > 0) instance.real("kSoftcap", own.softcap, "model.attn_logit_softcapping");
   // An instance without a window and without documents takes the default of device/defaults.h.
   if (own.documents || own.window) instance.integer("kWindow", own.window, "model.sliding_window").said(own.window > 0);
@@ -105,18 +121,23 @@ Instance& scaled(Instance& instance, const Context& c) {
   return instance.real("kScale", own.scale(), own.multiplier ? "model.attention_multiplier" : "model.head_dim");
 }
 
-/// `arguments`, then the rows of documents, the last inputs of the op.
-std::vector<Argument> with_documents(const Op& op, std::vector<Argument> arguments) {
-  if (op.as<AttentionAttributes>().documents) arguments.insert(arguments.end(), op.inputs.end() - 2, op.inputs.end());
+/// Inputs that come last in a call: the table and the rows of documents.
+std::ptrdiff_t further_inputs(const Op& op) {
+  const auto& own = op.as<AttentionAttributes>();
+  return (own.rotates ? 1 : 0) + (own.documents ? 2 : 0);
+}
+
+/// `arguments`, then the op's further inputs.
+std::vector<Argument> with_further(const Op& op, std::vector<Argument> arguments) {
+  arguments.insert(arguments.end(), op.inputs.end() - further_inputs(op), op.inputs.end());
   return arguments;
 }
 
-/// The op's operands in the order of its kernel.
+/// The op's operands in the order of its kernel and of class Attention.
 std::vector<Argument> kernel_operands(const Op& op) {
-  const std::ptrdiff_t documents = op.as<AttentionAttributes>().documents ? 2 : 0;
-  std::vector<Argument> arguments(op.inputs.begin(), op.inputs.end() - documents);
+  std::vector<Argument> arguments(op.inputs.begin(), op.inputs.end() - further_inputs(op));
   arguments.insert(arguments.end(), op.outputs.begin(), op.outputs.end());
-  return with_documents(op, std::move(arguments));
+  return with_further(op, std::move(arguments));
 }
 
 enum class Pass { forward, backward_queries, backward_keys };
@@ -154,6 +175,7 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
   const double bytes = forward ? column * (2 * h + 2 * kv) + line
                        : keys  ? column * (2 * h + 4 * kv) + 2 * line
                                : column * (4 * h + 2 * kv) + 2 * line;
+  const double table = c.op.as<AttentionAttributes>().rotates ? c.bytes(c.in(4)) : 0;
   const std::string name = forward ? "attention_forward"
                            : keys  ? "attention_backward_keys"
                                    : "attention_backward_queries";
@@ -161,10 +183,10 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
   if (!warpgroups && !scalar) instance.element(qkv.dtype);
   if (!warpgroups) batched(instance, c);  // warpgroup kernels derive the batch from the block's index
   return scaled(shape(instance, c, qkv, out), c)
-      .costs(bytes, (forward ? 2
-                     : keys  ? 4
-                             : 3) *
-                        product_of_scores(c.graph, c.op))
+      .costs(bytes + table, (forward ? 2
+                             : keys  ? 4
+                                     : 3) *
+                                product_of_scores(c.graph, c.op))
       .shaped({lanes, lanes, batch * heads * parts * tiles, 1, warpgroups ? warpgroup_shared(pass, dim) : 0},
               fmt::format("{} {} of {} heads", batch * sequence, keys ? "keys" : "queries", heads),
               std::move(arguments));
@@ -182,10 +204,11 @@ Work on_cpu(const Context& c, std::string name, int passes, double products, con
                         heads_of(c).query, heads_of(c).key, heads_of(c).dim));
 }
 
-/// Counts each operand once, without the workspace.
+/// Counts each operand once, without the workspace and the table, which it does not read.
 Work in_cudnn(const Context& c, Call call, double products, std::size_t outputs) {
-  Work work{.call = call, .arguments = all_operands(c.op), .flops = products * product_of_scores(c.graph, c.op)};
-  for (TensorId id : c.op.inputs) work.bytes += static_cast<double>(c.graph.at(id).bytes());
+  Work work{.call = call, .arguments = kernel_operands(c.op), .flops = products * product_of_scores(c.graph, c.op)};
+  for (std::size_t i = 0; i < c.op.inputs.size() - (c.op.as<AttentionAttributes>().rotates ? 1 : 0); ++i)
+    work.bytes += static_cast<double>(c.in(i).bytes());
   for (std::size_t i = 0; i < outputs; ++i) work.bytes += static_cast<double>(c.out(i).bytes());
   return work;
 }
@@ -200,6 +223,18 @@ std::vector<Work> work(const Context& c) {
   return {portable(c, Pass::forward, qkv, out, kernel_operands(c.op))};
 }
 
+/// RoPE's backward pass, which cuDNN does not include.
+Work rotate_back(const Context& c) {
+  const Heads& heads = heads_of(c);
+  const Op rope = make::rope_backward(c.op.name, {c.op.outputs[0], c.op.inputs[4]}, {c.op.outputs[0]},
+                                      RopeAttributes{.heads = heads, .rotary = heads.dim});
+  Work work =
+      row_of(rope.kind).work(Context{{c.graph, c.region, rope}, c.spec, c.flat, c.attention, c.micro_batches}).front();
+  work.call = Call::rotate_back;
+  work.arguments = {"dqkv", "rope_table"};
+  return work;
+}
+
 std::vector<Work> backward_work(const Context& c) {
   const Tensor &out = c.in(1), &qkv = c.in(2);
   if (!c.cuda()) return {on_cpu(c, "attention_backward", 2, 5, qkv, out, c.in(3))};
@@ -209,15 +244,22 @@ std::vector<Work> backward_work(const Context& c) {
     std::vector<Work> ways = {in_cudnn(c, Call::attention_backward, 5, 1)};
     ways[0].taken = !own;
     if (!chosen(c).carries(AttentionBy::portable)) return ways;
-    ways.push_back(portable(c, Pass::backward_queries, qkv, out, {"dout", "out", "qkv", "lse", "dqkv", "delta"}));
-    ways.push_back(portable(c, Pass::backward_keys, qkv, out, {"dout", "qkv", "lse", "delta", "dqkv"}));
+    std::vector<Argument> queries = {"dout", "out", "qkv", "lse", "dqkv", "delta"};
+    std::vector<Argument> keys = {"dout", "qkv", "lse", "delta", "dqkv"};
+    const bool rotates = c.op.as<AttentionAttributes>().rotates;
+    if (rotates)
+      for (auto* arguments : {&queries, &keys}) arguments->emplace_back("rope_table");
+    ways.push_back(portable(c, Pass::backward_queries, qkv, out, std::move(queries)));
+    ways.push_back(portable(c, Pass::backward_keys, qkv, out, std::move(keys)));
     for (std::size_t i = 1; i < ways.size(); ++i) ways[i].call = Call::own_backward, ways[i].taken = own;
+    if (!rotates || !chosen(c).carries(AttentionBy::cudnn)) return ways;
+    ways.push_back(rotate_back(c));
+    ways.back().taken = !own;
     return ways;
   }
   const auto &in = c.op.inputs, &result = c.op.outputs;
-  return {
-      portable(c, Pass::backward_queries, qkv, out, kernel_operands(c.op)),
-      portable(c, Pass::backward_keys, qkv, out, with_documents(c.op, {in[0], in[2], in[3], result[1], result[0]}))};
+  return {portable(c, Pass::backward_queries, qkv, out, kernel_operands(c.op)),
+          portable(c, Pass::backward_keys, qkv, out, with_further(c.op, {in[0], in[2], in[3], result[1], result[0]}))};
 }
 
 }  // namespace
@@ -225,7 +267,8 @@ std::vector<Work> backward_work(const Context& c) {
 std::string AttentionAttributes::text() const {
   return heads.text() + (window ? fmt::format(" window {}", window) : "") + (documents ? " documents" : "") +
          (multiplier ? fmt::format(" scale {}", multiplier) : "") +
-         (softcap > 0 ? fmt::format(" softcap {}", softcap) : "");
+         (softcap > 0 ? fmt::format(" softcap {}", softcap) : "") + (rotates ? " rotates" : "") +
+         (resets ? " resets" : "");
 }
 
 double AttentionAttributes::scale() const {

@@ -26,6 +26,8 @@ struct AttentionAttributes {
   bool documents = false;  // a query sees the keys of its own document only: the op's last two inputs are the first and
                            // the last token of each token's
   double softcap = 0;      // of the scores with their factor; 0: none
+  bool rotates = false;    // the backward op also rotates dq and dk back by RoPE's angles, of its fifth input
+  bool resets = false;     // and positions begin anew in each document
 
   /// As one document: their borders are known only in the run.
   constexpr Mask mask(std::int64_t sequence) const { return {static_cast<int>(sequence), window}; }

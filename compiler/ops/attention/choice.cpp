@@ -83,7 +83,7 @@ AttentionChoice choose(const AttentionShape& shape, const spec::Spec& spec) {
 
 AttentionShape attention_shape(const Graph& graph, const Op& op, const spec::Spec& spec) {
   const bool backward = op.kind == OpKind::attention_backward;
-  const auto& [heads, window, multiplier, documents, softcap] = op.as<AttentionAttributes>();
+  const auto& [heads, window, multiplier, documents, softcap, rotates, resets] = op.as<AttentionAttributes>();
   return {graph.batch,
           graph.sequence,
           heads.query,
@@ -96,6 +96,12 @@ AttentionShape attention_shape(const Graph& graph, const Op& op, const spec::Spe
           static_cast<float>(multiplier),
           documents,
           softcap > 0};
+}
+
+bool backward_in_warpgroups(const Graph& graph, const Op& op, const spec::Spec& spec) {
+  const AttentionShape shape = attention_shape(graph, op, spec);
+  return spec.compute == DType::bf16 && attention_in_warpgroups(spec, shape.head_dim) &&
+         choose(shape, spec).carries(AttentionBy::portable);
 }
 
 std::string attention_suffix(const AttentionShape& shape) {
@@ -130,6 +136,10 @@ AttentionChoices choose_attention(const Graph& graph, const spec::Spec& spec) {
       if (std::ranges::find(choices.list, shape, &AttentionChoice::shape) == choices.list.end())
         choices.list.push_back(choose(shape, spec));
     }
+  for (const Region& region : graph.regions)
+    for (const Op& op : region.ops)
+      if (op.kind == OpKind::attention_backward && op.as<AttentionAttributes>().rotates)
+        std::ranges::find(choices.list, attention_shape(graph, op, spec), &AttentionChoice::shape)->rotates = true;
   return choices;
 }
 

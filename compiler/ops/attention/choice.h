@@ -19,6 +19,7 @@ struct AttentionChoice {
   /// predicted time first. `trainer tune` measures them.
   std::vector<BackwardWay> backward;
   std::vector<BackwardWay> left_out;  // that do not fit memory.budget
+  bool rotates = false;               // the backward pass includes RoPE's
 
   bool carries(AttentionBy by) const {
     return std::any_of(backward.begin(), backward.end(), [by](const BackwardWay& way) { return way.by == by; });
@@ -43,6 +44,9 @@ struct AttentionChoices {
 
 /// Returns the attention of one micro-batch by `op`, forward or backward, for the CUDA runtime.
 AttentionShape attention_shape(const graph::Graph& graph, const graph::Op& op, const spec::Spec& spec);
+
+/// Whether the trainer contains llmc's own kernels by warpgroups for this backward op.
+bool backward_in_warpgroups(const graph::Graph& graph, const graph::Op& op, const spec::Spec& spec);
 
 /// Suffix of an attention's names in emitted sources: "_window_512"; causal: nothing.
 std::string attention_suffix(const AttentionShape& shape);

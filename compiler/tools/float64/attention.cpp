@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "compiler/ops/make.h"
 #include "compiler/tools/float64/arithmetic.h"
 #include "compiler/tools/float64/rules.h"
 #include "device/mask.h"
@@ -64,6 +65,22 @@ double largest_of(const Head& head, std::int64_t sequence, std::int64_t dim) {
   return most;
 }
 
+/// Rotates dq and dk by the rule of RoPE's own backward op. A kernel may have rounded them before, and a rotation adds
+/// the errors of the two elements of a pair.
+void rotate_back(OpRun& run) {
+  const auto& own = run.op.as<ops::AttentionAttributes>();
+  const graph::Op op = ops::make::rope_backward(
+      run.op.name, {}, {}, ops::RopeAttributes{.heads = own.heads, .rotary = own.heads.dim, .resets = own.resets});
+  OpRun rope{run.graph, run.region, op, {run.outputs[0], run.inputs[4]}, {run.outputs[0]}};
+  if (own.resets) rope.inputs.push_back(run.inputs[5]);
+  rope_backward(rope);
+  OpValue& result = run.outputs[0];
+  const double rounded = row_of(run.input_type(2)).roundoff / result.noise;
+  const std::vector<double>& largest_of_heads = rope.outputs[0].scale;
+  for (std::size_t i = 0; i < result.scale.size(); ++i)
+    result.scale[i] = std::sqrt(2.0) * (result.scale[i] + rounded * largest_of_heads[i]);
+}
+
 bool is_narrow(DType type) { return type != DType::f32; }
 
 /// In bf16 and fp16, kernels round the softmax and its gradient before the products, and these errors add up as a
@@ -118,14 +135,15 @@ void attention(OpRun& run) {
 }
 
 /// With a soft cap ds has its slope, 1 - (score / cap)^2. With p from q, k and the log-sum-exp: dv = p^T dout, ds = p
-/// (dout v^T - rowsum(dout out)), dq = scale ds k, dk = scale ds^T q (Dao et al. 2022, appendix B).
+/// (dout v^T - rowsum(dout out)), dq = scale ds k, dk = scale ds^T q (Dao et al. 2022, appendix B). With `rotates`, dq
+/// and dk are of q and k before RoPE.
 void attention_backward(OpRun& run) {
   const Matrix &dout = run.in(0), &out = run.in(1), &qkv = run.in(2), &lse = run.in(3), &dqkv = run.out(0);
   const auto& own = run.op.as<ops::AttentionAttributes>();
   const auto [query, key, dim] = own.heads;
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch, all = query + 2 * key;
   const double factor = own.scale();
-  const Masks masks(run, 4);
+  const Masks masks(run, own.rotates ? 5 : 4);
   const bool narrow = is_narrow(run.input_type(2));
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = attention_noise(run.input_type(2));
@@ -184,6 +202,7 @@ void attention_backward(OpRun& run) {
         scales[query + key + kv] = most_d * (narrow ? std::sqrt(dv_squares[at]) : dv_squares[at]);
       }
     }
+  if (own.rotates) rotate_back(run);
 }
 
 }  // namespace llmc::float64

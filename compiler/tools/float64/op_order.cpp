@@ -54,7 +54,7 @@ std::string what_runs(const plan::Plan& plan, const ScheduledOp& launch) {
   for (const plan::Launch& l : plan.launches) {
     if (l.region_index != launch.region || l.op_index != launch.op) continue;
     text += (text.empty() ? "" : ", ") + fmt::format("{} {}", l.kind(), l.what);
-    if (l.call == ops::Call::kernel || l.call == ops::Call::own_backward)
+    if (l.call == ops::Call::kernel || is_in_attention(l.call))
       text += " of templates/" + plan.kernels[l.kernel].source;
   }
   return text;

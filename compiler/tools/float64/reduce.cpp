@@ -126,7 +126,7 @@ std::vector<std::pair<std::string, std::string>> kernels_of(const plan::Plan& pl
   };
   for (const plan::Launch& l : plan.launches) {
     if (l.times == 0 || l.call == ops::Call::collective) continue;
-    if (l.call == ops::Call::kernel || l.call == ops::Call::own_backward)
+    if (l.call == ops::Call::kernel || is_in_attention(l.call))
       add(plan.kernels[l.kernel].name, plan.kernels[l.kernel].key());
     if (l.call == ops::Call::product) add(plan.products[l.product].name, plan.products[l.product].key());
   }

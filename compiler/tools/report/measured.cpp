@@ -76,7 +76,7 @@ Measured read_measured(const std::filesystem::path& file, const Plan& plan) try 
     keys.insert({{launch.region, launch.op}, key});
     MeasuredOp& op = ops.try_emplace(key, MeasuredOp{launch.region, launch.op, launch.what}).first->second;
     // An attention pass may be several launches, and is timed as one.
-    if (!known || launch.call != ops::Call::own_backward) op.times += times;
+    if (!known || !is_in_attention(launch.call)) op.times += times;
     op.predicted += times * plan::price(plan, launch).seconds;
   }
 

@@ -95,6 +95,37 @@ __device__ __forceinline__ void round_result(unsigned (&a)[4][1][4], const float
   }
 }
 
+/// Rotates gradients of a sequence's rows, those of token `first` on, back by the angles of their positions: RoPE's
+/// backward pass (templates/rope.cu), of numbers that are not rounded yet. Both columns of a pair, kWidth / 2 apart,
+/// are in one lane. table [kRows, kWidth]: cosines, then sines. document_begin: of the sequence's tokens, if
+/// positions begin anew in each document.
+template <int kWidth, int kRows, int kSlices>
+__device__ __forceinline__ void rotate_back(float (&d)[kSlices][1][8][4], const float* table, int first,
+                                            const int* document_begin = nullptr) {
+  static_assert(kWidth % 16 == 0, "pairs in one lane");
+  constexpr int kApart = kWidth / 16;  // eights of columns from one element of a pair to the other
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int token = min(first + lane / 4 + half * 8, kRows - 1);  // rows past the last one are not stored
+    const float* angles = table + (token - (document_begin ? document_begin[token] : 0)) * kWidth + lane % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < kApart; ++n) {
+      const float2 cosine = *reinterpret_cast<const float2*>(angles + 8 * n);
+      const float2 sine = *reinterpret_cast<const float2*>(angles + kWidth / 2 + 8 * n);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& a = d[n / 8][0][n % 8][half * 2 + i];
+        float& b = d[(n + kApart) / 8][0][(n + kApart) % 8][half * 2 + i];
+        const float c = i ? cosine.y : cosine.x, s = i ? sine.y : sine.x;
+        const float turned = a * c + b * s;
+        b = b * c - a * s;
+        a = turned;
+      }
+    }
+  }
+}
+
 /// Writes d * `factor` to `count` rows of kWidth, kPitch apart. There is one factor for rows r and one for rows r + 8
 /// of each warp.
 template <int kWidth, int kPitch, int kSlices>

@@ -112,7 +112,8 @@ struct Attention::Impl {
   MathLibrary::Impl* library;
   AttentionShape shape;
   OwnBackward own = nullptr;  // null: cuDNN's
-  AttentionSlice slice;       // of backward
+  RotateBack rotate_back = nullptr;
+  AttentionSlice slice;  // of backward
   cudnnHandle_t handle = nullptr;
   fe::graph::Graph forward, backward;
 
@@ -177,6 +178,7 @@ Attention::Attention(MathLibrary& library, const AttentionPlan& plan) : impl_(st
   impl.library = &library.impl();
   impl.shape = shape;
   if (choose_backward(*impl.library, plan).way->by == AttentionBy::portable) impl.own = plan.own;
+  impl.rotate_back = plan.rotate_back;
   impl.slice = attention_slice(shape);
   if (const std::string refusal = attention_refusal(shape, DType::bf16, impl.library->capability); !refusal.empty())
     throw Failure(Exit::toolchain, refusal);
@@ -217,13 +219,14 @@ void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) 
 }
 
 void Attention::backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse,
-                         void* dqkv, void* workspace) const {
+                         void* dqkv, void* workspace, const float* rope_table) const {
   const Range range(stream, "attention backward");
   const Launched launched(stream.listener, stream, LaunchKind::attention);
   const Impl& impl = *impl_;
   if (impl.own)
     return impl.own(stream, static_cast<const bf16*>(dout), static_cast<const bf16*>(out),
-                    static_cast<const bf16*>(qkv), lse, static_cast<bf16*>(dqkv), static_cast<float*>(workspace));
+                    static_cast<const bf16*>(qkv), lse, static_cast<bf16*>(dqkv), static_cast<float*>(workspace),
+                    rope_table);
   const AttentionShape& shape = impl.shape;
   const std::int64_t group = shape.heads / shape.kv_heads;
   for (std::int64_t sequence = 0; sequence < shape.batch; sequence += impl.slice.batch)
@@ -249,6 +252,7 @@ void Attention::backward(Stream& stream, const void* dout, const void* out, cons
           {kDv, key(dqkv, values)}};
       impl.execute(impl.backward, "backward", stream, addresses, workspace);
     }
+  if (impl.rotate_back) impl.rotate_back(stream, static_cast<bf16*>(dqkv), rope_table);
 }
 
 }  // namespace llmc

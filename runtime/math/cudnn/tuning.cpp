@@ -18,23 +18,29 @@ std::string tune_attention(Device& device, const AttentionPlan& plan, std::size_
   const std::size_t qkv_bytes = aligned(s.batch * s.sequence * s.qkv_pitch, sizeof(bf16));
   const std::size_t out_bytes = aligned(s.batch * s.sequence * s.out_pitch, sizeof(bf16));
   const std::size_t lse_bytes = aligned(s.batch * s.heads * s.sequence, sizeof(float));
+  const std::size_t table_bytes = plan.rotate_back ? aligned(s.sequence * s.head_dim, sizeof(float)) : 0;
   std::size_t scratch = 0;
   for (const BackwardWay& way : plan.ways) scratch = std::max(scratch, way.workspace_bytes);
-  std::byte* const memory = device.allocate(workspace_bytes + 2 * qkv_bytes + 2 * out_bytes + lse_bytes + scratch);
+  std::byte* const memory =
+      device.allocate(workspace_bytes + 2 * qkv_bytes + 2 * out_bytes + lse_bytes + table_bytes + scratch);
   std::byte *qkv = memory + workspace_bytes, *dqkv = qkv + qkv_bytes, *out = dqkv + qkv_bytes, *dout = out + out_bytes;
   auto* const lse = reinterpret_cast<float*>(dout + out_bytes);
-  std::byte* const workspace = dout + out_bytes + lse_bytes;
+  std::byte* const rope_table = dout + out_bytes + lse_bytes;
+  std::byte* const workspace = rope_table + table_bytes;
   Normals normals(device);
   normals.fill(qkv, qkv_bytes, DType::bf16);
   normals.fill(dout, out_bytes, DType::bf16);
+  normals.fill(rope_table, table_bytes, DType::f32);
 
   MathLibrary library(device, memory, workspace_bytes);
   std::vector<Attention> attentions;  // one per variant
-  for (const BackwardWay& way : plan.ways) attentions.emplace_back(library, AttentionPlan{s, {&way, 1}, plan.own});
+  for (const BackwardWay& way : plan.ways)
+    attentions.emplace_back(library, AttentionPlan{s, {&way, 1}, plan.own, plan.rotate_back});
   attentions[0].forward(device.stream(), qkv, out, lse);  // all variants read its output
   const Card card(device.identity());
   const Times times = times_of(device.stream().handle, attentions.size(), how.sustained_ms, card, [&](std::size_t i) {
-    attentions[i].backward(device.stream(), dout, out, qkv, lse, dqkv, workspace);
+    attentions[i].backward(device.stream(), dout, out, qkv, lse, dqkv, workspace,
+                           reinterpret_cast<const float*>(rope_table));
     return true;
   });
 

@@ -6,7 +6,8 @@ import floors
 ATTENTION = {
     "forward": ("attention.forward", "attention_forward", "attention_forward_warpgroups"), "backward":
     ("attention.backward", "attention_backward_queries", "attention_backward_keys",
-     "attention_backward_queries_warpgroups", "attention_backward_keys_warpgroups")
+     "attention_backward_queries_warpgroups", "attention_backward_keys_warpgroups",
+     "attention_backward_queries_warpgroups_rotated", "attention_backward_keys_warpgroups_rotated")
 }
 
 

@@ -28,10 +28,12 @@ def table(plan, model):
     turned = (model["num_attention_heads"] + model["num_key_value_heads"]) * model["head_dim"]
     wider, said = ((2 * L + 1) * 2 * h * T, "; x in fp32: 2 h T more in 2 L + 1") if stream else (0, "")
     qk_norm = any(kernel["template"] == "qk_norm_rope" for kernel in plan["kernels"])
+    ways = 2 - any("rotated" in kernel["name"] for kernel in plan["kernels"])  # attention may rotate its gradients
     turn = (("norms of heads and RoPE, both ways", ("qk_norm_rope", "qk_norm_rope_backward"), L * 10 * turned * T,
              "L: q and k in and out; their gradients in and out, q and k in; 10 (heads + KV) head_dim T",
-             "pass") if qk_norm else ("RoPE, both ways", ("rope", ), 2 * L * 4 * turned * T,
-                                      "2 L: q and k in and out; 4 (heads + KV) head_dim T each", "pass"))
+             "pass") if qk_norm else
+            ("RoPE, both ways" if ways == 2 else "RoPE, forward", ("rope", ), ways * L * 4 * turned * T,
+             f"{ways} L: q and k in and out; 4 (heads + KV) head_dim T each", "pass"))
     rows = [("RMSNorm forward", ("rms_norm_forward", ), 2 * L * 4 * h * T + wider,
              f"2 L norms: x in, y out; 4 h T each{said}", "pass"),
             ("RMSNorm backward", ("rms_norm_backward", "column_reduce"), 2 * L * 10 * h * T + wider,

@@ -95,6 +95,7 @@ std::string cudnn_name() { return "cuDNN 9.19.0"; }
 struct Attention::Impl {
   AttentionShape shape;
   OwnBackward own = nullptr;  // null: cuDNN's
+  RotateBack rotate_back = nullptr;
 
   std::size_t rows() const { return static_cast<std::size_t>(shape.batch * shape.sequence); }
   std::size_t qkv_bytes() const {
@@ -171,6 +172,7 @@ void Attention::Impl::run_backward(const bf16* dout, const bf16* out, const bf16
 Attention::Attention(MathLibrary& library, const AttentionPlan& plan) : impl_(std::make_unique<Impl>()) {
   impl_->shape = plan.shape;
   if (choose_backward(library.impl(), plan).way->by == AttentionBy::portable) impl_->own = plan.own;
+  impl_->rotate_back = plan.rotate_back;
   if (const std::string refusal = attention_refusal(plan.shape, DType::bf16, library.impl().capability);
       !refusal.empty())
     throw Failure(Exit::toolchain, refusal);
@@ -189,12 +191,13 @@ void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) 
 }
 
 void Attention::backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse,
-                         void* dqkv, void* workspace) const {
+                         void* dqkv, void* workspace, const float* rope_table) const {
   const Range range(stream, "attention backward");
   const Launched launched(stream.listener, stream, LaunchKind::attention);
   if (impl_->own)
     return impl_->own(stream, static_cast<const bf16*>(dout), static_cast<const bf16*>(out),
-                      static_cast<const bf16*>(qkv), lse, static_cast<bf16*>(dqkv), static_cast<float*>(workspace));
+                      static_cast<const bf16*>(qkv), lse, static_cast<bf16*>(dqkv), static_cast<float*>(workspace),
+                      rope_table);
   const sim::Guard guard;
   const Impl* impl = impl_.get();
   sim::enqueue(sim::stream_of(stream.handle), "attention backward", [=] {
@@ -202,6 +205,7 @@ void Attention::backward(Stream& stream, const void* dout, const void* out, cons
                        lse, static_cast<bf16*>(dqkv), workspace);
     sim::spend(backward_ms());
   });
+  if (impl->rotate_back) impl->rotate_back(stream, static_cast<bf16*>(dqkv), rope_table);
 }
 
 std::vector<std::string> library_versions() { return {cublaslt_version(), "simulated attention"}; }

@@ -39,13 +39,31 @@ constexpr float kSoftcap = 50.0f;
   if(head_dim MATCHES "^(64|96|128)$")
     foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
       must_not_spill("${kernel}_warpgroups, head_dim ${head_dim}" 90a -include ${FOLDER}/${head_dim}.h ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
-      file(WRITE ${FOLDER}/documents.h "#define LLMC_FURTHER_OPERANDS , const int* document_begin, const int* document_end
+      file(WRITE ${FOLDER}/documents.h "#undef LLMC_FURTHER_OPERANDS
+#define LLMC_FURTHER_OPERANDS , const int* document_begin, const int* document_end
 #include \"${FOLDER}/${head_dim}.h\"
 namespace llmc {
 constexpr int kWindow = 1000;
 constexpr bool kDocuments = true;
 }
 ")
+      if(kernel MATCHES "backward")
+        file(WRITE ${FOLDER}/rotated.h "#undef LLMC_FURTHER_OPERANDS
+#define LLMC_FURTHER_OPERANDS , const float* rope_table
+#include \"${FOLDER}/${head_dim}.h\"
+namespace llmc {
+constexpr bool kRotates = true;
+}
+")
+        file(READ ${FOLDER}/documents.h params)
+        string(REPLACE "OPERANDS , const int* document_begin" "OPERANDS , const float* rope_table, const int* document_begin" params "${params}")
+        string(REPLACE "kDocuments" "kRotates = true, kResets = true, kDocuments" params "${params}")
+        file(WRITE ${FOLDER}/rotated_documents.h "${params}")
+        foreach(rotated rotated rotated_documents)
+          must_not_spill("${kernel}_warpgroups, ${rotated}, head_dim ${head_dim}" 90a -include ${FOLDER}/${rotated}.h
+            ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
+        endforeach()
+      endif()
       must_not_spill("${kernel}_warpgroups with a soft cap, head_dim ${head_dim}" 90a -include ${FOLDER}/capped_${head_dim}.h
         ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
       must_not_spill("${kernel}_warpgroups, window of documents, head_dim ${head_dim}" 90a -include ${FOLDER}/documents.h

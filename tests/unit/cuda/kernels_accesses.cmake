@@ -27,10 +27,10 @@ set(narrow
   # A sum that is added to an existing value.
   "column_reduce_2048 0 0"
   "column_reduce_to_32_2048 0 0"
-  # Fragments in registers: pairs of bf16 of 8 rows per warp, once per block; lse and delta. The loop's tiles are copied
-  # by cp.async, 16 bytes each.
-  "attention_backward_keys_warpgroups 64 64"
-  "attention_backward_queries_warpgroups 100 36"
+  # Fragments in registers: pairs of bf16 of 8 rows per warp and of the angles that rotate them, once per block; lse and
+  # delta. The loop's tiles are copied by cp.async, 16 bytes each.
+  "attention_backward_keys_warpgroups_rotated 64 64"
+  "attention_backward_queries_warpgroups_rotated 100 36"
   # Flat parameters by the optimizer's chunk table: the table, the step's scalars, a chunk's sums, and code for the
   # chunk's end. When casting, a lane has 4 elements: 16 bytes of fp32 and 8 of bf16.
   "adamw_copy_norms 55 36"
@@ -58,9 +58,9 @@ set(narrow
   # A few numbers per parameter, at unaligned offsets; 1 MB in all.
   "parameter_norms 89 3")
 # Kernels that read (write) no rows; cast_weights writes 8 bytes per lane.
-set(without_wide_ld attention_backward_keys_warpgroups attention_backward_queries_warpgroups cross_entropy cross_entropy_gradient
+set(without_wide_ld attention_backward_keys_warpgroups_rotated attention_backward_queries_warpgroups_rotated cross_entropy cross_entropy_gradient
   init_normal parameter_norms)
-set(without_wide_st attention_backward_keys_warpgroups attention_backward_queries_warpgroups
+set(without_wide_st attention_backward_keys_warpgroups_rotated attention_backward_queries_warpgroups_rotated
   cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms row_norms)
 
 # Kernels that read a whole row before their lanes synchronise, so that a row waits for memory once.

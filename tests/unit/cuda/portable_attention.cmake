@@ -35,6 +35,16 @@ set(warpgroup_attention_shapes
   "capped 1 150 4 2 64 520 264 128 0.125f 0 whole 1.5f"
   "broad_capped 1 130 2 1 128 520 264 128 0.088388348f 50 whole 1.5f")
 
+# Of some of these shapes, backward kernels that rotate dq and dk back. Those of documents begin positions anew in each.
+set(rotated_attention_shapes
+  "rotated_shared 2 200 8 2 64 776 520 128 0.125f"
+  "rotated_sliding 1 200 4 2 64 520 264 128 0.125f 70"
+  "rotated_divided 3 200 4 2 64 520 264 128 0.125f 0 documents"
+  "rotated_broad 2 200 4 2 128 1032 520 128 0.088388348f"
+  "rotated_broad_divided 2 200 2 1 96 392 200 128 0.10206207f 21 documents"
+  "rotated_broad_padded 1 140 4 2 80 648 328 128 0.1118034f"
+  "rotated_narrow_padded 2 90 2 1 48 200 104 128 0.14433757f")
+
 # Variants in fp32.
 set(scalar_attention_shapes
   "grouped 2 100 8 1 64 648 528 128 0.125f"
@@ -56,7 +66,7 @@ set(fp16_attention_shapes
   "fp16_documents 3 200 4 2 32 264 136 128 0.17677669f 0 documents")
 
 # Writes them to the current build folder and appends their names to ${out}. twin: suffix of the variant, _warpgroups, _scalar or
-# empty. Further arguments are params.
+# empty. Further arguments are params. Names that begin with "rotated" are of the backward kernels alone.
 function(attention_instances out shapes twin)
   foreach(shape IN LISTS shapes)
     separate_arguments(shape)
@@ -79,12 +89,24 @@ function(attention_instances out shapes twin)
       list(GET shape 12 value)
       list(APPEND params "float kSoftcap = ${value}")
     endif()
+    set(documents)
     if("documents" IN_LIST shape)
-      list(APPEND params "bool kDocuments = true" "operands , const int* document_begin, const int* document_end")
+      list(APPEND params "bool kDocuments = true")
+      set(documents ", const int* document_begin, const int* document_end")
+    endif()
+    set(kernels attention_forward attention_backward_queries attention_backward_keys)
+    if(name MATCHES "^rotated")
+      list(APPEND params "bool kRotates = true" "operands , const float* rope_table${documents}")
+      list(REMOVE_ITEM kernels attention_forward)
+      if(documents)
+        list(APPEND params "bool kResets = true")
+      endif()
+    elseif(documents)
+      list(APPEND params "operands ${documents}")
     endif()
     list(GET shape 8 lanes)
     list(GET shape 9 scale)
-    foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
+    foreach(kernel IN LISTS kernels)
       cuda_instance(${out} cuda/${kernel}${twin} ${name} ${params} "float kScale = ${scale}" "int kLanes = ${lanes}" ${ARGN})
     endforeach()
   endforeach()
@@ -96,6 +118,7 @@ macro(portable_attention_instances out)
 endmacro()
 macro(warpgroup_attention_instances out)
   attention_instances(${out} "${warpgroup_attention_shapes}" _warpgroups)
+  attention_instances(${out} "${rotated_attention_shapes}" _warpgroups)
 endmacro()
 macro(scalar_attention_instances out)
   attention_instances(${out} "${scalar_attention_shapes}" _scalar)

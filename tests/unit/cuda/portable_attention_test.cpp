@@ -1,8 +1,10 @@
 // Compares llmc's own attention with the formulas, on a simulated and on a real GPU.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "attention_formulas.h"
 #include "device/cuda/launch.h"
@@ -61,6 +63,20 @@ LLMC_INSTANCE(broad_padded)
 LLMC_INSTANCE(narrow_padded)
 LLMC_INSTANCE(broad_sliding)
 LLMC_INSTANCE(broad_capped)
+#undef LLMC_INSTANCE
+
+#define LLMC_INSTANCE(name, ...)                                                                                      \
+  void attention_backward_queries_warpgroups_rotated_##name(const bf16*, const bf16*, const bf16*, const float*,      \
+                                                            bf16*, float*, const float* __VA_ARGS__);                 \
+  void attention_backward_keys_warpgroups_rotated_##name(const bf16*, const bf16*, const float*, const float*, bf16*, \
+                                                         const float* __VA_ARGS__);
+LLMC_INSTANCE(shared)
+LLMC_INSTANCE(sliding)
+LLMC_INSTANCE(divided, , const int*, const int*)
+LLMC_INSTANCE(broad)
+LLMC_INSTANCE(broad_divided, , const int*, const int*)
+LLMC_INSTANCE(broad_padded)
+LLMC_INSTANCE(narrow_padded)
 
 namespace {
 
@@ -102,6 +118,60 @@ struct Portable {
   }
 };
 
+/// Same with backward kernels that rotate dq and dk back.
+template <class... Rows>
+struct Rotated {
+  Portable<bf16, Rows...> plain;
+  void (*queries_kernel)(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*, const float*, Rows...);
+  void (*keys_kernel)(const bf16*, const bf16*, const float*, const float*, bf16*, const float*, Rows...);
+  const float* table = nullptr;
+
+  void forward(Stream& stream, const bf16* qkv, bf16* out, float* lse) const { plain.forward(stream, qkv, out, lse); }
+  void backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse, bf16* dqkv,
+                void* workspace) const {
+    float* delta = static_cast<float*>(workspace);
+    const AttentionShape& s = plain.s;
+    std::apply(
+        [&](Rows... r) {
+          launch(stream, plain.grid(s.heads, 2), queries_kernel, dout, out, qkv, lse, dqkv, delta, table, r...);
+          launch(stream, plain.grid(s.kv_heads, 4), keys_kernel, dout, qkv, lse, delta, dqkv, table, r...);
+        },
+        plain.rows);
+  }
+};
+
+/// RoPE's table, with angles that turn fast enough to tell positions and elements apart.
+std::vector<float> angles_of(const AttentionShape& s) {
+  std::vector<float> table(static_cast<std::size_t>(s.sequence * s.head_dim));
+  const std::int64_t half = s.head_dim / 2;
+  for (std::int64_t position = 0; position < s.sequence; ++position)
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double angle =
+          static_cast<double>(position) * std::pow(100.0, -static_cast<double>(i) / static_cast<double>(half));
+      const auto at = static_cast<std::size_t>(position * s.head_dim + i);
+      table[at] = static_cast<float>(std::cos(angle));
+      table[at + static_cast<std::size_t>(half)] = static_cast<float>(std::sin(angle));
+    }
+  return table;
+}
+
+/// Rotates dq and dk by the positions' angles, as the forward pass does q and k.
+void rotate_gradients(AttentionRun& run, const std::vector<float>& table) {
+  const AttentionShape& s = run.s;
+  const auto half = static_cast<std::size_t>(s.head_dim / 2);
+  for (std::int64_t row = 0; row < run.tokens; ++row) {
+    const std::int64_t begin = s.documents ? run.documents.begin[static_cast<std::size_t>(row)] : 0;
+    const float* angles = table.data() + (row % s.sequence - begin) * s.head_dim;
+    for (std::int64_t head = 0; head < s.heads + s.kv_heads; ++head)
+      for (std::size_t i = 0; i < half; ++i) {
+        float* const element = run.dq_dk_dv.data() + row * s.qkv_pitch + head * s.head_dim + i;
+        const float a = element[0], b = element[half];
+        element[0] = a * angles[i] - b * angles[i + half];
+        element[half] = b * angles[i] + a * angles[i + half];
+      }
+  }
+}
+
 template <class Act, class... Rows>
 AttentionRun run_portable(const AttentionShape& s, Portable<Act, Rows...> kernels, float sharpness = 1) {
   return {Act{}, s, static_cast<std::size_t>(s.batch * s.heads * s.sequence) * sizeof(float),
@@ -121,6 +191,24 @@ void check(const AttentionShape& s, const Portable<Act, Rows...>& kernels) {
   expect_formulas(run, 24, std::is_same_v<Act, fp16> ? kFp16Scores : kPlainScores);
   expect_padding_untouched(run);
   EXPECT_EQ(run.dq_dk_dv, run.again);
+}
+
+template <class... Rows>
+void check(const AttentionShape& s, Rotated<Rows...> kernels) {
+  const std::vector<float> table = angles_of(s);
+  AttentionRun run(s, static_cast<std::size_t>(s.batch * s.heads * s.sequence) * sizeof(float),
+                   [&](Device&, Pieces& pieces) {
+                     if constexpr (sizeof...(Rows) > 0) {
+                       const Documents documents(s);
+                       kernels.plain.rows = {pieces.put(documents.begin), pieces.put(documents.end)};
+                     }
+                     kernels.table = pieces.put(table);
+                     return kernels;
+                   });
+  expect_padding_untouched(run);
+  EXPECT_EQ(run.dq_dk_dv, run.again);
+  rotate_gradients(run, table);
+  expect_formulas(run, 24);
 }
 
 #define LLMC_CHECK(test, name, ...)                                                                                    \
@@ -173,6 +261,23 @@ LLMC_CHECK_WARPGROUPS(AWindowOfHeadsOf128, broad_sliding, 1, 200, 2, 1, 128, 520
 LLMC_CHECK_WARPGROUPS(WindowsOfDocumentsOfHeadsOf96, broad_divided, 2, 200, 2, 1, 96, 392, 200, true, 21, 0, true)
 LLMC_CHECK_WARPGROUPS(ASoftCap, capped, 1, 150, 4, 2, 64, 520, 264, true, 0, 0, false, true)
 LLMC_CHECK_WARPGROUPS(ASoftCapInAWindow, broad_capped, 1, 130, 2, 1, 128, 520, 264, true, 50, 0, false, true)
+
+#define LLMC_CHECK_ROTATED(test, name, ...)                                                                          \
+  TEST(RotatedAttention, test) {                                                                                     \
+    const AttentionShape shape = {__VA_ARGS__};                                                                      \
+    check(shape, Rotated{Portable{attention_forward_warpgroups_##name, attention_backward_queries_warpgroups_##name, \
+                                  attention_backward_keys_warpgroups_##name, shape, true},                           \
+                         attention_backward_queries_warpgroups_rotated_##name,                                       \
+                         attention_backward_keys_warpgroups_rotated_##name});                                        \
+  }
+
+LLMC_CHECK_ROTATED(FourHeadsOfAKeyHeadAndAPartOfATile, shared, 2, 200, 8, 2, 64, 776, 520)
+LLMC_CHECK_ROTATED(AWindow, sliding, 1, 200, 4, 2, 64, 520, 264, true, 70)
+LLMC_CHECK_ROTATED(PositionsBeginAnewInDocuments, divided, 3, 200, 4, 2, 64, 520, 264, true, 0, 0, true)
+LLMC_CHECK_ROTATED(HeadsOf128, broad, 2, 200, 4, 2, 128, 1032, 520)
+LLMC_CHECK_ROTATED(HeadsOf80, broad_padded, 1, 140, 4, 2, 80, 648, 328)
+LLMC_CHECK_ROTATED(HeadsOf48, narrow_padded, 2, 90, 2, 1, 48, 200, 104)
+LLMC_CHECK_ROTATED(WindowsOfDocumentsOfHeadsOf96, broad_divided, 2, 200, 2, 1, 96, 392, 200, true, 21, 0, true)
 
 TEST(WarpgroupAttention, LargeScores) {
   const AttentionShape shape = {2, 200, 8, 2, 64, 776, 520};

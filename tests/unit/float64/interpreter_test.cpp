@@ -301,6 +301,17 @@ TEST(Interpreter, AttentionIsCausal) {
   EXPECT_TRUE(slopes.outputs[1].undefined);
 }
 
+TEST(Interpreter, AttentionRotatesItsGradientsBack) {
+  // The same with heads of two elements, the second ones 0, and the angles of (0.6, 0.8) and of a quarter.
+  const double ln3 = std::log(3.0);
+  Example backward(Op{.kind = OpKind::attention_backward,
+                      .name = "a",
+                      .attributes = ops::AttentionAttributes{.heads = {1, 1, 2}, .multiplier = 1, .rotates = true}});
+  backward.in({{0, 0}, {1, 0}}).in({{8, 0}, {14, 0}}).in({{7, 0, 0, 0, 8, 0}, {1, 0, ln3, 0, 16, 0}});
+  backward.in({{0, std::log(4.0)}}).in({{0.6, 0.8}, {0, 1}}).out(2, 6).out(1, 1);
+  expect_near(backward.run().out(0), {{0, 0, -0.9, 1.2, 0.25, 0}, {0, -1.5 * ln3, 0, -1.5, 0.75, 0}});
+}
+
 /// GELU's tanh formula at 1 and its slope there, as PyTorch gives them.
 TEST(Interpreter, GegluAndItsGradient) {
   const double gelu = 0.8411919906082768, slope = 1.0829640838457826;

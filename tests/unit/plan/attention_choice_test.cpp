@@ -149,6 +149,39 @@ TEST(AttentionChoice, TheWorkspaceIsWhatAnyNeeds) {
   for (const Kernel& kernel : cudnn.kernels) EXPECT_FALSE(kernel.template_name.starts_with("attention")) << kernel.name;
 }
 
+TEST(AttentionChoice, OwnKernelsByWarpgroupsRotateTheirResults) {
+  const auto rotations = [](const std::vector<std::string>& overrides) {
+    const Plan plan = llama(overrides);
+    std::int64_t times = 0;
+    for (const Launch& launch : plan.launches)
+      if (launch.what.starts_with("rope_") && launch.what.ends_with("inverse")) times += launch.times;
+    return times;
+  };
+  EXPECT_EQ(rotations({}), 0);
+  EXPECT_EQ(rotations({"model.head_dim=128"}), 0);
+  EXPECT_EQ(rotations({"target.attention=portable"}), 0);
+  EXPECT_EQ(rotations({"target.attention=cudnn"}), 16);
+  EXPECT_EQ(rotations({"deterministic=false"}), 16);
+  EXPECT_EQ(rotations({"target.arch=[90]"}), 16);
+  EXPECT_EQ(rotations({"model.head_dim=72"}), 16);  // pairs lie in two lanes
+  EXPECT_EQ(rotations({"model.partial_rotary_factor=0.5"}), 16);
+  // Layers of one mask have the same kernels, which rotate in none of them.
+  EXPECT_EQ(rotations({"model.no_rope_layers=4"}), 12);
+  EXPECT_EQ(rotations({"model.no_rope_layers=4", "model.sliding_window=512",
+                       "model.layer_types=[sliding_attention, sliding_attention, sliding_attention, full_attention]"}),
+            0);
+}
+
+TEST(AttentionChoice, AKernelRotatesWhatCudnnLeaves) {
+  const Plan plan = llama({});
+  const auto rotation = std::ranges::find(plan.launches, ops::Call::rotate_back, &Launch::call);
+  ASSERT_NE(rotation, plan.launches.end());
+  EXPECT_EQ(rotation->what, "rope_inverse");
+  EXPECT_EQ(rotation->times, 0);  // llmc's kernels are predicted to be faster
+  for (const Launch& launch : llama({"target.attention=portable"}).launches)
+    EXPECT_NE(launch.call, ops::Call::rotate_back) << launch.op;
+}
+
 TEST(AttentionChoice, IsOneForEachMask) {
   const Plan plan = llama({});
   graph::Graph graph = plan.graph;

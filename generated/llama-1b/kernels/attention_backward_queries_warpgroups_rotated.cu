@@ -1,10 +1,10 @@
-// attention_backward_queries_warpgroups: from template attention_backward_queries_warpgroups for run llama-1b
+// attention_backward_queries_warpgroups_rotated: from template attention_backward_queries_warpgroups for run llama-1b
 // (67f153b1f9efd53ce0b214734deeb5f9).
 //
-// kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = 64, kPitch = 3072, kOutPitch = 2048, kScale = 0.125f, kLanes
-// = 128
+// kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = 64, kPitch = 3072, kOutPitch = 2048, kRotates = true, kScale
+// = 0.125f, kLanes = 128
 //
-// 32768 queries of 32 heads; moves 612.37 MB, 412316.86 MFLOP a launch.
+// 32768 queries of 32 heads; moves 612.89 MB, 412316.86 MFLOP a launch.
 
 // attention_backward_queries for heads of up to 128 on sm_90a: the same formulas with warpgroup products.
 //
@@ -12,6 +12,10 @@
 // of each at a time; copies of the next ones overlap the products of these. dS is a left operand in registers: no
 // intermediate result goes through memory. There are no atomic sums, so equal runs give equal bits. Floor: 3
 // kSequence^2 kHeadDim FLOPs per head; qkv, dout, out and lse read once, dq and delta written once.
+//
+// With kRotates, dq is also rotated back by the angles of RoPE before it is rounded, which saves that op its reading
+// and writing of dq. A block reads 64 rows of the table, 256 kHeadDim bytes from the L2 cache, as much as a tile of
+// keys and one of values.
 #include "device/cuda/warpgroup.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -25,11 +29,12 @@ constexpr int kGroupHeads = 4;
 static_assert(kSlices <= 2);
 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
-/// [kBatch, kHeads, kSequence].
+/// [kBatch, kHeads, kSequence]; rope_table [kSequence, kHeadDim].
 __launch_bounds__(128, kSlices == 1 ? 3 : 2) LLMC_KERNEL
-    attention_backward_queries_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ out,
-                                          const bf16* __restrict__ qkv, const float* __restrict__ lse,
-                                          bf16* __restrict__ dqkv, float* __restrict__ delta) {
+    attention_backward_queries_warpgroups_rotated(const bf16* __restrict__ dout, const bf16* __restrict__ out,
+                                                  const bf16* __restrict__ qkv, const float* __restrict__ lse,
+                                                  bf16* __restrict__ dqkv, float* __restrict__ delta,
+                                                  const float* __restrict__ rope_table) {
   auto& tiles = *reinterpret_cast<bf16(*)[2][2][kOperand]>(block_memory);  // double buffer: keys, values
   const int lane = threadIdx.x % 32;
   // Heads that share keys are scheduled together, so that the keys stay in the L2 cache. The last queries have the most
@@ -102,6 +107,7 @@ __launch_bounds__(128, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     begin_columns(dq, weights, tiles[buffer][0]);
     wgmma_wait<0>(dq);
   }
+  rotate_back<64, 2048>(dq, rope_table, query);
   store_rows<64, 3072>(dq, 0.125f, dqkv + (row + query) * 3072 + head * 64, count);
 }
 

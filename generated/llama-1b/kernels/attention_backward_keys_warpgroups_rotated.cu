@@ -1,10 +1,10 @@
-// attention_backward_keys_warpgroups: from template attention_backward_keys_warpgroups for run llama-1b
+// attention_backward_keys_warpgroups_rotated: from template attention_backward_keys_warpgroups for run llama-1b
 // (67f153b1f9efd53ce0b214734deeb5f9).
 //
-// kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = 64, kPitch = 3072, kOutPitch = 2048, kScale = 0.125f, kLanes
-// = 128
+// kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = 64, kPitch = 3072, kOutPitch = 2048, kRotates = true, kScale
+// = 0.125f, kLanes = 128
 //
-// 32768 keys of 8 heads; moves 411.04 MB, 549755.81 MFLOP a launch.
+// 32768 keys of 8 heads; moves 411.57 MB, 549755.81 MFLOP a launch.
 
 // attention_backward_keys for heads of up to 128 on sm_90a: the same formulas with warpgroup products.
 //
@@ -13,6 +13,10 @@
 // overlap the products of these. Scores are transposed, so that P and dS are left operands in registers: no
 // intermediate result goes through memory. There are no atomic sums, so equal runs give equal bits. Floor: 4
 // kSequence^2 kHeadDim FLOPs per head; qkv, dout, lse and delta read once, dk and dv written once.
+//
+// With kRotates, dk is also rotated back by the angles of RoPE before it is rounded, which saves that op its reading
+// and writing of dk. A block reads 64 rows of the table, 256 kHeadDim bytes from the L2 cache, as much as a tile of
+// queries and one of dout.
 #include "device/cuda/warpgroup.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -53,11 +57,11 @@ __device__ __forceinline__ void turn_into_powers(float (&scores)[8][4], unsigned
 }
 
 /// dout [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dk and dv are written; lse, delta
-/// [kBatch, kHeads, kSequence].
+/// [kBatch, kHeads, kSequence]; rope_table [kSequence, kHeadDim].
 __launch_bounds__(128) LLMC_KERNEL
-    attention_backward_keys_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ qkv,
-                                       const float* __restrict__ lse, const float* __restrict__ delta,
-                                       bf16* __restrict__ dqkv) {
+    attention_backward_keys_warpgroups_rotated(const bf16* __restrict__ dout, const bf16* __restrict__ qkv,
+                                               const float* __restrict__ lse, const float* __restrict__ delta,
+                                               bf16* __restrict__ dqkv, const float* __restrict__ rope_table) {
   Shared& shared = *reinterpret_cast<Shared*>(block_memory);
   [[maybe_unused]] bf16* own = reinterpret_cast<bf16*>(block_memory + sizeof(Shared));
   const int lane = threadIdx.x % 32;
@@ -131,6 +135,7 @@ __launch_bounds__(128) LLMC_KERNEL
   } while (query < end);
   wgmma_wait<0>(dv);
   wgmma_wait<0>(dk);
+  rotate_back<64, 2048>(dk, rope_table, key);
   store_rows<64, 3072>(dk, 0.125f, dqkv + key_row, count);
   store_rows<64, 3072>(dv, 1.0f, dqkv + key_row + 512, count);
 }
