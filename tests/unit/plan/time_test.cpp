@@ -42,7 +42,9 @@ double seconds_at_fp8_rate(double times, const std::string& matmul) {
       .cost.time.seconds;
 }
 
-TEST(Time, OfFp8FullWithProductsOf1Point6TimesTheRateOfBf16KeepsItsBound) {
+/// What a step may take beside its products: 396 and 366 ms were counted before its kernels were written.
+TEST(Time, OfFp8WithProductsOf1Point6TimesTheRateOfBf16KeepsItsBounds) {
+  EXPECT_LE(seconds_at_fp8_rate(1.6, "fp8"), 0.396);
   EXPECT_LE(seconds_at_fp8_rate(1.6, "fp8_full"), 0.366);
   EXPECT_GT(seconds_at_fp8_rate(1.5, "fp8_full"), seconds_at_fp8_rate(1.6, "fp8_full")) << "of the device's file";
 }
