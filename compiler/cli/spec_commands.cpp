@@ -224,11 +224,12 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
   // A config.json alone is a model without its weights.
   const bool whole = fs::is_directory(from, error), weights = whole && has_safetensors(from);
   const std::string unread = whole && !weights ? other_weights(from) : "";
-  NewSpec made{spec::from_huggingface(*text, name,
-                                      {seen_from(out, data), command, tokenizer, weights ? seen_from(out, from) : "",
-                                       spec::printable(unread), spec::printable(path.filename().string()),
-                                       json ? "tokenizer.json" : "tokenizer.model"}),
-               command,
+  const spec::ImportedSpec imported = spec::from_huggingface(
+      *text, name,
+      {seen_from(out, data), command, tokenizer, weights ? seen_from(out, from) : "", spec::printable(unread),
+       spec::printable(path.filename().string()), json ? "tokenizer.json" : "tokenizer.model"});
+  for (const std::string& note : imported.notes) to_stderr("note: {}\n", note);
+  NewSpec made{imported.text, command,
                tokenizer.empty()
                    ? ""
                    : fmt::format("tokens/hf_to_shards.py --tokenizer {} -o {} FILES",

@@ -93,10 +93,35 @@ std::string lines_of_layers(const Model& m) {
                   "  ", false);
 }
 
+std::string comments(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += "  # " + note + "\n";
+  return text;
+}
+
+/// Adds the errors of the spec, except those that follow from what the reader has refused: the value is then a default.
+void add_errors(const LoadResult& check, Refusals& refusals) {
+  const Refusals before = refusals;
+  const auto refused = [&](const std::string& key) {
+    if (key == "head_dim" && (before.has("hidden_size") || before.has("num_attention_heads"))) return true;
+    return before.has(key) || (key == "rope_scaling" && before.has("rope_parameters"));
+  };
+  const std::vector<std::string> sizes = {"hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
+                                          "num_hidden_layers"};
+  const bool shape_known = std::ranges::none_of(sizes, refused);
+  for (const Diagnostic& wrong : check.diagnostics) {
+    const std::string key = wrong.key.starts_with("model.") ? wrong.key.substr(6) : wrong.key;
+    const bool relation = wrong.code.starts_with("E03");
+    if (refused(key.substr(0, key.find('.'))) || (relation && !shape_known)) continue;
+    refusals.add(key, wrong.message + (wrong.advice.empty() ? "" : "; " + wrong.advice));
+  }
+}
+
 }  // namespace
 
-std::string from_huggingface(const std::string& config_json_text, const std::string& name, const NewData& data) {
-  const ModelConfig config = read_model_config(config_json_text, data.config);
+ImportedSpec from_huggingface(const std::string& config_json_text, const std::string& name, const NewData& data) {
+  Refusals refusals(data.config);
+  const ModelConfig config = read_model_config(config_json_text, data.config, refusals);
   const Model& m = config.model;
   const std::string init = init_text(config.initializer_range, data);
 
@@ -159,14 +184,13 @@ target:
       run_name(name).empty() ? "imported" : run_name(name), m.vocab_size, m.hidden_size, m.num_hidden_layers,
       m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, number_text(m.rope_theta),
       scaling_text(m), number_text(m.rms_norm_eps), m.tie_word_embeddings, m.qk_norm, m.attention_bias, m.mlp_bias,
-      lines_of_layers(m), init, length, config.context, sequences * length, data_section(data));
+      lines_of_layers(m) + comments(config.notes), init, length, config.context, sequences * length,
+      data_section(data));
 
   // Sizes that no spec may have are found here, not when the spec is first used.
-  Refusals refusals(data.config);
-  const LoadResult check = load_text(text, "config.json");
-  for (const Diagnostic& wrong : check.diagnostics) refusals.add(wrong.key, wrong.message);
+  add_errors(load_text(text, "config.json"), refusals);
   refusals.throw_if_any();
-  return text;
+  return {text, config.notes};
 }
 
 }  // namespace llmc::spec

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "compiler/spec/documentation.h"
 #include "program/dtype.h"
@@ -23,9 +24,15 @@ struct StoredModel {
 /// 5), and so does the dtype: a reader of one schema falls back to defaults in silence when it finds only the other.
 std::string config_json(const Spec& spec, const StoredModel& stored = {});
 
-/// Text of a spec for the model of a config.json, with the run left to defaults and commented. `name`: what the run is
+/// A spec for the model of a config.json.
+struct ImportedSpec {
+  std::string text;
+  std::vector<std::string> notes;  // keys without an effect that a reader may expect to have one; also in the text
+};
+
+/// A spec for the model of a config.json, with the run left to defaults and commented. `name`: what the run is
 /// called, as near as a run's name can be. Throws Failure(Exit::spec) as read_model_config(), and for sizes that no
-/// spec may have.
-std::string from_huggingface(const std::string& config_json_text, const std::string& name, const NewData& data = {});
+/// spec may have, naming all of them at once.
+ImportedSpec from_huggingface(const std::string& config_json_text, const std::string& name, const NewData& data = {});
 
 }  // namespace llmc::spec

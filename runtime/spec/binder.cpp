@@ -219,6 +219,8 @@ class Binder {
       edits.push_back({{}, {}, path, to, meant, meant ? "" : fmt::format("the key is {}", to)});
     };
     const std::string synonym = advice_for_key(path);
+    // Its value is unknown, so no rule about other keys may use the default.
+    if (!synonym.empty() && group_of(synonym_of(path)->key) == group) bound.bad.insert(synonym_of(path)->key);
     const bool word = key.text.find('.') == std::string::npos;  // a multi-component path cannot be renamed to another
     const std::vector<std::string> elsewhere = keys_of_name(key.text);
     if (const Key* dotted = schema_.find_key(join(group, key.text))) {

@@ -94,8 +94,8 @@ const std::set<std::string>& harmless_keys() {
   return keys;
 }
 
-/// Family named by the file, or the first one after a refusal.
-const Family& read_family(ConfigReader& reader) {
+/// Family named by the file; null, after a refusal, if none is.
+const Family* read_family(ConfigReader& reader) {
   const auto type = reader.text("model_type");
   const Json* names = reader.find("architectures");
   std::vector<std::string> known;
@@ -104,13 +104,31 @@ const Family& read_family(ConfigReader& reader) {
     if (type != family.model_type) continue;
     if (names && (!names->is_array() || std::any_of(names->begin(), names->end(),
                                                     [&](const Json& name) { return name != family.architecture; })))
-      reader.refuse("architectures", fmt::format("{} is not {}", shown(*names), family.architecture));
-    return family;
+      reader.refuse("architectures",
+                    fmt::format("{} is not {}, the {} model that llmc trains. Write [\"{}\"] if it is", shown(*names),
+                                family.architecture, family.model_type, family.architecture));
+    return &family;
   }
+  for (const Family& family : families())
+    if (!type && names && *names == Json{family.architecture}) {
+      reader.refuse("model_type", fmt::format("it is missing. Write \"{}\", the type of a {}", family.model_type,
+                                              family.architecture));
+      return &family;
+    }
   const std::string models = either(known);
   reader.refuse("model_type", type ? fmt::format("{} is not {}, the models that llmc trains", in_quotes(*type), models)
                                    : fmt::format("it is missing, but must be {}", models));
-  return families()[0];
+  return nullptr;
+}
+
+/// Refuses the copy of sliding_window that Gemma's files have if it differs. `read`: the window, or 0.
+void check_window_size(ConfigReader& reader, const Family& family, std::int64_t read) {
+  constexpr const char* kCopy = "sliding_window_size";
+  if (family.window == Family::Window::none) return;
+  if (const auto copy = reader.integer(kCopy); copy && *copy != read)
+    reader.refuse("sliding_window", fmt::format("it is {}, but {} is {}. Write the right one as sliding_window, and "
+                                                "remove {}",
+                                                read ? std::to_string(read) : "null", kCopy, *copy, kCopy));
 }
 
 /// sliding_window as the family interprets it; 0: none.
@@ -118,12 +136,14 @@ std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_
   const std::optional<std::int64_t> window = reader.integer("sliding_window");
   const Json* switched = reader.find("use_sliding_window");
   const bool off = switched ? *switched == false : family.window == Family::Window::switched;
+  const std::int64_t read = reader.has("sliding_window") ? window.value_or(0) : family.sliding_window;
+  check_window_size(reader, family, read);
   switch (family.window) {
     case Family::Window::none:
       // A window that the whole context fits into has no effect.
-      if (switched && !off) reader.refuse("use_sliding_window", fmt::format("a {} model has none", family.model_type));
+      if (switched && !off) reader.refuse("use_sliding_window", family.a_model() + " has none. Remove it");
       if (!off && window && *window < context)
-        reader.refuse("sliding_window", fmt::format("{}: a {} model has none", *window, family.model_type));
+        reader.refuse("sliding_window", fmt::format("{}: {} has none. Remove it", *window, family.a_model()));
       return 0;
     case Family::Window::switched: return off ? 0 : window.value_or(family.sliding_window);
     case Family::Window::by_default: break;
@@ -131,8 +151,8 @@ std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_
   if (switched && off && window)
     reader.refuse(
         "use_sliding_window",
-        fmt::format("a {} model does not use it. Write sliding_window: null if there is none", family.model_type));
-  return reader.has("sliding_window") ? window.value_or(0) : family.sliding_window;
+        family.a_model() + " does not use it. Write sliding_window: null if there is none, or remove this key");
+  return read;
 }
 
 constexpr std::int64_t kMostLayers = 1 << 16;  // a spec has fewer
@@ -142,7 +162,7 @@ LayerSet read_no_rope_layers(ConfigReader& reader, const Family& family, const M
   constexpr const char *kList = "no_rope_layers", *kInterval = "no_rope_layer_interval";
   const Json* flags = reader.find(kList);
   if (!family.reads_no_rope) {
-    if (flags && !flags->empty()) reader.refuse(kList, fmt::format("a {} model does not read it", family.model_type));
+    if (flags && !flags->empty()) reader.refuse(kList, family.a_model() + " does not read it. Remove it");
     return {};
   }
   const std::int64_t every = reader.integer(kInterval).value_or(4);
@@ -205,9 +225,9 @@ std::vector<std::string> read_layer_types(ConfigReader& reader, const Family& fa
                                              kSlidingAttention, kFullAttention, layers, plural(m.num_hidden_layers)));
   else if (!family.reads_types)
     reader.refuse("layer_types",
-                  fmt::format("a {} model does not use it, but model_type ministral does", family.model_type));
+                  family.a_model() + " does not use it. Write model_type: \"ministral\", which does, or remove it");
   else if (slides && !m.sliding_window)
-    reader.refuse("layer_types", "it has sliding_attention, but there is no sliding_window");
+    reader.refuse("layer_types", "it has sliding_attention, but there is no sliding_window. Write one");
   else
     return list->get<std::vector<std::string>>();
   return types;
@@ -219,19 +239,26 @@ void read_windows(ConfigReader& reader, const Family& family, std::int64_t conte
   if (std::ranges::find(m.layer_types, kSlidingAttention) == m.layer_types.end()) m.sliding_window = 0;
 }
 
+/// Refuses a value of a key that the family does not read.
+template <typename T>
+void refuse_fixed(ConfigReader& reader, const Family& family, const char* key, T given, T fixed) {
+  reader.refuse(key, fmt::format("{}: {} does not read it, and is as with {}. Write {}, or remove it", given,
+                                 family.a_model(), fixed, fixed));
+}
+
 /// Reads the factors of the family, and refuses others that the file has with an effect.
 void read_factors(ConfigReader& reader, const Family& family, Model& m) {
   for (const FamilyFactor& each : family_factors()) {
     const std::optional<double> given = reader.number(each.name);
     m.*each.field = family.reads_factors ? given.value_or(1) : fixed_factor(family, each, m);
     if (!family.reads_factors && given && *given != m.*each.field)
-      reader.refuse(each.name, fmt::format("{}: a {} model does not read it, and is as with {}", *given,
-                                           family.model_type, m.*each.field));
+      refuse_fixed(reader, family, each.name, *given, m.*each.field);
   }
   if (family.query_scalar) {
     constexpr const char* kScalar = "query_pre_attn_scalar";
     const double scalar = reader.number(kScalar).value_or(static_cast<double>(family.query_scalar));
-    if (scalar <= 0) reader.refuse(kScalar, fmt::format("{} is not above 0", scalar));
+    if (scalar <= 0)
+      reader.refuse(kScalar, fmt::format("{} is not above 0. Write {}, its default", scalar, family.query_scalar));
     m.attention_multiplier = 1 / std::sqrt(scalar);
   }
   const auto cap = [&](const char* key, const std::optional<double>& usual) {
@@ -248,8 +275,7 @@ void read_switches(ConfigReader& reader, const Family& family, Model& m) {
     const bool fixed = family.has_on(each.name), read = reader.boolean(each.name, fixed);
     m.*each.field = read;
     if (family.reads_switch(each.name) || read == fixed) continue;
-    reader.refuse(each.name,
-                  fmt::format("{}: a {} model does not read it, and is as with {}", read, family.model_type, fixed));
+    refuse_fixed(reader, family, each.name, read, fixed);
   }
   m.attention_out_bias = family.out_bias && m.attention_bias;
   m.norm_place = family.norm_place;
@@ -275,32 +301,69 @@ ActWords words_of(HiddenAct act) {
   return {{"silu", "swish"}, "silu, the gate of SwiGLU"};
 }
 
-void refuse_other_layers(ConfigReader& reader, const Family& family) {
+void refuse_other_activations(ConfigReader& reader, const Family& family) {
   const ActWords known = words_of(family.hidden_act);
   for (const char* key : {"hidden_act", "activation", "hidden_activation"})  // some writers give it twice
     if (const auto act = reader.text(key); act && std::ranges::find(known.words, *act) == known.words.end())
-      reader.refuse(key, fmt::format("{} is not {}", in_quotes(*act), known.what));
+      reader.refuse(key, fmt::format("{} is not {}. Write \"{}\" to train with that", in_quotes(*act), known.what,
+                                     known.words[0]));
+}
+
+/// Refuses layers that no family has.
+void refuse_other_layers(ConfigReader& reader) {
   if (reader.boolean("use_bidirectional_attention", false))
-    reader.refuse("use_bidirectional_attention", "llmc's attention is causal");
-  for (const char* key : {"attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob",
-                          "resid_pdrop", "embd_pdrop", "attn_pdrop"})
-    if (const auto rate = reader.number(key); rate && *rate != 0)
-      reader.refuse(key, fmt::format("{} is not 0: llmc has no dropout", *rate));
+    reader.refuse("use_bidirectional_attention", "llmc's attention is causal. Write false to train with that");
   // Factors of 1 change nothing.
   for (const char* key : {"logit_scale", "mup_scale"})
     if (const auto factor = reader.number(key); factor && *factor != 1)
-      reader.refuse(key, fmt::format("{} is not 1: llmc does not scale by it", *factor));
+      reader.refuse(key, fmt::format("{} is not 1: llmc does not scale by it. Write 1 to train without", *factor));
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts", "num_experts_per_tok"})
     if (const auto experts = reader.number(key);
         experts && *experts > (std::string(key) == "num_experts_per_tok" ? 0 : 1))
-      reader.refuse(key, fmt::format("{}: llmc has no experts", *experts));
+      reader.refuse(key, fmt::format("{}: llmc has no experts. Choose a dense model", *experts));
   if (reader.find("quantization_config"))
     reader.refuse("quantization_config", "the weights are quantised. Use the configuration of the original model");
 }
 
+/// Reads rates of dropout. They change training alone.
+std::vector<std::string> notes_on_dropout(ConfigReader& reader) {
+  std::vector<std::string> notes;
+  for (const char* key :
+       {"attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob", "resid_pdrop",
+        "embd_pdrop", "attn_pdrop", "dropout", "embedding_dropout", "residual_dropout", "classifier_dropout"})
+    if (const auto rate = reader.number(key); rate && *rate != 0)
+      notes.push_back(fmt::format(
+          "{} {} is not used: dropout only affects how the weights were trained, and llmc trains without it", key,
+          *rate));
+  return notes;
+}
+
+/// Refuses the file of a model with several parts, of which text_config is the language model. Its other keys are not
+/// reasons.
+void refuse_model_inside(const Json& config, Refusals& refusals) {
+  constexpr const char* kInside = "text_config";
+  if (!config.is_object() || !config.contains(kInside) || !config[kInside].is_object() ||
+      config.contains("hidden_size"))
+    return;
+  ConfigReader inside(config[kInside], std::string(kInside) + ".", refusals);
+  if (read_family(inside))
+    refusals.add(kInside,
+                 "the language model is in here. Write the contents of text_config as the config.json of a "
+                 "folder without the other parts of the model");
+  refusals.throw_if_any();
+}
+
 }  // namespace
 
-void Refusals::add(const std::string& key, const std::string& why) { list_.push_back(printable(key) + ": " + why); }
+void Refusals::add(const std::string& key, const std::string& why) {
+  list_.push_back(printable(key) + ": " + why);
+  keys_.push_back(key);
+}
+
+bool Refusals::has(const std::string& key) const {
+  return std::ranges::any_of(keys_,
+                             [&](const std::string& each) { return each == key || each.starts_with(key + "."); });
+}
 
 void Refusals::throw_if_any() const {
   if (list_.size() == 1) throw Failure(Exit::spec, name_ + ": " + list_[0]);
@@ -310,12 +373,24 @@ void Refusals::throw_if_any() const {
 }
 
 ModelConfig read_model_config(const std::string& text, const std::string& name) {
-  const Json config = read_json(text, name);
   Refusals refusals(name);
+  ModelConfig config = read_model_config(text, name, refusals);
+  refusals.throw_if_any();
+  return config;
+}
+
+ModelConfig read_model_config(const std::string& text, const std::string& name, Refusals& refusals) {
+  const Json config = read_json(text, name);
+  refuse_model_inside(config, refusals);
   ConfigReader reader(config, "", refusals);
   const std::int64_t context = reader.integer("max_position_embeddings").value_or(2048);
-  const Family& family = read_family(reader);
-  refuse_other_layers(reader, family);
+  const Family* named = read_family(reader);
+  if (named) refuse_other_activations(reader, *named);
+  refuse_other_layers(reader);
+  // Nothing else can be right or wrong in a model of an unknown type.
+  if (!named) refusals.throw_if_any();
+  const Family& family = *named;
+  const std::vector<std::string> notes = notes_on_dropout(reader);
   Model m;
   m.vocab_size = reader.required("vocab_size");
   m.hidden_size = reader.required("hidden_size");
@@ -338,8 +413,7 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
   agree(refusals, "torch_dtype", reader.text("torch_dtype"), "dtype", reader.text("dtype"));
   const std::optional<double> range = reader.number("initializer_range");
   reader.refuse_the_rest(harmless_keys());
-  refusals.throw_if_any();
-  return {m, context, range, weight_form(family, m)};
+  return {m, context, range, weight_form(family, m), notes};
 }
 
 // Follows LlamaConfig.validate_architecture of transformers 5; other configurations have no such check.

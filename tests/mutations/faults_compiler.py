@@ -206,7 +206,7 @@ FAULTS = [
           "test_spec Load.ByteOrderMarkAndCrlf"),
     fault("h100_is_blackwell", "word_synonyms", '{"target.arch", "h100", "90a"},', '{"target.arch", "h100", "100"},',
           "test_plan Suggestions.ForSizesThatDoNotDivide"),
-    fault("sections_of_others_are_not_read", "advice_for_key", "advice_for_key(plain.substr(dot + 1))", '""',
+    fault("sections_of_others_are_not_read", "synonym_of", "synonym_of(plain.substr(dot + 1))", "nullptr",
           "test_plan Synonyms.OfSectionsOfOtherFrameworks"),
     fault("commas_anywhere_are_thousands", "without_commas", "if (!rest.empty() && is_digit(rest[0])) return {};", "",
           "test_spec Integers.Refused"),

@@ -29,7 +29,8 @@ constexpr const char *kGlobal = "in tokens: sequences * batch.sequence_length",
                      *kSampler = "llmc samples by sampling.temperature and sampling.top_p",
                      *kOneSource = "a list of one {path: ...}", *kNoExperts = "llmc has no experts",
                      *kBest = "none, validation, or the name of a validation set",
-                     *kAllWeights = "llmc trains every weight";
+                     *kAllWeights = "llmc trains every weight",
+                     *kYarnScale = "(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)";
 
 }  // namespace
 
@@ -90,6 +91,8 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"rotary_pct", "model.partial_rotary_factor", ""},
       {"rotary_interleaved", "model.rope_interleaved", ""},
       {"rope_parameters", "model.rope_scaling", "without rope_theta, which is model.rope_theta"},
+      {"mscale", "model.rope_scaling.attention_factor", kYarnScale},
+      {"mscale_all_dim", "model.rope_scaling.attention_factor", kYarnScale},
       {"tie_embeddings", "model.tie_word_embeddings", ""},
       {"weight_tying", "model.tie_word_embeddings", ""},
       {"enable_weight_tying", "model.tie_word_embeddings", ""},
@@ -474,16 +477,20 @@ std::string plain_word(const std::string& word) {
   return result;
 }
 
-std::string advice_for_key(const std::string& path) {
+const KeySynonym* synonym_of(const std::string& path) {
   const std::string plain = plain_word(path);
-  for (const KeySynonym& synonym : key_synonyms()) {
-    if (plain != synonym.word) continue;
-    const std::string note = synonym.note, key = synonym.key;
-    if (key.empty()) return note;
-    return fmt::format("llmc's key is {}{}{}", key, note.empty() ? "" : "; ", note);
-  }
+  for (const KeySynonym& synonym : key_synonyms())
+    if (plain == synonym.word) return &synonym;
   const std::size_t dot = plain.rfind('.');
-  return dot == std::string::npos ? "" : advice_for_key(plain.substr(dot + 1));
+  return dot == std::string::npos ? nullptr : synonym_of(plain.substr(dot + 1));
+}
+
+std::string advice_for_key(const std::string& path) {
+  const KeySynonym* synonym = synonym_of(path);
+  if (!synonym) return {};
+  const std::string note = synonym->note, key = synonym->key;
+  if (key.empty()) return note;
+  return fmt::format("llmc's key is {}{}{}", key, note.empty() ? "" : "; ", note);
 }
 
 std::string our_word(const std::string& key, const std::string& word) {

@@ -24,8 +24,11 @@ const std::vector<WordSynonym>& word_synonyms();
 /// Lower case, underscores for hyphens, leading hyphens removed: "--Micro-Batch" becomes micro_batch.
 std::string plain_word(const std::string& word);
 
-/// Advice for a key written as `path`, such as "training.seq_len": for the whole, else for its last component; empty if
-/// no framework uses it.
+/// The synonym that a key written as `path` is, such as "training.seq_len": of the whole, else of its last component;
+/// null if no framework uses it.
+const KeySynonym* synonym_of(const std::string& path);
+
+/// Advice for a key written as `path`, by its synonym; empty without one.
 std::string advice_for_key(const std::string& path);
 
 /// llmc's value for `word` as a value of `key`; empty if it is no synonym.

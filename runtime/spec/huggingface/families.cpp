@@ -5,10 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "spec/values.h"
 
 namespace llmc::spec {
+
+std::string Family::a_model() const {
+  const bool vowel = std::string_view("aeio").find(model_type[0]) != std::string_view::npos;
+  return fmt::format("{} {} model", vowel ? "an" : "a", model_type);
+}
 
 bool Family::reads_switch(const std::string& name) const { return std::ranges::find(reads, name) != reads.end(); }
 

@@ -64,6 +64,8 @@ struct Family {
   bool tied = false;    // tie_word_embeddings
   bool padded = false;  // a pad_token_id, which need not be in the vocabulary; export writes null
 
+  /// "a llama model", "an olmo2 model"
+  std::string a_model() const;
   bool reads_switch(const std::string& name) const;
   bool has_on(const std::string& name) const;
 };

@@ -18,6 +18,7 @@ struct Rope {
   std::optional<std::string> type;
   RopeScaling scaling;
   std::optional<double> partial;  // partial_rotary_factor
+  bool known = true;              // the type
 };
 
 /// Words of RopeType in a config.json.
@@ -58,7 +59,8 @@ RopeScaling read_scaling(ConfigReader& reader, RopeType type, std::int64_t conte
     scaling.llama_4_scaling_beta = reader.number("llama_4_scaling_beta").value_or(0);
     // Ministral 3 writes the context there, too, which transformers does not read.
     if (const auto same = reader.integer("max_position_embeddings"); same && *same != context)
-      reader.refuse("max_position_embeddings", fmt::format("it is {}, but that of the file is {}", *same, context));
+      reader.refuse("max_position_embeddings",
+                    fmt::format("it is {}, but that of the file is {}. Remove the wrong one", *same, context));
     return scaling;
   }
   scaling.factor = need("factor");
@@ -80,14 +82,15 @@ Rope read_rope(const Json& object, const std::string& name, std::int64_t context
   if (divided_by_1) rope.type = "default";
   const std::string type = rope.type.value_or("default");
   const auto known = std::ranges::find(kRopeTypes, type);
-  if (known == std::end(kRopeTypes))
+  rope.known = known != std::end(kRopeTypes);
+  if (!rope.known)
     reader.refuse("rope_type", fmt::format("{} is not {}, the types that llmc trains exactly", in_quotes(type),
                                            either({std::begin(kRopeTypes), std::end(kRopeTypes)})));
   rope.partial = reader.number("partial_rotary_factor");
-  if (type != "default" && known != std::end(kRopeTypes)) {
+  if (type != "default" && rope.known) {
     rope.scaling = read_scaling(reader, static_cast<RopeType>(known - std::begin(kRopeTypes)), context);
     reader.refuse_the_rest({});
-  } else {
+  } else if (rope.known) {
     // With type default these are present but unused.
     reader.refuse_the_rest({"original_max_position_embeddings"});
   }
@@ -104,6 +107,22 @@ const Json* part_of(const Json* parameters, const char* type) {
   return has && (*parameters)[type].is_object() ? &(*parameters)[type] : nullptr;
 }
 
+/// Of rope_parameters with a part for each type of layers: the one that all layers of the model have. A family without
+/// local_theta has one RoPE.
+const Json* the_only_part(ConfigReader& reader, const Family& family, const Json* full, const Json* sliding,
+                          const Model& m) {
+  const std::int64_t slides = m.sliding_layers();
+  if (!full || !sliding) return full ? full : sliding;
+  if (slides == 0) return full;
+  // Of an ordered object the order of keys counts.
+  if (slides != m.num_hidden_layers && nlohmann::json(*full) != nlohmann::json(*sliding))
+    reader.refuse("rope_parameters",
+                  fmt::format("full_attention and sliding_attention differ, but {} has one RoPE for all layers. Write "
+                              "its keys without full_attention and sliding_attention",
+                              family.a_model()));
+  return sliding;
+}
+
 /// Sets rope_local_theta where sliding layers have other angles than the full ones. `sliding`: their part of
 /// rope_parameters, or null.
 void read_local_rope(ConfigReader& reader, const Family& family, const Json* sliding, std::int64_t context, Model& m) {
@@ -112,7 +131,7 @@ void read_local_rope(ConfigReader& reader, const Family& family, const Json* sli
   const std::optional<double> older = *family.local_theta != 0 ? reader.number("rope_local_base_freq") : std::nullopt;
   if (local.scaling.type != RopeType::none)
     reader.refuse("rope_parameters.sliding_attention",
-                  fmt::format("it has type {}, but llmc scales RoPE of full layers alone",
+                  fmt::format("it has type {}, but llmc scales RoPE of full layers alone. Write type default",
                               kRopeTypes[static_cast<int>(local.scaling.type)]));
   const double theta = agree(reader.refusals(), "rope_local_base_freq", older,
                              "rope_parameters.sliding_attention.rope_theta", local.theta)
@@ -130,8 +149,8 @@ void read_partial(ConfigReader& reader, const Family& family, const Rope& older,
   const auto nested = agree(refusals, in_older, older.partial, in_newer, newer.partial);
   const auto factor = agree(refusals, kFactor, reader.number(kFactor), newer.partial ? in_newer : in_older, nested);
   if (!family.partial_rotary && factor.value_or(1) != 1)
-    reader.refuse(kFactor, fmt::format("{}: a {} model does not read it, and rotates all of head_dim", *factor,
-                                       family.model_type));
+    reader.refuse(kFactor, fmt::format("{}: {} does not read it, and rotates all of head_dim. Write 1, or remove it",
+                                       *factor, family.a_model()));
   m.partial_rotary_factor = family.partial_rotary ? factor.value_or(*family.partial_rotary) : 1;
   m.rope_interleaved = family.interleaved;
 }
@@ -143,16 +162,22 @@ void read_rope(ConfigReader& reader, const Family& family, std::int64_t context,
   const Json* older = reader.find("rope_scaling");
   const Json* newer = reader.find("rope_parameters");
   const Json *full = part_of(newer, kFullAttention), *sliding = part_of(newer, kSlidingAttention);
-  if (family.local_theta && (full || sliding)) newer = full;
+  if (family.local_theta && (full || sliding))
+    newer = full;
+  else if (full || sliding)
+    newer = the_only_part(reader, family, full, sliding, model);
+  const std::string name = std::string("rope_parameters") + (!newer || (newer != full && newer != sliding) ? ""
+                                                             : newer == full ? ".full_attention"
+                                                                             : ".sliding_attention");
   Refusals& refusals = reader.refusals();
   const Rope scaling = older ? read_rope(*older, "rope_scaling", context, refusals) : Rope{};
-  const Rope parameters = newer ? read_rope(*newer, "rope_parameters", context, refusals) : Rope{};
+  const Rope parameters = newer ? read_rope(*newer, name, context, refusals) : Rope{};
   if (older && newer) {
     const auto same = [&](const char* key, double a, double b) {
-      agree<double>(refusals, fmt::format("rope_scaling.{}", key), a, fmt::format("rope_parameters.{}", key), b);
+      agree<double>(refusals, fmt::format("rope_scaling.{}", key), a, fmt::format("{}.{}", name, key), b);
     };
-    agree<std::string>(refusals, "rope_scaling.rope_type", scaling.type.value_or("default"),
-                       "rope_parameters.rope_type", parameters.type.value_or("default"));
+    agree<std::string>(refusals, "rope_scaling.rope_type", scaling.type.value_or("default"), name + ".rope_type",
+                       parameters.type.value_or("default"));
     const RopeScaling &a = scaling.scaling, &b = parameters.scaling;
     same("factor", a.factor, b.factor);
     same("low_freq_factor", a.low_freq_factor, b.low_freq_factor);
@@ -167,22 +192,20 @@ void read_rope(ConfigReader& reader, const Family& family, std::int64_t context,
   } else if (newer && theta && parameters.scaling.type != RopeType::none) {
     // An old reader of this file would use theta without any scaling, and train another model.
     reader.refuse(
-        "rope_parameters",
+        name,
         fmt::format("it has type {}, but the older key rope_theta has no rope_scaling. Add rope_scaling or remove "
                     "rope_theta",
                     kRopeTypes[static_cast<int>(parameters.scaling.type)]));
   }
   read_partial(reader, family, scaling, parameters, model);
   model.rope_scaling = newer ? parameters.scaling : scaling.scaling;
-  if (family.reads_beta && model.rope_scaling.type != RopeType::yarn)
-    reader.refuse("rope_parameters",
-                  fmt::format("a {} model needs type yarn with llama_4_scaling_beta", family.model_type));
+  if (family.reads_beta && scaling.known && parameters.known && model.rope_scaling.type != RopeType::yarn)
+    reader.refuse("rope_parameters", family.a_model() + " needs type yarn with llama_4_scaling_beta");
   if (!family.reads_beta && model.rope_scaling.llama_4_scaling_beta != 0)
-    reader.refuse("llama_4_scaling_beta", fmt::format("a {} model does not read it", family.model_type));
-  const auto nested =
-      agree(refusals, "rope_scaling.rope_theta", scaling.theta, "rope_parameters.rope_theta", parameters.theta);
+    reader.refuse("llama_4_scaling_beta", family.a_model() + " does not read it. Remove it");
+  const auto nested = agree(refusals, "rope_scaling.rope_theta", scaling.theta, name + ".rope_theta", parameters.theta);
   model.rope_theta =
-      agree(refusals, "rope_theta", theta, newer ? "rope_parameters.rope_theta" : "rope_scaling.rope_theta", nested)
+      agree(refusals, "rope_theta", theta, newer ? name + ".rope_theta" : "rope_scaling.rope_theta", nested)
           .value_or(family.rope_theta);
   if (family.local_theta) read_local_rope(reader, family, sliding, context, model);
 }

@@ -20,7 +20,7 @@ TEST(FromHuggingFace, Llama32) {
   EXPECT_EQ(m.rope_scaling.original_max_position_embeddings, 8192);
   EXPECT_TRUE(m.tie_word_embeddings);
   EXPECT_EQ(m.rms_norm_eps, 1e-5);
-  const std::string text = from_huggingface(kLlama32, "a");
+  const std::string text = from_huggingface(kLlama32, "a").text;
   EXPECT_EQ(text.find(" \n"), std::string::npos) << text;
 }
 
@@ -59,7 +59,6 @@ TEST(FromHuggingFace, RefusesWithTheKey) {
       {"/model_type", "gemma"},
       {"/architectures", Json::array({"LlamaForSequenceClassification"})},
       {"/hidden_act", "gelu"},
-      {"/attention_dropout", 0.1},
       {"/sliding_window", 4096},
       {"/use_sliding_window", true},
       {"/layer_types", Json::array({"full_attention", "sliding_attention"})},
@@ -224,7 +223,7 @@ TEST(FromHuggingFace, AQwen3SlidesWhereItIsSwitchedOn) {
     config["layer_types"].push_back(layer % 4 == 3 ? "full_attention" : "sliding_attention");
   const std::string shortest =
       "layer_types: [sliding_attention, sliding_attention, sliding_attention, full_attention]\n";
-  EXPECT_NE(from_huggingface(config.dump(), "a").find(shortest), std::string::npos);
+  EXPECT_NE(from_huggingface(config.dump(), "a").text.find(shortest), std::string::npos);
 }
 
 /// For models with windows: the class and its keys, and reading them back gives the same model.
@@ -274,7 +273,7 @@ TEST(FromHuggingFace, NamesAllThatIsNotTheSame) {
 }
 
 TEST(FromHuggingFace, TellsOfAnInitializerThatCannotBe) {
-  EXPECT_NE(from_huggingface(changed("/initializer_range", 0).dump(), "a").find("# initializer_range 0 "),
+  EXPECT_NE(from_huggingface(changed("/initializer_range", 0).dump(), "a").text.find("# initializer_range 0 "),
             std::string::npos);
 }
 
@@ -293,7 +292,7 @@ TEST(FromHuggingFace, LabelsArePassedOverByName) {
 }
 
 TEST(FromHuggingFace, WritesTheRunToo) {
-  const std::string text = from_huggingface(changed("/max_position_embeddings", 1000).dump(), "a");
+  const std::string text = from_huggingface(changed("/max_position_embeddings", 1000).dump(), "a").text;
   const Spec spec = resolve(text).spec;
   EXPECT_EQ(spec.batch.tokens, 1024 * 1000) << "a power of two of sequences";
   EXPECT_EQ(spec.data.validation.path, "data/my-run/val-*.bin");
@@ -303,7 +302,7 @@ TEST(FromHuggingFace, WritesTheRunToo) {
 }
 
 TEST(FromHuggingFace, SaysWhichWeightsAreNotRead) {
-  const std::string text = from_huggingface(kLlama32, "a", {.command = "", .unread_weights = "pytorch_model.bin"});
+  const std::string text = from_huggingface(kLlama32, "a", {.command = "", .unread_weights = "pytorch_model.bin"}).text;
   EXPECT_TRUE(test::has_facts(text, {"\n# ", "pytorch_model.bin", "not used", "\n"}));
   EXPECT_EQ(text.find("from:"), std::string::npos) << text;
 }

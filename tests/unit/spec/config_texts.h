@@ -24,7 +24,7 @@ inline const char* const kLlama32 = R"({
   "rope_theta": 500000.0, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.45.0.dev0", "use_cache": true, "vocab_size": 128256
 })";
 
-inline Spec import(const Json& config) { return resolve(from_huggingface(config.dump(), "Some Model/1B")).spec; }
+inline Spec import(const Json& config) { return resolve(from_huggingface(config.dump(), "Some Model/1B").text).spec; }
 
 /// Message of the refusal, or "" if there is none.
 inline std::string refusal(const Json& config) {

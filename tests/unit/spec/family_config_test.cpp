@@ -26,11 +26,11 @@ TEST(FromHuggingFace, AQwen2HasBiasesOfQKAndVAlone) {
   EXPECT_FALSE(m.attention_out_bias);
   EXPECT_FALSE(m.mlp_bias);
   EXPECT_EQ(m.sliding_window, 0);
-  EXPECT_NE(from_huggingface(kQwen2, "a").find("\n  attention_out_bias: false\n"), std::string::npos);
-  EXPECT_EQ(from_huggingface(kLlama32, "a").find("attention_out_bias"), std::string::npos);
+  EXPECT_NE(from_huggingface(kQwen2, "a").text.find("\n  attention_out_bias: false\n"), std::string::npos);
+  EXPECT_EQ(from_huggingface(kLlama32, "a").text.find("attention_out_bias"), std::string::npos);
   Json config = Json::parse(kQwen2);
   config["attention_bias"] = false;
-  EXPECT_TRUE(test::has_facts(refusal(config), {"attention_bias: false: a qwen2 model", "as with true"}));
+  EXPECT_TRUE(test::has_facts(refusal(config), {"attention_bias: false: a qwen2 model", "as with true. Write true"}));
 }
 
 // HuggingFaceTB/SmolLM3-3B with 8 of its 36 layers.
@@ -84,8 +84,12 @@ const char* const kGranite = R"({
 
 TEST(FromHuggingFace, AGraniteHasMultipliers) {
   Json config = Json::parse(kGranite);
-  EXPECT_NE(refusal(config).find("attention_dropout"), std::string::npos);
+  const ImportedSpec spec = from_huggingface(kGranite, "a");
+  ASSERT_EQ(spec.notes.size(), 1u);
+  EXPECT_TRUE(test::has_facts(spec.notes[0], {"attention_dropout 0.1", "dropout"}));
+  EXPECT_NE(spec.text.find("\n  # " + spec.notes[0] + "\n"), std::string::npos) << spec.text;
   config["attention_dropout"] = 0.0;
+  EXPECT_TRUE(from_huggingface(config.dump(), "a").notes.empty());
   const Model m = import(config).model;
   EXPECT_EQ(m.attention_multiplier, 0.015625);
   EXPECT_EQ(m.embedding_multiplier, 12);
@@ -112,7 +116,10 @@ TEST(FromHuggingFace, AnOlmo2NormalisesResults) {
   EXPECT_EQ(m.norm_place, NormPlace::post);
   EXPECT_TRUE(m.qk_norm);
   EXPECT_EQ(m.qk_norm_over, QkNormOver::width);
-  const std::string text = from_huggingface(kOlmo2, "a");
+  Json sliding = Json::parse(kOlmo2);
+  sliding["sliding_window"] = 512;
+  EXPECT_TRUE(test::has_facts(refusal(sliding), {"sliding_window: 512: an olmo2 model", "Remove it"}));
+  const std::string text = from_huggingface(kOlmo2, "a").text;
   for (const char* line : {"\n  norm_place: post\n", "\n  qk_norm_over: width\n"})
     EXPECT_NE(text.find(line), std::string::npos) << text;
   Json config = Json::parse(kOlmo2);
@@ -180,7 +187,7 @@ TEST(FromHuggingFace, AGemma3) {
   EXPECT_EQ(m.rope_theta, 1e6);
   EXPECT_EQ(m.rope_local_theta, 1e4);
   EXPECT_EQ(m.attn_logit_softcapping, 0);
-  const std::string text = from_huggingface(kGemma3, "a");
+  const std::string text = from_huggingface(kGemma3, "a").text;
   for (const char* line : {"\n  norm_weight: one_plus\n", "\n  hidden_act: gelu_pytorch_tanh\n",
                            "\n  embedding_multiplier: 33.94112549695428\n"})
     EXPECT_NE(text.find(line), std::string::npos) << text;
@@ -212,6 +219,10 @@ TEST(FromHuggingFace, AGemma2HasItsCapsByDefault) {
   for (std::int64_t layer = 0; layer < 6; ++layer) EXPECT_EQ(m.slides(layer), layer % 2 == 0) << layer;
   config["attn_logit_softcapping"] = nullptr;
   EXPECT_EQ(import(config).model.attn_logit_softcapping, 0);
+  config["sliding_window_size"] = 512;  // published with a copy of the window
+  EXPECT_EQ(import(config).model.sliding_window, 512);
+  config["sliding_window_size"] = 4096;
+  EXPECT_TRUE(test::has_facts(refusal(config), {"sliding_window: ", "512", "sliding_window_size", "4096"}));
 }
 
 // A GLM-4 of 9B, with 6 of its 40 layers.
@@ -235,7 +246,7 @@ TEST(FromHuggingFace, AGlm4) {
   EXPECT_EQ(name("model.layers.3.post_attention_layernorm.weight"), "model.layers.3.post_self_attn_layernorm.weight");
   EXPECT_EQ(name("model.layers.3.pre_feedforward_layernorm.weight"), "model.layers.3.post_attention_layernorm.weight");
   EXPECT_EQ(name("model.layers.3.input_layernorm.weight"), "model.layers.3.input_layernorm.weight");
-  const std::string text = from_huggingface(kGlm4, "a");
+  const std::string text = from_huggingface(kGlm4, "a").text;
   for (const char* line : {"\n  norm_place: sandwich\n", "\n  attention_out_bias: false\n",
                            "\n  partial_rotary_factor: 0.5\n", "\n  rope_interleaved: true\n"})
     EXPECT_NE(text.find(line), std::string::npos) << text;
@@ -246,6 +257,12 @@ TEST(FromHuggingFace, AGlm4) {
   EXPECT_EQ(import(config).model.rotary_dim(), 32);
   config["partial_rotary_factor"] = 1;
   EXPECT_TRUE(test::has_facts(refusal(config), {"partial_rotary_factor", "rope_parameters", "0.25"}));
+  config = Json::parse(kGlm4);
+  config["hidden_act"] = "gelu", config["partial_rotary_factor"] = 0.33, config["vocab_size"] = 0;
+  const std::string all = refusal(config);
+  EXPECT_TRUE(test::has_facts(all, {"3 reasons"})) << "of the reader, and of the spec's checks";
+  for (const char* key : {"\n  hidden_act: ", "\n  partial_rotary_factor: ", "\n  vocab_size: "})
+    EXPECT_NE(all.find(key), std::string::npos) << all;
 }
 
 TEST(FromHuggingFace, ANanochatRotatesByMinusTheAngle) {

@@ -231,6 +231,21 @@ TEST(Load, NewKeysThatFollowOthersLeaveFingerprintsAsTheyWere) {
   EXPECT_NE(text({"model.attention_multiplier=0.125"}), text({}));
 }
 
+/// Keys of transformers in rope_scaling: one error each, with llmc's key.
+TEST(Load, TransformersKeysOfRopeScaling) {
+  const auto errors = [](const std::string& scaling) {
+    std::string all;
+    for (const Diagnostic& d : load_text(kGood, "a.yaml", {"model.rope_scaling=" + scaling}).diagnostics)
+      all += fmt::format("{} {}; {}\n", d.code, d.message, d.advice);
+    return all;
+  };
+  EXPECT_TRUE(test::has_facts(errors("{rope_type: linear, factor: 4}"), {"E0201 ", "model.rope_scaling.type\n"}));
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"model.rope_scaling={rope_type: linear, factor: 4}"})), "E0201");
+  for (const char* key : {"mscale", "mscale_all_dim"})
+    EXPECT_TRUE(test::has_facts(errors(fmt::format("{{type: yarn, {}: 1}}", key)),
+                                {"E0201 ", key, "model.rope_scaling.attention_factor; ", "mscale_all_dim"}));
+}
+
 TEST(Load, LayersThatSlide) {
   const auto first_error = [](const std::vector<std::string>& overrides) {
     const LoadResult result = load_text(kGood, "a.yaml", overrides);
