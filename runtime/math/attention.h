@@ -144,10 +144,27 @@ inline std::string portable_attention_refusal(const AttentionShape& shape, int c
   return "";
 }
 
-/// "cuDNN 9.19.0"
-std::string cudnn_name();
 /// 91900 for 9.19.0, as stored in tuned.json.
 std::size_t cudnn_version();
+
+/// "cuDNN 9.19.0"
+inline std::string cudnn_name(std::size_t version = cudnn_version()) {
+  return "cuDNN " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+/// Explains why a release of cuDNN that is known to be wrong must not compute these passes, with advice; empty if it
+/// may.
+inline std::string cudnn_release_refusal(std::size_t version, const AttentionShape& shape, bool backward) {
+  std::string fault;
+  if (version == 91000 || version == 91001)
+    fault = "whose attention gives wrong results";
+  else if (backward && version < 91501 && shape.sequence % 128 != 0)
+    fault = "whose attention gives wrong gradients in CUDA graphs unless batch.sequence_length is a multiple of 128";
+  if (fault.empty()) return "";
+  return "this is " + cudnn_name(version) + ", " + fault +
+         ". Install another release of cuDNN 9, or write target.attention: portable";
+}
 
 class Attention {
  public:

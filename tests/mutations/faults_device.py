@@ -7,6 +7,10 @@ FAULTS = [
     fault("ties_round_up", "from_float", "bits + 0x7fffu + ((bits >> 16) & 1u);", "bits + 0x8000u;",
           "test_templates Bf16.RoundsToNearestEven"),
     # device and math on the CPU
+    fault("wrong_releases_compute_attention", "cudnn_release_refusal", "version == 91000 || version == 91001",
+          "version == 91000", "test_attention_plan AttentionPlan.ReleasesOfCudnnThatAreWrongAreRefused"),
+    fault("any_length_is_right_in_graphs", "cudnn_release_refusal", "version < 91501", "version < 91500",
+          "test_attention_plan AttentionPlan.ReleasesOfCudnnThatAreWrongAreRefused"),
     fault("denormals_stay", "Device::Device", "constexpr unsigned kFlushToZero = 0x8000,",
           "constexpr unsigned kFlushToZero = 0,", "test_math CpuDevice.EveryThreadFlushesDenormals"),
     fault("zero_forgets_the_last_share", "across_threads", "round_up((bytes + threads - 1) / threads, 64)",

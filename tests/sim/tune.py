@@ -165,6 +165,12 @@ class Tune(Tuned):
         self.assertEqual(self.tune()["entries"], theirs + document["entries"])
         self.assertGreater(harness.runs.relative_difference(self.gradients("ours")[0], untuned)[0], 0)
 
+    def test_releases_of_cudnn_that_are_wrong_are_refused(self):
+        done = harness.runs.call(self.trainer, "--run", self.path("wrong"), "--steps", 1,
+                                 env=harness.runs.environment(LLMC_SIM_CUDNN="91000"))
+        self.assertEqual(done.code, 3, done.out + done.err)
+        self.assert_facts(done.err, "cuDNN 9.10.0", "target.attention: portable")
+
     def test_what_is_no_tuned_file_is_refused(self):
         run = (self.trainer, "--run", self.path("never"), "--steps", 1)
         for content in (

@@ -102,12 +102,6 @@ class Tensors {
 
 std::size_t cudnn_version() { return cudnnGetVersion(); }
 
-std::string cudnn_name() {
-  const std::size_t version = cudnn_version();  // 91900: 9.19.0
-  return "cuDNN " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
-
 struct Attention::Impl {
   MathLibrary::Impl* library;
   AttentionShape shape;
@@ -181,6 +175,8 @@ Attention::Attention(MathLibrary& library, const AttentionPlan& plan) : impl_(st
   impl.rotate_back = plan.rotate_back;
   impl.slice = attention_slice(shape);
   if (const std::string refusal = attention_refusal(shape, DType::bf16, impl.library->capability); !refusal.empty())
+    throw Failure(Exit::toolchain, refusal);
+  if (const std::string refusal = cudnn_release_refusal(cudnn_version(), shape, !impl.own); !refusal.empty())
     throw Failure(Exit::toolchain, refusal);
   check(cudnnCreate(&impl.handle), "cudnnCreate");
 

@@ -89,8 +89,11 @@ double backward_ms() {
 
 }  // namespace
 
-std::size_t cudnn_version() { return 91900; }
-std::string cudnn_name() { return "cuDNN 9.19.0"; }
+/// LLMC_SIM_CUDNN: another release.
+std::size_t cudnn_version() {
+  const char* text = std::getenv("LLMC_SIM_CUDNN");
+  return text ? static_cast<std::size_t>(std::atoi(text)) : 91900;
+}
 
 struct Attention::Impl {
   AttentionShape shape;
@@ -175,6 +178,8 @@ Attention::Attention(MathLibrary& library, const AttentionPlan& plan) : impl_(st
   impl_->rotate_back = plan.rotate_back;
   if (const std::string refusal = attention_refusal(plan.shape, DType::bf16, library.impl().capability);
       !refusal.empty())
+    throw Failure(Exit::toolchain, refusal);
+  if (const std::string refusal = cudnn_release_refusal(cudnn_version(), plan.shape, !impl_->own); !refusal.empty())
     throw Failure(Exit::toolchain, refusal);
 }
 

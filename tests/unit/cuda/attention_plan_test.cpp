@@ -115,6 +115,21 @@ TEST(AttentionPlan, SupportedShapesAreNotRefused) {
   }
 }
 
+TEST(AttentionPlan, ReleasesOfCudnnThatAreWrongAreRefused) {
+  const AttentionShape whole = llama(4, 2048, true), part = llama(4, 2080, true);
+  for (const std::size_t version : {91000u, 91001u})
+    for (const bool backward : {false, true}) {
+      const std::string refusal = cudnn_release_refusal(version, whole, backward);
+      EXPECT_NE(refusal.find("cuDNN 9.10." + std::to_string(version % 100)), std::string::npos) << refusal;
+      EXPECT_NE(refusal.find("write target.attention: portable"), std::string::npos) << refusal;
+    }
+  EXPECT_EQ(cudnn_release_refusal(91002, whole, true), "");
+  EXPECT_NE(cudnn_release_refusal(91500, part, true).find("a multiple of 128"), std::string::npos);
+  EXPECT_EQ(cudnn_release_refusal(91500, part, false), "");
+  EXPECT_EQ(cudnn_release_refusal(91500, whole, true), "");
+  EXPECT_EQ(cudnn_release_refusal(91501, part, true), "");
+}
+
 TEST(AttentionPlan, RefusalsSayWhatToWrite) {
   const AttentionShape good = llama(4, 2048, true);
   EXPECT_NE(attention_refusal(good, DType::f32, 90).find("precision.compute: bf16"), std::string::npos);

@@ -42,7 +42,7 @@ double seconds_at_fp8_rate(double times, const std::string& matmul) {
       .cost.time.seconds;
 }
 
-/// What a step may take beside its products: 396 and 366 ms were counted before its kernels were written.
+/// Bounds counted from the bytes of the step's kernels before these were written.
 TEST(Time, OfFp8WithProductsOf1Point6TimesTheRateOfBf16KeepsItsBounds) {
   EXPECT_LE(seconds_at_fp8_rate(1.6, "fp8"), 0.396);
   EXPECT_LE(seconds_at_fp8_rate(1.6, "fp8_full"), 0.366);
