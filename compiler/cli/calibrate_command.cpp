@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
-#include <fstream>
+#include <cerrno>
+#include <cstring>
 #include <memory>
-#include <sstream>
+#include <optional>
+#include <utility>
 
 #include "compiler/build/process.h"
 #include "compiler/cli/build.h"
@@ -51,11 +53,8 @@ target: {kind: cpu, arch: native}
 )";
 
 std::string content(const fs::path& path) {
-  std::ifstream file = disk::open(path);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) throw Failure(Exit::usage, fmt::format("{} cannot be read", path.string()));
-  return text.str();
+  if (std::optional<std::string> text = disk::text(path)) return *std::move(text);
+  throw Failure(Exit::usage, fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
 }
 
 /// Runs one trainer for each precision and head_dim, one after the other in the same folder, because they share most

@@ -77,10 +77,15 @@ void add_report(CLI::App& app) {
     nlohmann::ordered_json sweeps = nlohmann::ordered_json::array();
     std::set<std::filesystem::path> read;  // a run that two arguments name is shown once
     for (const std::string& folder : options->folders) {
-      if (const std::optional<sweep::Record> record = sweep::read(folder))
-        sweeps.push_back(sweep_object(*record, folder));
       for (const std::filesystem::path& run : runs::find_runs(folder).runs)
         if (read.insert(disk::canonical_if_known(run)).second) records.push_back(runs::read_record(run));
+      try {
+        if (const std::optional<sweep::Record> record = sweep::read(folder))
+          sweeps.push_back(sweep_object(*record, folder));
+      } catch (const Failure& failure) {
+        to_stderr("note: {}: the page has no table of this sweep: {}\n", spec::printable(folder),
+                  printable_text(failure.what()));
+      }
     }
     if (records.empty())
       throw Failure(Exit::checkpoint,

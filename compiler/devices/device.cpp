@@ -4,13 +4,13 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <set>
-#include <sstream>
 
 #include "compiler/devices/files.h"
 #include "error.h"
@@ -237,14 +237,12 @@ class Reader {
 };
 
 Device read_file(const std::filesystem::path& path) {
-  std::ifstream file = disk::open(path);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || text.str().size() > kLargestFile)
-    throw Failure(Exit::spec, fmt::format("{} cannot be read as a device file. Write a device that `llmc devices` "
+  const std::optional<std::string> text = disk::text(path, kLargestFile);
+  if (!text)
+    throw Failure(Exit::spec, fmt::format("{} cannot be read as a device file: {}. Write a device that `llmc devices` "
                                           "lists, or the path of a file in the form that `llmc devices NAME` prints",
-                                          path.string()));
-  return read(text.str(), path.string());
+                                          path.string(), std::strerror(errno)));
+  return read(*text, path.string());
 }
 
 /// Drops the suffix of an architecture: "90" of "90a".

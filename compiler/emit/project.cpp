@@ -63,6 +63,7 @@ void write_file(const fs::path& file, const std::string& text) {
   }
   make_directories(file.parent_path(), kProjectWriter);
   const fs::path temporary = file.string() + ".new";
+  disk::remove(temporary, Exit::usage);  // a link there would be written through
   {
     std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
     out << text;
@@ -114,20 +115,34 @@ void remove_unfinished(const fs::path& folder) {
     if (file.extension() == ".new" && fs::is_regular_file(file, ignored)) fs::remove(file, ignored);
 }
 
+/// Nothing is written or removed through a link below the folder, which may be one itself.
+void refuse_linked_folders(const fs::path& folder, const std::set<std::string>& names) {
+  std::set<fs::path> checked = {""};
+  for (const std::string& name : names)
+    for (fs::path below = fs::path(name).parent_path(); checked.insert(below).second; below = below.parent_path())
+      refuse_link(folder / below, kProjectWriter);
+}
+
 }  // namespace
 
 void write_project(const Files& files, const fs::path& folder, const SourceTree& tree, bool bundle) {
   make_project_folder(folder);
-  for (const fs::path& place : {folder, folder / "kernels"}) remove_unfinished(place);
   Files all = files;
   if (bundle) {
     add_sources(all, tree.runtime, "runtime");
     add_sources(all, tree.templates, "templates");
   }
+  std::set<std::string> names = earlier_files(folder);
   std::string list;
-  for (const auto& [name, text] : all) list += name + '\n';
-  for (const std::string& name : earlier_files(folder))
-    if (!all.count(name) && is_inside(name)) disk::remove(folder / name, Exit::usage);
+  for (const auto& [name, text] : all) {
+    names.insert(name);
+    list += name + '\n';
+  }
+  std::erase_if(names, [](const std::string& name) { return !is_inside(name); });
+  refuse_linked_folders(folder, names);
+  for (const fs::path& place : {folder, folder / "kernels"}) remove_unfinished(place);
+  for (const std::string& name : names)
+    if (!all.count(name)) disk::remove(folder / name, Exit::usage);
   write_file(folder / kManifest, list);
   for (const auto& [name, text] : all) write_file(folder / name, text);
 }

@@ -1,8 +1,11 @@
 #include "compiler/spec/load.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -359,9 +362,10 @@ LoadResult load(const std::string& path, const std::vector<std::string>& overrid
   const fs::path inside = fs::path(path) / "spec.yaml";  // of a run, a checkpoint or a project
   result.diagnostics.push_back(
       {"E0111",
-       folder   ? "this is a folder"
-       : !there ? "there is no such file"
-                : "the file cannot be read",
+       folder                              ? "this is a folder"
+       : !there                            ? "there is no such file"
+       : ::access(path.c_str(), R_OK) != 0 ? fmt::format("the file cannot be read: {}", std::strerror(errno))
+                                           : "the file cannot be read",
        folder && fs::exists(inside, error) ? fmt::format("give its spec, {}", printable(inside.string()))
        : folder && fs::exists(fs::path(path) / "config.json", error)
            ? fmt::format("`llmc init --from {} -o spec.yaml` writes a spec of its model", shell_word(printable(path)))

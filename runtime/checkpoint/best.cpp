@@ -8,6 +8,7 @@
 #include "checkpoint/checkpoint.h"
 #include "error.h"
 #include "files/disk.h"
+#include "text/json_problem.h"
 
 namespace llmc {
 
@@ -24,16 +25,25 @@ bool has_checkpoint(const fs::path& run, std::int64_t step) {
 
 }  // namespace
 
-std::optional<Best> read_best(const fs::path& run) try {
-  if (!disk::exists(best_file(run), Exit::checkpoint)) return std::nullopt;
-  const nlohmann::json text = nlohmann::json::parse(read_small_file(best_file(run)));
-  Best best{text.at("step").get<std::int64_t>(), text.at("validation").get<std::string>(),
-            text.at("loss").get<double>()};
-  if (best.step < 0 || !has_checkpoint(run, best.step)) return std::nullopt;
-  return best;
-} catch (const nlohmann::json::exception&) {
-  return std::nullopt;
-} catch (const Failure&) {
+std::optional<Best> read_best_or_refuse(const fs::path& run) {
+  const fs::path path = best_file(run);
+  if (!disk::exists(path, Exit::checkpoint)) return std::nullopt;
+  std::string why = "its step is negative";
+  try {
+    const nlohmann::json text = nlohmann::json::parse(read_small_file(path));
+    Best best{text.at("step").get<std::int64_t>(), text.at("validation").get<std::string>(),
+              text.at("loss").get<double>()};
+    if (best.step >= 0) return has_checkpoint(run, best.step) ? std::optional(best) : std::nullopt;
+  } catch (const nlohmann::json::exception& error) {
+    why = json_problem(error);
+  } catch (const Failure& failure) {
+    why = failure.what();
+  }
+  throw Failure(Exit::checkpoint, "'" + path.string() + "' does not say which checkpoint is the best: " + why +
+                                      ". No checkpoint was removed. Remove this file to prune without a best one");
+}
+
+std::optional<Best> read_best(const fs::path& run) try { return read_best_or_refuse(run); } catch (const Failure&) {
   return std::nullopt;
 }
 

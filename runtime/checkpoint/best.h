@@ -19,6 +19,9 @@ struct Best {
 /// Reads best.json of a run folder. Nothing if it is missing or unreadable, or its checkpoint is gone.
 std::optional<Best> read_best(const std::filesystem::path& run);
 
+/// The same for a command that removes checkpoints: throws Failure(checkpoint) if best.json is there and unreadable.
+std::optional<Best> read_best_or_refuse(const std::filesystem::path& run);
+
 /// Record that a run resuming from a checkpoint of `step` continues: `noted` there, or best.json for a checkpoint
 /// without one. Nothing if it belongs to another set than `set` or a later step, or its checkpoint is gone from `run`.
 std::optional<Best> best_of_run(const std::filesystem::path& run, const std::string& set, std::int64_t step,

@@ -105,12 +105,13 @@ void check_distinct(const LauncherInfo& launch, Rendezvous& ranks, const std::st
 RankLog open_rank_log(const fs::path& run, int rank) {
   make_directories(run / "ranks");
   const fs::path path = run / "ranks" / fmt::format("rank-{:04}.log", rank);
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-  RankLog log(file < 0 ? nullptr : ::fdopen(file, "a"));
-  if (!log && errno == ELOOP) refuse_link(path, kRunWriter);
-  if (!log)
-    throw Failure(Exit::checkpoint, fmt::format("'{}' cannot be written: {}", path.string(), std::strerror(errno)));
-  return log;
+  const int file = open_own_file(path, O_WRONLY | O_APPEND);
+  RankLog log(::fdopen(file, "a"));
+  if (log) return log;
+  const int code = errno;
+  ::close(file);
+  errno = code;
+  throw_errno("open", path);
 }
 
 }  // namespace llmc

@@ -71,8 +71,10 @@ std::vector<fs::path> glob_files(const std::string& pattern, Unmatched unmatched
     paths = std::move(longer);
   }
   std::erase_if(paths, [](const fs::path& path) {
-    std::error_code ignored;
-    const fs::file_status status = fs::status(path, ignored);
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (error == std::errc::permission_denied)
+      throw Failure(Exit::data, fmt::format("cannot look up '{}': {}", path.string(), error.message()));
     return !fs::exists(status) || fs::is_directory(status);
   });
   if (paths.empty() && unmatched == Unmatched::refused) {

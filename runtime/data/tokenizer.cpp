@@ -56,13 +56,13 @@ std::string without_marks(std::string_view piece) {
   return text;
 }
 
-void check_size(std::string_view model, const std::string& name) {
-  if (model.size() > kMaxModelBytes)
-    throw Failure(Exit::data, fmt::format("'{}': has {} bytes, but a tokenizer may have at most {}", name, model.size(),
-                                          kMaxModelBytes));
-}
-
 }  // namespace
+
+void check_tokenizer_size(std::size_t bytes, const std::string& name) {
+  if (bytes > kMaxModelBytes)
+    throw Failure(Exit::data,
+                  fmt::format("'{}': has {} bytes, but a tokenizer may have at most {}", name, bytes, kMaxModelBytes));
+}
 
 struct Tokenizer::State {
   std::optional<JsonVocabulary> json;  // if set, of the members from `about` on only bytes_of and exact are filled
@@ -75,7 +75,7 @@ struct Tokenizer::State {
   bool exact = false;
 
   State(std::string_view model, const std::string& name) {
-    check_size(model, name);
+    check_tokenizer_size(model.size(), name);
     if (looks_like_json(model)) {
       const TokenizerFile file = read_tokenizer_file(model, name);
       json = vocabulary_of(file, name);

@@ -11,6 +11,9 @@
 
 namespace llmc {
 
+/// Throws Failure(data) for a tokenizer `name` of more than 64 MiB.
+void check_tokenizer_size(std::size_t bytes, const std::string& name);
+
 /// Thread-safe after construction.
 class Tokenizer {
  public:

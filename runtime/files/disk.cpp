@@ -41,11 +41,17 @@ std::ifstream open(const fs::path& path) {
   return file;
 }
 
-std::optional<std::string> text(const fs::path& path) {
+std::optional<std::string> text(const fs::path& path, std::uint64_t most) {
   std::ifstream file = open(path);
+  if (!file) return std::nullopt;
+  std::error_code unknown;
+  if (const auto bytes = fs::file_size(path, unknown); !unknown && bytes > most) {
+    errno = EFBIG;
+    return std::nullopt;
+  }
   std::ostringstream content;
-  if (file && file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
-  if (!file.is_open() || file.bad() || content.fail()) return std::nullopt;
+  if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
+  if (file.bad() || content.fail()) return std::nullopt;
   return content.str();
 }
 

@@ -23,9 +23,11 @@ bool is_file(const std::filesystem::path& path, Exit exit);
 /// block, and /dev/zero has no end.
 std::ifstream open(const std::filesystem::path& path);
 
-/// Returns the content of a regular file, or nothing if it cannot be read. Parsing straight from a stream would throw
-/// on a disk error.
-std::optional<std::string> text(const std::filesystem::path& path);
+inline constexpr std::uint64_t kMostText = 256u << 20;  // no file that is parsed as a whole is larger
+
+/// Returns the content of a regular file, or nothing and errno if it cannot be read or has more than `most` bytes.
+/// Parsing straight from a stream would throw on a disk error.
+std::optional<std::string> text(const std::filesystem::path& path, std::uint64_t most = kMostText);
 
 /// Returns whether the file can be seen to exist and to hold at least one byte.
 bool has_content(const std::filesystem::path& file);

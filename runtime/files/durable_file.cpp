@@ -150,6 +150,18 @@ void forget_cached(const fs::path& path) {
   ::close(fd);
 }
 
+int open_own_file(const fs::path& path, int flags, const Writer& writer) {
+  // O_NONBLOCK: a pipe without a reader must not stop this process. It means nothing for a regular file.
+  const int fd = open_retrying(path, flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0 && errno == ELOOP) refuse_link(path, writer);
+  if (fd < 0 && errno != ENXIO) throw_errno("open", path, writer);
+  struct stat status{};
+  if (fd >= 0 && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
+  if (fd >= 0) ::close(fd);
+  throw Failure(writer.exit,
+                "'" + path.string() + "' is not a regular file. Remove it, or choose another " + writer.option);
+}
+
 void refuse_link(const fs::path& path, const Writer& writer) {
   std::error_code missing;
   if (!fs::is_symlink(fs::symlink_status(path, missing))) return;

@@ -87,6 +87,10 @@ void sync_directory(const std::filesystem::path& directory, const Writer& writer
 /// in memory have no other copy.
 void forget_cached(const std::filesystem::path& path);
 
+/// Opens or creates a regular file in a folder that llmc writes to, and returns its descriptor. `flags`: as of open(2).
+/// Throws Failure(writer.exit) for a link, whatever the writer says of links, and for a pipe or a device.
+int open_own_file(const std::filesystem::path& path, int flags, const Writer& writer = kRunWriter);
+
 /// Throws Failure(writer.exit) if `path` is a link, dangling or not.
 void refuse_link(const std::filesystem::path& path, const Writer& writer);
 

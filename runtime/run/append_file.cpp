@@ -11,10 +11,7 @@
 namespace llmc {
 
 AppendFile::AppendFile(const std::filesystem::path& path, int flags) : path_(path) {
-  do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
-  while (fd_ < 0 && errno == EINTR);
-  if (fd_ < 0 && errno == ELOOP) refuse_link(path_, kRunWriter);
-  if (fd_ < 0) throw_errno("open", path_);
+  fd_ = open_own_file(path, O_RDWR | O_APPEND | flags);
   struct stat status{};
   if (::fstat(fd_, &status) != 0) {
     ::close(fd_);

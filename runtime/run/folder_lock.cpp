@@ -28,7 +28,8 @@ bool try_lock(int fd, int kind) {
 }  // namespace
 
 bool FolderLock::is_held(const std::filesystem::path& directory) {
-  const int fd = ::open((directory / "state" / "lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  // O_NONBLOCK: opening a pipe would wait for its writer.
+  const int fd = ::open((directory / "state" / "lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return false;
   const bool held = !try_lock(fd, LOCK_SH) && errno == EWOULDBLOCK;
   ::close(fd);
@@ -50,9 +51,7 @@ FolderLock::FolderLock(const std::filesystem::path& directory, const std::string
 /// lock on it would keep nobody out.
 bool FolderLock::lock(const std::filesystem::path& path, const std::filesystem::path& directory,
                       const std::string& advice, const Log& log, const Writer& writer) {
-  do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  while (fd_ < 0 && errno == EINTR);
-  if (fd_ < 0) throw_errno("open", path, writer);
+  fd_ = open_own_file(path, O_RDWR, writer);
   bool locked = try_lock(fd_, LOCK_EX);
   // is_held() takes the lock for a moment, so a failure is retried.
   for (int tries = 0; !locked && errno == EWOULDBLOCK && tries < 10; ++tries) {

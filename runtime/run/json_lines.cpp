@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "error.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
+#include "run/set_aside.h"
 
 namespace llmc {
 namespace {
@@ -33,6 +35,16 @@ std::int64_t whole_lines(int fd, const fs::path& path, std::int64_t bytes) {
   return 0;
 }
 
+/// Gives the file a name in a new folder, in addition to its own where the file system can do that: then a process that
+/// is killed here leaves it in its place too.
+fs::path set_aside(const fs::path& path) {
+  fs::path aside = new_aside_folder(path.parent_path()) / path.filename();
+  if (::link(path.c_str(), aside.c_str()) != 0 && ::rename(path.c_str(), aside.c_str()) != 0)
+    throw_errno("set aside", path);
+  sync_directory(aside.parent_path());
+  return aside;
+}
+
 std::optional<std::int64_t> step_of(const std::string& line) {
   const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
   if (!object.is_object()) return std::nullopt;
@@ -49,11 +61,24 @@ JsonLines::JsonLines(const fs::path& path) : file_(path) {
 
 void JsonLines::append(std::string_view line) { file_.append(std::string(line) + "\n"); }
 
+bool LineReader::next(std::string& line) {
+  in_.getline(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
+  const bool whole = !in_.fail();
+  if (!whole && !in_.eof()) {
+    in_.clear();
+    in_.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  if (in_.eof() || in_.bad()) return false;
+  line.assign(buffer_.data(), whole ? static_cast<std::size_t>(in_.gcount()) - 1 : 0);
+  return true;
+}
+
 std::string last_line(const fs::path& path) try {
   const AppendFile file(path);
   const std::int64_t end = whole_lines(file.descriptor(), path, file.bytes());
   if (end == 0) return {};
   const std::int64_t begin = whole_lines(file.descriptor(), path, end - 1);
+  if (static_cast<std::size_t>(end - 1 - begin) > kMostLineBytes) return {};
   std::string line(static_cast<std::size_t>(end - 1 - begin), '\0');
   std::ifstream in(path, std::ios::binary);
   in.seekg(begin);
@@ -72,13 +97,12 @@ void truncate_lines_after(const fs::path& path, std::int64_t step, const Log& lo
   fs::remove(temporary, ignored);
   try {
     DurableFile out(temporary);
+    LineReader lines(in);
     std::string line, pending;  // kept lines, flushed a block at a time
-    for (std::int64_t number = 1; std::getline(in, line); ++number) {
-      const bool torn = in.eof();  // getline reached the end before a line break
-      const std::optional<std::int64_t> found = torn ? std::nullopt : step_of(line);
-      if (!found && !torn && log)
-        log("line " + std::to_string(number) + " of '" + path.string() +
-            "' is not a JSON object with a step and was dropped");
+    std::int64_t wrong = 0, first_wrong = 0;
+    for (std::int64_t number = 1; lines.next(line); ++number) {
+      const std::optional<std::int64_t> found = step_of(line);
+      if (!found && ++wrong == 1) first_wrong = number;
       if (!found || *found > step) continue;
       pending += line;
       pending += '\n';
@@ -89,6 +113,15 @@ void truncate_lines_after(const fs::path& path, std::int64_t step, const Log& lo
     if (in.bad()) throw_errno("read", path);
     out.write(pending);
     out.finish();
+    if (wrong > 0) {
+      const std::string kept = set_aside(path).string();
+      const std::string what =
+          wrong == 1 ? " is not a JSON object with a step and was dropped"
+                     : " and " + std::to_string(wrong - 1) + " more are not JSON objects with a step and were dropped";
+      if (log)
+        log("line " + std::to_string(first_wrong) + " of '" + path.string() + "'" + what + ". '" + kept +
+            "' is the file as it was");
+    }
     if (::rename(temporary.c_str(), path.c_str()) != 0) throw_errno("rename", temporary);
   } catch (...) {
     fs::remove(temporary, ignored);

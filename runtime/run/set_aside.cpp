@@ -14,10 +14,7 @@ namespace llmc {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-/// Finds an unused folder name.
-fs::path new_folder(const fs::path& run) {
+fs::path new_aside_folder(const fs::path& run) {
   for (int number = 1;; ++number) {
     const fs::path folder = run / ("set-aside-" + std::to_string(number));
     if (::mkdir(folder.c_str(), 0777) == 0) return folder;
@@ -25,11 +22,9 @@ fs::path new_folder(const fs::path& run) {
   }
 }
 
-}  // namespace
-
 void set_logs_aside(const fs::path& run, const Log& log) {
   if (!disk::has_content(run / "metrics.jsonl") && !disk::has_content(run / "samples.jsonl")) return;
-  const fs::path folder = new_folder(run);
+  const fs::path folder = new_aside_folder(run);
   // The logs checked above are moved last, so that the next start finishes an interrupted move.
   for (const char* name : {"tensorboard", "samples.jsonl", "metrics.jsonl"})
     if (::rename((run / name).c_str(), (folder / name).c_str()) != 0 && errno != ENOENT)

@@ -262,6 +262,30 @@ class Surroundings(RunTest):
             self.assertEqual("no more threads" in done.stderr, code == 4, done.stderr)
         self.assertFalse([name for name in os.listdir(folder) if "partial" in name])
 
+    def test_what_may_not_be_looked_up_is_not_called_missing(self):
+        folder, outside = self.path("denied"), self.path("outside")
+        for path in (folder, outside):
+            os.makedirs(path)
+        spec = harness.write_small(outside)
+        os.chmod(self.folder, 0o755)
+        os.chmod(outside, 0o777)
+        os.chmod(folder, 0)
+        self.addCleanup(os.chmod, folder, 0o755)
+        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}  # root has no limit
+        inside, out = os.path.join(folder, "x"), os.path.join(outside, "new")
+        for words in (["checkpoint", "show", folder], ["checkpoint", "verify", inside], ["checkpoint", "ls", inside],
+                      ["checkpoint", "export", inside, "-o",
+                       out], ["checkpoint", "diff", folder,
+                              folder], ["data", "build", "--from", inside, "--vocab-size", "320", "-o",
+                                        out], ["data", "info", inside + ".bin"], ["check", inside + ".yaml"],
+                      ["plan", spec, "--device", inside + ".yaml"], ["plan", spec, "--measured",
+                                                                     inside], ["report", folder, "-o", out + ".html"]):
+            done = subprocess.run([LLMC, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=harness.environment(), timeout=harness.HANGS, **user)
+            with self.subTest(words=words):
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("Permission denied", done.stderr)
+
     def test_hostile_surroundings(self):
         """A sample of tests/bench/hostile.py, which runs a thousand."""
         faults, codes = hostile.run(40, "suite", 2, LLMC, trainer=self.trainer)

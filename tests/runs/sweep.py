@@ -269,6 +269,14 @@ class Sweep(RunTest):
         with open(self.path("locked", "sweep.json"), "w") as file:
             file.write('{"spec": 1}')
         self.assert_facts(harness.call(*command).err, "sweep.json", "not readable")
+        # The page shows the runs nonetheless.
+        page = self.succeed(LLMC, "report", self.path("locked"), "-o", self.path("locked.html"))
+        self.assert_facts(page.err, "note: ", "no table of this sweep", "sweep.json", "not readable")
+        with open(self.path("locked.html")) as file:
+            data = report.Page(file.read()).data()
+        self.assertEqual((data["sweeps"], len(data["runs"])), ([], 1))
+        missing = harness.call(LLMC, "report", self.path("none"), "-o", self.path("none.html"))
+        self.assertEqual(missing.code, 6, missing.err)
 
 
 if __name__ == "__main__":

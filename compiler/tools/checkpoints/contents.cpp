@@ -16,6 +16,7 @@
 #include "compiler/plan/parameters.h"
 #include "device/dynamic_map.h"
 #include "error.h"
+#include "files/disk.h"
 #include "spec/fingerprint.h"
 
 namespace llmc::checkpoints {
@@ -105,22 +106,22 @@ std::vector<CheckpointTensor> tensors_of(const std::vector<std::unique_ptr<safet
 }
 
 fs::path find_checkpoint(const fs::path& named, const Log& log) {
-  std::error_code error;
-  if (!fs::is_directory(named, error))
+  if (!disk::is_folder(named, Exit::checkpoint))
     refuse(
         fmt::format("there is no checkpoint '{}'{}. Give a checkpoint such as RUN/checkpoints/step-00000100, or a run "
                     "folder for its newest one",
                     named.string(), checkpoints_near(named)));
-  if (fs::is_directory(checkpoints_directory(named), error)) {
+  if (disk::is_folder(checkpoints_directory(named), Exit::checkpoint)) {
     if (const auto newest = find_latest_checkpoint(named, log, Depth::sizes)) return newest->path;
     refuse(fmt::format("the run '{}' has no complete checkpoint", named.string()));
   }
-  if (!has_manifest(named) && !fs::exists(named / "state.json", error))
+  if (!has_manifest(named) && !disk::exists(named / "state.json", Exit::checkpoint))
     refuse(fmt::format(
         "'{}' is {}{}. Give a checkpoint such as RUN/checkpoints/step-00000100, or a run folder for its newest one",
         named.string(),
-        fs::exists(named / "config.json", error) ? "a Hugging Face model, not a checkpoint that a trainer saved"
-                                                 : "neither a run folder nor a checkpoint that a trainer saved",
+        disk::exists(named / "config.json", Exit::checkpoint)
+            ? "a Hugging Face model, not a checkpoint that a trainer saved"
+            : "neither a run folder nor a checkpoint that a trainer saved",
         checkpoints_near(named / "step")));
   return named;
 }

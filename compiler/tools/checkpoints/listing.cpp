@@ -14,6 +14,7 @@
 #include "files/atomic_directory.h"
 #include "files/disk.h"
 #include "run/folder_lock.h"
+#include "run/json_lines.h"
 #include "run/run_folder.h"
 #include "spec/validation_sets.h"
 #include "spec/values.h"
@@ -28,13 +29,12 @@ namespace {
 constexpr Writer kPruneWriter{Exit::checkpoint, "run folder", false};
 
 void check_run(const fs::path& run) {
-  std::error_code error;
   const auto refuse = [&](const char* what) {
     throw Failure(Exit::checkpoint, fmt::format("'{}' {}. Give a run folder, such as runs/NAME", run.string(), what));
   };
-  if (!fs::exists(run, error)) refuse("does not exist");
-  if (!fs::is_directory(run, error)) refuse("is not a folder");
-  if (RunFolder::holds_run(run) || fs::is_directory(checkpoints_directory(run), error)) return;
+  if (!disk::exists(run, Exit::checkpoint)) refuse("does not exist");
+  if (!disk::is_folder(run, Exit::checkpoint)) refuse("is not a folder");
+  if (RunFolder::holds_run(run) || disk::is_folder(checkpoints_directory(run), Exit::checkpoint)) return;
   refuse(has_manifest(run) ? "is a checkpoint" : "has no run in it");
 }
 
@@ -53,7 +53,8 @@ std::map<std::int64_t, double> validation_losses(const fs::path& run) {
   std::map<std::int64_t, double> losses;
   const std::string key = loss_key(run);
   std::ifstream file = disk::open(run / "metrics.jsonl");
-  for (std::string line; std::getline(file, line);) {
+  LineReader lines(file);
+  for (std::string line; lines.next(line);) {
     if (line.find("\"" + key + "\"") == std::string::npos) continue;  // most lines have none, and parsing is slow
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
     if (!object.is_object() || !object.contains("step") || !object.contains(key)) continue;
@@ -142,7 +143,7 @@ Pruning choose(const fs::path& run, const Retention& retention) {
   const std::optional<CheckpointEntry> newest = find_latest_checkpoint(run, {});
   Pruning pruning;
   std::int64_t last = 0;
-  const std::optional<Best> best = read_best(run);
+  const std::optional<Best> best = read_best_or_refuse(run);
   for (auto it = listing.checkpoints.rbegin(); it != listing.checkpoints.rend(); ++it) {
     if (it->damage) {
       pruning.damaged.push_back(*it);

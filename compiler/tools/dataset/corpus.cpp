@@ -199,7 +199,7 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
       files.push_back(path);
     } else {
       throw Failure(Exit::data,
-                    fs::exists(status)
+                    disk::exists(path, Exit::data)
                         ? fmt::format("'{}' is neither a file nor a directory", path.string())
                         : fmt::format("'{}' does not exist. Give files or directories of text", path.string()));
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "data/mapped_file.h"
+#include "data/tokenizer.h"
 #include "error.h"
 #include "files/durable_file.h"
 
@@ -28,6 +29,7 @@ std::string read_tokenizer(const fs::path& path) {
                                 path.string()));
   }
   const MappedFile file(model);
+  check_tokenizer_size(file.bytes().size(), model.string());
   std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   file.check();
   return text;

@@ -63,11 +63,12 @@ bool TextReader::fill() {
 }
 
 void TextReader::append(std::string& text, std::string_view more) const {
-  if (decompressor_ && more.size() > longest_ - std::min(text.size(), longest_))
-    fail(
-        fmt::format("has a document of more than {} bytes, the most of a compressed file. Decompress it, or leave it "
-                    "out",
-                    longest_));
+  if (more.size() > longest_ - std::min(text.size(), longest_))
+    fail(fmt::format(
+        fmt::runtime(decompressor_ ? "has a document of more than {} bytes, the most of a compressed file. Decompress "
+                                     "it, or leave it out"
+                                   : "has a line of more than {} bytes. Split it, or leave the file out"),
+        longest_));
   text += more;
 }
 
@@ -85,7 +86,12 @@ bool TextReader::line(std::string& text) {
 
 std::string TextReader::rest() {
   std::string text;
-  for (; fill(); text_ = {}) append(text, text_);
+  for (; fill(); text_ = {}) {
+    if (decompressor_)
+      append(text, text_);
+    else
+      text += text_;
+  }
   return text;
 }
 

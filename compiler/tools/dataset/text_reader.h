@@ -14,7 +14,7 @@
 
 namespace llmc::data {
 
-/// Longest document of a compressed file, which may be far larger than the file.
+/// Longest document of a compressed file, which may be far larger than the file, and longest line of any file.
 constexpr std::size_t kMostDecompressed = std::size_t{1} << 30;
 
 class TextReader {
@@ -22,7 +22,7 @@ class TextReader {
   /// Reads up to so many bytes into the buffer; returns their number, 0 at the end.
   using Source = std::function<std::size_t(std::span<char>)>;
 
-  /// `name`: in errors. `longest`: of a document in a compressed stream.
+  /// `name`: in errors. `longest`: of a line, and of a document in a compressed stream.
   TextReader(Source source, Compression compression, std::string name, std::size_t longest = kMostDecompressed);
 
   /// Next line without its line feed; returns false at the end. Throws Failure(data) naming the file if it cannot be

@@ -45,6 +45,7 @@ DatasetRecord read(const fs::path& folder) {
 std::string mismatch(const fs::path& path, std::optional<std::uint64_t> bytes, const std::string& xxh3) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none) return fmt::format("cannot be looked up: {}", error.message());
   if (!fs::exists(status)) return "does not exist";
   if (!fs::is_regular_file(status)) return "is not a file";
   const std::uint64_t found = disk::size(path, Exit::data);

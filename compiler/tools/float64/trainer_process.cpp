@@ -11,14 +11,17 @@
 #include <cstring>
 
 #include "error.h"
+#include "files/durable_file.h"
 
 extern char** environ;
 
 namespace llmc::float64 {
 
 TrainerProcess::TrainerProcess(const std::vector<std::string>& argv, const std::filesystem::path& log) {
+  const int output = open_own_file(log, O_WRONLY | O_TRUNC, {Exit::usage, "-o"});
   int ends[2];
   const auto refuse = [&](int error) {
+    close(output);
     throw Failure(Exit::toolchain, "cannot run " + argv[0] + ": " + std::strerror(error));
   };
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refuse(errno);
@@ -34,12 +37,15 @@ TrainerProcess::TrainerProcess(const std::vector<std::string>& argv, const std::
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  posix_spawn_file_actions_adddup2(&actions, output, 1);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
   const int error = posix_spawn(&child_, words[0], &actions, nullptr, words.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
-  if (error == 0) return;
+  if (error == 0) {
+    close(output);
+    return;
+  }
   child_ = -1;
   close(socket_);
   refuse(error);

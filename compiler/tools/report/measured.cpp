@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
-#include <fstream>
+#include <cstring>
 #include <map>
 #include <tuple>
 
@@ -37,9 +38,8 @@ Key key_of(const Plan& plan, const plan::Launch& launch) {
 
 Json parse(const std::filesystem::path& file) {
   const std::optional<std::string> text = disk::text(file);
-  std::error_code unknown;
-  if (std::filesystem::is_directory(file, unknown)) refuse(file, "this is a folder. Name the file in it");
-  if (!text) refuse(file, "the file does not exist or cannot be read");
+  if (!text && errno == EISDIR) refuse(file, "this is a folder. Name the file in it");
+  if (!text) refuse(file, fmt::format("the file cannot be read: {}", std::strerror(errno)));
   const Json trace = Json::parse(*text, nullptr, false);
   if (!trace.is_object() || !trace.contains("traceEvents") || !trace.contains("otherData") ||
       !trace["otherData"].contains("fingerprint"))

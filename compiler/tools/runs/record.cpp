@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "compiler/tools/runs/outliers.h"
-#include "compiler/tools/runs/reverse_lines.h"
 #include "files/disk.h"
+#include "run/json_lines.h"
 #include "run/run_folder.h"
 #include "spec/values.h"
 
@@ -27,29 +27,15 @@ void add_problem(Record& record, const std::string& problem) {
   if (all.find(problem) == std::string::npos) all += (all.empty() ? "" : "; ") + problem;
 }
 
-/// Reads a line; one of more than kMostLineBytes is skipped and returned as empty. Returns false if no complete line is
-/// left.
-bool next_line(std::istream& in, std::vector<char>& buffer, std::string& line) {
-  in.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-  const bool whole = !in.fail();
-  if (!whole && !in.eof()) {
-    in.clear();
-    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  if (in.eof() || in.bad()) return false;
-  line.assign(buffer.data(), whole ? static_cast<std::size_t>(in.gcount()) - 1 : 0);
-  return true;
-}
-
 /// Calls `take` with each complete line that is an object with a step. Text after the last line break is incomplete and
 /// is ignored.
 void for_each_line(Record& record, const char* file, const std::function<void(Object&&)>& take) {
   std::ifstream in = disk::open(record.summary.path / file);
   if (!in) return;
-  std::vector<char> buffer(kMostLineBytes + 1);
+  LineReader lines(in);
   std::string line;
   std::int64_t wrong = 0;
-  while (next_line(in, buffer, line)) {
+  while (lines.next(line)) {
     Object object = Object::parse(line, nullptr, false);
     if (object.is_object() && object.contains("step") && object["step"].is_number_integer())
       take(std::move(object));

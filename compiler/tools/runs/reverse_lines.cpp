@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "files/disk.h"
+#include "run/json_lines.h"
 
 namespace llmc::runs {
 

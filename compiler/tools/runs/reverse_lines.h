@@ -10,8 +10,6 @@
 
 namespace llmc::runs {
 
-inline constexpr std::size_t kMostLineBytes = std::size_t{4} << 20;  // no trainer writes a longer line
-
 class ReverseLines {
  public:
   /// A missing file has no lines. Throws Failure(checkpoint) if the file cannot be read; next() does so for a line of

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "error.h"
+#include "files/durable_file.h"
 
 namespace llmc::sweep {
 
@@ -32,9 +33,7 @@ void become(char* const* argv, int log, pid_t parent) {
 }  // namespace
 
 Child::Child(const std::vector<std::string>& argv, const std::filesystem::path& log) {
-  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (file < 0)
-    throw Failure(Exit::usage, "cannot write '" + log.string() + "': " + std::strerror(errno) + ". Write another -o");
+  const int file = open_own_file(log, O_WRONLY | O_APPEND, {Exit::usage, "-o", false});
   std::vector<char*> words;
   for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);

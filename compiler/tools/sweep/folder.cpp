@@ -33,8 +33,7 @@ Folder::Folder(const std::filesystem::path& path) {
                                            spec::printable(path.string())));
   make_directories(path, kWriter);
   path_ = disk::canonical(path, Exit::usage);
-  lock_ = ::open((path_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (lock_ < 0) throw_errno("write", path_ / kLock, kWriter);
+  lock_ = open_own_file(path_ / kLock, O_RDWR, kWriter);
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(lock_);
   throw Failure(Exit::usage, fmt::format("another llmc sweep works in '{}'. Wait for it, or write another -o",

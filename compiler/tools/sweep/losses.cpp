@@ -6,6 +6,7 @@
 #include <string>
 
 #include "files/disk.h"
+#include "run/json_lines.h"
 
 namespace llmc::sweep {
 
@@ -20,8 +21,9 @@ void Losses::update() {
   std::ifstream file = disk::open(path_);
   file.seekg(static_cast<std::streamoff>(read_));
   // A line without its line break is still being written.
-  for (std::string line; std::getline(file, line) && !file.eof();) {
-    read_ += line.size() + 1;
+  LineReader lines(file);
+  for (std::string line; lines.next(line);) {
+    read_ = static_cast<std::uintmax_t>(file.tellg());
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
     if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) continue;
     const auto step = object["step"].get<std::int64_t>();

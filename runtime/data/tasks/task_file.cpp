@@ -199,6 +199,8 @@ TaskExample parse_line(std::string_view line, const Tokenizer& tokenizer, const 
   return example;
 }
 
+constexpr std::size_t kMostLine = 64 << 20;  // far above any example, and little to read before it is refused
+
 std::vector<TaskExample> parse_lines(std::string_view content, const std::string& name, const Tokenizer* tokenizer,
                                      const TaskLimits& limits, std::int64_t most) {
   if (!tokenizer)
@@ -213,7 +215,11 @@ std::vector<TaskExample> parse_lines(std::string_view content, const std::string
   std::vector<TaskExample> examples;
   for (std::int64_t number = 1; !content.empty() && (most == 0 || static_cast<std::int64_t>(examples.size()) < most);
        ++number) {
-    const std::size_t end = std::min(content.find('\n'), content.size());
+    const std::string_view start = content.substr(0, kMostLine + 1);
+    const std::size_t end = std::min(start.find('\n'), start.size());
+    if (end > kMostLine)
+      throw Failure(Exit::data, fmt::format("'{}': line {} has more than {} bytes. Split it, or leave it out", name,
+                                            number, kMostLine));
     const std::string_view line = content.substr(0, end);
     content.remove_prefix(std::min(end + 1, content.size()));
     if (line.find_first_not_of(kWhiteSpace) == std::string_view::npos) continue;

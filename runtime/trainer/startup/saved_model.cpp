@@ -6,6 +6,7 @@
 
 #include "checkpoint/manifest.h"
 #include "error.h"
+#include "files/disk.h"
 #include "spec/model_config.h"
 #include "spec/values.h"
 #include "text/shell.h"
@@ -28,17 +29,16 @@ spec::ModelConfig config_of(const fs::path& config) try {
 }
 
 SavedModel find(const fs::path& folder, const Log& log) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error))
+  if (!disk::is_folder(folder, Exit::checkpoint))
     refuse(fmt::format("there is no folder '{}'. Name a checkpoint, a run folder, or a Hugging Face model's folder",
                        folder.string()));
-  if (fs::is_directory(checkpoints_directory(folder), error)) {
+  if (disk::is_folder(checkpoints_directory(folder), Exit::checkpoint)) {
     const auto latest = find_latest_checkpoint(folder, log);
     if (!latest) refuse(fmt::format("the run '{}' has no complete checkpoint", folder.string()));
     return {latest->path, folder, read_train_state(latest->path)};
   }
-  if (fs::exists(folder / "state.json", error)) return {folder, run_of(folder), read_train_state(folder)};
-  if (!fs::exists(folder / "config.json", error))
+  if (disk::exists(folder / "state.json", Exit::checkpoint)) return {folder, run_of(folder), read_train_state(folder)};
+  if (!disk::exists(folder / "config.json", Exit::checkpoint))
     refuse(fmt::format("'{}' is neither a checkpoint nor a run folder, and has no config.json of a Hugging Face model",
                        folder.string()));
   check_has_safetensors(folder);

@@ -94,5 +94,13 @@ TEST(Disk, OnlyRegularFilesAreOpened) {
   ::close(writer);
 }
 
+TEST(Disk, ATextThatIsTooLargeIsNotRead) {
+  test::Folder base;
+  write_all(base.path / "file", "text");
+  EXPECT_EQ(disk::text(base.path / "file", 4), "text");
+  EXPECT_FALSE(disk::text(base.path / "file", 3));
+  EXPECT_EQ(errno, EFBIG);
+}
+
 }  // namespace
 }  // namespace llmc

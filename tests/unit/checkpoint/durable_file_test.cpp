@@ -1,13 +1,20 @@
 // Records, replacement and errors of durable files.
 #include "files/durable_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
 
 #include "small_state.h"
 
 namespace llmc {
 namespace {
+
+namespace fs = std::filesystem;
 
 TEST(DurableFile, RecordHasSizeAndChecksum) {
   test::Folder directory;
@@ -47,6 +54,36 @@ TEST(DurableFile, WhatIsNoFileIsNotReplaced) {
     EXPECT_THROW(check_can_write(path, kWriter), Failure) << path;
   }
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
+/// A pipe that nobody reads would stop whoever opens it to write.
+TEST(DurableFile, OnlyARegularFileIsOpenedInAnOwnFolder) {
+  test::Folder folder;
+  const int file = open_own_file(folder.path / "new", O_RDWR);
+  EXPECT_EQ(::write(file, "x", 1), 1);
+  ::close(file);
+  ASSERT_EQ(::mkfifo((folder.path / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("new", folder.path / "link");
+  fs::create_symlink("none", folder.path / "dangling");
+  const auto refused = [&](const fs::path& path) {
+    EXPECT_EXIT(
+        {
+          ::alarm(10);
+          try {
+            open_own_file(path, O_WRONLY | O_TRUNC, {Exit::usage, "-o"});
+          } catch (const Failure& failure) {
+            std::fputs(failure.what(), stderr);
+            std::_Exit(static_cast<int>(failure.code()));
+          }
+          std::_Exit(0);
+        },
+        testing::ExitedWithCode(2), path.filename().string() + "' is (a link|not a regular file)");
+  };
+  for (const fs::path& path :
+       {folder.path / "pipe", folder.path / "link", folder.path / "dangling", fs::path("/dev/null")})
+    refused(path);
+  EXPECT_EQ(read_all(folder.path / "new"), "x");
+  EXPECT_FALSE(fs::exists(folder.path / "none"));
 }
 
 TEST(DurableFile, ALinksFileIsReplaced) {

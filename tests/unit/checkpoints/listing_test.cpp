@@ -104,6 +104,21 @@ TEST_F(ListingTest, KeepsTheLastMultiplesAndTheBest) {
   EXPECT_TRUE(hidden_entries(checkpoints_directory(run_.path)).empty());
 }
 
+TEST_F(ListingTest, NothingGoesWhileTheBestOneIsUnknown) {
+  save({1, 2, 3});
+  const fs::path best = checkpoints_directory(run_.path) / "best.json";
+  for (const char* damaged :
+       {"{\"step\": 1, \"valid", "{}", "[1]", "{\"step\": -1, \"validation\": \"v\", \"loss\": 1}", ""}) {
+    write_all(best, damaged);
+    const std::string said = refusal([&] { prune(run_.path, {.keep_last = 1, .keep_every = 0}, {}); });
+    EXPECT_TRUE(test::has_facts(said, {best.string(), "Remove this file"})) << said;
+    EXPECT_FALSE(refusal([&] { choose(run_.path, {.keep_last = 1, .keep_every = 0}); }).empty());
+    EXPECT_EQ(steps(list(run_.path).checkpoints), (Steps{1, 2, 3}));
+  }
+  fs::remove(best);
+  EXPECT_EQ(steps(prune(run_.path, {.keep_last = 1, .keep_every = 0}, {}).removed), (Steps{1, 2}));
+}
+
 TEST_F(ListingTest, DamagedOnesNeitherCountNorGo) {
   save({1, 2, 3, 4});
   fs::resize_file(checkpoint(3) / "state.json", 1);

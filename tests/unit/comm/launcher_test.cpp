@@ -3,11 +3,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <string>
 
 #include "../facts.h"
+#include "../folder.h"
+#include "comm/together.h"
 #include "error.h"
 
 namespace llmc {
@@ -140,6 +147,25 @@ TEST(Launch, TheFirstHostOfSlurm) {
   EXPECT_EQ(first_slurm_host("rack[2-3]n[01-04]-ib"), "rack2n01-ib");
   for (const char* list : {"", ",a", "[", "a[1-2", "a[]", "a[,1]", "a[-1]", "a]", "a b", "a/b"})
     EXPECT_THROW(first_slurm_host(list), Failure) << list;
+}
+
+/// A pipe that nobody reads would stop the rank without a word.
+TEST(RankLogs, APipeIsRefused) {
+  test::Folder run;
+  std::filesystem::create_directory(run.path / "ranks");
+  ASSERT_EQ(::mkfifo((run.path / "ranks/rank-0001.log").c_str(), 0600), 0);
+  EXPECT_EXIT(
+      {
+        ::alarm(10);
+        try {
+          open_rank_log(run.path, 1);
+        } catch (const Failure& failure) {
+          std::fputs(failure.what(), stderr);
+          std::_Exit(static_cast<int>(failure.code()));
+        }
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(6), "ranks/rank-0001.log' is not a regular file");
 }
 
 }  // namespace

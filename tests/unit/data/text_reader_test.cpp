@@ -97,6 +97,7 @@ TEST_P(Compressed, OtherDataAndLongDocumentsAreNamed) {
   EXPECT_EQ(lines(reader(packed(text), GetParam(), 1 << 20, 1001)).size(), 2u);
   EXPECT_FAILS_WITH(lines(reader(packed(text), GetParam(), 1 << 20, 1000)), "a document of more than 1000 bytes");
   EXPECT_EQ(reader(text, Compression::none, 1 << 20, 10).rest(), text) << "a file of text has a known size";
+  EXPECT_FAILS_WITH(lines(reader(text, Compression::none, 1 << 20, 1000)), "'a.txt'", "a line of more than 1000 bytes");
 }
 
 INSTANTIATE_TEST_SUITE_P(TextReader, Compressed, testing::Values(Compression::gzip, Compression::zstd));

@@ -123,6 +123,24 @@ TEST_F(Project, OnlyItsOwnFilesAreRemoved) {
   EXPECT_TRUE(fs::exists(folder_ / "outside.txt"));
 }
 
+TEST_F(Project, NothingIsWrittenThroughALink) {
+  const Files files = {{"a.txt", "a\n"}, {"kernels/b.cpp", "b\n"}};
+  write_project(files, folder_ / "out", kTree, false);
+  fs::rename(folder_ / "out/kernels", folder_ / "elsewhere");
+  std::ofstream(folder_ / "elsewhere/b.cpp") << "mine\n";
+  std::ofstream(folder_ / "elsewhere/c.new") << "mine\n";
+  fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "out/kernels");
+  EXPECT_THROW(write_project(files, folder_ / "out", kTree, false), Failure);
+  EXPECT_THROW(write_project({{"a.txt", "a\n"}}, folder_ / "out", kTree, false), Failure) << "nor is one removed";
+  EXPECT_EQ(read(folder_ / "elsewhere/b.cpp"), "mine\n");
+  EXPECT_EQ(read(folder_ / "elsewhere/c.new"), "mine\n");
+  fs::remove(folder_ / "out/kernels");
+  fs::create_symlink(folder_ / "elsewhere/d.cpp", folder_ / "out/a.txt.new");  // dangling
+  write_project({{"a.txt", "changed\n"}, {"kernels/b.cpp", "b\n"}}, folder_ / "out", kTree, false);
+  EXPECT_FALSE(fs::exists(folder_ / "elsewhere/d.cpp"));
+  EXPECT_EQ(read(folder_ / "out/a.txt"), "changed\n");
+}
+
 TEST_F(Project, AForeignFolderIsRefused) {
   fs::create_directories(folder_ / "theirs");
   std::ofstream(folder_ / "theirs/thesis.tex") << "x";

@@ -4,9 +4,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -14,6 +18,7 @@
 #include "../checkpoint/small_state.h"
 #include "../facts.h"
 #include "error.h"
+#include "run/json_lines.h"
 #include "spec/values.h"
 
 namespace llmc {
@@ -145,6 +150,20 @@ TEST(RunFolder, WhoLooksRefusesNobody) {
   ends.join();
 }
 
+/// A pipe has no end and nobody who writes: whoever opens it to read it waits for ever.
+TEST(RunFolder, APipeInPlaceOfTheLockIsNoLock) {
+  test::Folder base;
+  fs::create_directories(base.path / "state");
+  ASSERT_EQ(::mkfifo((base.path / "state/lock").c_str(), 0600), 0);
+  EXPECT_EXIT(
+      {
+        ::alarm(10);
+        std::_Exit(FolderLock::is_held(base.path));
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_NE(failure(base.path, model(1)).find("state/lock' is not a regular file"), std::string::npos);
+}
+
 /// On some network file systems a file's inode number changes after it was opened.
 TEST(RunFolder, AnotherLockFileIsNoOtherRun) {
   test::Folder base;
@@ -220,9 +239,25 @@ TEST(JsonLines, TruncationDropsTornAndForeignLines) {
   std::string log;
   truncate_lines_after(path, 5, [&](const std::string& line) { log += line + "\n"; });
   EXPECT_EQ(read_all(path), "{\"step\":1}\n{\"step\":2}\n");
-  EXPECT_NE(log.find("line 2 "), std::string::npos) << log;
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;
+  EXPECT_TRUE(test::has_facts(log, {"line 2 ", "and 2 more", "set-aside-1/m.jsonl"})) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
   truncate_lines_after(base.path / "none", 5, {});
+}
+
+TEST(JsonLines, AFileWithDroppedLinesIsSetAside) {
+  test::Folder base;
+  const fs::path path = base.path / "m.jsonl";
+  const std::string whole = "{\"step\":1}\n{\"step\":2}\n{\"st";
+  write_all(path, whole);
+  truncate_lines_after(path, 5, {});
+  EXPECT_FALSE(fs::exists(base.path / "set-aside-1")) << "a torn last line is no damage";
+  const std::string longest = "{\"step\":3,\"text\":\"" + std::string(kMostLineBytes, 'x') + "\"}\n";
+  for (const char* kept : {"set-aside-1/m.jsonl", "set-aside-2/m.jsonl"}) {
+    write_all(path, "{\"step\":1}\n" + longest + "{\"step\":4}\n");
+    truncate_lines_after(path, 5, {});
+    EXPECT_EQ(read_all(path), "{\"step\":1}\n{\"step\":4}\n");
+    EXPECT_EQ(read_all(base.path / kept), "{\"step\":1}\n" + longest + "{\"step\":4}\n");
+  }
 }
 
 TEST(JsonLines, ALinkIsNotFollowed) {
@@ -238,8 +273,23 @@ TEST(JsonLines, ALinkIsNotFollowed) {
 }
 
 TEST(JsonLines, AFullDiskLeavesWholeLines) {
-  JsonLines lines("/dev/full");
-  EXPECT_THROW(lines.append("{\"step\":1}"), Failure);
+  test::Folder base;
+  const fs::path path = base.path / "m.jsonl";
+  write_all(path, "{\"step\":1}\n");
+  const rlimit most{15, 15};  // bytes of a file: room for a part of the next line
+  EXPECT_EXIT(
+      {
+        std::signal(SIGXFSZ, SIG_IGN);
+        ::setrlimit(RLIMIT_FSIZE, &most);
+        try {
+          JsonLines(path).append("{\"step\":2}");
+        } catch (const Failure& failure) {
+          std::_Exit(static_cast<int>(failure.code()));
+        }
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(6), "");
+  EXPECT_EQ(read_all(path), "{\"step\":1}\n");
 }
 
 }  // namespace
