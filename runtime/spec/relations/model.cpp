@@ -279,12 +279,15 @@ class ModelRelations : RelationChecks {
     if (!usable({"model.norm_weight", "model.attention_bias", "model.attention_out_bias", "model.mlp_bias"}) ||
         m.norm_weight != NormWeight::none || m.attention_bias || m.attention_out_bias || m.mlp_bias)
       return;
-    for (const char* key :
-         {"optimizer.rate_scale.vectors", "optimizer.weight_decay_of.vectors", "optimizer.betas_of.vectors"})
-      if (given(key))
-        fail("E0309", fmt::format("{} has no effect on a model without weights of norms and without biases", key),
-             "remove it, or write norm_weight: plain", any_of({leave_out(key), write("model.norm_weight", "plain")}),
-             {key, "model.norm_weight"});
+    for (const char* path :
+         {"optimizer.rate_scale.vectors", "optimizer.weight_decay_of.vectors", "optimizer.betas_of.vectors"}) {
+      const Key& key = *find_key(path);
+      // A spec with all values has these too.
+      if (given(path) && usable({path}) && (key.derive ? key.derive(spec_) : fallback_of(key)) != key.get(spec_))
+        fail("E0309", fmt::format("{} has no effect on a model without weights of norms and without biases", path),
+             "remove it, or write norm_weight: plain", any_of({leave_out(path), write("model.norm_weight", "plain")}),
+             {path, "model.norm_weight"});
+    }
   }
 
   void documents() {
@@ -296,12 +299,6 @@ class ModelRelations : RelationChecks {
            fmt::format("write a separator below {}", vocabulary),
            any_of({write("data.documents.separator", vocabulary - 1), write("model.vocab_size", d.separator + 1)}),
            {"data.documents.separator", "model.vocab_size"});
-    if (usable({"data.documents.mask_first"}) && d.separator >= 0 && !d.mask && !d.mask_first)
-      fail("E0309", "data.documents.separator has no effect without a mask of documents, or of the target after them",
-           "add mask: true or mask_first: true, or remove this key",
-           any_of({write("data.documents.mask", "true"), write("data.documents.mask_first", "true"),
-                   leave_out("data.documents.separator")}),
-           {"data.documents.separator"});
     if (usable({"data.documents.reset_positions"}) && d.reset_positions && !d.mask)
       fail("E0347", "positions that begin anew in each document, while tokens attend to the documents before",
            "write mask: true, or reset_positions: false",

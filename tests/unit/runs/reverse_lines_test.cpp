@@ -12,6 +12,7 @@
 #include "../checkpoint/small_state.h"
 #include "../facts.h"
 #include "error.h"
+#include "run/json_lines.h"
 
 namespace llmc::runs {
 namespace {

@@ -296,12 +296,8 @@ TEST(Load, RolesThatTheModelLacks) {
     EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {word, "model.norm_weight=none"})), "E0309");
     EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {word, "model.norm_weight=none", "model.attention_bias=true"})), "");
   }
-}
-
-TEST(Load, SeparatorsThatNothingReads) {
-  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"data.documents.separator=2"})), "E0309");
-  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"data.documents.separator=auto"})), "");
-  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"data.documents.separator=2", "data.documents.mask_first=true"})), "");
+  const LoadResult whole = load_text(kGood, "a.yaml", {"model.norm_weight=none"});
+  EXPECT_EQ(codes_of(load_text(to_yaml(*whole.resolved, false), "whole.yaml")), "") << "a spec with all values";
 }
 
 TEST(Load, FileErrors) {
