@@ -19,6 +19,14 @@ std::string params_text(const std::vector<Param>& params) {
   return text + "\n}  // namespace llmc\n";
 }
 
+std::string operands_text(const std::vector<Param>& params) {
+  std::string text;
+  for (const Param& param : params)
+    if (param.type == "operands")
+      text += "#undef " + param.name + "\n#define " + param.name + " " + param.value + "\n\n";
+  return text;
+}
+
 std::vector<std::string> params_read(const std::string& template_text, const std::vector<Param>& known) {
   std::set<std::string_view> names;
   for (const Token& token : tokenize(template_text)) {
@@ -42,10 +50,8 @@ std::string include_style(const SpecialiseInput& input) {
   std::string text;
   for (const std::string& line : input.header) text += line.empty() ? "//\n" : "// " + line + "\n";
   if (!text.empty()) text += "\n";
-  for (const Param& param : input.params)
-    if (param.type == "operands")
-      text += "#undef " + param.name + "\n#define " + param.name + " " + param.value + "\n\n";
-  text += "#include \"device/types.h\"\n\n#define LLMC_PARAMS_GIVEN\n" + params_text(input.params) + "\n";
+  text += operands_text(input.params) + "#include \"device/types.h\"\n\n#define LLMC_PARAMS_GIVEN\n" +
+          params_text(input.params) + "\n";
   if (input.entry != input.template_name) text += "#define " + input.template_name + " " + input.entry + "\n";
   return text + "#include \"" + input.template_file + "\"\n";
 }

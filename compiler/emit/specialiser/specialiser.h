@@ -25,6 +25,9 @@ inline constexpr char kFurtherOperands[] = "LLMC_FURTHER_OPERANDS";
 /// Prints the declarations of a params.h in namespace llmc, one per line, in order; the stable text form of params.
 std::string params_text(const std::vector<Param>& params);
 
+/// Prints the definition of kFurtherOperands, if the params have one. It has to precede the template's text.
+std::string operands_text(const std::vector<Param>& params);
+
 /// Returns the names among `known` that the template's text reads, in the order of `known`.
 std::vector<std::string> params_read(const std::string& template_text, const std::vector<Param>& known);
 

@@ -9,7 +9,7 @@ endif()
 foreach(kernel IN LISTS kernels)  # first, because kernels_accesses.cmake counts them
   get_filename_component(name ${kernel} NAME_WE)
   set(archs 90a 100)  # cross-entropy uses clusters
-  if(name MATCHES "_warpgroups$")
+  if(name MATCHES "_warpgroups(_rotated)?$")
     set(archs 90a)
   endif()
   must_not_spill(${name} "${archs}" --fmad=false ${kernel})

@@ -143,7 +143,8 @@ std::optional<std::string> first_difference(const SpecialiseInput& input, const 
   const fs::path ours = work.path() / "specialised" / "kernel.cu", theirs = work.path() / "template" / "kernel.cu";
   write(ours, specialised);
   write(theirs, input.template_text);
-  write(theirs.parent_path() / "params.h", "#pragma once\n#include \"device/types.h\"\n" + params_text(input.params));
+  write(theirs.parent_path() / "params.h",
+        "#pragma once\n#include \"device/types.h\"\n" + operands_text(input.params) + params_text(input.params));
   write(work.path() / "cuda_stub.h", kCudaStub);
 
   for (const std::string& arch : archs) {
