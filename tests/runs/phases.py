@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -235,6 +236,11 @@ class Phases(PhasedTest):
         self.assertRegex(table, r"(?m)^until step +12 +18 +24 +24$")
         self.assertRegex(table, r"(?m)^sequence +24 +12 +12 *$")
         self.assert_facts(table, "phase 2 changes model.rope_theta", "phase 3 changes")
+        # One schedule for the whole run, and one for each phase where their rates differ.
+        self.assertEqual(len(re.findall(r"(?m)^  \S.* at step 1, at most .* at step 24$", table)), 1)
+        rates = self.write_spec("rates.yaml", "phases: [{until: 50%}, {until: 100%, optimizer: {lr: 1.0e-4}}]\n")
+        rates = self.succeed(LLMC, "plan", rates).out
+        self.assertRegex(rates, r"(?m)^  .* at most 1\.00e-04, .* at step 24, in phase 2$")
         checked = self.succeed(LLMC, "check", self.spec, "data.train.second.path=none-*.bin").err
         self.assertEqual(checked.count("none-*.bin"), 1, "phases have a warning in common")
         checked = self.succeed(LLMC, "check", self.spec).out

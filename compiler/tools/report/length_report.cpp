@@ -41,14 +41,18 @@ std::string tokens_text(std::span<const spec::Resolved> phases) {
                      spec::tokens_per_parameter(first) * tokens / tokens_of_run(first));
 }
 
-std::string length_text(const plan::Plan& plan) {
+std::string schedule_text(const plan::Plan& plan) {
   const spec::Schedule& schedule = plan.spec.schedule;
   const double peak = plan.spec.optimizer.lr;
   // A plan is a file too, which does not depend on a locale.
-  return fmt::format("length: {}\n  {}  {}: {:.2e} at step 1, at most {:.2e}, {:.2e} at step {}\n",
-                     tokens_text(plan.spec), schedule_line(schedule, peak, kColumns, false),
-                     spec::text_of("schedule.kind", plan.spec), learning_rate(schedule, peak, 0), peak,
-                     learning_rate(schedule, peak, schedule.steps - 1), schedule.steps);
+  return fmt::format("{}  {}: {:.2e} at step 1, at most {:.2e}, {:.2e} at step {}",
+                     schedule_line(schedule, peak, kColumns, false), spec::text_of("schedule.kind", plan.spec),
+                     learning_rate(schedule, peak, 0), peak, learning_rate(schedule, peak, schedule.steps - 1),
+                     schedule.steps);
+}
+
+std::string length_text(const plan::Plan& plan) {
+  return fmt::format("length: {}\n  {}\n", tokens_text(plan.spec), schedule_text(plan));
 }
 
 nlohmann::ordered_json length_json(const plan::Plan& plan) {

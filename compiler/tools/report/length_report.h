@@ -17,7 +17,10 @@ std::string tokens_text(const spec::Spec& spec);
 /// ...".
 std::string tokens_text(std::span<const spec::Resolved> phases);
 
-/// The same, and the learning rate as one line of characters; ends with a line feed.
+/// The learning rate over the run as one line of characters.
+std::string schedule_text(const plan::Plan& plan);
+
+/// Tokens and learning rate; ends with a line feed.
 std::string length_text(const plan::Plan& plan);
 
 /// Steps, tokens, and tokens for each parameter.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "compiler/tools/report/length_report.h"
 #include "compiler/tools/report/plan_report.h"
 #include "compiler/tools/report/time_report.h"
 #include "text/console.h"
@@ -138,6 +139,11 @@ std::string phases_text(std::span<const Plan* const> phases, double price) {
       phases[0]->spec.schedule.steps, tokens, format_duration(seconds), run.device_hours,
       price > 0 ? fmt::format(" for {:.2f}", run.device_hours * price) : "", disk(run.most_checkpoints),
       run.most_checkpoints, run.kept_borders);
+  const bool one_rate = std::ranges::all_of(
+      phases, [&](const Plan* plan) { return plan->spec.optimizer.lr == phases[0]->spec.optimizer.lr; });
+  for (const Plan* plan : phases.first(one_rate ? 1 : phases.size()))
+    text += fmt::format("  {}{}\n", schedule_text(*plan),
+                        one_rate ? "" : fmt::format(", in phase {}", plan->spec.phase.number));
   for (const Plan* plan : phases)
     if (!plan->spec.phase.changed.empty())
       text += fmt::format("phase {} changes {}\n", plan->spec.phase.number, fmt::join(plan->spec.phase.changed, ", "));
