@@ -178,7 +178,11 @@ class BenchKit(harness.SimTest):
                         continue  # of one call for all queries
                     name = "attention.backward" if "backward" in name else "attention.forward"
                 planned[name] = planned.get(name, 0) + launch["times"]
-        self.assertEqual({name: row["a_step"] for name, row in measured["launches"].items()}, planned)
+        found = {name: row["a_step"] for name, row in measured["launches"].items()}
+        # Where tuning has taken cuDNN's backward pass, a kernel rotates its gradients. llmc's own rotates them itself.
+        if "rope_inverse" not in planned and "rope_inverse" in found:
+            self.assertEqual(found.pop("rope_inverse"), planned["attention.backward"])
+        self.assertEqual(found, planned)
 
     def test_two_commands_from_bundles_to_report(self):
         for name, script in (("rates", RATES), ("heads", HEADS)):
