@@ -102,7 +102,8 @@ class TrainerTimings(TrainerTest):
             last={"ph": "X", "tid": 1, "cat": "kernel", "name": "x", "dur": 1, "args": {"region": "y", "runs": "z"}})
         with open(self.path("no-timeline.json"), "w") as out:
             out.write("[1]")
-        for name, said in (("no-timeline.json", "trainer --timeline FILE"), ("nowhere.json", "does not exist")):
+        for name, said in (("no-timeline.json", "trainer --timeline FILE"), ("nowhere.json",
+                                                                             "No such file or directory")):
             done = harness.call(harness.LLMC, "plan", self.spec, "--measured", self.path(name))
             self.assertEqual(done.code, 2, done.out)
             self.assertIn(said, done.err)
