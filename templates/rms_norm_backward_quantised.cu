@@ -43,17 +43,17 @@ LLMC_KERNEL rms_norm_backward_quantised(const Act* dy, const Residual* x, const 
       [[maybe_unused]] const auto residual = lanes.load_if<kResidual>(lanes.row<kCols, kPitch>(dresidual, row));
       const float r = rstd[row];
       lanes.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
+      auto computed = lanes.columns<kCols, Act>();  // the forward pass's result, then dx
       if constexpr (kRecomputeCodes) {
-        auto again = lanes.columns<kCols, Act>();
-        lanes.store(again, in, scale, [=](float v, float w) {
+        lanes.store(computed, in, scale, [=](float v, float w) {
           if constexpr (kOnePlus) w += 1.0f;
           return v * r * w;
         });
-        const auto result = lanes.load(again);
         if constexpr (kCollected > 1) {
-          lanes.store(lanes.row<kCols>(collected.row((row - first) % kCollected)), result,
+          lanes.store(lanes.row<kCols>(collected.row((row - first) % kCollected)), lanes.load(computed),
                       E4m3Row<Result>(y_scales[row]));
         } else {
+          const auto result = lanes.load(computed);
           const E4m3Row<Result> rounded(e4m3_scale(lanes.largest(result, [](float v) { return magnitude(v); })));
           lanes.store(lanes.row<kCols, kPitch>(y_codes, row), result, rounded);
           if (lanes.leads()) y_scales[row] = rounded.scale;
@@ -69,19 +69,18 @@ LLMC_KERNEL rms_norm_backward_quantised(const Act* dy, const Residual* x, const 
         return d * w * v;
       });
       const float projection = dot / kCols * r * r;
-      auto of_x = lanes.columns<kCols, Act>();
       if constexpr (kResidual) {
-        lanes.store(of_x, gradient, in, scale, residual, [=](float d, float v, float w, float other) {
+        lanes.store(computed, gradient, in, scale, residual, [=](float d, float v, float w, float other) {
           if constexpr (kOnePlus) w += 1.0f;
           return other + r * (d * w - v * projection);
         });
       } else {
-        lanes.store(of_x, gradient, in, scale, [=](float d, float v, float w) {
+        lanes.store(computed, gradient, in, scale, [=](float d, float v, float w) {
           if constexpr (kOnePlus) w += 1.0f;
           return r * (d * w - v * projection);
         });
       }
-      const auto values = lanes.load(of_x);
+      const auto values = lanes.load(computed);
       if constexpr (kCodes) {
         const auto folded = lanes.row<kCols>(factors);
         const E4m3Row<Result> rounded(

@@ -53,7 +53,7 @@ class CollectedRows {
 
  public:
   __device__ explicit CollectedRows(int group)
-      : words_(reinterpret_cast<unsigned*>(block_memory) + static_cast<std::ptrdiff_t>(group) * kRows * kPitch) {}
+      : words_(reinterpret_cast<unsigned*>(block_memory) + static_cast<long long>(group) * kRows * kPitch) {}
 
   __device__ __forceinline__ e4m3* row(int i) const { return reinterpret_cast<e4m3*>(words_ + i * kPitch); }
 
