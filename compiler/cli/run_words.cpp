@@ -21,7 +21,7 @@ RunWords sort_words(const SpecArguments& arguments, std::span<const spec::Resolv
   for (const std::string& word : arguments.overrides) {
     const std::string path = word.substr(0, word.find('='));
     const spec::Key* key = spec::key_of(path);
-    const bool decides = path == "batch.tokens" && has_auto;
+    const bool decides = path == "batch.tokens" && (has_auto || resolved.spec.phase.count > 1);
     words.all.push_back(word);
     const std::string place = key && key->is_path ? spec::path_at(path, resolved.spec) : "";
     if (!place.empty() && spec::holds_path(*key, place))

@@ -56,8 +56,9 @@ class SpecLoader {
 
  private:
   std::optional<Resolved> resolve(Node root, const std::string& name, const std::vector<std::string>& overrides,
-                                  std::vector<std::string>& notes) {
+                                  std::vector<std::string>& notes, std::optional<std::int64_t> steps = {}) {
     apply_overrides(root, overrides, sources_, diagnostics_);
+    if (steps) replace_tokens(root, *steps);
     keep_the_upper_length(root, notes);
     BoundSpec bound = bind_tree(root, sources_.front(), whole_, diagnostics_);
     forget_what_is_of_the_other_kind(bound, notes);
@@ -73,8 +74,24 @@ class SpecLoader {
   }
 
   /// All phases, or none if one of them is wrong. What is wrong is told of the first such phase.
-  std::vector<Resolved> resolve_phases(const std::vector<PhaseNode>& nodes, const Node& root, const std::string& name,
+  std::vector<Resolved> resolve_phases(std::vector<PhaseNode> nodes, const Node& root, const std::string& name,
                                        const std::vector<std::string>& overrides, std::vector<std::string>& notes) {
+    std::vector<Resolved> phases = resolve_each(nodes, root, name, overrides, notes);
+    if (phases.empty()) return phases;
+    if (const std::optional<std::int64_t> steps = steps_of_ramp(nodes, phases, diagnostics_)) {
+      notes.push_back(fmt::format("schedule.tokens {} are {} steps of the phases' batches",
+                                  text_of("schedule.tokens", phases.front().spec), *steps));
+      phases = resolve_each(nodes, root, name, overrides, notes, steps);
+      if (phases.empty()) return phases;
+    }
+    if (diagnostics_.empty()) join_phases(nodes, phases, diagnostics_);
+    return diagnostics_.empty() ? phases : std::vector<Resolved>();
+  }
+
+  /// All phases, each as a spec of its own, or none. `steps`: the length of the run, in place of schedule.tokens.
+  std::vector<Resolved> resolve_each(const std::vector<PhaseNode>& nodes, const Node& root, const std::string& name,
+                                     const std::vector<std::string>& overrides, std::vector<std::string>& notes,
+                                     std::optional<std::int64_t> steps = {}) {
     std::vector<Resolved> phases;
     if (!diagnostics_.empty()) return phases;
     for (const PhaseNode& node : nodes) {
@@ -83,14 +100,21 @@ class SpecLoader {
       merge(merged, node.over);
       merged.span = span;
       std::vector<std::string> of_phase;
-      std::optional<Resolved> resolved = resolve(std::move(merged), name, overrides, of_phase);
+      std::optional<Resolved> resolved = resolve(std::move(merged), name, overrides, of_phase, steps);
       if (!resolved) return {};
       phases.push_back(std::move(*resolved));
       for (std::string& note : of_phase)
         if (!std::ranges::count(notes, note)) notes.push_back(std::move(note));
     }
-    join_phases(nodes, phases, diagnostics_);
-    return diagnostics_.empty() ? phases : std::vector<Resolved>();
+    return phases;
+  }
+
+  static void replace_tokens(Node& root, std::int64_t steps) {
+    std::vector<Member>& schedule = root.find("schedule")->members;
+    std::erase_if(schedule, [](const Member& member) { return member.key.text == "steps"; });
+    Member& length = *std::ranges::find(schedule, "tokens", [](const Member& member) { return member.key.text; });
+    length.key.text = "steps";
+    length.value.text = std::to_string(steps);
   }
 
   static void note_wide_window(const Spec& spec, std::vector<std::string>& notes) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "spec/fingerprint.h"
+#include "spec/length/token_budget.h"
 #include "spec/schema/schema.h"
 #include "spec/values.h"
 
@@ -30,16 +31,37 @@ std::string refusal(const std::string& path) {
   return "";
 }
 
-/// Step of a border; nothing if the text is neither a step nor a percentage.
-std::optional<std::int64_t> step_of(const std::string& text, std::int64_t steps) {
+/// Where a phase ends: after a share of the run, or at a step.
+struct Border {
+  double number = 0;  // percent of the run, or a whole number of steps
+  bool share = false;
+
+  /// Step of the border in a run of so many.
+  std::int64_t step(std::int64_t steps) const {
+    return share ? std::llround(number / 100 * static_cast<double>(steps)) : static_cast<std::int64_t>(number);
+  }
+};
+
+/// Nothing if the text is neither a step nor a percentage.
+std::optional<Border> border_of(const std::string& text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string rest(end, text.data() + text.size());
   if (error != std::errc() || !std::isfinite(number) || number <= 0) return std::nullopt;
-  if (rest == "%")
-    return number > 100 ? std::nullopt : std::optional(std::llround(number / 100 * static_cast<double>(steps)));
+  if (rest == "%") return number > 100 ? std::nullopt : std::optional(Border{number, true});
   if (!rest.empty() || number != std::floor(number) || number > 1e15) return std::nullopt;
-  return static_cast<std::int64_t>(number);
+  return Border{number, false};
+}
+
+void report_border(const PhaseNode& node, std::string message, std::string advice,
+                   std::vector<Diagnostic>& diagnostics) {
+  diagnostics.push_back({"E0351", std::move(message), std::move(advice), {place_of(node.until.span)}});
+}
+
+/// Steps of batches with `batch` tokens that end nearest to `tokens`, or, rounded up, that contain them.
+std::int64_t steps_to(double tokens, std::int64_t batch, bool contains) {
+  const double steps = tokens / static_cast<double>(batch);
+  return contains ? static_cast<std::int64_t>(std::ceil(steps)) : std::llround(steps);
 }
 
 }  // namespace
@@ -78,26 +100,68 @@ std::vector<PhaseNode> take_phases(Node& root, std::vector<Diagnostic>& diagnost
   return phases;
 }
 
+std::optional<std::int64_t> steps_of_ramp(std::vector<PhaseNode>& nodes, const std::vector<Resolved>& phases,
+                                          std::vector<Diagnostic>& diagnostics) {
+  const Spec& first = phases.front().spec;
+  const auto same_batch = [&](const Resolved& phase) { return phase.spec.batch.tokens == first.batch.tokens; };
+  if (!first.schedule.tokens.given() || std::ranges::all_of(phases, same_batch)) return std::nullopt;
+  const double budget = static_cast<double>(tokens_of(first.schedule.tokens, first.model));
+  double trained = 0;
+  std::int64_t step = 0;
+  std::vector<std::int64_t> ends;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const bool last = i + 1 == nodes.size();
+    const std::string until = printable(nodes[i].until.text);
+    const auto fail = [&](std::string message, std::string advice) {
+      report_border(nodes[i], std::move(message), std::move(advice), diagnostics);
+      return std::nullopt;
+    };
+    const std::optional<Border> border = border_of(nodes[i].until.text);
+    if (!border)
+      return fail(fmt::format("until is {}, which is neither a share of the tokens nor a step", until),
+                  "write until: 90%, or a step");
+    const std::int64_t batch = phases[i].spec.batch.tokens;
+    const std::int64_t own =
+        border->share ? steps_to(border->number / 100 * budget - trained, batch, last) : border->step(0) - step;
+    if (own < 1)
+      return fail(fmt::format("until {} is not after step {}, where the phase before ends", until, step),
+                  "let each phase end after the one before");
+    trained += static_cast<double>(own) * static_cast<double>(batch);
+    step += own;
+    ends.push_back(step);
+    // Rounded to a whole step, the last border may lie past the budget by less than its batch.
+    if (trained - budget >= static_cast<double>(batch) || (!last && trained >= budget))
+      return fail(fmt::format("{:.0f} tokens are trained on up to until {}, and schedule.tokens are {:.0f}", trained,
+                              until, budget),
+                  last ? "write until: 100%" : "write an earlier step, or more schedule.tokens");
+    if (last && trained < budget)
+      return fail(fmt::format("the last phase ends after {:.0f} of {:.0f} tokens", trained, budget),
+                  "write until: 100%");
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i].until.text = std::to_string(ends[i]);
+  return step;
+}
+
 void join_phases(const std::vector<PhaseNode>& nodes, std::vector<Resolved>& phases,
                  std::vector<Diagnostic>& diagnostics) {
   const std::int64_t steps = phases.front().spec.schedule.steps;
   std::vector<std::int64_t> ends;
   for (const PhaseNode& node : nodes) {
     const auto fail = [&](std::string message, std::string advice) {
-      diagnostics.push_back({"E0351", std::move(message), std::move(advice), {place_of(node.until.span)}});
+      report_border(node, std::move(message), std::move(advice), diagnostics);
     };
-    const std::optional<std::int64_t> end = step_of(node.until.text, steps);
-    const std::int64_t before = ends.empty() ? 0 : ends.back();
-    if (!end)
+    const std::optional<Border> border = border_of(node.until.text);
+    const std::int64_t before = ends.empty() ? 0 : ends.back(), end = border ? border->step(steps) : before;
+    if (!border)
       fail(fmt::format("until is {}, which is neither a share of the steps nor a step", printable(node.until.text)),
            fmt::format("write until: 90%, or a step up to {}", steps));
-    else if (*end <= before || *end > steps)
+    else if (end <= before || end > steps)
       fail(fmt::format("until {} is step {}, which is not between step {} and the last one, {}",
-                       printable(node.until.text), *end, before, steps),
-           *end > steps ? fmt::format("write at most {}, or 100%", steps) : "let each phase end after the one before");
-    else if (&node == &nodes.back() && *end != steps)
-      fail(fmt::format("the last phase ends at step {} of {}", *end, steps), "write until: 100%");
-    ends.push_back(end.value_or(before));
+                       printable(node.until.text), end, before, steps),
+           end > steps ? fmt::format("write at most {}, or 100%", steps) : "let each phase end after the one before");
+    else if (&node == &nodes.back() && end != steps)
+      fail(fmt::format("the last phase ends at step {} of {}", end, steps), "write until: 100%");
+    ends.push_back(end);
   }
   std::map<std::int64_t, std::int64_t> most_tokens;  // by sequence length
   for (const Resolved& phase : phases) {
@@ -124,12 +188,6 @@ void join_phases(const std::vector<PhaseNode>& nodes, std::vector<Resolved>& pha
                                {place_of(nodes[i].over.span)}});
       phase.changed.push_back(change.path);
     }
-    if (phases[i].spec.schedule.steps != steps)
-      diagnostics.push_back({"E0352",
-                             fmt::format("schedule.tokens makes {} steps of phase {} and {} of the first one",
-                                         phases[i].spec.schedule.steps, i + 1, steps),
-                             "write schedule.steps, or the same batch.tokens in all phases",
-                             {place_of(nodes[i].over.span)}});
   }
 }
 

@@ -22,6 +22,10 @@ FAULTS = [
     fault("mup_scales_the_softmax_by_the_root", "Scaler::mup", "ratio(small_.model.head_dim, large_.model.head_dim)",
           "std::sqrt(ratio(small_.model.head_dim, large_.model.head_dim))", "run_scale"),
     fault("the_batchs_rate_is_linear", "Scaler::sqrt_batch", "std::sqrt(b)", "b", "run_scale"),
+    fault("a_share_of_a_budget_is_one_of_steps", "SpecLoader::resolve_phases",
+          "steps_of_ramp(nodes, phases, diagnostics_)", "std::optional<std::int64_t>()", "test_spec Phases.*",
+          "run_ramp"),
+    fault("a_trainer_moves_the_end_of_its_phases", "check_length", "info.phase.count == 1 ||", "true ||", "run_ramp"),
     fault("a_border_keeps_the_old_values", "options_at_border", "options.follow_spec = true;", "", "run_phases"),
     fault("a_border_allows_no_changes", "options_at_border", "if (is_guarded(key))", "if (false)", "run_phases",
           "run_ramp"),
@@ -67,5 +71,5 @@ FAULTS = [
     fault("a_phase_is_over_a_step_late", "phase_after", "border <= step", "border < step", "run_phases"),
     fault("phases_may_change_shapes", "refusal in compiler/spec/phases.cpp",
           "std::ranges::count(soft_model_keys(), path) == 0", "false", "run_phases"),
-    fault("the_last_phase_may_end_early", "join_phases", "*end != steps", "false", "run_phases"),
+    fault("the_last_phase_may_end_early", "join_phases", "end != steps", "false", "run_phases"),
 ]

@@ -203,6 +203,28 @@ class Ramp(PhasedTest):
         with open(timeline) as file:
             self.assertIn("step 15", file.read())
 
+    def test_shares_of_a_budget_of_tokens(self):
+        # 24 steps of 96 tokens, then 8 of 288: half of the tokens each.
+        budget = (f"steps: {STEPS}", "tokens: 4608")
+        ramp = "phases: [{until: 50%}, {until: 100%, batch: {tokens: 288}}]\n"
+        spec = self.write_spec("budget.yaml", ramp, budget)
+        self.assert_facts(self.succeed(LLMC, "check", spec).err, "schedule.tokens 4608 are 32 steps")
+        run = self.path("budget")
+        self.succeed(LLMC, "run", spec, "-o", self.path("budget-build"), "--", "--run", run)
+        self.assertEqual([line["tokens"] for line in self.metrics(run)],
+                         [96 * step for step in range(1, 25)] + [2304 + 288 * step for step in range(1, 9)])
+        self.assertEqual(self.begun(run), [(0, 1), (24, 2)])
+        # A word of the command line holds for both phases, which share out the same tokens.
+        run = self.path("budget-of-equal-batches")
+        self.succeed(LLMC, "run", spec, "batch.tokens=192", "-o", self.path("budget-build"), "--", "--run", run)
+        self.assertEqual(self.metrics(run)[-1]["tokens"], 4608)
+        self.assertEqual(self.begun(run), [(0, 1), (12, 2)])
+        # A trainer's borders are steps.
+        trainer = self.trainer_in(self.path("budget-build"))
+        done = harness.call(trainer, "--run", self.path("longer"), "batch.tokens=96")
+        self.assertEqual(done.code, 2)
+        self.assert_facts(done.err, "schedule.tokens 4608 are 48 steps", "steps of 24", "compile the spec with it")
+
     def test_sharded_gradients(self):
         """Ranks reduce as often as the largest of them has micro-batches in the phase in force."""
         spec = self.write_spec("sharded.yaml",

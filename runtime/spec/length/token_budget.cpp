@@ -10,13 +10,17 @@ std::int64_t parameter_count(const Model& m) {
   const std::int64_t h = m.hidden_size, ffn = m.intermediate_size;
   const std::int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_key_value_heads * m.head_dim;
   if (std::min({h, ffn, q, kv, m.num_hidden_layers, m.vocab_size}) < 1) return 0;
-  std::int64_t layer = h * (q + 2 * kv) + q * h + 3 * h * ffn;
+  const std::int64_t widened = (m.mlp_gated ? 2 : 1) * ffn;  // columns of the MLP's first product
+  std::int64_t layer = h * (q + 2 * kv) + q * h + h * widened + ffn * h, norms = 0;
   if (m.attention_bias) layer += q + 2 * kv;
   if (m.attention_out_bias) layer += h;
-  if (m.mlp_bias) layer += 2 * ffn + h;
-  if (m.qk_norm) layer += m.qk_norm_over == QkNormOver::head ? 2 * m.head_dim : q + kv;
-  layer += 2 * h * (static_cast<std::int64_t>(m.norms_before()) + static_cast<std::int64_t>(m.norms_after()));
-  return m.num_hidden_layers * layer + h + m.vocab_size * h * (m.tie_word_embeddings ? 1 : 2);
+  if (m.mlp_bias) layer += widened + h;
+  if (m.norm_weight != NormWeight::none) {
+    norms = h;
+    if (m.qk_norm) layer += m.qk_norm_over == QkNormOver::head ? 2 * m.head_dim : q + kv;
+    layer += 2 * h * (static_cast<std::int64_t>(m.norms_before()) + static_cast<std::int64_t>(m.norms_after()));
+  }
+  return m.num_hidden_layers * layer + norms + m.vocab_size * h * (m.tie_word_embeddings ? 1 : 2);
 }
 
 std::int64_t tokens_of(const TokenBudget& budget, const Model& model) {

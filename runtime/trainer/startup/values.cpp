@@ -68,6 +68,17 @@ bool names_key(const std::string& message, const std::string& path) {
   return false;
 }
 
+/// Phases end at compiled-in steps, so that a run of theirs keeps its length.
+void check_length(const ProgramInfo& info, const StartValues& values) {
+  const spec::Spec &built = values.built.spec, &run = values.run.spec;
+  if (info.phase.count == 1 || run.schedule.steps == built.schedule.steps) return;
+  throw Failure(
+      Exit::usage,
+      fmt::format("with batch.tokens {}, schedule.tokens {} are {} steps, and the phases of this "
+                  "run end at steps of {}. Leave batch.tokens out, or compile the spec with it",
+                  run.batch.tokens, spec::text_of("schedule.tokens", run), run.schedule.steps, built.schedule.steps));
+}
+
 }  // namespace
 
 void with_origins(const Options& options, const StartValues& values, const std::function<void()>& check) try {
@@ -105,6 +116,7 @@ StartValues find_values(const Options& options, const ProgramInfo& info, const s
       spec::find_key(path)->set(values.run.spec, spec::find_key(path)->get(values.built.spec));
   with_origins(options, values, [&] {
     values.run = spec::override_values(values.run, options.overrides, disk::working_folder(Exit::usage));
+    check_length(info, values);
   });
   if (values.before && !of_folder)  // a checkpoint does not contain these keys, so they count as unchanged
     for (const spec::Key& key : spec::keys())
@@ -115,6 +127,7 @@ StartValues find_values(const Options& options, const ProgramInfo& info, const s
 StartValues values_of_phase(const Options& options, const ProgramInfo& info, const StartValues& before) {
   StartValues values{built_values(info, options.base), {}, before.run, before.kept_in};
   values.run = spec::override_values(values.built, options.overrides, disk::working_folder(Exit::usage));
+  check_length(info, values);
   return values;
 }
 

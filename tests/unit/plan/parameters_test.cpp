@@ -37,7 +37,12 @@ TEST(Parameters, AreAsManyAsTheirSizesSay) {
       {"model.qk_norm=true"},
       {"model.attention_bias=false", "model.qk_norm=true", "model.qk_norm_over=width"},
       {"model.attention_bias=false", "model.mlp_bias=false", "model.norm_place=post"},
-      {"model.attention_bias=false", "model.mlp_bias=false", "model.norm_place=sandwich"}};
+      {"model.attention_bias=false", "model.mlp_bias=false", "model.norm_place=sandwich"},
+      {"model.norm_weight=one_plus"},
+      {"model.norm_weight=none"},
+      {"model.norm_weight=none", "model.qk_norm=true"},
+      {"model.mlp_gated=false", "model.mlp_bias=true"},
+      {"model.embedding_norm=true", "model.mlp_gated=false", "model.mlp_bias=false"}};
   for (const std::vector<std::string>& model : models) {
     const Plan plan = planned(model);
     EXPECT_EQ(spec::parameter_count(plan.spec.model), plan.parameters.logical) << (model.empty() ? "" : model.back());
