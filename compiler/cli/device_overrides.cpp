@@ -12,13 +12,21 @@ namespace llmc::cli {
 
 namespace {
 
+/// Bytes for a run on so many such devices, as memory.budget's default leaves them.
+std::int64_t budget_on(const devices::Device& device, std::int64_t world_size) {
+  return static_cast<std::int64_t>(device[devices::Figure::memory]) - (world_size > 1 ? spec::kMemoryOfNccl : 0);
+}
+
 /// Returns a value of memory.budget: the device's name if it stands for the same size.
-std::string budget_word(const devices::Device& device) {
-  const auto bytes = static_cast<std::int64_t>(device[devices::Figure::memory]);
-  constexpr std::int64_t kMiB = 1 << 20;
+std::string budget_word(const devices::Device& device, std::int64_t world_size) {
+  const std::int64_t bytes = budget_on(device, world_size);
+  constexpr std::int64_t kMiB = 1 << 20, kGiB = 1 << 30;
   if (spec::device_budget(device.name) == bytes) return device.name;
+  if (bytes % kGiB == 0) return fmt::format("{}GiB", bytes / kGiB);
   return bytes % kMiB == 0 ? fmt::format("{}MiB", bytes / kMiB) : fmt::format("{}", bytes);
 }
+
+bool is_good(const spec::LoadResult& loaded) { return loaded.resolved || !loaded.phases.empty(); }
 
 bool runs_on(const spec::Spec& spec, const devices::Device& device) {
   return std::ranges::any_of(spec.target.arch,
@@ -44,22 +52,21 @@ std::vector<std::string> overrides_for_device(const SpecArguments& arguments, co
   };
   const bool cuda = device.kind == spec::TargetKind::cuda;
   const std::string arch = fmt::format("[{}]", spec::arch_of_capability(device.arch));
-  if (!loaded.resolved) {  // perhaps because it is for another device; planning reports its other errors
+  if (!is_good(loaded)) {  // perhaps because it is for another device; planning reports its other errors
     if (cuda) add("target.arch", arch);
     add("target.device", name);
-    if (cuda) add("memory.budget", budget_word(device));
+    if (cuda) add("memory.budget", budget_word(device, 1));
     return words;
   }
-  const spec::Spec& spec = loaded.resolved->spec;
+  const spec::Spec& spec = (loaded.resolved ? *loaded.resolved : loaded.phases.front()).spec;
   const bool other_kind = spec.target.kind != device.kind;
   if (other_kind) add("target.kind", cuda ? "cuda" : "cpu");
   const bool other_arch = cuda && (other_kind || !runs_on(spec, device));
   if (other_arch) add("target.arch", arch);
   add("target.device", name);
   // A budget may be the name of a device of the old arch, even if its bytes are the same.
-  if (other_kind || other_arch ||
-      (cuda && spec.memory.budget != static_cast<std::int64_t>(device[devices::Figure::memory])))
-    add("memory.budget", budget_word(device));
+  if (other_kind || other_arch || (cuda && spec.memory.budget != budget_on(device, spec.parallel.world_size)))
+    add("memory.budget", budget_word(device, cuda ? spec.parallel.world_size : 1));
   const bool other_scales =
       cuda && spec.has_fp8_products() && spec::code_products(spec.matmul, device.arch) == spec::CodeProducts::none;
   if (other_scales) {
@@ -67,7 +74,7 @@ std::vector<std::string> overrides_for_device(const SpecArguments& arguments, co
     SpecArguments trial = arguments;
     trial.overrides.insert(trial.overrides.end(), words.begin(), words.end());
     trial.overrides.push_back("precision.matmul=fp8_tensor");
-    add("precision.matmul", read_spec(trial).resolved ? "fp8_tensor" : "auto");
+    add("precision.matmul", is_good(read_spec(trial)) ? "fp8_tensor" : "auto");
   }
   if (!cuda && spec.compute == DType::f16) add("precision.compute", "bf16");
   if (cuda ? spec.matmul == spec::Matmul::bf16x3 : spec.matmul == spec::Matmul::tf32) add("precision.matmul", "auto");

@@ -177,13 +177,17 @@ Compared compare_specs(const DiffOptions& options, spec::Resolved before, spec::
 /// Throws Failure(usage) if two specs cannot be compared phase by phase.
 void check_alike(const std::vector<spec::Resolved>& before, const std::vector<spec::Resolved>& after,
                  const DiffOptions& options) {
-  if (before.size() != after.size())
-    throw Failure(
-        Exit::usage,
-        fmt::format("'{}' has {} phase{} and '{}' has {}. Select one of each with phase=1, or another number: "
-                    "llmc diff {} phase=1 {} phase=1",
-                    label_of(options.a), before.size(), plural(static_cast<std::int64_t>(before.size())),
-                    label_of(options.b), after.size(), options.a.file, options.b.file));
+  if (before.size() == after.size()) return;
+  const auto phases = [](const auto& side) {
+    return side.size() > 1 ? fmt::format("{} phases", side.size()) : std::string("none");
+  };
+  const auto selected = [](const auto& side, const SpecArguments& arguments) {
+    return shell_word(arguments.file) + (side.size() > 1 ? " phase=1" : "");
+  };
+  throw Failure(Exit::usage, fmt::format("'{}' has {} and '{}' has {}. Select one with phase=1, or another number: "
+                                         "llmc diff {} {}",
+                                         label_of(options.a), phases(before), label_of(options.b), phases(after),
+                                         selected(before, options.a), selected(after, options.b)));
 }
 
 /// Prints the differences, of specs with phases phase by phase. Returns whether there are none.
@@ -255,15 +259,18 @@ void print_plan(const Planned& planned, const PlanOptions& options) {
 
 /// Adds the words of --device and --world to the spec's overrides, and prints those of --device.
 void add_words(PlanOptions& options) {
-  std::vector<std::string> words;
-  if (!options.device.empty()) words = overrides_for_device(options.spec, options.device);
+  std::vector<std::string>&overrides = options.spec.overrides, words;
   if (options.world) words.push_back(fmt::format("parallel.world_size={}", options.world));
-  options.spec.overrides.insert(options.spec.overrides.end(), words.begin(), words.end());
-  if (!options.device.empty())
+  overrides.insert(overrides.end(), words.begin(), words.end());
+  if (!options.device.empty()) {
+    const std::vector<std::string> of_device = overrides_for_device(options.spec, options.device);
+    overrides.insert(overrides.end(), of_device.begin(), of_device.end());
+    words.insert(words.begin(), of_device.begin(), of_device.end());
     to_stderr(
         "note: planned for {} with {}. To compile this plan give these arguments after the spec, or write them to the "
         "spec\n",
         options.device, shell_line(words));
+  }
 }
 
 void print_kernels(const Planned& planned, const PlanOptions& options) {

@@ -69,7 +69,9 @@ spec::Spec spec_of(const Shape& shape, const SizesOptions& options, const device
       "parallel: {{world_size: {}, shard: auto}}\n"
       "target: {{kind: {}{}}}\n",
       options.vocabulary, shape.hidden, shape.layers, shape.heads, shape.key_heads, shape.ffn, shape.hidden <= 2048,
-      options.sequence, step, static_cast<std::int64_t>(device[devices::Figure::memory]),
+      options.sequence, step,
+      static_cast<std::int64_t>(device[devices::Figure::memory]) -
+          (cuda && options.world > 1 ? spec::kMemoryOfNccl : 0),
       std::max<std::int64_t>(1, (tokens + step - 1) / step), options.world, cuda ? "cuda" : "cpu",
       !cuda ? "" : fmt::format(", arch: [{}]", spec::arch_of_capability(device.arch)));
   const spec::LoadResult loaded = spec::load_text(text, "a model of `llmc sizes`");

@@ -60,7 +60,9 @@ void note_sources(const spec::Resolved& resolved, const std::vector<MissingPath>
   // Of a phase its own steps, as if the source began with them; check_phases() adds up those of all.
   const RunLength run{0, spec.own_steps(), spec.batch.tokens / length, length};
   for (const SourceForecast& of : forecast(sources, beginning(sources), run))
-    said.once(fmt::format("note: data.train.{}", forecast_text(of)));
+    said.once(fmt::format("note: {}data.train.{}",
+                          spec.phase.count > 1 ? fmt::format("phase {} alone: ", spec.phase.number) : "",
+                          forecast_text(of)));
   if (spec.phase.count == 1) check_most_epochs(sources, beginning(sources), run);
 }
 
@@ -117,7 +119,7 @@ int check(const Options& options) {
   if (result.phases.size() > 1) check_phases(result.phases);
   if (!options.json)
     fmt::print("{}; the compute-optimal number is about {:.0f} (Hoffmann et al. 2022)\n",
-               report::tokens_text(result.phases), spec::kOptimalTokensPerParameter);
+               report::tokens_text(result.phases.front().spec), spec::kOptimalTokensPerParameter);
   return 0;
 }
 

@@ -373,7 +373,7 @@ std::string print_program(const plan::Plan& plan) {
       {"buckets", "kBuckets"},
       {"share_unit", p.share_unit == kShareUnit ? "" : n(p.share_unit)},
       {"gathered", gathers ? "kGathered" : "{}"},
-      {"shard", fmt::format("Shard::{}", spec::text_of("parallel.shard", spec))},
+      {"shard", fmt::format("Shard::{}", spec::text_of("parallel.shard", plan::chosen_spec(plan)))},
       {"window_bytes", n(static_cast<std::int64_t>(plan.layout.window_bytes))},
       {"gradient_window_bytes", n(static_cast<std::int64_t>(plan.layout.gradient_window_bytes))},
       {"pieces", pieces(plan)},

@@ -1,6 +1,7 @@
 #include "compiler/spec/load.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "compiler/spec/phases.h"
@@ -62,7 +64,7 @@ class SpecLoader {
     keep_the_upper_length(root, notes);
     BoundSpec bound = bind_tree(root, sources_.front(), whole_, diagnostics_);
     forget_what_is_of_the_other_kind(bound, notes);
-    forget_what_is_of_fp8(bound, notes);
+    forget_what_does_not_apply(bound, notes);
     check_relations(bound, diagnostics_);
     if (diagnostics_.empty()) note_wide_window(bound.spec, notes);
     if (diagnostics_.empty()) return finish(std::move(bound), name);
@@ -76,16 +78,39 @@ class SpecLoader {
   /// All phases, or none if one of them is wrong. What is wrong is told of the first such phase.
   std::vector<Resolved> resolve_phases(std::vector<PhaseNode> nodes, const Node& root, const std::string& name,
                                        const std::vector<std::string>& overrides, std::vector<std::string>& notes) {
-    std::vector<Resolved> phases = resolve_each(nodes, root, name, overrides, notes);
-    if (phases.empty()) return phases;
-    if (const std::optional<std::int64_t> steps = steps_of_ramp(nodes, phases, diagnostics_)) {
+    const std::vector<Spec> unchecked = bind_each(nodes, root, overrides);
+    std::optional<std::int64_t> steps;
+    if (!unchecked.empty()) steps = steps_of_ramp(nodes, unchecked, diagnostics_);
+    if (steps)
       notes.push_back(fmt::format("schedule.tokens {} are {} steps of the phases' batches",
-                                  text_of("schedule.tokens", phases.front().spec), *steps));
-      phases = resolve_each(nodes, root, name, overrides, notes, steps);
-      if (phases.empty()) return phases;
-    }
+                                  text_of("schedule.tokens", unchecked.front()), *steps));
+    std::vector<Resolved> phases = resolve_each(nodes, root, name, overrides, notes, steps);
+    if (phases.empty()) return phases;
     if (diagnostics_.empty()) join_phases(nodes, phases, diagnostics_);
     return diagnostics_.empty() ? phases : std::vector<Resolved>();
+  }
+
+  /// Values of all phases whose relations are not checked yet, since the length of the run may follow from them. None
+  /// if one has an error.
+  std::vector<Spec> bind_each(const std::vector<PhaseNode>& nodes, const Node& root,
+                              const std::vector<std::string>& overrides) {
+    std::vector<Spec> specs;
+    std::vector<Diagnostic> errors;
+    std::vector<std::string> notes;
+    for (const PhaseNode& node : nodes) {
+      Node merged = of_phase(root, node);
+      apply_overrides(merged, overrides, sources_, errors);
+      keep_the_upper_length(merged, notes);
+      specs.push_back(bind_tree(merged, sources_.front(), whole_, errors).spec);
+    }
+    return errors.empty() ? specs : std::vector<Spec>();
+  }
+
+  static Node of_phase(const Node& root, const PhaseNode& node) {
+    Node merged = root;
+    merge(merged, node.over);
+    merged.span = root.span;
+    return merged;
   }
 
   /// All phases, each as a spec of its own, or none. `steps`: the length of the run, in place of schedule.tokens.
@@ -95,15 +120,11 @@ class SpecLoader {
     std::vector<Resolved> phases;
     if (!diagnostics_.empty()) return phases;
     for (const PhaseNode& node : nodes) {
-      Node merged = root;
-      const Span span = merged.span;
-      merge(merged, node.over);
-      merged.span = span;
-      std::vector<std::string> of_phase;
-      std::optional<Resolved> resolved = resolve(std::move(merged), name, overrides, of_phase, steps);
+      std::vector<std::string> said;
+      std::optional<Resolved> resolved = resolve(of_phase(root, node), name, overrides, said, steps);
       if (!resolved) return {};
       phases.push_back(std::move(*resolved));
-      for (std::string& note : of_phase)
+      for (std::string& note : said)
         if (!std::ranges::count(notes, note)) notes.push_back(std::move(note));
     }
     return phases;
@@ -132,7 +153,7 @@ class SpecLoader {
     BoundSpec bound = bind_tree(root, sources_.front(), whole_, examined.diagnostics);
     std::vector<std::string> notes;
     forget_what_is_of_the_other_kind(bound, notes);
-    forget_what_is_of_fp8(bound, notes);
+    forget_what_does_not_apply(bound, notes);
     check_relations(bound, examined.diagnostics);
     examined.spec = std::move(bound.spec);
     return examined;
@@ -201,21 +222,36 @@ class SpecLoader {
     }
   }
 
-  /// A precision.matmul that replaces that of a file below leaves behind those keys of fp8 products in that file which
-  /// do not apply to it.
-  void forget_what_is_of_fp8(BoundSpec& bound, std::vector<std::string>& notes) {
-    const auto matmul = bound.given.find("precision.matmul");
-    if (matmul == bound.given.end() || !bound.usable("precision.matmul")) return;
+  /// A precision.matmul or an optimizer.kind that replaces that of a file below leaves behind what that file says of
+  /// its own products or optimizer, and which does not apply to the new one.
+  void forget_what_does_not_apply(BoundSpec& bound, std::vector<std::string>& notes) {
+    forget(bound, "precision.matmul", notes,
+           [&](const Key& key) { return key.group() == "precision.fp8" && !applies(key, bound.spec); });
+    forget(bound, "optimizer.kind", notes, [&](const Key& key) {
+      if (key.path == "precision.optimizer_state") return bound.spec.optimizer.kind != OptimizerKind::adamw;
+      return key.path.starts_with("optimizer.") && !applies(key, bound.spec);
+    });
+  }
+
+  /// Gives those keys from files below that of the decisive key their defaults, and says so.
+  void forget(BoundSpec& bound, const char* decisive, std::vector<std::string>& notes,
+              const std::function<bool(const Key&)>& goes) {
+    const auto chosen = bound.given.find(decisive);
+    if (chosen == bound.given.end() || !bound.usable(decisive)) return;
+    std::vector<std::string> forgotten;
     for (const Key& key : keys()) {
-      if (key.group() != "precision.fp8" || applies(key, bound.spec)) continue;
       const auto given = bound.given.find(key.path);
-      if (given == bound.given.end() || !bound.usable(key.path) || rank(matmul->second) <= rank(given->second))
+      if (given == bound.given.end() || !goes(key) || !bound.usable(key.path) ||
+          rank(chosen->second) <= rank(given->second))
         continue;
-      notes.push_back(fmt::format("{} {} is ignored for precision.matmul {}", key.path,
-                                  value_text(key, key.get(bound.spec)), text_of("precision.matmul", bound.spec)));
+      const std::string was = value_text(key, key.get(bound.spec));
       key.set(bound.spec, key.derive ? *key.derive(bound.spec) : Value(key.fallback));
+      if (value_text(key, key.get(bound.spec)) != was) forgotten.push_back(fmt::format("{} {}", key.path, was));
       bound.given.erase(given);
     }
+    if (!forgotten.empty())
+      notes.push_back(fmt::format("{} {} ignored for {} {}", fmt::join(forgotten, ", "),
+                                  forgotten.size() > 1 ? "are" : "is", decisive, text_of(decisive, bound.spec)));
   }
 
   /// One file and, below it, what it extends.

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <string>
 
 #include "spec/fingerprint.h"
@@ -100,12 +101,13 @@ std::vector<PhaseNode> take_phases(Node& root, std::vector<Diagnostic>& diagnost
   return phases;
 }
 
-std::optional<std::int64_t> steps_of_ramp(std::vector<PhaseNode>& nodes, const std::vector<Resolved>& phases,
+std::optional<std::int64_t> steps_of_ramp(std::vector<PhaseNode>& nodes, const std::vector<Spec>& phases,
                                           std::vector<Diagnostic>& diagnostics) {
-  const Spec& first = phases.front().spec;
-  const auto same_batch = [&](const Resolved& phase) { return phase.spec.batch.tokens == first.batch.tokens; };
-  if (!first.schedule.tokens.given() || std::ranges::all_of(phases, same_batch)) return std::nullopt;
+  const Spec& first = phases.front();
+  const auto batch_of = [](const Spec& phase) { return phase.batch.tokens; };
+  const auto [least, most] = std::ranges::minmax(phases | std::views::transform(batch_of));
   const double budget = static_cast<double>(tokens_of(first.schedule.tokens, first.model));
+  if (!first.schedule.tokens.given() || least == most || least < 1 || budget < 1) return std::nullopt;
   double trained = 0;
   std::int64_t step = 0;
   std::vector<std::int64_t> ends;
@@ -120,7 +122,7 @@ std::optional<std::int64_t> steps_of_ramp(std::vector<PhaseNode>& nodes, const s
     if (!border)
       return fail(fmt::format("until is {}, which is neither a share of the tokens nor a step", until),
                   "write until: 90%, or a step");
-    const std::int64_t batch = phases[i].spec.batch.tokens;
+    const std::int64_t batch = phases[i].batch.tokens;
     const std::int64_t own =
         border->share ? steps_to(border->number / 100 * budget - trained, batch, last) : border->step(0) - step;
     if (own < 1)
@@ -164,9 +166,12 @@ void join_phases(const std::vector<PhaseNode>& nodes, std::vector<Resolved>& pha
     ends.push_back(end);
   }
   std::map<std::int64_t, std::int64_t> most_tokens;  // by sequence length
-  for (const Resolved& phase : phases) {
-    std::int64_t& most = most_tokens[phase.spec.batch.sequence_length];
-    most = std::max(most, phase.spec.batch.tokens);
+  double tokens = 0;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    const Batch& batch = phases[i].spec.batch;
+    std::int64_t& most = most_tokens[batch.sequence_length];
+    most = std::max(most, batch.tokens);
+    tokens += static_cast<double>(ends[i] - (i ? ends[i - 1] : 0)) * static_cast<double>(batch.tokens);
   }
   for (std::size_t i = 0; i < phases.size(); ++i) {
     Phase& phase = phases[i].spec.phase;
@@ -177,6 +182,7 @@ void join_phases(const std::vector<PhaseNode>& nodes, std::vector<Resolved>& pha
              .steps = ends.back(),
              .borders = {ends.begin(), ends.end() - 1},
              .changed = {},
+             .tokens = tokens,
              .most_tokens = most_tokens[phases[i].spec.batch.sequence_length]};
     if (i == 0) continue;
     for (const Change& change : changes(values_of(phases[i - 1]), values_of(phases[i]))) {

@@ -27,7 +27,7 @@ std::vector<PhaseNode> take_phases(Node& root, std::vector<Diagnostic>& diagnost
 /// nearest to its share of the tokens, and the last one with the step that contains the rest. Replaces the nodes'
 /// borders by those steps. Nothing if the spec has no such budget or the batches are equal, and where a border is
 /// wrong, which it reports.
-std::optional<std::int64_t> steps_of_ramp(std::vector<PhaseNode>& nodes, const std::vector<Resolved>& phases,
+std::optional<std::int64_t> steps_of_ramp(std::vector<PhaseNode>& nodes, const std::vector<Spec>& phases,
                                           std::vector<Diagnostic>& diagnostics);
 
 /// Gives each resolved spec its number and its steps, and lists the keys that differ from the phase before. Reports

@@ -123,7 +123,8 @@ fs::path canonical(const fs::path& path, Exit exit) {
 
 fs::path weakly_canonical(const fs::path& path, Exit exit) {
   std::error_code error;
-  fs::path found = fs::weakly_canonical(path, error);
+  // Of a relative path whose first folder does not exist, the standard's function returns a relative one.
+  fs::path found = fs::weakly_canonical(absolute(path, exit), error);
   if (error) fail("look up", path, error, exit);
   return found;
 }

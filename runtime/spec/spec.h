@@ -349,6 +349,7 @@ struct Phase {
   std::int64_t first = 0, last = 0, steps = 0;  // of the phase, and of the run
   std::vector<std::int64_t> borders = {};       // first steps of all phases but the first
   std::vector<std::string> changed = {};        // keys whose value differs from the phase before
+  double tokens = 0;                            // of the run, all phases together
   std::int64_t most_tokens = 0;  // largest batch.tokens of the phases of its sequence length, which may share a trainer
   std::vector<int> trainers = {};  // of each phase: the first phase that is compiled alike; empty until all are planned
 };

@@ -30,6 +30,9 @@ std::string arch_of_capability(const std::string& capability);
 /// Budget of the smallest device with one of these compute capabilities; 16 GiB if the table has none.
 std::int64_t default_budget(const std::vector<std::string>& archs);
 
+/// GPU memory that the default budget of several ranks leaves to NCCL.
+inline constexpr std::int64_t kMemoryOfNccl = std::int64_t{1} << 30;
+
 /// g++ -march names of x86-64, "native" included.
 const std::vector<std::string>& cpu_architectures();
 

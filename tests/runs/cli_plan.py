@@ -115,8 +115,8 @@ class CliPlan(RunTest):
         """--device resets values meant for another device, and prints the keys that keep them."""
         for spec, device, words in (
             ("llama-1b", "rtx-4090",
-             "'target.arch=[89]' target.device=rtx-4090 memory.budget=rtx-4090 parallel.world_size=8"),
-            ("llama-1b", "h200", "target.device=h200 memory.budget=h200 parallel.world_size=8"),
+             "'target.arch=[89]' target.device=rtx-4090 memory.budget=20992MiB parallel.world_size=8"),
+            ("llama-1b", "h200", "target.device=h200 memory.budget=136GiB parallel.world_size=8"),
             ("quickstart", "b200",
              "target.kind=cuda 'target.arch=[100a]' target.device=b200 memory.budget=b200 parallel.world_size=8")):
             spec = f"specs/{spec}.yaml"

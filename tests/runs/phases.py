@@ -211,7 +211,7 @@ class Phases(PhasedTest):
         self.assert_facts(done.out, "phase=1", "phase=2", "sequence_length", "rope_theta")
         done = harness.call(LLMC, "diff", self.spec, "phase=1", self.spec)
         self.assertEqual(done.code, 2)
-        self.assert_facts(done.err, "has 1 phase", "has 3")
+        self.assert_facts(done.err, "has none", "has 3 phases", f"llmc diff {self.spec} {self.spec} phase=1")
         done = harness.call(LLMC, "diff", self.spec, "phase=1")
         self.assertEqual(done.code, 2)
         self.assert_facts(done.err, "second spec is missing")
@@ -232,6 +232,8 @@ class Phases(PhasedTest):
         self.assert_facts(done.err, "3 phases with 3 trainers", "phase=1")
 
     def test_other_commands(self):
+        done = self.succeed(LLMC, "plan", self.spec, "--device", "h100-80gb")
+        self.assert_facts(done.err, "planned for h100-80gb with target.kind=cuda")
         table = self.succeed(LLMC, "plan", self.spec).out
         self.assertRegex(table, r"(?m)^until step +12 +18 +24 +24$")
         self.assertRegex(table, r"(?m)^sequence +24 +12 +12 *$")

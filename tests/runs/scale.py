@@ -26,12 +26,12 @@ class Scale(RunTest):
         with open(cls.large, "w") as file:
             file.write(LARGE.format(base="small.yaml"))
 
-    def scaled(self, rule, *words, out="scaled.yaml"):
+    def scaled(self, rule, *words, out="scaled.yaml", to=None):
         """The resolved values of the new spec, and what was said."""
         path = self.path(out)
         if os.path.exists(path):
             os.remove(path)
-        done = self.succeed(LLMC, "scale", self.small, *words, "--to", self.large, "--rule", rule, "-o", path)
+        done = self.succeed(LLMC, "scale", self.small, *words, "--to", to or self.large, "--rule", rule, "-o", path)
         keys = json.loads(self.succeed(LLMC, "config", path, "--json").out)
         return {key["key"]: key["value"] for key in keys}, done.err
 
@@ -88,6 +88,16 @@ class Scale(RunTest):
         self.assertEqual(done.code, 1, done.err)
         self.assert_facts(done.err, "tokens 96", "nothing was written", "SPEC batch.tokens=512Ki --to")
         self.succeed(LLMC, "scale", self.small, "batch.tokens=192", "--to", long, "--rule", "mup")
+        # The small spec's optimizer takes the place of the large one's, with all keys.
+        other = self.path("other.yaml")
+        with open(other, "w") as file:
+            file.write("extends: large.yaml\nprecision: {compute: bf16, optimizer_state: int8}\n"
+                       "optimizer: {kind: adamw, eps: 1.0e-6}\n")
+        values, said = self.scaled("width", "optimizer.kind=lion", to=other)
+        self.assertEqual((values["optimizer.kind"], values["precision.optimizer_state"]), ("lion", "fp32"))
+        values, said = self.scaled("width", "optimizer.kind=muon", to=other)
+        self.assertEqual(values["optimizer.kind"], "muon")
+        self.assert_facts(said, "optimizer.kind is muon: the rule is Adam's")
         phased = self.path("phased.yaml")
         with open(phased, "w") as file:
             file.write("extends: large.yaml\nphases: [{until: 50%}, {until: 100%}]\n")

@@ -219,6 +219,10 @@ class Sweep(RunTest):
         self.assert_facts(done.err, "all runs are done")
         self.assertFalse(os.path.exists(script))
         self.assertFalse(os.path.exists(self.path("hacked")))
+        # Of a folder to be made the paths are absolute too.
+        self.succeed(LLMC, "sweep", self.spec, *words, "-o", "new/sweep", "--slurm", "new.sh", cwd=self.folder)
+        with open(self.path("new.sh")) as file:
+            self.assertEqual(set(re.findall(r"--run (\S*)new/sweep/runs", file.read())), {self.folder + "/"})
 
     def test_refusals(self):
         for facts, *words in (

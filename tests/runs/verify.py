@@ -190,7 +190,8 @@ class Verify(RunTest):
             print("this machine has no tiles: no products in bf16x3")
         for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, LOCAL, GEMMA, UNWEIGHTED, UNGATED,
                           TURNED, PART, NEIGHBOURS, SCALED_Q, EMBEDDED, THREE_KINDS, FACTORS, (*BF16, *FACTORS),
-                          (*SPLIT, *SCALED), ("init.distribution=uniform", ), ("init.distribution=truncated", ),
+                          (*SPLIT, *SCALED,
+                           "schedule.tokens=1x"), ("init.distribution=uniform", ), ("init.distribution=truncated", ),
                           harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8, SPLIT, MUON,
                           POLAR, *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)

@@ -12,9 +12,14 @@
 #include <clang/Lex/MacroArgs.h>
 #include <clang/Lex/PPCallbacks.h>
 #include <clang/Lex/Preprocessor.h>
+#include <clang/Lex/PreprocessorOptions.h>
+#include <clang/Serialization/ASTWriter.h>
+#include <clang/Serialization/PCHContainerOperations.h>
 #include <llvm/Support/VirtualFileSystem.h>
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 
@@ -24,6 +29,10 @@
 
 namespace llmc::emit {
 namespace {
+
+constexpr char kHeadersPath[] = "/llmc-specialiser/headers.h";
+constexpr char kPrecompiledPath[] = "/llmc-specialiser/headers.pch";
+constexpr char kHeaders[] = "#include \"device/fp8.h\"\n#include \"device/group.h\"\n#include \"device/math.h\"\n";
 
 /// Keeps warnings and errors as "file:line: message" lines.
 class Diagnostics : public clang::DiagnosticConsumer {
@@ -73,10 +82,16 @@ class Action : public clang::ASTFrontendAction {
  private:
   struct Consumer : clang::ASTConsumer {
     explicit Consumer(Action& owner) : action(owner) {}
+    bool HandleTopLevelDecl(clang::DeclGroupRef declared) override {
+      parsed.insert(parsed.end(), declared.begin(), declared.end());
+      return true;
+    }
+    void HandleInterestingDecl(clang::DeclGroupRef) override {}  // of the precompiled headers
     void HandleTranslationUnit(clang::ASTContext& context) override {
       if (context.getDiagnostics().hasErrorOccurred()) return;
       try {
-        Collector(context, action.input_, action.analysis_).TraverseDecl(context.getTranslationUnitDecl());
+        Collector collector(context, action.input_, action.analysis_);
+        for (clang::Decl* declared : parsed) collector.TraverseDecl(declared);
       } catch (const Failure& error) {
         action.failure = error;
       }
@@ -88,6 +103,7 @@ class Action : public clang::ASTFrontendAction {
       return !sources.isInMainFile(sources.getExpansionLoc(function->getLocation()));
     }
     Action& action;
+    std::vector<clang::Decl*> parsed;  // by this compiler: not those of the precompiled headers
   };
 
   std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler, llvm::StringRef) override {
@@ -101,7 +117,7 @@ class Action : public clang::ASTFrontendAction {
 
 /// Returns arguments of the compiler proper. There is no driver, which would search this machine for toolkits and
 /// libraries.
-std::vector<std::string> arguments(const SpecialiseInput& input) {
+std::vector<std::string> arguments(const SpecialiseInput& input, const char* file) {
   std::vector<std::string> all = {"-fsyntax-only",
                                   "-std=c++20",
                                   "-fgnuc-version=4.2.1",
@@ -120,45 +136,108 @@ std::vector<std::string> arguments(const SpecialiseInput& input) {
     const std::string arch = known.contains(input.arch) ? input.arch : "sm_90a";
     add({"-triple", "nvptx64-nvidia-cuda", "-aux-triple", "x86_64-unknown-linux-gnu", "-fcuda-is-device", "-x",
          "cuda"});
-    add({"-target-cpu", arch.c_str(), "-target-feature", "+ptx83", "-include", kStubPath});
+    add({"-target-cpu", arch.c_str(), "-target-feature", "+ptx83"});
+    if (file == kHeadersPath) add({"-include", kStubPath});
   } else {
     const char* arch = input.arch.empty() ? "x86-64-v4" : input.arch.c_str();
     add({"-triple", "x86_64-unknown-linux-gnu", "-target-cpu", arch, "-fopenmp", "-x", "c++"});
   }
-  add({kKernelPath});
+  add({file});
   return all;
+}
+
+/// A compiler with files in memory, for one run.
+class Compiler {
+ public:
+  Compiler(const SpecialiseInput& input, std::vector<std::string> arguments)
+      : diagnostics_(input), arguments_(std::move(arguments)) {
+    add(kHeadersPath, kHeaders);
+    add(kStubPath, kCudaStub);
+  }
+
+  /// Adds a file. Its text must outlive the compiler and end with a null character.
+  void add(const char* path, llvm::StringRef text) {
+    memory_->addFile(path, 0, llvm::MemoryBuffer::getMemBuffer(text));
+  }
+
+  /// `headers`: path of a precompiled header, or empty. Returns whether the action could be done.
+  bool run(clang::FrontendAction& action, const std::string& headers) {
+    auto overlay = llvm::makeIntrusiveRefCnt<llvm::vfs::OverlayFileSystem>(llvm::vfs::getRealFileSystem());
+    overlay->pushOverlay(memory_);
+    auto invocation = std::make_shared<clang::CompilerInvocation>();
+    std::vector<const char*> pointers;
+    for (const std::string& text : arguments_) pointers.push_back(text.c_str());
+    const auto reading = clang::CompilerInstance::createDiagnostics(new clang::DiagnosticOptions, &diagnostics_, false);
+    clang::CompilerInvocation::CreateFromArgs(*invocation, pointers, *reading);
+    invocation->getFrontendOpts().SkipFunctionBodies = true;  // those that the consumer selects
+    clang::PreprocessorOptions& preprocessor = invocation->getPreprocessorOpts();
+    preprocessor.ImplicitPCHInclude = headers;
+    preprocessor.DisablePCHOrModuleValidation = clang::DisableValidationForModuleKind::All;
+    clang::CompilerInstance compiler;
+    compiler.setInvocation(invocation);
+    compiler.createDiagnostics(&diagnostics_, /*ShouldOwnClient=*/false);
+    compiler.createFileManager(overlay);
+    return compiler.ExecuteAction(action);
+  }
+
+  const std::string& said() const { return diagnostics_.text; }
+
+ private:
+  Diagnostics diagnostics_;
+  std::vector<std::string> arguments_;
+  llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> memory_{new llvm::vfs::InMemoryFileSystem};
+};
+
+/// Writes a precompiled header to memory.
+class HeadersAction : public clang::ASTFrontendAction {
+ public:
+  std::shared_ptr<clang::PCHBuffer> written = std::make_shared<clang::PCHBuffer>();
+
+ private:
+  std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler, llvm::StringRef) override {
+    return std::make_unique<clang::PCHGenerator>(compiler.getPreprocessor(), compiler.getModuleCache(),
+                                                 kPrecompiledPath, "", written,
+                                                 llvm::ArrayRef<std::shared_ptr<clang::ModuleFileExtension>>(),
+                                                 /*AllowASTWithErrors=*/false, /*IncludeTimestamps=*/false);
+  }
+  clang::TranslationUnitKind getTranslationUnitKind() override { return clang::TU_Prefix; }
+  bool hasASTFileSupport() const override { return false; }
+};
+
+std::string precompile(const SpecialiseInput& input) {
+  Compiler compiler(input, arguments(input, kHeadersPath));
+  HeadersAction action;
+  const bool parsed = compiler.run(action, "");
+  if (!compiler.said().empty()) throw Failure(Exit::internal, compiler.said());
+  if (!parsed || !action.written->IsComplete)
+    throw Failure(Exit::internal, input.template_file + ": Clang could not parse the headers of templates");
+  return {action.written->Data.begin(), action.written->Data.end()};
+}
+
+/// The headers of most templates, parsed once in a process for all templates of a target. What else a template includes
+/// is parsed with it.
+const std::string& precompiled_headers(const SpecialiseInput& input) {
+  static std::mutex mutex;
+  static std::map<std::vector<std::string>, std::string> known;
+  const std::lock_guard lock(mutex);
+  std::string& headers = known[arguments(input, kHeadersPath)];
+  if (headers.empty()) headers = precompile(input);
+  return headers;
 }
 
 }  // namespace
 
 Analysis analyse(const SpecialiseInput& input) {
-  auto overlay = llvm::makeIntrusiveRefCnt<llvm::vfs::OverlayFileSystem>(llvm::vfs::getRealFileSystem());
-  auto memory = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
-  memory->addFile(kKernelPath, 0, llvm::MemoryBuffer::getMemBufferCopy(input.template_text));
-  memory->addFile(
-      kParamsPath, 0,
-      llvm::MemoryBuffer::getMemBufferCopy("#pragma once\n#include \"device/types.h\"\n" + params_text(input.params)));
-  memory->addFile(kStubPath, 0, llvm::MemoryBuffer::getMemBuffer(kCudaStub));
-  overlay->pushOverlay(memory);
-
-  Diagnostics diagnostics(input);
-  auto invocation = std::make_shared<clang::CompilerInvocation>();
-  const std::vector<std::string> texts = arguments(input);
-  std::vector<const char*> pointers;
-  for (const std::string& text : texts) pointers.push_back(text.c_str());
-
-  const auto reading = clang::CompilerInstance::createDiagnostics(new clang::DiagnosticOptions, &diagnostics, false);
-  clang::CompilerInvocation::CreateFromArgs(*invocation, pointers, *reading);
-  clang::CompilerInstance compiler;
-  invocation->getFrontendOpts().SkipFunctionBodies = true;  // those that the consumer selects
-  compiler.setInvocation(invocation);
-  compiler.createDiagnostics(&diagnostics, /*ShouldOwnClient=*/false);
-  compiler.createFileManager(overlay);
-
+  const std::string& headers = precompiled_headers(input);
+  const std::string params = "#pragma once\n#include \"device/types.h\"\n" + params_text(input.params);
+  Compiler compiler(input, arguments(input, kKernelPath));
+  compiler.add(kKernelPath, input.template_text);
+  compiler.add(kParamsPath, params);
+  compiler.add(kPrecompiledPath, headers);
   Analysis analysis;
   Action action(input, analysis);
-  const bool parsed = compiler.ExecuteAction(action);
-  if (!diagnostics.text.empty()) throw Failure(Exit::internal, diagnostics.text);
+  const bool parsed = compiler.run(action, kPrecompiledPath);
+  if (!compiler.said().empty()) throw Failure(Exit::internal, compiler.said());
   if (action.failure) throw *action.failure;
   if (!parsed) throw Failure(Exit::internal, input.template_file + ": Clang could not parse it");
   return analysis;

@@ -253,7 +253,7 @@ namespace {
 
 /// Refuses a folder in which a trainer keeps checkpoints, and removes what it no longer keeps.
 void check_out(const fs::path& out) {
-  const fs::path target = disk::weakly_canonical(disk::absolute(out, Exit::checkpoint), Exit::checkpoint);
+  const fs::path target = disk::weakly_canonical(out, Exit::checkpoint);
   for (fs::path folder = target; folder.has_relative_path(); folder = folder.parent_path()) {
     const fs::path run = folder.filename() == "checkpoints" ? folder.parent_path() : fs::path();
     const bool checkpoint = has_manifest(folder);

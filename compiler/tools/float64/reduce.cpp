@@ -65,6 +65,7 @@ Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t st
   s.batch.tokens = micro_batches * s.batch.micro_batch * s.batch.sequence_length;
   s.memory.loss_chunk = std::min(plan.choice.loss_chunk, s.batch.micro_batch * s.batch.sequence_length);
   s.schedule.steps = steps;
+  s.schedule.tokens = {};
   s.phase = {};
   s.schedule.from_step = 0;
   less(steps, spec.schedule.steps, "steps");

@@ -18,27 +18,14 @@ namespace {
 constexpr int kColumns = 32;              // as at the start of a trainer
 constexpr std::int64_t kIntervals = 128;  // between points of the page
 
-double tokens_of_run(const spec::Spec& spec) {
-  return static_cast<double>(spec.schedule.steps) * static_cast<double>(spec.batch.tokens);
-}
-
 }  // namespace
 
 std::string tokens_text(const spec::Spec& spec) {
-  return fmt::format("{} step{} of {} token{} are {} tokens, {:.3g} for each parameter", spec.schedule.steps,
-                     plural(spec.schedule.steps), spec.batch.tokens, plural(spec.batch.tokens),
-                     human_count(tokens_of_run(spec)), spec::tokens_per_parameter(spec));
-}
-
-std::string tokens_text(std::span<const spec::Resolved> phases) {
-  const spec::Spec& first = phases.front().spec;
-  if (std::ranges::all_of(phases, [&](const spec::Resolved& p) { return p.spec.batch.tokens == first.batch.tokens; }))
-    return tokens_text(first);
-  double tokens = 0;
-  for (const spec::Resolved& phase : phases)
-    tokens += static_cast<double>(phase.spec.own_steps()) * static_cast<double>(phase.spec.batch.tokens);
-  return fmt::format("{} steps are {} tokens, {:.3g} for each parameter", first.schedule.steps, human_count(tokens),
-                     spec::tokens_per_parameter(first) * tokens / tokens_of_run(first));
+  const double tokens = spec::tokens_of_run(spec);
+  const bool ramp = tokens != static_cast<double>(spec.schedule.steps) * static_cast<double>(spec.batch.tokens);
+  const std::string each = ramp ? "" : fmt::format(" of {} token{}", spec.batch.tokens, plural(spec.batch.tokens));
+  return fmt::format("{} step{}{} are {} tokens, {:.3g} for each parameter", spec.schedule.steps,
+                     plural(spec.schedule.steps), each, human_count(tokens), spec::tokens_per_parameter(spec));
 }
 
 std::string schedule_text(const plan::Plan& plan) {
@@ -57,7 +44,7 @@ std::string length_text(const plan::Plan& plan) {
 
 nlohmann::ordered_json length_json(const plan::Plan& plan) {
   return {{"steps", plan.spec.schedule.steps},
-          {"tokens", tokens_of_run(plan.spec)},
+          {"tokens", spec::tokens_of_run(plan.spec)},
           {"tokens_per_parameter", spec::tokens_per_parameter(plan.spec)}};
 }
 

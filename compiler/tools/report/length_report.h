@@ -2,20 +2,16 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 
 #include "compiler/plan/plan.h"
-#include "spec/resolved.h"
+#include "spec/spec.h"
 
 namespace llmc::report {
 
-/// "20000 steps of 1048576 tokens are 21.0 G tokens, 17 for each parameter".
+/// "20000 steps of 1048576 tokens are 21.0 G tokens, 17 for each parameter", of all phases of the run; without "of
+/// 1048576 tokens" where these have batches of different sizes.
 std::string tokens_text(const spec::Spec& spec);
-
-/// Same, of all phases of a run, whose steps may have different numbers of tokens: "20000 steps are 21.0 G tokens,
-/// ...".
-std::string tokens_text(std::span<const spec::Resolved> phases);
 
 /// The learning rate over the run as one line of characters.
 std::string schedule_text(const plan::Plan& plan);

@@ -145,6 +145,9 @@ std::vector<std::string> warnings(const Spec& small, const Spec& large, Rule rul
     compare("num_attention_heads * head_dim", small.model.num_attention_heads * small.model.head_dim,
             large.model.num_attention_heads * large.model.head_dim);
   }
+  if (rule == Rule::width && m != 1 && small.optimizer.kind == OptimizerKind::muon)
+    all.push_back(
+        "optimizer.kind is muon: the rule is Adam's, and mup keeps or changes Muon's rate as its scaling needs");
   if (rule == Rule::sqrt_batch && m != 1)
     all.push_back(fmt::format("hidden_size is {} and {}: the rule does not account for width", small.model.hidden_size,
                               large.model.hidden_size));

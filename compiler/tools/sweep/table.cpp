@@ -42,7 +42,8 @@ std::vector<std::size_t> order(const Record& record, const Ranking& ranking) {
 std::string best(const Ranking& ranking) {
   if (ranking.settings.empty()) return "no run has finished yet\n";
   const Setting& first = ranking.settings.front();
-  std::string text = fmt::format("best: {}, {} {:.4f}", spec::printable(first.label),
+  // Runs that differ by their seeds alone are one setting without a name.
+  std::string text = fmt::format("best: {}{} {:.4f}", first.label.empty() ? "" : spec::printable(first.label) + ", ",
                                  ranking.validation ? "validation loss" : "loss", first.loss);
   if (first.runs.size() > 1)
     text += fmt::format(", the mean of {} seeds ({:.4f} apart)", first.runs.size(), first.spread);

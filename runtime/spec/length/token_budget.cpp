@@ -36,9 +36,13 @@ std::optional<std::int64_t> steps_of_budget(const Spec& spec) {
   return (tokens - 1) / spec.batch.tokens + 1;
 }
 
+double tokens_of_run(const Spec& spec) {
+  if (spec.phase.count > 1) return spec.phase.tokens;
+  return static_cast<double>(spec.schedule.steps) * static_cast<double>(spec.batch.tokens);
+}
+
 double tokens_per_parameter(const Spec& spec) {
-  return static_cast<double>(spec.schedule.steps) * static_cast<double>(spec.batch.tokens) /
-         static_cast<double>(parameter_count(spec.model));
+  return tokens_of_run(spec) / static_cast<double>(parameter_count(spec.model));
 }
 
 }  // namespace llmc::spec

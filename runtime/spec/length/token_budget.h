@@ -21,7 +21,10 @@ std::int64_t tokens_of(const TokenBudget& budget, const Model& model);
 /// Steps of batch.tokens that contain the tokens of schedule.tokens; nothing while a size is unknown.
 std::optional<std::int64_t> steps_of_budget(const Spec& spec);
 
-/// Tokens of the whole run, for each parameter.
+/// Tokens that the whole run trains on, in all of its phases.
+double tokens_of_run(const Spec& spec);
+
+/// The same for each parameter.
 double tokens_per_parameter(const Spec& spec);
 
 }  // namespace llmc::spec

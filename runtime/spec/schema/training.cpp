@@ -110,7 +110,7 @@ std::vector<KeyRow> training_rows() {
                 if (s.target.kind == TargetKind::cpu) return std::int64_t{16} << 30;
                 const std::int64_t one_rank =
                     default_budget(s.target.arch.empty() ? std::vector<std::string>{kCudaArch} : s.target.arch);
-                return s.parallel.world_size > 1 ? one_rank - (std::int64_t{1} << 30) : one_rank;
+                return s.parallel.world_size > 1 ? one_rank - kMemoryOfNccl : one_rank;
               })
           .doc("Memory that the trainer may allocate on its GPU; on a CPU, memory of its whole process."),
       bind_recompute().fallback("auto").doc(

@@ -54,6 +54,15 @@ TEST_F(Project, OneFileAKernelAndTheRest) {
   EXPECT_EQ(names, expected);
 }
 
+TEST_F(Project, AChosenShardingIsNamed) {
+  for (const std::string& world : {std::string("1"), std::string("2")}) {
+    const std::string program =
+        emitted({"parallel.shard=auto", "parallel.world_size=" + world}, Style::include).at("program.cpp");
+    EXPECT_NE(program.find(".shard = Shard::"), std::string::npos);
+    EXPECT_EQ(program.find("Shard::auto"), std::string::npos);
+  }
+}
+
 TEST_F(Project, BothStylesDifferInKernelsOnly) {
   const Files one = emitted({}, Style::specialised), other = emitted({}, Style::include);
   for (const auto& [name, text] : one) {

@@ -39,6 +39,26 @@ TEST(Load, DefaultsAndDerivedDefaults) {
   EXPECT_TRUE(spec.data.validation.path.empty());
 }
 
+TEST(Load, AnotherOptimizerLeavesKeysBehind) {
+  const std::string muon = std::string(kGood) + "optimizer: {kind: muon, muon: {momentum: 0.9, iterations: 6}}\n";
+  const LoadResult adamw = load_text(muon, "a.yaml", {"optimizer.kind=adamw"});
+  ASSERT_TRUE(adamw.resolved) << render(adamw.diagnostics);
+  ASSERT_EQ(adamw.notes.size(), 1u);
+  EXPECT_TRUE(test::has_facts(adamw.notes[0], {"optimizer.muon.momentum 0.9", "optimizer.muon.iterations 6",
+                                               "are ignored for optimizer.kind adamw"}));
+  EXPECT_EQ(fingerprint(adamw.resolved->spec), fingerprint(resolve(kGood, {"optimizer.kind=adamw"}).spec));
+  const std::string int8 =
+      std::string(kGood) + "precision: {compute: bf16, optimizer_state: int8}\noptimizer: {eps: 1.0e-6}\n";
+  const LoadResult lion = load_text(int8, "a.yaml", {"optimizer.kind=lion"});
+  ASSERT_TRUE(lion.resolved) << render(lion.diagnostics);
+  EXPECT_TRUE(
+      test::has_facts(lion.notes[0], {"precision.optimizer_state int8", "optimizer.eps", "optimizer.kind lion"}));
+  EXPECT_EQ(lion.resolved->spec.optimizer_state, OptimizerState::fp32);
+  // Typed, or in one file, they contradict each other.
+  EXPECT_EQ(codes_of(load_text(muon, "a.yaml", {"optimizer.kind=adamw", "optimizer.muon.momentum=0.8"})), "E0309");
+  EXPECT_EQ(codes_of(load_text(int8, "a.yaml", {"optimizer={kind: lion, eps: 1e-6}"})), "E0309");
+}
+
 TEST(Load, EveryFormOfAValue) {
   const auto with = [](const char* override_text) { return resolve(kGood, {override_text}).spec; };
   EXPECT_EQ(with("memory.recompute=full").memory.recompute.kind, Recompute::Kind::full);

@@ -43,6 +43,11 @@ TEST(Phases, SharesOfABudgetAreSharesOfTheTokens) {
   EXPECT_EQ(ends(ramp(kRamp, {"schedule.tokens=500000"})), (Steps{15, 39}));
   EXPECT_EQ(ends(ramp(kRamp, {"schedule={tokens: 500000}"})), (Steps{15, 39}));
   EXPECT_EQ(ends(ramp(kRamp, {"schedule.steps=40"})), (Steps{10, 40}));
+  // Longer than all steps of the larger batches, and shorter than the run.
+  EXPECT_EQ(ends(ramp(kRamp, {"schedule.warmup_steps=70"})), (Steps{31, 77}));
+  EXPECT_EQ(codes_of(ramp(kRamp, {"schedule.warmup_steps=78"})), "E0308");
+  EXPECT_EQ(codes_of(ramp(kRamp, {"model.hidden_size=-1"})), "E0205");
+  for (const Resolved& phase : result.phases) EXPECT_EQ(tokens_of_run(phase.spec), 31.0 * 8192 + 46.0 * 16384);
   const LoadResult times = ramp(kRamp, {"schedule.tokens=20x"});
   double tokens = 0;
   for (const Resolved& phase : times.phases)

@@ -8,6 +8,7 @@
 
 #include "compiler/tools/sweep/numbers.h"
 #include "compiler/tools/sweep/ranking.h"
+#include "compiler/tools/sweep/table.h"
 #include "error.h"
 
 namespace llmc::sweep {
@@ -95,6 +96,11 @@ TEST(Ranking, ValidationLossesCountIfAllHaveThem) {
   of.runs[0].val_loss = 0.75;
   EXPECT_TRUE(rank(of).validation);
   EXPECT_EQ(rank(of).settings[0].label, "lr=2");
+}
+
+TEST(Ranking, SeedsAloneAreOneSettingWithoutAName) {
+  const std::string text = as_text(record(grid({"seed=7,8"}), {2, 4}));
+  EXPECT_NE(text.find("best: loss 3.0000, the mean of 2 seeds (2.0000 apart)\n"), std::string::npos) << text;
 }
 
 }  // namespace
