@@ -118,7 +118,7 @@ class CliPlan(RunTest):
              "'target.arch=[89]' target.device=rtx-4090 memory.budget=20992MiB parallel.world_size=8"),
             ("llama-1b", "h200", "target.device=h200 memory.budget=136GiB parallel.world_size=8"),
             ("quickstart", "b200",
-             "target.kind=cuda 'target.arch=[100a]' target.device=b200 memory.budget=b200 parallel.world_size=8")):
+             "target.kind=cuda 'target.arch=[100a]' target.device=b200 memory.budget=174GiB parallel.world_size=8")):
             spec = f"specs/{spec}.yaml"
             more = ["batch.tokens=1Mi", "batch.micro_batch=auto", "memory.loss_chunk=auto"]
             done = self.succeed(LLMC, "plan", spec, *more, "--device", device, "--world", "8", "--json", cwd=SOURCE)
