@@ -346,8 +346,11 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
     Json params = Json::object();
     for (const plan::KernelParam& p : k.params)
       if (p.said) params[p.name] = p.value;
-    kernels.push_back(
-        {{"name", k.name}, {"template", k.template_name}, {"params", params}, {"bytes", k.bytes}, {"flops", k.flops}});
+    kernels.push_back({{"name", k.name},
+                       {"template", k.template_name},
+                       {"params", params},
+                       {"bytes", k.rank_bytes()},
+                       {"flops", k.rank_flops()}});
   }
   j["kernels"] = kernels;
   Json products = Json::array();
