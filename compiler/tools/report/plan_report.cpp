@@ -373,12 +373,12 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   j["products"] = products;
   Json launches = Json::array();
   for (const plan::Launch& l : plan.launches)
-    if (l.times)
+    if (l.own_times())
       launches.push_back({{"region", l.region},
                           {"op", l.op},
                           {"runs", l.what},
                           {"kind", l.kind()},
-                          {"times", l.times},
+                          {"times", l.own_times()},
                           {"per", l.per_step ? "step" : "micro-batch"},
                           {"bytes", l.bytes},
                           {"flops", l.flops}});
@@ -467,11 +467,11 @@ std::string launches_markdown(const Plan& plan) {
     out += fmt::format("\n## {}\n\n| region | op | runs | times | bytes | FLOPs |\n|---|---|---|---:|---:|---:|\n",
                        step ? "Once a step" : "A micro-batch");
     for (const plan::Launch& l : plan.launches) {
-      if (l.per_step != step || !l.times) continue;
-      out += fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, runs_text(plan, l), l.times,
+      if (l.per_step != step || !l.own_times()) continue;
+      out += fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, runs_text(plan, l), l.own_times(),
                          l.bytes, l.flops);
-      const auto n = static_cast<double>(l.times);
-      times += l.times, bytes += n * l.bytes, flops += n * l.flops;
+      const auto n = static_cast<double>(l.own_times());
+      times += l.own_times(), bytes += n * l.bytes, flops += n * l.flops;
     }
     out += fmt::format("| all | | | {} | {:.0f} | {:.0f} |\n", times, bytes, flops);
   }

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "compiler/plan/schedule_walk.h"
 #include "compiler/plan/step_time.h"
 #include "compiler/tools/report/plan_report.h"
 #include "spec/targets.h"
@@ -96,18 +96,13 @@ std::string matmul_text(const Plan& plan) {
 std::string orthogonalising_text(const Plan& plan) {
   const std::optional<MatrixOwners> owners = plan::matrix_owners(plan);
   if (!owners) return "";
-  std::vector<std::int64_t> runs(plan.graph.regions.size());
-  std::int64_t all = 0, own = 0;
-  double seconds = 0;
+  const std::vector<std::int64_t> runs = plan::matrix_runs(plan, owners->busiest());
   const std::vector<double> of_region = plan::region_seconds(plan);
-  for (const plan::Stop& stop : plan::stops(plan.schedule, plan::PassName::optimizer_step)) {
-    if (stop.item->does != plan::ScheduleItem::Does::run || stop.item->matrix == graph::kNoMatrix) continue;
-    ++all;
-    if (owners->of(static_cast<std::size_t>(stop.layer), static_cast<std::size_t>(stop.item->matrix)) !=
-        owners->busiest())
-      continue;
-    ++own, ++runs[stop.region], seconds += of_region[stop.region];
-  }
+  const std::int64_t own = std::accumulate(runs.begin(), runs.end(), std::int64_t{0});
+  const double seconds = std::inner_product(runs.begin(), runs.end(), of_region.begin(), 0.0);
+  const std::int64_t all = plan.graph.layers() * std::ranges::count_if(plan.graph.regions, [](const graph::Region& r) {
+                             return r.matrix != graph::kNoMatrix;
+                           });
   struct Total {
     std::int64_t times = 0;
     double flops = 0, bytes = 0;

@@ -5,8 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "../folder.h"
+#include "compiler/plan/step_time.h"
+#include "compiler/tools/report/measured.h"
 #include "compiler/tools/report/plan_report.h"
 #include "compiler/tools/report/product_report.h"
+#include "error.h"
 #include "small_spec.h"
 
 namespace llmc::report {
@@ -61,6 +65,35 @@ TEST(PlanReport, MuonsProductsAreThoseOfTheBusiestRank) {
     ASSERT_NE(at, std::string::npos) << most;
     EXPECT_NE(most.substr(at, most.find('\n', at) - at).find(" 5/step "), std::string::npos) << most;
   }
+}
+
+/// The first rank writes timelines. The one with most FLOPs may have others of Muon's matrices.
+TEST(Measured, TimelinesAreOfTheFirstRank) {
+  const plan::Plan plan =
+      plan::make_plan(small_spec({"optimizer.kind=muon", "batch.tokens=144", "parallel.world_size=3"}).spec);
+  const test::Folder folder;
+  const auto measured = [&](int rank) {
+    const std::vector<std::int64_t> runs = plan::matrix_runs(plan, rank);
+    nlohmann::json events = {{{"ph", "X"}, {"cat", "step"}, {"tid", 1}, {"args", nlohmann::json::object()}}};
+    for (const plan::Launch& l : plan.launches) {
+      const bool of_matrix = plan.graph.regions[l.region_index].matrix != graph::kNoMatrix;
+      for (std::int64_t i = 0; i < (of_matrix ? runs[l.region_index] : plan.times_a_step(l)); ++i)
+        events.push_back({{"ph", "X"},
+                          {"cat", l.launched_as()},
+                          {"tid", 1},
+                          {"name", l.op},
+                          {"dur", 1},
+                          {"args", {{"region", l.region}, {"runs", l.what}}}});
+    }
+    const nlohmann::json about = {
+        {"fingerprint", ""}, {"device", "x"}, {"threads", 1}, {"steps", {1}}, {"step_seconds", {1.0}}};
+    return read_measured(
+        folder.write("timeline.json", nlohmann::json({{"traceEvents", events}, {"otherData", about}}).dump()), plan);
+  };
+  EXPECT_NE(plan::matrix_runs(plan, 0), plan::matrix_runs(plan, 1));
+  EXPECT_NE(plan::matrix_owners(plan)->busiest(), 0) << "else both counts are equal";
+  EXPECT_FALSE(measured(0).ops.empty());
+  EXPECT_THROW(measured(1), Failure);
 }
 
 }  // namespace
