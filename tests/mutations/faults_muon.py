@@ -71,6 +71,8 @@ FAULTS = [
           "launch.left = launch.times - own[launch.region_index];", "", PLAN),
     fault("timelines_are_of_the_busiest_rank", "read_measured", "of_matrices[launch.region_index]",
           "plan.times_a_step(launch)", "test_report Measured.*"),
+    fault("muon_s_products_have_odd_sides", "bf16x3_text", "if (optimizers.contains(i))", "if (false)",
+          "test_report PlanReport.MuonsProductsAreNotBf16x3"),
     fault("half_of_a_head_as_aligned_as_the_head", "qk_norm_rope", "lanes.row<kHalf>(from, 2 * head + 1)",
           "lanes.row<kHalf, kHalf, kHeadDim>(from + kHalf, head)", "sim_gradients_qwen3"),
     fault("momentum_counts_steps_from_one", "muon in runtime/program/optimizers.h", ".momentum = {momentum(updates),",

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,13 +70,21 @@ std::string tf32_text(const Plan& plan) {
 }
 
 std::string bf16x3_text(const Plan& plan) {
-  std::vector<std::string> others;
-  for (const plan::Product& p : plan.products)
-    if (!p.shape.bf16x3()) others.push_back(p.name);
-  std::string text = fmt::format("matmul bf16x3: {} of {} products in AMX tiles", plan.products.size() - others.size(),
-                                 plan.products.size());
+  std::set<std::size_t> optimizers;
+  for (const plan::Launch& l : plan.launches)
+    if (l.call == ops::Call::product && plan.graph.regions[l.region_index].is_optimizer()) optimizers.insert(l.product);
+  std::vector<std::string> others, of_optimizer;
+  for (std::size_t i = 0; i < plan.products.size(); ++i)
+    if (optimizers.contains(i))
+      of_optimizer.push_back(plan.products[i].name);
+    else if (!plan.products[i].shape.bf16x3())
+      others.push_back(plan.products[i].name);
+  const std::size_t all = plan.products.size() - of_optimizer.size();
+  std::string text = fmt::format("matmul bf16x3: {} of {} products in AMX tiles", all - others.size(), all);
   if (!others.empty())
     text += fmt::format("; in fp32 by oneDNN, because a side is not a multiple of 32: {}", fmt::join(others, ", "));
+  if (!of_optimizer.empty())
+    text += fmt::format("; the optimizer's always in fp32 by oneDNN: {}", fmt::join(of_optimizer, ", "));
   return text + "\n";
 }
 

@@ -67,6 +67,18 @@ TEST(PlanReport, MuonsProductsAreThoseOfTheBusiestRank) {
   }
 }
 
+/// Products of the passes alone can be in bf16x3.
+TEST(PlanReport, MuonsProductsAreNotBf16x3) {
+  const plan::Plan plan = plan::make_plan(small_spec({"optimizer.kind=muon", "precision.compute=fp32",
+                                                      "precision.matmul=bf16x3", "target.arch=sapphirerapids"})
+                                              .spec);
+  const std::string text = matmul_text(plan);
+  const std::size_t apart = text.find("; the optimizer's always in fp32 by oneDNN: "), first = text.find("gram_");
+  ASSERT_NE(apart, std::string::npos) << text;
+  EXPECT_GT(first, apart) << text;
+  EXPECT_EQ(text.find("lm_head", apart), std::string::npos) << text;
+}
+
 /// The first rank writes timelines. The one with most FLOPs may have others of Muon's matrices.
 TEST(Measured, TimelinesAreOfTheFirstRank) {
   const plan::Plan plan =
