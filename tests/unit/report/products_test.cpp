@@ -7,6 +7,7 @@
 
 #include "../folder.h"
 #include "compiler/plan/step_time.h"
+#include "compiler/tools/report/disk_report.h"
 #include "compiler/tools/report/measured.h"
 #include "compiler/tools/report/plan_report.h"
 #include "compiler/tools/report/product_report.h"
@@ -106,6 +107,28 @@ TEST(Measured, TimelinesAreOfTheFirstRank) {
   EXPECT_NE(plan::matrix_owners(plan)->busiest(), 0) << "else both counts are equal";
   EXPECT_FALSE(measured(0).ops.empty());
   EXPECT_THROW(measured(1), Failure);
+}
+
+/// As retention leaves them while the last one is written.
+TEST(Disk, HasRoomForAllThatIsKept) {
+  plan::Plan plan = plan::make_plan(small_spec().spec);
+  spec::Checkpoint& policy = plan.spec.checkpoint;
+  plan.spec.schedule.steps = 17;
+  plan.spec.evaluation.every = 2;
+  policy.every = 4, policy.keep_last = 100, policy.keep_every = 0, policy.best = "none";
+  EXPECT_EQ(most_checkpoints(plan), 5u) << "4, 8, 12, 16 and 17";
+  EXPECT_EQ(plan_json(plan)["disk"]["most_bytes"], 5 * checkpoint_bytes(plan));
+  policy.keep_last = 1;
+  EXPECT_EQ(most_checkpoints(plan), 2u);
+  policy.keep_every = 8;
+  EXPECT_EQ(most_checkpoints(plan), 3u) << "8, the newest and the last; 16 is the newest";
+  policy.best = "validation";
+  EXPECT_EQ(most_checkpoints(plan), 4u) << "and the best";
+  policy.keep_last = 9;
+  EXPECT_EQ(most_checkpoints(plan), 9u) << "eight evaluations, of which each may be the best, and the last";
+  plan.spec.phase = {.number = 2, .count = 2, .first = 6, .last = 17, .borders = {6}, .trainers = {1, 2}};
+  policy.keep_last = 1, policy.keep_every = 0, policy.best = "none";
+  EXPECT_EQ(most_checkpoints(plan), 3u) << "the border too";
 }
 
 }  // namespace
