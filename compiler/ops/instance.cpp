@@ -7,7 +7,7 @@
 namespace llmc::ops {
 
 Instance::Instance(const Context& context, const std::string& template_name)
-    : cuda_(context.cuda()), shard_(context.spec.parallel.shard) {
+    : cuda_(context.cuda()), shard_(context.spec.parallel.shard), ranks_(context.spec.parallel.world_size) {
   work_.kernel.name = work_.kernel.template_name = template_name;
   work_.kernel.source = template_name + ".cu";
   if (context.region.is_audit()) named("fp32");  // distinguishes it from the instance of another dtype
@@ -104,6 +104,12 @@ Instance& Instance::costs(double bytes, double flops) {
 }
 
 Work Instance::stream(const FlatSizes& flat, std::vector<Argument> arguments, bool in_blocks) {
+  if (shard_ != Shard::none) {  // a rank's table of chunks has its shares of them
+    Kernel& kernel = work_.kernel;
+    kernel.ranks = ranks_;
+    work_.bytes = kernel.rank_bytes();
+    work_.flops = kernel.rank_flops();
+  }
   return shaped(
       in_blocks ? block_stream_shape(flat.chunk_count) : stream_shape(flat.chunk_count),
       fmt::format("{} elements in {} chunks of at most {}", flat.in_buckets, flat.chunk_count, flat.chunk_elements),

@@ -52,7 +52,8 @@ class Instance {
   /// Sets the bytes and FLOPs of one launch.
   Instance& costs(double bytes, double flops);
 
-  /// Processes all elements of flat buffers, chunk by chunk. `in_blocks`: whose blocks share a scale.
+  /// Processes all elements of flat buffers, chunk by chunk: of ranks that share the optimizer's state each its part.
+  /// `in_blocks`: whose blocks share a scale.
   Work stream(const FlatSizes& flat, std::vector<Argument> arguments, bool in_blocks = false);
   /// Processes up to all elements of a bucket, in parts of kPart.
   Work parts(const FlatSizes& flat, std::vector<Argument> arguments);
@@ -66,6 +67,7 @@ class Instance {
  private:
   bool cuda_;
   Shard shard_;
+  std::int64_t ranks_;
   Work work_;
 };
 

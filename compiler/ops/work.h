@@ -28,8 +28,11 @@ struct Kernel {
   std::vector<KernelParam> params;
   std::string work;                                               // the work of one launch: "32768 rows of 2048"
   std::int64_t blocks = 1, threads = 1, cluster = 1, shared = 0;  // cuda launch; shared: bytes of a block
-  double bytes = 0, flops = 0;                                    // of one launch
+  double bytes = 0, flops = 0;                                    // of one launch, by one rank alone
+  std::int64_t ranks = 1;                                         // that share these at parallel.world_size
 
+  double rank_bytes() const { return bytes / static_cast<double>(ranks); }
+  double rank_flops() const { return flops / static_cast<double>(ranks); }
   std::string key() const;                     // text form: name and params on one line
   bool is_same_as(const Kernel& other) const;  // whether their keys are equal
 };

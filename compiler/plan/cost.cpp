@@ -6,6 +6,7 @@
 
 #include "compiler/plan/alignment.h"
 #include "compiler/plan/schedule_walk.h"
+#include "compiler/plan/step_time.h"
 #include "error.h"
 
 namespace llmc::plan {
@@ -126,6 +127,11 @@ void list_work(Plan& plan) {
     }
   }
 
+  if (const std::optional<MatrixOwners> owners = matrix_owners(plan)) {
+    const std::vector<std::int64_t> own = matrix_runs(plan, owners->busiest());
+    for (Launch& launch : plan.launches)
+      if (g.regions[launch.region_index].matrix != kNoMatrix) launch.left = launch.times - own[launch.region_index];
+  }
   cost.model_flops_per_token = cost.linear_flops_per_token + cost.attention_flops_per_token;
   for (const Launch& launch : plan.launches) {
     const std::int64_t n = plan.times_a_step(launch);

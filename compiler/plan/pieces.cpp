@@ -40,7 +40,9 @@ std::vector<const Launch*> launches_of(const Plan& plan, StepPiece piece) {
 PieceWork work_of(const Plan& plan, StepPiece piece) {
   PieceWork work{};
   const auto add = [&](const Launch& launch) {
-    work.bytes += launch.bytes;
+    // The trainer times pieces on one rank.
+    const bool shared = launch.call == ops::Call::kernel && plan.kernels[launch.kernel].ranks > 1;
+    work.bytes += shared ? plan.kernels[launch.kernel].bytes : launch.bytes;
     ++work.launches;
   };
   if (piece == StepPiece::optimizer) {

@@ -137,6 +137,7 @@ struct Launch {
   std::vector<ops::Argument> arguments;
   bool adds = false;       // to the result of earlier micro-batches; the first one writes
   std::int64_t times = 1;  // per micro-batch, or per step (per_step); 0 if no training step runs it
+  std::int64_t left = 0;   // of these, for matrices that the rank with most of that work leaves to others
   bool per_step = false;
   bool once = false;            // as Op::once
   double bytes = 0, flops = 0;  // of one launch
@@ -144,6 +145,8 @@ struct Launch {
   bool beside = false;          // a collective on a separate stream; cpu has no such stream
   double stream_bytes = 0;      // part of `bytes` that a residual stream in the compute dtype would not move
 
+  /// By the rank with most work.
+  std::int64_t own_times() const { return times - left; }
   const char* kind() const;  // Returns "kernel", "gemm", "attention", "memset" or "collective".
   /// Returns the category of device/timeline.h: "kernel", "product", "attention", "memset" or "collective". llmc's own
   /// kernels that replace cuDNN count as an attention pass.
@@ -204,9 +207,9 @@ struct Plan {
   std::int64_t rank_micro_batches() const {
     return (micro_batches() + spec.parallel.world_size - 1) / spec.parallel.world_size;
   }
-  /// Executions in a step on a rank with the most micro-batches.
+  /// Executions in a step on a rank with the most micro-batches, and the most work on matrices.
   std::int64_t times_a_step(const Launch& launch) const {
-    return launch.times * (launch.per_step ? 1 : rank_micro_batches());
+    return launch.own_times() * (launch.per_step ? 1 : rank_micro_batches());
   }
 };
 

@@ -45,6 +45,14 @@ struct Way {
   bool fits() const { return planned_exit(spec) == Exit::done; }
 };
 
+/// Sets the number of ranks, with which the default of memory.budget changes: a given one remains.
+void set_ranks(spec::Spec& spec, std::int64_t ranks) {
+  const spec::Key& budget = *spec::find_key("memory.budget");
+  const bool by_default = budget.get(spec) == *budget.derive(spec);
+  spec.parallel.world_size = ranks;
+  if (by_default) budget.set(spec, *budget.derive(spec));
+}
+
 Way automatic(const Way& way) {
   return way.with("memory.recompute: auto",
                   [](spec::Spec& s) { s.memory.recompute = {.kind = spec::Recompute::Kind::automatic}; });
@@ -114,7 +122,7 @@ std::optional<Way> on_ranks(const spec::Spec& spec, std::int64_t ranks) {
       Way way = Way{spec, ""}.with(fmt::format("parallel.world_size: {} and parallel.shard: {}", ranks,
                                                spec::text_of("parallel.shard", sharding)),
                                    [&](spec::Spec& s) {
-                                     s.parallel.world_size = ranks;
+                                     set_ranks(s, ranks);
                                      s.parallel.shard = shard;
                                      s.parallel.shard_automatic = false;
                                    });
@@ -133,7 +141,7 @@ std::string ranks_that_fit(const spec::Spec& spec) {
   // Brackets the number by the choice of fewest bytes, which is quick to lay out.
   const auto fits = [&](std::int64_t ranks) {
     spec::Spec least = spec;
-    least.parallel.world_size = ranks;
+    set_ranks(least, ranks);
     least.parallel.shard = possible_shards(spec).back();
     least.parallel.shard_automatic = false;
     if (least.batch.micro_batch > 1) least.batch.micro_batch = 1;

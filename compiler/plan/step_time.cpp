@@ -133,6 +133,17 @@ std::optional<MatrixOwners> matrix_owners(const Plan& plan) {
                       flops);
 }
 
+std::vector<std::int64_t> matrix_runs(const Plan& plan, int rank) {
+  std::vector<std::int64_t> runs(plan.graph.regions.size());
+  const std::optional<MatrixOwners> owners = matrix_owners(plan);
+  if (!owners) return runs;
+  for (const Stop& stop : stops(plan.schedule, PassName::optimizer_step))
+    if (stop.item->does == ScheduleItem::Does::run && stop.item->matrix != graph::kNoMatrix &&
+        owners->of(static_cast<std::size_t>(stop.layer), static_cast<std::size_t>(stop.item->matrix)) == rank)
+      ++runs[stop.region];
+  return runs;
+}
+
 std::vector<double> region_seconds(const Plan& plan) { return seconds_of(plan, false); }
 
 StepTime step_time(const Plan& plan) { return Clocks(plan).run(); }

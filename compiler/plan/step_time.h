@@ -27,6 +27,9 @@ std::vector<StreamSpan> step_spans(const Plan& plan);
 /// Returns who orthogonalises which matrix; nothing if the optimizer orthogonalises none.
 std::optional<MatrixOwners> matrix_owners(const Plan& plan);
 
+/// Returns the runs in a step of the regions of matrices on one rank, by region index; 0 of all other regions.
+std::vector<std::int64_t> matrix_runs(const Plan& plan, int rank);
+
 /// Returns the seconds of one run of each region (a layer, a chunk of the loss), by region index.
 std::vector<double> region_seconds(const Plan& plan);
 

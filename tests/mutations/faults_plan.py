@@ -192,4 +192,12 @@ FAULTS = [
           "test_plan AttentionChoice.IsOneForEachMask"),
     fault("attention_flops_not_halved", "model_flops", "return 2 * product_of_scores(o.graph,",
           "return 4 * product_of_scores(o.graph,", "test_plan Cost.Llama1b"),
+    fault("each_rank_updates_all_parameters", "Instance::stream", "kernel.ranks = ranks_;", "",
+          "test_plan Cost.OfTheOptimizer*"),
+    fault("a_trainer_s_pieces_are_those_of_a_rank", "work_of in compiler/plan/pieces.cpp",
+          "plan.kernels[launch.kernel].ranks > 1;", "false;", "test_plan Cost.OfTheOptimizer*"),
+    fault("the_best_checkpoint_takes_no_disk", "most_checkpoints", "(another && has_best(plan))", "false",
+          "test_report Disk.*"),
+    fault("ranks_have_one_rank_s_budget", "set_ranks in compiler/plan/planner.cpp",
+          "if (by_default) budget.set(spec, *budget.derive(spec));", "", "test_plan Search.LeavesRanks*"),
 ]

@@ -35,8 +35,10 @@ nlohmann::ordered_json kernels_json(const plan::Plan& plan, const KernelUses& us
   const bool cuda = plan.spec.target.kind == spec::TargetKind::cuda;
   Json kernels = Json::array();
   for (const plan::Kernel& k : plan.kernels) {
-    Json kernel = {
-        {"name", k.name}, {"launches_per_step", launches_per_step(plan, k)}, {"bytes", k.bytes}, {"flops", k.flops}};
+    Json kernel = {{"name", k.name},
+                   {"launches_per_step", launches_per_step(plan, k)},
+                   {"bytes", k.rank_bytes()},
+                   {"flops", k.rank_flops()}};
     if (cuda) kernel["grid"] = {{"blocks", k.blocks}, {"threads", k.threads}, {"cluster", k.cluster}};
     for (const build::KernelUse& use : uses_of(uses, k)) {
       const build::Occupancy fits = occupancy(use, k.threads);
@@ -62,7 +64,7 @@ std::string kernels_text(const plan::Plan& plan, const KernelUses& uses) {
   out += '\n';
   for (const plan::Kernel& k : plan.kernels) {
     const std::string line = fmt::format("{:<36} {:>8} {:>12} {:>10}", k.name, launches_per_step(plan, k),
-                                         human_bytes(k.bytes), human_count(k.flops));
+                                         human_bytes(k.rank_bytes()), human_count(k.rank_flops()));
     if (!cuda) out += line + '\n';
     for (const build::KernelUse& use : uses_of(uses, k)) {
       const build::Occupancy fits = occupancy(use, k.threads);

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "compiler/plan/price.h"
+#include "compiler/plan/step_time.h"
 #include "compiler/tools/report/plan_report.h"
 #include "error.h"
 #include "files/disk.h"
@@ -67,9 +68,11 @@ Measured read_measured(const std::filesystem::path& file, const Plan& plan) try 
   const Json trace = parse(file);
   const Json& about = trace.at("otherData");
   std::map<Key, MeasuredOp> ops;
-  std::map<std::pair<std::string, std::string>, Key> keys;  // by region and op
+  std::map<std::pair<std::string, std::string>, Key> keys;                   // by region and op
+  const std::vector<std::int64_t> of_matrices = plan::matrix_runs(plan, 0);  // the first rank writes timelines
   for (const plan::Launch& launch : plan.launches) {
-    const auto times = static_cast<double>(plan.times_a_step(launch));
+    const bool of_matrix = plan.graph.regions[launch.region_index].matrix != graph::kNoMatrix;
+    const auto times = static_cast<double>(of_matrix ? of_matrices[launch.region_index] : plan.times_a_step(launch));
     if (times == 0) continue;
     const Key key = key_of(plan, launch);
     const bool known = keys.contains({launch.region, launch.op});

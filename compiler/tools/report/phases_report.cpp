@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "compiler/tools/report/disk_report.h"
 #include "compiler/tools/report/length_report.h"
 #include "compiler/tools/report/plan_report.h"
 #include "compiler/tools/report/time_report.h"
@@ -26,20 +27,6 @@ double tokens_of(const Plan& plan) {
   return static_cast<double>(plan.spec.own_steps()) * static_cast<double>(plan.spec.batch.tokens);
 }
 
-/// Checkpoints that are on disk at the end of a phase, while its last one is written.
-std::size_t checkpoints_in(const Plan& plan) {
-  const spec::Phase& phase = plan.spec.phase;
-  const spec::Checkpoint& policy = plan.spec.checkpoint;
-  std::size_t count = static_cast<std::size_t>(policy.keep_last) + 1;
-  for (std::size_t i = 0; i + 1 < phase.trainers.size(); ++i)
-    if (phase.trainers[i] != phase.trainers[i + 1] && phase.borders[i] <= phase.first &&
-        !(policy.keep_every && phase.borders[i] % policy.keep_every == 0))
-      ++count;
-  return count + static_cast<std::size_t>(policy.keep_every ? phase.last / policy.keep_every : 0);
-}
-
-std::size_t bytes_of_checkpoint(const Plan& plan) { return plan_json(plan)["disk"]["checkpoint_bytes"]; }
-
 }  // namespace
 
 WholeRun sum_phases(std::span<const Plan* const> phases) {
@@ -48,10 +35,10 @@ WholeRun sum_phases(std::span<const Plan* const> phases) {
     run.seconds += seconds_of(*plan);
     run.tokens += tokens_of(*plan);
     run.memory = std::max(run.memory, plan->layout.bytes);
-    run.most_checkpoints = std::max(run.most_checkpoints, checkpoints_in(*plan));
+    run.most_checkpoints = std::max(run.most_checkpoints, most_checkpoints(*plan));
   }
   run.device_hours = run.seconds / 3600 * static_cast<double>(phases[0]->spec.parallel.world_size);
-  run.checkpoint_bytes = bytes_of_checkpoint(*phases[0]);
+  run.checkpoint_bytes = static_cast<std::size_t>(checkpoint_bytes(*phases[0]));
   const std::vector<int>& trainers = phases[0]->spec.phase.trainers;
   for (std::size_t i = 0; i + 1 < trainers.size(); ++i) run.kept_borders += trainers[i] != trainers[i + 1];
   return run;
@@ -119,7 +106,7 @@ std::string phases_text(std::span<const Plan* const> phases, double price) {
   const auto disk = [&](std::size_t checkpoints) {
     return human_bytes(static_cast<double>(checkpoints * run.checkpoint_bytes));
   };
-  each("disk", [&](const Plan& plan) { return disk(checkpoints_in(plan)); }, disk(run.most_checkpoints));
+  each("disk", [&](const Plan& plan) { return disk(most_checkpoints(plan)); }, disk(run.most_checkpoints));
   if (price > 0) {
     const auto cost = [&](double of) { return fmt::format("{:.2f}", of / seconds * run.device_hours * price); };
     each("price", [&](const Plan& plan) { return cost(seconds_of(plan)); }, cost(seconds));

@@ -8,10 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/snapshot.h"
 #include "compiler/plan/live.h"
 #include "compiler/plan/schedule_walk.h"
+#include "compiler/tools/report/disk_report.h"
 #include "compiler/tools/report/length_report.h"
 #include "compiler/tools/report/product_report.h"
 #include "compiler/tools/report/time_report.h"
@@ -184,44 +183,6 @@ std::string ranks_text(const Plan& plan) {
       human_count(static_cast<double>(share_of(most->elements, static_cast<int>(ranks), plan.parameters.share_unit))));
 }
 
-/// As the runtime knows them; their names live in the plan.
-std::vector<ParameterInfo> parameters_of(const Plan& plan) {
-  std::vector<ParameterInfo> parameters;
-  for (const plan::Slice& s : plan.parameters.slices)
-    parameters.push_back({s.name.c_str(), s.offset, s.rows, s.cols, s.pitch, s.matrix, s.group, 0, 0, 0, s.first_row});
-  return parameters;
-}
-
-/// Of the tensors of a checkpoint.
-std::int64_t saved_bytes(const Plan& plan) {
-  std::int64_t bytes = 0;
-  for (const ParameterInfo& p : parameters_of(plan))
-    for (const SavedBuffer& buffer : saved_buffers(plan.layout.buffers)) {
-      if (!buffer.covers(p)) continue;
-      const ParameterInfo elements = parameter_in(buffer, p);
-      bytes += bytes_of(buffer.dtype, elements.rows * elements.cols);
-    }
-  return bytes;
-}
-
-/// Returns the host memory of the snapshot for writing a checkpoint during training; 0: training waits.
-std::size_t snapshot_bytes(const Plan& plan) {
-  if (!plan.spec.checkpoint.asynchronous) return 0;
-  const WorldRank rank{0, static_cast<int>(world(plan))};
-  const std::size_t bytes =
-      Snapshot::most_bytes(parameters_of(plan), saved_buffers(plan.layout.buffers), rank, kShardBytes);
-  const auto budget = static_cast<std::size_t>(plan.spec.memory.budget);
-  return plan.spec.target.kind == spec::TargetKind::cuda || plan.needed_bytes() + bytes <= budget ? bytes : 0;
-}
-
-std::string snapshot_text(const Plan& plan) {
-  if (const std::size_t bytes = snapshot_bytes(plan))
-    return fmt::format("  written while training continues, from a snapshot of {} in the host's memory{}\n",
-                       human_bytes(static_cast<double>(bytes)), world(plan) > 1 ? " of each rank" : "");
-  return plan.spec.checkpoint.asynchronous ? "  training waits for it: memory.budget has no room for a snapshot\n"
-                                           : "  training waits for it\n";
-}
-
 /// The work of each region of the step, in its order, by any number of ranks (step/timeline.h); and what it begins
 /// and ends to keep.
 nlohmann::ordered_json regions_json(const Plan& plan) {
@@ -329,8 +290,9 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                  {"sections", sections},
                  {"buffers", buffers}};
   if (s.target.kind == spec::TargetKind::cuda) j["attention"] = attention_json(plan);
-  const std::int64_t save = saved_bytes(plan);
-  j["disk"] = {{"checkpoint_bytes", save}, {"most_bytes", save * (s.checkpoint.keep_last + 1)}};
+  j["disk"] = {{"checkpoint_bytes", checkpoint_bytes(plan)},
+               {"most_checkpoints", most_checkpoints(plan)},
+               {"most_bytes", most_checkpoints(plan) * checkpoint_bytes(plan)}};
   j["ranks"] = ranks_json(plan);
   j["length"] = length_json(plan);
   add_time(j, plan);
@@ -346,8 +308,11 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
     Json params = Json::object();
     for (const plan::KernelParam& p : k.params)
       if (p.said) params[p.name] = p.value;
-    kernels.push_back(
-        {{"name", k.name}, {"template", k.template_name}, {"params", params}, {"bytes", k.bytes}, {"flops", k.flops}});
+    kernels.push_back({{"name", k.name},
+                       {"template", k.template_name},
+                       {"params", params},
+                       {"bytes", k.rank_bytes()},
+                       {"flops", k.rank_flops()}});
   }
   j["kernels"] = kernels;
   Json products = Json::array();
@@ -370,12 +335,12 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   j["products"] = products;
   Json launches = Json::array();
   for (const plan::Launch& l : plan.launches)
-    if (l.times)
+    if (l.own_times())
       launches.push_back({{"region", l.region},
                           {"op", l.op},
                           {"runs", l.what},
                           {"kind", l.kind()},
-                          {"times", l.times},
+                          {"times", l.own_times()},
                           {"per", l.per_step ? "step" : "micro-batch"},
                           {"bytes", l.bytes},
                           {"flops", l.flops}});
@@ -433,10 +398,7 @@ std::string plan_text(const Plan& plan) {
   for (const ops::AttentionChoice& choice : plan.attention.list) out += attention_text(choice);
   out += ranks_text(plan);
   out += orthogonalising_text(plan);
-  const auto save = static_cast<double>(saved_bytes(plan));
-  out += fmt::format("disk: {} a checkpoint; keep_last {} and the one that is being written take {}\n{}\n",
-                     human_bytes(save), s.checkpoint.keep_last,
-                     human_bytes(save * static_cast<double>(s.checkpoint.keep_last + 1)), snapshot_text(plan));
+  out += disk_text(plan) + "\n";
   out += fmt::format(
       "work: {}FLOP a token (linear layers, 6 x weights: {}; causal attention, half of the full square: {}), {}FLOP "
       "and {} a step, {} launches\n",
@@ -464,11 +426,11 @@ std::string launches_markdown(const Plan& plan) {
     out += fmt::format("\n## {}\n\n| region | op | runs | times | bytes | FLOPs |\n|---|---|---|---:|---:|---:|\n",
                        step ? "Once a step" : "A micro-batch");
     for (const plan::Launch& l : plan.launches) {
-      if (l.per_step != step || !l.times) continue;
-      out += fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, runs_text(plan, l), l.times,
+      if (l.per_step != step || !l.own_times()) continue;
+      out += fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, runs_text(plan, l), l.own_times(),
                          l.bytes, l.flops);
-      const auto n = static_cast<double>(l.times);
-      times += l.times, bytes += n * l.bytes, flops += n * l.flops;
+      const auto n = static_cast<double>(l.own_times());
+      times += l.own_times(), bytes += n * l.bytes, flops += n * l.flops;
     }
     out += fmt::format("| all | | | {} | {:.0f} | {:.0f} |\n", times, bytes, flops);
   }

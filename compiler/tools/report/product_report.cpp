@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "compiler/plan/schedule_walk.h"
 #include "compiler/plan/step_time.h"
 #include "compiler/tools/report/plan_report.h"
 #include "spec/targets.h"
@@ -69,13 +70,21 @@ std::string tf32_text(const Plan& plan) {
 }
 
 std::string bf16x3_text(const Plan& plan) {
-  std::vector<std::string> others;
-  for (const plan::Product& p : plan.products)
-    if (!p.shape.bf16x3()) others.push_back(p.name);
-  std::string text = fmt::format("matmul bf16x3: {} of {} products in AMX tiles", plan.products.size() - others.size(),
-                                 plan.products.size());
+  std::set<std::size_t> optimizers;
+  for (const plan::Launch& l : plan.launches)
+    if (l.call == ops::Call::product && plan.graph.regions[l.region_index].is_optimizer()) optimizers.insert(l.product);
+  std::vector<std::string> others, of_optimizer;
+  for (std::size_t i = 0; i < plan.products.size(); ++i)
+    if (optimizers.contains(i))
+      of_optimizer.push_back(plan.products[i].name);
+    else if (!plan.products[i].shape.bf16x3())
+      others.push_back(plan.products[i].name);
+  const std::size_t all = plan.products.size() - of_optimizer.size();
+  std::string text = fmt::format("matmul bf16x3: {} of {} products in AMX tiles", all - others.size(), all);
   if (!others.empty())
     text += fmt::format("; in fp32 by oneDNN, because a side is not a multiple of 32: {}", fmt::join(others, ", "));
+  if (!of_optimizer.empty())
+    text += fmt::format("; the optimizer's always in fp32 by oneDNN: {}", fmt::join(of_optimizer, ", "));
   return text + "\n";
 }
 
@@ -96,18 +105,13 @@ std::string matmul_text(const Plan& plan) {
 std::string orthogonalising_text(const Plan& plan) {
   const std::optional<MatrixOwners> owners = plan::matrix_owners(plan);
   if (!owners) return "";
-  std::vector<std::int64_t> runs(plan.graph.regions.size());
-  std::int64_t all = 0, own = 0;
-  double seconds = 0;
+  const std::vector<std::int64_t> runs = plan::matrix_runs(plan, owners->busiest());
   const std::vector<double> of_region = plan::region_seconds(plan);
-  for (const plan::Stop& stop : plan::stops(plan.schedule, plan::PassName::optimizer_step)) {
-    if (stop.item->does != plan::ScheduleItem::Does::run || stop.item->matrix == graph::kNoMatrix) continue;
-    ++all;
-    if (owners->of(static_cast<std::size_t>(stop.layer), static_cast<std::size_t>(stop.item->matrix)) !=
-        owners->busiest())
-      continue;
-    ++own, ++runs[stop.region], seconds += of_region[stop.region];
-  }
+  const std::int64_t own = std::accumulate(runs.begin(), runs.end(), std::int64_t{0});
+  const double seconds = std::inner_product(runs.begin(), runs.end(), of_region.begin(), 0.0);
+  const std::int64_t all = plan.graph.layers() * std::ranges::count_if(plan.graph.regions, [](const graph::Region& r) {
+                             return r.matrix != graph::kNoMatrix;
+                           });
   struct Total {
     std::int64_t times = 0;
     double flops = 0, bytes = 0;

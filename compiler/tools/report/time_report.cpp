@@ -169,13 +169,13 @@ std::string explain_text(const Plan& plan, const std::string& name) {
   std::string out;
   std::set<std::string> names;
   for (const plan::Launch& launch : plan.launches) {
-    if (!launch.times) continue;
+    if (!launch.own_times()) continue;
     names.insert({launch.op, launch.what});
     if (!is_named(launch, name)) continue;
     std::string formula;
     const plan::Price price = plan::price(plan, launch, &formula);
-    out += fmt::format("{}: {} ({}), {} times {}, bound by {}\n", launch.region, launch.op, launch.what, launch.times,
-                       launch.per_step ? "a step" : "a micro-batch", plan::name_of(price.bound));
+    out += fmt::format("{}: {} ({}), {} times {}, bound by {}\n", launch.region, launch.op, launch.what,
+                       launch.own_times(), launch.per_step ? "a step" : "a micro-batch", plan::name_of(price.bound));
     for (std::size_t begin = 0; begin < formula.size();) {
       const std::size_t end = formula.find('\n', begin);
       out += "  " + formula.substr(begin, end - begin) + "\n";

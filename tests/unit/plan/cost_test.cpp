@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/plan/pieces.h"
 #include "compiler/plan/price.h"
 #include "small_spec.h"
 
@@ -85,6 +86,39 @@ TEST(Cost, LaunchesAreWhatTheStepDoes) {
   const double model = plan.cost.model_flops_per_token * static_cast<double>(plan.spec.batch.tokens);
   EXPECT_GT(flops, model);
   EXPECT_LT(flops, 1.1 * model);
+}
+
+/// With any sharding a rank's table of chunks has its shares alone. The trainer times all of them, on one rank.
+TEST(Cost, OfTheOptimizerIsThatOfARanksShare) {
+  const auto of = [](const char* ranks, const char* shard, const char* optimizer) {
+    return of_file("llama-1b.yaml",
+                   {std::string("parallel.world_size=") + ranks, std::string("parallel.shard=") + shard,
+                    std::string("optimizer.kind=") + optimizer, "batch.micro_batch=4", "memory.recompute=none"});
+  };
+  const auto streams = [](const Plan& plan) {
+    std::vector<std::pair<double, double>> costs;
+    for (const Launch& launch : plan.launches)
+      for (const char* name : {"gradient_norm", "adamw", "lion", "muon_momentum", "muon_copy"})
+        if (launch.call == ops::Call::kernel && launch.what.starts_with(name))
+          costs.emplace_back(launch.bytes, launch.flops);
+    return costs;
+  };
+  for (const char* optimizer : {"adamw", "lion", "muon"}) {
+    const Plan one = of("1", "optimizer", optimizer);
+    const auto alone = streams(one), whole = streams(of("8", "none", optimizer));
+    EXPECT_GE(alone.size(), 2u) << optimizer;
+    EXPECT_EQ(alone, whole) << optimizer;
+    for (const char* shard : {"optimizer", "gradients", "parameters"}) {
+      const Plan eight = of("8", shard, optimizer);
+      const auto shared = streams(eight);
+      ASSERT_EQ(shared.size(), alone.size()) << optimizer << ", " << shard;
+      for (std::size_t i = 0; i < shared.size(); ++i) {
+        EXPECT_DOUBLE_EQ(8 * shared[i].first, alone[i].first) << optimizer << ", " << shard;
+        EXPECT_DOUBLE_EQ(8 * shared[i].second, alone[i].second) << optimizer << ", " << shard;
+      }
+      EXPECT_EQ(work_of(eight, StepPiece::optimizer).bytes, work_of(one, StepPiece::optimizer).bytes);
+    }
+  }
 }
 
 /// Launches in a step that round weights, and their seconds.

@@ -9,7 +9,9 @@
 
 #include "compiler/graph/orthogonal.h"
 #include "compiler/plan/plan.h"
+#include "compiler/plan/price.h"
 #include "compiler/plan/schedule_walk.h"
+#include "compiler/plan/step_time.h"
 #include "program/matrix_owners.h"
 #include "small_spec.h"
 
@@ -150,6 +152,35 @@ TEST(Muon, DealsMatricesByTheirCost) {
   }
   EXPECT_EQ(MatrixOwners(8, 1, costs).of(0, 4), 0) << "the costliest first, to the first rank";
   EXPECT_EQ(MatrixOwners(8, 1, costs).of(0, 6), 2);
+}
+
+/// Launches, their sums and their times are those of one rank: of the one with most FLOPs.
+TEST(Muon, CountsTheMatricesOfTheBusiestRank) {
+  for (const int ranks : {1, 2, 5, 64}) {
+    const Plan plan = of_muon({"parallel.world_size=" + std::to_string(ranks), "batch.tokens=6144"});
+    const MatrixOwners owners = *matrix_owners(plan);
+    double products = 0, all = 0, seconds = 0;
+    std::int64_t launches = 0;
+    for (const Launch& launch : plan.launches) {
+      const auto times = static_cast<double>(plan.times_a_step(launch));
+      launches += plan.times_a_step(launch);
+      all += times * launch.flops;
+      seconds += times * price(plan, launch).seconds;
+      if (launch.call == ops::Call::product && plan.graph.regions[launch.region_index].matrix != kNoMatrix)
+        products += times * launch.flops;
+    }
+    EXPECT_DOUBLE_EQ(products, std::ranges::max(owners.work())) << ranks;
+    EXPECT_EQ(plan.cost.launches_per_step, launches);
+    EXPECT_NEAR(plan.cost.hardware_flops_per_step / all, 1, 1e-9);
+    EXPECT_NEAR(plan.cost.time.seconds / seconds, 1, 1e-9) << "on the CPU a step is the sum of its launches";
+    std::vector<double> sum(plan.graph.regions.size());
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::vector<std::int64_t> runs = matrix_runs(plan, rank);
+      for (std::size_t r = 0; r < runs.size(); ++r) sum[r] += static_cast<double>(runs[r]);
+    }
+    for (std::size_t r = 0; r < sum.size(); ++r)
+      EXPECT_EQ(sum[r], plan.graph.regions[r].matrix == kNoMatrix ? 0 : plan.graph.layers());
+  }
 }
 
 /// The wire has the momentum once and the results once, in fp32.

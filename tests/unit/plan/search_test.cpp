@@ -293,6 +293,29 @@ TEST(Search, SharesOutWhatMustBe) {
   EXPECT_EQ(shard("/llama-8b.yaml", "40GiB"), Shard::parameters);
 }
 
+/// The default of memory.budget leaves 1 GiB to NCCL: what is said to fit must fit with it.
+TEST(Search, LeavesRanksTheirBudget) {
+  const auto refusal = [](const std::vector<std::string>& words) {
+    try {
+      make_plan(spec::load(std::string(SPECS_FOLDER) + "/llama-8b.yaml", words).resolved->spec);
+      return std::string();
+    } catch (const Failure& failure) {
+      return std::string(failure.what());
+    }
+  };
+  for (const char* length : {"2048", "4096"}) {
+    std::vector<std::string> words = {"parallel.world_size=1", "target.arch=[90a]", "batch.micro_batch=1",
+                                      "memory.recompute=full", std::string("batch.sequence_length=") + length};
+    const std::string said = refusal(words);
+    const std::size_t at = said.find("parallel.world_size: ");
+    ASSERT_NE(at, std::string::npos) << said;
+    const std::string ranks = said.substr(at + 21, said.find(' ', at + 21) - at - 21);
+    words[0] = "parallel.world_size=" + ranks;
+    words.emplace_back("parallel.shard=parameters");
+    EXPECT_EQ(refusal(words), "") << ranks;
+  }
+}
+
 /// On a CPU no number of ranks is suggested, because they share its memory.
 TEST(Search, SaysFromHowManyDevicesARunFits) {
   const auto refusal = [](std::vector<std::string> words) {

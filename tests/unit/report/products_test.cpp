@@ -5,8 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "../folder.h"
+#include "compiler/plan/step_time.h"
+#include "compiler/tools/report/disk_report.h"
+#include "compiler/tools/report/measured.h"
 #include "compiler/tools/report/plan_report.h"
 #include "compiler/tools/report/product_report.h"
+#include "error.h"
 #include "small_spec.h"
 
 namespace llmc::report {
@@ -61,6 +66,69 @@ TEST(PlanReport, MuonsProductsAreThoseOfTheBusiestRank) {
     ASSERT_NE(at, std::string::npos) << most;
     EXPECT_NE(most.substr(at, most.find('\n', at) - at).find(" 5/step "), std::string::npos) << most;
   }
+}
+
+/// Products of the passes alone can be in bf16x3.
+TEST(PlanReport, MuonsProductsAreNotBf16x3) {
+  const plan::Plan plan = plan::make_plan(small_spec({"optimizer.kind=muon", "precision.compute=fp32",
+                                                      "precision.matmul=bf16x3", "target.arch=sapphirerapids"})
+                                              .spec);
+  const std::string text = matmul_text(plan);
+  const std::size_t apart = text.find("; the optimizer's always in fp32 by oneDNN: "), first = text.find("gram_");
+  ASSERT_NE(apart, std::string::npos) << text;
+  EXPECT_GT(first, apart) << text;
+  EXPECT_EQ(text.find("lm_head", apart), std::string::npos) << text;
+}
+
+/// The first rank writes timelines. The one with most FLOPs may have others of Muon's matrices.
+TEST(Measured, TimelinesAreOfTheFirstRank) {
+  const plan::Plan plan =
+      plan::make_plan(small_spec({"optimizer.kind=muon", "batch.tokens=144", "parallel.world_size=3"}).spec);
+  const test::Folder folder;
+  const auto measured = [&](int rank) {
+    const std::vector<std::int64_t> runs = plan::matrix_runs(plan, rank);
+    nlohmann::json events = {{{"ph", "X"}, {"cat", "step"}, {"tid", 1}, {"args", nlohmann::json::object()}}};
+    for (const plan::Launch& l : plan.launches) {
+      const bool of_matrix = plan.graph.regions[l.region_index].matrix != graph::kNoMatrix;
+      for (std::int64_t i = 0; i < (of_matrix ? runs[l.region_index] : plan.times_a_step(l)); ++i)
+        events.push_back({{"ph", "X"},
+                          {"cat", l.launched_as()},
+                          {"tid", 1},
+                          {"name", l.op},
+                          {"dur", 1},
+                          {"args", {{"region", l.region}, {"runs", l.what}}}});
+    }
+    const nlohmann::json about = {
+        {"fingerprint", ""}, {"device", "x"}, {"threads", 1}, {"steps", {1}}, {"step_seconds", {1.0}}};
+    return read_measured(
+        folder.write("timeline.json", nlohmann::json({{"traceEvents", events}, {"otherData", about}}).dump()), plan);
+  };
+  EXPECT_NE(plan::matrix_runs(plan, 0), plan::matrix_runs(plan, 1));
+  EXPECT_NE(plan::matrix_owners(plan)->busiest(), 0) << "else both counts are equal";
+  EXPECT_FALSE(measured(0).ops.empty());
+  EXPECT_THROW(measured(1), Failure);
+}
+
+/// As retention leaves them while the last one is written.
+TEST(Disk, HasRoomForAllThatIsKept) {
+  plan::Plan plan = plan::make_plan(small_spec().spec);
+  spec::Checkpoint& policy = plan.spec.checkpoint;
+  plan.spec.schedule.steps = 17;
+  plan.spec.evaluation.every = 2;
+  policy.every = 4, policy.keep_last = 100, policy.keep_every = 0, policy.best = "none";
+  EXPECT_EQ(most_checkpoints(plan), 5u) << "4, 8, 12, 16 and 17";
+  EXPECT_EQ(plan_json(plan)["disk"]["most_bytes"], 5 * checkpoint_bytes(plan));
+  policy.keep_last = 1;
+  EXPECT_EQ(most_checkpoints(plan), 2u);
+  policy.keep_every = 8;
+  EXPECT_EQ(most_checkpoints(plan), 3u) << "8, the newest and the last; 16 is the newest";
+  policy.best = "validation";
+  EXPECT_EQ(most_checkpoints(plan), 4u) << "and the best";
+  policy.keep_last = 9;
+  EXPECT_EQ(most_checkpoints(plan), 9u) << "eight evaluations, of which each may be the best, and the last";
+  plan.spec.phase = {.number = 2, .count = 2, .first = 6, .last = 17, .borders = {6}, .trainers = {1, 2}};
+  policy.keep_last = 1, policy.keep_every = 0, policy.best = "none";
+  EXPECT_EQ(most_checkpoints(plan), 3u) << "the border too";
 }
 
 }  // namespace
