@@ -80,9 +80,11 @@ void tell_surplus_threads(Rank& rank, const Device& device) {
 bool any_phase_reports_products(const Rank& rank, const Prepared& prepared) {
   if (prepared.run().metrics.product_share) return true;
   const PhaseInfo& phase = rank.info().phase;
-  for (int number = phase.number + 1; number <= phase.last_here(); ++number)
-    if (values_of_phase(rank.options, rank.phases.in(number), prepared.values).run.spec.metrics.product_share)
-      return true;
+  StartValues values = prepared.values;
+  for (int number = phase.number + 1; number <= phase.last_here(); ++number) {
+    values = values_of_phase(rank.options, rank.phases.in(number), values);
+    if (values.run.spec.metrics.product_share) return true;
+  }
   return false;
 }
 
@@ -196,7 +198,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
                      .same_start = same_start,
                      .converted = p.converted,
                      .rollbacks = p.state.guard.rollbacks,
-                     .phase = begins_phase(info.phase, p.state.step) ? info.phase.number : 0,
+                     .phase = p.moved || begins_phase(info.phase, p.state.step) ? info.phase.number : 0,
                      .shards = unlisted_shards(p, history)};
   if (files.folder) {
     spec::Values kept = p.values.run;
@@ -397,7 +399,7 @@ int train(PhaseStart start, const Program& program, const TrainerPhases& phases,
   announce(rank, prepared, machine, *model.session);
   std::optional<StartListeners> listeners;
   LongestTimes longest;
-  const BeganWith began{start.number, prepared.values.run, start.asked.follow_spec};
+  const BeganWith began{start.number, prepared.values.run};
   signals.emplace();
   for (;;) {
     // Reports changes since the previous start or phase, and adds a line to the run's history.

@@ -146,8 +146,7 @@ FAULTS = [
           "test_train Mixtures.RefuseWhatNamesNoMixture"),
     # a start, and the folder of a run
     fault("a_start_takes_the_phase_of_a_damaged_checkpoint", "prepare_alike",
-          "start = phase_again(start, rank.phases, from ? read_train_state(from->checkpoint).step : 0);", "",
-          "run_ramp"),
+          "start = phase_again(start, rank.phases, from);", "", "run_ramp"),
     fault("ended_ranks_are_ignored_as_a_parent_wished", "train_main", "std::signal(SIGCHLD, SIG_DFL);", "",
           "run_ranks"),
     fault("the_spec_is_not_followed", "find_values", "values.before && !options.follow_spec &&",

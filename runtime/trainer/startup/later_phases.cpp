@@ -59,8 +59,10 @@ void check_epochs_ahead(const Options& options, const TrainerPhases& phases, con
   const PhaseInfo& phase = now.phase;
   const std::int64_t stop = std::min(options.steps.value_or(phase.ends.back()), phase.ends.back());
   std::vector<PhaseAhead> ahead = {{values.run.spec, sources, std::min(stop, phase.last())}};
+  StartValues values_there = values;
   for (int number = phase.number + 1; number <= phase.count && phase.first_of(number) < stop; ++number) {
-    const spec::Spec later = values_of_phase(options, phases.in(number), values).run.spec;
+    values_there = values_of_phase(options, phases.in(number), values_there);
+    const spec::Spec& later = values_there.run.spec;
     const auto is_data = [](const MissingPath& path) { return path.key.starts_with("data.train"); };
     if (std::ranges::any_of(missing_paths(later, {}), is_data)) break;
     Sources of_later = open_sources(later.data, 0);
@@ -73,10 +75,11 @@ void check_epochs_ahead(const Options& options, const TrainerPhases& phases, con
 void check_later_phases(const Options& options, const TrainerPhases& phases, const ProgramInfo& info,
                         const Prepared& prepared, int ranks) {
   if (info.phase.count == 1) return;
+  StartValues values = prepared.values;
   for (int number = info.phase.number + 1; number <= info.phase.last_here(); ++number) {
     const ProgramInfo later = phases.in(number);
     if (later.phase.first() >= prepared.stop) break;
-    const StartValues values = values_of_phase(options, later, prepared.values);
+    values = values_of_phase(options, later, values);
     check_paths(options, values, false);
     open_inputs(values.run.spec, later);
     check_work(later, values.run.spec, ranks);

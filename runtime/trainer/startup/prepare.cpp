@@ -120,7 +120,8 @@ Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Pr
   p.stop = before.stop;
   if (back) {  // as a resume from that checkpoint has them
     Options resume = options;
-    resume.follow_spec = began.follows || state.step == info.phase.first();
+    resume.followed.clear();
+    if (state.step == info.phase.first()) resume = options_at_border(std::move(resume), info.phase);
     p.values = find_values(resume, info, before.last, back);
     p.values.before = before.values.run;
   } else {
