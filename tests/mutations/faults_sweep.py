@@ -30,6 +30,8 @@ FAULTS = [
           "run_phases"),
     fault("a_border_forgets_the_runs_values", "values_of_phase", "options.follow_spec ? values.built",
           "true ? values.built", "run_borders"),
+    fault("trainers_pass_a_run_for_ever", "check_same_phases", "before == text_of(phase)", "before != nullptr",
+          "run_borders"),
     fault("a_moved_border_takes_no_values", "phase_at", "start.moved || (begins", "false || (begins", "run_borders"),
     fault("a_border_allows_no_changes", "options_at_border", "if (is_guarded(key))", "if (false)", "run_phases",
           "run_ramp"),

@@ -183,6 +183,18 @@ class Borders(PhasedSpecs):
         self.assertEqual((done.code, os.listdir(out)), (0, ["phase-1"]), done.out + done.err)
         self.assertEqual(len(self.metrics(run)), 3)
 
+    def test_trainers_with_other_borders(self):
+        """One of two trainers is compiled again after an edit of the spec: neither passes the run back to the other."""
+        apart = "phases: [{until: 8}, {until: 100%, memory: {recompute: full}}]\n"
+        spec, out, run = self.write_spec("edited.yaml", apart), self.path("edited-build"), self.path("edited")
+        self.succeed(LLMC, "run", spec, "-o", out, "--", "--run", run, "--steps", 10)
+        self.write_spec("edited.yaml", apart.replace("until: 8", "until: 12"))
+        done = harness.call(LLMC, "run", spec, "phase=2", "-o", out, "--", "--run", run)
+        self.assertEqual(done.code, 2, done.out + done.err)
+        self.assert_facts(done.err, self.trainer_in(out), "steps 8, 24", "steps 12, 24", "Compile all phases")
+        self.succeed(LLMC, "run", spec, "-o", out, "--", "--run", run)
+        self.assertEqual(self.begun(run), [(0, 1), (8, 2), (10, 1), (12, 2)])
+
 
 if __name__ == "__main__":
     harness.main()

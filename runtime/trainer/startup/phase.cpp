@@ -35,6 +35,11 @@ std::filesystem::path trainer_of(int number, const PhaseInfo& phase) {
   return executable_folder().parent_path() / fmt::format("phase-{}", phase.trainer_of(number)) / "trainer";
 }
 
+/// Of a run with phases: "12, 24; trainers 1, 2".
+std::string text_of(const PhaseInfo& phase) {
+  return fmt::format("{}; trainers {}", fmt::join(phase.ends, ", "), fmt::join(phase.trainers, ", "));
+}
+
 spec::Spec values_in(const std::string& spec_yaml) { return spec::read_values(spec_yaml, "spec.yaml").spec; }
 
 /// Step at which a start resumes from `from`.
@@ -221,6 +226,15 @@ bool is_at_border(const Options& options, const ProgramInfo& info) {
          has_manifest(checkpoints.back().path);
 }
 
+void check_same_phases(const PhaseInfo& phase) {
+  const char* before = std::getenv(kPhasesVariable);
+  if (!before || std::string_view(before).find(';') == std::string_view::npos || before == text_of(phase)) return;
+  throw Failure(Exit::usage, fmt::format("this trainer, {}, was compiled with phases that end at steps {}, and the "
+                                         "trainer that started it with phases that end at steps {}. Compile all phases "
+                                         "again with `llmc compile SPEC`",
+                                         trainer_of(phase.number, phase).string(), text_of(phase), before));
+}
+
 int leave_to(const PhaseStart& to, const ProgramInfo& info, const LauncherInfo& launch,
              std::vector<std::string> words) {
   const PhaseInfo& phase = info.phase;
@@ -229,6 +243,7 @@ int leave_to(const PhaseStart& to, const ProgramInfo& info, const LauncherInfo& 
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
+    setenv(kPhasesVariable, text_of(phase).c_str(), 1);
     execv(argv[0], argv.data());
     throw Failure(Exit::toolchain, fmt::format("cannot start the trainer of phase {}, '{}': {}. Compile the spec again",
                                                to.number, words[0], std::strerror(errno)));

@@ -13,7 +13,8 @@
 
 namespace llmc {
 
-/// Environment variable that `llmc run` sets: a trainer whose phase is over becomes that of the next one.
+/// Environment variable that `llmc run` sets: a trainer whose phase is over becomes that of the next one, which finds
+/// the phases of the one before in it.
 inline constexpr char kPhasesVariable[] = "LLMC_PHASES";
 /// Set for the ranks that --ranks starts: the process that started them goes on to the next phase.
 inline constexpr char kStarterVariable[] = "LLMC_STARTER";
@@ -89,6 +90,10 @@ PhaseStart options_for_batches(const Options& options, const TrainerPhases& phas
 
 /// Whether the newest checkpoint is the one between this trainer and the next.
 bool is_at_border(const Options& options, const ProgramInfo& info);
+
+/// Throws Failure(usage) if the trainer that became this one was compiled with other phases: each could pass a run to
+/// the other for ever.
+void check_same_phases(const PhaseInfo& phase);
 
 /// Becomes the trainer of another phase, if this process is no rank and `llmc run` asked for it. Else returns 75, and
 /// rank 0 prints which trainer to start; throws Failure(usage) instead for an earlier phase. With --deadline it becomes
