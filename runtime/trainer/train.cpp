@@ -42,6 +42,7 @@
 #include "trainer/rank.h"
 #include "trainer/run_listeners.h"
 #include "trainer/startup/header.h"
+#include "trainer/startup/later_phases.h"
 #include "trainer/startup/phase.h"
 #include "trainer/startup/prepare.h"
 #include "trainer/startup/resume_line.h"
@@ -154,7 +155,9 @@ OnDevice load_model(Rank& rank, Prepared& prepared, Machine& machine) {
 
 void announce(Rank& rank, const Prepared& p, const Machine& machine, const Session& session) {
   Console& console = rank.console;
-  print_header(console, session, *machine.device, p.run(), p.inputs.train, rank.options.run, p.state, p.start, p.stop);
+  const std::int64_t tokens = tokens_ahead(rank.options, rank.phases, rank.info(), p.values, p.state.step, p.stop);
+  print_header(console, session, *machine.device, p.run(), p.inputs.train, rank.options.run, p.state, p.start,
+               {p.stop, tokens, p.length(rank.info())});
   if (p.inputs.documents.divides())
     console.text(fmt::format("docs    each ends with token {}", p.inputs.documents.separator));
   // A full output file is an error before the first step only. Once a run trains, a lost log must not stop it, and a
@@ -374,6 +377,7 @@ void enter_phase(Rank& rank, NextPhase&& next, Prepared& prepared, Machine& mach
   const PhaseInfo& phase = rank.info().phase;
   rank.console.text(
       fmt::format("phase   {} of {}, from step {} on", phase.number, phase.count, prepared.state.step + 1));
+  print_sources(rank.console, prepared.inputs.train, prepared.state.position, prepared.length(rank.info()));
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ FAULTS = [
           "true ? values.built", "run_borders"),
     fault("trainers_pass_a_run_for_ever", "check_same_phases", "before == text_of(phase)", "before != nullptr",
           "run_borders"),
+    fault("all_steps_have_the_batch_of_the_first_phase", "tokens_ahead", "* values_there.run.spec.batch.tokens",
+          "* values.run.spec.batch.tokens", "run_ramp"),
     fault("a_moved_border_takes_no_values", "phase_at", "start.moved || (begins", "false || (begins", "run_borders"),
     fault("a_border_allows_no_changes", "options_at_border", "if (is_guarded(key))", "if (false)", "run_phases",
           "run_ramp"),

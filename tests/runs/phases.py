@@ -66,6 +66,9 @@ class Phases(PhasedTest):
         done = harness.call(self.trainer(1), "--run", run, "schedule.steps=99")
         self.assertEqual(done.code, 2)
         self.assert_facts(done.err, "schedule.steps is compiled in")
+        done = harness.call(self.trainer(3), "--run", run, "--steps", 40)
+        self.assertEqual(done.code, 2)
+        self.assert_facts(done.err, "--steps 40", "llmc run SPEC schedule.steps=40")
 
     def test_another_trainer_keeps_a_schedule(self):
         run = self.path("kept-schedule")

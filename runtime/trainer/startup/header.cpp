@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/order/forecast.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
 #include "host/executable.h"
@@ -52,7 +51,8 @@ std::string shown(const char* path, const spec::Spec& values) {
 
 void print_header(Console& console, const Session& session, const Device& device, const spec::Spec& values,
                   const Sources& train, const fs::path& run, const TrainState& state,
-                  const std::optional<StartPoint>& start, std::int64_t stop) {
+                  const std::optional<StartPoint>& start, const Ahead& ahead) {
+  const std::int64_t stop = ahead.stop;
   const ProgramInfo& info = session.info();
   const std::int64_t sequences = values.batch.tokens / info.sequence_length;
   const std::size_t bytes = session.allocated_bytes();
@@ -78,17 +78,22 @@ void print_header(Console& console, const Session& session, const Device& device
     console.text("attn    " + (plan->shape.window ? fmt::format("window {}: ", plan->shape.window) : "") +
                  describe_attention(*plan));
   const Extent extent = extent_of(train, info.sequence_length);
-  console.text(fmt::format(
-      "data    {}{} tokens in {} shard{}, {} sample{} of {}; {} step{} of {} tokens are {:.2f} epochs",
-      train.front().name.empty()
-          ? ""
-          : fmt::format("{} source{}, ", train.size(), plural(static_cast<std::int64_t>(train.size()))),
-      format_count(extent.tokens), extent.shards, plural(extent.shards), format_count(extent.samples),
-      plural(extent.samples), info.sequence_length, format_count(stop), plural(stop), format_count(values.batch.tokens),
-      static_cast<double>(stop) * static_cast<double>(sequences) / static_cast<double>(extent.samples)));
-  for (const SourceForecast& source :
-       forecast(train, state.position, {state.step, stop, sequences, info.sequence_length}))
-    if (!source.name.empty()) console.text("source  " + forecast_text(source));
+  const double epoch = static_cast<double>(extent.samples) * static_cast<double>(info.sequence_length);
+  const std::int64_t steps = stop - state.step;
+  const std::string use =
+      info.phase.count > 1
+          ? fmt::format("{} step{} up to step {} are {} tokens, {:.2f} epochs", format_count(steps), plural(steps),
+                        format_count(stop), format_count(ahead.tokens), static_cast<double>(ahead.tokens) / epoch)
+          : fmt::format("{} step{} of {} tokens are {:.2f} epochs", format_count(stop), plural(stop),
+                        format_count(values.batch.tokens),
+                        static_cast<double>(stop) * static_cast<double>(values.batch.tokens) / epoch);
+  console.text(fmt::format("data    {}{} tokens in {} shard{}, {} sample{} of {}; {}",
+                           train.front().name.empty() ? ""
+                                                      : fmt::format("{} source{}, ", train.size(),
+                                                                    plural(static_cast<std::int64_t>(train.size()))),
+                           format_count(extent.tokens), extent.shards, plural(extent.shards),
+                           format_count(extent.samples), plural(extent.samples), info.sequence_length, use));
+  print_sources(console, train, state.position, ahead.phase);
   const spec::Schedule& schedule = values.schedule;
   const double peak = values.optimizer.lr;
   console.text(fmt::format("lr      {}  {}: {:.2e} at step 1, at most {:.2e}, {:.2e} at step {}",
@@ -107,6 +112,13 @@ void print_header(Console& console, const Session& session, const Device& device
   console.text(fmt::format("run     {}, {}{}", run.string(),
                            state.step ? fmt::format("resumed at step {}", state.step) : "from step 0",
                            foreign ? fmt::format(" of '{}'", start->checkpoint.string()) : ""));
+}
+
+void print_sources(Console& console, const Sources& train, const DataPosition& position, const RunLength& length) {
+  for (const SourceForecast& source : forecast(train, position, length))
+    if (!source.name.empty())
+      console.text("source  " + forecast_text(source) +
+                   (length.fixed ? fmt::format(", up to step {}", format_count(length.stop)) : ""));
 }
 
 Environment environment(const ProgramInfo& info, const Device& device, WorldRank self) {

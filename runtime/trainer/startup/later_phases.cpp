@@ -72,6 +72,20 @@ void check_epochs_ahead(const Options& options, const TrainerPhases& phases, con
   check_epochs_ahead(std::move(ahead), start, done);
 }
 
+std::int64_t tokens_ahead(const Options& options, const TrainerPhases& phases, const ProgramInfo& now,
+                          const StartValues& values, std::int64_t done, std::int64_t stop) {
+  const PhaseInfo& phase = now.phase;
+  if (phase.count == 1) return (stop - done) * values.run.spec.batch.tokens;
+  StartValues values_there = values;
+  std::int64_t tokens = 0;
+  for (int number = phase.number; number <= phase.count && phase.first_of(number) < stop; ++number) {
+    if (number > phase.number) values_there = values_of_phase(options, phases.in(number), values_there);
+    const std::int64_t first = std::max(done, phase.first_of(number)), last = std::min(stop, phase.end_of(number));
+    tokens += std::max<std::int64_t>(last - first, 0) * values_there.run.spec.batch.tokens;
+  }
+  return tokens;
+}
+
 void check_later_phases(const Options& options, const TrainerPhases& phases, const ProgramInfo& info,
                         const Prepared& prepared, int ranks) {
   if (info.phase.count == 1) return;

@@ -150,7 +150,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
   p.last = RunFolder::spec_yaml(options.run);
   p.values = find_values(options, info, p.last, p.start);
   const spec::Spec& run = p.run();
-  p.stop = stop_in_phase(info, last_step(options, p.values));
+  p.stop = stop_in_phase(info, last_step(options, info, p.values));
   tell_differences(console, options, p.values);
   if (const fs::path other = other_spec(options.run, spec_file); !other.empty())
     console.text(fmt::format("note    the run was last started by a trainer of '{}', and this one is of '{}'",

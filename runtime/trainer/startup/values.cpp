@@ -147,15 +147,17 @@ StartValues values_of_phase(const Options& options, const ProgramInfo& info, con
   return values;
 }
 
-std::int64_t last_step(const Options& options, const StartValues& values) {
+std::int64_t last_step(const Options& options, const ProgramInfo& info, const StartValues& values) {
   const std::int64_t steps = values.run.spec.schedule.steps, stop = options.steps.value_or(steps);
   if (stop > steps)
     with_origins(options, values, [&] {
-      throw Failure(
-          Exit::usage,
-          fmt::format(
-              "--steps {} is past schedule.steps {}, where the learning rate ends. Give schedule.steps={} as well",
-              stop, steps, stop));
+      throw Failure(Exit::usage,
+                    fmt::format("--steps {} is past schedule.steps {}, where the learning rate ends. {}", stop, steps,
+                                info.phase.count > 1
+                                    ? fmt::format("The borders of the phases are compiled in: use `llmc run SPEC "
+                                                  "schedule.steps={}`, or `llmc compile` with that key",
+                                                  stop)
+                                    : fmt::format("Give schedule.steps={} as well", stop)));
     });
   return stop;
 }
@@ -210,7 +212,7 @@ void check_start(const Options& options, const ProgramInfo& info, const fs::path
   const StartValues values = find_values(options, info, kept, {});
   // The schedule of another run's checkpoint may be longer, and its data different.
   if (!kept && options.resume != "auto" && options.resume != "none") return;
-  last_step(options, values);
+  last_step(options, info, values);
   check_paths(options, values, kept.has_value());
   with_origins(options, values, [&] {
     const Inputs inputs = open_inputs(values.run.spec, info);

@@ -48,7 +48,7 @@ StartValues find_values(const Options& options, const ProgramInfo& info, const s
 StartValues values_of_phase(const Options& options, const ProgramInfo& info, const StartValues& before);
 
 /// Last step of the run. Throws Failure(usage) if --steps exceeds the schedule.
-std::int64_t last_step(const Options& options, const StartValues& values);
+std::int64_t last_step(const Options& options, const ProgramInfo& info, const StartValues& values);
 
 /// Throws Failure(data) if files that the run reads are missing: names the key of each, the source of its path, and the
 /// complete command to write.
