@@ -116,11 +116,16 @@ class Borders(PhasedSpecs):
     def test_a_restarted_schedule_passes_a_border(self):
         run, trainer = self.path("restarted"), self.compile_spec("border-12", ENDS_AT.format(12))
         self.succeed(trainer, "--run", run, "--steps", 8)
-        self.succeed(trainer, "--run", run, "--steps", 10, "schedule.from_step=8", "schedule.warmup_steps=2")
+        said = self.succeed(trainer, "--run", run, "--steps", 10, "schedule.from_step=8", "schedule.warmup_steps=2")
+        self.assertRegex(said.out, r"(?m)^lr .*: 1\.50e-03 at step 9, at most 3\.00e-03")
         self.succeed(trainer, "--run", run, "--steps", 14)
         self.assertEqual(self.history(run)[-1]["changed"], {"optimizer.lr": ["0.003", "0.001"]})
         rates = [line["lr"] for line in self.metrics(run)]
         self.assertAlmostEqual(rates[12] * 3, rates[11], delta=0.25 * rates[11])
+
+        said = self.succeed(trainer, "--run", run, "--steps", 15, "schedule.kind=linear", "optimizer.lr=1.0e-4").err
+        self.assertIn("optimizer.lr 0.001 -> 0.0001", said)
+        self.assertAlmostEqual(float(re.search(r"but was ([-\d.e]+) in", said)[1]), rates[13], delta=0.2 * rates[13])
 
     def test_borders_that_have_moved(self):
         """A run goes on with the values of the phase that is due by the new borders, and its history says so."""

@@ -96,9 +96,10 @@ void print_header(Console& console, const Session& session, const Device& device
   print_sources(console, train, state.position, ahead.phase);
   const spec::Schedule& schedule = values.schedule;
   const double peak = values.optimizer.lr;
-  console.text(fmt::format("lr      {}  {}: {:.2e} at step 1, at most {:.2e}, {:.2e} at step {}",
+  console.text(fmt::format("lr      {}  {}: {:.2e} at step {}, at most {:.2e}, {:.2e} at step {}",
                            schedule_line(schedule, peak, kScheduleColumns, prints_utf8()),
-                           shown("schedule.kind", values), learning_rate(schedule, peak, 0), peak,
+                           shown("schedule.kind", values), learning_rate(schedule, peak, schedule.from_step),
+                           format_count(schedule.from_step + 1), peak,
                            learning_rate(schedule, peak, schedule.steps - 1), format_count(schedule.steps)));
   if (schedule.weight_decay != spec::DecaySchedule::constant)
     console.text(fmt::format("decay   {}: weight decay falls to 0 after step {}",
@@ -147,24 +148,25 @@ void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run
   constexpr double kJump = 0.01;  // relative: smaller jumps vanish in the noise of steps
   std::string changed;
   for (const spec::Change& c : spec::changes(before, run))
-    if (c.path.starts_with("schedule."))
+    if (c.path.starts_with("schedule.") || c.path == "optimizer.lr")
       changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", c.path, c.before, c.after);
   // A schedule that begins at this step is meant to jump.
   if (changed.empty() || run.schedule.from_step == step) return;
   const std::int64_t step_before = std::min(step, before.schedule.steps - 1);
-  const auto tell = [&](const char* what, double was, double now) {
+  // `was` and `now`: parts of their peaks, because another peak is no jump of the schedule.
+  const auto tell = [&](const char* what, double was, double now, double peak_before, double peak) {
     if (std::abs(now - was) <= kJump * std::max(now, was)) return false;
     console.warning(
         fmt::format("{}: the {} of step {} is {:.2e}, but was {:.2e} in the previous schedule. A schedule spans all of "
                     "schedule.steps. Set schedule.from_step={} to begin a new one here",
-                    changed, what, step + 1, now, was, step));
+                    changed, what, step + 1, now * peak, was * peak_before, step));
     return true;
   };
-  const double peak = run.optimizer.lr;
-  if (tell("learning rate", learning_rate(before.schedule, peak, step_before), learning_rate(run.schedule, peak, step)))
+  if (tell("learning rate", learning_rate(before.schedule, 1, step_before), learning_rate(run.schedule, 1, step),
+           before.optimizer.lr, run.optimizer.lr))
     return;
   tell("factor on the weight decay", weight_decay_left(before.schedule, step_before),
-       weight_decay_left(run.schedule, step));
+       weight_decay_left(run.schedule, step), 1, 1);
 }
 
 void tell_differences(Console& console, const Options& options, const StartValues& values) {
