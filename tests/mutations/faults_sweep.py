@@ -38,6 +38,8 @@ FAULTS = [
           "learning_rate(schedule, peak, 0)", "run_borders"),
     fault("rates_before_have_the_new_peak", "tell_rate", "before.optimizer.lr, run.optimizer.lr",
           "run.optimizer.lr, run.optimizer.lr", "run_borders"),
+    fault("a_rollback_to_another_trainer_is_not_explained", "roll_back", "return {{}, step};", "return {};",
+          "run_borders"),
     fault("a_moved_border_takes_no_values", "phase_at", "start.moved || (begins", "false || (begins", "run_borders"),
     fault("a_border_allows_no_changes", "options_at_border", "if (is_guarded(key))", "if (false)", "run_phases",
           "run_ramp"),

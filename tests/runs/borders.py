@@ -95,6 +95,21 @@ class Borders(PhasedSpecs):
             self.assertIn("step-00000502", os.listdir(os.path.join(mirror, "checkpoints")))
             shutil.rmtree(mirror)
 
+    def test_a_rollback_to_another_trainer(self):
+        """It does not go back there by itself, but names the checkpoint and its phase."""
+        run = self.path("stranded")
+        trainer = self.compile_spec("stranded", "phases: [{until: 8}, {until: 100%, memory: {recompute: full}}]\n")
+        # With a rate of 0, about half of the norms are above the median.
+        words = ("--run", run, "guards.grad_norm=1.0e-9", "optimizer.clip_norm=1.0e-9", "guards.judge_after=1",
+                 "guards.rollback=true", "optimizer.lr=0", "checkpoint.every=1", "guards.limit_in_a_row=100")
+        self.assertEqual(harness.call(trainer, *words).code, 75)
+        done = harness.call(self.trainer_in(self.path("stranded-build"), 2), *words, "guards.limit=2")
+        self.assertEqual(done.code, 7, done.out + done.err)
+        first, kept = map(int, re.search(r"before step (\d+) is step-(\d+), of phase 1", done.err).groups())
+        self.assertEqual((kept, kept < 8), (first - 1, True))
+        self.assertIn("remove the newer checkpoints", done.err)
+        self.assertIn("step-00000008", os.listdir(os.path.join(run, "checkpoints")))
+
     def test_rollbacks_find_the_values_of_their_checkpoint(self):
         """A start of phase 2 goes back to phase 1, which an earlier start began with a rate of its own."""
         run, ahead = self.path("rates"), self.path("rates-ahead")

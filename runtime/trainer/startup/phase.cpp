@@ -114,11 +114,6 @@ ProgramInfo TrainerPhases::in(int number) const {
   return info;
 }
 
-int phase_after(std::int64_t step, const PhaseInfo& phase) {
-  return 1 + static_cast<int>(
-                 std::ranges::count_if(phase.borders(), [step](std::int64_t border) { return border <= step; }));
-}
-
 int phase_of_plan(const Options& options, const TrainerPhases& phases) {
   constexpr std::string_view kWord = "phase=";
   const PhaseInfo& phase = phases.first().phase;

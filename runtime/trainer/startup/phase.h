@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/launcher.h"
+#include "program/phases.h"
 #include "program/program.h"
 #include "trainer/options.h"
 #include "trainer/startup/resume_point.h"
@@ -46,9 +47,6 @@ class TrainerPhases {
   const ProgramInfo& info_;
   std::vector<Texts> texts_;  // of all phases of the run; empty: it has none
 };
-
-/// Phase of the step after `step`; that of the last one for a finished run. Only of a run with phases.
-int phase_after(std::int64_t step, const PhaseInfo& phase);
 
 struct PhaseStart {
   Options options;        // of a start at the border to this phase: with its values, and with its changed keys allowed
