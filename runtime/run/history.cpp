@@ -107,6 +107,18 @@ std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step)
   return std::nullopt;
 }
 
+int phase_in_history(const std::string& text, std::int64_t step) {
+  for (std::size_t end = text.size(); end > 0;) {
+    const Json line = Json::parse(line_before(text, end), nullptr, false);
+    const auto from = line.is_object() ? line.find("step") : line.end();
+    if (from == line.end() || !from->is_number_integer() || *from > step) continue;
+    step = from->get<std::int64_t>();  // earlier lines past a later one's step were abandoned
+    if (const auto phase = line.find("phase"); phase != line.end() && phase->is_number_integer()) return *phase;
+    if (step == 0) return 1;
+  }
+  return 0;
+}
+
 std::optional<std::vector<ShardRecord>> shards_of(const std::string& text, const std::string& data) {
   for (std::size_t end = text.size(); end > 0;) try {
       const Json line = Json::parse(line_before(text, end));

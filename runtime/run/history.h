@@ -76,6 +76,9 @@ struct OrderFrom {
 };
 std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step);
 
+/// Phase that the run was in at the step after `step`: 1 for a run without phases, 0 if no line says it.
+int phase_in_history(const std::string& text, std::int64_t step);
+
 /// Shards of the data with this fingerprint, from the last line that lists them; nothing if none does.
 std::optional<std::vector<ShardRecord>> shards_of(const std::string& text, const std::string& data);
 

@@ -67,7 +67,7 @@ Guard::Guard(const spec::Guards& values, double clip_norm, GuardState state)
 
 StepLimits Guard::limits(std::int64_t step) const {
   StepLimits limits{kNone, kNone};
-  const std::size_t known = state_.losses.size() - (state_.newest >= step - 1 && state_.newest > 0 ? 1 : 0);
+  const std::size_t known = state_.losses.size() - (state_.newest >= step - 1 && !state_.losses.empty() ? 1 : 0);
   if (static_cast<std::int64_t>(known) < std::min(values_.judge_after, values_.window)) return limits;
   const std::size_t count = std::min(known, static_cast<std::size_t>(values_.window));
   const auto window = [&](const std::vector<double>& values, double (*scale)(double)) {
@@ -171,6 +171,22 @@ std::string Guard::advice() const {
   return "Check the samples in metrics.jsonl, where skip_reason has the cause. Then resume from a checkpoint before "
          "them with a smaller optimizer.lr or optimizer.clip_norm, or with a larger guards.loss or guards.grad_norm if "
          "the samples are good";
+}
+
+bool change_losses(std::span<const std::string> keys) {
+  return std::ranges::any_of(keys, [](const std::string& key) {
+    return key == "batch.tokens" || key == "batch.sequence_length" || key.starts_with("data.train.") ||
+           key.starts_with("data.documents.") || key.starts_with("model.");
+  });
+}
+
+GuardState with_other_losses(GuardState state) {
+  state.losses.clear();
+  state.grad_norms.clear();
+  state.plateau.means.clear();
+  state.plateau.sum = 0;
+  state.plateau.count = 0;
+  return state;
 }
 
 std::string FrozenLoss::observe(std::int64_t step, double loss) {

@@ -74,6 +74,13 @@ class Guard {
   std::string first_where_;  // of the skipped updates in a row
 };
 
+/// Whether losses before and after these keys change must not be compared.
+bool change_losses(std::span<const std::string> keys);
+
+/// State for losses that are not compared with those before: without the window and the means of the plateau. What was
+/// skipped and told is kept.
+GuardState with_other_losses(GuardState state);
+
 /// Detects a loss that no longer changes.
 class FrozenLoss {
  public:

@@ -10,6 +10,7 @@
 #include "comm/together.h"
 #include "error.h"
 #include "host/clock.h"
+#include "program/phases.h"
 #include "spec/validation_sets.h"
 #include "step/replicas.h"
 #include "text/plural.h"
@@ -253,9 +254,18 @@ void TrainLoop::go_back(const std::string& why) {
   saver_.rest();
   while (!sent_.empty()) finish();  // finishes steps sent ahead; the rollback discards their updates too
   run_.ranks.at(left, "rolling back to a checkpoint");
-  const auto state =
+  const auto [state, of_other] =
       roll_back(run_.path, run_.mirror, run_.folder, now, guard_.first_skipped(), run_.phase.earliest, why, run_.start,
                 run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
+  if (of_other)
+    throw SharedFailure(
+        Exit::numerics,
+        fmt::format(
+            "{}. The newest complete checkpoint from before step {} is {}, of phase {}, which has another "
+            "trainer. To go back there, remove the newer checkpoints from '{}' and start that trainer, or `llmc "
+            "run`, with other values. {}",
+            why, guard_.first_skipped(), checkpoint_name(*of_other), phase_after(*of_other, run_.session.info().phase),
+            checkpoints_directory(run_.path).string(), guard_.advice()));
   if (!state)
     throw SharedFailure(Exit::numerics,
                         fmt::format("{}, and there is no complete checkpoint from before step {} to roll back to. {}",

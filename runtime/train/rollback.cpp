@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "files/disk.h"
 
 namespace llmc {
@@ -18,23 +20,25 @@ void remove_from_mirror(const RunMirror* mirror, std::int64_t step, const Log& l
 
 }  // namespace
 
-std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror, RunFolder* folder,
-                                    const TrainState& now, std::int64_t first_skipped, std::int64_t earliest,
-                                    const std::string& why, const HistoryEntry& start, Session& session,
-                                    Rendezvous& ranks, const Log& log) {
-  std::string name;
+WentBack roll_back(const fs::path& run, const RunMirror* mirror, RunFolder* folder, const TrainState& now,
+                   std::int64_t first_skipped, std::int64_t earliest, const std::string& why, const HistoryEntry& start,
+                   Session& session, Rendezvous& ranks, const Log& log) {
+  std::string text;  // of the checkpoint's step
   if (folder)
-    // Steps before that are of another trainer.
-    if (const auto found = find_checkpoint_before(run, first_skipped, log); found && found->step >= earliest) {
-      name = found->path.filename().string();
+    if (const auto found = find_checkpoint_before(run, first_skipped, log)) {
+      text = std::to_string(found->step);
       // Removed first, so that a run killed here resumes from an earlier step and rolls back once more. The mirror
       // comes before the run, because it must never hold checkpoints that the run has abandoned.
-      remove_from_mirror(mirror, found->step, log);
-      remove_checkpoints_after(run, found->step);
+      if (found->step >= earliest) {
+        remove_from_mirror(mirror, found->step, log);
+        remove_checkpoints_after(run, found->step);
+      }
     }
-  name = ranks.broadcast(name, 0);
-  if (name.empty()) return std::nullopt;
-  const fs::path checkpoint = checkpoints_directory(run) / name;
+  text = ranks.broadcast(text, 0);
+  if (text.empty()) return {};
+  const std::int64_t step = std::strtoll(text.c_str(), nullptr, 10);
+  if (step < earliest) return {{}, step};
+  const fs::path checkpoint = checkpoints_directory(run) / checkpoint_name(step);
   std::string converted;
   TrainState state = load_checkpoint(checkpoint, session.info().parameters, session.state(),
                                      folder ? Trust::verified : Trust::unverified, [&](const std::string& text) {
@@ -63,7 +67,7 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
     entry.why = why;
     folder->go_back(format_history(entry), state.step);
   }
-  return state;
+  return {state, {}};
 }
 
 }  // namespace llmc

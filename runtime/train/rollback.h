@@ -13,16 +13,21 @@
 
 namespace llmc {
 
+/// Result of roll_back().
+struct WentBack {
+  std::optional<TrainState> state;             // nothing: the run has not gone back
+  std::optional<std::int64_t> other_trainers;  // step of the checkpoint, if it is of another trainer
+};
+
 /// Loads the newest complete checkpoint of `run` from before step `first_skipped`. Leaves the run folder (rank 0; null
 /// on other ranks) as a resume from there would: newer checkpoints, metrics, samples and events are removed, and its
 /// history gets a line that equals `start` except for the position. `now`: the abandoned state, at the end of the last
 /// skipped step. The returned state has the data position of `now`. `mirror`: of rank 0, null if none; the same
 /// checkpoints are removed from it, and a failure is only a warning.
-/// Returns nothing, and changes nothing, if no such checkpoint of step `earliest` or later exists. Collective. Throws
+/// Changes nothing if there is none, or if it is from before step `earliest`: of another trainer. Collective. Throws
 /// Failure.
-std::optional<TrainState> roll_back(const std::filesystem::path& run, const RunMirror* mirror, RunFolder* folder,
-                                    const TrainState& now, std::int64_t first_skipped, std::int64_t earliest,
-                                    const std::string& why, const HistoryEntry& start, Session& session,
-                                    Rendezvous& ranks, const Log& log);
+WentBack roll_back(const std::filesystem::path& run, const RunMirror* mirror, RunFolder* folder, const TrainState& now,
+                   std::int64_t first_skipped, std::int64_t earliest, const std::string& why, const HistoryEntry& start,
+                   Session& session, Rendezvous& ranks, const Log& log);
 
 }  // namespace llmc

@@ -176,6 +176,7 @@ int train_main(int argc, char** argv, const Program& program) try {
   }
   const LauncherInfo launch = launch_of_this_process();
   const std::vector<std::string> words(argv, argv + argc);
+  check_same_phases(program.info.phase);
   const PhaseStart start = find_phase(*parsed, phases);
   // A run that has all the steps it was asked for needs no other phase.
   const auto is_enough = [&](std::int64_t step) { return parsed->steps && *parsed->steps <= step; };

@@ -28,10 +28,11 @@ Prepared prepare_alike(Rank& rank, PhaseStart& start) {
   Prepared prepared;
   together(rank.launch, rank.rendezvous, [&] {
     const auto from = find_start(start.options.run, start.options.resume, rank.warnings());
-    start = phase_again(start, rank.phases, from ? read_train_state(from->checkpoint).step : 0);
+    start = phase_again(start, rank.phases, from);
     rank.in_force = rank.phases.in(start.number);
     prepared = prepare(rank.options, rank.info(), noted_spec(executable_folder()), from, rank.is_first(), rank.console);
     prepared.folder = std::move(folder);
+    prepared.moved = start.moved;
     with_origins(rank.options, prepared.values,
                  [&] { check_work(rank.info(), prepared.run(), rank.launch.world_size); });
     check_later_phases(rank.options, rank.phases, rank.info(), prepared, rank.launch.world_size);

@@ -21,6 +21,7 @@ struct Options {
   std::string resume = "auto";        // auto | none | directory of a checkpoint or a run
   std::vector<std::string> allow;     // guarded keys that a resume may change
   bool follow_spec = false;           // a resume uses the trainer's run-time values instead of the run's own
+  std::vector<std::string> followed;  // keys whose values a resume takes from the trainer, as a border changes them
   std::optional<std::int64_t> steps;  // stop after this step
   std::filesystem::path trace;        // empty: no trace
   std::filesystem::path timing;       // empty: none

@@ -7,6 +7,7 @@
 #include "train/listeners/observed_steps.h"
 #include "train/listeners/progress_line.h"
 #include "train/listeners/sample_log.h"
+#include "trainer/startup/later_phases.h"
 
 namespace llmc {
 
@@ -42,11 +43,15 @@ PhaseListeners::PhaseListeners(const StartListeners& of_start, Rank& rank, const
                                    .sample_names = sample_names(p.inputs.train),
                                    .sources = sizes_of(p.inputs.train, rank.info().sequence_length),
                                    .seconds_before = of_start.seconds_before()});
-  add<ProgressLine>(ProgressLine::Of{.console = rank.console,
-                                     .peaks = peaks,
-                                     .stop = p.stop,
-                                     .batch_tokens = run.batch.tokens,
-                                     .set = spec::leading_set(run)});
+  const std::int64_t last = p.length(rank.info()).stop;
+  add<ProgressLine>(
+      ProgressLine::Of{.console = rank.console,
+                       .peaks = peaks,
+                       .stop = p.stop,
+                       .phase_last = last,
+                       .batch_tokens = run.batch.tokens,
+                       .tokens_after = tokens_ahead(rank.options, rank.phases, rank.info(), p.values, last, p.stop),
+                       .set = spec::leading_set(run)});
   if (p.inputs.sampling)
     add<SampleLog>(SampleLog::Of{.sampling = *p.inputs.sampling,
                                  .session = session,

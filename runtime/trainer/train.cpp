@@ -42,6 +42,7 @@
 #include "trainer/rank.h"
 #include "trainer/run_listeners.h"
 #include "trainer/startup/header.h"
+#include "trainer/startup/later_phases.h"
 #include "trainer/startup/phase.h"
 #include "trainer/startup/prepare.h"
 #include "trainer/startup/resume_line.h"
@@ -80,9 +81,11 @@ void tell_surplus_threads(Rank& rank, const Device& device) {
 bool any_phase_reports_products(const Rank& rank, const Prepared& prepared) {
   if (prepared.run().metrics.product_share) return true;
   const PhaseInfo& phase = rank.info().phase;
-  for (int number = phase.number + 1; number <= phase.last_here(); ++number)
-    if (values_of_phase(rank.options, rank.phases.in(number), prepared.values).run.spec.metrics.product_share)
-      return true;
+  StartValues values = prepared.values;
+  for (int number = phase.number + 1; number <= phase.last_here(); ++number) {
+    values = values_of_phase(rank.options, rank.phases.in(number), values);
+    if (values.run.spec.metrics.product_share) return true;
+  }
   return false;
 }
 
@@ -152,7 +155,9 @@ OnDevice load_model(Rank& rank, Prepared& prepared, Machine& machine) {
 
 void announce(Rank& rank, const Prepared& p, const Machine& machine, const Session& session) {
   Console& console = rank.console;
-  print_header(console, session, *machine.device, p.run(), p.inputs.train, rank.options.run, p.state, p.start, p.stop);
+  const std::int64_t tokens = tokens_ahead(rank.options, rank.phases, rank.info(), p.values, p.state.step, p.stop);
+  print_header(console, session, *machine.device, p.run(), p.inputs.train, rank.options.run, p.state, p.start,
+               {p.stop, tokens, p.length(rank.info())});
   if (p.inputs.documents.divides())
     console.text(fmt::format("docs    each ends with token {}", p.inputs.documents.separator));
   // A full output file is an error before the first step only. Once a run trains, a lost log must not stop it, and a
@@ -196,7 +201,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
                      .same_start = same_start,
                      .converted = p.converted,
                      .rollbacks = p.state.guard.rollbacks,
-                     .phase = begins_phase(info.phase, p.state.step) ? info.phase.number : 0,
+                     .phase = p.moved || begins_phase(info.phase, p.state.step) ? info.phase.number : 0,
                      .shards = unlisted_shards(p, history)};
   if (files.folder) {
     spec::Values kept = p.values.run;
@@ -372,6 +377,7 @@ void enter_phase(Rank& rank, NextPhase&& next, Prepared& prepared, Machine& mach
   const PhaseInfo& phase = rank.info().phase;
   rank.console.text(
       fmt::format("phase   {} of {}, from step {} on", phase.number, phase.count, prepared.state.step + 1));
+  print_sources(rank.console, prepared.inputs.train, prepared.state.position, prepared.length(rank.info()));
 }
 
 }  // namespace
@@ -397,7 +403,7 @@ int train(PhaseStart start, const Program& program, const TrainerPhases& phases,
   announce(rank, prepared, machine, *model.session);
   std::optional<StartListeners> listeners;
   LongestTimes longest;
-  const BeganWith began{start.number, prepared.values.run, start.asked.follow_spec};
+  const BeganWith began{start.number, prepared.values.run};
   signals.emplace();
   for (;;) {
     // Reports changes since the previous start or phase, and adds a line to the run's history.

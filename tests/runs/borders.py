@@ -20,6 +20,8 @@ SPIKES = """phases:
   - {until: 100%, batch: {tokens: 288}, checkpoint: {every: 5}}
 """
 
+ENDS_AT = "phases: [{{until: {}}}, {{until: 100%, optimizer: {{lr: 1.0e-3}}}}]\n"
+
 
 class Borders(PhasedSpecs):
 
@@ -93,6 +95,21 @@ class Borders(PhasedSpecs):
             self.assertIn("step-00000502", os.listdir(os.path.join(mirror, "checkpoints")))
             shutil.rmtree(mirror)
 
+    def test_a_rollback_to_another_trainer(self):
+        """It does not go back there by itself, but names the checkpoint and its phase."""
+        run = self.path("stranded")
+        trainer = self.compile_spec("stranded", "phases: [{until: 8}, {until: 100%, memory: {recompute: full}}]\n")
+        # With a rate of 0, about half of the norms are above the median.
+        words = ("--run", run, "guards.grad_norm=1.0e-9", "optimizer.clip_norm=1.0e-9", "guards.judge_after=1",
+                 "guards.rollback=true", "optimizer.lr=0", "checkpoint.every=1", "guards.limit_in_a_row=100")
+        self.assertEqual(harness.call(trainer, *words).code, 75)
+        done = harness.call(self.trainer_in(self.path("stranded-build"), 2), *words, "guards.limit=2")
+        self.assertEqual(done.code, 7, done.out + done.err)
+        first, kept = map(int, re.search(r"before step (\d+) is step-(\d+), of phase 1", done.err).groups())
+        self.assertEqual((kept, kept < 8), (first - 1, True))
+        self.assertIn("remove the newer checkpoints", done.err)
+        self.assertIn("step-00000008", os.listdir(os.path.join(run, "checkpoints")))
+
     def test_rollbacks_find_the_values_of_their_checkpoint(self):
         """A start of phase 2 goes back to phase 1, which an earlier start began with a rate of its own."""
         run, ahead = self.path("rates"), self.path("rates-ahead")
@@ -104,12 +121,38 @@ class Borders(PhasedSpecs):
         self.assertLess(skipped, 13)
         self.succeed(*words, run, "--steps", skipped - 1)  # keeps that rate up to the border
         rates = [line["lr"] for line in self.metrics(run)]
-        self.assertGreater(rates[7], 2 * rates[6])  # 3e-3 from phase 2 on
+        self.assertLess(rates[7], rates[6])
         done = harness.call(*words, run)
         self.assertEqual(done.code, 7, done.out + done.err)
         self.assertIn("rolls back to step 6", done.err)
         self.assertEqual(self.begun(run)[-3:], [(6, None), (6, None), (7, 2)])
         self.assertEqual([line["lr"] for line in self.metrics(run)][6:8], rates[6:8])
+
+    def test_a_restarted_schedule_passes_a_border(self):
+        run, trainer = self.path("restarted"), self.compile_spec("border-12", ENDS_AT.format(12))
+        self.succeed(trainer, "--run", run, "--steps", 8)
+        said = self.succeed(trainer, "--run", run, "--steps", 10, "schedule.from_step=8", "schedule.warmup_steps=2")
+        self.assertRegex(said.out, r"(?m)^lr .*: 1\.50e-03 at step 9, at most 3\.00e-03")
+        self.succeed(trainer, "--run", run, "--steps", 14)
+        self.assertEqual(self.history(run)[-1]["changed"], {"optimizer.lr": ["0.003", "0.001"]})
+        rates = [line["lr"] for line in self.metrics(run)]
+        self.assertAlmostEqual(rates[12] * 3, rates[11], delta=0.25 * rates[11])
+
+        said = self.succeed(trainer, "--run", run, "--steps", 15, "schedule.kind=linear", "optimizer.lr=1.0e-4").err
+        self.assertIn("optimizer.lr 0.001 -> 0.0001", said)
+        self.assertAlmostEqual(float(re.search(r"but was ([-\d.e]+) in", said)[1]), rates[13], delta=0.2 * rates[13])
+
+    def test_borders_that_have_moved(self):
+        """A run goes on with the values of the phase that is due by the new borders, and its history says so."""
+        run = self.path("moved")
+        late, early = (self.compile_spec(f"border-{step}", ENDS_AT.format(step)) for step in (12, 8))
+        for trainer, steps in ((late, 10), (early, 11), (early, 11), (late, 14)):
+            self.succeed(trainer, "--run", run, "--steps", steps)
+        self.assertEqual(self.begun(run), [(0, 1), (10, 2), (11, 1), (12, 2)])
+        rates = [line["lr"] for line in self.metrics(run)]
+        self.assertAlmostEqual(rates[10] * 3, rates[9], delta=0.25 * rates[9])
+        self.assertAlmostEqual(rates[11], rates[9], delta=0.25 * rates[9])
+        self.assertAlmostEqual(rates[12] * 3, rates[11], delta=0.25 * rates[11])
 
     def test_a_deadline_counts_on_earlier_phases(self):
         """The save at the border takes 5 s, and phase 2 reserves twice as much. Before the save only 5 s are reserved,
@@ -159,6 +202,18 @@ class Borders(PhasedSpecs):
         done = harness.call(*command[:-2], "--steps", 3)
         self.assertEqual((done.code, os.listdir(out)), (0, ["phase-1"]), done.out + done.err)
         self.assertEqual(len(self.metrics(run)), 3)
+
+    def test_trainers_with_other_borders(self):
+        """One of two trainers is compiled again after an edit of the spec: neither passes the run back to the other."""
+        apart = "phases: [{until: 8}, {until: 100%, memory: {recompute: full}}]\n"
+        spec, out, run = self.write_spec("edited.yaml", apart), self.path("edited-build"), self.path("edited")
+        self.succeed(LLMC, "run", spec, "-o", out, "--", "--run", run, "--steps", 10)
+        self.write_spec("edited.yaml", apart.replace("until: 8", "until: 12"))
+        done = harness.call(LLMC, "run", spec, "phase=2", "-o", out, "--", "--run", run)
+        self.assertEqual(done.code, 2, done.out + done.err)
+        self.assert_facts(done.err, self.trainer_in(out), "steps 8, 24", "steps 12, 24", "Compile all phases")
+        self.succeed(LLMC, "run", spec, "-o", out, "--", "--run", run)
+        self.assertEqual(self.begun(run), [(0, 1), (8, 2), (10, 1), (12, 2)])
 
 
 if __name__ == "__main__":

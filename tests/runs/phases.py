@@ -66,6 +66,18 @@ class Phases(PhasedTest):
         done = harness.call(self.trainer(1), "--run", run, "schedule.steps=99")
         self.assertEqual(done.code, 2)
         self.assert_facts(done.err, "schedule.steps is compiled in")
+        done = harness.call(self.trainer(3), "--run", run, "--steps", 40)
+        self.assertEqual(done.code, 2)
+        self.assert_facts(done.err, "--steps 40", "llmc run SPEC schedule.steps=40")
+
+    def test_another_trainer_keeps_a_schedule(self):
+        run = self.path("kept-schedule")
+        self.succeed(self.trainer(1), "--run", run, "--steps", 8)
+        for trainer, words in ((1, ("schedule.from_step=8", "schedule.warmup_steps=2")), (2, ())):
+            self.assertEqual(harness.call(self.trainer(trainer), "--run", run, *words).code, 75)
+        self.assertEqual(
+            [sorted(line["changed"]) for line in self.history(run)[2:]],
+            [["batch.micro_batch", "batch.sequence_length", "data.train.second.weight", "model.rope_theta"]])
 
     def test_another_launcher(self):
         """mpirun starts the ranks of one trainer: its exit code and its last line say that another one is next."""

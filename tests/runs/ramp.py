@@ -60,6 +60,26 @@ class Ramp(PhasedTest):
             self.assertIn("tokens: 288", file.read())
         self.assertEqual(json.loads(self.succeed(LLMC, "runs", run, "--json").out)["runs"][0]["state"], "finished")
 
+    def test_the_header_counts_the_batches_of_all_phases(self):
+        out = self.succeed(*self.words(self.path("header")), "--steps", 20).out
+        self.assertIn(f"20 steps up to step 20 are {7 * 96 + 10 * 192 + 3 * 288:,} tokens", out)
+        ends = re.findall(r"(?m)^source +second: .* up to step (\d+)$", out)
+        self.assertEqual(ends, ["7", "13", "17", "20"])
+        last = self.metrics(self.path("header"))[-1]["epochs/second"]
+        self.assertAlmostEqual(float(re.findall(r"(?m)^source +second: .* ([\d.]+) epochs", out)[-1]), last,
+                               delta=0.006)
+
+    def losses_known(self, run, step):
+        with open(os.path.join(run, "checkpoints", f"step-{step:08}", "state.json")) as file:
+            return len(json.load(file)["guard"]["losses"])
+
+    def test_guards_compare_no_losses_over_other_batches(self):
+        self.assertEqual([self.losses_known(self.whole[1], step) for step in (4, 8, 12, 16, 20)], [4, 1, 5, 3, 3])
+        run = self.path("known")
+        for steps in (7, 9):
+            self.succeed(*self.words(run), "--steps", steps)
+        self.assertEqual([self.losses_known(run, step) for step in (7, 9)], [7, 2])
+
     def test_a_plan_needs_no_checkpoint(self):
         run = self.path("moved")
         self.succeed(*self.words(run), "--steps", 8)

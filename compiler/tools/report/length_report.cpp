@@ -32,10 +32,10 @@ std::string schedule_text(const plan::Plan& plan) {
   const spec::Schedule& schedule = plan.spec.schedule;
   const double peak = plan.spec.optimizer.lr;
   // A plan is a file too, which does not depend on a locale.
-  return fmt::format("{}  {}: {:.2e} at step 1, at most {:.2e}, {:.2e} at step {}",
+  return fmt::format("{}  {}: {:.2e} at step {}, at most {:.2e}, {:.2e} at step {}",
                      schedule_line(schedule, peak, kColumns, false), spec::text_of("schedule.kind", plan.spec),
-                     learning_rate(schedule, peak, 0), peak, learning_rate(schedule, peak, schedule.steps - 1),
-                     schedule.steps);
+                     learning_rate(schedule, peak, schedule.from_step), schedule.from_step + 1, peak,
+                     learning_rate(schedule, peak, schedule.steps - 1), schedule.steps);
 }
 
 std::string length_text(const plan::Plan& plan) {
@@ -51,10 +51,11 @@ nlohmann::ordered_json length_json(const plan::Plan& plan) {
 nlohmann::ordered_json rate_points(const plan::Plan& plan) {
   const spec::Schedule& schedule = plan.spec.schedule;
   nlohmann::ordered_json points = nlohmann::ordered_json::array();
-  const std::int64_t last = schedule.steps - 1, intervals = std::min(kIntervals, last);
+  const std::int64_t first = schedule.from_step, last = schedule.steps - 1;
+  const std::int64_t intervals = std::min(kIntervals, last - first);
   for (std::int64_t i = 0; i <= intervals; ++i) {
     const double share = intervals ? static_cast<double>(i) / static_cast<double>(intervals) : 0;
-    const auto step = static_cast<std::int64_t>(share * static_cast<double>(last));
+    const auto step = first + static_cast<std::int64_t>(share * static_cast<double>(last - first));
     points.push_back({step + 1, learning_rate(schedule, plan.spec.optimizer.lr, step)});
   }
   return points;

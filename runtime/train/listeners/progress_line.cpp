@@ -16,8 +16,9 @@ constexpr double kRefreshSeconds = 0.1;  // of the line on a terminal
 ProgressLine::ProgressLine(const Of& of) : of_(of), began_(process_seconds()) {}
 
 double ProgressLine::left_seconds(const FinishedStep& step) const {
-  return (process_seconds() - began_) / static_cast<double>(step.of_start) *
-         static_cast<double>(of_.stop - step.number);
+  const double steps = static_cast<double>(of_.phase_last - step.number) +
+                       static_cast<double>(of_.tokens_after) / static_cast<double>(of_.batch_tokens);
+  return (process_seconds() - began_) / static_cast<double>(step.of_start) * steps;
 }
 
 void ProgressLine::show(const StepReport& report, bool keep) {

@@ -16,7 +16,9 @@ class ProgressLine final : public StepListener {
     Console& console;
     Peaks peaks;
     std::int64_t stop;          // last step
-    std::int64_t batch_tokens;  // tokens per step
+    std::int64_t phase_last;    // last step of the phase
+    std::int64_t batch_tokens;  // tokens per step of the phase
+    std::int64_t tokens_after;  // of the phases after it, up to `stop`
     std::string set;            // set whose validation loss is shown
   };
   explicit ProgressLine(const Of& of);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/order/forecast.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
 #include "host/executable.h"
@@ -52,7 +51,8 @@ std::string shown(const char* path, const spec::Spec& values) {
 
 void print_header(Console& console, const Session& session, const Device& device, const spec::Spec& values,
                   const Sources& train, const fs::path& run, const TrainState& state,
-                  const std::optional<StartPoint>& start, std::int64_t stop) {
+                  const std::optional<StartPoint>& start, const Ahead& ahead) {
+  const std::int64_t stop = ahead.stop;
   const ProgramInfo& info = session.info();
   const std::int64_t sequences = values.batch.tokens / info.sequence_length;
   const std::size_t bytes = session.allocated_bytes();
@@ -78,22 +78,28 @@ void print_header(Console& console, const Session& session, const Device& device
     console.text("attn    " + (plan->shape.window ? fmt::format("window {}: ", plan->shape.window) : "") +
                  describe_attention(*plan));
   const Extent extent = extent_of(train, info.sequence_length);
-  console.text(fmt::format(
-      "data    {}{} tokens in {} shard{}, {} sample{} of {}; {} step{} of {} tokens are {:.2f} epochs",
-      train.front().name.empty()
-          ? ""
-          : fmt::format("{} source{}, ", train.size(), plural(static_cast<std::int64_t>(train.size()))),
-      format_count(extent.tokens), extent.shards, plural(extent.shards), format_count(extent.samples),
-      plural(extent.samples), info.sequence_length, format_count(stop), plural(stop), format_count(values.batch.tokens),
-      static_cast<double>(stop) * static_cast<double>(sequences) / static_cast<double>(extent.samples)));
-  for (const SourceForecast& source :
-       forecast(train, state.position, {state.step, stop, sequences, info.sequence_length}))
-    if (!source.name.empty()) console.text("source  " + forecast_text(source));
+  const double epoch = static_cast<double>(extent.samples) * static_cast<double>(info.sequence_length);
+  const std::int64_t steps = stop - state.step;
+  const std::string use =
+      info.phase.count > 1
+          ? fmt::format("{} step{} up to step {} are {} tokens, {:.2f} epochs", format_count(steps), plural(steps),
+                        format_count(stop), format_count(ahead.tokens), static_cast<double>(ahead.tokens) / epoch)
+          : fmt::format("{} step{} of {} tokens are {:.2f} epochs", format_count(stop), plural(stop),
+                        format_count(values.batch.tokens),
+                        static_cast<double>(stop) * static_cast<double>(values.batch.tokens) / epoch);
+  console.text(fmt::format("data    {}{} tokens in {} shard{}, {} sample{} of {}; {}",
+                           train.front().name.empty() ? ""
+                                                      : fmt::format("{} source{}, ", train.size(),
+                                                                    plural(static_cast<std::int64_t>(train.size()))),
+                           format_count(extent.tokens), extent.shards, plural(extent.shards),
+                           format_count(extent.samples), plural(extent.samples), info.sequence_length, use));
+  print_sources(console, train, state.position, ahead.phase);
   const spec::Schedule& schedule = values.schedule;
   const double peak = values.optimizer.lr;
-  console.text(fmt::format("lr      {}  {}: {:.2e} at step 1, at most {:.2e}, {:.2e} at step {}",
+  console.text(fmt::format("lr      {}  {}: {:.2e} at step {}, at most {:.2e}, {:.2e} at step {}",
                            schedule_line(schedule, peak, kScheduleColumns, prints_utf8()),
-                           shown("schedule.kind", values), learning_rate(schedule, peak, 0), peak,
+                           shown("schedule.kind", values), learning_rate(schedule, peak, schedule.from_step),
+                           format_count(schedule.from_step + 1), peak,
                            learning_rate(schedule, peak, schedule.steps - 1), format_count(schedule.steps)));
   if (schedule.weight_decay != spec::DecaySchedule::constant)
     console.text(fmt::format("decay   {}: weight decay falls to 0 after step {}",
@@ -107,6 +113,13 @@ void print_header(Console& console, const Session& session, const Device& device
   console.text(fmt::format("run     {}, {}{}", run.string(),
                            state.step ? fmt::format("resumed at step {}", state.step) : "from step 0",
                            foreign ? fmt::format(" of '{}'", start->checkpoint.string()) : ""));
+}
+
+void print_sources(Console& console, const Sources& train, const DataPosition& position, const RunLength& length) {
+  for (const SourceForecast& source : forecast(train, position, length))
+    if (!source.name.empty())
+      console.text("source  " + forecast_text(source) +
+                   (length.fixed ? fmt::format(", up to step {}", format_count(length.stop)) : ""));
 }
 
 Environment environment(const ProgramInfo& info, const Device& device, WorldRank self) {
@@ -135,24 +148,25 @@ void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run
   constexpr double kJump = 0.01;  // relative: smaller jumps vanish in the noise of steps
   std::string changed;
   for (const spec::Change& c : spec::changes(before, run))
-    if (c.path.starts_with("schedule."))
+    if (c.path.starts_with("schedule.") || c.path == "optimizer.lr")
       changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", c.path, c.before, c.after);
   // A schedule that begins at this step is meant to jump.
   if (changed.empty() || run.schedule.from_step == step) return;
   const std::int64_t step_before = std::min(step, before.schedule.steps - 1);
-  const auto tell = [&](const char* what, double was, double now) {
+  // `was` and `now`: parts of their peaks, because another peak is no jump of the schedule.
+  const auto tell = [&](const char* what, double was, double now, double peak_before, double peak) {
     if (std::abs(now - was) <= kJump * std::max(now, was)) return false;
     console.warning(
         fmt::format("{}: the {} of step {} is {:.2e}, but was {:.2e} in the previous schedule. A schedule spans all of "
                     "schedule.steps. Set schedule.from_step={} to begin a new one here",
-                    changed, what, step + 1, now, was, step));
+                    changed, what, step + 1, now * peak, was * peak_before, step));
     return true;
   };
-  const double peak = run.optimizer.lr;
-  if (tell("learning rate", learning_rate(before.schedule, peak, step_before), learning_rate(run.schedule, peak, step)))
+  if (tell("learning rate", learning_rate(before.schedule, 1, step_before), learning_rate(run.schedule, 1, step),
+           before.optimizer.lr, run.optimizer.lr))
     return;
   tell("factor on the weight decay", weight_decay_left(before.schedule, step_before),
-       weight_decay_left(run.schedule, step));
+       weight_decay_left(run.schedule, step), 1, 1);
 }
 
 void tell_differences(Console& console, const Options& options, const StartValues& values) {

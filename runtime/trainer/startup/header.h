@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "data/order/forecast.h"
 #include "data/order/sources.h"
 #include "program/mesh.h"
 #include "run/history.h"
@@ -18,10 +19,20 @@
 
 namespace llmc {
 
+/// Steps that a start is to train.
+struct Ahead {
+  std::int64_t stop;    // last step
+  std::int64_t tokens;  // of all of them
+  RunLength phase;      // those of the first phase
+};
+
 /// Prints model, device, memory, chosen libraries, data, and the step the run starts from.
 void print_header(Console& console, const Session& session, const Device& device, const spec::Spec& values,
                   const Sources& train, const std::filesystem::path& run, const TrainState& state,
-                  const std::optional<StartPoint>& start, std::int64_t stop);
+                  const std::optional<StartPoint>& start, const Ahead& ahead);
+
+/// Prints how the steps of a phase, or of a run without phases, use each source.
+void print_sources(Console& console, const Sources& train, const DataPosition& position, const RunLength& length);
 
 /// Collects everything except spec and data that determines this start's bits.
 Environment environment(const ProgramInfo& info, const Device& device, WorldRank self);

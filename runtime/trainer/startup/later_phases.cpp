@@ -59,8 +59,10 @@ void check_epochs_ahead(const Options& options, const TrainerPhases& phases, con
   const PhaseInfo& phase = now.phase;
   const std::int64_t stop = std::min(options.steps.value_or(phase.ends.back()), phase.ends.back());
   std::vector<PhaseAhead> ahead = {{values.run.spec, sources, std::min(stop, phase.last())}};
+  StartValues values_there = values;
   for (int number = phase.number + 1; number <= phase.count && phase.first_of(number) < stop; ++number) {
-    const spec::Spec later = values_of_phase(options, phases.in(number), values).run.spec;
+    values_there = values_of_phase(options, phases.in(number), values_there);
+    const spec::Spec& later = values_there.run.spec;
     const auto is_data = [](const MissingPath& path) { return path.key.starts_with("data.train"); };
     if (std::ranges::any_of(missing_paths(later, {}), is_data)) break;
     Sources of_later = open_sources(later.data, 0);
@@ -70,13 +72,28 @@ void check_epochs_ahead(const Options& options, const TrainerPhases& phases, con
   check_epochs_ahead(std::move(ahead), start, done);
 }
 
+std::int64_t tokens_ahead(const Options& options, const TrainerPhases& phases, const ProgramInfo& now,
+                          const StartValues& values, std::int64_t done, std::int64_t stop) {
+  const PhaseInfo& phase = now.phase;
+  if (phase.count == 1) return (stop - done) * values.run.spec.batch.tokens;
+  StartValues values_there = values;
+  std::int64_t tokens = 0;
+  for (int number = phase.number; number <= phase.count && phase.first_of(number) < stop; ++number) {
+    if (number > phase.number) values_there = values_of_phase(options, phases.in(number), values_there);
+    const std::int64_t first = std::max(done, phase.first_of(number)), last = std::min(stop, phase.end_of(number));
+    tokens += std::max<std::int64_t>(last - first, 0) * values_there.run.spec.batch.tokens;
+  }
+  return tokens;
+}
+
 void check_later_phases(const Options& options, const TrainerPhases& phases, const ProgramInfo& info,
                         const Prepared& prepared, int ranks) {
   if (info.phase.count == 1) return;
+  StartValues values = prepared.values;
   for (int number = info.phase.number + 1; number <= info.phase.last_here(); ++number) {
     const ProgramInfo later = phases.in(number);
     if (later.phase.first() >= prepared.stop) break;
-    const StartValues values = values_of_phase(options, later, prepared.values);
+    values = values_of_phase(options, later, values);
     check_paths(options, values, false);
     open_inputs(values.run.spec, later);
     check_work(later, values.run.spec, ranks);

@@ -34,6 +34,11 @@ void check_epochs_ahead(const Options& options, const TrainerPhases& phases, con
                         const StartValues& values, const Sources& sources, const std::optional<DataPosition>& start,
                         std::int64_t done);
 
+/// Tokens of the steps after `done` up to `stop`, with the batches of their phases, for a start with the values of
+/// `now`.
+std::int64_t tokens_ahead(const Options& options, const TrainerPhases& phases, const ProgramInfo& now,
+                          const StartValues& values, std::int64_t done, std::int64_t stop);
+
 /// Checks values and files of the phases that this trainer passes to after that of `info`, and the epochs of all that
 /// follow. Throws Failure.
 void check_later_phases(const Options& options, const TrainerPhases& phases, const ProgramInfo& info,

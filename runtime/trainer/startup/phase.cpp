@@ -14,7 +14,11 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
 #include "error.h"
+#include "files/disk.h"
 #include "host/executable.h"
+#include "run/history.h"
+#include "run/run_folder.h"
+#include "spec/values.h"
 #include "text/message.h"
 #include "text/printable.h"
 #include "text/shell.h"
@@ -31,10 +35,44 @@ std::filesystem::path trainer_of(int number, const PhaseInfo& phase) {
   return executable_folder().parent_path() / fmt::format("phase-{}", phase.trainer_of(number)) / "trainer";
 }
 
-/// Step at which a start resumes.
-std::int64_t step_of_run(const Options& options) {
-  const auto start = find_start(options.run, options.resume, {}, Depth::sizes);
-  return start ? read_train_state(start->checkpoint).step : 0;
+/// Of a run with phases: "12, 24; trainers 1, 2".
+std::string text_of(const PhaseInfo& phase) {
+  return fmt::format("{}; trainers {}", fmt::join(phase.ends, ", "), fmt::join(phase.trainers, ", "));
+}
+
+spec::Spec values_in(const std::string& spec_yaml) { return spec::read_values(spec_yaml, "spec.yaml").spec; }
+
+/// Step at which a start resumes from `from`.
+std::int64_t step_of(const std::optional<StartPoint>& from) {
+  return from ? read_train_state(from->checkpoint).step : 0;
+}
+
+std::optional<StartPoint> point_of_run(const Options& options) {
+  return find_start(options.run, options.resume, {}, Depth::sizes);
+}
+
+/// Phase of the step after a checkpoint, by the history of its folder; 0: unknown.
+int noted_phase(const std::optional<StartPoint>& from, std::int64_t step) {
+  if (!from) return 0;
+  const std::filesystem::path checkpoint = disk::absolute(from->checkpoint, Exit::checkpoint).lexically_normal();
+  return phase_in_history(RunFolder::history(checkpoint.parent_path().parent_path()), step);
+}
+
+/// Start with `options` from `from`.
+PhaseStart phase_at(const Options& options, const TrainerPhases& phases, const std::optional<StartPoint>& from) {
+  PhaseStart start{options, 1, step_of(from), options};
+  const PhaseInfo& phase = phases.first().phase;
+  if (phase.count == 1) return start;
+  start.number = phase_after(start.step, phase);
+  const bool begins = start.number > 1 && start.step == phase.first_of(start.number);
+  const int noted = noted_phase(from, start.step);
+  start.moved = noted > 0 && noted != start.number && !(begins && noted == start.number - 1);
+  for (int number = 2; number <= phase.count; ++number)
+    if (start.moved || (begins && number == start.number))
+      start.options = options_at_border(std::move(start.options), phases.in(number).phase);
+  // A start without a step to train takes no values.
+  if (options.steps && *options.steps <= start.step) start.options.followed.clear();
+  return start;
 }
 
 }  // namespace
@@ -42,12 +80,18 @@ std::int64_t step_of_run(const Options& options) {
 TrainerPhases::TrainerPhases(const ProgramInfo& info) : info_(info) {
   if (!info.phases_json) return;
   for (const auto& phase : nlohmann::json::parse(info.phases_json)) {
-    Texts& own = texts_.emplace_back(Texts{phase.at("number"),
-                                           phase.at("changed"),
-                                           {},
-                                           phase.at("plan_text"),
-                                           phase.at("plan_json"),
-                                           phase.at("spec_yaml")});
+    texts_.push_back({phase.at("number"),
+                      phase.at("changed"),
+                      {},
+                      phase.at("plan_text"),
+                      phase.at("plan_json"),
+                      phase.at("spec_yaml")});
+  }
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    Texts& own = texts_[i];
+    if (i > 0)
+      for (const spec::Change& change : spec::changes(values_in(texts_[i - 1].spec_yaml), values_in(own.spec_yaml)))
+        own.changed.push_back(change.path);
     for (const std::string& key : own.changed) own.changed_keys.push_back(key.c_str());
   }
 }
@@ -70,11 +114,6 @@ ProgramInfo TrainerPhases::in(int number) const {
   return info;
 }
 
-int phase_after(std::int64_t step, const PhaseInfo& phase) {
-  return 1 + static_cast<int>(
-                 std::ranges::count_if(phase.borders(), [step](std::int64_t border) { return border <= step; }));
-}
-
 int phase_of_plan(const Options& options, const TrainerPhases& phases) {
   constexpr std::string_view kWord = "phase=";
   const PhaseInfo& phase = phases.first().phase;
@@ -94,7 +133,7 @@ int phase_of_plan(const Options& options, const TrainerPhases& phases) {
   }
   if (!phase.shares_trainer()) return phase.number;
   try {
-    const int next = phase_after(step_of_run(options), phase);
+    const int next = phase_after(step_of(point_of_run(options)), phase);
     return phases.has(next) ? next : phase.number;
   } catch (const Failure&) {  // a run that cannot be resumed has no next step
     return phase.number;
@@ -102,9 +141,10 @@ int phase_of_plan(const Options& options, const TrainerPhases& phases) {
 }
 
 Options options_at_border(Options options, const PhaseInfo& phase) {
-  options.follow_spec = true;
-  for (const char* key : phase.changed)
+  for (const char* key : phase.changed) {
+    options.followed.emplace_back(key);
     if (is_guarded(key)) options.allow.emplace_back(key);
+  }
   return options;
 }
 
@@ -114,31 +154,20 @@ Options options_at_any_border(Options options, const TrainerPhases& phases) {
   return options;
 }
 
-PhaseStart phase_at(const Options& options, const TrainerPhases& phases, std::int64_t step) {
-  PhaseStart start{options, 1, step, options};
-  const PhaseInfo& phase = phases.first().phase;
-  if (phase.count == 1) return start;
-  start.number = phase_after(step, phase);
-  if (phases.has(start.number) && start.number > 1 && step == phase.first_of(start.number))
-    start.options = options_at_border(options, phases.in(start.number).phase);
-  // A start without a step to train takes no values.
-  if (options.steps && *options.steps <= step) start.options.follow_spec = options.follow_spec;
-  return start;
-}
-
 PhaseStart find_phase(const Options& options, const TrainerPhases& phases) {
-  if (phases.first().phase.count == 1) return phase_at(options, phases, 0);
+  if (phases.first().phase.count == 1) return phase_at(options, phases, {});
   for (const char* key : {"schedule.steps", "schedule.tokens"})
     if (overrides(options, key))
       throw Failure(Exit::usage, fmt::format("{} is compiled in, because the phases of this run end at steps. Leave it "
                                              "out, or compile the spec with it",
                                              key));
-  return phase_at(options, phases, step_of_run(options));
+  return phase_at(options, phases, point_of_run(options));
 }
 
-PhaseStart phase_again(const PhaseStart& found, const TrainerPhases& phases, std::int64_t step) {
-  PhaseStart start = phase_at(found.asked, phases, step);
+PhaseStart phase_again(const PhaseStart& found, const TrainerPhases& phases, const std::optional<StartPoint>& from) {
+  PhaseStart start = phase_at(found.asked, phases, from);
   if (phases.has(start.number)) return start;
+  const std::int64_t step = start.step;
   if (step > found.step)
     throw Failure(Exit::checkpoint, fmt::format("another trainer has saved step {} while this one started. Start it "
                                                 "again, once that one has ended",
@@ -192,6 +221,15 @@ bool is_at_border(const Options& options, const ProgramInfo& info) {
          has_manifest(checkpoints.back().path);
 }
 
+void check_same_phases(const PhaseInfo& phase) {
+  const char* before = std::getenv(kPhasesVariable);
+  if (!before || std::string_view(before).find(';') == std::string_view::npos || before == text_of(phase)) return;
+  throw Failure(Exit::usage, fmt::format("this trainer, {}, was compiled with phases that end at steps {}, and the "
+                                         "trainer that started it with phases that end at steps {}. Compile all phases "
+                                         "again with `llmc compile SPEC`",
+                                         trainer_of(phase.number, phase).string(), text_of(phase), before));
+}
+
 int leave_to(const PhaseStart& to, const ProgramInfo& info, const LauncherInfo& launch,
              std::vector<std::string> words) {
   const PhaseInfo& phase = info.phase;
@@ -200,6 +238,7 @@ int leave_to(const PhaseStart& to, const ProgramInfo& info, const LauncherInfo& 
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
+    setenv(kPhasesVariable, text_of(phase).c_str(), 1);
     execv(argv[0], argv.data());
     throw Failure(Exit::toolchain, fmt::format("cannot start the trainer of phase {}, '{}': {}. Compile the spec again",
                                                to.number, words[0], std::strerror(errno)));

@@ -2,16 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/launcher.h"
+#include "program/phases.h"
 #include "program/program.h"
 #include "trainer/options.h"
+#include "trainer/startup/resume_point.h"
 
 namespace llmc {
 
-/// Environment variable that `llmc run` sets: a trainer whose phase is over becomes that of the next one.
+/// Environment variable that `llmc run` sets: a trainer whose phase is over becomes that of the next one, which finds
+/// the phases of the one before in it.
 inline constexpr char kPhasesVariable[] = "LLMC_PHASES";
 /// Set for the ranks that --ranks starts: the process that started them goes on to the next phase.
 inline constexpr char kStarterVariable[] = "LLMC_STARTER";
@@ -29,8 +33,8 @@ class TrainerPhases {
 
   const ProgramInfo& first() const { return info_; }
   bool has(int number) const;
-  /// The program's constants with the texts of phase `number`; shapes are those of this trainer. They live as long as
-  /// this object.
+  /// The program's constants with the texts of phase `number`; shapes are those of this trainer. The keys that change
+  /// include derived ones. They live as long as this object.
   ProgramInfo in(int number) const;
 
  private:
@@ -44,33 +48,29 @@ class TrainerPhases {
   std::vector<Texts> texts_;  // of all phases of the run; empty: it has none
 };
 
-/// Phase of the step after `step`; that of the last one for a finished run. Only of a run with phases.
-int phase_after(std::int64_t step, const PhaseInfo& phase);
-
 struct PhaseStart {
   Options options;        // of a start at the border to this phase: with its values, and with its changed keys allowed
   int number = 1;         // of the phase whose step is next; that of the last one for a finished run
   std::int64_t step = 0;  // at which the start resumes
   Options asked = {};     // those of the command line
+  bool moved = false;     // the checkpoint is of another phase, by the borders that the run had before
 };
-
-/// Start with `options` at a state after `step` steps.
-PhaseStart phase_at(const Options& options, const TrainerPhases& phases, std::int64_t step);
 
 /// Finds the phase of a start, by the newest checkpoint, whose checksums are not checked. Throws Failure as
 /// find_start(), and Failure(usage) if a number of steps is overridden.
 PhaseStart find_phase(const Options& options, const TrainerPhases& phases);
 
 /// Same by the checksums, once the run folder is locked: a damaged checkpoint, or one that a trainer has saved in the
-/// meantime, makes it another one than `found`. Throws Failure(checkpoint) if it is of a phase of another trainer.
-PhaseStart phase_again(const PhaseStart& found, const TrainerPhases& phases, std::int64_t step);
+/// meantime, makes it another one than `found`. `from`: find_start(). Throws Failure(checkpoint) if it is of a phase of
+/// another trainer.
+PhaseStart phase_again(const PhaseStart& found, const TrainerPhases& phases, const std::optional<StartPoint>& from);
 
 /// Phase whose plan --plan prints: that of the argument phase=N; else that of the run's next step, if this trainer has
 /// it; else, and if the run's state cannot be read, the trainer's first. Throws Failure(usage) for a phase of another
 /// trainer.
 int phase_of_plan(const Options& options, const TrainerPhases& phases);
 
-/// Options of a start at a border between phases: their values are followed, and the keys that `phase` changes allowed.
+/// Options of a start at a border between phases: the keys that `phase` changes are followed and allowed.
 Options options_at_border(Options options, const PhaseInfo& phase);
 
 /// Same for all phases of a trainer.
@@ -88,6 +88,10 @@ PhaseStart options_for_batches(const Options& options, const TrainerPhases& phas
 
 /// Whether the newest checkpoint is the one between this trainer and the next.
 bool is_at_border(const Options& options, const ProgramInfo& info);
+
+/// Throws Failure(usage) if the trainer that became this one was compiled with other phases: each could pass a run to
+/// the other for ever.
+void check_same_phases(const PhaseInfo& phase);
 
 /// Becomes the trainer of another phase, if this process is no rank and `llmc run` asked for it. Else returns 75, and
 /// rank 0 prints which trainer to start; throws Failure(usage) instead for an earlier phase. With --deadline it becomes

@@ -15,6 +15,7 @@
 #include "spec/print.h"
 #include "spec/training_sources.h"
 #include "text/plural.h"
+#include "train/guards.h"
 #include "trainer/startup/header.h"
 #include "trainer/startup/phase.h"
 #include "trainer/startup/resume_guard.h"
@@ -118,10 +119,13 @@ Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Pr
   p.last = before.last;
   p.model = before.model;
   p.stop = before.stop;
+  std::vector<std::string> changed(info.phase.changed.begin(), info.phase.changed.end());
   if (back) {  // as a resume from that checkpoint has them
     Options resume = options;
-    resume.follow_spec = began.follows || state.step == info.phase.first();
+    resume.followed.clear();
+    if (state.step == info.phase.first()) resume = options_at_border(std::move(resume), info.phase);
     p.values = find_values(resume, info, before.last, back);
+    changed = resume.followed;
     p.values.before = before.values.run;
   } else {
     p.values = values_of_phase(options, info, before.values);
@@ -133,6 +137,7 @@ Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Pr
   check_resume(state, before.run(), p.state, p.run(), options.allow, p.start ? p.start->checkpoint : options.run,
                state.data_fingerprint == p.state.data_fingerprint ? "" : shard_changes(before.shards, p.shards));
   p.state = resumed(state, p.state);
+  if (change_losses(changed)) p.state.guard = with_other_losses(std::move(p.state.guard));
   check_from_step(p.run().schedule, p.state.step);
   check_most_epochs(p.inputs.train, p.state.position, p.length(info));
   return p;
@@ -149,7 +154,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
   p.last = RunFolder::spec_yaml(options.run);
   p.values = find_values(options, info, p.last, p.start);
   const spec::Spec& run = p.run();
-  p.stop = stop_in_phase(info, last_step(options, p.values));
+  p.stop = stop_in_phase(info, last_step(options, info, p.values));
   tell_differences(console, options, p.values);
   if (const fs::path other = other_spec(options.run, spec_file); !other.empty())
     console.text(fmt::format("note    the run was last started by a trainer of '{}', and this one is of '{}'",
@@ -173,6 +178,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
     check_resume(saved, before, p.state, run, options.allow, p.start->checkpoint,
                  changed_shards(saved, p, options.run));
     p.state = resumed(after_rollback(saved, *p.start, RunFolder::history(options.run)), p.state);
+    if (change_losses(options.followed)) p.state.guard = with_other_losses(std::move(p.state.guard));
   }
   with_origins(options, p.values, [&] {
     check_from_step(run.schedule, p.state.step);

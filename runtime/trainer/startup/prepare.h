@@ -35,6 +35,7 @@ struct Prepared {
   std::vector<ShardRecord> shards;  // of the training data
   std::int64_t stop = 0;
   std::string model;
+  bool moved = false;     // the run takes the phase's values at this step, because the borders have moved
   std::string converted;  // HistoryEntry::converted, once the checkpoint is loaded
 
   /// Values that the run trains with.
@@ -53,16 +54,15 @@ struct Prepared {
 Prepared prepare(const Options& options, const ProgramInfo& info, const std::filesystem::path& spec_file,
                  const std::optional<StartPoint>& start, bool owner, Console& console);
 
-/// The phase in which a start began, its values there, and whether its command line has --follow-spec.
+/// The phase in which a start began, and its values there.
 struct BeganWith {
   int phase;
   spec::Values values;
-  bool follows;
 };
 
 /// Same for a run in `state` that takes the values of another phase of its trainer, that of `info`, while it trains.
-/// `before`: of the phase that it leaves. The values are the trainer's and the command line's; those of the phase in
-/// which the start began are as they were. `back`: the checkpoint to which a rollback has led, whose values are taken
+/// `before`: of the phase that it leaves. The values are those of values_of_phase(); those of the phase in which the
+/// start began are as they were. `back`: the checkpoint to which a rollback has led, whose values are taken
 /// as a resume takes them. `options`: options_at_any_border(). Throws Failure.
 Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Prepared& before, const TrainState& state,
                        const BeganWith& began, const std::optional<StartPoint>& back);

@@ -42,10 +42,24 @@ spec::Values read_spec(const std::string& text, const fs::path& folder) {
   }
 }
 
-spec::Values go_on_with(const spec::Values& built, const spec::Values& before, bool whole) {
+namespace {
+
+/// Whether one of the paths is that of the key, or of a member of its entries.
+bool names(const std::vector<std::string>& paths, const spec::Key& key) {
+  constexpr std::string_view kEntry = "NAME";
+  const std::string group =
+      key.path.ends_with(kEntry) ? key.path.substr(0, key.path.size() - kEntry.size()) : key.path + ".";
+  return std::ranges::any_of(paths,
+                             [&](const std::string& path) { return path == key.path || path.starts_with(group); });
+}
+
+}  // namespace
+
+spec::Values go_on_with(const spec::Values& built, const spec::Values& before, bool whole,
+                        const std::vector<std::string>& followed) {
   spec::Values values = built;
   for (const spec::Key& key : spec::keys()) {
-    if (key.stage != spec::Stage::run_time || (key.aside && !whole)) continue;
+    if (key.stage != spec::Stage::run_time || (key.aside && !whole) || names(followed, key)) continue;
     key.set(values.spec, key.get(before.spec));
     values.derived.erase(key.path);
     if (before.derived.count(key.path) && key.path != "batch.tokens") values.derived.insert(key.path);
@@ -110,7 +124,7 @@ StartValues find_values(const Options& options, const ProgramInfo& info, const s
     values.before = read_spec(read_checkpoint_spec(start->checkpoint), folder);
   if (values.before) values.kept_in = folder / "spec.yaml";
   const bool keeps = values.before && !options.follow_spec && (start || !info.phase.shares_trainer());
-  values.run = keeps ? go_on_with(values.built, *values.before, of_folder) : values.built;
+  values.run = keeps ? go_on_with(values.built, *values.before, of_folder, options.followed) : values.built;
   if (keeps && info.phase.count > 1)  // its borders are steps of the trainer's own length
     for (const char* path : {"schedule.steps", "schedule.tokens"})
       spec::find_key(path)->set(values.run.spec, spec::find_key(path)->get(values.built.spec));
@@ -126,20 +140,24 @@ StartValues find_values(const Options& options, const ProgramInfo& info, const s
 
 StartValues values_of_phase(const Options& options, const ProgramInfo& info, const StartValues& before) {
   StartValues values{built_values(info, options.base), {}, before.run, before.kept_in};
-  values.run = spec::override_values(values.built, options.overrides, disk::working_folder(Exit::usage));
+  const std::vector<std::string> changed(info.phase.changed.begin(), info.phase.changed.end());
+  const spec::Values run = options.follow_spec ? values.built : go_on_with(values.built, before.run, false, changed);
+  values.run = spec::override_values(run, options.overrides, disk::working_folder(Exit::usage));
   check_length(info, values);
   return values;
 }
 
-std::int64_t last_step(const Options& options, const StartValues& values) {
+std::int64_t last_step(const Options& options, const ProgramInfo& info, const StartValues& values) {
   const std::int64_t steps = values.run.spec.schedule.steps, stop = options.steps.value_or(steps);
   if (stop > steps)
     with_origins(options, values, [&] {
-      throw Failure(
-          Exit::usage,
-          fmt::format(
-              "--steps {} is past schedule.steps {}, where the learning rate ends. Give schedule.steps={} as well",
-              stop, steps, stop));
+      throw Failure(Exit::usage,
+                    fmt::format("--steps {} is past schedule.steps {}, where the learning rate ends. {}", stop, steps,
+                                info.phase.count > 1
+                                    ? fmt::format("The borders of the phases are compiled in: use `llmc run SPEC "
+                                                  "schedule.steps={}`, or `llmc compile` with that key",
+                                                  stop)
+                                    : fmt::format("Give schedule.steps={} as well", stop)));
     });
   return stop;
 }
@@ -194,7 +212,7 @@ void check_start(const Options& options, const ProgramInfo& info, const fs::path
   const StartValues values = find_values(options, info, kept, {});
   // The schedule of another run's checkpoint may be longer, and its data different.
   if (!kept && options.resume != "auto" && options.resume != "none") return;
-  last_step(options, values);
+  last_step(options, info, values);
   check_paths(options, values, kept.has_value());
   with_origins(options, values, [&] {
     const Inputs inputs = open_inputs(values.run.spec, info);

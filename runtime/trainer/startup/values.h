@@ -24,7 +24,9 @@ spec::Values read_spec(const std::string& text, const std::filesystem::path& fol
 
 /// Built values with the run-time values of `before`. `whole`: `before` is from a run folder; else from a checkpoint,
 /// which has no paths and no intervals. The global batch is kept, even if it was derived from compiled values.
-spec::Values go_on_with(const spec::Values& built, const spec::Values& before, bool whole);
+/// `followed`: keys that keep their built values.
+spec::Values go_on_with(const spec::Values& built, const spec::Values& before, bool whole,
+                        const std::vector<std::string>& followed = {});
 
 /// Values a run trains with, and those to compare them with.
 struct StartValues {
@@ -41,12 +43,12 @@ void with_origins(const Options& options, const StartValues& values, const std::
 StartValues find_values(const Options& options, const ProgramInfo& info, const std::optional<std::string>& kept,
                         const std::optional<StartPoint>& start);
 
-/// Values of another phase of a trainer, which a run takes while it trains with those of `before`: the trainer's and
-/// the command line's.
+/// Values that a run with those of `before`, in the phase before that of `info`, has in that phase: the keys that the
+/// phase changes have the trainer's, and so have paths and intervals; with --follow-spec all have.
 StartValues values_of_phase(const Options& options, const ProgramInfo& info, const StartValues& before);
 
 /// Last step of the run. Throws Failure(usage) if --steps exceeds the schedule.
-std::int64_t last_step(const Options& options, const StartValues& values);
+std::int64_t last_step(const Options& options, const ProgramInfo& info, const StartValues& values);
 
 /// Throws Failure(data) if files that the run reads are missing: names the key of each, the source of its path, and the
 /// complete command to write.

@@ -9,6 +9,7 @@
 
 #include "../facts.h"
 #include "checkpoint/train_state.h"
+#include "train/guards.h"
 
 namespace llmc {
 namespace {
@@ -87,6 +88,17 @@ TEST(Plateau, AnotherWindowBeginsAnew) {
   EXPECT_NE(Plateau(16, plateau.state()).observe(16, 2, 1e-3, {}), "");
   EXPECT_EQ(Plateau(0, plateau.state()).state(), PlateauState{})
       << "an unwatched run's checkpoints are those of before";
+}
+
+TEST(Plateau, OtherLossesBeginAnew) {
+  GuardState state{.losses = {3, 2}, .grad_norms = {1, 1}, .newest = 7, .skipped = {5}};
+  state.plateau = {4, {3.5, 3.25}, 6.5, 2, true};
+  GuardState expected{.losses = {}, .grad_norms = {}, .newest = 7, .skipped = {5}};
+  expected.plateau.block = 4;
+  expected.plateau.told = true;
+  EXPECT_EQ(with_other_losses(state), expected);
+  const StepLimits limits = Guard(spec::Guards{.judge_after = 1}, 1, expected).limits(8);
+  EXPECT_TRUE(std::isinf(limits.loss) && std::isinf(limits.grad_norm));
 }
 
 TEST(Plateau, AStateThatWasAlteredIsRefused) {
