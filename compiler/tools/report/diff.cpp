@@ -193,19 +193,20 @@ struct Figure {
   const char* name;
   double before, after;
   bool bytes;
+  bool of_rank = false;  // that runs most
 };
 
 std::vector<Figure> figures(const Plan& a, const Plan& b) {
+  const bool ranks = a.spec.parallel.world_size > 1 || b.spec.parallel.world_size > 1;
   std::vector<Figure> list = {
       {"arena", static_cast<double>(a.layout.bytes), static_cast<double>(b.layout.bytes), true},
-      {"bytes moved a step", a.cost.bytes_per_step, b.cost.bytes_per_step, true},
+      {"bytes moved a step", a.cost.bytes_per_step, b.cost.bytes_per_step, true, ranks},
       {"FLOP a token (model)", a.cost.model_flops_per_token, b.cost.model_flops_per_token, false},
-      {"FLOP a step (done)", a.cost.hardware_flops_per_step, b.cost.hardware_flops_per_step, false},
+      {"FLOP a step (done)", a.cost.hardware_flops_per_step, b.cost.hardware_flops_per_step, false, ranks},
       {"launches a step", static_cast<double>(a.cost.launches_per_step), static_cast<double>(b.cost.launches_per_step),
-       false},
+       false, ranks},
       {"parameters", static_cast<double>(a.parameters.logical), static_cast<double>(b.parameters.logical), false}};
-  if (a.spec.parallel.world_size > 1 || b.spec.parallel.world_size > 1)
-    list.push_back({"bytes sent a step", a.cost.wire_bytes_per_step, b.cost.wire_bytes_per_step, true});
+  if (ranks) list.push_back({"bytes sent a step", a.cost.wire_bytes_per_step, b.cost.wire_bytes_per_step, true, true});
   return list;
 }
 
@@ -263,10 +264,13 @@ std::string diff_text(const Side& a, const Side& b, const Difference& difference
   out += difference.products.empty() ? "\nmatrix products: the same\n" : "\nmatrix products\n";
   for (const KernelChange& change : difference.products) out += section_line("product", change);
   out += "\nfigures\n";
-  for (const Figure& f : figures(*a.plan, *b.plan)) {
+  const std::vector<Figure> list = figures(*a.plan, *b.plan);
+  const int width = std::ranges::any_of(list, &Figure::of_rank) ? 29 : 22;
+  for (const Figure& f : list) {
     const auto show = [&](double v) { return f.bytes ? human_bytes(v) : human_count(v); };
     const double percent = f.before == 0 ? 0 : 100 * (f.after - f.before) / f.before;
-    out += fmt::format("  {:<22} {:>12} -> {:>12}  {:+.1f} %\n", f.name, show(f.before), show(f.after), percent);
+    const std::string name = fmt::format("{}{}", f.name, f.of_rank ? " of a rank" : "");
+    out += fmt::format("  {:<{}} {:>12} -> {:>12}  {:+.1f} %\n", name, width, show(f.before), show(f.after), percent);
   }
   if (!difference.files.empty()) out += fmt::format("\nsources that differ: {}\n", fmt::join(difference.files, ", "));
   if (full)

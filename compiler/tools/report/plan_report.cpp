@@ -400,11 +400,12 @@ std::string plan_text(const Plan& plan) {
   out += orthogonalising_text(plan);
   out += disk_text(plan) + "\n";
   out += fmt::format(
-      "work: {}FLOP a token (linear layers, 6 x weights: {}; causal attention, half of the full square: {}), {}FLOP "
-      "and {} a step, {} launches\n",
+      "work: {}FLOP a token (linear layers, 6 x weights: {}; causal attention, {}: {}), {}FLOP and {} a step{}, {} "
+      "launches\n",
       human_count(plan.cost.model_flops_per_token), human_count(plan.cost.linear_flops_per_token),
+      has_windows(plan) ? "the scores of its windows" : "half of the full square",
       human_count(plan.cost.attention_flops_per_token), human_count(plan.cost.hardware_flops_per_step),
-      human_bytes(plan.cost.bytes_per_step), plan.cost.launches_per_step);
+      human_bytes(plan.cost.bytes_per_step), world(plan) > 1 ? " of a rank" : "", plan.cost.launches_per_step);
   if (plan.cost.stream_bytes_per_step > 0)
     out += fmt::format("  {} of these bytes are moved only because the residual stream is fp32, not bf16\n",
                        human_bytes(plan.cost.stream_bytes_per_step));
@@ -415,11 +416,12 @@ std::string launches_markdown(const Plan& plan) {
   const spec::Spec& s = plan.spec;
   std::string out = fmt::format(
       "# Launches of {0}\n\nWritten by `llmc plan SPEC --launches`: the launches of the emitted step, in order.\n\n"
-      "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and\n"
+      "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: "
+      "{5} launches{6}. Bytes and\n"
       "FLOPs are those of one launch. A tensor counts as read once and written once, and logits as often as they are\n"
       "read. docs/reference/commands.md lists the ops that move more.\n",
       s.name, s.batch.tokens, plan.micro_batches(), plan.choice.micro_batch, s.batch.sequence_length,
-      plan.cost.launches_per_step);
+      plan.cost.launches_per_step, world(plan) > 1 ? " of a rank" : "");
   for (const bool step : {false, true}) {
     double bytes = 0, flops = 0;
     std::int64_t times = 0;

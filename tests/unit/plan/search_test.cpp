@@ -303,17 +303,19 @@ TEST(Search, LeavesRanksTheirBudget) {
       return std::string(failure.what());
     }
   };
-  for (const char* length : {"2048", "4096"}) {
-    std::vector<std::string> words = {"parallel.world_size=1", "target.arch=[90a]", "batch.micro_batch=1",
-                                      "memory.recompute=full", std::string("batch.sequence_length=") + length};
-    const std::string said = refusal(words);
-    const std::size_t at = said.find("parallel.world_size: ");
-    ASSERT_NE(at, std::string::npos) << said;
-    const std::string ranks = said.substr(at + 21, said.find(' ', at + 21) - at - 21);
-    words[0] = "parallel.world_size=" + ranks;
-    words.emplace_back("parallel.shard=parameters");
-    EXPECT_EQ(refusal(words), "") << ranks;
-  }
+  // 76.81 GiB of weights, state and activations: more than 76, which three ranks have, and less than 77.
+  std::vector<std::string> words = {"target.arch=[90a]",          "batch.micro_batch=1",  "memory.recompute=none",
+                                    "batch.sequence_length=4992", "batch.tokens=1916928", "parallel.world_size=1"};
+  const std::string said = refusal(words);
+  EXPECT_TRUE(test::has_facts(said.substr(said.rfind('\n') + 1),
+                              {"parallel.world_size: 3", "parallel.shard: parameters", "memory.recompute: auto"}))
+      << said;
+  words.back() = "parallel.world_size=3";
+  words.emplace_back("memory.budget=76GiB");  // the default with several ranks
+  words.emplace_back("parallel.shard=parameters");
+  EXPECT_NE(refusal(words), "");
+  words[2] = "memory.recompute=auto";
+  EXPECT_EQ(refusal(words), "");
 }
 
 /// On a CPU no number of ranks is suggested, because they share its memory.

@@ -68,6 +68,20 @@ TEST(PlanReport, MuonsProductsAreThoseOfTheBusiestRank) {
   }
 }
 
+/// Sums of a step are one rank's, and the scores of windows are no half of a square.
+TEST(PlanReport, SaysOfWhatItsSumsAre) {
+  const auto has = [](const plan::Plan& plan, const char* words) {
+    return plan_text(plan).find(words) != std::string::npos;
+  };
+  plan::Plan one = plan::make_plan(small_spec().spec);
+  EXPECT_FALSE(has(one, " a step of a rank, "));
+  EXPECT_TRUE(has(plan::make_plan(small_spec({"parallel.world_size=2"}).spec), " a step of a rank, "));
+  EXPECT_TRUE(has(one, "half of the full square: "));
+  one.graph.kinds[0].window = 8;
+  EXPECT_TRUE(has(one, "causal attention, the scores of its windows: "));
+  EXPECT_FALSE(has(one, "half of the full square"));
+}
+
 /// Products of the passes alone can be in bf16x3.
 TEST(PlanReport, MuonsProductsAreNotBf16x3) {
   const plan::Plan plan = plan::make_plan(small_spec({"optimizer.kind=muon", "precision.compute=fp32",
