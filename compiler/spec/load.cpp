@@ -213,7 +213,7 @@ class SpecLoader {
       if (!foreign) continue;
       const std::string was = value_text(key, key.get(bound.spec));
       const bool read = applies(key, bound.spec);
-      key.set(bound.spec, key.derive ? *key.derive(bound.spec) : Value(key.fallback));
+      set_default(key, bound.spec);
       notes.push_back(
           read ? fmt::format("{} {} applies to {}; for target.kind {} the default {} is used", path, was, theirs, ours,
                              value_text(key, key.get(bound.spec)))
@@ -233,6 +233,11 @@ class SpecLoader {
     });
   }
 
+  /// Only of keys that have a default.
+  static void set_default(const Key& key, Spec& spec) {
+    key.set(spec, key.derive ? *key.derive(spec) : *fallback_of(key));
+  }
+
   /// Gives those keys from files below that of the decisive key their defaults, and says so.
   void forget(BoundSpec& bound, const char* decisive, std::vector<std::string>& notes,
               const std::function<bool(const Key&)>& goes) {
@@ -245,7 +250,7 @@ class SpecLoader {
           rank(chosen->second) <= rank(given->second))
         continue;
       const std::string was = value_text(key, key.get(bound.spec));
-      key.set(bound.spec, key.derive ? *key.derive(bound.spec) : Value(key.fallback));
+      set_default(key, bound.spec);
       if (value_text(key, key.get(bound.spec)) != was) forgotten.push_back(fmt::format("{} {}", key.path, was));
       bound.given.erase(given);
     }

@@ -32,7 +32,7 @@ namespace {
 
 constexpr char kHeadersPath[] = "/llmc-specialiser/headers.h";
 constexpr char kPrecompiledPath[] = "/llmc-specialiser/headers.pch";
-constexpr char kHeaders[] = "#include \"device/fp8.h\"\n#include \"device/group.h\"\n#include \"device/math.h\"\n";
+constexpr char kHeaders[] = "#include \"device/group.h\"\n";  // which includes most of what templates need
 
 /// Keeps warnings and errors as "file:line: message" lines.
 class Diagnostics : public clang::DiagnosticConsumer {
@@ -82,16 +82,13 @@ class Action : public clang::ASTFrontendAction {
  private:
   struct Consumer : clang::ASTConsumer {
     explicit Consumer(Action& owner) : action(owner) {}
-    bool HandleTopLevelDecl(clang::DeclGroupRef declared) override {
-      parsed.insert(parsed.end(), declared.begin(), declared.end());
-      return true;
-    }
-    void HandleInterestingDecl(clang::DeclGroupRef) override {}  // of the precompiled headers
     void HandleTranslationUnit(clang::ASTContext& context) override {
       if (context.getDiagnostics().hasErrorOccurred()) return;
       try {
         Collector collector(context, action.input_, action.analysis_);
-        for (clang::Decl* declared : parsed) collector.TraverseDecl(declared);
+        // Neither loads the precompiled headers' declarations nor visits those that are loaded.
+        for (clang::Decl* declared : context.getTranslationUnitDecl()->noload_decls())
+          if (!declared->isFromASTFile()) collector.TraverseDecl(declared);
       } catch (const Failure& error) {
         action.failure = error;
       }
@@ -103,7 +100,6 @@ class Action : public clang::ASTFrontendAction {
       return !sources.isInMainFile(sources.getExpansionLoc(function->getLocation()));
     }
     Action& action;
-    std::vector<clang::Decl*> parsed;  // by this compiler: not those of the precompiled headers
   };
 
   std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler, llvm::StringRef) override {
@@ -117,7 +113,7 @@ class Action : public clang::ASTFrontendAction {
 
 /// Returns arguments of the compiler proper. There is no driver, which would search this machine for toolkits and
 /// libraries.
-std::vector<std::string> arguments(const SpecialiseInput& input, const char* file) {
+std::vector<std::string> arguments(const SpecialiseInput& input, const char* file, bool stub) {
   std::vector<std::string> all = {"-fsyntax-only",
                                   "-std=c++20",
                                   "-fgnuc-version=4.2.1",
@@ -137,7 +133,7 @@ std::vector<std::string> arguments(const SpecialiseInput& input, const char* fil
     add({"-triple", "nvptx64-nvidia-cuda", "-aux-triple", "x86_64-unknown-linux-gnu", "-fcuda-is-device", "-x",
          "cuda"});
     add({"-target-cpu", arch.c_str(), "-target-feature", "+ptx83"});
-    if (file == kHeadersPath) add({"-include", kStubPath});
+    if (stub) add({"-include", kStubPath});
   } else {
     const char* arch = input.arch.empty() ? "x86-64-v4" : input.arch.c_str();
     add({"-triple", "x86_64-unknown-linux-gnu", "-target-cpu", arch, "-fopenmp", "-x", "c++"});
@@ -205,7 +201,7 @@ class HeadersAction : public clang::ASTFrontendAction {
 };
 
 std::string precompile(const SpecialiseInput& input) {
-  Compiler compiler(input, arguments(input, kHeadersPath));
+  Compiler compiler(input, arguments(input, kHeadersPath, true));
   HeadersAction action;
   const bool parsed = compiler.run(action, "");
   if (!compiler.said().empty()) throw Failure(Exit::internal, compiler.said());
@@ -214,13 +210,12 @@ std::string precompile(const SpecialiseInput& input) {
   return {action.written->Data.begin(), action.written->Data.end()};
 }
 
-/// The headers of most templates, parsed once in a process for all templates of a target. What else a template includes
-/// is parsed with it.
+/// kHeaders, parsed once in a process for all templates of a target that include them.
 const std::string& precompiled_headers(const SpecialiseInput& input) {
   static std::mutex mutex;
   static std::map<std::vector<std::string>, std::string> known;
   const std::lock_guard lock(mutex);
-  std::string& headers = known[arguments(input, kHeadersPath)];
+  std::string& headers = known[arguments(input, kHeadersPath, true)];
   if (headers.empty()) headers = precompile(input);
   return headers;
 }
@@ -228,15 +223,15 @@ const std::string& precompiled_headers(const SpecialiseInput& input) {
 }  // namespace
 
 Analysis analyse(const SpecialiseInput& input) {
-  const std::string& headers = precompiled_headers(input);
+  const bool precompiled = input.template_text.find(kHeaders) != std::string::npos;
   const std::string params = "#pragma once\n#include \"device/types.h\"\n" + params_text(input.params);
-  Compiler compiler(input, arguments(input, kKernelPath));
+  Compiler compiler(input, arguments(input, kKernelPath, !precompiled));  // precompiled headers contain the stub
   compiler.add(kKernelPath, input.template_text);
   compiler.add(kParamsPath, params);
-  compiler.add(kPrecompiledPath, headers);
+  if (precompiled) compiler.add(kPrecompiledPath, precompiled_headers(input));
   Analysis analysis;
   Action action(input, analysis);
-  const bool parsed = compiler.run(action, kPrecompiledPath);
+  const bool parsed = compiler.run(action, precompiled ? kPrecompiledPath : "");
   if (!compiler.said().empty()) throw Failure(Exit::internal, compiler.said());
   if (action.failure) throw *action.failure;
   if (!parsed) throw Failure(Exit::internal, input.template_file + ": Clang could not parse it");
