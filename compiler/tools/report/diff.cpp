@@ -210,11 +210,13 @@ std::vector<Figure> figures(const Plan& a, const Plan& b) {
   return list;
 }
 
-/// Whether one trainer can run with the values of both sides.
+/// Whether one trainer can run with the values of both sides. The borders of phases are compiled in.
 bool of_run_time(const Side& a, const Side& b, const Difference& difference) {
-  return a.plan->fingerprint == b.plan->fingerprint && std::ranges::all_of(difference.keys, [](const auto& key) {
+  const bool phases = a.plan->spec.phase.count > 1;
+  return a.plan->fingerprint == b.plan->fingerprint && std::ranges::all_of(difference.keys, [phases](const auto& key) {
            const spec::Key* known = spec::key_of(key.first);
-           return known && known->stage == spec::Stage::run_time;
+           const bool border = phases && (key.first == "schedule.steps" || key.first == "schedule.tokens");
+           return known && known->stage == spec::Stage::run_time && !border;
          });
 }
 
