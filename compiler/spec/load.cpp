@@ -101,7 +101,10 @@ class SpecLoader {
       Node merged = of_phase(root, node);
       apply_overrides(merged, overrides, sources_, errors);
       keep_the_upper_length(merged, notes);
-      specs.push_back(bind_tree(merged, sources_.front(), whole_, errors).spec);
+      BoundSpec bound = bind_tree(merged, sources_.front(), whole_, errors);
+      // Both in one file contradict each other, which the check of relations reports.
+      if (bound.given.contains("schedule.steps") && bound.given.contains("schedule.tokens")) return {};
+      specs.push_back(std::move(bound.spec));
     }
     return errors.empty() ? specs : std::vector<Spec>();
   }

@@ -46,6 +46,9 @@ TEST(Phases, SharesOfABudgetAreSharesOfTheTokens) {
   // Longer than all steps of the larger batches, and shorter than the run.
   EXPECT_EQ(ends(ramp(kRamp, {"schedule.warmup_steps=70"})), (Steps{31, 77}));
   EXPECT_EQ(codes_of(ramp(kRamp, {"schedule.warmup_steps=78"})), "E0308");
+  EXPECT_EQ(codes_of(ramp("schedule: {tokens: 1000000, steps: 77}\n"
+                          "phases: [{until: 25%}, {until: 100%, batch: {tokens: 16384}}]\n")),
+            "E0349");
   EXPECT_EQ(codes_of(ramp(kRamp, {"model.hidden_size=-1"})), "E0205");
   for (const Resolved& phase : result.phases) EXPECT_EQ(tokens_of_run(phase.spec), 31.0 * 8192 + 46.0 * 16384);
   const LoadResult times = ramp(kRamp, {"schedule.tokens=20x"});
