@@ -85,7 +85,7 @@ FAULTS = [
           "if (!sources.front().data.empty()) identify(of_later);", "", "run_borders"),
     fault("a_resume_forgets_its_phase", "add_build_commands", "if (loaded.selected) {", "if (false) {", "run_borders"),
     fault("a_phase_adds_its_time_twice", "add_times", '&& !starts[i].contains("same_start")', "", "run_ramp"),
-    fault("a_plan_keeps_no_borders", "most_checkpoints", "++older;", "", "run_phases"),
+    fault("a_plan_keeps_no_borders", "most_checkpoints", "++older;", ";", "run_phases"),
     fault("a_late_signal_is_lost", "train_main", "unsetenv(kPhasesVariable);", "", "run_phases"),
     fault("borders_that_differ_are_equal", "compare in compiler/cli/plan_commands.cpp", "|| ends[0] == ends[1]",
           "|| true", "run_phases"),

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -52,6 +53,22 @@ std::int64_t save_before(const Plan& plan, const std::vector<std::int64_t>& bord
   return last;
 }
 
+/// Least common multiple; 0 if a number is 0, or if it is above `limit`.
+std::int64_t common_multiple(std::int64_t a, std::int64_t b, std::int64_t limit) {
+  if (a == 0 || b == 0) return 0;
+  const std::int64_t times = a / std::gcd(a, b);
+  return times > limit / b ? 0 : times * b;
+}
+
+/// Counts the steps up to `limit` at which the run may save by an interval, and which are multiples of `factor`. In
+/// closed form, because a run may have 1e12 steps.
+std::int64_t saves_by_interval(const Plan& plan, std::int64_t limit, std::int64_t factor) {
+  const auto count = [limit](std::int64_t every) { return every > 0 ? limit / every : 0; };
+  const std::int64_t saves = common_multiple(factor, plan.spec.checkpoint.every, limit),
+                     best = has_best(plan) ? common_multiple(factor, plan.spec.evaluation.every, limit) : 0;
+  return count(saves) + count(best) - count(common_multiple(saves, best, limit));
+}
+
 std::string snapshot_text(const Plan& plan) {
   if (const std::size_t bytes = snapshot_bytes(plan))
     return fmt::format("  written while training continues, from a snapshot of {} in the host's memory{}\n",
@@ -77,17 +94,19 @@ std::int64_t checkpoint_bytes(const Plan& plan) {
 std::size_t most_checkpoints(const Plan& plan) {
   const spec::Checkpoint& policy = plan.spec.checkpoint;
   const std::vector<std::int64_t> kept = borders(plan);
-  std::int64_t newest = 0, older = 0;
-  bool another = false;  // that is kept only if it is the best
-  for (std::int64_t step = save_before(plan, kept, last_step(plan)); step > 0; step = save_before(plan, kept, step)) {
-    if (newest < policy.keep_last)
-      ++newest;
-    else if ((policy.keep_every && step % policy.keep_every == 0) || std::ranges::find(kept, step) != kept.end())
-      ++older;
-    else
-      another = true;
+  std::int64_t newest = 0, step = last_step(plan);
+  for (; newest < policy.keep_last && save_before(plan, kept, step) > 0; ++newest) step = save_before(plan, kept, step);
+  const std::int64_t limit = step - 1;  // of the older ones
+  std::int64_t all = saves_by_interval(plan, limit, 1),
+               older = policy.keep_every ? saves_by_interval(plan, limit, policy.keep_every) : 0;
+  for (const std::int64_t border : kept) {
+    if (border > limit) continue;
+    const bool by_interval = saves_by_interval(plan, border, 1) > saves_by_interval(plan, border - 1, 1);
+    if (!by_interval) ++all;
+    if (!by_interval || policy.keep_every == 0 || border % policy.keep_every != 0) ++older;
   }
-  return static_cast<std::size_t>(newest + older + (another && has_best(plan)) + 1);  // and the one being written
+  const bool best = has_best(plan) && all > older;             // may be none of those that are kept anyway
+  return static_cast<std::size_t>(newest + older + best + 1);  // and the one being written
 }
 
 std::size_t snapshot_bytes(const Plan& plan) {
