@@ -140,8 +140,12 @@ TEST(Disk, HasRoomForAllThatIsKept) {
   EXPECT_EQ(most_checkpoints(plan), 4u) << "and the best";
   policy.keep_last = 9;
   EXPECT_EQ(most_checkpoints(plan), 9u) << "eight evaluations, of which each may be the best, and the last";
+  plan.spec.schedule.steps = 1'000'000'000'000;
+  policy.every = 1, policy.keep_every = 7;
+  EXPECT_EQ(most_checkpoints(plan), 9u + 142'857'142'855u + 2u) << "at once, and not save by save";
+  plan.spec.schedule.steps = 17;
   plan.spec.phase = {.number = 2, .count = 2, .first = 6, .last = 17, .borders = {6}, .trainers = {1, 2}};
-  policy.keep_last = 1, policy.keep_every = 0, policy.best = "none";
+  policy.every = 4, policy.keep_last = 1, policy.keep_every = 0, policy.best = "none";
   EXPECT_EQ(most_checkpoints(plan), 3u) << "the border too";
 }
 
