@@ -10,6 +10,8 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <mutex>
+#include <optional>
 #include <set>
 
 #include "compiler/devices/files.h"
@@ -236,6 +238,15 @@ class Reader {
   std::string name_;
 };
 
+/// Device of a built-in file, which is parsed once: a plan asks for one of them many times.
+const Device& built_in(std::size_t file) {
+  static std::mutex mutex;
+  static std::vector<std::optional<Device>> parsed(files().size());
+  const std::lock_guard lock(mutex);
+  if (!parsed[file]) parsed[file] = read(files()[file].text, files()[file].name);
+  return *parsed[file];
+}
+
 Device read_file(const std::filesystem::path& path) {
   const std::optional<std::string> text = disk::text(path, kLargestFile);
   if (!text)
@@ -362,7 +373,7 @@ bool Device::is_called(const std::string& word) const {
 const std::vector<Device>& all() {
   static const std::vector<Device> list = [] {
     std::vector<Device> devices;
-    for (const File& file : files()) devices.push_back(read(file.text, file.name));
+    for (std::size_t i = 0; i < files().size(); ++i) devices.push_back(built_in(i));
     return devices;
   }();
   return list;
@@ -399,6 +410,8 @@ std::vector<Device> listed() {
 Device named(const std::string& name) {
   if (spec::names_file(name)) return read_file(name);
   if (const std::filesystem::path own = user_file(name); !own.empty()) return read_file(own);
+  for (std::size_t i = 0; i < files().size(); ++i)
+    if (std::filesystem::path(files()[i].name).stem() == name) return built_in(i);
   std::vector<std::string> names;
   for (const Device& device : all()) {
     if (device.is_called(name)) return device;
@@ -418,18 +431,17 @@ Device find(const spec::Spec& spec) {
   }
   if (spec.target.kind == spec::TargetKind::cpu) return named("cpu");
   // The smallest GPU with one of the target's architectures, as the default of memory.budget takes it; if none has one,
-  // the nearest architecture's.
-  const auto distance = [&](const Device& device) {
+  // the nearest architecture's. Their table tells, because reading all device files takes longer than most plans.
+  const auto distance = [&](const spec::Gpu& gpu) {
     int least = std::numeric_limits<int>::max();
     for (const std::string& arch : spec.target.arch)
-      least = std::min(least, std::abs(std::stoi(arch) - std::stoi(device.arch)));
-    return std::pair(least, device[Figure::memory]);
+      least = std::min(least, std::abs(std::stoi(arch) - std::stoi(gpu.arch)));
+    return std::pair(least, gpu.budget);
   };
-  const Device* nearest = nullptr;
-  for (const Device& device : all())
-    if (device.kind == spec::TargetKind::cuda && (!nearest || distance(device) <= distance(*nearest)))
-      nearest = &device;
-  return *nearest;
+  const spec::Gpu* nearest = nullptr;
+  for (const spec::Gpu& gpu : spec::gpus())
+    if (*gpu.name && (!nearest || distance(gpu) <= distance(*nearest))) nearest = &gpu;
+  return named(nearest->name);
 }
 
 }  // namespace llmc::devices

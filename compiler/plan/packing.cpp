@@ -14,7 +14,9 @@ using Order = std::vector<std::size_t>;
 
 class Packer {
  public:
-  Packer(std::vector<PackedBuffer>& items, std::size_t alignment) : items_(items), alignment_(alignment) {}
+  Packer(std::vector<PackedBuffer>& items, std::size_t alignment) : items_(items) {
+    for (const PackedBuffer& item : items) sizes_.push_back((item.bytes + alignment - 1) / alignment * alignment);
+  }
 
   Packing run() {
     Order order = sorted([&](const PackedBuffer& item) { return item.bytes; });
@@ -29,7 +31,7 @@ class Packer {
     const auto highest_first = [&] {
       for (int i = 0; i < kMostAttempts && result.bytes > result.bound; ++i) {
         const auto highest =
-            std::ranges::max_element(order, {}, [&](std::size_t item) { return end_of(items_[item]); });
+            std::ranges::max_element(order, {}, [&](std::size_t item) { return items_[item].offset + sizes_[item]; });
         std::rotate(order.begin(), highest, highest + 1);
         attempt();
       }
@@ -58,32 +60,36 @@ class Packer {
     return order;
   }
 
-  std::size_t aligned(std::size_t bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }
-  std::size_t end_of(const PackedBuffer& item) const { return item.offset + aligned(item.bytes); }
-
   /// Gives each item, in this order, the lowest free offset. Returns the bytes that they take.
   std::size_t place(const Order& order) {
+    struct Placed {
+      int first, last;
+      std::size_t begin, end;
+    };
     std::size_t bytes = 0;
-    std::vector<const PackedBuffer*> placed;  // by offset
+    std::vector<Placed> placed;  // by offset
+    placed.reserve(order.size());
     for (const std::size_t index : order) {
       PackedBuffer& item = items_[index];
-      item.offset = 0;
-      for (const PackedBuffer* other : placed) {
-        if (other->first > item.last || item.first > other->last) continue;
-        if (end_of(item) <= other->offset) break;
-        item.offset = std::max(item.offset, end_of(*other));
+      Placed own = {item.first, item.last, 0, sizes_[index]};
+      for (const Placed& other : placed) {
+        if (other.first > own.last || own.first > other.last) continue;
+        if (own.end <= other.begin) break;
+        own.begin = std::max(own.begin, other.end);
+        own.end = own.begin + sizes_[index];
       }
-      bytes = std::max(bytes, end_of(item));
-      placed.insert(std::ranges::upper_bound(placed, item.offset, {}, &PackedBuffer::offset), &item);
+      item.offset = own.begin;
+      bytes = std::max(bytes, own.end);
+      placed.insert(std::ranges::upper_bound(placed, own.begin, {}, &Placed::begin), own);
     }
     return bytes;
   }
 
   std::size_t bound() const {
     std::map<int, std::size_t> change;  // of the live bytes; unsigned sums wrap back
-    for (const PackedBuffer& item : items_) {
-      change[item.first] += aligned(item.bytes);
-      change[item.last + 1] -= aligned(item.bytes);
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      change[items_[i].first] += sizes_[i];
+      change[items_[i].last + 1] -= sizes_[i];
     }
     std::size_t alive = 0, most = 0;
     for (const auto& [position, bytes] : change) most = std::max(most, alive += bytes);
@@ -91,7 +97,7 @@ class Packer {
   }
 
   std::vector<PackedBuffer>& items_;
-  const std::size_t alignment_;
+  std::vector<std::size_t> sizes_;  // bytes of the items, aligned
 };
 
 }  // namespace
