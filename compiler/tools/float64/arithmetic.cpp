@@ -5,9 +5,9 @@
 #include <cstring>
 #include <vector>
 
-// Compiles a version for each vector width; the loader selects the widest that the processor has.
+// Compiles a version with fused multiply-adds of 256 bits; the loader selects it where the processor has them.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define LLMC_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define LLMC_CLONES __attribute__((target_clones("fma", "default")))
 #else
 #define LLMC_CLONES
 #endif
@@ -15,10 +15,10 @@
 namespace llmc::float64 {
 namespace {
 
-/// The operands of one instruction, or of several of a processor with narrower registers.
-using Vector = double __attribute__((vector_size(64)));
-constexpr int kLanes = 8;
-constexpr int kBlockRows = 4, kBlockVectors = 2, kBlockCols = kBlockVectors * kLanes;  // of d at once, in registers
+/// A register of AVX2: g++ 12 keeps wider ones in memory.
+using Vector = double __attribute__((vector_size(32)));
+constexpr int kLanes = 4;
+constexpr int kBlockRows = 6, kBlockVectors = 2, kBlockCols = kBlockVectors * kLanes;  // of d at once: 12 of 16 registers
 
 /// Computes d[kBlockRows][kBlockCols] = rows of a times a panel of b, [k, kBlockCols].
 LLMC_CLONES void multiply_block(std::int64_t k, const double* a, std::int64_t row_step, std::int64_t step,

@@ -24,13 +24,15 @@ struct BlockOrder {
   /// outside of the cluster, which nothing orders.
   bool ordered(Stamp before, int lane, bool elsewhere) const {
     const std::uint32_t block = block_of(before);
+    if (block == (index & (kBlocks - 1))) return lane_of(before) == lane || ordered_within(before, lane);
+    const std::uint32_t number = (block - first) & (kBlocks - 1);
+    return number < blocks ? clock_of(before) < cluster[number]->cluster_floor[lane_of(before) / kWarp] : elsewhere;
+  }
+
+  /// Same, for an access of another lane of this block.
+  bool ordered_within(Stamp before, int lane) const {
     const int other = lane_of(before) / kWarp, mine = lane / kWarp;
     const std::uint32_t when = clock_of(before);
-    if (block != (index & (kBlocks - 1))) {
-      const std::uint32_t number = (block - first) & (kBlocks - 1);
-      return number < blocks ? when < cluster[number]->cluster_floor[other] : elsewhere;
-    }
-    if (lane_of(before) == lane) return true;
     if (other == mine) return when < clock[mine];
     return when < floor[other] || when < seen[mine][other];
   }

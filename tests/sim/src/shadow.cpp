@@ -62,12 +62,21 @@ Shadow& shadow() {
 enum class Space { global, shared };
 
 template <Space kSpace>
-bool ordered(Stamp before) {
+bool ordered_elsewhere(Stamp before) {
   const std::uint32_t operation = operation_of(before);
   if (operation != now.operation) {
     return kSpace == Space::shared || now.after_all || order().happened_before(operation);
   }
   return !now.block || now.block->ordered(before, now.lane, kSpace == Space::shared);
+}
+
+/// Inlined for the accesses of one lane and one block, which are most.
+template <Space kSpace>
+[[gnu::always_inline]] inline bool ordered(Stamp before) {
+  const Stamp difference = before ^ now.stamp;
+  if (is_of_lane(difference)) return true;
+  if (is_of_block(difference) && now.block) return now.block->ordered_within(before, now.lane);
+  return ordered_elsewhere<kSpace>(before);
 }
 
 const char* verb(Access access) { return access == Access::read ? "read" : "wrote"; }
@@ -228,13 +237,13 @@ void touch_shared(Access access, Cell* cells, std::size_t offset, std::size_t by
 namespace {
 
 /// The launch must have asked for the memory, and the destination of a copy in flight must not be accessed.
-void check_shared(Access access, std::size_t offset, std::size_t bytes) {
+inline void check_shared(Access access, std::size_t offset, std::size_t bytes) {
   const std::uintptr_t begin = now.shared_begin + offset;
-  if (begin < now.unused_begin + now.unused_bytes && begin + bytes > now.unused_begin)
+  if (begin < now.unused_begin + now.unused_bytes && begin + bytes > now.unused_begin) [[unlikely]]
     report("kernel " + order().describe(now.operation) + ": lane " + std::to_string(now.lane) +
            (access == Access::read ? " reads" : " writes") + " shared memory past the bytes that its launch asks for");
   for (std::size_t granule = offset / kGranule; granule * kGranule < offset + bytes; ++granule)
-    if (now.arriving[granule])
+    if (now.arriving[granule]) [[unlikely]]
       report("kernel " + order().describe(now.operation) + ": lane " + std::to_string(now.lane) + " of block " +
              std::to_string(now.block->index) + (access == Access::read ? " reads" : " writes") + " bytes [" +
              std::to_string(offset) + ", " + std::to_string(offset + bytes) +
@@ -255,13 +264,13 @@ void touch_copy(std::uintptr_t shared, std::size_t bytes, bool arrived) {
 
 void touch_from_lane(Access access, std::uintptr_t address, std::size_t bytes) {
   if (address - now.stacks_begin < now.stacks_bytes) return;
-  if (allocated(address, bytes))
-    return bytes <= 16 ? touch_single(access, address, bytes)
-                       : touch(access, reinterpret_cast<const void*>(address), bytes);
   if (address - now.shared_begin < now.shared_bytes) {
     check_shared(access, address - now.shared_begin, bytes);
     return touch_shared(access, now.shared_cells, address - now.shared_begin, bytes);
   }
+  if (allocated(address, bytes))
+    return bytes <= 16 ? touch_single(access, address, bytes)
+                       : touch(access, reinterpret_cast<const void*>(address), bytes);
   const bool constant = address >= reinterpret_cast<std::uintptr_t>(&__executable_start) &&
                         address < reinterpret_cast<std::uintptr_t>(&_end);
   if (access == Access::read && constant) return;

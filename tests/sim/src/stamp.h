@@ -23,6 +23,10 @@ constexpr std::uint32_t block_of(Stamp stamp) { return static_cast<std::uint32_t
 constexpr int lane_of(Stamp stamp) { return static_cast<int>(stamp >> 17) & (kLanes - 1); }
 constexpr std::uint32_t clock_of(Stamp stamp) { return static_cast<std::uint32_t>(stamp >> 4) & (kClocks - 1); }
 
+/// Of two stamps' bits that differ: whether one operation, one block and one lane of it made both, or one block.
+constexpr bool is_of_lane(Stamp difference) { return difference >> 17 == 0; }
+constexpr bool is_of_block(Stamp difference) { return difference >> 27 == 0; }
+
 /// Per granule: the last write, and two reads by different lanes or operations that nothing orders, the first and the
 /// newest. With barriers of whole blocks that suffices to find every conflict; with others some may be missed, but none
 /// is false.
