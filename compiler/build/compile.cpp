@@ -96,7 +96,9 @@ class Project {
       : folder_(disk::absolute(folder, Exit::usage)),
         home_(home),
         cuda_(plan.spec.target.kind == spec::TargetKind::cuda) {
-    includes_ = {"-I" + folder_.string(), "-I" + (home.source / "runtime").string(), "-I" + home.source.string(),
+    // Compilers run in the project, whose own files have relative names: a cache of compilers then knows a kernel again
+    // in another project.
+    includes_ = {"-I.", "-I" + (home.source / "runtime").string(), "-I" + home.source.string(),
                  "-I" + (home.source / "templates").string(), "-I" + (home.source / "templates" / "cpu").string()};
     cpu_ = find_cpu_toolchain();
     if (cuda_) {
@@ -139,15 +141,15 @@ class Project {
       hash.add(cpu_.version).add(cuda_tools_.version).add(headers).add(kernel ? "" : local);
       hash.add(without_header(emit::read_text(folder_ / source)));
       if (texts) {
-        argv.insert(argv.end(), {"-Xassembler", "-I" + folder_.string()});
+        argv.insert(argv.end(), {"-Xassembler", "-I."});
         for (const std::string& name : texts_) hash.add(emit::read_text(folder_ / name));
       }
       Unit unit;
       unit.source = source;
       unit.object = folder_ / "objects" / (hash.hex() + ".o");
       if (cuda_ && kernel) unit.report = fs::path(unit.object).replace_extension(".ptxas");
-      argv.insert(argv.end(), {"-c", (folder_ / source).string(), "-o", unfinished(unit.object).string()});
-      unit.command = {source, argv, ""};
+      argv.insert(argv.end(), {"-c", source, "-o", unfinished(unit.object).lexically_relative(folder_).string()});
+      unit.command = {source, argv, folder_};
       result.push_back(std::move(unit));
     }
     return result;

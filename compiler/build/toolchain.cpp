@@ -28,14 +28,14 @@ std::string release_line(const std::string& text) {
 }
 
 std::string find_nvcc() {
-  if (const std::string found = find_on_path("nvcc"); !found.empty()) return found;
+  if (const std::string found = find_on_path("nvcc"); !found.empty()) return disk::absolute(found, Exit::toolchain);
   std::vector<fs::path> roots;
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const char* value = std::getenv(variable)) roots.emplace_back(value);
   roots.emplace_back("/usr/local/cuda");
   std::error_code unknown;
   for (const fs::path& root : roots)
-    if (fs::exists(root / "bin" / "nvcc", unknown)) return root / "bin" / "nvcc";
+    if (fs::exists(root / "bin" / "nvcc", unknown)) return disk::absolute(root / "bin" / "nvcc", Exit::toolchain);
   return "";
 }
 
@@ -59,8 +59,8 @@ Home find_home() {
     const char* const value = std::getenv(variable);
     return value && *value ? value : nullptr;  // an empty one is not set
   };
-  if (const char* source = given("LLMC_HOME")) home.source = source;
-  if (const char* build = given("LLMC_BUILD")) home.build = build;
+  if (const char* source = given("LLMC_HOME")) home.source = disk::absolute(source, Exit::toolchain);
+  if (const char* build = given("LLMC_BUILD")) home.build = disk::absolute(build, Exit::toolchain);
   if (!disk::exists(home.source / "templates", Exit::toolchain))
     throw Failure(Exit::toolchain, "no templates in " + home.source.string() +
                                        ". Set LLMC_HOME to llmc's source folder and LLMC_BUILD to its build folder");
@@ -72,8 +72,8 @@ CpuToolchain find_cpu_toolchain() {
   if (compiler.empty())
     throw Failure(Exit::toolchain,
                   "no g++ on PATH, but trainers are built by g++ 12 or later. Install it with: apt-get install g++");
-  return {compiler, first_line(run({"g++ --version", {compiler, "--version"}, ""}).output),
-          find_on_path("ld.gold").empty() ? "" : "gold"};
+  return {disk::absolute(compiler, Exit::toolchain),
+          first_line(run({"g++ --version", {compiler, "--version"}, ""}).output), find_on_path("ld.gold").empty() ? "" : "gold"};
 }
 
 CudaToolchain look_for_cuda(const Home& home) {
