@@ -73,7 +73,8 @@ CpuToolchain find_cpu_toolchain() {
     throw Failure(Exit::toolchain,
                   "no g++ on PATH, but trainers are built by g++ 12 or later. Install it with: apt-get install g++");
   return {disk::absolute(compiler, Exit::toolchain),
-          first_line(run({"g++ --version", {compiler, "--version"}, ""}).output), find_on_path("ld.gold").empty() ? "" : "gold"};
+          first_line(run({"g++ --version", {compiler, "--version"}, ""}).output),
+          find_on_path("ld.gold").empty() ? "" : "gold"};
 }
 
 CudaToolchain look_for_cuda(const Home& home) {

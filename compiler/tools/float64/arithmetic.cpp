@@ -18,7 +18,8 @@ namespace {
 /// A register of AVX2: g++ 12 keeps wider ones in memory.
 using Vector = double __attribute__((vector_size(32)));
 constexpr int kLanes = 4;
-constexpr int kBlockRows = 6, kBlockVectors = 2, kBlockCols = kBlockVectors * kLanes;  // of d at once: 12 of 16 registers
+constexpr int kBlockRows = 6, kBlockVectors = 2,
+              kBlockCols = kBlockVectors * kLanes;  // of d at once: 12 of 16 registers
 
 /// Computes d[kBlockRows][kBlockCols] = rows of a times a panel of b, [k, kBlockCols].
 LLMC_CLONES void multiply_block(std::int64_t k, const double* a, std::int64_t row_step, std::int64_t step,

@@ -10,16 +10,18 @@
 #include "error.h"
 #include "event_clock.h"
 #include "math/attention.h"
+#include "tests/unit/cuda/instance.h"
 #include "tests/unit/cuda/numbers.h"
 
 namespace llmc {
 
 // Instances from heads.cmake.
-#define LLMC_INSTANCE(name)                                                                                     \
-  void attention_forward_warpgroups_##name(const bf16*, bf16*, float*);                                         \
-  void attention_backward_queries_warpgroups_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, \
-                                                    float*);                                                    \
-  void attention_backward_keys_warpgroups_##name(const bf16*, const bf16*, const float*, const float*, bf16*);
+#define LLMC_INSTANCE(name)                                                                                  \
+  LLMC_DECLARE_INSTANCE(attention_forward_warpgroups_##name, const bf16*, bf16*, float*)                     \
+  LLMC_DECLARE_INSTANCE(attention_backward_queries_warpgroups_##name, const bf16*, const bf16*, const bf16*, \
+                        const float*, bf16*, float*)                                                         \
+  LLMC_DECLARE_INSTANCE(attention_backward_keys_warpgroups_##name, const bf16*, const bf16*, const float*,   \
+                        const float*, bf16*)
 LLMC_INSTANCE(of_64)
 LLMC_INSTANCE(of_64_sliding)
 LLMC_INSTANCE(of_128)

@@ -10,27 +10,28 @@
 
 #include "device/cuda/launch.h"
 #include "device/fp8.h"
+#include "instance.h"
 #include "numbers.h"
 
 namespace llmc {
 
 // Instances from transposed_codes.cmake.
-#define LLMC_NORM(name)                                                                                               \
-  void rms_norm_backward_quantised_##name(const bf16*, const float*, const float*, const float*, const bf16*,         \
-                                          const bf16*, bf16*, float*, e4m3*, float*, bf16*, e4m3*, float*);           \
-  void rms_norm_backward_quantised_##name##_transposed(const bf16*, const float*, const float*, const float*,         \
-                                                       const bf16*, const bf16*, bf16*, float*, e4m3*, float*, bf16*, \
-                                                       e4m3*, float*, const float*, float*);
+#define LLMC_NORM(name)                                                                                             \
+  LLMC_DECLARE_INSTANCE(rms_norm_backward_quantised_##name, const bf16*, const float*, const float*, const float*,  \
+                        const bf16*, const bf16*, bf16*, float*, e4m3*, float*, bf16*, e4m3*, float*)               \
+  LLMC_DECLARE_INSTANCE(rms_norm_backward_quantised_##name##_transposed, const bf16*, const float*, const float*,   \
+                        const float*, const bf16*, const bf16*, bf16*, float*, e4m3*, float*, bf16*, e4m3*, float*, \
+                        const float*, float*)
 LLMC_NORM(few)
 LLMC_NORM(parts)
 LLMC_NORM(wide)
 LLMC_NORM(four)
 #undef LLMC_NORM
-#define LLMC_SWIGLU(name)                                                                                          \
-  void swiglu_backward_quantised_##name(const bf16*, const bf16*, const bf16*, bf16*, e4m3*, float*, bf16*, e4m3*, \
-                                        float*);                                                                   \
-  void swiglu_backward_quantised_##name##_transposed(const bf16*, const bf16*, const bf16*, bf16*, e4m3*, float*,  \
-                                                     bf16*, e4m3*, float*, const float*, float*);
+#define LLMC_SWIGLU(name)                                                                                              \
+  LLMC_DECLARE_INSTANCE(swiglu_backward_quantised_##name, const bf16*, const bf16*, const bf16*, bf16*, e4m3*, float*, \
+                        bf16*, e4m3*, float*)                                                                          \
+  LLMC_DECLARE_INSTANCE(swiglu_backward_quantised_##name##_transposed, const bf16*, const bf16*, const bf16*, bf16*,   \
+                        e4m3*, float*, bf16*, e4m3*, float*, const float*, float*)
 LLMC_SWIGLU(few)
 LLMC_SWIGLU(wide)
 LLMC_SWIGLU(long)

@@ -7,18 +7,19 @@
 #include <vector>
 
 #include "device/cuda/launch.h"
+#include "instance.h"
 #include "numbers.h"
 
 namespace llmc {
 
 // Instances from cross_entropy.cmake.
-void cross_entropy_warp(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
-void cross_entropy_again(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
-void cross_entropy_block(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
-void cross_entropy_pair(float*, const int*, float*, float*, float*, float*, const StepScalars*);
-void cross_entropy_four(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
-void cross_entropy_eight(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
-void cross_entropy_few(float*, const int*, float*, float*, float*, float*, const StepScalars*);
+LLMC_DECLARE_INSTANCE(cross_entropy_warp, bf16*, const int*, float*, float*, float*, float*, const StepScalars*)
+LLMC_DECLARE_INSTANCE(cross_entropy_again, bf16*, const int*, float*, float*, float*, float*, const StepScalars*)
+LLMC_DECLARE_INSTANCE(cross_entropy_block, bf16*, const int*, float*, float*, float*, float*, const StepScalars*)
+LLMC_DECLARE_INSTANCE(cross_entropy_pair, float*, const int*, float*, float*, float*, float*, const StepScalars*)
+LLMC_DECLARE_INSTANCE(cross_entropy_four, bf16*, const int*, float*, float*, float*, float*, const StepScalars*)
+LLMC_DECLARE_INSTANCE(cross_entropy_eight, bf16*, const int*, float*, float*, float*, float*, const StepScalars*)
+LLMC_DECLARE_INSTANCE(cross_entropy_few, float*, const int*, float*, float*, float*, float*, const StepScalars*)
 
 namespace {
 

@@ -8,14 +8,16 @@
 
 #include "attention_formulas.h"
 #include "device/cuda/launch.h"
+#include "instance.h"
 
 namespace llmc {
 
 // Instances from portable_attention.cmake.
-#define LLMC_INSTANCE(name, Act)                                                                          \
-  void attention_forward_##name(const Act*, Act*, float*);                                                \
-  void attention_backward_queries_##name(const Act*, const Act*, const Act*, const float*, Act*, float*); \
-  void attention_backward_keys_##name(const Act*, const Act*, const float*, const float*, Act*);
+#define LLMC_INSTANCE(name, Act)                                                                                   \
+  LLMC_DECLARE_INSTANCE(attention_forward_##name, const Act*, Act*, float*)                                        \
+  LLMC_DECLARE_INSTANCE(attention_backward_queries_##name, const Act*, const Act*, const Act*, const float*, Act*, \
+                        float*)                                                                                    \
+  LLMC_DECLARE_INSTANCE(attention_backward_keys_##name, const Act*, const Act*, const float*, const float*, Act*)
 LLMC_INSTANCE(grouped, bf16)
 LLMC_INSTANCE(tiles, bf16)
 LLMC_INSTANCE(odd, bf16)
@@ -32,11 +34,12 @@ LLMC_INSTANCE(fp16_widest, fp16)
 LLMC_INSTANCE(fp16_window, fp16)
 #undef LLMC_INSTANCE
 
-#define LLMC_INSTANCE(name, Act)                                                                                     \
-  void attention_forward_##name(const Act*, Act*, float*, const int*, const int*);                                   \
-  void attention_backward_queries_##name(const Act*, const Act*, const Act*, const float*, Act*, float*, const int*, \
-                                         const int*);                                                                \
-  void attention_backward_keys_##name(const Act*, const Act*, const float*, const float*, Act*, const int*, const int*);
+#define LLMC_INSTANCE(name, Act)                                                                                   \
+  LLMC_DECLARE_INSTANCE(attention_forward_##name, const Act*, Act*, float*, const int*, const int*)                \
+  LLMC_DECLARE_INSTANCE(attention_backward_queries_##name, const Act*, const Act*, const Act*, const float*, Act*, \
+                        float*, const int*, const int*)                                                            \
+  LLMC_DECLARE_INSTANCE(attention_backward_keys_##name, const Act*, const Act*, const float*, const float*, Act*,  \
+                        const int*, const int*)
 LLMC_INSTANCE(documents, bf16)
 LLMC_INSTANCE(fp16_documents, fp16)
 LLMC_INSTANCE(documents_of_wide, bf16)
@@ -45,11 +48,12 @@ LLMC_INSTANCE(warpgroups_divided_windows, bf16)
 LLMC_INSTANCE(warpgroups_broad_divided, bf16)
 #undef LLMC_INSTANCE
 
-#define LLMC_INSTANCE(name)                                                                                     \
-  void attention_forward_warpgroups_##name(const bf16*, bf16*, float*);                                         \
-  void attention_backward_queries_warpgroups_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, \
-                                                    float*);                                                    \
-  void attention_backward_keys_warpgroups_##name(const bf16*, const bf16*, const float*, const float*, bf16*);
+#define LLMC_INSTANCE(name)                                                                                  \
+  LLMC_DECLARE_INSTANCE(attention_forward_warpgroups_##name, const bf16*, bf16*, float*)                     \
+  LLMC_DECLARE_INSTANCE(attention_backward_queries_warpgroups_##name, const bf16*, const bf16*, const bf16*, \
+                        const float*, bf16*, float*)                                                         \
+  LLMC_DECLARE_INSTANCE(attention_backward_keys_warpgroups_##name, const bf16*, const bf16*, const float*,   \
+                        const float*, bf16*)
 LLMC_INSTANCE(shared)
 LLMC_INSTANCE(single)
 LLMC_INSTANCE(few)
@@ -65,11 +69,11 @@ LLMC_INSTANCE(broad_sliding)
 LLMC_INSTANCE(broad_capped)
 #undef LLMC_INSTANCE
 
-#define LLMC_INSTANCE(name, ...)                                                                                      \
-  void attention_backward_queries_warpgroups_rotated_##name(const bf16*, const bf16*, const bf16*, const float*,      \
-                                                            bf16*, float*, const float* __VA_ARGS__);                 \
-  void attention_backward_keys_warpgroups_rotated_##name(const bf16*, const bf16*, const float*, const float*, bf16*, \
-                                                         const float* __VA_ARGS__);
+#define LLMC_INSTANCE(name, ...)                                                                                     \
+  LLMC_DECLARE_INSTANCE(attention_backward_queries_warpgroups_rotated_##name, const bf16*, const bf16*, const bf16*, \
+                        const float*, bf16*, float*, const float* __VA_ARGS__)                                       \
+  LLMC_DECLARE_INSTANCE(attention_backward_keys_warpgroups_rotated_##name, const bf16*, const bf16*, const float*,   \
+                        const float*, bf16*, const float* __VA_ARGS__)
 LLMC_INSTANCE(shared)
 LLMC_INSTANCE(sliding)
 LLMC_INSTANCE(divided, , const int*, const int*)

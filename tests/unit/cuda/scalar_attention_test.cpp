@@ -5,15 +5,17 @@
 
 #include "attention_formulas.h"
 #include "device/cuda/launch.h"
+#include "instance.h"
 
 namespace llmc {
 
 // Instances from portable_attention.cmake.
-#define LLMC_INSTANCE(name)                                                                                     \
-  void attention_forward_scalar_##name(const float*, float*, float*);                                           \
-  void attention_backward_queries_scalar_##name(const float*, const float*, const float*, const float*, float*, \
-                                                float*);                                                        \
-  void attention_backward_keys_scalar_##name(const float*, const float*, const float*, const float*, float*);
+#define LLMC_INSTANCE(name)                                                                                            \
+  LLMC_DECLARE_INSTANCE(attention_forward_scalar_##name, const float*, float*, float*)                                 \
+  LLMC_DECLARE_INSTANCE(attention_backward_queries_scalar_##name, const float*, const float*, const float*,            \
+                        const float*, float*, float*)                                                                  \
+  LLMC_DECLARE_INSTANCE(attention_backward_keys_scalar_##name, const float*, const float*, const float*, const float*, \
+                        float*)
 LLMC_INSTANCE(grouped)
 LLMC_INSTANCE(odd)
 LLMC_INSTANCE(wide)
@@ -24,12 +26,12 @@ LLMC_INSTANCE(window_of_one)
 LLMC_INSTANCE(window_of_widest)
 #undef LLMC_INSTANCE
 
-#define LLMC_INSTANCE(name)                                                                                     \
-  void attention_forward_scalar_##name(const float*, float*, float*, const int*, const int*);                   \
-  void attention_backward_queries_scalar_##name(const float*, const float*, const float*, const float*, float*, \
-                                                float*, const int*, const int*);                                \
-  void attention_backward_keys_scalar_##name(const float*, const float*, const float*, const float*, float*,    \
-                                             const int*, const int*);
+#define LLMC_INSTANCE(name)                                                                                            \
+  LLMC_DECLARE_INSTANCE(attention_forward_scalar_##name, const float*, float*, float*, const int*, const int*)         \
+  LLMC_DECLARE_INSTANCE(attention_backward_queries_scalar_##name, const float*, const float*, const float*,            \
+                        const float*, float*, float*, const int*, const int*)                                          \
+  LLMC_DECLARE_INSTANCE(attention_backward_keys_scalar_##name, const float*, const float*, const float*, const float*, \
+                        float*, const int*, const int*)
 LLMC_INSTANCE(documents)
 LLMC_INSTANCE(documents_of_widest)
 #undef LLMC_INSTANCE

@@ -8,16 +8,17 @@
 
 #include "device/cuda/launch.h"
 #include "device/fp8.h"
+#include "instance.h"
 #include "numbers.h"
 
 namespace llmc {
 
 // Instances from transposed_codes.cmake.
-void transpose_codes_small(const e4m3*, const float*, const bf16*, const float*, e4m3*, float*);
-void transpose_codes_large(const e4m3*, const float*, const bf16*, const float*, e4m3*, float*);
-void quantise_transposed_small(const bf16*, e4m3*, bf16*, float*, e4m3*, float*);
-void quantise_transposed_wide(const bf16*, e4m3*, bf16*, float*, e4m3*, float*);
-void quantise_transposed_pair(const bf16*, e4m3*, bf16*, float*, e4m3*, float*);
+LLMC_DECLARE_INSTANCE(transpose_codes_small, const e4m3*, const float*, const bf16*, const float*, e4m3*, float*)
+LLMC_DECLARE_INSTANCE(transpose_codes_large, const e4m3*, const float*, const bf16*, const float*, e4m3*, float*)
+LLMC_DECLARE_INSTANCE(quantise_transposed_small, const bf16*, e4m3*, bf16*, float*, e4m3*, float*)
+LLMC_DECLARE_INSTANCE(quantise_transposed_wide, const bf16*, e4m3*, bf16*, float*, e4m3*, float*)
+LLMC_DECLARE_INSTANCE(quantise_transposed_pair, const bf16*, e4m3*, bf16*, float*, e4m3*, float*)
 
 namespace {
 
