@@ -1,14 +1,17 @@
-"""Loss curves of runs of the quick start and of a larger model; a module of state_curves.py and optimizer_curves.py.
+"""Loss curves of runs of the quick start and of a larger model; a module of fp8_curves.py, state_curves.py and
+optimizer_curves.py.
 
 Needs build/llmc and data/quickstart, which ./quickstart.sh makes. Runs resume: a command that was stopped continues with
-its newest checkpoint, and a complete run is not repeated.
+its newest checkpoint, and a complete run is not repeated. plot_curves.py draws FOLDER/curves.csv.
 """
 
 import csv
 import json
 import os
+import statistics
 import subprocess
 import sys
+from dataclasses import dataclass
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LLMC = os.path.join(ROOT, "build", "llmc")
@@ -60,7 +63,62 @@ def train(trainer, arguments, seed, *words):
     return [(line["step"], line["val_loss"]) for line in lines if "val_loss" in line]
 
 
-def write(arguments, columns, rows):
+def write(arguments, rows):
     """FOLDER/curves.csv."""
     with open(os.path.join(arguments.folder, "curves.csv"), "w", newline="") as file:
-        csv.writer(file).writerows([columns, *rows])
+        csv.writer(file).writerows([("model", "run", "seed", "step", "validation_loss"), *rows])
+
+
+def steps_to(loss, points):
+    """The step at which a curve reaches `loss`, between two points linearly; nothing if it does not."""
+    for (step, above), (next_step, below) in zip(points, points[1:]):
+        if below <= loss < above:
+            return step + (next_step - step) * (above - loss) / (above - below)
+    return None
+
+
+def more_tokens(wide, narrow):
+    """How many tokens more a curve takes to the loss that another one has before its last point: a worse curve does not
+    reach the last one."""
+    at, loss = wide[-2] if len(wide) > 1 else wide[-1]
+    reached = steps_to(loss, narrow)
+    return f"{100 * (reached / at - 1):+.1f} %" if reached else "not reached"
+
+
+@dataclass
+class Format:
+    """A variant of a model. bound: nats that its mean last validation loss may be above the first format's; none: any."""
+    name: str
+    words: tuple
+    bound: float | None = None
+
+
+def compare(arguments, formats):
+    """Trains each model with each format and seed, from the same weights and in the same order of samples. Prints last
+    validation losses, and of all formats but the first their difference to it and the tokens that they take more.
+    Returns whether all bounds hold."""
+    rows, good = [], True
+    for model in arguments.models:
+        trainers = [compile_trainer(arguments, model, each.name, *each.words) for each in formats]
+        differences = {each.name: [] for each in formats[1:]}
+        print(f"{model}\nseed  {'run':12} validation loss  difference  tokens to {formats[0].name}'s loss", flush=True)
+        for seed in range(1, arguments.seeds + 1):
+            first = None
+            for each, trainer in zip(formats, trainers):
+                points = train(trainer, arguments, seed)
+                rows += [(model, each.name, seed, *point) for point in points]
+                line = f"{seed:4}  {each.name:12} {points[-1][1]:15.4f}"
+                if first:
+                    differences[each.name].append(points[-1][1] - first[-1][1])
+                    line += f"  {differences[each.name][-1]:+10.4f}  {more_tokens(first, points)}"
+                first = first or points
+                print(line, flush=True)
+        for each in formats[1:]:
+            mean = statistics.mean(differences[each.name])
+            bound = "" if each.bound is None else f", at most {each.bound} wanted"
+            print(
+                f"{each.name}: mean difference {mean:+.4f} nats over {arguments.seeds} seeds of {arguments.steps} "
+                f"steps{bound}", flush=True)
+            good &= each.bound is None or mean <= each.bound
+    write(arguments, rows)
+    return good

@@ -33,7 +33,7 @@ def main():
 
             def train(rate, seed):
                 points = curves.train(trainer, arguments, seed, f"optimizer.lr={rate:g}")
-                rows.extend((model, kind, rate, seed, *point) for point in points)
+                rows.extend((model, f"{kind}, lr {rate:g}", seed, *point) for point in points)
                 print(f"{kind:9} {rate:8g} {seed:5} {points[-1][1]:16.4f}", flush=True)
                 return points[-1][1]
 
@@ -44,7 +44,7 @@ def main():
         print("  ".join(f"{kind} {mean:.4f}" for kind, mean in means.items()) +
               f": means of {arguments.seeds} seeds of {arguments.steps} steps")
         good &= means["muon"] < means["adamw"]
-    curves.write(arguments, ("model", "optimizer", "lr", "seed", "step", "validation_loss"), rows)
+    curves.write(arguments, rows)
     sys.exit(0 if good else 1)
 
 

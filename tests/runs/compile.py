@@ -55,6 +55,28 @@ class Compile(RunTest):
             (1, compiled - 1))
         self.heals(out)
 
+    def test_compilers_get_no_path_of_the_project(self):
+        """So that a cache of compilers knows a kernel again in another project."""
+        tools, real = self.path("tools"), shutil.which("g++", path=self.plain()["PATH"])
+        os.makedirs(tools)
+        wrapper = os.path.join(tools, "g++")
+        with open(wrapper, "w") as file:  # logs commands with an output, and writes empty files
+            file.write(f"""#!/bin/sh
+case " $* " in *" -o "*) ;; *) exec {real} "$@";; esac
+echo "$*" >> "$COMMANDS"
+for word; do [ "$before" != -o ] || : > "$word"; before=$word; done
+""")
+        os.chmod(wrapper, 0o755)
+        commands = []
+        for name in ("one", "other"):
+            log = self.path(name + ".log")
+            self.succeed(LLMC, "compile", QUICKSTART, "-o", self.path(name),
+                         env={**self.plain(), "PATH": tools + ":" + self.plain()["PATH"], "COMMANDS": log})
+            lines = harness.read(log).decode().splitlines()
+            commands.append(sorted(re.sub(r"\.\d+\.new", "", line) for line in lines if " -c " in line))
+        self.assertGreater(len(commands[0]), 15)
+        self.assertEqual(commands[0], commands[1])
+
     def test_the_step_includes_no_large_headers(self):
         """<memory> and <string> would take g++ as long as the whole step (program/hidden.h)."""
         emitted = os.path.join(SOURCE, "generated", "quickstart")
