@@ -106,14 +106,19 @@ class Project {
       kernel_compiler_ = {cuda_tools_.nvcc};
       for (const std::string& f : cuda_flags()) kernel_compiler_.push_back(f);
       for (const std::string& f : gencode(plan.spec.target.arch)) kernel_compiler_.push_back(f);
+      step_compiler_ = kernel_compiler_;
       host_compiler_ = {cpu_.compiler, "-std=c++20", "-O2"};
     } else {
       const std::string arch =
           resolve_cpu_arch(plan.spec.target.arch.empty() ? "native" : plan.spec.target.arch.front());
       check_arch(cpu_, arch);
-      kernel_compiler_ = {cpu_.compiler};
-      for (const std::string& f : cpu_flags()) kernel_compiler_.push_back(f);
-      kernel_compiler_.push_back("-march=" + arch);
+      const auto with = [&](std::vector<std::string> words) {
+        words.insert(words.begin(), cpu_.compiler);
+        words.push_back("-march=" + arch);
+        return words;
+      };
+      kernel_compiler_ = with(cpu_flags());
+      step_compiler_ = with(cpu_step_flags());
       host_compiler_ = {cpu_.compiler, "-std=c++20", "-O1", "-DLLMC_ARCH=\"" + arch + "\""};
     }
     for (const plan::Kernel& k : plan.kernels) sources_.push_back("kernels/" + k.name + (cuda_ ? ".cu" : ".cpp"));
@@ -133,7 +138,7 @@ class Project {
     for (const std::string& source : sources_) {
       const bool texts = source == "texts.S", host = texts || source == "program.cpp",
                  kernel = source.rfind("kernels/", 0) == 0;
-      std::vector<std::string> argv = host ? host_compiler_ : kernel_compiler_;
+      std::vector<std::string> argv = host ? host_compiler_ : kernel ? kernel_compiler_ : step_compiler_;
       if (cuda_ && kernel) argv.insert(argv.end(), {"-Xptxas", "-v"});
       argv.insert(argv.end(), includes_.begin(), includes_.end());
       Hash hash;
@@ -198,7 +203,7 @@ class Project {
   bool cuda_;
   CpuToolchain cpu_;
   CudaToolchain cuda_tools_;
-  std::vector<std::string> includes_, kernel_compiler_, host_compiler_, sources_, texts_;
+  std::vector<std::string> includes_, kernel_compiler_, step_compiler_, host_compiler_, sources_, texts_;
 };
 
 void drop_old_objects(const fs::path& folder, const std::vector<Unit>& units) {

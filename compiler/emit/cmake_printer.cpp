@@ -73,11 +73,14 @@ endforeach()
     out.line("set(ARCH \"$arch$\" CACHE STRING \"instruction set, as g++ -march names it\")",
              {{"arch", plan.spec.target.arch.empty() ? "native" : plan.spec.target.arch.front()}});
     out.line("add_executable(trainer program.cpp texts.S step.cpp $k$)", {{"k", "${kernels}"}});
-    std::vector<std::string> flags = build::cpu_flags();
-    flags.erase(flags.begin());
-    flags.push_back("-Wno-unused-parameter");  // a kernel has its template's parameters, used or not
-    out.line("set_source_files_properties(step.cpp $k$ PROPERTIES COMPILE_OPTIONS \"$flags$;-march=$a$\")",
-             {{"k", "${kernels}"}, {"flags", joined(flags, ";")}, {"a", "${ARCH}"}});
+    const std::pair<const char*, std::vector<std::string>> all[] = {{"${kernels}", build::cpu_flags()},
+                                                                    {"step.cpp", build::cpu_step_flags()}};
+    for (auto [files, flags] : all) {
+      flags.erase(flags.begin());
+      flags.push_back("-Wno-unused-parameter");  // a kernel has its template's parameters, used or not
+      out.line("set_source_files_properties($files$ PROPERTIES COMPILE_OPTIONS \"$flags$;-march=$a$\")",
+               {{"files", files}, {"flags", joined(flags, ";")}, {"a", "${ARCH}"}});
+    }
     out.line("target_compile_definitions(trainer PRIVATE LLMC_ARCH=\"$a$\")", {{"a", "${ARCH}"}});
     out.line("target_link_libraries(trainer PRIVATE llmc_runtime_cpu)");
   }

@@ -1,7 +1,6 @@
 // Interface of an emitted project: the constants of one run and the functions of one step.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -46,8 +45,12 @@ struct PhaseInfo {
   std::int64_t first() const { return first_of(number); }
   std::int64_t last() const { return end_of(number); }
   int trainer_of(int of) const { return trainers[static_cast<std::size_t>(of) - 1]; }
-  /// Whether its trainer has other phases too.
-  bool shares_trainer() const { return count > 1 && std::ranges::count(trainers, trainer_of(number)) > 1; }
+  /// Whether its trainer has other phases too. A loop, because <algorithm> takes g++ as long as half of a step.
+  bool shares_trainer() const {
+    int phases = 0;
+    for (const int trainer : trainers) phases += trainer == trainer_of(number);
+    return phases > 1;
+  }
   /// First and last of the phases around this one between which the trainer does not change.
   int first_here() const {
     int phase = number;
