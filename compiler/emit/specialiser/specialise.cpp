@@ -77,9 +77,7 @@ class Specialiser {
     for (const std::string& line : input_.header) result += line.empty() ? "//\n" : "// " + line + "\n";
     if (!result.empty()) result += "\n";
     const std::string body = edits_.apply();
-    result = format(result + body.substr(skip_space(body, 0)));
-    // Formatting a second time can still move a comment; specialising the output a second time must not.
-    return {format(result), declared(input_, analysis_)};
+    return {format(result + body.substr(skip_space(body, 0))), declared(input_, analysis_)};
   }
 
  private:
