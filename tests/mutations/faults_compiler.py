@@ -76,6 +76,8 @@ FAULTS = [
           "&& seal->second == seal_of(folder_ / name);", "&& fs::exists(folder_ / name);", "test_build Checksums.*"),
     fault("a_cut_trainer_is_up_to_date", "stamp_of", '? identity + " " + seal_of(trainer) : ""', '? identity : ""',
           "run_compile"),
+    fault("the_default_gpu_is_a_built_in_one", "find", "return named(nearest->name);",
+          "return *std::ranges::find(all(), nearest->name, &Device::name);", "run_calibrate"),
     fault("compilers_get_a_path_of_the_project", "Project::Project", '{"-I.",', '{"-I" + folder_.string(),',
           "run_compile"),
     fault("objects_of_older_headers", "Project::units", ".add(headers).add(kernel", ".add(kernel", "run_compile"),

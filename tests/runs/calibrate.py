@@ -56,6 +56,22 @@ class Calibrate(RunTest):
                 self.succeed(LLMC, "plan", self.spec, f"precision.compute={precision}", "--explain", "swiglu_forward",
                              env=env).out)
 
+    def test_a_file_of_the_default_gpu(self):
+        """A spec without a device is planned with a user's file of the GPU that it is planned for."""
+
+        def planned(env):
+            spec = os.path.join(harness.SOURCE, "specs", "llama-1b.yaml")
+            return json.loads(self.succeed(LLMC, "plan", spec, "--json", env=env).out)
+
+        env, folder = self.config("gpu"), self.path("gpu", "llmc", "devices")
+        before = planned(env)
+        self.assertEqual(before["device"]["name"], "h100-sxm")
+        os.makedirs(folder)
+        text = self.succeed(LLMC, "devices", "h100-sxm").out
+        with open(os.path.join(folder, "h100-sxm.yaml"), "w", encoding="utf-8") as file:
+            file.write(re.sub(r"copy: {value: [^,]+", "copy: {value: 1e12", text))
+        self.assertGreater(planned(env)["step_seconds"], before["step_seconds"])
+
     def test_what_a_trainer_has_measured(self):
         trainer = self.compile(self.spec, "trainer")
         figures, device = self.path("figures.json"), self.path("device.yaml")
