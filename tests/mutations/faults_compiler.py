@@ -78,6 +78,8 @@ FAULTS = [
           "run_compile"),
     fault("the_default_gpu_is_a_built_in_one", "find", "return named(nearest->name);",
           "return *std::ranges::find(all(), nearest->name, &Device::name);", "run_calibrate"),
+    fault("launches_of_a_step_are_shared", "launch in launch.h", "static void launch(", "void launch(",
+          "run_trainer_processor"),
     fault("compilers_get_a_path_of_the_project", "Project::Project", '{"-I.",', '{"-I" + folder_.string(),',
           "run_compile"),
     fault("objects_of_older_headers", "Project::units", ".add(headers).add(kernel", ".add(kernel", "run_compile"),

@@ -6,7 +6,7 @@ import struct
 import subprocess
 
 import harness
-from harness import QUIET, TrainerTest
+from harness import LLMC, QUIET, TrainerTest
 
 
 class TrainerProcessor(TrainerTest):
@@ -53,11 +53,27 @@ class TrainerProcessor(TrainerTest):
             if name.endswith(".o"):
                 symbols = [line.split() for line in self.succeed("nm", os.path.join(objects, name)).out.splitlines()]
                 if not any(symbol[-1] == "main" for symbol in symbols):
-                    shared[name] = [
-                        symbol[-1] for symbol in symbols if symbol[-2] in "WV" and not symbol[-1].startswith("DW.ref.")
-                    ]
+                    shared[name] = self.weak(symbols)
         self.assertGreater(len(shared), 5)
         self.assertEqual([names for names in shared.values() if names], [])
+
+    def weak(self, symbols):
+        """Functions that a linker keeps one copy of, but for those of a step, which has the only one."""
+        return [
+            symbol[-1] for symbol in symbols
+            if symbol[-2] in "WV" and not symbol[-1].startswith(("DW.ref.", "_ZN4llmc4Step"))
+        ]
+
+    def test_a_step_of_ranks_has_no_code_that_others_share(self):
+        """The one with the most classes of the runtime."""
+        project = self.path("muon")
+        self.succeed(LLMC, "emit", self.spec, "-o", project, "optimizer.kind=muon", "parallel.world_size=2",
+                     "parallel.shard=gradients")
+        folders = ["-I" + os.path.join(harness.SOURCE, name) for name in ("runtime", "", "templates", "templates/cpu")]
+        self.succeed("g++", "-std=c++20", "-O1", "-fopenmp", "-march=native", "-I" + project, *folders, "-c",
+                     os.path.join(project, "step.cpp"), "-o", self.path("step.o"))
+        lines = self.succeed("nm", self.path("step.o")).out.splitlines()
+        self.assertEqual(self.weak([line.split() for line in lines]), [])
 
     def test_threads_that_are_bound_have_a_processor_each(self):
         """With OMP_PROC_BIND libgomp binds the first thread before main, which counts processors and may restart

@@ -5,9 +5,10 @@
 
 namespace llmc {
 
-/// Returns when all threads are done. Arguments are converted to the kernel's parameters as in a call.
+/// Returns when all threads are done. Arguments are converted to the kernel's parameters as in a call. Static: a step
+/// is compiled for one arch, and its copy must not become the one of code for all.
 template <class... Parameters, class... Arguments>
-void launch(Stream& stream, void (*kernel)(Parameters...), Arguments... arguments) {
+static void launch(Stream& stream, void (*kernel)(Parameters...), Arguments... arguments) {
   const Launched launched(stream.listener, stream, LaunchKind::kernel);
 #pragma omp parallel
   {
