@@ -19,10 +19,8 @@ if "--version" in sys.argv:
     print("Cuda compilation tools, release 13.0, V13.0.48")
     sys.exit(0)
 source, out = sys.argv[sys.argv.index("-c") + 1], sys.argv[sys.argv.index("-o") + 1]
-kernel = os.path.basename(os.path.dirname(source)) == "kernels"
-folder = os.path.dirname(os.path.dirname(source) if kernel else source)
-words = harness.compiler_words("kernel" if kernel else "host")
-sys.exit(subprocess.run(["g++", *words, "-c", os.path.relpath(source, folder), "-o", out], cwd=folder).returncode)
+words = harness.compiler_words("kernel" if source.startswith("kernels/") else "host")
+sys.exit(subprocess.run(["g++", *words, "-c", source, "-o", out]).returncode)
 """
 RATES = [f"{i + 1}e-3" for i in range(8)]
 WORDS = ("schedule.steps=3", "schedule.warmup_steps=1", "sampling.every=0", "evaluation.every=3", "checkpoint.every=0")
