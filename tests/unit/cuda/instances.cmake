@@ -60,7 +60,7 @@ function(cuda_sources out)
       list(REMOVE_ITEM of_${name} ${some})
       list(TRANSFORM some REPLACE "(.+)" "#include \"\\1\"")
       list(JOIN some "\n" some)
-      set(source ${folder}/${name}_${number}.cu)
+      set(source ${folder}/${out}_${name}_${number}.cu)  # lists of one folder may share a template
       file(CONFIGURE OUTPUT ${source} CONTENT "#define LLMC_PARAMS_GIVEN
 #include \"device/types.h\"
 ${headers}
