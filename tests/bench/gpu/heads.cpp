@@ -16,17 +16,10 @@
 namespace llmc {
 
 // Instances from heads.cmake.
-#define LLMC_INSTANCE(name)                                                                                  \
-  LLMC_DECLARE_INSTANCE(attention_forward_warpgroups_##name, const bf16*, bf16*, float*)                     \
-  LLMC_DECLARE_INSTANCE(attention_backward_queries_warpgroups_##name, const bf16*, const bf16*, const bf16*, \
-                        const float*, bf16*, float*)                                                         \
-  LLMC_DECLARE_INSTANCE(attention_backward_keys_warpgroups_##name, const bf16*, const bf16*, const float*,   \
-                        const float*, bf16*)
-LLMC_INSTANCE(of_64)
-LLMC_INSTANCE(of_64_sliding)
-LLMC_INSTANCE(of_128)
-LLMC_INSTANCE(of_128_sliding)
-#undef LLMC_INSTANCE
+LLMC_DECLARE_ATTENTION(warpgroups_of_64, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_of_64_sliding, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_of_128, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_of_128_sliding, bf16)
 
 namespace {
 

@@ -7,3 +7,10 @@
     void name(__VA_ARGS__);              \
   }                                      \
   using of_##name::name;
+
+/// Declares the three kernels of an attention_instances() shape without documents and rotation.
+#define LLMC_DECLARE_ATTENTION(name, Act)                                                                          \
+  LLMC_DECLARE_INSTANCE(attention_forward_##name, const Act*, Act*, float*)                                        \
+  LLMC_DECLARE_INSTANCE(attention_backward_queries_##name, const Act*, const Act*, const Act*, const float*, Act*, \
+                        float*)                                                                                    \
+  LLMC_DECLARE_INSTANCE(attention_backward_keys_##name, const Act*, const Act*, const float*, const float*, Act*)

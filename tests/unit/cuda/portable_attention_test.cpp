@@ -13,26 +13,20 @@
 namespace llmc {
 
 // Instances from portable_attention.cmake.
-#define LLMC_INSTANCE(name, Act)                                                                                   \
-  LLMC_DECLARE_INSTANCE(attention_forward_##name, const Act*, Act*, float*)                                        \
-  LLMC_DECLARE_INSTANCE(attention_backward_queries_##name, const Act*, const Act*, const Act*, const float*, Act*, \
-                        float*)                                                                                    \
-  LLMC_DECLARE_INSTANCE(attention_backward_keys_##name, const Act*, const Act*, const float*, const float*, Act*)
-LLMC_INSTANCE(grouped, bf16)
-LLMC_INSTANCE(tiles, bf16)
-LLMC_INSTANCE(odd, bf16)
-LLMC_INSTANCE(wide, bf16)
-LLMC_INSTANCE(widest, bf16)
-LLMC_INSTANCE(short, bf16)
-LLMC_INSTANCE(window, bf16)
-LLMC_INSTANCE(window_of_one, bf16)
-LLMC_INSTANCE(window_but_one, bf16)
-LLMC_INSTANCE(window_of_widest, bf16)
-LLMC_INSTANCE(capped, bf16)
-LLMC_INSTANCE(fp16_grouped, fp16)
-LLMC_INSTANCE(fp16_widest, fp16)
-LLMC_INSTANCE(fp16_window, fp16)
-#undef LLMC_INSTANCE
+LLMC_DECLARE_ATTENTION(grouped, bf16)
+LLMC_DECLARE_ATTENTION(tiles, bf16)
+LLMC_DECLARE_ATTENTION(odd, bf16)
+LLMC_DECLARE_ATTENTION(wide, bf16)
+LLMC_DECLARE_ATTENTION(widest, bf16)
+LLMC_DECLARE_ATTENTION(short, bf16)
+LLMC_DECLARE_ATTENTION(window, bf16)
+LLMC_DECLARE_ATTENTION(window_of_one, bf16)
+LLMC_DECLARE_ATTENTION(window_but_one, bf16)
+LLMC_DECLARE_ATTENTION(window_of_widest, bf16)
+LLMC_DECLARE_ATTENTION(capped, bf16)
+LLMC_DECLARE_ATTENTION(fp16_grouped, fp16)
+LLMC_DECLARE_ATTENTION(fp16_widest, fp16)
+LLMC_DECLARE_ATTENTION(fp16_window, fp16)
 
 #define LLMC_INSTANCE(name, Act)                                                                                   \
   LLMC_DECLARE_INSTANCE(attention_forward_##name, const Act*, Act*, float*, const int*, const int*)                \
@@ -48,26 +42,19 @@ LLMC_INSTANCE(warpgroups_divided_windows, bf16)
 LLMC_INSTANCE(warpgroups_broad_divided, bf16)
 #undef LLMC_INSTANCE
 
-#define LLMC_INSTANCE(name)                                                                                  \
-  LLMC_DECLARE_INSTANCE(attention_forward_warpgroups_##name, const bf16*, bf16*, float*)                     \
-  LLMC_DECLARE_INSTANCE(attention_backward_queries_warpgroups_##name, const bf16*, const bf16*, const bf16*, \
-                        const float*, bf16*, float*)                                                         \
-  LLMC_DECLARE_INSTANCE(attention_backward_keys_warpgroups_##name, const bf16*, const bf16*, const float*,   \
-                        const float*, bf16*)
-LLMC_INSTANCE(shared)
-LLMC_INSTANCE(single)
-LLMC_INSTANCE(few)
-LLMC_INSTANCE(sliding)
-LLMC_INSTANCE(of_one)
-LLMC_INSTANCE(but_one)
-LLMC_INSTANCE(capped)
-LLMC_INSTANCE(broad)
-LLMC_INSTANCE(broad_single)
-LLMC_INSTANCE(broad_padded)
-LLMC_INSTANCE(narrow_padded)
-LLMC_INSTANCE(broad_sliding)
-LLMC_INSTANCE(broad_capped)
-#undef LLMC_INSTANCE
+LLMC_DECLARE_ATTENTION(warpgroups_shared, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_single, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_few, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_sliding, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_of_one, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_but_one, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_capped, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_broad, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_broad_single, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_broad_padded, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_narrow_padded, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_broad_sliding, bf16)
+LLMC_DECLARE_ATTENTION(warpgroups_broad_capped, bf16)
 
 #define LLMC_INSTANCE(name, ...)                                                                                     \
   LLMC_DECLARE_INSTANCE(attention_backward_queries_warpgroups_rotated_##name, const bf16*, const bf16*, const bf16*, \
