@@ -11,7 +11,6 @@ import torchrun
 WORDS = ("precision.compute=fp16", "target.attention=auto", "metrics.per_parameter=true")
 STEPS = 100
 PLAIN = ("evaluation.every=0", "sampling.every=0", "metrics.product_share=false", "optimizer.lr=1e-3")
-SHORT = ("model.num_hidden_layers=2", "batch.micro_batch=1", "batch.tokens=48", "memory.loss_chunk=12")
 LONG = (*PLAIN, "checkpoint.every=0", f"schedule.steps={STEPS}")
 INITIAL = 65536
 # Small rows in the first norm, and so large gradients of the embedding.
@@ -45,8 +44,10 @@ class Fp16(harness.SimTest):
         """And of a gradient the norm, without its scale."""
         on_cpu = self.path("cpu")
         self.succeed(harness.LLMC, "compile", self.spec, "-o", on_cpu, "precision.compute=fp32", "target.kind=cpu",
-                     *SHORT)
-        trainers = {"cpu": os.path.join(on_cpu, "trainer"), "fp16": self.compile(self.spec, "fp16", *WORDS, *SHORT)}
+                     *harness.SHORT)
+        trainers = {
+            "cpu": os.path.join(on_cpu, "trainer"), "fp16": self.compile(self.spec, "fp16", *WORDS, *harness.SHORT)
+        }
         for name, trainer in trainers.items():
             self.succeed(trainer, "--run", self.path(name + "-run"), *LONG, "metrics.per_parameter=true")
         exact, ours = (self.metrics(self.path(name + "-run")) for name in trainers)

@@ -6,7 +6,6 @@ import harness
 
 WORDS = ("precision.compute=fp32", "target.attention=auto")
 TF32 = (*WORDS, "precision.matmul=tf32")
-SHORT = ("model.num_hidden_layers=2", "batch.micro_batch=1", "batch.tokens=48", "memory.loss_chunk=12")
 STEPS = 100
 TRAINS = ("--no-final-checkpoint", f"schedule.steps={STEPS}", "evaluation.every=0", "sampling.every=0",
           "checkpoint.every=0", "optimizer.lr=1e-3")
@@ -27,7 +26,7 @@ class Fp32(harness.SimTest):
         """Weights and samples are equal; fp32 sums have another order, and a GPU's exp rounds differently."""
         on_cpu = self.path("cpu")
         self.succeed(harness.LLMC, "compile", self.spec, "-o", on_cpu, "precision.compute=fp32", "target.kind=cpu",
-                     *SHORT)
+                     *harness.SHORT)
         exact = self.losses("cpu", os.path.join(on_cpu, "trainer"))
         self.assertEqual(len(exact), STEPS)
         self.assertLess(exact[-1], 0.9 * exact[0])
@@ -35,7 +34,7 @@ class Fp32(harness.SimTest):
         for name, words, bound in (("fp32", WORDS, 1e-5), ("tf32", TF32, 4e-3)):
             off = [
                 abs(loss / other - 1)
-                for loss, other in zip(self.losses(name, self.compile(self.spec, name, *words, *SHORT)), exact)
+                for loss, other in zip(self.losses(name, self.compile(self.spec, name, *words, *harness.SHORT)), exact)
             ]
             self.assertEqual(len(off), STEPS)
             self.assertLess(max(off), bound)

@@ -33,6 +33,8 @@ REPORTED = 97  # a trainer's exit code when the simulator found it wrong: src/re
 # The small spec of the CPU's tests, adapted to cuDNN: bf16, heads of a multiple of 8.
 SMALL = (runs.SMALL.replace("compute: fp32", "compute: bf16").replace("head_dim: 10", "head_dim: 8").replace(
     "kind: cpu, arch: native", "kind: cuda, arch: [90a], attention: cudnn"))
+# Overrides of it: the least of a step, for runs of many.
+SHORT = ("model.num_hidden_layers=2", "batch.micro_batch=1", "batch.tokens=48", "memory.loss_chunk=12")
 
 
 def _words(name):
