@@ -9,8 +9,9 @@
 namespace llmc {
 
 /// Owner of each matrix of each layer: layer by layer the costliest first, to the rank with the least work so far, of
-/// equal ones the first. A pure function of its arguments, so that all ranks agree. Made in a source of its own: a step
-/// has one, and what is compiled for one arch must not hold code of the library's that others share.
+/// equal ones the first. A pure function of its arguments, so that all ranks agree. Not inline: a step, which is
+/// compiled for one arch, would have its own copies of functions of std::vector, and the linker might keep those for
+/// all code.
 class MatrixOwners {
  public:
   /// costs: FLOPs of each matrix of a layer.
