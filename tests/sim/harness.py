@@ -86,7 +86,7 @@ def build(folder, spec, files=None, sources=SOURCE):
         kind = "kernel" if name.startswith("kernels/") else "texts" if name.endswith(".S") else "host"
         path = os.path.join(sources, name) if name.startswith("runtime/") else name
         # Relative names let ccache recognise a kernel in another folder.
-        _run("g++", *compiler_words(kind, sources), "-c", path, "-o",
+        _run("g++", *compiler_words(kind, sources), "-MD", "-c", path, "-o",
              os.path.join("objects",
                           os.path.basename(name) + ".o"), cwd=folder)
 

@@ -235,7 +235,7 @@ class Simulated(Machine):
             target.unlink(missing_ok=True)
             # A relative name if possible: ccache then recognises it in another folder.
             name = source.relative_to(folder) if source.is_relative_to(folder) else source
-            done = harness.runs.call("g++", *words[kind], "-c", name, "-o", target, cwd=folder, timeout=3000)
+            done = harness.runs.call("g++", *words[kind], "-MD", "-c", name, "-o", target, cwd=folder, timeout=3000)
             if done.code:
                 said.append(done.err[-1500:])
 
