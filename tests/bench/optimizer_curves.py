@@ -1,6 +1,6 @@
 """Loss curves of Muon and AdamW at equal steps, each at the best of several learning rates.
 
-    python3 tests/bench/optimizer_curves.py [--rates 5] [--seeds 3] [--steps 700] [--models quickstart 25m] [--threads N] [-o FOLDER] [OVERRIDE...]
+    python3 tests/bench/optimizer_curves.py [--rates 5] [--seeds 3] [--steps N] [--models quickstart 25m] [--threads N] [-o FOLDER] [OVERRIDE...]
 
 The first seed trains once with each rate: the spec's times 1/4, 1/2, 1, 2, 4 (curves.py). The other seeds train with the best one of
 each optimizer. Prints the last validation loss of each run, and writes all validation losses to FOLDER/curves.csv. Ends with exit 1 if
@@ -25,14 +25,14 @@ def main():
     arguments = parser.parse_args()
     rows, good = [], True
     for model in arguments.models:
-        means = {}
+        means, steps = {}, curves.steps_of(arguments, model)
         print(f"{model}\noptimizer       lr  seed  validation loss")
         for kind in KINDS:
             trainer = curves.compile_trainer(arguments, model, kind, f"optimizer.kind={kind}")
             last = {}
 
             def train(rate, seed):
-                points = curves.train(trainer, arguments, seed, f"optimizer.lr={rate:g}")
+                points = curves.train(trainer, arguments, steps, seed, f"optimizer.lr={rate:g}")
                 rows.extend((model, f"{kind}, lr {rate:g}", seed, *point) for point in points)
                 print(f"{kind:9} {rate:8g} {seed:5} {points[-1][1]:16.4f}", flush=True)
                 return points[-1][1]
@@ -41,8 +41,8 @@ def main():
                 last[RATES[model] * factor] = train(RATES[model] * factor, 1)
             best = min(last, key=last.get)
             means[kind] = statistics.mean([last[best], *(train(best, seed) for seed in range(2, arguments.seeds + 1))])
-        print("  ".join(f"{kind} {mean:.4f}" for kind, mean in means.items()) +
-              f": means of {arguments.seeds} seeds of {arguments.steps} steps")
+        print("  ".join(f"{kind} {mean:.4f}"
+                        for kind, mean in means.items()) + f": means of {arguments.seeds} seeds of {steps} steps")
         good &= means["muon"] < means["adamw"]
     curves.write(arguments, rows)
     sys.exit(0 if good else 1)
