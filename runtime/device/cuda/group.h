@@ -6,6 +6,7 @@
 #pragma once
 
 #include "device/cuda/ptx.h"
+#include "device/cuda/reductions.h"
 #include "device/cuda/transposed_tile.h"
 #include "device/cuda/vectors.h"
 #include "device/lanes.h"
@@ -209,7 +210,7 @@ class Group {
   __device__ __forceinline__ void add_rows(Columns<kVectors<kSlice>, kVector, kSlice>& sums, const T* matrix,
                                            int part) const {
     // A slice that may be shorter has branches, so unrolling would only repeat them.
-    constexpr int kTogether = kCols % kSlice == 0 ? 32 : 1;
+    [[maybe_unused]] constexpr int kTogether = kCols % kSlice == 0 ? 32 : 1;  // unused by g++, which has no such pragma
 #pragma unroll kTogether
     for (int row = 0; row < kRows; ++row)
       map(slice<kCols, kSlice>(matrix, row, part), sums, [](float v, float& sum) { sum += v; });
@@ -440,16 +441,6 @@ class Group {
     }
   }
 
-  /// Reduces the numbers of one lane.
-  template <class T, class Operation>
-  __device__ static T fold(Sums<T, kVector>& partial, Operation operation) {
-#pragma unroll
-    for (int half = kVector / 2; half > 0; half /= 2)
-#pragma unroll
-      for (int e = 0; e < half; ++e) partial.value[e] = operation(partial.value[e], partial.value[e + half]);
-    return partial.value[0];
-  }
-
   /// Lanes of this group within the warp. Other groups may have exited, or have more rows.
   __device__ unsigned own_lanes() const {
     if constexpr (kLanes < 32)
@@ -480,24 +471,6 @@ class Group {
       turn_ ^= 1;
     }
     return result;
-  }
-
-  /// Combines lanes up to `kCount` apart: the highest value, and each lane's sums relative to its own highest,
-  /// rescaled. Sums are of powers, and of powers times their exponent.
-  template <int kCount>
-  __device__ static void meet_in_warp(float& highest, float& sum, float& weighted) {
-    const float own = highest;
-#pragma unroll
-    for (int distance = kCount / 2; distance > 0; distance /= 2)
-      highest = max(highest, __shfl_xor_sync(0xffffffffu, highest, distance));
-    const float below = own - highest, factor = exp(below);
-    weighted = fma(sum, below, weighted) * factor;
-    sum *= factor;
-#pragma unroll
-    for (int distance = kCount / 2; distance > 0; distance /= 2) {
-      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-      weighted += __shfl_xor_sync(0xffffffffu, weighted, distance);
-    }
   }
 
   /// Combines all lanes of the row: first within a warp, then all warps. Each warp writes to all blocks, so that one
