@@ -95,7 +95,7 @@ class Job:
         return os.listdir(folder) if os.path.isdir(folder) else []
 
     def last_step(self):
-        return max((int(entry[5:]) for entry in self.entries() if re.fullmatch(r"step-\d{8}", entry)), default=0)
+        return harness.newest_checkpoint(self.folder)
 
     def log_size(self):
         """Bytes logged by the victim, including earlier starts."""
@@ -214,9 +214,9 @@ class Faults(ranks.RanksTest):
                 said = self.fault(Job.in_a_reduction, number)
                 self.assertRegex(said, rf"This is rank 0 \(host {HOST}\), at step \d+ in {COLLECTIVES}, which")
                 self.fault(Job.in_a_save, number)
-        self.assertTrue(self.last_step("lost"))
+        self.assertGreater(harness.newest_checkpoint(self.path("lost")), 0)
         for number in (signal.SIGKILL, signal.SIGSTOP):
-            end = self.last_step("lost") + 6
+            end = harness.newest_checkpoint(self.path("lost")) + 6
             self.fault_at_the_end(number, end)
         for name in ("lost", "undisturbed"):
             self.succeed(

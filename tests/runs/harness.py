@@ -182,6 +182,14 @@ def tree(folder):
     }
 
 
+def newest_checkpoint(run):
+    """Highest step of a checkpoint in the run folder, -1 if there is none. A wait for one folder could miss it: a run of
+    fast steps removes old checkpoints between two looks."""
+    folder = os.path.join(run, "checkpoints")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return max((int(name[5:]) for name in names if re.fullmatch(r"step-\d+", name)), default=-1)
+
+
 def json_lines(path):
     with open(path) as file:
         return [json.loads(line) for line in file]

@@ -190,7 +190,8 @@ class Network(harness.RunTest):
                 self.assertRegex(
                     text, rf"the {RANKS} ranks within {TIMEOUT} s|rank \d .host node-\d. is lost: .* {TIMEOUT} s")
                 self.assertIn(f"This is rank {rank} (host node-{2 * rank // RANKS})", text)
-        for phase, when in (("steps", lambda: self.saved("cut") > 0), ("save", lambda: self.saves("cut"))):
+        for phase, when in (("steps", lambda: harness.newest_checkpoint(self.path("cut")) > 0),
+                            ("save", lambda: self.saves("cut"))):
             for rank, text in enumerate(self.cut(when)):
                 with self.subTest(phase=phase, rank=rank):
                     # Rank 0 loses the ranks of the other host, and they lose rank 0.
@@ -199,17 +200,10 @@ class Network(harness.RunTest):
                         f"rank {'[23]' if rank < RANKS // 2 else '0'} .host node-{1 if rank < RANKS // 2 else 0}. is lost: .* {TIMEOUT} s"
                     )
                     self.assertIn(f"This is rank {rank} (host node-{2 * rank // RANKS})", text)
-        end = self.saved("cut") + 4
+        end = harness.newest_checkpoint(self.path("cut")) + 4
         self.there("cut", "--steps", end)
         self.here("uncut", "--steps", end, *ENDLESS)
         self.assert_same_files(self.checkpoint("cut", end), self.checkpoint("uncut", end), "after the link was cut")
-
-    def saved(self, name):
-        """Newest saved step."""
-        folder = self.path(name, "checkpoints")
-        return max((int(entry[5:])
-                    for entry in (os.listdir(folder) if os.path.isdir(folder) else []) if entry.startswith("step-")),
-                   default=0)
 
     def saves(self, name):
         """Whether a checkpoint is being written."""

@@ -97,8 +97,7 @@ class Phases(PhasedTest):
         for ranks in (1, 2):
             run = self.path(f"killed-{ranks}")
             for step in (4, 12, 16, 18, 20):
-                self.kill_when(self.words(run, ranks),
-                               lambda: os.path.isdir(os.path.join(run, "checkpoints", f"step-{step:08}")))
+                self.kill_when(self.words(run, ranks), lambda: harness.newest_checkpoint(run) >= step)
             done = self.succeed(*self.words(run, ranks))
             self.assert_same_run(run, ranks)
             self.assertIn(f"{STEPS}", done.out + done.err)
@@ -149,7 +148,7 @@ class Phases(PhasedTest):
             env=harness.environment())
         self.addCleanup(process.kill)
         deadline = time.monotonic() + 120
-        while not os.path.isdir(self.path("long-run", "checkpoints", "step-00000008")):
+        while harness.newest_checkpoint(self.path("long-run")) < 8:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
@@ -168,7 +167,7 @@ class Phases(PhasedTest):
                                        text=True, env=env)
             self.addCleanup(process.kill)
             deadline = time.monotonic() + 120
-            while not os.path.isdir(os.path.join(run, "checkpoints", "step-00000012")):
+            while harness.newest_checkpoint(run) < 12:
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.01)
             process.send_signal(signal.SIGTERM)

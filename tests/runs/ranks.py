@@ -114,9 +114,6 @@ class RanksTest(RunTest):
         code = process.wait(timeout=seconds)
         return code, harness.read(self.path(name + ".log")).decode(errors="replace")
 
-    def last_step(self, name):
-        return max(int(entry[5:]) for entry in os.listdir(self.path(name, "checkpoints")) if entry.startswith("step-"))
-
 
 class Ranks(RanksTest):
 
@@ -411,7 +408,7 @@ class Ranks(RanksTest):
         code, log = self.ended(process, "signalled")
         self.assertEqual(code, 75, log)
         self.assertIn("another rank after step", log)
-        stopped = self.last_step("signalled")
+        stopped = harness.newest_checkpoint(self.path("signalled"))
         self.assertIn(f"after step {stopped} of", log)
         self.assertIn("the same command", log)
         self.assertEqual(harness.json_lines(self.path("signalled", "metrics.jsonl"))[-1]["step"], stopped)
@@ -427,7 +424,7 @@ class Ranks(RanksTest):
             os.kill(pid, signal.SIGTERM)
         code, log = self.ended(process, "every")
         self.assertEqual(code, 75, log)
-        stopped = self.last_step("every")
+        stopped = harness.newest_checkpoint(self.path("every"))
         self.assertIn(f"stopped by SIGTERM after step {stopped} of", log)
         self.assertRegex(log, r"resume with\n  \S+ --ranks 2 --run \S+every ")
         self.assertEqual(len(launchers), 2, log)

@@ -261,14 +261,9 @@ class Resume(RunTest):
             if code == 0:
                 return
             yield code
-            reached = self.newest_step(run)
+            reached = harness.newest_checkpoint(run)
             reach = seconds if reached > newest else 1.5 * reach
             newest = reached
-
-    def newest_step(self, run):
-        folder = os.path.join(run, "checkpoints")
-        names = os.listdir(folder) if os.path.isdir(folder) else []
-        return max((int(name[5:]) for name in names if re.fullmatch(r"step-\d+", name)), default=-1)
 
     def check_terminate(self, compute, wanted):
         """SIGTERM saves and exits with 75. Before the run has started there is nothing to save, and the signal just
@@ -288,7 +283,7 @@ class Resume(RunTest):
                 before = after
                 if code == 75:
                     stopped += 1
-                    cut.add(self.newest_step(run))
+                    cut.add(harness.newest_checkpoint(run))
                 else:
                     self.assertEqual(code, -signal.SIGTERM)
             self.assert_same_run(run, clean, LONG, f"{compute}, after {stopped} SIGTERM", cut=cut)

@@ -34,7 +34,7 @@ class Runs(RunTest):
         process = subprocess.Popen(self.train(name) + [LONG], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.kill)
         deadline = time.monotonic() + 60
-        while not os.path.isdir(os.path.join(self.runs, name, "checkpoints", "step-00000006")):
+        while harness.newest_checkpoint(os.path.join(self.runs, name)) < 6:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
         return process

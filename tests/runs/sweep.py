@@ -68,8 +68,7 @@ class Sweep(RunTest):
                                        env=harness.environment())
             self.addCleanup(process.kill)
             number = 3 if stop == signal.SIGKILL else 6
-            self.until(lambda: os.path.isdir(self.path("grid", "runs", f"{number:04}", "checkpoints", "step-00000020")),
-                       process)
+            self.until(lambda: harness.newest_checkpoint(self.path("grid", "runs", f"{number:04}")) >= 20, process)
             process.send_signal(stop)
             errors = process.communicate(timeout=60)[1]
             self.assertEqual(process.returncode, 75 if stop == signal.SIGTERM else -stop)

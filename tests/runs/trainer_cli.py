@@ -59,9 +59,7 @@ class TrainerCli(TrainerTest):
             self.assertEqual(process.returncode, 5, out + err)
             self.assertRegex(err, rf"'\S*cut\.bin': .*{said}.*sample \d+")
             shutil.copy(spare, shard)
-            last = 2 + max(
-                int(name.split("-")[1])
-                for name in os.listdir(os.path.join(run, "checkpoints")) if name.startswith("step-"))
+            last = 2 + harness.newest_checkpoint(run)
             self.succeed(*command, "--steps", last)
             clean = self.path(f"clean-{number}")
             self.succeed(*(clean if word == run else word for word in command), "--steps", last)

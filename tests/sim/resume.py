@@ -22,7 +22,6 @@ STEPS = 10  # evaluation, sampling and saving fall on steps 3, 6 and 9
 
 class SimResume(harness.SimTest):
     finished = runs_resume.Resume.finished
-    newest_step = runs_resume.Resume.newest_step
     assert_same_run = runs_resume.Resume.assert_same_run
 
     @classmethod
@@ -53,7 +52,7 @@ class SimResume(harness.SimTest):
             errors = process.communicate(timeout=harness.runs.HANGS)[1]
             codes.append(process.returncode)
             self.assertEqual(codes[-1], 75, errors)
-            cut.add(self.newest_step(run))
+            cut.add(harness.runs.newest_checkpoint(run))
         self.succeed(self.trainer, "--run", run)
         self.assertLess(min(cut), STEPS - 1)
         self.assert_same_run(run, self.clean, STEPS, f"terminated at {cut}", cut=cut)
