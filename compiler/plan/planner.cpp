@@ -76,6 +76,14 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
     share(changed);
     if (try_one(as_is.with("parallel.shard: " + spec::text_of("parallel.shard", changed), share))) break;
   }
+  // A trainer on a cpu holds all evaluated tokens (process.cpp). With fewer of them the trained weights are the same.
+  const auto evaluating = [&](std::int64_t sequences) {
+    return as_is.with(fmt::format("evaluation.sequences: {}", sequences),
+                      [sequences](spec::Spec& s) { s.evaluation.sequences = sequences; });
+  };
+  if (spec.target.kind == spec::TargetKind::cpu && spec.evaluation.sequences > 1 && evaluating(1).fits())
+    for (std::int64_t fewer = spec.evaluation.sequences / 2; !try_one(evaluating(fewer)); fewer /= 2) {
+    }
   if (spec.batch.micro_batch > 1)
     for (std::int64_t smaller : micro_batch_sizes(spec.batch.tokens / spec.batch.sequence_length))
       if (smaller < spec.batch.micro_batch &&

@@ -262,7 +262,8 @@ class CliPlan(RunTest):
             ("23GiB", "memory.loss_chunk=2048"),
             ("21400MiB", "batch.micro_batch=1", "memory.loss_chunk=auto", "memory.recompute=full"),
             ("20GiB", "batch.micro_batch=1", "memory.loss_chunk=1024", "memory.recompute=full")
-        ]), ("tiny", [("1MiB", ), ("2MiB", ), ("3MiB", ), ("4MiB", )])):
+        ]), ("tiny", [("1MiB", ), ("2MiB", ), ("3MiB", ), ("4MiB", ),
+                      ("1GiB", "data.validation.path=held-out.bin", "evaluation.sequences=1000000")])):
             for budget, *overrides in sizes:
                 words = ["plan", f"specs/{spec}.yaml", *overrides]
                 done = harness.call(LLMC, *words, f"memory.budget={budget}", cwd=SOURCE)
@@ -281,7 +282,8 @@ class CliPlan(RunTest):
                     self.succeed(LLMC, "plan", f"specs/{spec}.yaml",
                                  *[f"{key}={value}" for key, value in {**kept, **changes}.items()], cwd=SOURCE)
         for way in [("batch.micro_batch", ), ("memory.loss_chunk", ), ("batch.micro_batch", "memory.loss_chunk"),
-                    ("memory.recompute", ), ("batch.sequence_length", ), ("memory.budget", )]:
+                    ("memory.recompute", ), ("batch.sequence_length", ), ("memory.budget", ),
+                    ("evaluation.sequences", )]:
             self.assertIn(way, seen)
 
 
