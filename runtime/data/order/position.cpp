@@ -91,10 +91,12 @@ std::int64_t length_of(const DataPosition& position) {
 }
 
 double epochs_of(const SourceProgress& progress, double all) {
-  double tokens = 0;  // of this epoch
-  for (const EpochSegment& segment : progress.segments)
-    tokens += static_cast<double>(segment.samples) * static_cast<double>(segment.sequence_length);
-  return static_cast<double>(progress.epoch) + std::min(tokens / all, 1.0);
+  double done = 0;  // of this epoch
+  for (const EpochSegment& segment : progress.segments) {
+    const double visited = static_cast<double>(segment.samples) * static_cast<double>(segment.sequence_length);
+    done += (1 - done) * std::min(visited / all, 1.0);
+  }
+  return static_cast<double>(progress.epoch) + done;
 }
 
 bool is_possible(const DataPosition& position) {

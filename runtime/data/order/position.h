@@ -67,7 +67,9 @@ inline std::uint64_t tokens_of(const DataPosition& position) { return position.t
 std::uint64_t epoch_of(const DataPosition& position);
 /// Sequence length of samples read at this position; 0 at the beginning of an epoch, where none is set.
 std::int64_t length_of(const DataPosition& position);
-/// Epochs completed, including the fraction of the current one. `all`: tokens of an epoch.
+/// Epochs completed, including the fraction of the current one. `all`: tokens of an epoch. After a change of
+/// sequence_length the expected fraction: samples of a new length, in an order of their own, hold targets that earlier
+/// segments trained on in proportion to what these visited.
 double epochs_of(const SourceProgress& progress, double all);
 /// Rejects values that no position can have: the file may have been edited.
 bool is_possible(const DataPosition& position);

@@ -149,6 +149,13 @@ TEST_F(MixtureTest, ResumesAnywhereOnAnyNumberOfRanks) {
   EXPECT_DOUBLE_EQ(epochs_of(straight.back().end, sizes_of(sources, kLength), kLength), 240.0 / 72);
 }
 
+TEST(Epochs, AnotherSequenceLengthTrainsWhatIsLeft) {
+  EXPECT_DOUBLE_EQ(epochs_of({1, {{4, 10}}}, 100), 1.4);
+  // Of 40 tokens in the new order, 40 % were trained on before.
+  EXPECT_DOUBLE_EQ(epochs_of({1, {{4, 10}, {8, 5}}}, 100), 1.4 + 0.6 * 0.4);
+  EXPECT_DOUBLE_EQ(epochs_of({1, {{4, 10}, {8, 13}}}, 100), 2) << "the last order is complete";
+}
+
 TEST_F(MixtureTest, PassOverAsTheyStep) {
   const Sources sources = {code_, math_, web_};
   for (const std::uint64_t count : {0u, 1u, 7u, 99u, 100u, 1000u}) {
