@@ -185,10 +185,12 @@ class Pricing {
     double seconds = scores * score;
     say("{} scores, {:.4g} ns each at head_dim {:.0f}: {}", giga(scores), 1e9 * score, dim, ms(seconds));
     const double predicted =
-        backward && cuda() ? plan_.attention.of(plan_.graph, op, plan_.spec).backward.front().predicted_ms : 0;
+        backward && cuda() ? predicted_ms(plan_.attention.of(plan_.graph, op, plan_.spec).backward.front(), device_)
+                           : 0;
     if (predicted > 0) {
       seconds = 1e-3 * predicted;
-      say("by the rates of this architecture's backward passes (target.attention): {}", ms(seconds));
+      say("by the rates of this architecture's backward passes (target.attention) and this device's peak: {}",
+          ms(seconds));
     }
     if (backward && cuda() && launch_.call != ops::Call::attention_backward) {  // llmc's own: one of two passes
       const double part = launch_.flops / (scores * 2 * 7 * dim);
@@ -233,6 +235,11 @@ double computed_scores(spec::TargetKind kind, const Mask& mask) {
   const double edge = kind == spec::TargetKind::cpu ? kBeyondEdge * mask.sequence : 0;
   const double all = Mask{mask.sequence, 0}.scores() + edge;
   return mask.window ? std::min(mask.scores() + 2 * edge, all) : all;
+}
+
+double predicted_ms(const BackwardWay& way, const devices::Device& device) {
+  if (way.predicted_ms == 0) return 0;
+  return way.predicted_ms * ops::kBackwardRatesPeak / device[devices::Figure::peak_bf16];
 }
 
 Price price(const Plan& plan, const Launch& launch, std::string* formula) {

@@ -11,6 +11,10 @@
 
 namespace llmc::ops {
 
+/// bf16 peak of the GPU that predicted times of backward passes are for: the H100 SXM, where their rates were measured.
+/// Sources do not depend on target.device, so the plan scales the times to another one (plan/price.h).
+inline constexpr double kBackwardRatesPeak = 989e12;
+
 /// Choice for one shape and mask.
 struct AttentionChoice {
   AttentionShape shape;

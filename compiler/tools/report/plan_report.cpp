@@ -67,12 +67,14 @@ std::string runs_text(const Plan& plan, const plan::Launch& l) {
 const char* attention_name(AttentionBy by) { return by == AttentionBy::cudnn ? "cudnn" : "portable"; }
 
 nlohmann::ordered_json attention_json(const Plan& plan) {
-  const auto ways = [](const std::vector<BackwardWay>& list) {
+  const auto ways = [&](const std::vector<BackwardWay>& list) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
-    for (const BackwardWay& way : list)
+    for (const BackwardWay& way : list) {
+      const double ms = plan::predicted_ms(way, plan.device);
       json.push_back({{"by", attention_name(way.by)},
-                      {"predicted_ms", way.predicted_ms > 0 ? nlohmann::ordered_json(way.predicted_ms) : nullptr},
+                      {"predicted_ms", ms > 0 ? nlohmann::ordered_json(ms) : nullptr},
                       {"workspace_bytes", way.workspace_bytes}});
+    }
     return json;
   };
   const auto one = [&](const ops::AttentionChoice& choice) {
@@ -88,7 +90,7 @@ nlohmann::ordered_json attention_json(const Plan& plan) {
 }
 
 /// Lists the backward passes that the trainer can use; empty if the spec names one.
-std::string attention_text(const ops::AttentionChoice& choice) {
+std::string attention_text(const ops::AttentionChoice& choice, const devices::Device& device) {
   if (choice.backward.size() + choice.left_out.size() < 2) return "";
   std::string out = choice.shape.window
                         ? fmt::format("attention backward, window {}, deterministic: ", choice.shape.window)
@@ -96,11 +98,11 @@ std::string attention_text(const ops::AttentionChoice& choice) {
   out += choice.left_out.empty() ? "the trainer contains both and starts with the first; trainer tune measures them\n"
                                  : "memory.budget has room for only one\n";
   const auto line = [&](const BackwardWay& way, const char* end) {
-    out += fmt::format("  {:<9} {:>9} of workspace, {}{}\n", way.by == AttentionBy::cudnn ? "cuDNN" : "llmc's",
-                       human_bytes(static_cast<double>(way.workspace_bytes)),
-                       way.predicted_ms > 0 ? fmt::format("{:.2f} ms a layer predicted", way.predicted_ms)
-                                            : "no rates are known for this target.arch",
-                       end);
+    const double ms = plan::predicted_ms(way, device);
+    out += fmt::format(
+        "  {:<9} {:>9} of workspace, {}{}\n", way.by == AttentionBy::cudnn ? "cuDNN" : "llmc's",
+        human_bytes(static_cast<double>(way.workspace_bytes)),
+        ms > 0 ? fmt::format("{:.2f} ms a layer predicted", ms) : "no rates are known for this target.arch", end);
   };
   for (const BackwardWay& way : choice.backward) line(way, "");
   for (const BackwardWay& way : choice.left_out) line(way, ": left out");
@@ -395,7 +397,7 @@ std::string plan_text(const Plan& plan) {
   out += fmt::format("  transients are packed into {}; at least {} are alive at once\n\n",
                      human_bytes(static_cast<double>(plan.layout.transient_bytes)),
                      human_bytes(static_cast<double>(plan.layout.transient_bound)));
-  for (const ops::AttentionChoice& choice : plan.attention.list) out += attention_text(choice);
+  for (const ops::AttentionChoice& choice : plan.attention.list) out += attention_text(choice, plan.device);
   out += ranks_text(plan);
   out += orthogonalising_text(plan);
   out += disk_text(plan) + "\n";

@@ -36,6 +36,23 @@ ops::AttentionChoice only(const Plan& plan) {
 
 ops::AttentionChoice choice(const std::vector<std::string>& overrides) { return only(llama(overrides)); }
 
+/// Seconds of a step's backward passes of attention.
+double backward_seconds(const Plan& plan) {
+  double seconds = 0;
+  for (const Launch& launch : plan.launches)
+    if (launch.what.starts_with("attention_backward")) seconds += price(plan, launch).seconds;
+  return seconds;
+}
+
+TEST(AttentionChoice, AnotherGpuIsSlowerByItsPeak) {
+  const Plan sxm = llama({}), pcie = llama({"target.device=h100-pcie"});
+  EXPECT_GT(backward_seconds(sxm), 1e-3);
+  EXPECT_NEAR(backward_seconds(pcie) / backward_seconds(sxm), 989.0 / 756, 0.01);
+  const BackwardWay& way = only(pcie).backward[0];
+  EXPECT_EQ(way.predicted_ms, only(sxm).backward[0].predicted_ms) << "a label changes no source";
+  EXPECT_NEAR(predicted_ms(way, pcie.device), way.predicted_ms * 989 / 756, 1e-9);
+}
+
 TEST(AttentionChoice, BothWaysByPredictedTime) {
   // By hand: a product of 16 x 32 x 2048 x 2048 scores and 64 columns is 137.4 GFLOP. cuDNN: five at 249 TFLOP/s, and 2
   // bytes of each of 2.15 G scores twice at 13 TB/s. Own warpgroup passes: seven at 395 TFLOP/s.
