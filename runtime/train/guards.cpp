@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "run/median.h"
 #include "text/console.h"
 #include "text/plural.h"
 
@@ -16,14 +17,6 @@ namespace {
 
 constexpr float kNone = std::numeric_limits<float>::infinity();
 constexpr double kNoNorm = 1e-30;  // at or below: zero gradients
-
-/// Median; for an even number of values the mean of the middle two. Reorders them.
-double median_of(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  if (values.size() % 2) return *middle;
-  return 0.5 * (*middle + *std::max_element(values.begin(), middle));
-}
 
 /// Converts a limit to the float that the device compares with; one out of range becomes no limit.
 float as_limit(double limit) { return limit < std::numeric_limits<float>::max() ? static_cast<float>(limit) : kNone; }
@@ -37,10 +30,10 @@ void keep_last(std::vector<T>& values, std::size_t count) {
 }  // namespace
 
 Spread spread_of(std::span<const double> values) {
-  std::vector<double> sorted(values.begin(), values.end());
-  const double median = median_of(sorted);
-  for (double& value : sorted) value = std::abs(value - median);
-  return {median, 1.4826 * median_of(sorted)};
+  std::vector<double> distances(values.begin(), values.end());
+  const double median = median_of(distances);
+  for (double& distance : distances) distance = std::abs(distance - median);
+  return {median, 1.4826 * median_of(std::move(distances))};
 }
 
 const char* skip_reason(int skipped) {
@@ -65,17 +58,21 @@ Guard::Guard(const spec::Guards& values, double clip_norm, GuardState state)
   step_ = std::max(state_.newest, state_.skipped.empty() ? 0 : state_.skipped.back());
 }
 
+std::span<const double> Guard::judging(const std::vector<double>& values, std::int64_t step) const {
+  const std::size_t known = values.size() - (state_.newest >= step - 1 && !values.empty() ? 1 : 0);
+  const std::size_t count = std::min(known, static_cast<std::size_t>(values_.window));
+  return std::span(values).subspan(known - count, count);
+}
+
 StepLimits Guard::limits(std::int64_t step) const {
   StepLimits limits{kNone, kNone};
-  const std::size_t known = state_.losses.size() - (state_.newest >= step - 1 && !state_.losses.empty() ? 1 : 0);
-  if (static_cast<std::int64_t>(known) < std::min(values_.judge_after, values_.window)) return limits;
-  const std::size_t count = std::min(known, static_cast<std::size_t>(values_.window));
   const auto window = [&](const std::vector<double>& values, double (*scale)(double)) {
-    std::vector<double> scaled(values.begin() + static_cast<std::ptrdiff_t>(known - count),
-                               values.begin() + static_cast<std::ptrdiff_t>(known));
-    for (double& value : scaled) value = scale(value);
+    std::vector<double> scaled;
+    for (const double value : judging(values, step)) scaled.push_back(scale(value));
     return spread_of(scaled);
   };
+  if (static_cast<std::int64_t>(judging(state_.losses, step).size()) < std::min(values_.judge_after, values_.window))
+    return limits;
   if (values_.loss > 0) {
     const auto [median, spread] = window(state_.losses, [](double loss) { return std::log1p(std::max(loss, 0.0)); });
     limits.loss = as_limit(std::expm1(median + values_.loss * std::max(spread, kLossFloor)));
@@ -110,9 +107,10 @@ std::string Guard::observe(std::int64_t step, const StepResults& results, const 
   if (in_a_row() == 1) first_where_ = where;
 
   std::string why;
-  const auto above = [&](const char* what, double value, double limit, const std::vector<double>& window) {
+  const auto above = [&](const char* what, double value, double limit, const std::vector<double>& values) {
+    const std::span<const double> window = judging(values, step);
     why = fmt::format("{} {:.4g} is above {:.4g}, and the median of the last steps is {:.4g} (guards.{})", what, value,
-                      limit, spread_of(window).median, skip_reason(results.skipped));
+                      limit, median_of({window.begin(), window.end()}), skip_reason(results.skipped));
   };
   if (results.skipped == kLossAbove)
     above("loss", results.loss, limits.loss, state_.losses);
@@ -121,11 +119,12 @@ std::string Guard::observe(std::int64_t step, const StepResults& results, const 
   else
     why = fmt::format("loss {} or gradient norm {} is not finite{}", without_nan_sign(results.loss),
                       without_nan_sign(results.grad_norm), where.empty() ? "" : ", " + where);
+  const std::string limit = values_.limit > values_.limit_steps ? "" : fmt::format(" or {}", values_.limit);
   return fmt::format(
-      "step {}: {}. The update was skipped ({} in a row, {} of the last {} steps; the run {} at {} or {}). The ids of "
+      "step {}: {}. The update was skipped ({} in a row, {} of the last {} steps; the run {} at {}{}). The ids of "
       "{} are in metrics.jsonl",
       step, why, in_a_row(), recent(), values_.limit_steps, values_.rollback ? "rolls back" : "stops",
-      values_.limit_in_a_row, values_.limit, samples);
+      values_.limit_in_a_row, limit, samples);
 }
 
 std::int64_t Guard::in_a_row() const {

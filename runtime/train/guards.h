@@ -65,6 +65,8 @@ class Guard {
   const GuardState& state() const { return state_; }
 
  private:
+  /// The last guards.window of the values of applied steps up to `step` - 2, by which the step is judged.
+  std::span<const double> judging(const std::vector<double>& values, std::int64_t step) const;
   std::int64_t recent() const;
 
   spec::Guards values_;

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 
 import harness
 from harness import LLMC, SOURCE, RunTest
@@ -107,7 +108,7 @@ class Report(RunTest):
                 sorted(norms["ratio"] for norms in line["per_parameter"].values() if norms["ratio"] is not None)
                 for line in lines
             ]
-            self.assertEqual(run["sometimes"]["ratio_median"]["value"], [ratio[len(ratio) // 2] for ratio in ratios])
+            self.assertEqual(run["sometimes"]["ratio_median"]["value"], [statistics.median(ratio) for ratio in ratios])
             self.assertEqual(run["sometimes"]["ratio_largest"]["value"], [ratio[-1] for ratio in ratios])
             self.assertEqual(run["samples"], harness.json_lines(os.path.join(self.runs, name, "samples.jsonl")))
             starts = harness.json_lines(os.path.join(self.runs, name, "history.jsonl"))

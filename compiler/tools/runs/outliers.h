@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <deque>
-#include <vector>
 
 namespace llmc::runs {
 
@@ -18,8 +17,7 @@ class Outliers {
   bool observe(double value);
 
  private:
-  std::deque<double> window_;   // logarithms of the last values, in order
-  std::vector<double> sorted_;  // the same by size
+  std::deque<double> window_;  // logarithms of the last values, in order
 };
 
 }  // namespace llmc::runs

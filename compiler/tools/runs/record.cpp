@@ -13,6 +13,7 @@
 #include "compiler/tools/runs/outliers.h"
 #include "files/disk.h"
 #include "run/json_lines.h"
+#include "run/median.h"
 #include "run/run_folder.h"
 #include "spec/values.h"
 
@@ -70,9 +71,8 @@ void add_ratios(MetricsLine& line, const Object& parameters) {
     if (norms.is_object())
       if (const double ratio = number_of(norms, "ratio"); std::isfinite(ratio)) ratios.push_back(ratio);
   if (ratios.empty()) return;
-  std::ranges::sort(ratios);
-  line.sometimes.emplace_back("ratio_median", ratios[ratios.size() / 2]);
-  line.sometimes.emplace_back("ratio_largest", ratios.back());
+  line.sometimes.emplace_back("ratio_median", median_of(ratios));
+  line.sometimes.emplace_back("ratio_largest", std::ranges::max(ratios));
 }
 
 MetricsLine line_of(const Object& object) {

@@ -14,6 +14,7 @@
 #include "compiler/tools/runs/reverse_lines.h"
 #include "error.h"
 #include "files/disk.h"
+#include "run/median.h"
 #include "run/run_folder.h"
 #include "spec/validation_sets.h"
 #include "spec/values.h"
@@ -67,18 +68,19 @@ void read_metrics(Summary& run, const std::string& val_loss) {
     if (!run.val_loss && (run.val_loss = number(object, val_loss.c_str())))
       run.val_step = object["step"].get<std::int64_t>();
   }
-  if (speeds.empty()) return;
-  std::ranges::nth_element(speeds, speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2));
-  run.tokens_per_second = speeds[speeds.size() / 2];
+  if (!speeds.empty()) run.tokens_per_second = median_of(std::move(speeds));
 }
 
 void read_history(Summary& run) {
   const fs::path path = run.path / "history.jsonl";
-  const std::optional<std::string> last = ReverseLines(path).next();
-  if (!last) return;
-  const Json object = parse_line(*last, path);
-  const auto time = object.find("time");
-  if (time != object.end() && time->is_string()) run.started = time->get<std::string>();
+  ReverseLines lines(path);
+  while (const std::optional<std::string> line = lines.next()) {
+    const Json object = parse_line(*line, path);
+    if (object.contains("rollback") || object.contains("same_start")) continue;  // within a start
+    const auto time = object.find("time");
+    if (time != object.end() && time->is_string()) run.started = time->get<std::string>();
+    return;
+  }
 }
 
 void read_spec(Summary& run, std::string& val_loss) try {

@@ -65,8 +65,8 @@ TEST(Record, EveryNumberOfALineIsThere) {
   write_all(base.path / "metrics.jsonl",
             metrics_line(1, 1,
                          ",\"top1\":0.5,\"mfu\":0.25,\"memory\":8,\"val_loss/web\":2.5,\"val_top1/web\":null,"
-                         "\"per_parameter\":{\"a\":{\"ratio\":0.1},\"b\":{\"ratio\":0.3},\"c\":{\"ratio\":0.2},"
-                         "\"d\":{\"ratio\":null}}"));
+                         "\"per_parameter\":{\"a\":{\"ratio\":0.1},\"b\":{\"ratio\":0.3},\"c\":{\"ratio\":0.25},"
+                         "\"d\":{\"ratio\":null},\"e\":{\"ratio\":0.125}}"));
   const MetricsLine line = read_record(base.path).lines.at(0);
   EXPECT_EQ(line.measures[0], 0.5) << kMeasures[0];
   EXPECT_EQ(line.measures[7], 0.25) << kMeasures[7];
@@ -75,7 +75,7 @@ TEST(Record, EveryNumberOfALineIsThere) {
   EXPECT_EQ(line.sometimes[0], (std::pair<std::string, double>("memory", 8)));
   EXPECT_EQ(line.sometimes[1], (std::pair<std::string, double>("val_loss/web", 2.5)));
   EXPECT_TRUE(line.sometimes[2].first == "val_top1/web" && std::isnan(line.sometimes[2].second));
-  EXPECT_EQ(line.sometimes[3], (std::pair<std::string, double>("ratio_median", 0.2)));
+  EXPECT_EQ(line.sometimes[3], (std::pair<std::string, double>("ratio_median", 0.1875)));
   EXPECT_EQ(line.sometimes[4], (std::pair<std::string, double>("ratio_largest", 0.3)));
 }
 

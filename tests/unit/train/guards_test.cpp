@@ -79,6 +79,19 @@ TEST(Guard, JudgesByTheWindowTwoStepsBack) {
   EXPECT_EQ(Guard(off, 0.5, guard.state()).limits(9).loss, kNone);
   EXPECT_EQ(Guard(off, 0.5, guard.state()).limits(9).grad_norm, kNone);
   EXPECT_EQ(Guard(values(), 500, guard.state()).limits(9).grad_norm, 500) << "never below the clip norm";
+  // The warning has the median that decided: 4 of these five, not 3.75 of all six that are kept.
+  const std::string said = guard.observe(9, results(100, 4, kLossAbove), guard.limits(9), {});
+  EXPECT_TRUE(
+      test::has_facts(said, {"loss 100 is above", "median of the last steps is 4 (guards.loss)", "stops at 3 or 4"}))
+      << said;
+}
+
+TEST(Guard, ALimitThatIsNeverReachedIsNotNamed) {
+  spec::Guards never = values();
+  never.limit = never.limit_steps + 1;
+  Guard guard(never, 0.5, {});
+  const std::string said = guard.observe(1, results(std::nan(""), 4, kNotFinite), {kNone, kNone}, {});
+  EXPECT_TRUE(test::has_facts(said, {"the run stops at 3)"})) << said;
 }
 
 TEST(Guard, HasASmallestSpreadAndALargestOne) {
