@@ -65,20 +65,21 @@ std::string resume_with_llmc(const TrainerOptions& options, const RunWords& word
 void refuse_spec_of_a_run(const std::string& file) {
   const fs::path path = disk::absolute(file, Exit::usage).lexically_normal(), folder = path.parent_path();
   const std::string name = shell_word(folder.string());
-  std::string going_on;
+  std::string going_on, source = "the file";
   if (path.filename() == "spec.yaml" && RunFolder::holds_run(folder))
     going_on =
         fmt::format("start its trainer with --run {} (if the trainer is gone, `llmc compile {} -o DIR` builds it)",
                     name, shell_word(path.string()));
   else if (path.filename() == "spec.yaml" && disk::exists(folder / "state.json", Exit::usage) && has_manifest(folder))
-    going_on = fmt::format("start a trainer of its model with --resume {}", name);
+    going_on = fmt::format("start a trainer of its model with --resume {}", name),
+    source = "the spec.yaml of its run (this one has neither paths nor a name)";
   else
     return;
   throw Failure(
       Exit::usage,
       fmt::format("'{}' belongs to an existing run, and `llmc run` would start another run inside it. To resume that "
-                  "run, {}. For a new run, copy the file to another folder and write another `name`",
-                  file, going_on));
+                  "run, {}. For a new run, copy {} to another folder and write another `name`",
+                  file, going_on, source));
 }
 
 /// Each trainer's project is a folder in that of the run, named after its first phase.

@@ -16,14 +16,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-fs::path best_file(const fs::path& run) { return checkpoints_directory(run) / "best.json"; }
-
 bool has_checkpoint(const fs::path& run, std::int64_t step) {
   std::error_code error;
   return fs::exists(checkpoints_directory(run) / checkpoint_name(step), error);
 }
 
 }  // namespace
+
+fs::path best_file(const fs::path& run) { return checkpoints_directory(run) / "best.json"; }
 
 std::optional<Best> read_best_or_refuse(const fs::path& run) {
   const fs::path path = best_file(run);

@@ -16,6 +16,9 @@ struct Best {
   bool operator==(const Best&) const = default;
 };
 
+/// Path of best.json in a run folder.
+std::filesystem::path best_file(const std::filesystem::path& run);
+
 /// Reads best.json of a run folder. Nothing if it is missing or unreadable, or its checkpoint is gone.
 std::optional<Best> read_best(const std::filesystem::path& run);
 

@@ -142,7 +142,7 @@ SavedOptions::SavedOptions(CLI::App& app, bool gpu) : state_(new State{app, null
                    "sample only from the smallest set of most likely tokens with this total probability (default: "
                    "sampling.top_p)")
       ->type_name("P")
-      ->check(finite_from(0, 1));
+      ->check(finite_above(0, 1));
   s.sample->add_option("--seed", s.sample_command.seed, "seed of the random numbers (default: seed)")->type_name("N");
   s.sample->footer(
       "Examples:\n"

@@ -98,7 +98,8 @@ Listing list(const fs::path& run) {
   }
   std::error_code error;
   for (fs::directory_iterator it(checkpoints_directory(run), error), end; !error && it != end; it.increment(error))
-    if (std::none_of(listing.checkpoints.begin(), listing.checkpoints.end(),
+    if (it->path() != best_file(run) &&
+        std::none_of(listing.checkpoints.begin(), listing.checkpoints.end(),
                      [&](const Listed& checkpoint) { return checkpoint.path == it->path(); }))
       listing.strangers.push_back(it->path().filename().string());
   std::sort(listing.strangers.begin(), listing.strangers.end());

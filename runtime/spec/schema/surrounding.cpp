@@ -327,7 +327,7 @@ std::vector<KeyRow> surrounding_rows() {
           .run_time()
           .range(1, 10000)
           .unit("steps")
-          .doc("Applied steps before the first check; at most guards.window."),
+          .doc("Applied steps before the first check; guards.window of them if that is less."),
       bind("guards.limit_in_a_row", Type::integer, LLMC_FIELD(guards.limit_in_a_row))
           .aside()
           .fallback("10")
@@ -341,7 +341,8 @@ std::vector<KeyRow> surrounding_rows() {
           .run_time()
           .range(1, 10000)
           .unit("steps")
-          .doc("Number of skipped updates in the last limit_steps steps that ends the run with exit code 7."),
+          .doc("Number of skipped updates in the last limit_steps steps that ends the run with exit code 7. Above "
+               "limit_steps: never."),
       bind("guards.limit_steps", Type::integer, LLMC_FIELD(guards.limit_steps))
           .aside()
           .fallback("200")
@@ -359,9 +360,9 @@ std::vector<KeyRow> surrounding_rows() {
           .aside()
           .fallback("3")
           .run_time()
+          .when("guards.rollback", "true")
           .range(1, 1000)
-          .doc(
-              "Number of rollbacks after which the next one ends the run with exit code 7. Only with guards.rollback."),
+          .doc("Number of rollbacks after which the next one ends the run with exit code 7."),
       bind("guards.log_text", Type::boolean, LLMC_FIELD(guards.log_text))
           .aside()
           .fallback("false")

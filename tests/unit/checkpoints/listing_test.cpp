@@ -62,6 +62,7 @@ TEST_F(ListingTest, StepLossSizeAndDamage) {
   fs::resize_file(checkpoint(4) / "optimizer.safetensors", 100);
   write_all(checkpoints_directory(run_.path) / "step-3", "");
   fs::create_directory(checkpoints_directory(run_.path) / ".tmp-step-00000012");
+  settle_best(run_.path, Best{2, "validation", 2.5});  // llmc's own file, no stranger
   const Listing listing = list(run_.path);
   ASSERT_EQ(steps(listing.checkpoints), (Steps{2, 4, 10}));
   EXPECT_EQ(listing.strangers, (std::vector<std::string>{".tmp-step-00000012", "step-3"}));
