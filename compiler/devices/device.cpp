@@ -247,14 +247,7 @@ const Device& built_in(std::size_t file) {
   return *parsed[file];
 }
 
-Device read_file(const std::filesystem::path& path) {
-  const std::optional<std::string> text = disk::text(path, kLargestFile);
-  if (!text)
-    throw Failure(Exit::spec, fmt::format("{} cannot be read as a device file: {}. Write a device that `llmc devices` "
-                                          "lists, or the path of a file in the form that `llmc devices NAME` prints",
-                                          path.string(), std::strerror(errno)));
-  return read(*text, path.string());
-}
+Device read_file(const std::filesystem::path& path) { return read(text_of(path), path.string()); }
 
 /// Drops the suffix of an architecture: "90" of "90a".
 std::string capability(const std::string& arch) { return arch.substr(0, arch.find_last_of("0123456789") + 1); }
@@ -380,6 +373,14 @@ const std::vector<Device>& all() {
 }
 
 Device read(const std::string& text, const std::string& name) { return Reader(name).read(text); }
+
+std::string text_of(const std::filesystem::path& path) {
+  std::optional<std::string> text = disk::text(path, kLargestFile);
+  if (text) return *std::move(text);
+  throw Failure(Exit::spec, fmt::format("{} cannot be read as a device file: {}. Write a device that `llmc devices` "
+                                        "lists, or the path of a file in the form that `llmc devices NAME` prints",
+                                        path.string(), std::strerror(errno)));
+}
 
 std::filesystem::path user_folder() {
   if (const char* config = std::getenv("XDG_CONFIG_HOME"); config && *config)

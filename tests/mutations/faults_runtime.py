@@ -22,6 +22,8 @@ FAULTS = [
           "test_run JsonLines.AFileWithDropped*"),
     fault("a_line_has_any_length", "LineReader::next", "const bool whole = !in_.fail();", "const bool whole = true;",
           "test_run JsonLines.AFileWithDropped*"),
+    fault("a_tail_is_the_whole_file", "tail in runtime/files/disk.cpp", "if (bytes > most)", "if (false)",
+          "test_checkpoint Disk.OfALargeFile*"),
     fault("a_text_has_any_size", "text in runtime/files/disk.cpp", "!unknown && bytes > most", "false",
           "test_checkpoint Disk.AText*"),
     fault("another_optimizers_state_is_kept", "load_checkpoint", "set_to_zero(stored, i, access);", ";",
