@@ -266,6 +266,21 @@ void check_target(const Device& device, const spec::Spec& spec) {
                     spec.target.device));
 }
 
+/// Returns the device that a spec without target.device is planned for; `arch`: empty for a cpu. Throws Failure(spec)
+/// if a user's file of that name is of another kind or arch: the times would be those of another device.
+Device standard(const std::string& name, const std::string& arch) {
+  Device device = named(name);
+  if (device.kind == spec::TargetKind::cpu) device.arch.clear();
+  if (device.arch == arch) return device;
+  const auto of = [](const std::string& capability) {
+    return capability.empty() ? "a cpu" : "of compute capability " + capability;
+  };
+  throw Failure(Exit::spec, fmt::format("{} is {}, but a spec without target.device is planned for {}, which is {}. "
+                                        "Correct kind and arch in the file, or give it another name and write that as "
+                                        "target.device",
+                                        user_file(name).string(), of(device.arch), name, of(arch)));
+}
+
 }  // namespace
 
 const char* name_of(Figure figure) { return kNames[static_cast<std::size_t>(figure)]; }
@@ -430,7 +445,7 @@ Device find(const spec::Spec& spec) {
     check_target(device, spec);
     return device;
   }
-  if (spec.target.kind == spec::TargetKind::cpu) return named("cpu");
+  if (spec.target.kind == spec::TargetKind::cpu) return standard("cpu", "");
   // The smallest GPU with one of the target's architectures, as the default of memory.budget takes it; if none has one,
   // the nearest architecture's. Their table tells, because reading all device files takes longer than most plans.
   const auto distance = [&](const spec::Gpu& gpu) {
@@ -442,7 +457,7 @@ Device find(const spec::Spec& spec) {
   const spec::Gpu* nearest = nullptr;
   for (const spec::Gpu& gpu : spec::gpus())
     if (*gpu.name && (!nearest || distance(gpu) <= distance(*nearest))) nearest = &gpu;
-  return named(nearest->name);
+  return standard(nearest->name, nearest->arch);
 }
 
 }  // namespace llmc::devices
