@@ -146,6 +146,10 @@ FAULTS = [
           "test_data MixtureTest.ResumesAnywhere*"),
     fault("common_files_are_not_noticed", "drawn_twice", "if (shared.empty())", "if (true)",
           "test_train Mixtures.RefuseWhatNamesNoMixture"),
+    fault("a_negative_seed_is_a_large_one", "unsigned_number", "text.find('-') == std::string::npos", "true",
+          "run_surroundings"),
+    fault("check_does_not_compare_the_files_of_data", "check_one", "warn_of_shared_data(resolved, missing_here, said);",
+          "", "run_cli"),
     # a start, and the folder of a run
     fault("a_start_takes_the_phase_of_a_damaged_checkpoint", "prepare_alike",
           "start = phase_again(start, rank.phases, from);", "", "run_ramp"),

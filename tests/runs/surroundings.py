@@ -152,6 +152,13 @@ class Surroundings(RunTest):
                 self.assertEqual(harness.call(*words, "").code, 2, f"{words} ''")
         self.assertGreater(tried, 120)
 
+    def test_a_seed_is_not_negative(self):
+        """CLI11 would make a large number of it."""
+        for words in ((LLMC, "data", "build", "--from", self.spec, "--vocab-size", "320", "-o", self.path("seeded")),
+                      (self.trainer, "sample", "--prompt", "1 2 3")):
+            for seed in (("--seed", "-7"), ("--seed=-7", )):
+                self.ends(2, *words, *seed, says="--seed: '-7' is negative. Write a whole number from 0 on, such as 7")
+
     def test_output_that_cannot_be_written(self):
         """Exit 2 and a message, whatever the command prints, and however much of it."""
         run, page = self.path("told"), self.path("told.html")
