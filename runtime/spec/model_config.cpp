@@ -383,13 +383,13 @@ ModelConfig read_model_config(const std::string& text, const std::string& name, 
   const Json config = read_json(text, name);
   refuse_model_inside(config, refusals);
   ConfigReader reader(config, "", refusals);
-  const std::int64_t context = reader.integer("max_position_embeddings").value_or(2048);
   const Family* named = read_family(reader);
   if (named) refuse_other_activations(reader, *named);
   refuse_other_layers(reader);
   // Nothing else can be right or wrong in a model of an unknown type.
   if (!named) refusals.throw_if_any();
   const Family& family = *named;
+  const std::int64_t context = reader.integer("max_position_embeddings").value_or(family.context);
   const std::vector<std::string> notes = notes_on_dropout(reader);
   Model m;
   m.vocab_size = reader.required("vocab_size");
