@@ -254,6 +254,15 @@ void read_factors(ConfigReader& reader, const Family& family, Model& m) {
     if (!family.reads_factors && given && *given != m.*each.field)
       refuse_fixed(reader, family, each.name, *given, m.*each.field);
   }
+  // llmc's factor is one of the product, to which it adds the bias unscaled (E0333).
+  const auto refuse_bias = [&](const char* key, bool bias, const char* projection) {
+    if (bias && m.residual_multiplier != 1)
+      reader.refuse(key, fmt::format("transformers multiplies the bias of {} by residual_multiplier {}, and llmc adds "
+                                     "it unscaled. Choose a model without biases, or with residual_multiplier 1",
+                                     projection, m.residual_multiplier));
+  };
+  refuse_bias("attention_bias", m.attention_out_bias, "o_proj");
+  refuse_bias("mlp_bias", m.mlp_bias, "down_proj");
   if (family.query_scalar) {
     constexpr const char* kScalar = "query_pre_attn_scalar";
     const double scalar = reader.number(kScalar).value_or(static_cast<double>(family.query_scalar));

@@ -102,6 +102,18 @@ TEST(FromHuggingFace, AGraniteHasMultipliers) {
   EXPECT_TRUE(test::has_facts(refusal(changed("/residual_multiplier", 0.22)), {"residual_multiplier: 0.22: a llama"}));
 }
 
+TEST(FromHuggingFace, AGranitesFactorScalesNoBias) {
+  for (const auto& [key, projection] : {std::pair("attention_bias", "o_proj"), {"mlp_bias", "down_proj"}}) {
+    Json config = Json::parse(kGranite);
+    config[key] = true;
+    EXPECT_TRUE(test::has_facts(
+        refusal(config),
+        {fmt::format("{}: transformers multiplies the bias of {}", key, projection), "residual_multiplier 0.22"}));
+    config["residual_multiplier"] = 1.0;
+    EXPECT_EQ(import(config).model.mlp_bias, key == std::string("mlp_bias"));
+  }
+}
+
 // allenai/OLMo-2-0425-1B, with all keys as published.
 const char* const kOlmo2 = R"({
   "architectures": ["Olmo2ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "eos_token_id": 100257,
