@@ -149,6 +149,9 @@ FAULTS = [
           "test_train Mixtures.RefuseWhatNamesNoMixture"),
     fault("a_negative_seed_is_a_large_one", "unsigned_number", "text.find('-') == std::string::npos", "true",
           "run_surroundings"),
+    fault("a_run_may_have_no_source", "sources in runtime/spec/relations/relations.cpp",
+          'given("data.train.path") ? "data.train.path" : "data.train.NAME"', '"data.train.path"',
+          "test_train Mixtures.RefuseWhatNamesNoMixture"),
     fault("check_does_not_compare_the_files_of_data", "check_one", "warn_of_shared_data(resolved, missing_here, said);",
           "", "run_cli"),
     # a start, and the folder of a run
