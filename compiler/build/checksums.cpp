@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "compiler/emit/project.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 
 namespace llmc::build {
@@ -20,7 +21,7 @@ std::string seal_of(const fs::path& file) {
 }
 
 Checksums::Checksums(fs::path folder) : folder_(std::move(folder)) {
-  std::ifstream list(folder_ / kFile);
+  std::istringstream list(disk::text(folder_ / kFile).value_or(""));
   std::string name, bytes, xxh3;
   while (list >> name >> bytes >> xxh3) seals_[name] = bytes + " " + xxh3;
 }

@@ -21,6 +21,7 @@
 #include "spec/schema/schema.h"
 #include "spec/source.h"
 #include "text/message.h"
+#include "text/option_checks.h"
 #include "text/plural.h"
 #include "text/printable.h"
 
@@ -160,7 +161,9 @@ void add_build(CLI::App* data_command) {
       build_command->add_option("--sample-bytes", options->sample_bytes,
                                 "bytes of text to train the tokenizer on (0: chosen by the vocabulary's size)");
   for (CLI::Option* number : {vocab_size, shard_tokens, sample_bytes}) allow_suffix(number);
-  build_command->add_option("--seed", options->seed, "seed of the sample and the split")->capture_default_str();
+  build_command->add_option("--seed", options->seed, "seed of the sample and the split")
+      ->check(unsigned_number())
+      ->capture_default_str();
   build_command->add_flag("--deduplicate", options->deduplicate, "leave out documents equal to an earlier one");
   build_command->add_flag("--force", options->force, "replace an existing data set");
   build_command->add_flag("--json", *json, "print dataset.json on standard output");

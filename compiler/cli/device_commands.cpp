@@ -1,14 +1,11 @@
 #include <fmt/format.h>
 
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "compiler/cli/commands.h"
 #include "compiler/devices/device.h"
 #include "compiler/devices/files.h"
 #include "error.h"
-#include "files/disk.h"
 #include "spec/schema/schema.h"
 #include "spec/targets.h"
 
@@ -38,12 +35,8 @@ std::string table() {
 }
 
 std::string file_of(const std::string& name) {
-  if (const std::filesystem::path own = devices::user_file(name); !own.empty()) {
-    std::ifstream file = disk::open(own);
-    std::ostringstream text;
-    text << "# " << own.string() << "\n" << file.rdbuf();
-    return text.str();
-  }
+  if (const std::filesystem::path own = devices::user_file(name); !own.empty())
+    return "# " + own.string() + "\n" + devices::text_of(own);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < devices::all().size(); ++i) {
     const std::string text = devices::files()[i].text;  // its first line describes the device

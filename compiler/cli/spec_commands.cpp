@@ -66,6 +66,20 @@ void note_sources(const spec::Resolved& resolved, const std::vector<MissingPath>
   if (spec.phase.count == 1) check_most_epochs(sources, beginning(sources), run);
 }
 
+/// Warns of files that training and validation data share, or two sources, if all data is here.
+void warn_of_shared_data(const spec::Resolved& resolved, const std::vector<MissingPath>& missing, Said& said) {
+  const auto absent = [](const MissingPath& path) {
+    return path.key.starts_with("data.train") || path.key.starts_with("data.validation");
+  };
+  if (std::ranges::any_of(missing, absent)) return;
+  spec::Spec spec = resolved.spec;
+  spec::resolve_paths(spec, resolved.directory);
+  try {
+    for (const std::string& line : shared_data(spec)) said.once("warning: " + printable_text(line));
+  } catch (const Failure&) {  // damaged data is no mistake of the spec; the trainer refuses it
+  }
+}
+
 /// Throws Failure(data) if the phases together pass over a source more often than its most_epochs. Their data is
 /// checked as far as it is here.
 void check_phases(const std::vector<spec::Resolved>& phases) {
@@ -90,6 +104,7 @@ void check_one(const Options& options, const spec::Resolved& resolved, Said& sai
     said.once(fmt::format("warning: {}: a run needs it, but no file matches '{}' here{}", missing.key,
                           printable(missing.path.string()), missing.hint));
   note_sources(resolved, missing_here, said);
+  warn_of_shared_data(resolved, missing_here, said);
   if (const std::string& from = resolved.spec.init.from; !from.empty()) {
     const fs::path folder = (fs::path(resolved.directory) / from).lexically_normal();
     std::error_code error;

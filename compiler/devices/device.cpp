@@ -247,14 +247,7 @@ const Device& built_in(std::size_t file) {
   return *parsed[file];
 }
 
-Device read_file(const std::filesystem::path& path) {
-  const std::optional<std::string> text = disk::text(path, kLargestFile);
-  if (!text)
-    throw Failure(Exit::spec, fmt::format("{} cannot be read as a device file: {}. Write a device that `llmc devices` "
-                                          "lists, or the path of a file in the form that `llmc devices NAME` prints",
-                                          path.string(), std::strerror(errno)));
-  return read(*text, path.string());
-}
+Device read_file(const std::filesystem::path& path) { return read(text_of(path), path.string()); }
 
 /// Drops the suffix of an architecture: "90" of "90a".
 std::string capability(const std::string& arch) { return arch.substr(0, arch.find_last_of("0123456789") + 1); }
@@ -271,6 +264,21 @@ void check_target(const Device& device, const spec::Spec& spec) {
                     device.kind == spec::TargetKind::cuda ? "of compute capability " + device.arch : "a cpu",
                     spec.target.kind == spec::TargetKind::cuda ? "cuda" : "cpu", spec::either(spec.target.arch),
                     spec.target.device));
+}
+
+/// Returns the device that a spec without target.device is planned for; `arch`: empty for a cpu. Throws Failure(spec)
+/// if a user's file of that name is of another kind or arch: the times would be those of another device.
+Device standard(const std::string& name, const std::string& arch) {
+  Device device = named(name);
+  if (device.kind == spec::TargetKind::cpu) device.arch.clear();
+  if (device.arch == arch) return device;
+  const auto of = [](const std::string& capability) {
+    return capability.empty() ? "a cpu" : "of compute capability " + capability;
+  };
+  throw Failure(Exit::spec, fmt::format("{} is {}, but a spec without target.device is planned for {}, which is {}. "
+                                        "Correct kind and arch in the file, or give it another name and write that as "
+                                        "target.device",
+                                        user_file(name).string(), of(device.arch), name, of(arch)));
 }
 
 }  // namespace
@@ -381,6 +389,14 @@ const std::vector<Device>& all() {
 
 Device read(const std::string& text, const std::string& name) { return Reader(name).read(text); }
 
+std::string text_of(const std::filesystem::path& path) {
+  std::optional<std::string> text = disk::text(path, kLargestFile);
+  if (text) return *std::move(text);
+  throw Failure(Exit::spec, fmt::format("{} cannot be read as a device file: {}. Write a device that `llmc devices` "
+                                        "lists, or the path of a file in the form that `llmc devices NAME` prints",
+                                        path.string(), std::strerror(errno)));
+}
+
 std::filesystem::path user_folder() {
   if (const char* config = std::getenv("XDG_CONFIG_HOME"); config && *config)
     return std::filesystem::path(config) / "llmc/devices";
@@ -429,7 +445,7 @@ Device find(const spec::Spec& spec) {
     check_target(device, spec);
     return device;
   }
-  if (spec.target.kind == spec::TargetKind::cpu) return named("cpu");
+  if (spec.target.kind == spec::TargetKind::cpu) return standard("cpu", "");
   // The smallest GPU with one of the target's architectures, as the default of memory.budget takes it; if none has one,
   // the nearest architecture's. Their table tells, because reading all device files takes longer than most plans.
   const auto distance = [&](const spec::Gpu& gpu) {
@@ -441,7 +457,7 @@ Device find(const spec::Spec& spec) {
   const spec::Gpu* nearest = nullptr;
   for (const spec::Gpu& gpu : spec::gpus())
     if (*gpu.name && (!nearest || distance(gpu) <= distance(*nearest))) nearest = &gpu;
-  return named(nearest->name);
+  return standard(nearest->name, nearest->arch);
 }
 
 }  // namespace llmc::devices

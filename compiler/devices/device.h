@@ -109,6 +109,9 @@ const std::vector<Device>& all();
 /// Parses a device file; messages call it `name`. Throws Failure(spec) with the line, the mistake and the correction.
 Device read(const std::string& text, const std::string& name);
 
+/// Returns the text of a device file. Throws Failure(spec) if it cannot be read, or is too large for one.
+std::string text_of(const std::filesystem::path& path);
+
 /// Prints a device as a file that read() accepts.
 std::string to_yaml(const Device& device);
 

@@ -5,8 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <fstream>
-#include <sstream>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -16,11 +15,9 @@
 namespace llmc::emit {
 
 std::string read_text(const std::filesystem::path& file) {
-  std::ifstream in = disk::open(file);
-  if (!in) throw Failure(Exit::toolchain, "cannot read " + file.string() + ": " + std::strerror(errno));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  std::optional<std::string> text = disk::text(file);
+  if (!text) throw Failure(Exit::toolchain, "cannot read " + file.string() + ": " + std::strerror(errno));
+  return *std::move(text);
 }
 
 namespace {

@@ -34,7 +34,7 @@ std::string kernels_header(const plan::Plan& plan, const std::vector<KernelSourc
 
 std::set<std::string> earlier_files(const fs::path& folder) {
   std::set<std::string> names;
-  std::ifstream list = disk::open(folder / kManifest);
+  std::istringstream list(disk::text(folder / kManifest).value_or(""));
   for (std::string line; std::getline(list, line);) names.insert(line);
   return names;
 }
@@ -56,11 +56,7 @@ void add_sources(Files& files, const fs::path& from, const std::string& to) {
 }  // namespace
 
 void write_file(const fs::path& file, const std::string& text) {
-  if (std::ifstream old = disk::open(file); old) {
-    std::ostringstream now;
-    now << old.rdbuf();
-    if (now.str() == text) return;  // keeps the time stamp, so that nothing is rebuilt
-  }
+  if (disk::text(file, text.size()) == text) return;  // keeps the time stamp, so that nothing is rebuilt
   make_directories(file.parent_path(), kProjectWriter);
   const fs::path temporary = file.string() + ".new";
   disk::remove(temporary, Exit::usage);  // a link there would be written through

@@ -25,7 +25,7 @@ bool has_checkpoint(const fs::path& run, std::int64_t step) {
 
 fs::path best_file(const fs::path& run) { return checkpoints_directory(run) / "best.json"; }
 
-std::optional<Best> read_best_or_refuse(const fs::path& run) {
+std::optional<Best> read_best(const fs::path& run) {
   const fs::path path = best_file(run);
   if (!disk::exists(path, Exit::checkpoint)) return std::nullopt;
   std::string why = "its step is negative";
@@ -40,15 +40,12 @@ std::optional<Best> read_best_or_refuse(const fs::path& run) {
     why = failure.what();
   }
   throw Failure(Exit::checkpoint, "'" + path.string() + "' does not say which checkpoint is the best: " + why +
-                                      ". No checkpoint was removed. Remove this file to prune without a best one");
-}
-
-std::optional<Best> read_best(const fs::path& run) try { return read_best_or_refuse(run); } catch (const Failure&) {
-  return std::nullopt;
+                                      ". No checkpoint was removed. Remove this file to go on without a best one");
 }
 
 std::optional<Best> best_of_run(const fs::path& run, const std::string& set, std::int64_t step,
                                 const std::optional<Best>& noted) {
+  if (set == "none") return std::nullopt;
   const std::optional<Best> best = noted ? noted : read_best(run);
   if (!best || best->validation != set || best->step > step || !has_checkpoint(run, best->step)) return std::nullopt;
   return best;

@@ -19,14 +19,13 @@ struct Best {
 /// Path of best.json in a run folder.
 std::filesystem::path best_file(const std::filesystem::path& run);
 
-/// Reads best.json of a run folder. Nothing if it is missing or unreadable, or its checkpoint is gone.
+/// Reads best.json of a run folder. Nothing if it is missing or its checkpoint is gone. Throws Failure(checkpoint) if
+/// it is damaged: without it the best checkpoint would be removed and its loss forgotten.
 std::optional<Best> read_best(const std::filesystem::path& run);
 
-/// The same for a command that removes checkpoints: throws Failure(checkpoint) if best.json is there and unreadable.
-std::optional<Best> read_best_or_refuse(const std::filesystem::path& run);
-
 /// Record that a run resuming from a checkpoint of `step` continues: `noted` there, or best.json for a checkpoint
-/// without one. Nothing if it belongs to another set than `set` or a later step, or its checkpoint is gone from `run`.
+/// without one. Nothing if `set` is none, if it belongs to another set or a later step, or if its checkpoint is gone
+/// from `run`.
 std::optional<Best> best_of_run(const std::filesystem::path& run, const std::string& set, std::int64_t step,
                                 const std::optional<Best>& noted);
 

@@ -84,13 +84,22 @@ struct CheckpointTexts {
 std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::span<const SavedBuffer> buffers);
 
 /// Checks that a first save in `run` can succeed. Throws Failure(checkpoint) when the folder cannot be written or has
-/// no space for one checkpoint; calls tell_small_disk() otherwise.
-void check_can_save(const std::filesystem::path& run, std::span<const ParameterInfo> parameters,
-                    std::span<const SavedBuffer> buffers, const Retention& retention, const Log& log);
+/// no space for one checkpoint of `bytes`.
+void check_can_save(const std::filesystem::path& run, std::int64_t bytes);
 
-/// Warns on `log` if the disk of RUN/checkpoints, which must exist, cannot hold keep_last checkpoints of `bytes` and
-/// the one being written.
-void tell_small_disk(const std::filesystem::path& run, std::int64_t bytes, const Retention& retention, const Log& log);
+/// Saves that a run will make in steps (from, last]: after each `every` (0: none), after the last, after each border in
+/// that range, and after each evaluation that finds the best.
+struct SavesAhead {
+  std::int64_t from = 0, last = 0;
+  std::int64_t every = 0;
+  std::int64_t evaluation_every = 0;       // 0: no best is kept
+  std::vector<std::int64_t> borders = {};  // steps whose checkpoints are kept, earlier ones included
+};
+
+/// Warns on `log` if the disk of RUN/checkpoints, which must exist, cannot hold the checkpoints of `bytes` that are
+/// kept when the run ends, and the one being written.
+void tell_small_disk(const std::filesystem::path& run, std::int64_t bytes, const Retention& retention,
+                     const SavesAhead& ahead, const Log& log);
 
 /// RUN/checkpoints
 std::filesystem::path checkpoints_directory(const std::filesystem::path& run);

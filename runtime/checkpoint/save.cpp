@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "checkpoint/parameter_stream.h"
@@ -98,8 +99,7 @@ std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::sp
   return bytes;
 }
 
-void check_can_save(const fs::path& run, std::span<const ParameterInfo> parameters,
-                    std::span<const SavedBuffer> buffers, const Retention& retention, const Log& log) {
+void check_can_save(const fs::path& run, std::int64_t bytes) {
   const fs::path parent = checkpoints_directory(run);
   make_directories(parent);
   remove_stale_directories(parent, kCheckpointPrefix);
@@ -107,27 +107,70 @@ void check_can_save(const fs::path& run, std::span<const ParameterInfo> paramete
     const AtomicDirectory probe(parent, std::string(kCheckpointPrefix) + "probe");
     write_small_file(probe.path(), "probe", "x");
   }
-  const std::int64_t one = checkpoint_bytes(parameters, buffers);
-  check_space(parent, one);
-  tell_small_disk(run, one, retention, log);
+  check_space(parent, bytes);
 }
 
-void tell_small_disk(const fs::path& run, std::int64_t bytes, const Retention& retention, const Log& log) {
+namespace {
+
+/// Checkpoints that are kept for another reason than keep_last when the run ends.
+struct KeptLonger {
+  std::int64_t checkpoints = 0;
+  std::string reasons;  // " with the best and borders of phases", or empty
+};
+
+bool is_multiple(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+
+/// Returns those that the run will make in (ahead.from, limit].
+KeptLonger kept_longer(const Retention& retention, const SavesAhead& ahead, std::int64_t limit, bool has_best) {
+  KeptLonger kept;
+  const auto add = [&](std::int64_t checkpoints, const std::string& reason) {
+    if (checkpoints <= 0) return;
+    kept.checkpoints += checkpoints;
+    kept.reasons += (kept.reasons.empty() ? " with " : " and ") + reason;
+  };
+  const auto multiples = [&](std::int64_t every) { return every > 0 ? limit / every - ahead.from / every : 0; };
+  std::int64_t every = 0;  // least common multiple; one that overflows is beyond any run
+  if (ahead.every > 0 && retention.keep_every > 0 &&
+      __builtin_mul_overflow(ahead.every / std::gcd(ahead.every, retention.keep_every), retention.keep_every, &every))
+    every = 0;
+  add(multiples(every), "keep_every=" + std::to_string(retention.keep_every));
+  add(std::ranges::count_if(
+          ahead.borders,
+          [&](std::int64_t border) { return border > ahead.from && border <= limit && !is_multiple(border, every); }),
+      "borders of phases");
+  add(!has_best && multiples(ahead.evaluation_every) > 0, "the best");
+  return kept;
+}
+
+}  // namespace
+
+void tell_small_disk(const fs::path& run, std::int64_t bytes, const Retention& retention, const SavesAhead& ahead,
+                     const Log& log) {
   const fs::path parent = checkpoints_directory(run);
   const std::optional<std::int64_t> available = free_bytes(parent);
-  if (!log || !available || retention.keep_last <= 0) return;
+  if (!log || !available) return;
+  const std::vector<CheckpointEntry> there = list_checkpoints(run);
   // Checkpoints kept for another reason free no space.
   const auto goes = [&](const CheckpointEntry& entry) {
-    return entry.step != retention.best && (retention.keep_every <= 0 || entry.step % retention.keep_every != 0);
+    return entry.step != retention.best && !is_multiple(entry.step, retention.keep_every) &&
+           std::ranges::find(ahead.borders, entry.step) == ahead.borders.end();
   };
-  const std::vector<CheckpointEntry> there = list_checkpoints(run);
-  const std::int64_t wanted = retention.keep_last + 1;  // including the one being written
-  const std::int64_t more = std::max<std::int64_t>(wanted - std::ranges::count_if(there, goes), 1);
+  const bool has_best = std::ranges::find(there, retention.best, &CheckpointEntry::step) != there.end();
+  const std::int64_t by_interval = ahead.every > 0 ? (ahead.last - 1) / ahead.every : 0;
+  std::int64_t more = kept_longer({0, ahead.every}, ahead, ahead.last - 1, has_best).checkpoints + 1;  // all of them
+  KeptLonger longer;
+  if (retention.keep_last > 0) {
+    // While the last is written, the newest of those before it are kept by keep_last.
+    const std::int64_t older = std::max<std::int64_t>(by_interval - retention.keep_last, 0);
+    longer = kept_longer(retention, ahead, ahead.every > 0 ? older * ahead.every : ahead.last - 1, has_best);
+    const std::int64_t wanted = retention.keep_last + 1 + longer.checkpoints;
+    more = std::min(more, std::max<std::int64_t>(wanted - std::ranges::count_if(there, goes), 1));
+  }
   if (*available / bytes >= more) return;
   log("'" + parent.string() + "' has space for " + std::to_string(*available / bytes) + " more checkpoint" +
       plural(*available / bytes) + " of " + std::to_string(bytes) +
-      " bytes, and checkpoint.keep_last=" + std::to_string(retention.keep_last) + " takes " + std::to_string(more) +
-      " more, including the one being written. Free some space, or saving will fail");
+      " bytes, and checkpoint.keep_last=" + std::to_string(retention.keep_last) + longer.reasons + " takes " +
+      std::to_string(more) + " more, including the one being written. Free some space, or saving will fail");
 }
 
 std::vector<std::string> Attempt::settle(const Savers& savers, const std::string& mine) const {

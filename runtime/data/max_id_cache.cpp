@@ -6,11 +6,18 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 
 #include "files/disk.h"
 
 namespace llmc {
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kMostAnswerBytes = 1u << 16;  // of a cached answer, which has a path and a few numbers
+
+}  // namespace
 
 fs::path default_cache_folder() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && fs::path(cache).is_absolute())
@@ -26,7 +33,7 @@ fs::path MaxIdCache::file_for(const std::string& identity) const {
 
 std::optional<std::uint64_t> MaxIdCache::find(const std::string& identity) const {
   if (folder_.empty()) return std::nullopt;
-  std::ifstream file = disk::open(file_for(identity));
+  std::istringstream file(disk::text(file_for(identity), kMostAnswerBytes).value_or(""));
   std::string stored;
   std::uint64_t max_id = 0;
   // The file contains the identity as well, so that a hash collision cannot return another file's answer.

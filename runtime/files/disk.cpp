@@ -55,6 +55,20 @@ std::optional<std::string> text(const fs::path& path, std::uint64_t most) {
   return content.str();
 }
 
+std::string tail(const fs::path& path, std::uint64_t most, std::uint64_t begin) {
+  std::ifstream file = open(path);
+  file.seekg(0, std::ios::end);
+  const std::streamoff end = file.tellg();
+  if (end < 0) return {};
+  const auto bytes = static_cast<std::uint64_t>(end);
+  if (bytes > most) begin = std::max(begin, bytes - most);
+  std::string text(bytes - std::min(begin, bytes), '\0');
+  file.seekg(static_cast<std::streamoff>(begin));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
 bool has_content(const fs::path& file) {
   std::error_code error;
   const auto bytes = fs::file_size(file, error);

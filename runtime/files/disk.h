@@ -29,6 +29,10 @@ inline constexpr std::uint64_t kMostText = 256u << 20;  // no file that is parse
 /// Parsing straight from a stream would throw on a disk error.
 std::optional<std::string> text(const std::filesystem::path& path, std::uint64_t most = kMostText);
 
+/// Returns the last `most` bytes of a regular file, or what it has from byte `begin` on if that is less. Empty if it
+/// cannot be read.
+std::string tail(const std::filesystem::path& path, std::uint64_t most, std::uint64_t begin = 0);
+
 /// Returns whether the file can be seen to exist and to hold at least one byte.
 bool has_content(const std::filesystem::path& file);
 

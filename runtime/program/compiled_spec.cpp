@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
+#include <sstream>
 
 #include "error.h"
 #include "files/disk.h"
@@ -27,10 +27,10 @@ struct Note {
 Note read_note(const fs::path& folder) {
   Note note;
   std::string line;
-  std::ifstream folders(folder / kSpecDirectoryFile);
+  std::istringstream folders(disk::text(folder / kSpecDirectoryFile).value_or(""));
   if (std::getline(folders, line)) note.spec_folder = line;
   if (std::getline(folders, line)) note.folder = line;
-  std::ifstream files(folder / kSpecFilesFile);
+  std::istringstream files(disk::text(folder / kSpecFilesFile).value_or(""));
   while (std::getline(files, line))
     if (const std::size_t blank = line.find(' '); blank != std::string::npos)
       note.files.push_back({line.substr(0, blank), line.substr(blank + 1)});

@@ -85,9 +85,9 @@ class Binder {
       } else if (names && names->names_entry(key.text)) {
         read_named(*names, value, key, bound, diagnostics_);
       } else if (const std::string section = join(group, key.text); !names && is_foreign_section(section, value)) {
-        for (const auto& [inner, unused] : value.members) unknown(section, inner, false);
+        for (const auto& [inner, unused] : value.members) unknown(section, inner, value, false);
       } else {
-        unknown(group, key, named);
+        unknown(group, key, map, named);
       }
     }
   }
@@ -202,7 +202,8 @@ class Binder {
             (!advice_for_key(path).empty() || !nearest(plain_word(leaf_of(path)), schema_.children(group_of(path)))));
   }
 
-  void unknown(const std::string& group, const KeyText& key, bool named) {
+  /// `map`: the group's values, `key` among them.
+  void unknown(const std::string& group, const KeyText& key, const Node& map, bool named) {
     const bool ours = group.empty() || schema_.find_group(group);
     const std::vector<std::string> known = schema_.children(ours ? group : "");
     const std::string path = join(group, key.text);
@@ -215,6 +216,7 @@ class Binder {
     if (const Key* names = named ? schema_.names_in(group) : nullptr)
       advice += (advice.empty() ? "" : "; ") + names->name_rule();
     std::vector<Edit> edits;
+    std::vector<Location> places = {place_of(key.span)};
     const auto move = [&](const std::string& to, bool meant) {
       edits.push_back({{}, {}, path, to, meant, meant ? "" : fmt::format("the key is {}", to)});
     };
@@ -238,13 +240,17 @@ class Binder {
     } else if (const auto near = nearest(plain_word(key.text), known); near && word && ours) {
       move(join(group, *near), true);
       advice = fmt::format("{} is set already; remove one of them", *near);
+      // On a command line the right spelling overrides the file's value.
+      const auto other = std::ranges::find(map.members, *near, [](const Member& member) { return member.key.text; });
+      const auto typed = [](const KeyText& text) { return text.span.source && text.span.source->command_line; };
+      if (other != map.members.end() && typed(other->key) == typed(key))
+        places.push_back(place_of(other->key.span, fmt::format("{} is set here", *near)));
     }
     if (synonym.empty() && word && elsewhere.size() == 1) move(elsewhere[0], false);
     Diagnostic diagnostic{
         "E0201",
         fmt::format("there is no key {}{}", in_quotes(key.text), group.empty() ? "" : " in " + printable(group)),
-        advice,
-        {place_of(key.span)}};
+        advice, std::move(places)};
     diagnostic.key = path;
     if (!edits.empty())
       diagnostic.propose = [edits](const Sound& sound) {

@@ -165,12 +165,13 @@ class Converter {
     if (low && high) return true;
     // Fewer bytes than any program uses: gigabytes were probably meant.
     const bool unit_left_out = key_.type == Type::bytes && !low && value >= 1;
-    const std::string how =
-        !high && *key_.maximum >= kWideBound ? "more than " + bound_text(key_, *key_.maximum) : "out of range";
+    // Expectations omit a wide bound, and would then name what was written.
+    const std::string wide = !high && *key_.maximum >= kWideBound ? bound_text(key_, *key_.maximum) : "";
+    const std::string how = wide.empty() ? "out of range" : "more than " + wide;
     std::vector<std::string> gigabytes;
     if (unit_left_out) gigabytes.push_back(fmt::format("{}GiB", value));
     fail_on_slip("E0205", fmt::format("{} is {}, which is {}", key_.path, in_quotes(node.text), how),
-                 "write " + expectation(key_), node, gigabytes);
+                 wide.empty() ? "write " + expectation(key_) : "write at most " + wide, node, gigabytes);
     return false;
   }
 

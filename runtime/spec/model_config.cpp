@@ -254,6 +254,15 @@ void read_factors(ConfigReader& reader, const Family& family, Model& m) {
     if (!family.reads_factors && given && *given != m.*each.field)
       refuse_fixed(reader, family, each.name, *given, m.*each.field);
   }
+  // llmc's factor is one of the product, to which it adds the bias unscaled (E0333).
+  const auto refuse_bias = [&](const char* key, bool bias, const char* projection) {
+    if (bias && m.residual_multiplier != 1)
+      reader.refuse(key, fmt::format("transformers multiplies the bias of {} by residual_multiplier {}, and llmc adds "
+                                     "it unscaled. Choose a model without biases, or with residual_multiplier 1",
+                                     projection, m.residual_multiplier));
+  };
+  refuse_bias("attention_bias", m.attention_out_bias, "o_proj");
+  refuse_bias("mlp_bias", m.mlp_bias, "down_proj");
   if (family.query_scalar) {
     constexpr const char* kScalar = "query_pre_attn_scalar";
     const double scalar = reader.number(kScalar).value_or(static_cast<double>(family.query_scalar));
@@ -383,13 +392,13 @@ ModelConfig read_model_config(const std::string& text, const std::string& name, 
   const Json config = read_json(text, name);
   refuse_model_inside(config, refusals);
   ConfigReader reader(config, "", refusals);
-  const std::int64_t context = reader.integer("max_position_embeddings").value_or(2048);
   const Family* named = read_family(reader);
   if (named) refuse_other_activations(reader, *named);
   refuse_other_layers(reader);
   // Nothing else can be right or wrong in a model of an unknown type.
   if (!named) refusals.throw_if_any();
   const Family& family = *named;
+  const std::int64_t context = reader.integer("max_position_embeddings").value_or(family.context);
   const std::vector<std::string> notes = notes_on_dropout(reader);
   Model m;
   m.vocab_size = reader.required("vocab_size");

@@ -25,6 +25,17 @@ inline CLI::Validator finite(double low, bool above, double high) {
 inline CLI::Validator finite_from(double low, double high) { return finite(low, false, high); }
 inline CLI::Validator finite_above(double low, double high) { return finite(low, true, high); }
 
+/// Accepts what begins with no minus, of which CLI11 makes a large unsigned number.
+inline CLI::Validator unsigned_number() {
+  return {[](std::string& text) {
+            return text.find('-') == std::string::npos
+                       ? ""
+                       : fmt::format("'{}' is negative. Write a whole number from 0 on, such as {}", text,
+                                     text.size() > 1 && text[0] == '-' ? text.substr(1) : "42");
+          },
+          ""};
+}
+
 constexpr char kEmptyValue[] = "is empty. Give it a value, or leave it out";
 
 /// Makes the app and its commands refuse an empty value, as an unset variable in a script leaves it, for every option

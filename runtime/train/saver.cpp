@@ -42,7 +42,6 @@ Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& se
 /// Best loss that the run has at a checkpoint. Uses one rank's view of the disk for all ranks.
 std::optional<Best> Saver::record_at(const TrainState& state) {
   const std::string& set = values_.checkpoint.best;
-  if (set == "none") return std::nullopt;
   const auto found = best_of_run(run_, set, state.step, state.best);
   const std::string text = ranks_.broadcast(found ? fmt::format("{} {:a}", found->step, found->loss) : "", 0);
   Best best{0, set, 0};

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "checkpoint/best.h"
 #include "comm/together.h"
 #include "error.h"
 #include "files/durable_file.h"
@@ -10,6 +11,7 @@
 #include "program/compiled_spec.h"
 #include "train/after_save.h"
 #include "trainer/startup/later_phases.h"
+#include "trainer/startup/phase.h"
 #include "trainer/startup/resume_point.h"
 
 namespace llmc {
@@ -75,10 +77,34 @@ bool is_done(Rank& rank, const Prepared& prepared) {
   return true;
 }
 
+namespace {
+
+/// Warns of disks that cannot hold what the run and its mirror will keep up to the end of the phase.
+void tell_small_disks(Rank& rank, const Prepared& p, std::int64_t bytes) {
+  const spec::Spec& run = p.run();
+  const spec::Checkpoint& policy = run.checkpoint;
+  const PhaseInfo& phase = rank.info().phase;
+  Retention retention{policy.keep_last, policy.keep_every};
+  if (const auto best = best_of_run(p.folder->path(), policy.best, p.state.step, p.state.best))
+    retention.best = best->step;
+  SavesAhead ahead{p.state.step, phase.count == 1 ? run.schedule.steps : phase.last(), policy.every,
+                   policy.best == "none" ? 0 : run.evaluation.every, kept_borders(phase)};
+  tell_small_disk(p.folder->path(), bytes, retention, ahead, rank.warnings());
+  if (policy.mirror.empty()) return;
+  if (const std::int64_t interval = mirror_interval(policy.every, policy.mirror_every)) {
+    // Others are copied by chance alone.
+    ahead.every = interval;
+    ahead.evaluation_every = 0;
+    ahead.borders.clear();
+  }
+  tell_small_disk(policy.mirror, bytes, retention, ahead, rank.warnings());
+}
+
+}  // namespace
+
 RunFiles open_files(Rank& rank, Prepared& prepared) {
   const Options& options = rank.options;
   const ProgramInfo& info = rank.info();
-  const spec::Checkpoint& policy = prepared.run().checkpoint;
   RunFiles files;
   together(rank.launch, rank.rendezvous, [&] {
     if (!rank.is_first()) return;
@@ -91,10 +117,9 @@ RunFiles open_files(Rank& rank, Prepared& prepared) {
     if (const auto& start = prepared.start)
       complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint,
                     kept_borders(info.phase), rank.warnings());
-    const Retention retention{policy.keep_last, policy.keep_every};
-    const std::vector<SavedBuffer> saved = saved_buffers(info.buffers);
-    check_can_save(prepared.folder->path(), info.parameters, saved, retention, rank.warnings());
-    if (mirror) tell_small_disk(policy.mirror, checkpoint_bytes(info.parameters, saved), retention, rank.warnings());
+    const std::int64_t bytes = checkpoint_bytes(info.parameters, saved_buffers(info.buffers));
+    check_can_save(prepared.folder->path(), bytes);
+    tell_small_disks(rank, prepared, bytes);
   });
   check_shared(rank.launch, rank.rendezvous, options.run);
   files.folder = std::move(prepared.folder);

@@ -4,7 +4,7 @@ from faults import fault
 
 FAULTS = [
     fault("an_older_error_is_the_reason_of_an_end", "last_error in compiler/tools/sweep/queue.cpp",
-          "file.seekg(static_cast<std::streamoff>(begin));", "", "run_sweep"),
+          "disk::tail(log, kReadOfLog, begin)", "disk::tail(log, kReadOfLog)", "run_sweep"),
     fault("a_comment_of_a_script_has_two_lines", "one_line", "if (spec::printable(text) == text) return text;",
           "return text;", "run_sweep"),
     fault("a_sweep_starts_finished_runs", "is_final", "state == State::finished ||", "false ||", "run_sweep"),

@@ -72,6 +72,22 @@ class Calibrate(RunTest):
             file.write(re.sub(r"copy: {value: [^,]+", "copy: {value: 1e12", text))
         self.assertGreater(planned(env)["step_seconds"], before["step_seconds"])
 
+    def test_a_file_of_a_default_device_is_of_its_kind_and_arch(self):
+        env, folder = self.config("other"), self.path("other", "llmc", "devices")
+        os.makedirs(folder)
+        gpu = os.path.join(harness.SOURCE, "specs", "llama-1b.yaml")
+        for spec, name, other, facts in ((gpu, "h100-sxm", "b200", "compute capability 100"),
+                                         (gpu, "h100-sxm", "cpu", "is a cpu"), (self.spec, "cpu", "b200",
+                                                                                "compute capability 100")):
+            file = os.path.join(folder, name + ".yaml")
+            with open(file, "w", encoding="utf-8") as out:
+                out.write(self.succeed(LLMC, "devices", other).out)
+            done = harness.call(LLMC, "plan", spec, env=env)
+            self.assertEqual((done.code, done.out), (1, ""), done.err)
+            self.assert_facts(done.err, f"{file} {facts if facts.startswith('is') else 'is of ' + facts}",
+                              "without target.device", f"planned for {name}")
+            os.remove(file)
+
     def test_what_a_trainer_has_measured(self):
         trainer = self.compile(self.spec, "trainer")
         figures, device = self.path("figures.json"), self.path("device.yaml")

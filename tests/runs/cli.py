@@ -198,6 +198,21 @@ class Cli(RunTest):
         self.assertEqual(names[0], "00-build.txt")
         self.assertGreater(len(names), 8)
 
+    def test_check_warns_of_data_that_is_read_twice(self):
+        """Under other paths too, with the same exit code, and only if the run evaluates."""
+        spec = harness.write_small(self.path("shared"))
+        os.symlink(self.path("shared"), self.path("shared-link"))
+        held = f"data.validation.path={self.path('shared-link')}/*-1.bin"
+        self.assertRegex(
+            self.succeed(LLMC, "check", spec, held).err,
+            r"^warning: data\.train\.path and data\.validation\.path both name '.*train-1\.bin', .*\n$")
+        self.assertEqual(self.succeed(LLMC, "check", spec, held, "evaluation.every=0").err, "")
+        twice = ("data.train.path=", "data.train.a={path: train-*.bin, weight: 1}",
+                 "data.train.b={path: train-1.bin, weight: 1}")
+        self.assertRegex(
+            self.succeed(LLMC, "check", spec, *twice, cwd=self.path("shared")).err,
+            r"(?m)^warning: data\.train\.a and data\.train\.b both name '.*train-1\.bin', ")
+
     def test_check_says_what_is_not_there(self):
         """Warns of each file that a run would open, with the same exit code."""
         spec = harness.write_small(self.path("check"))

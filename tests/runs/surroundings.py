@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import termios
 
 import harness
@@ -105,6 +106,34 @@ class Surroundings(RunTest):
         self.assertIn("not a file", found["pipe"]["problem"])
         self.ends(0, LLMC, "report", runs, "-o", self.path("long.html"), says=" 4 MiB")
 
+    def test_files_of_others_are_not_read_without_a_limit(self):
+        """Files that llmc wrote or expects, each now 64 GiB of zeros, in 3 GiB of memory."""
+
+        def ends(code, *words, says="", cut=()):
+            for path in cut:
+                with open(path, "ab"):
+                    os.truncate(path, 64 << 30)
+            self.ends(code, "sh", "-c", 'ulimit -v 3000000 && exec "$@"', "sh", *words, says=says,
+                      env=harness.environment(XDG_CONFIG_HOME=self.path("config")))
+
+        devices, project, built = self.path("config", "llmc", "devices"), self.path("huge"), self.path("huge-set")
+        os.makedirs(devices)
+        for name in ("h200", "my-gpu"):
+            ends(1, LLMC, "devices", name, says="File too large", cut=[os.path.join(devices, name + ".yaml")])
+        self.succeed(LLMC, "emit", self.spec, "-o", project)
+        kernels = harness.read(os.path.join(project, "kernels.h"))
+        ends(0, LLMC, "emit", self.spec, "-o", project,
+             cut=[os.path.join(project, name) for name in (".llmc-files", "kernels.h")])
+        self.assertEqual(harness.read(os.path.join(project, "kernels.h")), kernels)
+        shutil.copytree(os.path.dirname(self.trainer), self.path("copied"))
+        ends(0, self.path("copied", "trainer"), "--run", self.path("huge-run"), "--steps", "1", "--base", self.folder,
+             cut=[self.path("copied", name) for name in ("spec_directory", "spec_files")])
+        partial = built + ".partial-4194305"  # no process has this number
+        os.makedirs(partial)
+        ends(0, LLMC, "data", "build", "--from",
+             sysconfig.get_paths()["stdlib"] + "/json", "--glob", "*.py", "--vocab-size", "512", "-o", built,
+             cut=[os.path.join(partial, "build.json")])
+
     def test_no_value_is_empty(self):
         """The parser refuses empty values for every option and argument of every command."""
         tried = 0
@@ -122,6 +151,13 @@ class Surroundings(RunTest):
                         tried += 1
                 self.assertEqual(harness.call(*words, "").code, 2, f"{words} ''")
         self.assertGreater(tried, 120)
+
+    def test_a_seed_is_not_negative(self):
+        """CLI11 would make a large number of it."""
+        for words in ((LLMC, "data", "build", "--from", self.spec, "--vocab-size", "320", "-o", self.path("seeded")),
+                      (self.trainer, "sample", "--prompt", "1 2 3")):
+            for seed in (("--seed", "-7"), ("--seed=-7", )):
+                self.ends(2, *words, *seed, says="--seed: '-7' is negative. Write a whole number from 0 on, such as 7")
 
     def test_output_that_cannot_be_written(self):
         """Exit 2 and a message, whatever the command prints, and however much of it."""

@@ -144,7 +144,7 @@ Pruning choose(const fs::path& run, const Retention& retention) {
   const std::optional<CheckpointEntry> newest = find_latest_checkpoint(run, {});
   Pruning pruning;
   std::int64_t last = 0;
-  const std::optional<Best> best = read_best_or_refuse(run);
+  const std::optional<Best> best = read_best(run);
   for (auto it = listing.checkpoints.rbegin(); it != listing.checkpoints.rend(); ++it) {
     if (it->damage) {
       pruning.damaged.push_back(*it);

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "files/disk.h"
 #include "files/durable_file.h"
 
 namespace llmc::data {
@@ -87,8 +86,7 @@ void write_build_record(const fs::path& folder, const BuildRecord& record) {
 }
 
 std::optional<BuildRecord> read_build_record(const fs::path& folder) try {
-  std::ifstream file(folder / kBuildRecord, std::ios::binary);
-  const Json json = Json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+  const Json json = Json::parse(disk::text(folder / kBuildRecord).value_or(""));
   BuildRecord record;
   record.options = json.at("options");
   record.text = json.at("text");

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "compiler/emit/step_printer.h"
 #include "compiler/ops/update.h"
@@ -17,6 +15,7 @@
 #include "compiler/tools/float64/trainer_process.h"
 #include "device/types.h"
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc::float64 {
 
@@ -27,6 +26,8 @@ namespace {
 /// Largest shift of each element of vectors. They start as ones or zeros, which hide errors of multiplying or adding
 /// them.
 constexpr double kMoved = 0.25;
+
+constexpr std::uint64_t kShownOfLog = 2000;  // bytes
 
 /// Returns a number in [-1, 1) for each `index`: the finaliser of MurmurHash3 (Appleby), which has no state.
 double scattered(std::uint64_t index) {
@@ -69,14 +70,9 @@ class Verifier {
   };
 
   [[noreturn]] void gone(int code) {
-    std::ifstream file(log_);
-    std::ostringstream said;
-    said << file.rdbuf();
-    const std::string text = said.str();
     const bool known = code > 0 && code < 128;
     throw Failure(known ? static_cast<Exit>(code) : Exit::internal,
-                  fmt::format("the trainer ended with {}:\n{}", code,
-                              text.size() > 2000 ? text.substr(text.size() - 2000) : text));
+                  fmt::format("the trainer ended with {}:\n{}", code, disk::tail(log_, kShownOfLog)));
   }
 
   void expect(const ScheduledOp& launch, bool done) {

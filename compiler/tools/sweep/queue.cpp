@@ -7,8 +7,8 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <memory>
+#include <sstream>
 #include <thread>
 
 #include "compiler/tools/runs/summary.h"
@@ -32,6 +32,7 @@ namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(200);
 constexpr auto kReport = std::chrono::seconds(30);  // between two lines about the runs in progress
+constexpr std::uint64_t kReadOfLog = 1u << 20;      // bytes at a log's end, where a trainer's error stands
 
 fs::path log_of(const fs::path& folder, const Run& run) {
   return folder / "logs" / (fs::path(run.folder).filename().string() + ".txt");
@@ -39,11 +40,10 @@ fs::path log_of(const fs::path& folder, const Run& run) {
 
 /// Returns the last error that a log has from byte `begin` on, else its last line there, for a message.
 std::string last_error(const fs::path& log, std::uintmax_t begin) {
-  std::ifstream file = disk::open(log);
-  file.seekg(static_cast<std::streamoff>(begin));
+  std::istringstream lines(disk::tail(log, kReadOfLog, begin));
   std::string last;
   bool error = false;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(lines, line);) {
     if (line.empty() || (error && !line.starts_with("error: "))) continue;
     error = line.starts_with("error: ");
     last = std::move(line);

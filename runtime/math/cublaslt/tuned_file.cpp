@@ -2,9 +2,8 @@
 
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 
 #include "error.h"
@@ -72,11 +71,10 @@ void add_card(Json& entry, const std::optional<CardState>& card) {
 }  // namespace
 
 TunedFile TunedFile::read(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in && !disk::exists(file, Exit::toolchain)) return {};
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) refuse(file.string(), "cannot be read");
-  return parse(text, file.string());
+  const std::optional<std::string> text = disk::text(file);
+  if (!text && !disk::exists(file, Exit::toolchain)) return {};
+  if (!text) refuse(file.string(), "cannot be read");
+  return parse(*text, file.string());
 }
 
 TunedFile TunedFile::parse(const std::string& text, const std::string& name) try {

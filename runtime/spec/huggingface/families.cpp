@@ -34,18 +34,21 @@ std::vector<Family> relatives_of_llama() {
        .architecture = "MistralForCausalLM",
        .title = "Mistral",
        .window = by_default,
+       .context = 131072,
        .num_key_value_heads = 8},
       {.model_type = "ministral",
        .architecture = "MinistralForCausalLM",
        .title = "Ministral",
        .window = by_default,
        .reads_types = true,
+       .context = 131072,
        .num_key_value_heads = 8},
       {.model_type = "ministral3",
        .architecture = "Ministral3ForCausalLM",
        .title = "Ministral 3",
        .window = by_default,
        .reads_beta = true,
+       .context = 262144,
        .num_key_value_heads = 8,
        .head_dim = 128,
        .sliding_window = 0,
@@ -58,6 +61,7 @@ std::vector<Family> relatives_of_llama() {
        .window = switched,
        .out_bias = false,
        .reads_types = true,
+       .context = 32768,
        .num_key_value_heads = 32},
       {.model_type = "qwen3",
        .architecture = "Qwen3ForCausalLM",
@@ -66,6 +70,7 @@ std::vector<Family> relatives_of_llama() {
        .on = {"qk_norm"},
        .window = switched,
        .reads_types = true,
+       .context = 32768,
        .num_key_value_heads = 32,
        .head_dim = 128},
       {.model_type = "smollm3",
@@ -75,6 +80,7 @@ std::vector<Family> relatives_of_llama() {
        .window = switched,
        .reads_no_rope = true,
        .reads_types = true,
+       .context = 32768,
        .num_key_value_heads = 4,
        .sliding_window = 0,
        .rope_theta = 2000000,
@@ -129,6 +135,7 @@ std::vector<Family> gemmas() {
                          .reads_types = true,
                          .full_every = 2,
                          .divides_width = true,
+                         .context = 8192,
                          .num_key_value_heads = 4,
                          .head_dim = 256,
                          .tied = true,
@@ -142,6 +149,7 @@ std::vector<Family> gemmas() {
   gemma3.local_theta = 10000;
   gemma3.full_every = 6;
   gemma3.reads_pattern = true;
+  gemma3.context = 131072;
   gemma3.rope_theta = 1000000;
   return {gemma2, gemma3};
 }
@@ -161,6 +169,7 @@ std::vector<Family> others() {
                                 {".pre_feedforward_layernorm.", ".post_attention_layernorm."},
                                 {".post_feedforward_layernorm.", ".post_mlp_layernorm."}},
                       .fused_mlp = true},
+           .context = 131072,
            .num_key_value_heads = 2,
            .head_dim = 128,
            .rms_norm_eps = 1.5625e-7,

@@ -58,6 +58,7 @@ struct Family {
   bool reads_pattern = false;   // N is sliding_window_pattern
   bool divides_width = false;   // since version 5 num_attention_heads must divide hidden_size
   // Defaults of config.json; nothing: num_attention_heads, and hidden_size / num_attention_heads.
+  std::int64_t context = 2048;  // max_position_embeddings
   std::optional<std::int64_t> num_key_value_heads = {}, head_dim = {};
   std::int64_t sliding_window = 4096;  // 0: none
   double rope_theta = 10000, rms_norm_eps = 1e-6;

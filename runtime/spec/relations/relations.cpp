@@ -218,9 +218,11 @@ class Relations : RelationChecks {
   void sources() {
     const std::vector<MixedSource>& mixture = spec_.data.mixture;
     if (!usable({"data.train.path", "data.train.NAME"})) return;
-    if (mixture.empty() && spec_.data.train.path.empty() && given("data.train.path"))
+    // An empty path on a command line removes a source.
+    const char* const removed = given("data.train.path") ? "data.train.path" : "data.train.NAME";
+    if (mixture.empty() && spec_.data.train.path.empty() && given(removed))
       fail("E0202", "data.train.path is required", "write a path, or sources with names: data.train.web=PATH", {},
-           {"data.train.path"});
+           {removed});
     if (!mixture.empty() && !spec_.data.train.path.empty()) {
       std::string name = "rest";
       while (std::ranges::find(mixture, name, &MixedSource::name) != mixture.end()) name += "-1";

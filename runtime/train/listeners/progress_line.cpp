@@ -15,10 +15,8 @@ constexpr double kRefreshSeconds = 0.1;  // of the line on a terminal
 
 ProgressLine::ProgressLine(const Of& of) : of_(of), began_(process_seconds()) {}
 
-double ProgressLine::left_seconds(const FinishedStep& step) const {
-  const double steps = static_cast<double>(of_.phase_last - step.number) +
-                       static_cast<double>(of_.tokens_after) / static_cast<double>(of_.batch_tokens);
-  return (process_seconds() - began_) / static_cast<double>(step.of_start) * steps;
+double ProgressLine::Of::steps_after(std::int64_t step) const {
+  return static_cast<double>(phase_last - step) + static_cast<double>(tokens_after) / static_cast<double>(batch_tokens);
 }
 
 void ProgressLine::show(const StepReport& report, bool keep) {
@@ -36,7 +34,7 @@ void ProgressLine::show(const StepReport& report, bool keep) {
   progress.val_loss = loss_of(report.validation, of_.set);
   progress.tokens_per_second = static_cast<double>(recent_.tokens) / recent_.seconds;
   progress.mfu = of_.peaks.mfu(static_cast<double>(recent_.all_tokens) / recent_.seconds);
-  progress.seconds_left = left_seconds(step);
+  progress.seconds_left = (now - began_) / static_cast<double>(step.of_start) * of_.steps_after(step.number);
   of_.console.progress(progress, keep);
 }
 

@@ -20,13 +20,15 @@ class ProgressLine final : public StepListener {
     std::int64_t batch_tokens;  // tokens per step of the phase
     std::int64_t tokens_after;  // of the phases after it, up to `stop`
     std::string set;            // set whose validation loss is shown
+
+    /// Steps of the phase's batch that the run still has after `step`, which is of this phase.
+    double steps_after(std::int64_t step) const;
   };
   explicit ProgressLine(const Of& of);
 
   void reported(const StepReport& report) override;
 
  private:
-  double left_seconds(const FinishedStep& step) const;
   void show(const StepReport& report, bool keep);
 
   Of of_;

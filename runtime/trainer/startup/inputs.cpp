@@ -43,7 +43,34 @@ std::string drawn_twice(const Source& a, const Source& b) {
       spec::training_key(a.name), spec::training_key(b.name), shared);
 }
 
+/// A validation set's files.
+struct Held {
+  std::string key;
+  std::shared_ptr<const TokenShards> shards;
+};
+
+std::vector<Held> open_held(const spec::Data& data, std::int64_t vocab_size) {
+  std::vector<Held> held;
+  for (const spec::ValidationSet& set : spec::validation_sets(data))
+    held.push_back({set.key(), std::make_shared<const TokenShards>(set.source.path, set.source.format, vocab_size)});
+  return held;
+}
+
+std::vector<std::string> shared(const Sources& train, const std::vector<Held>& held) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < train.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) lines.push_back(drawn_twice(train[j], train[i]));
+    for (const Held& set : held) lines.push_back(evaluated_on_training(train[i], *set.shards, set.key));
+  }
+  std::erase(lines, "");
+  return lines;
+}
+
 }  // namespace
+
+std::vector<std::string> shared_data(const spec::Spec& run) {
+  return shared(open_sources(run.data, 0), run.evaluation.every > 0 ? open_held(run.data, 0) : std::vector<Held>());
+}
 
 Sources open_sources(const spec::Data& data, std::int64_t vocab_size) {
   Sources sources;
@@ -61,11 +88,9 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
     if (!line.empty()) inputs.warnings.push_back(line);
   };
   inputs.train = open_sources(run.data, info.vocab_size);
-  for (std::size_t i = 0; i < inputs.train.size(); ++i) {
-    const Source& source = inputs.train[i];
+  for (const Source& source : inputs.train) {
     warn(source.shards->warning());
     Samples(source.shards, info.sequence_length);  // throws on data without a complete sample
-    for (std::size_t j = 0; j < i; ++j) warn(drawn_twice(inputs.train[j], source));
   }
   inputs.documents = document_rule(run.data, info.vocab_size);
   const std::vector<spec::ValidationSet> sets = spec::validation_sets(run.data);
@@ -76,14 +101,13 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
   const bool samples = !run.sampling.prompts.empty() && run.sampling.every > 0;
   if (!run.data.tokenizer.empty() && (evaluates || samples || run.guards.log_text))
     inputs.tokenizer = std::make_shared<const Tokenizer>(std::filesystem::path(run.data.tokenizer));
-  if (evaluates)
-    for (const spec::ValidationSet& set : sets) {
-      const auto held = std::make_shared<const TokenShards>(set.source.path, set.source.format, info.vocab_size);
-      warn(held->warning());
-      for (const Source& source : inputs.train) warn(evaluated_on_training(source, *held, set.key()));
-      inputs.evaluation.emplace_back(set.name, held, info, run.evaluation.sequences,
-                                     tokenizer_of_shards(set.source.path, inputs.tokenizer), inputs.documents);
-    }
+  const std::vector<Held> held = evaluates ? open_held(run.data, info.vocab_size) : std::vector<Held>();
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    warn(held[i].shards->warning());
+    inputs.evaluation.emplace_back(sets[i].name, held[i].shards, info, run.evaluation.sequences,
+                                   tokenizer_of_shards(sets[i].source.path, inputs.tokenizer), inputs.documents);
+  }
+  for (const std::string& line : shared(inputs.train, held)) warn(line);
   if (evaluates)
     for (const spec::Task& task : run.evaluation.tasks)
       inputs.tasks.emplace_back(

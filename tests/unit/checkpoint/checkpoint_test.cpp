@@ -190,20 +190,44 @@ TEST(Checkpoint, HoldsItsSpec) {
 
 TEST(Checkpoint, AFolderThatCannotBeWrittenIsRefusedAtStart) {
   test::Folder run;
-  EXPECT_NO_THROW(check_can_save(run.path, small_parameters(), HostState::adamw_buffers(), {3, 0}, {}));
+  EXPECT_NO_THROW(check_can_save(run.path, 1 << 20));
   EXPECT_TRUE(fs::is_empty(run.path / "checkpoints")) << "the probe stays";
-  const std::vector<ParameterInfo> huge = {{"w", 0, std::int64_t{1} << 40, 8, 8, true, 0, 0.02f, 0, 1}};
-  EXPECT_TRUE(test::has_facts(failure([&] { check_can_save(run.path, huge, HostState::adamw_buffers(), {1, 0}, {}); }),
+  EXPECT_TRUE(test::has_facts(failure([&] { check_can_save(run.path, std::int64_t{1} << 60); }),
                               {"no space", "checkpoint", run.path.string(), " bytes", "--run"}));
-  std::string said;
-  check_can_save(run.path, small_parameters(), HostState::adamw_buffers(), {std::int64_t{1} << 40, 0},
-                 [&](const std::string& line) { said += line; });
-  EXPECT_CONTAINS(said, "saving will fail");
   fs::remove(run.path / "checkpoints");
   write_all(run.path / "checkpoints", "in the way");
-  EXPECT_CONTAINS(
-      failure([&] { check_can_save(run.path, small_parameters(), HostState::adamw_buffers(), {1, 0}, {}); }),
-      "checkpoints");
+  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, 1 << 20); }), "checkpoints");
+}
+
+TEST(SmallDisk, IsOneThatCannotHoldWhatIsKeptWhenTheRunEnds) {
+  test::Folder run;
+  fs::create_directory(run.path / "checkpoints");
+  const auto takes = [&](const Retention& retention, const SavesAhead& ahead) {
+    std::string said;
+    tell_small_disk(run.path, std::int64_t{1} << 60, retention, ahead, [&](const std::string& line) { said = line; });
+    EXPECT_CONTAINS(said, "has space for 0 more checkpoints of ");
+    EXPECT_CONTAINS(said, "saving will fail");
+    const std::size_t begin = said.find("keep_last=");
+    return said.substr(begin, said.find(" more, including") - begin);
+  };
+  // Of 100 steps those after 10, 20 to 90 are kept at most, while that of 100 is written.
+  EXPECT_EQ(takes({2}, {0, 100, 10}), "keep_last=2 takes 3");
+  EXPECT_EQ(takes({}, {0, 100, 10}), "keep_last=0 takes 10");
+  EXPECT_EQ(takes({20}, {0, 100, 10}), "keep_last=20 takes 10") << "the run makes no more";
+  EXPECT_EQ(takes({2}, {80, 100, 10}), "keep_last=2 takes 2");
+  EXPECT_EQ(takes({2, 30}, {0, 100, 10}), "keep_last=2 with keep_every=30 takes 5") << "80 and 90, 30 and 60";
+  EXPECT_EQ(takes({2, 30}, {40, 100, 10}), "keep_last=2 with keep_every=30 takes 4");
+  EXPECT_EQ(takes({2, 20}, {0, 100, 30}), "keep_last=2 takes 3") << "60 is one of the newest";
+  EXPECT_EQ(takes({1, 20}, {0, 100, 30}), "keep_last=1 with keep_every=20 takes 3") << "90 and 60";
+  EXPECT_EQ(takes({2}, {0, 100, 10, 5}), "keep_last=2 with the best takes 4");
+  EXPECT_EQ(takes({2}, {0, 100, 10, 80}), "keep_last=2 takes 3") << "the only evaluation is one of the newest";
+  EXPECT_EQ(takes({2, 30}, {0, 100, 10, 0, {15, 60, 95}}),
+            "keep_last=2 with keep_every=30 and borders of phases takes 6");
+  EXPECT_EQ(takes({1}, {0, 100, 0, 0, {15, 40}}), "keep_last=1 with borders of phases takes 3");
+  for (const std::int64_t step : {10, 20, 25, 30}) save(run.path, step);
+  EXPECT_EQ(takes({2}, {30, 100, 10, 5, {25}}), "keep_last=2 with the best takes 1");
+  EXPECT_EQ(takes({4}, {30, 100, 10, 5, {25}}), "keep_last=4 with the best takes 3");
+  EXPECT_EQ(takes({4, 0, {}, 20}, {30, 100, 10, 5, {25}}), "keep_last=4 takes 3") << "the best is there";
 }
 
 TEST(Retention, KeepsTheNewestAndTheMultiples) {

@@ -102,5 +102,21 @@ TEST(Disk, ATextThatIsTooLargeIsNotRead) {
   EXPECT_EQ(errno, EFBIG);
 }
 
+TEST(Disk, OfALargeFileTheTailIsRead) {
+  test::Folder base;
+  const fs::path file = base.path / "file";
+  write_all(file, "text");
+  EXPECT_EQ(disk::tail(file, 4), "text");
+  ASSERT_EQ(disk::tail(file, 3), "ext");
+  EXPECT_EQ(disk::tail(file, 4, 1), "ext");
+  EXPECT_EQ(disk::tail(file, 2, 1), "xt");
+  EXPECT_EQ(disk::tail(file, 4, 4), "");
+  EXPECT_EQ(disk::tail(file, 4, 5), "") << "cut since";
+  EXPECT_EQ(disk::tail(base.path / "none", 4), "");
+  fs::resize_file(file, std::uintmax_t{1} << 40);  // of zeros that take no space
+  EXPECT_EQ(disk::tail(file, 3), std::string(3, '\0'));
+  EXPECT_EQ(disk::tail(file, 3, 1), std::string(3, '\0'));
+}
+
 }  // namespace
 }  // namespace llmc

@@ -162,7 +162,10 @@ TEST(BestCheckpoint, IsKeptAndRead) {
   fs::remove_all(run.path / "checkpoints/step-00000002");
   EXPECT_FALSE(read_best(run.path)) << "its checkpoint is gone";
   write_all(run.path / "checkpoints/best.json", "{\"step\": 4, \"loss\": 1}");
-  EXPECT_FALSE(read_best(run.path));
+  EXPECT_THROW(read_best(run.path), Failure);
+  EXPECT_THROW(best_of_run(run.path, "validation", 4, std::nullopt), Failure);
+  EXPECT_EQ(best_of_run(run.path, "validation", 4, Best{4, "validation", 1})->step, 4);
+  EXPECT_FALSE(best_of_run(run.path, "none", 4, std::nullopt));
 }
 
 }  // namespace

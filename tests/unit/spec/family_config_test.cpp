@@ -5,6 +5,7 @@
 
 #include "../facts.h"
 #include "config_texts.h"
+#include "spec/model_config.h"
 #include "spec/values.h"
 
 namespace llmc::spec {
@@ -101,6 +102,18 @@ TEST(FromHuggingFace, AGraniteHasMultipliers) {
   EXPECT_TRUE(test::has_facts(refusal(changed("/residual_multiplier", 0.22)), {"residual_multiplier: 0.22: a llama"}));
 }
 
+TEST(FromHuggingFace, AGranitesFactorScalesNoBias) {
+  for (const auto& [key, projection] : {std::pair("attention_bias", "o_proj"), {"mlp_bias", "down_proj"}}) {
+    Json config = Json::parse(kGranite);
+    config[key] = true;
+    EXPECT_TRUE(test::has_facts(
+        refusal(config),
+        {fmt::format("{}: transformers multiplies the bias of {}", key, projection), "residual_multiplier 0.22"}));
+    config["residual_multiplier"] = 1.0;
+    EXPECT_EQ(import(config).model.mlp_bias, key == std::string("mlp_bias"));
+  }
+}
+
 // allenai/OLMo-2-0425-1B, with all keys as published.
 const char* const kOlmo2 = R"({
   "architectures": ["Olmo2ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "eos_token_id": 100257,
@@ -173,6 +186,30 @@ const char* const kGemma3 = R"({
   "rope_scaling": null, "rope_theta": 1000000, "sliding_window": 512, "sliding_window_pattern": 6, "torch_dtype": "bfloat16",
   "transformers_version": "4.50.0.dev0", "use_cache": true, "vocab_size": 262144
 })";
+
+TEST(FromHuggingFace, WhatAFileLeavesOutIsAsInTransformersOrNamed) {
+  Json config = Json::parse(kGemma3);
+  for (const char* key : {"max_position_embeddings", "num_key_value_heads", "head_dim", "sliding_window",
+                          "query_pre_attn_scalar", "rms_norm_eps", "rope_theta", "rope_local_base_freq"})
+    config.erase(key);
+  const ModelConfig read = read_model_config(config.dump(), "config.json");
+  EXPECT_EQ(read.context, 131072);
+  EXPECT_EQ(read.model.num_key_value_heads, 4);
+  EXPECT_EQ(read.model.head_dim, 256);
+  EXPECT_EQ(read.model.sliding_window, 4096);
+  EXPECT_EQ(read.model.rope_theta, 1e6);
+  EXPECT_EQ(read.model.rope_local_theta, 1e4);
+  // Factors of RoPE apply beyond the context length.
+  for (const auto& [type, context] :
+       {std::pair("llama", 2048), {"mistral", 131072}, {"qwen3", 32768}, {"gemma2", 8192}, {"glm4", 131072}}) {
+    const Json sizes = {{"model_type", type},       {"vocab_size", 128},          {"hidden_size", 64},
+                        {"num_hidden_layers", 2},   {"num_attention_heads", 4},   {"num_key_value_heads", 2},
+                        {"intermediate_size", 128}, {"tie_word_embeddings", true}};
+    EXPECT_EQ(read_model_config(sizes.dump(), "config.json").context, context) << type;
+  }
+  for (const char* key : {"vocab_size", "num_attention_heads"}) config.erase(key);
+  EXPECT_TRUE(test::has_facts(refusal(config), {"vocab_size: it is missing", "num_attention_heads: it is missing"}));
+}
 
 TEST(FromHuggingFace, AGemma3) {
   const Model m = import(Json::parse(kGemma3)).model;

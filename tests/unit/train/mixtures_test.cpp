@@ -145,6 +145,9 @@ TEST_F(Mixtures, RefuseWhatNamesNoMixture) {
   refuse(1, {"--run", "x", "data.train.path=", web, "data.train.code=data/train-1.bin"},
          {"data.train.code", "no weight"});
   refuse(1, {"--run", "x", "data.train.path="}, {"data.train.path", "required"});
+  train(mixed("all", {"--steps", "1"}));
+  refuse(1, kept("all", {"data.train.web=", "data.train.code="}),
+         {"data.train.path is required", "data.train.web=PATH"});
   for (const char* weight : {"0", "-1", "x", "1e13"})
     refuse(2, {"--run", "x", "data.train.path=", web, "data.train.web.weight=" + std::string(weight)},
            {"data.train.web.weight"});

@@ -20,6 +20,7 @@
 #include "text/console.h"
 #include "text/printable.h"
 #include "train/first_loss.h"
+#include "train/listeners/progress_line.h"
 #include "train/metrics.h"
 #include "train/sampling.h"
 #include "train/usage.h"
@@ -151,6 +152,23 @@ TEST(Console, Texts) {
             "step   120/20000  loss 4.1234  max 4.3012  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m");
   EXPECT_EQ(format_progress({1, 2, -std::nan(""), {}, -std::nan(""), 3e-4, -std::nan(""), 1, {}, 1}),
             "step 1/2  loss nan  val nan  lr 3.00e-04  norm nan  1 tok/s  ETA 1s");
+}
+
+TEST(Console, TheStepsLeftOfABatchRampCountByTheirTokens) {
+  Console console;
+  ProgressLine::Of of{.console = console,
+                      .peaks = {},
+                      .stop = 100,
+                      .phase_last = 40,
+                      .batch_tokens = 1000,
+                      .tokens_after = 60 * 4000,
+                      .set = ""};
+  EXPECT_EQ(of.steps_after(30), 10 + 240);
+  EXPECT_EQ(of.steps_after(40), 240);
+  of.tokens_after = 500;  // of a smaller batch
+  EXPECT_EQ(of.steps_after(39), 1.5);
+  of.phase_last = 100, of.tokens_after = 0;
+  EXPECT_EQ(of.steps_after(30), 70);
 }
 
 TEST(Buffers, AMissingOneIsNamed) {

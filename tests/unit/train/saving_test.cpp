@@ -56,6 +56,25 @@ TEST_F(Saving, TheBestIsSavedAndKeptAlsoAfterAResume) {
   EXPECT_EQ(steps_in("parts"), steps_in("whole"));
 }
 
+TEST_F(Saving, ADamagedRecordOfTheBestEndsAResumeThatNeedsIt) {
+  const Words best = {"--run", "run", "checkpoint.best=validation", "evaluation.every=1", "--steps", "2"};
+  train(best);
+  const Json record = json("run/checkpoints/best.json");
+  const fs::path file = folder_ / "run/checkpoints/best.json";
+  const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
+  write("{");
+  train({"--run", "run", "checkpoint.best=none", "--steps", "3"});  // its checkpoint records none
+  const Result result = run({"--run", "run", "checkpoint.best=validation", "--steps", "4"});
+  EXPECT_EQ(result.status, static_cast<int>(Exit::checkpoint));
+  EXPECT_TRUE(test::has_facts(result.err, {"best.json", "Remove this file"}));
+  write(record.dump());
+  train({"--run", "run", "checkpoint.best=validation", "optimizer.lr=0", "--steps", "4"});
+  write("{");
+  train({"--run", "run", "checkpoint.best=validation", "optimizer.lr=0", "--steps", "5"});
+  EXPECT_EQ(json("run/checkpoints/best.json"), json("run/checkpoints/step-00000005/state.json")["best"])
+      << "the checkpoint's own record is written again";
+}
+
 TEST_F(Saving, TheBestIsThatOfTheSetThatIsNamed) {
   const std::string other = "data.validation.train=" + (folder_ / "data/train-*.bin").string();
   train({"--run", "run", other, "checkpoint.best=train", "checkpoint.every=0", "evaluation.every=1", "--steps", "3"});
@@ -224,7 +243,8 @@ TEST_F(Saving, ADiskTooSmallForKeepLastIsToldAtStart) {
   // One of three existing checkpoints is kept forever and frees no space.
   const std::string kept =
       said({"checkpoint.keep_last=5", "checkpoint.keep_every=3", "checkpoint.mirror=", "--steps", "6"});
-  EXPECT_TRUE(contains(kept, "run/checkpoints' has space for 3 more checkpoints") && contains(kept, "takes 4 more"))
+  EXPECT_TRUE(contains(kept, "run/checkpoints' has space for 3 more checkpoints") &&
+              contains(kept, "checkpoint.keep_last=5 with keep_every=3 takes 7 more"))
       << kept;
 }
 
