@@ -204,4 +204,11 @@ FAULTS = [
           "test_report Disk.*"),
     fault("ranks_have_one_rank_s_budget", "set_ranks in compiler/plan/planner.cpp",
           "if (by_default) budget.set(spec, *budget.derive(spec));", "", "test_plan Search.LeavesRanks*"),
+    fault("another_gpu_has_the_sxm_s_backward_pass", "predicted_ms in compiler/plan/price.cpp",
+          " * ops::kBackwardRatesPeak / device[devices::Figure::peak_bf16]", "",
+          "test_plan AttentionChoice.AnotherGpuIsSlowerByItsPeak"),
+    fault("all_is_evaluated_whatever_it_takes", "ways_out", "spec.evaluation.sequences > 1 && evaluating(1).fits()",
+          "false", "run_cli_plan"),
+    fault("equal_files_embed_other_texts", "print_texts", "XXH3_64bits(text.data(), text.size())", "0",
+          "test_emit Project.EmbeddedTextsChangeTheFileThatEmbedsThem"),
 ]

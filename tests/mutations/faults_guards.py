@@ -1,0 +1,36 @@
+"""Faults of guards and rollbacks."""
+
+from faults import fault
+
+FAULTS = [
+    fault("guards_count_overflows", "Guard::observe", "if (results.skipped == kOverflow) {",
+          "if (results.skipped < 0) {", "test_train Guard.AnOverflowIsTheLossScalesAlone"),
+    fault("skips_in_all_and_not_in_a_row", "Guard::in_a_row", "&& *skipped == step_ - count; ++skipped)",
+          "; ++skipped)", "test_train Guard.*"),
+    fault("a_skipped_loss_enters_the_window", "Guard::observe", "} else if (std::isfinite(results.grad_norm)) {",
+          "} if (std::isfinite(results.grad_norm)) {", "test_train Guard.WhatIsSkippedDoesNotEnterTheWindow"),
+    fault("limits_by_the_step_before", "Guard::judging", "(state_.newest >= step - 1 && !values.empty() ? 1 : 0)", "0",
+          "test_train Guard.JudgesByTheWindowTwoStepsBack"),
+    fault("spread_without_its_floor", "Guard::limits", "values_.loss * std::max(spread, kLossFloor)",
+          "values_.loss * spread", "test_train Guard.HasASmallestSpreadAndALargestOne"),
+    fault("a_resume_forgets_the_window", "resumed", "return saved;", "saved.guard = {}; return saved;",
+          "test_train Guards.AResumeHasTheSameWindow"),
+    fault("a_save_forgets_the_window", "TrainLoop::save", "state_.guard = guard_.state();", "",
+          "test_train Guards.AResumeHasTheSameWindow"),
+    fault("a_rollback_repeats_its_samples", "roll_back", "state.position = with_tokens(now.position, state.position);",
+          "", "test_train Guards.RollbackEndsAsTheRunWouldHaveWithoutTheSamples"),
+    fault("a_rollback_that_was_killed_is_forgotten", "after_rollback", "saved.position = from->order.position;", "",
+          "test_train Guards.ARollbackThatIsKilledIsFollowed"),
+    fault("a_rollback_leaves_newer_checkpoints", "remove_checkpoints_after",
+          "it != checkpoints.rend() && it->step > step; ++it)",
+          "it != checkpoints.rend() && it->step > step + 100; ++it)", "test_train Guards.*"),
+    fault("retention_takes_where_to_go_back", "apply_retention", "} else if (!wanted && (", "} else if ((",
+          "test_train Guards.RetentionKeepsWhereARunMayGoBackTo"),
+    fault("rollbacks_without_end", "TrainLoop::go_back", "guard_.state().rollbacks >= guards.rollbacks",
+          "guard_.state().rollbacks > guards.rollbacks", "test_train Guards.RollbacksHaveAnEnd"),
+    fault("a_rollback_takes_one_source_for_another", "roll_back", "state.data_fingerprint = now.data_fingerprint;", "",
+          "run_borders"),
+    fault("the_warning_has_another_median", "Guard::observe", "std::span<const double> window = judging(values, step);",
+          "std::span<const double> window = values;", "test_train Guard.JudgesByTheWindowTwoStepsBack"),
+    fault("a_rollback_is_a_start", "read_history", 'object.contains("rollback") || ', "", "run_summaries"),
+]
