@@ -238,8 +238,7 @@ double computed_scores(spec::TargetKind kind, const Mask& mask) {
 }
 
 double predicted_ms(const BackwardWay& way, const devices::Device& device) {
-  if (way.predicted_ms == 0) return 0;
-  return way.predicted_ms * ops::kBackwardRatesPeak / device[devices::Figure::peak_bf16];
+  return way.predicted_ms * (ops::kBackwardRatesPeak / device[devices::Figure::peak_bf16]);
 }
 
 Price price(const Plan& plan, const Launch& launch, std::string* formula) {

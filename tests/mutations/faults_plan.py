@@ -205,7 +205,7 @@ FAULTS = [
     fault("ranks_have_one_rank_s_budget", "set_ranks in compiler/plan/planner.cpp",
           "if (by_default) budget.set(spec, *budget.derive(spec));", "", "test_plan Search.LeavesRanks*"),
     fault("another_gpu_has_the_sxm_s_backward_pass", "predicted_ms in compiler/plan/price.cpp",
-          " * ops::kBackwardRatesPeak / device[devices::Figure::peak_bf16]", "",
+          " * (ops::kBackwardRatesPeak / device[devices::Figure::peak_bf16])", "",
           "test_plan AttentionChoice.AnotherGpuIsSlowerByItsPeak"),
     fault("all_is_evaluated_whatever_it_takes", "ways_out", "spec.evaluation.sequences > 1 && evaluating(1).fits()",
           "false", "run_cli_plan"),

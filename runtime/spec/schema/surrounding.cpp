@@ -360,9 +360,9 @@ std::vector<KeyRow> surrounding_rows() {
           .aside()
           .fallback("3")
           .run_time()
-          .when("guards.rollback", "true")
           .range(1, 1000)
-          .doc("Number of rollbacks after which the next one ends the run with exit code 7."),
+          .doc("Number of rollbacks after which the next one ends the run with exit code 7. Serves only with "
+               "guards.rollback."),
       bind("guards.log_text", Type::boolean, LLMC_FIELD(guards.log_text))
           .aside()
           .fallback("false")
