@@ -170,6 +170,10 @@ TEST(Split, OneDocumentIsCutAtALineEnd) {
   const std::size_t cut = split.cut(text);
   EXPECT_EQ(text[cut - 1], '\n');
   EXPECT_NEAR(static_cast<double>(cut), 0.9 * static_cast<double>(text.size()), 9);
+  const std::string early = "title\n" + std::string(994, 'x');  // 900 bytes with a line end far before the border
+  EXPECT_EQ(split.cut(early), 900u);
+  EXPECT_EQ(split.cut(std::string(800, 'x') + "\n" + std::string(199, 'x')), 801u);
+  EXPECT_EQ(split.cut(std::string(798, 'x') + "\n" + std::string(201, 'x')), 900u);
   EXPECT_EQ(split.cut("ßß"), 2u);  // no line end: cuts between characters, and never returns 0
   Split two(0.1, 1);
   two.add("a");
