@@ -22,10 +22,11 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array kExtensions = std::to_array<std::string_view>(
-    {".txt", ".md",  ".rst",  ".tex", ".jsonl", ".py",  ".pyi",  ".c",     ".h",   ".cc",   ".cpp", ".cxx",   ".hpp",
-     ".hh",  ".cu",  ".cuh",  ".rs",  ".go",    ".js",  ".ts",   ".jsx",   ".tsx", ".java", ".kt",  ".scala", ".swift",
-     ".cs",  ".rb",  ".pl",   ".pm",  ".php",   ".lua", ".r",    ".jl",    ".hs",  ".ml",   ".mli", ".clj",   ".ex",
-     ".exs", ".erl", ".lisp", ".scm", ".el",    ".sh",  ".bash", ".cmake", ".sql", ".zig",  ".f90", ".asm",   ".s"});
+    {".txt", ".md",  ".rst",  ".tex",  ".jsonl", ".ndjson", ".jsonlines", ".py",  ".pyi", ".c",   ".h",
+     ".cc",  ".cpp", ".cxx",  ".hpp",  ".hh",    ".cu",     ".cuh",       ".rs",  ".go",  ".js",  ".ts",
+     ".jsx", ".tsx", ".java", ".kt",   ".scala", ".swift",  ".cs",        ".rb",  ".pl",  ".pm",  ".php",
+     ".lua", ".r",   ".jl",   ".hs",   ".ml",    ".mli",    ".clj",       ".ex",  ".exs", ".erl", ".lisp",
+     ".scm", ".el",  ".sh",   ".bash", ".cmake", ".sql",    ".zig",       ".f90", ".asm", ".s"});
 
 std::string extension_of(const fs::path& name) {
   std::string extension = name.extension().string();
@@ -131,6 +132,8 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
   bool at_text_ = false;
 };
 
+constexpr const char* kBlank = " \t\r\n";
+
 bool is_lfs_file(const fs::path& path) {
   std::error_code ignored;
   return fs::file_size(path, ignored) < kMaxLfsPointerBytes && is_lfs_pointer(disk::text(path).value_or(""));
@@ -148,23 +151,50 @@ std::string no_text(std::string_view text) {
   return fmt::format("not UTF-8: byte {} is {:#04x}", good, static_cast<unsigned char>(text[good]));
 }
 
-/// Returns why a .json file is not one document of text: its records are, as .jsonl. Empty if it has none.
-std::string records_of_json(std::string_view text, const std::string& field) {
-  constexpr const char* kBlank = " \t\r\n";
+/// Returns the first line that is not blank, and what follows it.
+std::pair<std::string_view, std::string_view> first_line(std::string_view text) {
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of(kBlank)));
+  const std::size_t end = std::min(text.size(), text.find('\n'));
+  return {text.substr(0, end), text.substr(end)};
+}
+
+bool has_text(std::string_view line, const std::string& field) {
+  if (!line.starts_with('{')) return false;
+  try {
+    text_of_json(line, field);
+    return true;
+  } catch (const Failure&) {
+    return false;
+  }
+}
+
+/// Returns why a file is not one document of text: its records are, as .jsonl. Empty if it has none. Other text than
+/// .json may start as JSON does, so `json` decides how much is taken for evidence.
+std::string records_of_json(std::string_view text, const std::string& field, bool json) {
   const std::size_t first = text.find_first_not_of(kBlank);
   if (first == std::string_view::npos) return "";
   if (text[first] == '[') {
     const std::size_t second = text.find_first_not_of(kBlank, first + 1);
-    return second != std::string_view::npos && text[second] == '{'
+    return second != std::string_view::npos && text[second] == '{' && (json || nlohmann::json::accept(text))
                ? "a JSON array of objects: write one object a line, as .jsonl"
                : "";
   }
-  try {
-    text_of_json(text.substr(first, text.find('\n', first) - first), field);
-  } catch (const Failure&) {
-    return "";
-  }
+  const auto [line, rest] = first_line(text);
+  const std::string_view second = first_line(rest).first;
+  if (!has_text(line, field) || (!json && !second.empty() && !has_text(second, field))) return "";
   return fmt::format("JSON objects with '{}': name the file .jsonl, with one object a line", field);
+}
+
+/// Whether each line of the file is a document. Files of Julia and JSON lines have the extension .jl in common.
+bool has_json_lines(const fs::path& path, const std::string& extension) {
+  if (extension == ".jsonl" || extension == ".ndjson" || extension == ".jsonlines") return true;
+  if (path.filename() == kStandardInputCopy) return true;
+  if (extension != ".jl" || is_lfs_file(path)) return false;
+  std::string line;
+  for (TextReader reader = open_text(path); reader.line(line) && line.find_first_not_of(kBlank) == std::string::npos;) {
+  }
+  const std::string_view first = first_line(line).first;
+  return first.starts_with('{') && nlohmann::json::accept(first);
 }
 
 }  // namespace
@@ -246,7 +276,7 @@ CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::st
   for (const fs::path& path : files) {
     ++counts.files;
     const std::string extension = text_extension(path), name = corpus_name(path);
-    const bool lines = extension == ".jsonl" || path.filename() == kStandardInputCopy;
+    const bool lines = has_json_lines(path, extension);
     if ((lines || compression_of(path) != Compression::none) && is_lfs_file(path)) {
       skip(counts.skipped_files, name, kIsLfsPointer);
       continue;
@@ -268,7 +298,7 @@ CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::st
     } else {
       std::string text = reader.rest();
       std::string why = no_text(text);
-      if (why.empty() && extension == ".json") why = records_of_json(text, field);
+      if (why.empty()) why = records_of_json(text, field, extension == ".json");
       if (!why.empty())
         skip(counts.skipped_files, name, why);
       else

@@ -50,7 +50,8 @@ struct CorpusCounts {
   std::int64_t duplicates = 0;                // that --deduplicate left out
 };
 
-/// Calls `visit` with every document in order: a text file, or a line of a .jsonl file. Empty documents are passed
+/// Calls `visit` with every document in order: a text file, or a line of a .jsonl file (.ndjson, .jsonlines; .jl if it
+/// starts with a JSON object). A file of other names that holds JSON records is skipped. Empty documents are passed
 /// over. A line that is not a JSON object with one string under `field` is skipped. Holds one document at a time in
 /// memory. Throws Failure(Exit::data) naming a file that cannot be read, or whose compressed data are damaged or
 /// truncated.

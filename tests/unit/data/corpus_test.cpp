@@ -110,16 +110,38 @@ TEST(ForEachDocument, RecordsInAJsonFileAreNoText) {
   const std::vector<fs::path> files = {folder.write("array.json", " [\n {\"text\": \"one\"}]"),
                                        folder.write("lines.JSON", "{\"text\": \"one\"}\n{\"text\": 2}\n"),
                                        folder.write("array.txt", "[{\"text\": \"one\"}]"),
+                                       folder.write("lines.txt", "{\"text\": \"one\"}\n\n{\"text\": \"two\"}\n"),
+                                       folder.write("line", "\n{\"text\": \"one\"}"),
+                                       folder.write("code.py", "[{\"text\": 1}][0]"),
+                                       folder.write("prose.md", "{\"text\": \"one\"}\nis a record"),
                                        folder.write("config.json", "{\"name\": \"a\"}"),
                                        folder.write("numbers.json", "[1, 2]")};
   std::vector<std::string> texts;
   const CorpusCounts counts =
       for_each_document(files, "text", [&](std::string text) { texts.push_back(std::move(text)); });
-  EXPECT_EQ(texts, (std::vector<std::string>{"[{\"text\": \"one\"}]", "{\"name\": \"a\"}", "[1, 2]"}));
-  ASSERT_EQ(counts.skipped.size(), 2u);
-  EXPECT_EQ(counts.skipped_files, 2);
-  EXPECT_TRUE(test::has_facts(counts.skipped[0].why, {"JSON array", ".jsonl"}));
-  EXPECT_TRUE(test::has_facts(counts.skipped[1].why, {"JSON objects", "'text'", ".jsonl"}));
+  EXPECT_EQ(texts, (std::vector<std::string>{"[{\"text\": 1}][0]", "{\"text\": \"one\"}\nis a record",
+                                             "{\"name\": \"a\"}", "[1, 2]"}));
+  ASSERT_EQ(counts.skipped.size(), 5u);
+  EXPECT_EQ(counts.skipped_files, 5);
+  for (const std::size_t array : {0, 2})
+    EXPECT_TRUE(test::has_facts(counts.skipped[array].why, {"JSON array", ".jsonl"}));
+  for (const std::size_t lines : {1, 3, 4})
+    EXPECT_TRUE(test::has_facts(counts.skipped[lines].why, {"JSON objects", "'text'", ".jsonl"}));
+}
+
+TEST(ForEachDocument, EveryNameOfJsonLines) {
+  Folder folder;
+  const std::string lines = "\n{\"text\": \"one\"}\n{\"other\": 2}\n";
+  for (const char* name : {"a.jsonl", "b.NDJSON", "c.jsonlines", "d.jl"}) folder.write(name, lines);
+  folder.write("e.jl", "# Julia\n{}\n");
+  folder.write("f.jl", "");
+  folder.write("g.jl.gz", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+  std::vector<std::string> texts;
+  const CorpusCounts counts = for_each_document(find_corpus_files({folder.path}, {}).files, "text",
+                                                [&](std::string text) { texts.push_back(std::move(text)); });
+  EXPECT_EQ(texts, (std::vector<std::string>{"one", "one", "one", "one", "# Julia\n{}\n"}));
+  EXPECT_EQ(counts.skipped_lines, 4);
+  EXPECT_EQ(counts.skipped_files, 1);
 }
 
 TEST(TextOfJson, RefusesWhatIsAmbiguous) {
