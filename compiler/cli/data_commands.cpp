@@ -109,6 +109,8 @@ void print_notes(const data::BuildResult& result, const data::DatasetOptions& op
               data::grouped(result.changed_documents),
               data::grouped(result.train.documents + result.validation.documents),
               result.changed_documents == 1 ? "decodes to" : "decode to");
+  if (!result.linked_directories.empty())
+    to_stderr("note: {}\n", spec::printable(data::linked_text(result.linked_directories)));
   const auto train = static_cast<double>(result.train.tokens), held = static_cast<double>(result.validation.tokens);
   const double part = held / std::max(1.0, train + held);
   const bool skewed = part > 3 * options.validation || part < options.validation / 3;

@@ -356,7 +356,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
   const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
     if (options.progress) options.progress({stage, bytes, total});
   };
-  const auto [files, passed_over] = find_input(options, folder.path(), report);
+  const auto [files, passed_over, linked_directories] = find_input(options, folder.path(), report);
 
   std::string model;
   std::optional<Tokenizer> tokenizer;
@@ -417,6 +417,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
       static_cast<std::int64_t>(record.train.shards.shards.size() - record.train.shards.open +
                                 record.validation.shards.shards.size() - record.validation.shards.open);
   if (options.globs.empty()) result.passed_over = passed_over;
+  result.linked_directories = linked_directories;
   result.single_document_cut = split.cuts();
   Encoder encoder(options, *tokenizer, split, folder.path(), counts.bytes, record, result);
   Split again(options.validation, options.seed);

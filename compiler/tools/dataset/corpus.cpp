@@ -52,17 +52,17 @@ void sort_and_unite(std::vector<fs::path>& files) {
   files.erase(repeated.begin(), repeated.end());
 }
 
-void find_in_directory(const fs::path& folder, const std::vector<std::string>& globs, std::vector<fs::path>& files,
-                       std::vector<fs::path>& others) {
+void find_in_directory(const fs::path& folder, const std::vector<std::string>& globs, std::vector<fs::path>& others,
+                       CorpusFiles& found) {
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (name.front() == '.') {
       entry.disable_recursion_pending();
     } else if (std::error_code ignored; !entry->is_regular_file(ignored)) {
-      continue;
+      if (entry->is_symlink(ignored) && entry->is_directory(ignored)) found.linked_directories.push_back(entry->path());
     } else if (wanted(name, globs)) {
-      files.push_back(entry->path());
+      found.files.push_back(entry->path());
     } else {
       others.push_back(entry->path());
     }
@@ -216,6 +216,13 @@ std::string passed_over_text(const ExtensionCounts& passed_over) {
                      list);
 }
 
+std::string linked_text(const std::vector<fs::path>& directories) {
+  return fmt::format("{} not entered, as links may be loops or copies ('{}'{}). Name with --from what is to be read",
+                     directories.size() == 1 ? "a linked directory was"
+                                             : fmt::format("{} linked directories were", directories.size()),
+                     directories.front().string(), directories.size() == 1 ? "" : ", ...");
+}
+
 CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vector<std::string>& globs) {
   CorpusFiles found;
   std::vector<fs::path>& files = found.files;
@@ -224,7 +231,7 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (fs::is_directory(status)) {
-      find_in_directory(path, globs, files, others);
+      find_in_directory(path, globs, others, found);
     } else if (fs::is_regular_file(status)) {
       files.push_back(path);
     } else {
@@ -236,9 +243,16 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
   }
   sort_and_unite(files);
   sort_and_unite(others);
+  sort_and_unite(found.linked_directories);
+  const auto named = [&](const fs::path& path) {  // in any notation, as "web/" for "./web"
+    return std::ranges::any_of(from, [&](const fs::path& one) { return (one / "").lexically_normal() == path / ""; });
+  };
+  std::erase_if(found.linked_directories, named);
   for (const fs::path& other : others)  // a file that is also named itself is read
     if (std::ranges::find(from, other, &fs::path::lexically_normal) == from.end())
       ++found.passed_over[extension_of(other)];
+  if (files.empty() && found.passed_over.empty() && !found.linked_directories.empty())
+    throw Failure(Exit::data, fmt::format("there is no file to read: {}", linked_text(found.linked_directories)));
   if (files.empty())
     throw Failure(Exit::data,
                   found.passed_over.empty()

@@ -28,6 +28,16 @@ TEST(FindCorpusFiles, ExtensionsGlobsHiddenAndLinks) {
   EXPECT_EQ(names(folder, {}), (std::vector<std::string>{"a/c.txt", "a/e.jsonl", "b.py"}));
   EXPECT_EQ(names(folder, {"*.bin", "Make*"}), (std::vector<std::string>{"a/Makefile", "a/d.bin"}));
   EXPECT_FAILS_WITH(find_corpus_files({folder / "missing"}, {}), "missing' does not exist");
+  const auto linked = [](const std::vector<fs::path>& from) {
+    const CorpusFiles found = find_corpus_files(from, {});
+    return std::vector<std::string>(found.linked_directories.begin(), found.linked_directories.end());
+  };
+  EXPECT_EQ(linked({folder.path}), std::vector<std::string>{folder / "loop"});
+  EXPECT_EQ(linked({folder.path, folder.path / "loop/"}), std::vector<std::string>{folder / "loop/loop"});
+  EXPECT_TRUE(test::has_facts(linked_text({"web", "zoo"}), {"2 linked directories", "'web', ...", "--from"}));
+  fs::create_directory(folder.path / "only");
+  fs::create_directory_symlink(folder.path, folder.path / "only/link");
+  EXPECT_FAILS_WITH(find_corpus_files({folder.path / "only"}, {}), "only/link'", "--from");
   // A file given by name is taken whatever its extension, and only once.
   EXPECT_EQ(find_corpus_files({folder / "a/d.bin", folder / "a/../a/d.bin"}, {}).files.size(), 1u);
 }
