@@ -315,7 +315,8 @@ BuildRecord continued(const PendingFolder& folder, const DatasetOptions& options
 
 /// Reads the tokenizer that is used unchanged; `model` receives its file. Throws Failure(data) if it does not encode,
 /// or has no token to end a document.
-Tokenizer given_tokenizer(const fs::path& file, std::string& model) {
+Tokenizer given_tokenizer(const fs::path& named, std::string& model) {
+  const fs::path file = tokenizer_file(named);
   model = read_tokenizer(file);
   Tokenizer tokenizer(model, file.string());
   if (!tokenizer.encodes())
