@@ -16,6 +16,8 @@ FAULTS = [
           "test_data Split.OneDocumentIsCutAtALineEnd"),
     fault("cut_at_a_far_line_break", "Split::cut", "wanted - (line_end + 1) <= held_out", "true",
           "test_data Split.OneDocumentIsCutAtALineEnd"),
+    fault("a_skewed_cut_is_not_said", "print_notes", 'skewed ? fmt::format(": {:.1f} %',
+          'false ? fmt::format(": {:.1f} %', "run_data"),
     fault("only_jsonl_has_json_lines", "has_json_lines",
           'if (extension == ".jsonl" || extension == ".ndjson" || extension == ".jsonlines")',
           'if (extension == ".jsonl")', "test_data ForEachDocument.EveryName*"),
