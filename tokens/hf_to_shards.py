@@ -6,9 +6,10 @@
     hf_to_shards.py --jsonl -o text/NAME FILE|FOLDER...
     hf_to_shards.py --tokenizer tokenizer.json --ids "The meaning of life is "
 
-Files are Parquet, .jsonl or .jsonl.gz. The folder appears when all of it is written: train-*.bin and val-*.bin in llm.c's format,
-uint16 or uint32 as the vocabulary needs, the tokenizer.json and dataset.json. A document ends with the tokenizer's end-of-text
-token, and is on one side whole, chosen by its content: copies of one never stand on both. Equal files and options, equal bytes.
+Files are Parquet or JSON lines (.jsonl, .ndjson, .jsonlines; also as .gz). Other files of a folder are counted. The folder
+appears when all of it is written: train-*.bin and val-*.bin in llm.c's format, uint16 or uint32 as the vocabulary needs, the
+tokenizer.json and dataset.json. A document ends with the tokenizer's end-of-text token, and is on one side whole, chosen by its
+content: copies of one never stand on both. Equal files and options, equal bytes.
 """
 
 import argparse
@@ -103,9 +104,17 @@ class Source:
     def __init__(self, field):
         self.field = field
         self.files = self.skipped_lines = 0
+        self.passed_over = {}
 
     def of_files(self, paths):
-        for path in find_files(paths):
+        files, self.passed_over, links = find_files(paths)
+        if self.passed_over:
+            kinds = ", ".join(f"{kind or 'no extension'} {count:,}" for kind, count in self.passed_over.items())
+            print(f"left out for their names: {kinds}", file=sys.stderr)
+        if links:
+            print(f"linked folders not entered: {len(links)} ('{links[0]}'{', ...' if links[1:] else ''})",
+                  file=sys.stderr)
+        for path in files:
             self.files += 1
             yield from self.of_parquet(path) if path.endswith(".parquet") else self.of_jsonl(path)
 
@@ -132,8 +141,9 @@ class Source:
                     text = value[self.field] if isinstance(value, dict) else None
                 except (ValueError, KeyError):
                     text = None
-                if text is None and self.skipped_lines < 10:
-                    print(f"skipped {path}:{number}: no object with a '{self.field}' of text", file=sys.stderr)
+                if not is_text(text) and self.skipped_lines < 10:
+                    why = "a lone surrogate" if isinstance(text, str) else f"no object with a '{self.field}' of text"
+                    print(f"skipped {path}:{number}: {why}", file=sys.stderr)
                 yield from self.texts([text])
 
     def of_dataset(self, name, config, split):
@@ -146,10 +156,21 @@ class Source:
 
     def texts(self, values):
         for value in values:
-            if not isinstance(value, str):
+            if not is_text(value):
                 self.skipped_lines += 1
             elif value:
                 yield value
+
+
+def is_text(value):
+    """Whether it is a string of characters. JSON's escapes can also make a lone surrogate, which no encoding has."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+        return True
+    except UnicodeEncodeError:
+        return False
 
 
 def need(name):
@@ -161,14 +182,15 @@ def need(name):
 
 
 def find_files(paths):
-    kinds = (".parquet", ".jsonl", ".jsonl.gz")
-    found = []
+    """Returns the files to read, the number of other files by extension, and the links to folders, which may be loops."""
+    kinds = (".parquet", ".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".jsonlines", ".jsonlines.gz")
+    found, others, links = [], set(), set()
     for path in paths:
         if os.path.isdir(path):
-            found += [
-                os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names
-                if name.endswith(kinds)
-            ]
+            for folder, folders, names in os.walk(path):
+                found += [os.path.join(folder, name) for name in names if name.endswith(kinds)]
+                others |= {os.path.join(folder, name) for name in names if not name.endswith(kinds) and name[0] != "."}
+                links |= {name for name in (os.path.join(folder, name) for name in folders) if os.path.islink(name)}
         elif not os.path.exists(path):
             raise DataError(f"there is no '{path}'")
         elif not path.endswith(kinds):
@@ -177,7 +199,8 @@ def find_files(paths):
             found.append(path)
     if not found:
         raise DataError(f"no file of {', '.join(kinds)} in {', '.join(paths)}")
-    return sorted(set(found))
+    extensions = [os.path.splitext(name)[1].lower() for name in others - set(found)]
+    return sorted(set(found)), {kind: extensions.count(kind) for kind in sorted(set(extensions))}, sorted(links)
 
 
 def is_held_out(text, part, seed):
@@ -235,7 +258,7 @@ def write_shards(texts, encode_batch, end, vocab_size, folder, options):
     progress = Progress()
     for batch in batches(texts, options.limit):
         for text, ids in zip(batch, encode_batch(batch)):
-            raw = text.encode("utf-8", "surrogatepass")
+            raw = text.encode()
             (held if is_held_out(raw, options.validation, options.seed) else train).add([*ids, end], len(raw))
         progress.say(train.documents + held.documents, train.tokens + held.tokens)
     for side in (train, held):
@@ -256,8 +279,8 @@ def description(source, train, held, width, vocab_size, end, options):
     return {
         "format": "llmc-dataset", "version": 1, "tokenizer": "tokenizer.json", "vocab_size": vocab_size, "separator_id":
         end, "token_type": "uint16" if width == 2 else "uint32", "bytes_per_token": (train.bytes + held.bytes) / count,
-        "files": source.files, "skipped_files": 0, "skipped_lines": source.skipped_lines, "train": train.summary(),
-        "validation": held.summary(), "options": {
+        "files": source.files, "skipped_files": 0, "skipped_lines": source.skipped_lines, "passed_over":
+        source.passed_over, "train": train.summary(), "validation": held.summary(), "options": {
             "text_field": options.text_field, "validation": options.validation, "shard_tokens": options.shard_tokens,
             "seed": options.seed, "limit": options.limit
         }
@@ -319,7 +342,8 @@ def make_lines(options, source, texts):
 
 def parse(words):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("from_files", nargs="*", metavar="FILE|FOLDER", help="Parquet, .jsonl or .jsonl.gz")
+    parser.add_argument("from_files", nargs="*", metavar="FILE|FOLDER",
+                        help="Parquet or JSON lines, or folders of them")
     parser.add_argument("--dataset", help="in place of files: a dataset's name on the Hugging Face hub, streamed")
     parser.add_argument("--config", help="of that dataset")
     parser.add_argument("--split", default="train", help="of that dataset (default: train)")

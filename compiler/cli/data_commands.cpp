@@ -110,11 +110,16 @@ void print_notes(const data::BuildResult& result, const data::DatasetOptions& op
               data::grouped(result.changed_documents),
               data::grouped(result.train.documents + result.validation.documents),
               result.changed_documents == 1 ? "decodes to" : "decode to");
-  if (result.single_document_cut && result.validation.tokens > 0)
-    to_stderr("note: there is one document, so its end is the validation set\n");
+  if (!result.linked_directories.empty())
+    to_stderr("note: {}\n", spec::printable(data::linked_text(result.linked_directories)));
   const auto train = static_cast<double>(result.train.tokens), held = static_cast<double>(result.validation.tokens);
   const double part = held / std::max(1.0, train + held);
-  if (!result.single_document_cut && (part > 3 * options.validation || part < options.validation / 3))
+  const bool skewed = part > 3 * options.validation || part < options.validation / 3;
+  if (result.single_document_cut && held > 0)
+    to_stderr(
+        "note: there is one document, so its end is the validation set{}\n",
+        skewed ? fmt::format(": {:.1f} % of the tokens, not {:.1f} %", 100 * part, 100 * options.validation) : "");
+  if (!result.single_document_cut && skewed)
     to_stderr(
         "note: {:.1f} % of the tokens are held out, not {:.1f} %, because documents are not split and these are few or "
         "differ in size. Try another --seed\n",

@@ -12,6 +12,7 @@
 #include "compiler/spec/codes.h"
 #include "compiler/spec/documentation.h"
 #include "compiler/spec/huggingface.h"
+#include "compiler/tools/dataset/read_tokenizer.h"
 #include "compiler/tools/report/length_report.h"
 #include "data/order/forecast.h"
 #include "data/tokenizer.h"
@@ -166,16 +167,6 @@ NewSpec sample(const std::string& out) {
   return {spec::sample_spec(name, {seen_from(out, data), command}), command};
 }
 
-/// Whether `llmc data build --tokenizer` accepts the file.
-bool builds_data(const fs::path& file) {
-  try {
-    const Tokenizer tokenizer(file);
-    return tokenizer.encodes() && tokenizer.separator_id() >= 0;
-  } catch (const Failure&) {
-    return false;
-  }
-}
-
 /// Whether samples can be decoded with the file.
 bool decodes(const fs::path& tokenizer_json) {
   try {
@@ -232,7 +223,8 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
   std::string command, tokenizer;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
   note_tokenizers(folder);
-  const bool model = builds_data(folder / "tokenizer.model"), json = !model && builds_data(folder / "tokenizer.json");
+  const bool model = data::builds_data(folder / "tokenizer.model"),
+             json = !model && data::builds_data(folder / "tokenizer.json");
   if (!model && !json && decodes(folder / "tokenizer.json")) tokenizer = seen_from(out, folder / "tokenizer.json");
   if (model || json)
     command =

@@ -73,8 +73,8 @@ class Data(RunTest):
         self.assertIn("zeile", "".join(token["text"] for token in tokens))
         for code, words, fact in ((5, ["--sample", "100000"], "--sample 0 to"), (2, ["--sample", "-1"], "--sample"),
                                   (5, ["--tokenizer",
-                                       self.path("seen")], "--tokenizer"), (2, ["--sequence-length",
-                                                                                "0"], "--sequence-length")):
+                                       self.path("seen")], "no tokenizer.model"), (2, ["--sequence-length",
+                                                                                       "0"], "--sequence-length")):
             done = harness.call(LLMC, "data", "look", out, *words)
             self.assertEqual((done.code, done.out), (code, ""), words)
             self.assertIn(fact, done.err)
@@ -181,6 +181,25 @@ class Data(RunTest):
         # Also on the second set only, in a separate run.
         self.succeed(trainer, "--run", self.path("second-run"), "--steps", 1,
                      "data.train.path=" + self.path("second", "train-*.bin"))
+
+    def test_one_short_document_and_links_are_said(self):
+        for folder in ("many", "elsewhere"):
+            os.makedirs(self.path(folder))
+        with open(self.path("many", "a.txt"), "w") as file:
+            file.writelines(f"word{number * number} and {number}\n" for number in range(500))
+        os.symlink(self.path("elsewhere"), self.path("many", "link"))
+        done = self.succeed(LLMC, "data", "build", "--from", self.path("many"), "--vocab-size", "330", "-o",
+                            self.path("words"))
+        self.assertIn("there is one document, so its end is the validation set\n", done.err)
+        self.assertIn(
+            f"a linked directory was not entered, as links may be loops or copies ('{self.path('many', 'link')}')",
+            done.err)
+        with open(self.path("elsewhere", "b.txt"), "w") as file:
+            file.write("ab")
+        done = self.succeed(LLMC, "data", "build", "--from", self.path("many", "link"), "--tokenizer",
+                            self.path("words"), "-o", self.path("two"))
+        self.assertIn("its end is the validation set: 50.0 % of the tokens, not 5.0 %\n", done.err)
+        self.assertNotIn("linked", done.err)
 
     def test_what_was_passed_over_is_said(self):
         os.makedirs(self.path("mixed"))

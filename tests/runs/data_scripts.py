@@ -28,8 +28,12 @@ class DataScripts(RunTest):
         with gzip.open(self.path("hf", "a.jsonl.gz"), "wt") as file:
             file.writelines(json.dumps({"id": 1, "body": text}) + "\n" for text in texts[:150])
         with open(self.path("hf", "b.jsonl"), "w") as file:
-            file.write('{"body": 7}\nno json\n\n[1]\n' +
+            file.write('{"body": 7}\nno json\n\n[1]\n{"body": "half of a pair \\ud83d"}\n' +
                        "".join(json.dumps({"body": text}) + "\n" for text in texts[150:]))
+        for name in ("c.jsonl.zst", "d.json.gz", "e.JSON.gz", "Makefile", ".gitattributes"):
+            with open(self.path("hf", name), "w"):
+                pass
+        os.symlink(self.path("hf"), self.path("hf", "loop"))
 
         class Tokenizer:
 
@@ -64,12 +68,16 @@ class DataScripts(RunTest):
                     io.StringIO()) as skipped:
                 self.assertEqual(module.main([*words, "--shard-tokens", "5000", "-o", out]), 0)
                 self.assertEqual(module.main([*words, "-o", out]), 5)  # the folder exists
-            self.assertIn("200 documents, 3 lines skipped", said.getvalue())
-            self.assertIn("b.jsonl:2", skipped.getvalue())
+            self.assertIn("200 documents, 4 lines skipped", said.getvalue())
+            self.assertIn("b.jsonl:2: no object", skipped.getvalue())
+            self.assertIn("b.jsonl:5: a lone surrogate", skipped.getvalue())
+            self.assertIn("left out for their names: no extension 1, .gz 2, .zst 1\n", skipped.getvalue())
+            self.assertIn(f"linked folders not entered: 1 ('{self.path('hf', 'loop')}')\n", skipped.getvalue())
             info = json.loads(self.succeed(LLMC, "data", "info", out, "--json").out)
             self.assertEqual({(file["format"], file["type"]) for file in info["files"]}, {("llm.c " + kind, kind)})
             self.assertEqual(info["tokens"], sum(len(text) + 1 for text in texts))
-            self.assertEqual(info["source"]["skipped_lines"], 3)
+            self.assertEqual(info["source"]["skipped_lines"], 4)
+            self.assertEqual(info["source"]["passed_over"], {"": 1, ".gz": 2, ".zst": 1})
             with open(os.path.join(out, "dataset.json")) as file:
                 dataset = json.load(file)
             recorded = {shard["file"]: shard for side in ("train", "validation") for shard in dataset[side]["shards"]}

@@ -85,12 +85,10 @@ std::string converted(const fs::path& file, const std::string& model, const Toke
 
 FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
   FoundTokenizer found;
-  std::error_code missing;
-  fs::path file = named;
-  if (fs::is_directory(named, missing) && !fs::exists(named / "tokenizer.model", missing) &&
-      fs::exists(named / "tokenizer.json", missing))
-    file = named / "tokenizer.json";
-  if (named.empty()) {
+  fs::path file;
+  if (!named.empty()) {
+    file = data::tokenizer_file(named);
+  } else {
     file = found.looked_for = tokenizer_of_run(run_of(contents.path));
     std::error_code error;
     if (file.empty() || !fs::exists(file, error)) return found;

@@ -315,7 +315,8 @@ BuildRecord continued(const PendingFolder& folder, const DatasetOptions& options
 
 /// Reads the tokenizer that is used unchanged; `model` receives its file. Throws Failure(data) if it does not encode,
 /// or has no token to end a document.
-Tokenizer given_tokenizer(const fs::path& file, std::string& model) {
+Tokenizer given_tokenizer(const fs::path& named, std::string& model) {
+  const fs::path file = tokenizer_file(named);
   model = read_tokenizer(file);
   Tokenizer tokenizer(model, file.string());
   if (!tokenizer.encodes())
@@ -356,7 +357,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
   const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
     if (options.progress) options.progress({stage, bytes, total});
   };
-  const auto [files, passed_over] = find_input(options, folder.path(), report);
+  const auto [files, passed_over, linked_directories] = find_input(options, folder.path(), report);
 
   std::string model;
   std::optional<Tokenizer> tokenizer;
@@ -417,6 +418,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
       static_cast<std::int64_t>(record.train.shards.shards.size() - record.train.shards.open +
                                 record.validation.shards.shards.size() - record.validation.shards.open);
   if (options.globs.empty()) result.passed_over = passed_over;
+  result.linked_directories = linked_directories;
   result.single_document_cut = split.cuts();
   Encoder encoder(options, *tokenizer, split, folder.path(), counts.bytes, record, result);
   Split again(options.validation, options.seed);

@@ -58,8 +58,9 @@ struct BuildResult {
   std::vector<Skipped> skipped;                                  // the first ones
   std::int64_t duplicates = 0;                                   // documents that --deduplicate left out
   std::int64_t continued_shards = 0;                             // that a killed build had finished
-  ExtensionCounts passed_over;       // without globs: files whose extension is not one of text files
-  bool single_document_cut = false;  // there is only one document: its end is the validation set
+  ExtensionCounts passed_over;  // without globs: files whose extension is not one of text files
+  std::vector<std::filesystem::path> linked_directories;  // as in CorpusFiles
+  bool single_document_cut = false;                       // there is only one document: its end is the validation set
   SideSummary train, validation;
   double bytes_per_token() const;
 };

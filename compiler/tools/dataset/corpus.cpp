@@ -22,10 +22,11 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array kExtensions = std::to_array<std::string_view>(
-    {".txt", ".md",  ".rst",  ".tex", ".jsonl", ".py",  ".pyi",  ".c",     ".h",   ".cc",   ".cpp", ".cxx",   ".hpp",
-     ".hh",  ".cu",  ".cuh",  ".rs",  ".go",    ".js",  ".ts",   ".jsx",   ".tsx", ".java", ".kt",  ".scala", ".swift",
-     ".cs",  ".rb",  ".pl",   ".pm",  ".php",   ".lua", ".r",    ".jl",    ".hs",  ".ml",   ".mli", ".clj",   ".ex",
-     ".exs", ".erl", ".lisp", ".scm", ".el",    ".sh",  ".bash", ".cmake", ".sql", ".zig",  ".f90", ".asm",   ".s"});
+    {".txt", ".md",  ".rst",  ".tex",  ".jsonl", ".ndjson", ".jsonlines", ".py",  ".pyi", ".c",   ".h",
+     ".cc",  ".cpp", ".cxx",  ".hpp",  ".hh",    ".cu",     ".cuh",       ".rs",  ".go",  ".js",  ".ts",
+     ".jsx", ".tsx", ".java", ".kt",   ".scala", ".swift",  ".cs",        ".rb",  ".pl",  ".pm",  ".php",
+     ".lua", ".r",   ".jl",   ".hs",   ".ml",    ".mli",    ".clj",       ".ex",  ".exs", ".erl", ".lisp",
+     ".scm", ".el",  ".sh",   ".bash", ".cmake", ".sql",    ".zig",       ".f90", ".asm", ".s"});
 
 std::string extension_of(const fs::path& name) {
   std::string extension = name.extension().string();
@@ -51,17 +52,17 @@ void sort_and_unite(std::vector<fs::path>& files) {
   files.erase(repeated.begin(), repeated.end());
 }
 
-void find_in_directory(const fs::path& folder, const std::vector<std::string>& globs, std::vector<fs::path>& files,
-                       std::vector<fs::path>& others) {
+void find_in_directory(const fs::path& folder, const std::vector<std::string>& globs, std::vector<fs::path>& others,
+                       CorpusFiles& found) {
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (name.front() == '.') {
       entry.disable_recursion_pending();
     } else if (std::error_code ignored; !entry->is_regular_file(ignored)) {
-      continue;
+      if (entry->is_symlink(ignored) && entry->is_directory(ignored)) found.linked_directories.push_back(entry->path());
     } else if (wanted(name, globs)) {
-      files.push_back(entry->path());
+      found.files.push_back(entry->path());
     } else {
       others.push_back(entry->path());
     }
@@ -131,6 +132,8 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
   bool at_text_ = false;
 };
 
+constexpr const char* kBlank = " \t\r\n";
+
 bool is_lfs_file(const fs::path& path) {
   std::error_code ignored;
   return fs::file_size(path, ignored) < kMaxLfsPointerBytes && is_lfs_pointer(disk::text(path).value_or(""));
@@ -148,23 +151,50 @@ std::string no_text(std::string_view text) {
   return fmt::format("not UTF-8: byte {} is {:#04x}", good, static_cast<unsigned char>(text[good]));
 }
 
-/// Returns why a .json file is not one document of text: its records are, as .jsonl. Empty if it has none.
-std::string records_of_json(std::string_view text, const std::string& field) {
-  constexpr const char* kBlank = " \t\r\n";
+/// Returns the first line that is not blank, and what follows it.
+std::pair<std::string_view, std::string_view> first_line(std::string_view text) {
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of(kBlank)));
+  const std::size_t end = std::min(text.size(), text.find('\n'));
+  return {text.substr(0, end), text.substr(end)};
+}
+
+bool has_text(std::string_view line, const std::string& field) {
+  if (!line.starts_with('{')) return false;
+  try {
+    text_of_json(line, field);
+    return true;
+  } catch (const Failure&) {
+    return false;
+  }
+}
+
+/// Returns why a file is not one document of text: its records are, as .jsonl. Empty if it has none. Other text than
+/// .json may start as JSON does, so `json` decides how much is taken for evidence.
+std::string records_of_json(std::string_view text, const std::string& field, bool json) {
   const std::size_t first = text.find_first_not_of(kBlank);
   if (first == std::string_view::npos) return "";
   if (text[first] == '[') {
     const std::size_t second = text.find_first_not_of(kBlank, first + 1);
-    return second != std::string_view::npos && text[second] == '{'
+    return second != std::string_view::npos && text[second] == '{' && (json || nlohmann::json::accept(text))
                ? "a JSON array of objects: write one object a line, as .jsonl"
                : "";
   }
-  try {
-    text_of_json(text.substr(first, text.find('\n', first) - first), field);
-  } catch (const Failure&) {
-    return "";
-  }
+  const auto [line, rest] = first_line(text);
+  const std::string_view second = first_line(rest).first;
+  if (!has_text(line, field) || (!json && !second.empty() && !has_text(second, field))) return "";
   return fmt::format("JSON objects with '{}': name the file .jsonl, with one object a line", field);
+}
+
+/// Whether each line of the file is a document. Files of Julia and JSON lines have the extension .jl in common.
+bool has_json_lines(const fs::path& path, const std::string& extension) {
+  if (extension == ".jsonl" || extension == ".ndjson" || extension == ".jsonlines") return true;
+  if (path.filename() == kStandardInputCopy) return true;
+  if (extension != ".jl" || is_lfs_file(path)) return false;
+  std::string line;
+  for (TextReader reader = open_text(path); reader.line(line) && line.find_first_not_of(kBlank) == std::string::npos;) {
+  }
+  const std::string_view first = first_line(line).first;
+  return first.starts_with('{') && nlohmann::json::accept(first);
 }
 
 }  // namespace
@@ -186,6 +216,13 @@ std::string passed_over_text(const ExtensionCounts& passed_over) {
                      list);
 }
 
+std::string linked_text(const std::vector<fs::path>& directories) {
+  return fmt::format("{} not entered, as links may be loops or copies ('{}'{}). Name with --from what is to be read",
+                     directories.size() == 1 ? "a linked directory was"
+                                             : fmt::format("{} linked directories were", directories.size()),
+                     directories.front().string(), directories.size() == 1 ? "" : ", ...");
+}
+
 CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vector<std::string>& globs) {
   CorpusFiles found;
   std::vector<fs::path>& files = found.files;
@@ -194,7 +231,7 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (fs::is_directory(status)) {
-      find_in_directory(path, globs, files, others);
+      find_in_directory(path, globs, others, found);
     } else if (fs::is_regular_file(status)) {
       files.push_back(path);
     } else {
@@ -206,9 +243,16 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
   }
   sort_and_unite(files);
   sort_and_unite(others);
+  sort_and_unite(found.linked_directories);
+  const auto named = [&](const fs::path& path) {  // in any notation, as "web/" for "./web"
+    return std::ranges::any_of(from, [&](const fs::path& one) { return (one / "").lexically_normal() == path / ""; });
+  };
+  std::erase_if(found.linked_directories, named);
   for (const fs::path& other : others)  // a file that is also named itself is read
     if (std::ranges::find(from, other, &fs::path::lexically_normal) == from.end())
       ++found.passed_over[extension_of(other)];
+  if (files.empty() && found.passed_over.empty() && !found.linked_directories.empty())
+    throw Failure(Exit::data, fmt::format("there is no file to read: {}", linked_text(found.linked_directories)));
   if (files.empty())
     throw Failure(Exit::data,
                   found.passed_over.empty()
@@ -246,7 +290,7 @@ CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::st
   for (const fs::path& path : files) {
     ++counts.files;
     const std::string extension = text_extension(path), name = corpus_name(path);
-    const bool lines = extension == ".jsonl" || path.filename() == kStandardInputCopy;
+    const bool lines = has_json_lines(path, extension);
     if ((lines || compression_of(path) != Compression::none) && is_lfs_file(path)) {
       skip(counts.skipped_files, name, kIsLfsPointer);
       continue;
@@ -268,7 +312,7 @@ CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::st
     } else {
       std::string text = reader.rest();
       std::string why = no_text(text);
-      if (why.empty() && extension == ".json") why = records_of_json(text, field);
+      if (why.empty()) why = records_of_json(text, field, extension == ".json");
       if (!why.empty())
         skip(counts.skipped_files, name, why);
       else

@@ -19,15 +19,19 @@ using ExtensionCounts = std::map<std::string, std::int64_t>;
 /// eight.
 std::string passed_over_text(const ExtensionCounts& passed_over);
 
+/// Returns a sentence on links to directories, of which there is at least one.
+std::string linked_text(const std::vector<std::filesystem::path>& directories);
+
 struct CorpusFiles {
-  std::vector<std::filesystem::path> files;  // sorted by the bytes of their paths, without duplicates
-  ExtensionCounts passed_over;               // in the directories, because of their names
+  std::vector<std::filesystem::path> files;               // sorted by the bytes of their paths, without duplicates
+  ExtensionCounts passed_over;                            // in the directories, because of their names
+  std::vector<std::filesystem::path> linked_directories;  // sorted; not entered, because they may be loops or copies
 };
 
 /// Finds the files to read. A file in `from` is always read. A directory is searched recursively, without hidden
-/// entries and links to directories. Names must match one of `globs`; without globs, .txt, .md, .rst, .jsonl or an
-/// extension of source code, in any case, which .gz or .zst may follow. Throws Failure(Exit::data) if a path is missing
-/// or no file is found.
+/// entries; links to directories are listed. Names must match one of `globs`; without globs, .txt, .md, .rst, .jsonl or
+/// an extension of source code, in any case, which .gz or .zst may follow. Throws Failure(Exit::data) if a path is
+/// missing or no file is found.
 CorpusFiles find_corpus_files(const std::vector<std::filesystem::path>& from, const std::vector<std::string>& globs);
 
 /// Name of the file that holds standard input while a data set is built. Each of its lines is a document, as of .jsonl.
@@ -50,7 +54,8 @@ struct CorpusCounts {
   std::int64_t duplicates = 0;                // that --deduplicate left out
 };
 
-/// Calls `visit` with every document in order: a text file, or a line of a .jsonl file. Empty documents are passed
+/// Calls `visit` with every document in order: a text file, or a line of a .jsonl file (.ndjson, .jsonlines; .jl if it
+/// starts with a JSON object). A file of other names that holds JSON records is skipped. Empty documents are passed
 /// over. A line that is not a JSON object with one string under `field` is skipped. Holds one document at a time in
 /// memory. Throws Failure(Exit::data) naming a file that cannot be read, or whose compressed data are damaged or
 /// truncated.

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "compiler/tools/dataset/info.h"
+#include "compiler/tools/dataset/read_tokenizer.h"
 #include "data/shards.h"
 #include "data/tokenizer.h"
 #include "error.h"
@@ -21,14 +22,12 @@ namespace {
 
 /// Tokenizer file for the shards.
 fs::path tokenizer_of(const fs::path& named, const fs::path& folder) {
-  const bool is_folder = !named.empty() && disk::is_folder(named, Exit::data);
-  if (!named.empty() && !is_folder) return named;
-  const fs::path& where = is_folder ? named : folder;
+  if (!named.empty()) return tokenizer_file(named);
   for (const char* name : {"tokenizer.model", "tokenizer.json"})
-    if (disk::exists(where / name, Exit::data)) return where / name;
+    if (disk::exists(folder / name, Exit::data)) return folder / name;
   throw Failure(Exit::data, fmt::format("'{}' has neither tokenizer.model nor tokenizer.json. Name the tokenizer that "
                                         "the shards were made with by --tokenizer",
-                                        where.string()));
+                                        folder.string()));
 }
 
 LookedToken looked(const Tokenizer& tokenizer, std::int32_t id) {

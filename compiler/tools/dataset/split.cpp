@@ -40,8 +40,8 @@ bool Split::is_validation(std::string_view text) const {
 
 std::size_t Split::cut(std::string_view text) const {
   const auto wanted = static_cast<std::size_t>(static_cast<double>(text.size()) * (1 - fraction_));
-  const std::size_t line_end = text.substr(0, wanted).rfind('\n');
-  if (line_end != std::string_view::npos) return line_end + 1;
+  const std::size_t held_out = text.size() - wanted, line_end = text.substr(0, wanted).rfind('\n');
+  if (line_end != std::string_view::npos && wanted - (line_end + 1) <= held_out) return line_end + 1;
   const std::size_t boundary = utf8_floor(text, wanted);
   return boundary > 0 ? boundary : utf8_length(text);
 }

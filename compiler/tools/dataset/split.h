@@ -23,8 +23,9 @@ class Split {
   bool cuts() const { return fraction_ > 0 && documents_ > 0 && smallest_ == largest_; }
 
   bool is_validation(std::string_view text) const;
-  /// Returns the offset to cut at if cuts(): the last `fraction` of the text, from the line end before it (from a
-  /// character boundary if there is no line end). Both parts hold at least one character if the text has two.
+  /// Returns the offset to cut at if cuts(): the last `fraction` of the text, from the line end before it if that at
+  /// most doubles this part, else from a character boundary. Both parts hold at least one character if the text has
+  /// two.
   std::size_t cut(std::string_view text) const;
   /// Returns a hash of every document and their order; both passes must agree.
   std::uint64_t digest() const { return digest_; }

@@ -14,6 +14,7 @@
 
 #include "compiler/tools/dataset/builder.h"
 #include "compiler/tools/dataset/info.h"
+#include "compiler/tools/dataset/read_tokenizer.h"
 #include "compressed.h"
 #include "data/shards.h"
 #include "data/tokenizer.h"
@@ -305,6 +306,24 @@ TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {
   EXPECT_FAILS_WITH(build_dataset(options_), "only.txt: UTF-16: save it as UTF-8");
   binary.write("only.txt", "");
   EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file: all are empty");
+}
+
+TEST_F(BuildDatasetTest, OfTwoTokenizersInAFolderTheOneThatLlmcReads) {
+  options_.tokenizer_json = true;
+  build_dataset(options_);
+  const Folder model;
+  fs::copy_file(out_ / "data/tokenizer.json", model / "tokenizer.json");
+  model.write("tokenizer.model", "of another kind");
+  EXPECT_EQ(tokenizer_file(model.path), model / "tokenizer.json");
+  EXPECT_EQ(tokenizer_file(out_ / "data"), out_ / "data/tokenizer.model");
+  DatasetOptions again = options_;
+  again.tokenizer_json = false;
+  again.vocab_size = 0;
+  again.tokenizer = model.path;
+  again.out = out_.path / "again";
+  EXPECT_EQ(build_dataset(again).tokenizer_file, "tokenizer.json");
+  model.write("tokenizer.json", "{}");
+  EXPECT_FAILS_WITH(build_dataset(again), (model / "tokenizer.model") + "': ", "sentencepiece model");
 }
 
 /// A second data set with an existing tokenizer: the same text in another order gives the same tokens.

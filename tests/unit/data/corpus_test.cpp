@@ -28,6 +28,16 @@ TEST(FindCorpusFiles, ExtensionsGlobsHiddenAndLinks) {
   EXPECT_EQ(names(folder, {}), (std::vector<std::string>{"a/c.txt", "a/e.jsonl", "b.py"}));
   EXPECT_EQ(names(folder, {"*.bin", "Make*"}), (std::vector<std::string>{"a/Makefile", "a/d.bin"}));
   EXPECT_FAILS_WITH(find_corpus_files({folder / "missing"}, {}), "missing' does not exist");
+  const auto linked = [](const std::vector<fs::path>& from) {
+    const CorpusFiles found = find_corpus_files(from, {});
+    return std::vector<std::string>(found.linked_directories.begin(), found.linked_directories.end());
+  };
+  EXPECT_EQ(linked({folder.path}), std::vector<std::string>{folder / "loop"});
+  EXPECT_EQ(linked({folder.path, folder.path / "loop/"}), std::vector<std::string>{folder / "loop/loop"});
+  EXPECT_TRUE(test::has_facts(linked_text({"web", "zoo"}), {"2 linked directories", "'web', ...", "--from"}));
+  fs::create_directory(folder.path / "only");
+  fs::create_directory_symlink(folder.path, folder.path / "only/link");
+  EXPECT_FAILS_WITH(find_corpus_files({folder.path / "only"}, {}), "only/link'", "--from");
   // A file given by name is taken whatever its extension, and only once.
   EXPECT_EQ(find_corpus_files({folder / "a/d.bin", folder / "a/../a/d.bin"}, {}).files.size(), 1u);
 }
@@ -110,16 +120,38 @@ TEST(ForEachDocument, RecordsInAJsonFileAreNoText) {
   const std::vector<fs::path> files = {folder.write("array.json", " [\n {\"text\": \"one\"}]"),
                                        folder.write("lines.JSON", "{\"text\": \"one\"}\n{\"text\": 2}\n"),
                                        folder.write("array.txt", "[{\"text\": \"one\"}]"),
+                                       folder.write("lines.txt", "{\"text\": \"one\"}\n\n{\"text\": \"two\"}\n"),
+                                       folder.write("line", "\n{\"text\": \"one\"}"),
+                                       folder.write("code.py", "[{\"text\": 1}][0]"),
+                                       folder.write("prose.md", "{\"text\": \"one\"}\nis a record"),
                                        folder.write("config.json", "{\"name\": \"a\"}"),
                                        folder.write("numbers.json", "[1, 2]")};
   std::vector<std::string> texts;
   const CorpusCounts counts =
       for_each_document(files, "text", [&](std::string text) { texts.push_back(std::move(text)); });
-  EXPECT_EQ(texts, (std::vector<std::string>{"[{\"text\": \"one\"}]", "{\"name\": \"a\"}", "[1, 2]"}));
-  ASSERT_EQ(counts.skipped.size(), 2u);
-  EXPECT_EQ(counts.skipped_files, 2);
-  EXPECT_TRUE(test::has_facts(counts.skipped[0].why, {"JSON array", ".jsonl"}));
-  EXPECT_TRUE(test::has_facts(counts.skipped[1].why, {"JSON objects", "'text'", ".jsonl"}));
+  EXPECT_EQ(texts, (std::vector<std::string>{"[{\"text\": 1}][0]", "{\"text\": \"one\"}\nis a record",
+                                             "{\"name\": \"a\"}", "[1, 2]"}));
+  ASSERT_EQ(counts.skipped.size(), 5u);
+  EXPECT_EQ(counts.skipped_files, 5);
+  for (const std::size_t array : {0, 2})
+    EXPECT_TRUE(test::has_facts(counts.skipped[array].why, {"JSON array", ".jsonl"}));
+  for (const std::size_t lines : {1, 3, 4})
+    EXPECT_TRUE(test::has_facts(counts.skipped[lines].why, {"JSON objects", "'text'", ".jsonl"}));
+}
+
+TEST(ForEachDocument, EveryNameOfJsonLines) {
+  Folder folder;
+  const std::string lines = "\n{\"text\": \"one\"}\n{\"other\": 2}\n";
+  for (const char* name : {"a.jsonl", "b.NDJSON", "c.jsonlines", "d.jl"}) folder.write(name, lines);
+  folder.write("e.jl", "# Julia\n{}\n");
+  folder.write("f.jl", "");
+  folder.write("g.jl.gz", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+  std::vector<std::string> texts;
+  const CorpusCounts counts = for_each_document(find_corpus_files({folder.path}, {}).files, "text",
+                                                [&](std::string text) { texts.push_back(std::move(text)); });
+  EXPECT_EQ(texts, (std::vector<std::string>{"one", "one", "one", "one", "# Julia\n{}\n"}));
+  EXPECT_EQ(counts.skipped_lines, 4);
+  EXPECT_EQ(counts.skipped_files, 1);
 }
 
 TEST(TextOfJson, RefusesWhatIsAmbiguous) {
@@ -170,6 +202,10 @@ TEST(Split, OneDocumentIsCutAtALineEnd) {
   const std::size_t cut = split.cut(text);
   EXPECT_EQ(text[cut - 1], '\n');
   EXPECT_NEAR(static_cast<double>(cut), 0.9 * static_cast<double>(text.size()), 9);
+  const std::string early = "title\n" + std::string(994, 'x');  // 900 bytes with a line end far before the border
+  EXPECT_EQ(split.cut(early), 900u);
+  EXPECT_EQ(split.cut(std::string(800, 'x') + "\n" + std::string(199, 'x')), 801u);
+  EXPECT_EQ(split.cut(std::string(798, 'x') + "\n" + std::string(201, 'x')), 900u);
   EXPECT_EQ(split.cut("ßß"), 2u);  // no line end: cuts between characters, and never returns 0
   Split two(0.1, 1);
   two.add("a");

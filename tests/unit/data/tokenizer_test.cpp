@@ -1,7 +1,9 @@
 #include "data/tokenizer.h"
 
 #include <gtest/gtest.h>
+#include <sentencepiece_processor.h>
 
+#include <bit>
 #include <random>
 
 #include "compiler/tools/dataset/train_tokenizer.h"
@@ -141,6 +143,92 @@ TEST(Tokenizer, CuttingLongTextDoesNotChangeItsTokens) {
   EXPECT_EQ(tokenizer().encode(text), expected);
 }
 
+/// Ids that sentencepiece gives the text in one call.
+std::vector<std::int32_t> library_ids(const std::string& model, const std::string& text) {
+  sentencepiece::SentencePieceProcessor processor;
+  EXPECT_TRUE(processor.LoadFromSerializedProto(model).ok());
+  std::vector<int> ids;
+  EXPECT_TRUE(processor.Encode(text, &ids).ok());
+  return {ids.begin(), ids.end()};
+}
+
+/// Words of 1 to 4 letters of an alphabet without blanks, of very different frequency.
+std::string without_blanks(const std::vector<std::string>& alphabet, unsigned seed, std::size_t bytes) {
+  std::mt19937 random(7);
+  std::vector<std::string> words(500);
+  for (std::string& word : words)
+    for (unsigned n = 1 + random() % 4; n > 0; --n) word += alphabet[random() % alphabet.size()];
+  random.seed(seed);
+  std::string text;
+  while (text.size() < bytes) text += words[random() % (1 + random() % words.size())];
+  return text;
+}
+
+/// A character of three bytes.
+std::string ideograph(int number) {
+  const int c = 0x4e00 + number;
+  return {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3f)),
+          static_cast<char>(0x80 | (c & 0x3f))};
+}
+
+TEST(Tokenizer, TextWithoutBlanksHasTheIdsOfTheLibrary) {
+  std::vector<std::string> chinese, letters, bases = {"A", "C", "G", "T"};
+  for (int i = 0; i < 200; ++i) chinese.push_back(ideograph(7 * i));
+  for (char c = '+'; c <= 'z'; ++c) letters.emplace_back(1, c);
+  for (const auto& alphabet : {chinese, letters, bases}) {
+    const std::string trained = trained_on(std::string(500, ' ') + without_blanks(alphabet, 1, 60000), 1200);
+    const Tokenizer own(trained, "own");
+    for (const std::string& text :
+         {without_blanks(alphabet, 2, 50000), "a " + without_blanks(alphabet, 3, 30000) + " b", std::string(20000, 'A'),
+          std::string(5000, ' ') + alphabet[0], without_blanks(chinese, 4, 4000) + without_blanks(letters, 5, 4000)})
+      EXPECT_EQ(own.encode(text), library_ids(trained, text)) << text.substr(0, 50);
+  }
+}
+
+/// A length-delimited protobuf field.
+std::string field(int number, const std::string& bytes) {
+  std::string out(1, static_cast<char>(number << 3 | 2));
+  for (std::size_t n = bytes.size();; n >>= 7) {
+    out += static_cast<char>((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
+    if (n <= 0x7f) return out + bytes;
+  }
+}
+
+/// A piece of a model, of the given type (1: normal, 4: user-defined).
+std::string piece(const std::string& text, float score, char type) {
+  std::string bits(4, '\0');
+  for (int i = 0; i < 4; ++i)
+    bits[static_cast<std::size_t>(i)] = static_cast<char>(std::bit_cast<unsigned>(score) >> 8 * i);
+  return field(1, field(1, text) + '\x15' + bits + '\x18' + type);
+}
+
+TEST(Tokenizer, PiecesAcrossBlanksHaveTheIdsOfTheLibrary) {
+  const std::string mark = "\xe2\x96\x81", long_word = std::string(1000, 'y') + "text";
+  std::string text, long_words;
+  while (text.size() < 20000) text += "def value in value of the text that def";
+  while (long_words.size() < 20000) long_words += "def value of " + std::string(600, 'z') + long_word;
+  for (const auto& [more, of] : {std::pair(piece("f" + mark, 10, 1) + piece("f" + mark + "v", 9, 1), text),
+                                 {piece("t" + mark + "t", 0, 4), text},
+                                 {piece(long_word, 0, 4), long_words}}) {
+    const std::string odd = model() + more;
+    EXPECT_EQ(Tokenizer(odd, "odd").encode(of), library_ids(odd, of));
+  }
+}
+
+TEST(Tokenizer, TheEndOfATextMayDecideItsFirstToken) {
+  // The pair of the last two characters is merged first, then the one before, so the tokens depend on the parity of
+  // their number.
+  constexpr int kCharacters = 2001;
+  std::string chain = model(), text;
+  for (int i = 0; i < kCharacters; ++i) {
+    chain += piece(ideograph(i), -1, 1) + piece(ideograph(i) + ideograph(i + 1), static_cast<float>(i + 1), 1);
+    text += ideograph(i);
+  }
+  const Tokenizer own(chain, "chain");
+  for (const std::string& of : {text, text + ideograph(kCharacters), std::string(3000, 'x') + text + text})
+    EXPECT_EQ(own.encode(of), library_ids(chain, of));
+}
+
 TEST(Tokenizer, OddBytesDoNotSpoilTheirNeighbours) {
   const std::size_t plain = tokenizer().encode("def value_count(index):").size();
   for (const std::string odd : {"\xe2\x96\x81", "\xff", "\xf0\x9f"})
@@ -179,6 +267,7 @@ TEST(Tokenizer, EveryTruncationAndManyDamagesEndInAMessage) {
       EXPECT_EQ(failure.code(), Exit::data);
     }
   }
+  const std::string text = "def value(x):\n\t\xff" + without_blanks({"def", "value", "(", "x", "ü"}, 1, 3000);
   std::mt19937 random(5);
   int refused = 0;
   for (int i = 0; i < 300; ++i) {
@@ -186,22 +275,13 @@ TEST(Tokenizer, EveryTruncationAndManyDamagesEndInAMessage) {
     for (unsigned n = 1 + random() % 4; n > 0; --n) damaged[random() % damaged.size()] = static_cast<char>(random());
     try {
       const Tokenizer odd(damaged, "damaged");
-      odd.decode(odd.encode("def value(x):\n\t\xff"));
+      odd.decode(odd.encode(text));
     } catch (const Failure& failure) {
       EXPECT_EQ(failure.code(), Exit::data);
       ++refused;
     }
   }
   EXPECT_GT(refused, 30);
-}
-
-/// A length-delimited protobuf field.
-std::string field(int number, const std::string& bytes) {
-  std::string out(1, static_cast<char>(number << 3 | 2));
-  for (std::size_t n = bytes.size();; n >>= 7) {
-    out += static_cast<char>((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
-    if (n <= 0x7f) return out + bytes;
-  }
 }
 
 TEST(TokenizerModel, RefusesWhatIsNotExactOrNotSafe) {
