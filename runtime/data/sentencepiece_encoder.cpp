@@ -12,9 +12,8 @@
 // Long text is encoded in segments, which bounds memory and is faster, because the library's merge queue is quicker on
 // short text. The ids must be those of the whole text, and two kinds of cut keep them:
 //
-// 1. Before a run of blanks, if no piece has a blank after another character. No merge crosses such a cut, and merges
-// on
-//    one side do not see the other.
+// 1. Before a run of blanks, if no piece has a blank after another character. No merge crosses it, and merges on one
+//    side do not see the other.
 // 2. Between two tokens, if the text of the last token before the cut and of the first one after it, encoded together,
 //    give these two tokens again. Suppose that a merge crosses the cut in the whole text, and take the first such
 //    merge. Before it, the text of the two tokens was merged as if nothing stood around it: no earlier merge crosses
