@@ -8,11 +8,9 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
 #include "checkpoint/manifest.h"
-#include "checkpoint/model_index.h"
 #include "checkpoint/parameter_stream.h"
 #include "checkpoint/shards.h"
 #include "error.h"
@@ -24,7 +22,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kMaxIndexBytes = 64u << 20;
 constexpr const char *kEmbedding = "model.embed_tokens.weight", *kHead = "lm_head.weight";
 
 /// Tensors that some writers store fused, stacked by rows.
@@ -129,11 +126,7 @@ void WeightFiles::open(const fs::path& folder) {
   std::map<std::string, std::string> file_of;
   std::set<std::string> files;
   if (fs::exists(index, error)) {
-    try {
-      file_of = parse_model_index(read_small_file(index, kMaxIndexBytes));
-    } catch (const std::invalid_argument& problem) {
-      refuse(fmt::format("'{}' cannot be used: {}", index.string(), problem.what()));
-    }
+    file_of = read_model_index(index);
     for (const auto& [tensor, file] : file_of) files.insert(file);
   } else {
     files.insert("model.safetensors");

@@ -247,6 +247,9 @@ class InitFrom(RunTest):
             file.write('{"weight_map": {"a": "b"')
         self.refused(folder, "JSON at byte")
         os.remove(index)
+        self.refused(folder, f"'{folder}'", "model-00001-of-00002.safetensors", "model.safetensors.index.json")
+        for i in (1, 2):
+            os.remove(os.path.join(folder, f"model-{i:05}-of-00002.safetensors"))
         self.refused(folder, f"'{folder}'", "neither", "model.safetensors", "model.safetensors.index.json")
         for name in ("pytorch_model.bin",
                      "pytorch_model.bin.index.json"):  # before anything is compiled, and with the command that converts
@@ -355,17 +358,43 @@ class InitFrom(RunTest):
         shutil.copy(os.path.join(folder, "config.json"), bare)
         self.assertNotIn("from:", self.succeed(LLMC, "init", "--from", bare).out)
         self.assertNotIn("from:", self.succeed(LLMC, "init", "--from", os.path.join(folder, "config.json")).out)
-        for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):
+        for name, said in (("pytorch_model.bin", f"save_pretrained(sys.argv[1])' {bare}\n"),
+                           ("pytorch_model.bin.index.json", f"save_pretrained(sys.argv[1])' {bare}\n"),
+                           ("consolidated.safetensors", "names"), ("adapter_model.safetensors", "adapter"),
+                           ("pytorch_model.safetensors", "model.safetensors.index.json"), ("a.Q4_K_M.gguf",
+                                                                                           "safetensors")):
             with open(os.path.join(bare, name), "w"):
                 pass
             done = self.succeed(LLMC, "init", "--from", bare)
             self.assertRegex(done.out, rf"\n# .*weights .*{re.escape(name)} ")
             self.assertRegex(done.err, rf"note: .*weights .*{re.escape(bare)}/{re.escape(name)} ")
-            self.assertIn(f"save_pretrained(sys.argv[1])' {bare}\n", done.err)
+            self.assertIn(said, done.err)
             os.remove(os.path.join(bare, name))
         self.assertEqual(self.succeed(LLMC, "init", "--from", folder).err, "")
         shutil.rmtree(folder)
         self.assertIn("warning: init.from: ", self.succeed(LLMC, "check", spec, *words).err)
+
+    def test_incomplete_download(self):
+        """Parts of the weights are refused by init too: a spec without init.from would start from random ones."""
+        folder = self.folder_of("partial", self.weights, files=3)
+        index, last = "model.safetensors.index.json", "model-00003-of-00003.safetensors"
+        os.remove(os.path.join(folder, last))
+
+        def init(code, *facts):
+            done = harness.call(LLMC, "init", "--from", folder)
+            self.assertEqual((done.code, done.out == ""), (code, code != 0), done.err)
+            self.assert_facts(done.err, *facts)
+
+        for found, missing in ((index, last), ("model-00001-of-00003.safetensors", index)):
+            init(6, f"'{folder}' has {found} ", missing)
+            self.refused(folder, f"'{folder}' has {found} ", missing)
+            if found == index:
+                os.remove(os.path.join(folder, index))
+        self.assertNotIn("from:", self.succeed(LLMC, "init", "--from", os.path.join(folder, "config.json")).out)
+        for i in (1, 2):
+            os.rename(os.path.join(folder, f"model-{i:05}-of-00003.safetensors"),
+                      os.path.join(folder, f"pytorch_model-{i:05}-of-00003.bin"))
+        init(6, f"'{folder}' has pytorch_model-00001-of-00003.bin ", "pytorch_model.bin.index.json")
 
 
 if __name__ == "__main__":
