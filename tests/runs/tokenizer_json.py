@@ -39,6 +39,10 @@ def tokenizer():
     }
 
 
+def tokenizer_name(i):
+    return next(name for name, each in tokenizer()["model"]["vocab"].items() if each == i)
+
+
 def decode(ids):
     return b"".join(BYTES[i] if i < 95 else b"" for i in ids)
 
@@ -119,14 +123,10 @@ class TokenizerJson(RunTest):
             self.succeed(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--temperature",
                          "0").out)
         # Additional tokenizer settings of a folder are kept.
-        released = self.path("released")
-        os.makedirs(released)
-        shutil.copy(self.file, released)
-        with open(os.path.join(released, "tokenizer_config.json"), "w") as file:
-            file.write('{"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": "a"}')
-        self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("again"), "--tokenizer", released)
-        self.assertEqual(harness.read(self.path("again", "tokenizer_config.json")),
-                         harness.read(os.path.join(released, "tokenizer_config.json")))
+        released, settings = self.path("released"), {"chat_template": "a", "model_max_length": 10**30}
+        self.release(released, settings)
+        config, ids = self.exported(self.run_folder, "again", released)
+        self.assertEqual((config, ids), ({**settings, "model_max_length": 24, "eos_token": "<|endoftext|>"}, [95, 95]))
         # A new run from the export: its spec names weights and tokenizer.
         imported = self.succeed(LLMC, "init", "--from", out, cwd=self.folder).out
         self.assertIn("\n  from: exported  # ", imported)
@@ -142,6 +142,51 @@ class TokenizerJson(RunTest):
         self.assertIn(
             f"  tokens/hf_to_shards.py --tokenizer {os.path.join(out, 'tokenizer.json')} -o data/exported FILES\n",
             written)
+
+    def release(self, folder, settings):
+        """Makes a folder with the tokenizer and a tokenizer_config.json."""
+        os.makedirs(folder)
+        shutil.copy(self.file, folder)
+        with open(os.path.join(folder, "tokenizer_config.json"), "w") as file:
+            json.dump(settings, file)
+
+    def exported(self, run, name, tokenizer):
+        """Returns tokenizer_config.json, and eos_token_id of both other files, of an export."""
+        self.succeed(LLMC, "checkpoint", "export", run, "-o", self.path(name), "--tokenizer", tokenizer)
+        config, *others = (json.loads(harness.read(self.path(name, file)))
+                           for file in ("tokenizer_config.json", "config.json", "generation_config.json"))
+        return config, [other["eos_token_id"] for other in others]
+
+    def test_a_text_ends_as_documents_did(self):
+        """An export's end of text is the token that ended documents in training: of the spec, else the one that the
+        data record, else the tokenizer's."""
+        settings = {"eos_token": {"content": "<|pad|>", "lstrip": False}}
+        self.release(self.path("with-pad"), settings)
+        self.release(self.path("without-eos"), {})
+        run = self.path("separated")
+        self.succeed(self.trainer, "--run", run, "--steps", "1", "data.documents.separator=0")
+        config, ids = self.exported(run, "of-spec", self.path("with-pad"))
+        self.assertEqual((config["eos_token"], ids), (tokenizer_name(0), [0, 0]))
+        side = {"documents": 1, "bytes": 1, "tokens": 1, "shards": []}
+        record = os.path.join(self.folder, "dataset.json")
+        self.addCleanup(lambda: os.path.exists(record) and os.remove(record))
+        with open(record, "w") as file:
+            json.dump(
+                {
+                    "token_type": "uint16", "tokenizer": "tokenizer.json", "separator_id": 96, "files": 1,
+                    "skipped_files": 0, "train": side, "validation": side
+                }, file)
+        config, ids = self.exported(self.run_folder, "of-data", self.path("with-pad"))
+        self.assertEqual((config, ids), ({**settings, "model_max_length": 24}, [96, 96]))
+        config, ids = self.exported(self.run_folder, "of-data-too", self.path("without-eos"))
+        self.assertEqual((config["eos_token"], ids), ("<|pad|>", [96, 96]))
+        self.assertEqual(self.exported(run, "of-spec-first", self.path("with-pad"))[1], [0, 0])
+        with open(self.path("with-pad", "tokenizer_config.json"), "w") as file:
+            file.write("[" * 9)
+        done = harness.call(LLMC, "checkpoint", "export", run, "-o", self.path("none"), "--tokenizer",
+                            self.path("with-pad"))
+        self.assertEqual(done.code, 5)
+        self.assert_facts(done.err, "tokenizer_config.json'", "JSON")
 
     def test_another_tokenizer(self):
         other = tokenizer()
