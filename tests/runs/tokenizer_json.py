@@ -188,6 +188,48 @@ class TokenizerJson(RunTest):
         self.assertEqual(done.code, 5)
         self.assert_facts(done.err, "tokenizer_config.json'", "JSON")
 
+    def test_data_ends_with_the_named_token(self):
+        """eos_token of tokenizer_config.json ends documents, and in a data set the token that dataset.json records."""
+        folder, text = self.path("named"), self.path("named-text")
+        os.makedirs(folder)
+        os.makedirs(text)
+        with open(os.path.join(text, "a.jsonl"), "w") as file:
+            file.writelines(json.dumps({"text": f"line {i}"}) + "\n" for i in range(9))
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizers", "gpt2.json")
+        with open(os.path.join(folder, "tokenizer.json"), "w") as file:
+            file.write(harness.read(path).decode().replace("<|endoftext|>", "[EOS]"))
+        (end, ) = [
+            each["id"] for each in json.loads(harness.read(os.path.join(folder, "tokenizer.json")))["added_tokens"]
+            if each["content"] == "[EOS]"
+        ]
+
+        def build(name, tokenizer):
+            return harness.call(LLMC, "data", "build", "--from", text, "--tokenizer", tokenizer, "--validation", "0",
+                                "-o", self.path(name))
+
+        def separator(name):
+            return json.loads(harness.read(self.path(name, "dataset.json")))["separator_id"]
+
+        def settings(eos):
+            with open(os.path.join(folder, "tokenizer_config.json"), "w") as file:
+                json.dump({"eos_token": eos}, file)
+
+        done = build("unnamed", folder)
+        self.assertEqual(done.code, 5, done.err)
+        self.assert_facts(done.err, f"'{folder}' ", "<|end_of_text|>, <|endoftext|>, </s>", "tokenizer_config.json",
+                          "eos_token")
+        settings("[END]")
+        done = build("misnamed", folder)
+        self.assertEqual(done.code, 5, done.err)
+        self.assert_facts(done.err, f"'{folder}' ", "eos_token", "tokenizer_config.json", "'[END]'")
+        for name, eos, tokenizer in (("of-name", "[EOS]", folder), ("of-object", {"content": "[EOS]"},
+                                                                    os.path.join(folder, "tokenizer.json"))):
+            settings(eos)
+            done = build(name, tokenizer)
+            self.assertEqual((done.code, separator(name)), (0, end), done.err)
+        done = build("of-set", self.path("of-name"))
+        self.assertEqual((done.code, separator("of-set")), (0, end), done.err)
+
     def test_another_tokenizer(self):
         other = tokenizer()
         other["model"]["vocab"]["zz"] = 97

@@ -129,7 +129,7 @@ FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
   if (!contents.state.tokenizer.empty() && checksum != contents.state.tokenizer)
     refuse(fmt::format("is not the tokenizer that the checkpoint was trained with: its checksum is {}, not {}",
                        checksum, contents.state.tokenizer));
-  const Tokenizer tokenizer(model, file.string());
+  const Tokenizer tokenizer(model, file.string(), file);
   const spec::Spec& spec = contents.values.spec;
   if (tokenizer.vocab_size() > spec.model.vocab_size)
     refuse(fmt::format("has {} tokens, but the model only {}", tokenizer.vocab_size(), spec.model.vocab_size));
