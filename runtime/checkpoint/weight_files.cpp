@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +14,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/parameter_stream.h"
 #include "checkpoint/shards.h"
+#include "checkpoint/stored_numbers.h"
 #include "error.h"
 #include "text/plural.h"
 
@@ -72,16 +74,30 @@ std::optional<Slice> slice_of(const std::string& name, const std::map<std::strin
   return std::nullopt;
 }
 
-bool same_bytes(const Place& a, const Place& b) {
-  constexpr std::uint64_t kBlock = 4u << 20;
-  if (a.entry->dtype != b.entry->dtype || a.entry->shape != b.entry->shape) return false;
-  std::string left, right;
-  for (std::uint64_t at = 0; at < a.entry->bytes(); at += kBlock) {
-    const std::size_t size = std::min(kBlock, a.entry->bytes() - at);
-    left.resize(size), right.resize(size);
-    a.reader->read(*a.entry, at, left.data(), size);
-    b.reader->read(*b.entry, at, right.data(), size);
-    if (left != right) return false;
+bool is_float(safetensors::Dtype dtype) {
+  return dtype == safetensors::Dtype::kF32 || dtype == safetensors::Dtype::kF16 || dtype == safetensors::Dtype::kBF16;
+}
+
+/// Returns whether two tensors hold the same numbers, in types that may differ.
+bool same_values(const Place& a, const Place& b) {
+  constexpr std::uint64_t kBlock = 1u << 20;  // elements
+  if (a.entry->shape != b.entry->shape || !is_float(a.entry->dtype) || !is_float(b.entry->dtype)) return false;
+  const auto read = [&](const Place& place, std::uint64_t first, std::vector<std::byte>& stored,
+                        std::vector<float>& values) {
+    const auto size = static_cast<std::uint64_t>(safetensors::dtype_bytes(place.entry->dtype));
+    values.resize(std::min(kBlock, place.entry->bytes() / size - first));
+    stored.resize(values.size() * size);
+    place.reader->read(*place.entry, first * size, stored.data(), stored.size());
+    widen(place.entry->dtype, stored, values);
+  };
+  const std::uint64_t elements =
+      a.entry->bytes() / static_cast<std::uint64_t>(safetensors::dtype_bytes(a.entry->dtype));
+  std::vector<std::byte> stored;
+  std::vector<float> left, right;
+  for (std::uint64_t at = 0; at < elements; at += kBlock) {
+    read(a, at, stored, left), read(b, at, stored, right);
+    // Equal NaNs are equal: read() names the tensor that has them.
+    if (std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) != 0) return false;
   }
   return true;
 }
@@ -171,8 +187,7 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
     if (place == places.end()) refuse(fmt::format("no file of '{}' has tensor '{}'", folder.string(), wanted.name));
     const auto [reader, entry] = place->second;
     const std::string where = reader->tensor(wanted.name);
-    if (entry->dtype != safetensors::Dtype::kF32 && entry->dtype != safetensors::Dtype::kF16 &&
-        entry->dtype != safetensors::Dtype::kBF16)
+    if (!is_float(entry->dtype))
       refuse(fmt::format("{} is {}, but only F32, F16 and BF16 can be read", where,
                          safetensors::dtype_name(entry->dtype)));
     if (entry->shape != wanted.shape)
@@ -188,7 +203,7 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
     if (name != kHead || !used.contains(kEmbedding))
       refuse(
           fmt::format("{} is not a tensor of the model. Remove it if it changes nothing in the forward pass", where));
-    if (!same_bytes(places.at(kEmbedding), place))
+    if (!same_values(places.at(kEmbedding), place))
       refuse(fmt::format("{} differs from '{}', but model.tie_word_embeddings: true makes them one tensor. Write false",
                          where, kEmbedding));
   }

@@ -292,14 +292,27 @@ class InitFrom(RunTest):
         self.assertNotIn("lm_head.weight", weights)
         embedding = weights["model.embed_tokens.weight"]
         own, _ = self.trained(checkpoint, "tied-own", trainer=trainer)
-        for name, head in (("tied-head", embedding), ("tied-other", (embedding[0], embedding[1],
-                                                                     embedding[2][4:] + embedding[2][:4]))):
+        other = (embedding[0], embedding[1], embedding[2][4:] + embedding[2][:4])
+        for name, head in (("tied-head", embedding), ("tied-other", other)):
             folder = self.folder_of(name, {**weights, "lm_head.weight": head})
             shutil.copy(os.path.join(checkpoint, "config.json"), folder)
             if name == "tied-head":
                 self.same_training(self.trained(folder, name + "-run", trainer=trainer)[0], own)
             else:
                 self.refused(folder, "model.tie_word_embeddings", trainer=trainer)
+        # Types may differ, values may not: bf16 values, once with the head as fp32 and once with one value more exact.
+        words = [struct.unpack("<I", struct.pack("<f", value))[0] >> 16 for value in floats(embedding)]
+        rounded = {
+            **weights, "model.embed_tokens.weight": ("BF16", embedding[1], struct.pack(f"<{len(words)}H", *words))
+        }
+        exact = struct.pack(f"<{len(words)}I", *(word << 16 for word in words))
+        for name, head in (("tied-types", exact), ("tied-finer", exact[:-4] + struct.pack("<I", words[-1] << 16 | 1))):
+            folder = self.folder_of(name, {**rounded, "lm_head.weight": ("F32", embedding[1], head)})
+            shutil.copy(os.path.join(checkpoint, "config.json"), folder)
+            if name == "tied-types":
+                self.trained(folder, name + "-run", trainer=trainer)
+            else:
+                self.refused(folder, "lm_head.weight", "model.tie_word_embeddings", trainer=trainer)
 
     def test_families_with_a_form_of_their_own(self):
         """Exports of GLM-4 and nanochat have transformers' names, one tensor for gate and up, and the other sign where the model
@@ -379,6 +392,9 @@ class InitFrom(RunTest):
         folder = self.folder_of("partial", self.weights, files=3)
         index, last = "model.safetensors.index.json", "model-00003-of-00003.safetensors"
         os.remove(os.path.join(folder, last))
+        config = json.loads(harness.read(os.path.join(folder, "config.json")))
+        with open(os.path.join(folder, "config.json"), "w") as file:  # a model that the GPU spec of llmc init may have
+            json.dump({**config, "attention_bias": False, "head_dim": 16}, file)
 
         def init(code, *facts):
             done = harness.call(LLMC, "init", "--from", folder)
