@@ -215,6 +215,7 @@ class InitFrom(RunTest):
         cases = (("missing", without, f"tensor '{name}', "),
                  ("extra", {**self.weights, "model.layers.3.mlp.up_proj.weight":
                             (dtype, shape, data)}, "'model.layers.3.mlp.up_proj.weight' is not"),
+                 ("outside", {**self.weights, "score.weight": (dtype, shape, data)}, "'score.weight' is not"),
                  ("misshapen", {**without, name: (dtype, [shape[1], shape[0]], data)},
                   f"'{name}' is [36, 50]"), ("flat", {**without, name: (dtype, [1800], data)}, f"'{name}' is [1800]"),
                  ("double", {**without, name:
@@ -313,6 +314,32 @@ class InitFrom(RunTest):
                 self.trained(folder, name + "-run", trainer=trainer)
             else:
                 self.refused(folder, "lm_head.weight", "model.tie_word_embeddings", trainer=trainer)
+
+    def test_several_parts(self):
+        """The language model of a folder with other parts is found by its prefix, and what is under it is complete."""
+        image = {"vision_tower.conv.weight": ("F32", [2], bytes(8)), "vision_tower.count": ("I64", [1], bytes(8))}
+        head = self.weights["lm_head.weight"]
+        body = {name: tensor for name, tensor in self.weights.items() if name != "lm_head.weight"}
+
+        def under(prefix):
+            return {prefix + name.removeprefix("model."): tensor for name, tensor in body.items()}
+
+        own, _ = self.trained(self.checkpoint, "parts-own")
+        old = {**under("language_model.model."), "language_model.lm_head.weight": head, **image}
+        for name, prefix, tensors in (("older", "language_model.model.", old),
+                                      ("newer", "model.language_model.",
+                                       {**under("model.language_model."), "lm_head.weight": head,
+                                        **image}), ("fused-part", "language_model.model.", fuse(old))):
+            run, done = self.trained(self.folder_of(name, tensors, files=2), "parts-" + name)
+            self.assertRegex(done.out, rf"\nweights .* {re.escape(prefix)}\*; 2 of other parts")
+            self.same_training(run, own)
+        lost = "language_model.model.layers.1.mlp.up_proj.weight"
+        self.refused(self.folder_of("lost", {name: tensor
+                                             for name, tensor in old.items() if name != lost}), f"'{lost}'")
+        more = "language_model.model.layers.3.mlp.up_proj.weight"
+        self.refused(self.folder_of("surplus", {**old, more: old[lost]}), f"'{more}' is not")
+        self.refused(self.folder_of("ambiguous", {**old, "other.model.embed_tokens.weight": ("F32", [2], bytes(8))}),
+                     "'model.embed_tokens.weight'")
 
     def test_families_with_a_form_of_their_own(self):
         """Exports of GLM-4 and nanochat have transformers' names, one tensor for gate and up, and the other sign where the model
