@@ -232,10 +232,11 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
                     shell_word(spec::printable((json ? folder / "tokenizer.json" : folder).string())), data.string());
   // A config.json alone is a model without its weights.
   const bool whole = fs::is_directory(from, error), weights = whole && has_safetensors(from);
-  const std::string unread = whole && !weights ? other_weights(from) : "";
+  if (whole) check_complete(from);
+  const UnreadWeights unread = whole ? unread_weights(from) : UnreadWeights{};
   const spec::ImportedSpec imported = spec::from_huggingface(
       *text, name,
-      {seen_from(out, data), command, tokenizer, weights ? seen_from(out, from) : "", spec::printable(unread),
+      {seen_from(out, data), command, tokenizer, weights ? seen_from(out, from) : "", spec::printable(unread.file),
        spec::printable(path.filename().string()), json ? "tokenizer.json" : "tokenizer.model"});
   for (const std::string& note : imported.notes) to_stderr("note: {}\n", note);
   NewSpec made{imported.text, command,
@@ -243,11 +244,11 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
                    ? ""
                    : fmt::format("tokens/hf_to_shards.py --tokenizer {} -o {} FILES",
                                  shell_word(spec::printable((folder / "tokenizer.json").string())), data.string())};
-  if (!unread.empty())
+  if (!unread.file.empty())
     to_stderr(
-        "note: the weights in {} are not used, because llmc reads only safetensors, so a run of this spec starts from "
-        "random weights. To start from these, convert them and rerun llmc init:\n  {}\n",
-        spec::printable((from / unread).string()), conversion(from, unread));
+        "note: the weights in {} are not used, because {}, so a run of this spec starts from random weights. Before "
+        "you rerun llmc init to start from these, {}\n",
+        spec::printable((from / unread.file).string()), unread.why, unread.advice);
   return made;
 }
 

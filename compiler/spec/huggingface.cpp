@@ -27,7 +27,8 @@ std::string init_text(const std::optional<double>& range, const NewData& data) {
   const std::string unread = data.unread_weights.empty() ? ""
                                                          : fmt::format(
                                                                "# The weights in {} are not used: init.from reads only "
-                                                               "safetensors. A run starts from random weights.\n",
+                                                               "model.safetensors and the files of its index.\n"
+                                                               "# A run starts from random weights.\n",
                                                                data.unread_weights);
   const bool drawn = range && *range > 0 && *range <= 100;
   const std::string section = unread + (from.empty() ? "" : "init:\n" + from);

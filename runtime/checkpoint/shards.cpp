@@ -1,7 +1,14 @@
 #include "checkpoint/shards.h"
 
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/model_index.h"
+#include "error.h"
 
 namespace llmc {
 
@@ -28,6 +35,16 @@ std::string shard_name(const std::string& stem, std::size_t index, std::size_t c
 
 std::string model_index(const std::map<std::string, std::string>& files, std::int64_t bytes) {
   return nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", files}}.dump(2) + "\n";
+}
+
+std::map<std::string, std::string> read_model_index(const std::filesystem::path& index) {
+  constexpr std::uint64_t kMaxBytes = 64u << 20;
+  const std::string text = read_small_file(index, kMaxBytes);
+  try {
+    return parse_model_index(text);
+  } catch (const std::invalid_argument& problem) {
+    throw Failure(Exit::checkpoint, fmt::format("'{}' cannot be used: {}", index.string(), problem.what()));
+  }
 }
 
 }  // namespace llmc

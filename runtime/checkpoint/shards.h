@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -21,5 +22,9 @@ std::string shard_name(const std::string& stem, std::size_t index, std::size_t c
 
 /// Text of kModelIndex. `files`: file of each tensor; `bytes`: of all tensors.
 std::string model_index(const std::map<std::string, std::string>& files, std::int64_t bytes);
+
+/// File of each tensor as an index of at most 64 MiB lists it, by parse_model_index(). Throws Failure(checkpoint)
+/// naming the index.
+std::map<std::string, std::string> read_model_index(const std::filesystem::path& index);
 
 }  // namespace llmc

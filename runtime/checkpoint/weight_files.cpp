@@ -5,16 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
 #include "checkpoint/manifest.h"
-#include "checkpoint/model_index.h"
 #include "checkpoint/parameter_stream.h"
 #include "checkpoint/shards.h"
+#include "checkpoint/stored_numbers.h"
 #include "error.h"
 #include "text/plural.h"
 
@@ -24,8 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kMaxIndexBytes = 64u << 20;
-constexpr const char *kEmbedding = "model.embed_tokens.weight", *kHead = "lm_head.weight";
+constexpr std::string_view kBody = "model.", kEmbedding = "embed_tokens.weight", kHead = "lm_head.weight";
 
 /// Tensors that some writers store fused, stacked by rows.
 struct Fused {
@@ -47,6 +46,42 @@ struct Place {
   const safetensors::Entry* entry;
 };
 using Places = std::map<std::string, Place>;
+
+/// Where the tensors of the language model are, among those of a model with several parts.
+struct LanguageModel {
+  std::string body{kBody};  // prefix of all its tensors but the head, such as "language_model.model."
+  std::string part{};       // prefix of the head too, such as "language_model."
+  bool alone = true;        // all tensors are of the language model
+
+  std::string head() const { return part + std::string(kHead); }
+  std::string embedding() const { return body + std::string(kEmbedding); }
+  /// Name of a tensor that a model of one part has under `name`.
+  std::string name_of(const std::string& name) const {
+    if (name == kHead) return head();
+    return name.starts_with(kBody) ? body + name.substr(kBody.size()) : name;
+  }
+  bool has(const std::string& name) const {
+    return alone || name == head() || name.starts_with(part.empty() ? body : part);
+  }
+};
+
+/// Finds the language model by its embedding. Without one, or with several, names are those of a model of one part.
+LanguageModel find_language_model(const Places& places) {
+  LanguageModel usual;
+  if (places.contains(usual.embedding())) return usual;
+  const std::string* embedding = nullptr;
+  for (const auto& [name, place] : places) {
+    if (!name.ends_with("." + std::string(kEmbedding))) continue;
+    if (embedding) return usual;
+    embedding = &name;
+  }
+  if (!embedding) return usual;
+  LanguageModel found{embedding->substr(0, embedding->size() - kEmbedding.size()), "", false};
+  const bool whole = found.body.ends_with("." + std::string(kBody));
+  if (whole) found.part = found.body.substr(0, found.body.size() - kBody.size());
+  if (!places.contains(found.head()) && places.contains(std::string(kHead))) found.part.clear();
+  return found;
+}
 
 std::string with(std::string name, const char* part, const char* other) {
   return name.replace(name.find(part), std::char_traits<char>::length(part), other);
@@ -75,16 +110,30 @@ std::optional<Slice> slice_of(const std::string& name, const std::map<std::strin
   return std::nullopt;
 }
 
-bool same_bytes(const Place& a, const Place& b) {
-  constexpr std::uint64_t kBlock = 4u << 20;
-  if (a.entry->dtype != b.entry->dtype || a.entry->shape != b.entry->shape) return false;
-  std::string left, right;
-  for (std::uint64_t at = 0; at < a.entry->bytes(); at += kBlock) {
-    const std::size_t size = std::min(kBlock, a.entry->bytes() - at);
-    left.resize(size), right.resize(size);
-    a.reader->read(*a.entry, at, left.data(), size);
-    b.reader->read(*b.entry, at, right.data(), size);
-    if (left != right) return false;
+bool is_float(safetensors::Dtype dtype) {
+  return dtype == safetensors::Dtype::kF32 || dtype == safetensors::Dtype::kF16 || dtype == safetensors::Dtype::kBF16;
+}
+
+/// Returns whether two tensors hold the same numbers, in types that may differ.
+bool same_values(const Place& a, const Place& b) {
+  constexpr std::uint64_t kBlock = 1u << 20;  // elements
+  if (a.entry->shape != b.entry->shape || !is_float(a.entry->dtype) || !is_float(b.entry->dtype)) return false;
+  const auto read = [&](const Place& place, std::uint64_t first, std::vector<std::byte>& stored,
+                        std::vector<float>& values) {
+    const auto size = static_cast<std::uint64_t>(safetensors::dtype_bytes(place.entry->dtype));
+    values.resize(std::min(kBlock, place.entry->bytes() / size - first));
+    stored.resize(values.size() * size);
+    place.reader->read(*place.entry, first * size, stored.data(), stored.size());
+    widen(place.entry->dtype, stored, values);
+  };
+  const std::uint64_t elements =
+      a.entry->bytes() / static_cast<std::uint64_t>(safetensors::dtype_bytes(a.entry->dtype));
+  std::vector<std::byte> stored;
+  std::vector<float> left, right;
+  for (std::uint64_t at = 0; at < elements; at += kBlock) {
+    read(a, at, stored, left), read(b, at, stored, right);
+    // Equal NaNs are equal: read() names the tensor that has them.
+    if (std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) != 0) return false;
   }
   return true;
 }
@@ -129,11 +178,7 @@ void WeightFiles::open(const fs::path& folder) {
   std::map<std::string, std::string> file_of;
   std::set<std::string> files;
   if (fs::exists(index, error)) {
-    try {
-      file_of = parse_model_index(read_small_file(index, kMaxIndexBytes));
-    } catch (const std::invalid_argument& problem) {
-      refuse(fmt::format("'{}' cannot be used: {}", index.string(), problem.what()));
-    }
+    file_of = read_model_index(index);
     for (const auto& [tensor, file] : file_of) files.insert(file);
   } else {
     files.insert("model.safetensors");
@@ -156,14 +201,15 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
       if (!places.emplace(entry.name, Place{reader.get(), &entry}).second)
         refuse(fmt::format("{} is in two files", reader->tensor(entry.name)));
 
+  const LanguageModel model = find_language_model(places);
   const std::vector<ParameterInfo> stored = stored_parameters(parameters);
   std::map<std::string, std::int64_t> rows;
-  for (const ParameterInfo& p : stored) rows[form_.name_of(p.name)] = p.matrix ? p.rows : p.cols;
+  for (const ParameterInfo& p : stored) rows[model.name_of(form_.name_of(p.name))] = p.matrix ? p.rows : p.cols;
 
   std::set<std::string> dtypes, used;
   for (const ParameterInfo& p : stored) {
     safetensors::TensorSpec wanted = tensor_spec(p);
-    wanted.name = form_.name_of(wanted.name);
+    wanted.name = model.name_of(form_.name_of(wanted.name));
     std::int64_t first = 0;
     auto place = places.find(wanted.name);
     if (const auto slice = slice_of(wanted.name, rows); slice && place == places.end()) {
@@ -178,8 +224,7 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
     if (place == places.end()) refuse(fmt::format("no file of '{}' has tensor '{}'", folder.string(), wanted.name));
     const auto [reader, entry] = place->second;
     const std::string where = reader->tensor(wanted.name);
-    if (entry->dtype != safetensors::Dtype::kF32 && entry->dtype != safetensors::Dtype::kF16 &&
-        entry->dtype != safetensors::Dtype::kBF16)
+    if (!is_float(entry->dtype))
       refuse(fmt::format("{} is {}, but only F32, F16 and BF16 can be read", where,
                          safetensors::dtype_name(entry->dtype)));
     if (entry->shape != wanted.shape)
@@ -189,19 +234,25 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
     found_.push_back({reader, entry, p, first});
   }
 
+  std::int64_t others = 0;
   for (const auto& [name, place] : places) {
     if (used.contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
+    if (!model.has(name)) {
+      ++others;
+      continue;
+    }
     const std::string where = place.reader->tensor(name);
-    if (name != kHead || !used.contains(kEmbedding))
+    if (name != model.head() || !used.contains(model.embedding()))
       refuse(
           fmt::format("{} is not a tensor of the model. Remove it if it changes nothing in the forward pass", where));
-    if (!same_bytes(places.at(kEmbedding), place))
+    if (!same_values(places.at(model.embedding()), place))
       refuse(fmt::format("{} differs from '{}', but model.tie_word_embeddings: true makes them one tensor. Write false",
-                         where, kEmbedding));
+                         where, model.embedding()));
   }
   const auto count = static_cast<std::int64_t>(used.size());
   description_ =
       fmt::format("{} tensor{} of '{}' ({})", count, plural(count), folder.string(), fmt::join(dtypes, ", "));
+  if (!model.alone) description_ += fmt::format(" under {}*; {} of other parts not used", model.body, others);
 }
 
 void WeightFiles::read(const Take& take) const {

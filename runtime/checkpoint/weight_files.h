@@ -22,11 +22,13 @@ class WeightFiles {
   /// Reads headers, and checks checksums in a checkpoint. `form`: of the files, which are a checkpoint's without it.
   /// Each of `parameters` must occur once, in its shape, as F32, F16 or BF16, under its own name or as rows of
   /// self_attn.qkv_proj (q, k, v) or mlp.gate_up_proj (gate, up). Other tensors are refused, except a head equal to
-  /// tied embeddings, and rotary_emb.inv_freq, which follows from config.json. Throws Failure(checkpoint) naming file
-  /// and tensor, with advice.
+  /// tied embeddings, and rotary_emb.inv_freq, which follows from config.json. In the files of a model with several
+  /// parts, the language model's tensors have a prefix, which that of the only embedding shows: language_model.model.
+  /// or model.language_model. in place of model.; other parts are ignored. Throws Failure(checkpoint) naming file and
+  /// tensor, with advice.
   WeightFiles(const std::filesystem::path& folder, std::span<const ParameterInfo> parameters, WeightForm form = {});
 
-  /// "42 tensors of '../llama' (BF16)".
+  /// "42 tensors of '../llama' (BF16)", with the prefix if it is not model.
   const std::string& description() const { return description_; }
 
   /// Reads every weight. Throws Failure(checkpoint) like load().

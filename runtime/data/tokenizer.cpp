@@ -30,14 +30,14 @@ struct Tokenizer::State {
   std::unique_ptr<const BpeEncoder> encoder;   // of a tokenizer.json
   std::string why_not_encodes;
 
-  State(std::string_view model, const std::string& name) {
+  State(std::string_view model, const std::string& name, const std::filesystem::path& path) {
     check_tokenizer_size(model.size(), name);
     if (!looks_like_json(model)) {
       pieces.emplace(model, name);
       return;
     }
     const TokenizerFile file = read_tokenizer_file(model, name);
-    json = vocabulary_of(file, name);
+    json = vocabulary_of(file, name, path.empty() ? NamedSeparator{} : separator_next_to(path));
     encoder = BpeEncoder::make(file, json->bytes_of, why_not_encodes);
   }
   /// [vocab_size]: decoded bytes of each token.
@@ -48,7 +48,7 @@ Tokenizer::Tokenizer(const std::filesystem::path& path) {
   const MappedFile file(path);
   const std::string_view model(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   try {
-    state_ = std::make_unique<State>(model, path.string());
+    state_ = std::make_unique<State>(model, path.string(), path);
   } catch (const Failure&) {
     file.check();  // a truncated file must not be blamed on its content
     throw;
@@ -56,7 +56,8 @@ Tokenizer::Tokenizer(const std::filesystem::path& path) {
   file.check();
 }
 
-Tokenizer::Tokenizer(std::string_view model, const std::string& name) : state_(std::make_unique<State>(model, name)) {}
+Tokenizer::Tokenizer(std::string_view model, const std::string& name, const std::filesystem::path& path)
+    : state_(std::make_unique<State>(model, name, path)) {}
 Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 

@@ -19,9 +19,10 @@ class Tokenizer {
  public:
   /// Reads a .model file or a tokenizer.json of at most 64 MiB. Throws Failure(data) if it cannot be used safely.
   explicit Tokenizer(const std::filesystem::path& file);
-  /// `model` is a serialised ModelProto or the text of a tokenizer.json; `name` is its name in errors. Throws
+  /// `model` is a serialised ModelProto or the text of a tokenizer.json; `name` is its name in errors. `path`: of the
+  /// file or its folder, whose other files may name the separator of a tokenizer.json; empty: none do. Throws
   /// Failure(data).
-  Tokenizer(std::string_view model, const std::string& name);
+  Tokenizer(std::string_view model, const std::string& name, const std::filesystem::path& path = {});
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
 
@@ -33,7 +34,8 @@ class Tokenizer {
   /// Returns whether it was read from a tokenizer.json.
   bool is_json() const;
   std::int32_t vocab_size() const;
-  /// Token that ends a document (the model's eos, else its bos; see tokenizer_json.h), -1 if unknown.
+  /// Token that ends a document (the model's eos, else its bos; of a tokenizer.json see tokenizer_json.h), -1 if
+  /// unknown.
   std::int32_t separator_id() const;
   /// Token of a sentencepiece model that encode() gives for text without another; -1 of a tokenizer.json.
   std::int32_t unknown_id() const;

@@ -1,7 +1,9 @@
 #include "data/tokenizer_json.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,13 +12,19 @@
 
 #include "data/bpe/byte_characters.h"
 #include "data/bpe/normalizer.h"
+#include "data/bpe/tokenizer_config.h"
 #include "data/bpe/tokenizer_file.h"
+#include "data/dataset_record.h"
 #include "error.h"
 
 namespace llmc {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr const char* kSeparators[] = {"<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>",
+                                       "<\xef\xbd\x9c"
+                                       "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
 
 /// Steps from tokens to bytes, collected from all of a file's decoders.
 struct Steps {
@@ -86,11 +94,32 @@ std::string decoded(const std::string& token, const Steps& steps) {
 
 bool looks_like_json(std::string_view file) { return file.starts_with('{'); }
 
-JsonVocabulary parse_tokenizer_json(std::string_view json, const std::string& name) {
-  return vocabulary_of(read_tokenizer_file(json, name), name);
+NamedSeparator separator_next_to(const std::filesystem::path& tokenizer) {
+  std::error_code error;
+  const std::filesystem::path folder = is_directory(tokenizer, error) ? tokenizer : tokenizer.parent_path(),
+                              config = folder / kTokenizerConfig;
+  NamedSeparator found;
+  try {
+    if (const auto record = read_dataset_record(folder)) found.id = record->separator_id;
+  } catch (const Failure&) {  // `llmc data info` and `verify` report it
+  }
+  if (exists(config, error)) found.name = eos_token(read_tokenizer_config(config));
+  return found;
 }
 
-JsonVocabulary vocabulary_of(const TokenizerFile& file, const std::string& name) {
+std::string why_no_separator(const std::filesystem::path& tokenizer) {
+  const NamedSeparator named = separator_next_to(tokenizer);
+  if (!named.name.empty())
+    return fmt::format("eos_token of the {} next to it is '{}', which it does not have", kTokenizerConfig, named.name);
+  return fmt::format("it has none of the special tokens {}, and no {} next to it names another as eos_token",
+                     fmt::join(kSeparators, ", "), kTokenizerConfig);
+}
+
+JsonVocabulary parse_tokenizer_json(std::string_view json, const std::string& name, const NamedSeparator& separator) {
+  return vocabulary_of(read_tokenizer_file(json, name), name, separator);
+}
+
+JsonVocabulary vocabulary_of(const TokenizerFile& file, const std::string& name, const NamedSeparator& separator) {
   const auto refuse = [&](const std::string& what) {
     throw Failure(Exit::data, fmt::format("'{}' cannot be used as a tokenizer: {}", name, what));
   };
@@ -130,11 +159,17 @@ JsonVocabulary vocabulary_of(const TokenizerFile& file, const std::string& name)
     found.bytes_of[i] = token.special ? "" : decoded(token.content, steps);
     if (token.special) special.emplace(token.content, token.id);
   }
-  for (const char* end : {"<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>",
-                          "<\xef\xbd\x9c"
-                          "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"})
-    if (const auto id = special.find(end); found.separator < 0 && id != special.end())
-      found.separator = static_cast<std::int32_t>(id->second);
+  const auto size = static_cast<std::int32_t>(found.names.size());
+  if (separator.id >= 0 && separator.id < size) {
+    found.separator = separator.id;
+  } else if (!separator.name.empty()) {
+    const auto token = std::ranges::find(found.names, separator.name);
+    if (token != found.names.end()) found.separator = static_cast<std::int32_t>(token - found.names.begin());
+  } else {
+    for (const char* end : kSeparators)
+      if (const auto id = special.find(end); found.separator < 0 && id != special.end())
+        found.separator = static_cast<std::int32_t>(id->second);
+  }
   return found;
 }
 

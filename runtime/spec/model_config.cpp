@@ -357,8 +357,8 @@ void refuse_model_inside(const Json& config, Refusals& refusals) {
   ConfigReader inside(config[kInside], std::string(kInside) + ".", refusals);
   if (read_family(inside))
     refusals.add(kInside,
-                 "the language model is in here. Write the contents of text_config as the config.json of a "
-                 "folder without the other parts of the model");
+                 "the language model is in here. Write the contents of text_config as the config.json of "
+                 "another folder, and link the weight files there to start from them");
   refusals.throw_if_any();
 }
 

@@ -215,6 +215,7 @@ class InitFrom(RunTest):
         cases = (("missing", without, f"tensor '{name}', "),
                  ("extra", {**self.weights, "model.layers.3.mlp.up_proj.weight":
                             (dtype, shape, data)}, "'model.layers.3.mlp.up_proj.weight' is not"),
+                 ("outside", {**self.weights, "score.weight": (dtype, shape, data)}, "'score.weight' is not"),
                  ("misshapen", {**without, name: (dtype, [shape[1], shape[0]], data)},
                   f"'{name}' is [36, 50]"), ("flat", {**without, name: (dtype, [1800], data)}, f"'{name}' is [1800]"),
                  ("double", {**without, name:
@@ -247,6 +248,9 @@ class InitFrom(RunTest):
             file.write('{"weight_map": {"a": "b"')
         self.refused(folder, "JSON at byte")
         os.remove(index)
+        self.refused(folder, f"'{folder}'", "model-00001-of-00002.safetensors", "model.safetensors.index.json")
+        for i in (1, 2):
+            os.remove(os.path.join(folder, f"model-{i:05}-of-00002.safetensors"))
         self.refused(folder, f"'{folder}'", "neither", "model.safetensors", "model.safetensors.index.json")
         for name in ("pytorch_model.bin",
                      "pytorch_model.bin.index.json"):  # before anything is compiled, and with the command that converts
@@ -289,14 +293,53 @@ class InitFrom(RunTest):
         self.assertNotIn("lm_head.weight", weights)
         embedding = weights["model.embed_tokens.weight"]
         own, _ = self.trained(checkpoint, "tied-own", trainer=trainer)
-        for name, head in (("tied-head", embedding), ("tied-other", (embedding[0], embedding[1],
-                                                                     embedding[2][4:] + embedding[2][:4]))):
+        other = (embedding[0], embedding[1], embedding[2][4:] + embedding[2][:4])
+        for name, head in (("tied-head", embedding), ("tied-other", other)):
             folder = self.folder_of(name, {**weights, "lm_head.weight": head})
             shutil.copy(os.path.join(checkpoint, "config.json"), folder)
             if name == "tied-head":
                 self.same_training(self.trained(folder, name + "-run", trainer=trainer)[0], own)
             else:
                 self.refused(folder, "model.tie_word_embeddings", trainer=trainer)
+        # Types may differ, values may not: bf16 values, once with the head as fp32 and once with one value more exact.
+        words = [struct.unpack("<I", struct.pack("<f", value))[0] >> 16 for value in floats(embedding)]
+        rounded = {
+            **weights, "model.embed_tokens.weight": ("BF16", embedding[1], struct.pack(f"<{len(words)}H", *words))
+        }
+        exact = struct.pack(f"<{len(words)}I", *(word << 16 for word in words))
+        for name, head in (("tied-types", exact), ("tied-finer", exact[:-4] + struct.pack("<I", words[-1] << 16 | 1))):
+            folder = self.folder_of(name, {**rounded, "lm_head.weight": ("F32", embedding[1], head)})
+            shutil.copy(os.path.join(checkpoint, "config.json"), folder)
+            if name == "tied-types":
+                self.trained(folder, name + "-run", trainer=trainer)
+            else:
+                self.refused(folder, "lm_head.weight", "model.tie_word_embeddings", trainer=trainer)
+
+    def test_several_parts(self):
+        """The language model of a folder with other parts is found by its prefix, and what is under it is complete."""
+        image = {"vision_tower.conv.weight": ("F32", [2], bytes(8)), "vision_tower.count": ("I64", [1], bytes(8))}
+        head = self.weights["lm_head.weight"]
+        body = {name: tensor for name, tensor in self.weights.items() if name != "lm_head.weight"}
+
+        def under(prefix):
+            return {prefix + name.removeprefix("model."): tensor for name, tensor in body.items()}
+
+        own, _ = self.trained(self.checkpoint, "parts-own")
+        old = {**under("language_model.model."), "language_model.lm_head.weight": head, **image}
+        for name, prefix, tensors in (("older", "language_model.model.", old),
+                                      ("newer", "model.language_model.",
+                                       {**under("model.language_model."), "lm_head.weight": head,
+                                        **image}), ("fused-part", "language_model.model.", fuse(old))):
+            run, done = self.trained(self.folder_of(name, tensors, files=2), "parts-" + name)
+            self.assertRegex(done.out, rf"\nweights .* {re.escape(prefix)}\*; 2 of other parts")
+            self.same_training(run, own)
+        lost = "language_model.model.layers.1.mlp.up_proj.weight"
+        self.refused(self.folder_of("lost", {name: tensor
+                                             for name, tensor in old.items() if name != lost}), f"'{lost}'")
+        more = "language_model.model.layers.3.mlp.up_proj.weight"
+        self.refused(self.folder_of("surplus", {**old, more: old[lost]}), f"'{more}' is not")
+        self.refused(self.folder_of("ambiguous", {**old, "other.model.embed_tokens.weight": ("F32", [2], bytes(8))}),
+                     "'model.embed_tokens.weight'")
 
     def test_families_with_a_form_of_their_own(self):
         """Exports of GLM-4 and nanochat have transformers' names, one tensor for gate and up, and the other sign where the model
@@ -355,17 +398,46 @@ class InitFrom(RunTest):
         shutil.copy(os.path.join(folder, "config.json"), bare)
         self.assertNotIn("from:", self.succeed(LLMC, "init", "--from", bare).out)
         self.assertNotIn("from:", self.succeed(LLMC, "init", "--from", os.path.join(folder, "config.json")).out)
-        for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):
+        for name, said in (("pytorch_model.bin", f"save_pretrained(sys.argv[1])' {bare}\n"),
+                           ("pytorch_model.bin.index.json", f"save_pretrained(sys.argv[1])' {bare}\n"),
+                           ("consolidated.safetensors", "names"), ("adapter_model.safetensors", "adapter"),
+                           ("pytorch_model.safetensors", "model.safetensors.index.json"), ("a.Q4_K_M.gguf",
+                                                                                           "safetensors")):
             with open(os.path.join(bare, name), "w"):
                 pass
             done = self.succeed(LLMC, "init", "--from", bare)
             self.assertRegex(done.out, rf"\n# .*weights .*{re.escape(name)} ")
             self.assertRegex(done.err, rf"note: .*weights .*{re.escape(bare)}/{re.escape(name)} ")
-            self.assertIn(f"save_pretrained(sys.argv[1])' {bare}\n", done.err)
+            self.assertIn(said, done.err)
             os.remove(os.path.join(bare, name))
         self.assertEqual(self.succeed(LLMC, "init", "--from", folder).err, "")
         shutil.rmtree(folder)
         self.assertIn("warning: init.from: ", self.succeed(LLMC, "check", spec, *words).err)
+
+    def test_incomplete_download(self):
+        """Parts of the weights are refused by init too: a spec without init.from would start from random ones."""
+        folder = self.folder_of("partial", self.weights, files=3)
+        index, last = "model.safetensors.index.json", "model-00003-of-00003.safetensors"
+        os.remove(os.path.join(folder, last))
+        config = json.loads(harness.read(os.path.join(folder, "config.json")))
+        with open(os.path.join(folder, "config.json"), "w") as file:  # a model that the GPU spec of llmc init may have
+            json.dump({**config, "attention_bias": False, "head_dim": 16}, file)
+
+        def init(code, *facts):
+            done = harness.call(LLMC, "init", "--from", folder)
+            self.assertEqual((done.code, done.out == ""), (code, code != 0), done.err)
+            self.assert_facts(done.err, *facts)
+
+        for found, missing in ((index, last), ("model-00001-of-00003.safetensors", index)):
+            init(6, f"'{folder}' has {found} ", missing)
+            self.refused(folder, f"'{folder}' has {found} ", missing)
+            if found == index:
+                os.remove(os.path.join(folder, index))
+        self.assertNotIn("from:", self.succeed(LLMC, "init", "--from", os.path.join(folder, "config.json")).out)
+        for i in (1, 2):
+            os.rename(os.path.join(folder, f"model-{i:05}-of-00003.safetensors"),
+                      os.path.join(folder, f"pytorch_model-{i:05}-of-00003.bin"))
+        init(6, f"'{folder}' has pytorch_model-00001-of-00003.bin ", "pytorch_model.bin.index.json")
 
 
 if __name__ == "__main__":

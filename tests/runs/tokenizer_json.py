@@ -39,6 +39,10 @@ def tokenizer():
     }
 
 
+def tokenizer_name(i):
+    return next(name for name, each in tokenizer()["model"]["vocab"].items() if each == i)
+
+
 def decode(ids):
     return b"".join(BYTES[i] if i < 95 else b"" for i in ids)
 
@@ -119,14 +123,10 @@ class TokenizerJson(RunTest):
             self.succeed(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--temperature",
                          "0").out)
         # Additional tokenizer settings of a folder are kept.
-        released = self.path("released")
-        os.makedirs(released)
-        shutil.copy(self.file, released)
-        with open(os.path.join(released, "tokenizer_config.json"), "w") as file:
-            file.write('{"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": "a"}')
-        self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("again"), "--tokenizer", released)
-        self.assertEqual(harness.read(self.path("again", "tokenizer_config.json")),
-                         harness.read(os.path.join(released, "tokenizer_config.json")))
+        released, settings = self.path("released"), {"chat_template": "a", "model_max_length": 10**30}
+        self.release(released, settings)
+        config, ids = self.exported(self.run_folder, "again", released)
+        self.assertEqual((config, ids), ({**settings, "model_max_length": 24, "eos_token": "<|endoftext|>"}, [95, 95]))
         # A new run from the export: its spec names weights and tokenizer.
         imported = self.succeed(LLMC, "init", "--from", out, cwd=self.folder).out
         self.assertIn("\n  from: exported  # ", imported)
@@ -142,6 +142,93 @@ class TokenizerJson(RunTest):
         self.assertIn(
             f"  tokens/hf_to_shards.py --tokenizer {os.path.join(out, 'tokenizer.json')} -o data/exported FILES\n",
             written)
+
+    def release(self, folder, settings):
+        """Makes a folder with the tokenizer and a tokenizer_config.json."""
+        os.makedirs(folder)
+        shutil.copy(self.file, folder)
+        with open(os.path.join(folder, "tokenizer_config.json"), "w") as file:
+            json.dump(settings, file)
+
+    def exported(self, run, name, tokenizer):
+        """Returns tokenizer_config.json, and eos_token_id of both other files, of an export."""
+        self.succeed(LLMC, "checkpoint", "export", run, "-o", self.path(name), "--tokenizer", tokenizer)
+        config, *others = (json.loads(harness.read(self.path(name, file)))
+                           for file in ("tokenizer_config.json", "config.json", "generation_config.json"))
+        return config, [other["eos_token_id"] for other in others]
+
+    def test_a_text_ends_as_documents_did(self):
+        """An export's end of text is the token that ended documents in training: of the spec, else the one that the
+        data record, else the tokenizer's."""
+        settings = {"eos_token": {"content": "<|pad|>", "lstrip": False}}
+        self.release(self.path("with-pad"), settings)
+        self.release(self.path("without-eos"), {})
+        run = self.path("separated")
+        self.succeed(self.trainer, "--run", run, "--steps", "1", "data.documents.separator=0")
+        config, ids = self.exported(run, "of-spec", self.path("with-pad"))
+        self.assertEqual((config["eos_token"], ids), (tokenizer_name(0), [0, 0]))
+        side = {"documents": 1, "bytes": 1, "tokens": 1, "shards": []}
+        record = os.path.join(self.folder, "dataset.json")
+        self.addCleanup(lambda: os.path.exists(record) and os.remove(record))
+        with open(record, "w") as file:
+            json.dump(
+                {
+                    "token_type": "uint16", "tokenizer": "tokenizer.json", "separator_id": 96, "files": 1,
+                    "skipped_files": 0, "train": side, "validation": side
+                }, file)
+        config, ids = self.exported(self.run_folder, "of-data", self.path("with-pad"))
+        self.assertEqual((config, ids), ({**settings, "model_max_length": 24}, [96, 96]))
+        config, ids = self.exported(self.run_folder, "of-data-too", self.path("without-eos"))
+        self.assertEqual((config["eos_token"], ids), ("<|pad|>", [96, 96]))
+        self.assertEqual(self.exported(run, "of-spec-first", self.path("with-pad"))[1], [0, 0])
+        with open(self.path("with-pad", "tokenizer_config.json"), "w") as file:
+            file.write("[" * 9)
+        done = harness.call(LLMC, "checkpoint", "export", run, "-o", self.path("none"), "--tokenizer",
+                            self.path("with-pad"))
+        self.assertEqual(done.code, 5)
+        self.assert_facts(done.err, "tokenizer_config.json'", "JSON")
+
+    def test_data_ends_with_the_named_token(self):
+        """eos_token of tokenizer_config.json ends documents, and in a data set the token that dataset.json records."""
+        folder, text = self.path("named"), self.path("named-text")
+        os.makedirs(folder)
+        os.makedirs(text)
+        with open(os.path.join(text, "a.jsonl"), "w") as file:
+            file.writelines(json.dumps({"text": f"line {i}"}) + "\n" for i in range(9))
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizers", "gpt2.json")
+        with open(os.path.join(folder, "tokenizer.json"), "w") as file:
+            file.write(harness.read(path).decode().replace("<|endoftext|>", "[EOS]"))
+        (end, ) = [
+            each["id"] for each in json.loads(harness.read(os.path.join(folder, "tokenizer.json")))["added_tokens"]
+            if each["content"] == "[EOS]"
+        ]
+
+        def build(name, tokenizer):
+            return harness.call(LLMC, "data", "build", "--from", text, "--tokenizer", tokenizer, "--validation", "0",
+                                "-o", self.path(name))
+
+        def separator(name):
+            return json.loads(harness.read(self.path(name, "dataset.json")))["separator_id"]
+
+        def settings(eos):
+            with open(os.path.join(folder, "tokenizer_config.json"), "w") as file:
+                json.dump({"eos_token": eos}, file)
+
+        done = build("unnamed", folder)
+        self.assertEqual(done.code, 5, done.err)
+        self.assert_facts(done.err, f"'{folder}' ", "<|end_of_text|>, <|endoftext|>, </s>", "tokenizer_config.json",
+                          "eos_token")
+        settings("[END]")
+        done = build("misnamed", folder)
+        self.assertEqual(done.code, 5, done.err)
+        self.assert_facts(done.err, f"'{folder}' ", "eos_token", "tokenizer_config.json", "'[END]'")
+        for name, eos, tokenizer in (("of-name", "[EOS]", folder), ("of-object", {"content": "[EOS]"},
+                                                                    os.path.join(folder, "tokenizer.json"))):
+            settings(eos)
+            done = build(name, tokenizer)
+            self.assertEqual((done.code, separator(name)), (0, end), done.err)
+        done = build("of-set", self.path("of-name"))
+        self.assertEqual((done.code, separator("of-set")), (0, end), done.err)
 
     def test_another_tokenizer(self):
         other = tokenizer()

@@ -169,12 +169,12 @@ void write_weights(const fs::path& folder, const std::vector<Weight>& weights, D
   if (counts.size() > 1) write_small_file(folder, kModelIndex, model_index(files, result.bytes), kExportWriter);
 }
 
-std::string generation_config(const std::optional<ModelTokenizer>& tokenizer) {
+std::string generation_config(const std::optional<std::int32_t>& eos) {
   // No max_length: it counts the prompt, so programs that apply it write nothing after a long prompt.
   nlohmann::ordered_json config = nlohmann::ordered_json::object();
-  if (tokenizer && tokenizer->eos) {
-    config["eos_token_id"] = *tokenizer->eos;
-    config["pad_token_id"] = *tokenizer->eos;
+  if (eos) {
+    config["eos_token_id"] = *eos;
+    config["pad_token_id"] = *eos;
   }
   return config.dump(2) + "\n";
 }
@@ -299,9 +299,8 @@ Exported export_model(const ExportOptions& options) {
   const auto write = [&](const char* name, const std::string& text) {
     write_small_file(folder.path(), name, text, kExportWriter);
   };
-  write("config.json", spec::config_json(spec, {.dtype = exported.dtype,
-                                                .eos = found.tokenizer ? found.tokenizer->eos : std::nullopt}));
-  write("generation_config.json", generation_config(found.tokenizer));
+  write("config.json", spec::config_json(spec, {.dtype = exported.dtype, .eos = found.eos}));
+  write("generation_config.json", generation_config(found.eos));
   if (found.tokenizer) {
     exported.tokenizer = found.tokenizer->file.string();
     write(found.tokenizer->name, found.tokenizer->model);

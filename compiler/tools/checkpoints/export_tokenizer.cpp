@@ -6,15 +6,16 @@
 #include <stdexcept>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/manifest.h"
 #include "compiler/tools/dataset/read_tokenizer.h"
 #include "compiler/tools/dataset/tokenizer_to_json.h"
+#include "data/bpe/tokenizer_config.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_model.h"
 #include "error.h"
 #include "files/disk.h"
 #include "run/run_folder.h"
 #include "spec/training_sources.h"
+#include "trainer/startup/documents.h"
 
 namespace llmc::checkpoints {
 
@@ -22,56 +23,78 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the tokenizer of a checkpoint's run: data.tokenizer, or the one next to the shards, where `llmc data build`
-/// writes it.
-fs::path tokenizer_of_run(const fs::path& run) {
+using Json = nlohmann::ordered_json;
+
+/// Returns the data section of a run's spec, with paths resolved; nothing without a run.
+std::optional<spec::Data> data_of(const fs::path& run) {
   const std::optional<std::string> text = run.empty() ? std::nullopt : RunFolder::spec_yaml(run);
-  if (!text) return {};
+  if (!text) return std::nullopt;
   try {
-    const spec::Data data = spec::read_values(*text, "spec.yaml").spec.data;
-    if (!data.tokenizer.empty()) return (run / data.tokenizer).lexically_normal();
-    const fs::path shards = run / fs::path(spec::training_sources(data).front().source.path).parent_path();
-    std::error_code error;
-    const bool json = !fs::exists(shards / "tokenizer.model", error) && fs::exists(shards / "tokenizer.json", error);
-    return (shards / (json ? "tokenizer.json" : "tokenizer.model")).lexically_normal();
+    spec::Spec spec = spec::read_values(*text, "spec.yaml").spec;
+    spec::resolve_paths(spec, run);
+    return spec.data;
   } catch (const std::invalid_argument& error) {
     throw Failure(Exit::checkpoint, fmt::format("'{}': {}", (run / "spec.yaml").string(), error.what()));
   }
 }
 
-std::string tokenizer_config(const Tokenizer& tokenizer, const TokenizerModel& about, std::int64_t sequence_length) {
-  using Json = nlohmann::ordered_json;
-  const std::int32_t end = tokenizer.separator_id();
-  const Json end_piece = end < 0 ? Json(nullptr) : Json(tokenizer.piece(end));
-  const Json config = {{"tokenizer_class", "LlamaTokenizer"},
-                       {"model_max_length", sequence_length},
-                       {"bos_token", nullptr},
-                       {"eos_token", end_piece},
-                       {"pad_token", end_piece},
-                       {"unk_token", tokenizer.piece(tokenizer.unknown_id())},
-                       {"add_bos_token", false},
-                       {"add_eos_token", false},
-                       {"add_prefix_space", about.add_dummy_prefix},
-                       {"clean_up_tokenization_spaces", false},
-                       {"legacy", false}};
-  return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+/// Returns data.tokenizer, or the tokenizer next to the shards, where `llmc data build` writes it.
+fs::path tokenizer_of(const spec::Data& data) {
+  if (!data.tokenizer.empty()) return data.tokenizer;
+  const fs::path shards = fs::path(spec::training_sources(data).front().source.path).parent_path();
+  std::error_code error;
+  const bool json = !fs::exists(shards / "tokenizer.model", error) && fs::exists(shards / "tokenizer.json", error);
+  return shards / (json ? "tokenizer.json" : "tokenizer.model");
 }
 
-/// Returns the config of a tokenizer.json: the one next to it, or the minimum that `transformers` needs.
-std::string json_tokenizer_config(const fs::path& file, const Tokenizer& tokenizer, std::int64_t sequence_length) {
-  using Json = nlohmann::ordered_json;
+/// Returns the token that ended documents in training, as far as the checkpoint, its spec or the run's data say; -1:
+/// they do not, or the sources of a mixture differ.
+std::int32_t separator_of(const Contents& contents, const std::optional<spec::Data>& data) {
+  if (contents.state.separator >= 0) return contents.state.separator;
+  const std::int64_t written = (data ? *data : contents.values.spec.data).documents.separator;
+  if (written >= 0) return static_cast<std::int32_t>(written);
+  try {
+    return data ? recorded_separator(*data) : -1;
+  } catch (const Failure&) {
+    return -1;
+  }
+}
+
+std::string text_of(const Json& config) { return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+/// `eos`: the name of the token that ends a text, or null.
+std::string tokenizer_config(const Tokenizer& tokenizer, const TokenizerModel& about, const Json& eos,
+                             std::int64_t sequence_length) {
+  return text_of({{"tokenizer_class", "LlamaTokenizer"},
+                  {"model_max_length", sequence_length},
+                  {"bos_token", nullptr},
+                  {"eos_token", eos},
+                  {"pad_token", eos},
+                  {"unk_token", tokenizer.piece(tokenizer.unknown_id())},
+                  {"add_bos_token", false},
+                  {"add_eos_token", false},
+                  {"add_prefix_space", about.add_dummy_prefix},
+                  {"clean_up_tokenization_spaces", false},
+                  {"legacy", false}});
+}
+
+/// Returns the config of a tokenizer.json: the one next to it with this model's eos_token and length, or the minimum
+/// that `transformers` needs.
+std::string json_tokenizer_config(const fs::path& file, const Json& eos, std::int64_t sequence_length) {
   std::error_code error;
-  const fs::path beside = file.parent_path() / "tokenizer_config.json";
-  if (fs::exists(beside, error)) return read_small_file(beside);
-  const std::int32_t end = tokenizer.separator_id();
-  const Json end_piece = end < 0 ? Json(nullptr) : Json(tokenizer.piece(end));
-  const Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                       {"model_max_length", sequence_length},
-                       {"bos_token", nullptr},
-                       {"eos_token", end_piece},
-                       {"pad_token", end_piece},
-                       {"clean_up_tokenization_spaces", false}};
-  return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const fs::path given = file.parent_path() / kTokenizerConfig;
+  if (!fs::exists(given, error))
+    return text_of({{"tokenizer_class", "PreTrainedTokenizerFast"},
+                    {"model_max_length", sequence_length},
+                    {"bos_token", nullptr},
+                    {"eos_token", eos},
+                    {"pad_token", eos},
+                    {"clean_up_tokenization_spaces", false}});
+  Json config = read_tokenizer_config(given);
+  config["model_max_length"] = sequence_length;
+  // An object with flags of the same token stays.
+  if (eos.is_null() || eos_token(config) != eos) config["eos_token"] = eos;
+  return text_of(config);
 }
 
 /// Returns the tokenizer.json next to a tokenizer.model, if it was made from it (`llmc data build --train-tokenizer`).
@@ -85,11 +108,14 @@ std::string converted(const fs::path& file, const std::string& model, const Toke
 
 FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
   FoundTokenizer found;
+  const std::optional<spec::Data> data = data_of(run_of(contents.path));
+  std::int32_t end = separator_of(contents, data);
+  if (end >= 0) found.eos = end;
   fs::path file;
   if (!named.empty()) {
     file = data::tokenizer_file(named);
   } else {
-    file = found.looked_for = tokenizer_of_run(run_of(contents.path));
+    if (data) file = found.looked_for = tokenizer_of(*data);
     std::error_code error;
     if (file.empty() || !fs::exists(file, error)) return found;
   }
@@ -101,21 +127,23 @@ FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
   if (!contents.state.tokenizer.empty() && checksum != contents.state.tokenizer)
     refuse(fmt::format("is not the tokenizer that the checkpoint was trained with: its checksum is {}, not {}",
                        checksum, contents.state.tokenizer));
-  const Tokenizer tokenizer(model, file.string());
+  const Tokenizer tokenizer(model, file.string(), file);
   const spec::Spec& spec = contents.values.spec;
   if (tokenizer.vocab_size() > spec.model.vocab_size)
     refuse(fmt::format("has {} tokens, but the model only {}", tokenizer.vocab_size(), spec.model.vocab_size));
-  const std::int32_t end = tokenizer.separator_id();
-  found.tokenizer = {.file = file,
-                     .name = tokenizer.is_json() ? "tokenizer.json" : "tokenizer.model",
-                     .model = model,
-                     .tokens = tokenizer.vocab_size(),
-                     .eos = end < 0 ? std::nullopt : std::optional(end),
-                     .config = tokenizer.is_json()
-                                   ? json_tokenizer_config(file, tokenizer, spec.batch.sequence_length)
-                                   : tokenizer_config(tokenizer, check_tokenizer_model(model, file.string()),
-                                                      spec.batch.sequence_length),
-                     .json = converted(file, model, tokenizer)};
+  if (end < 0) end = tokenizer.separator_id();
+  if (end >= 0) found.eos = end;
+  const Json eos = end < 0 || end >= tokenizer.vocab_size() ? Json(nullptr) : Json(tokenizer.piece(end));
+  const std::int64_t length = spec.batch.sequence_length;
+  found.tokenizer = {
+      .file = file,
+      .name = tokenizer.is_json() ? "tokenizer.json" : "tokenizer.model",
+      .model = model,
+      .tokens = tokenizer.vocab_size(),
+      .config = tokenizer.is_json()
+                    ? json_tokenizer_config(file, eos, length)
+                    : tokenizer_config(tokenizer, check_tokenizer_model(model, file.string()), eos, length),
+      .json = converted(file, model, tokenizer)};
   return found;
 }
 

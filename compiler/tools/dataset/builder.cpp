@@ -22,6 +22,7 @@
 #include "compiler/tools/dataset/train_tokenizer.h"
 #include "data/glob.h"
 #include "data/tokenizer.h"
+#include "data/tokenizer_json.h"
 #include "error.h"
 #include "files/disk.h"
 #include "host/limits.h"
@@ -318,7 +319,7 @@ BuildRecord continued(const PendingFolder& folder, const DatasetOptions& options
 Tokenizer given_tokenizer(const fs::path& named, std::string& model) {
   const fs::path file = tokenizer_file(named);
   model = read_tokenizer(file);
-  Tokenizer tokenizer(model, file.string());
+  Tokenizer tokenizer(model, file.string(), file);
   if (!tokenizer.encodes())
     throw Failure(Exit::data,
                   fmt::format("'{}' decodes but does not encode: {}. Make shards with tokens/hf_to_shards.py "
@@ -326,7 +327,8 @@ Tokenizer given_tokenizer(const fs::path& named, std::string& model) {
                               file.string(), tokenizer.why_not_encodes()));
   if (tokenizer.separator_id() < 0)
     throw Failure(Exit::data,
-                  fmt::format("'{}': has neither an eos nor a bos token to end a document with", file.string()));
+                  fmt::format("'{}' has no token to end a document with: {}", file.string(),
+                              tokenizer.is_json() ? why_no_separator(file) : "it has neither an eos nor a bos token"));
   return tokenizer;
 }
 

@@ -38,7 +38,8 @@ std::int32_t recorded_separator(const spec::DataSource& source) {
   return recorded >= 0 ? recorded : indexed_separator(source);
 }
 
-/// Separator that the training data record; -1: none.
+}  // namespace
+
 std::int32_t recorded_separator(const spec::Data& data) {
   std::int32_t separator = -1;
   std::string recorded_by;
@@ -54,8 +55,6 @@ std::int32_t recorded_separator(const spec::Data& data) {
   }
   return separator;
 }
-
-}  // namespace
 
 DocumentRule find_documents(const spec::Data& data, const Tokenizer* tokenizer) {
   const spec::Documents& wanted = data.documents;

@@ -1,11 +1,13 @@
 // Hugging Face's tokenizer.json: decoded bytes of its tokens, and refusals.
 #include "data/tokenizer_json.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "../facts.h"
+#include "../folder.h"
 #include "data/tokenizer.h"
 #include "error.h"
 #include "text/utf8.h"
@@ -114,6 +116,33 @@ TEST(TokenizerJson, ByteFallback) {
   Json metaspace = byte_fallback();
   metaspace["decoder"] = {{"type", "Metaspace"}, {"replacement", "\xe2\x96\x81"}, {"prepend_scheme", "always"}};
   EXPECT_EQ(decode(metaspace, {4, 6, 2}), " ab c<0x0A>");
+}
+
+TEST(TokenizerJson, FilesNextToItNameTheSeparator) {
+  const test::Folder folder;
+  const auto of_folder = [&] { return Tokenizer(folder / "tokenizer.json").separator_id(); };
+  folder.write("tokenizer.json", byte_level().dump());
+  EXPECT_EQ(of_folder(), 6);
+  folder.write("tokenizer_config.json", R"({"eos_token": null})");
+  EXPECT_EQ(of_folder(), 6) << "the first known one";
+  folder.write("tokenizer_config.json", R"({"eos_token": {"content": "<think>", "lstrip": false}})");
+  EXPECT_EQ(of_folder(), 7);
+  EXPECT_EQ(Tokenizer(byte_level().dump(), "test", folder.path).separator_id(), 7);
+  EXPECT_EQ(Tokenizer(byte_level().dump(), "test").separator_id(), 6) << "its folder is not known";
+  folder.write("tokenizer_config.json", R"({"eos_token": "<end>"})");
+  EXPECT_EQ(of_folder(), -1) << "hf_to_shards.py refuses it";
+  const char* record = R"({{"token_type": "uint16", "tokenizer": "tokenizer.json", "files": 1, "skipped_files": 0,
+    "train": {{"documents": 1, "bytes": 1, "tokens": 1, "shards": []}}, "separator_id": {},
+    "validation": {{"documents": 1, "bytes": 1, "tokens": 1, "shards": []}}}})";
+  folder.write("dataset.json", fmt::format(fmt::runtime(record), 5));
+  EXPECT_EQ(of_folder(), 5) << "documents of the data set end with it";
+  folder.write("dataset.json", fmt::format(fmt::runtime(record), 9));
+  EXPECT_EQ(of_folder(), -1) << "it is no token";
+  for (const std::string& config : {std::string("[]"), std::string("{"), std::string(40, '[') + std::string(40, ']'),
+                                    "{\"a\": " + std::string(40, '[') + std::string(40, ']') + "}"}) {
+    folder.write("tokenizer_config.json", config);
+    EXPECT_THROW(of_folder(), Failure) << config;
+  }
 }
 
 TEST(TokenizerJson, AHoleIsNoToken) {
