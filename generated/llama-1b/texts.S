@@ -1,7 +1,7 @@
 // Files next to this one that the trainer contains, each ended by a zero. XXH3-64 of each:
 //   e65687c0466e81f9 plan.txt
-//   52f38cb55b173aba plan.json
-//   1a12afd0c6c14698 spec.yaml
+//   87df67278d855f72 plan.json
+//   a6bfbb92d067695d spec.yaml
 //   5c357b5ba030ecbd config.json
 
     .section .rodata

@@ -1,7 +1,7 @@
 // Files next to this one that the trainer contains, each ended by a zero. XXH3-64 of each:
 //   b25fdbb4101c28b6 plan.txt
 //   1b314c2852c69a7b plan.json
-//   4b4488d020492976 spec.yaml
+//   11679d5f7a3875a6 spec.yaml
 //   8ee78771e5e8b56c config.json
 
     .section .rodata
