@@ -85,7 +85,7 @@ class Tree:
     def __init__(self, folder, jobs, options):
         self.folder, self.build_folder, self.jobs = folder, os.path.join(folder, "build"), jobs
         self.environment = dict(os.environ, CCACHE_BASEDIR=folder, CCACHE_NOHASHDIR="1", CCACHE_IGNOREOPTIONS="-Werror",
-                                CCACHE_DEPEND="1", PYTHONDONTWRITEBYTECODE="1")
+                                PYTHONDONTWRITEBYTECODE="1")
         self.passed = set()
         os.makedirs(folder, exist_ok=True)
         copy_tree(SOURCE, folder)

@@ -104,11 +104,10 @@ def write_small(folder, text=SMALL):
 def environment(**changes):
     """The caller's environment, with ccache's compilers first (Debian's location), because the tests often compile
     equal kernels. Paths below SCRATCH are relative to the current directory, so that a folder's name does not
-    matter. Simulated kernels use a precompiled header, which ccache caches only with CCACHE_SLOPPINESS; with
-    CCACHE_DEPEND a miss costs no preprocessing of its own, a quarter of such a kernel's time. The folder of device
-    files does not exist, so that predicted times are llmc's own, whatever was measured here."""
+    matter. Simulated kernels use a precompiled header, which ccache caches only with CCACHE_SLOPPINESS. The folder
+    of device files does not exist, so that predicted times are llmc's own, whatever was measured here."""
     env = dict(os.environ, CCACHE_BASEDIR=SCRATCH, CCACHE_NOHASHDIR="1", CCACHE_SLOPPINESS="pch_defines,time_macros",
-               CCACHE_DEPEND="1", XDG_CONFIG_HOME=os.path.join(SCRATCH, "llmc-no-config"))
+               XDG_CONFIG_HOME=os.path.join(SCRATCH, "llmc-no-config"))
     if os.path.isdir("/usr/lib/ccache"):
         env["PATH"] = "/usr/lib/ccache:" + env["PATH"]
     for key in ("LLMC_HOME", "LLMC_BUILD"):

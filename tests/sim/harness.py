@@ -51,6 +51,13 @@ def compiler_words(kind, sources=SOURCE):
     ]
 
 
+def call_compiler(kind, source, target, folder, sources=SOURCE, timeout=runs.HANGS):
+    """g++'s exit code and output. A relative name lets ccache recognise a kernel in another folder. With -MD and
+    CCACHE_DEPEND it does not preprocess what it has not seen, which takes a tenth of such a kernel's time."""
+    return runs.call("g++", *compiler_words(kind, sources), "-MD", "-c", source, "-o", target, cwd=folder,
+                     env=runs.environment(CCACHE_DEPEND="1"), timeout=timeout)
+
+
 def _run(*command, cwd=None):
     done = runs.call(*command, cwd=cwd)
     if done.code != 0:
@@ -85,10 +92,10 @@ def build(folder, spec, files=None, sources=SOURCE):
     def compiled(name):
         kind = "kernel" if name.startswith("kernels/") else "texts" if name.endswith(".S") else "host"
         path = os.path.join(sources, name) if name.startswith("runtime/") else name
-        # Relative names let ccache recognise a kernel in another folder.
-        _run("g++", *compiler_words(kind, sources), "-MD", "-c", path, "-o",
-             os.path.join("objects",
-                          os.path.basename(name) + ".o"), cwd=folder)
+        target = os.path.join("objects", os.path.basename(name) + ".o")
+        done = call_compiler(kind, path, target, folder, sources)
+        if done.code != 0:
+            sys.exit(f"g++ of {path} in {folder} exited with {done.code}:\n{done.err}")
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(compiled, files))

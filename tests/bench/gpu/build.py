@@ -198,7 +198,6 @@ class Simulated(Machine):
         programs = [each for each in programs if each not in NOT_SIMULATED]
         self.write_clocks()
         harness = self.harness()
-        words = {kind: harness.compiler_words(kind) for kind in ("kernel", "host", "texts")}
         objects, links = {}, []  # (kind, content, folder for all but kernels) -> (number of the object, source, folder)
 
         def compiled(kind, source, folder):
@@ -233,9 +232,9 @@ class Simulated(Machine):
             (kind, _), (number, source, folder) = item
             target = self.work / "objects" / f"{number}-{source.name}.o"
             target.unlink(missing_ok=True)
-            # A relative name if possible: ccache then recognises it in another folder.
+            # A relative name if possible, for ccache.
             name = source.relative_to(folder) if source.is_relative_to(folder) else source
-            done = harness.runs.call("g++", *words[kind], "-MD", "-c", name, "-o", target, cwd=folder, timeout=3000)
+            done = harness.call_compiler(kind, name, target, folder, timeout=3000)
             if done.code:
                 said.append(done.err[-1500:])
 
