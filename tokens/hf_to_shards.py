@@ -22,6 +22,7 @@ import shutil
 import struct
 import sys
 import time
+import zlib
 
 # Known to llmc, in this order.
 ENDS = ("<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>", "<\uff5cend\u2581of\u2581sentence\uff5c>")
@@ -29,6 +30,9 @@ BATCH_BYTES = 4 << 20
 SAY_SECONDS = 5.0
 HEADERS = {2: (20240520, 1), 4: (20240801, 7)}  # magic number and version, by bytes per token
 MOST_SHARD_TOKENS = 2**31 - 1
+
+# Of a cut or damaged file, by gzip and pyarrow.
+UNREADABLE = (EOFError, OSError, ValueError, zlib.error)
 
 
 class DataError(Exception):
@@ -103,7 +107,7 @@ class Source:
 
     def __init__(self, field):
         self.field = field
-        self.files = self.skipped_lines = 0
+        self.files = self.skipped_files = self.skipped_lines = 0
         self.passed_over = {}
 
     def of_files(self, paths):
@@ -116,7 +120,11 @@ class Source:
                   file=sys.stderr)
         for path in files:
             self.files += 1
-            yield from self.of_parquet(path) if path.endswith(".parquet") else self.of_jsonl(path)
+            try:
+                yield from self.of_parquet(path) if path.endswith(".parquet") else self.of_jsonl(path)
+            except UNREADABLE as error:
+                self.skipped_files += 1
+                print(f"skipped '{path}' from where it cannot be read: {error}", file=sys.stderr)
 
     def of_parquet(self, path):
         parquet = need("pyarrow.parquet")
@@ -153,6 +161,9 @@ class Source:
             if self.field not in row:
                 raise DataError(f"'{name}' has no column '{self.field}': give one of {', '.join(row)} as --text-field")
             yield from self.texts([row[self.field]])
+
+    def skipped(self):
+        return f"{self.skipped_lines:,} lines and {self.skipped_files:,} files skipped"
 
     def texts(self, values):
         for value in values:
@@ -279,8 +290,8 @@ def description(source, train, held, width, vocab_size, end, options):
     return {
         "format": "llmc-dataset", "version": 1, "tokenizer": "tokenizer.json", "vocab_size": vocab_size, "separator_id":
         end, "token_type": "uint16" if width == 2 else "uint32", "bytes_per_token": (train.bytes + held.bytes) / count,
-        "files": source.files, "skipped_files": 0, "skipped_lines": source.skipped_lines, "passed_over":
-        source.passed_over, "train": train.summary(), "validation": held.summary(), "options": {
+        "files": source.files, "skipped_files": source.skipped_files, "skipped_lines": source.skipped_lines,
+        "passed_over": source.passed_over, "train": train.summary(), "validation": held.summary(), "options": {
             "text_field": options.text_field, "validation": options.validation, "shard_tokens": options.shard_tokens,
             "seed": options.seed, "limit": options.limit
         }
@@ -319,9 +330,8 @@ def make_shards(options, source, texts):
         return train, held
 
     train, held = published(options.out, fill)
-    print(
-        f"{options.out}: {train.documents + held.documents:,} documents, {source.skipped_lines:,} lines skipped, vocabulary "
-        f"{vocab_size:,}, {tokenizer.id_to_token(end)} ({end}) ends a document")
+    print(f"{options.out}: {train.documents + held.documents:,} documents, {source.skipped()}, vocabulary "
+          f"{vocab_size:,}, {tokenizer.id_to_token(end)} ({end}) ends a document")
     for name, side in (("train", train), ("validation", held)):
         print(f"  {name:<11} {side.tokens:>15,} tokens in {len(side.files)} shards")
 
@@ -337,7 +347,7 @@ def make_lines(options, source, texts):
         lines.close()
         return lines.documents
 
-    print(f"{options.out}: {published(options.out, fill):,} documents, {source.skipped_lines:,} lines skipped")
+    print(f"{options.out}: {published(options.out, fill):,} documents, {source.skipped()}")
 
 
 def parse(words):

@@ -72,7 +72,7 @@ void refuse_spec_of_a_run(const std::string& file) {
                     name, shell_word(path.string()));
   else if (path.filename() == "spec.yaml" && disk::exists(folder / "state.json", Exit::usage) && has_manifest(folder))
     going_on = fmt::format("start a trainer of its model with --resume {}", name),
-    source = "the spec.yaml of its run (this one has neither paths nor a name)";
+    source = "the file spec.yaml of its run (this one has neither paths nor a name)";
   else
     return;
   throw Failure(

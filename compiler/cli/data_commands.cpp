@@ -106,10 +106,9 @@ void print_notes(const data::BuildResult& result, const data::DatasetOptions& op
         "words\n",
         data::grouped(result.vocab_size), data::grouped(options.vocab_size));
   if (!result.byte_exact)
-    to_stderr("note: this tokenizer is not byte-exact: {} of {} documents {} different text\n",
-              data::grouped(result.changed_documents),
-              data::grouped(result.train.documents + result.validation.documents),
-              result.changed_documents == 1 ? "decodes to" : "decode to");
+    to_stderr("note: this tokenizer does not restore every text; it changes {} of these {} documents\n",
+              result.changed_documents ? data::grouped(result.changed_documents) : "none",
+              data::grouped(result.train.documents + result.validation.documents));
   if (!result.linked_directories.empty())
     to_stderr("note: {}\n", spec::printable(data::linked_text(result.linked_directories)));
   const auto train = static_cast<double>(result.train.tokens), held = static_cast<double>(result.validation.tokens);

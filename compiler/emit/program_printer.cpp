@@ -272,13 +272,9 @@ std::vector<std::pair<std::string, std::string>> text_files(const plan::Plan& pl
   return files;
 }
 
-std::string print_texts(const plan::Plan& plan, const ProgramTexts& texts) {
+std::string print_texts(const plan::Plan& plan) {
   SourceWriter out;
-  out.raw("// Files next to this one that the trainer contains, each ended by a zero. XXH3-64 of each:\n");
-  for (const auto& [name, text] : text_files(plan, texts))
-    out.line("//   $checksum$ $name$",
-             {{"checksum", fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()))}, {"name", name}});
-  out.raw("\n    .section .rodata\n");
+  out.raw("// Files next to this one that the trainer contains, each ended by a zero.\n\n    .section .rodata\n");
   for (const Text& text : texts_of(plan))
     out.line("    .globl $s$\n$s$: .incbin \"$f$\"\n    .byte 0", {{"s", text.symbol}, {"f", text.file}});
   out.raw("    .section .note.GNU-stack, \"\", @progbits\n");

@@ -29,9 +29,8 @@ std::string phases_json(std::span<const PhaseOfRun> phases);
 /// Returns name and content of each file that the trainer of `plan` embeds.
 std::vector<std::pair<std::string, std::string>> text_files(const plan::Plan& plan, const ProgramTexts& texts = {});
 
-/// Prints texts.S, which defines a symbol for each embedded file, with the checksum of each: a compiler cache need not
-/// see `.incbin`, and gave another run's texts to a trainer.
-std::string print_texts(const plan::Plan& plan, const ProgramTexts& texts);
+/// Prints texts.S, which defines a symbol for each embedded file.
+std::string print_texts(const plan::Plan& plan);
 
 /// Prints program.cpp, which defines llmc::program() and main().
 std::string print_program(const plan::Plan& plan);

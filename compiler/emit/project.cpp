@@ -86,7 +86,7 @@ Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const Sour
   files["step" + extension] = step.step;
   files[kPiecesFile] = step.pieces;
   files["program.cpp"] = print_program(plan);
-  files["texts.S"] = print_texts(plan, texts);
+  files["texts.S"] = print_texts(plan);
   for (auto& [name, text] : text_files(plan, texts)) files[name] = text;
   files["CMakeLists.txt"] = print_cmake(plan);
   return files;

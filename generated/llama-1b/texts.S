@@ -1,8 +1,4 @@
-// Files next to this one that the trainer contains, each ended by a zero. XXH3-64 of each:
-//   e65687c0466e81f9 plan.txt
-//   87df67278d855f72 plan.json
-//   a6bfbb92d067695d spec.yaml
-//   5c357b5ba030ecbd config.json
+// Files next to this one that the trainer contains, each ended by a zero.
 
     .section .rodata
     .globl llmc_plan_text

@@ -1,8 +1,4 @@
-// Files next to this one that the trainer contains, each ended by a zero. XXH3-64 of each:
-//   b25fdbb4101c28b6 plan.txt
-//   1b314c2852c69a7b plan.json
-//   11679d5f7a3875a6 spec.yaml
-//   8ee78771e5e8b56c config.json
+// Files next to this one that the trainer contains, each ended by a zero.
 
     .section .rodata
     .globl llmc_plan_text

@@ -86,13 +86,16 @@ std::int32_t choose_token(std::span<const float> logits, double temperature, dou
   return static_cast<std::int32_t>(best);  // reached only through rounding of the sum
 }
 
-Sampling::Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, const ProgramInfo& info,
-                   std::uint64_t seed)
-    : values_(values), tokenizer_(tokenizer), seed_(seed) {
+Sampling::Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, std::int64_t separator,
+                   const ProgramInfo& info, std::uint64_t seed)
+    : values_(values),
+      tokenizer_(tokenizer),
+      separator_(separator < 0 && tokenizer ? tokenizer->separator_id() : separator),
+      seed_(seed) {
   for (const std::string& prompt : values_.prompts) {
     std::vector<std::int32_t> ids =
         tokenizer_ && tokenizer_->encodes() ? tokenizer_->encode(prompt) : parse_ids(prompt, tokenizer_);
-    if (ids.empty()) ids.push_back(tokenizer_ ? std::max(tokenizer_->separator_id(), 0) : 0);
+    if (ids.empty()) ids.push_back(static_cast<std::int32_t>(std::max<std::int64_t>(separator_, 0)));
     for (const std::int32_t id : ids)
       if (id >= info.vocab_size)
         throw Failure(Exit::data, fmt::format("the prompt '{}' has token {}, but the model's token ids are below {}. "
@@ -107,7 +110,6 @@ bool Sampling::go_on(Session& session, std::int64_t step, std::size_t first, std
                      const std::function<void(std::size_t, std::int32_t)>& drawn) const {
   const ProgramInfo& info = session.info();
   const auto rows = static_cast<std::size_t>(info.micro_batch), length = static_cast<std::size_t>(info.sequence_length);
-  const std::int32_t separator = tokenizer_ ? tokenizer_->separator_id() : -1;
   std::vector<std::int32_t> tokens(rows * length), positions(rows);
   std::vector<float> logits;
   std::vector<bool> ended(texts.size());
@@ -129,7 +131,7 @@ bool Sampling::go_on(Session& session, std::int64_t step, std::size_t first, std
                                           static_cast<std::size_t>(info.vocab_size));
       const std::int32_t next =
           choose_token(of_row, values_.temperature, values_.top_p, draw_for(seed_, step, first + row, token));
-      ended[row] = next == separator;
+      ended[row] = next == separator_;
       if (ended[row]) continue;
       texts[row].push_back(next);
       drawn(row, next);

@@ -28,9 +28,11 @@ std::int32_t choose_token(std::span<const float> logits, double temperature, dou
 class Sampling {
  public:
   /// `tokenizer` may be null and must outlive the object. If it is null or does not encode, prompts are token ids
-  /// separated by blanks. An empty prompt begins with the separator (0 without a tokenizer). Throws Failure(spec) if a
-  /// prompt is not such a list, Failure(data) if a token is not below the model's vocabulary size.
-  Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, const ProgramInfo& info, std::uint64_t seed);
+  /// separated by blanks. `separator`: token that ends documents; -1: the tokenizer's. An empty prompt begins with it
+  /// (0 if there is none). Throws Failure(spec) if a prompt is not such a list, Failure(data) if a token is not below
+  /// the model's vocabulary size.
+  Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, std::int64_t separator, const ProgramInfo& info,
+           std::uint64_t seed);
 
   /// Continues all prompts, in batches of a micro-batch's rows. The context is the last sequence_length tokens. A text
   /// ends early at the separator. Returns nothing if `interrupted`, called before each pass of the model, returned
@@ -59,6 +61,7 @@ class Sampling {
 
   spec::Sampling values_;
   const Tokenizer* tokenizer_;
+  std::int64_t separator_;  // -1: none
   std::uint64_t seed_;
   std::vector<std::vector<std::int32_t>> prompts_;  // token ids, at least one each
 };

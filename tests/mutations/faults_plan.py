@@ -209,6 +209,4 @@ FAULTS = [
           "test_plan AttentionChoice.AnotherGpuIsSlowerByItsPeak"),
     fault("all_is_evaluated_whatever_it_takes", "ways_out", "spec.evaluation.sequences > 1 && evaluating(1).fits()",
           "false", "run_cli_plan"),
-    fault("equal_files_embed_other_texts", "print_texts", "XXH3_64bits(text.data(), text.size())", "0",
-          "test_emit Project.EmbeddedTextsChangeTheFileThatEmbedsThem"),
 ]

@@ -34,6 +34,8 @@ class DataScripts(RunTest):
             with open(self.path("hf", name), "w"):
                 pass
         os.symlink(self.path("hf"), self.path("hf", "loop"))
+        with open(self.path("hf", "f.jsonl.gz"), "wb") as file:
+            file.write(b"\x1f\x8b\x08 is no more of gzip than this")
 
         class Tokenizer:
 
@@ -68,9 +70,11 @@ class DataScripts(RunTest):
                     io.StringIO()) as skipped:
                 self.assertEqual(module.main([*words, "--shard-tokens", "5000", "-o", out]), 0)
                 self.assertEqual(module.main([*words, "-o", out]), 5)  # the folder exists
-            self.assertIn("200 documents, 4 lines skipped", said.getvalue())
+            self.assertIn("200 documents, 4 lines and 1 files skipped", said.getvalue())
             self.assertIn("b.jsonl:2: no object", skipped.getvalue())
             self.assertIn("b.jsonl:5: a lone surrogate", skipped.getvalue())
+            self.assertIn(f"skipped '{self.path('hf', 'f.jsonl.gz')}' from where it cannot be read: ",
+                          skipped.getvalue())
             self.assertIn("left out for their names: no extension 1, .gz 2, .zst 1\n", skipped.getvalue())
             self.assertIn(f"linked folders not entered: 1 ('{self.path('hf', 'loop')}')\n", skipped.getvalue())
             info = json.loads(self.succeed(LLMC, "data", "info", out, "--json").out)
@@ -80,6 +84,7 @@ class DataScripts(RunTest):
             self.assertEqual(info["source"]["passed_over"], {"": 1, ".gz": 2, ".zst": 1})
             with open(os.path.join(out, "dataset.json")) as file:
                 dataset = json.load(file)
+            self.assertEqual(dataset["skipped_files"], 1)
             recorded = {shard["file"]: shard for side in ("train", "validation") for shard in dataset[side]["shards"]}
             for file in info["files"]:
                 self.assertEqual(recorded[os.path.basename(file["path"])]["max_id"], file["max_id"])

@@ -225,6 +225,18 @@ class SavedWeights(RunTest):
                          greedy)
         self.assertNotEqual(self.sample(self.run_folder, "--prompt", "1 2 3", "--temperature", "5"), greedy)
 
+    def test_samples_end_with_the_document(self):
+        """At data.documents.separator, which here is a token of the most likely text; with a tokenizer or without."""
+        greedy = self.sample(self.run_folder, "--prompt", "1 2 3", "--temperature", "0", "--tokens", "40").split()
+        end = next(i for i in range(4, len(greedy)) if greedy[i] not in greedy[3:i])
+        run = self.path("ended")
+        self.succeed(self.trainer, "--run", run, f"data.documents.separator={greedy[end]}", "sampling.temperature=0",
+                     "sampling.prompts=[\"1 2 3\"]", "sampling.tokens=40")
+        self.assertEqual(
+            self.sample(run, "--prompt", "1 2 3", "--temperature", "0", "--tokens", "40").split(), greedy[:end])
+        last = harness.json_lines(os.path.join(run, "samples.jsonl"))[-1]
+        self.assertEqual((last["prompt"] + " " + last["text"]).split(), greedy[:end])
+
     def test_sample_reads_standard_input(self):
         done = subprocess.run([self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "-"],
                               input="1 2 3\n", stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,

@@ -216,12 +216,12 @@ class TokenizerJson(RunTest):
 
         done = build("unnamed", folder)
         self.assertEqual(done.code, 5, done.err)
-        self.assert_facts(done.err, f"'{folder}' ", "<|end_of_text|>, <|endoftext|>, </s>", "tokenizer_config.json",
-                          "eos_token")
+        self.assert_facts(done.err, f"'{folder}/tokenizer.json' ", "<|end_of_text|>, <|endoftext|>, </s>",
+                          "tokenizer_config.json", "eos_token")
         settings("[END]")
         done = build("misnamed", folder)
         self.assertEqual(done.code, 5, done.err)
-        self.assert_facts(done.err, f"'{folder}' ", "eos_token", "tokenizer_config.json", "'[END]'")
+        self.assert_facts(done.err, f"'{folder}/tokenizer.json' ", "eos_token", "tokenizer_config.json", "'[END]'")
         for name, eos, tokenizer in (("of-name", "[EOS]", folder), ("of-object", {"content": "[EOS]"},
                                                                     os.path.join(folder, "tokenizer.json"))):
             settings(eos)

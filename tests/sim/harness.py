@@ -53,8 +53,10 @@ def compiler_words(kind, sources=SOURCE):
 
 def call_compiler(kind, source, target, folder, sources=SOURCE, timeout=runs.HANGS):
     """g++'s exit code and output. A relative name lets ccache recognise a kernel in another folder. With -MD and
-    CCACHE_DEPEND it does not preprocess what it has not seen, which takes a tenth of such a kernel's time."""
-    return runs.call("g++", *compiler_words(kind, sources), "-MD", "-c", source, "-o", target, cwd=folder,
+    CCACHE_DEPEND it does not preprocess what it has not seen, which takes a tenth of such a kernel's time. It would not
+    see what texts include by .incbin, and take those of another run."""
+    headers = [] if kind == "texts" else ["-MD"]
+    return runs.call("g++", *compiler_words(kind, sources), *headers, "-c", source, "-o", target, cwd=folder,
                      env=runs.environment(CCACHE_DEPEND="1"), timeout=timeout)
 
 

@@ -271,7 +271,8 @@ void sample(const SampleCommand& command, const Program& program) {
                                                         tokenizer->why_not_encodes())
                                           : "there is no tokenizer (name one with --tokenizer FILE)",
                                 printable(prompt)));
-  const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, info, command.seed.value_or(chosen.values.seed));
+  const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, chosen.values.data.documents.separator, info,
+                          command.seed.value_or(chosen.values.seed));
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters, chosen.model.form), program);
   loaded.session().divide_texts(find_documents(chosen.values.data, tokenizer ? &*tokenizer : nullptr));

@@ -113,7 +113,8 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
       inputs.tasks.emplace_back(
           task.name,
           read_task(task.path, inputs.tokenizer.get(), {info.vocab_size, info.sequence_length}, task.examples), info);
-  if (samples) inputs.sampling.emplace(run.sampling, inputs.tokenizer.get(), info, run.seed);
+  const std::int64_t separator = inputs.documents.divides() ? inputs.documents.separator : run.data.documents.separator;
+  if (samples) inputs.sampling.emplace(run.sampling, inputs.tokenizer.get(), separator, info, run.seed);
   return inputs;
 }
 

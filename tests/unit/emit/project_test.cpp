@@ -54,20 +54,6 @@ TEST_F(Project, OneFileAKernelAndTheRest) {
   EXPECT_EQ(names, expected);
 }
 
-/// A compiler cache may not see what .incbin reads, so that equal texts.S would share an object.
-TEST_F(Project, EmbeddedTextsChangeTheFileThatEmbedsThem) {
-  const plan::Plan plan = plan::make_plan(small_spec().spec);
-  const ProgramTexts texts = {"plan", "{}", "name: small\n", "{}"};
-  const auto file = [&](const ProgramTexts& of) { return emit_project(plan, of, kTree, Style::include).at("texts.S"); };
-  EXPECT_EQ(file(texts), file(texts));
-  for (std::string ProgramTexts::* member :
-       {&ProgramTexts::plan_text, &ProgramTexts::plan_json, &ProgramTexts::spec_yaml, &ProgramTexts::config_json}) {
-    ProgramTexts other = texts;
-    other.*member += "\n";
-    EXPECT_NE(file(texts), file(other));
-  }
-}
-
 TEST_F(Project, AChosenShardingIsNamed) {
   for (const std::string& world : {std::string("1"), std::string("2")}) {
     const std::string program =
