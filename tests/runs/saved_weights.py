@@ -226,16 +226,16 @@ class SavedWeights(RunTest):
         self.assertNotEqual(self.sample(self.run_folder, "--prompt", "1 2 3", "--temperature", "5"), greedy)
 
     def test_samples_end_with_the_document(self):
-        """At data.documents.separator, which here is a token of the most likely text; with a tokenizer or without."""
-        greedy = self.sample(self.run_folder, "--prompt", "1 2 3", "--temperature", "0", "--tokens", "40").split()
-        end = next(i for i in range(4, len(greedy)) if greedy[i] not in greedy[3:i])
+        """At data.documents.separator, which here is a token that the text would have, and without a tokenizer."""
+        wide = ("--temperature", "5", "--tokens", "40")
+        whole = self.sample(self.run_folder, "--prompt", "1 2 3", *wide).split()
+        end = next(i for i in range(4, len(whole)) if whole[i] not in whole[3:i])
         run = self.path("ended")
-        self.succeed(self.trainer, "--run", run, f"data.documents.separator={greedy[end]}", "sampling.temperature=0",
-                     "sampling.prompts=[\"1 2 3\"]", "sampling.tokens=40")
-        self.assertEqual(
-            self.sample(run, "--prompt", "1 2 3", "--temperature", "0", "--tokens", "40").split(), greedy[:end])
+        self.succeed(self.trainer, "--run", run, f"data.documents.separator={whole[end]}", "sampling.temperature=5",
+                     "sampling.prompts=[\"1 2 3\"]", "sampling.tokens=40", "--steps", 6)
+        self.assertEqual(self.sample(run, "--prompt", "1 2 3", *wide).split(), whole[:end])
         last = harness.json_lines(os.path.join(run, "samples.jsonl"))[-1]
-        self.assertEqual((last["prompt"] + " " + last["text"]).split(), greedy[:end])
+        self.assertEqual((last["step"], f"{last['prompt']} {last['text']}".split()), (6, whole[:end]))
 
     def test_sample_reads_standard_input(self):
         done = subprocess.run([self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "-"],
