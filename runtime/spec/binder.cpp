@@ -283,11 +283,12 @@ Spec fallback_values(const Schema& schema) {
   return spec;
 }
 
-bool is_map_of_sources(const Schema& schema, const KeyGroup& group, const Node& value) {
+/// Returns whether `value` is a map with a component that is not a key of the group, and the group allows names.
+bool has_names(const Schema& schema, const KeyGroup& group, const Node& value) {
   return value.kind == Node::Kind::map && schema.names_in(group.path) &&
          std::ranges::any_of(value.members, [&](const Member& member) {
            const Key* key = schema.find_key(join(group.path, member.key.text));
-           return !key || key->type == Type::map || key->is_path;
+           return !key || key->type == Type::map;
          });
 }
 
@@ -296,7 +297,7 @@ std::optional<Diagnostic> not_a_map(const Schema& schema, const KeyGroup& group,
   const Node* node = &value;
   const std::string name = leaf_of(group.path);
   std::string code = "E0110", message = fmt::format("{} takes a map", group.path), advice;
-  if (group.list_of_one && is_map_of_sources(schema, group, value)) return {};
+  if (group.list_of_one && has_names(schema, group, value)) return {};
   if (group.list_of_one && value.kind != Node::Kind::bad) {
     advice = typed ? fmt::format("write {}.path=tokens-*.bin", group.path)
                    : fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]", name);
@@ -326,11 +327,13 @@ std::optional<Diagnostic> not_a_map(const Schema& schema, const KeyGroup& group,
     advice = typed ? fmt::format("write {}.{}=..., or another of its keys", group.path, first)
                    : fmt::format("write its keys below it, indented, such as {}: ...", first);
   Diagnostic diagnostic{code, message, advice, {place_of(node->span)}, group.path};
-  if (const auto meant = meant_in(schema, group, *node)) {
+  // A source that lacks the list around it.
+  const Node* path = value.kind == Node::Kind::map && value.members.size() == 1 ? value.find("path") : nullptr;
+  if (const auto meant = meant_in(schema, group, path ? *path : *node)) {
     const auto& [key, text] = *meant;
     Edit edit{{*meant}, {}, {}, {}, false, {}};
     if (typed)
-      edit.text = fmt::format("write {}={}", key, group.list_of_one ? printable(node->text) : text);
+      edit.text = fmt::format("write {}={}", key, group.list_of_one ? printable(path ? path->text : node->text) : text);
     else
       edit.text = group.list_of_one ? fmt::format("write {}: [{{path: {}}}]", name, text)
                                     : fmt::format("write {}: {{{}: {}}}", name, leaf_of(key), text);

@@ -39,9 +39,8 @@ Spec fallback_values(const Schema& schema);
 /// shorthand, or already reported. Suggests the key in the group that takes a single value.
 std::optional<Diagnostic> not_a_map(const Schema& schema, const KeyGroup& group, const Node& value);
 
-/// Returns whether a group is written as a map instead of a list of one: from user-chosen names to sources, or of the
-/// source without a name, `path`.
-bool is_map_of_sources(const Schema& schema, const KeyGroup& group, const Node& value);
+/// Returns whether a group is written as a map of user-chosen names instead of a list of one.
+bool has_names(const Schema& schema, const KeyGroup& group, const Node& value);
 
 /// `root`: tree after extends and overrides. Appends an error for every unknown, missing or malformed key. `whole`
 /// false: an extended file could not be read, so missing keys are not reported.

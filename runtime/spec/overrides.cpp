@@ -123,7 +123,7 @@ void place_value(Node& root, const std::vector<KeyText>& words, Node value, cons
       Node item = std::move(next.items[0]);
       next = std::move(item);
     }
-    if (group && group->list_of_one && !name && !is_map_of_sources(schema, *group, next)) {
+    if (group && group->list_of_one && !name && !has_names(schema, *group, next)) {
       if (next.kind != Node::Kind::list || next.items.size() != 1) {
         next = Node{};
         next.kind = Node::Kind::list;

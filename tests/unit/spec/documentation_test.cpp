@@ -140,10 +140,6 @@ TEST(JsonSchema, AcceptsWhatLlmcAccepts) {
   EXPECT_TRUE(schema_accepts(to_yaml(resolve(kGood, overrides), true)));
   EXPECT_TRUE(schema_accepts(to_yaml(resolve(kGood, {"data.validation={web: w, path: v}"}), true)));
   EXPECT_TRUE(schema_accepts(to_yaml(resolve(kGood, {"data.validation={web: {path: w, format: llmc}}"}), true)));
-  // A map of the source without a name alone is that of a list.
-  const Resolved map = resolve(kGood, {"data.validation={path: v}"});
-  EXPECT_EQ(to_yaml(map, true), to_yaml(resolve(kGood, {"data.validation.path=v"}), true));
-  EXPECT_EQ(to_yaml(resolve(kGood, {"data.validation={path: w}", "data.validation.path=v"}), true), to_yaml(map, true));
 }
 
 TEST(JsonSchema, RefusesWhatLlmcRefuses) {
