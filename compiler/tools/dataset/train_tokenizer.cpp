@@ -108,7 +108,7 @@ std::string train_tokenizer(std::vector<std::string> passages, std::int64_t voca
     throw Failure(Exit::data,
                   "sentencepiece cannot train on this text: each of its passages has the character U+2585, "
                   "which it reserves. Name a tokenizer with --tokenizer, or remove the character");
-  std::unordered_map<std::string, std::string> options = {
+  const std::unordered_map<std::string, std::string> options = {
       {"model_type", "bpe"},
       {"vocab_size", fmt::to_string(vocab_size)},
       {"hard_vocab_limit", "false"},  // a small text may not have that many pieces
@@ -129,10 +129,6 @@ std::string train_tokenizer(std::vector<std::string> passages, std::int64_t voca
       {"num_threads", "2"},          // constant, because the model stores it
       {"minloglevel", "2"},
   };
-  // Without a piece of its own a blank, in text to come, would turn all around it into bytes. Only where none was seen:
-  // a required character gets another id.
-  if (std::ranges::none_of(passages, [](const std::string& text) { return text.find(' ') != std::string::npos; }))
-    options["required_chars"] = "\xe2\x96\x81";  // sentencepiece's name of it
   Passages iterator(passages);
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(options, &iterator, &model);
