@@ -109,6 +109,11 @@ FAULTS = [
     fault("the_weights_are_shared_out", "is_sharded", "case Use::state: return shard >= Shard::optimizer;",
           "case Use::state: return shard >= Shard::gradients;",
           "test_plan Arena.TheHostsBuffersLieApartAndSharedOnesLast"),
+    fault("samples_go_past_the_document", "sample in runtime/trainer/commands/saved_commands.cpp",
+          "chosen.values.data.documents.separator, info,", "-1, info,", "run_saved_weights"),
+    fault("samples_of_a_run_go_past_the_document", "open_inputs",
+          "inputs.documents.divides() ? inputs.documents.separator : run.data.documents.separator", "-1",
+          "run_saved_weights"),
     # mixtures of sources
     fault("an_epoch_counts_targets_twice", "epochs_of in runtime/data/order/position.cpp", "(1 - done) * ", "",
           "test_data Epochs.AnotherSequenceLengthTrainsWhatIsLeft"),
