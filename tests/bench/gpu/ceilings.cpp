@@ -1,5 +1,6 @@
-// Peak rates of the device: ceilings MiB SECONDS SIZE... prints a line of JSON each for GB/s of a copy of MiB on the
-// device (bytes read and written), and TFLOP/s of square bf16 GEMMs, in a burst and sustained over SECONDS.
+// Peak rates of the device: ceilings MiB SECONDS SIZE... prints a line of JSON each for the data sheet's dense bf16
+// TFLOP/s, if the runtime knows the device, GB/s of a copy of MiB on the device (bytes read and written), and TFLOP/s
+// of square bf16 GEMMs, in a burst and sustained over SECONDS.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "error.h"
 #include "event_clock.h"
 #include "math/gemm.h"
+#include "spec/gpus.h"
 
 namespace llmc {
 
@@ -80,6 +82,10 @@ int run(int argc, char** argv) {
   std::byte* memory = device.allocate(workspace + std::max(2 * bytes, 3 * matrix));
   std::byte *from = memory + workspace, *to = from + bytes;
   fill(device, from, 2 * largest * largest);
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  if (const spec::Gpu* gpu = spec::gpu_that_reports(properties.name))
+    std::printf("{\"what\": \"peak\", \"bf16\": %.1f}\n", 1e-12 * gpu->bf16);
   print_rates(stream, "copy", seconds, 2e-6 * static_cast<double>(bytes), [&] {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream.handle), "a copy on the device");
   });

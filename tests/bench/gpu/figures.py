@@ -31,6 +31,7 @@ class Figures:
         self.result, self.plan, self.model, self.parts = result, result["plan"], result["model"], result["results"]
         ceilings = self.parts.get("ceilings", {})
         self.copy = ceilings.get("copy_gb_s", {}).get("sustained")
+        self.peak = ceilings.get("peak_tflop_s")
         self.gemm = max((rates["sustained"] for rates in ceilings.get("gemm_tflop_s", {}).values()), default=None)
 
     def launches(self, name):

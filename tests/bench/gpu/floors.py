@@ -1,8 +1,5 @@
 """Lower bound of a step's time, and the bytes of perfectly fused kernels."""
 
-# Dense bf16 TFLOP/s of the data sheets (SXM).
-PEAK = {"H100": 989, "H200": 989, "A100": 312, "B200": 2250}
-
 
 def launches(plan, passes):
     """(launch, times per step of `passes` micro-batches) of training."""

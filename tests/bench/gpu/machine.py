@@ -32,7 +32,8 @@ else:
     print(call())
 """
 FUNCTIONS = {"cublasLt": "cublasLtGetVersion", "cudnn": "cudnnGetVersion", "nccl": "ncclGetVersion"}
-GPU = "name,driver_version,memory.total,memory.used,clocks.max.sm,power.limit"
+GPU = "name,driver_version,memory.total,memory.used,clocks.max.sm,power.limit,compute_cap"
+HOPPER = "9.0"  # the kit's compute capability: prepare.py
 
 
 def output(*words, environment=None):
@@ -73,7 +74,7 @@ def nvcc():
 
 
 def gpu():
-    text = output("nvidia-smi", f"--query-gpu={GPU}", "--format=csv,noheader")
+    text = output(*toolkit.smi(f"--query-gpu={GPU}", "--format=csv,noheader"))
     return text.split("\n")[0] if text else None
 
 
@@ -185,6 +186,7 @@ def look(root, work):
         why = [name for name in part.tools if not tools[name]] + ([] if part.name in OF_PYTORCH else missing)
         why += ["PyTorch"] if part.name in OF_PYTORCH and not found["torch"] else []
         why += [] if found["gpu"] or part.name == "build" else ["a GPU"]
+        why += [] if not found["gpu"] or found["gpu"].endswith(f" {HOPPER}") else [f"compute capability {HOPPER}"]
         why += ["a second GPU"] if part.gpus > 1 and toolkit.devices(found["gpus"] or "") < part.gpus else []
         lines.append(f"  {part.name}: " +
                      (f"LACKS {', '.join(dict.fromkeys(why))}" if why else f"would run, about {part.expected} s"))

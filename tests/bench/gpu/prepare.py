@@ -40,6 +40,14 @@ def emit(llmc, spec, folder, *words, may_refuse=False):
     return ""
 
 
+def refuse_others(plan):
+    """Ends if a plan is not for Hopper alone, as the kit's own programs and small models are."""
+    target = plan["target"]
+    if target["kind"] != "cuda" or target["arch"] != ["90a"]:
+        raise SystemExit(f"--spec has target.kind {target['kind']} and target.arch {target['arch']}, but the kit's own "
+                         "programs and models are for sm_90a: write target.kind: cuda and target.arch: [90a]")
+
+
 def emit_all(llmc, specs, folder):
     """Emits every bundle of the table into `folder`, the runtime with the run's; bundles.json lists refused ones with
     reasons."""
@@ -54,6 +62,8 @@ def emit_all(llmc, specs, folder):
         refusals[row.name] = emit(llmc, specs[row.spec], folder / row.name, *row.overrides,
                                   *(["--bundle"] if row.name == "run" else []), may_refuse=row.whole() or row.attention
                                   or row.curve)
+        if row.name == "run":
+            refuse_others(json.loads((folder / "run" / "plan.json").read_text()))
     (folder / "bundles.json").write_text(json.dumps(refusals, indent=1) + "\n")
 
 

@@ -280,6 +280,8 @@ class Run {
 
 void measure(cublasLtHandle_t handle, cudaStream_t stream, const Product& p, double seconds, int sms) {
   try {
+    if (p.sms > sms || (p.beside && p.sms >= sms))
+      throw std::runtime_error("this GPU has " + std::to_string(sms) + " SMs");
     const Run run(handle, stream, p);
     const double work = 2e-9 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
     if (!p.beside) {

@@ -38,13 +38,12 @@ def ceilings(f):
 
 
 def our_row(f, title, s, host, of_run):
-    rate, gpu = s["tokens"] / (s["ms"] / 1e3), f.result["machine"].get("gpu") or ""
+    rate = s["tokens"] / (s["ms"] / 1e3)
     flops = rate * s["flops_per_token"] / 1e12
-    peak = next((value for name, value in floors.PEAK.items() if name in gpu), None)
     floor = f.floor(s["passes"]) if of_run else None
     c = s.get("card", {})
     return [
-        title, f"{s['ms']:,.1f}", f"{rate:,.0f}", f"{flops / peak:.1%}" if peak else "",
+        title, f"{s['ms']:,.1f}", f"{rate:,.0f}", f"{flops / f.peak:.1%}" if f.peak else "",
         f"{flops / f.gemm:.1%}" if f.gemm else "", f"{floor:,.1f} ms: {floor / s['ms']:.1%}" if floor else "",
         f"{c['mhz']['median']:,.0f} MHz, {c['watts']['median']:,.0f} W" if c else "", f"{s['start_up_seconds']:.2f} s",
         f"arena {gib(s['arena_bytes'])} (plan {gib(s['plan_bytes'])}), in all {gib(s['device_bytes'])}",

@@ -33,9 +33,10 @@ def ceilings(kit, result):
     kit.need("run", "ceilings")
     lines = kit.json_lines(
         kit.call(kit.machine.program("run", "ceilings"), sizes["copy"], sizes["sustained"], *sizes["gemm"]))
-    result.update(sustained_seconds=sizes["sustained"], copy_gb_s=lines[0],
-                  gemm_tflop_s={line["what"]: line
-                                for line in lines[1:]})
+    rows = {line["what"]: line for line in lines}
+    if "peak" in rows:  # of the data sheet, if the runtime knows this GPU
+        result.update(peak_tflop_s=rows.pop("peak")["bf16"])
+    result.update(sustained_seconds=sizes["sustained"], copy_gb_s=rows.pop("copy"), gemm_tflop_s=rows)
 
 
 def tune(kit, result):

@@ -51,6 +51,12 @@ def tool(name):
     return shutil.which(name) or (shutil.which(name, path=f"{root}/bin:{root}/compute-sanitizer") if root else None)
 
 
+def smi(*words):
+    """nvidia-smi's arguments for a question about the first visible GPU."""
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0]
+    return ["nvidia-smi", *(["-i", shown] if shown else []), *words]
+
+
 def devices(listed):
     """Number of visible GPUs; `listed`: output of `nvidia-smi -L`."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")

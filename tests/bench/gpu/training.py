@@ -8,6 +8,7 @@ import subprocess
 import threading
 
 import harness  # tests/runs: shards, and output of a trainer
+import toolkit
 from bundles import TEXT
 
 
@@ -84,7 +85,7 @@ class MemoryWatch(threading.Thread):
     @staticmethod
     def used():
         try:
-            text = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+            text = subprocess.run(toolkit.smi("--query-gpu=memory.used", "--format=csv,noheader,nounits"),
                                   capture_output=True, text=True, timeout=10).stdout
             return int(text.split()[0]) << 20
         except (OSError, subprocess.TimeoutExpired, IndexError, ValueError):
