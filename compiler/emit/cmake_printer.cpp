@@ -25,7 +25,7 @@ std::string print_cmake(const plan::Plan& plan) {
       "\\");
   out.line("#   libcli11-dev nlohmann-json3-dev libutf8proc-dev");
   if (cuda)
-    out.line("# and from NVIDIA: the CUDA toolkit 12 or later, cuDNN 9 with the headers of cudnn-frontend, NCCL");
+    out.line("# and from NVIDIA: the CUDA toolkit 12.3 or later, cuDNN 9 with the headers of cudnn-frontend, NCCL");
   out.raw(R"(cmake_minimum_required(VERSION 3.25)
 )");
   out.line("project(trainer LANGUAGES $languages$)", {{"languages", cuda ? "CXX ASM CUDA" : "CXX ASM"}});

@@ -153,14 +153,17 @@ inline std::string cudnn_name(std::size_t version = cudnn_version()) {
          std::to_string(version % 100);
 }
 
-/// Explains why a release of cuDNN that is known to be wrong must not compute these passes, with advice; empty if it
-/// may.
-inline std::string cudnn_release_refusal(std::size_t version, const AttentionShape& shape, bool backward) {
+/// Explains why a release of cuDNN that is known to be wrong, or that lacks the backward pass, must not compute these
+/// passes on a GPU of this compute capability (90 is 9.0), with advice; empty if it may.
+inline std::string cudnn_release_refusal(std::size_t version, const AttentionShape& shape, bool backward,
+                                         int capability) {
   std::string fault;
   if (version == 91000 || version == 91001)
     fault = "whose attention gives wrong results";
   else if (backward && version < 91501 && shape.sequence % 128 != 0)
     fault = "whose attention gives wrong gradients in CUDA graphs unless batch.sequence_length is a multiple of 128";
+  else if (backward && version < 91800 && shape.deterministic && capability / 10 == 10)
+    fault = "which has no deterministic backward pass of attention on GPUs of compute capability 10";
   if (fault.empty()) return "";
   return "this is " + cudnn_name(version) + ", " + fault +
          ". Install another release of cuDNN 9, or write target.attention: portable";

@@ -56,6 +56,9 @@ struct TunedAttention {
 std::string tune_attention(Device& device, const AttentionPlan& plan, std::size_t workspace_bytes, const TuneHow& how,
                            const std::function<void(const TunedAttention&)>& report);
 
+/// Whether this device and this release of its library leave a choice between the plan's variants.
+bool attention_has_choice(const AttentionPlan& plan);
+
 /// For the log: the backward pass that attention uses here, and the reason.
 std::string describe_attention(const AttentionPlan& plan);
 

@@ -265,6 +265,15 @@ class TuneAttention(Tuned):
         self.assertLess(error, 2e-2, name)  # at most roundings to bf16 of sums in another order
         self.assertEqual(harness.runs.relative_difference(self.gradients("again")[0], tuned)[0], 0)
 
+    def test_a_release_that_is_wrong_is_not_taken(self):
+        document = self.tune(LLMC_SIM_BACKWARD_MS="0.75")
+        self.only_attention(document, library=91500)
+        said = self.gradients("wrong", LLMC_SIM_CUDNN="91500")[1]
+        self.assertRegex(said, r"attn +backward by llmc's kernels, this is cuDNN 9\.15\.0, .* multiple of 128")
+        document = self.tune(LLMC_SIM_CUDNN="91500")
+        self.assertIn("backward by llmc's kernels, this is cuDNN 9.15.0", self.said)
+        self.assertEqual([entry["library"] for entry in document["attention"]], [91500])  # not timed
+
     def test_two_percent_are_needed(self):
         document = self.tune(LLMC_SIM_BACKWARD_MS="0.986")  # 1.5 % less
         self.assertEqual(document["attention"][0]["backward"], "portable")

@@ -100,14 +100,7 @@ std::byte* Device::allocate(std::size_t bytes) {
 }
 
 std::byte* Device::allocate_host(std::size_t bytes) {
-  void* memory = nullptr;
-  const cudaError_t error = cudaMallocHost(&memory, std::max<std::size_t>(bytes, 1));
-  if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    throw Failure(Exit::does_not_fit, "the host cannot pin " + gibibytes(bytes) + " of memory");
-  }
-  check(error, "cudaMallocHost");
-  auto* const begin = static_cast<std::byte*>(memory);
+  auto* const begin = static_cast<std::byte*>(pin(bytes));
   impl_->pinned.emplace_back(begin, bytes);
   return begin;
 }

@@ -4,16 +4,32 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "device/cuda/check.h"
+#include "error.h"
 
 namespace llmc {
 
-/// Page-locked host memory, accessible by DMA.
+/// Page-locked host memory, accessible by DMA, to be freed with cudaFreeHost. Throws Failure(does_not_fit) if the host
+/// has no more of it: cudaErrorMemoryAllocation says here nothing of the GPU's memory.
+inline void* pin(std::size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t error = cudaHostAlloc(&memory, bytes > 0 ? bytes : 1, cudaHostAllocDefault);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // this error is not sticky
+    throw Failure(Exit::does_not_fit, "the host cannot pin " + std::to_string(bytes) +
+                                          " bytes of memory. A limit of its container, or of ulimit -l, may be lower "
+                                          "than its memory");
+  }
+  check(error, "cudaHostAlloc");
+  return memory;
+}
+
 class Pinned {
  public:
-  explicit Pinned(std::size_t bytes) { check(cudaHostAlloc(&memory_, bytes, cudaHostAllocDefault), "cudaHostAlloc"); }
+  explicit Pinned(std::size_t bytes) : memory_(pin(bytes)) {}
   Pinned(Pinned&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
   ~Pinned() {
     if (memory_) cudaFreeHost(memory_);

@@ -15,6 +15,10 @@ if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
   cuda_runtime_not_built("no CUDA toolkit (nvcc) on PATH, in CUDA_PATH or in /usr/local/cuda")
   return()
 endif()
+if(CUDAToolkit_VERSION VERSION_LESS 12.3)  # the first that has cudaFuncGetName
+  cuda_runtime_not_built("this is CUDA ${CUDAToolkit_VERSION}; install 12.3 or later")
+  return()
+endif()
 
 set(missing)
 foreach(target IN ITEMS cudart_static cublasLt nvrtc)

@@ -3,7 +3,7 @@
 # Searches CUDNN_FRONTEND_INCLUDE_DIR, the include folders of the system and the toolkit, and Python's package
 # nvidia-cudnn-frontend. Otherwise it downloads its wheel, which contains the headers, once into the build folder, with
 # a message; -DLLMC_DOWNLOAD=OFF forbids that.
-set(cudnn_frontend_version 1.32.0)  # version to download; any 1.x from 1.12 on works
+set(cudnn_frontend_version 1.32.0)  # version to download; any 1.x from 1.13 on works
 find_program(LLMC_PYTHON3 python3)
 
 set(hints ${CUDAToolkit_INCLUDE_DIRS})
@@ -13,6 +13,16 @@ if(LLMC_PYTHON3)
   list(APPEND hints ${packages})
 endif()
 find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${hints})
+set(too_old)
+if(EXISTS "${CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend_version.h")
+  file(STRINGS "${CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend_version.h" minor REGEX "define CUDNN_FRONTEND_MINOR_VERSION")
+  string(REGEX MATCH "[0-9]+$" minor "${minor}")
+  if(minor LESS 13)
+    set(too_old "; ${CUDNN_FRONTEND_INCLUDE_DIR} has 1.${minor}, and 1.13 or later is needed")
+    unset(CUDNN_FRONTEND_INCLUDE_DIR CACHE)
+    unset(CUDNN_FRONTEND_INCLUDE_DIR)
+  endif()
+endif()
 
 option(LLMC_DOWNLOAD "download the headers of cudnn-frontend where they are not found" ON)
 if(NOT CUDNN_FRONTEND_INCLUDE_DIR AND LLMC_PYTHON3 AND LLMC_DOWNLOAD)
@@ -32,5 +42,5 @@ if(NOT CUDNN_FRONTEND_INCLUDE_DIR AND LLMC_PYTHON3 AND LLMC_DOWNLOAD)
 endif()
 
 if(NOT CUDNN_FRONTEND_INCLUDE_DIR)
-  set(CUDNN_FRONTEND_PROBLEM "cudnn_frontend.h (python3 -m pip install --no-deps nvidia-cudnn-frontend, or pass -DCUDNN_FRONTEND_INCLUDE_DIR=<include folder of github.com/NVIDIA/cudnn-frontend>)")
+  set(CUDNN_FRONTEND_PROBLEM "cudnn_frontend.h (python3 -m pip install --no-deps nvidia-cudnn-frontend, or pass -DCUDNN_FRONTEND_INCLUDE_DIR=<include folder of github.com/NVIDIA/cudnn-frontend>)${too_old}")
 endif()

@@ -176,7 +176,8 @@ Attention::Attention(MathLibrary& library, const AttentionPlan& plan) : impl_(st
   impl.slice = attention_slice(shape);
   if (const std::string refusal = attention_refusal(shape, DType::bf16, impl.library->capability); !refusal.empty())
     throw Failure(Exit::toolchain, refusal);
-  if (const std::string refusal = cudnn_release_refusal(cudnn_version(), shape, !impl.own); !refusal.empty())
+  if (const std::string refusal = cudnn_release_refusal(cudnn_version(), shape, !impl.own, impl.library->capability);
+      !refusal.empty())
     throw Failure(Exit::toolchain, refusal);
   check(cudnnCreate(&impl.handle), "cudnnCreate");
 

@@ -19,6 +19,9 @@ ChosenBackward choose_backward(const MathLibrary::Impl& library, const Attention
   const BackwardWay& first = plan.ways.front();
   if (plan.ways.size() == 1) return {&first, "the only variant in this trainer"};
   const BackwardWay& second = plan.ways[1];
+  if (const std::string refusal = cudnn_release_refusal(cudnn_version(), plan.shape, true, library.capability);
+      !refusal.empty())
+    return {first.by == AttentionBy::portable ? &first : &second, refusal};
   if (const auto tuned = library.tuned.find(library, plan.shape)) {
     const BackwardWay& way = first.by == tuned->by ? first : second;
     const BackwardWay& other = first.by == tuned->by ? second : first;

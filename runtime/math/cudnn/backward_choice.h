@@ -19,7 +19,8 @@ struct ChosenBackward {
   std::string why;         // for the log
 };
 
-/// Variant that `trainer tune` measured to be faster on this device, else the plan's first.
+/// Variant that `trainer tune` measured to be faster on this device, else the plan's first; llmc's if this release of
+/// cuDNN must not compute it.
 ChosenBackward choose_backward(const MathLibrary::Impl& library, const AttentionPlan& plan);
 
 }  // namespace llmc

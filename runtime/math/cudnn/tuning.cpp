@@ -55,6 +55,11 @@ std::string tune_attention(Device& device, const AttentionPlan& plan, std::size_
   return file.text();
 }
 
+bool attention_has_choice(const AttentionPlan& plan) {
+  const MathLibrary::Impl library(nullptr, 0);
+  return plan.ways.size() > 1 && cudnn_release_refusal(cudnn_version(), plan.shape, true, library.capability).empty();
+}
+
 std::string describe_attention(const AttentionPlan& plan) {
   MathLibrary::Impl library(nullptr, 0);
   library.tuned = TunedFile::read(tuned_file());

@@ -14,6 +14,8 @@ std::string tune_attention(Device&, const AttentionPlan&, std::size_t, const Tun
   throw Failure(Exit::internal, "a CPU has only one attention kernel");
 }
 
+bool attention_has_choice(const AttentionPlan&) { return false; }
+
 std::string describe_attention(const AttentionPlan&) {
   throw Failure(Exit::internal, "a CPU has only one attention kernel");
 }

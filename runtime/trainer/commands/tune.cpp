@@ -78,7 +78,10 @@ void tune(const ProgramInfo& info, int device_index, double sustained_ms) {
   if (const auto reserved = static_cast<int>(built_values(info, "").spec.parallel.reserved_sms))
     tune_all_products(info, device_index, {reserved, sustained_ms});
   for (const AttentionPlan* plan = info.attention; plan; plan = plan->next)
-    if (plan->ways.size() > 1) tune_backward(info, *plan, device_index, all);
+    if (attention_has_choice(*plan))
+      tune_backward(info, *plan, device_index, all);
+    else if (plan->ways.size() > 1)
+      fmt::print("{}\n", describe_attention(*plan));
 }
 
 }  // namespace llmc

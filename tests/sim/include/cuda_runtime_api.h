@@ -20,6 +20,11 @@ enum cudaError_t {
   cudaErrorNoDevice,
   cudaErrorInvalidDevice,
   cudaErrorDevicesUnavailable,
+  cudaErrorSystemNotReady,
+  cudaErrorSystemDriverMismatch,
+  cudaErrorCompatNotSupportedOnDevice,
+  cudaErrorMpsConnectionFailed,
+  cudaErrorECCUncorrectable,
   cudaErrorNoKernelImageForDevice,
   cudaErrorInvalidResourceHandle,
   cudaErrorNotReady,
@@ -140,7 +145,6 @@ cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
 cudaError_t cudaFree(void* memory);
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags);
-cudaError_t cudaMallocHost(void** memory, std::size_t bytes);
 cudaError_t cudaFreeHost(void* memory);
 cudaError_t cudaMemGetInfo(std::size_t* available, std::size_t* total);
 cudaError_t cudaMemcpy(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind kind);

@@ -179,7 +179,9 @@ Attention::Attention(MathLibrary& library, const AttentionPlan& plan) : impl_(st
   if (const std::string refusal = attention_refusal(plan.shape, DType::bf16, library.impl().capability);
       !refusal.empty())
     throw Failure(Exit::toolchain, refusal);
-  if (const std::string refusal = cudnn_release_refusal(cudnn_version(), plan.shape, !impl_->own); !refusal.empty())
+  if (const std::string refusal =
+          cudnn_release_refusal(cudnn_version(), plan.shape, !impl_->own, library.impl().capability);
+      !refusal.empty())
     throw Failure(Exit::toolchain, refusal);
 }
 

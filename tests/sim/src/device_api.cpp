@@ -169,11 +169,8 @@ cudaError_t cudaFree(void* memory) {
 }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
   const Guard guard;
-  *memory = allocate(bytes, true);
-  return cudaSuccess;
-}
-cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
-  return cudaHostAlloc(memory, bytes, cudaHostAllocDefault);
+  *memory = bytes < kHeapBytes ? allocate(bytes, true) : nullptr;
+  return returned(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFreeHost(void* memory) {
   const Guard guard;

@@ -2,7 +2,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "../../unit/facts.h"
+#include "device/device.h"
 #include "device_memory.h"
+#include "error.h"
 
 namespace llmc {
 namespace {
@@ -64,6 +67,17 @@ TEST_F(Streams, PinnedMemoryIsReadLatePageableAtOnce) {
   pageable[0] = 2.0f;
   EXPECT_EQ(a.host()[0], 2.0f);
   EXPECT_EQ(b.host()[0], 1.0f);
+}
+
+TEST_F(Streams, MemoryThatTheHostCannotPinIsNotTheGpus) {
+  Device device(0, 0);
+  try {
+    device.allocate_host(std::size_t{1} << 40);
+    FAIL() << "a TiB was pinned";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::does_not_fit);
+    EXPECT_TRUE(test::has_facts(failure.what(), {"the host cannot pin 1099511627776 bytes", "ulimit -l"}));
+  }
 }
 
 TEST_F(Streams, AnEventWaitBringsTheOtherStreamsData) {

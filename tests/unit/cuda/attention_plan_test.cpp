@@ -119,15 +119,27 @@ TEST(AttentionPlan, ReleasesOfCudnnThatAreWrongAreRefused) {
   const AttentionShape whole = llama(4, 2048, true), part = llama(4, 2080, true);
   for (const std::size_t version : {91000u, 91001u})
     for (const bool backward : {false, true}) {
-      const std::string refusal = cudnn_release_refusal(version, whole, backward);
+      const std::string refusal = cudnn_release_refusal(version, whole, backward, 90);
       EXPECT_NE(refusal.find("cuDNN 9.10." + std::to_string(version % 100)), std::string::npos) << refusal;
       EXPECT_NE(refusal.find("write target.attention: portable"), std::string::npos) << refusal;
     }
-  EXPECT_EQ(cudnn_release_refusal(91002, whole, true), "");
-  EXPECT_NE(cudnn_release_refusal(91500, part, true).find("a multiple of 128"), std::string::npos);
-  EXPECT_EQ(cudnn_release_refusal(91500, part, false), "");
-  EXPECT_EQ(cudnn_release_refusal(91500, whole, true), "");
-  EXPECT_EQ(cudnn_release_refusal(91501, part, true), "");
+  EXPECT_EQ(cudnn_release_refusal(91002, whole, true, 90), "");
+  EXPECT_NE(cudnn_release_refusal(91500, part, true, 90).find("a multiple of 128"), std::string::npos);
+  EXPECT_EQ(cudnn_release_refusal(91500, part, false, 90), "");
+  EXPECT_EQ(cudnn_release_refusal(91500, whole, true, 90), "");
+  EXPECT_EQ(cudnn_release_refusal(91501, part, true, 90), "");
+}
+
+TEST(AttentionPlan, ReleasesOfCudnnWithoutADeterministicPassAreRefusedOnBlackwell) {
+  const AttentionShape free = llama(4, 2048, false), shape = llama(4, 2048, true);
+  for (const int capability : {100, 103}) {
+    EXPECT_NE(cudnn_release_refusal(91701, shape, true, capability).find("no deterministic backward"),
+              std::string::npos);
+    EXPECT_EQ(cudnn_release_refusal(91701, shape, false, capability), "");
+    EXPECT_EQ(cudnn_release_refusal(91701, free, true, capability), "");
+    EXPECT_EQ(cudnn_release_refusal(91800, shape, true, capability), "");
+  }
+  EXPECT_EQ(cudnn_release_refusal(91701, shape, true, 120), "");
 }
 
 TEST(AttentionPlan, RefusalsSayWhatToWrite) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "../facts.h"
 #include "device/cuda/arch.h"
@@ -34,9 +35,9 @@ TEST(CudaArch, AnyOfAListWillDo) {
   EXPECT_FALSE(arch_runs_on("a,,x90", 90));
 }
 
-Failure failure_of(cudaError_t error) {
+Failure failure_of(cudaError_t error, const char* call = "cudaSomething") {
   try {
-    check(error, "cudaSomething");
+    check(error, call);
   } catch (const Failure& failure) {
     return failure;
   }
@@ -57,6 +58,21 @@ TEST(CudaCheck, NamesTheCallTheErrorAndWhatToDo) {
   const Failure memory = failure_of(cudaErrorMemoryAllocation);
   EXPECT_EQ(memory.code(), Exit::does_not_fit);
   EXPECT_NE(std::string(memory.what()).find("batch.micro_batch"), std::string::npos);
+
+  const std::pair<cudaError_t, const char*> of_the_machine[] = {
+      {cudaErrorDevicesUnavailable, "nvidia-smi -q -d COMPUTE"},
+      {cudaErrorSystemNotReady, "Fabric Manager"},
+      {cudaErrorSystemDriverMismatch, "reboot"},
+      {cudaErrorCompatNotSupportedOnDevice, "cuda-compat"},
+      {cudaErrorMpsConnectionFailed, "CUDA_MPS_PIPE_DIRECTORY"},
+      {cudaErrorECCUncorrectable, "nvidia-smi -r"}};
+  for (const auto& [error, advice] : of_the_machine) {
+    const Failure failure = failure_of(error);
+    EXPECT_EQ(failure.code(), Exit::toolchain) << failure.what();
+    EXPECT_NE(std::string(failure.what()).find(advice), std::string::npos) << failure.what();
+  }
+  EXPECT_EQ(failure_of(cudaErrorUnknown, "cudaGetDeviceCount").code(), Exit::toolchain);
+  EXPECT_EQ(failure_of(cudaErrorUnknown).code(), Exit::internal);
 
   const Failure kernel = failure_of(cudaErrorIllegalAddress);
   EXPECT_EQ(kernel.code(), Exit::internal);
