@@ -23,7 +23,8 @@ LLMC_KERNEL muon_factors(const float* __restrict__ norms, const MuonScalars* __r
     lanes.store(lanes.row<kRows>(factors), rows, [=](float) { return factor; });
   } else {
     const float mean = lanes.sum(rows, [](float n) { return n; }) / kRows;
-    const float whole = equilibrate ? mean * sqrt(static_cast<float>(kRows)) : norm;
+    const float filled = lanes.sum(rows, [](float n) { return n > 0.0f ? 1.0f : 0.0f; });  // rows of norm `mean` then
+    const float whole = equilibrate ? mean * sqrt(filled) : norm;
     const float inverse = 1.0f / (kPolarExpress ? fma(1.02f, whole, 1e-6f) : whole > kLeast ? whole : kLeast);
     lanes.store(lanes.row<kRows>(factors), rows, [=](float n) {
       return !equilibrate ? inverse : n > 0.0f ? mean / n * inverse : 0.0f;

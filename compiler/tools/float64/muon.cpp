@@ -95,8 +95,11 @@ void muon_factors(OpRun& run) {
   constexpr double kLeast = 1e-7;
   run.outputs[0].relative = 64 * kFp32;
   const auto rows = static_cast<double>(norms.cols), width = static_cast<double>(cols);
-  double squares = 0, sum = 0;
-  for (std::int64_t i = 0; i < norms.cols; ++i) squares += norms.data[i] * norms.data[i], sum += norms.data[i];
+  double squares = 0, sum = 0, filled = 0;  // rows that are not zeros: only these are brought to the mean norm
+  for (std::int64_t i = 0; i < norms.cols; ++i) {
+    const double n = norms.data[i];
+    squares += n * n, sum += n, filled += n > 0;
+  }
   const double norm = std::sqrt(squares), mean = sum / rows;
   const double size = size_of(scalars, rows, width);
   for (std::int64_t i = 0; i < norms.cols; ++i) {
@@ -105,7 +108,7 @@ void muon_factors(OpRun& run) {
       factor = scalars.equilibrate ? size * std::sqrt(std::min(rows, width)) / std::max(norm, kLeast) : size;
       continue;
     }
-    const double whole = scalars.equilibrate ? mean * std::sqrt(rows) : norm;
+    const double whole = scalars.equilibrate ? mean * std::sqrt(filled) : norm;
     factor = 1 / (polar_express ? 1.02 * whole + 1e-6 : std::max(whole, kLeast));
     if (scalars.equilibrate) factor = norms.data[i] > 0 ? factor * mean / norms.data[i] : 0;
   }

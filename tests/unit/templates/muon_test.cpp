@@ -200,13 +200,13 @@ TEST(MuonFactors, BringAMatrixToNormOne) {
   std::vector<float> norms = random_values<float>(kRows, 1);
   for (float& n : norms) n = std::abs(n) + 0.1f;
   norms[4] = 0;
-  double squares = 0, sum = 0;
-  for (const float n : norms) squares += static_cast<double>(n) * n, sum += n;
-  const double norm = std::sqrt(squares), even = sum / kRows * std::sqrt(kRows);
+  double squares = 0, sum = 0, filled = 0;
+  for (const float n : norms) squares += static_cast<double>(n) * n, sum += n, filled += n > 0;
+  const double norm = std::sqrt(squares), even = sum / kRows * std::sqrt(filled);
   for (int r = 0; r < kRows; ++r) {
     ASSERT_NEAR(factors(muon_factors_quintic, norms)[r], 1 / norm, 1e-6 / norm);
     ASSERT_NEAR(factors(muon_factors_polar_express, norms)[r], 1 / (1.02 * norm + 1e-6), 1e-6 / norm);
-    const double equal = norms[r] > 0 ? 1 / (norms[r] * std::sqrt(kRows)) : 0;
+    const double equal = norms[r] > 0 ? 1 / (norms[r] * std::sqrt(filled)) : 0;
     ASSERT_NEAR(factors(muon_factors_quintic, norms, {.equilibrate = 1})[r], equal, 1e-6 * equal);
     ASSERT_NEAR(factors(muon_factors_polar_express, norms, {.equilibrate = 1})[r], equal * even / (1.02 * even + 1e-6),
                 1e-6 * equal);
