@@ -53,7 +53,12 @@ build::ProjectLock lock_output(const Planned& planned, const BuildOptions& optio
 
 fs::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home) {
   const fs::path folder = output_folder(options.out, planned.plan.spec.name);
-  if (!options.dump.empty()) dump_ir(planned.plan, options.dump);
+  if (!options.dump.empty()) {
+    if (disk::weakly_canonical(options.dump, Exit::usage) == disk::weakly_canonical(folder, Exit::usage))
+      throw Failure(Exit::usage, fmt::format("--dump-ir '{}' is the project's own folder. Give it another one",
+                                             spec::printable(options.dump)));
+    dump_ir(planned.plan, options.dump);
+  }
   const emit::Style style = options.style == "include" ? emit::Style::include : emit::Style::specialised;
   const emit::Files files = emit::emit_project(planned.plan, planned.texts, source_tree(home), style, options.probes);
   emit::write_project(files, folder, source_tree(home), options.bundle);

@@ -179,12 +179,15 @@ void check_alike(const std::vector<spec::Resolved>& before, const std::vector<sp
                  const DiffOptions& options) {
   if (before.size() == after.size()) return;
   const auto phases = [](const auto& side) {
-    return side.size() > 1 ? fmt::format("{} phases", side.size()) : std::string("none");
+    return side.size() > 1 ? fmt::format("has {} phases", side.size()) : std::string("is one trainer");
   };
   const auto selected = [](const auto& side, const SpecArguments& arguments) {
-    return shell_word(arguments.file) + (side.size() > 1 ? " phase=1" : "");
+    std::string words = shell_word(arguments.file);
+    if (side.size() > 1) words += " phase=1";
+    for (const std::string& word : arguments.overrides) words += " " + shell_word(word);
+    return words;
   };
-  throw Failure(Exit::usage, fmt::format("'{}' has {} and '{}' has {}. Select one with phase=1, or another number: "
+  throw Failure(Exit::usage, fmt::format("'{}' {} and '{}' {}. Select one with phase=1, or another number: "
                                          "llmc diff {} {}",
                                          label_of(options.a), phases(before), label_of(options.b), phases(after),
                                          selected(before, options.a), selected(after, options.b)));
@@ -393,7 +396,7 @@ void add_aspects(CLI::App* command, PlanOptions& options) {
   aspect(command->add_flag("--pin", options.pin, "print the spec with the value of every `auto`"),
          {"--explain", "--json", "--kernels", "--launches"});
   aspect(command->add_option("--price", options.price, "print the cost of the run at this price of a device-hour"),
-         {"--json", "--kernels", "--launches"})
+         {"--json", "--kernels", "--launches", "--pin"})
       ->type_name("PRICE")
       ->check(finite_above(0, kMostPrice));
   aspect(command->add_option(

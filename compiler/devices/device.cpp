@@ -375,7 +375,7 @@ std::string to_yaml(const Device& device) {
 }
 
 bool Device::is_called(const std::string& word) const {
-  return name == word || std::ranges::find(also, word) != also.end();
+  return name == word || std::ranges::find(also, word) != also.end() || (!reports.empty() && reports == word);
 }
 
 const std::vector<Device>& all() {

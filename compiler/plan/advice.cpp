@@ -23,14 +23,14 @@ Limit largest(std::int64_t known, std::int64_t unit, std::int64_t most, const au
     const std::int64_t next = std::min(2 * low, most);
     (fits(next) ? low : high) = next;
   }
-  if (high == 0) return {low, low, 0, 0};
+  if (high == 0) return {low, {}, 0};
   const auto step =
       std::max(unit, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(low))) / 16 / unit * unit);
   while (high - low > step) {
     const std::int64_t middle = low + std::max((high - low) / 2 / step, std::int64_t{1}) * step;
     (fits(middle) ? low : high) = middle;
   }
-  return {low, low, high - low, high - low};
+  return {low, {}, high - low};
 }
 
 /// Returns the value for a pass of kMostTokens, or the key's maximum.
@@ -80,7 +80,8 @@ class Hints {
       try_one([](Spec& s) { s.deterministic = false; });
     if (chosen_.parallel.world_size > 1 && chosen_.parallel.gradient_dtype == DType::f32)
       try_one([](Spec& s) { s.parallel.gradient_dtype = DType::bf16; });
-    const auto memory = static_cast<std::int64_t>(plan_.device[devices::Figure::memory]);
+    auto memory = static_cast<std::int64_t>(plan_.device[devices::Figure::memory]);
+    if (chosen_.target.kind == spec::TargetKind::cuda && chosen_.parallel.world_size > 1) memory -= spec::kMemoryOfNccl;
     if (memory > chosen_.memory.budget) consider([&](Spec& s) { s.memory.budget = memory; }, plan_.spec);
     std::ranges::stable_sort(found_, std::greater{}, &Hint::seconds);
     return std::move(found_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,10 @@ namespace llmc::plan {
 
 /// The largest value of one key with which a run fits memory.budget.
 struct Limit {
-  std::int64_t as_chosen = 0;        // with the plan's recomputation
-  std::int64_t recomputing_all = 0;  // with every layer recomputed; as_chosen if the spec fixes memory.recompute
-  std::int64_t to_within = 1;        // as_chosen plus this does not fit; 0: no larger value was tried
-  std::int64_t all_to_within = 1;    // the same for recomputing_all
+  std::int64_t as_chosen = 0;                   // with the plan's recomputation
+  std::optional<std::int64_t> recomputing_all;  // with every layer recomputed; nothing if the spec fixes recompute
+  std::int64_t to_within = 1;                   // as_chosen plus this does not fit; 0: no larger value was tried
+  std::int64_t all_to_within = 1;               // the same for recomputing_all
   friend bool operator==(const Limit&, const Limit&) = default;
 };
 

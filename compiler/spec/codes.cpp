@@ -141,7 +141,9 @@ const std::vector<Code>& codes() {
        "of the steps. Warm-up and decay must fit in schedule.steps together.",
        "schedule: {kind: wsd, steps: 100, warmup_steps: 60, decay_fraction: 0.5}",
        "schedule: {kind: wsd, steps: 100, warmup_steps: 20, decay_fraction: 0.5}"},
-      {"E0313", "a pass that is too large", "Rows are counted in 32 bits: micro_batch * sequence_length is below 2^31.",
+      {"E0313", "a pass that is too large",
+       "Rows are counted in 32 bits: micro_batch * sequence_length is below 2^31, on cuda also times "
+       "num_attention_heads.",
        "batch: {sequence_length: 65536, micro_batch: 65536}", "batch: {sequence_length: 65536, micro_batch: 16}"},
       {"E0314", "recomputation of layers that do not exist",
        "`recompute: {every: n}` recomputes the layers 0, n, 2n, ...; n is at most num_hidden_layers. `{layers: {0-7: "

@@ -51,6 +51,11 @@ class CliPlan(RunTest):
             self.assertNotIn("auto", re.sub(r"(attention|format|matmul|separator): auto", "", file.read()))
         again = json.loads(self.succeed(LLMC, "plan", pinned, "--json").out)
         self.assertEqual((again["fingerprint"], again["choice"]), (plan["fingerprint"], plan["choice"]))
+        # With tokens and the steps that follow from them.
+        with open(pinned, "w", encoding="utf-8") as file:
+            file.write(self.succeed(LLMC, "plan", "specs/tiny.yaml", "schedule.tokens=2x", "--pin", cwd=SOURCE).out)
+        self.succeed(LLMC, "check", pinned)
+        self.assertIn("E0349", harness.call(LLMC, "check", pinned, "batch.tokens=24").err)
         text = self.succeed(LLMC, "plan", spec, "--explain", "adamw_copy_norms", cwd=SOURCE).out
         self.assertIn("(copy) = 12.31 ms", text)
         self.assertEqual(harness.call(LLMC, "plan", spec, "--explain", "adamm", cwd=SOURCE).code, 2)
@@ -178,10 +183,14 @@ class CliPlan(RunTest):
 
     def test_options_of_a_plan_that_say_nothing_or_the_same(self):
         spec = os.path.join(SOURCE, "specs", "tiny.yaml")
-        for words in (["--html", ""], ["--explain", ""], ["--measured", ""], ["--measured", self.folder],
-                      ["--price", "nan"], ["--pin", "--explain",
-                                           "adamw"], ["--kernels", "--json",
-                                                      "--hints"], ["--measured", spec, "--json", "--hints"]):
+        for words in (["--html", ""], ["--explain", ""], ["--measured",
+                                                          ""], ["--measured",
+                                                                self.folder], ["--price",
+                                                                               "nan"], ["--pin", "--price", "1"],
+                      ["--pin", "--explain",
+                       "adamw"], ["--device", "h200",
+                                  "target.device=h100-sxm"], ["--kernels", "--json",
+                                                              "--hints"], ["--measured", spec, "--json", "--hints"]):
             done = harness.call(LLMC, "plan", spec, *words)
             self.assertEqual((done.code, done.out), (2, ""), words)
             self.assertIn(words[0], done.err)

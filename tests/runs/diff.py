@@ -47,6 +47,17 @@ class Diff(RunTest):
         self.assertIn(said, self.diff("optimizer.lr=1e-5", "schedule.steps=77").out)
         self.assertNotIn(said, self.diff("optimizer.lr=1e-5", "metrics.per_parameter=false").out)
 
+    def test_another_source_of_the_same_parameters(self):
+        """Tiles follow the instruction set."""
+        spec = self.path("haswell.yaml")
+        with open(spec, "w") as file:
+            tiny = os.path.relpath(os.path.join(SOURCE, "specs", "tiny.yaml"), self.folder)
+            file.write(f"extends: {tiny}\ntarget: {{arch: [haswell]}}\n")
+        done = self.diff("target.arch=skylake-avx512", spec=spec)
+        self.assertIn("  ~ kernel attention_forward (another source of the same parameters)\n", done.out)
+        changed = json.loads(self.diff("target.arch=skylake-avx512", "--json", spec=spec).out)["kernels"]
+        self.assertIn("attention_forward", [change["name"] for change in changed])
+
     def test_a_derived_value_without_use_is_not_named(self):
         """A tied head has no weight decay of its own."""
         for name, tied in (("quickstart", True), ("tiny", False)):

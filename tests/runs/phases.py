@@ -225,7 +225,8 @@ class Phases(PhasedTest):
         self.assert_facts(done.out, "phase=1", "phase=2", "sequence_length", "rope_theta")
         done = harness.call(LLMC, "diff", self.spec, "phase=1", self.spec)
         self.assertEqual(done.code, 2)
-        self.assert_facts(done.err, "has none", "has 3 phases", f"llmc diff {self.spec} {self.spec} phase=1")
+        self.assert_facts(done.err, "is one trainer", "has 3 phases",
+                          f"llmc diff {self.spec} phase=1 {self.spec} phase=1")
         done = harness.call(LLMC, "diff", self.spec, "phase=1")
         self.assertEqual(done.code, 2)
         self.assert_facts(done.err, "second spec is missing")

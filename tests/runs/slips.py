@@ -82,6 +82,7 @@ class Slips(RunTest):
         self.assertIn(": key 'format' not found\n", self.refused(2, "calibrate", "figures.json"))
         text = self.refused(2, "emit", TINY, "-o", "emitted", "--dump-ir", TINY)
         self.assert_facts(text, TINY, "not a folder")
+        self.assert_facts(self.refused(2, "emit", TINY, "-o", "emitted", "--dump-ir", "./emitted"), "own folder")
 
     def test_what_comes_after_a_spec_without_a_tokenizer(self):
         config = {

@@ -21,7 +21,7 @@ std::string limit_text(const Limit& limit) {
   };
   std::string text = fmt::format("{}{}", limit.as_chosen, within(limit.to_within));
   if (limit.recomputing_all > limit.as_chosen)
-    text += fmt::format(", with memory.recompute: full {}{}", limit.recomputing_all, within(limit.all_to_within));
+    text += fmt::format(", with memory.recompute: full {}{}", *limit.recomputing_all, within(limit.all_to_within));
   return text;
 }
 
@@ -38,11 +38,17 @@ std::string hint_text(const plan::Plan& plan, const Hint& hint) {
   return line + ": " + words + "\n";
 }
 
+/// Without a search over memory.recompute only the spec's own was tried.
 nlohmann::ordered_json limit_json(const Limit& limit) {
-  return {{"as_chosen", limit.as_chosen},
-          {"to_within", limit.to_within},
-          {"recompute_full", limit.recomputing_all},
-          {"recompute_full_to_within", limit.all_to_within}};
+  nlohmann::ordered_json json = {{"as_chosen", limit.as_chosen},
+                                 {"to_within", limit.to_within},
+                                 {"recompute_full", nullptr},
+                                 {"recompute_full_to_within", nullptr}};
+  if (limit.recomputing_all) {
+    json["recompute_full"] = *limit.recomputing_all;
+    json["recompute_full_to_within"] = limit.all_to_within;
+  }
+  return json;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <sstream>
 
@@ -183,7 +184,9 @@ std::string section_line(const char* what, const KernelChange& change) {
     case KernelChange::Kind::changed: break;
   }
   std::string text = fmt::format("  ~ {} {}{}\n", what, change.name,
-                                 change.renamed_from.empty() ? "" : " (was " + change.renamed_from + ")");
+                                 !change.renamed_from.empty() ? " (was " + change.renamed_from + ")"
+                                 : change.params.empty()      ? " (another source of the same parameters)"
+                                                              : "");
   for (const ParamChange& p : change.params)
     text += fmt::format("      {}: {} -> {}   through {}\n", p.name, p.before, p.after, fmt::join(p.through, ", "));
   return text;
@@ -230,6 +233,19 @@ std::string without_identity(const std::string& text) {
   return text.substr(at);
 }
 
+/// Adds the kernels of equal parameters whose sources differ, as those of another target.arch may.
+void add_other_sources(const Plan& a, const Plan& b, Difference& difference) {
+  const auto in = [](const Plan& plan, const std::string& name) {
+    return std::ranges::find(plan.kernels, name, &Kernel::name) != plan.kernels.end();
+  };
+  for (const std::filesystem::path file : difference.files) {
+    const std::string name = file.stem();
+    if (file.parent_path() != "kernels" || !in(a, name) || !in(b, name)) continue;
+    if (std::ranges::find(difference.kernels, name, &KernelChange::name) == difference.kernels.end())
+      difference.kernels.push_back({KernelChange::Kind::changed, name, "", {}});
+  }
+}
+
 }  // namespace
 
 Difference compare(const Side& a, const Side& b, const PlanAlone& alone) {
@@ -250,6 +266,7 @@ Difference compare(const Side& a, const Side& b, const PlanAlone& alone) {
                       without_identity(in_a->second) == without_identity(in_b->second);
     if (!same) difference.files.push_back(file);
   }
+  add_other_sources(*a.plan, *b.plan, difference);
   return difference;
 }
 

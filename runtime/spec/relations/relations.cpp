@@ -12,6 +12,7 @@
 #include "spec/advice/proposals.h"
 #include "spec/advice/synonyms.h"
 #include "spec/fingerprint.h"
+#include "spec/length/token_budget.h"
 #include "spec/relations/checks.h"
 #include "spec/scalars.h"
 #include "spec/targets.h"
@@ -55,11 +56,15 @@ class Relations : RelationChecks {
     if (tokens && b.tokens % b.sequence_length)
       fail("E0305", fmt::format("tokens {} is not a multiple of sequence_length {}", b.tokens, b.sequence_length),
            "write a multiple of sequence_length", near_passes, {"batch.tokens", "batch.sequence_length"});
-    if (pass > std::numeric_limits<std::int32_t>::max()) {
-      const std::int64_t most = std::numeric_limits<std::int32_t>::max() / b.sequence_length;
+    // Attention on CUDA counts a row for each query of each head.
+    const bool of_heads = spec_.target.kind == TargetKind::cuda && usable({"model.num_attention_heads"});
+    const std::int64_t heads = of_heads ? spec_.model.num_attention_heads : 1;
+    if (pass > std::numeric_limits<std::int32_t>::max() / heads) {
+      const std::int64_t most =
+          std::max<std::int64_t>(std::numeric_limits<std::int32_t>::max() / heads / b.sequence_length, 1);
       fail("E0313",
-           fmt::format("micro_batch {} times sequence_length {} is above 2^31 - 1 rows", b.micro_batch,
-                       b.sequence_length),
+           fmt::format("micro_batch {} times sequence_length {}{} is above 2^31 - 1 rows", b.micro_batch,
+                       b.sequence_length, heads > 1 ? fmt::format(" times {} heads", heads) : ""),
            fmt::format("write micro_batch: {} or less, or auto", most),
            [most, b, tokens](const Sound& sound) {
              std::vector<Edit> edits;
@@ -155,8 +160,9 @@ class Relations : RelationChecks {
 
   void schedule() {
     const Schedule& s = spec_.schedule;
-    if (given("schedule.tokens") && given("schedule.steps")) {
-      fail("E0349", "schedule.tokens and schedule.steps both say how long the run is", "remove one of them",
+    // A spec that llmc printed has both, which agree.
+    if (given("schedule.tokens") && given("schedule.steps") && steps_of_budget(spec_) != s.steps) {
+      fail("E0349", "schedule.tokens and schedule.steps both say how long the run is, and differ", "remove one of them",
            any_of({leave_out("schedule.steps"), leave_out("schedule.tokens")}), {"schedule.tokens", "schedule.steps"});
       return;
     }

@@ -229,7 +229,8 @@ std::vector<KeyRow> model_rows() {
           .at_most(1e12)
           .when("model.sliding_window", "*")
           .newer()
-          .doc("rope_theta of the sliding layers, whose frequencies rope_scaling leaves as they are. none: "
+          .doc("rope_theta of the sliding layers, whose frequencies rope_scaling leaves as they are, and whose q and k "
+               "have no attention_factor. none: "
                "all layers have the same. Gemma 3: 10000. OLMo 3: rope_theta, with yarn on the full layers."),
       bind_no_rope_layers().newer().doc(
           "Layers without RoPE: N for every N-th (4: layers 3, 7, 11, ...), or a list of layers, which count from 0. "

@@ -31,11 +31,11 @@ TEST(Advice, WhatIsBeyondALimitDoesNotFit) {
       make_plan(small_spec({word("memory.budget", budget), "memory.recompute=auto", "memory.loss_chunk=auto"}).spec));
   const Limit& batch = found.micro_batch;
   EXPECT_GT(batch.as_chosen, 2);
-  EXPECT_GT(batch.recomputing_all, batch.as_chosen);
+  EXPECT_GT(*batch.recomputing_all, batch.as_chosen);
   EXPECT_EQ((Passes{batch.as_chosen}.planned(budget)), Exit::done);
   EXPECT_EQ((Passes{batch.as_chosen + batch.to_within}.planned(budget)), Exit::does_not_fit);
-  EXPECT_EQ((Passes{batch.recomputing_all, 24, "full"}.planned(budget)), Exit::done);
-  EXPECT_EQ((Passes{batch.recomputing_all + batch.all_to_within, 24, "full"}.planned(budget)), Exit::does_not_fit);
+  EXPECT_EQ((Passes{*batch.recomputing_all, 24, "full"}.planned(budget)), Exit::done);
+  EXPECT_EQ((Passes{*batch.recomputing_all + batch.all_to_within, 24, "full"}.planned(budget)), Exit::does_not_fit);
   const Limit& length = found.sequence_length;
   EXPECT_EQ((Passes{1, length.as_chosen}.planned(budget)), Exit::done);
   EXPECT_EQ((Passes{1, length.as_chosen + length.to_within}.planned(budget)), Exit::does_not_fit);
@@ -55,14 +55,30 @@ TEST(Advice, EachLimitSaysHowNearItIs) {
                                     word("batch.micro_batch", std::to_string(sequences)),
                                     word("batch.tokens", std::to_string(sequences * 256))}));
   };
-  EXPECT_EQ(planned(batch.recomputing_all), Exit::done);
-  EXPECT_EQ(planned(batch.recomputing_all + batch.all_to_within), Exit::does_not_fit);
+  EXPECT_EQ(planned(*batch.recomputing_all), Exit::done);
+  EXPECT_EQ(planned(*batch.recomputing_all + batch.all_to_within), Exit::does_not_fit);
 }
 
 TEST(Advice, WhereTheSpecFixesRecomputationThereIsOneLimit) {
   const Limits found = limits(make_plan(small_spec({"memory.budget=84MiB", "memory.recompute=none"}).spec));
-  EXPECT_EQ(found.micro_batch.recomputing_all, found.micro_batch.as_chosen);
-  EXPECT_EQ(found.sequence_length.recomputing_all, found.sequence_length.as_chosen);
+  EXPECT_EQ(found.micro_batch.recomputing_all, std::nullopt);
+  EXPECT_EQ(found.sequence_length.recomputing_all, std::nullopt);
+}
+
+/// 1 GiB less than the device has, for NCCL, where there are several ranks.
+TEST(Advice, AHintLeavesNcclItsMemory) {
+  const auto budgets = [](const char* budget) {
+    std::vector<std::string> found;
+    const spec::LoadResult loaded =
+        spec::load(std::string(SPECS_FOLDER) + "/gemma3-1b.yaml",
+                   {"target.arch=[86]", "target.device=a10", "parallel.world_size=8", word("memory.budget", budget)});
+    for (const Hint& hint : hints(make_plan(loaded.resolved->spec)))
+      for (const spec::Change& change : hint.changes)
+        if (change.path == "memory.budget") found.push_back(change.after);
+    return found;
+  };
+  EXPECT_EQ(budgets("17GiB"), std::vector<std::string>{"19GiB"});
+  EXPECT_EQ(budgets("19GiB"), std::vector<std::string>{});
 }
 
 TEST(Advice, WhereEverythingFitsNoLimitIsClaimed) {

@@ -165,6 +165,8 @@ TEST(Values, NamesThatBeginWithTheWordAreMeant) {
   EXPECT_EQ(did_you_mean("h100", devices), "Did you mean h100-nvl, h100-pcie or h100-sxm?") << "h200 is another device";
   EXPECT_EQ(did_you_mean("h20", devices), "Did you mean h200?");
   EXPECT_EQ(did_you_mean("h10O-sxm", devices), "Did you mean h100-sxm?");
+  EXPECT_EQ(did_you_mean("H200", devices), "Did you mean h200?");
+  EXPECT_EQ(did_you_mean("paln", {"plan", "check"}), "Did you mean plan?") << "a swap is one slip";
   EXPECT_EQ(did_you_mean("h", devices), "") << "one letter says nothing";
   EXPECT_EQ(did_you_mean("tpu-v5", devices), "");
   EXPECT_EQ(begun_by("h100-", devices).size(), 3u);
