@@ -153,6 +153,11 @@ Json group_schema(const Schema& table, const KeyGroup& group) {
   if (const Key* names = table.names_in(group.path)) {
     Json map = keys_alone;
     map["patternProperties"] = {{name_pattern(*names), described(*names)}};
+    if (group.list_of_one) {  // a map without a name is refused, because the keys of one source stand in a list
+      Json unnamed = Json::object();
+      for (const auto& [leaf, unused] : map["properties"].items()) unnamed[leaf] = Json::object();
+      map["not"] = {{"properties", unnamed}, {"additionalProperties", false}};
+    }
     schema = group.list_of_one ? Json{{"anyOf", Json::array({schema, map})}} : map;
   }
   schema["description"] = group.doc;

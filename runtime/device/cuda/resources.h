@@ -12,8 +12,8 @@
 
 namespace llmc {
 
-/// Page-locked host memory, accessible by DMA, to be freed with cudaFreeHost. Throws Failure(does_not_fit) if the host
-/// has no more of it: cudaErrorMemoryAllocation says here nothing of the GPU's memory.
+/// Returns page-locked host memory, accessible by DMA, to be freed with cudaFreeHost. Throws Failure(does_not_fit) if
+/// the host has no more of it, for which CUDA's error is that of a GPU without memory.
 inline void* pin(std::size_t bytes) {
   void* memory = nullptr;
   const cudaError_t error = cudaHostAlloc(&memory, bytes > 0 ? bytes : 1, cudaHostAllocDefault);
@@ -27,6 +27,7 @@ inline void* pin(std::size_t bytes) {
   return memory;
 }
 
+/// Owner of page-locked host memory.
 class Pinned {
  public:
   explicit Pinned(std::size_t bytes) : memory_(pin(bytes)) {}

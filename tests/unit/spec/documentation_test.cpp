@@ -164,6 +164,8 @@ TEST(JsonSchema, RefusesWhatLlmcRefuses) {
                            "data: {validation: {a b: x}}\n",
                            "data: {validation: {none: x}}\n",
                            "data: {validation: {web: [x]}}\n",
+                           "data: {validation: {path: x}}\n",
+                           "data: {train: {path: x, format: llmc}}\n",
                            "data: {validation: {web: {}}}\n",
                            "data: {validation: {web: {format: llmc}}}\n",
                            "data: {validation: {web: {path: x, weight: 1}}}\n",
