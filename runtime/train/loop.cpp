@@ -162,8 +162,10 @@ void TrainLoop::finish_save() {
   if (saver_.failed()) run_.console.warning(kNextSave);
 }
 
+  run_.ranks.at(state_.step, "saving");
 std::optional<double> TrainLoop::best_loss() const {
   if (run_.values.checkpoint.best == "none") return std::nullopt;
+  if (!sent_.empty()) run_.ranks.at(state_.step + 1, Rendezvous::kTraining);
   return loss_of(validation_, spec::leading_set(run_.values));
 }
 

@@ -1,3 +1,9 @@
+    fault("a_disk_that_is_waited_for_in_a_save_counts_as_stuck", "Watch::progress", "== Rendezvous::kTraining",
+          "!= nullptr", "test_comm StopLimit.ASaveTakes*"),
+    fault("a_step_begins_while_rank_0_samples", "SampleLog::reported",
+          "of_.ranks.barrier(Rendezvous::Wait::unlimited);", "", "run_ranks"),
+    fault("no_wait_is_unlimited", "CollectiveJudge::judge", "waits == rank.waits && !unlimited", "waits == rank.waits",
+          "test_comm Collectives.AnUnlimitedWait*"),
 """Faults of a run of several ranks: their processes, their collectives, what each keeps, and how they end."""
 
 from faults import fault
