@@ -109,7 +109,9 @@ void TrainLoop::finish() {
   state_.position = done_.position;
   if (many_ranks()) {
     stop_asked_ |= std::fmod(finished_.results.requests, kSaveRequest) >= kStopRequest;
-    save_asked_ |= std::fmod(finished_.results.requests, kFinishRequest) >= kSaveRequest;
+    const bool save_asked = std::fmod(finished_.results.requests, kFinishRequest) >= kSaveRequest;
+    if (save_asked) run_.signals.join_save_request();
+    save_asked_ |= save_asked;
     finish_asked_ |= finished_.results.requests >= kFinishRequest;
   }
   const FinishedStep step = finished_step();

@@ -1,3 +1,5 @@
+    fault("each_rank_requests_its_own_save", "TrainLoop::finish", "if (save_asked) run_.signals.join_save_request();",
+          "", "run_ranks"),
     fault("a_disk_that_is_waited_for_in_a_save_counts_as_stuck", "Watch::progress", "== Rendezvous::kTraining",
           "!= nullptr", "test_comm StopLimit.ASaveTakes*"),
     fault("a_step_begins_while_rank_0_samples", "SampleLog::reported",
