@@ -25,7 +25,8 @@ namespace {
 constexpr float kStopRequest = 1, kSaveRequest = 1024, kFinishRequest = 1024 * 1024;
 static_assert(kSaveRequest > kMostRanks);
 
-// Before a deadline the run reserves kSpareSeconds, and kSpareFactor times the longest step and the longest save.
+// Before a deadline the run reserves kSpareSeconds, and kSpareFactor times the longest step, the longest save and the
+// longest work after one.
 constexpr double kSpareSeconds = 5, kSpareFactor = 2;
 
 constexpr char kNextSave[] = "training continues and tries to save at the next interval";
@@ -42,7 +43,8 @@ float TrainLoop::requests() {
 
 int TrainLoop::own_reason() const {
   if (const int signal = run_.signals.stop_signal(); signal != 0) return signal;
-  const double needed = kSpareSeconds + kSpareFactor * (longest_turn_ + saver_.longest_seconds());
+  const LongestSaves saves = saver_.longest();
+  const double needed = kSpareSeconds + kSpareFactor * (longest_turn_ + saves.save + saves.follow_up);
   return run_.deadline > 0 && process_seconds() + needed >= run_.deadline ? kDeadline : 0;
 }
 
