@@ -162,14 +162,19 @@ void TrainLoop::save(bool beside) {
 
 void TrainLoop::finish_save() {
   if (!saver_.in_flight()) return;
+  run_.ranks.at(state_.step, "saving");
   saver_.finish();
   if (saver_.failed()) run_.console.warning(kNextSave);
+  if (!sent_.empty()) run_.ranks.at(state_.step + 1, Rendezvous::kTraining);
 }
 
-  run_.ranks.at(state_.step, "saving");
+void TrainLoop::complete_saves() {
+  run_.ranks.at(state_.step, "completing the last save");
+  saver_.rest();
+}
+
 std::optional<double> TrainLoop::best_loss() const {
   if (run_.values.checkpoint.best == "none") return std::nullopt;
-  if (!sent_.empty()) run_.ranks.at(state_.step + 1, Rendezvous::kTraining);
   return loss_of(validation_, spec::leading_set(run_.values));
 }
 
@@ -257,9 +262,9 @@ void TrainLoop::go_back(const std::string& why) {
   const std::int64_t left = state_.step;
   TrainState now = state_;
   now.guard = guard_.state();
+  run_.ranks.at(left, "rolling back to a checkpoint");
   saver_.rest();
   while (!sent_.empty()) finish();  // finishes steps sent ahead; the rollback discards their updates too
-  run_.ranks.at(left, "rolling back to a checkpoint");
   const auto [state, of_other] =
       roll_back(run_.path, run_.mirror, run_.folder, now, guard_.first_skipped(), run_.phase.earliest, why, run_.start,
                 run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
@@ -292,17 +297,19 @@ void TrainLoop::go_back(const std::string& why) {
 
 void TrainLoop::keep() {
   if (saved_ != state_.step) save(false);
+  complete_saves();
 }
 
 int TrainLoop::run() try {
   const int signal = train();
+  complete_saves();
   state_.guard = guard_.state();
   state_.guard.plateau = plateau_.state();
   if (signal != 0 || state_.step == run_.stop)
     for (StepListener* listener : run_.listeners) listener->ended();
   return signal;
 } catch (const SharedFailure&) {  // an error of all ranks must not lose a save that has begun
-  saver_.finish();
+  complete_saves();
   throw;
 }
 

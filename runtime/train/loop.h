@@ -140,6 +140,8 @@ class TrainLoop {
   void save(bool beside);
   /// Reports the result of the save in flight.
   void finish_save();
+  /// Waits until nothing of the last save is left to do, which a slow mirror delays.
+  void complete_saves();
   /// Loss of this step on the set that checkpoint.best names.
   std::optional<double> best_loss() const;
   bool due(std::int64_t every, std::int64_t step) const { return llmc::due(every, step, run_.stop); }

@@ -108,11 +108,17 @@ void Saver::follow_up() {
   longest_follow_up_ = std::max(longest_follow_up_.load(), process_seconds() - begin);
 }
 
+/// Rank 0 may still copy to a slow mirror. The others wait here, where waits are unlimited.
+void Saver::finish_follow_up() {
+  background_.wait();
+  ranks_.barrier(Rendezvous::Wait::unlimited);
+  say_notes();
+}
+
 void Saver::begin(const TrainState& state, bool beside, std::optional<double> loss,
                   const std::vector<std::int64_t>& keep_before) {
-  if (in_flight()) finish();
-  background_.wait();
-  say_notes();
+  finish();
+  finish_follow_up();
   failed_ = false;
   state_ = state;
   keep_before_ = keep_before;
@@ -186,8 +192,7 @@ void Saver::finish() {
 
 void Saver::rest() {
   finish();
-  background_.wait();
-  say_notes();
+  finish_follow_up();
 }
 
 }  // namespace llmc

@@ -51,8 +51,8 @@ class Saver {
   /// Waits for the save in flight and reports its result. With several ranks, rank 0 then updates the mirror and
   /// applies retention concurrently with training. Collective.
   void finish();
-  /// Calls finish() and waits until mirror and retention are done. Afterwards nothing writes to the run's folder or its
-  /// mirror.
+  /// Calls finish(), waits until mirror and retention are done, and reports their failures. Afterwards nothing writes
+  /// to the run's folder or its mirror. Collective.
   void rest();
   /// Restores the best loss recorded in a checkpoint. Call it after a rollback; `state` is that checkpoint's.
   /// Collective.
@@ -72,6 +72,7 @@ class Saver {
   SaveOptions options();
   /// Work after a checkpoint has been published (after_save.h). Rank 0 only.
   void follow_up();
+  void finish_follow_up();
   void fail(const std::string& why);
   void say_notes();
 

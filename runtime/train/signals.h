@@ -8,8 +8,8 @@ namespace llmc {
 
 /// Handles signals for its lifetime. USR1 requests a save; another one within a second is the same request. TERM, INT,
 /// HUP (unless ignored) and USR2 request a stop after the step; a second one, at least a second later
-/// (comm/requests.h), ends the process at once with exit code 128
-/// + signal. One instance at a time; the destructor restores the previous handlers.
+/// (comm/requests.h), ends the process at once with exit code 128 + signal. One instance at a time; the destructor
+/// restores the previous handlers.
 class SignalWatch {
  public:
   SignalWatch();

@@ -1,11 +1,3 @@
-    fault("each_rank_requests_its_own_save", "TrainLoop::finish", "if (save_asked) run_.signals.join_save_request();",
-          "", "run_ranks"),
-    fault("a_disk_that_is_waited_for_in_a_save_counts_as_stuck", "Watch::progress", "== Rendezvous::kTraining",
-          "!= nullptr", "test_comm StopLimit.ASaveTakes*"),
-    fault("a_step_begins_while_rank_0_samples", "SampleLog::reported",
-          "of_.ranks.barrier(Rendezvous::Wait::unlimited);", "", "run_ranks"),
-    fault("no_wait_is_unlimited", "CollectiveJudge::judge", "waits == rank.waits && !unlimited", "waits == rank.waits",
-          "test_comm Collectives.AnUnlimitedWait*"),
 """Faults of a run of several ranks: their processes, their collectives, what each keeps, and how they end."""
 
 from faults import fault
@@ -169,6 +161,17 @@ FAULTS = [
           "if (asked && waited >= 1000 * limit)", "test_comm StopLimit.ARankThatIsStuck*"),
     fault("a_save_counts_as_stuck", "StopLimit::run", "here.moves != before.moves || !here.waits",
           "here.moves != before.moves", "test_comm StopLimit.ASaveTakes*"),
+    fault("a_disk_that_is_waited_for_in_a_save_counts_as_stuck", "Watch::progress", "== Rendezvous::kTraining",
+          "!= nullptr", "test_comm StopLimit.ASaveTakes*"),
+    fault("a_step_begins_while_rank_0_samples", "SampleLog::reported",
+          "of_.ranks.barrier(Rendezvous::Wait::unlimited);", "", "run_ranks"),
+    fault("no_wait_is_unlimited", "CollectiveJudge::judge", "waits == rank.waits && !unlimited", "waits == rank.waits",
+          "test_comm Collectives.AnUnlimitedWait*"),
+    fault("a_slow_mirror_ends_a_run_that_is_done", "Saver::finish_follow_up",
+          "ranks_.barrier(Rendezvous::Wait::unlimited);", "", "run_ranks"),
+    fault("the_last_copy_may_fail_in_silence", "TrainLoop::run", "train(); complete_saves();", "train();", "run_ranks"),
+    fault("each_rank_requests_its_own_save", "TrainLoop::finish", "if (save_asked) run_.signals.join_save_request();",
+          "", "run_ranks"),
     fault("a_slow_step_counts_as_stuck", "StopLimit::run", "std::max(patience_, kLongestWaits * longest)", "patience_",
           "test_comm StopLimit.AStepThatIsAsSlow*"),
 ]
