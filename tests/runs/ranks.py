@@ -434,7 +434,7 @@ class Ranks(RanksTest):
         # A collective may also take as long as 100 steps.
         done = self.launch(2, self.trainer("fp32"), "--run", self.path("signalled"), "--steps", 326, "sampling.every=0",
                            "checkpoint.every=0", "--collective-timeout", 2, LD_PRELOAD=os.environ["LLMC_FAIL_SHIM"],
-                           LLMC_FAIL_SLOW_SAVE=os.path.join(copies, "step-00000326"))
+                           LLMC_FAIL_SLOW_SAVE=os.path.join(copies, "step-00000326"), LLMC_FAIL_SLOW_SECONDS="5")
         self.assertEqual(done.code, 0, done.err)
         self.assertIn("resumed at step 26", done.out)
         self.assertEqual(sorted(os.listdir(copies)), ["step-00000026", "step-00000326"])
