@@ -43,8 +43,10 @@ std::optional<CollectiveJudge::Verdict> CollectiveJudge::judge(MonotonicTime now
   if (first_step_ >= 0) since_first_ += passed;
   if (first_step_ < 0) first_step_ = ranks_[0].report.step;
   for (Rank& rank : ranks_) {
-    const std::uint64_t waits = rank.report.collectives.waits;
-    const bool same = waits % 2 == 1 && waits == rank.waits;
+    const CollectiveReport& told = rank.report.collectives;
+    const std::uint64_t waits = told.waits;
+    const bool unlimited = !told.newest.empty() && told.newest.back().unlimited();
+    const bool same = waits % 2 == 1 && waits == rank.waits && !unlimited;
     rank.waited = same ? rank.waited + passed : std::chrono::milliseconds(0);
     rank.waits = waits;
   }

@@ -38,8 +38,8 @@ class CollectiveJudge {
   };
   /// Reports two ranks that are in different collectives with the same number.
   std::optional<Verdict> different() const;
-  /// Same, and also reports a collective that takes too long. Call it once per heartbeat, every `beat`. Time in which
-  /// this process itself was stopped counts as one `beat`.
+  /// Same, and also reports a collective that takes too long, unless a wait in it is unlimited. Call it once per
+  /// heartbeat, every `beat`. Time in which this process itself was stopped counts as one `beat`.
   std::optional<Verdict> judge(MonotonicTime now, std::chrono::milliseconds beat);
 
  private:

@@ -15,6 +15,7 @@ const char* name_of(CollectiveKind kind) {
     case CollectiveKind::all_gather: return "all-gather";
     case CollectiveKind::broadcast: return "broadcast";
     case CollectiveKind::text: return "gather of strings";
+    case CollectiveKind::text_after_work: return "gather of strings after long work";
     case CollectiveKind::leave: return "leave";
     default: return "unknown collective";
   }
@@ -34,7 +35,7 @@ const char* name_of(CollectiveType type) {
 
 std::string Collective::text() const {
   const auto type = static_cast<CollectiveType>(word_ >> 48 & 0xff);
-  const std::string name = name_of(static_cast<CollectiveKind>(word_ >> 56));
+  const std::string name = name_of(kind());
   return type == CollectiveType::none ? name : fmt::format("{} of {} {}", name, word_ & kCount, name_of(type));
 }
 

@@ -18,6 +18,7 @@ enum class CollectiveKind : std::uint8_t {
   all_gather,
   broadcast,
   text,
+  text_after_work,
   leave
 };
 enum class CollectiveType : std::uint8_t { none, bytes, fp32, fp64, bf16 };
@@ -37,9 +38,13 @@ class Collective {
   std::uint64_t word() const { return word_; }
   /// "all-reduce of 96 fp32"
   std::string text() const;
+  /// Whether a wait in it may take any time: Rendezvous::Wait::unlimited.
+  bool unlimited() const { return kind() == CollectiveKind::text_after_work; }
   bool operator==(const Collective&) const = default;
 
  private:
+  CollectiveKind kind() const { return static_cast<CollectiveKind>(word_ >> 56); }
+
   static constexpr std::uint64_t kCount = (std::uint64_t{1} << 48) - 1;
   std::uint64_t word_ = 0;
 };

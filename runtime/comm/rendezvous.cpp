@@ -107,19 +107,19 @@ Rendezvous::Rendezvous(const LauncherInfo& launch, const Limits& limits) : impl_
 
 Rendezvous::~Rendezvous() = default;
 
-std::vector<std::string> Rendezvous::all_gather(const std::string& mine) {
+std::vector<std::string> Rendezvous::all_gather(const std::string& mine, Wait wait) {
   if (mine.size() > kMaxText)
     throw Failure(Exit::internal, fmt::format("a message of {} bytes for the other ranks is too long: {} are allowed",
                                               mine.size(), kMaxText));
   if (!impl_->watch) return {mine};
-  return impl_->watch->gather(mine);
+  return impl_->watch->gather(mine, wait);
 }
 
-std::string Rendezvous::broadcast(const std::string& mine, int root) {
-  return all_gather(impl_->launch.rank == root ? mine : "")[static_cast<std::size_t>(root)];
+std::string Rendezvous::broadcast(const std::string& mine, int root, Wait wait) {
+  return all_gather(impl_->launch.rank == root ? mine : "", wait)[static_cast<std::size_t>(root)];
 }
 
-void Rendezvous::barrier() { all_gather(""); }
+void Rendezvous::barrier(Wait wait) { all_gather("", wait); }
 
 std::string Rendezvous::names(const std::vector<int>& ranks) const {
   std::vector<std::string> hosts;

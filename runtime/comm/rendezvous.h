@@ -25,8 +25,8 @@ class Mpi;            // comm/mpi_library.h
 ///
 /// Collective calls are marked as such: every rank makes them in the same order, from one thread at a time. They are
 /// numbered together with the Communicator's, and heartbeats tell rank 0 the number, kind and size of the last ones. If
-/// two ranks differ at the same number, or a wait exceeds `Limits::collective`, all ranks end with _exit(170), and rank
-/// 0 writes a table of ranks, steps, phases and collectives.
+/// two ranks differ at the same number, or a limited wait exceeds `Limits::collective`, all ranks end with _exit(170),
+/// and rank 0 writes a table of ranks, steps, phases and collectives.
 class Rendezvous {
  public:
   struct Limits {
@@ -57,12 +57,15 @@ class Rendezvous {
     std::vector<int> alone;  // ranks whose value differs from that of a majority
   };
   Difference compare(const Facts& facts);
+  /// Whether Limits::collective holds for a wait. Unlimited: the others wait for work that one rank does alone and that
+  /// may take long, such as sampling or a copy to the mirror. Equal on all ranks.
+  enum class Wait { limited, unlimited };
   /// Every rank's text, any bytes, in rank order. Collective. Throws Failure(internal) above kMaxText.
-  std::vector<std::string> all_gather(const std::string& mine);
+  std::vector<std::string> all_gather(const std::string& mine, Wait wait = Wait::limited);
   /// Rank `root`'s text. Collective.
-  std::string broadcast(const std::string& mine, int root);
+  std::string broadcast(const std::string& mine, int root, Wait wait = Wait::limited);
   /// Returns when all ranks have called it. Collective.
-  void barrier();
+  void barrier(Wait wait = Wait::limited);
 
   /// "rank 1 (host node-b)", "ranks 0-1, 3 (hosts node-a, node-c)"
   std::string names(const std::vector<int>& ranks) const;
@@ -79,7 +82,7 @@ class Rendezvous {
     std::uint64_t moves = 0;  // calls of at() and doing() so far
     std::int64_t step = 0;
     const char* doing = "";
-    bool waits = false;  // in a collective, or in the phase kTraining
+    bool waits = false;  // in the phase kTraining
   };
   Progress progress() const;
 

@@ -12,9 +12,10 @@ namespace llmc {
 class Rendezvous;
 
 /// Watches the main thread's progress on one of several ranks from its own thread. After a signal a rank is stuck if it
-/// waits in one collective, or in one step on a device, for longer than `patience` and more than twice the longest such
-/// wait before the signal, so a slow step is not. It then tells the others, writes a line with its position, and ends
-/// with exit code 128 + signal. Saving, evaluating and sampling may take any time.
+/// waits in one collective of a step, or in one step on a device, for longer than `patience` and more than twice the
+/// longest such wait before the signal, so a slow step is not. It then tells the others, writes a line with its
+/// position, and ends with exit code 128 + signal. Saving, evaluating and sampling may take any time, also in their
+/// collectives: a rank may wait there for another one's disk.
 class StopLimit {
  public:
   /// `stop_signal`: returns the signal that asked this rank to stop, 0 if none has.

@@ -56,9 +56,9 @@ LauncherInfo identified(LauncherInfo launch, const std::string& fingerprint, con
   return launch;
 }
 
-void together(const LauncherInfo& launch, Rendezvous& ranks, const std::function<void()>& work) {
+void together(const LauncherInfo& launch, Rendezvous& ranks, const std::function<void()>& work, Rendezvous::Wait wait) {
   if (launch.world_size == 1) return work();
-  const std::vector<std::string> outcomes = ranks.all_gather(outcome(work));
+  const std::vector<std::string> outcomes = ranks.all_gather(outcome(work), wait);
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     if (outcomes[rank].empty()) continue;
     const std::size_t blank = outcomes[rank].find(' ');

@@ -22,8 +22,9 @@ class SharedFailure : public Failure {
 LauncherInfo identified(LauncherInfo launch, const std::string& fingerprint, const std::filesystem::path& run);
 
 /// Runs the work on every rank. If it fails on any, all throw SharedFailure, with the first failing rank's error. One
-/// rank: just calls it. Collective.
-void together(const LauncherInfo& launch, Rendezvous& ranks, const std::function<void()>& work);
+/// rank: just calls it. Collective. `wait`: for the ranks that are done first.
+void together(const LauncherInfo& launch, Rendezvous& ranks, const std::function<void()>& work,
+              Rendezvous::Wait wait = Rendezvous::Wait::limited);
 
 /// Checks that all ranks see files that rank 0 writes to `run`. Throws SharedFailure naming those that do not.
 /// Collective, after rank 0 has created the folder.

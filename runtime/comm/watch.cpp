@@ -68,8 +68,8 @@ Watch::~Watch() {
   thread_.join();
 }
 
-std::vector<std::string> Watch::call(Word word, const std::string& text) {
-  log_.add({word == Word::leave ? CollectiveKind::leave : CollectiveKind::text, CollectiveType::none, 0});
+std::vector<std::string> Watch::call(Word word, CollectiveKind kind, const std::string& text) {
+  log_.add({kind, CollectiveType::none, 0});
   const WaitForRanks waits(&log_);
   std::unique_lock lock(mutex_);
   if (ended_) throw Failure(Exit::internal, "a call to the other ranks after the end of the rendezvous");
@@ -82,9 +82,8 @@ std::vector<std::string> Watch::call(Word word, const std::string& text) {
 }
 
 Rendezvous::Progress Watch::progress() const {
-  const char* doing = doing_.load(std::memory_order_relaxed);
-  const char* phase = phase_.load(std::memory_order_relaxed);
-  return {moves_.load(std::memory_order_relaxed), step_, doing, doing != phase || phase == Rendezvous::kTraining};
+  const bool trains = phase_.load(std::memory_order_relaxed) == Rendezvous::kTraining;
+  return {moves_.load(std::memory_order_relaxed), step_, doing_.load(std::memory_order_relaxed), trains};
 }
 
 void Watch::farewell(int exit_code, const std::string& why) {

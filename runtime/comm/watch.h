@@ -27,8 +27,11 @@ class Watch {
   ~Watch();
 
   const std::vector<std::string>& hosts() const { return hosts_; }
-  std::vector<std::string> gather(const std::string& mine) { return call(Word::gather, mine); }
-  void leave() { call(Word::leave, ""); }
+  std::vector<std::string> gather(const std::string& mine, Rendezvous::Wait wait) {
+    const bool limited = wait == Rendezvous::Wait::limited;
+    return call(Word::gather, limited ? CollectiveKind::text : CollectiveKind::text_after_work, mine);
+  }
+  void leave() { call(Word::leave, CollectiveKind::leave, ""); }
   CollectiveLog& collectives() { return log_; }
   void at(std::int64_t step, const char* doing) {
     step_.store(step, std::memory_order_relaxed);
@@ -68,7 +71,7 @@ class Watch {
     std::string text;
   };
 
-  std::vector<std::string> call(Word word, const std::string& text);
+  std::vector<std::string> call(Word word, CollectiveKind kind, const std::string& text);
 
   // Runs in the thread.
   void run();

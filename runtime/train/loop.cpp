@@ -25,7 +25,8 @@ namespace {
 constexpr float kStopRequest = 1, kSaveRequest = 1024, kFinishRequest = 1024 * 1024;
 static_assert(kSaveRequest > kMostRanks);
 
-// Before a deadline the run reserves kSpareSeconds, and kSpareFactor times the longest step and the longest save.
+// Before a deadline the run reserves kSpareSeconds, and kSpareFactor times the longest step, the longest save and the
+// longest work after one.
 constexpr double kSpareSeconds = 5, kSpareFactor = 2;
 
 constexpr char kNextSave[] = "training continues and tries to save at the next interval";
@@ -42,7 +43,8 @@ float TrainLoop::requests() {
 
 int TrainLoop::own_reason() const {
   if (const int signal = run_.signals.stop_signal(); signal != 0) return signal;
-  const double needed = kSpareSeconds + kSpareFactor * (longest_turn_ + saver_.longest_seconds());
+  const LongestSaves saves = saver_.longest();
+  const double needed = kSpareSeconds + kSpareFactor * (longest_turn_ + saves.save + saves.follow_up);
   return run_.deadline > 0 && process_seconds() + needed >= run_.deadline ? kDeadline : 0;
 }
 
@@ -109,7 +111,9 @@ void TrainLoop::finish() {
   state_.position = done_.position;
   if (many_ranks()) {
     stop_asked_ |= std::fmod(finished_.results.requests, kSaveRequest) >= kStopRequest;
-    save_asked_ |= std::fmod(finished_.results.requests, kFinishRequest) >= kSaveRequest;
+    const bool save_asked = std::fmod(finished_.results.requests, kFinishRequest) >= kSaveRequest;
+    if (save_asked) run_.signals.join_save_request();
+    save_asked_ |= save_asked;
     finish_asked_ |= finished_.results.requests >= kFinishRequest;
   }
   const FinishedStep step = finished_step();
@@ -158,8 +162,15 @@ void TrainLoop::save(bool beside) {
 
 void TrainLoop::finish_save() {
   if (!saver_.in_flight()) return;
+  run_.ranks.at(state_.step, "saving");
   saver_.finish();
   if (saver_.failed()) run_.console.warning(kNextSave);
+  if (!sent_.empty()) run_.ranks.at(state_.step + 1, Rendezvous::kTraining);
+}
+
+void TrainLoop::complete_saves() {
+  run_.ranks.at(state_.step, "completing the last save");
+  saver_.rest();
 }
 
 std::optional<double> TrainLoop::best_loss() const {
@@ -251,9 +262,9 @@ void TrainLoop::go_back(const std::string& why) {
   const std::int64_t left = state_.step;
   TrainState now = state_;
   now.guard = guard_.state();
+  run_.ranks.at(left, "rolling back to a checkpoint");
   saver_.rest();
   while (!sent_.empty()) finish();  // finishes steps sent ahead; the rollback discards their updates too
-  run_.ranks.at(left, "rolling back to a checkpoint");
   const auto [state, of_other] =
       roll_back(run_.path, run_.mirror, run_.folder, now, guard_.first_skipped(), run_.phase.earliest, why, run_.start,
                 run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
@@ -286,17 +297,19 @@ void TrainLoop::go_back(const std::string& why) {
 
 void TrainLoop::keep() {
   if (saved_ != state_.step) save(false);
+  complete_saves();
 }
 
 int TrainLoop::run() try {
   const int signal = train();
+  complete_saves();
   state_.guard = guard_.state();
   state_.guard.plateau = plateau_.state();
   if (signal != 0 || state_.step == run_.stop)
     for (StepListener* listener : run_.listeners) listener->ended();
   return signal;
 } catch (const SharedFailure&) {  // an error of all ranks must not lose a save that has begun
-  saver_.finish();
+  complete_saves();
   throw;
 }
 

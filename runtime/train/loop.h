@@ -38,9 +38,10 @@ struct PhaseSteps {
   std::int64_t first, last, earliest;
 };
 
-/// Seconds that a step, everything included, and a save took at most; 0: none so far.
+/// Seconds that a step, everything included, took at most, and saves; 0: none so far.
 struct LongestTimes {
-  double turn = 0, save = 0;
+  double turn = 0;
+  LongestSaves saves = {};
 };
 
 /// Inputs of a run, or of one of its phases; all of them outlive the loop.
@@ -79,7 +80,7 @@ class TrainLoop {
       : run_(run),
         state_(start),
         saver_(run.values, run.texts, run.session, run.path, run.folder, run.mirror, run.console, run.ranks, start,
-               run.longest.save),
+               run.longest.saves),
         guard_(run.values.guards, run.values.optimizer.clip_norm, start.guard),
         frozen_(run.values.guards.frozen_steps, run.values.guards.frozen_change),
         plateau_(run.values.guards.plateau, start.guard.plateau),
@@ -98,7 +99,7 @@ class TrainLoop {
   static constexpr int kOtherRank = -1, kDeadline = -2;
 
   const TrainState& state() const { return state_; }
-  LongestTimes longest() const { return {longest_turn_, saver_.longest_seconds()}; }
+  LongestTimes longest() const { return {longest_turn_, saver_.longest()}; }
   /// Saves the state between two phases, unless that has been done: what follows cannot begin. Every rank calls it.
   void keep();
 
@@ -139,6 +140,8 @@ class TrainLoop {
   void save(bool beside);
   /// Reports the result of the save in flight.
   void finish_save();
+  /// Waits until nothing of the last save is left to do, which a slow mirror delays.
+  void complete_saves();
   /// Loss of this step on the set that checkpoint.best names.
   std::optional<double> best_loss() const;
   bool due(std::int64_t every, std::int64_t step) const { return llmc::due(every, step, run_.stop); }

@@ -34,7 +34,7 @@ WentBack roll_back(const fs::path& run, const RunMirror* mirror, RunFolder* fold
         remove_checkpoints_after(run, found->step);
       }
     }
-  text = ranks.broadcast(text, 0);
+  text = ranks.broadcast(text, 0, Rendezvous::Wait::unlimited);
   if (text.empty()) return {};
   const std::int64_t step = std::strtoll(text.c_str(), nullptr, 10);
   if (step < earliest) return {{}, step};

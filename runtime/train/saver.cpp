@@ -17,14 +17,18 @@ namespace llmc {
 
 namespace {
 
-/// Speed of a slow disk, to estimate the first save's time.
-constexpr double kBytesPerSecond = 100e6;
+constexpr double kBytesPerSecond = 100e6;  // of a slow disk
+
+/// Estimates the seconds of writing a checkpoint.
+double writing_seconds(Session& session) {
+  return static_cast<double>(checkpoint_bytes(session.info().parameters, session.state().buffers())) / kBytesPerSecond;
+}
 
 }  // namespace
 
 Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& session, const std::filesystem::path& run,
              RunFolder* folder, const RunMirror* mirror, Console& console, Rendezvous& ranks, const TrainState& state,
-             double longest)
+             const LongestSaves& longest)
     : values_(values),
       texts_(texts),
       session_(session),
@@ -34,10 +38,8 @@ Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& se
       console_(console),
       ranks_(ranks),
       best_(record_at(state)),
-      longest_(longest > 0
-                   ? longest
-                   : static_cast<double>(checkpoint_bytes(session.info().parameters, session.state().buffers())) /
-                         kBytesPerSecond) {}
+      longest_(longest.save > 0 ? longest.save : writing_seconds(session)),
+      longest_follow_up_(mirror ? std::max(longest.follow_up, writing_seconds(session)) : longest.follow_up) {}
 
 /// Best loss that the run has at a checkpoint. Uses one rank's view of the disk for all ranks.
 std::optional<Best> Saver::record_at(const TrainState& state) {
@@ -100,15 +102,23 @@ SaveOptions Saver::options() {
 }
 
 void Saver::follow_up() {
+  const double begin = process_seconds();
   follow_save(*folder_, mirror_, values_.checkpoint, {state_.step, state_.best, keep_before_},
               [this](const std::string& line) { notes_.push_back(line); });
+  longest_follow_up_ = std::max(longest_follow_up_.load(), process_seconds() - begin);
+}
+
+/// Rank 0 may still copy to a slow mirror. The others wait here, where waits are unlimited.
+void Saver::finish_follow_up() {
+  background_.wait();
+  ranks_.barrier(Rendezvous::Wait::unlimited);
+  say_notes();
 }
 
 void Saver::begin(const TrainState& state, bool beside, std::optional<double> loss,
                   const std::vector<std::int64_t>& keep_before) {
-  if (in_flight()) finish();
-  background_.wait();
-  say_notes();
+  finish();
+  finish_follow_up();
   failed_ = false;
   state_ = state;
   keep_before_ = keep_before;
@@ -182,8 +192,7 @@ void Saver::finish() {
 
 void Saver::rest() {
   finish();
-  background_.wait();
-  say_notes();
+  finish_follow_up();
 }
 
 }  // namespace llmc

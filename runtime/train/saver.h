@@ -2,6 +2,7 @@
 // synchronously.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -21,15 +22,21 @@
 
 namespace llmc {
 
+/// Seconds that a save took at most until its checkpoint was published, and the work after that; 0: none so far.
+struct LongestSaves {
+  double save = 0, follow_up = 0;
+};
+
 /// One save is in flight at a time. All ranks of a run make the same calls.
 class Saver {
  public:
   /// All references outlive the saver. `folder` is null except on rank 0, `mirror` is null if there is none. `state`:
   /// the state that the run resumes from. Collective.
-  /// `longest`: seconds of the longest save so far; 0: none, and an estimate stands in.
+  /// `longest`: of the phases before. Without a save so far, the time of a slow disk is assumed, and at least that for
+  /// a copy to the mirror.
   Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& session, const std::filesystem::path& run,
         RunFolder* folder, const RunMirror* mirror, Console& console, Rendezvous& ranks, const TrainState& state,
-        double longest = 0);
+        const LongestSaves& longest);
   /// Abandons a save of several ranks; a save of one rank is completed.
   ~Saver() = default;
 
@@ -44,8 +51,8 @@ class Saver {
   /// Waits for the save in flight and reports its result. With several ranks, rank 0 then updates the mirror and
   /// applies retention concurrently with training. Collective.
   void finish();
-  /// Calls finish() and waits until mirror and retention are done. Afterwards nothing writes to the run's folder or its
-  /// mirror.
+  /// Calls finish(), waits until mirror and retention are done, and reports their failures. Afterwards nothing writes
+  /// to the run's folder or its mirror. Collective.
   void rest();
   /// Restores the best loss recorded in a checkpoint. Call it after a rollback; `state` is that checkpoint's.
   /// Collective.
@@ -56,8 +63,7 @@ class Saver {
   /// Returns whether this is the lowest loss so far for checkpoint.best.
   bool is_best(std::int64_t step, double loss) const;
 
-  /// Longest duration of a save so far, or an estimate before the first.
-  double longest_seconds() const { return longest_; }
+  LongestSaves longest() const { return {longest_, longest_follow_up_}; }
 
  private:
   bool alone() const { return session_.mesh().world.size == 1; }
@@ -66,6 +72,7 @@ class Saver {
   SaveOptions options();
   /// Work after a checkpoint has been published (after_save.h). Rank 0 only.
   void follow_up();
+  void finish_follow_up();
   void fail(const std::string& why);
   void say_notes();
 
@@ -93,7 +100,8 @@ class Saver {
 
   bool failed_ = false;
   double longest_;
-  Background background_;  // destroyed first
+  std::atomic<double> longest_follow_up_;  // of rank 0; also written by the background thread
+  Background background_;                  // destroyed first
 };
 
 }  // namespace llmc

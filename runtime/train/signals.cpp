@@ -75,6 +75,11 @@ SignalWatch::~SignalWatch() {
 int SignalWatch::stop_signal() const { return stop; }
 bool SignalWatch::take_save_request() { return save.exchange(false); }
 
+void SignalWatch::join_save_request() {
+  asked_to_save = milliseconds();
+  save = false;
+}
+
 const char* signal_name(int signal) {
   switch (signal) {
     case SIGTERM: return "SIGTERM";

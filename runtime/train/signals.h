@@ -6,9 +6,10 @@
 
 namespace llmc {
 
-/// Handles signals for its lifetime. USR1 requests a save. TERM, INT, HUP (unless ignored) and USR2 request a stop
-/// after the step; a second one, at least a second later (comm/requests.h), ends the process at once with exit code 128
-/// + signal. One instance at a time; the destructor restores the previous handlers.
+/// Handles signals for its lifetime. USR1 requests a save; another one within a second is the same request. TERM, INT,
+/// HUP (unless ignored) and USR2 request a stop after the step; a second one, at least a second later
+/// (comm/requests.h), ends the process at once with exit code 128 + signal. One instance at a time; the destructor
+/// restores the previous handlers.
 class SignalWatch {
  public:
   SignalWatch();
@@ -20,6 +21,9 @@ class SignalWatch {
   int stop_signal() const;
   /// Returns true once per request to save.
   bool take_save_request();
+  /// Some rank has requested the save that begins now. A request of this process that is still to be taken, or that
+  /// arrives within a second, is the same one.
+  void join_save_request();
 
  private:
   struct Former {

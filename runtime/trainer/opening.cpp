@@ -28,7 +28,7 @@ Prepared prepare_alike(Rank& rank, PhaseStart& start) {
                                            rank.warnings(), start.options.allow);
   });
   Prepared prepared;
-  together(rank.launch, rank.rendezvous, [&] {
+  const auto prepare_start = [&] {
     const auto from = find_start(start.options.run, start.options.resume, rank.warnings());
     start = phase_again(start, rank.phases, from);
     rank.in_force = rank.phases.in(start.number);
@@ -38,7 +38,9 @@ Prepared prepare_alike(Rank& rank, PhaseStart& start) {
     with_origins(rank.options, prepared.values,
                  [&] { check_work(rank.info(), prepared.run(), rank.launch.world_size); });
     check_later_phases(rank.options, rank.phases, rank.info(), prepared, rank.launch.world_size);
-  });
+  };
+  // Rank 0 may check all weights of init.from.
+  together(rank.launch, rank.rendezvous, prepare_start, Rendezvous::Wait::unlimited);
   agree(rank.rendezvous, rank.options, rank.info(), prepared);
   return prepared;
 }
@@ -73,6 +75,7 @@ bool is_done(Rank& rank, const Prepared& prepared) {
   const std::string why = nothing_to_do(prepared, rank.options);
   if (why.empty()) return false;
   complete_ended(rank, prepared);
+  rank.rendezvous.barrier(Rendezvous::Wait::unlimited);
   rank.console.text(why);
   return true;
 }
@@ -106,7 +109,7 @@ RunFiles open_files(Rank& rank, Prepared& prepared) {
   const Options& options = rank.options;
   const ProgramInfo& info = rank.info();
   RunFiles files;
-  together(rank.launch, rank.rendezvous, [&] {
+  const auto open = [&] {
     if (!rank.is_first()) return;
     if (!prepared.folder)
       prepared.folder = std::make_unique<RunFolder>(options.run, built_values(info, options.base).spec, rank.warnings(),
@@ -120,7 +123,9 @@ RunFiles open_files(Rank& rank, Prepared& prepared) {
     const std::int64_t bytes = checkpoint_bytes(info.parameters, saved_buffers(info.buffers));
     check_can_save(prepared.folder->path(), bytes);
     tell_small_disks(rank, prepared, bytes);
-  });
+  };
+  // Rank 0 may copy a whole checkpoint to the mirror.
+  together(rank.launch, rank.rendezvous, open, Rendezvous::Wait::unlimited);
   check_shared(rank.launch, rank.rendezvous, options.run);
   files.folder = std::move(prepared.folder);
   files.path = files.folder ? files.folder->path() : options.run;

@@ -231,7 +231,7 @@ PhaseSteps steps_of(const PhaseInfo& phase, std::int64_t stop) {
   return {phase.first(), std::min(stop, phase.last()), phase.first_of(phase.first_here())};
 }
 
-/// The loop of a phase and the objects it uses. A last save may still be copied when its steps are done.
+/// The loop of a phase and the objects it uses.
 class Training {
  public:
   Training(Rank& rank, Prepared& prepared, Machine& machine, const OnDevice& model, const RunFiles& files,

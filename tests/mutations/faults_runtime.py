@@ -409,6 +409,8 @@ FAULTS = [
           "test_train Saving.AScheduleBeginsAnewFromAStep"),
     fault("a_deadline_passes", "TrainLoop::own_reason", "run_.deadline > 0 &&", "run_.deadline < 0 &&",
           "test_train Saving.ADeadlineStopsInTimeAndTheRunGoesOn"),
+    fault("a_deadline_forgets_the_mirror", "TrainLoop::own_reason", "saves.save + saves.follow_up", "saves.save",
+          "test_train Saving.ADeadlineStopsInTimeAndTheRunGoesOn"),
     fault("a_record_is_forgotten_by_a_resume", "Saver::Saver", "best_(record_at(state)),", "best_(),",
           "test_train Saving.TheBestIsSavedAndKeptAlsoAfterAResume"),
     fault("nothing_to_do_names_the_folder", "nothing_to_do", "(p.start ? p.start->checkpoint : options.run)",

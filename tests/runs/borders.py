@@ -155,14 +155,15 @@ class Borders(PhasedSpecs):
         self.assertAlmostEqual(rates[12] * 3, rates[11], delta=0.25 * rates[11])
 
     def test_a_deadline_counts_on_earlier_phases(self):
-        """The save at the border takes 5 s, and phase 2 reserves twice as much. Before the save only 5 s are reserved,
-        and after it 10 more."""
+        """The save at the border takes 3 s, and phase 2 reserves twice as much. Before the save only 5 s are reserved,
+        and after it 6 more."""
         run = self.path("deadline")
         trainer = self.compile_spec("deadline", "phases: [{until: 7}, {until: 100%, optimizer: {lr: 1.0e-3}}]\n")
         env = harness.environment() | {
-            "LD_PRELOAD": os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_SLOW_SAVE": "/step-00000007"
+            "LD_PRELOAD": os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_SLOW_SAVE": "/step-00000007",
+            "LLMC_FAIL_SLOW_SECONDS": "3"
         }
-        done = harness.call(trainer, "--run", run, "checkpoint.every=7", "--deadline", "20s", env=env)
+        done = harness.call(trainer, "--run", run, "checkpoint.every=7", "--deadline", "13s", env=env)
         self.assertEqual(done.code, 75, done.out + done.err)
         self.assert_facts(done.err, "--deadline", "step 8 of 24")
 

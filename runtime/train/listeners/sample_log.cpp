@@ -7,12 +7,18 @@
 
 namespace llmc {
 
-/// Rank 0 samples. If a pass gathers weights, all ranks run it as often as rank 0 does.
+/// Rank 0 samples. If a pass gathers weights, all ranks run it as often as rank 0 does. No rank begins the next step
+/// before, because waits in a step are limited.
 void SampleLog::reported(const StepReport& report) {
   const std::int64_t step = report.step.number;
   if (report.left || !holds(step)) return;
   of_.ranks.at(step, "sampling");
   of_.session.gather_weights();
+  sample(step);
+  of_.ranks.barrier(Rendezvous::Wait::unlimited);
+}
+
+void SampleLog::sample(std::int64_t step) {
   const bool together = of_.session.passes_together();
   const auto another_pass = [&](bool mine) {
     return !together ? mine : !of_.ranks.broadcast(mine ? "+" : "", 0).empty();

@@ -31,6 +31,8 @@ class SampleLog final : public StepListener {
   void reported(const StepReport& report) override;
 
  private:
+  void sample(std::int64_t step);
+
   Of of_;
 };
 

@@ -5,7 +5,7 @@
 // count for KILL only: leftovers have a hidden name, and are removed before the next save.
 // LLMC_FAIL_FREE=bytes: free bytes that statvfs reports. LLMC_FAIL_LOG=file: logs the calls in order.
 // LLMC_FAIL_SLOW=file: while it exists, removing a checkpoint, which begins with a rename, takes 0.5 s longer.
-// LLMC_FAIL_SLOW_SAVE=end: a rename to a path that ends so takes 5 s longer.
+// LLMC_FAIL_SLOW_SAVE=end: a rename to a path that ends so takes LLMC_FAIL_SLOW_SECONDS longer.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -140,7 +140,8 @@ int rename(const char* from, const char* to) {
   if (const char* slow = std::getenv("LLMC_FAIL_SLOW");
       slow && std::string_view(from).find("/step-") != std::string_view::npos && ::access(slow, F_OK) == 0)
     ::usleep(500'000);
-  if (const char* slow = std::getenv("LLMC_FAIL_SLOW_SAVE"); slow && std::string_view(to).ends_with(slow)) ::sleep(5);
+  if (const char* slow = std::getenv("LLMC_FAIL_SLOW_SAVE"); slow && std::string_view(to).ends_with(slow))
+    ::sleep(static_cast<unsigned>(std::atoi(std::getenv("LLMC_FAIL_SLOW_SECONDS"))));
   return fails(Call::kOther) ? -1 : real(from, to);
 }
 

@@ -416,13 +416,13 @@ TEST(Collectives, OneThatLastsTooLongEndsAll) {
 
 /// Judges the heartbeats of a rank that waits for `ms` in one collective.
 bool lasts_too_long(std::chrono::milliseconds ms, std::chrono::milliseconds limit, std::int64_t steps,
-                    std::chrono::milliseconds of_step, bool waits = true) {
+                    std::chrono::milliseconds of_step, bool waits = true, Collective last = kSum) {
   CollectiveJudge judge(2, limit);
   MonotonicTime now;
   const auto beats = [&](std::chrono::milliseconds time, std::uint64_t turns, std::int64_t first) {
     for (std::chrono::milliseconds at{0}; at < time; at += 100ms, now += 100ms) {
       const std::int64_t step = first < 0 ? first : first + at / of_step;
-      for (const int rank : {0, 1}) judge.hear(rank, {step, "training", {1, {kSum}, turns}});
+      for (const int rank : {0, 1}) judge.hear(rank, {step, "training", {2, {kSum, last}, turns}});
       if (judge.judge(now, 100ms)) return true;
     }
     return false;
@@ -436,6 +436,11 @@ TEST(Collectives, AHundredStepsMayBeLongerThanTheLimit) {
   EXPECT_FALSE(lasts_too_long(9s, 10s, 0, 1h));
   EXPECT_FALSE(lasts_too_long(99s, 10s, 0, 1h, false)) << "who computes for long is not lost";
   EXPECT_FALSE(lasts_too_long(60s, 10s, 20, 1s)) << "100 steps are 100 s";
+}
+
+TEST(Collectives, AnUnlimitedWaitMayLastForEver) {
+  EXPECT_TRUE(lasts_too_long(99s, 10s, 0, 1h, true, {CollectiveKind::text, CollectiveType::none, 0}));
+  EXPECT_FALSE(lasts_too_long(99s, 10s, 0, 1h, true, {CollectiveKind::text_after_work, CollectiveType::none, 0}));
 }
 
 TEST(Collectives, TimeInWhichTheJudgeIsStoppedIsNone) {

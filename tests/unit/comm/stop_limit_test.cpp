@@ -50,6 +50,7 @@ TEST(StopLimit, ASaveTakesTheTimeThatItNeeds) {
   expect_spared([](Rendezvous& rendezvous, std::atomic<int>& signal) {
     signal = SIGTERM;
     rendezvous.at(7, "saving");
+    rendezvous.doing("all-gather");  // while another rank writes
     pause(3 * kPatience);
   });
 }
