@@ -21,8 +21,9 @@ struct LauncherInfo {
 /// Failure(usage) with variables and values if two launchers disagree, a value is malformed or one is missing.
 ///
 /// torchrun's store listens at MASTER_PORT on rank 0's machine, so rank 0 uses the next port. MASTER_ADDR and
-/// MASTER_PORT also apply with MPI's variables. SLURM's apply only in a step started by srun (SLURM_STEP_ID): a batch
-/// script and an interactive shell have the allocation's SLURM_NTASKS, but are one process.
+/// MASTER_PORT also apply with the other launchers' variables; in a step of SLURM, MASTER_PORT alone too. SLURM's apply
+/// only in a step started by srun (SLURM_STEP_ID): a batch script and an interactive shell have the allocation's
+/// SLURM_NTASKS, but are one process.
 LauncherInfo find_launcher(const std::function<const char*(const char*)>& variable);
 
 /// First host of SLURM's list: "a[03-05,7]n[1-2],b" gives "a03n1". Throws Failure(usage) if it is malformed.
