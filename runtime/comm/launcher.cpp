@@ -174,6 +174,13 @@ LauncherInfo find_launcher(const std::function<const char*(const char*)>& variab
   return {};
 }
 
+std::span<const char* const> variables_of_other_launchers() {
+  static constexpr const char* kNames[] = {kTorchrun.rank, kTorchrun.size,        kTorchrun.local, "MASTER_ADDR",
+                                           "MASTER_PORT",  "TORCHELASTIC_RUN_ID", kPmi.rank,       kPmi.size,
+                                           kPmi.local,     kSlurm.rank,           kSlurm.size,     kSlurm.local};
+  return kNames;
+}
+
 std::string first_slurm_host(const std::string& list) {
   std::string host;
   for (std::size_t i = 0; i < list.size() && list[i] != ','; ++i) {

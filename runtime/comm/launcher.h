@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
 namespace llmc {
@@ -25,6 +26,9 @@ struct LauncherInfo {
 /// only in a step started by srun (SLURM_STEP_ID): a batch script and an interactive shell have the allocation's
 /// SLURM_NTASKS, but are one process.
 LauncherInfo find_launcher(const std::function<const char*(const char*)>& variable);
+
+/// Variables of the launchers other than Open MPI. An mpirun that starts ranks of its own must not pass them on.
+std::span<const char* const> variables_of_other_launchers();
 
 /// First host of SLURM's list: "a[03-05,7]n[1-2],b" gives "a03n1". Throws Failure(usage) if it is malformed.
 std::string first_slurm_host(const std::string& list);
