@@ -43,11 +43,7 @@ void list(const CheckpointOptions& options) {
                                 : printable_text(checkpoints::listing_text(listing)));
 }
 
-/// Returns the checkpoint of this name, or the newest one of this run. Warns of newer ones that are damaged.
-fs::path found_checkpoint(const std::string& named) {
-  return checkpoints::find_checkpoint(
-      named, [](const std::string& damaged) { to_stderr("warning: {}\n", printable_text(damaged)); });
-}
+void warn(const std::string& text) { to_stderr("warning: {}\n", printable_text(text)); }
 
 /// Returns the checkpoints to verify: the named folders, and all checkpoints of a named run folder.
 std::vector<fs::path> checkpoints_of(const std::vector<std::string>& named) {
@@ -55,7 +51,7 @@ std::vector<fs::path> checkpoints_of(const std::vector<std::string>& named) {
   for (const std::string& name : named) {
     std::error_code error;
     if (!fs::is_directory(checkpoints_directory(name), error)) {
-      result.push_back(found_checkpoint(name));
+      result.push_back(checkpoints::find_checkpoint(name, warn));
       continue;
     }
     const std::vector<CheckpointEntry> list = list_checkpoints(name);
@@ -65,12 +61,18 @@ std::vector<fs::path> checkpoints_of(const std::vector<std::string>& named) {
   return result;
 }
 
-/// Returns the exit code: that of damaged checkpoints if there is one.
+/// Returns the exit code: that of damaged checkpoints if there is one. A checkpoint that a trainer removes meanwhile is
+/// neither damaged nor complete.
 int verify(const CheckpointOptions& options) {
-  bool complete = true;
+  bool complete = true, verified = false;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const fs::path& path : checkpoints_of(options.directories)) {
     const checkpoints::DamageReport verdict = checkpoints::inspect_checkpoint(path);
+    if (verdict.removed) {
+      note(fmt::format("checkpoint '{}' was removed while it was read", path.string()));
+      continue;
+    }
+    verified = true;
     complete &= verdict.damage.empty();
     for (const std::string& name : verdict.strangers)
       note(fmt::format("{} in '{}' is not in its manifest, so it is not part of the checkpoint", spec::in_quotes(name),
@@ -81,17 +83,30 @@ int verify(const CheckpointOptions& options) {
       fmt::print("{}", printable_text(checkpoints::damage_text(verdict)));
     std::fflush(stdout);  // the next one may take minutes
   }
+  if (!verified)
+    throw Failure(Exit::checkpoint, "every checkpoint was removed before it was verified. Repeat the command");
   if (options.json) fmt::print("{}", checkpoints::printed(list));
   return static_cast<int>(complete ? Exit::done : Exit::checkpoint);
 }
 
+void show(const CheckpointOptions& options) {
+  checkpoints::with_checkpoints({options.a}, warn, [&](const std::vector<fs::path>& found) {
+    const checkpoints::Contents contents = checkpoints::open(found[0]);
+    fmt::print("{}", options.json ? checkpoints::printed(checkpoints::show_json(contents))
+                                  : printable_text(checkpoints::show_text(contents)));
+  });
+}
+
 int diff(const CheckpointOptions& options) {
-  const checkpoints::Contents before = checkpoints::open(found_checkpoint(options.a)),
-                              after = checkpoints::open(found_checkpoint(options.b));
-  const checkpoints::Comparison comparison = checkpoints::compare(before, after);
-  fmt::print("{}", options.json ? checkpoints::printed(checkpoints::comparison_json(comparison))
-                                : printable_text(checkpoints::comparison_text(before, after, comparison)));
-  return comparison.empty() ? 0 : 1;
+  bool equal = true;
+  checkpoints::with_checkpoints({options.a, options.b}, warn, [&](const std::vector<fs::path>& found) {
+    const checkpoints::Contents before = checkpoints::open(found[0]), after = checkpoints::open(found[1]);
+    const checkpoints::Comparison comparison = checkpoints::compare(before, after);
+    fmt::print("{}", options.json ? checkpoints::printed(checkpoints::comparison_json(comparison))
+                                  : printable_text(checkpoints::comparison_text(before, after, comparison)));
+    equal = comparison.empty();
+  });
+  return equal ? 0 : 1;
 }
 
 void prune(const CheckpointOptions& options) {
@@ -130,11 +145,16 @@ void check_distinct(const checkpoints::ExportOptions& options) {
 }
 
 void export_checkpoint(const checkpoints::ExportOptions& options) {
+  std::vector<fs::path> named = {options.checkpoint};
+  named.insert(named.end(), options.averaged.begin(), options.averaged.end());
   checkpoints::ExportOptions found = options;
-  found.checkpoint = found_checkpoint(options.checkpoint);
-  for (fs::path& other : found.averaged) other = found_checkpoint(other.string());
-  check_distinct(found);
-  const checkpoints::Exported exported = checkpoints::export_model(found);
+  checkpoints::Exported exported{};
+  checkpoints::with_checkpoints(named, warn, [&](const std::vector<fs::path>& paths) {
+    found.checkpoint = paths[0];
+    found.averaged.assign(paths.begin() + 1, paths.end());
+    check_distinct(found);
+    exported = checkpoints::export_model(found);
+  });
   if (!exported.not_loaded.empty()) note(exported.not_loaded + "; transformers 4 and llmc load the folder");
   if (exported.tokenizer.empty())
     note(exported.looked_for.empty()
@@ -198,11 +218,7 @@ void add_checkpoint_commands(CLI::App& app, Result& result) {
   show_command->add_option("checkpoint", options->a, one)->required();
   add_json(show_command);
   show_command->footer("Example: llmc checkpoint show runs/quickstart/checkpoints/step-00000100");
-  show_command->callback([options] {
-    const checkpoints::Contents contents = checkpoints::open(found_checkpoint(options->a));
-    fmt::print("{}", options->json ? checkpoints::printed(checkpoints::show_json(contents))
-                                   : printable_text(checkpoints::show_text(contents)));
-  });
+  show_command->callback([options] { show(*options); });
 
   CLI::App* verify_command = command->add_subcommand("verify", "read checkpoints in full and report damage");
   verify_command
@@ -210,7 +226,7 @@ void add_checkpoint_commands(CLI::App& app, Result& result) {
       ->required();
   add_json(verify_command);
   verify_command->footer(
-      "Exit code 0: all are complete; 6: one is damaged.\n"
+      "Exit code 0: all are complete; 6: one is damaged. One that a trainer removes meanwhile does not count.\n"
       "Example: llmc checkpoint verify runs/quickstart");
   verify_command->callback([options, &result] { result.exit_code = verify(*options); });
 

@@ -116,10 +116,14 @@ struct CheckpointEntry {
 /// Directories with checkpoint names, complete or not, by ascending step. Empty if there is no such folder.
 std::vector<CheckpointEntry> list_checkpoints(const std::filesystem::path& run);
 
+/// Whether nothing has this path any more: the run's retention, or `llmc checkpoint prune`, has removed the checkpoint.
+bool was_removed(const std::filesystem::path& checkpoint);
+
 /// Describes the damage of one checkpoint (find_damage, or a state.json of another step); empty if it is intact.
 std::optional<std::string> find_checkpoint_damage(const CheckpointEntry& checkpoint, Depth depth);
 
-/// Newest checkpoint before `step` with correct checksums. Damaged ones are reported to `log` and skipped.
+/// Newest checkpoint before `step` with correct checksums. Damaged ones are reported to `log` and skipped. If one is
+/// removed while it is checked, the search restarts.
 std::optional<CheckpointEntry> find_checkpoint_before(const std::filesystem::path& run, std::int64_t step,
                                                       const Log& log);
 
@@ -127,7 +131,7 @@ std::optional<CheckpointEntry> find_checkpoint_before(const std::filesystem::pat
 /// the run folder's lock.
 void remove_checkpoints_after(const std::filesystem::path& run, std::int64_t step);
 
-/// Newest intact checkpoint. Damaged ones are reported to `log` and skipped.
+/// Newest intact checkpoint, likewise.
 std::optional<CheckpointEntry> find_latest_checkpoint(const std::filesystem::path& run, const Log& log,
                                                       Depth depth = Depth::checksums);
 

@@ -180,12 +180,18 @@ std::optional<std::string> find_checkpoint_damage(const CheckpointEntry& checkpo
 namespace {
 
 std::optional<CheckpointEntry> find_newest(const fs::path& run, std::int64_t below, const Log& log, Depth depth) {
-  const std::vector<CheckpointEntry> checkpoints = list_checkpoints(run);
-  for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it) {
-    if (it->step >= below) continue;
-    const auto damage = find_checkpoint_damage(*it, depth);
-    if (!damage) return *it;
-    if (log) log("checkpoint '" + it->path.string() + "' is damaged and was skipped: " + *damage);
+  constexpr int kMostListings = 10;  // a network file system may list a removed checkpoint for some time
+  bool removed = true;
+  for (int listings = 0; removed && listings < kMostListings; ++listings) {
+    removed = false;
+    const std::vector<CheckpointEntry> checkpoints = list_checkpoints(run);
+    for (auto it = checkpoints.rbegin(); it != checkpoints.rend() && !removed; ++it) {
+      if (it->step >= below) continue;
+      const auto damage = find_checkpoint_damage(*it, depth);
+      if (!damage) return *it;
+      removed = was_removed(it->path);  // the trainer that removed it has saved a newer one
+      if (!removed && log) log("checkpoint '" + it->path.string() + "' is damaged and was skipped: " + *damage);
+    }
   }
   return std::nullopt;
 }

@@ -47,6 +47,11 @@ std::vector<CheckpointEntry> list_checkpoints(const fs::path& run) {
   return checkpoints;
 }
 
+bool was_removed(const fs::path& checkpoint) {
+  std::error_code error;
+  return fs::symlink_status(checkpoint, error).type() == fs::file_type::not_found;
+}
+
 void apply_retention(const fs::path& run, std::int64_t saved, const Retention& retention, const Log& log) try {
   if (retention.keep_last <= 0) return;
   std::vector<CheckpointEntry> checkpoints = list_checkpoints(run);

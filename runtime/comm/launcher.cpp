@@ -95,8 +95,8 @@ bool is_slurm_task(const Variables& variables) {
   return step && *step < kFirstSpecialStep;
 }
 
-/// Sets the host from SLURM's list, and a port that concurrent jobs do not use: below the ports that systems assign
-/// themselves.
+/// Sets the host from SLURM's list, and the port after MASTER_PORT if that is set, else one that concurrent jobs do not
+/// use: below the ports that systems assign themselves.
 void take_slurm_address(const Variables& variables, LauncherInfo& launch) {
   const std::optional<std::string> hosts = variables.text("SLURM_STEP_NODELIST");
   constexpr std::int64_t kMaxId = std::numeric_limits<std::uint32_t>::max();
@@ -107,7 +107,8 @@ void take_slurm_address(const Variables& variables, LauncherInfo& launch) {
                                    ", but srun sets both. Start the trainer with srun");
   const std::int64_t step = variables.number("SLURM_STEP_ID", 0, kMaxId).value_or(0);
   launch.host = first_slurm_host(*hosts);
-  launch.port = static_cast<int>(10000 + (*job + 1009 * step) % 20000);
+  const auto master = variables.number("MASTER_PORT", 1, 65534);
+  launch.port = static_cast<int>(master ? *master + 1 : 10000 + (*job + 1009 * step) % 20000);
 }
 
 /// Sets the address from MASTER_ADDR and MASTER_PORT; returns whether they exist.
@@ -155,8 +156,8 @@ LauncherInfo find_launcher(const std::function<const char*(const char*)>& variab
                                        " is set, but the address of rank 0 is not. Set MASTER_ADDR and MASTER_PORT, or "
                                        "start the trainer with Open MPI's mpirun, torchrun or srun");
       take_slurm_address(variables, *launch);
-      launch->id = slurm_id;
     }
+    launch->id = slurm_id;
     return *launch;
   }
   if (slurm_task) {
@@ -165,12 +166,19 @@ LauncherInfo find_launcher(const std::function<const char*(const char*)>& variab
       if (tasks && *tasks != launch->world_size)
         throw Failure(Exit::usage, variables.shown(kSlurm.size) + " and " + variables.shown("SLURM_STEP_NUM_TASKS") +
                                        " disagree. Leave both as srun sets them");
-      if (launch->world_size > 1) take_slurm_address(variables, *launch);
+      if (launch->world_size > 1 && !take_master_address(variables, *launch)) take_slurm_address(variables, *launch);
       launch->id = slurm_id;
       return *launch;
     }
   }
   return {};
+}
+
+std::span<const char* const> variables_of_other_launchers() {
+  static constexpr const char* kNames[] = {kTorchrun.rank, kTorchrun.size,        kTorchrun.local, "MASTER_ADDR",
+                                           "MASTER_PORT",  "TORCHELASTIC_RUN_ID", kPmi.rank,       kPmi.size,
+                                           kPmi.local,     kSlurm.rank,           kSlurm.size,     kSlurm.local};
+  return kNames;
 }
 
 std::string first_slurm_host(const std::string& list) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
 namespace llmc {
@@ -21,9 +22,13 @@ struct LauncherInfo {
 /// Failure(usage) with variables and values if two launchers disagree, a value is malformed or one is missing.
 ///
 /// torchrun's store listens at MASTER_PORT on rank 0's machine, so rank 0 uses the next port. MASTER_ADDR and
-/// MASTER_PORT also apply with MPI's variables. SLURM's apply only in a step started by srun (SLURM_STEP_ID): a batch
-/// script and an interactive shell have the allocation's SLURM_NTASKS, but are one process.
+/// MASTER_PORT also apply with the other launchers' variables; in a step of SLURM, MASTER_PORT alone too. SLURM's apply
+/// only in a step started by srun (SLURM_STEP_ID): a batch script and an interactive shell have the allocation's
+/// SLURM_NTASKS, but are one process.
 LauncherInfo find_launcher(const std::function<const char*(const char*)>& variable);
+
+/// Variables of the launchers other than Open MPI. An mpirun that starts ranks of its own must not pass them on.
+std::span<const char* const> variables_of_other_launchers();
 
 /// First host of SLURM's list: "a[03-05,7]n[1-2],b" gives "a03n1". Throws Failure(usage) if it is malformed.
 std::string first_slurm_host(const std::string& list);

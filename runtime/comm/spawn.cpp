@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "comm/connection.h"
+#include "comm/launcher.h"
 #include "comm/rank_output.h"
 #include "comm/requests.h"
 #include "comm/session_folder.h"
@@ -38,7 +39,8 @@ namespace llmc {
 namespace {
 
 using std::chrono::steady_clock;
-using ChildVariables = std::vector<std::pair<std::string, std::string>>;
+/// Variables of a child process that differ from this one's; nothing: it does not have the variable.
+using ChildVariables = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
 constexpr int kPeerLost = static_cast<int>(Exit::peer_lost);
 constexpr int kResumeMe = static_cast<int>(Exit::resume_me);
@@ -47,6 +49,9 @@ constexpr std::chrono::seconds kOthers{90};
 // After a rank has failed, mpirun waits this long, ends the others by SIGTERM, waits as long once more (Open MPI 4:
 // even if none is left) and ends them by SIGKILL. Saves do not need this time: ranks that stop with 75 have all saved.
 constexpr const char* kSecondsToEnd = "2";
+// Excludes the parts of mpirun that read a scheduler's allocation: they would run the ranks on all machines of a job.
+// mpirun ignores names that it does not know.
+constexpr const char* kNoScheduler = "^alps,flux,gridengine,loadleveler,lsf,pals,pbs,slurm,tm";
 
 // mpirun takes the first three as the end of all ranks, and kills them before they have saved; it forwards SIGUSR1,
 // also to ranks that still start. It has them blocked, so that a scheduler may signal every process of a job; Open MPI
@@ -98,7 +103,8 @@ pid_t start(const std::vector<std::string>& command, const ChildVariables& varia
     prctl(PR_SET_PDEATHSIG, without_parent);
     if (getppid() != parent) _exit(1);
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
-    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    for (const auto& [name, value] : variables)
+      value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
     const int in = open("/dev/null", O_RDONLY);
     dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
@@ -172,8 +178,12 @@ ChildVariables rank_variables(int rank, int ranks, int port) {
 }
 
 ChildVariables mpirun_variables(int ranks) {
-  ChildVariables variables = {{"OMPI_MCA_odls_base_sigkill_timeout", kSecondsToEnd},   // Open MPI 4
-                              {"PRTE_MCA_odls_base_sigkill_timeout", kSecondsToEnd}};  // 5
+  ChildVariables variables = {{"OMPI_MCA_odls_base_sigkill_timeout", kSecondsToEnd},  // Open MPI 4
+                              {"PRTE_MCA_odls_base_sigkill_timeout", kSecondsToEnd},  // 5
+                              {"OMPI_MCA_ras", kNoScheduler},
+                              {"PRTE_MCA_ras", kNoScheduler}};
+  // This process may be a rank of its own launcher.
+  for (const char* name : variables_of_other_launchers()) variables.emplace_back(name, std::nullopt);
   if (!std::getenv("OMP_NUM_THREADS"))
     variables.push_back({"OMP_NUM_THREADS", std::to_string(std::max(1, HostLimits().processors() / ranks))});
   // mpirun refuses root unless allowed by two variables. A root user, as in containers, has deliberately started the
@@ -201,8 +211,10 @@ class Ranks {
     signals_ = Socket(signalfd(-1, &passed, SFD_CLOEXEC | SFD_NONBLOCK));
     try {
       if (starter == Starter::mpirun) {
-        std::vector<std::string> words = {"mpirun",          "-n",          std::to_string(ranks), "--bind-to", "none",
-                                          "--oversubscribe", "--tag-output"};
+        const std::string n = std::to_string(ranks);
+        // --host: Open MPI may be configured with a default list of hosts.
+        std::vector<std::string> words = {
+            "mpirun", "-n", n, "--host", "localhost:" + n, "--bind-to", "none", "--oversubscribe", "--tag-output"};
         words.insert(words.end(), command.begin(), command.end());
         sigset_t blocked = before_;
         for (const int signal : kKeptFromMpirun) sigaddset(&blocked, signal);

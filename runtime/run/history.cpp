@@ -47,6 +47,15 @@ std::string line_before(const std::string& text, std::size_t& end) {
   return text.substr(end, last - end);
 }
 
+/// Returns the last line before `end` that is a JSON object and moves `end` to its start; nothing if there is none.
+std::optional<Json> object_before(const std::string& text, std::size_t& end) {
+  while (end > 0) {
+    std::optional<Json> line(std::in_place, Json::parse(line_before(text, end), nullptr, false));
+    if (line->is_object()) return line;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string format_history(const HistoryEntry& entry) {
@@ -75,8 +84,8 @@ std::string format_history(const HistoryEntry& entry) {
 
 Environment last_environment(const std::string& text) {
   std::size_t end = text.size();
+  const Json line = object_before(text, end).value_or(Json::object());
   try {
-    const Json line = Json::parse(line_before(text, end));
     Environment e;
     line.at("llmc").get_to(e.version);
     line.at("build").get_to(e.build);
@@ -93,12 +102,12 @@ Environment last_environment(const std::string& text) {
 }
 
 std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step) {
-  for (std::size_t end = text.size(); end > 0;) try {
-      const Json line = Json::parse(line_before(text, end));
-      const auto from = line.at("step").get<std::int64_t>();
+  std::size_t end = text.size();
+  while (const std::optional<Json> line = object_before(text, end)) try {
+      const auto from = line->at("step").get<std::int64_t>();
       if (from > step) continue;  // earlier entries past this step were abandoned and are not part of the run
-      OrderFrom found{from, line.at("checkpoint").get<std::string>(), order_of(line),
-                      line.value("rollbacks", std::int64_t{0})};
+      OrderFrom found{from, line->at("checkpoint").get<std::string>(), order_of(*line),
+                      line->value("rollbacks", std::int64_t{0})};
       if (!possible(found.order)) return std::nullopt;
       return found;
     } catch (const Json::exception&) {
@@ -108,23 +117,23 @@ std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step)
 }
 
 int phase_in_history(const std::string& text, std::int64_t step) {
-  for (std::size_t end = text.size(); end > 0;) {
-    const Json line = Json::parse(line_before(text, end), nullptr, false);
-    const auto from = line.is_object() ? line.find("step") : line.end();
-    if (from == line.end() || !from->is_number_integer() || *from > step) continue;
+  std::size_t end = text.size();
+  while (const std::optional<Json> line = object_before(text, end)) {
+    const auto from = line->find("step");
+    if (from == line->end() || !from->is_number_integer() || *from > step) continue;
     step = from->get<std::int64_t>();  // earlier lines past a later one's step were abandoned
-    if (const auto phase = line.find("phase"); phase != line.end() && phase->is_number_integer()) return *phase;
+    if (const auto phase = line->find("phase"); phase != line->end() && phase->is_number_integer()) return *phase;
     if (step == 0) return 1;
   }
   return 0;
 }
 
 std::optional<std::vector<ShardRecord>> shards_of(const std::string& text, const std::string& data) {
-  for (std::size_t end = text.size(); end > 0;) try {
-      const Json line = Json::parse(line_before(text, end));
-      if (line.at("data") != data || !line.contains("shards")) continue;
+  std::size_t end = text.size();
+  while (const std::optional<Json> line = object_before(text, end)) try {
+      if (line->at("data") != data || !line->contains("shards")) continue;
       std::vector<ShardRecord> shards;
-      for (const Json& shard : line.at("shards"))
+      for (const Json& shard : line->at("shards"))
         shards.push_back({shard.at("file"), shard.at("tokens"), shard.at("xxh3")});
       return shards;
     } catch (const Json::exception&) {
@@ -135,17 +144,16 @@ std::optional<std::vector<ShardRecord>> shards_of(const std::string& text, const
 
 std::string last_checkpoint(const std::string& text) {
   std::size_t end = text.size();
-  const Json line = Json::parse(line_before(text, end), nullptr, false);
-  const auto checkpoint = line.is_object() ? line.find("checkpoint") : line.end();
+  const Json line = object_before(text, end).value_or(Json::object());
+  const auto checkpoint = line.find("checkpoint");
   return checkpoint != line.end() && checkpoint->is_string() ? checkpoint->get<std::string>() : "";
 }
 
 std::string last_spec(const std::string& text) {
-  for (std::size_t end = text.size(); end > 0;) {
-    const Json line = Json::parse(line_before(text, end), nullptr, false);
-    if (!line.is_object()) continue;
-    const auto spec = line.find("spec");
-    if (spec != line.end() && spec->is_string() && *spec != "" && *spec != "spec.yaml") return *spec;
+  std::size_t end = text.size();
+  while (const std::optional<Json> line = object_before(text, end)) {
+    const auto spec = line->find("spec");
+    if (spec != line->end() && spec->is_string() && *spec != "" && *spec != "spec.yaml") return *spec;
   }
   return {};
 }

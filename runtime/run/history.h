@@ -1,4 +1,5 @@
-// history.jsonl: one line per start and per rollback of a run, recording how the run came about.
+// history.jsonl: one line per start and per rollback of a run, recording how the run came about. Readers skip lines
+// that are not JSON objects.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +64,7 @@ struct HistoryEntry {
 /// Formats an entry as one JSON object without a line break.
 std::string format_history(const HistoryEntry& entry);
 
-/// Environment of the last readable line; a default one if there is none.
+/// Environment of the last line; a default one if there is none.
 Environment last_environment(const std::string& text);
 
 /// Start that trains step `step` + 1: the step it resumed from, and its order. Nothing if no line covers that step, or
@@ -82,8 +83,7 @@ int phase_in_history(const std::string& text, std::int64_t step);
 /// Shards of the data with this fingerprint, from the last line that lists them; nothing if none does.
 std::optional<std::vector<ShardRecord>> shards_of(const std::string& text, const std::string& data);
 
-/// Checkpoint that the last start or rollback resumed from. Empty if it started from the beginning or no line can be
-/// read.
+/// Checkpoint that the last start or rollback resumed from. Empty if it started from the beginning.
 std::string last_checkpoint(const std::string& text);
 
 /// Spec file of the last line that names one other than the run folder's own; empty if none does.

@@ -148,7 +148,10 @@ RunFolder::~RunFolder() {
 
 std::string RunFolder::history(const fs::path& directory) {
   const fs::path path = directory / "history.jsonl";
-  return disk::exists(path, Exit::checkpoint) ? read_small_file(path, std::uint64_t{1} << 30) : std::string();
+  if (!disk::exists(path, Exit::checkpoint)) return {};
+  std::string text = read_small_file(path, std::uint64_t{1} << 30);
+  text.resize(text.rfind('\n') + 1);  // npos + 1 is 0
+  return text;
 }
 
 void RunFolder::start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line,

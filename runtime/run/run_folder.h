@@ -31,7 +31,8 @@ class RunFolder {
   /// Returns the resolved spec of the last start in `directory`; nothing if no run was started.
   static std::optional<std::string> spec_yaml(const std::filesystem::path& directory);
 
-  /// Content of history.jsonl; empty if no run was started.
+  /// Complete lines of history.jsonl; empty if no run was started. Text after the last line break is the rest of a
+  /// start that was killed or found a full disk, and the next start removes it.
   static std::string history(const std::filesystem::path& directory);
 
   /// Creates or opens `directory` for a run of the model of `spec`. Throws Failure(checkpoint) if another trainer holds

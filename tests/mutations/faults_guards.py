@@ -21,6 +21,8 @@ FAULTS = [
           "", "test_train Guards.RollbackEndsAsTheRunWouldHaveWithoutTheSamples"),
     fault("a_rollback_that_was_killed_is_forgotten", "after_rollback", "saved.position = from->order.position;", "",
           "test_train Guards.ARollbackThatIsKilledIsFollowed"),
+    fault("a_torn_line_hides_a_rollback", "object_before", "if (line->is_object()) return line;", "return line;",
+          "test_run History.OrderOfAStep", "test_run History.OneLineAStart"),
     fault("a_rollback_leaves_newer_checkpoints", "remove_checkpoints_after",
           "it != checkpoints.rend() && it->step > step; ++it)",
           "it != checkpoints.rend() && it->step > step + 100; ++it)", "test_train Guards.*"),

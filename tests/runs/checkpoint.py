@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import struct
+import subprocess
 
 import harness
 from harness import LLMC, RunTest
@@ -296,16 +297,34 @@ class Checkpoint(RunTest):
             self.assertIn("\\x1b]0;b", done.out + done.err, words)
             self.assertNotRegex(done.out + done.err, "[\x1b\x9b]", words)
 
+    def assert_removed_meanwhile(self, run, note):
+        """Removes two checkpoints of a run while `verify` waits to print that of step 2, of which it prints `note`."""
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(writer, bytes(4096))
+        process = subprocess.Popen([LLMC, "checkpoint", "verify", run], stdout=writer, stderr=subprocess.PIPE,
+                                   text=True)
+        os.close(writer)
+        self.assertIn(note, process.stderr.readline())
+        for step in (4, 6):
+            shutil.rmtree(self.step(step, run))
+        with os.fdopen(reader, "rb") as file:
+            out = file.read()[4096:].decode()
+        said = process.communicate()[1]
+        self.assertEqual(process.returncode, 0, said)
+        self.assertEqual(out.count("complete"), 1, out)
+        self.assertEqual([line.count("was removed") for line in said.splitlines()], [1, 1], said)
+
     def test_strangers(self):
         run = self.copy("strange")
         with open(os.path.join(run, "checkpoints", "step-2"), "w"):
             pass
-        with open(os.path.join(self.step(6, run), "notes"), "w"):
+        with open(os.path.join(self.step(2, run), "notes"), "w"):
             pass
         os.makedirs(self.path("empty", "checkpoints"))
         done = self.succeed(LLMC, "checkpoint", "ls", run)
         self.assert_facts(done.err, '"step-2"', "not a checkpoint")
-        self.assertIn('"notes"', self.succeed(LLMC, "checkpoint", "verify", run).err)
+        self.assert_removed_meanwhile(run, '"notes"')
         self.assertEqual(self.succeed(LLMC, "checkpoint", "ls", self.path("empty")).out, "no checkpoints\n")
         empty = self.path("empty")
         for words, facts in ((["ls", self.folder], (self.folder, "no run")), (["show",

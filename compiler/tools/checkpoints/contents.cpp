@@ -126,6 +126,22 @@ fs::path find_checkpoint(const fs::path& named, const Log& log) {
   return named;
 }
 
+void with_checkpoints(const std::vector<fs::path>& named, const Log& log,
+                      const std::function<void(const std::vector<fs::path>&)>& use) {
+  constexpr int kMostTries = 10;  // a run may save more often than its checkpoint can be read
+  for (int tries = 1;; ++tries) {
+    std::vector<fs::path> found;
+    for (const fs::path& name : named) found.push_back(find_checkpoint(name, log));
+    try {
+      return use(found);
+    } catch (const Failure&) {
+      bool has_newer = false;
+      for (std::size_t i = 0; i < named.size(); ++i) has_newer |= found[i] != named[i] && was_removed(found[i]);
+      if (!has_newer || tries == kMostTries) throw;
+    }
+  }
+}
+
 spec::Values read_spec(const fs::path& checkpoint) {
   const fs::path path = checkpoint / "spec.yaml";
   try {

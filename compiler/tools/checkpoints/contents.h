@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -76,6 +77,11 @@ struct Contents {
 /// Returns the checkpoint that a user named: `named` itself, or the newest one of a run folder with correct sizes.
 /// Newer checkpoints with wrong sizes are reported to `log`. Throws Failure(checkpoint) if `named` is neither.
 std::filesystem::path find_checkpoint(const std::filesystem::path& named, const Log& log);
+
+/// Calls `use` with the checkpoints that a user named, each found by find_checkpoint(). If `use` fails because the
+/// trainer of a run folder has removed its checkpoint meanwhile, repeats this with the newest ones.
+void with_checkpoints(const std::vector<std::filesystem::path>& named, const Log& log,
+                      const std::function<void(const std::vector<std::filesystem::path>&)>& use);
 
 /// Returns the spec of a checkpoint's spec.yaml. Throws Failure(checkpoint).
 spec::Values read_spec(const std::filesystem::path& checkpoint);

@@ -225,7 +225,9 @@ std::vector<SavedBuffer> buffers_of(const spec::Spec& spec) {
 }
 
 DamageReport inspect_checkpoint(const fs::path& checkpoint, BuffersOf buffers) {
-  return Verification(checkpoint, buffers).run();
+  DamageReport verdict = Verification(checkpoint, buffers).run();
+  verdict.removed = !verdict.damage.empty() && was_removed(checkpoint);
+  return verdict;
 }
 
 std::string damage_text(const DamageReport& verdict) {

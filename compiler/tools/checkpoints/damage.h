@@ -22,6 +22,7 @@ struct DamageReport {
   std::filesystem::path path;
   std::int64_t files = 0, bytes = 0, tensors = 0;  // that were read
   std::vector<Damage> damage;                      // empty: complete
+  bool removed = false;                            // meanwhile: `damage` is of the part that was still to be read
   std::vector<std::string> strangers;              // files that the manifest does not list
 };
 

@@ -41,6 +41,9 @@ constexpr Writer kExportWriter{Exit::checkpoint, "-o"};
 /// Opens a checkpoint that inspect_checkpoint() accepts: every tensor of the model is there.
 Contents open_sound(const fs::path& path) {
   const DamageReport verdict = inspect_checkpoint(path);
+  if (verdict.removed)
+    throw Failure(Exit::checkpoint,
+                  fmt::format("checkpoint '{}' was removed while it was read. Export another one", path.string()));
   if (!verdict.damage.empty()) {
     const Damage& first = verdict.damage.front();
     throw Failure(Exit::checkpoint,

@@ -87,6 +87,8 @@ Listing list(const fs::path& run) {
   const std::map<std::int64_t, double> losses = validation_losses(run);
   Listing listing;
   for (const CheckpointEntry& entry : list_checkpoints(run)) {
+    const std::optional<std::string> damage = find_checkpoint_damage(entry, Depth::sizes);
+    if (damage && was_removed(entry.path)) continue;
     const std::string written = time_of(entry.path / "manifest.json");
     const auto loss = losses.find(entry.step);
     listing.checkpoints.push_back({.step = entry.step,
@@ -94,7 +96,7 @@ Listing list(const fs::path& run) {
                                    .time = written.empty() ? time_of(entry.path) : written,
                                    .bytes = bytes_in(entry.path),
                                    .val_loss = loss == losses.end() ? std::nullopt : std::optional(loss->second),
-                                   .damage = find_checkpoint_damage(entry, Depth::sizes)});
+                                   .damage = damage});
   }
   std::error_code error;
   for (fs::directory_iterator it(checkpoints_directory(run), error), end; !error && it != end; it.increment(error))

@@ -140,6 +140,7 @@ Product Gemm::Impl::make(std::int64_t rows, std::int64_t cols, bool accumulates)
   if (adds_c) post_ops.append_binary(dnnl::algorithm::binary_add, c.get_desc());
   if (beta_last) post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_linear, shape.beta, 0.0f);
   dnnl::primitive_attr attributes;
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);  // whatever ONEDNN_DEFAULT_FPMATH_MODE is
   if (alpha != 1) attributes.set_output_scales(0, {alpha});
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attributes.set_post_ops(post_ops);

@@ -101,6 +101,24 @@ TEST_F(Damage, IncompleteNewestIsPassedOver) {
   EXPECT_NE(log.find("step-00000003"), std::string::npos) << log;
 }
 
+/// A trainer may save and remove old checkpoints while its folder is searched.
+TEST_F(Damage, ARemovedCheckpointIsNotDamaged) {
+  fs::remove(newest_ / "state.json");
+  std::string log;
+  const auto latest = find_latest_checkpoint(run_.path, [&](const std::string& line) {
+    if (log.empty()) {
+      SmallState state(3);
+      save_checkpoint(run_.path, small_train_state(3), kTexts, small_parameters(), state.access,
+                      {.retention = {}, .log = {}, .shard_bytes = 600});
+      fs::remove_all(run_.path / "checkpoints" / "step-00000001");
+    }
+    log += line;
+  });
+  ASSERT_TRUE(latest);
+  EXPECT_EQ(latest->step, 3);
+  EXPECT_EQ(log.find("step-00000001"), std::string::npos) << log;
+}
+
 TEST_F(Damage, AManifestNamesNoFileOutside) {
   const fs::path path = newest_ / "manifest.json";
   std::string text = read_all(path);

@@ -193,6 +193,25 @@ TEST_F(Verify, ShowNamesEveryTensorOnce) {
   EXPECT_NE(text.find("[61, 36]"), std::string::npos);
 }
 
+TEST_F(Verify, WhatARunRemovesIsReplacedByItsNewest) {
+  const fs::path first = model_.save(run_.path, 1);
+  std::vector<fs::path> taken;
+  const auto take = [&](const std::vector<fs::path>& found) {
+    taken.push_back(found.at(0));
+    if (found[0] == first) {
+      model_.save(run_.path, 2);
+      fs::remove_all(first);
+      EXPECT_TRUE(inspect_checkpoint(first).removed);
+    }
+    open(found[0]);
+  };
+  with_checkpoints({run_.path}, {}, take);
+  ASSERT_EQ(taken.size(), 2u);
+  EXPECT_EQ(taken[1].filename(), "step-00000002");
+  model_.save(run_.path, 1);
+  EXPECT_THROW(with_checkpoints({first}, {}, take), Failure) << "a checkpoint that was named itself has no other";
+}
+
 TEST_F(Verify, WhatIsNoCheckpointIsRefused) {
   const auto refusal = [](const fs::path& path) -> std::string {
     try {

@@ -90,6 +90,11 @@ TEST(Launch, MpiAndTorchrunStandBeforeSlurm) {
   EXPECT_EQ(find(with(kSlurm, kOpenMpi)).by, "Open MPI");
   // srun --mpi=pmi2: its PMI gives no host, the job step does.
   EXPECT_EQ(text(with(kSlurm, kPmi)), "2/4 local 1 by 'PMI' at 'gpu07':15474 id '123456.2'");
+  // A port that another program uses can be replaced.
+  const Map address = {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}};
+  EXPECT_EQ(text(with(kSlurm, address)), "3/4 local 1 by 'SLURM' at 'h':6 id '123456.2'");
+  EXPECT_EQ(text(with(with(kSlurm, kPmi), address)), "2/4 local 1 by 'PMI' at 'h':6 id '123456.2'");
+  EXPECT_EQ(text(with(kSlurm, {{"MASTER_PORT", "5"}})), "3/4 local 1 by 'SLURM' at 'gpu07':6 id '123456.2'");
   // srun started Open MPI's daemons with a PMI of its own.
   EXPECT_EQ(find(with(with(kSlurm, kOpenMpi), {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}})).by, "Open MPI");
 }

@@ -29,11 +29,14 @@ namespace fs = std::filesystem;
 /// Sets rank and size in a shell script, for any launcher.
 constexpr const char* kRank = "r=${RANK:-$OMPI_COMM_WORLD_RANK} n=${WORLD_SIZE:-$OMPI_COMM_WORLD_SIZE}; ";
 
+using Variables = std::vector<std::pair<const char*, const char*>>;
+
 /// Spawns ranks of a shell script from a separate process; captures stdout and stderr together.
-Process spawn(Starter starter, int ranks, const std::string& script) {
+Process spawn(Starter starter, int ranks, const std::string& script, const Variables& surroundings = {}) {
   return Process([=] {
     dup2(STDERR_FILENO, STDOUT_FILENO);
     for (const char* name : {"RANK", "WORLD_SIZE", "OMP_NUM_THREADS"}) unsetenv(name);
+    for (const auto& [name, value] : surroundings) setenv(name, value, 1);
     return spawn_ranks({"/bin/sh", "-c", kRank + script}, ranks, starter);
   });
 }
@@ -59,16 +62,33 @@ class Spawn : public testing::TestWithParam<Starter> {
 INSTANTIATE_TEST_SUITE_P(By, Spawn, testing::Values(Starter::self, Starter::mpirun),
                          [](const auto& info) { return info.param == Starter::self ? "Self" : "Mpirun"; });
 
+/// Also as the only rank of another launcher, in an allocation of two other machines, and with a list of hosts.
 TEST_P(Spawn, LinesComeOutWithTheirRank) {
-  const End end = run(3, std::string("echo one; echo two $r of $n >&2; echo") +
-                             (GetParam() == Starter::self ? "; printf 'no end'" : ""));
+  const std::string hosts = files_.write("hosts", "node3\n");
+  const Variables surroundings = {{"RANK", "0"},
+                                  {"WORLD_SIZE", "1"},
+                                  {"MASTER_ADDR", "192.0.2.1"},
+                                  {"MASTER_PORT", "29500"},
+                                  {"SLURM_JOB_ID", "7"},
+                                  {"SLURM_JOBID", "7"},
+                                  {"SLURM_NODELIST", "node1,node2"},
+                                  {"SLURM_JOB_NODELIST", "node1,node2"},
+                                  {"SLURM_NNODES", "2"},
+                                  {"SLURM_JOB_NUM_NODES", "2"},
+                                  {"SLURM_TASKS_PER_NODE", "1(x2)"},
+                                  {"OMPI_MCA_orte_default_hostfile", hosts.c_str()}};
+  const End end = spawn(GetParam(), 3,
+                        std::string("echo one; echo two $r of $n >&2; echo") +
+                            (GetParam() == Starter::self ? "; printf 'no end'" : "; echo at ${MASTER_ADDR:-mpi}"),
+                        surroundings)
+                      .wait();
   EXPECT_EQ(end.code, 0) << end.err;
   for (const char* rank : {"0", "1", "2"}) {
     const std::string tag = std::string("[rank ") + rank + "] ";
     EXPECT_THAT(end.err, HasSubstr(tag + "one\n"));
     EXPECT_THAT(end.err, HasSubstr(tag + "two " + rank + " of 3\n"));
     EXPECT_THAT(end.err, HasSubstr(tag + "\n"));
-    EXPECT_THAT(end.err, HasSubstr(tag + (GetParam() == Starter::self ? "no end\n" : "")));
+    EXPECT_THAT(end.err, HasSubstr(tag + (GetParam() == Starter::self ? "no end\n" : "at mpi\n")));
   }
 }
 

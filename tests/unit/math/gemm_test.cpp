@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <ostream>
 #include <random>
 #include <vector>
@@ -241,6 +242,27 @@ TEST(Gemm, EqualCallsGiveEqualBits) {
       ASSERT_EQ(first.bytes, second.bytes);
     }
   }
+}
+
+/// Sets what ONEDNN_DEFAULT_FPMATH_MODE=BF16 sets. oneDNN rounds operands for it only on some processors, but always
+/// prints the mode of a primitive that has one.
+TEST(Gemm, OperandsInFp32AreNotRoundedByDefaultsOfOneDnn) {
+  dnnl::set_default_fpmath_mode(dnnl::fpmath_mode::bf16);
+  dnnl::set_verbose(1);
+  testing::internal::CaptureStdout();
+  {
+    Device device(0, 1);
+    MathLibrary library(device, nullptr, 0);
+    const Gemm gemm(library, {.m = 16, .n = 16, .k = 16, .pitch_a = 16, .pitch_b = 16, .pitch_d = 16});
+    const Buffer a = random(f32, 16, 16, 16, 1);
+    Buffer d(f32, 16 * 16);
+    gemm(device.stream(), {a.bytes.data(), a.bytes.data(), nullptr, nullptr, d.bytes.data(), false});
+  }
+  const std::string printed = testing::internal::GetCapturedStdout();
+  dnnl::set_verbose(0);
+  dnnl::set_default_fpmath_mode(dnnl::fpmath_mode::strict);
+  EXPECT_NE(printed.find(",matmul,"), std::string::npos) << printed;
+  EXPECT_EQ(printed.find("fpmath"), std::string::npos) << printed;
 }
 
 TEST(Gemm, CallsLeaveNothingAllocated) {

@@ -41,6 +41,8 @@ TEST(History, OneLineAStart) {
   EXPECT_EQ(json["allowed"][0], "data.seed");
   EXPECT_TRUE(last_environment(line + "\n") == kHere);
   EXPECT_TRUE(last_environment("{\"old\": 1}\n" + line) == kHere);
+  EXPECT_TRUE(last_environment(line + "\nnonsense\n") == kHere);
+  EXPECT_EQ(last_checkpoint(line + "\n[1]\nnonsense\n"), "runs/a/checkpoints/step-00000005");
   EXPECT_TRUE(last_environment("") == Environment{} && last_environment("nonsense\n") == Environment{});
 }
 
@@ -68,7 +70,7 @@ TEST(History, OrderOfAStep) {
     entry.order = {"d1", seed, plain_position(160, {1, {{16, 3}, {8, 4}}}), 6};
     return format_history(entry) + "\n";
   };
-  const std::string text = line(0, 1) + line(5, 2) + line(9, 3) + line(5, 4) + line(7, 5);
+  const std::string text = line(0, 1) + line(5, 2) + line(9, 3) + "nonsense\n" + line(5, 4) + line(7, 5) + "[1]\n";
   // The start from step 5 went back, so the later steps of the start from step 9 are abandoned.
   for (const auto& [step, seed, from] :
        {std::tuple{0, 1u, 0}, {4, 1u, 0}, {5, 4u, 5}, {6, 4u, 5}, {7, 5u, 7}, {20, 5u, 7}}) {

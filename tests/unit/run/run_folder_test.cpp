@@ -64,6 +64,8 @@ TEST(RunFolder, CreatesAndReopens) {
   EXPECT_EQ(read_all(path / "history.jsonl"), "{\"step\":0}\n{\"step\":0}\n");
   RunFolder folder(path, model(1), {});
   EXPECT_EQ(folder.spec_yaml(), "name: a\n");
+  std::ofstream(path / "history.jsonl", std::ios::app) << "{\"step\":5}";
+  EXPECT_EQ(folder.history(), "{\"step\":0}\n{\"step\":0}\n") << "a line that was not finished";
 }
 
 TEST(RunFolder, RefusesAnotherModel) {

@@ -369,6 +369,7 @@ TEST_F(Guards, RollbackEndsAsTheRunWouldHaveWithoutTheSamples) {
   train({"--run", "without"});
   expect_same_checkpoint("without", "run", 20);
   // --batches shows the samples before and after the rollback.
+  append_torn_line("run/history.jsonl");
   const Result batches = train({"--run", "run", "--batches", "11", "--json"});
   const Result moved = train({"--run", "without", "--batches", "11", "--json"});
   EXPECT_EQ(batches.out, moved.out);
@@ -383,6 +384,7 @@ TEST_F(Guards, ARollbackThatIsKilledIsFollowed) {
   wait_for_gate(child, 18);
   ::kill(child, SIGKILL);
   EXPECT_EQ(finish(child).status, 128 + SIGKILL);
+  append_torn_line("run/history.jsonl");
   train({"--run", "run"});
   expect_same_checkpoint("clean", "run", 20);
   EXPECT_EQ(lines("run/metrics.jsonl").size(), 20u);

@@ -47,6 +47,7 @@ TEST_F(LostCheckpoints, AFolderOfAnOlderLlmcIsKnownByItsCheckpointsAndItsHistory
 TEST_F(LostCheckpoints, ARunThatBeganFromAnothersDoesNotBeginAnew) {
   train({"--run", "a", "--steps", "5"});
   train({"--run", "b", "--resume", "a", "--steps", "8", "--no-final-checkpoint"});
+  append_torn_line("b/history.jsonl");
   refused({"--run", "b"},
           {"'b'", "'a/checkpoints/step-00000005'", "not saved", "--resume a/checkpoints/step-00000005"});
   train({"--run", "b", "--resume", "a"});

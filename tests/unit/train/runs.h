@@ -108,6 +108,11 @@ class Runs : public ::testing::Test {
     for (std::string line; std::getline(in, line);) found.push_back(Json::parse(line));
     return found;
   }
+  /// Ends a file as a start does that is killed while it appends a line.
+  void append_torn_line(const std::string& file) const {
+    const std::string line = read_file(folder_ / file).substr(0, 200);
+    std::ofstream(folder_ / file, std::ios::app) << line;
+  }
   bool ended(pid_t child) const {
     siginfo_t state{};
     return ::waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) != 0 || state.si_pid != 0;
