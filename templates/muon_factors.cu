@@ -22,9 +22,11 @@ LLMC_KERNEL muon_factors(const float* __restrict__ norms, const MuonScalars* __r
     const float factor = equilibrate ? size * muon_to_norm<kRows, kCols>(norm) : size;
     lanes.store(lanes.row<kRows>(factors), rows, [=](float) { return factor; });
   } else {
-    const float mean = lanes.sum(rows, [](float n) { return n; }) / kRows;
-    const float filled = lanes.sum(rows, [](float n) { return n > 0.0f ? 1.0f : 0.0f; });  // rows of norm `mean` then
-    const float whole = equilibrate ? mean * sqrt(filled) : norm;
+    float mean = 1.0f, whole = norm;
+    if (equilibrate) {
+      mean = lanes.sum(rows, [](float n) { return n; }) / kRows;
+      whole = mean * sqrt(lanes.sum(rows, [](float n) { return n > 0.0f ? 1.0f : 0.0f; }));  // rows of zeros stay so
+    }
     const float inverse = 1.0f / (kPolarExpress ? fma(1.02f, whole, 1e-6f) : whole > kLeast ? whole : kLeast);
     lanes.store(lanes.row<kRows>(factors), rows, [=](float n) {
       return !equilibrate ? inverse : n > 0.0f ? mean / n * inverse : 0.0f;
