@@ -43,8 +43,9 @@ devices::Device device_of_option(const std::string& name) try {
 
 std::vector<std::string> overrides_for_device(const SpecArguments& arguments, const std::string& name) {
   const devices::Device device = device_of_option(name);
+  const auto other = [&](const std::string& word) { return word != name && !device.is_called(word); };
   for (const std::string& word : arguments.overrides)
-    if (word.starts_with("target.device=") && !device.is_called(word.substr(word.find('=') + 1)))
+    if (word.starts_with("target.device=") && other(word.substr(word.find('=') + 1)))
       throw Failure(Exit::usage, fmt::format("--device {} and {} name different devices. Leave out one of them", name,
                                              spec::printable(word)));
   const spec::LoadResult loaded = read_spec(arguments);

@@ -209,6 +209,7 @@ class CliPlan(RunTest):
 
         slow = seconds(spec, "target.device=slow.yaml", cwd=folder)  # typed: relative to the current directory
         self.assertGreater(slow, 2 * seconds(spec, "target.device=fast.yaml", cwd=folder))
+        self.assertEqual(seconds(spec, "--device", "slow.yaml", "target.device=slow.yaml", cwd=folder), slow)
         with open(spec, encoding="utf-8") as file:
             lines = file.read()
         self.assertEqual(lines.count("target: {"), 1)
