@@ -36,7 +36,7 @@ void add_runs(CLI::App& app) {
   command->add_flag("--json", options->json, "as JSON");
   command->footer("Example: llmc runs specs/runs");
   command->callback([options] {
-    const runs::FoundRuns found = runs::find_runs(options->folder, "runs");
+    const runs::FoundRuns found = runs::find_runs(options->folder);
     std::vector<runs::Summary> summaries;
     for (const std::filesystem::path& run : found.runs) summaries.push_back(runs::summarise(run));
     fmt::print("{}", options->json ? runs::as_json(summaries, found.others, options->folder)
@@ -77,7 +77,7 @@ void add_report(CLI::App& app) {
     nlohmann::ordered_json sweeps = nlohmann::ordered_json::array();
     std::set<std::filesystem::path> read;  // a run that two arguments name is shown once
     for (const std::string& folder : options->folders) {
-      for (const std::filesystem::path& run : runs::find_runs(folder, "report").runs)
+      for (const std::filesystem::path& run : runs::find_runs(folder).runs)
         if (read.insert(disk::canonical_if_known(run)).second) records.push_back(runs::read_record(run));
       try {
         if (const std::optional<sweep::Record> record = sweep::read(folder))

@@ -184,13 +184,13 @@ bool look_into(const fs::path& folder, int depth, FoundRuns& found) {
 
 }  // namespace
 
-FoundRuns find_runs(const fs::path& folder, const char* command) {
+FoundRuns find_runs(const fs::path& folder) {
   std::error_code error;
   fs::directory_iterator(folder, error);
   if (error)
     throw Failure(Exit::checkpoint,
-                  fmt::format("cannot read the folder '{}': {}. Name one with runs in it, such as `llmc {} specs/runs`",
-                              folder.string(), error.message(), command));
+                  fmt::format("cannot read the folder '{}': {}. Name one with runs in it, such as specs/runs",
+                              folder.string(), error.message()));
   FoundRuns found;
   look_into(folder, 0, found);
   return found;

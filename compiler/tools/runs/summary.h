@@ -40,8 +40,7 @@ struct FoundRuns {
 };
 
 /// Returns `folder` if it is a run folder, else the run folders in and below it. Skips hidden folders, and follows
-/// links to run folders only. Throws Failure(checkpoint) if `folder` cannot be read, with advice for the command that
-/// was given it.
-FoundRuns find_runs(const std::filesystem::path& folder, const char* command);
+/// links to run folders only. Throws Failure(checkpoint) if `folder` cannot be read.
+FoundRuns find_runs(const std::filesystem::path& folder);
 
 }  // namespace llmc::runs
