@@ -59,6 +59,8 @@ class Slips(RunTest):
         self.assertIn(meant, self.refused(2, "devices", "h100"))
         self.assertIn(meant, self.refused(2, "plan", TINY, "--device", "h100"))
         self.assertIn(meant, self.refused(2, "sizes", "--device", "h100"))
+        self.assertIn("Did you mean h200?", self.refused(2, "devices", "H200"))
+        self.assertIn("name: h200\n", self.succeed(LLMC, "devices", "NVIDIA H200").out)  # the driver's name
         budget = self.refused(1, "check", TINY, "memory.budget=h100")
         self.assertNotIn("h200", budget.split("\n")[-4])
         for name in budget.split("\n")[-4].removeprefix("  write budget: ").split(" or "):

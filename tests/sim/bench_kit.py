@@ -333,6 +333,12 @@ class BenchKit(harness.SimTest):
         self.assertIn("## Products\n\nThis section could not be written: TypeError", text)
         self.assertIn("## Tests\n", text)
 
+    def test_a_run_for_another_arch_is_refused(self):
+        spec = self.work / "other.yaml"
+        spec.write_text(SPEC.read_text().replace("[90a]", "[100]"))
+        with self.assertRaisesRegex(SystemExit, r"target\.arch \['100'\].* sm_90a"):
+            prepare.emit_all(harness.LLMC, {"run": spec}, self.work / "refused")
+
     def test_parts_that_fail_hang_and_are_killed(self):
         pids = self.work / "pids"
         with self.replaced("run", "ceilings", "echo the device is on fire >&2; exit 3"), \
