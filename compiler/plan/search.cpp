@@ -12,6 +12,7 @@
 #include "compiler/plan/process.h"
 #include "compiler/plan/step_time.h"
 #include "error.h"
+#include "spec/relations/relations.h"
 #include "spec/targets.h"
 
 namespace llmc::plan {
@@ -44,14 +45,15 @@ std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tok
 }
 
 /// Returns the micro-batches to try: those that give every rank the same number; if there are none, at least one per
-/// rank.
+/// rank. Without those whose rows are too many to count, which a spec may not name either.
 std::vector<std::int64_t> micro_batch_choices(const spec::Spec& spec) {
   if (spec.batch.micro_batch) return {spec.batch.micro_batch};
   const std::int64_t sequences = spec.batch.tokens / spec.batch.sequence_length, ranks = spec.parallel.world_size;
-  if (sequences % ranks == 0) return micro_batch_sizes(sequences / ranks);
-  std::vector<std::int64_t> choices;
-  for (const std::int64_t size : micro_batch_sizes(sequences))
-    if (sequences / size >= ranks) choices.push_back(size);
+  const bool even = sequences % ranks == 0;
+  std::vector<std::int64_t> choices = micro_batch_sizes(even ? sequences / ranks : sequences);
+  std::erase_if(choices, [&](std::int64_t size) {
+    return size > spec::most_micro_batch(spec) || (!even && sequences / size < ranks);
+  });
   return choices;
 }
 

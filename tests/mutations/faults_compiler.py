@@ -194,6 +194,8 @@ FAULTS = [
           "test_plan Advice.WhatIsBeyondALimitDoesNotFit"),
     fault("hints_are_of_the_plan_as_it_is", "Hints::consider", "change(spec);", "(void)change;",
           "test_plan Advice.AHintsGainIsThatOfThePlanThatItNames"),
+    fault("too_many_rows_are_chosen", "micro_batch_choices", "size > spec::most_micro_batch(spec) ||", "size < 1 ||",
+          "test_plan Search.NoMicroBatchHasMoreRowsThanAreCounted"),
     fault("hints_spend_nccls_memory", "Hints::run", "memory -= spec::kMemoryOfNccl", "memory -= 0",
           "test_plan Advice.AHintLeavesNcclItsMemory"),
     fault("sources_of_equal_parameters_are_the_same", "add_other_sources", 'file.parent_path() != "kernels"',

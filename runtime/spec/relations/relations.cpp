@@ -20,7 +20,13 @@
 #include "text/plural.h"
 
 namespace llmc::spec {
+
 namespace {
+
+/// Returns the heads for each of which attention counts a row.
+std::int64_t counted_heads(const Spec& spec) {
+  return spec.target.kind == TargetKind::cuda ? std::max<std::int64_t>(spec.model.num_attention_heads, 1) : 1;
+}
 
 class Relations : RelationChecks {
  public:
@@ -56,12 +62,8 @@ class Relations : RelationChecks {
     if (tokens && b.tokens % b.sequence_length)
       fail("E0305", fmt::format("tokens {} is not a multiple of sequence_length {}", b.tokens, b.sequence_length),
            "write a multiple of sequence_length", near_passes, {"batch.tokens", "batch.sequence_length"});
-    // Attention on CUDA counts a row for each query of each head.
-    const bool of_heads = spec_.target.kind == TargetKind::cuda && usable({"model.num_attention_heads"});
-    const std::int64_t heads = of_heads ? spec_.model.num_attention_heads : 1;
-    if (pass > std::numeric_limits<std::int32_t>::max() / heads) {
-      const std::int64_t most =
-          std::max<std::int64_t>(std::numeric_limits<std::int32_t>::max() / heads / b.sequence_length, 1);
+    if (most_micro_batch(spec_) < std::max<std::int64_t>(b.micro_batch, 1)) {
+      const std::int64_t most = std::max<std::int64_t>(most_micro_batch(spec_), 1), heads = counted_heads(spec_);
       fail("E0313",
            fmt::format("micro_batch {} times sequence_length {}{} is above 2^31 - 1 rows", b.micro_batch,
                        b.sequence_length, heads > 1 ? fmt::format(" times {} heads", heads) : ""),
@@ -384,6 +386,10 @@ void check_run_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagno
   relations.checkpoint();
   relations.sources();
   relations.best();
+}
+
+std::int64_t most_micro_batch(const Spec& spec) {
+  return std::numeric_limits<std::int32_t>::max() / counted_heads(spec) / spec.batch.sequence_length;
 }
 
 }  // namespace llmc::spec

@@ -1,6 +1,7 @@
 // Checks relations between keys: divisibility, sizes that must fit, and keys without effect unless another is set.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "spec/binder.h"
@@ -13,5 +14,9 @@ void check_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostic
 
 /// Same for relations that involve run-time values.
 void check_run_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostics);
+
+/// Largest micro_batch whose rows are counted in 32 bits: those of sequence_length, on cuda for each head, as attention
+/// counts them there. 0: one sequence has too many.
+std::int64_t most_micro_batch(const Spec& spec);
 
 }  // namespace llmc::spec

@@ -318,6 +318,18 @@ TEST(Search, LeavesRanksTheirBudget) {
   EXPECT_EQ(refusal(words), "");
 }
 
+/// 256 sequences of 65,536 tokens with 256 heads have 2^32 rows of heads.
+TEST(Search, NoMicroBatchHasMoreRowsThanAreCounted) {
+  const spec::LoadResult loaded =
+      spec::load(std::string(SPECS_FOLDER) + "/tiny.yaml",
+                 {"target={kind: cuda, arch: [100], attention: portable}", "precision.compute=bf16",
+                  "model.num_attention_heads=256", "model.num_key_value_heads=16", "model.head_dim=2",
+                  "batch.sequence_length=65536", "batch.tokens=16777216", "batch.micro_batch=auto",
+                  "memory.loss_chunk=auto", "memory.recompute=full", "memory.budget=b200"});
+  ASSERT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+  EXPECT_LT(make_plan(loaded.resolved->spec).choice.micro_batch, 128);
+}
+
 /// On a CPU no number of ranks is suggested, because they share its memory.
 TEST(Search, SaysFromHowManyDevicesARunFits) {
   const auto refusal = [](std::vector<std::string> words) {
