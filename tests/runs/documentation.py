@@ -75,6 +75,10 @@ SHORTER = {
     "build/quickstart/trainer evaluate --checkpoint build/mean --sequences 2",
     "llmc run specs/quickstart.yaml init.from=build/mean -- --run specs/runs/from-mean --steps 20":
     f"llmc run specs/quickstart.yaml init.from=build/mean -- --run specs/runs/from-mean --steps 1 {pages.FEW}",
+    "llmc run specs/quickstart.yaml init.from=specs/runs/quickstart -- --run specs/runs/from-weights --steps 1":
+    f"llmc run specs/quickstart.yaml init.from=specs/runs/quickstart -- --run specs/runs/from-weights --steps 1 {pages.FEW}",
+    "build/quickstart/trainer --timeline timeline.json --steps 5 --no-final-checkpoint --run runs/timed":
+    f"build/quickstart/trainer --timeline timeline.json --steps 5 --no-final-checkpoint --run runs/timed {pages.FEW}",
     "llmc run specs/quickstart.yaml -- --steps 100":
     f"llmc run specs/quickstart.yaml -- --steps 3 {pages.FEW}",
     "llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python":
