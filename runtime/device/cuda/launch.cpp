@@ -8,8 +8,6 @@ namespace llmc {
 
 namespace {
 
-constexpr unsigned kSharedBytes = 48 << 10;  // that a launch may ask for without an attribute of its kernel
-
 void check_launch(cudaError_t error, const void* kernel) {
   if (error == cudaSuccess) return;
   const char* name = nullptr;
@@ -31,7 +29,8 @@ void launch_kernel(Stream& stream, Grid grid, const void* kernel, void** address
   config.attrs = &cluster;
   config.numAttrs = grid.cluster > 1;
   config.dynamicSmemBytes = grid.shared;
-  if (grid.shared > kSharedBytes)
+  // Always: without the attribute a block has 48 KiB, of which the memory that the kernel declares takes a part.
+  if (grid.shared > 0)
     check_launch(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared)),
         kernel);

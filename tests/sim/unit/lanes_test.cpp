@@ -152,7 +152,7 @@ TEST(Lanes, SharedMemoryBeginsAsNan) {
 
 TEST(Lanes, ALaunchAsksForMoreMemory) {
   TestStream stream;
-  for (const int count : {100, 100'000}) {
+  for (const int count : {100, 48 << 10, 100'000}) {
     Memory<unsigned char> out(static_cast<std::size_t>(count));
     const auto bytes = static_cast<unsigned>(count);
     launch(stream, Grid{1, 64, 1, bytes}, turned_bytes, static_cast<unsigned char*>(out), count);
