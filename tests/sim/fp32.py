@@ -19,7 +19,9 @@ class Fp32(harness.SimTest):
         cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
 
     def losses(self, name, trainer):
-        self.succeed(trainer, "--run", self.path(name + "-run"), *TRAINS)
+        """With NVIDIA_TF32_OVERRIDE=1 the library would compute all products of fp32 in tf32."""
+        self.succeed(trainer, "--run", self.path(name + "-run"), *TRAINS,
+                     env=harness.runs.environment(NVIDIA_TF32_OVERRIDE="1"))
         return [line["loss"] for line in harness.runs.json_lines(self.path(name + "-run", "metrics.jsonl"))]
 
     def test_losses_are_those_of_a_cpu(self):

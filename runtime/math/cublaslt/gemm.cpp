@@ -3,7 +3,9 @@
 #include <cublasLt.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "device/cuda/check.h"
 #include "device/cuda/stream.h"
@@ -33,7 +35,21 @@ MathLibrary::MathLibrary(Device&, void* workspace, std::size_t workspace_bytes, 
 
 MathLibrary::~MathLibrary() = default;
 
+namespace {
+
+/// Removes the variables with which cuBLASLt would round the operands of fp32 products, those of audits too, whatever
+/// the spec says. Call before the library is created, which reads them. NVIDIA_TF32_OVERRIDE=0 stays: it rounds
+/// nothing.
+void keep_operands() {
+  const char* const tf32 = std::getenv("NVIDIA_TF32_OVERRIDE");
+  if (tf32 && std::string_view(tf32) != "0") unsetenv("NVIDIA_TF32_OVERRIDE");
+  unsetenv("CUBLAS_EMULATE_SINGLE_PRECISION");
+}
+
+}  // namespace
+
 MathLibrary::Impl::Impl(void* memory, std::size_t bytes, int reserved_sms) : workspace(memory), workspace_bytes(bytes) {
+  keep_operands();
   check(cublasLtCreate(&handle), "cublasLtCreate");
   int index = 0;
   cudaDeviceProp properties;
