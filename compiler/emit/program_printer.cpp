@@ -203,10 +203,10 @@ void print_attention(SourceWriter& out, const ops::AttentionChoice& choice, cons
     out.line("void own_attention_backward$s$(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv,",
              {{"s", suffix}});
     out.line("                            const float* lse, bf16* dqkv, float* delta, const float* rope_table);");
-    if (rotates_after)
-      out.line("void rotate_gradients_back$s$(Stream& stream, bf16* dqkv, const float* rope_table);", {{"s", suffix}});
-    out.blank();
   }
+  if (rotates_after)
+    out.line("void rotate_gradients_back$s$(Stream& stream, bf16* dqkv, const float* rope_table);", {{"s", suffix}});
+  if (own || rotates_after) out.blank();
   out.line(
       "// cuDNN's attention. Variants of its backward pass: implementation, predicted ms per layer (0: unknown), "
       "workspace.");

@@ -96,7 +96,7 @@ const std::vector<Code>& codes() {
       {"E0303", "an odd head_dim", "RoPE rotates pairs (i, i + head_dim / 2), so head_dim is even.",
        "model: {head_dim: 63}", "model: {head_dim: 64}"},
       {"E0304", "a head_dim that CUDA attention does not support",
-       "cuDNN's attention takes a head_dim that is a multiple of 8, up to 128, and up to 256 from sm_90 on; llmc's own "
+       "cuDNN's attention takes a head_dim that is a multiple of 8, up to 128, and up to 256 on Hopper; llmc's own "
        "kernels (target.attention: portable, and auto where cuDNN does not support the shape) take any even one up to "
        "256. The cpu target takes any even one.",
        "model: {head_dim: 100}\ntarget: {kind: cuda, attention: cudnn}",

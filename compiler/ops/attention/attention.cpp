@@ -243,18 +243,20 @@ std::vector<Work> backward_work(const Context& c) {
     const bool own = chosen(c).backward.front().by == AttentionBy::portable;
     std::vector<Work> ways = {in_cudnn(c, Call::attention_backward, 5, 1)};
     ways[0].taken = !own;
-    if (!chosen(c).carries(AttentionBy::portable)) return ways;
-    std::vector<Argument> queries = {"dout", "out", "qkv", "lse", "dqkv", "delta"};
-    std::vector<Argument> keys = {"dout", "qkv", "lse", "delta", "dqkv"};
     const bool rotates = c.op.as<AttentionAttributes>().rotates;
-    if (rotates)
-      for (auto* arguments : {&queries, &keys}) arguments->emplace_back("rope_table");
-    ways.push_back(portable(c, Pass::backward_queries, qkv, out, std::move(queries)));
-    ways.push_back(portable(c, Pass::backward_keys, qkv, out, std::move(keys)));
-    for (std::size_t i = 1; i < ways.size(); ++i) ways[i].call = Call::own_backward, ways[i].taken = own;
-    if (!rotates || !chosen(c).carries(AttentionBy::cudnn)) return ways;
-    ways.push_back(rotate_back(c));
-    ways.back().taken = !own;
+    if (chosen(c).carries(AttentionBy::portable)) {
+      std::vector<Argument> queries = {"dout", "out", "qkv", "lse", "dqkv", "delta"};
+      std::vector<Argument> keys = {"dout", "qkv", "lse", "delta", "dqkv"};
+      if (rotates)
+        for (auto* arguments : {&queries, &keys}) arguments->emplace_back("rope_table");
+      ways.push_back(portable(c, Pass::backward_queries, qkv, out, std::move(queries)));
+      ways.push_back(portable(c, Pass::backward_keys, qkv, out, std::move(keys)));
+      for (std::size_t i = 1; i < ways.size(); ++i) ways[i].call = Call::own_backward, ways[i].taken = own;
+    }
+    if (rotates && chosen(c).carries(AttentionBy::cudnn)) {
+      ways.push_back(rotate_back(c));
+      ways.back().taken = !own;
+    }
     return ways;
   }
   const auto &in = c.op.inputs, &result = c.op.outputs;

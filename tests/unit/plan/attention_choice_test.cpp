@@ -248,5 +248,21 @@ TEST(AttentionChoice, AWayThatDoesNotFitTheBudgetIsLeftOut) {
   EXPECT_LT(only(one).workspace_bytes(), only(both).workspace_bytes());
 }
 
+/// cuDNN computes slices of a batch whose size is prime one sequence at a time, so that its memory is the smaller one.
+TEST(AttentionChoice, CudnnsGradientsAreRotatedAlsoWithoutOwnKernels) {
+  std::vector<std::string> words = {
+      "model.num_hidden_layers=1",   "model.vocab_size=512",      "model.hidden_size=64",   "model.head_dim=64",
+      "model.intermediate_size=192", "batch.sequence_length=256", "batch.micro_batch=1021", "batch.tokens=261376",
+      "memory.loss_chunk=auto",      "memory.recompute=none"};
+  const std::size_t narrow = llama(words).layout.bytes - (kTunedWorkspace - kUntunedWorkspace);
+  words.push_back("memory.budget=" + std::to_string(narrow - 1));
+  const Plan plan = llama(words);
+  ASSERT_EQ(by(only(plan).backward), By{kCudnn});
+  ASSERT_EQ(by(only(plan).left_out), By{kPortable});
+  const auto rotation = std::ranges::find(plan.launches, ops::Call::rotate_back, &Launch::call);
+  ASSERT_NE(rotation, plan.launches.end());
+  EXPECT_EQ(rotation->times, 1);
+}
+
 }  // namespace
 }  // namespace llmc::plan
