@@ -88,15 +88,22 @@ class Hints {
   }
 
  private:
-  /// Tries the change alone and keeps the plan's other choices.
-  void try_one(const auto& change) { consider(change, chosen_); }
+  /// Tries the change alone and keeps the plan's other choices, or chooses anew if it does not fit with them.
+  void try_one(const auto& change) {
+    if (!consider(change, chosen_)) consider(change, plan_.spec);
+  }
 
-  void consider(const auto& change, Spec spec) {
+  /// Returns whether the changed spec fits.
+  bool consider(const auto& change, Spec spec) {
     change(spec);
-    if (planned_exit(spec) != Exit::done) return;
+    // The planner may choose any micro-batch, but sums over tokens need a multiple of 16 or 32.
+    if (!spec.batch.micro_batch && spec.has_fp8_weight_gradients() &&
+        spec.batch.sequence_length % spec.fp8_multiple() != 0)
+      return false;
+    if (planned_exit(spec) != Exit::done) return false;
     const Plan other = make_plan(spec);
     const double gain = plan_.cost.time.seconds - other.cost.time.seconds;
-    if (gain < kWorthSaying * plan_.cost.time.seconds) return;
+    if (gain < kWorthSaying * plan_.cost.time.seconds) return true;
     std::vector<spec::Change> changes = spec::changes(chosen_, chosen_spec(other));
     // Keys that only now have an effect keep their defaults.
     if (!chosen_.has_fp8_products())
@@ -104,6 +111,7 @@ class Hints {
     found_.push_back({std::move(changes), gain,
                       static_cast<std::int64_t>(other.layout.bytes) - static_cast<std::int64_t>(plan_.layout.bytes),
                       other.parameters.logical - plan_.parameters.logical});
+    return true;
   }
 
   /// Tries to leave to the planner the keys that the spec fixes.
@@ -112,8 +120,6 @@ class Hints {
     if (!s.batch.micro_batch && !s.memory.loss_chunk && s.parallel.shard_automatic &&
         s.memory.recompute.kind == spec::Recompute::Kind::automatic)
       return;
-    // The planner may choose any micro-batch, but sums over tokens need a multiple of 16 or 32.
-    if (s.has_fp8_weight_gradients() && s.batch.sequence_length % s.fp8_multiple() != 0) return;
     consider(
         [](Spec& open) {
           open.batch.micro_batch = open.memory.loss_chunk = 0;

@@ -209,4 +209,11 @@ FAULTS = [
           "test_plan AttentionChoice.AnotherGpuIsSlowerByItsPeak"),
     fault("all_is_evaluated_whatever_it_takes", "ways_out", "spec.evaluation.sequences > 1 && evaluating(1).fits()",
           "false", "run_cli_plan"),
+    fault("a_hint_that_needs_other_choices_is_none", "Hints::try_one",
+          "if (!consider(change, chosen_)) consider(change, plan_.spec);", "consider(change, chosen_);",
+          "test_plan Advice.AHintThatDoesNotFit*"),
+    fault("cudnn_s_gradients_are_rotated_only_beside_own_kernels", "backward_work",
+          "if (rotates && chosen(c).carries(AttentionBy::cudnn)) {",
+          "if (rotates && ways.size() > 1 && chosen(c).carries(AttentionBy::cudnn)) {",
+          "test_plan AttentionChoice.CudnnsGradients*"),
 ]

@@ -205,6 +205,27 @@ TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
   expect_true_hints(words);
 }
 
+/// The plan's recomputation fills the budget, which fp8_full's copies would exceed.
+TEST(Advice, AHintThatDoesNotFitWithThePlansChoicesNamesNewOnes) {
+  const auto load = [](const std::vector<std::string>& words) {
+    const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/llama-8b.yaml", words);
+    EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+    return loaded.resolved->spec;
+  };
+  const Plan plan = make_plan(load({}));
+  spec::Spec kept = chosen_spec(plan);
+  kept.matmul = spec::Matmul::fp8_full;
+  ASSERT_EQ(planned_exit(kept), Exit::does_not_fit);
+  for (const Hint& hint : hints(plan))
+    if (hint.changes[0].path == "precision.matmul" && hint.changes[0].after == "fp8_full") {
+      EXPECT_TRUE(std::ranges::any_of(hint.changes, [](const auto& each) { return each.path == "memory.recompute"; }));
+      const Plan other = make_plan(load({"precision.matmul=fp8_full"}));
+      EXPECT_DOUBLE_EQ(hint.seconds, plan.cost.time.seconds - other.cost.time.seconds);
+      return;
+    }
+  ADD_FAILURE() << "no hint";
+}
+
 /// fp8_tensor leaves a layer at either end in bf16, unless the spec says otherwise; fp8_full leaves none.
 TEST(Advice, AHintOfFp8FullIsOfTheLayersThatItHas) {
   const auto planned = [](const char* matmul) {
