@@ -287,9 +287,8 @@ std::string diff_text(const Side& a, const Side& b, const Difference& difference
   const int width = std::ranges::any_of(list, &Figure::of_rank) ? 29 : 22;
   for (const Figure& f : list) {
     const auto show = [&](double v) { return f.bytes ? human_bytes(v) : human_count(v); };
-    const double percent = f.before == 0 ? 0 : 100 * (f.after - f.before) / f.before;
     const std::string name = fmt::format("{}{}", f.name, f.of_rank ? " of a rank" : "");
-    out += fmt::format("  {:<{}} {:>12} -> {:>12}  {:+.1f} %\n", name, width, show(f.before), show(f.after), percent);
+    out += change_row(name, width, f.before, f.after, show);
   }
   if (!difference.files.empty()) out += fmt::format("\nsources that differ: {}\n", fmt::join(difference.files, ", "));
   if (full)

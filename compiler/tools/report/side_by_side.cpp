@@ -48,9 +48,7 @@ std::vector<Pair> time(const Plan* const (&plans)[2]) {
 }
 
 std::string row(const std::string& name, const Pair& pair, const auto& show) {
-  const double before = pair.values[0];
-  const std::string percent = before == 0 ? "" : fmt::format("{:+.1f} %", 100 * pair.difference() / before);
-  return fmt::format("  {:<38} {:>12} -> {:>12}  {}\n", name, show(before), show(pair.values[1]), percent);
+  return change_row(name, 38, pair.values[0], pair.values[1], show);
 }
 
 nlohmann::ordered_json rows_json(const std::vector<Pair>& list, const char* name) {
