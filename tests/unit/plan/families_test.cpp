@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "compiler/plan/cost.h"
 #include "compiler/plan/search.h"
 #include "small_spec.h"
@@ -33,6 +35,27 @@ TEST(FamilySpecs, FitEightH100s) {
     EXPECT_EQ(plan.parameters.logical, parameters) << file;
     EXPECT_EQ(plan.device.name, "h100-sxm") << file;
   }
+}
+
+/// The formulas of nanochat's base_train.py, from what it has at depth 12 and a batch of half a Mi tokens.
+TEST(FamilySpecs, NanochatHasTheRatesOfItsDepthAndBatch) {
+  const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/nanochat-d24.yaml", {});
+  ASSERT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+  const spec::Spec& spec = loaded.resolved->spec;
+  const auto parameters = [](double depth) {  // of layers and head
+    const double width = 64 * depth;
+    return depth * 12 * width * width + 32768 * width;
+  };
+  const double batch = std::sqrt(2.0), width = 1 / std::sqrt(1536.0 / 768);
+  const auto rate_of = [&](ParameterRole role) {
+    return spec.optimizer.lr * spec.optimizer.rate_scale[static_cast<std::size_t>(role)];
+  };
+  EXPECT_NEAR(spec.optimizer.lr, 0.02 * batch, 1e-6);
+  EXPECT_NEAR(rate_of(ParameterRole::embedding), 0.3 * batch * width, 1e-4);
+  EXPECT_NEAR(rate_of(ParameterRole::head), 0.008 * batch * width, 1e-5);
+  EXPECT_NEAR(spec.optimizer.weight_decay, 0.28 * batch * parameters(12) / parameters(24), 1e-4);
+  EXPECT_EQ(spec.batch.tokens, 1 << 20);
+  EXPECT_EQ(spec.schedule.steps, static_cast<std::int64_t>(8 * parameters(24)) >> 20);
 }
 
 TEST(FamilySpecs, BothPhasesOfTheWholeRunFitEightH100s) {
