@@ -49,7 +49,7 @@ RULES = [
         folder="compiler",
         instead="a walk over plan::Schedule (compiler/plan/schedule.h), or a member of the region or of the op's row",
         files=12,
-        found="if (region.part == Part::layer_forward)",
+        found="if (region.part == Part::forward)",
         passed="for (const Item& item : schedule.items)",
     ),
     Rule(

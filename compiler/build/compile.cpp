@@ -104,8 +104,8 @@ class Project {
     if (cuda_) {
       cuda_tools_ = find_cuda_toolchain(home);
       kernel_compiler_ = {cuda_tools_.nvcc};
-      for (const std::string& f : cuda_flags()) kernel_compiler_.push_back(f);
-      for (const std::string& f : gencode(plan.spec.target.arch)) kernel_compiler_.push_back(f);
+      for (const std::string& f : emit::cuda_flags()) kernel_compiler_.push_back(f);
+      for (const std::string& f : emit::gencode(plan.spec.target.arch)) kernel_compiler_.push_back(f);
       step_compiler_ = kernel_compiler_;
       host_compiler_ = {cpu_.compiler, "-std=c++20", "-O2"};
     } else {
@@ -117,8 +117,8 @@ class Project {
         words.push_back("-march=" + arch);
         return words;
       };
-      kernel_compiler_ = with(cpu_flags());
-      step_compiler_ = with(cpu_step_flags());
+      kernel_compiler_ = with(emit::cpu_flags());
+      step_compiler_ = with(emit::cpu_step_flags());
       host_compiler_ = {cpu_.compiler, "-std=c++20", "-O1", "-DLLMC_ARCH=\"" + arch + "\""};
     }
     for (const plan::Kernel& k : plan.kernels) sources_.push_back("kernels/" + k.name + (cuda_ ? ".cu" : ".cpp"));

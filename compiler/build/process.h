@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "host/program_path.h"
-
 namespace llmc::build {
 
 struct Command {
@@ -30,7 +28,5 @@ std::vector<Outcome> run_all(const std::vector<Command>& commands, int jobs);
 /// trainer the time of the start and the command that resumes its run (empty: the trainer's own). No shell interprets a
 /// file that is not executable.
 [[noreturn]] void become(const std::vector<std::string>& argv, const std::string& resume);
-
-using llmc::find_on_path;
 
 }  // namespace llmc::build

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "files/disk.h"
 #include "host/executable.h"
+#include "host/program_path.h"
 #include "math/onednn/support.h"
 
 namespace llmc::build {

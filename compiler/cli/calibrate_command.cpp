@@ -131,7 +131,7 @@ fs::path place(const CalibrateOptions& options, const std::string& name) {
 
 void run(const CalibrateOptions& options) {
   if (options.files.empty() && !options.device.empty())
-    throw Failure(Exit::usage, "--device works only with files that a trainer wrote on another device");
+    throw Failure(Exit::usage, "--device works only with files that a trainer wrote on another device. Leave it out");
   const Writer writer{Exit::usage, "-o"};
   if (options.files.empty()) {  // fail before a minute of measuring
     const fs::path path = place(options, "cpu");

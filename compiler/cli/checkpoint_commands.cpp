@@ -55,7 +55,9 @@ std::vector<fs::path> checkpoints_of(const std::vector<std::string>& named) {
       continue;
     }
     const std::vector<CheckpointEntry> list = list_checkpoints(name);
-    if (list.empty()) throw Failure(Exit::checkpoint, fmt::format("the run '{}' has no checkpoints", name));
+    if (list.empty())
+      throw Failure(Exit::checkpoint,
+                    fmt::format("the run '{}' has no checkpoints. Name another run or a checkpoint", name));
     for (const CheckpointEntry& entry : list) result.push_back(entry.path);
   }
   return result;

@@ -15,6 +15,7 @@
 #include "files/disk.h"
 #include "files/temporary_folder.h"
 #include "host/limits.h"
+#include "host/program_path.h"
 #include "math/onednn/support.h"
 
 namespace llmc::cli {
@@ -67,7 +68,7 @@ Finding cuda_compiler(const build::CudaToolchain& tools) {
 
 /// Lists each GPU with its memory and driver by nvidia-smi.
 std::vector<Finding> gpus() {
-  const std::string smi = build::find_on_path("nvidia-smi");
+  const std::string smi = find_on_path("nvidia-smi");
   if (smi.empty()) return {{"GPU", "none seen (no nvidia-smi)", false, "only trainers of target.kind: cuda need one"}};
   const build::Outcome outcome = build::run(
       {"nvidia-smi", {smi, "--query-gpu=name,memory.total,driver_version,compute_cap", "--format=csv,noheader"}, ""});

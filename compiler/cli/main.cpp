@@ -19,18 +19,24 @@
 #include "host/thread_limit.h"
 #include "spec/advice/arguments.h"
 #include "spec/schema/schema.h"
+#include "text/message.h"
 #include "text/option_checks.h"
 #include "text/printable.h"
 #include "text/shell.h"
 
 namespace {
 
+std::vector<std::string> names_of_subcommands(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : command.get_subcommands(nullptr)) names.push_back(each->get_name());
+  return names;
+}
+
 /// Returns the message of a parse error. CLI11 reports an unknown command as a missing one, which this corrects.
 /// `first`, `second`: arguments, or null.
 std::string usage_error(const CLI::App& app, const CLI::Error& error, const char* first, const char* second) {
   std::string text = error.what();
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  const std::vector<std::string> names = names_of_subcommands(app);
   if (!first) text = fmt::format("no command was given. Write one of {}", llmc::spec::either(names));
   if (first && *first != '-') {
     if (std::ranges::find(names, first) == names.end()) {
@@ -44,9 +50,8 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
     if (text == "A subcommand is required") {
       const std::string typed =
           second && *second != '-' ? fmt::format("there is no command '{} {}'. ", first, second) : "";
-      text = typed + (std::string_view(first) == "data"
-                          ? "data needs build or info: llmc data build --help, llmc data info --help"
-                          : "checkpoint needs ls, show, verify, diff, prune or export: llmc checkpoint ls RUN");
+      const std::vector<std::string> below = names_of_subcommands(*app.get_subcommand(first));
+      text = typed + fmt::format("{0} needs {1}: llmc {0} {2} --help", first, llmc::spec::either(below), below.front());
     }
     if (std::string_view(first) == "diff" && text.find(" is required") != std::string::npos)
       text =
@@ -139,7 +144,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(invalid.code());
   } catch (const llmc::Failure& failure) {
     if (failure.code() == llmc::Exit::internal) return internal(failure);
-    const bool colour = llmc::cli::colour_on(2);
+    const bool colour = llmc::colour_on(2);
     say(fmt::format("{}error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "",
                     llmc::printable_text(failure.what())));
     return static_cast<int>(failure.code());

@@ -1,10 +1,8 @@
 #include "compiler/cli/options.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "compiler/spec/huggingface.h"
 #include "compiler/tools/report/plan_report.h"
@@ -21,11 +19,6 @@
 #include "text/printable.h"
 
 namespace llmc::cli {
-
-bool colour_on(int file_descriptor) {
-  const char* no_colour = std::getenv("NO_COLOR");
-  return isatty(file_descriptor) && !(no_colour && *no_colour);
-}
 
 std::string take_phase(std::vector<std::string>& overrides) {
   static constexpr std::string_view kWord = "phase=";

@@ -26,9 +26,6 @@ class InvalidSpec : public Failure {
   explicit InvalidSpec(const std::string& diagnostics) : Failure(Exit::spec, diagnostics) {}
 };
 
-/// Whether ANSI colours may be written: to a terminal, unless NO_COLOR is set.
-bool colour_on(int file_descriptor);
-
 inline constexpr double kMostPrice = 1e6;  // of a device-hour
 
 /// Reads the spec or its errors. Suggestions in errors are values that llmc can plan. The override phase=N selects a

@@ -127,9 +127,9 @@ report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& optio
   report::KernelUses uses;
   if (planned.plan.spec.target.kind != spec::TargetKind::cuda) {
     if (!options.out.empty() || options.jobs)
-      throw Failure(
-          Exit::usage,
-          "--out and --jobs work only with target.kind: cuda, because --kernels compiles nothing for the CPU");
+      throw Failure(Exit::usage,
+                    "--out and --jobs work only with target.kind: cuda, because --kernels compiles nothing for the "
+                    "CPU. Leave them out");
     return uses;
   }
   for (const auto& [kernel, file] : compile(planned, options).reports)

@@ -18,6 +18,7 @@
 #include "spec/scalars.h"
 #include "spec/targets.h"
 #include "spec/values.h"
+#include "text/message.h"
 #include "text/option_checks.h"
 
 namespace llmc::cli {

@@ -217,7 +217,9 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
                                            fs::exists(from, error) ? "Give a model's folder or its config.json"
                                                                    : how_to_fetch(from.string())));
   if (text->size() > kLimit)
-    throw Failure(Exit::spec, path.string() + " is larger than 1 MiB, but a config.json has a few kB");
+    throw Failure(
+        Exit::spec,
+        path.string() + " is larger than 1 MiB, but a config.json has a few kB. Name the model's config.json");
   const std::string name = disk::absolute(path, Exit::usage).lexically_normal().parent_path().filename().string();
   const fs::path data = fs::path("data") / spec::run_name(name);
   std::string command, tokenizer;

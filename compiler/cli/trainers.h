@@ -23,7 +23,7 @@ std::vector<Planned> plan_phases(std::vector<spec::Resolved> phases, bool here);
 
 /// The trainers of all phases, or that of phase `selected`, each planned as its first phase, with memory for the
 /// largest steps of all its phases.
-std::vector<Planned> trainers_of(const std::vector<Planned>& phases, int selected = 0);
+std::vector<Planned> trainers_of(const std::vector<Planned>& phases, int selected);
 
 /// The one trainer. Throws Failure(usage), which says how to select one, if there are several.
 Planned only_trainer(std::vector<Planned> trainers, const std::string& file);

@@ -60,9 +60,9 @@ endforeach()
 )");
     out.line("add_executable(trainer program.cpp texts.S step.cu $k$)", {{"k", "${kernels}"}});
     out.line("set_target_properties(trainer PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES OFF)");
-    std::vector<std::string> flags = build::cuda_flags();
+    std::vector<std::string> flags = cuda_flags();
     flags.erase(flags.begin());  // the standard is a property
-    for (const std::string& f : build::gencode(plan.spec.target.arch))
+    for (const std::string& f : gencode(plan.spec.target.arch))
       flags.push_back(f == "-gencode" ? "" : "SHELL:-gencode " + f);
     std::string options;
     for (const std::string& f : flags)
@@ -73,8 +73,8 @@ endforeach()
     out.line("set(ARCH \"$arch$\" CACHE STRING \"instruction set, as g++ -march names it\")",
              {{"arch", plan.spec.target.arch.empty() ? "native" : plan.spec.target.arch.front()}});
     out.line("add_executable(trainer program.cpp texts.S step.cpp $k$)", {{"k", "${kernels}"}});
-    const std::pair<const char*, std::vector<std::string>> all[] = {{"${kernels}", build::cpu_flags()},
-                                                                    {"step.cpp", build::cpu_step_flags()}};
+    const std::pair<const char*, std::vector<std::string>> all[] = {{"${kernels}", cpu_flags()},
+                                                                    {"step.cpp", cpu_step_flags()}};
     for (auto [files, flags] : all) {
       flags.erase(flags.begin());
       flags.push_back("-Wno-unused-parameter");  // a kernel has its template's parameters, used or not

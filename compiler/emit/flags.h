@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace llmc::build {
+namespace llmc::emit {
 
 /// Flags of g++ for kernels. -fno-math-errno and 512-bit vectors make AdamW 3.3 times and SwiGLU 2 times
 /// faster (docs/explanation/kernels.md). No contraction: every target must round where the source does.
@@ -34,4 +34,4 @@ inline std::vector<std::string> gencode(const std::vector<std::string>& archs) {
   return flags;
 }
 
-}  // namespace llmc::build
+}  // namespace llmc::emit

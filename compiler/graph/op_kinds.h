@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-/// OP(enumerator, row): the row is ops::k<row> in a file of compiler/ops, the rule is verify::<enumerator>().
+/// OP(enumerator, row): the row is ops::k<row> in a file of compiler/ops, the rule is float64::<enumerator>().
 #define LLMC_COMPUTED_OPS(OP)                                   \
   OP(embedding, Embedding)                                      \
   OP(rms_norm, RmsNorm)                                         \

@@ -6,8 +6,8 @@
 namespace llmc::plan {
 
 /// Fills plan.kernels, plan.products, plan.launches and plan.cost from its graph.
-/// Model FLOPs per token: 6 * (parameters of the layers' linears and of the head) + 6 * layers * heads * head_dim *
-/// sequence (attention, causal counted once as half).
+/// Model FLOPs per token: three times OpRow::model_flops of the forward and loss ops, of the scores that the mask
+/// leaves.
 void list_work(Plan& plan);
 
 }  // namespace llmc::plan

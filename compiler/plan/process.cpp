@@ -22,7 +22,7 @@ constexpr std::size_t kThread = 2 * kMiB;
 // Per token of a batch: its entries in the five arrays of a MicroBatch (data/micro_batch.h).
 constexpr std::size_t kTokenBytes = 5 * sizeof(std::int32_t);
 constexpr std::size_t kDocumentBytes = 2 * sizeof(std::int32_t);  // and in those of documents
-// Of a mixture: its order (data/mixture.h), and counts of each source.
+// Of a mixture: its order (data/order/mixture.h), and counts of each source.
 constexpr std::size_t kMixture = 2 * kMiB, kMixtureSource = 16 << 10;
 constexpr std::size_t kBatches = 5;  // the step's, the prepared ones, the one in preparation, and one free for reuse
 

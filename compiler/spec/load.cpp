@@ -119,7 +119,7 @@ class SpecLoader {
   /// All phases, each as a spec of its own, or none. `steps`: the length of the run, in place of schedule.tokens.
   std::vector<Resolved> resolve_each(const std::vector<PhaseNode>& nodes, const Node& root, const std::string& name,
                                      const std::vector<std::string>& overrides, std::vector<std::string>& notes,
-                                     std::optional<std::int64_t> steps = {}) {
+                                     std::optional<std::int64_t> steps) {
     std::vector<Resolved> phases;
     if (!diagnostics_.empty()) return phases;
     for (const PhaseNode& node : nodes) {

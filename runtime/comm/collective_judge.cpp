@@ -19,14 +19,14 @@ double in_seconds(std::chrono::milliseconds time) { return std::chrono::duration
 
 void write_report(BodyWriter& body, const RankReport& report) {
   const CollectiveReport& collectives = report.collectives;
-  body.text(report.phase).number(collectives.waits).number(collectives.count).number(collectives.newest.size());
+  body.text(report.phase).number(collectives.wait_turns).number(collectives.count).number(collectives.newest.size());
   for (const Collective& collective : collectives.newest) body.number(collective.word());
 }
 
 RankReport read_report(BodyReader& body, std::int64_t step) {
   RankReport report{step, body.text(), {}};
   CollectiveReport& collectives = report.collectives;
-  collectives.waits = body.number();
+  collectives.wait_turns = body.number();
   collectives.count = body.number();
   const std::uint64_t told = body.number();
   if (told > CollectiveLog::kTold || told > collectives.count)
@@ -44,11 +44,11 @@ std::optional<CollectiveJudge::Verdict> CollectiveJudge::judge(MonotonicTime now
   if (first_step_ < 0) first_step_ = ranks_[0].report.step;
   for (Rank& rank : ranks_) {
     const CollectiveReport& told = rank.report.collectives;
-    const std::uint64_t waits = told.waits;
+    const std::uint64_t turns = told.wait_turns;
     const bool unlimited = !told.newest.empty() && told.newest.back().unlimited();
-    const bool same = waits % 2 == 1 && waits == rank.waits && !unlimited;
+    const bool same = turns % 2 == 1 && turns == rank.wait_turns && !unlimited;
     rank.waited = same ? rank.waited + passed : std::chrono::milliseconds(0);
-    rank.waits = waits;
+    rank.wait_turns = turns;
   }
   if (std::optional<Verdict> verdict = different()) return verdict;
   const auto longest = std::ranges::max_element(ranks_, {}, &Rank::waited);
@@ -87,7 +87,7 @@ std::string CollectiveJudge::row(const Rank& rank) const {
           ? "none so far"
           : fmt::format("number {}, {}", told.count, told.newest.empty() ? "not reported" : told.newest.back().text());
   return fmt::format("{:>8}  {:<24}  {}, {}", rank.report.step < 0 ? "start" : fmt::format("{}", rank.report.step),
-                     rank.report.phase, last, told.waits % 2 ? "waits" : "does not wait");
+                     rank.report.phase, last, told.wait_turns % 2 ? "waits" : "does not wait");
 }
 
 /// Ranks at the same place share one line.

@@ -45,7 +45,7 @@ class CollectiveJudge {
  private:
   struct Rank {
     RankReport report;
-    std::uint64_t waits = 0;              // at the last check
+    std::uint64_t wait_turns = 0;         // at the last check
     std::chrono::milliseconds waited{0};  // in the current wait
   };
 

@@ -41,7 +41,7 @@ std::string Collective::text() const {
 
 CollectiveReport CollectiveLog::report() const {
   CollectiveReport report;
-  report.waits = waits_.load(std::memory_order_acquire);
+  report.wait_turns = wait_turns_.load(std::memory_order_acquire);
   report.count = count_.load(std::memory_order_acquire);
   std::uint64_t words[kTold];
   const std::uint64_t told = std::min<std::uint64_t>(report.count, kTold);

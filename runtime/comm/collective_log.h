@@ -53,7 +53,7 @@ class Collective {
 struct CollectiveReport {
   std::uint64_t count = 0;         // calls so far; the number of the last one
   std::vector<Collective> newest;  // the last of them, in call order
-  std::uint64_t waits = 0;         // odd: the rank is waiting for the others, for the (waits + 1) / 2-th time
+  std::uint64_t wait_turns = 0;    // odd: the rank is waiting for the others, for the (wait_turns + 1) / 2-th time
 };
 
 /// One thread writes, with stores only: no lock, no system call. Another reads.
@@ -82,14 +82,14 @@ class CollectiveLog {
     CollectiveLog& log_;
   };
   /// Called when a wait for all ranks begins, and when it ends.
-  void turn() { waits_.store(waits_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  void turn() { wait_turns_.store(wait_turns_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
   CollectiveReport report() const;
 
  private:
   static constexpr std::size_t kKept = 64;
 
-  std::atomic<std::uint64_t> count_{0}, waits_{0};
+  std::atomic<std::uint64_t> count_{0}, wait_turns_{0};
   std::array<std::atomic<std::uint64_t>, kKept> kept_{};
   std::vector<Collective>* recording_ = nullptr;  // used by the writer only
 };

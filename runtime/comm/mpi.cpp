@@ -184,6 +184,20 @@ struct Communicator::Impl {
     return sources;
   }
 
+  template <typename T>
+  void all_reduce_sum(T* values, std::size_t count, CollectiveType type, Stream& stream) {
+    const Launched launched(stream.listener, stream, LaunchKind::collective);
+    const Within within(*this, "all-reduce", {CollectiveKind::all_reduce, type, count});
+    all_reduce(values, count);
+  }
+
+  template <typename T>
+  void reduce_scatter_sum(T* data, std::size_t share, CollectiveType type, Stream& stream) {
+    const Launched launched(stream.listener, stream, LaunchKind::collective);
+    const Within within(*this, "reduce-scatter", {CollectiveKind::reduce_scatter, type, share});
+    reduce_scatter(data, share * static_cast<std::size_t>(world_size), share);
+  }
+
   const int rank, world_size;
   Rendezvous& rendezvous;
   Mpi& mpi;
@@ -211,24 +225,15 @@ void Communicator::wait(int, Stream&) {}
 void Communicator::join(Stream&) {}
 
 void Communicator::all_reduce_sum(float* values, std::size_t count, Stream& stream) {
-  if (!impl_) return;
-  const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "all-reduce", {CollectiveKind::all_reduce, CollectiveType::fp32, count});
-  impl_->all_reduce(values, count);
+  if (impl_) impl_->all_reduce_sum(values, count, CollectiveType::fp32, stream);
 }
 
 void Communicator::all_reduce_sum(double* values, std::size_t count, Stream& stream) {
-  if (!impl_) return;
-  const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "all-reduce", {CollectiveKind::all_reduce, CollectiveType::fp64, count});
-  impl_->all_reduce(values, count);
+  if (impl_) impl_->all_reduce_sum(values, count, CollectiveType::fp64, stream);
 }
 
 void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream& stream) {
-  if (!impl_) return;
-  const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "all-reduce", {CollectiveKind::all_reduce, CollectiveType::bf16, count});
-  impl_->all_reduce(values, count);
+  if (impl_) impl_->all_reduce_sum(values, count, CollectiveType::bf16, stream);
 }
 
 void Communicator::all_reduce_max(double* values, std::size_t count, Stream& stream) {
@@ -240,17 +245,11 @@ void Communicator::all_reduce_max(double* values, std::size_t count, Stream& str
 }
 
 void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream& stream) {
-  if (!impl_) return;
-  const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "reduce-scatter", {CollectiveKind::reduce_scatter, CollectiveType::fp32, share});
-  impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
+  if (impl_) impl_->reduce_scatter_sum(data, share, CollectiveType::fp32, stream);
 }
 
 void Communicator::reduce_scatter_sum(bf16* data, std::size_t share, Stream& stream) {
-  if (!impl_) return;
-  const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "reduce-scatter", {CollectiveKind::reduce_scatter, CollectiveType::bf16, share});
-  impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
+  if (impl_) impl_->reduce_scatter_sum(data, share, CollectiveType::bf16, stream);
 }
 
 void Communicator::all_gather(const void* mine, void* data, std::size_t share, Stream& stream) {

@@ -140,6 +140,20 @@ struct Communicator::Impl {
     for (void* allocation : memory) ncclMemFree(allocation);
   }
 
+  void all_reduce_sum(void* values, std::size_t count, CollectiveType type, ncclDataType_t nccl_type, Stream& stream) {
+    const Launched launched(stream.listener, stream, LaunchKind::collective);
+    log->add({CollectiveKind::all_reduce, type, count});
+    check(ncclAllReduce(values, values, count, nccl_type, ncclSum, comm, stream.handle), "ncclAllReduce");
+  }
+
+  template <typename T>
+  void reduce_scatter_sum(T* data, std::size_t share, CollectiveType type, ncclDataType_t nccl_type, Stream& stream) {
+    const Launched launched(stream.listener, stream, LaunchKind::collective);
+    log->add({CollectiveKind::reduce_scatter, type, share});
+    T* mine = data + static_cast<std::size_t>(rank) * share;  // NCCL works in place
+    check(ncclReduceScatter(data, mine, share, nccl_type, ncclSum, comm, stream.handle), "ncclReduceScatter");
+  }
+
   const int rank, world_size;
   CollectiveLog* const log;  // for calls queued by the host, which appear in no stream
   const std::string algorithms, description;
@@ -200,24 +214,15 @@ void Communicator::join(Stream& stream) {
 }
 
 void Communicator::all_reduce_sum(float* values, std::size_t count, Stream& stream) {
-  if (!impl_) return;
-  const Launched launched(stream.listener, stream, LaunchKind::collective);
-  impl_->log->add({CollectiveKind::all_reduce, CollectiveType::fp32, count});
-  check(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
+  if (impl_) impl_->all_reduce_sum(values, count, CollectiveType::fp32, ncclFloat32, stream);
 }
 
 void Communicator::all_reduce_sum(double* values, std::size_t count, Stream& stream) {
-  if (!impl_) return;
-  const Launched launched(stream.listener, stream, LaunchKind::collective);
-  impl_->log->add({CollectiveKind::all_reduce, CollectiveType::fp64, count});
-  check(ncclAllReduce(values, values, count, ncclFloat64, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
+  if (impl_) impl_->all_reduce_sum(values, count, CollectiveType::fp64, ncclFloat64, stream);
 }
 
 void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream& stream) {
-  if (!impl_) return;
-  const Launched launched(stream.listener, stream, LaunchKind::collective);
-  impl_->log->add({CollectiveKind::all_reduce, CollectiveType::bf16, count});
-  check(ncclAllReduce(values, values, count, ncclBfloat16, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
+  if (impl_) impl_->all_reduce_sum(values, count, CollectiveType::bf16, ncclBfloat16, stream);
 }
 
 void Communicator::all_reduce_max(double* values, std::size_t count, Stream& stream) {
@@ -228,19 +233,11 @@ void Communicator::all_reduce_max(double* values, std::size_t count, Stream& str
 }
 
 void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream& stream) {
-  if (!impl_) return;
-  const Launched launched(stream.listener, stream, LaunchKind::collective);
-  impl_->log->add({CollectiveKind::reduce_scatter, CollectiveType::fp32, share});
-  float* mine = data + static_cast<std::size_t>(impl_->rank) * share;  // NCCL works in place
-  check(ncclReduceScatter(data, mine, share, ncclFloat32, ncclSum, impl_->comm, stream.handle), "ncclReduceScatter");
+  if (impl_) impl_->reduce_scatter_sum(data, share, CollectiveType::fp32, ncclFloat32, stream);
 }
 
 void Communicator::reduce_scatter_sum(bf16* data, std::size_t share, Stream& stream) {
-  if (!impl_) return;
-  const Launched launched(stream.listener, stream, LaunchKind::collective);
-  impl_->log->add({CollectiveKind::reduce_scatter, CollectiveType::bf16, share});
-  bf16* mine = data + static_cast<std::size_t>(impl_->rank) * share;
-  check(ncclReduceScatter(data, mine, share, ncclBfloat16, ncclSum, impl_->comm, stream.handle), "ncclReduceScatter");
+  if (impl_) impl_->reduce_scatter_sum(data, share, CollectiveType::bf16, ncclBfloat16, stream);
 }
 
 void Communicator::all_gather(const void* mine, void* data, std::size_t share, Stream& stream) {

@@ -82,7 +82,7 @@ class Rendezvous {
     std::uint64_t moves = 0;  // calls of at() and doing() so far
     std::int64_t step = 0;
     const char* doing = "";
-    bool waits = false;  // in the phase kTraining
+    bool training = false;  // in kTraining, where the host waits for its device or for other ranks
   };
   Progress progress() const;
 

@@ -53,7 +53,7 @@ void StopLimit::run() {
     const int signal = stop_signal_();
     // The wait before a signal only counts towards the longest.
     const bool first = signal != 0 && !std::exchange(asked, signal != 0);
-    if (first || here.moves != before.moves || !here.waits) {
+    if (first || here.moves != before.moves || !here.training) {
       if (!asked || first) longest = std::max(longest, std::chrono::duration_cast<milliseconds>(waited));
       before = here;
       waited = {};

@@ -82,8 +82,8 @@ std::vector<std::string> Watch::call(Word word, CollectiveKind kind, const std::
 }
 
 Rendezvous::Progress Watch::progress() const {
-  const bool trains = phase_.load(std::memory_order_relaxed) == Rendezvous::kTraining;
-  return {moves_.load(std::memory_order_relaxed), step_, doing_.load(std::memory_order_relaxed), trains};
+  const bool training = phase_.load(std::memory_order_relaxed) == Rendezvous::kTraining;
+  return {moves_.load(std::memory_order_relaxed), step_, doing_.load(std::memory_order_relaxed), training};
 }
 
 void Watch::farewell(int exit_code, const std::string& why) {

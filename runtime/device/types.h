@@ -135,7 +135,7 @@ inline constexpr int kSummedResults = static_cast<int>(__builtin_offsetof(StepRe
 /// `state` into those of optimizer state, where each rank holds only its shard.
 struct Chunk {
   long long offset, state;
-  int length;     // at most kChunk; 0: owned by another rank
+  int length;     // at most ProgramInfo::chunk_elements; 0: owned by another rank
   int parameter;  // index into ProgramInfo::parameters
   int group;      // index into the step's GroupScalars
 };

@@ -35,7 +35,7 @@ class AtomicDirectory {
 /// Syncs `temporary`, renames it to its sibling `target` and syncs their parent. An existing `target` is exchanged for
 /// it and then deleted. Throws Failure(writer.exit); `target` is then the complete old or the complete new directory.
 void publish_directory(const std::filesystem::path& temporary, const std::filesystem::path& target,
-                       const Writer& writer = kRunWriter);
+                       const Writer& writer);
 
 /// Renames PARENT/NAME to PARENT/.trash-NAME and deletes it, so that NAME never shows a half-deleted directory. Throws
 /// Failure(writer.exit) if the rename fails; nothing has changed then.

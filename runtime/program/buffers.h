@@ -151,7 +151,7 @@ inline const Buffer* find_buffer(std::span<const Buffer> buffers, Use use) {
   return nullptr;
 }
 
-/// Same as find_buffer(), but throws Failure(internal) if there is none. Defined in train/.
+/// Same as find_buffer(), but throws Failure(internal) if there is none.
 const Buffer& buffer_of(std::span<const Buffer> buffers, Use use);
 
 // `Buffers` is a list of Buffer or the plan's own list.

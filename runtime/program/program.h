@@ -23,6 +23,8 @@ class Communicator;    // comm/collectives.h
 enum class StepPiece { attention_forward, attention_backward, kernels, optimizer, pass };
 constexpr std::size_t kPieces = static_cast<std::size_t>(StepPiece::pass);  // pieces whose work is known
 
+inline constexpr char kCalibrationFormat[] = "llmc-calibration-1";  // of the file that `trainer calibrate` writes
+
 /// Work of running a piece once.
 struct PieceWork {
   double flops;  // of attention: the GEMMs of its definition, counting only unmasked scores

@@ -14,7 +14,7 @@ namespace llmc {
 enum class Shard { none, optimizer, gradients, parameters };
 
 /// Range of the flat buffers that is reduced and gathered in one collective: the matrices of one block, or all vectors.
-/// The kShareGap elements after it belong to no parameter.
+/// The share_gap(share_unit) elements after it belong to no parameter.
 struct Bucket {
   std::int64_t offset;    // elements
   std::int64_t elements;  // of the parameters and the padding between them
@@ -26,7 +26,6 @@ inline constexpr std::int64_t kShareUnit = 8;
 inline constexpr int kMostRanks = 512;
 /// All shares of a bucket are equally long, so that the last ones may reach past its end: by less than this.
 constexpr std::int64_t share_gap(std::int64_t unit) { return unit * kMostRanks; }
-inline constexpr std::int64_t kShareGap = share_gap(kShareUnit);
 
 /// Elements of one rank's share of a bucket: rounded up to whole units.
 constexpr std::int64_t share_of(std::int64_t elements, int ranks, std::int64_t unit = kShareUnit) {

@@ -10,6 +10,6 @@ namespace llmc {
 /// Throws Failure(writer.exit) naming a link in `folder` under a name that a run folder or a mirror uses: its logs and
 /// text files, state/, checkpoints/ and the checkpoints, tensorboard/, ranks/, and their content. `folder` itself may
 /// be a link. Other names belong to the user.
-void refuse_planted_links(const std::filesystem::path& folder, const Writer& writer = kRunWriter);
+void refuse_planted_links(const std::filesystem::path& folder, const Writer& writer);
 
 }  // namespace llmc

@@ -49,7 +49,6 @@ BoundSpec bind_tree(const Node& root, const Source& source, bool whole, std::vec
 
 /// Same over existing values: `root` contains replacements for some of them, and only its keys count as `given`.
 /// Derived run-time values are derived anew.
-BoundSpec bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics,
-                    const Schema& schema = spec_schema());
+BoundSpec bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics, const Schema& schema);
 
 }  // namespace llmc::spec

@@ -15,7 +15,7 @@ namespace llmc::spec {
 void merge(Node& base, Node over);
 
 /// Stores a value at a path, creating maps and lists of one as needed.
-void place_value(Node& root, const std::vector<KeyText>& words, Node value, const Schema& schema = spec_schema());
+void place_value(Node& root, const std::vector<KeyText>& words, Node value, const Schema& schema);
 
 /// Node at one component of a path: a key of a map, or "[1]" of a list; null if there is none.
 Node* find_member(Node& node, const std::string& word);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/message.h"
 #include "text/printable.h"
 
 namespace llmc {
@@ -79,9 +80,8 @@ std::string format_progress(const Progress& p, std::size_t columns) {
 
 Console::Console(std::FILE* out, bool quiet, bool launched) : out_(out), shows_(true), quiet_(quiet) {
   const char* term = std::getenv("TERM");
-  const char* no_colour = std::getenv("NO_COLOR");
   terminal_ = !launched && isatty(fileno(out)) && term && std::strcmp(term, "dumb") != 0;
-  colour_ = terminal_ && !(no_colour && *no_colour);
+  colour_ = terminal_ && colour_on(fileno(out));
 }
 
 Console::Console() = default;
@@ -123,8 +123,7 @@ void Console::progress(const Progress& progress, bool keep) {
 void Console::warning(const std::string& line) {
   finish();
   if (!shows_) return this->line("warning: " + line);
-  const char* no_colour = std::getenv("NO_COLOR");
-  const bool colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
+  const bool colour = colour_on(STDERR_FILENO);
   put(stderr,
       fmt::format("{}warning:{} {}\n", colour ? "\033[33m" : "", colour ? "\033[0m" : "", printable_text(line)));
 }

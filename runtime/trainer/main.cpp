@@ -39,9 +39,8 @@ namespace llmc {
 namespace {
 
 void print_error(const char* text) {
-  const char* no_colour = std::getenv("NO_COLOR");
-  const bool colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
-  std::fprintf(stderr, "%serror:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "",
+  const bool colour = colour_on(STDERR_FILENO);
+  std::fprintf(stderr, "%serror:%s %s\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "",
                printable_text(text).c_str());
 }
 

@@ -28,7 +28,7 @@ FAULTS = [
     fault("a_trainer_moves_the_end_of_its_phases", "check_length", "info.phase.count == 1 ||", "true ||", "run_ramp"),
     fault("a_ramp_is_checked_at_the_length_of_one_phase", "SpecLoader::resolve_phases",
           "resolve_each(nodes, root, name, overrides, notes, steps)",
-          "resolve_each(nodes, root, name, overrides, notes)", "test_spec Phases.*"),
+          "resolve_each(nodes, root, name, overrides, notes, {})", "test_spec Phases.*"),
     fault("a_relative_folder_stays_relative", "weakly_canonical in runtime/files/disk.cpp",
           "fs::weakly_canonical(absolute(path, exit), error)", "fs::weakly_canonical(path, error)", "run_sweep"),
     fault("another_optimizer_has_the_keys_below", "forget_what_does_not_apply", 'key.path.starts_with("optimizer.") &&',

@@ -44,8 +44,8 @@ class Slips(RunTest):
     def test_commands(self):
         for words, said in (
             (["checkpoint", "list", "runs"], ("'checkpoint list'", "ls, show,")),
-            (["data", "inspect"], ("'data inspect'", "build or info")),
-            (["data"], ("error: data ", "build or info")),
+            (["data", "inspect"], ("'data inspect'", "build, info, look or verify")),
+            (["data"], ("error: data ", "build, info, look or verify")),
             (["che"], "'che'. Did you mean check or checkpoint? "),
             (["run", TINY, "--", "eval"], "'eval'. Did you mean evaluate?"),
             (["run", TINY, "--", "smaple", "--steps", "3"], "'smaple'. Did you mean sample?"),

@@ -8,8 +8,8 @@
 
 #include "compiler/plan/price.h"
 #include "error.h"
+#include "program/program.h"
 #include "text/json_problem.h"
-#include "trainer/commands/calibrate.h"
 
 namespace llmc::calibration {
 namespace {

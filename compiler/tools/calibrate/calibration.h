@@ -37,7 +37,7 @@ struct Figures {
 /// it is not a number above 0.
 Figures read_figures(const std::string& text, const std::string& name);
 
-/// Replaces figures of `base` by the measured ones. Each one's source begins with `origin`: "measured by llmc
+/// Replaces figures of `base` by the measured ones. Each one's source begins with "measured by llmc
 /// calibrate". Figures that were not measured stay with their source. Exception: a precision or a head_dim without
 /// figures takes those of the other, and its source says so. Throws Failure(usage) if the list is of several devices,
 /// or lacks products, copies and launches of every precision.

@@ -25,7 +25,7 @@ using Examine = std::function<Examined(const Node& root)>;
 
 /// Applies the edit to the tree; returns false if it has no place in it. `sources` keeps the texts that new nodes point
 /// into.
-bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources, const Schema& schema = spec_schema());
+bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources, const Schema& schema);
 
 /// Replaces the advice of each diagnostic by sound edits, if there are any.
 void suggest(const Node& root, const Examine& examine, const Accept& accept, std::deque<Source>& sources,

@@ -115,8 +115,11 @@ void print_batches(const Options& options, const ProgramInfo& info) {
   const spec::Spec& run = p.values.run.spec;
   const auto [first, count] = *options.batches;
   if (first + count > run.schedule.steps)
-    throw Failure(Exit::usage, fmt::format("--batches {}:{} names steps {} to {}, but the run has {} (schedule.steps)",
-                                           first + 1, count, first + 1, first + count, run.schedule.steps));
+    throw Failure(
+        Exit::usage,
+        fmt::format(
+            "--batches {0}:{1} names steps {0} to {2}, but the run has {3} (schedule.steps). Write a range up to {3}",
+            first + 1, count, first + count, run.schedule.steps));
   std::unique_ptr<const Tokenizer> tokenizer;
   if (options.text && !run.data.tokenizer.empty()) tokenizer = std::make_unique<const Tokenizer>(run.data.tokenizer);
 

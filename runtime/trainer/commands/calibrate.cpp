@@ -109,8 +109,10 @@ class Calibration {
     // In a step the previous launch has just written A, so caches hold as much of it as they can.
     const std::size_t slots = kPoolBytes > a ? std::min(kMostSlots, (kPoolBytes - a) / (b + d)) : 0;
     if (slots == 0)
-      throw Failure(Exit::usage, fmt::format("--sizes {}: a product of these sizes does not fit in its 256 MiB",
-                                             std::max({shape.m, shape.n, shape.k})));
+      throw Failure(
+          Exit::usage,
+          fmt::format("--sizes {}: a product of these sizes does not fit in its 256 MiB. Write a smaller --sizes",
+                      std::max({shape.m, shape.n, shape.k})));
     const auto gemm = std::make_shared<Gemm>(*library_, shape);
     const bool scaled = shape.scaling != Scaling::none;
     std::byte* const pool = scaled ? codes_ : pool_;

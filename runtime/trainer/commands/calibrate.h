@@ -30,6 +30,4 @@ struct CalibrateCommand {
 /// Throws Failure(does_not_fit) if the device has no memory for the run's arena or another 256 MiB.
 void calibrate(const CalibrateCommand& command, const Program& program);
 
-inline constexpr char kCalibrationFormat[] = "llmc-calibration-1";
-
 }  // namespace llmc

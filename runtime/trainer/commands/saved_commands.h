@@ -13,7 +13,7 @@ namespace llmc {
 
 /// Options of both commands.
 struct SavedCommand {
-  std::filesystem::path checkpoint;  // argument of find_saved_model()
+  std::filesystem::path checkpoint;  // argument of find_weights()
   std::filesystem::path base;        // base of the spec's relative paths
   int threads = 0;                   // 0: OMP_NUM_THREADS or the affinity mask
   std::optional<int> device;

@@ -10,6 +10,7 @@
 
 #include "error.h"
 #include "files/temporary_folder.h"
+#include "host/program_path.h"
 
 namespace llmc::build {
 namespace {

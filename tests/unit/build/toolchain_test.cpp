@@ -144,8 +144,8 @@ TEST(Toolchain, AnArchThatTheCompilerLacksIsRefused) {
 }
 
 TEST(Toolchain, OneGencodeForEachArchitecture) {
-  EXPECT_EQ(gencode({"80", "90a"}), (std::vector<std::string>{"-gencode", "arch=compute_80,code=sm_80", "-gencode",
-                                                              "arch=compute_90a,code=sm_90a"}));
+  EXPECT_EQ(emit::gencode({"80", "90a"}), (std::vector<std::string>{"-gencode", "arch=compute_80,code=sm_80",
+                                                                    "-gencode", "arch=compute_90a,code=sm_90a"}));
 }
 
 }  // namespace

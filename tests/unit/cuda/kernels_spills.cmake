@@ -15,7 +15,7 @@ foreach(kernel IN LISTS kernels)  # first, because kernels_accesses.cmake counts
   must_not_spill(${name} "${archs}" --fmad=false ${kernel})
 endforeach()
 
-# These keep most of a row in registers. Lanes as in compiler/plan/lanes.h: eight columns each.
+# These keep most of a row in registers. Lanes as in compiler/ops/lanes.h: eight columns each.
 foreach(width 4096 8192)
   math(EXPR lanes "${width} / 8")
   foreach(stream float bf16)

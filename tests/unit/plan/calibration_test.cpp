@@ -8,8 +8,8 @@
 #include "../facts.h"
 #include "compiler/plan/price.h"
 #include "error.h"
+#include "program/program.h"
 #include "small_spec.h"
-#include "trainer/commands/calibrate.h"
 
 namespace llmc {
 namespace {

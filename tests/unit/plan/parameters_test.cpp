@@ -96,8 +96,8 @@ TEST(Parameters, EveryBucketHasItsBlocksMatricesOrAllVectors) {
   const ParameterLayout& p = plan.parameters;
   ASSERT_EQ(p.buckets.size(), 6u);  // vectors, embedding, three layers, head
   for (std::size_t i = 0; i + 1 < p.buckets.size(); ++i)
-    EXPECT_LE(p.buckets[i].offset + p.buckets[i].elements + kShareGap, p.buckets[i + 1].offset);
-  EXPECT_LE(p.buckets.back().offset + p.buckets.back().elements + kShareGap, p.elements);
+    EXPECT_LE(p.buckets[i].offset + p.buckets[i].elements + share_gap(kShareUnit), p.buckets[i + 1].offset);
+  EXPECT_LE(p.buckets.back().offset + p.buckets.back().elements + share_gap(kShareUnit), p.elements);
   for (const Slice& s : p.slices) {
     std::size_t bucket = 0;
     if (s.matrix)

@@ -11,8 +11,8 @@ namespace llmc {
 namespace {
 
 /// Three buckets with their gaps: the second is smaller than a shard of many ranks.
-constexpr Bucket kBuckets[] = {{0, 1000}, {1000 + kShareGap, 24}, {1024 + 2 * kShareGap, 5000}};
-constexpr std::int64_t kElements = 6024 + 3 * kShareGap;
+constexpr Bucket kBuckets[] = {{0, 1000}, {1000 + share_gap(kShareUnit), 24}, {1024 + 2 * share_gap(kShareUnit), 5000}};
+constexpr std::int64_t kElements = 6024 + 3 * share_gap(kShareUnit);
 
 TEST(Shares, EachElementIsOneRanks) {
   for (const int ranks : {2, 3, 4, 7, 64, kMostRanks}) {
@@ -46,7 +46,7 @@ TEST(Shares, EqualSharesEndBeforeTheNextBucket) {
       const std::int64_t share = share_of(bucket.elements, ranks);
       EXPECT_EQ(share * 2 % 16, 0);  // bytes of bf16
       EXPECT_GE(share * ranks, bucket.elements);
-      EXPECT_LE(share * ranks, bucket.elements + kShareGap);
+      EXPECT_LE(share * ranks, bucket.elements + share_gap(kShareUnit));
     }
 }
 
