@@ -18,10 +18,10 @@ class Fp32(harness.SimTest):
         super().setUpClass()
         cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
 
-    def losses(self, name, trainer):
-        """With NVIDIA_TF32_OVERRIDE=1 the library would compute all products of fp32 in tf32."""
-        self.succeed(trainer, "--run", self.path(name + "-run"), *TRAINS,
-                     env=harness.runs.environment(NVIDIA_TF32_OVERRIDE="1"))
+    def losses(self, name, trainer, *words, override="1"):
+        """With these variables the library would round the operands of all products of fp32."""
+        variables = harness.runs.environment(NVIDIA_TF32_OVERRIDE=override, CUBLAS_EMULATE_SINGLE_PRECISION="1")
+        self.succeed(trainer, "--run", self.path(name + "-run"), *TRAINS, *words, env=variables)
         return [line["loss"] for line in harness.runs.json_lines(self.path(name + "-run", "metrics.jsonl"))]
 
     def test_losses_are_those_of_a_cpu(self):
@@ -41,6 +41,10 @@ class Fp32(harness.SimTest):
             self.assertEqual(len(off), STEPS)
             self.assertLess(max(off), bound)
             self.assertGreater(max(off), 0)
+        rounded = harness.runs.json_lines(self.path("tf32-run", "metrics.jsonl"))
+        same = self.losses("not-rounded", self.path("tf32", "trainer"), "--steps", 5, override="0")
+        self.assertNotEqual([line["loss"] for line in rounded[:5]], same)
+        self.assertLess(max(abs(loss / other - 1) for loss, other in zip(same, exact)), 1e-5)
 
     def test_verify(self):
         for words in (WORDS, TF32):

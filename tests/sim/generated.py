@@ -32,6 +32,20 @@ class Generated(unittest.TestCase):
             self.assertEqual(done.code, 0, done.err)
             self.parse(folder)
 
+    def test_cudnn_alone_and_rotation(self):
+        """The budget has no room for llmc's own backward attention, so a kernel rotates what cuDNN leaves."""
+        spec = os.path.join(harness.SOURCE, "specs", "llama-1b.yaml")
+        small = ("model.num_hidden_layers=1", "model.vocab_size=512", "model.hidden_size=64", "model.head_dim=64",
+                 "model.intermediate_size=192", "batch.sequence_length=256", "batch.micro_batch=1021",
+                 "batch.tokens=261376", "memory.loss_chunk=auto", "memory.recompute=none", "memory.budget=5800MiB")
+        with tempfile.TemporaryDirectory() as folder:
+            done = harness.runs.call(harness.LLMC, "emit", spec, *small, "-o", folder)
+            self.assertEqual(done.code, 0, done.err)
+            step = harness.runs.read(os.path.join(folder, "step.cu")).decode()
+            self.assertNotIn("own_attention_backward", step)
+            self.assertIn("void rotate_gradients_back(", step)
+            self.parse(folder)
+
     def parse(self, folder):
         files = sorted(glob.glob("kernels/*.cu", root_dir=folder)) + ["step.cu"]
         self.assertGreater(len(files), 15)

@@ -38,8 +38,8 @@ MathLibrary::~MathLibrary() = default;
 namespace {
 
 /// Removes the variables with which cuBLASLt would round the operands of fp32 products, those of audits too, whatever
-/// the spec says. Call before the library is created, which reads them. NVIDIA_TF32_OVERRIDE=0 stays: it rounds
-/// nothing.
+/// the spec says. Call before the first handle of the process: only then does the library read them.
+/// NVIDIA_TF32_OVERRIDE=0 stays: it rounds nothing.
 void keep_operands() {
   const char* const tf32 = std::getenv("NVIDIA_TF32_OVERRIDE");
   if (tf32 && std::string_view(tf32) != "0") unsetenv("NVIDIA_TF32_OVERRIDE");

@@ -77,10 +77,13 @@ constexpr std::size_t kNarrowSum = 32;
 constexpr std::uint32_t kMissingBits = (1u << 10) - 1;
 constexpr std::uint32_t kUnreadBits = (1u << 13) - 1;  // of an operand in tf32
 
-/// Whether all products of fp32 read tf32, as NVIDIA_TF32_OVERRIDE=1 has it.
-bool reads_tf32() {
+/// Whether a product of fp32 reads tf32. NVIDIA_TF32_OVERRIDE is 1 for all and 0 for none; emulated fp32 is as inexact
+/// here.
+bool reads_tf32(const cublasLtMatmulDescOpaque& operation) {
   static const char* const override = std::getenv("NVIDIA_TF32_OVERRIDE");
-  return override && std::strcmp(override, "1") == 0;
+  static const bool emulated = std::getenv("CUBLAS_EMULATE_SINGLE_PRECISION");
+  if (override && *override == '0') return false;
+  return operation.tf32 || emulated || (override && *override == '1');
 }
 
 void cut(std::vector<float>& values, std::uint32_t bits) {
@@ -153,7 +156,7 @@ void run(const Product& p) {
   const std::size_t k = p.operation.transpose_a == CUBLAS_OP_T ? p.a.rows : p.a.cols;
   std::vector<float> a = gather(p.a, p.a_data, p.operation.transpose_a == CUBLAS_OP_T);
   std::vector<float> b = gather(p.b, p.b_data, p.operation.transpose_b == CUBLAS_OP_T);
-  if (p.operation.tf32 || (p.a.type == CUDA_R_32F && reads_tf32())) cut(a, kUnreadBits), cut(b, kUnreadBits);
+  if (p.a.type == CUDA_R_32F && reads_tf32(p.operation)) cut(a, kUnreadBits), cut(b, kUnreadBits);
   const std::vector<float> c = p.beta != 0 ? gather(p.c, p.c_data, false) : std::vector<float>();
   note(Access::write, p.d, p.d_data);
 
