@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/tools/report/plan_report.h"
+#include "compiler/tools/report/side_by_side.h"
 
 namespace llmc::report {
 namespace {
@@ -18,6 +19,12 @@ TEST(Figures, Counts) {
   EXPECT_EQ(human_count(0), "0");
   EXPECT_EQ(human_count(7852000000.0), "7.85 G");
   EXPECT_EQ(human_count(1241581568.0), "1.24 G");
+}
+
+/// A figure that appears from nothing has no percentage.
+TEST(Figures, AChange) {
+  EXPECT_EQ(change_row("bytes", 6, 5, 10, human_count), "  bytes             5 ->           10  +100.0 %\n");
+  EXPECT_EQ(change_row("bytes", 6, 0, 10, human_count), "  bytes             0 ->           10\n");
 }
 
 /// Few ranges are listed; many are counted, since each layer type has its own.
