@@ -8,8 +8,8 @@
 
 namespace llmc::emit {
 
-/// Flags of g++ for kernels. -fno-math-errno and 512-bit vectors make AdamW 3.3 times and SwiGLU 2 times
-/// faster (docs/explanation/kernels.md). No contraction: every target must round where the source does.
+/// Flags of g++ for kernels. -fno-math-errno makes AdamW's loop vectors, and all vectors have 512 bits
+/// (docs/explanation/kernels.md). No contraction: every target must round where the source does.
 inline std::vector<std::string> cpu_flags() {
   return {"-std=c++20", "-O3", "-fopenmp", "-mprefer-vector-width=512", "-fno-math-errno", "-ffp-contract=off"};
 }

@@ -109,7 +109,7 @@ void Loader::fill(StepBatch& batch) {
     throw Failure(Exit::data,
                   "a step has no targets: each of its tokens follows a separator, and "
                   "data.documents.mask_first leaves such targets out. Write data.documents.separator: the "
-                  "token that ends documents");
+                  "token that ends documents, or mask_first: false");
 }
 
 void Loader::fill(MicroBatch& micro, StepBatch& batch) {

@@ -59,10 +59,10 @@ std::optional<Validation> Evaluation::run(Session& session, const std::function<
   std::int64_t targets = 0;
   for (const MicroBatch& batch : batches_) targets += batch.target_count;
   if (targets == 0)
-    throw Failure(
-        Exit::data,
-        "the validation data have no targets: each of their tokens follows a separator, and "
-        "data.documents.mask_first leaves such targets out. Set it to false, or validate on longer documents");
+    throw Failure(Exit::data,
+                  "the validation data have no targets: each of their tokens follows a separator, and "
+                  "data.documents.mask_first leaves such targets out. Write data.documents.separator: the token that "
+                  "ends documents, or mask_first: false");
   const float scale = static_cast<float>(1.0 / static_cast<double>(targets));
   const auto rank = static_cast<std::size_t>(session.mesh().data.index),
              ranks = static_cast<std::size_t>(session.mesh().data.size);

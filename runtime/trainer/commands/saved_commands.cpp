@@ -56,7 +56,7 @@ Chosen choose(const SavedCommand& command, const ProgramInfo& info) {
   const LauncherInfo launch = find_launcher([](const char* name) -> const char* { return std::getenv(name); });
   if (launch.world_size > 1)
     throw Failure(Exit::usage,
-                  fmt::format("evaluate and sample run as one process, but {0} started {1} ranks. Start it without {0}",
+                  fmt::format("evaluate and sample run as one process, but {0} started {1} ranks. Start one process",
                               launch.by, launch.world_size));
   const spec::Values built = built_values(info, command.base);
   Chosen chosen{find_weights(command.checkpoint, built.spec, warn), built.spec};
