@@ -50,8 +50,8 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
     if (text == "A subcommand is required") {
       const std::string typed =
           second && *second != '-' ? fmt::format("there is no command '{} {}'. ", first, second) : "";
-      const std::vector<std::string> below = names_of_subcommands(*app.get_subcommand(first));
-      text = typed + fmt::format("{0} needs {1}: llmc {0} {2} --help", first, llmc::spec::either(below), below.front());
+      const std::vector<std::string> known = names_of_subcommands(*app.get_subcommand(first));
+      text = typed + fmt::format("{0} needs {1}: llmc {0} {2} --help", first, llmc::spec::either(known), known.front());
     }
     if (std::string_view(first) == "diff" && text.find(" is required") != std::string::npos)
       text =

@@ -149,10 +149,10 @@ FAULTS = [
           "test_templates Fp8*"),
     fault("tiny_rows_have_scales_beyond_bf16", "e4m3_scale", "power < (35u << 23) ? 27u << 23",
           "power < (9u << 23) ? 1u << 23", "test_templates Fp8*"),
-    fault("the_environment_emulates_fp32_on_gpus", "keep_operands in runtime/math/cublaslt/gemm.cpp",
+    fault("the_environment_emulates_fp32_on_gpus", "unset_rounding_variables in runtime/math/cublaslt/gemm.cpp",
           'unsetenv("CUBLAS_EMULATE_SINGLE_PRECISION");', "", "sim_fp32"),
-    fault("tf32_cannot_be_switched_off", "keep_operands in runtime/math/cublaslt/gemm.cpp",
+    fault("tf32_cannot_be_switched_off", "unset_rounding_variables in runtime/math/cublaslt/gemm.cpp",
           'tf32 && std::string_view(tf32) != "0"', "tf32", "sim_fp32"),
-    fault("the_environment_rounds_fp32_on_gpus", "keep_operands in runtime/math/cublaslt/gemm.cpp",
+    fault("the_environment_rounds_fp32_on_gpus", "unset_rounding_variables in runtime/math/cublaslt/gemm.cpp",
           'unsetenv("NVIDIA_TF32_OVERRIDE");', ";", "sim_fp32"),
 ]

@@ -40,7 +40,7 @@ namespace {
 /// Removes the variables with which cuBLASLt would round the operands of fp32 products, those of audits too, whatever
 /// the spec says. Call before the first handle of the process: only then does the library read them.
 /// NVIDIA_TF32_OVERRIDE=0 stays: it rounds nothing.
-void keep_operands() {
+void unset_rounding_variables() {
   const char* const tf32 = std::getenv("NVIDIA_TF32_OVERRIDE");
   if (tf32 && std::string_view(tf32) != "0") unsetenv("NVIDIA_TF32_OVERRIDE");
   unsetenv("CUBLAS_EMULATE_SINGLE_PRECISION");
@@ -49,7 +49,7 @@ void keep_operands() {
 }  // namespace
 
 MathLibrary::Impl::Impl(void* memory, std::size_t bytes, int reserved_sms) : workspace(memory), workspace_bytes(bytes) {
-  keep_operands();
+  unset_rounding_variables();
   check(cublasLtCreate(&handle), "cublasLtCreate");
   int index = 0;
   cudaDeviceProp properties;

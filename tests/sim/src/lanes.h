@@ -9,8 +9,8 @@
 
 namespace sim {
 
-/// Bytes of shared memory that a launch may ask for, and without cudaFuncSetAttribute: 48 KiB less one KiB for what the
-/// kernel declares, of which the simulator does not know how much it is.
+/// Bytes of shared memory that a launch may ask for, and without cudaFuncSetAttribute: 48 KiB, of which one is left to
+/// the memory that a kernel declares, because the simulator does not know its size.
 constexpr std::size_t kMostShared = std::size_t{227} << 10, kPlainShared = std::size_t{47} << 10;
 
 struct LaunchShape {
