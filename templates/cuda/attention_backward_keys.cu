@@ -101,11 +101,10 @@ LLMC_KERNEL attention_backward_keys(const Act* __restrict__ dout, const Act* __r
         for (int i = 0; i < 4 * kRowTiles; ++i) {
           const int column = at + lane % 4 * 2 + i % 2;
           float &p = scores[i / 4][i % 4], &ds = dscores[i / 4][i % 4];
-          [[maybe_unused]] float bend = 1.0f;  // slope of the soft cap
-          if constexpr (kSoftcap > 0) bend = soft_cap_slope(p, kSoftcap / kScale);
+          ds -= row_delta[column];
+          if constexpr (kSoftcap > 0) ds *= soft_cap_slope(p, kSoftcap / kScale);
           p = exp2_approx(fma(p, kScale * kLog2e, -row_lse[column] * kLog2e));
-          ds = p * (ds - row_delta[column]);
-          if constexpr (kSoftcap > 0) ds *= bend;
+          ds *= p;
         }
         round_columns<Act>(powers, scores, n);
         round_columns<Act>(weights, dscores, n);
@@ -114,8 +113,10 @@ LLMC_KERNEL attention_backward_keys(const Act* __restrict__ dout, const Act* __r
       multiply_columns<kStride>(dk, weights, queries + step * kStride + part * kPart);
     }
   }
-  store_result<kHeadDim, kPitch>(dk, kScale, dqkv + key_row, part * kPart, count);
-  store_result<kHeadDim, kPitch>(dv, 1.0f, dqkv + key_row + kKvHeads * kHeadDim, part * kPart, count);
+  // key_row again: kept over the loop, it would take registers that a soft cap needs.
+  const long long result_row = static_cast<long long>(opaque(row + key)) * kPitch + (kHeads + kv_head) * kHeadDim;
+  store_result<kHeadDim, kPitch>(dk, kScale, dqkv + result_row, part * kPart, count);
+  store_result<kHeadDim, kPitch>(dv, 1.0f, dqkv + result_row + kKvHeads * kHeadDim, part * kPart, count);
 }
 
 }  // namespace llmc

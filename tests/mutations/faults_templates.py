@@ -44,6 +44,8 @@ FAULTS = [
           "test_templates NormWeight*.OfHeads"),
     fault("added_norm_weights_without_one", "rms_norm_add", "if constexpr (kOnePlus) w += 1.0f;\n        return s",
           "return s", "test_templates NormWeight*.OnePlusForward"),
+    fault("soft_cap_without_its_ends", "tanh", "v > 8.0f ? 8.0f : v < -8.0f ? -8.0f : v", "v",
+          "test_templates SoftCap.IsTanh*"),
     fault("logits_without_the_caps_slope", "cross_entropy_capped", "* soft_cap_slope(soft_cap(v, kSoftcap), kSoftcap)",
           "", "test_templates SoftCap.OfLogits"),
     fault("slope_of_the_target_without_its_cap", "cross_entropy_capped", "soft_cap_slope(logit, kSoftcap) * loss_scale",

@@ -7,14 +7,14 @@
 namespace llmc {
 
 LLMC_TILE vector soft_cap(vector v, float cap) {
-  const vector x = v * (1.0f / cap), size = x < 0.0f ? -x : x, s = x * x;
-  const vector power = exp2(size * -2.88539008f);  // -2 log2 e
-  const vector quotient = (1.0f - power) / (1.0f + power);
-  vector p = multiply_add(s, 0.021869489f - vector{}, -0.053968254f - vector{});
-  p = multiply_add(p, s, 0.13333334f - vector{});
-  p = multiply_add(p, s, -0.33333334f - vector{});
-  const vector series = multiply_add(x * s, p, x), far = x < 0.0f ? -quotient : quotient;
-  return (size < 0.25f ? series : far) * cap;
+  vector x = v * (1.0f / cap);
+  x = x > 8.0f ? 8.0f - vector{} : x < -8.0f ? -8.0f - vector{} : x;
+  const vector s = x * x;
+  vector p = s + 257.5847f, q = s + 967.6221f;
+  p = multiply_add(p, s, 11268.205f - vector{}), q = multiply_add(q, s, 96375.38f - vector{});
+  p = multiply_add(p, s, 87145.39f - vector{}), q = multiply_add(q, s, 1870580.6f - vector{});
+  q = multiply_add(q, s, 4043309.2f - vector{});
+  return 46.39728f * cap * x * p / q;
 }
 
 LLMC_TILE vector soft_cap_slope(vector capped, float cap) {

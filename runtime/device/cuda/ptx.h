@@ -89,6 +89,12 @@ __device__ __forceinline__ unsigned scaled_e4m3(unsigned codes, float factor) {
   return scaled;
 }
 
+/// Returns v. The compiler does not know that, so what follows from it is computed again instead of kept in registers.
+__device__ __forceinline__ int opaque(int v) {
+  asm volatile("" : "+r"(v));
+  return v;
+}
+
 /// 2^v within 2 ulp. Results below 2^-126 are 0; infinity and NaN as usual; 2^0 is 1.
 __device__ __forceinline__ float exp2_approx(float v) {
   float power;

@@ -66,6 +66,14 @@ constexpr bool kRotates = true;
       endif()
       must_not_spill("${kernel}_warpgroups with a soft cap, head_dim ${head_dim}" 90a -include ${FOLDER}/capped_${head_dim}.h
         ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
+      file(READ ${FOLDER}/documents.h params)
+      file(WRITE ${FOLDER}/capped_documents.h "${params}
+namespace llmc {
+constexpr float kSoftcap = 50.0f;
+}
+")
+      must_not_spill("${kernel}_warpgroups with a soft cap, window of documents, head_dim ${head_dim}" 90a
+        -include ${FOLDER}/capped_documents.h ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
       must_not_spill("${kernel}_warpgroups, window of documents, head_dim ${head_dim}" 90a -include ${FOLDER}/documents.h
         ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
     endforeach()
