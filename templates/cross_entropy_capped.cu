@@ -25,15 +25,15 @@ LLMC_KERNEL cross_entropy_capped(Act* __restrict__ logits, const int* __restrict
     const bool owner = lanes.owns(target);
     float logit = 0.0f;
     if (owner) logit = soft_cap(to_float(out.data[target]), kSoftcap);
-    const auto powers = lanes.softmax(lanes.capped(in, kSoftcap));
+    const auto capped = lanes.capped(in, kSoftcap);
+    const auto powers = lanes.softmax(capped);
     const float log_total = log(powers.total);
     if constexpr (kGradient) {
       // The gradient of the z-loss kZLoss * lse^2 is 2 * kZLoss * lse * softmax.
       const float slope = 1.0f + 2.0f * kZLoss * (log_total + powers.highest),
                   scale = loss_scale * slope / powers.total;
-      lanes.map(out, powers, [=](float& v, float power) {
-        v = ignored ? 0.0f : power * scale * soft_cap_slope(soft_cap(v, kSoftcap), kSoftcap);
-      });
+      lanes.store(out, powers, capped,
+                  [=](float power, float v) { return ignored ? 0.0f : power * scale * soft_cap_slope(v, kSoftcap); });
       if (owner && !ignored)
         out.data[target] = from_float<Act>((exp(logit - powers.highest) / powers.total * slope - 1.0f) *
                                            soft_cap_slope(logit, kSoftcap) * loss_scale);

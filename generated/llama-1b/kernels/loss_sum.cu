@@ -12,7 +12,7 @@ namespace llmc {
 
 /// losses, lse, entropies, correct [kRows]: 0 in a row without a target, and lse -infinity. accumulate: add to the
 /// results.
-LLMC_BOUNDS(1024)
+LLMC_BOUNDS_RESIDENT(1024, 1024)
 LLMC_KERNEL loss_sum(const float* __restrict__ losses, const float* __restrict__ lse,
                      const float* __restrict__ entropies, const float* __restrict__ correct,
                      const StepScalars* __restrict__ scalars, StepResults* __restrict__ results, int accumulate) {

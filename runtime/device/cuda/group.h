@@ -274,7 +274,7 @@ class Group {
   __device__ __forceinline__ auto softmax(const R& row) const {
     static_assert(kLanes >= 32, "lanes meet in whole warps");
     float highest = kLowest, sum = 0.0f, weighted = 0.0f;
-    if constexpr (R::kRegisters) {
+    if constexpr (R::kRegisters && kVectors<R::kTotal> <= kKeptPowers) {
       KeptPowers<kVectors<R::kTotal>, kVector, R::kTotal> powers;
       Sums<float, kVector> most, partial;
 #pragma unroll
@@ -296,7 +296,7 @@ class Group {
       powers.highest = highest, powers.total = sum, powers.weighted = weighted, powers.factor = exp(own - highest);
       return powers;
     } else {
-      for (int k = 0; column(k) < R::kTotal; ++k) {
+      const auto add = [&](int k) {
         float value[kVector];
         row.read(k, column(k), value);
         float top = highest, part = 0.0f, products = 0.0f;
@@ -314,6 +314,13 @@ class Group {
         weighted = fma(fma(sum, below, weighted), factor, products);
         sum = fma(sum, factor, part);
         highest = top;
+      };
+      if constexpr (R::kRegisters) {
+#pragma unroll
+        for (int k = 0; k < kVectors<R::kTotal>; ++k)
+          if (within<R::kTotal>(k, R::kTotal)) add(k);
+      } else {
+        for (int k = 0; column(k) < R::kTotal; ++k) add(k);
       }
       meet(highest, sum, weighted);
       return ReadPowers<R>{{}, row, highest, sum, weighted};

@@ -90,7 +90,9 @@ __device__ __forceinline__ unsigned scaled_e4m3(unsigned codes, float factor) {
 }
 
 /// Returns v. The compiler does not know that, so what follows from it is computed again instead of kept in registers.
-__device__ __forceinline__ int opaque(int v) {
+template <class T>
+__device__ __forceinline__ T opaque(T v) {
+  static_assert(sizeof(T) == 4);
   asm volatile("" : "+r"(v));
   return v;
 }

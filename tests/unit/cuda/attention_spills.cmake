@@ -29,11 +29,11 @@ constexpr float kSoftcap = 50.0f;
       ${SOURCE}/templates/cuda/${kernel}.cu)
     must_not_spill("${kernel} with a soft cap, head_dim ${head_dim}" 90a -include ${FOLDER}/capped_${head_dim}.h
       ${SOURCE}/templates/cuda/${kernel}.cu)
-    must_not_spill("${kernel}_scalar with a soft cap, head_dim ${head_dim}" 90a --fmad=false -include ${FOLDER}/capped_${head_dim}.h
+    must_not_spill("${kernel}_scalar with a soft cap, head_dim ${head_dim}" 90a -include ${FOLDER}/capped_${head_dim}.h
       ${SOURCE}/templates/cuda/${kernel}_scalar.cu)
   endforeach()
   foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
-    must_not_spill("${kernel}_scalar, head_dim ${head_dim}" "80;90a;100" --fmad=false -include ${FOLDER}/${head_dim}.h
+    must_not_spill("${kernel}_scalar, head_dim ${head_dim}" "80;90a;100" -include ${FOLDER}/${head_dim}.h
       ${SOURCE}/templates/cuda/${kernel}_scalar.cu)
   endforeach()
   if(head_dim MATCHES "^(64|96|128)$")

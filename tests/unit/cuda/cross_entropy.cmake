@@ -1,12 +1,13 @@
 # Instances of templates/cross_entropy.cu whose rows are handled by a warp, one block, and clusters of two to eight.
 include(${CMAKE_CURRENT_LIST_DIR}/instances.cmake)
 set(cross_entropy_shapes
-  # name type rows columns pitch lanes cluster. "again": too long for registers; "few": most lanes of the cluster have
-  # no column
+  # name type rows columns pitch lanes cluster. "again", "long": too long for registers; "pair": a lane keeps five
+  # vectors, and not their softmax; "few": most lanes of the cluster have no column
   "warp bf16 7 203 208 32 1"
   "again bf16 4 9001 9008 128 1"
   "block bf16 5 1003 1008 128 1"
   "pair float 5 4099 4100 128 2"
+  "long bf16 4 12289 12296 128 2"
   "four bf16 6 16384 16384 512 4"
   "eight bf16 3 65537 65544 512 8"
   "few float 4 130 132 128 8")

@@ -17,6 +17,7 @@ LLMC_DECLARE_INSTANCE(cross_entropy_warp, bf16*, const int*, float*, float*, flo
 LLMC_DECLARE_INSTANCE(cross_entropy_again, bf16*, const int*, float*, float*, float*, float*, const StepScalars*)
 LLMC_DECLARE_INSTANCE(cross_entropy_block, bf16*, const int*, float*, float*, float*, float*, const StepScalars*)
 LLMC_DECLARE_INSTANCE(cross_entropy_pair, float*, const int*, float*, float*, float*, float*, const StepScalars*)
+LLMC_DECLARE_INSTANCE(cross_entropy_long, bf16*, const int*, float*, float*, float*, float*, const StepScalars*)
 LLMC_DECLARE_INSTANCE(cross_entropy_four, bf16*, const int*, float*, float*, float*, float*, const StepScalars*)
 LLMC_DECLARE_INSTANCE(cross_entropy_eight, bf16*, const int*, float*, float*, float*, float*, const StepScalars*)
 LLMC_DECLARE_INSTANCE(cross_entropy_few, float*, const int*, float*, float*, float*, float*, const StepScalars*)
@@ -126,6 +127,9 @@ TEST(ClusteredCrossEntropy, OneWarp) { CrossEntropy<bf16>{cross_entropy_warp, 7,
 TEST(ClusteredCrossEntropy, RowReadAgain) { CrossEntropy<bf16>{cross_entropy_again, 4, 9001, 9008, 128, 1}.check(); }
 TEST(ClusteredCrossEntropy, OneBlock) { CrossEntropy<bf16>{cross_entropy_block, 5, 1003, 1008, 128, 1}.check(); }
 TEST(ClusteredCrossEntropy, TwoBlocks) { CrossEntropy<float>{cross_entropy_pair, 5, 4099, 4100, 128, 2}.check(); }
+TEST(ClusteredCrossEntropy, TwoBlocksReadTheRowAgain) {
+  CrossEntropy<bf16>{cross_entropy_long, 4, 12289, 12296, 128, 2}.check();
+}
 TEST(ClusteredCrossEntropy, FourBlocks) { CrossEntropy<bf16>{cross_entropy_four, 6, 16384, 16384, 512, 4}.check(); }
 TEST(ClusteredCrossEntropy, EightBlocks) { CrossEntropy<bf16>{cross_entropy_eight, 3, 65537, 65544, 512, 8}.check(); }
 TEST(ClusteredCrossEntropy, BlocksWithoutColumns) {

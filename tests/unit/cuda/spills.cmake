@@ -1,7 +1,8 @@
-# Compiles kernels with nvcc and fails if ptxas spills a register of one, or makes products of warpgroups wait for each other. Kernels that share architectures and flags are
-# one source, because nvcc takes longer for its own headers than for a kernel.
-#   must_not_spill(WHAT ARCHS FLAGS... [-include PARAMS] KERNEL)   adds a kernel; PARAMS may change after the call
-#   check_spills()                                                 compiles all, last; leaves their PTX in FOLDER/ptx
+# Compiles kernels with nvcc and the flags of compiler/emit/flags.h, and fails if ptxas spills a register of one, or makes
+# products of warpgroups wait for each other. Kernels that share architectures are one source, because nvcc takes longer
+# for its own headers than for a kernel.
+#   must_not_spill(WHAT ARCHS [-include PARAMS] KERNEL)   adds a kernel; PARAMS may change after the call
+#   check_spills()                                        compiles all, last; leaves their PTX in FOLDER/ptx
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER}/ptx)
@@ -11,17 +12,13 @@ function(must_not_spill what archs)
   if(checked)
     message(FATAL_ERROR "${what} comes after check_spills()")
   endif()
-  set(flags ${ARGN})
-  list(POP_BACK flags kernel)
+  cmake_parse_arguments(PARSE_ARGV 2 given "" "-include" "")
+  set(kernel ${given_UNPARSED_ARGUMENTS})
   set(params "")
-  list(FIND flags -include at)
-  if(at GREATER -1)
-    math(EXPR of "${at} + 1")
-    list(GET flags ${of} file)
-    list(REMOVE_AT flags ${of} ${at})
-    file(READ ${file} params)
+  if(given_-include)
+    file(READ ${given_-include} params)
   endif()
-  string(MAKE_C_IDENTIFIER "${archs}_${flags}" group)
+  string(MAKE_C_IDENTIFIER "${archs}" group)
   get_property(number GLOBAL PROPERTY spill_kernels)
   list(LENGTH number number)
   get_filename_component(name ${kernel} NAME_WE)
@@ -42,7 +39,6 @@ ${params}
   if(NOT group IN_LIST groups)
     set_property(GLOBAL APPEND PROPERTY spill_groups ${group})
     set_property(GLOBAL PROPERTY spill_archs_${group} ${archs})
-    set_property(GLOBAL PROPERTY spill_flags_${group} ${flags})
   endif()
   set_property(GLOBAL APPEND PROPERTY spill_kernels_${group} ${number})
 endfunction()
@@ -53,14 +49,13 @@ function(check_spills)
   get_property(groups GLOBAL PROPERTY spill_groups)
   foreach(group IN LISTS groups)
     get_property(archs GLOBAL PROPERTY spill_archs_${group})
-    get_property(flags GLOBAL PROPERTY spill_flags_${group})
     get_property(numbers GLOBAL PROPERTY spill_kernels_${group})
     file(READ ${FOLDER}/${group}.headers headers)
     file(READ ${FOLDER}/${group}.kernels text)
     file(WRITE ${FOLDER}/${group}.cu "#define LLMC_PARAMS_GIVEN\n${headers}${text}")
     set(targets ${archs})
     list(TRANSFORM targets REPLACE "(.+)" "-gencode=arch=compute_\\1,code=sm_\\1")
-    execute_process(COMMAND ${NVCC} -std=c++20 -O3 -fatbin ${targets} -Xptxas -v -I${SOURCE}/runtime ${flags} -keep -keep-dir ${FOLDER}/ptx ${FOLDER}/${group}.cu
+    execute_process(COMMAND ${NVCC} -std=c++20 -O3 --fmad=false -fatbin ${targets} -Xptxas -v -I${SOURCE}/runtime -keep -keep-dir ${FOLDER}/ptx ${FOLDER}/${group}.cu
       -o ${FOLDER}/${group}.fatbin RESULT_VARIABLE status OUTPUT_VARIABLE report ERROR_VARIABLE report)
     if(NOT status EQUAL 0)
       message(FATAL_ERROR "${report}")
