@@ -66,13 +66,13 @@ inline bool fetched_ahead(std::int64_t lanes, std::int64_t cluster, std::int64_t
   return cluster > 1 && (bytes + per_turn - 1) / per_turn * lanes * 16 <= kAheadBytes;
 }
 
-/// Returns the shape for rows of more than 96 KiB on devices with clusters: 512 lanes in each of up to eight blocks,
-/// which every such device can schedule together. A lane keeps four vectors, five at most. Each operation rereads a
-/// longer row, which the L2 cache holds, because few clusters run at once. With many rows a cluster has eight, because
-/// all but its first are fetched ahead.
+/// Returns the shape for rows of more than 64 KiB, four vectors of each of 1,024 lanes, on devices with clusters: 512
+/// lanes in each of up to eight blocks, which every such device can schedule together. A lane keeps four vectors, five
+/// at most. Each operation rereads a longer row, which the L2 cache holds, because few clusters run at once. With many
+/// rows a cluster has eight, because all but its first are fetched ahead.
 inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, DType dtype) {
   const std::int64_t bytes = bytes_of(dtype, width), lanes = 512, most = 8;
-  if (bytes <= 96 << 10 || bytes > most * lanes * 8 * 16) return launch_shape(groups, width, dtype);
+  if (bytes <= 64 << 10) return launch_shape(groups, width, dtype);
   std::int64_t cluster = 2;
   while (cluster < most && cluster * lanes * 4 * 16 < bytes) cluster *= 2;
   const std::int64_t each = fetched_ahead(lanes, cluster, bytes) ? std::clamp<std::int64_t>(groups / 64, 1, 8) : 1;

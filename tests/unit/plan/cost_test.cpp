@@ -277,11 +277,13 @@ TEST(Cost, LongRowsOfLogitsAreReadOnceWhereThereAreClusters) {
   EXPECT_EQ(cross_entropy({"memory.budget=77GiB", "target.arch=[80]"}),
             Figures(1, 3));                                            // once for the sum, once for the gradient
   EXPECT_EQ(cross_entropy({"target.arch=[80, 90a]"}), Figures(1, 3));  // one launch for both
-  EXPECT_EQ(cross_entropy({"memory.budget=77GiB", "target.arch=[80]", "model.vocab_size=65536"}), Figures(1, 2));
-  EXPECT_EQ(cross_entropy({"model.vocab_size=49152"}), Figures(1, 2));  // 96 KiB
-  EXPECT_EQ(cross_entropy({"model.vocab_size=49160"}), Figures(4, 2));
-  EXPECT_EQ(cross_entropy({"model.vocab_size=262144"}), Figures(8, 2));
-  EXPECT_EQ(cross_entropy({"model.vocab_size=262152"}), Figures(1, 3));
+  EXPECT_EQ(cross_entropy({"memory.budget=77GiB", "target.arch=[80]", "model.vocab_size=40960"}), Figures(1, 2));
+  EXPECT_EQ(cross_entropy({"memory.budget=77GiB", "target.arch=[80]", "model.vocab_size=40968"}), Figures(1, 3));
+  EXPECT_EQ(cross_entropy({"model.vocab_size=32768"}), Figures(1, 2));  // 64 KiB
+  EXPECT_EQ(cross_entropy({"model.vocab_size=32776"}), Figures(4, 2));
+  EXPECT_EQ(cross_entropy({"model.vocab_size=163840"}), Figures(8, 2));  // five vectors of a lane
+  EXPECT_EQ(cross_entropy({"model.vocab_size=163848"}), Figures(8, 3));
+  EXPECT_EQ(cross_entropy({"model.vocab_size=300000"}), Figures(8, 3));
 }
 
 /// Names of the plan's attention kernels.
