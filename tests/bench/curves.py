@@ -32,7 +32,7 @@ MODELS = {
     Model((), 700),
     "25m":
     Model(("model.hidden_size=512", "model.num_hidden_layers=8", "model.intermediate_size=1408", "optimizer.lr=1.0e-3",
-           "memory.budget=4GiB"), 200),
+           "memory.budget=4GiB"), 100),
 }
 
 

@@ -81,7 +81,7 @@ constexpr float kZLoss = 1e-4f, kSoftcap = 30.0f;
 endforeach()
 
 # Cross-entropy of vocabularies whose rows a lane keeps only in part, or not: GPT-2's, Qwen's, Gemma's. Lanes as in
-# compiler/ops/lanes.h. On sm_100 131,073 to 163,840 columns spill up to 16 bytes.
+# compiler/ops/lanes.h. On sm_100 rows that a lane keeps, of other widths than 131,072, spill up to 16 bytes.
 foreach(shape "50304 1024 1 80" "40000 1024 1 80;100" "151936 512 8 90a" "200064 512 8 90a;100" "262144 512 8 90a;100")
   separate_arguments(shape)
   list(POP_FRONT shape width lanes cluster archs)
