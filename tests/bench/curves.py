@@ -26,7 +26,7 @@ class Model:
 
 
 # The second has 25.7 million parameters, of which 2.1 are the embedding's. One of its steps takes six of the quick
-# start's: it has fewer of them, so that all of its runs fit into a day of two cores.
+# start's: it has fewer of them, so that all runs here take a night of two cores.
 MODELS = {
     "quickstart":
     Model((), 700),
@@ -135,9 +135,10 @@ def compare(arguments, formats):
         for each in formats[1:]:
             mean = statistics.mean(differences[each.name])
             bound = "" if each.bound is None else f", at most {each.bound} wanted"
+            error = statistics.stdev(differences[each.name]) / arguments.seeds**0.5 if arguments.seeds > 1 else 0
             print(
-                f"{each.name}: mean difference {mean:+.4f} nats over {arguments.seeds} seeds of {steps} "
-                f"steps{bound}", flush=True)
+                f"{each.name}: mean difference {mean:+.4f} nats (standard error {error:.4f}) over {arguments.seeds} seeds "
+                f"of {steps} steps{bound}", flush=True)
             good &= each.bound is None or mean <= each.bound
     write(arguments, rows)
     return good

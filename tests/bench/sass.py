@@ -31,8 +31,8 @@ REGISTERS, THREADS, BLOCKS, SHARED = 65536, 2048, 32, 228 << 10  # of an SM
 # Bytes per element that a kernel reads by 16-byte loads in its loop, which gives the elements per iteration. Nothing is
 # predicted for kernels on flat parameters: most of their loop is code for a chunk's end, which hardly ever runs.
 READ = {
-    "cross_entropy": 2, "cross_entropy_capped": 2, "rms_norm_forward": 8, "rms_norm_backward": 6, "rms_norm_backward_residual": 8,
-    "swiglu_forward": 4, "swiglu_backward": 6
+    "cross_entropy": 2, "cross_entropy_capped": 2, "rms_norm_forward": 8, "rms_norm_backward": 6,
+    "rms_norm_backward_residual": 8, "swiglu_forward": 4, "swiglu_backward": 6
 }
 
 
