@@ -35,13 +35,13 @@ struct Shared {
 __device__ __forceinline__ void turn_into_powers(float (&scores)[8][4], unsigned (&powers)[4][1][4], const float* lse,
                                                  int query, int key, bool on_diagonal, [[maybe_unused]] bool on_bound,
                                                  [[maybe_unused]] const int (&seen_until)[2]) {
+  if constexpr (kSoftcap > 0) soft_cap(scores, kSoftcap / kScale);
+  if (on_diagonal) mask_later<true>(scores, query, key);
+  if constexpr (kBounded) {
+    if (on_bound) mask_bounded<true>(scores, query, seen_until);
+  }
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
-    if constexpr (kSoftcap > 0) soft_cap(reinterpret_cast<float(&)[1][4]>(scores[n]), kSoftcap / kScale);
-    if (on_diagonal) mask_later<true>(reinterpret_cast<float(&)[1][4]>(scores[n]), query + 8 * n, key);
-    if constexpr (kBounded) {
-      if (on_bound) mask_bounded<true>(scores, n, query, seen_until);
-    }
     const float2 sums = *reinterpret_cast<const float2*>(lse + 8 * n + threadIdx.x % 4 * 2);
     [[maybe_unused]] float bend[4];  // slope of the soft cap
 #pragma unroll

@@ -88,13 +88,13 @@ __launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     begin_rows(scores, queries, tiles[buffer][0]);
     begin_rows(dscores, gradients, tiles[buffer][1]);
     wgmma_wait<1>(scores);
+    if constexpr (kSoftcap > 0) soft_cap(scores, kSoftcap / kScale);
+    if (key == first) mask_later<false>(scores, query, key);
+    if constexpr (kBounded) {
+      if (key < all_seen) mask_bounded<false>(scores, key, seen_from);
+    }
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      if constexpr (kSoftcap > 0) soft_cap(reinterpret_cast<float(&)[1][4]>(scores[n]), kSoftcap / kScale);
-      if (key == first) mask_later<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
-      if constexpr (kBounded) {
-        if (key < all_seen) mask_bounded<false>(scores, n, key, seen_from);
-      }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         [[maybe_unused]] float bend = 1.0f;  // slope of the soft cap

@@ -65,13 +65,13 @@ __launch_bounds__(kLanes, kSlices == 1 ? 4 : 3) LLMC_KERNEL
     begin_rows(scores, queries, tiles[buffer][0]);
     wgmma_wait<0>(scores);
     float top[2] = {highest[0], highest[1]};
+    if constexpr (kSoftcap > 0) soft_cap(scores, kSoftcap / kScale);
+    if (key == first) mask_later<false>(scores, query, key);
+    if constexpr (kBounded) {
+      if (key < all_seen) mask_bounded<false>(scores, key, seen_from);
+    }
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      if constexpr (kSoftcap > 0) soft_cap(reinterpret_cast<float(&)[1][4]>(scores[n]), kSoftcap / kScale);
-      if (key == first) mask_later<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
-      if constexpr (kBounded) {
-        if (key < all_seen) mask_bounded<false>(scores, n, key, seen_from);
-      }
 #pragma unroll
       for (int i = 0; i < 4; ++i) top[i / 2] = max(top[i / 2], scores[n][i]);
     }

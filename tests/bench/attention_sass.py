@@ -30,7 +30,7 @@ def disassemble(kernel, arch, shape, args, folder):
     """(registers, spilled bytes, instructions as (label or None, text))."""
     params = os.path.join(folder, "params_given.h")
     with open(params, "w") as file:
-        file.write("#define LLMC_PARAMS_GIVEN\nnamespace llmc {\n")
+        file.write('#include "device/types.h"\n#define LLMC_PARAMS_GIVEN\nnamespace llmc {\nusing Act = bf16;\n')
         for name, value in shape.items():
             file.write(f"constexpr {'float' if name == 'kScale' else 'int'} {name} = {value};\n")
         file.write("}\n")
@@ -46,24 +46,34 @@ def disassemble(kernel, arch, shape, args, folder):
                           done.stderr)[1]), int(re.search(r"(\d+) bytes spill stores", done.stderr)[1]), text)
 
 
+def name_of(instruction):
+    return re.sub(r"^@!?U?P\w+\s+", "", instruction).split()[0]
+
+
+def masks(block):
+    """Whether instructions only select what a mask leaves."""
+    names = collections.Counter(name_of(instruction).split(".")[0] for instruction in block)
+    return names["FSEL"] > 0 and names["FSEL"] + names["ISETP"] >= 0.8 * len(block)
+
+
 def loops(text):
-    """Instructions of each loop: from a label to the last branch back to it."""
+    """Instructions of each loop: from a label to the last branch back to it. Without masks that a branch passes over: few
+    tiles are on the diagonal."""
     instructions, labels = [], {}
     for line in text.splitlines():
         if match := re.match(r"(\.L_x_\d+):", line):
             labels[match[1]] = len(instructions)
         elif match := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;", line):
             instructions.append(match[1])
-    ends = {}
+    ends, passed = {}, set()
     for at, text in enumerate(instructions):
         match = re.search(r"\bBRA.*\((\.L_x_\d+)\)", text)
-        if match and labels.get(match[1], at + 1) <= at:
-            ends[labels[match[1]]] = at
-    return [instructions[begin:end + 1] for begin, end in ends.items()]
-
-
-def name_of(instruction):
-    return re.sub(r"^@!?U?P\w+\s+", "", instruction).split()[0]
+        target = labels.get(match[1], at + 1) if match else at + 1
+        if target <= at:
+            ends[target] = at
+        elif masks(instructions[at + 1:target]):
+            passed.update(range(at + 1, target))
+    return [[instructions[at] for at in range(begin, end + 1) if at not in passed] for begin, end in ends.items()]
 
 
 def inner_loop(text, product):

@@ -28,10 +28,10 @@ std::string first_refusal(const spec::Spec& spec, const Refusal& refusal) {
 // gradients of all scores, which it writes and rereads if sums must have one order (some of them in the L2 cache); and
 // of the seven products of llmc's passes by warps and by warpgroups. Heads wider than 64 were not measured. By warps
 // they have one row tile, which is bound by shared memory at 8 clocks for 6.4. By warpgroups the model of
-// docs/reference/kernel-counts.md gives 60.7 ms where it gives 36.8 for heads of 64, with twice the FLOPs.
+// docs/reference/kernel-counts.md gives 56.5 ms where it gives 30.4 for heads of 64, with twice the FLOPs.
 constexpr double kCudnnFlops = 249e12, kScoreBytes = 13e12;
 constexpr double kOwnFlops = 256e12, kOwnWideFlops = kOwnFlops * 6.36 / 8;
-constexpr double kOwnWarpgroupFlops = 395e12, kOwnWideWarpgroupFlops = kOwnWarpgroupFlops * 2 * 36.8 / 60.7;
+constexpr double kOwnWarpgroupFlops = 395e12, kOwnWideWarpgroupFlops = kOwnWarpgroupFlops * 2 * 30.4 / 56.5;
 
 /// Predicts the ms of a layer's backward pass.
 double backward_ms(const AttentionShape& s, AttentionBy by, const spec::Spec& spec) {

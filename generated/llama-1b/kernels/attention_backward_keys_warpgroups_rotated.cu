@@ -41,9 +41,9 @@ struct Shared {
 __device__ __forceinline__ void turn_into_powers(float (&scores)[8][4], unsigned (&powers)[4][1][4], const float* lse,
                                                  int query, int key, bool on_diagonal, [[maybe_unused]] bool on_bound,
                                                  [[maybe_unused]] const int (&seen_until)[2]) {
+  if (on_diagonal) mask_later<true>(scores, query, key);
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
-    if (on_diagonal) mask_later<true>(reinterpret_cast<float(&)[1][4]>(scores[n]), query + 8 * n, key);
     const float2 sums = *reinterpret_cast<const float2*>(lse + 8 * n + threadIdx.x % 4 * 2);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

@@ -87,9 +87,9 @@ __launch_bounds__(128, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     begin_rows(scores, queries, tiles[buffer][0]);
     begin_rows(dscores, gradients, tiles[buffer][1]);
     wgmma_wait<1>(scores);
+    if (key == first) mask_later<false>(scores, query, key);
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      if (key == first) mask_later<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         scores[n][i] = exp2_approx(fma(scores[n][i], 0.125f * kLog2e, -row_lse[i / 2]));

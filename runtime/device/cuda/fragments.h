@@ -75,6 +75,7 @@ __device__ __forceinline__ void add_products(float (&sum)[kRowTiles][2], const u
 template <bool kTransposed, int kRowTiles>
 __device__ __forceinline__ void mask_later(float (&scores)[kRowTiles][4], int query, int key) {
   const int lane = threadIdx.x % 32, apart = lane / 4 - lane % 4 * 2;  // row minus column of the lane's first score
+  keep_branch();
 #pragma unroll
   for (int i = 0; i < 4 * kRowTiles; ++i) {
     const int more = i / 2 * 8 - i % 2;
@@ -88,6 +89,7 @@ __device__ __forceinline__ void mask_later(float (&scores)[kRowTiles][4], int qu
 template <bool kTransposed, int kRowTiles>
 __device__ __forceinline__ void mask_earlier(float (&scores)[kRowTiles][4], int query, int key, Mask mask) {
   const int row = threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;  // of the lane's first score
+  keep_branch();
 #pragma unroll
   for (int i = 0; i < 4 * kRowTiles; ++i) {
     const int r = row + i / 2 * 8, c = column + i % 2;

@@ -35,8 +35,8 @@ __device__ void meet_in_warp(float& highest, float& sum, float& weighted) {
   }
 }
 
-/// Lanes of a row, kLanes in each block of a cluster, and their exchange. Owner: the group; two groups of one kernel have
-/// their own turns, and so their own shared memory.
+/// Lanes of a row, kLanes in each block of a cluster, and their exchange. Owner: the group; two groups of one kernel
+/// have their own turns, and so their own shared memory.
 template <class Owner, int kLanes, int kCluster>
 class LaneExchange {
  protected:

@@ -89,6 +89,10 @@ __device__ __forceinline__ unsigned scaled_e4m3(unsigned codes, float factor) {
   return scaled;
 }
 
+/// Empty. In a branch that few lanes or turns take, it keeps the compiler from computing both sides, with all that
+/// follows from them, and selecting.
+__device__ __forceinline__ void keep_branch() { asm volatile(""); }
+
 /// Returns v. The compiler does not know that, so what follows from it is computed again instead of kept in registers.
 template <class T>
 __device__ __forceinline__ T opaque(T v) {

@@ -73,16 +73,29 @@ __device__ __forceinline__ void wgmma_wait(float (&d)[kSlices][1][8][4]) {
   for (int s = 0; s < kSlices; ++s) wgmma_wait<kLater>(d[s][0]);
 }
 
-/// Masks scores of eight columns from `column` on that are outside of a row's bound, one for rows r and one for rows r
-/// + 8 of a warp: columns before it, or after it with kAfter. They become less than kNothing, so that they get no
-/// weight in a row whose highest score is still kNothing.
-template <bool kAfter>
-__device__ __forceinline__ void mask_bounded(float (&scores)[8][4], int n, int column, const int (&bound)[2]) {
-  const int at = column + 8 * n + threadIdx.x % 4 * 2;
+/// Masks the keys of a tile that come after their query, as mask_later() of fragments.h.
+template <bool kTransposed>
+__device__ __forceinline__ void mask_later(float (&scores)[8][4], int query, int key) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const bool outside = kAfter ? at + i % 2 > bound[i / 2] : at + i % 2 < bound[i / 2];
-    if (outside) scores[n][i] = 2 * kNothing;
+  for (int n = 0; n < 8; ++n)
+    mask_later<kTransposed>(reinterpret_cast<float(&)[1][4]>(scores[n]), query + (kTransposed ? 8 * n : 0),
+                            key + (kTransposed ? 0 : 8 * n));
+}
+
+/// Masks scores of a tile from `column` on that are outside of a row's bound, one for rows r and one for rows r + 8 of
+/// a warp: columns before it, or after it with kAfter. They become less than kNothing, so that they get no weight in a
+/// row whose highest score is still kNothing.
+template <bool kAfter>
+__device__ __forceinline__ void mask_bounded(float (&scores)[8][4], int column, const int (&bound)[2]) {
+  keep_branch();
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+    const int at = column + 8 * n + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const bool outside = kAfter ? at + i % 2 > bound[i / 2] : at + i % 2 < bound[i / 2];
+      if (outside) scores[n][i] = 2 * kNothing;
+    }
   }
 }
 

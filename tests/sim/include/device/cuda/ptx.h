@@ -124,6 +124,7 @@ inline void cluster_arrive_relaxed() { sim::arrive_at_cluster(false); }
 inline void cluster_wait() { sim::wait_for_cluster(); }
 inline void cluster_write(float4* shared, int rank, float4 v) { sim::write_shared_of(shared, rank, v); }
 
+inline void keep_branch() {}
 template <class T>
 inline T opaque(T v) {
   return v;
