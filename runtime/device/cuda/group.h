@@ -315,6 +315,7 @@ class Group : LaneExchange<Group<kLanes, Element, kCluster>, kLanes, kCluster> {
         for (int k = 0; k < kVectors<R::kTotal>; ++k)
           if (within<R::kTotal>(k, R::kTotal)) add(k);
       } else {
+#pragma unroll 4
         for (int k = 0; column(k) < R::kTotal; ++k) add(k);
       }
       meet(highest, sum, weighted);
