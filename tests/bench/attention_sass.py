@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Predicts the time of llmc's own attention on a Hopper GPU from its machine code: instructions of the inner loop, and ms a step.
+Exits with 1 if a kernel spills registers.
 
     python3 -m venv build/sass-venv && build/sass-venv/bin/pip install nvidia-cuda-nvdisasm
     tests/bench/attention_sass.py --nvdisasm build/sass-venv/lib/python3*/site-packages/nvidia/cu13/bin/nvdisasm
@@ -11,6 +12,7 @@ import collections
 import os
 import re
 import subprocess
+import sys
 import tempfile
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -139,7 +141,7 @@ def main():
     print(
         f"[{batch}, {sequence}], {heads}/{kv_heads} heads of {dim}, {args.layers} layers. Clocks by unit: by warps of a "
         "scheduler for an HMMA, by warpgroups of an SM for a tile of 64 x 64 scores.")
-    units = {"": "shared", "_warpgroups": "L2"}
+    units, spills = {"": "shared", "_warpgroups": "L2"}, False
     with tempfile.TemporaryDirectory() as folder:
         for way, unit in units.items():
             kernels = [k for k in args.kernel if k.endswith("_warpgroups") == bool(way)]
@@ -151,13 +153,15 @@ def main():
             for arch in args.arch:
                 for kernel in kernels:
                     registers, spilled, text = disassemble(kernel, arch, shape, args, folder)
+                    spills |= spilled > 0
                     body = inner_loop(text, "GMMA" if way else "HMMA")
                     cells = by_warpgroups(shape, registers, spilled, body, args.layers) if way else by_warps(
                         kernel, shape, registers, spilled, body, args.layers)
                     print(f"{kernel:<40}{arch:>5}" + "".join(f"{cell:>13}" for cell in cells))
                     if args.instructions:
                         print("   ", dict(collections.Counter(name_of(i).split(".")[0] for i in body).most_common()))
+    return spills
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
