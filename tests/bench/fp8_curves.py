@@ -1,6 +1,6 @@
 """Loss curves of products in fp8 and in bf16: two models, several seeds.
 
-    python3 tests/bench/fp8_curves.py [--seeds 3] [--steps N] [--models quickstart 25m] [--matmul fp8 ...] [--threads N] [-o FOLDER] [OVERRIDE...]
+    python3 tests/bench/fp8_curves.py [--seeds 3] [--steps N] [--models quickstart 25m] [--matmul fp8 ...] [--threads N] [--spec FILE] [-o FOLDER] [OVERRIDE...]
 
 Each seed trains once with each arithmetic, from the same weights and in the same order of samples (curves.py). Prints the last
 validation loss of each run, its difference to bf16's (nats a token), and how many tokens more it takes to bf16's loss. Writes all

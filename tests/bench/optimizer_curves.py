@@ -1,8 +1,8 @@
 """Loss curves of Muon and AdamW at equal steps, each at the best of several learning rates.
 
-    python3 tests/bench/optimizer_curves.py [--rates 5] [--seeds 3] [--steps N] [--models quickstart 25m] [--threads N] [-o FOLDER] [OVERRIDE...]
+    python3 tests/bench/optimizer_curves.py [--rates 5] [--seeds 3] [--steps N] [--models quickstart 25m] [--threads N] [--spec FILE] [-o FOLDER] [OVERRIDE...]
 
-The first seed trains once with each rate: the spec's times 1/4, 1/2, 1, 2, 4 (curves.py). The other seeds train with the best one of
+The first seed trains once with each rate: 0.002 (25m: 0.001) times 1/4, 1/2, 1, 2, 4. The other seeds train with the best one of
 each optimizer. Prints the last validation loss of each run, and writes all validation losses to FOLDER/curves.csv. Ends with exit 1 if
 AdamW's mean is the lower one.
 """
@@ -14,7 +14,7 @@ import sys
 import curves
 
 KINDS = ("adamw", "muon")
-RATES = {"quickstart": 2.0e-3, "25m": 1.0e-3}  # of the specs
+RATES = {"quickstart": 2.0e-3, "25m": 1.0e-3}  # in the middle
 FACTORS = (1, 2, 0.5, 4, 0.25)  # in the order of --rates
 
 

@@ -1,6 +1,6 @@
 """Loss curves of AdamW with moments in 8 bits and in fp32: two models, several seeds.
 
-    python3 tests/bench/state_curves.py [--seeds 3] [--steps N] [--models quickstart 25m] [--threads N] [-o FOLDER] [OVERRIDE...]
+    python3 tests/bench/state_curves.py [--seeds 3] [--steps N] [--models quickstart 25m] [--threads N] [--spec FILE] [-o FOLDER] [OVERRIDE...]
 
 Each seed trains once with either format, from the same weights and in the same order of samples (curves.py). Prints the last
 validation loss of each run, int8's less fp32's (nats a token), and how many tokens more int8 takes to fp32's loss. Writes all
