@@ -79,9 +79,9 @@ inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, DType 
   return {lanes, lanes, (groups + each - 1) / each * cluster, cluster};
 }
 
-/// Whether a lane holds its part of a row in registers from one operation to the next.
+/// Whether a lane holds its part of a row in registers from its softmax to the gradient.
 inline bool stays_in_registers(const LaunchShape& shape, std::int64_t width, DType dtype) {
-  return bytes_of(dtype, width) <= shape.cluster * shape.lanes * kKeptVectors * 16;
+  return bytes_of(dtype, width) <= shape.cluster * shape.lanes * kSoftmaxVectors * 16;
 }
 
 }  // namespace llmc::ops

@@ -144,7 +144,9 @@ class Group : LaneExchange<Group<kLanes, Element, kCluster>, kLanes, kCluster> {
     const auto now = row<kCols, kPitch>(matrix, index);
     using R = ShapeOf<decltype(now)>;
     constexpr int kOwn = kVectors<kCols>;
-    if constexpr (kCluster == 1 || kOwn * kLanes * 16 > kAheadBytes || !R::template kAlwaysWhole<kVector>) {
+    if constexpr (kOwn > kSoftmaxVectors) {
+      return now.read_only();
+    } else if constexpr (kCluster == 1 || kOwn * kLanes * 16 > kAheadBytes || !R::template kAlwaysWhole<kVector>) {
       return load(now);
     } else {
       __shared__ uint4 ahead[kOwn][kLanes];  // each lane reads only its own copies: no barrier
@@ -315,7 +317,8 @@ class Group : LaneExchange<Group<kLanes, Element, kCluster>, kLanes, kCluster> {
         for (int k = 0; k < kVectors<R::kTotal>; ++k)
           if (within<R::kTotal>(k, R::kTotal)) add(k);
       } else {
-#pragma unroll 4
+        [[maybe_unused]] constexpr int kTogether = kVectors<R::kTotal> > kSoftmaxVectors ? 4 : 1;  // in flight
+#pragma unroll kTogether
         for (int k = 0; column(k) < R::kTotal; ++k) add(k);
       }
       meet(highest, sum, weighted);
@@ -398,7 +401,7 @@ class Group : LaneExchange<Group<kLanes, Element, kCluster>, kLanes, kCluster> {
     auto& shape = sized(rows...);
     using Shape = ShapeOf<decltype(shape)>;
     const int total = shape.total();
-    if constexpr ((Shape::kTotal > 0 && kVectors<Shape::kTotal> <= kKeptVectors) || (Rows::kRegisters || ...)) {
+    if constexpr ((Shape::kTotal > 0 && kVectors<Shape::kTotal> <= kSoftmaxVectors) || (Rows::kRegisters || ...)) {
 #pragma unroll
       for (int k = 0; k < kVectors<Shape::kMost>; ++k)
         if (within<Shape::kTotal>(k, total)) whole_or_tail<Shape::kTotal, kTogether>(f, total, k, rows...);
