@@ -26,7 +26,7 @@ class Model:
 
 # The second has 25.7 million parameters, of which 2.1 are the embedding's. One of its steps takes six of the quick
 # start's: it has fewer of them, so that all runs here take a night of two cores. At twice its rate
-# seeds' differences are three times as large.
+# seeds' differences are several times as large.
 MODELS = {
     "quickstart":
     Model((), 700),
