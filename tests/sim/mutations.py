@@ -86,9 +86,9 @@ class Mutations(Run):
         return self.changed("small", file, sources=self.sources(file, before, after))
 
     def wrong_group(self, run, kernel, before, after):
-        """Command line of the run with a fault in one kernel's copy of the header of a block's lanes."""
-        return self.changed(run, f"kernels/{kernel}.cu", sources=self.sources("runtime/device/cuda/group.h", before,
-                                                                              after))
+        """Command line of the run with a fault in one kernel's copy of the header of what lanes exchange."""
+        return self.changed(run, f"kernels/{kernel}.cu", sources=self.sources("runtime/device/cuda/lane_exchange.h",
+                                                                              before, after))
 
     def test_barrier(self):
         """Sums over the warps of a block without the barrier between writing and reading the warps' parts."""
