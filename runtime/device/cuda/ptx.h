@@ -94,9 +94,7 @@ __device__ __forceinline__ unsigned scaled_e4m3(unsigned codes, float factor) {
 __device__ __forceinline__ void keep_branch() { asm volatile(""); }
 
 /// Returns v. The compiler does not know that, so what follows from it is computed again instead of kept in registers.
-template <class T>
-__device__ __forceinline__ T opaque(T v) {
-  static_assert(sizeof(T) == 4);
+__device__ __forceinline__ int opaque(int v) {
   asm volatile("" : "+r"(v));
   return v;
 }

@@ -100,6 +100,15 @@ constexpr float kZLoss = 0;
   endforeach()
 endforeach()
 
+# Sums over more tokens than generated/llama-1b has in a pass.
+file(WRITE ${FOLDER}/tokens.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+namespace llmc {
+constexpr int kRows = 65536, kLanes = 1024;
+}
+")
+must_not_spill("loss_sum, 65536 tokens" "80;90a;100" -include ${FOLDER}/tokens.h ${SOURCE}/templates/loss_sum.cu)
+
 # Rows and weights of products in e4m3: the reference run's, with lanes as in compiler/ops/lanes.h.
 foreach(shape "2048 128 false" "3072 256 true" "8192 512 false" "16384 1024 true")
   separate_arguments(shape)

@@ -125,10 +125,7 @@ inline void cluster_wait() { sim::wait_for_cluster(); }
 inline void cluster_write(float4* shared, int rank, float4 v) { sim::write_shared_of(shared, rank, v); }
 
 inline void keep_branch() {}
-template <class T>
-inline T opaque(T v) {
-  return v;
-}
+inline int opaque(int v) { return v; }
 
 // Only what the PTX ISA guarantees: the nearest result, or up to 2 (1) ulp off, a different number for each argument.
 inline float exp2_approx(float v) {
