@@ -13,8 +13,10 @@ the median tensor where that is larger (1.04 on average, up to 2.5). The loss mu
 autocast's).
 
 fp8: against the error of the same recipe in PyTorch, whose operands have the same numbers but for those that rounding decides. The
-geometric mean of the ratios has bf16's bound; each tensor may have 1.25 times the recipe's error, where 1.09 was seen. The loss and the other figures may be 1e-3 off, where 4e-4
-was seen.
+geometric mean of the ratios has bf16's bound. Each tensor may have 1.25 times the recipe's error, both as root mean squares over
+the draws: of 44 trainers with six draws each the largest was 1.12. With one draw it says too little of a norm of heads, whose 16
+terms mostly cancel: 1.31 and 1.27 were seen in one draw and two, 1.08 in 24. The loss and the other figures may be 1e-3 off, where
+4e-4 was seen.
 
 tf32: against the error of the same recipe in PyTorch, as fp8's, with the bounds of fp8 but 1e-4 for the loss and the other
 figures.
@@ -27,8 +29,10 @@ error is compared, by the same bounds, with that of autocast with a stream so ro
 """
 
 import argparse
+import collections
 import hashlib
 import json
+import math
 import os
 import shutil
 import statistics
@@ -143,7 +147,8 @@ class Draws:
 
     def __init__(self, reference, products, stream):
         self.reference, self.products, self.stream = reference, products, stream
-        self.loss_error, self.worst, self.ratios, self.plain, self.excess = 0.0, (0.0, ""), [], [], (0.0, "")
+        self.loss_error, self.worst, self.ratios, self.plain = 0.0, (0.0, ""), [], []
+        self.squares = collections.defaultdict(lambda: [0.0, 0.0])  # by tensor: of our errors, and of theirs
         self.said_error, self.top1_error = 0.0, 0.0  # of the other figures of the step's targets
 
     def add(self, step):
@@ -165,14 +170,17 @@ class Draws:
             self.ratios += [ours[name] / theirs[name] for name in ours if theirs[name]]
             median = statistics.median(theirs.values())
             # A bias of k shifts all scores of a query equally, but for its rotation: most of its gradient is rounding.
-            self.excess = max(
-                self.excess,
-                largest(
-                    {name: ours[name] / max(theirs[name], median)
-                     for name in ours if not name.endswith("k_proj.bias")}))
+            for name in ours:
+                if not name.endswith("k_proj.bias"):
+                    self.squares[name][0] += ours[name]**2
+                    self.squares[name][1] += max(theirs[name], median)**2
             if self.stream:
                 usual = exact.rounded_errors(self.products, None)
                 self.plain += [ours[name] / usual[name] for name in ours if usual[name]]
+
+    def excess(self):
+        """(ratio, tensor) of the tensor whose error over all draws exceeds the baseline's most."""
+        return largest({name: math.sqrt(ours / theirs) for name, (ours, theirs) in self.squares.items()})
 
     def good(self):
         """Whether all bounds hold."""
@@ -182,15 +190,16 @@ class Draws:
         figures, one = {"tf32": (1e-4, 1.25), "bf16": (4e-4, 6)}.get(self.products, (1e-3, 1.25))
         if max(self.said_error, self.loss_error) > figures or self.top1_error > 0.02:
             return False
-        return statistics.geometric_mean(self.ratios) <= 1.1 and self.excess[0] <= one
+        return statistics.geometric_mean(self.ratios) <= 1.1 and self.excess()[0] <= one
 
     def line(self):
         text = (f"loss {self.loss_error:.1e} lse, entropy {self.said_error:.1e} top-1 {self.top1_error:.1e} "
                 f"gradient {self.worst[0]:.2e} ({self.worst[1]})")
         if self.ratios:
+            excess, tensor = self.excess()
             text += (
                 f"; of {BASELINES[self.products]}'s error: {statistics.geometric_mean(self.ratios):.3f} on average, "
-                f"at most {self.excess[0]:.2f} ({self.excess[1]})")
+                f"at most {excess:.2f} ({tensor})")
         if self.plain:
             text += f"; of {BASELINES[self.products]}'s with an fp32 stream: {statistics.geometric_mean(self.plain):.3f} on average"
         return text + ("" if self.good() else "   FAILED")
