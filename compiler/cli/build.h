@@ -7,7 +7,7 @@
 
 #include "compiler/build/compile.h"
 #include "compiler/build/project_lock.h"
-#include "compiler/cli/options.h"
+#include "compiler/cli/specs.h"
 
 namespace llmc::cli {
 

@@ -10,12 +10,12 @@
 #include "compiler/tools/checkpoints/export.h"
 #include "compiler/tools/checkpoints/listing.h"
 #include "compiler/tools/checkpoints/show.h"
-#include "compiler/tools/dataset/info.h"
 #include "compiler/tools/report/plan_report.h"
 #include "error.h"
 #include "files/disk.h"
 #include "spec/scalars.h"
 #include "spec/source.h"
+#include "text/console.h"
 #include "text/message.h"
 #include "text/plural.h"
 #include "text/printable.h"
@@ -167,7 +167,7 @@ void export_checkpoint(const checkpoints::ExportOptions& options) {
     note(fmt::format("the tokenizer is '{}'", exported.tokenizer));
   const bool mean = !found.averaged.empty();
   fmt::print("{}: {} parameters{} as {} in {} file{}, {}{}\n", printable(options.out.string()),
-             data::grouped(exported.parameters),
+             format_count(exported.parameters),
              mean ? "" : fmt::format(" of '{}'", printable(found.checkpoint.string())), name_of(exported.dtype),
              exported.files, plural(exported.files), report::human_bytes(static_cast<double>(exported.bytes)),
              mean ? ", the mean of" : "");

@@ -20,6 +20,7 @@
 #include "spec/scalars.h"
 #include "spec/schema/schema.h"
 #include "spec/source.h"
+#include "text/console.h"
 #include "text/message.h"
 #include "text/option_checks.h"
 #include "text/plural.h"
@@ -75,24 +76,24 @@ void allow_suffix(CLI::Option* option) {
 }
 
 void print_result(const data::BuildResult& result, const std::filesystem::path& out) {
-  using data::grouped;
   const std::int64_t documents = document_count(result);
-  const std::string lines =
-      result.skipped_lines ? fmt::format(", and {} line{}", grouped(result.skipped_lines), plural(result.skipped_lines))
-                           : "";
+  const std::string lines = result.skipped_lines ? fmt::format(", and {} line{}", format_count(result.skipped_lines),
+                                                               plural(result.skipped_lines))
+                                                 : "";
   fmt::print("{}: {} document{} from {} file{} ({} skipped{}), {:.2f} bytes a token, vocabulary {}\n",
-             spec::printable(out.string()), grouped(documents), plural(documents), grouped(result.files),
-             plural(result.files), grouped(result.skipped_files), lines, result.bytes_per_token(),
-             grouped(result.vocab_size));
+             spec::printable(out.string()), format_count(documents), plural(documents), format_count(result.files),
+             plural(result.files), format_count(result.skipped_files), lines, result.bytes_per_token(),
+             format_count(result.vocab_size));
   for (const auto& [name, side] : {std::pair("train", &result.train), {"validation", &result.validation}}) {
     const auto shards = static_cast<std::int64_t>(side->shards.size());
-    fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens), grouped(shards), plural(shards));
+    fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, format_count(side->tokens), format_count(shards),
+               plural(shards));
   }
   if (result.continued_shards)
-    fmt::print("  {} shard{} of a build that was killed kept\n", grouped(result.continued_shards),
+    fmt::print("  {} shard{} of a build that was killed kept\n", format_count(result.continued_shards),
                plural(result.continued_shards));
   if (result.duplicates)
-    fmt::print("  {} duplicate document{} left out\n", grouped(result.duplicates), plural(result.duplicates));
+    fmt::print("  {} duplicate document{} left out\n", format_count(result.duplicates), plural(result.duplicates));
   if (!result.passed_over.empty())
     fmt::print("  {}; to include them use --glob\n", spec::printable(data::passed_over_text(result.passed_over)));
 }
@@ -104,11 +105,11 @@ void print_notes(const data::BuildResult& result, const data::DatasetOptions& op
     to_stderr(
         "note: the vocabulary has only {} tokens, not the {} of --vocab-size, because the text has too few different "
         "words\n",
-        data::grouped(result.vocab_size), data::grouped(options.vocab_size));
+        format_count(result.vocab_size), format_count(options.vocab_size));
   if (!result.byte_exact)
     to_stderr("note: this tokenizer does not restore every text; it changes {} of these {} documents\n",
-              result.changed_documents ? data::grouped(result.changed_documents) : "none",
-              data::grouped(result.train.documents + result.validation.documents));
+              result.changed_documents ? format_count(result.changed_documents) : "none",
+              format_count(result.train.documents + result.validation.documents));
   if (!result.linked_directories.empty())
     to_stderr("note: {}\n", spec::printable(data::linked_text(result.linked_directories)));
   const auto train = static_cast<double>(result.train.tokens), held = static_cast<double>(result.validation.tokens);
@@ -127,7 +128,7 @@ void print_notes(const data::BuildResult& result, const data::DatasetOptions& op
     to_stderr("skipped {}: {}\n", spec::printable(result.skipped[i].where), spec::printable(result.skipped[i].why));
   const std::int64_t skipped = result.skipped_files + result.skipped_lines;
   if (skipped > static_cast<std::int64_t>(kShown))
-    to_stderr("skipped {} more\n", data::grouped(skipped - static_cast<std::int64_t>(kShown)));
+    to_stderr("skipped {} more\n", format_count(skipped - static_cast<std::int64_t>(kShown)));
 }
 
 void add_build(CLI::App* data_command) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cli/options.h"
+#include "compiler/cli/specs.h"
 #include "compiler/devices/device.h"
 
 namespace llmc::cli {

@@ -9,7 +9,7 @@
 
 #include "compiler/build/process.h"
 #include "compiler/cli/commands.h"
-#include "compiler/cli/options.h"
+#include "compiler/cli/specs.h"
 #include "compiler/tools/report/plan_report.h"
 #include "device/cpu/arch.h"
 #include "files/disk.h"

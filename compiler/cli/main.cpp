@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "compiler/cli/commands.h"
-#include "compiler/cli/options.h"
+#include "compiler/cli/specs.h"
 #include "device/cpu/wait_policy.h"
 #include "error.h"
 #include "host/standard_streams.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cli/options.h"
+#include "compiler/cli/specs.h"
 #include "spec/resolved.h"
 
 namespace llmc::cli {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "compiler/cli/commands.h"
-#include "compiler/cli/options.h"
+#include "compiler/cli/specs.h"
 #include "compiler/tools/scale/rules.h"
 #include "compiler/tools/scale/text.h"
 #include "files/disk.h"

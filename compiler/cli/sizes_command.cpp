@@ -8,7 +8,7 @@
 
 #include "compiler/cli/commands.h"
 #include "compiler/cli/device_overrides.h"
-#include "compiler/cli/options.h"
+#include "compiler/cli/specs.h"
 #include "compiler/devices/device.h"
 #include "compiler/plan/plan.h"
 #include "compiler/tools/report/plan_report.h"

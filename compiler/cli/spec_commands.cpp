@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/cli/commands.h"
-#include "compiler/cli/options.h"
+#include "compiler/cli/specs.h"
 #include "compiler/spec/codes.h"
 #include "compiler/spec/documentation.h"
 #include "compiler/spec/huggingface.h"

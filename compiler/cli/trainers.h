@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "compiler/cli/options.h"
+#include "compiler/cli/specs.h"
 
 namespace llmc::cli {
 

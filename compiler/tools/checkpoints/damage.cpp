@@ -15,11 +15,11 @@
 #include "compiler/graph/llama.h"
 #include "compiler/tools/checkpoints/blocks.h"
 #include "compiler/tools/checkpoints/contents.h"
-#include "compiler/tools/dataset/info.h"
 #include "compiler/tools/report/plan_report.h"
 #include "error.h"
 #include "files/disk.h"
 #include "spec/fingerprint.h"
+#include "text/console.h"
 #include "text/plural.h"
 
 namespace llmc::checkpoints {
@@ -234,7 +234,7 @@ std::string damage_text(const DamageReport& verdict) {
   if (verdict.damage.empty())
     return fmt::format("{}: complete ({} file{}, {}, {} tensor{})\n", verdict.path.string(), verdict.files,
                        plural(verdict.files), report::human_bytes(static_cast<double>(verdict.bytes)),
-                       data::grouped(verdict.tensors), plural(verdict.tensors));
+                       format_count(verdict.tensors), plural(verdict.tensors));
   std::string text = fmt::format("{}: damaged\n", verdict.path.string());
   std::map<std::string, std::int64_t> tensors;  // named so far, by file
   for (const Damage& damage : verdict.damage) {

@@ -18,7 +18,6 @@
 #include "compiler/tools/checkpoints/damage.h"
 #include "compiler/tools/checkpoints/export_tokenizer.h"
 #include "compiler/tools/checkpoints/listing.h"
-#include "compiler/tools/dataset/info.h"
 #include "compiler/tools/dataset/pending_folder.h"
 #include "device/math.h"
 #include "device/types.h"
@@ -29,6 +28,7 @@
 #include "spec/model_config.h"
 #include "spec/print.h"
 #include "spec/source.h"
+#include "text/console.h"
 
 namespace llmc::checkpoints {
 
@@ -192,7 +192,6 @@ std::string list(std::span<const Contents> checkpoints, Value value) {
 
 std::string model_card(const std::string& name, std::span<const Contents> checkpoints, const Exported& exported,
                        const std::optional<ModelTokenizer>& tokenizer) {
-  using data::grouped;
   const Contents& contents = checkpoints.front();
   const bool mean = checkpoints.size() > 1;
   const spec::Spec& spec = contents.values.spec;
@@ -219,17 +218,17 @@ A {} model, trained by llmc.{}
 )",
       name, spec::family_of(spec.model)->title,
       mean ? fmt::format(" Its weights are the mean of {} checkpoints.", checkpoints.size()) : "",
-      grouped(exported.parameters),
+      format_count(exported.parameters),
       exported.dtype != DType::f32
           ? fmt::format("{}, rounded to nearest, ties to even, from the trained fp32", name_of(exported.dtype))
       : mean ? "fp32"
              : "fp32, as they were trained",
-      list(checkpoints, [](const Contents& of) { return grouped(of.state.step); }),
+      list(checkpoints, [](const Contents& of) { return format_count(of.state.step); }),
       list(checkpoints,
-           [](const Contents& of) { return grouped(static_cast<std::int64_t>(tokens_of(of.state.position))); }),
-      grouped(spec.batch.sequence_length));
+           [](const Contents& of) { return format_count(static_cast<std::int64_t>(tokens_of(of.state.position))); }),
+      format_count(spec.batch.sequence_length));
   if (loss) text += fmt::format("| validation loss | {:.4f} nats a token |\n", *loss);
-  text += tokenizer ? fmt::format("| tokenizer | {}, {} tokens |\n", tokenizer->name, grouped(tokenizer->tokens))
+  text += tokenizer ? fmt::format("| tokenizer | {}, {} tokens |\n", tokenizer->name, format_count(tokenizer->tokens))
                     : "| tokenizer | none: the model takes token ids |\n";
   if (!unloaded.empty()) text += fmt::format("\nIts {}. Version 4 does.\n", unloaded);
   text += R"(

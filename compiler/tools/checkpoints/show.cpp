@@ -7,8 +7,8 @@
 #include <set>
 
 #include "checkpoint/parameter_stream.h"
-#include "compiler/tools/dataset/info.h"
 #include "compiler/tools/report/plan_report.h"
+#include "text/console.h"
 #include "text/plural.h"
 
 namespace llmc::checkpoints {
@@ -46,9 +46,9 @@ std::string show_text(const Contents& contents) {
   const auto files = static_cast<std::int64_t>(contents.files.size());
   const auto line = [](const char* what, const std::string& text) { return fmt::format("  {:<11} {}\n", what, text); };
   std::string text = contents.path.string() + "\n";
-  text += line("step", data::grouped(state.step));
+  text += line("step", format_count(state.step));
   text +=
-      line("tokens", fmt::format("{}, in epoch {}", data::grouped(static_cast<std::int64_t>(tokens_of(state.position))),
+      line("tokens", fmt::format("{}, in epoch {}", format_count(static_cast<std::int64_t>(tokens_of(state.position))),
                                  epoch_of(state.position)));
   text += line("model", state.model_fingerprint);
   text += line("data", or_none(state.data_fingerprint));
@@ -56,8 +56,8 @@ std::string show_text(const Contents& contents) {
   text += line("seeds", fmt::format("seed {}, data.seed {}", state.seed, state.data_seed));
   text += line("files", fmt::format("{} file{}, {}", files, plural(files),
                                     report::human_bytes(static_cast<double>(sums.bytes))));
-  text += line("parameters", fmt::format("{} in {} tensor{}", data::grouped(sums.parameters),
-                                         data::grouped(sums.weights), plural(sums.weights)));
+  text += line("parameters", fmt::format("{} in {} tensor{}", format_count(sums.parameters), format_count(sums.weights),
+                                         plural(sums.weights)));
   text += line("moments", sums.moments.empty() ? "none" : fmt::format("{}", fmt::join(sums.moments, ", ")));
   text += fmt::format("\n{:<{}}  {:<16} dtype  file\n", "tensor", sums.longest, "shape");
   for (const CheckpointTensor& tensor : contents.tensors)

@@ -9,6 +9,7 @@
 #include "compiler/tools/dataset/corpus.h"
 #include "data/shards.h"
 #include "error.h"
+#include "text/console.h"
 #include "text/plural.h"
 
 namespace llmc::data {
@@ -46,16 +47,6 @@ std::vector<SideInfo> describe_sides(const std::filesystem::path& folder, const 
 
 }  // namespace
 
-std::string grouped(std::int64_t value) {
-  const std::string digits = fmt::to_string(value);
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
 DataInfo describe(const std::string& file, const std::string& format, std::int64_t sequence_length) {
   if (sequence_length < 0) throw Failure(Exit::usage, "the sequence length must not be negative");
   std::error_code error;
@@ -86,32 +77,35 @@ std::string as_text(const DataInfo& info) {
   std::string text;
   for (const FileInfo& file : info.files) {
     text += fmt::format("{}: {} ({}), {} token{}, largest id {}", file.path, file.format, file.type,
-                        grouped(file.tokens), plural(file.tokens), file.max_id);
-    if (file.documents >= 0) text += fmt::format(", {} document{}", grouped(file.documents), plural(file.documents));
-    if (info.sequence_length > 0) text += fmt::format(", {} sample{}", grouped(file.samples), plural(file.samples));
+                        format_count(file.tokens), plural(file.tokens), file.max_id);
+    if (file.documents >= 0)
+      text += fmt::format(", {} document{}", format_count(file.documents), plural(file.documents));
+    if (info.sequence_length > 0)
+      text += fmt::format(", {} sample{}", format_count(file.samples), plural(file.samples));
     text += '\n';
   }
   const auto files = static_cast<std::int64_t>(info.files.size());
   const std::int64_t tokens = sum(info, &FileInfo::tokens), samples = sum(info, &FileInfo::samples);
-  text += fmt::format("{} file{}, {} token{}", files, plural(files), grouped(tokens), plural(tokens));
+  text += fmt::format("{} file{}, {} token{}", files, plural(files), format_count(tokens), plural(tokens));
   if (info.sequence_length > 0)
-    text += fmt::format(", {} sample{} of {} token{}", grouped(samples), plural(samples), info.sequence_length,
+    text += fmt::format(", {} sample{} of {} token{}", format_count(samples), plural(samples), info.sequence_length,
                         plural(info.sequence_length));
   text += fmt::format(", fingerprint {}\n", info.fingerprint);
   if (info.source) {
-    text += fmt::format("from {} file{}, {} skipped", grouped(info.source->files), plural(info.source->files),
-                        grouped(info.source->skipped_files));
+    text += fmt::format("from {} file{}, {} skipped", format_count(info.source->files), plural(info.source->files),
+                        format_count(info.source->skipped_files));
     if (const std::int64_t lines = info.source->skipped_lines)
-      text += fmt::format(", {} line{} of .jsonl skipped", grouped(lines), plural(lines));
+      text += fmt::format(", {} line{} of .jsonl skipped", format_count(lines), plural(lines));
     if (const std::int64_t duplicates = info.source->duplicates)
-      text += fmt::format(", {} duplicate{} left out", grouped(duplicates), plural(duplicates));
+      text += fmt::format(", {} duplicate{} left out", format_count(duplicates), plural(duplicates));
     if (!info.source->passed_over.empty()) text += "; " + passed_over_text(info.source->passed_over);
     text += '\n';
   }
   for (const SideInfo& side : info.sides)
-    text += fmt::format("{}: {} document{} of {} token{}, {:.2f} bytes a token\n{}", side.name,
-                        grouped(side.lengths.documents()), plural(side.lengths.documents()), grouped(side.tokens),
-                        plural(side.tokens), side.bytes_per_token, lengths_text(side.lengths));
+    text +=
+        fmt::format("{}: {} document{} of {} token{}, {:.2f} bytes a token\n{}", side.name,
+                    format_count(side.lengths.documents()), plural(side.lengths.documents()), format_count(side.tokens),
+                    plural(side.tokens), side.bytes_per_token, lengths_text(side.lengths));
   return text;
 }
 

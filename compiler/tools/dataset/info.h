@@ -42,9 +42,6 @@ struct DataInfo {
 /// sequence length.
 DataInfo describe(const std::string& file, const std::string& format, std::int64_t sequence_length);
 
-/// Prints 1234567 as 1,234,567.
-std::string grouped(std::int64_t value);
-
 /// Prints one line per file, a sum, and a histogram of each side of a data set; ends with a newline.
 std::string as_text(const DataInfo& info);
 std::string as_json(const DataInfo& info);

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "compiler/tools/dataset/info.h"
+#include "text/console.h"
 
 namespace llmc::data {
 
@@ -54,8 +54,8 @@ std::string lengths_text(const Lengths& lengths) {
   std::string text;
   for_each_bucket(lengths, [&](std::int64_t from, std::int64_t to, std::int64_t documents) {
     const auto bar = static_cast<std::size_t>((documents * kWidth + most - 1) / most);
-    text += fmt::format("  {:>15} to {:>15} tokens {:>15}{}{}\n", grouped(from), grouped(to), grouped(documents),
-                        bar > 0 ? "  " : "", std::string(bar, '#'));
+    text += fmt::format("  {:>15} to {:>15} tokens {:>15}{}{}\n", format_count(from), format_count(to),
+                        format_count(documents), bar > 0 ? "  " : "", std::string(bar, '#'));
   });
   return text;
 }

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "compiler/tools/dataset/info.h"
 #include "compiler/tools/dataset/read_tokenizer.h"
 #include "data/shards.h"
 #include "data/tokenizer.h"
 #include "error.h"
 #include "files/disk.h"
+#include "text/console.h"
 #include "text/plural.h"
 #include "text/printable.h"
 
@@ -63,9 +63,9 @@ Look look(const LookOptions& options) {
 }
 
 std::string look_text(const Look& look) {
-  std::string text = fmt::format("{}: sample {} of {}, tokens {} to {}\n", printable(look.shard), grouped(look.sample),
-                                 grouped(look.samples), grouped(look.first),
-                                 grouped(look.first + static_cast<std::int64_t>(look.tokens.size()) - 1));
+  std::string text = fmt::format("{}: sample {} of {}, tokens {} to {}\n", printable(look.shard),
+                                 format_count(look.sample), format_count(look.samples), format_count(look.first),
+                                 format_count(look.first + static_cast<std::int64_t>(look.tokens.size()) - 1));
   for (std::size_t i = 0; i < look.tokens.size(); ++i) {
     if (i > 0) text += "│";
     for (const char c : printable_text(look.tokens[i].bytes)) text += c == '\n' ? "⏎\n" : std::string(1, c);

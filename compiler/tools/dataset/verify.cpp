@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compiler/tools/dataset/info.h"
 #include "compiler/tools/dataset/tokenizer_to_json.h"
 #include "data/dataset_record.h"
 #include "data/glob.h"
@@ -14,6 +13,7 @@
 #include "error.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
+#include "text/console.h"
 #include "text/plural.h"
 
 namespace llmc::data {
@@ -91,8 +91,9 @@ DatasetVerdict verify_dataset(const fs::path& folder) {
 
 std::string verdict_text(const DatasetVerdict& verdict) {
   if (verdict.damage.empty())
-    return fmt::format("{}: complete ({} file{}, {} bytes, {} tokens)\n", verdict.path.string(), grouped(verdict.files),
-                       plural(verdict.files), grouped(verdict.bytes), grouped(verdict.tokens));
+    return fmt::format("{}: complete ({} file{}, {} bytes, {} tokens)\n", verdict.path.string(),
+                       format_count(verdict.files), plural(verdict.files), format_count(verdict.bytes),
+                       format_count(verdict.tokens));
   std::string text = fmt::format("{}: damaged\n", verdict.path.string());
   for (const ShardDamage& damage : verdict.damage) text += fmt::format("  {}: {}\n", damage.file, damage.what);
   return text;

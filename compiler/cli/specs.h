@@ -1,4 +1,4 @@
-// Options that llmc's commands share: output folders, errors, loading of specs.
+// Specs and plans as commands take them: files and overrides, phases, notes, output folders.
 #pragma once
 
 #include <filesystem>

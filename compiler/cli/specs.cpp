@@ -1,4 +1,4 @@
-#include "compiler/cli/options.h"
+#include "compiler/cli/specs.h"
 
 #include <fmt/format.h>
 
