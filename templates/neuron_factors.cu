@@ -21,7 +21,7 @@ LLMC_KERNEL neuron_factors(const float* __restrict__ norms, const MuonScalars* _
   const auto rows = lanes.load(lanes.row<kRows>(norms));
   const float norm = sqrt(lanes.sum(rows, [](float n) { return n * n; }));
   const float even = scalars->equilibrate ? muon_to_norm<kRows, kCols>(norm) : 1.0f;
-  const auto out = lanes.row<kRows>(moments);
+  const auto out = lanes.unaligned_row<kRows>(moments);  // other matrices' rows are before these
   const auto before = lanes.load(out);
   const auto moment = [=](float n, float v) {
     const float x = n * even;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks what each room of the sources may hold, how many headers it has, how long its functions are, and that scripts which a
-page shows as commands are executable.
+"""Checks what each room of the sources may hold, how many headers it has, how long its functions are, which files are in the
+root, and that scripts which a page shows as commands are executable.
 
     tests/structure.py SOURCE_FOLDER
 
@@ -61,6 +61,8 @@ RULES = [
     ),
 ]
 LOOSE = {"error.h", "version.h"}  # in runtime/ itself
+# In the root itself, beside files whose name begins with a dot.
+IN_ROOT = {"CMakeLists.txt", "CONTRIBUTING.md", "LICENSE", "README.md", "quickstart.sh", "setup.sh", "test.sh"}
 MOST_HEADERS = 20  # of a room
 MOST_LINES = 100  # of a function
 # Functions that return a table.
@@ -124,6 +126,11 @@ def not_executable(root):
                 yield f"{page.relative_to(root).as_posix()}: {script}"
 
 
+def astray(names):
+    """Files of the root that have a room or belong nowhere, such as a compiler's output."""
+    return [f"{name}: not a file of the root" for name in sorted(set(names) - IN_ROOT) if not name.startswith(".")]
+
+
 def check_rules(root):
     """Each rule finds what it forbids."""
     for rule in RULES:
@@ -136,6 +143,7 @@ def check_rules(root):
     many = [f"runtime/room/{number}.h" for number in range(MOST_HEADERS + 1)]
     assert crowded(many) and not crowded([*many[1:], "runtime/error.h", "runtime/room.cpp"])
     assert crowded(["runtime/loose.h"])
+    assert astray(["kernel.cubin", "README.md"]) and not astray([".gitignore", "README.md"])
     for lines in (MOST_LINES, MOST_LINES + 1):
         body = "  f(a, {b});\n" * (lines - 2)
         for head in ("int f(int a) {\n", "  static Work C::f(T<int> a) const {\n", "C::C(int a) : a_(a), b_{a} {\n"):
@@ -155,6 +163,7 @@ def main():
         if lines:
             wrong += lines + [f"write instead: {rule.instead}"]
     wrong += crowded([name for name, _ in product])
+    wrong += astray(file.name for file in root.iterdir() if file.is_file())
     count = sum(len(functions(text)) for _, text in product)
     assert count > 4000, f"only {count} functions found"
     for name, text in product:

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 
@@ -45,7 +46,7 @@ std::string file_of(const std::string& name) {
   }
   const std::string meant = spec::did_you_mean(name, names);
   throw Failure(Exit::usage, fmt::format("llmc knows no device '{}'. {}", name,
-                                         meant.empty() ? "There are " + spec::either(names) : meant));
+                                         meant.empty() ? fmt::format("There are {}", fmt::join(names, ", ")) : meant));
 }
 
 }  // namespace

@@ -70,6 +70,15 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
   return text + "\n`llmc --help` and `llmc COMMAND --help` list the commands and options";
 }
 
+/// Turns `help`, `help COMMAND` and `version` into the options that other programs' users mean.
+void spell_as_options(std::vector<char*>& words) {
+  static char help[] = "--help", version[] = "--version";
+  if (words.size() == 2 && std::string_view(words[1]) == "version") words[1] = version;
+  if (words.size() < 2 || std::string_view(words[1]) != "help") return;
+  words.erase(words.begin() + 1);
+  words.push_back(help);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Compiles a YAML description of one model and one training run into a trainer for exactly that run.");
   app.name("llmc");
@@ -102,8 +111,10 @@ int run(int argc, char** argv) {
   result.trainer_arguments.assign(std::min(dashes + 1, argv + argc), argv + argc);
   if (dashes != argv + argc && !(argc > 1 && std::string_view(argv[1]) == "run"))
     throw llmc::Failure(llmc::Exit::usage, "`--` is only for a trainer's arguments: llmc run SPEC -- --steps 100");
+  std::vector<char*> words(argv, dashes);
+  spell_as_options(words);
   try {
-    llmc::parse_words(app, static_cast<int>(dashes - argv), argv);
+    llmc::parse_words(app, static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
       std::ostringstream text;

@@ -216,6 +216,10 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
     throw Failure(Exit::usage, fmt::format("cannot read {}. {}", path.string(),
                                            fs::exists(from, error) ? "Give a model's folder or its config.json"
                                                                    : how_to_fetch(from.string())));
+  if (path.extension() == ".yaml" || path.extension() == ".yml")
+    throw Failure(Exit::usage, fmt::format("{} is not a model: --from takes a model's folder or its config.json. A "
+                                           "spec that begins with another one has the key extends",
+                                           path.string()));
   if (text->size() > kLimit)
     throw Failure(
         Exit::spec,
@@ -298,6 +302,13 @@ void print_config(const std::vector<spec::Resolved>& phases, bool json) {
   if (json) fmt::print("{}\n", list.dump(2));
 }
 
+/// Asks whether a code of fewer characters, such as 301 or E301, means a known one; empty: it does not.
+std::string code_meant(const std::string& code) {
+  const std::string digits = code.substr(std::min(code.find_first_not_of("eE0"), code.size()));
+  const std::string full = fmt::format("E{:0>4}", digits);
+  return spec::explain(full) ? fmt::format("Did you mean {}? ", full) : "";
+}
+
 }  // namespace
 
 void add_spec_commands(CLI::App& app, Result& result) {
@@ -328,8 +339,8 @@ void add_spec_commands(CLI::App& app, Result& result) {
   explain_command->callback([options] {
     const auto text = options->code.empty() ? spec::explain_all() : spec::explain(options->code);
     if (!text)
-      throw Failure(Exit::usage,
-                    fmt::format("no error has the code {}. `llmc explain` lists all codes", options->code));
+      throw Failure(Exit::usage, fmt::format("no error has the code {}. {}`llmc explain` lists all codes",
+                                             options->code, code_meant(options->code)));
     fmt::print("{}", *text);
   });
 

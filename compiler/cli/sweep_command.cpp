@@ -287,7 +287,7 @@ void add_sweep_command(CLI::App& app, Result& result) {
       ->add_option("overrides", options->spec.overrides,
                    "key.path=value, for all runs, and key.path=value,value, one run for each")
       ->required();
-  command->add_option("-o,--out", options->out, "folder of the sweep; the same command goes on in it")->required();
+  command->add_option("-o,--out", options->out, "folder of the sweep; the same command resumes it")->required();
   command->add_option("-j,--jobs", options->jobs, "runs at a time (default: one, or one per device)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));

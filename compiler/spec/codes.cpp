@@ -303,8 +303,8 @@ const std::vector<Code>& codes() {
        "the two. A value on the command line, or of a file that extends another, takes the place of the other's.",
        "schedule: {steps: 1000, tokens: 20x}", "schedule: {tokens: 20x}"},
       {"E0350", "phases that are not a list",
-       "`phases` is a list of two partial specs or more, each with the step that ends it. What is said for the whole "
-       "run, such as the schedule, is not said again in a phase.",
+       "`phases` is a list of two partial specs or more, each with the step that ends it. Keys of the whole run, "
+       "such as the schedule, are not repeated in a phase.",
        "schedule: {steps: 100}\nphases: [{until: 90%}, {batch: {sequence_length: 512}}]",
        "schedule: {steps: 100}\nphases: [{until: 90%}, {until: 100%, batch: {sequence_length: 512}}]"},
       {"E0351", "borders of phases", "Each phase ends after the one before, and the last one with the run.",
@@ -323,8 +323,8 @@ const std::vector<Code>& codes() {
        "RoPE rotates pairs of elements, so that partial_rotary_factor * head_dim must be an even number.",
        "model: {head_dim: 20, partial_rotary_factor: 0.25}", "model: {head_dim: 20, partial_rotary_factor: 0.2}"},
       {"E0362", "a factor of q that a norm removes",
-       "llama_4_scaling_beta multiplies q after RoPE by a factor of its position. A norm after RoPE divides by it "
-       "again.",
+       "llama_4_scaling_beta multiplies q after RoPE by a factor of its position. A norm after RoPE "
+       "cancels that factor.",
        "model: {qk_norm: true, qk_norm_place: after_rope, rope_scaling: {type: yarn, llama_4_scaling_beta: 0.1}}",
        "model: {qk_norm: true, rope_scaling: {type: yarn, llama_4_scaling_beta: 0.1}}"},
       {"E0363", "fp16 on a CPU", "`compute: fp16` runs on GPUs alone. For CPUs llmc has products in fp32 and bf16.",

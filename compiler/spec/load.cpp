@@ -66,7 +66,12 @@ class SpecLoader {
     forget_what_is_of_the_other_kind(bound, notes);
     forget_what_does_not_apply(bound, notes);
     check_relations(bound, diagnostics_);
-    if (diagnostics_.empty()) note_wide_window(bound.spec, notes);
+    if (diagnostics_.empty()) {
+      note_wide_window(bound.spec, notes);
+      note_steep_rates(bound.spec, notes);
+      if (bound.spec.checkpoint.best != "none" && bound.spec.evaluation.every == 0)
+        notes.push_back("checkpoint.best keeps no checkpoint, because evaluation.every is 0");
+    }
     if (diagnostics_.empty()) return finish(std::move(bound), name);
     // A spec without the file that it extends lacks what it needs, and is not to be planned.
     suggest(
@@ -148,6 +153,17 @@ class SpecLoader {
           fmt::format("model.sliding_window {} covers all of batch.sequence_length {}, so every layer attends to all "
                       "tokens before it",
                       window, sequence));
+  }
+
+  /// Rates with which no model is known to train.
+  static void note_steep_rates(const Spec& spec, std::vector<std::string>& notes) {
+    const double lr = spec.optimizer.lr, decay = spec.optimizer.weight_decay;
+    if (lr >= 1) notes.push_back(fmt::format("optimizer.lr {} is far above usual rates, which are below 0.1", lr));
+    if (lr * decay >= 1)
+      notes.push_back(
+          fmt::format("optimizer.lr {} times optimizer.weight_decay {} is {:.3g}, so one step's decay "
+                      "takes all of a weight or more",
+                      lr, decay, lr * decay));
   }
 
   /// The same checks for a changed tree.

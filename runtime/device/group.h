@@ -9,6 +9,7 @@
 //
 //   lanes.row<kCols, kPitch>(x, row)            row `row` of a matrix; <kCols, kPitch, kStride>: with a row stride
 //   lanes.row<kCols>(w)                         a vector
+//   lanes.unaligned_row<kCols>(w)               a vector at any address
 //   lanes.row_if<kWanted, kCols, kPitch>(x, row), <..., kStride>: same, or nothing
 //   lanes.result<kRows, kCols, kPitch>(y, row)  row `row` of a write-only matrix of kRows rows, 64-byte aligned;
 //                                               on cpu streaming stores if caches would not hold it

@@ -181,7 +181,7 @@ class Converter {
       return node.text;
     }
     if (node.kind != Node::Kind::scalar || !node.plain || !numeric(node)) return not_a_number(node);
-    if (key_.or_times && node.text.ends_with('x')) return times(node);
+    if (key_.or_times && (node.text.ends_with('x') || node.text.ends_with('X'))) return times(node);
     const ParsedScalar<std::int64_t> scalar =
         key_.type == Type::bytes ? parse_bytes(node.text) : parse_integer(node.text);
     if (!scalar.value) return malformed(node, scalar);

@@ -19,6 +19,7 @@ struct Suffix {
 constexpr std::int64_t kKi = 1024, kMi = kKi * 1024, kGi = kMi * 1024, kTi = kGi * 1024;
 constexpr std::array<Suffix, 7> kCounts{
     {{"", 1}, {"K", 1000}, {"M", 1000000}, {"G", 1000000000}, {"Ki", kKi}, {"Mi", kMi}, {"Gi", kGi}}};
+constexpr std::string_view kBillion = "B";  // of a count, which has G
 constexpr std::array<Suffix, 18> kBytes{{{"", 1},
                                          {"B", 1},
                                          {"K", 1000},
@@ -70,6 +71,19 @@ std::optional<std::string> without_commas(const std::string& digits, std::string
   return plain + std::string(rest);
 }
 
+/// The suffix with other capitals, or G for a billion; empty: none is meant.
+template <std::size_t N>
+std::string suffix_meant(std::string_view text, const std::array<Suffix, N>& suffixes) {
+  const auto small = [](std::string_view word) {
+    std::string result;
+    for (const char c : word) result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return result;
+  };
+  for (const Suffix& suffix : suffixes)
+    if (small(text) == small(suffix.text)) return suffix.text;
+  return small(text) == small(kBillion) ? "G" : "";
+}
+
 template <std::size_t N>
 ParsedScalar<std::int64_t> parse_scaled(std::string_view text, const std::array<Suffix, N>& suffixes,
                                         const char* names) {
@@ -86,9 +100,9 @@ ParsedScalar<std::int64_t> parse_scaled(std::string_view text, const std::array<
   }
   if (!text.empty() && (text[0] == '.' || text[0] == 'e' || text[0] == 'E')) {
     const ParsedScalar<double> real = parse_number(whole);
-    if (real.value && *real.value == std::floor(*real.value) && std::fabs(*real.value) < 1e15)
-      return {{}, "is not written as a whole number", fmt::format("{}", static_cast<std::int64_t>(*real.value))};
-    return {{}, "is not a whole number", {}};
+    if (!real.value || *real.value != std::floor(*real.value)) return {{}, "is not a whole number", {}};
+    if (std::fabs(*real.value) >= 1e15) return {{}, "is not written as a whole number, and too large for one", {}};
+    return {{}, "is not written as a whole number", fmt::format("{}", static_cast<std::int64_t>(*real.value))};
   }
   if (digits.size() > 1 && digits[0] == '0') {
     if (!text.empty() && (text[0] == 'x' || text[0] == 'o' || text[0] == 'b')) return {{}, "is not decimal", {}};
@@ -99,7 +113,12 @@ ParsedScalar<std::int64_t> parse_scaled(std::string_view text, const std::array<
   std::int64_t factor = 0;
   for (const Suffix& suffix : suffixes)
     if (text == suffix.text) factor = suffix.factor;
-  if (factor == 0) return {{}, fmt::format("does not end in one of {}", names), {}};
+  if (factor == 0) {
+    const std::string meant = suffix_meant(text, suffixes);
+    return {{},
+            fmt::format("does not end in one of {}", names),
+            meant.empty() ? "" : (negative ? "-" : "") + digits + meant};
+  }
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || __builtin_mul_overflow(value, factor, &value)) return {{}, "does not fit in 63 bits", {}};
@@ -171,17 +190,19 @@ ParsedScalar<double> parse_number(std::string_view text) {
     }
     if (plain.size() == before) return {{}, "has no digits in its exponent", {}};
   }
-  if (!text.empty()) return {{}, "is not a number", {}};
+  if (!text.empty() && text != "%") return {{}, "is not a number", {}};
   double value = 0;
   const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
   if (error != std::errc() || !std::isfinite(value)) return {{}, "is outside the range of a double", {}};
+  if (!text.empty()) return {{}, "has a percent sign", number_text(value / 100)};
   return {value, {}, {}};
 }
 
 ParsedScalar<double> parse_times(std::string_view text) {
-  if (!text.ends_with('x')) return {{}, "does not end in x", {}};
+  if (!text.ends_with('x') && !text.ends_with('X')) return {{}, "does not end in x", {}};
   ParsedScalar<double> number = parse_number(text.substr(0, text.size() - 1));
   if (!number.instead.empty()) number.instead += "x";
+  if (number.value && text.ends_with('X')) return {{}, "does not end in x", times_text(*number.value)};
   return number;
 }
 

@@ -55,6 +55,10 @@ FAULTS = [
           "test_checkpoint StateFormats.StateOfRows*"),
     fault("some_moments_of_rows_are_enough", "Matching::buffers", "matches_.absent.contains(match.buffer)", "false",
           "test_checkpoint StateFormats.StateOfRows*"),
+    fault("moments_of_neurons_at_whole_vectors", "neuron_factors", "lanes.unaligned_row<kRows>(moments)",
+          "lanes.row<kRows>(moments)", "sim_muon"),
+    fault("rows_are_cleared_in_whole_vectors", "clear", "lanes.unaligned(values + begin, length)",
+          "lanes.run(values + begin, length)", "sim_ranks"),
     fault("clear_ends_early", "clear", "(count + kPart - 1) / kPart", "count / kPart", "test_templates Clear.*"),
     # graph and plan
     fault("q_k_and_v_are_one_matrix", "orthogonal_matrices", "piece.begin, piece.size,", "0, t.rows,", REFERENCE),

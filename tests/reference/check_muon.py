@@ -230,7 +230,7 @@ def main():
         # More tokens than columns: gradients have full rank.
         traces.run(arguments.llmc, "compile", path, "-o", build, "optimizer.kind=muon", f"optimizer.clip_norm={CLIP}",
                    "model.hidden_size=64", "model.num_attention_heads=4", "model.num_key_value_heads=2",
-                   "model.intermediate_size=88", "batch.sequence_length=64", "batch.micro_batch=2", "batch.tokens=256",
+                   "model.intermediate_size=90", "batch.sequence_length=64", "batch.micro_batch=2", "batch.tokens=256",
                    "memory.loss_chunk=128", *list_of[0].overrides()[0], *arguments.override)
         for i, setting in enumerate(list_of):
             run, trace = (os.path.join(arguments.folder, f"{kind}-{name}-{i}") for kind in ("run", "trace"))

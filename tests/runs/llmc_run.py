@@ -93,7 +93,7 @@ class LlmcRun(TrainerTest):
         self.succeed(harness.LLMC, "run", spec, "-o", self.path("auto-build"), "batch.micro_batch=auto",
                      "batch.tokens=48", "--", "--run", self.path("auto run"), "--steps", 1)
         # Stopped by a signal: the printed command is run in a shell.
-        process = subprocess.Popen([trainer, "--run", run, "schedule.steps=3000", "sampling.prompts=[\"4 5\"]"],
+        process = subprocess.Popen([trainer, "--run", run, "schedule.steps=1000000", "sampling.prompts=[\"4 5\"]"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, universal_newlines=True)
         while harness.read(os.path.join(run, "metrics.jsonl")).count(b"\n") < 5:
             time.sleep(0.01)

@@ -29,6 +29,8 @@ PLAIN = ("evaluation.every=0", "sampling.every=0", "metrics.product_share=false"
 # Five micro-batches per step, so that two and four ranks run unequal numbers of them, several each.
 COMMON = (*(word for word in runs_ranks.UNEVEN if not word.startswith("memory.recompute")), *EVERY,
           f"schedule.steps={STEPS}")
+# Moments of rows begin at addresses that no vector may be read from.
+NEURONS = ("optimizer.kind=muon", "optimizer.muon.normalise=neurons")
 KINDS = {
     "optimizer": ("parallel.shard=optimizer", ),
     "none": ("parallel.shard=none", ),
@@ -36,8 +38,8 @@ KINDS = {
     "parameters": ("parallel.shard=parameters", ),
     "recompute": ("parallel.shard=optimizer", "memory.recompute=full"),
     "split": ("parallel.shard=parameters", "precision.master=split"),
-    "muon": ("parallel.shard=none", "optimizer.kind=muon"),
-    "muon_sharded": ("parallel.shard=parameters", "optimizer.kind=muon"),
+    "muon": ("parallel.shard=none", *NEURONS),
+    "muon_sharded": ("parallel.shard=parameters", *NEURONS),
     "sent":
     ("parallel.shard=parameters", "parallel.gradient_dtype=bf16", "memory.recompute=full", "parallel.reserved_sms=16"),
 }

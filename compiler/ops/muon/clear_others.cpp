@@ -23,12 +23,14 @@ std::vector<Work> work(const Context& c) {
     const Argument begin =
         matrix.begin() == 0 ? Argument(matrix.gradient) : Argument(fmt::format("{} + {}", name, matrix.begin()));
     Work clear = Instance(c, "clear")
+                     .flag("kAnyAddress", false, "", "model")
                      .costs(4.0 * static_cast<double>(matrix.elements()), 0)
                      .parts(c.flat, {begin, fmt::format("s.owns(layer, {}) ? 0 : {}", i, matrix.elements())});
     clear.taken = c.spec.parallel.world_size > 1;
     all.push_back(std::move(clear));
     if (moments.use != Use::row_state) continue;
     Work rows = Instance(c, "clear")
+                    .flag("kAnyAddress", true, "rows", "model")
                     .costs(4.0 * static_cast<double>(matrix.rows), 0)
                     .parts(c.flat, {row_state(moments.name, matrix.rows_before, rows_of(matrices)),
                                     fmt::format("s.owns(layer, {}) ? 0 : {}", i, matrix.rows)});

@@ -75,6 +75,10 @@ class Group {
       return row<kCols, kPitch, kStride>(matrix, index);
     }
   }
+  template <int kCols, class T>
+  auto unaligned_row(T* vector) const {
+    return row<kCols>(vector);
+  }
   template <class T>
   Run<T> run(T* data, int count) const {
     return {{}, data, count};

@@ -78,6 +78,10 @@ class Group : LaneExchange<Group<kLanes, Element, kCluster>, kLanes, kCluster> {
   __device__ Row<T, kCols, kCols, 1, 0, true> row(T* vector) const {
     return {{}, vector};
   }
+  template <int kCols, class T>
+  __device__ Row<T, kCols, kCols, 1, 0, false> unaligned_row(T* vector) const {
+    return {{}, vector};
+  }
   template <class T>
   __device__ Run<T, 0, true> run(T* data, int count) const {
     return {{}, data, count};

@@ -14,23 +14,22 @@ constexpr const char *kLayers = "model.num_hidden_layers", *kHeads = "model.num_
                      *kWarmup = "schedule.warmup_steps", *kSchedule = "schedule.kind", *kClip = "optimizer.clip_norm",
                      *kCompute = "precision.compute", *kRecompute = "memory.recompute", *kBetas = "optimizer.betas",
                      *kNormEps = "model.rms_norm_eps", *kFloor = "schedule.min_lr_ratio";
-constexpr const char *kGlobal = "in tokens: sequences * batch.sequence_length",
-                     *kPasses = "passes of a step are batch.tokens / (batch.micro_batch * batch.sequence_length)",
-                     *kRatio = "in steps: the ratio times schedule.steps", *kFraction = "as a fraction of optimizer.lr",
-                     *kBoth = "a list of both, such as [0.9, 0.95]",
-                     *kNoSplit = "llmc has no tensor or pipeline parallelism; parallel.shard sets what ranks shard",
-                     *kNoDropout = "llmc has no dropout", *kNoEpochs = "llmc counts steps, not epochs",
-                     *kFormat = "bf16, fp16 or fp32", *kFolder = "`trainer --run DIR` names the run folder",
-                     *kMetrics =
-                         "llmc logs to no service; metrics.jsonl in the run folder has every step, tensorboard/ next "
-                         "to it is for TensorBoard, and exporter/llmc_export.py exports to W&B and MLflow",
-                     *kWeights =
-                         "the folder of a Hugging Face model; to resume from a checkpoint use `trainer --resume DIR`",
-                     *kSampler = "llmc samples by sampling.temperature and sampling.top_p",
-                     *kOneSource = "a list of one {path: ...}", *kNoExperts = "llmc has no experts",
-                     *kBest = "none, validation, or the name of a validation set",
-                     *kAllWeights = "llmc trains every weight",
-                     *kYarnScale = "(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)";
+constexpr const char
+    *kGlobal = "in tokens: sequences * batch.sequence_length",
+    *kPasses = "passes of a step are batch.tokens / (batch.micro_batch * batch.sequence_length)",
+    *kRatio = "in steps: the ratio times schedule.steps", *kFraction = "as a fraction of optimizer.lr",
+    *kBoth = "a list of both, such as [0.9, 0.95]",
+    *kNoSplit = "llmc has no tensor, pipeline, context or expert parallelism; parallel.shard sets what ranks shard",
+    *kNoDropout = "llmc has no dropout", *kNoEpochs = "llmc counts steps, not epochs", *kFormat = "bf16, fp16 or fp32",
+    *kFolder = "`trainer --run DIR` names the run folder",
+    *kMetrics =
+        "llmc logs to no service; metrics.jsonl in the run folder has every step, tensorboard/ next "
+        "to it is for TensorBoard, and exporter/llmc_export.py exports to W&B and MLflow",
+    *kWeights = "the folder of a Hugging Face model; to resume from a checkpoint use `trainer --resume DIR`",
+    *kSampler = "llmc samples by sampling.temperature and sampling.top_p", *kOneSource = "a list of one {path: ...}",
+    *kNoExperts = "llmc has no experts", *kBest = "none, validation, or the name of a validation set",
+    *kAllWeights = "llmc trains every weight",
+    *kYarnScale = "(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)";
 
 }  // namespace
 
@@ -396,6 +395,12 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"data_parallel_replicate_degree", "parallel.world_size", ""},
       {"parallelism", "parallel", ""},
       {"tensor_parallel_degree", "", kNoSplit},
+      {"tensor_parallel_size", "", kNoSplit},
+      {"tensor_parallel", "", kNoSplit},
+      {"pipeline_parallel_size", "", kNoSplit},
+      {"pipeline_parallel", "", kNoSplit},
+      {"context_parallel_size", "", kNoSplit},
+      {"context_parallel", "", kNoSplit},
       {"pipeline_parallel_degree", "", kNoSplit},
       {"context_parallel_degree", "", kNoSplit},
       {"expert_parallel_degree", "", kNoSplit},
@@ -462,6 +467,14 @@ const std::vector<WordSynonym>& word_synonyms() {
       {"target.arch", "l40s", "89"},
       {"target.arch", "rtx4090", "89"},
       {"target.arch", "rtx5090", "120a"},
+      {"parallel.shard", "ddp", "none"},
+      {"parallel.shard", "no_shard", "none"},
+      {"parallel.shard", "zero1", "optimizer"},
+      {"parallel.shard", "zero2", "gradients"},
+      {"parallel.shard", "shard_grad_op", "gradients"},
+      {"parallel.shard", "fsdp", "parameters"},
+      {"parallel.shard", "zero3", "parameters"},
+      {"parallel.shard", "full_shard", "parameters"},
       {"memory.recompute", "selective", "[norms, swiglu]"},
       {"memory.recompute", "true", "full"},
       {"memory.recompute", "false", "none"},

@@ -106,8 +106,8 @@ class Relations : RelationChecks {
                        micro_batch = spec_.batch.micro_batch;
     if (!usable({"batch.tokens", "parallel.world_size"}) || world <= tokens / pass || tokens % pass) return;
     fail("E0321",
-         fmt::format("{} ranks need one micro-batch each, but a step of {} tokens has {} {}", world, tokens,
-                     tokens / pass, micro_batch ? "micro-batches" : "sequences"),
+         fmt::format("{} ranks need one micro-batch each, but a step of {} tokens has {} of {} tokens", world, tokens,
+                     tokens / pass, pass),
          "write fewer ranks, more tokens or a smaller micro_batch",
          [world, tokens, micro_batch, pass](const Sound& sound) {
            std::vector<Edit> edits;
@@ -143,6 +143,17 @@ class Relations : RelationChecks {
       fail("E0307", fmt::format("loss_chunk {} does not divide batch.tokens {}", chunk, b.tokens),
            "write a divisor of batch.tokens, or auto", near_chunks(b.tokens), {"memory.loss_chunk", "batch.tokens"});
     }
+    const std::int64_t multiple = spec_.chunk_multiple(), rows = b.micro_batch ? b.micro_batch * b.sequence_length : 0;
+    if (usable({"precision.matmul", "precision.fp8.head", "target.kind"}) && chunk % multiple && chunk != rows)
+      fail("E0307", fmt::format("fp8.head needs a multiple of {} as loss_chunk, not {}", multiple, chunk),
+           fmt::format("write a multiple of {}, or auto", multiple),
+           [chunk, multiple](const Sound& sound) {
+             std::vector<Edit> edits;
+             add_multiples(sound, "memory.loss_chunk", chunk, multiple, edits);
+             add(sound, write("memory.loss_chunk", "auto"), edits);
+             return edits;
+           },
+           {"memory.loss_chunk", "precision.fp8.head"});
   }
 
   void recompute() {
@@ -175,6 +186,15 @@ class Relations : RelationChecks {
            fmt::format("schedule.tokens {} are {} steps, of which a run has at most {}",
                        value_text(tokens, tokens.get(spec_)), s.steps, bound_text(steps, *steps.maximum)),
            "write fewer tokens, or more batch.tokens", {}, {"schedule.tokens", "batch.tokens"});
+      return;
+    }
+    if (s.tokens.given() && usable({"schedule.tokens", "batch.tokens"}) &&
+        tokens_of(s.tokens, spec_.model) < spec_.batch.tokens && s.steps == 1) {
+      fail("E0205",
+           fmt::format("schedule.tokens {} is less than one step of {} tokens", value_text(tokens, tokens.get(spec_)),
+                       spec_.batch.tokens),
+           "write more tokens, or a multiple of the model's parameters such as 20x",
+           any_of({write("schedule.tokens", "20x")}), {"schedule.tokens", "batch.tokens"});
       return;
     }
     if (!usable({"schedule.steps", "schedule.warmup_steps", "schedule.from_step"})) return;
@@ -276,12 +296,10 @@ class Relations : RelationChecks {
       return;
     const Span& span = bound_.given.at("memory.budget");
     const std::string word = span.source->text.substr(span.begin, span.end - span.begin);
-    // "sm_90" is not a valid arch (reported by E0311), but its meaning is clear.
-    const auto fits = [this, &known = cuda_architectures()](const DeviceMemory& device) {
-      return std::ranges::any_of(spec_.target.arch, [&](const std::string& arch) {
-        const bool none = std::ranges::find(known, arch) == known.end();
-        return is_of(device, arch) || (none && arch.find(device.arch) != std::string::npos);
-      });
+    const auto known = [](const std::string& arch) { return std::ranges::count(cuda_architectures(), arch) > 0; };
+    if (!std::ranges::all_of(spec_.target.arch, known)) return;  // reported by E0311
+    const auto fits = [this](const DeviceMemory& device) {
+      return std::ranges::any_of(spec_.target.arch, [&](const std::string& arch) { return is_of(device, arch); });
     };
     const auto& devices = device_memories();
     const auto named = std::ranges::find_if(devices, [&](const DeviceMemory& device) { return word == device.name; });

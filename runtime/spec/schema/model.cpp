@@ -269,8 +269,7 @@ std::vector<KeyRow> model_rows() {
           .at_most(1e6)
           .newer()
           .doc("Soft cap of attention's scores before the mask: cap * tanh(score / cap), where a score has its factor, "
-               "as "
-               "in Gemma 2 (50). none: no cap. cuDNN has none."),
+               "as in Gemma 2 (50). none: no cap. cuDNN has none together with a causal mask."),
       bind_optional("model.final_logit_softcapping", LLMC_FIELD(model.final_logit_softcapping))
           .above(0)
           .at_most(1e6)

@@ -368,8 +368,9 @@ std::optional<std::string> nearest(const std::string& word, const std::vector<st
 std::vector<std::string> begun_by(const std::string& word, const std::vector<std::string>& candidates) {
   std::vector<std::string> begun;
   if (word.size() > 1)
-    std::ranges::copy_if(candidates, std::back_inserter(begun),
-                         [&](const std::string& candidate) { return candidate.starts_with(word); });
+    std::ranges::copy_if(
+        candidates, std::back_inserter(begun),
+        [small = lower_case(word)](const std::string& candidate) { return lower_case(candidate).starts_with(small); });
   return begun;
 }
 

@@ -204,6 +204,7 @@ void muon_factors_tall(const float*, const MuonScalars*, float*);
 void neuron_factors_wide(const float*, const MuonScalars*, const StepResults*, float*, float*);
 void neuron_factors_tall(const float*, const MuonScalars*, const StepResults*, float*, float*);
 void clear_part(float*, long long);
+void clear_rows(float*, long long);
 #define LLMC_QUANTISE(shape, folded)                                                                 \
   void quantise_##shape##_bf16_##folded(const bf16* x, const bf16* factors, bf16* y, float* scales); \
   void quantise_##shape##_e4m3_##folded(const bf16* x, const bf16* factors, e4m3* y, float* scales);

@@ -281,11 +281,16 @@ TEST(NeuronFactors, LeaveMomentsOfSkippedStepsAlone) {
 }
 
 TEST(Clear, WritesItsElementsAlone) {
-  for (const int count : {0, 1, 64, 150}) {
-    std::vector<float> values(160, 3.0f);
-    run(2, clear_part, values.data(), count);
-    for (int i = 0; i < 160; ++i) ASSERT_EQ(values[i], i < count ? 0.0f : 3.0f) << count << " " << i;
-  }
+  const auto clears = [](void (*kernel)(float*, long long), int begin) {
+    for (const int count : {0, 1, 64, 150}) {
+      std::vector<float> values(160, 3.0f);
+      run(2, kernel, values.data() + begin, count);
+      for (int i = 0; i < 160; ++i)
+        ASSERT_EQ(values[i], begin <= i && i < begin + count ? 0.0f : 3.0f) << count << " " << i;
+    }
+  };
+  clears(clear_part, 0);
+  clears(clear_rows, 3);
 }
 
 }  // namespace
