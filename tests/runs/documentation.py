@@ -11,13 +11,12 @@ import pages
 from harness import RunTest
 
 DATASET = os.environ.get("LLMC_DATASET", "/tmp/llmc-dataset")
-PAGES = ("README.md", ) + tuple(
-    f"docs/{page}.md"
-    for page in ("tutorial/first-run", "reference/commands", "reference/specs", "reference/formats", "reference/cuda",
-                 "reference/trainer", "reference/run-folder", "reference/checkpoints", "reference/exit-codes",
-                 "reference/guards", "reference/ranks", "how-to/use-saved-weights", "how-to/start-from-weights",
-                 "how-to/resume", "how-to/sweep", "how-to/export", "how-to/inspect-a-step", "how-to/export-metrics",
-                 "tutorial/first-gpu-run", "tutorial/several-nodes", "reference/gpu-messages", "explanation/planning"))
+PAGES = ("README.md", ) + tuple(f"docs/{page}.md" for page in (
+    "tutorial/first-run", "reference/commands", "reference/specs", "reference/formats", "reference/cuda",
+    "reference/trainer", "reference/run-folder", "reference/checkpoints", "reference/exit-codes", "reference/guards",
+    "reference/ranks", "how-to/use-saved-weights", "how-to/start-from-weights", "how-to/resume", "how-to/sweep",
+    "how-to/choose-rates", "how-to/export", "how-to/inspect-a-step", "how-to/export-metrics", "tutorial/first-gpu-run",
+    "tutorial/several-nodes", "reference/gpu-messages", "explanation/planning"))
 # Commands that are not run.
 NOT_HERE = {
     "./test.sh": "runs this test",
@@ -40,6 +39,7 @@ NOT_HERE = {
     "llmc run specs/seed-1b.yaml -- --ranks 8": "needs 8 GPUs; run_phases has it in miniature",
     "llmc checkpoint export specs/runs/seed-1b -o build/seed-1b-hf": "as the one before",
     "llmc plan specs/seed-1b.yaml phase=2": "the plan of a run for GPUs; run_phases plans a phase",
+    "llmc sweep build/wide.yaml optimizer.lr=1e-3,2e-3 schedule.steps=200 -o build/check": "needs a GPU",
     "llmc calibrate figures.json": "takes what a trainer has measured; run_calibrate does both",
     "nsys profile --capture-range=cudaProfilerApi build/llama-1b/trainer --steps 30 --profile 20:5": "needs a GPU",
 }
