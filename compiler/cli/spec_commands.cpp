@@ -217,9 +217,9 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
                                            fs::exists(from, error) ? "Give a model's folder or its config.json"
                                                                    : how_to_fetch(from.string())));
   if (path.extension() == ".yaml" || path.extension() == ".yml")
-    throw Failure(Exit::usage, fmt::format("{} is not a model: --from takes a model's folder or its config.json. A "
-                                           "spec that begins with another one has the key extends",
-                                           path.string()));
+    throw Failure(Exit::spec, fmt::format("{} is not a model: --from takes a model's folder or its config.json. A "
+                                          "spec that begins with another one has the key extends",
+                                          path.string()));
   if (text->size() > kLimit)
     throw Failure(
         Exit::spec,

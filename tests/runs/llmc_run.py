@@ -120,7 +120,7 @@ class LlmcRun(TrainerTest):
         folder = self.path("overridden")
         spec, run = harness.write_small(folder), os.path.join(folder, "a run")
         words = [
-            "run", spec, "model.intermediate_size=60", "schedule.steps=3000",
+            "run", spec, "model.intermediate_size=60", "schedule.steps=1000000",
             "data.train.path=" + os.path.join(folder, "train-0.bin")
         ]
         process = subprocess.Popen([harness.LLMC, *words, "--", "--run", run, "--follow-spec"], cwd=folder,

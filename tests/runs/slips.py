@@ -26,6 +26,8 @@ class Slips(RunTest):
         for words, said in (
             (["init", "--form", "x"], "option --form. Did you mean --from?"),
             (["init", "new.yaml"], "llmc init -o new.yaml"),
+            (["explain", "301"], "Did you mean E0301?"),
+            (["devices", "H100"], "Did you mean h100-nvl, h100-pcie or h100-sxm?"),
             (["devices", "a10", "l4", "h200"], "not expected: l4 h200\n"),
             (["check", TINY, "--optimizer.lr=3"], ": optimizer.lr=3\n"),
             (["plan", TINY, "--lr", "3"], ("option --lr. ", "no dashes", ": optimizer.lr=VALUE\n")),
@@ -74,11 +76,24 @@ class Slips(RunTest):
         text = self.refused(2, "data", "build", "--from", ".", "--vocab-size", "abc", "-o", "x")
         self.assertEqual(text.count("--vocab-size"), 1, text)
 
+    def test_words_for_options(self):
+        self.assertEqual(self.succeed(LLMC, "help").out, self.succeed(LLMC, "--help").out)
+        self.assertEqual(self.succeed(LLMC, "help", "plan").out, self.succeed(LLMC, "plan", "--help").out)
+        self.assertEqual(self.succeed(LLMC, "version").out, self.succeed(LLMC, "--version").out)
+
+    def test_values_that_nobody_means(self):
+        best = ("data.validation=val.bin", "checkpoint.best=validation")
+        for words, said in ((("optimizer.lr=10", ), "optimizer.lr 10 is far above"),
+                            (("optimizer.lr=0.01", "optimizer.weight_decay=1000"),
+                             "decay takes all of a weight or more"), (("evaluation.every=0", *best),
+                                                                      "checkpoint.best keeps no checkpoint")):
+            self.assertRegex(self.succeed(LLMC, "check", TINY, *words).err, f"(?m)^note: .*{said}")
+
     def test_files_of_another_kind(self):
         self.write(("model", "config.json"), json.dumps({"model_type": "llama"}))
         self.assertIn("`llmc init --from model -o spec.yaml`", self.refused(1, "check", "model"))
         self.assertIn("SPEC key.path=value", self.refused(1, "check", "optimizer.lr=3", TINY))
-        self.assert_facts(self.refused(1, "init", "--from", TINY), "error: tiny.yaml ", "not JSON")
+        self.assert_facts(self.refused(1, "init", "--from", TINY), "tiny.yaml is not a model", "config.json")
         self.assert_facts(self.refused(2, "calibrate", TINY), "`trainer calibrate ", "JSON", "byte 1\n")
         self.write(("figures.json", ), "{}")
         self.assertIn(": key 'format' not found\n", self.refused(2, "calibrate", "figures.json"))
