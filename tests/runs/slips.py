@@ -82,7 +82,7 @@ class Slips(RunTest):
         self.assertEqual(self.succeed(LLMC, "version").out, self.succeed(LLMC, "--version").out)
 
     def test_values_that_nobody_means(self):
-        best = ("data.validation=val.bin", "checkpoint.best=validation")
+        best = ("data.validation.path=val.bin", "checkpoint.best=validation")
         for words, said in ((("optimizer.lr=10", ), "optimizer.lr 10 is far above"),
                             (("optimizer.lr=0.01", "optimizer.weight_decay=1000"),
                              "decay takes all of a weight or more"), (("evaluation.every=0", *best),
