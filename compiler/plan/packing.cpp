@@ -1,6 +1,7 @@
 #include "compiler/plan/packing.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 
@@ -9,13 +10,19 @@ namespace {
 
 constexpr std::size_t kFew = 7;    // 5,040 orders
 constexpr int kMostAttempts = 64;  // for more buffers
+constexpr int kWidth = 32;         // positions of a column; most buffers live for fewer
 
 using Order = std::vector<std::size_t>;
 
 class Packer {
  public:
   Packer(std::vector<PackedBuffer>& items, std::size_t alignment) : items_(items) {
-    for (const PackedBuffer& item : items) sizes_.push_back((item.bytes + alignment - 1) / alignment * alignment);
+    int last = 0;
+    for (const PackedBuffer& item : items) {
+      sizes_.push_back((item.bytes + alignment - 1) / alignment * alignment);
+      last = std::max(last, item.last);
+    }
+    columns_.resize(column_of(last) + 1);
   }
 
   Packing run() {
@@ -47,7 +54,7 @@ class Packer {
       attempt();
       highest_first();
     }
-    place(best);
+    if (order != best) place(best);
     return result;
   }
 
@@ -60,19 +67,22 @@ class Packer {
     return order;
   }
 
+  struct Placed {
+    int first, last;
+    std::size_t begin, end;
+  };
+  using Column = std::vector<Placed>;  // by offset
+
+  static std::size_t column_of(int position) { return static_cast<std::size_t>(position / kWidth); }
+
   /// Gives each item, in this order, the lowest free offset. Returns the bytes that they take.
   std::size_t place(const Order& order) {
-    struct Placed {
-      int first, last;
-      std::size_t begin, end;
-    };
     std::size_t bytes = 0;
-    std::vector<Placed> placed;  // by offset
-    placed.reserve(order.size());
+    for (Column& column : columns_) column.clear();
     for (const std::size_t index : order) {
       PackedBuffer& item = items_[index];
       Placed own = {item.first, item.last, 0, sizes_[index]};
-      for (const Placed& other : placed) {
+      for (const Placed& other : beside(own)) {
         if (other.first > own.last || own.first > other.last) continue;
         if (own.end <= other.begin) break;
         own.begin = std::max(own.begin, other.end);
@@ -80,9 +90,22 @@ class Packer {
       }
       item.offset = own.begin;
       bytes = std::max(bytes, own.end);
-      placed.insert(std::ranges::upper_bound(placed, own.begin, {}, &Placed::begin), own);
+      for (std::size_t c = column_of(own.first); c <= column_of(own.last); ++c)
+        columns_[c].insert(std::ranges::upper_bound(columns_[c], own.begin, {}, &Placed::begin), own);
     }
     return bytes;
+  }
+
+  /// Returns all placed items that may be live at the same time, by offset.
+  const Column& beside(const Placed& own) {
+    const std::size_t first = column_of(own.first), last = column_of(own.last);
+    if (first == last) return columns_[first];
+    beside_ = columns_[first];
+    for (std::size_t c = first + 1; c <= last; ++c)
+      std::ranges::copy_if(columns_[c], std::back_inserter(beside_),
+                           [&](const Placed& other) { return column_of(other.first) == c; });
+    std::ranges::stable_sort(beside_, {}, &Placed::begin);
+    return beside_;
   }
 
   std::size_t bound() const {
@@ -98,6 +121,8 @@ class Packer {
 
   std::vector<PackedBuffer>& items_;
   std::vector<std::size_t> sizes_;  // bytes of the items, aligned
+  std::vector<Column> columns_;     // each with the placed items that are live at one of kWidth positions
+  Column beside_;
 };
 
 }  // namespace
