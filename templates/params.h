@@ -42,6 +42,7 @@ constexpr bool kSplit = false;
 constexpr bool kNorms = true;
 constexpr bool kResult = false;
 constexpr bool kPolarExpress = false;
+constexpr bool kAnyAddress = false;
 constexpr bool kGradientShare = false;
 constexpr bool kWeightShare = false;
 constexpr int kGroups = -1;

@@ -294,7 +294,7 @@ TEST(OverrideValues, StepsFollowFromTokens) {
   EXPECT_EQ(tokens.spec.schedule.steps, 10);
   EXPECT_EQ(tokens.spec.schedule.warmup_steps, 0);
   EXPECT_THROW(override_values(read, {"schedule.steps=7", "schedule.tokens=2x"}, "/x"), Failure);
-  EXPECT_EQ(resolve(kGood, {"schedule.tokens=1"}).spec.schedule.steps, 1);
+  EXPECT_EQ(resolve(kGood, {"schedule.tokens=8192"}).spec.schedule.steps, 1);
 }
 
 TEST(OverrideValues, Paths) {
