@@ -10,6 +10,7 @@ one that it passes.
 import os
 import pathlib
 import re
+import subprocess
 import sys
 from dataclasses import dataclass
 
@@ -61,7 +62,7 @@ RULES = [
     ),
 ]
 LOOSE = {"error.h", "version.h"}  # in runtime/ itself
-# In the root itself, beside files whose name begins with a dot.
+# Of git's files, those in the root itself, beside names that begin with a dot. A user may keep others there.
 IN_ROOT = {"CMakeLists.txt", "CONTRIBUTING.md", "LICENSE", "README.md", "quickstart.sh", "setup.sh", "test.sh"}
 MOST_HEADERS = 20  # of a room
 MOST_LINES = 100  # of a function
@@ -128,7 +129,17 @@ def not_executable(root):
 
 def astray(names):
     """Files of the root that have a room or belong nowhere, such as a compiler's output."""
-    return [f"{name}: not a file of the root" for name in sorted(set(names) - IN_ROOT) if not name.startswith(".")]
+    return [
+        f"{name}: not a file of the root" for name in sorted(set(names) - IN_ROOT)
+        if "/" not in name and not name.startswith(".")
+    ]
+
+
+def of_git(root):
+    """Paths of git's files; none of a tree without git."""
+    listed = subprocess.run(["git", "-c", "safe.directory=*", "-C", root, "ls-files"], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True)
+    return listed.stdout.splitlines() if listed.returncode == 0 else []
 
 
 def check_rules(root):
@@ -143,7 +154,7 @@ def check_rules(root):
     many = [f"runtime/room/{number}.h" for number in range(MOST_HEADERS + 1)]
     assert crowded(many) and not crowded([*many[1:], "runtime/error.h", "runtime/room.cpp"])
     assert crowded(["runtime/loose.h"])
-    assert astray(["kernel.cubin", "README.md"]) and not astray([".gitignore", "README.md"])
+    assert astray(["kernel.cubin", "README.md"]) and not astray([".gitignore", "README.md", "docs/kernel.cubin"])
     for lines in (MOST_LINES, MOST_LINES + 1):
         body = "  f(a, {b});\n" * (lines - 2)
         for head in ("int f(int a) {\n", "  static Work C::f(T<int> a) const {\n", "C::C(int a) : a_(a), b_{a} {\n"):
@@ -163,7 +174,10 @@ def main():
         if lines:
             wrong += lines + [f"write instead: {rule.instead}"]
     wrong += crowded([name for name, _ in product])
-    wrong += astray(file.name for file in root.iterdir() if file.is_file())
+    if (root / ".git").exists():
+        tracked = of_git(root)
+        assert "README.md" in tracked, "git does not list README.md"
+        wrong += astray(tracked)
     count = sum(len(functions(text)) for _, text in product)
     assert count > 4000, f"only {count} functions found"
     for name, text in product:
