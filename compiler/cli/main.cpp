@@ -70,13 +70,14 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
   return text + "\n`llmc --help` and `llmc COMMAND --help` list the commands and options";
 }
 
-/// Turns `help`, `help COMMAND` and `version` into the options that other programs' users mean.
-void spell_as_options(std::vector<char*>& words) {
+/// Turns `version`, `help` and `help COMMAND`, which git has, into options of `app`.
+void spell_as_options(const CLI::App& app, std::vector<char*>& words) {
   static char help[] = "--help", version[] = "--version";
   if (words.size() == 2 && std::string_view(words[1]) == "version") words[1] = version;
   if (words.size() < 2 || std::string_view(words[1]) != "help") return;
   words.erase(words.begin() + 1);
-  words.push_back(help);
+  // An unknown command is an error, which --help would hide.
+  if (words.size() == 1 || std::ranges::count(names_of_subcommands(app), words[1])) words.push_back(help);
 }
 
 int run(int argc, char** argv) {
@@ -112,7 +113,7 @@ int run(int argc, char** argv) {
   if (dashes != argv + argc && !(argc > 1 && std::string_view(argv[1]) == "run"))
     throw llmc::Failure(llmc::Exit::usage, "`--` is only for a trainer's arguments: llmc run SPEC -- --steps 100");
   std::vector<char*> words(argv, dashes);
-  spell_as_options(words);
+  spell_as_options(app, words);
   try {
     llmc::parse_words(app, static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& error) {
@@ -122,8 +123,8 @@ int run(int argc, char** argv) {
       fmt::print("{}", text.str());
       return 0;
     }
-    throw llmc::Failure(llmc::Exit::usage,
-                        usage_error(app, error, argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : nullptr));
+    throw llmc::Failure(llmc::Exit::usage, usage_error(app, error, words.size() > 1 ? words[1] : nullptr,
+                                                       words.size() > 2 ? words[2] : nullptr));
   }
   return result.exit_code;
 }

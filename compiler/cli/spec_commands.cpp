@@ -302,7 +302,7 @@ void print_config(const std::vector<spec::Resolved>& phases, bool json) {
   if (json) fmt::print("{}\n", list.dump(2));
 }
 
-/// Asks whether a code of fewer characters, such as 301 or E301, means a known one; empty: it does not.
+/// Returns "Did you mean E0301? " for E301, 301 and the like; empty: no code is meant.
 std::string code_meant(const std::string& code) {
   const std::string digits = code.substr(std::min(code.find_first_not_of("eE0"), code.size()));
   const std::string full = fmt::format("E{:0>4}", digits);

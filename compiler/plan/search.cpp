@@ -38,7 +38,7 @@ std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tok
   }
   std::vector<std::int64_t> choices;
   for (std::int64_t chunk : micro_batch_sizes(tokens)) {
-    if (chunk < tokens && chunk % spec.chunk_multiple()) continue;
+    if (chunk < tokens && chunk % spec::chunk_multiple(spec)) continue;
     if (chunk >= kFastChunk) choices.clear();  // the last one of these is the smallest
     if (chunk >= kSmallestAutoChunk || choices.empty()) choices.push_back(chunk);
   }

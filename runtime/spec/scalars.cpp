@@ -101,7 +101,7 @@ ParsedScalar<std::int64_t> parse_scaled(std::string_view text, const std::array<
   if (!text.empty() && (text[0] == '.' || text[0] == 'e' || text[0] == 'E')) {
     const ParsedScalar<double> real = parse_number(whole);
     if (!real.value || *real.value != std::floor(*real.value)) return {{}, "is not a whole number", {}};
-    if (std::fabs(*real.value) >= 1e15) return {{}, "is not written as a whole number, and too large for one", {}};
+    if (std::fabs(*real.value) >= 9.2e18) return {{}, "does not fit in 63 bits", {}};
     return {{}, "is not written as a whole number", fmt::format("{}", static_cast<std::int64_t>(*real.value))};
   }
   if (digits.size() > 1 && digits[0] == '0') {

@@ -376,12 +376,6 @@ struct Spec {
   }
   /// Number of which the widths of such products are multiples.
   std::int64_t fp8_multiple() const { return matmul == Matmul::mxfp8 ? kMxfp8Multiple : kFp8Multiple; }
-  /// Number of which the rows of a chunk of logits are a multiple, if there are several chunks: cuBLASLt takes scales
-  /// of rows from addresses that are multiples of 16 bytes.
-  std::int64_t chunk_multiple() const {
-    const bool by_rows = matmul == Matmul::fp8 || matmul == Matmul::fp8_full;
-    return by_rows && fp8.head != Fp8Head::off && target.kind == TargetKind::cuda ? 4 : 1;
-  }
   /// Default of fp8.first_layers and last_layers: 1 with fp8_tensor, as other trainers have it, if that leaves a layer.
   std::int64_t usual_wide_layers() const { return matmul == Matmul::fp8_tensor && model.num_hidden_layers > 2 ? 1 : 0; }
   Batch batch;

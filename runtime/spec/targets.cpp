@@ -88,6 +88,11 @@ bool multiplies_codes(const Spec& spec) {
   return spec.has_fp8_products() && has_code_products(spec.matmul, spec.target);
 }
 
+std::int64_t chunk_multiple(const Spec& spec) {
+  const bool by_rows = spec.matmul == Matmul::fp8 || spec.matmul == Matmul::fp8_full;
+  return by_rows && spec.fp8.head != Fp8Head::off && multiplies_codes(spec) ? 16 / sizeof(float) : 1;
+}
+
 bool is_planned_only(const Spec& spec) { return spec.matmul == Matmul::mxfp8 && multiplies_codes(spec); }
 
 }  // namespace llmc::spec

@@ -59,6 +59,10 @@ bool has_code_products(Matmul matmul, const Target& target);
 /// Whether the layers' products are of codes: precision.matmul has them, and the target's hardware.
 bool multiplies_codes(const Spec& spec);
 
+/// Number of which the rows of a chunk of logits are a multiple, if there are several chunks: cuBLASLt takes scales of
+/// rows from addresses that are multiples of 16 bytes.
+std::int64_t chunk_multiple(const Spec& spec);
+
 /// Whether such a run can be planned and not compiled: no device has yet run llmc's products of codes with a scale a
 /// block.
 bool is_planned_only(const Spec& spec);

@@ -197,7 +197,7 @@ FAULTS = [
     fault("too_many_rows_are_chosen", "micro_batch_choices", "size > spec::most_micro_batch(spec) ||", "size < 1 ||",
           "test_plan Search.NoMicroBatchHasMoreRowsThanAreCounted"),
     fault("chunks_of_scales_begin_anywhere", "chunk_choices",
-          "if (chunk < tokens && chunk % spec.chunk_multiple()) continue;", "", "test_plan Alignment.Scales*"),
+          "if (chunk < tokens && chunk % spec::chunk_multiple(spec)) continue;", "", "test_plan Alignment.Scales*"),
     fault("hints_spend_nccls_memory", "Hints::run", "memory -= spec::kMemoryOfNccl", "memory -= 0",
           "test_plan Advice.AHintLeavesNcclItsMemory"),
     fault("sources_of_equal_parameters_are_the_same", "add_other_sources", 'file.parent_path() != "kernels"',

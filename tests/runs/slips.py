@@ -79,6 +79,7 @@ class Slips(RunTest):
     def test_words_for_options(self):
         self.assertEqual(self.succeed(LLMC, "help").out, self.succeed(LLMC, "--help").out)
         self.assertEqual(self.succeed(LLMC, "help", "plan").out, self.succeed(LLMC, "plan", "--help").out)
+        self.assert_facts(self.refused(2, "help", "plam"), "no command 'plam'", "Did you mean plan?")
         self.assertEqual(self.succeed(LLMC, "version").out, self.succeed(LLMC, "--version").out)
 
     def test_values_that_nobody_means(self):

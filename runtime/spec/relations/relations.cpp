@@ -98,6 +98,7 @@ class Relations : RelationChecks {
            {"batch.tokens", "batch.micro_batch", "batch.sequence_length"});
     ranks(pass);
     loss_chunk();
+    scales_of_chunks();
   }
 
   /// `pass`: tokens of a micro-batch, or of a sequence if that is auto.
@@ -143,8 +144,17 @@ class Relations : RelationChecks {
       fail("E0307", fmt::format("loss_chunk {} does not divide batch.tokens {}", chunk, b.tokens),
            "write a divisor of batch.tokens, or auto", near_chunks(b.tokens), {"memory.loss_chunk", "batch.tokens"});
     }
-    const std::int64_t multiple = spec_.chunk_multiple(), rows = b.micro_batch ? b.micro_batch * b.sequence_length : 0;
-    if (usable({"precision.matmul", "precision.fp8.head", "target.kind"}) && chunk % multiple && chunk != rows)
+  }
+
+  /// Each chunk of logits reads its scales.
+  void scales_of_chunks() {
+    const std::int64_t chunk = spec_.memory.loss_chunk, rows = spec_.batch.micro_batch * spec_.batch.sequence_length;
+    if (chunk == 0 ||
+        !usable({"memory.loss_chunk", "precision.matmul", "precision.fp8.head", "target.kind", "target.arch"}))
+      return;
+    const std::int64_t multiple = chunk_multiple(spec_);
+    const bool divides = rows ? rows % chunk == 0 : spec_.batch.tokens % chunk == 0;
+    if (divides && chunk % multiple && chunk != rows)
       fail("E0307", fmt::format("fp8.head needs a multiple of {} as loss_chunk, not {}", multiple, chunk),
            fmt::format("write a multiple of {}, or auto", multiple),
            [chunk, multiple](const Sound& sound) {
