@@ -105,9 +105,7 @@ report::PlanAlone plans_alone(const Loaded& a, const Loaded& b) {
     key.set(changed.spec, key.get(without ? a.planned.resolved.spec : b.planned.resolved.spec));
     const spec::LoadResult checked = spec::load_text(spec::to_yaml(changed, false), "one key");
     if (!checked.resolved) return {};
-    const spec::Spec alone = from_here(checked.resolved->spec, changed.directory);
-    if (plan::planned_exit(alone) != Exit::done) return {};
-    return plan::make_plan(alone);
+    return plan::fastest_plan(from_here(checked.resolved->spec, changed.directory));
   };
 }
 

@@ -82,12 +82,6 @@ spec::Spec spec_of(const Shape& shape, const SizesOptions& options, const device
   return spec;
 }
 
-/// Plans a spec; returns nothing if no choice fits.
-std::optional<plan::Plan> planned(const spec::Spec& spec) {
-  if (plan::planned_exit(spec) == Exit::does_not_fit) return {};
-  return plan::make_plan(spec);
-}
-
 nlohmann::ordered_json row_json(const Shape& shape, const std::optional<plan::Plan>& plan,
                                 const SizesOptions& options) {
   nlohmann::ordered_json row = {{"hidden_size", shape.hidden},
@@ -134,7 +128,7 @@ void sizes(const SizesOptions& options) {
         options.vocabulary, "hidden", "layers", "ffn", "weights", "memory", "tokens/s", "MFU", "time",
         options.price > 0 ? fmt::format(" {:>9}", "cost") : "", "choice");
   for (const Shape& shape : kShapes) {
-    rows.push_back(row_json(shape, planned(spec_of(shape, options, device, *tokens)), options));
+    rows.push_back(row_json(shape, plan::fastest_plan(spec_of(shape, options, device, *tokens)), options));
     if (!options.json) fmt::print("{}", row_text(shape, rows.back()));
   }
   if (options.json) fmt::print("{}\n", rows.dump(2));

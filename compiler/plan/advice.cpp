@@ -100,17 +100,17 @@ class Hints {
     if (!spec.batch.micro_batch && spec.has_fp8_weight_gradients() &&
         spec.batch.sequence_length % spec.fp8_multiple() != 0)
       return false;
-    if (planned_exit(spec) != Exit::done) return false;
-    const Plan other = make_plan(spec);
-    const double gain = plan_.cost.time.seconds - other.cost.time.seconds;
+    const std::optional<Plan> other = fastest_plan(spec);
+    if (!other) return false;
+    const double gain = plan_.cost.time.seconds - other->cost.time.seconds;
     if (gain < kWorthSaying * plan_.cost.time.seconds) return true;
-    std::vector<spec::Change> changes = spec::changes(chosen_, chosen_spec(other));
+    std::vector<spec::Change> changes = spec::changes(chosen_, chosen_spec(*other));
     // Keys that only now have an effect keep their defaults.
     if (!chosen_.has_fp8_products())
       std::erase_if(changes, [](const spec::Change& change) { return change.key->when_key == "precision.matmul"; });
     found_.push_back({std::move(changes), gain,
-                      static_cast<std::int64_t>(other.layout.bytes) - static_cast<std::int64_t>(plan_.layout.bytes),
-                      other.parameters.logical - plan_.parameters.logical});
+                      static_cast<std::int64_t>(other->layout.bytes) - static_cast<std::int64_t>(plan_.layout.bytes),
+                      other->parameters.logical - plan_.parameters.logical});
     return true;
   }
 

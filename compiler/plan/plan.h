@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -216,6 +217,10 @@ struct Plan {
 /// Lowers, lays out and costs. Replaces `auto` by the choice with the least predicted time within memory.budget
 /// (search.h). Throws Failure(does_not_fit) with the bytes needed, the budget and changes that make it fit.
 Plan make_plan(const spec::Spec& spec);
+
+/// Returns the plan that make_plan() would return, without its alternatives and its fingerprint; nothing if that would
+/// throw.
+std::optional<Plan> fastest_plan(const spec::Spec& spec);
 
 /// Returns the plan's spec with the values chosen for `auto`.
 spec::Spec chosen_spec(const Plan& plan);

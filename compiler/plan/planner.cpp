@@ -17,6 +17,7 @@ namespace llmc::plan {
 namespace {
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+constexpr std::size_t kAlternatives = 3;  // listed by a plan in addition to the best
 
 std::string size_text(std::int64_t bytes) {
   const auto exact = static_cast<double>(bytes);
@@ -199,10 +200,18 @@ spec::Spec chosen_spec(const Plan& plan) {
 
 Plan make_plan(const spec::Spec& spec) {
   Search search(spec);
-  Plan plan = search.best();
-  if (!fits_budget(plan)) refuse(spec, plan);
-  plan.fingerprint = spec::fingerprint(chosen_spec(plan));
-  return plan;
+  std::optional<Plan> plan = search.best(kAlternatives);
+  if (!plan) refuse(spec, search.least());
+  plan->fingerprint = spec::fingerprint(chosen_spec(*plan));
+  return std::move(*plan);
+}
+
+std::optional<Plan> fastest_plan(const spec::Spec& spec) {
+  try {
+    return Search(spec).best(0);
+  } catch (const Failure&) {
+    return {};
+  }
 }
 
 Exit planned_exit(const spec::Spec& spec) {

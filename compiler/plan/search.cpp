@@ -27,8 +27,6 @@ namespace {
 constexpr std::int64_t kFastChunk = 8192;
 constexpr std::int64_t kSmallestAutoChunk = 2048;  // fewer rows starve the head's matrix products
 
-constexpr std::size_t kAlternatives = 3;  // listed by a plan in addition to the best
-
 /// Returns the chunks to try. `auto`: the smallest one without loss of speed, then smaller ones, but not below the
 /// minimum of matrix products.
 std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tokens) {
@@ -239,13 +237,15 @@ std::vector<RecomputeGroups> Search::by_layer(const RecomputeSolution& solution)
 
 /// Returns the candidate with the fastest recomputation that fits; nothing if none fits.
 std::optional<Plan> Search::solved(const Candidate& candidate) {
+  const auto budget = static_cast<std::size_t>(spec_.memory.budget);
   if (!recompute_is_open()) return {};
+  // Layers that keep nothing would not fit: most passes of a large model are refused before their options are lowered.
+  if (candidate.rest.fixed + candidate.rest.bound > budget) return {};
   RecomputeProblem open = problem(candidate);
   for (;;) {
     const RecomputeSolution solution = solve(open);
     if (!solution.fits) return {};
     Plan plan = lay_out(candidate, by_layer(solution));
-    const auto budget = static_cast<std::size_t>(spec_.memory.budget);
     if (plan.needed_bytes() <= budget) return plan;
     open.budget -= std::min(open.budget, plan.needed_bytes() - budget);  // the excess of packing over its bound
   }
@@ -260,7 +260,7 @@ std::optional<Plan> Search::fitting(Candidate& candidate) {
   return plan;
 }
 
-Plan Search::best() {
+std::optional<Plan> Search::best(std::size_t alternatives) {
   // A smaller chunk of the same pass reads the head's weight more often, and a pass that does not keep rounded weights
   // rounds them again: these take no less time than the first one.
   const Candidate* first = nullptr;
@@ -278,7 +278,7 @@ Plan Search::best() {
   std::vector<Candidate> passes;    // passes that have one
   for (Candidate& candidate : candidates_) {
     // Recomputation adds time: later candidates cannot be faster.
-    if (!found.empty() && candidate.seconds >= found[0].cost.time.seconds && others.size() > kAlternatives) break;
+    if (!found.empty() && candidate.seconds >= found[0].cost.time.seconds && others.size() > alternatives) break;
     const auto pass = std::ranges::find_if(passes, [&](const Candidate& p) { return p.is_pass_of(candidate); });
     const auto known = static_cast<std::size_t>(pass - passes.begin());
     // Without rounded weights that are kept a pass may need less recomputation.
@@ -293,15 +293,14 @@ Plan Search::best() {
     others[known] = {chosen_spec(*plan), plan->cost.time.seconds, plan->layout.bytes};
     if (found.empty() || plan->cost.time.seconds < found[0].cost.time.seconds) found.assign(1, std::move(*plan));
   }
-  if (found.empty()) return with_launches(least());
+  if (found.empty()) return {};
   std::ranges::stable_sort(others, {}, &Alternative::seconds);
   others.erase(others.begin());
-  others.resize(std::min(others.size(), kAlternatives));
+  others.resize(std::min(others.size(), alternatives));
   found[0].alternatives = std::move(others);
   return std::move(found[0]);
 }
 
-/// Returns the plan of fewest bytes.
 Plan Search::least() {
   std::vector<Plan> found;
   for (Candidate& candidate : candidates_) {
@@ -310,7 +309,7 @@ Plan Search::least() {
     Plan plan = lay_out(candidate, recompute);
     if (found.empty() || plan.needed_bytes() < found[0].needed_bytes()) found.assign(1, std::move(plan));
   }
-  return std::move(found[0]);
+  return with_launches(std::move(found[0]));
 }
 
 bool Search::fits_somehow() {

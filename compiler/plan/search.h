@@ -30,9 +30,12 @@ class Search {
   /// Throws Failure(spec) if target.device is unknown, or if no micro-batch has whole loss chunks.
   explicit Search(const spec::Spec& spec);
 
-  /// Returns the plan with the least predicted time, with its launches and times; if none fits, the one of fewest
-  /// bytes.
-  Plan best();
+  /// Returns the plan with the least predicted time of those that fit, with its launches and times, and the fastest
+  /// plans of at most `alternatives` other passes. Nothing if none fits.
+  std::optional<Plan> best(std::size_t alternatives);
+
+  /// Returns the plan of fewest bytes, with its launches and times.
+  Plan least();
 
   /// Whether any plan fits.
   bool fits_somehow();
@@ -57,7 +60,6 @@ class Search {
   Plan with_launches(Plan plan) const;
   void assess(Candidate& candidate) const;
   std::optional<Plan> fitting(Candidate& candidate);
-  Plan least();
   const std::vector<KindOfLayers>& options(const Candidate& candidate);
   RecomputeProblem problem(const Candidate& candidate);
   std::vector<graph::RecomputeGroups> by_layer(const RecomputeSolution& solution) const;

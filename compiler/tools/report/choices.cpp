@@ -93,10 +93,10 @@ std::vector<PricedChoice> choices_near(const Plan& plan) {
   };
   for (const plan::Alternative& other : plan.alternatives) add(other.spec, other.seconds, other.bytes, true);
   for (const spec::Spec& spec : specs_near(plan)) {
-    if (plan::planned_exit(spec) != Exit::done) continue;  // a loss chunk that does not divide it
-    const Plan other = plan::make_plan(spec);
-    add(plan::chosen_spec(other), other.cost.time.seconds, other.layout.bytes,
-        other.needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget));
+    const std::optional<Plan> other = plan::fastest_plan(spec);
+    if (!other) continue;  // a loss chunk that does not divide it
+    add(plan::chosen_spec(*other), other->cost.time.seconds, other->layout.bytes,
+        other->needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget));
   }
   for (PricedChoice& choice : list)
     choice.front = std::ranges::none_of(list, [&](const PricedChoice& other) {
