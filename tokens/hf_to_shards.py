@@ -155,7 +155,11 @@ class Source:
                 yield from self.texts([text])
 
     def of_dataset(self, name, config, split):
-        rows = need("datasets").load_dataset(name, config, split=split, streaming=True)
+        datasets = need("datasets")
+        try:
+            rows = datasets.load_dataset(name, config, split=split, streaming=True)
+        except Exception as error:  # the package has no type for all of a wrong name, config and split
+            raise DataError(f"dataset '{name}' with --config {config} and --split {split}: {error}") from None
         self.files = 1
         for row in rows:
             if self.field not in row:
@@ -190,6 +194,18 @@ def need(name):
         return __import__(name, fromlist=["x"])
     except ImportError:
         raise DataError(f"{name.split('.')[0]} is not installed: pip install -r tokens/requirements.txt") from None
+
+
+def load_tokenizer(path):
+    """Loads a tokenizer.json, to encode whole texts and nothing else: a file can also say that results are cut or padded."""
+    tokenizers = need("tokenizers")
+    try:
+        tokenizer = tokenizers.Tokenizer.from_file(path)
+    except Exception as error:  # the package raises no narrower type
+        raise DataError(f"'{path}' is no tokenizer.json: {error}") from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def find_files(paths):
@@ -314,7 +330,7 @@ def published(folder, fill):
 
 
 def make_shards(options, source, texts):
-    tokenizer = need("tokenizers").Tokenizer.from_file(options.tokenizer)
+    tokenizer = load_tokenizer(options.tokenizer)
     tokenizer.encode_special_tokens = True  # as in llmc: no document can contain the token that ends one
     end, vocab_size = end_token(tokenizer, options.tokenizer,
                                 options.eos), tokenizer.get_vocab_size(with_added_tokens=True)
@@ -390,7 +406,7 @@ def main(words=None):
     options = parse(words)
     try:
         if options.ids is not None:
-            tokenizer = need("tokenizers").Tokenizer.from_file(options.tokenizer)
+            tokenizer = load_tokenizer(options.tokenizer)
             print(*tokenizer.encode(options.ids, add_special_tokens=False).ids)
             return 0
         source = Source(options.text_field)

@@ -158,13 +158,17 @@ void export_checkpoint(const checkpoints::ExportOptions& options) {
     exported = checkpoints::export_model(found);
   });
   if (!exported.not_loaded.empty()) note(exported.not_loaded + "; transformers 4 and llmc load the folder");
-  if (exported.tokenizer.empty())
+  if (options.tokenizer == "none")
+    note("no tokenizer was exported");
+  else if (exported.tokenizer.empty())
     note(exported.looked_for.empty()
              ? "no tokenizer was exported, because the checkpoint is not in a run folder. Name one with --tokenizer"
              : fmt::format("no tokenizer was exported, because '{}' does not exist. Name another with --tokenizer",
                            exported.looked_for.string()));
   else
-    note(fmt::format("the tokenizer is '{}'", exported.tokenizer));
+    note(fmt::format(
+        "the tokenizer is '{}'{}", exported.tokenizer,
+        exported.tokenizer_changed ? ", without the tokens that it adds around a text: the model has seen none" : ""));
   const bool mean = !found.averaged.empty();
   fmt::print("{}: {} parameters{} as {} in {} file{}, {}{}\n", printable(options.out.string()),
              format_count(exported.parameters),
@@ -194,7 +198,7 @@ void add_export_options(CLI::App* command, const std::shared_ptr<checkpoints::Ex
   set_bytes(command->add_option("--shard-size", options->shard_bytes, "maximum bytes of tensors in a file")
                 ->default_str("5GB"));
   command->add_option("--tokenizer", options->tokenizer,
-                      "a sentencepiece model, a tokenizer.json, or a folder with one (default: the run's)");
+                      "a sentencepiece model, a tokenizer.json, a folder with one, or none (default: the run's)");
 }
 
 }  // namespace

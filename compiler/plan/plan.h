@@ -218,8 +218,8 @@ struct Plan {
 /// (search.h). Throws Failure(does_not_fit) with the bytes needed, the budget and changes that make it fit.
 Plan make_plan(const spec::Spec& spec);
 
-/// Returns the plan that make_plan() would return, without its alternatives and its fingerprint; nothing if that would
-/// throw.
+/// Returns the plan that make_plan() would return, without its alternatives and its fingerprint; nothing if none fits, or
+/// if no micro-batch has whole loss chunks.
 std::optional<Plan> fastest_plan(const spec::Spec& spec);
 
 /// Returns the plan's spec with the values chosen for `auto`.

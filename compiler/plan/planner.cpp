@@ -209,7 +209,8 @@ Plan make_plan(const spec::Spec& spec) {
 std::optional<Plan> fastest_plan(const spec::Spec& spec) {
   try {
     return Search(spec).best(0);
-  } catch (const Failure&) {
+  } catch (const Failure& failure) {
+    if (failure.code() != Exit::spec) throw;
     return {};
   }
 }
@@ -218,6 +219,7 @@ Exit planned_exit(const spec::Spec& spec) {
   try {
     return Search(spec).fits_somehow() ? Exit::done : Exit::does_not_fit;
   } catch (const Failure& failure) {
+    if (failure.code() == Exit::internal) throw;
     return failure.code();
   }
 }

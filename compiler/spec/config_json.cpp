@@ -18,12 +18,19 @@ Json rope_flags(const Model& m) {
   return flags;
 }
 
-/// Keys of windows: those that the family reads, or of a model of no family all of its own.
-Json window_keys(const Family* family, const Model& m) {
+/// Keys of windows: those that the family reads, or of a model of no family all of its own. `context`: the model's.
+Json window_keys(const Family* family, const Model& m, std::int64_t context) {
   Json keys = Json::object();
   if (family ? family->window == Family::Window::none : !m.sliding_window) return keys;
   keys["sliding_window"] = m.sliding_window ? Json(m.sliding_window) : Json(nullptr);
-  if (!m.sliding_window) return keys;
+  if (!m.sliding_window) {
+    // transformers makes the mask of a window for every model of these types, and without types most layers slide.
+    if (family && family->full_every) {
+      keys["sliding_window"] = context;
+      keys["layer_types"] = std::vector<std::string>(static_cast<std::size_t>(m.num_hidden_layers), kFullAttention);
+    }
+    return keys;
+  }
   if (family && family->window == Family::Window::switched) keys["use_sliding_window"] = true;
   if (family && !family->reads_types) return keys;
   keys["layer_types"] = Json::array();
@@ -98,7 +105,7 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   if (family && family->local_theta.value_or(0) != 0) config["rope_local_base_freq"] = local_theta;
   if (!family && m.rope_local_theta != 0) config["rope_local_theta"] = m.rope_local_theta;
   if (!family || family->reads_no_rope) config["no_rope_layers"] = rope_flags(m);
-  config.update(window_keys(family, m));
+  config.update(window_keys(family, m, spec.batch.sequence_length));
   return config.dump(2) + "\n";
 }
 

@@ -177,7 +177,8 @@ void WeightFiles::open(const fs::path& folder) {
   const fs::path index = folder / kModelIndex;
   std::map<std::string, std::string> file_of;
   std::set<std::string> files;
-  if (fs::exists(index, error)) {
+  // Of both transformers takes the one file too: a model saved in fewer files leaves the old index.
+  if (!fs::exists(folder / "model.safetensors", error) && fs::exists(index, error)) {
     file_of = read_model_index(index);
     for (const auto& [tensor, file] : file_of) files.insert(file);
   } else {

@@ -16,7 +16,7 @@
 
 namespace llmc {
 
-/// Open files of a folder: model.safetensors, or the files named by model.safetensors.index.json.
+/// Open files of a folder: model.safetensors, or without it the files named by model.safetensors.index.json.
 class WeightFiles {
  public:
   /// Reads headers, and checks checksums in a checkpoint. `form`: of the files, which are a checkpoint's without it.

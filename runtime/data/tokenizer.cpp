@@ -65,6 +65,7 @@ bool Tokenizer::encodes() const { return !state_->json || state_->encoder; }
 const std::string& Tokenizer::why_not_encodes() const { return state_->why_not_encodes; }
 bool Tokenizer::is_json() const { return state_->json.has_value(); }
 std::int32_t Tokenizer::vocab_size() const { return static_cast<std::int32_t>(state_->bytes_of().size()); }
+std::int32_t Tokenizer::tokens_of_data() const { return state_->json ? state_->json->tokens_of_data() : vocab_size(); }
 bool Tokenizer::exact() const {
   return state_->pieces ? state_->pieces->exact() : state_->encoder && state_->encoder->exact();
 }

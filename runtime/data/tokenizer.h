@@ -34,6 +34,8 @@ class Tokenizer {
   /// Returns whether it was read from a tokenizer.json.
   bool is_json() const;
   std::int32_t vocab_size() const;
+  /// One more than the largest id that data can have (tokenizer_json.h); of a sentencepiece model vocab_size().
+  std::int32_t tokens_of_data() const;
   /// Token that ends a document (the model's eos, else its bos; of a tokenizer.json see tokenizer_json.h), -1 if
   /// unknown.
   std::int32_t separator_id() const;

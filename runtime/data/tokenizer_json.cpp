@@ -119,6 +119,11 @@ JsonVocabulary parse_tokenizer_json(std::string_view json, const std::string& na
   return vocabulary_of(read_tokenizer_file(json, name), name, separator);
 }
 
+std::int32_t JsonVocabulary::tokens_of_data() const {
+  const auto last = std::find_if(bytes_of.rbegin(), bytes_of.rend(), [](const std::string& b) { return !b.empty(); });
+  return std::max(static_cast<std::int32_t>(bytes_of.rend() - last), separator + 1);
+}
+
 JsonVocabulary vocabulary_of(const TokenizerFile& file, const std::string& name, const NamedSeparator& separator) {
   const auto refuse = [&](const std::string& what) {
     throw Failure(Exit::data, fmt::format("'{}' cannot be used as a tokenizer: {}", name, what));

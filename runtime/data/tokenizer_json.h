@@ -13,6 +13,10 @@ struct JsonVocabulary {
   std::vector<std::string> bytes_of;  // by id: the bytes of each token; empty for special tokens and unused ids
   std::vector<std::string> names;     // by id: its name in the file
   std::int32_t separator = -1;        // token that ends a document; -1: unknown
+
+  /// One more than the largest id that data can have: no text becomes a special token, and released files end with some
+  /// that have no row in the model.
+  std::int32_t tokens_of_data() const;
 };
 
 /// Returns whether a file starts with a brace: a tokenizer.json does, a sentencepiece model never.

@@ -408,12 +408,15 @@ ModelConfig read_model_config(const std::string& text, const std::string& name, 
   m.no_rope_layers = read_no_rope_layers(reader, family, m);
   read_windows(reader, family, context, m);
   m.intermediate_size = reader.required("intermediate_size");
+  // null follows from the model's sizes; without the key the family has a default.
   m.num_key_value_heads =
-      reader.integer("num_key_value_heads").value_or(family.num_key_value_heads.value_or(m.num_attention_heads));
+      reader.integer("num_key_value_heads")
+          .value_or(reader.has("num_key_value_heads") ? m.num_attention_heads
+                                                      : family.num_key_value_heads.value_or(m.num_attention_heads));
   if (m.num_attention_heads < 1) reader.refuse("num_attention_heads", "it is 0");
+  const std::int64_t divided = m.hidden_size / std::max<std::int64_t>(m.num_attention_heads, 1);
   m.head_dim =
-      reader.integer("head_dim")
-          .value_or(family.head_dim.value_or(m.hidden_size / std::max<std::int64_t>(m.num_attention_heads, 1)));
+      reader.integer("head_dim").value_or(reader.has("head_dim") ? divided : family.head_dim.value_or(divided));
   m.rms_norm_eps = reader.number("rms_norm_eps").value_or(family.rms_norm_eps);
   m.tie_word_embeddings = reader.boolean("tie_word_embeddings", family.tied);
   read_switches(reader, family, m);

@@ -9,7 +9,7 @@ FAULTS = [
     fault("a_product_is_aligned_as_in_its_last_call", "lower_alignment",
           "std::gcd(static_cast<std::size_t>(alignment),", "std::gcd(kArenaAlignment,", "test_plan Alignment.*"),
     fault("every_choice_is_said_to_fit", "choices_near",
-          "other.needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget)", "true", "run_plan_page"),
+          "other->needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget)", "true", "run_plan_page"),
     fault("recomputed_ranges_count_as_layers", "recompute_summary", "range.last - range.first + 1", "1",
           "test_report Figures.RecomputedLayers"),
     fault("a_wait_is_not_drawn", "Clocks::await", "note(StreamSpan::Does::wait, 0, 0, now_, done);", "",

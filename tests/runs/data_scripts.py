@@ -41,13 +41,24 @@ class DataScripts(RunTest):
 
             def __init__(self, size):
                 self.size = size
+                self.whole = {"truncation": False, "padding": False}  # the file asks for both
 
             @classmethod
             def from_file(cls, file):
-                return cls(int(harness.read(file)))
+                try:
+                    return cls(int(harness.read(file)))
+                except ValueError:
+                    raise Exception("Model missing") from None
+
+            def no_truncation(self):
+                self.whole["truncation"] = True
+
+            def no_padding(self):
+                self.whole["padding"] = True
 
             def encode_batch(self, batch, add_special_tokens):
                 assert not add_special_tokens
+                assert all(self.whole.values())
                 return [types.SimpleNamespace(ids=[self.size - 1 - byte for byte in text.encode()]) for text in batch]
 
             def token_to_id(self, name):
@@ -114,6 +125,26 @@ class DataScripts(RunTest):
         self.assertIn("there is no", said.getvalue())
         self.assertEqual([line["text"] for line in harness.json_lines(self.path("hf-text", "text-00000.jsonl"))],
                          texts[:170])
+        with open(self.path("empty.json"), "w") as file:
+            file.write("{}")
+
+        def load_dataset(name, config, split, streaming):
+            raise ValueError("Config name is missing.")
+
+        datasets = types.SimpleNamespace(load_dataset=load_dataset)
+        stubs = module.need
+        module.need = lambda name: datasets if name == "datasets" else stubs(name)
+        for words, error in ((["--tokenizer",
+                               self.path("empty.json"),
+                               self.path("hf"), "-o",
+                               self.path("hf-no")], f"'{self.path('empty.json')}' is no tokenizer.json: Model missing"),
+                             (["--tokenizer", self.path("empty.json"), "--ids", "a"], "is no tokenizer.json"),
+                             (["--jsonl", "--dataset", "org/name", "-o",
+                               self.path("hf-no")],
+                              "dataset 'org/name' with --config None and --split train: Config name is missing.")):
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                self.assertEqual(module.main(words), 5)
+            self.assertIn(error, said.getvalue())
 
     def test_parquet_lines(self):
         """The script's own code, with a stand-in for pyarrow whose files are JSON: rows in the order of paths, rows without

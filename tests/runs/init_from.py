@@ -247,6 +247,12 @@ class InitFrom(RunTest):
         with open(index, "w") as file:
             file.write('{"weight_map": {"a": "b"')
         self.refused(folder, "JSON at byte")
+        # A model that was saved anew in one file leaves an index, which counts for nothing.
+        whole = os.path.join(folder, "model.safetensors")
+        write_tensors(whole, self.weights)
+        self.succeed(LLMC, "check", self.spec, "init.from=" + folder)
+        self.same_training(self.trained(folder, "saved-anew")[0], self.trained(self.checkpoint, "as-saved")[0])
+        os.remove(whole)
         os.remove(index)
         self.refused(folder, f"'{folder}'", "model-00001-of-00002.safetensors", "model.safetensors.index.json")
         for i in (1, 2):
@@ -277,6 +283,12 @@ class InitFrom(RunTest):
                 done = harness.call(LLMC, "check", self.spec, "init.from=" + folder)
                 self.assertEqual(done.code, 6, done.out + done.err)
                 self.assertIn(said, done.err)
+        # Positions divided by 1 are no other ones, and an export does not say so.
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump(config, file)
+        self.succeed(LLMC, "check", self.spec, "init.from=" + folder, "model.rope_scaling={type: linear, factor: 1}")
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump({**config, "num_attention_heads": 12}, file)
         done = harness.call(LLMC, "run", self.spec, "-o", self.path("never-built"), "init.from=" + folder, "--",
                             "--run", self.path("never-run"))
         self.assertEqual((done.code, os.path.exists(self.path("never-built"))), (6, False), done.err)

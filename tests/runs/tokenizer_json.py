@@ -157,6 +157,46 @@ class TokenizerJson(RunTest):
                            for file in ("tokenizer_config.json", "config.json", "generation_config.json"))
         return config, [other["eos_token_id"] for other in others]
 
+    def test_an_export_encodes_as_the_data(self):
+        """A model of random weights has seen no token before a text, so its tokenizer adds none. Special tokens past the
+        vocabulary have no row and come from no text, so they hinder nothing."""
+        released = self.path("of-template")
+        self.release(released, {"add_bos_token": True})
+        file = os.path.join(released, "tokenizer.json")
+        byte_level = {"type": "ByteLevel", "trim_offsets": False}
+        template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|pad|>", "type_id": 0}}]}
+        given = tokenizer()
+        given["added_tokens"].append({"id": 97, "content": "<|image|>", "special": True})
+        given["post_processor"] = {"type": "Sequence", "processors": [byte_level, template]}
+        with open(file, "w") as out:
+            json.dump(given, out)
+        run = self.path("of-template-run")
+        self.succeed(self.trainer, "--run", run, "--steps", "1", "data.tokenizer=" + file)
+        self.assertNotIn("vocab_size", harness.call(LLMC, "check", self.spec, "data.tokenizer=" + file).err)
+        done = self.succeed(LLMC, "checkpoint", "export", run, "-o", self.path("plain"))
+        self.assertIn("without the tokens that it adds around a text", done.err)
+        self.assertIn(b"98 tokens; adds none around a text", harness.read(self.path("plain", "README.md")))
+        written, config = (json.loads(harness.read(self.path("plain", name)))
+                           for name in ("tokenizer.json", "tokenizer_config.json"))
+        self.assertEqual(written, {**given, "post_processor": {"type": "Sequence", "processors": [byte_level]}})
+        self.assertIs(config["add_bos_token"], False)
+        # Given weights may need these tokens.
+        self.succeed(self.trainer, "--run", self.path("later"), "--steps", "1", "data.tokenizer=" + file,
+                     "init.from=" + self.path("plain"))
+        self.succeed(LLMC, "checkpoint", "export", self.path("later"), "-o", self.path("as-given"))
+        self.assertEqual(harness.read(self.path("as-given", "tokenizer.json")), harness.read(file))
+        # A tokenizer whose texts have ids that the model lacks.
+        given["added_tokens"][-1]["special"] = False
+        with open(file, "w") as out:
+            json.dump(given, out)
+        self.succeed(self.trainer, "--run", self.path("too-many"), "--steps", "1", "data.tokenizer=" + file)
+        done = harness.call(LLMC, "checkpoint", "export", self.path("too-many"), "-o", self.path("never"))
+        self.assertEqual((done.code, os.path.exists(self.path("never"))), (5, False))
+        self.assert_facts(done.err, "ids up to 97", "97 tokens", "--tokenizer none")
+        self.succeed(LLMC, "checkpoint", "export", self.path("too-many"), "-o", self.path("alone"), "--tokenizer",
+                     "none")
+        self.assertNotIn("tokenizer.json", os.listdir(self.path("alone")))
+
     def test_a_text_ends_as_documents_did(self):
         """An export's end of text is the token that ended documents in training: of the spec, else the one that the
         data record, else the tokenizer's."""

@@ -228,7 +228,8 @@ A {} model, trained by llmc.{}
            [](const Contents& of) { return format_count(static_cast<std::int64_t>(tokens_of(of.state.position))); }),
       format_count(spec.batch.sequence_length));
   if (loss) text += fmt::format("| validation loss | {:.4f} nats a token |\n", *loss);
-  text += tokenizer ? fmt::format("| tokenizer | {}, {} tokens |\n", tokenizer->name, format_count(tokenizer->tokens))
+  text += tokenizer ? fmt::format("| tokenizer | {}, {} tokens{} |\n", tokenizer->name, format_count(tokenizer->tokens),
+                                  tokenizer->changed ? "; adds none around a text, as in training" : "")
                     : "| tokenizer | none: the model takes token ids |\n";
   if (!unloaded.empty()) text += fmt::format("\nIts {}. Version 4 does.\n", unloaded);
   text += R"(
@@ -305,6 +306,7 @@ Exported export_model(const ExportOptions& options) {
   write("generation_config.json", generation_config(found.eos));
   if (found.tokenizer) {
     exported.tokenizer = found.tokenizer->file.string();
+    exported.tokenizer_changed = found.tokenizer->changed;
     write(found.tokenizer->name, found.tokenizer->model);
     write("tokenizer_config.json", found.tokenizer->config);
     if (!found.tokenizer->json.empty()) write("tokenizer.json", found.tokenizer->json);

@@ -15,7 +15,7 @@ namespace llmc::checkpoints {
 struct ExportOptions {
   std::filesystem::path checkpoint, out;
   std::vector<std::filesystem::path> averaged = {};  // further checkpoints: the weights become the mean of all
-  std::filesystem::path tokenizer;                   // a tokenizer or its folder; empty: the run's
+  std::filesystem::path tokenizer;                   // a tokenizer or its folder; empty: the run's; "none"
   std::optional<DType> dtype = {};                   // f32, bf16 or f16; nothing: the run's compute dtype
   std::int64_t shard_bytes = 5'000'000'000;          // of tensors in a file
 };
@@ -23,7 +23,8 @@ struct ExportOptions {
 struct Exported {
   DType dtype;
   std::int64_t parameters = 0, bytes = 0, files = 0;  // of weights
-  std::string tokenizer;                              // its file; empty: none was found
+  std::string tokenizer;                              // its file; empty: none
+  bool tokenizer_changed = false;                     // it no longer adds tokens around a text
   std::filesystem::path looked_for;                   // where, if none was found; empty: the checkpoint is not in a run
                                                       // folder
   std::string not_loaded;                             // why transformers 5 refuses the model; empty: it loads it

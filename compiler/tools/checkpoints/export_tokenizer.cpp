@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -25,14 +26,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the data section of a run's spec, with paths resolved; nothing without a run.
-std::optional<spec::Data> data_of(const fs::path& run) {
+/// Returns a run's spec, with paths resolved; nothing without a run.
+std::optional<spec::Spec> spec_of(const fs::path& run) {
   const std::optional<std::string> text = run.empty() ? std::nullopt : RunFolder::spec_yaml(run);
   if (!text) return std::nullopt;
   try {
     spec::Spec spec = spec::read_values(*text, "spec.yaml").spec;
     spec::resolve_paths(spec, run);
-    return spec.data;
+    return spec;
   } catch (const std::invalid_argument& error) {
     throw Failure(Exit::checkpoint, fmt::format("'{}': {}", (run / "spec.yaml").string(), error.what()));
   }
@@ -78,9 +79,34 @@ std::string tokenizer_config(const Tokenizer& tokenizer, const TokenizerModel& a
                   {"legacy", false}});
 }
 
+/// Whether a post-processor of a tokenizer.json adds tokens around a text.
+bool adds_tokens(const Json& processor) {
+  return processor.is_object() && processor.value("type", "") != "ByteLevel" &&
+         processor.value("type", "") != "Sequence";
+}
+
+/// Returns a tokenizer.json that adds no token around a text, as data have none; the same bytes if the file adds none.
+std::string without_added_tokens(const std::string& file) {
+  Json json = Json::parse(file);
+  Json& processor = json["post_processor"];
+  const auto parts = processor.is_object() ? processor.find("processors") : processor.end();
+  if (adds_tokens(processor)) {
+    processor = nullptr;
+  } else if (processor.is_object() && parts != processor.end() && parts->is_array() &&
+             std::ranges::any_of(*parts, adds_tokens)) {
+    Json kept = Json::array();
+    for (const Json& part : *parts)
+      if (!adds_tokens(part)) kept.push_back(part);
+    *parts = std::move(kept);
+  } else {
+    return file;
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 /// Returns the config of a tokenizer.json: the one next to it with this model's eos_token and length, or the minimum
-/// that `transformers` needs.
-std::string json_tokenizer_config(const fs::path& file, const Json& eos, std::int64_t sequence_length) {
+/// that `transformers` needs. `adds`: tokens that the given one adds around a text remain.
+std::string json_tokenizer_config(const fs::path& file, const Json& eos, std::int64_t sequence_length, bool adds) {
   std::error_code error;
   const fs::path given = file.parent_path() / kTokenizerConfig;
   if (!fs::exists(given, error))
@@ -92,6 +118,8 @@ std::string json_tokenizer_config(const fs::path& file, const Json& eos, std::in
                     {"clean_up_tokenization_spaces", false}});
   Json config = read_tokenizer_config(given);
   config["model_max_length"] = sequence_length;
+  for (const char* key : {"add_bos_token", "add_eos_token"})
+    if (!adds && config.contains(key)) config[key] = false;
   // An object with flags of the same token stays.
   if (eos.is_null() || eos_token(config) != eos) config["eos_token"] = eos;
   return text_of(config);
@@ -108,9 +136,11 @@ std::string converted(const fs::path& file, const std::string& model, const Toke
 
 FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
   FoundTokenizer found;
-  const std::optional<spec::Data> data = data_of(run_of(contents.path));
+  const std::optional<spec::Spec> run = spec_of(run_of(contents.path));
+  const std::optional<spec::Data> data = run ? std::optional(run->data) : std::nullopt;
   std::int32_t end = separator_of(contents, data);
   if (end >= 0) found.eos = end;
+  if (named == "none") return found;
   fs::path file;
   if (!named.empty()) {
     file = data::tokenizer_file(named);
@@ -121,27 +151,35 @@ FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
   }
   std::string model = data::read_tokenizer(file);
   const std::string checksum = data::checksum_of(model);
-  const auto refuse = [&](const std::string& what) {
-    throw Failure(Exit::data, fmt::format("'{}' {}. Name the run's own with --tokenizer", file.string(), what));
+  const auto refuse = [&](const std::string& what, const char* instead) {
+    throw Failure(Exit::data, fmt::format("'{}' {}. {}", file.string(), what, instead));
   };
   if (!contents.state.tokenizer.empty() && checksum != contents.state.tokenizer)
     refuse(fmt::format("is not the tokenizer that the checkpoint was trained with: its checksum is {}, not {}",
-                       checksum, contents.state.tokenizer));
+                       checksum, contents.state.tokenizer),
+           "Name the run's own with --tokenizer");
   const Tokenizer tokenizer(model, file.string(), file);
   const spec::Spec& spec = contents.values.spec;
-  if (tokenizer.vocab_size() > spec.model.vocab_size)
-    refuse(fmt::format("has {} tokens, but the model only {}", tokenizer.vocab_size(), spec.model.vocab_size));
+  if (tokenizer.tokens_of_data() > spec.model.vocab_size)
+    refuse(fmt::format("gives ids up to {}, but the model has only {} tokens", tokenizer.tokens_of_data() - 1,
+                       spec.model.vocab_size),
+           "Name another with --tokenizer, or none with --tokenizer none");
   if (end < 0) end = tokenizer.separator_id();
   if (end >= 0) found.eos = end;
   const Json eos = end < 0 || end >= tokenizer.vocab_size() ? Json(nullptr) : Json(tokenizer.piece(end));
   const std::int64_t length = spec.batch.sequence_length;
+  // A model that was trained from random weights has seen no token before a text. One of given weights may need it, and
+  // a checkpoint alone does not tell.
+  const bool adds = !run || !run->init.from.empty();
+  const std::string written = tokenizer.is_json() && !adds ? without_added_tokens(model) : model;
   found.tokenizer = {
       .file = file,
       .name = tokenizer.is_json() ? "tokenizer.json" : "tokenizer.model",
-      .model = model,
+      .model = written,
+      .changed = written != model,
       .tokens = tokenizer.vocab_size(),
       .config = tokenizer.is_json()
-                    ? json_tokenizer_config(file, eos, length)
+                    ? json_tokenizer_config(file, eos, length, adds)
                     : tokenizer_config(tokenizer, check_tokenizer_model(model, file.string()), eos, length),
       .json = converted(file, model, tokenizer)};
   return found;

@@ -13,7 +13,8 @@ namespace llmc::checkpoints {
 struct ModelTokenizer {
   std::filesystem::path file;
   const char* name = "tokenizer.model";  // name of the written file, or tokenizer.json
-  std::string model;                     // the file's bytes
+  std::string model;                     // the bytes to write
+  bool changed = false;                  // `model` no longer adds tokens around a text, as the file does
   std::int32_t tokens = 0;
   std::string config;  // tokenizer_config.json, as transformers reads it
   std::string json;    // of a trained tokenizer.model: the tokenizer.json next to it; empty: none
@@ -27,8 +28,10 @@ struct FoundTokenizer {
 
 /// Returns the tokenizer `named`, a file or a folder. If that is empty, the one that the checkpoint's run names, or
 /// that is next to its shards. `eos` is the token of the checkpoint's state or of data.documents.separator, else the
-/// one that the run's data record, else the tokenizer's; tokenizer_config.json names it. Throws Failure(data) if it
-/// cannot be read, if its checksum differs from the checkpoint's, or if it has more tokens than the model.
+/// one that the run's data record, else the tokenizer's; tokenizer_config.json names it. "none": no tokenizer. A
+/// tokenizer.json of a model that was trained from random weights adds no token around a text, as its data had none.
+/// Throws Failure(data) if it cannot be read, if its checksum differs from the checkpoint's, or if it gives ids that
+/// the model lacks.
 FoundTokenizer find_tokenizer(const Contents& contents, const std::filesystem::path& named);
 
 }  // namespace llmc::checkpoints

@@ -126,11 +126,30 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
   }
   bool no_string() { return fail(fmt::format("has a '{}' that is not a string", name_)); }
 
-  const std::string& name_;
+  std::string name_;
   std::string first_;  // key of the outermost object
   std::int64_t depth_ = 0;
   bool at_text_ = false;
 };
+
+/// Replaces NaN, Infinity and -Infinity by null: Python's json writes them, and JSON does not have them.
+std::string without_pythons_numbers(std::string_view line) {
+  std::string result;
+  bool quoted = false;
+  while (!line.empty()) {
+    std::size_t taken = 1;
+    if (quoted && line.front() == '\\')
+      taken = std::min<std::size_t>(line.size(), 2);
+    else if (line.front() == '"')
+      quoted = !quoted;
+    else if (!quoted)
+      for (const std::string_view word : {"NaN", "Infinity", "-Infinity"})
+        if (line.starts_with(word)) taken = word.size();
+    result += taken > 2 ? "null" : line.substr(0, taken);
+    line.remove_prefix(taken);
+  }
+  return result;
+}
 
 constexpr const char* kBlank = " \t\r\n";
 
@@ -269,7 +288,12 @@ std::string corpus_name(const fs::path& path) {
 
 std::string text_of_json(std::string_view line, const std::string& field) {
   TextField found(field);
-  const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &found);
+  bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &found);
+  if (!parsed && line.find_first_of("NI") != std::string_view::npos)
+    if (const std::string other = without_pythons_numbers(line); other != line) {
+      found = TextField(field);
+      parsed = nlohmann::json::sax_parse(other, &found);
+    }
   if (!parsed || !found.text) throw Failure(Exit::data, parsed ? found.missing() : found.problem);
   return std::move(*found.text);
 }

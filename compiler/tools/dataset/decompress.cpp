@@ -26,6 +26,8 @@ class Gzip : public Decompressor {
   Gzip& operator=(const Gzip&) = delete;
 
   std::size_t run(std::span<const std::byte>& in, std::span<char> out) override {
+    // Between members and at the end may be zeros, to fill a block (gzip(1) and Python skip them too).
+    while (complete_ && !in.empty() && in.front() == std::byte{0}) in = in.subspan(1);
     if (complete_ && in.empty()) return 0;
     if (complete_) inflateReset(&stream_);  // the next member
     complete_ = false;

@@ -279,6 +279,21 @@ const Family* family_of(const Model& model) {
   return nullptr;
 }
 
+Model as_read_back(const Model& model) {
+  Model m = model;
+  // Positions divided by 1, and sliding layers that rotate as the full ones do.
+  if (m.rope_scaling.type == RopeType::linear && m.rope_scaling.factor == 1) m.rope_scaling = {};
+  if (m.rope_scaling.type == RopeType::none && m.rope_local_theta == m.rope_theta) m.rope_local_theta = 0;
+  const Family* family = family_of(m);
+  if (!family) return m;
+  for (const FamilyFactor& each : family_factors()) {
+    const bool of_query = family->query_scalar && each.field == &Model::attention_multiplier;
+    if (m.*each.field == 0 || (family->reads_factors && !of_query)) continue;
+    m.*each.field = of_query ? 1 / std::sqrt(static_cast<double>(query_scalar(m))) : fixed_factor(*family, each, m);
+  }
+  return m;
+}
+
 WeightForm weight_form(const Family& family, const Model& model) {
   WeightForm form = family.stored;
   if (family.mirrored) form.mirrored_head = model.head_dim;

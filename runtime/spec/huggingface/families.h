@@ -90,6 +90,10 @@ std::vector<std::string> conflicting_keys(const Family& family, const Model& mod
 /// The family that computes the model; null: none.
 const Family* family_of(const Model& model);
 
+/// The model as a config.json of it is read again: without keys that change nothing, and with the exact factors of its
+/// family.
+Model as_read_back(const Model& model);
+
 /// How the family's files have the weights of the model.
 WeightForm weight_form(const Family& family, const Model& model);
 

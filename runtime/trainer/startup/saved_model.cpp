@@ -7,6 +7,7 @@
 #include "checkpoint/manifest.h"
 #include "error.h"
 #include "files/disk.h"
+#include "spec/huggingface/families.h"
 #include "spec/model_config.h"
 #include "spec/values.h"
 #include "text/shell.h"
@@ -47,15 +48,16 @@ SavedModel find(const fs::path& folder, const Log& log) {
 
 /// Sets the form of weights by the model's config.json.
 void check_model(SavedModel& saved, const spec::Spec& spec) {
-  spec::Spec theirs = spec;
+  spec::Spec ours = spec, theirs = spec;
   if (saved.state) {
     theirs.model = read_spec(read_checkpoint_spec(saved.folder), saved.folder).spec.model;
   } else {
     spec::ModelConfig config = config_of(saved.folder / "config.json");
-    theirs.model = std::move(config.model);
+    theirs.model = spec::as_read_back(config.model);
+    ours.model = spec::as_read_back(spec.model);
     saved.form = std::move(config.weights);
   }
-  const std::string keys = spec::model_changes(theirs, spec);
+  const std::string keys = spec::model_changes(theirs, ours);
   if (keys.empty()) return;
   refuse(fmt::format("'{}' has another model than this trainer: {}. {}", saved.folder.string(), keys,
                      saved.state ? fmt::format("To compile a trainer of its model use `llmc compile {}`",

@@ -85,12 +85,12 @@ UnreadWeights unread_weights(const fs::path& folder) {
 }
 
 void check_complete(const fs::path& folder) {
+  if (is_there(folder / "model.safetensors")) return;
   if (is_there(folder / kModelIndex)) {
     for (const auto& [tensor, file] : read_model_index(folder / kModelIndex))
       if (!is_there(folder / file)) refuse_part(folder, kModelIndex, file);
     return;
   }
-  if (is_there(folder / "model.safetensors")) return;
   for (const auto& part : kParts)
     if (const std::string file = first_match(folder, part.pattern); !file.empty() && !is_there(folder / part.index))
       refuse_part(folder, file, part.index);

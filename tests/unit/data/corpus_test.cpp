@@ -156,6 +156,10 @@ TEST(ForEachDocument, EveryNameOfJsonLines) {
 
 TEST(TextOfJson, RefusesWhatIsAmbiguous) {
   EXPECT_EQ(text_of_json(R"({"text":"a\u00e9","n":1e3})", "text"), "a\xc3\xa9");
+  EXPECT_EQ(text_of_json(R"({"a":NaN,"b":[-Infinity,Infinity],"text":"NaN \\\" Infinity"})", "text"),
+            "NaN \\\" Infinity");
+  EXPECT_FAILS_WITH(text_of_json(R"({"text":NaN})", "text"), "'text'", "not a string");
+  EXPECT_FAILS_WITH(text_of_json(R"({"text":"a","b":Nothing})", "text"), "is not JSON at byte");
   const std::pair<const char*, test::Facts> bad[] = {{"{\"text\": 5}", "not a string"},
                                                      {"{\"text\": [\"a\"]}", "not a string"},
                                                      {"{\"text\": null}", "not a string"},

@@ -5,6 +5,7 @@
 
 #include "../facts.h"
 #include "config_texts.h"
+#include "spec/huggingface/families.h"
 #include "spec/model_config.h"
 #include "spec/values.h"
 
@@ -429,6 +430,61 @@ TEST(FromHuggingFace, Yarn) {
   EXPECT_NE(refusal(scaled({{"rope_type", "yarn"}})).find("rope_scaling.factor: it is missing"), std::string::npos);
   EXPECT_NE(refusal(scaled({{"rope_type", "yarn"}, {"factor", 4}, {"low_freq_factor", 1}})).find("low_freq_factor"),
             std::string::npos);
+}
+
+/// Keys that change nothing are not in a config.json, and factors are the exact ones of the family.
+TEST(ConfigJson, AModelEqualsItsFile) {
+  const std::vector<std::string> olmo = {"model.norm_place=post", "model.qk_norm=true", "model.qk_norm_over=width",
+                                         "model.sliding_window=4",
+                                         "model.layer_types=[sliding_attention, full_attention]"};
+  const std::vector<std::string> gemma = {"model.norm_place=sandwich", "model.norm_weight=one_plus",
+                                          "model.hidden_act=gelu_pytorch_tanh"};
+  const auto with = [](std::vector<std::string> words, const std::string& more) {
+    words.push_back(more);
+    return words;
+  };
+  const std::vector<std::vector<std::string>> cases = {
+      with(with(olmo, "model.rope_theta=500000"), "model.rope_local_theta=500000"),
+      {"model.rope_scaling={type: linear, factor: 1}"},
+      with(with(gemma, "model.embedding_multiplier=16.000001"), "model.attention_multiplier=0.1767767")};
+  for (const std::vector<std::string>& overrides : cases) {
+    Spec ours = resolve(kGood, overrides).spec, theirs = ours;
+    theirs.model = import(Json::parse(config_json(ours))).model;
+    EXPECT_NE(model_changes(theirs, ours), "") << overrides.back();
+    ours.model = as_read_back(ours.model);
+    theirs.model = as_read_back(theirs.model);
+    EXPECT_EQ(model_changes(theirs, ours), "");
+  }
+  Spec other = resolve(kGood, {"model.rope_scaling={type: linear, factor: 2}"}).spec, spec = other;
+  spec.model.rope_scaling = {};
+  other.model = as_read_back(other.model);
+  EXPECT_NE(model_changes(other, spec), "");
+}
+
+/// transformers makes the mask of a window for every Gemma, and without layer_types most of its layers slide.
+TEST(ConfigJson, FamiliesOfWindowsWithoutOne) {
+  for (const char* qk_norm : {"false", "true"}) {
+    const Spec spec =
+        resolve(kGood, {"model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidden_act=gelu_pytorch_tanh",
+                        "model.embedding_multiplier=16", fmt::format("model.qk_norm={}", qk_norm)})
+            .spec;
+    const Json config = Json::parse(config_json(spec));
+    EXPECT_EQ(config["layer_types"],
+              Json(std::vector<std::string>(static_cast<std::size_t>(spec.model.num_hidden_layers), "full_attention")));
+    EXPECT_EQ(config["sliding_window"], spec.batch.sequence_length);
+    EXPECT_EQ(import(config).model.sliding_window, 0);
+  }
+}
+
+/// null follows from the model's sizes; a missing key is the family's default.
+TEST(FromHuggingFace, HeadsOfNull) {
+  Json config = changed("/model_type", "qwen3");
+  config["architectures"] = {"Qwen3ForCausalLM"};
+  config["num_key_value_heads"] = nullptr;
+  config["head_dim"] = nullptr;
+  const Model m = import(config).model;
+  EXPECT_EQ(m.num_key_value_heads, m.num_attention_heads);
+  EXPECT_EQ(m.head_dim, m.hidden_size / m.num_attention_heads);
 }
 
 TEST(ConfigJson, ScalingsOfRopeComeBack) {
