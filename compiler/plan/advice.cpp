@@ -4,6 +4,7 @@
 #include <bit>
 #include <set>
 
+#include "spec/relations/relations.h"
 #include "spec/schema/schema.h"
 #include "spec/targets.h"
 #include "spec/values.h"
@@ -96,10 +97,7 @@ class Hints {
   /// Returns whether the changed spec fits.
   bool consider(const auto& change, Spec spec) {
     change(spec);
-    // The planner may choose any micro-batch, but sums over tokens need a multiple of 16 or 32.
-    if (!spec.batch.micro_batch && spec.has_fp8_weight_gradients() &&
-        spec.batch.sequence_length % spec.fp8_multiple() != 0)
-      return false;
+    if (!spec::relations_hold(spec)) return false;
     const std::optional<Plan> other = fastest_plan(spec);
     if (!other) return false;
     const double gain = plan_.cost.time.seconds - other->cost.time.seconds;
@@ -108,6 +106,10 @@ class Hints {
     // Keys that only now have an effect keep their defaults.
     if (!chosen_.has_fp8_products())
       std::erase_if(changes, [](const spec::Change& change) { return change.key->when_key == "precision.matmul"; });
+    // A spec that leaves more to the planner may need more than these changes.
+    Spec followed = plan_.spec;
+    for (const spec::Change& made : changes) made.key->set(followed, made.key->get(chosen_spec(*other)));
+    if (!spec::relations_hold(followed)) return true;
     found_.push_back({std::move(changes), gain,
                       static_cast<std::int64_t>(other->layout.bytes) - static_cast<std::int64_t>(plan_.layout.bytes),
                       other->parameters.logical - plan_.parameters.logical});

@@ -218,9 +218,12 @@ struct Plan {
 /// (search.h). Throws Failure(does_not_fit) with the bytes needed, the budget and changes that make it fit.
 Plan make_plan(const spec::Spec& spec);
 
-/// Returns the plan that make_plan() would return, without its alternatives and its fingerprint; nothing if none fits, or
-/// if no micro-batch has whole loss chunks.
+/// Returns the plan that make_plan() would return, without its alternatives and its fingerprint; nothing if none fits,
+/// or if no micro-batch has whole loss chunks.
 std::optional<Plan> fastest_plan(const spec::Spec& spec);
+
+/// The least memory.budget in whole GiB, or below one in MiB, that holds these bytes: "12GiB".
+std::string budget_text(std::int64_t bytes);
 
 /// Returns the plan's spec with the values chosen for `auto`.
 spec::Spec chosen_spec(const Plan& plan);

@@ -11,6 +11,7 @@
 #include "program/shards.h"
 #include "spec/fingerprint.h"
 #include "spec/recompute.h"
+#include "spec/relations/relations.h"
 #include "spec/values.h"
 
 namespace llmc::plan {
@@ -43,7 +44,7 @@ struct Way {
       way = way.with("memory.loss_chunk: auto", [](spec::Spec& s) { s.memory.loss_chunk = 0; });
     return way;
   }
-  bool fits() const { return planned_exit(spec) == Exit::done; }
+  bool fits() const { return spec::relations_hold(spec) && planned_exit(spec) == Exit::done; }
 };
 
 /// Sets the number of ranks, with which the default of memory.budget changes: a given one remains.
@@ -113,8 +114,7 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
   if (spec.optimizer.kind == OptimizerKind::adamw && spec.optimizer_state == spec::OptimizerState::fp32)
     try_one(as_is.with("precision.optimizer_state: int8",
                        [](spec::Spec& s) { s.optimizer_state = spec::OptimizerState::int8; }));
-  ways.push_back(fmt::format("memory.budget: {}", needed >= kGiB ? fmt::format("{}GiB", (needed + kGiB - 1) / kGiB)
-                                                                 : fmt::format("{}MiB", (needed >> 20) + 1)));
+  ways.push_back("memory.budget: " + budget_text(needed));
   return fmt::format("write {}, if the device has that much{}", fmt::join(ways, ", or "),
                      ways.size() > 1 ? "" : ", or make the model smaller");
 }
@@ -187,6 +187,10 @@ std::string ranks_that_fit(const spec::Spec& spec) {
 }
 
 }  // namespace
+
+std::string budget_text(std::int64_t bytes) {
+  return bytes >= kGiB ? fmt::format("{}GiB", (bytes + kGiB - 1) / kGiB) : fmt::format("{}MiB", (bytes >> 20) + 1);
+}
 
 spec::Spec chosen_spec(const Plan& plan) {
   spec::Spec spec = plan.spec;

@@ -206,7 +206,7 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
         prefetch_rows<kTileQueries, kTileHeads * kHeadDim>(dqkv + (row0 + first) * kPitch + column, kPitch,
                                                            kSequence - first);
 
-        int key = 0;
+        long long key = 0;
         if constexpr (kBounded) key = tile.mask.first_tile(first, kKeys);
         for (; key + kKeys <= first; key += kKeys) {
           if constexpr (kBounded) pack_past<kKeys>(tile.mask, key, first, tile.past);
@@ -222,7 +222,8 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
                                                                       dvalues + key * kPaddedDim);
           }
         }
-        backward_diagonal<0>(tile, keys + first * kPitch, values + first * kPitch, kSequence - first,
+        backward_diagonal<0>(tile, keys + static_cast<long long>(first) * kPitch,
+                             values + static_cast<long long>(first) * kPitch, kSequence - first,
                              dkeys + first * kPaddedDim, dvalues + first * kPaddedDim);
 
         for (int v = 0; v < kTile / kVectorLanes; ++v) {

@@ -148,7 +148,7 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
     for (int q = 0; q < kTile; ++q) tile.denominator[q] = 0.0f;
     for (int i = 0; i < kDim * kTile; ++i) tile.sums[i] = 0.0f;
 
-    int key = 0;
+    long long key = 0;
     if constexpr (kBounded) key = tile.mask.first_tile(first, kKeys);
     for (; key + kKeys <= first; key += kKeys) {
       if constexpr (kBounded) pack_past<kKeys>(tile.mask, key, first, tile.past);
@@ -162,7 +162,8 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
         forward_block<kTile / kVectorLanes, kVectorLanes, false>(tile);
       }
     }
-    forward_diagonal<0>(tile, keys + first * kPitch, values + first * kPitch, kSequence - first);
+    forward_diagonal<0>(tile, keys + static_cast<long long>(first) * kPitch,
+                        values + static_cast<long long>(first) * kPitch, kSequence - first);
 
     alignas(64) float sums[kTile];  // log of each query's sum of exponentials
     for (int q = 0; q < kTile; ++q) sums[q] = fma(tile.maximum[q], kLn2, log(tile.denominator[q]));

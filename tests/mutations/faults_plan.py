@@ -8,6 +8,8 @@ FAULTS = [
           "test_plan Alignment.*"),
     fault("a_product_is_aligned_as_in_its_last_call", "lower_alignment",
           "std::gcd(static_cast<std::size_t>(alignment),", "std::gcd(kArenaAlignment,", "test_plan Alignment.*"),
+    fault("a_hint_may_break_a_relation", "Hints::consider", "if (!spec::relations_hold(followed)) return true;", "",
+          "test_plan Advice.AHintCanBeFollowed"),
     fault("every_choice_is_said_to_fit", "choices_near",
           "other->needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget)", "true", "run_plan_page"),
     fault("recomputed_ranges_count_as_layers", "recompute_summary", "range.last - range.first + 1", "1",

@@ -46,6 +46,13 @@ class Diff(RunTest):
         said = "only run-time values"
         self.assertIn(said, self.diff("optimizer.lr=1e-5", "schedule.steps=77").out)
         self.assertNotIn(said, self.diff("optimizer.lr=1e-5", "metrics.per_parameter=false").out)
+        # With one micro-batch a step, codes of weights are not kept from one to the next.
+        spec = self.path("tensor.yaml")
+        with open(spec, "w") as file:
+            file.write(f"extends: {os.path.relpath(os.path.join(SOURCE, 'specs', 'llama-1b.yaml'), self.folder)}\n"
+                       "precision: {matmul: fp8_tensor}\n")
+        done = self.diff("batch.tokens=32768", spec=spec)
+        self.assert_facts(done.out, said, "their sources differ", "sources that differ: step.cu")
 
     def test_another_source_of_the_same_parameters(self):
         """Tiles follow the instruction set."""

@@ -76,7 +76,7 @@ class PlanPage(RunTest):
         self.check_streams(page, plan)
         self.check_choices(page, plan)
         # No recommendation exceeds the device's memory.
-        for count, unit in re.findall(r"With ([\d.]+) (\w+) of memory.budget", page["summary"][2]["says"]):
+        for count, unit in re.findall(r"With memory.budget: (\d+)([KMGT]iB)", page["summary"][2]["says"]):
             self.assertLessEqual(
                 float(count) * {"MiB": 2**20, "GiB": 2**30, "TiB": 2**40}[unit],
                 plan["device"]["figures"]["memory"]["value"])
@@ -137,7 +137,10 @@ class PlanPage(RunTest):
         self.assertGreaterEqual({choice["shard"]
                                  for choice in page["choices"]}, {"none", "optimizer", "gradients", "parameters"})
         beyond = self.check_numbers(LARGE, "memory.budget=40GiB", "memory.recompute=auto")
-        self.assertIn(" of memory.budget, ", beyond["summary"][2]["says"])
+        (budget, ) = re.findall(r"With memory.budget: (\w+), ", beyond["summary"][2]["says"])
+        self.assertGreaterEqual(
+            int(budget.removesuffix("GiB")) * 2**30,
+            min(choice["arena_bytes"] for choice in beyond["choices"] if not choice["fits"]))
         self.check_numbers(harness.write_small(self.path("small")))
 
     def test_the_picture_in_the_readme_is_of_this_page(self):

@@ -276,7 +276,11 @@ std::string diff_text(const Side& a, const Side& b, const Difference& difference
   for (const auto& [key, values] : difference.keys)
     out += fmt::format("  {}: {} -> {}\n", key, values.first, values.second);
   if (of_run_time(a, b, difference))
-    out += "only run-time values differ: the trainers are the same, and take these as key=value\n";
+    out +=
+        difference.files.empty()
+            ? "only run-time values differ: the trainers are the same, and take these as key=value\n"
+            : "only run-time values differ, which either trainer takes as key=value: their sources differ in what the "
+              "planner chose by these\n";
   out += "\n" + side_by_side_text(*a.plan, *b.plan);
   out += difference.kernels.empty() ? "\nkernels: the same\n" : "\nkernels\n";
   for (const KernelChange& change : difference.kernels) out += section_line("kernel", change);

@@ -313,8 +313,9 @@ class PlanPage {
                                              human_bytes(bytes(*faster)))
                                : "No planned change is faster within memory.budget.";
     if (beyond && (!faster || beyond->seconds < 0.995 * faster->seconds))
-      words += fmt::format(" With {} of memory.budget, {} takes {}.", human_bytes(bytes(*beyond)), said(*beyond),
-                           changed(*beyond));
+      words += fmt::format(" With memory.budget: {}, {} takes {}.",
+                           plan::budget_text(static_cast<std::int64_t>(beyond->bytes + plan_.process_bytes)),
+                           said(*beyond), changed(*beyond));
     if (smaller)
       words += fmt::format(" To save memory: {} needs {} less, and takes {}.", said(*smaller),
                            human_bytes(bytes(mine) - bytes(*smaller)), changed(*smaller));

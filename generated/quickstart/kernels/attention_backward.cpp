@@ -198,7 +198,7 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
         prefetch_rows<kTileQueries, kTileHeads * 32>(out + (row0 + next) * 256 + column, 256, left);
         prefetch_rows<kTileQueries, kTileHeads * 32>(dqkv + (row0 + first) * 512 + column, 512, 256 - first);
 
-        int key = 0;
+        long long key = 0;
         for (; key + kKeys <= first; key += kKeys) {
           pack_keys<kKeys>(tile, keys + key * 512, values + key * 512, kKeys);
           backward_block<kTile / kVectorLanes, kKeys, false>(tile, dkeys + key * kPaddedDim,
@@ -211,7 +211,8 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
                                                                       dvalues + key * kPaddedDim);
           }
         }
-        backward_diagonal<0>(tile, keys + first * 512, values + first * 512, 256 - first, dkeys + first * kPaddedDim,
+        backward_diagonal<0>(tile, keys + static_cast<long long>(first) * 512,
+                             values + static_cast<long long>(first) * 512, 256 - first, dkeys + first * kPaddedDim,
                              dvalues + first * kPaddedDim);
 
         for (int v = 0; v < kTile / kVectorLanes; ++v) {

@@ -145,7 +145,7 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
     for (int q = 0; q < kTile; ++q) tile.denominator[q] = 0.0f;
     for (int i = 0; i < kDim * kTile; ++i) tile.sums[i] = 0.0f;
 
-    int key = 0;
+    long long key = 0;
     for (; key + kKeys <= first; key += kKeys) {
       pack_keys<kKeys>(tile, keys + key * 512, values + key * 512, kKeys);
       forward_block<kTile / kVectorLanes, kKeys, false>(tile);
@@ -156,7 +156,8 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
         forward_block<kTile / kVectorLanes, kVectorLanes, false>(tile);
       }
     }
-    forward_diagonal<0>(tile, keys + first * 512, values + first * 512, 256 - first);
+    forward_diagonal<0>(tile, keys + static_cast<long long>(first) * 512, values + static_cast<long long>(first) * 512,
+                        256 - first);
 
     alignas(64) float sums[kTile];  // log of each query's sum of exponentials
     for (int q = 0; q < kTile; ++q) sums[q] = fma(tile.maximum[q], kLn2, log(tile.denominator[q]));

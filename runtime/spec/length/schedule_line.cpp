@@ -25,7 +25,8 @@ std::string schedule_line(const spec::Schedule& schedule, double peak, int colum
   std::string line;
   for (int i = 0; i < columns; ++i) {
     const double middle = (i + 0.5) / columns * static_cast<double>(schedule.steps - schedule.from_step);
-    const double part = learning_rate(schedule, peak, schedule.from_step + static_cast<std::int64_t>(middle)) / peak;
+    const double rate = learning_rate(schedule, peak, schedule.from_step + static_cast<std::int64_t>(middle));
+    const double part = peak > 0 ? rate / peak : 0;
     const int level = std::clamp(static_cast<int>(std::ceil(8 * part)) - 1, 0, 7);
     line += utf8 ? kBlocks[level] : kLetters[level];
   }

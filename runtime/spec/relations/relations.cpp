@@ -416,6 +416,14 @@ void check_run_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagno
   relations.best();
 }
 
+bool relations_hold(const Spec& spec) {
+  std::vector<Diagnostic> diagnostics;
+  // A head_dim that does not follow from other sizes must have been given.
+  check_relations({.spec = spec, .given = {{"model.head_dim", {}}}, .key_spans = {}, .members = {}, .bad = {}},
+                  diagnostics);
+  return diagnostics.empty();
+}
+
 std::int64_t most_micro_batch(const Spec& spec) {
   return std::numeric_limits<std::int32_t>::max() / counted_heads(spec) / spec.batch.sequence_length;
 }

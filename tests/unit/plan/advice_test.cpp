@@ -205,6 +205,28 @@ TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
   expect_true_hints(words);
 }
 
+/// Sequences that the planner combines as it likes, and chunks of rows whose scales begin at any address.
+TEST(Advice, AHintCanBeFollowed) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"precision.matmul=fp8", "batch.micro_batch=auto", "memory.loss_chunk=auto"},
+        {"precision.matmul=fp8", "batch.micro_batch=16", "memory.loss_chunk=250"}}) {
+    const auto load = [&](const std::vector<Hint>& followed) {
+      std::vector<std::string> all = {"batch.sequence_length=1000", "batch.tokens=256000"};
+      all.insert(all.end(), words.begin(), words.end());
+      for (const Hint& hint : followed)
+        for (const spec::Change& change : hint.changes) {
+          std::erase(all, word(change.path, change.before));
+          all.push_back(word(change.path, change.after));
+        }
+      return spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", all);
+    };
+    const spec::LoadResult loaded = load({});
+    ASSERT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics, false);
+    for (const Hint& hint : hints(make_plan(loaded.resolved->spec)))
+      EXPECT_TRUE(load({hint}).resolved) << spec::render(load({hint}).diagnostics, false);
+  }
+}
+
 /// The plan's recomputation fills the budget, which fp8_full's copies would exceed.
 TEST(Advice, AHintThatDoesNotFitWithThePlansChoicesNamesNewOnes) {
   const auto load = [](const std::vector<std::string>& words) {

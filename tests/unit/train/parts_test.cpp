@@ -377,6 +377,7 @@ TEST(ScheduleLine, DrawsTheWholeRun) {
   EXPECT_EQ(schedule_line(schedule, 3e-4, 8, false), "-*#+=~._");
   schedule = {spec::ScheduleKind::constant, 1, 0, 0, 0.2};
   EXPECT_EQ(schedule_line(schedule, 1, 4, false), "####");
+  EXPECT_EQ(schedule_line(schedule, 0, 4, false), "____");
 }
 
 TEST(FirstLoss, IsNearLnV) {
