@@ -26,17 +26,11 @@
 
 namespace {
 
-std::vector<std::string> names_of_subcommands(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::App* each : command.get_subcommands(nullptr)) names.push_back(each->get_name());
-  return names;
-}
-
 /// Returns the message of a parse error. CLI11 reports an unknown command as a missing one, which this corrects.
 /// `first`, `second`: arguments, or null.
 std::string usage_error(const CLI::App& app, const CLI::Error& error, const char* first, const char* second) {
   std::string text = error.what();
-  const std::vector<std::string> names = names_of_subcommands(app);
+  const std::vector<std::string> names = llmc::names_of_commands(app);
   if (!first) text = fmt::format("no command was given. Write one of {}", llmc::spec::either(names));
   if (first && *first != '-') {
     if (std::ranges::find(names, first) == names.end()) {
@@ -50,7 +44,7 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
     if (text == "A subcommand is required") {
       const std::string typed =
           second && *second != '-' ? fmt::format("there is no command '{} {}'. ", first, second) : "";
-      const std::vector<std::string> known = names_of_subcommands(*app.get_subcommand(first));
+      const std::vector<std::string> known = llmc::names_of_commands(*app.get_subcommand(first));
       text = typed + fmt::format("{0} needs {1}: llmc {0} {2} --help", first, llmc::spec::either(known), known.front());
     }
     if (std::string_view(first) == "diff" && text.find(" is required") != std::string::npos)
@@ -68,16 +62,6 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
     }
   }
   return text + "\n`llmc --help` and `llmc COMMAND --help` list the commands and options";
-}
-
-/// Turns `version`, `help` and `help COMMAND`, which git has, into options of `app`.
-void spell_as_options(const CLI::App& app, std::vector<char*>& words) {
-  static char help[] = "--help", version[] = "--version";
-  if (words.size() == 2 && std::string_view(words[1]) == "version") words[1] = version;
-  if (words.size() < 2 || std::string_view(words[1]) != "help") return;
-  words.erase(words.begin() + 1);
-  // An unknown command is an error, which --help would hide.
-  if (words.size() == 1 || std::ranges::count(names_of_subcommands(app), words[1])) words.push_back(help);
 }
 
 int run(int argc, char** argv) {
@@ -112,8 +96,8 @@ int run(int argc, char** argv) {
   result.trainer_arguments.assign(std::min(dashes + 1, argv + argc), argv + argc);
   if (dashes != argv + argc && !(argc > 1 && std::string_view(argv[1]) == "run"))
     throw llmc::Failure(llmc::Exit::usage, "`--` is only for a trainer's arguments: llmc run SPEC -- --steps 100");
-  std::vector<char*> words(argv, dashes);
-  spell_as_options(app, words);
+  std::vector<const char*> words(argv, dashes);
+  llmc::spell_as_options(app, words);
   try {
     llmc::parse_words(app, static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& error) {

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace llmc {
@@ -55,12 +57,30 @@ inline const CLI::App& parsed_command(const CLI::App& app) {
   return *command;
 }
 
+/// Names of the commands below one, or below a program.
+inline std::vector<std::string> names_of_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  return names;
+}
+
 /// Long names of a command's options, such as "--steps".
 inline std::vector<std::string> long_options(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   return names;
+}
+
+/// Turns `version`, `help` and `help COMMAND`, which git has, into options of a program.
+inline void spell_as_options(const CLI::App& app, std::vector<const char*>& words) {
+  const auto is = [&](std::size_t i, std::string_view word) { return i < words.size() && word == words[i]; };
+  if (words.size() == 2 && is(1, "version")) words[1] = "--version";
+  if (!is(1, "help")) return;
+  words.erase(words.begin() + 1);
+  const std::vector<std::string> commands = names_of_commands(app);
+  // An unknown command is an error, which --help would hide.
+  if (words.size() == 1 || std::ranges::find(commands, words[1]) != commands.end()) words.push_back("--help");
 }
 
 /// Parses a command line without empty values. Throws what CLI11 throws.

@@ -339,8 +339,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error, const
 
 /// Throws Failure(usage) if a word that should be an override is close to the name of a command.
 void check_command_words(const CLI::App& app, const std::vector<std::string>& words) {
-  std::vector<std::string> commands;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) commands.push_back(command->get_name());
+  const std::vector<std::string> commands = names_of_commands(app);
   for (const std::string& word : words)
     if (word.find('=') == std::string::npos)
       if (const std::string meant = spec::did_you_mean(word, commands); !meant.empty())
@@ -365,8 +364,10 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   const SavedOptions saved(app, words.gpu);
   app.set_version_flag("--version", fmt::format("{} {} {}", info.name, info.fingerprint, info.arch));
   app.footer([&words] { return words.footer(); });
+  std::vector<const char*> spelled(argv, argv + argc);
+  spell_as_options(app, spelled);
   try {
-    parse_words(app, argc, argv);
+    parse_words(app, static_cast<int>(spelled.size()), spelled.data());
   } catch (const CLI::CallForVersion& version) {
     fmt::print("{}\n", version.what());
     return std::nullopt;

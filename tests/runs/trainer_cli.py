@@ -69,6 +69,12 @@ class TrainerCli(TrainerTest):
 
     def test_help(self):
         text = self.succeed(self.trainer, "--help").out
+        self.assertEqual(self.succeed(self.trainer, "help").out, text)
+        self.assertEqual(
+            self.succeed(self.trainer, "help", "sample").out,
+            self.succeed(self.trainer, "sample", "--help").out)
+        self.assertEqual(self.succeed(self.trainer, "version").out, self.succeed(self.trainer, "--version").out)
+        self.assert_facts(harness.call(self.trainer, "help", "sampl").err, "no command 'sampl'", "Did you mean sample?")
         for word in ("--run", "--steps", "--resume", "--plan", "--trace", "optimizer.lr=0.003", "Examples:"):
             self.assertIn(word, text)
 
