@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <future>
 #include <set>
 
 #include "spec/relations/relations.h"
@@ -83,25 +85,41 @@ class Hints {
       try_one([](Spec& s) { s.parallel.gradient_dtype = DType::bf16; });
     auto memory = static_cast<std::int64_t>(plan_.device[devices::Figure::memory]);
     if (chosen_.target.kind == spec::TargetKind::cuda && chosen_.parallel.world_size > 1) memory -= spec::kMemoryOfNccl;
-    if (memory > chosen_.memory.budget) consider([&](Spec& s) { s.memory.budget = memory; }, plan_.spec);
-    std::ranges::stable_sort(found_, std::greater{}, &Hint::seconds);
-    return std::move(found_);
+    if (memory > chosen_.memory.budget)
+      start([this, memory] { return consider([memory](Spec& s) { s.memory.budget = memory; }, plan_.spec); });
+    std::vector<Hint> found;
+    for (std::future<Tried>& tried : tried_)
+      if (std::optional<Hint> hint = tried.get().hint) found.push_back(std::move(*hint));
+    std::ranges::stable_sort(found, std::greater{}, &Hint::seconds);
+    return found;
   }
 
  private:
-  /// Tries the change alone and keeps the plan's other choices, or chooses anew if it does not fit with them.
-  void try_one(const auto& change) {
-    if (!consider(change, chosen_)) consider(change, plan_.spec);
+  struct Tried {
+    bool fits = false;
+    std::optional<Hint> hint = {};
+  };
+
+  /// Plans beside the other changes: most of a plan's time is that of its hints. Without threads get() plans it.
+  void start(std::function<Tried()> change) {
+    tried_.push_back(std::async(std::launch::async | std::launch::deferred, std::move(change)));
   }
 
-  /// Returns whether the changed spec fits.
-  bool consider(const auto& change, Spec spec) {
+  /// Tries the change alone and keeps the plan's other choices, or chooses anew if it does not fit with them.
+  void try_one(std::function<void(Spec&)> change) {
+    start([this, change = std::move(change)] {
+      const Tried alone = consider(change, chosen_);
+      return alone.fits ? alone : consider(change, plan_.spec);
+    });
+  }
+
+  Tried consider(const std::function<void(Spec&)>& change, Spec spec) const {
     change(spec);
-    if (!spec::relations_hold(spec)) return false;
+    if (!spec::relations_hold(spec)) return {};
     const std::optional<Plan> other = fastest_plan(spec);
-    if (!other) return false;
+    if (!other) return {};
     const double gain = plan_.cost.time.seconds - other->cost.time.seconds;
-    if (gain < kWorthSaying * plan_.cost.time.seconds) return true;
+    if (gain < kWorthSaying * plan_.cost.time.seconds) return {.fits = true};
     std::vector<spec::Change> changes = spec::changes(chosen_, chosen_spec(*other));
     // Keys that only now have an effect keep their defaults.
     if (!chosen_.has_fp8_products())
@@ -109,11 +127,11 @@ class Hints {
     // A spec that leaves more to the planner may need more than these changes.
     Spec followed = plan_.spec;
     for (const spec::Change& made : changes) made.key->set(followed, made.key->get(chosen_spec(*other)));
-    if (!spec::relations_hold(followed)) return true;
-    found_.push_back({std::move(changes), gain,
-                      static_cast<std::int64_t>(other->layout.bytes) - static_cast<std::int64_t>(plan_.layout.bytes),
-                      other->parameters.logical - plan_.parameters.logical});
-    return true;
+    if (!spec::relations_hold(followed)) return {.fits = true};
+    return {.fits = true,
+            .hint = Hint{std::move(changes), gain,
+                         static_cast<std::int64_t>(other->layout.bytes) - static_cast<std::int64_t>(plan_.layout.bytes),
+                         other->parameters.logical - plan_.parameters.logical}};
   }
 
   /// Tries to leave to the planner the keys that the spec fixes.
@@ -122,13 +140,12 @@ class Hints {
     if (!s.batch.micro_batch && !s.memory.loss_chunk && s.parallel.shard_automatic &&
         s.memory.recompute.kind == spec::Recompute::Kind::automatic)
       return;
-    consider(
-        [](Spec& open) {
-          open.batch.micro_batch = open.memory.loss_chunk = 0;
-          open.memory.recompute = {.kind = spec::Recompute::Kind::automatic};
-          open.parallel.shard_automatic = open.parallel.world_size > 1;
-        },
-        s);
+    const auto open_all = [](Spec& open) {
+      open.batch.micro_batch = open.memory.loss_chunk = 0;
+      open.memory.recompute = {.kind = spec::Recompute::Kind::automatic};
+      open.parallel.shard_automatic = open.parallel.world_size > 1;
+    };
+    start([this, open_all] { return consider(open_all, plan_.spec); });
   }
 
   /// Tries fp8 products where the target has them and sizes allow them.
@@ -148,7 +165,7 @@ class Hints {
     const std::int64_t usual = chosen_.usual_wide_layers();
     const bool as_usual = chosen_.fp8.first_layers == usual && chosen_.fp8.last_layers == usual;
     if (chosen_.matmul != spec::Matmul::fp8_full && tokens)
-      try_one([&](Spec& s) {
+      try_one([as_usual](Spec& s) {
         s.matmul = spec::Matmul::fp8_full;
         if (as_usual) s.fp8.first_layers = s.fp8.last_layers = s.usual_wide_layers();
       });
@@ -158,7 +175,7 @@ class Hints {
   void fp8_head() {
     if (!chosen_.has_fp8_products() || chosen_.model.vocab_size % spec::kFp8Multiple != 0) return;
     for (const spec::Fp8Head head : {spec::Fp8Head::forward, spec::Fp8Head::forward_dgrad})
-      if (head != chosen_.fp8.head) try_one([&](Spec& s) { s.fp8.head = head; });
+      if (head != chosen_.fp8.head) try_one([head](Spec& s) { s.fp8.head = head; });
   }
 
   /// Tries an arch that uses all of its processors' features: 90a in place of 90.
@@ -167,7 +184,7 @@ class Hints {
     std::vector<std::string> better = chosen_.target.arch;
     for (std::string& arch : better) arch = spec::arch_of_capability(arch);
     const std::set<std::string> once(better.begin(), better.end());
-    if (better != chosen_.target.arch) try_one([&](Spec& s) { s.target.arch.assign(once.begin(), once.end()); });
+    if (better != chosen_.target.arch) try_one([once](Spec& s) { s.target.arch.assign(once.begin(), once.end()); });
   }
 
   /// Wider heads raise the FLOPs of attention's products per exponential; fewer key and value heads mean fewer bytes.
@@ -185,7 +202,7 @@ class Hints {
 
   const Plan& plan_;
   const Spec chosen_;
-  std::vector<Hint> found_;
+  std::vector<std::future<Tried>> tried_;
 };
 
 }  // namespace

@@ -418,7 +418,7 @@ FAULTS = [
     fault("interpreter_scales_tensors_by_rows", "scale_of in compiler/tools/float64/products.cpp",
           "scales.cols == 1 ? 0 : i", "i", "sim_verify"),
     fault("the_planner_chooses_any_micro_batch_of_fp8_full", "Hints::consider",
-          "if (!spec::relations_hold(spec)) return false;", "",
+          "if (!spec::relations_hold(spec)) return {};", "",
           "test_plan Advice.ThePlannerChoosesNoMicroBatchOfFp8FullWhereSomeAreRefused"),
     fault("keys_of_fp8_outlive_an_override", "forget in compiler/spec/load.cpp", "bound.given.erase(given);", "",
           "test_spec Load.AnOverrideWithoutFp8LeavesItsKeysBehind"),
