@@ -14,9 +14,10 @@ namespace {
 // Signal handlers reach only these, on any thread.
 std::atomic<std::int64_t> asked_to_stop{0}, asked_to_save{0};  // when, in milliseconds; 0: not yet
 std::atomic<int> stop{0};
-std::atomic<bool> save{false};
+std::atomic<bool> save{false}, launched{false};
+std::atomic<pid_t> parent{0};  // at the start
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
-              std::atomic<bool>::is_always_lock_free);
+              std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
 
 std::int64_t milliseconds() {
   timespec now{};
@@ -24,10 +25,16 @@ std::int64_t milliseconds() {
   return now.tv_sec * std::int64_t{1000} + now.tv_nsec / 1000000 + 1;
 }
 
+/// Returns whether the kernel sent the signal because the parent died (PR_SET_PDEATHSIG), or the parent's own one
+/// because the launcher did.
+bool tells_of_a_death(const siginfo_t& info) {
+  return info.si_code == SI_USER && info.si_pid == parent && (launched || getppid() != parent);
+}
+
 /// Returns whether a signal that arrived at `now` is a second request after one at `before`.
 bool asks_again(const siginfo_t& info, std::int64_t before, std::int64_t now) {
   if (info.si_code == SI_QUEUE) return info.si_value.sival_int == static_cast<int>(PassedOn::again);
-  return now - before >= kSameRequest.count();
+  return now - before >= kSameRequest.count() && !tells_of_a_death(info);
 }
 
 void on_stop(int signal, siginfo_t* info, void*) {
@@ -48,10 +55,12 @@ void on_save(int, siginfo_t*, void*) {
 
 }  // namespace
 
-SignalWatch::SignalWatch() {
+SignalWatch::SignalWatch(bool of_launcher) {
   asked_to_stop = asked_to_save = 0;
   stop = 0;
   save = false;
+  launched = of_launcher;
+  parent = getppid();
   const auto install = [&](int signal, void (*handler)(int, siginfo_t*, void*)) {
     struct sigaction action{};
     action.sa_sigaction = handler;

@@ -8,11 +8,13 @@ namespace llmc {
 
 /// Handles signals for its lifetime. USR1 requests a save; another one within a second is the same request. TERM, INT,
 /// HUP (unless ignored) and USR2 request a stop after the step; a second one, at least a second later
-/// (comm/requests.h), ends the process at once with exit code 128 + signal. One instance at a time; the destructor
-/// restores the previous handlers.
+/// (comm/requests.h), ends the process at once with exit code 128 + signal. A signal that tells of the parent's death
+/// is the same request as one before. One instance at a time; the destructor restores the previous handlers.
 class SignalWatch {
  public:
-  SignalWatch();
+  /// `of_launcher`: whether `trainer --ranks N` started this process, maybe by mpirun. It passes requests on with a
+  /// value (comm/requests.h), so that a parent's signal without one tells of the launcher's death.
+  explicit SignalWatch(bool of_launcher);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;

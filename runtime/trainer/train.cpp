@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -404,7 +405,7 @@ int train(PhaseStart start, const Program& program, const TrainerPhases& phases,
   std::optional<StartListeners> listeners;
   LongestTimes longest;
   const BeganWith began{start.number, prepared.values.run};
-  signals.emplace();
+  signals.emplace(std::getenv(kStarterVariable) != nullptr);
   for (;;) {
     // Reports changes since the previous start or phase, and adds a line to the run's history.
     const HistoryEntry entry = enter_history(rank, prepared, machine, *model.session, files, listeners.has_value());

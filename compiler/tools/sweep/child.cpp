@@ -48,7 +48,7 @@ Child::Child(const std::vector<std::string>& argv, const std::filesystem::path& 
   if (process_ < 0) throw Failure(Exit::toolchain, "cannot start '" + argv[0] + "': " + std::strerror(error));
 }
 
-Child::Child(Child&& other) noexcept : process_(std::exchange(other.process_, -1)) {}
+Child::Child(Child&& other) noexcept : process_(std::exchange(other.process_, -1)), asked_(other.asked_) {}
 
 Child::~Child() {
   if (process_ < 0) return;
@@ -64,6 +64,8 @@ std::optional<int> Child::ended() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-void Child::stop() const { kill(process_, SIGTERM); }
+void Child::stop() {
+  if (!std::exchange(asked_, true)) kill(process_, SIGTERM);
+}
 
 }  // namespace llmc::sweep

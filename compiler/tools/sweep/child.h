@@ -23,11 +23,12 @@ class Child {
 
   /// Returns the exit code, 128 + n after signal n, once the child has ended.
   std::optional<int> ended();
-  /// Asks it to save and end.
-  void stop() const;
+  /// Asks it to save and end, once: a second request would end it at once.
+  void stop();
 
  private:
   pid_t process_ = -1;
+  bool asked_ = false;
 };
 
 }  // namespace llmc::sweep

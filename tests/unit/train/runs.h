@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,6 +71,7 @@ class Runs : public ::testing::Test {
     const fs::path out = folder_ / "out", err = folder_ / "err";
     const pid_t child = ::fork();
     if (child != 0) return child;
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // as of a launcher
     if (::chdir(folder_.c_str()) != 0 || !::freopen(out.c_str(), "w", stdout) || !::freopen(err.c_str(), "w", stderr))
       ::_exit(99);
     ::setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);

@@ -1,4 +1,6 @@
 // Signals: every way to stop a run, and that it goes on from there to the same end.
+#include <sys/prctl.h>
+
 #include "comm/connection.h"
 #include "comm/requests.h"
 #include "error.h"
@@ -105,6 +107,40 @@ TEST_F(Signals, WhatALauncherPassesOnAgainStopsAtOnce) {
     sigqueue(child, SIGTERM, sigval{.sival_int = static_cast<int>(PassedOn::again)});
   }
   EXPECT_EQ(finish(child).status, 128 + SIGTERM);
+}
+
+TEST_F(Signals, TheParentsDeathIsTheSameRequest) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // so that finish() can wait for the orphan
+  int child_of_parent[2];
+  ASSERT_EQ(::pipe(child_of_parent), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    const pid_t child = start({"--run", "run"}, {"FAKE_GATES=4"});
+    if (::write(child_of_parent[1], &child, sizeof child) == sizeof child) ::pause();
+    ::_exit(1);
+  }
+  pid_t child = 0;
+  ASSERT_EQ(::read(child_of_parent[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  wait_for_gate(parent, 4);
+  ::kill(child, SIGTERM);
+  std::this_thread::sleep_for(kSameRequest + std::chrono::milliseconds(100));
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  open_gate(4);
+  const Result stopped = finish(child);
+  EXPECT_EQ(stopped.status, 75) << stopped.err;
+  EXPECT_EQ(checkpoint("run", 4).size(), 6u);
+}
+
+/// As the mpirun of a launcher that was killed.
+TEST_F(Signals, ALaunchersDeathIsTheSameRequest) {
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=4", "LLMC_STARTER=1"});
+  wait_for_gate(child, 4);
+  sigqueue(child, SIGTERM, sigval{.sival_int = static_cast<int>(PassedOn::first)});
+  std::this_thread::sleep_for(kSameRequest + std::chrono::milliseconds(100));
+  ::kill(child, SIGUSR2);
+  open_gate(4);
+  EXPECT_EQ(finish(child).status, 75);
 }
 
 TEST_F(Signals, KilledAtAnyMomentTheRunEndsTheSame) {
