@@ -133,6 +133,15 @@ std::optional<sweep::Record> earlier(const sweep::Record& record, const fs::path
   throw Failure(Exit::usage, fmt::format("'{}' holds the sweep of {}. Write another -o", folder.string(), why));
 }
 
+/// Replaces the mirror in a run's words by a folder in it, because a mirror belongs to one run.
+void give_own_mirror(std::vector<std::string>& words, const spec::Resolved& run, const fs::path& own) {
+  if (run.spec.checkpoint.mirror.empty()) return;
+  const std::string key = "checkpoint.mirror=";
+  std::erase_if(words, [&](const std::string& word) { return word.starts_with(key); });
+  const fs::path mirror = fs::path(run.directory) / run.spec.checkpoint.mirror / own;
+  words.push_back(key + disk::absolute(mirror, Exit::usage).lexically_normal().string());
+}
+
 /// Plans each distinct trainer, and checks each run as its trainer will.
 PlannedSweep plan_runs(const SweepOptions& options, const sweep::Grid& grid, const fs::path& folder) {
   PlannedSweep plan;
@@ -141,6 +150,7 @@ PlannedSweep plan_runs(const SweepOptions& options, const sweep::Grid& grid, con
   const std::vector<spec::Resolved> specs = load_runs(options, grid, plan.record.digest);
   earlier(plan.record, folder);  // before the runs in it are held against this grid
   plan.cuda = specs[0].spec.target.kind == spec::TargetKind::cuda;
+  const std::string name = (folder / "").parent_path().filename().string();  // also of a path that ends with a slash
   std::map<std::vector<std::string>, std::size_t> known;
   Refusals refusals;
   for (std::size_t i = 0; i < specs.size(); ++i) try {
@@ -155,6 +165,7 @@ PlannedSweep plan_runs(const SweepOptions& options, const sweep::Grid& grid, con
       run.steps = specs[i].spec.schedule.steps;
       std::vector<std::string> argv = {"--run", (folder / run.folder).string()};
       argv.insert(argv.end(), words.run_time.begin(), words.run_time.end());
+      give_own_mirror(argv, specs[i], fs::path(name) / run_name(i));
       if (const auto& planned = plan.trainers[build->second].planned) check_trainer_words(*planned, argv, {});
       plan.record.runs.push_back(std::move(run));
       plan.words.push_back(std::move(argv));

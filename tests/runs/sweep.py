@@ -62,7 +62,8 @@ class Sweep(RunTest):
             time.sleep(0.02)
 
     def test_grid_is_killed_and_goes_on(self):
-        command = self.sweep("grid", RATES, "model.intermediate_size=50,60,70", "--jobs", "2", "--threads", "1", *LONG)
+        command = self.sweep("grid", RATES, "model.intermediate_size=50,60,70", "--jobs", "2", "--threads", "1", *LONG,
+                             f"checkpoint.mirror={self.path('mirrors')}")
         for stop in (signal.SIGKILL, signal.SIGTERM):
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                        env=harness.environment())
@@ -77,6 +78,8 @@ class Sweep(RunTest):
         out = self.succeed(*command).out
         record = self.record("grid")
         self.assertEqual([run["state"] for run in record["runs"]], ["finished"] * 9)
+        for run in range(1, 10):  # each in a mirror of its own
+            self.assertEqual(harness.newest_checkpoint(self.path("mirrors", "grid", f"{run:04}")), 300)
         self.assertEqual([build["compiled"] for build in record["builds"]], [[
             *(w for w in LONG if not w.startswith(("schedule", "checkpoint", "evaluation", "sampling"))),
             f"model.intermediate_size={size}"
