@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace llmc {
 namespace {
@@ -54,6 +55,16 @@ std::optional<Json> object_before(const std::string& text, std::size_t& end) {
     if (line->is_object()) return line;
   }
   return std::nullopt;
+}
+
+/// Sequence length of the last line before `end` that has one; 0 if none has.
+std::int64_t length_before(const std::string& text, std::size_t end) {
+  while (const std::optional<Json> line = object_before(text, end)) try {
+      if (const std::int64_t length = length_of(order_of(*line).position); length > 0) return length;
+    } catch (const Json::exception&) {
+      return 0;
+    }
+  return 0;
 }
 
 }  // namespace
@@ -108,6 +119,10 @@ std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step)
       if (from > step) continue;  // earlier entries past this step were abandoned and are not part of the run
       OrderFrom found{from, line->at("checkpoint").get<std::string>(), order_of(*line),
                       line->value("rollbacks", std::int64_t{0})};
+      DataPosition& position = found.order.position;
+      // An older llmc left the length out of a phase that began in other data. Its process had the length before.
+      if (length_of(position) == 0 && line->value("same_start", false))
+        position = continue_with(std::move(position), length_before(text, end));
       if (!possible(found.order)) return std::nullopt;
       return found;
     } catch (const Json::exception&) {

@@ -305,6 +305,7 @@ int TrainLoop::run() try {
   complete_saves();
   state_.guard = guard_.state();
   state_.guard.plateau = plateau_.state();
+  state_.best = saver_.best();
   if (signal != 0 || state_.step == run_.stop)
     for (StepListener* listener : run_.listeners) listener->ended();
   return signal;

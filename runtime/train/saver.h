@@ -63,6 +63,8 @@ class Saver {
   /// Returns whether this is the lowest loss so far for checkpoint.best.
   bool is_best(std::int64_t step, double loss) const;
 
+  /// Record for checkpoint.best, without the save in flight.
+  const std::optional<Best>& best() const { return best_; }
   LongestSaves longest() const { return {longest_, longest_follow_up_}; }
 
  private:
@@ -85,7 +87,7 @@ class Saver {
   Console& console_;
   Rendezvous& ranks_;
 
-  std::optional<Best> best_;  // record for checkpoint.best, without the save in flight
+  std::optional<Best> best_;  // see best()
   std::optional<Snapshot> snapshot_;
   bool no_memory_ = false;  // no memory for a snapshot
 

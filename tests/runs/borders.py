@@ -63,6 +63,23 @@ class Borders(PhasedSpecs):
         data = [line["data"] for line in lines]
         self.assertEqual([of == data[0] for of in data], [True, False, False, True, False])
         self.assertEqual(lines[3]["order"]["epoch"], lines[2]["order"]["epoch"] + 1)
+        self.assertEqual([len(line["order"]["visited"]) for line in lines], [1] * 5)
+        # Samples of phase 2, whose data begin at its border, stay known.
+        self.succeed(self.trainer_in(self.path("other-data-build")), "--run", run, "guards.grad_norm=0")
+        samples = self.succeed(self.trainer_in(self.path("other-data-build")), "--run", run, "--batches", "8").out
+        self.assertRegex(samples, r"(?s)^step 8, epoch 1.*train-1\.bin")
+
+    def test_the_best_checkpoint_stays_over_a_border(self):
+        """Nothing is learned in phase 2. A start that resumed from a checkpoint with a best one found a better one."""
+        trainer = self.compile_spec("best", "phases: [{until: 14}, {until: 100%, optimizer: {lr: 0}}]\n")
+        words = (trainer, "--run", self.path("best"), "checkpoint.best=validation", "checkpoint.keep_last=1",
+                 "checkpoint.every=7", "evaluation.every=7")
+        for steps in (7, STEPS):
+            self.succeed(*words, "--steps", steps)
+        with open(self.path("best", "checkpoints", "best.json")) as file:
+            self.assertEqual(json.load(file)["step"], 14)
+        self.assertEqual(sorted(os.listdir(self.path("best", "checkpoints"))),
+                         ["best.json", "step-00000014", f"step-{STEPS:08}"])
 
     def test_a_border_that_cannot_be_passed(self):
         """The next phase's data are gone, or its mirror cannot be made: what was trained is saved, and the run goes on

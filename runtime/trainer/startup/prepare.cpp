@@ -140,6 +140,7 @@ Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Pr
   if (change_losses(changed)) p.state.guard = with_other_losses(std::move(p.state.guard));
   check_from_step(p.run().schedule, p.state.step);
   check_most_epochs(p.inputs.train, p.state.position, p.length(info));
+  p.state.position = continue_with(p.state.position, info.sequence_length);
   return p;
 }
 

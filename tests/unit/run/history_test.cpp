@@ -91,6 +91,20 @@ TEST(History, OrderOfAStep) {
   EXPECT_FALSE(order_after("nonsense\n", 3));
 }
 
+TEST(History, APhaseThatBeganInOtherDataHasTheLengthOfItsProcess) {
+  HistoryEntry start, border;
+  start.order = {"d1", 1, plain_position(0, {0, {{16, 0}}}), 6};
+  border.step = 5;
+  border.order = {"d2", 1, plain_position(480, {1, {}}), 6};
+  const auto found = [&] { return order_after(format_history(start) + "\n" + format_history(border) + "\n", 7); };
+  EXPECT_FALSE(found()) << "no length";
+  border.same_start = true;
+  ASSERT_TRUE(found());
+  EXPECT_EQ(found()->order.position, plain_position(480, {1, {{16, 0}}}));
+  start.order.position = {};
+  EXPECT_FALSE(found()) << "none before either";
+}
+
 TEST(History, TheSpecBeforeIsNotTheRunsOwn) {
   EXPECT_EQ(last_spec(""), "");
   EXPECT_EQ(last_spec("{\"step\": 0}\nnonsense\n"), "") << "of an llmc that did not write it";
