@@ -170,7 +170,6 @@ Rendezvous::Difference Rendezvous::compare(const Facts& facts) {
 void Rendezvous::agree(const Facts& facts) {
   const Difference difference = compare(facts);
   if (difference.text.empty()) return;
-  leave();  // all ranks end, each by itself
   throw Failure(Exit::usage, "the ranks of a run differ in values that must be equal: " + difference.text);
 }
 

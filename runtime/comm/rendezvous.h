@@ -49,7 +49,7 @@ class Rendezvous {
 
   using Facts = std::vector<std::pair<std::string, std::string>>;  // name, value
   /// Facts that must be equal on all ranks, such as ("fingerprint", "6f0c..."). Collective. Throws Failure(usage) on
-  /// every rank, with the ranks and hosts that have each value.
+  /// every rank, with the ranks and hosts that have each value; the ranks stay connected.
   void agree(const Facts& facts);
   /// Finds facts that differ between ranks. Collective.
   struct Difference {

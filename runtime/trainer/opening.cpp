@@ -28,6 +28,7 @@ Prepared prepare_alike(Rank& rank, PhaseStart& start) {
                                            rank.warnings(), start.options.allow);
   });
   Prepared prepared;
+  Rendezvous::Facts later;
   const auto prepare_start = [&] {
     const auto from = find_start(start.options.run, start.options.resume, rank.warnings());
     start = phase_again(start, rank.phases, from);
@@ -37,11 +38,11 @@ Prepared prepare_alike(Rank& rank, PhaseStart& start) {
     prepared.moved = start.moved;
     with_origins(rank.options, prepared.values,
                  [&] { check_work(rank.info(), prepared.run(), rank.launch.world_size); });
-    check_later_phases(rank.options, rank.phases, rank.info(), prepared, rank.launch.world_size);
+    later = check_later_phases(rank.options, rank.phases, rank.info(), prepared, rank.launch.world_size);
   };
   // Rank 0 may check all weights of init.from.
   together(rank.launch, rank.rendezvous, prepare_start, Rendezvous::Wait::unlimited);
-  agree(rank.rendezvous, rank.options, rank.info(), prepared);
+  agree(rank.rendezvous, rank.options, rank.info(), prepared, later);
   return prepared;
 }
 

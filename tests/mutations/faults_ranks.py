@@ -7,7 +7,7 @@ FAULTS = [
     fault("last_steps_are_not_compared", "agree", '{"last step", std::to_string(p.stop)},', "", "run_ranks"),
     fault("reports_are_not_summed", "sum_results_work", "c.op.inputs.size() == 2", "false", "run_ranks"),
     fault("more_ranks_are_advised_than_have_work", "check_work", "ranks, passes,", "ranks, ranks - 1,", "run_ranks"),
-    fault("validation_data_are_not_compared", "agree", '"validation data of " + set.set(), set.fingerprint());',
+    fault("validation_data_are_not_compared", "facts_of", '"validation data of " + set.set(), set.fingerprint());',
           '"validation data of " + set.set(), "");', "run_ranks"),
     fault("mpirun_starts_on_a_full_disk", "spawn_ranks", "check_session_folder(session_folder());", "",
           "test_comm SpawnOutput.AFullFolder*"),

@@ -11,6 +11,7 @@ import time
 import harness
 from harness import LLMC
 from phased import STEPS, PhasedSpecs
+from ranks import environment
 
 # From its second phase on every step is taken for an outlier, and the run goes back to a step of the first.
 SPIKES = """phases:
@@ -24,6 +25,12 @@ ENDS_AT = "phases: [{{until: {}}}, {{until: 100%, optimizer: {{lr: 1.0e-3}}}}]\n
 
 
 class Borders(PhasedSpecs):
+
+    @staticmethod
+    def wait_until_it_trains(process, run):
+        metrics = os.path.join(run, "metrics.jsonl")
+        while process.poll() is None and not (os.path.exists(metrics) and os.path.getsize(metrics)):
+            time.sleep(0.001)
 
     def test_rollbacks_pass_borders(self):
         """In phase 2 every step is taken for an outlier: the run goes back to phase 1, with its values."""
@@ -81,6 +88,33 @@ class Borders(PhasedSpecs):
         self.assertEqual(sorted(os.listdir(self.path("best", "checkpoints"))),
                          ["best.json", "step-00000014", f"step-{STEPS:08}"])
 
+    def test_ranks_that_differ_in_the_next_phase(self):
+        """The steps before are saved. A start finds the difference before it trains."""
+        for rank in (0, 1):
+            os.mkdir(self.path(f"node-{rank}"))
+            shutil.copy(self.path("train-1.bin"), self.path(f"node-{rank}", "second.bin"))
+        phases = "phases: [{until: 500}, {until: 100%, data: {train: {second: {path: /proc/self/cwd/second.bin}}}}]\n"
+        trainer, run = self.compile_spec("differ", phases, (f"steps: {STEPS}", "steps: 502")), self.path("differ")
+        words = ("--run", run, "checkpoint.every=0", "evaluation.every=0", "sampling.every=0", "guards.limit=10000",
+                 "guards.limit_in_a_row=10000")
+        rank = lambda number: ("-n", "1", "-wdir", self.path(f"node-{number}"), trainer, *words)
+        command = ("mpirun", "--oversubscribe", "--bind-to", "none", *rank(0), ":", *rank(1))
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env=environment())
+        self.addCleanup(process.kill)
+        self.wait_until_it_trains(process, run)
+        shutil.copy(self.path("train-0.bin"), self.path("other.bin"))
+        os.replace(self.path("other.bin"), self.path("node-1", "second.bin"))
+        errors = process.communicate(timeout=harness.HANGS)[1]
+        self.assertEqual(process.returncode, 2, errors)
+        self.assert_facts(errors, "the ranks of a run differ", "training data is ", " on rank 0 ", " on rank 1 ")
+        self.assertEqual(os.listdir(os.path.join(run, "checkpoints")), ["step-00000500"])
+        words = ("--run", self.path("differ-again"))
+        done = harness.call(*command[:4], *rank(0), ":", *rank(1), env=environment())
+        self.assertEqual(done.code, 2, done.out + done.err)
+        self.assertIn("training data of phase 2 is ", done.err)
+        self.assertFalse(os.path.exists(self.path("differ-again")))
+
     def test_a_border_that_cannot_be_passed(self):
         """The next phase's data are gone, or its mirror cannot be made: what was trained is saved, and the run goes on
         when they are back."""
@@ -93,9 +127,7 @@ class Borders(PhasedSpecs):
             "evaluation.every=600", "sampling.every=600", "guards.limit=10000", "guards.limit_in_a_row=10000"
         ]
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        metrics = os.path.join(run, "metrics.jsonl")
-        while process.poll() is None and not (os.path.exists(metrics) and os.path.getsize(metrics)):
-            time.sleep(0.001)
+        self.wait_until_it_trains(process, run)
         os.rename(later, later + ".away")
         error = process.communicate(timeout=harness.HANGS)[1]
         self.assertEqual((process.returncode, "later.bin" in error), (5, True), error)

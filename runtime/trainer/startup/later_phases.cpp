@@ -1,5 +1,7 @@
 #include "trainer/startup/later_phases.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -86,21 +88,26 @@ std::int64_t tokens_ahead(const Options& options, const TrainerPhases& phases, c
   return tokens;
 }
 
-void check_later_phases(const Options& options, const TrainerPhases& phases, const ProgramInfo& info,
-                        const Prepared& prepared, int ranks) {
-  if (info.phase.count == 1) return;
+Rendezvous::Facts check_later_phases(const Options& options, const TrainerPhases& phases, const ProgramInfo& info,
+                                     const Prepared& prepared, int ranks) {
+  Rendezvous::Facts alike;
+  if (info.phase.count == 1) return alike;
   StartValues values = prepared.values;
   for (int number = info.phase.number + 1; number <= info.phase.last_here(); ++number) {
     const ProgramInfo later = phases.in(number);
     if (later.phase.first() >= prepared.stop) break;
     values = values_of_phase(options, later, values);
     check_paths(options, values, false);
-    open_inputs(values.run.spec, later);
+    Inputs inputs = open_inputs(values.run.spec, later);
     check_work(later, values.run.spec, ranks);
+    if (ranks == 1) continue;
+    for (const auto& [name, value] : facts_of(values.run.spec, inputs, identify(inputs.train).fingerprint))
+      alike.emplace_back(fmt::format("{} of phase {}", name, number), value);
   }
   if (prepared.state.step < prepared.stop)
     check_epochs_ahead(options, phases, info, prepared.values, prepared.inputs.train, prepared.state.position,
                        prepared.state.step);
+  return alike;
 }
 
 }  // namespace llmc

@@ -40,8 +40,8 @@ std::int64_t tokens_ahead(const Options& options, const TrainerPhases& phases, c
                           const StartValues& values, std::int64_t done, std::int64_t stop);
 
 /// Checks values and files of the phases that this trainer passes to after that of `info`, and the epochs of all that
-/// follow. Throws Failure.
-void check_later_phases(const Options& options, const TrainerPhases& phases, const ProgramInfo& info,
-                        const Prepared& prepared, int ranks);
+/// follow. Returns what must be equal on all ranks; of one rank nothing. Throws Failure.
+Rendezvous::Facts check_later_phases(const Options& options, const TrainerPhases& phases, const ProgramInfo& info,
+                                     const Prepared& prepared, int ranks);
 
 }  // namespace llmc

@@ -207,20 +207,26 @@ void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks) {
           ranks * info.micro_batch * info.sequence_length));
 }
 
-void agree(Rendezvous& ranks, const Options& options, const ProgramInfo& info, const Prepared& p) try {
+Rendezvous::Facts facts_of(const spec::Spec& run, const Inputs& inputs, const std::string& data) {
+  Rendezvous::Facts facts = {{"training data", data},
+                             {"token that ends documents", std::to_string(inputs.documents.separator)}};
+  for (const Evaluation& set : inputs.evaluation)
+    facts.emplace_back(set.set().empty() ? "validation data" : "validation data of " + set.set(), set.fingerprint());
+  for (const TaskEvaluation& task : inputs.tasks) facts.emplace_back("task " + task.name(), task.fingerprint());
+  for (const spec::Key& key : spec::keys()) facts.emplace_back(key.path, spec::value_text(key, key.get(run)));
+  return facts;
+}
+
+void agree(Rendezvous& ranks, const Options& options, const ProgramInfo& info, const Prepared& p,
+           const Rendezvous::Facts& later) try {
   Rendezvous::Facts facts = {{"llmc's version", kVersion},
                              {"instruction set", info.arch},
-                             {"training data", p.state.data_fingerprint},
-                             {"token that ends documents", std::to_string(p.inputs.documents.separator)},
                              {"first step", std::to_string(p.state.step + 1)},
                              {"last step", std::to_string(p.stop)},
                              {"--trace", options.trace.empty() ? "not given" : "given"},
                              {"--no-final-checkpoint", options.final_checkpoint ? "not given" : "given"}};
-  for (const Evaluation& set : p.inputs.evaluation)
-    facts.emplace_back(set.set().empty() ? "validation data" : "validation data of " + set.set(), set.fingerprint());
-  for (const TaskEvaluation& task : p.inputs.tasks) facts.emplace_back("task " + task.name(), task.fingerprint());
-  for (const spec::Key& key : spec::keys())
-    facts.emplace_back(key.path, spec::value_text(key, key.get(p.values.run.spec)));
+  for (const Rendezvous::Facts& more : {facts_of(p.run(), p.inputs, p.state.data_fingerprint), later})
+    facts.insert(facts.end(), more.begin(), more.end());
   ranks.agree(facts);
 } catch (const Failure& failure) {
   throw SharedFailure(failure.code(), failure.what());

@@ -76,8 +76,12 @@ void check_processor(const ProgramInfo& info);
 /// Throws Failure(does_not_fit) if a step has fewer micro-batches than there are ranks.
 void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks);
 
-/// Checks that values that must be equal on all ranks are. Throws SharedFailure.
-void agree(Rendezvous& ranks, const Options& options, const ProgramInfo& info, const Prepared& p);
+/// Values and data of a phase that must be equal on all ranks. `data`: fingerprint of the training data.
+Rendezvous::Facts facts_of(const spec::Spec& run, const Inputs& inputs, const std::string& data);
+
+/// Checks that what must be equal on all ranks is. `later`: the same of later phases. Throws SharedFailure. Collective.
+void agree(Rendezvous& ranks, const Options& options, const ProgramInfo& info, const Prepared& p,
+           const Rendezvous::Facts& later = {});
 
 /// Returns why no step is left to train; empty if one is. Throws SharedFailure(usage) if none is left but the command
 /// line requests values to train with.

@@ -118,7 +118,13 @@ TEST(Rendezvous, DifferencesNameRanksHostsAndValues) {
   const auto ends = run(4, [](int rank, Rendezvous& rendezvous) {
     std::vector<std::pair<std::string, std::string>> facts = {{"NCCL", "2.28"}, {"program", rank == 2 ? "b2" : "a1"}};
     if (rank == 3) facts.push_back({"data", "d"});
-    rendezvous.agree(facts);
+    try {
+      rendezvous.agree(facts);
+    } catch (const Failure&) {
+      rendezvous.barrier();  // the ranks may still save together
+      rendezvous.leave();
+      throw;
+    }
     return 0;
   });
   const std::string host = own_host();
