@@ -160,14 +160,24 @@ void RunFolder::start(std::string_view spec_yaml, std::string_view plan_json, st
   for (const char* name : {"metrics.jsonl", "samples.jsonl"}) truncate_lines_after(directory_ / name, step, log_);
   cut_events_after(events_folder(directory_), step, log_);
   step_ = step;
-  spec_yaml_ = spec_yaml;
-  plan_json_ = plan_json;
-  history_line_ = history_line;
+  take_values(spec_yaml, plan_json, history_line);
   write_start();
+}
+
+void RunFolder::enter_phase(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line) {
+  take_values(spec_yaml, plan_json, history_line);
+  if (!is_gone()) write_values();
 }
 
 void RunFolder::go_back(std::string_view history_line, std::int64_t step) {
   start(std::string(spec_yaml_), std::string(plan_json_), history_line, step);
+}
+
+void RunFolder::take_values(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line) {
+  spec_yaml_ = spec_yaml;
+  plan_json_ = plan_json;
+  lines_ahead_.emplace_back(history_line);
+  written_ = false;
 }
 
 void RunFolder::write_start() {
@@ -176,28 +186,46 @@ void RunFolder::write_start() {
   events_ = std::make_unique<EventFile>(events_folder(directory_), step_);
   // A start that is killed here needs its --allow once more: spec.yaml still has the other model.
   replace_where_different(directory_ / "state" / "model", model_);
-  // history.jsonl comes first, so that spec.yaml never describes a start without a line.
-  JsonLines(directory_ / "history.jsonl").append(history_line_);
-  replace_where_different(directory_ / "spec.yaml", spec_yaml_);
-  replace_where_different(directory_ / "plan.json", plan_json_);
+  write_values();
 }
 
-bool RunFolder::renew() {
+void RunFolder::write_values() {
+  // history.jsonl comes first, so that spec.yaml never describes a start without a line.
+  JsonLines history(directory_ / "history.jsonl");
+  while (!lines_ahead_.empty()) {
+    history.append(lines_ahead_.front());
+    last_line_ = std::move(lines_ahead_.front());
+    lines_ahead_.erase(lines_ahead_.begin());
+  }
+  replace_where_different(directory_ / "spec.yaml", spec_yaml_);
+  replace_where_different(directory_ / "plan.json", plan_json_);
+  written_ = true;
+}
+
+bool RunFolder::is_gone() const {
   const fs::path state = directory_ / "state";
   struct stat there{};
   if (::stat((state / "lock").c_str(), &there) == 0) {
     if (lock_.holds(there)) return false;
     // Some network file systems change inode numbers. The last line of the history then shows whether this start still
     // owns the folder.
-    if (history().ends_with(history_line_ + "\n")) return false;
+    if (history().ends_with(last_line_ + "\n")) return false;
     throw Failure(Exit::checkpoint, "'" + directory_.string() +
                                         "' was removed while this run was training, and another run was started in it");
   }
   // Otherwise the file system is failing or somebody removed only the lock; the next save shows which.
-  if (errno != ENOENT || disk::exists(state / "model", Exit::checkpoint)) return false;
+  return errno == ENOENT && !disk::exists(state / "model", Exit::checkpoint);
+}
+
+bool RunFolder::renew() {
+  if (!is_gone()) {
+    if (!written_) write_values();
+    return false;
+  }
   lock_ = lock_folder(directory_, log_);
-  write_file_atomically(state / "model", model_);
+  write_file_atomically(directory_ / "state" / "model", model_);
   write_run_id(directory_, id_);
+  if (lines_ahead_.empty()) lines_ahead_.push_back(last_line_);
   write_start();
   return true;
 }

@@ -59,8 +59,13 @@ class RunFolder {
   /// Same for a run that rolls back to `step` during training. Call it after start().
   void go_back(std::string_view history_line, std::int64_t step);
 
-  /// Recreates the folder with the files of start() if it was removed during training, and returns whether it was. Its
-  /// logs are lost. Throws Failure(checkpoint) if it cannot be created, or if another run was started there.
+  /// Records the spec of a phase that the run passes to without a new start. The logs go on. If it throws
+  /// Failure(checkpoint), or the folder was removed, renew() records it.
+  void enter_phase(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line);
+
+  /// Prepares the folder for a checkpoint, whose phase must be in the history. Recreates it with the files of start()
+  /// if it was removed during training, and returns whether it was. Its logs are lost. Throws Failure(checkpoint) if it
+  /// cannot be written, or if another run was started there.
   bool renew();
 
   /// Records that a checkpoint of `step` is complete; see saved_step(). Throws Failure(checkpoint).
@@ -76,13 +81,21 @@ class RunFolder {
   EventFile& events() { return *events_; }
 
  private:
+  void take_values(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line);
   void write_start();
+  /// Writes the lines that the history lacks, spec.yaml and plan.json.
+  void write_values();
+  /// Whether it was removed during training. Throws Failure(checkpoint) if another run was started there.
+  bool is_gone() const;
 
   std::filesystem::path directory_;
   std::vector<std::filesystem::path> created_;  // directories of this start, innermost first
   bool is_new_ = false;                         // no run was started in the folder before
   Log log_;
-  std::string id_, model_, spec_yaml_, plan_json_, history_line_;  // as they are written
+  std::string id_, model_, spec_yaml_, plan_json_;  // as they are written
+  std::string last_line_;                           // of the history
+  std::vector<std::string> lines_ahead_;            // that the history lacks
+  bool written_ = false;                            // whether spec.yaml and plan.json have their text
   FolderLock lock_;
   std::int64_t step_ = 0;  // this start resumes from
   std::unique_ptr<JsonLines> metrics_, samples_;

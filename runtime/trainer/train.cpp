@@ -174,12 +174,32 @@ void announce(Rank& rank, const Prepared& p, const Machine& machine, const Sessi
 
 bool begins_phase(const PhaseInfo& phase, std::int64_t step) { return phase.count > 1 && step == phase.first(); }
 
+/// Writes what the folder has of a phase that begins without a new start.
+void note_phase(Console& console, RunFolder& folder, const std::string& spec_yaml, const char* plan_json,
+                const std::string& line) {
+  try {
+    folder.enter_phase(spec_yaml, plan_json, line);
+  } catch (const Failure& failure) {  // a full disk must not end a run
+    console.warning(fmt::format("{}. Training continues, and the next save records the phase as well", failure.what()));
+  }
+}
+
+/// Text of history.jsonl. At a border, where the environment is that of the last line, nothing if it cannot be read.
+std::string history_at(const fs::path& run, bool same_start) {
+  try {
+    return RunFolder::history(run);
+  } catch (const Failure&) {
+    if (same_start) return "";
+    throw;
+  }
+}
+
 HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine, const Session& session,
                            const RunFiles& files, bool same_start) {
   const ProgramInfo& info = rank.info();
   const Options& options = rank.options;
   const Environment now = environment(info, *machine.device, session.mesh().world);
-  const std::string history = RunFolder::history(options.run);
+  const std::string history = history_at(options.run, same_start);
   std::vector<spec::Change> changed;
   if (p.values.before) changed = spec::changes(*p.values.before, p.values.run);
   tell_changes(rank.console, changed, differences(last_environment(history), now), p.start.has_value());
@@ -207,7 +227,11 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
   if (files.folder) {
     spec::Values kept = p.values.run;
     spec::relate_paths(kept.spec, files.path);
-    files.folder->start(spec::to_yaml(kept), info.plan_json, format_history(entry), p.state.step);
+    const std::string spec_yaml = spec::to_yaml(kept), line = format_history(entry);
+    if (same_start)
+      note_phase(rank.console, *files.folder, spec_yaml, info.plan_json, line);
+    else
+      files.folder->start(spec_yaml, info.plan_json, line, p.state.step);
   }
   return entry;
 }
@@ -241,7 +265,6 @@ class Training {
         signals_(signals),
         texts_{rank.info().config_json, spec::to_yaml(prepared.values.run, shapes_tensors)},
         borders_(kept_borders(rank.info().phase)),
-        of_start_(listeners),
         listeners_(listeners, rank, prepared, machine, *model.session, files, signals),
         loop_({.values = prepared.run(),
                .texts = texts_,
@@ -281,7 +304,6 @@ class Training {
           std::chrono::seconds(rank_.options.peer_timeout));
     const int signal = loop_.run();
     stop_limit.reset();
-    of_start_.write_times(rank_.options);
     rank_.console.finish();
     return signal;
   } catch (const SharedFailure& end) {
@@ -309,7 +331,6 @@ class Training {
   const CheckpointTexts texts_;
   const std::vector<std::int64_t> borders_;
   std::optional<Audit> audit_;
-  const StartListeners& of_start_;
   const PhaseListeners listeners_;
   TrainLoop loop_;
 };
@@ -416,7 +437,10 @@ int train(PhaseStart start, const Program& program, const TrainerPhases& phases,
     const int signal = training->run();
     const TrainState state = training->state();
     // Waits for all ranks. A run that was stopped prints how to resume.
-    if (signal != 0 || state.step == prepared.stop) return say_end(rank, signal, state.step, prepared.stop);
+    if (signal != 0 || state.step == prepared.stop) {
+      listeners->write_times(options);
+      return say_end(rank, signal, state.step, prepared.stop);
+    }
     std::optional<NextPhase> next;
     try {
       next = prepare_next(rank, prepared, files, state, began);

@@ -146,17 +146,22 @@ class Ramp(PhasedTest):
     def phases_begun(self, run):
         return len(self.history(run)) if os.path.exists(os.path.join(run, "history.jsonl")) else 0
 
+    def call_of_border(self, border):
+        """The first call before which the border's line is in the history."""
+        low, high = 1, 2000
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                begun = self.phases_begun(self.killed_before(middle)) > border
+            except AssertionError:
+                begun = True  # the run has fewer calls
+            low, high = (low, middle) if begun else (middle, high)
+        return high
+
     def test_kills_around_a_border(self):
         """Killed before each call that changes a file from the step before a border to the one after it."""
         for border in (1, 3):
-            low, high = 1, 2000  # the call at which the border's line is in the history
-            while high - low > 1:
-                middle = (low + high) // 2
-                try:
-                    begun = self.phases_begun(self.killed_before(middle)) > border
-                except AssertionError:
-                    begun = True  # the run has fewer calls
-                low, high = (low, middle) if begun else (middle, high)
+            high = self.call_of_border(border)
             sides = set()  # saving is asynchronous: its calls and those of the steps do not always have the same order
             for call in range(high - 4, high + 6):
                 run = self.killed_before(call)
@@ -165,6 +170,19 @@ class Ramp(PhasedTest):
                 self.assert_same_run(run)
                 self.assertEqual([phase for _, phase in self.begun(run) if phase][-1], 4)
             self.assertEqual(sides, {False, True})
+
+    def test_failed_calls_at_a_border(self):
+        """A disk that is full for one call around the border ends no run, and the history gets its line."""
+        run = self.path("full")
+        border = self.call_of_border(1)
+        for call in range(border - 4, border + 6):
+            done = harness.call(
+                *self.words(run), "--timing", self.path("timing.json"), env=harness.environment()
+                | {"LD_PRELOAD": os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_MODE": "ENOSPC", "LLMC_FAIL_CALL": str(call)})
+            self.assertEqual(done.code, 0, f"call {call}: {done.out}{done.err}")
+            self.assertEqual(self.files(run), self.files(self.whole[1]))
+            self.assertEqual(self.begun(run), [(0, 1), (7, 2), (13, 3), (17, 4)])
+            shutil.rmtree(run)
 
     def test_a_damaged_checkpoint_behind_a_border(self):
         """A start that falls back to the border takes the values of the phase behind it."""

@@ -188,6 +188,32 @@ TEST(RunFolder, RemovesWhatAKilledSaveLeft) {
   EXPECT_TRUE(hidden_entries(base.path / "checkpoints").empty());
 }
 
+TEST(RunFolder, WhatABorderCouldNotWriteComesWithTheNextSave) {
+  test::Folder base;
+  RunFolder folder(base.path, model(1), {});
+  folder.start("name: a\n", "{}\n", "{\"step\":0}", 0);
+  folder.append_metrics("{\"step\":6}");
+  const auto enter_without = [&](const char* file, const std::string& spec, const std::string& line) {
+    fs::rename(base.path / file, base.path / "away");
+    fs::create_directory(base.path / file);
+    EXPECT_THROW(folder.enter_phase(spec, "{}\n", line), Failure) << file;
+    EXPECT_THROW(folder.renew(), Failure) << file;
+    fs::remove(base.path / file);
+    fs::rename(base.path / "away", base.path / file);
+  };
+  enter_without("history.jsonl", "name: b\n", "{\"step\":5}");
+  enter_without("spec.yaml", "name: c\n", "{\"step\":7}");
+  EXPECT_FALSE(folder.renew());
+  EXPECT_EQ(folder.history(), "{\"step\":0}\n{\"step\":5}\n{\"step\":7}\n");
+  EXPECT_EQ(folder.spec_yaml(), "name: c\n");
+  EXPECT_EQ(folder.last_metrics(), "{\"step\":6}") << "a border cuts nothing";
+  fs::remove_all(base.path);
+  folder.enter_phase("name: d\n", "{}\n", "{\"step\":9}");
+  EXPECT_FALSE(fs::exists(base.path));
+  EXPECT_TRUE(folder.renew());
+  EXPECT_EQ(folder.history(), "{\"step\":9}\n");
+}
+
 TEST(RunFolder, LinesAreAppendedAndCutBack) {
   test::Folder base;
   RunFolder folder(base.path, model(1), {});
