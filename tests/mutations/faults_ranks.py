@@ -159,6 +159,10 @@ FAULTS = [
     # signals of a run of several ranks
     fault("a_repeat_of_a_signal_ends_a_rank", "asks_again", "now - before >= kSameRequest.count()", "now - before >= 0",
           "test_train Signals.ARepeatAtOnce*"),
+    fault("a_parents_death_is_a_second_request", "asks_again", "&& !tells_of_a_death(info)", "",
+          "test_train Signals.TheParentsDeath*", "test_train Signals.ALaunchersDeath*"),
+    fault("ranks_that_differ_have_left", "Rendezvous::agree", "if (difference.text.empty()) return;",
+          "if (difference.text.empty()) return; leave();", "test_comm Rendezvous.Differences*"),
     fault("what_a_launcher_passes_on_late_ends_a_rank", "asks_again", "if (info.si_code == SI_QUEUE) return",
           "if (info.si_code == SI_QUEUE && info.si_value.sival_int == static_cast<int>(PassedOn::again)) return",
           "test_train Signals.ARepeatAtOnce*"),

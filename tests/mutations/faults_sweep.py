@@ -5,6 +5,10 @@ from faults import fault
 FAULTS = [
     fault("an_older_error_is_the_reason_of_an_end", "last_error in compiler/tools/sweep/queue.cpp",
           "disk::tail(log, kReadOfLog, begin)", "disk::tail(log, kReadOfLog)", "run_sweep"),
+    fault("a_trainer_is_asked_to_end_twice", "Child::stop", "!std::exchange(asked_, true)", "true",
+          "test_sweep Child.*"),
+    fault("runs_of_a_sweep_share_a_mirror", "give_own_mirror", "run.spec.checkpoint.mirror / own",
+          "run.spec.checkpoint.mirror", "run_sweep"),
     fault("a_comment_of_a_script_has_two_lines", "one_line", "if (spec::printable(text) == text) return text;",
           "return text;", "run_sweep"),
     fault("a_sweep_starts_finished_runs", "is_final", "state == State::finished ||", "false ||", "run_sweep"),
