@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 
 #include "compiler/cli/commands.h"
 #include "compiler/cli/specs.h"
@@ -12,6 +13,7 @@
 #include "files/disk.h"
 #include "files/durable_file.h"
 #include "spec/diagnostics.h"
+#include "spec/schema/schema.h"
 #include "text/message.h"
 #include "text/printable.h"
 #include "text/shell.h"
@@ -40,6 +42,34 @@ std::string base_of(const ScaleOptions& options) {
   return disk::canonical(options.large, Exit::usage).lexically_relative(folder).string();
 }
 
+/// A new spec: its text, and the changes in it.
+struct Scaled {
+  std::string text;
+  std::vector<scale::Change> changes;
+};
+
+/// Writes the spec that gives `large` the target's values, and reads it back. A default that follows from other values
+/// changes with them: it is written where it then is another than the target's.
+Scaled scaled_spec(const scale::Target& target, const spec::Spec& large, const ScaleOptions& options,
+                   const std::vector<std::string>& heading) {
+  const std::string name = options.out.empty() ? "scaled.yaml" : options.out, base = base_of(options);
+  std::set<std::string> written = scale::differing(target, large);
+  std::erase_if(written, [](const std::string& path) { return !spec::find_key(path)->derivation.empty(); });
+  while (true) {
+    Scaled scaled{{}, scale::changes(target, large, written)};
+    scaled.text = scale::as_yaml(scaled.changes, base, heading);
+    const spec::LoadResult checked =
+        spec::load_text(scaled.text, name, {}, [&](const std::string& path) { return spec::read_regular_file(path); });
+    if (!checked.resolved)
+      throw InvalidSpec(spec::render(checked.diagnostics, colour_on(2)) +
+                        "note: nothing was written. Values of the small spec are carried over: give others after it, "
+                        "as in llmc scale SPEC batch.tokens=512Ki --to BIG.yaml\n");
+    const std::size_t before = written.size();
+    written.merge(scale::differing(target, checked.resolved->spec));
+    if (written.size() == before) return scaled;
+  }
+}
+
 void write_scaled(const ScaleOptions& options) {
   refuse_pipe(options.large);
   if (!options.out.empty() && access(options.out.c_str(), F_OK) == 0)
@@ -52,7 +82,7 @@ void write_scaled(const ScaleOptions& options) {
                                            printable(options.large), of_large.size()));
   const spec::Resolved& large = of_large.front();
   const scale::Rule rule = kRules.at(options.rule);
-  const std::vector<scale::Change> changes = scale::changes(small, large, rule);
+  const scale::Target target = scale::target_of(small, large, rule);
   std::vector<std::string> command = {"llmc", "scale", options.small.file};
   command.insert(command.end(), options.small.overrides.begin(), options.small.overrides.end());
   command.insert(command.end(), {"--to", options.large, "--rule", options.rule});
@@ -61,22 +91,17 @@ void write_scaled(const ScaleOptions& options) {
     heading.push_back(fmt::format("m = {} / {}, the ratio of hidden_size", large.spec.model.hidden_size,
                                   small.spec.model.hidden_size));
   if (rule != scale::Rule::none) heading.push_back(scale::source(rule));
-  const std::string text = scale::as_yaml(changes, base_of(options), heading);
-  const std::string name = options.out.empty() ? "scaled.yaml" : options.out;
-  const spec::LoadResult checked =
-      spec::load_text(text, name, {}, [&](const std::string& path) { return spec::read_regular_file(path); });
-  if (!checked.resolved)
-    throw InvalidSpec(spec::render(checked.diagnostics, colour_on(2)) +
-                      "note: nothing was written. Values of the small spec are carried over: give others after it, as "
-                      "in llmc scale SPEC batch.tokens=512Ki --to BIG.yaml\n");
-  for (const std::string& warning : scale::warnings(small.spec, large.spec, rule)) to_stderr("warning: {}\n", warning);
+  const auto [text, changes] = scaled_spec(target, large.spec, options, heading);
+  for (const std::string& warning : scale::warnings(small.spec, large.spec, target, rule))
+    to_stderr("warning: {}\n", warning);
   if (options.out.empty()) {
     fmt::print("{}", text);
     return;
   }
   for (const scale::Change& change : changes)
-    to_stderr("{}: {} -> {}{}\n", change.path, printable_text(change.before), printable_text(change.after),
-              change.formula.empty() ? "" : fmt::format(" ({})", change.formula));
+    to_stderr("{}: {}{}{}\n", change.path,
+              change.before == change.after ? "stays " : printable_text(change.before) + " -> ",
+              printable_text(change.after), change.formula.empty() ? "" : fmt::format(" ({})", change.formula));
   write_file_atomically(options.out, text, {Exit::usage, "-o"});
   to_stderr("wrote {}\n", printable(options.out));
 }

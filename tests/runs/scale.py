@@ -70,6 +70,32 @@ class Scale(RunTest):
         self.assertAlmostEqual(values["model.attention_multiplier"], 20**-0.5, delta=1e-12)
         self.assertNotIn("warning", said)
 
+    def test_values_that_follow_from_changed_ones(self):
+        large = self.path("decays.yaml")
+        with open(large, "w") as file:
+            file.write("extends: large.yaml\noptimizer: {weight_decay: 0.1, betas: [0.9, 0.95]}\n")
+        values, said = self.scaled("none", "optimizer.weight_decay=0.2", "optimizer.betas=[0.8, 0.95]",
+                                   "optimizer.betas_of.matrices=[0.9, 0.95]", "optimizer.weight_decay_of.head=0.1",
+                                   to=large)
+        self.assertEqual([values["optimizer.weight_decay_of." + role] for role in ("matrices", "head", "vectors")],
+                         [0.2, 0.1, 0])
+        self.assertEqual([values["optimizer.betas_of." + role] for role in ("matrices", "head")],
+                         [[0.9, 0.95], [0.8, 0.95]])
+        self.assert_facts(said, "optimizer.weight_decay_of.head: stays 0.1\n")
+        values, said = self.scaled("none", "optimizer.weight_decay=0.2", to=large)
+        self.assertNotIn("_of", said)  # all follow from the new weight_decay
+        self.assertEqual(values["optimizer.weight_decay_of.matrices"], 0.2)
+        # The large spec's decay is already that of the rule, until weight_decay changes.
+        values, said = self.scaled("mup", "optimizer.weight_decay=0.025", to=large)
+        self.assertAlmostEqual(values["optimizer.weight_decay_of.matrices"], 0.1, delta=1e-12)
+        self.assert_facts(said, "optimizer.weight_decay_of.matrices: stays 0.1 (0.025 / 0.25")
+        # Lion's betas, which are no default of AdamW.
+        lion = self.path("lion.yaml")
+        with open(lion, "w") as file:
+            file.write("extends: large.yaml\noptimizer: {kind: lion}\n")
+        values, said = self.scaled("none", "optimizer.betas=[0.95, 0.98]", to=lion)
+        self.assertEqual((values["optimizer.kind"], values["optimizer.betas"]), ("adamw", [0.95, 0.98]))
+
     def test_text_and_refusals(self):
         text = self.succeed(LLMC, "scale", self.small, "--to", self.large, "--rule", "mup", cwd=self.folder).out
         self.assert_facts(text, "# Written by llmc scale", "arXiv:2203.03466",

@@ -111,28 +111,43 @@ class Scaler {
 
 }  // namespace
 
-std::vector<Change> changes(const spec::Resolved& small, const spec::Resolved& large, Rule rule) {
-  Spec wanted = large.spec;
+Target target_of(const spec::Resolved& small, const spec::Resolved& large, Rule rule) {
+  Target target{large.spec, {}};
   const auto given = [](const spec::Resolved& resolved, const std::string& path) {
     return resolved.origin_of(path).kind != spec::Origin::Kind::fallback;
   };
+  for (const spec::Key& key : spec::keys()) {
+    // A value that follows from the model's shape, such as the softmax scale from head_dim, follows from the large
+    // one's. Those of the optimizer follow from each other.
+    const bool of_shape = !key.derivation.empty() && !key.path.starts_with("optimizer.");
+    if (is_carried(key, rule) && (!of_shape || given(small, key.path) || given(large, key.path)))
+      key.set(target.spec, key.get(small.spec));
+  }
+  target.formulas = Scaler(small.spec, target.spec).apply(rule);
+  return target;
+}
+
+std::set<std::string> differing(const Target& target, const Spec& spec) {
+  std::set<std::string> paths;
   for (const spec::Key& key : spec::keys())
-    // A value that follows from others, such as the softmax scale from head_dim, follows from the large spec's.
-    if (is_carried(key, rule) && (key.derivation.empty() || given(small, key.path) || given(large, key.path)))
-      key.set(wanted, key.get(small.spec));
-  const std::map<std::string, std::string> formulas = Scaler(small.spec, wanted).apply(rule);
+    if (is_carried(key, Rule::none) && spec::applies(key, target.spec) &&
+        spec::value_text(key, key.get(spec)) != spec::value_text(key, key.get(target.spec)))
+      paths.insert(key.path);
+  return paths;
+}
+
+std::vector<Change> changes(const Target& target, const Spec& large, const std::set<std::string>& paths) {
   std::vector<Change> changes;
   for (const spec::Key& key : spec::keys()) {
-    if (!is_carried(key, Rule::none) || !spec::applies(key, wanted)) continue;
-    Change change{key.path, spec::value_text(key, key.get(large.spec)), spec::value_text(key, key.get(wanted)), {}};
-    if (change.before == change.after) continue;
-    if (const auto formula = formulas.find(key.path); formula != formulas.end()) change.formula = formula->second;
-    changes.push_back(std::move(change));
+    if (!paths.contains(key.path)) continue;
+    const auto formula = target.formulas.find(key.path);
+    changes.push_back({key.path, spec::value_text(key, key.get(large)), spec::value_text(key, key.get(target.spec)),
+                       formula == target.formulas.end() ? "" : formula->second});
   }
   return changes;
 }
 
-std::vector<std::string> warnings(const Spec& small, const Spec& large, Rule rule) {
+std::vector<std::string> warnings(const Spec& small, const Spec& large, const Target& target, Rule rule) {
   std::vector<std::string> all;
   const double m = ratio(large.model.hidden_size, small.model.hidden_size);
   const auto compare = [&](const char* name, std::int64_t of_small, std::int64_t of_large) {
@@ -155,8 +170,11 @@ std::vector<std::string> warnings(const Spec& small, const Spec& large, Rule rul
     all.push_back(fmt::format("num_hidden_layers is {} and {}: the rule does not account for depth",
                               small.model.num_hidden_layers, large.model.num_hidden_layers));
   if (rule != Rule::sqrt_batch && rule != Rule::none && small.batch.tokens != large.batch.tokens)
-    all.push_back(fmt::format("batch.tokens is {} as in the small spec, and not {}: the rate was found with it",
-                              small.batch.tokens, large.batch.tokens));
+    all.push_back(target.spec.batch.tokens == small.batch.tokens
+                      ? fmt::format("batch.tokens is {} as in the small spec, and not {}: the rate was found with it",
+                                    small.batch.tokens, large.batch.tokens)
+                      : fmt::format("batch.tokens is {}, and {} in the small spec: the rate was found with the latter",
+                                    large.batch.tokens, small.batch.tokens));
   return all;
 }
 
