@@ -10,6 +10,7 @@
 #include "compiler/tools/dataset/shard_writer.h"
 #include "compiler/tools/float64/arithmetic.h"
 #include "files/durable_file.h"
+#include "spec/targets.h"
 #include "text/plural.h"
 
 namespace llmc::float64 {
@@ -44,6 +45,16 @@ void take_layers(spec::Spec& spec, const plan::Plan& plan) {
   if (spec.model.sliding_window) spec.model.layer_types = std::move(types);
 }
 
+/// Returns the largest loss chunk of a pass up to `chosen`: a divisor of its rows, or all rows if such divisors are so
+/// small that most of the time would go to launches.
+std::int64_t chunk_of(const spec::Spec& spec, std::int64_t chosen) {
+  const std::int64_t rows = spec.batch.micro_batch * spec.batch.sequence_length, least = (chosen + 3) / 4;
+  if (rows <= chosen) return rows;
+  for (std::int64_t chunk = chosen; chunk >= least; --chunk)
+    if (rows % chunk == 0 && chunk % spec::chunk_multiple(spec) == 0) return chunk;
+  return rows;
+}
+
 }  // namespace
 
 Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t steps, const std::string& data,
@@ -63,13 +74,15 @@ Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t st
   less(s.batch.micro_batch, plan.choice.micro_batch, "sequences of a micro-batch");
   less(micro_batches, plan.micro_batches(), "micro-batches of a step");
   s.batch.tokens = micro_batches * s.batch.micro_batch * s.batch.sequence_length;
-  s.memory.loss_chunk = std::min(plan.choice.loss_chunk, s.batch.micro_batch * s.batch.sequence_length);
+  s.memory.loss_chunk = chunk_of(s, plan.choice.loss_chunk);
   s.schedule.steps = steps;
   s.schedule.tokens = {};
   s.phase = {};
   s.schedule.from_step = 0;
   less(steps, spec.schedule.steps, "steps");
-  s.schedule.warmup_steps = std::min(s.schedule.warmup_steps, steps - 1);
+  const double decaying = s.schedule.kind == spec::ScheduleKind::wsd ? s.schedule.decay_fraction : 0;
+  s.schedule.warmup_steps = std::min(
+      {s.schedule.warmup_steps, steps - 1, static_cast<std::int64_t>((1 - decaying) * static_cast<double>(steps))});
   less(1, spec.parallel.world_size, "ranks");
   s.parallel.world_size = 1;
   s.parallel.shard = plan::chosen_spec(plan).parallel.shard;
