@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import struct
 import sys
 
 import harness
@@ -237,6 +238,37 @@ class Verify(RunTest):
             done.out,
             r"(?m)^mismatch: step 1, micro-batch 1, layer 0: op rope of layer_forward\n +%qkv\[\d+, \d+\] is ")
         self.assertIn("by kernel rope of templates/rope.cu\n", done.out)
+
+    def test_an_op_overwrites_another_tensor(self):
+        """Each op alone is good: the next ones read what it left."""
+        path = os.path.join(self.home, "templates", "rms_norm_forward.cu")
+        old = "if (lanes.leads()) rstd[row] = r;"
+        before, after = place.with_fault(
+            path, old, "if (lanes.leads()) rstd[row] = r, const_cast<Residual*>(x)[row * kPitch] = 9.0f;")
+        place.put(path, after)
+        try:
+            off = self.report(7)["off"]
+        finally:
+            place.put(path, before)
+        self.assertEqual((off["fault"], off["layer"], off["row"], off["column"], off["found"], off["of_bound"]),
+                         ("overwritten", 0, 0, 0, 9, None))
+
+    def test_the_host_writes_other_angles(self):
+        self.report(0)
+        with open(self.path("plain", "run", "trainer", "trainer"), "rb") as file:
+            trainer = file.read()
+        second = 500000.0**-0.2  # of five pairs
+        frequency = struct.pack("<d", second)
+        self.assertEqual(trainer.count(frequency), 1)
+        other = self.path("other-angles")
+        with open(other, "wb") as file:
+            file.write(trainer.replace(frequency, struct.pack("<d", 1.001 * second)))
+        os.chmod(other, 0o755)
+        done = self.verify("--trainer", other)
+        self.assertEqual(done.code, 7, done.out + done.err)
+        self.assertRegex(
+            done.out, r"(?m)^mismatch: step 1, micro-batch 1, layer 0: op rope of layer_forward\n"
+            r" +%rope_table\[\d+, [16]\] is \S+, where the host should have written \S+\n +read by kernel rope of ")
 
     def test_specs_of_the_repository(self):
         for name in ("llama-1b", "llama-8b", "tiny"):

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "compiler/tools/float64/interpreter.h"
-#include "error.h"
 
 namespace llmc::float64 {
 
@@ -11,15 +10,6 @@ using namespace graph;
 
 Owned& Exact::own(std::pair<TensorId, std::int64_t> key, const Extent& extent) {
   return own_.try_emplace(key, extent).first->second;
-}
-
-/// Returns the flat buffer that holds a parameter, its copy, or its gradient.
-TensorId Exact::flat_of(TensorId id) const {
-  const Tensor& t = plan_.graph.at(id);
-  const Use use = t.role == Role::gradient ? Use::gradients : t.role == Role::copy ? copies_use(t.dtype) : Use::masters;
-  for (std::size_t i = 0; i < plan_.graph.tensors.size(); ++i)
-    if (plan_.graph.tensors[i].use == use && plan_.graph.tensors[i].dtype == t.dtype) return static_cast<TensorId>(i);
-  throw Failure(Exit::internal, "no flat buffer holds %" + t.name);
 }
 
 std::vector<double>& Exact::flat(TensorId id) {
@@ -46,34 +36,19 @@ OpValue Exact::value(const ScheduledOp& launch, TensorId id, const OpValue& trai
     value.records = trainers.records;
     return value;
   }
+  const Place place = place_of(plan_, launch, id);
   if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient) {
-    const TensorId owner = t.role == Role::parameter ? id : t.partner;
-    const std::int64_t stride =
-        bucket_of(g.at(owner)) == Block::none ? plan_.parameters.vector_stride : plan_.parameters.layer_stride;
     OpValue value;
-    value.matrix = {flat(flat_of(id)).data() + plan_.parameters.offset.at(owner) +
-                        (t.scope == Scope::layer ? launch.layer * stride : 0),
-                    extent.rows, extent.cols, extent.pitch};
+    value.matrix = {flat(place.buffer).data() + place.column, extent.rows, extent.cols, extent.pitch};
     return value;
   }
   // It starts like the trainer's.
   if (t.use == Use::loss_scale && !own_.contains({id, 0}))
     own({id, 0}, extent).records.assign(trainers.records.begin(), trainers.records.end());
   if (t.role == Role::flat || extent.records) return own({id, 0}, extent).value(extent);
-  Extent whole{t.rows, t.cols, t.cols, t.dtype};
-  std::pair<TensorId, std::int64_t> key = {id, t.scope == Scope::layer ? launch.layer : 0};
-  if (g.stream.has(id)) {
-    const std::int64_t boundary = id == g.stream.first   ? 0
-                                  : id == g.stream.last  ? g.layers()
-                                  : id == g.stream.below ? launch.layer
-                                                         : launch.layer + 1;
-    key = {g.stream.first, boundary};
-  } else if (g.dstream.has(id)) {
-    key = {g.dstream.above, 0};  // every layer's backward pass reuses it
-  }
-  OpValue value = own(key, whole).value(whole);
-  if (extent.rows != whole.rows) value.matrix.data += launch.chunk * extent.rows * whole.cols;
-  if (extent.cols != whole.cols) value.matrix.data += launch.chunk * extent.cols;
+  const Extent whole{t.rows, t.cols, t.cols, t.dtype};
+  OpValue value = own({place.buffer, place.copy}, whole).value(whole);
+  value.matrix.data += place.row * whole.cols + place.column;
   value.matrix.rows = extent.rows;
   value.matrix.cols = extent.cols;
   return value;

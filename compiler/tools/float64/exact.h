@@ -28,7 +28,6 @@ class Exact {
  private:
   OpValue value(const ScheduledOp& launch, graph::TensorId id, const OpValue& trainers);
   Owned& own(std::pair<graph::TensorId, std::int64_t> key, const Extent& extent);
-  graph::TensorId flat_of(graph::TensorId id) const;
 
   const plan::Plan& plan_;
   std::map<std::pair<graph::TensorId, std::int64_t>, Owned> own_;  // by tensor, and layer or boundary of layers

@@ -5,6 +5,7 @@
 
 #include "compiler/tools/float64/formats.h"
 #include "device/fp8.h"
+#include "error.h"
 
 namespace llmc::float64 {
 
@@ -24,6 +25,45 @@ Extent extent_of(const plan::Plan& plan, const Region& region, TensorId id) {
   if (region.loop == Loop::loss_chunks && t.axis == Axis::token && !g.row_a_token(t))
     extent.cols = extent.pitch = g.chunk_rows;
   return extent;
+}
+
+namespace {
+
+/// Returns the flat buffer that holds a parameter, its copy, or its gradient.
+TensorId flat_of(const Graph& g, const Tensor& t) {
+  const Use use = t.role == Role::gradient ? Use::gradients : t.role == Role::copy ? copies_use(t.dtype) : Use::masters;
+  for (std::size_t i = 0; i < g.tensors.size(); ++i)
+    if (g.tensors[i].use == use && g.tensors[i].dtype == t.dtype) return static_cast<TensorId>(i);
+  throw Failure(Exit::internal, "no flat buffer holds %" + t.name);
+}
+
+}  // namespace
+
+Place place_of(const plan::Plan& plan, const ScheduledOp& launch, TensorId id) {
+  const Graph& g = plan.graph;
+  const Tensor& t = g.at(id);
+  if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient) {
+    const TensorId owner = t.role == Role::parameter ? id : t.partner;
+    const std::int64_t stride =
+        bucket_of(g.at(owner)) == Block::none ? plan.parameters.vector_stride : plan.parameters.layer_stride;
+    return {flat_of(g, t), 0, 0,
+            plan.parameters.offset.at(owner) + (t.scope == Scope::layer ? launch.layer * stride : 0)};
+  }
+  const Extent extent = extent_of(plan, g.regions[launch.region], id);
+  if (t.role == Role::flat || extent.records) return {id};
+  Place place{id, t.scope == Scope::layer ? launch.layer : 0, extent.rows != t.rows ? launch.chunk * extent.rows : 0,
+              extent.cols != t.cols ? launch.chunk * extent.cols : 0};
+  if (g.stream.has(id)) {
+    place.buffer = g.stream.first;
+    place.copy = id == g.stream.first   ? 0
+                 : id == g.stream.last  ? g.layers()
+                 : id == g.stream.below ? launch.layer
+                                        : launch.layer + 1;
+  } else if (g.dstream.has(id)) {
+    place.buffer = g.dstream.above;  // every layer's backward pass reuses it
+    place.copy = 0;
+  }
+  return place;
 }
 
 namespace {

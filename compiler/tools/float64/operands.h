@@ -21,6 +21,14 @@ struct Extent {
 };
 Extent extent_of(const plan::Plan& plan, const graph::Region& region, graph::TensorId id);
 
+/// The memory of an operand of one launch, in which no other tensor is.
+struct Place {
+  graph::TensorId buffer = graph::kNone;  // a flat buffer, or the tensor itself
+  std::int64_t copy = 0;                  // layer, or boundary of layers
+  std::int64_t row = 0, column = 0;       // first element
+};
+Place place_of(const plan::Plan& plan, const ScheduledOp& launch, graph::TensorId id);
+
 /// Converts the elements of `extent` in memory to float64, into a matrix of equal rows and columns.
 void widen(const Extent& extent, std::span<const std::byte> bytes, const Matrix& to);
 

@@ -161,8 +161,8 @@ Shared shared_kernels(const plan::Plan& plan, const plan::Plan& reduced) {
 }
 
 double memory_of(const plan::Plan& reduced) {
-  constexpr double kOfParameter = 128;
-  const double wider = reduced.spec.compute == DType::f32 ? 2 : 4;
+  constexpr double kOfParameter = 150;
+  const double wider = reduced.spec.compute == DType::f32 ? 3 : 5;
   return kOfParameter * static_cast<double>(reduced.parameters.elements) +
          wider * static_cast<double>(reduced.layout.bytes);
 }

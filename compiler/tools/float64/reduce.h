@@ -34,8 +34,8 @@ struct Shared {
 Shared shared_kernels(const plan::Plan& plan, const plan::Plan& reduced);
 
 /// Estimates the bytes that llmc needs to verify the run. For each parameter: weight, gradient, both moments and copies
-/// in the whole run, and the optimizer's op a second time with a scale for each result. For the passes: the arena in
-/// float64.
+/// in the whole run, the optimizer's op a second time with a scale for each result, and the trainer's own bytes. For
+/// the passes: the arena in float64, and its own bytes.
 double memory_of(const plan::Plan& reduced);
 
 /// FLOPs that the interpreter computes for the reduced run: every op twice, alone and in the whole run.

@@ -8,11 +8,23 @@
 namespace llmc::float64 {
 namespace {
 
-std::string result_text(const Report& report, const Mismatch& mismatch) {
+std::string text_of_fault(const Report& report, const Mismatch& mismatch) {
   const Worst& worst = mismatch.worst;
-  return fmt::format("%{}[{}, {}] is {:.8g}, in float64 {:.8g}: {:.3g} times its bound",
-                     report.reduced.graph.at(mismatch.result).name, worst.row, worst.column, worst.found, worst.exact,
-                     worst.of_bound);
+  const std::string element = fmt::format("%{}[{}, {}] is {:.8g}", report.reduced.graph.at(mismatch.tensor).name,
+                                          worst.row, worst.column, worst.found);
+  switch (mismatch.fault) {
+    case Fault::host: return fmt::format("{}, where the host should have written {:.8g}", element, worst.exact);
+    case Fault::overwritten:
+      return fmt::format("{}, and was {:.8g} when an op last wrote it: another op has overwritten it", element,
+                         worst.exact);
+    case Fault::result: break;
+  }
+  return fmt::format("{}, in float64 {:.8g}: {:.3g} times its bound", element, worst.exact, worst.of_bound);
+}
+
+const char* name_of(Fault fault) {
+  constexpr const char* kNames[] = {"result", "host", "overwritten"};
+  return kNames[static_cast<std::size_t>(fault)];
 }
 
 }  // namespace
@@ -41,8 +53,9 @@ std::string as_text(const Report& report) {
     return text + fmt::format("good: the trainer computes what the graph says ({:.1f} s)\n", report.seconds);
   if (!verdict.mismatch) return text + "mismatch: each op alone is within its bound, but the whole step is not\n";
   const Mismatch& mismatch = *verdict.mismatch;
-  return text + fmt::format("mismatch: {}\n     {}\n     by {}\n", text_of(report.reduced, mismatch.launch),
-                            result_text(report, mismatch), what_runs(report.reduced, mismatch.launch));
+  return text + fmt::format("mismatch: {}\n     {}\n     {} {}\n", text_of(report.reduced, mismatch.launch),
+                            text_of_fault(report, mismatch), mismatch.fault == Fault::result ? "by" : "read by",
+                            what_runs(report.reduced, mismatch.launch));
 }
 
 nlohmann::ordered_json as_json(const Report& report) {
@@ -70,7 +83,8 @@ nlohmann::ordered_json as_json(const Report& report) {
                    {"micro_batch", mismatch.launch.micro},
                    {"layer", mismatch.launch.layer},
                    {"chunk", mismatch.launch.chunk},
-                   {"result", report.reduced.graph.at(mismatch.result).name},
+                   {"fault", name_of(mismatch.fault)},
+                   {"result", report.reduced.graph.at(mismatch.tensor).name},
                    {"row", mismatch.worst.row},
                    {"column", mismatch.worst.column},
                    {"found", mismatch.worst.found},

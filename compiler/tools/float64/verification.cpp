@@ -11,7 +11,9 @@
 #include "compiler/ops/update.h"
 #include "compiler/tools/float64/dump.h"
 #include "compiler/tools/float64/exact.h"
+#include "compiler/tools/float64/host_values.h"
 #include "compiler/tools/float64/interpreter.h"
+#include "compiler/tools/float64/shadow_memory.h"
 #include "compiler/tools/float64/trainer_process.h"
 #include "device/types.h"
 #include "error.h"
@@ -40,7 +42,14 @@ class Verifier {
  public:
   Verifier(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
            const TensorDump& dump)
-      : plan_(plan), g_(plan.graph), trainer_(argv, log), log_(log), exact_(plan), dump_(plan, dump.folder) {}
+      : plan_(plan),
+        g_(plan.graph),
+        trainer_(argv, log),
+        log_(log),
+        exact_(plan),
+        host_(plan),
+        memory_(plan),
+        dump_(plan, dump.folder) {}
 
   Verdict run(std::int64_t steps, const std::function<void(const std::string&)>& progress) {
     try {
@@ -87,10 +96,11 @@ class Verifier {
 
   /// Of split masters the rest stands for the masters themselves, which the op's other operands complete.
   void fetch(const Op& op, std::size_t operand, const Extent& extent, OpValue& value) {
-    if (extent.dtype == DType::rest) return fetch_masters(op, operand, extent, value);
     bytes_.resize(static_cast<std::size_t>(extent.bytes()));
     trainer_.read(operand, 0, bytes_);
-    if (extent.records)
+    if (extent.dtype == DType::rest)
+      fetch_masters(op, operand, extent, value);
+    else if (extent.records)
       std::memcpy(value.records.data(), bytes_.data(), bytes_.size());
     else
       widen(extent, bytes_, value.matrix);
@@ -136,11 +146,32 @@ class Verifier {
     };
     for (const TensorId id : op.inputs) add(id, local.inputs, local.run.inputs);
     for (const TensorId id : op.outputs) add(id, local.outputs, local.run.outputs);
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) fetch(op, i, local.inputs[i], local.run.inputs[i]);
-    for (std::size_t i = 0; i < op.outputs.size(); ++i)
-      if (some || reads_before(g_.at(op.outputs[i])))
-        fetch(op, op.inputs.size() + i, local.outputs[i], local.run.outputs[i]);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      fetch(op, i, local.inputs[i], local.run.inputs[i]);
+      check_before(launch, op.inputs[i], local.inputs[i], local.run.inputs[i]);
+    }
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      if (!some && !reads_before(g_.at(op.outputs[i]))) continue;
+      fetch(op, op.inputs.size() + i, local.outputs[i], local.run.outputs[i]);
+      if (!launch.first) check_before(launch, op.outputs[i], local.outputs[i], local.run.outputs[i]);
+    }
     return local;
+  }
+
+  /// Checks what an op is about to read, which fetch() has read: that it is what the last op has left there, or what
+  /// the host should have written.
+  void check_before(const ScheduledOp& launch, TensorId id, const Extent& extent, const OpValue& found) {
+    const Role role = g_.at(id).role;
+    if ((role == Role::input || role == Role::constant) && !memory_.knows(launch, id, extent)) {
+      take_fault(launch, id, host_.check(launch, id, found.matrix), Fault::host);
+      memory_.note(launch, id, extent, bytes_);
+    } else {
+      take_fault(launch, id, memory_.changed(launch, id, extent, bytes_), Fault::overwritten);
+    }
+  }
+
+  void take_fault(const ScheduledOp& launch, TensorId id, const std::optional<Worst>& worst, Fault fault) {
+    if (worst && worst->of_bound > 1 && !verdict_.mismatch) verdict_.mismatch = Mismatch{launch, id, *worst, fault};
   }
 
   /// Whether it updates the weights of some groups alone, and leaves those of others as they are.
@@ -175,6 +206,8 @@ class Verifier {
 
   void op(const ScheduledOp& launch) {
     expect(launch, false);
+    if (std::pair(launch.step, launch.micro) != pass_) memory_.forget_inputs();
+    pass_ = {launch.step, launch.micro};
     Local ours = local(launch);
     trainer_.go_on();
     const Op& op = ours.run.op;
@@ -191,7 +224,7 @@ class Verifier {
       if (changed >> i & 1) result(launch, i, op.inputs[i], ours.inputs[i], ours.run.inputs[i], theirs.inputs[i]);
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       result(launch, op.inputs.size() + i, op.outputs[i], ours.outputs[i], ours.run.outputs[i], theirs.outputs[i]);
-    if (verdict_.ops == 1) move_vectors(op.outputs[0]);  // the first op draws the weights
+    if (verdict_.ops == 1) move_vectors(launch, op.outputs[0]);  // the first op draws the weights
     trainer_.go_on();
   }
 
@@ -201,12 +234,13 @@ class Verifier {
     Owned memory(extent);
     OpValue found = memory.value(extent);
     fetch(g_.regions[launch.region].ops[launch.op], operand, extent, found);
+    memory_.note(launch, id, extent, bytes_);
     const Tensor& t = g_.at(id);
     const Region& region = g_.regions[launch.region];
     const Worst worst =
         extent.records ? compare_records(t.record, ours, found.records) : compare(ours, found.matrix, t.dtype);
     if (worst.of_bound > verdict_.worst_of_bound) verdict_.worst_of_bound = worst.of_bound, verdict_.worst = launch;
-    if (worst.of_bound > 1 && !verdict_.mismatch) verdict_.mismatch = Mismatch{launch, id, worst};
+    take_fault(launch, id, worst, Fault::result);
     if (t.use == Use::loss_scale) return;
     if (extent.records) return loss(launch, theirs, found);
     if (t.use == Use::masters || t.use == Use::rest || t.use == Use::state) {
@@ -352,7 +386,7 @@ class Verifier {
   }
 
   /// Starts both runs with the trainer's weights, with vectors shifted.
-  void move_vectors(TensorId masters) {
+  void move_vectors(const ScheduledOp& launch, TensorId masters) {
     const Extent extent = extent_of(plan_, g_.regions.front(), masters);
     std::vector<float> weights(static_cast<std::size_t>(extent.cols));
     const std::size_t operand = 2;  // of initialise: after the rules and the chunks
@@ -362,6 +396,7 @@ class Verifier {
         weights[static_cast<std::size_t>(slice.offset + i)] +=
             static_cast<float>(kMoved * scattered(static_cast<std::uint64_t>(slice.offset + i) + 1));
     trainer_.write(operand, 0, std::as_bytes(std::span(weights)));
+    memory_.note(launch, masters, extent, std::as_bytes(std::span(weights)));
     exact_.flat(masters).assign(weights.begin(), weights.end());
   }
 
@@ -370,11 +405,14 @@ class Verifier {
   TrainerProcess trainer_;
   std::filesystem::path log_;
   Exact exact_;
+  HostValues host_;
+  ShadowMemory memory_;
   DumpWriter dump_;
   Verdict verdict_;
-  std::vector<std::byte> bytes_;
-  std::vector<double> before_;       // weights at the start of the step
-  std::set<std::int64_t> vanished_;  // offsets of tensors
+  std::pair<std::int64_t, std::int64_t> pass_ = {};  // step and micro-batch of the last op
+  std::vector<std::byte> bytes_;                     // of the operand that was fetched last
+  std::vector<double> before_;                       // weights at the start of the step
+  std::set<std::int64_t> vanished_;                  // offsets of tensors
 };
 
 }  // namespace

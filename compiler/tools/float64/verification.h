@@ -28,11 +28,18 @@ struct ClassError {
   std::string where;  // "step 1, layer 0: attention_out"
 };
 
-/// An op with an error beyond its bound.
+enum class Fault {
+  result,      // of the op is beyond its bound
+  host,        // has written another value than the op should read
+  overwritten  // by another op, before this one reads it
+};
+
+/// The first fault: of an op's result, or of a tensor that it reads.
 struct Mismatch {
   ScheduledOp launch;
-  graph::TensorId result = graph::kNone;
+  graph::TensorId tensor = graph::kNone;
   Worst worst;
+  Fault fault = Fault::result;
 };
 
 struct Verdict {
@@ -40,7 +47,7 @@ struct Verdict {
   std::int64_t ops = 0;              // compared
   double worst_of_bound = 0;         // of all ops, in units of each one's bound
   ScheduledOp worst;                 // its launch
-  std::optional<Mismatch> mismatch;  // the first op beyond its bound
+  std::optional<Mismatch> mismatch;  // the first
   bool good(const spec::Spec& spec) const;
 };
 
