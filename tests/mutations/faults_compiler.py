@@ -328,6 +328,8 @@ FAULTS = [
           "worst->of_bound > 1 && fault != Fault::overwritten &&", "run_verify"),
     fault("verify_takes_tokens_for_targets", "HostValues::targets", "tokens_[i + 1]", "tokens_[i]",
           "test_float64 HostValues.TargetsAre*"),
+    fault("verify_takes_half_of_the_chunks", "HostValues::check_chunks", "done < all", "done < all / 2",
+          "test_float64 HostValues.TablesOfParameters"),
     fault("verify_forgets_what_is_constant", "ShadowMemory::forget_inputs", "== Role::input", "!= Role::input",
           "test_float64 ShadowMemoryTest.TheHost*"),
     fault("verify_takes_nan_for_good", "take",

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numbers>
 #include <numeric>
+
+#include "device/types.h"
 
 namespace llmc::float64 {
 
@@ -112,13 +115,112 @@ std::vector<double> HostValues::runs(Use use) const {
   return use == Use::run_begin ? begins : tokens;
 }
 
-std::optional<Worst> HostValues::check(const ScheduledOp& launch, TensorId id, const Matrix& found) {
+namespace {
+
+/// Compares the fields of a record, number `row` of its table.
+std::optional<Worst> compare_fields(std::int64_t row, std::initializer_list<std::pair<double, double>> fields) {
+  std::int64_t column = 0;
+  for (const auto& [exact, found] : fields) {
+    if (found != exact) return Worst{std::numeric_limits<double>::infinity(), exact, found, row, column};
+    ++column;
+  }
+  return {};
+}
+
+template <class Record>
+std::vector<Record> records_of(std::span<const std::byte> bytes) {
+  std::vector<Record> records(bytes.size() / sizeof(Record));
+  std::memcpy(records.data(), bytes.data(), records.size() * sizeof(Record));
+  return records;
+}
+
+}  // namespace
+
+/// Chunks hold each element of each parameter once, in order.
+std::optional<Worst> HostValues::check_chunks(std::span<const std::byte> records) const {
+  const std::vector<Chunk> chunks = records_of<Chunk>(records);
+  const auto count = static_cast<std::int64_t>(chunks.size());
+  std::int64_t row = 0;
+  for (std::size_t p = 0; p < plan_.parameters.slices.size(); ++p) {
+    const plan::Slice& slice = plan_.parameters.slices[p];
+    const std::int64_t all = slice.rows * slice.pitch;
+    for (std::int64_t done = 0; done < all; ++row) {
+      const Chunk chunk = row < count ? chunks[static_cast<std::size_t>(row)] : Chunk{};
+      const auto at = static_cast<double>(slice.offset + done),
+                 length = static_cast<double>(std::min(all - done, plan_.parameters.chunk_elements));
+      const auto worst = compare_fields(row, {{at, static_cast<double>(chunk.offset)},
+                                              {at, static_cast<double>(chunk.state)},
+                                              {length, chunk.length},
+                                              {static_cast<double>(p), chunk.parameter},
+                                              {slice.group, chunk.group}});
+      if (worst) return worst;
+      done += chunk.length;
+    }
+  }
+  return compare_fields(row, {{static_cast<double>(row), static_cast<double>(count)}});
+}
+
+std::vector<double> HostValues::first_chunks() const {
+  std::vector<double> first = {0};
+  const std::int64_t most = plan_.parameters.chunk_elements;
+  for (const plan::Slice& slice : plan_.parameters.slices)
+    first.push_back(first.back() + static_cast<double>((slice.rows * slice.pitch + most - 1) / most));
+  return first;
+}
+
+/// Standard deviation of a tensor's random weights; 0: they are not random.
+double HostValues::deviation(const plan::Slice& slice) const {
+  const spec::Init& init = plan_.spec.init;
+  if (!slice.matrix) return 0;
+  const auto is = [&](const char* name) { return slice.name.find(name) != std::string::npos; };
+  if (is("embed_tokens") || is("lm_head")) return init.embedding_std;
+  for (const std::string& zero : init.zero)
+    if (is(zero.c_str())) return 0;
+  const spec::InitStd& rule = is("o_proj") || is("down_proj") ? init.residual : init.linear;
+  const spec::Model& m = plan_.spec.model;
+  switch (rule.kind) {
+    case spec::InitStd::Kind::value: return rule.value;
+    case spec::InitStd::Kind::fan_in: return std::pow(static_cast<double>(slice.cols), -0.5);
+    case spec::InitStd::Kind::depth_scaled: break;
+  }
+  return std::pow(2.0 * static_cast<double>(m.hidden_size * m.num_hidden_layers), -0.5);
+}
+
+std::optional<Worst> HostValues::check_init_rules(std::span<const std::byte> records) const {
+  const std::vector<InitRule> rules = records_of<InitRule>(records);
+  for (std::size_t p = 0; p < plan_.parameters.slices.size(); ++p) {
+    const plan::Slice& slice = plan_.parameters.slices[p];
+    const InitRule rule = p < rules.size() ? rules[p] : InitRule{};
+    const bool ones = slice.name.find("norm") != std::string::npos && slice.name.ends_with(".weight") &&
+                      plan_.spec.model.norm_weight == spec::NormWeight::plain;
+    const double std = deviation(slice), given = rule.std;
+    const auto number = [](std::int64_t i) { return static_cast<double>(i); };
+    const auto worst =
+        compare_fields(static_cast<std::int64_t>(p), {{number(slice.offset), number(rule.offset)},
+                                                      {number(slice.rows), number(rule.rows)},
+                                                      {number(slice.cols), number(rule.cols)},
+                                                      {number(slice.pitch), number(rule.pitch)},
+                                                      {std, std::abs(given - std) <= 2 * kFp32 * std ? std : given},
+                                                      {ones ? 1 : 0, rule.value}});
+    if (worst) return worst;
+  }
+  return {};
+}
+
+std::optional<Worst> HostValues::check(const ScheduledOp& launch, TensorId id, const OpValue& found) {
+  const Use use = plan_.graph.at(id).use;
+  if (use == Use::tokens) tokens_.assign(found.matrix.data, found.matrix.data + found.matrix.cols);
+  if (use == Use::chunks) return check_chunks(found.records);
+  if (use == Use::init_rules) return check_init_rules(found.records);
+  return check_elements(launch, id, found.matrix);
+}
+
+std::optional<Worst> HostValues::check_elements(const ScheduledOp& launch, TensorId id, const Matrix& found) const {
   const Tensor& t = plan_.graph.at(id);
   OpValue value;
   value.exact = true;
   std::vector<double> elements;
   switch (t.use) {
-    case Use::tokens: tokens_.assign(found.data, found.data + found.cols); return {};
     case Use::targets: elements = targets(); break;
     case Use::document_begin: elements = borders(false); break;
     case Use::document_end: elements = borders(true); break;
@@ -130,6 +232,7 @@ std::optional<Worst> HostValues::check(const ScheduledOp& launch, TensorId id, c
     case Use::run_begin:
     case Use::run_token:
     case Use::run_count: elements = runs(t.use); break;
+    case Use::first_chunk: elements = first_chunks(); break;
     case Use::ones: elements.assign(static_cast<std::size_t>(t.cols), 1); break;
     case Use::rope_table:
     case Use::local_rope_table:

@@ -1,8 +1,10 @@
-// Computes what a trainer's host writes for its ops: tables of RoPE, targets, borders of documents, orders of tokens.
+// Computes what a trainer's host writes for its ops: tables of RoPE and of parameters, targets, borders of documents,
+// orders of tokens.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "compiler/plan/plan.h"
@@ -20,11 +22,17 @@ class HostValues {
  public:
   explicit HostValues(const plan::Plan& plan) : plan_(plan) {}
 
-  /// Compares an operand with what the host should have written. Nothing if that is not known: for tokens, which it
-  /// keeps, for scalars and for records. A sequence's last target is in no other operand, and may be any.
-  std::optional<Worst> check(const ScheduledOp& launch, graph::TensorId id, const Matrix& found);
+  /// Compares an operand with what the host should have written; of a table of records, Worst has the record and the
+  /// number of its field. Nothing if that is not known: for tokens, which it keeps, and for scalars. A sequence's last
+  /// target is in no other operand, and may be any.
+  std::optional<Worst> check(const ScheduledOp& launch, graph::TensorId id, const OpValue& found);
 
  private:
+  std::optional<Worst> check_elements(const ScheduledOp& launch, graph::TensorId id, const Matrix& found) const;
+  std::optional<Worst> check_chunks(std::span<const std::byte> records) const;
+  std::optional<Worst> check_init_rules(std::span<const std::byte> records) const;
+  double deviation(const plan::Slice& slice) const;
+  std::vector<double> first_chunks() const;
   std::vector<double> targets() const;
   std::vector<double> borders(bool ends) const;
   std::vector<std::int64_t> by_token() const;

@@ -163,7 +163,7 @@ class Verifier {
   void check_before(const ScheduledOp& launch, TensorId id, const Extent& extent, const OpValue& found) {
     const Role role = g_.at(id).role;
     if ((role == Role::input || role == Role::constant) && !memory_.knows(launch, id, extent)) {
-      take_fault(launch, id, host_.check(launch, id, found.matrix), Fault::host);
+      take_fault(launch, id, host_.check(launch, id, found), Fault::host);
       memory_.note(launch, id, extent, bytes_);
     } else {
       take_fault(launch, id, memory_.changed(launch, id, extent, bytes_), Fault::overwritten);

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 #include "compiler/plan/rope.h"
 #include "data/documents.h"
+#include "program/chunks.h"
 #include "small_spec.h"
 #include "step/constants.h"
 
@@ -24,18 +27,40 @@ class Host {
   }
 
   template <class T>
-  bool good(Use use, const std::vector<T>& values) {
+  bool good(Use use, std::vector<T> values) {
     const TensorId id = plan_.graph.host(use);
-    std::vector<double> found(values.begin(), values.end());
     const Tensor& t = plan_.graph.at(id);
-    EXPECT_EQ(static_cast<std::int64_t>(found.size()), t.rows * t.cols);
+    OpValue found;
+    std::vector<double> elements;
+    if constexpr (std::is_arithmetic_v<T>) {
+      elements.assign(values.begin(), values.end());
+      EXPECT_EQ(static_cast<std::int64_t>(elements.size()), t.rows * t.cols);
+      found.matrix = {elements.data(), t.rows, t.cols, t.cols};
+    } else {
+      found.records = std::as_writable_bytes(std::span(values));
+    }
     for (const ScheduledOp& launch : scheduled_ops(plan_, 1)) {
       if (!plan_.graph.regions[launch.region].trains()) continue;
-      const std::optional<Worst> worst = host_.check(launch, id, {found.data(), t.rows, t.cols, t.cols});
+      const std::optional<Worst> worst = host_.check(launch, id, found);
       return !worst || worst->of_bound <= 1;
     }
     return false;
   }
+  std::vector<ParameterInfo> parameters() const {
+    std::vector<ParameterInfo> all;
+    for (const plan::Slice& s : plan_.parameters.slices) {
+      ParameterInfo info = {};
+      info.name = s.name.c_str(), info.offset = s.offset, info.rows = s.rows, info.cols = s.cols, info.pitch = s.pitch;
+      info.group = s.group, info.init_std = static_cast<float>(s.init_std);
+      info.init_value = static_cast<float>(s.init_value);
+      all.push_back(info);
+    }
+    return all;
+  }
+  ChunkTable chunks() const {
+    return make_chunks(parameters(), plan_.parameters.chunk_elements, Shares(plan_.parameters.buckets));
+  }
+
   /// The same with one element changed.
   template <class T>
   bool good(Use use, std::vector<T> values, std::size_t at, T other) {
@@ -102,6 +127,39 @@ TEST(HostValues, OrderOfTokens) {
   EXPECT_FALSE(host.good(Use::run_begin, b.run_begin, 1, 2));
   EXPECT_FALSE(host.good(Use::run_token, b.run_token, 1, 4));
   EXPECT_FALSE(host.good(Use::run_count, std::vector{b.run_count - 1}));
+}
+
+TEST(HostValues, TablesOfParameters) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"optimizer.kind=muon", "init.linear=0.03"}, {"init.zero=[o_proj]"}}) {
+    Host host(words);
+    const ChunkTable table = host.chunks();
+    EXPECT_TRUE(host.good(Use::chunks, table.chunks));
+    EXPECT_TRUE(host.good(Use::first_chunk, table.first_chunk));
+    EXPECT_FALSE(host.good(Use::first_chunk, table.first_chunk, 3, 4));
+    const auto with = [&](auto change) {
+      std::vector<Chunk> chunks = table.chunks;
+      change(chunks[5]);
+      return chunks;
+    };
+    EXPECT_FALSE(host.good(Use::chunks, with([](Chunk& c) { --c.length; })));
+    EXPECT_FALSE(host.good(Use::chunks, with([](Chunk& c) { ++c.offset; })));
+    EXPECT_FALSE(host.good(Use::chunks, with([](Chunk& c) { ++c.state; })));
+    EXPECT_FALSE(host.good(Use::chunks, with([](Chunk& c) { ++c.group; })));
+    std::vector<Chunk> more = table.chunks;
+    more.push_back(more.back());
+    EXPECT_FALSE(host.good(Use::chunks, more));
+    const std::vector<InitRule> rules = init_rules(host.parameters());
+    EXPECT_TRUE(host.good(Use::init_rules, rules));
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      InitRule other = rules[i];
+      other.std = other.std == 0 ? 1 : other.std * 1.001f;
+      EXPECT_FALSE(host.good(Use::init_rules, rules, i, other)) << i;
+      other = rules[i];
+      other.value = 1 - other.value;
+      EXPECT_FALSE(host.good(Use::init_rules, rules, i, other)) << i;
+    }
+  }
 }
 
 TEST(HostValues, TablesOfRope) {
