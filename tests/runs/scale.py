@@ -89,6 +89,15 @@ class Scale(RunTest):
         values, said = self.scaled("mup", "optimizer.weight_decay=0.025", to=large)
         self.assertAlmostEqual(values["optimizer.weight_decay_of.matrices"], 0.1, delta=1e-12)
         self.assert_facts(said, "optimizer.weight_decay_of.matrices: stays 0.1 (0.025 / 0.25")
+        # Tokens that neither spec gives.
+        for name, text in (("open.yaml", harness.SMALL.replace(", tokens: 96", "")),
+                           ("long-open.yaml", "extends: open.yaml\nname: open\nbatch: {sequence_length: 36}\n"
+                            "memory: {loss_chunk: 12}\n")):
+            with open(self.path(name), "w") as file:
+                file.write(text)
+        done = self.succeed(LLMC, "scale", self.path("open.yaml"), "--to", self.path("long-open.yaml"), "--rule", "mup")
+        self.assertNotIn("tokens:", done.out)
+        self.assert_facts(done.err, "batch.tokens is 1048536, and 1048560 in the small spec: ")
         # Lion's betas, which are no default of AdamW.
         lion = self.path("lion.yaml")
         with open(lion, "w") as file:
