@@ -12,7 +12,7 @@ double learning_rate(const spec::Schedule& whole, double peak, std::int64_t step
   // Below, steps count from the start of the schedule.
   spec::Schedule schedule = whole;
   schedule.steps -= whole.from_step;
-  const std::int64_t step = step_of_run - whole.from_step;
+  const std::int64_t step = std::max<std::int64_t>(step_of_run - whole.from_step, 0);
   if (step < schedule.warmup_steps)
     return peak * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
   const double minimum = peak * schedule.min_lr_ratio;
@@ -40,8 +40,8 @@ double learning_rate(const spec::Schedule& whole, double peak, std::int64_t step
 }
 
 double weight_decay_left(const spec::Schedule& schedule, std::int64_t step) {
-  const double done =
-      static_cast<double>(step - schedule.from_step) / static_cast<double>(schedule.steps - schedule.from_step);
+  const double done = static_cast<double>(std::max<std::int64_t>(step - schedule.from_step, 0)) /
+                      static_cast<double>(schedule.steps - schedule.from_step);
   switch (schedule.weight_decay) {
     case spec::DecaySchedule::constant: return 1;
     case spec::DecaySchedule::linear: return 1 - done;

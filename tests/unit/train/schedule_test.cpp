@@ -64,6 +64,15 @@ TEST(Schedule, WeightDecayFallsToNothingAfterTheLastStep) {
   EXPECT_EQ(left(spec::DecaySchedule::constant, 139), 1);
 }
 
+TEST(Schedule, StepsBeforeItsBeginningCountAsItsFirst) {
+  for (const std::int64_t warmup : {0, 5}) {
+    const Schedule schedule{
+        .steps = 60, .warmup_steps = warmup, .from_step = 11, .weight_decay = spec::DecaySchedule::linear};
+    EXPECT_EQ(learning_rate(schedule, kPeak, 8), learning_rate(schedule, kPeak, 11));
+    EXPECT_EQ(weight_decay_left(schedule, 8), 1);
+  }
+}
+
 TEST(Schedule, DegenerateLengthsStillLearn) {
   EXPECT_DOUBLE_EQ(learning_rate({ScheduleKind::cosine, 1, 0, 0, 0}, kPeak, 0), kPeak);
   EXPECT_DOUBLE_EQ(learning_rate({ScheduleKind::linear, 2, 1, 0, 0}, kPeak, 1), kPeak);
