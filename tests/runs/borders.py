@@ -195,9 +195,13 @@ class Borders(PhasedSpecs):
         """A run goes on with the values of the phase that is due by the new borders, and its history says so."""
         run = self.path("moved")
         late, early = (self.compile_spec(f"border-{step}", ENDS_AT.format(step)) for step in (12, 8))
-        for trainer, steps in ((late, 10), (early, 11), (early, 11), (late, 14)):
+        self.succeed(late, "--run", run, "--steps", 10)
+        ends = ("guards.grad_norm=1.0e-9", "optimizer.clip_norm=1.0e-9", "guards.judge_after=1", "guards.limit=1")
+        done = harness.call(early, "--run", run, "checkpoint.every=0", *ends)  # before it has saved
+        self.assertEqual(done.code, 7, done.out + done.err)
+        for trainer, steps in ((early, 11), (early, 11), (late, 14)):
             self.succeed(trainer, "--run", run, "--steps", steps)
-        self.assertEqual(self.begun(run), [(0, 1), (10, 2), (11, 1), (12, 2)])
+        self.assertEqual(self.begun(run), [(0, 1), (10, 2), (10, 2), (11, 1), (12, 2)])
         rates = [line["lr"] for line in self.metrics(run)]
         self.assertAlmostEqual(rates[10] * 3, rates[9], delta=0.25 * rates[9])
         self.assertAlmostEqual(rates[11], rates[9], delta=0.25 * rates[9])

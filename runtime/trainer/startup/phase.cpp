@@ -51,11 +51,12 @@ std::optional<StartPoint> point_of_run(const Options& options) {
   return find_start(options.run, options.resume, {}, Depth::sizes);
 }
 
-/// Phase of the step after a checkpoint, by the history of its folder; 0: unknown.
+/// Phase of the step before a checkpoint of `step`, by the history of its folder; 0: unknown. A start that took the
+/// values of another phase there and was killed before its first save does not count.
 int noted_phase(const std::optional<StartPoint>& from, std::int64_t step) {
   if (!from) return 0;
   const std::filesystem::path checkpoint = disk::absolute(from->checkpoint, Exit::checkpoint).lexically_normal();
-  return phase_in_history(RunFolder::history(checkpoint.parent_path().parent_path()), step);
+  return phase_in_history(RunFolder::history(checkpoint.parent_path().parent_path()), step - 1);
 }
 
 /// Start with `options` from `from`.
