@@ -89,6 +89,7 @@ std::string format_history(const HistoryEntry& entry) {
   if (entry.phase > 0) line["phase"] = entry.phase;
   if (entry.same_start) line["same_start"] = true;
   if (entry.rollbacks > 0) line["rollbacks"] = entry.rollbacks;
+  if (entry.plateau_told) line["plateau_told"] = true;
   if (!entry.why.empty()) line["rollback"] = {{"from_step", entry.left_step}, {"why", entry.why}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -118,7 +119,7 @@ std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step)
       const auto from = line->at("step").get<std::int64_t>();
       if (from > step) continue;  // earlier entries past this step were abandoned and are not part of the run
       OrderFrom found{from, line->at("checkpoint").get<std::string>(), order_of(*line),
-                      line->value("rollbacks", std::int64_t{0})};
+                      line->value("rollbacks", std::int64_t{0}), line->value("plateau_told", false)};
       DataPosition& position = found.order.position;
       // An older llmc left the length out of a phase that began in other data. Its process had the length before.
       if (length_of(position) == 0 && line->value("same_start", false))

@@ -54,6 +54,7 @@ struct HistoryEntry {
   bool same_start = false;               // a running process took other values: those of another phase
   std::string converted = {};            // of the checkpoint's optimizer state, to another format; empty: nothing
   std::int64_t rollbacks = 0;            // in the run so far
+  bool plateau_told = false;             // whether the run has been told of a plateau
   int phase = 0;                         // that begins at `step`; 0: none does
   std::vector<ShardRecord> shards = {};  // of the training data, unless an earlier line lists them
   /// For a rollback: the step it left, and the reason. Else empty.
@@ -74,6 +75,7 @@ struct OrderFrom {
   std::string checkpoint;
   DataOrder order;
   std::int64_t rollbacks;
+  bool plateau_told = false;
 };
 std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step);
 

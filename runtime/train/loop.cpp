@@ -14,7 +14,6 @@
 #include "spec/validation_sets.h"
 #include "step/replicas.h"
 #include "text/plural.h"
-#include "train/rollback.h"
 
 namespace llmc {
 
@@ -153,8 +152,7 @@ void TrainLoop::compare() {
 void TrainLoop::save(bool beside) {
   run_.ranks.at(state_.step, "saving");
   const double begin = process_seconds();
-  state_.guard = guard_.state();
-  state_.guard.plateau = plateau_.state();
+  note_guards();
   saver_.begin(state_, beside, best_loss(), kept_before(guard_, run_.borders));
   saving_seconds_ = process_seconds() - begin;
   saved_ = state_.step;
@@ -250,6 +248,11 @@ void TrainLoop::report() {
   for (StepListener* listener : run_.listeners) listener->reported(report);
 }
 
+void TrainLoop::note_guards() {
+  state_.guard = guard_.state();
+  state_.guard.plateau = plateau_.state();
+}
+
 void TrainLoop::go_back(const std::string& why) {
   const spec::Guards& guards = run_.values.guards;
   if (!guards.rollback)
@@ -260,22 +263,26 @@ void TrainLoop::go_back(const std::string& why) {
     throw SharedFailure(Exit::numerics, fmt::format("{}, after {} rollback{} (guards.rollbacks). {}", why,
                                                     guards.rollbacks, plural(guards.rollbacks), guard_.advice()));
   const std::int64_t left = state_.step;
-  TrainState now = state_;
-  now.guard = guard_.state();
   run_.ranks.at(left, "rolling back to a checkpoint");
   saver_.rest();
   while (!sent_.empty()) finish();  // finishes steps sent ahead; the rollback discards their updates too
-  const auto [state, of_other] =
-      roll_back(run_.path, run_.mirror, run_.folder, now, guard_.first_skipped(), run_.phase.earliest, why, run_.start,
-                run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
-  if (of_other)
+  note_guards();
+  const auto [state, step, refusal] = roll_back(
+      run_.path, run_.mirror, run_.folder, state_, guard_.first_skipped(), run_.phase.earliest, why, run_.start,
+      run_.resume_at, run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
+  if (!refusal.empty())
+    throw SharedFailure(
+        Exit::numerics,
+        fmt::format("{}. A start from {}, the newest complete checkpoint from before step {}, would be refused: {}. {}",
+                    why, checkpoint_name(*step), guard_.first_skipped(), refusal, guard_.advice()));
+  if (step && !state)
     throw SharedFailure(
         Exit::numerics,
         fmt::format(
             "{}. The newest complete checkpoint from before step {} is {}, of phase {}, which has another "
             "trainer. To go back there, remove the newer checkpoints from '{}' and start that trainer, or `llmc "
             "run`, with other values. {}",
-            why, guard_.first_skipped(), checkpoint_name(*of_other), phase_after(*of_other, run_.session.info().phase),
+            why, guard_.first_skipped(), checkpoint_name(*step), phase_after(*step, run_.session.info().phase),
             checkpoints_directory(run_.path).string(), guard_.advice()));
   if (!state)
     throw SharedFailure(Exit::numerics,
@@ -289,8 +296,8 @@ void TrainLoop::go_back(const std::string& why) {
   run_.session.set_updates(state_.updates());
   run_.session.set_loss_scale(state_.loss_scale.value_or(LossScale{}));
   saver_.go_back(state_);
+  if (state_.step < run_.phase.first) return;  // an earlier phase has guards and data of its own
   guard_ = Guard(guards, run_.values.optimizer.clip_norm, state_.guard);
-  state_.guard.plateau.told |= plateau_.state().told;
   plateau_ = Plateau(guards.plateau, state_.guard.plateau);
   run_.loader = run_.open_loader(state_.position);
 }
@@ -303,8 +310,7 @@ void TrainLoop::keep() {
 int TrainLoop::run() try {
   const int signal = train();
   complete_saves();
-  state_.guard = guard_.state();
-  state_.guard.plateau = plateau_.state();
+  if (state_.step >= run_.phase.first) note_guards();  // else those of the checkpoint to which a rollback has led
   state_.best = saver_.best();
   if (signal != 0 || state_.step == run_.stop)
     for (StepListener* listener : run_.listeners) listener->ended();

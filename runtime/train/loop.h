@@ -27,6 +27,7 @@
 #include "train/guards.h"
 #include "train/listeners/listener.h"
 #include "train/plateau.h"
+#include "train/rollback.h"
 #include "train/saver.h"
 #include "train/signals.h"
 #include "train/task.h"
@@ -51,6 +52,7 @@ struct LoopInputs {
   Session& session;
   std::unique_ptr<Loader>& loader;
   std::function<std::unique_ptr<Loader>(const DataPosition&)> open_loader;  // opens another loader at a position
+  ResumeAt resume_at;                                                       // for a rollback
   const std::filesystem::path& path;                                        // of the run folder
   RunFolder* folder;                                                        // null: another rank's
   const RunMirror* mirror;                                                  // null: another rank's, or none
@@ -132,6 +134,8 @@ class TrainLoop {
   void check_first_loss();
   FinishedStep finished_step() const;
   void report();
+  /// Copies the state of the guards to that of the run.
+  void note_guards();
   /// Rolls back. Throws SharedFailure(numerics) if it cannot or is not allowed to.
   void go_back(const std::string& why);
   void evaluate();

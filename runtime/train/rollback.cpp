@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <utility>
 
+#include "error.h"
 #include "files/disk.h"
 
 namespace llmc {
@@ -18,18 +20,41 @@ void remove_from_mirror(const RunMirror* mirror, std::int64_t step, const Log& l
   log(fmt::format("the mirror still has checkpoints from after the rollback: {}", failure.what()));
 }
 
+/// Why a start from there would be refused; empty if it would not.
+std::string refusal_of(const TrainState& state, const ResumeAt& resume_at) try {
+  resume_at(state);
+  return {};
+} catch (const Failure& refused) {
+  return refused.what();
+}
+
 }  // namespace
+
+TrainState rolled_back(TrainState saved, const OrderFrom& left) {
+  saved.position = left.order.position;
+  saved.data_fingerprint = left.order.data;
+  saved.data_seed = left.order.seed;
+  saved.guard.rollbacks = left.rollbacks;
+  saved.guard.plateau.told |= left.plateau_told;
+  return saved;
+}
 
 WentBack roll_back(const fs::path& run, const RunMirror* mirror, RunFolder* folder, const TrainState& now,
                    std::int64_t first_skipped, std::int64_t earliest, const std::string& why, const HistoryEntry& start,
-                   Session& session, Rendezvous& ranks, const Log& log) {
-  std::string text;  // of the checkpoint's step
+                   const ResumeAt& resume_at, Session& session, Rendezvous& ranks, const Log& log) {
+  const auto at = [&](TrainState saved) {
+    OrderFrom left{now.step, "", start.order, now.guard.rollbacks + 1, now.guard.plateau.told};
+    left.order.position = with_tokens(now.position, saved.position);
+    return rolled_back(std::move(saved), left);
+  };
+  std::string text, refusal;  // of the checkpoint's step, and of a start from there
   if (folder)
     if (const auto found = find_checkpoint_before(run, first_skipped, log)) {
       text = std::to_string(found->step);
+      if (found->step >= earliest) refusal = refusal_of(at(read_train_state(found->path)), resume_at);
       // Removed first, so that a run killed here resumes from an earlier step and rolls back once more. The mirror
       // comes before the run, because it must never hold checkpoints that the run has abandoned.
-      if (found->step >= earliest) {
+      if (found->step >= earliest && refusal.empty()) {
         remove_from_mirror(mirror, found->step, log);
         remove_checkpoints_after(run, found->step);
       }
@@ -37,7 +62,8 @@ WentBack roll_back(const fs::path& run, const RunMirror* mirror, RunFolder* fold
   text = ranks.broadcast(text, 0, Rendezvous::Wait::unlimited);
   if (text.empty()) return {};
   const std::int64_t step = std::strtoll(text.c_str(), nullptr, 10);
-  if (step < earliest) return {{}, step};
+  refusal = ranks.broadcast(refusal, 0);
+  if (step < earliest || !refusal.empty()) return {{}, step, refusal};
   const fs::path checkpoint = checkpoints_directory(run) / checkpoint_name(step);
   std::string converted;
   TrainState state = load_checkpoint(checkpoint, session.info().parameters, session.state(),
@@ -46,11 +72,7 @@ WentBack roll_back(const fs::path& run, const RunMirror* mirror, RunFolder* fold
                                        log(text);
                                      });
   session.refresh_copies();
-  // Samples between the checkpoint and the first skipped step are skipped as well: they led to the weights that failed.
-  state.position = with_tokens(now.position, state.position);
-  state.data_fingerprint = now.data_fingerprint;
-  state.data_seed = now.data_seed;
-  state.guard.rollbacks = now.guard.rollbacks + 1;
+  state = at(std::move(state));
   if (folder) {
     HistoryEntry entry = start;
     entry.step = state.step;
@@ -61,13 +83,14 @@ WentBack roll_back(const fs::path& run, const RunMirror* mirror, RunFolder* fold
     entry.converted = converted;
     entry.shards.clear();
     entry.rollbacks = state.guard.rollbacks;
+    entry.plateau_told = state.guard.plateau.told;
     entry.phase = 0;
     entry.same_start = false;
     entry.left_step = now.step;
     entry.why = why;
     folder->go_back(format_history(entry), state.step);
   }
-  return {state, {}};
+  return {resume_at(state)};
 }
 
 }  // namespace llmc

@@ -205,7 +205,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
   tell_changes(rank.console, changed, differences(last_environment(history), now), p.start.has_value());
   if (p.start) tell_rate(rank.console, p.values.before->spec, p.run(), p.state.step);
   rank.rendezvous.barrier();  // until all ranks have read the history
-  const bool from_checkpoint = p.start && (!same_start || !begins_phase(info.phase, p.state.step));
+  const bool from_checkpoint = p.start && (!same_start || p.went_back);
   HistoryEntry entry{.step = p.state.step,
                      .time = utc_now(),
                      .checkpoint = from_checkpoint ? p.start->checkpoint.string() : "",
@@ -222,6 +222,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
                      .same_start = same_start,
                      .converted = p.converted,
                      .rollbacks = p.state.guard.rollbacks,
+                     .plateau_told = p.state.guard.plateau.told,
                      .phase = p.moved || begins_phase(info.phase, p.state.step) ? info.phase.number : 0,
                      .shards = unlisted_shards(p, history)};
   if (files.folder) {
@@ -256,11 +257,39 @@ PhaseSteps steps_of(const PhaseInfo& phase, std::int64_t stop) {
   return {phase.first(), std::min(stop, phase.last()), phase.first_of(phase.first_here())};
 }
 
+StartPoint start_at(const RunFiles& files, std::int64_t step) {
+  return {checkpoints_directory(files.path) / checkpoint_name(step), Trust::verified};
+}
+
+/// Checks a rollback as a start from its checkpoint is checked, up to the end of the run. `began`: as prepare_phase()
+/// takes it.
+ResumeAt resume_at(const Rank& rank, const Prepared& prepared, const RunFiles& files, const BeganWith& began) {
+  return [&](const TrainState& at) {
+    const auto check_ahead = [&](const ProgramInfo& info, const Prepared& there, const TrainState& state) {
+      if (info.phase.count > 1)
+        check_epochs_ahead(rank.options, rank.phases, info, there.values, there.inputs.train, state.position,
+                           state.step);
+    };
+    const PhaseInfo& phase = rank.info().phase;
+    if (at.step >= steps_of(phase, prepared.stop).first) {
+      TrainState state = resume_in_phase(prepared, rank.info(), at);
+      check_ahead(rank.info(), prepared, state);
+      return state;
+    }
+    const ProgramInfo info = rank.phases.in(phase_after(at.step, phase));
+    const Prepared there = prepare_phase(options_at_any_border(rank.options, rank.phases), info, prepared, at, began,
+                                         start_at(files, at.step));
+    check_ahead(info, there, there.state);
+    return at;  // the phase takes it from here
+  };
+}
+
 /// The loop of a phase and the objects it uses.
 class Training {
  public:
   Training(Rank& rank, Prepared& prepared, Machine& machine, const OnDevice& model, const RunFiles& files,
-           const HistoryEntry& entry, const StartListeners& listeners, SignalWatch& signals, LongestTimes longest)
+           const HistoryEntry& entry, const BeganWith& began, const StartListeners& listeners, SignalWatch& signals,
+           LongestTimes longest)
       : rank_(rank),
         signals_(signals),
         texts_{rank.info().config_json, spec::to_yaml(prepared.values.run, shapes_tensors)},
@@ -271,6 +300,7 @@ class Training {
                .session = *model.session,
                .loader = machine.loader,
                .open_loader = loader_of(rank, prepared),
+               .resume_at = resume_at(rank, prepared, files, began),
                .path = files.path,
                .folder = files.folder.get(),
                .mirror = files.mirror.get(),
@@ -368,8 +398,7 @@ struct NextPhase {
 NextPhase prepare_next(Rank& rank, const Prepared& prepared, const RunFiles& files, const TrainState& state,
                        const BeganWith& began) {
   std::optional<StartPoint> back;
-  if (state.step < rank.info().phase.first())
-    back = StartPoint{checkpoints_directory(files.path) / checkpoint_name(state.step), Trust::verified};
+  if (state.step < rank.info().phase.first()) back = start_at(files, state.step);
   rank.rendezvous.at(state.step, "beginning a phase");
   NextPhase next{rank.phases.in(phase_after(state.step, rank.info().phase)), {}};
   together(rank.launch, rank.rendezvous, [&] {
@@ -431,8 +460,8 @@ int train(PhaseStart start, const Program& program, const TrainerPhases& phases,
     // Reports changes since the previous start or phase, and adds a line to the run's history.
     const HistoryEntry entry = enter_history(rank, prepared, machine, *model.session, files, listeners.has_value());
     if (!listeners) listeners.emplace(rank, prepared, machine, *model.session, files);
-    std::optional<Training> training(std::in_place, rank, prepared, machine, model, files, entry, *listeners, *signals,
-                                     longest);
+    std::optional<Training> training(std::in_place, rank, prepared, machine, model, files, entry, began, *listeners,
+                                     *signals, longest);
     // Trains up to the last step, to a border, or until a signal or the deadline.
     const int signal = training->run();
     const TrainState state = training->state();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "comm/together.h"
 #include "data/order/forecast.h"
 #include "data/vocabulary.h"
@@ -16,6 +18,7 @@
 #include "spec/training_sources.h"
 #include "text/plural.h"
 #include "train/guards.h"
+#include "train/rollback.h"
 #include "trainer/startup/header.h"
 #include "trainer/startup/phase.h"
 #include "trainer/startup/resume_guard.h"
@@ -41,18 +44,19 @@ std::string asked_in_vain(const spec::Values& before, const spec::Values& run, c
   return text;
 }
 
+/// Whether the checkpoint is one of `run`, whose folder may have been moved since it was saved.
+bool is_own(const StartPoint& start, const fs::path& run) {
+  return disk::canonical_if_known(start.checkpoint).parent_path() ==
+         disk::canonical_if_known(checkpoints_directory(run));
+}
+
 /// The checkpoint's state, or, if the run rolled back to it and was stopped before its next save, the state after the
 /// samples that the rollback skipped.
-TrainState after_rollback(TrainState saved, const StartPoint& start, const std::string& history) {
-  const std::optional<OrderFrom> from = order_after(history, saved.step);
-  if (!from || from->step != saved.step || from->rollbacks <= saved.guard.rollbacks ||
-      disk::canonical_if_known(from->checkpoint) != disk::canonical_if_known(start.checkpoint))
-    return saved;
-  saved.position = from->order.position;
-  saved.data_fingerprint = from->order.data;
-  saved.data_seed = from->order.seed;
-  saved.guard.rollbacks = from->rollbacks;
-  return saved;
+TrainState after_rollback(TrainState saved, const StartPoint& start, const fs::path& run) {
+  if (!is_own(start, run)) return saved;
+  const std::optional<OrderFrom> from = order_after(RunFolder::history(run), saved.step);
+  if (!from || from->step != saved.step || from->rollbacks <= saved.guard.rollbacks) return saved;
+  return rolled_back(std::move(saved), *from);
 }
 
 /// Describes the shards that differ from those the checkpoint was trained on, as far as a history lists them: that of
@@ -71,9 +75,7 @@ std::string changed_shards(const TrainState& saved, const Prepared& p, const fs:
 spec::Spec made_with(TrainState& saved, const Prepared& p, const fs::path& run) {
   spec::Spec before = p.values.before->spec;
   if (saved.model_fingerprint == p.model) return before;
-  const bool own = disk::canonical_if_known(p.start->checkpoint).parent_path() ==
-                   disk::canonical_if_known(checkpoints_directory(run));
-  if (own && p.last && spec::model_fingerprint(before) == p.model)
+  if (is_own(*p.start, run) && p.last && spec::model_fingerprint(before) == p.model)
     saved.model_fingerprint = p.model;
   else
     before.model = read_spec(read_checkpoint_spec(p.start->checkpoint), p.start->checkpoint).spec.model;
@@ -103,7 +105,43 @@ void check_from_step(const spec::Schedule& schedule, std::int64_t step) {
                                          schedule.from_step, step, step));
 }
 
+/// Throws Failure if the values of `p` cannot train the steps after `state`.
+void check_steps(const Prepared& p, const ProgramInfo& info, const TrainState& state) {
+  check_from_step(p.run().schedule, state.step);
+  RunLength length = p.length(info);
+  length.done = state.step;
+  check_most_epochs(p.inputs.train, state.position, length);
+}
+
+/// State with which a run that begins as `ours` continues at `at`. `other_losses`: those from there on must not be
+/// compared with those before.
+TrainState continued(const TrainState& at, const TrainState& ours, bool other_losses) {
+  TrainState state = resumed(at, ours);
+  if (other_losses) state.guard = with_other_losses(std::move(state.guard));
+  return state;
+}
+
+/// Continues at the checkpoint `p.start`, `rolled` if a rollback has just led there. Throws Failure if the run must not
+/// resume from it.
+void resume(Prepared& p, const Options& options, const std::optional<TrainState>& rolled) {
+  TrainState saved = read_train_state(p.start->checkpoint);
+  const spec::Spec before = made_with(saved, p, options.run);
+  check_resume(saved, before, p.state, p.run(), options.allow, p.start->checkpoint,
+               changed_shards(saved, p, options.run));
+  p.other_losses = change_losses(options.followed);
+  p.state =
+      continued(rolled ? *rolled : after_rollback(std::move(saved), *p.start, options.run), p.state, p.other_losses);
+}
+
 }  // namespace
+
+TrainState resume_in_phase(const Prepared& p, const ProgramInfo& info, const TrainState& at) {
+  const std::vector<std::string> changed(info.phase.changed.begin(), info.phase.changed.end());
+  const bool begins = info.phase.count > 1 && at.step == info.phase.first() && change_losses(changed);
+  TrainState state = continued(at, p.state, begins || (at.step == p.state.step && p.other_losses));
+  check_steps(p, info, state);
+  return state;
+}
 
 std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history) {
   constexpr std::size_t kMost = 4096;  // some 100 bytes each
@@ -119,28 +157,31 @@ Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Pr
   p.last = before.last;
   p.model = before.model;
   p.stop = before.stop;
-  std::vector<std::string> changed(info.phase.changed.begin(), info.phase.changed.end());
-  if (back) {  // as a resume from that checkpoint has them
-    Options resume = options;
-    resume.followed.clear();
-    if (state.step == info.phase.first()) resume = options_at_border(std::move(resume), info.phase);
-    p.values = find_values(resume, info, before.last, back);
-    changed = resume.followed;
+  Options resuming = options;
+  resuming.followed.clear();
+  if (state.step == info.phase.first()) resuming = options_at_border(std::move(resuming), info.phase);
+  const auto open = [&] {
+    check_paths(options, p.values, false);
+    p.inputs = open_inputs(p.run(), info);
+    identify_data(p);
+  };
+  if (back) {
+    p.went_back = true;
+    p.values = find_values(resuming, info, before.last, back);
+    open();
+    resume(p, resuming, state);
     p.values.before = before.values.run;
   } else {
     p.values = values_of_phase(options, info, before.values);
     if (info.phase.number == began.phase) p.values.run = began.values;
+    open();
+    check_resume(state, before.run(), p.state, p.run(), options.allow, p.start ? p.start->checkpoint : options.run,
+                 state.data_fingerprint == p.state.data_fingerprint ? "" : shard_changes(before.shards, p.shards));
+    p.other_losses = change_losses(resuming.followed);
+    p.state = continued(state, p.state, p.other_losses);
   }
-  check_paths(options, p.values, false);
-  p.inputs = open_inputs(p.run(), info);
-  identify_data(p);
-  check_resume(state, before.run(), p.state, p.run(), options.allow, p.start ? p.start->checkpoint : options.run,
-               state.data_fingerprint == p.state.data_fingerprint ? "" : shard_changes(before.shards, p.shards));
-  p.state = resumed(state, p.state);
-  if (change_losses(changed)) p.state.guard = with_other_losses(std::move(p.state.guard));
-  check_from_step(p.run().schedule, p.state.step);
-  check_most_epochs(p.inputs.train, p.state.position, p.length(info));
-  p.state.position = continue_with(p.state.position, info.sequence_length);
+  check_steps(p, info, p.state);
+  p.state.position = continue_with(std::move(p.state.position), info.sequence_length);
   return p;
 }
 
@@ -173,17 +214,12 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
   }
 
   identify_data(p);
-  if (p.start) {
-    TrainState saved = read_train_state(p.start->checkpoint);
-    const spec::Spec before = made_with(saved, p, options.run);
-    check_resume(saved, before, p.state, run, options.allow, p.start->checkpoint,
-                 changed_shards(saved, p, options.run));
-    p.state = resumed(after_rollback(saved, *p.start, RunFolder::history(options.run)), p.state);
-    if (change_losses(options.followed)) p.state.guard = with_other_losses(std::move(p.state.guard));
-  }
+  if (p.start) resume(p, options, {});
   with_origins(options, p.values, [&] {
-    check_from_step(run.schedule, p.state.step);
-    if (!options.batches) check_most_epochs(p.inputs.train, p.state.position, p.length(info));
+    if (options.batches)
+      check_from_step(run.schedule, p.state.step);
+    else
+      check_steps(p, info, p.state);
   });
   p.state.position = continue_with(p.state.position, info.sequence_length);
   return p;

@@ -35,8 +35,10 @@ struct Prepared {
   std::vector<ShardRecord> shards;  // of the training data
   std::int64_t stop = 0;
   std::string model;
-  bool moved = false;     // the run takes the phase's values at this step, because the borders have moved
-  std::string converted;  // HistoryEntry::converted, once the checkpoint is loaded
+  bool moved = false;         // the run takes the phase's values at this step, because the borders have moved
+  bool went_back = false;     // a rollback has led to `start`, from a later phase
+  bool other_losses = false;  // the losses of this step on must not be compared with those before
+  std::string converted;      // HistoryEntry::converted, once the checkpoint is loaded
 
   /// Values that the run trains with.
   const spec::Spec& run() const { return values.run.spec; }
@@ -66,6 +68,10 @@ struct BeganWith {
 /// as a resume takes them. `options`: options_at_any_border(). Throws Failure.
 Prepared prepare_phase(const Options& options, const ProgramInfo& info, const Prepared& before, const TrainState& state,
                        const BeganWith& began, const std::optional<StartPoint>& back);
+
+/// State with which a run of `p` continues at `at`, rolled_back() to a step of its phase: as a start from there has it.
+/// Throws Failure if that start would be refused.
+TrainState resume_in_phase(const Prepared& p, const ProgramInfo& info, const TrainState& at);
 
 /// Shards that a start adds to the history: none if a line already lists them, or if they are too many.
 std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history);

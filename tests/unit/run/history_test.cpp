@@ -67,6 +67,7 @@ TEST(History, OrderOfAStep) {
     HistoryEntry entry;
     entry.step = step;
     entry.checkpoint = "c" + std::to_string(step);
+    entry.plateau_told = seed == 3;
     entry.order = {"d1", seed, plain_position(160, {1, {{16, 3}, {8, 4}}}), 6};
     return format_history(entry) + "\n";
   };
@@ -78,9 +79,11 @@ TEST(History, OrderOfAStep) {
     ASSERT_TRUE(found) << step;
     EXPECT_EQ(found->order.seed, seed) << step;
     EXPECT_EQ(found->step, from);
+    EXPECT_FALSE(found->plateau_told);
     EXPECT_EQ(found->checkpoint, "c" + std::to_string(from));
     EXPECT_TRUE((found->order == DataOrder{"d1", seed, plain_position(160, {1, {{16, 3}, {8, 4}}}), 6}));
   }
+  EXPECT_TRUE(order_after(line(0, 3), 3)->plateau_told);
   EXPECT_FALSE(order_after("", 3));
   EXPECT_FALSE(order_after(line(4, 1), 3));
   EXPECT_FALSE(order_after(line(0, 1) + "{\"step\":2,\"checkpoint\":\"\",\"data\":\"d1\"}\n", 3)) << "an older llmc's";
