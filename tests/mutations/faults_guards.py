@@ -40,6 +40,8 @@ FAULTS = [
           "continued(at, at, ", "test_train Rollbacks.KeepWhatAStartWasAllowed"),
     fault("a_rollback_to_a_border_keeps_the_window", "resume_in_phase", "info.phase.count > 1 && at.step",
           "false && at.step", "test_train Rollbacks.ToABorderBeginTheWindowAnew"),
+    fault("a_rollback_to_a_moved_border_keeps_the_window", "resume_in_phase", "at.step == p.state.step &&", "false &&",
+          "test_train Rollbacks.ToAMovedBorderBeginTheWindowAnew"),
     fault("a_rollback_to_another_phase_has_no_checkpoint", "enter_history", " || p.went_back", "",
           "test_train Rollbacks.ToAnEarlierPhaseOutliveAKill"),
     fault("a_rollback_to_another_phase_keeps_its_guards", "TrainLoop::run",

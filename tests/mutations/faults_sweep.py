@@ -57,6 +57,8 @@ FAULTS = [
           "run_ramp"),
     fault("a_resumed_border_keeps_its_guards_window", "resume in runtime/trainer/startup/prepare.cpp",
           "p.other_losses = change_losses(options.followed);", "", "run_ramp"),
+    fault("a_killed_start_has_taken_values", "noted_phase", "step - 1)", "step)", "run_borders",
+          "test_train Rollbacks.ToAMovedBorderBeginTheWindowAnew"),
     fault("a_moved_border_takes_no_values", "phase_at", "start.moved || (begins", "false || (begins", "run_borders"),
     fault("a_border_allows_no_changes", "options_at_border", "if (is_guarded(key))", "if (false)", "run_phases",
           "run_ramp"),

@@ -78,15 +78,31 @@ TEST_F(Rollbacks, KeepWhatAStartWasAllowed) {
   train(back("run", {"seed=7"}), {"FAKE_TRAINER_OF=other_model"});
 }
 
+/// The second start begins within the phase.
 TEST_F(Rollbacks, ToABorderBeginTheWindowAnew) {
-  train_phase_1();
-  const Words environment = phases_and("FAKE_SKIP=3,4");  // steps 8 and 9
-  const Result result = train(back("run"), environment);
+  train({"--run", "run", "--steps", "5"});
+  const Words environment = phases_and("FAKE_SKIP=1");  // steps 6 and 8
+  train(back("run", {"checkpoint.every=5", "--steps", "7"}), environment);
+  fs::copy(folder_ / "run", folder_ / "killed", fs::copy_options::recursive);
+  const Result result = train(back("run", {"checkpoint.every=5"}), environment);
   EXPECT_TRUE(contains(result.err, "rolls back to step 5")) << result.err;
-  EXPECT_EQ(state("run", 15).guard.losses.size(), 2u) << "those of phase 3";
-  kill_in(6, back("killed"), environment);
-  train(back("killed"), kPhases);
-  for (const int step : {15, 20}) expect_same_checkpoint("run", "killed", step);
+  EXPECT_EQ(state("run", 10).guard.losses.size(), 5u) << "those of phase 2";
+  kill_in(3, back("killed", {"checkpoint.every=5"}), environment);
+  train(back("killed", {"checkpoint.every=5"}), kPhases);
+  for (const int step : {10, 15, 20}) expect_same_checkpoint("run", "killed", step);
+}
+
+/// Step 7 was of phase 1 when it was trained, and is of phase 2 for the trainer that goes back to it.
+TEST_F(Rollbacks, ToAMovedBorderBeginTheWindowAnew) {
+  train({"--run", "run", "--steps", "7"});
+  fs::copy(folder_ / "run", folder_ / "killed", fs::copy_options::recursive);
+  const Words environment = phases_and("FAKE_SKIP=1,2");
+  const Result result = train(back("run", {"checkpoint.every=5"}), environment);
+  EXPECT_TRUE(contains(result.err, "rolls back to step 7")) << result.err;
+  EXPECT_EQ(state("run", 10).guard.losses.size(), 3u) << "those of phase 2";
+  kill_in(4, back("killed", {"checkpoint.every=5"}), environment);
+  train(back("killed", {"checkpoint.every=5"}), kPhases);
+  for (const int step : {10, 15, 20}) expect_same_checkpoint("run", "killed", step);
 }
 
 TEST_F(Rollbacks, ToAnEarlierPhaseOutliveAKill) {
