@@ -177,7 +177,7 @@ FAULTS = [
           "run_ramp"),
     fault("a_border_forgets_the_best_checkpoint", "TrainLoop::run", "state_.best = saver_.best();", "", "run_borders"),
     fault("a_phase_begins_without_a_length", "prepare_phase",
-          "p.state.position = continue_with(p.state.position, info.sequence_length);", "", "run_borders"),
+          "p.state.position = continue_with(std::move(p.state.position), info.sequence_length);", "", "run_borders"),
     fault("a_line_that_was_not_finished_is_history", "RunFolder::history", "text.resize(text.rfind('\\n') + 1);", "",
           "test_run RunFolder.CreatesAndReopens"),
     fault("a_folder_made_again_is_empty", "RunFolder::renew", "write_start(); return true;", "return true;",

@@ -103,7 +103,8 @@ VARIANTS = {
         "model.layer_types=[sliding_attention, sliding_attention, full_attention]",
         "model.rope_scaling={type: linear, factor: 4}"
     ],
-    "gemma2-no-window": GEMMA,
+    "gemma2-no-window":
+    GEMMA,
     "gemma3-no-window": [*GEMMA, "model.qk_norm=true"],
     "ministral3": [f"model.rope_scaling={{{MINISTRAL3}}}"],
     "ministral3-window": [f"model.rope_scaling={{{MINISTRAL3}, attention_factor: 1.1}}", "model.sliding_window=7"],
