@@ -262,14 +262,15 @@ void TrainLoop::go_back(const std::string& why) {
   if (guard_.state().rollbacks >= guards.rollbacks)
     throw SharedFailure(Exit::numerics, fmt::format("{}, after {} rollback{} (guards.rollbacks). {}", why,
                                                     guards.rollbacks, plural(guards.rollbacks), guard_.advice()));
-  const std::int64_t left = state_.step;
+  note_guards();
+  const TrainState now = state_;
+  const std::int64_t left = now.step;
   run_.ranks.at(left, "rolling back to a checkpoint");
   saver_.rest();
   while (!sent_.empty()) finish();  // finishes steps sent ahead; the rollback discards their updates too
-  note_guards();
-  const auto [state, step, refusal] = roll_back(
-      run_.path, run_.mirror, run_.folder, state_, guard_.first_skipped(), run_.phase.earliest, why, run_.start,
-      run_.resume_at, run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
+  const auto [state, step, refusal] =
+      roll_back(run_.path, run_.mirror, run_.folder, now, guard_.first_skipped(), run_.phase.earliest, why, run_.start,
+                run_.resume_at, run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
   if (!refusal.empty())
     throw SharedFailure(
         Exit::numerics,

@@ -27,6 +27,7 @@ def fault(name, anchor, old, new, *tests, needs=""):
 
 
 import faults_compiler  # noqa: E402  they need fault()
+import faults_data  # noqa: E402
 import faults_device  # noqa: E402
 import faults_guards  # noqa: E402
 import faults_machine  # noqa: E402
@@ -41,5 +42,5 @@ import faults_templates  # noqa: E402
 
 ALL = (faults_templates.FAULTS + faults_runtime.FAULTS + faults_device.FAULTS + faults_ranks.FAULTS +
        faults_math.FAULTS + faults_machine.FAULTS + faults_compiler.FAULTS + faults_plan.FAULTS + faults_state.FAULTS +
-       faults_muon.FAULTS + faults_sweep.FAULTS + faults_guards.FAULTS)
+       faults_muon.FAULTS + faults_sweep.FAULTS + faults_guards.FAULTS + faults_data.FAULTS)
 assert len({f.name for f in ALL}) == len(ALL), "two faults of one name"

@@ -28,6 +28,8 @@ FAULTS = [
           "it != checkpoints.rend() && it->step > step + 100; ++it)", "test_train Guards.*"),
     fault("retention_takes_where_to_go_back", "apply_retention", "} else if (!wanted && (", "} else if ((",
           "test_train Guards.RetentionKeepsWhereARunMayGoBackTo"),
+    fault("a_rollback_leaves_out_steps_sent_ahead", "TrainLoop::go_back", "const TrainState now = state_;",
+          "const TrainState& now = state_;", "sim_fp16"),
     fault("rollbacks_without_end", "TrainLoop::go_back", "guard_.state().rollbacks >= guards.rollbacks",
           "guard_.state().rollbacks > guards.rollbacks", "test_train Guards.RollbacksHaveAnEnd"),
     fault("a_rollback_takes_one_source_for_another", "rolled_back", "saved.data_fingerprint = left.order.data;", "",

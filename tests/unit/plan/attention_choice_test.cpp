@@ -48,7 +48,7 @@ TEST(AttentionChoice, AnotherGpuIsSlowerByItsPeak) {
   const Plan sxm = llama({}), pcie = llama({"target.device=h100-pcie"});
   EXPECT_GT(backward_seconds(sxm), 1e-3);
   EXPECT_NEAR(backward_seconds(pcie) / backward_seconds(sxm), 989.0 / 756, 0.01);
-  const BackwardWay& way = only(pcie).backward[0];
+  const BackwardWay way = only(pcie).backward[0];
   EXPECT_EQ(way.predicted_ms, only(sxm).backward[0].predicted_ms) << "a label changes no source";
   EXPECT_NEAR(predicted_ms(way, pcie.device), way.predicted_ms * 989 / 756, 1e-9);
 }
