@@ -29,8 +29,8 @@ from place import OutOfDate, Sources, put  # noqa: E402
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Build targets that ctest's tests need, by the prefix of their names.
 NEEDS = {
-    "no_throwing_calls": [], "conformance_": ["conformance"], "run_": ["llmc"], "reference_": ["llmc"],
-    "sim_conformance_": ["conformance_sim"], "sim_": ["llmc", "llmc_sim", "sim_nvml"]
+    "no_throwing_calls": [], "conformance_": ["conformance"], "run_": ["llmc", "checkpoint_fail_shim"], "reference_":
+    ["llmc"], "sim_conformance_": ["conformance_sim"], "sim_": ["llmc", "llmc_sim", "sim_nvml"]
 }
 LIMIT = 2400  # seconds after which a build or a test counts as hung; a run that reaches it has no verdict
 

@@ -480,6 +480,7 @@ TEST(ConfigJson, FamiliesOfWindowsWithoutOne) {
 TEST(FromHuggingFace, HeadsOfNull) {
   Json config = changed("/model_type", "qwen3");
   config["architectures"] = {"Qwen3ForCausalLM"};
+  config["num_attention_heads"] = 8;
   config["num_key_value_heads"] = nullptr;
   config["head_dim"] = nullptr;
   const Model m = import(config).model;
