@@ -167,7 +167,7 @@ class TokenizerJson(RunTest):
         template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|pad|>", "type_id": 0}}]}
         given = tokenizer()
         given["added_tokens"].append({"id": 97, "content": "<|image|>", "special": True})
-        given["post_processor"] = {"type": "Sequence", "processors": [byte_level, template]}
+        given["post_processor"] = {"type": "Sequence", "processors": [byte_level, template, {"type": 5}]}
         with open(file, "w") as out:
             json.dump(given, out)
         run = self.path("of-template-run")

@@ -81,8 +81,8 @@ std::string tokenizer_config(const Tokenizer& tokenizer, const TokenizerModel& a
 
 /// Whether a post-processor of a tokenizer.json adds tokens around a text.
 bool adds_tokens(const Json& processor) {
-  return processor.is_object() && processor.value("type", "") != "ByteLevel" &&
-         processor.value("type", "") != "Sequence";
+  const auto type = processor.is_object() ? processor.find("type") : processor.end();
+  return type != processor.end() && *type != "ByteLevel" && *type != "Sequence";
 }
 
 /// Returns a tokenizer.json that adds no token around a text, as data have none; the same bytes if the file adds none.

@@ -461,33 +461,6 @@ TEST(ConfigJson, AModelEqualsItsFile) {
   EXPECT_NE(model_changes(other, spec), "");
 }
 
-/// transformers makes the mask of a window for every Gemma, and without layer_types most of its layers slide.
-TEST(ConfigJson, FamiliesOfWindowsWithoutOne) {
-  for (const char* qk_norm : {"false", "true"}) {
-    const Spec spec =
-        resolve(kGood, {"model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidden_act=gelu_pytorch_tanh",
-                        "model.embedding_multiplier=16", fmt::format("model.qk_norm={}", qk_norm)})
-            .spec;
-    const Json config = Json::parse(config_json(spec));
-    EXPECT_EQ(config["layer_types"],
-              Json(std::vector<std::string>(static_cast<std::size_t>(spec.model.num_hidden_layers), "full_attention")));
-    EXPECT_EQ(config["sliding_window"], spec.batch.sequence_length);
-    EXPECT_EQ(import(config).model.sliding_window, 0);
-  }
-}
-
-/// null follows from the model's sizes; a missing key is the family's default.
-TEST(FromHuggingFace, HeadsOfNull) {
-  Json config = changed("/model_type", "qwen3");
-  config["architectures"] = {"Qwen3ForCausalLM"};
-  config["num_attention_heads"] = 8;
-  config["num_key_value_heads"] = nullptr;
-  config["head_dim"] = nullptr;
-  const Model m = import(config).model;
-  EXPECT_EQ(m.num_key_value_heads, m.num_attention_heads);
-  EXPECT_EQ(m.head_dim, m.hidden_size / m.num_attention_heads);
-}
-
 TEST(ConfigJson, ScalingsOfRopeComeBack) {
   for (const char* scaling : {"linear", "yarn"})
     for (const char* more : {"", ", factor: 3.5"}) {
