@@ -202,7 +202,11 @@ class StepPrinter {
                                                                               {"note", note}});
   }
 
-  std::string text(const ops::Argument& a) const { return a.tensor == kNone ? a.text : where_.name(a.tensor); }
+  std::string text(const ops::Argument& a) const {
+    if (a.tensor == kNone) return a.text;
+    std::string expression = a.text.empty() ? "$" : a.text;
+    return expression.replace(expression.find('$'), 1, where_.name(a.tensor));
+  }
 
   void launch(const plan::Launch& launch, const char* stream = "s.stream") {
     std::string list, members;

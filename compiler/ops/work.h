@@ -47,7 +47,8 @@ struct Product {
   bool is_same_as(const Product& other) const;
 };
 
-/// An argument of a launch: a tensor of the graph, or an expression of the emitted step.
+/// An argument of a launch: a tensor of the graph, an expression of the emitted step, or an expression of a tensor,
+/// whose name it has in place of '$'.
 struct Argument {
   graph::TensorId tensor = graph::kNone;
   std::string text;
@@ -56,6 +57,13 @@ struct Argument {
   Argument(graph::TensorId id) : tensor(id) {}
   Argument(std::string expression) : text(std::move(expression)) {}
   Argument(const char* expression) : text(expression) {}
+  /// This argument in `expression`, in place of '$'.
+  Argument in(std::string expression) const {
+    if (tensor == graph::kNone) return expression.replace(expression.find('$'), 1, text);
+    Argument argument = tensor;
+    argument.text = std::move(expression);
+    return argument;
+  }
   Argument as(const char* name) && {
     member = name;
     return std::move(*this);

@@ -10,6 +10,8 @@ constexpr bool kDocuments = false;
 constexpr bool kResets = false;  // positions do not begin anew in each document
 constexpr const int *document_begin = nullptr, *document_end = nullptr;
 
+constexpr int kMulticast = 1;  // each block of attention copies keys and values for itself
+
 // Gradients of rotated queries and keys are not rotated back.
 constexpr bool kRotates = false;
 constexpr const float* rope_table = nullptr;

@@ -5,9 +5,13 @@
 // intermediate result goes through memory. There are no atomic sums, so equal runs give equal bits. Floor: 3
 // kSequence^2 kHeadDim FLOPs per head; qkv, dout, out and lse read once, dq and delta written once.
 //
+// With kMulticast > 1, that many blocks, of heads that share keys, are a cluster that reads them once
+// (device/cuda/multicast.h).
+//
 // With kRotates, dq is also rotated back by the angles of RoPE before it is rounded, which saves that op its reading
 // and writing of dq. A block reads 64 rows of the table, 256 kHeadDim bytes from the L2 cache, as much as a tile of
 // keys and one of values.
+#include "device/cuda/multicast.h"
 #include "device/cuda/warpgroup.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -21,6 +25,28 @@ constexpr int kOperand = kSlices * kTileElements;  // 64 rows in shared memory
 constexpr int kGroupHeads = kHeads / kKvHeads;
 constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 static_assert(kSlices <= 2);
+
+/// Turns a tile of scores [queries, keys] from `query` and `key` on into P; with a soft cap times its slope. lse: of
+/// the lane's two queries, to base 2. seen_from: the first key that each of them sees.
+__device__ __forceinline__ void turn_into_powers(float (&scores)[8][4], const float (&lse)[2], int query, int key,
+                                                 bool on_diagonal, [[maybe_unused]] bool on_bound,
+                                                 [[maybe_unused]] const int (&seen_from)[2]) {
+  if constexpr (kSoftcap > 0) soft_cap(scores, kSoftcap / kScale);
+  if (on_diagonal) mask_later<false>(scores, query, key);
+  if constexpr (kBounded) {
+    if (on_bound) mask_bounded<false>(scores, key, seen_from);
+  }
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      [[maybe_unused]] float bend = 1.0f;  // slope of the soft cap
+      if constexpr (kSoftcap > 0) bend = soft_cap_slope(scores[n][i], kSoftcap / kScale);
+      scores[n][i] = exp2_approx(fma(scores[n][i], kScale * kLog2e, -lse[i / 2]));
+      if constexpr (kSoftcap > 0) scores[n][i] *= bend;
+    }
+  }
+}
 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
 /// [kBatch, kHeads, kSequence]; rope_table [kSequence, kHeadDim].
@@ -36,8 +62,10 @@ __launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
   const int sequence = task / (kGroupHeads * kTiles), kv_head = sequence % kKvHeads, batch = sequence / kKvHeads;
   const int head = kv_head * kGroupHeads + task % kGroupHeads;
   const long long row = static_cast<long long>(batch) * kSequence;
-  const bf16* key_rows = qkv + row * kPitch + (kHeads + kv_head) * kHeadDim;
-  const auto begin_copies = [&](int buffer, int key) {
+  [[maybe_unused]] const bf16* key_rows = qkv + row * kPitch + (kHeads + kv_head) * kHeadDim;
+  [[maybe_unused]] const Multicast<kMulticast, kHeadDim> group = {tiles, kHeads + kv_head, kHeads + kKvHeads + kv_head,
+                                                                  batch};
+  [[maybe_unused]] const auto begin_copies = [&](int buffer, int key) {
     const bf16* from = key_rows + static_cast<long long>(key) * kPitch;
     copy_swizzled<kLanes, kHeadDim, kPitch>(tiles[buffer][0], from, kSequence - key);
     copy_swizzled<kLanes, kHeadDim, kPitch>(tiles[buffer][1], from + kKvHeads * kHeadDim, kSequence - key);
@@ -51,9 +79,13 @@ __launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     first_key = mask.first_tile(first, kTile), all_seen = mask.lo(first + kTile - 1);
     seen_from[0] = mask.lo(own_query), seen_from[1] = mask.lo(own_query + 8);
   }
-  begin_copies(0, first_key);
-  const int query = first + threadIdx.x / 32 * 16, count = kSequence - query;  // the warp's first, queries from there
-                                                                               // on
+  if constexpr (kMulticast > 1) {
+    static_assert(kGroupHeads % kMulticast == 0);
+    group.begin(key_map, first_key);
+  } else {
+    begin_copies(0, first_key);
+  }
+  const int query = first + threadIdx.x / 32 * 16, count = kSequence - query;  // the warp's first, and those left
   const long long out_row = (row + query) * kOutPitch + head * kHeadDim;
   unsigned queries[4 * kSlices][1][4], gradients[4 * kSlices][1][4];
   load_left<kHeadDim, kPitch>(queries, qkv + (row + query) * kPitch + head * kHeadDim, count);
@@ -77,32 +109,27 @@ __launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
   }
 
   float dq[kSlices][1][8][4] = {};
+  [[maybe_unused]] int turn = 0;
   for (int key = 0, buffer = 0; key <= first; key += kTile, buffer ^= 1) {
     if constexpr (kBounded) key = max(key, first_key);
-    wait_for_copies();
-    show_to_warpgroups();
-    __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
-    if (key < first) begin_copies(buffer ^ 1, key + kTile);
+    if constexpr (kMulticast > 1) {
+      group.wait(turn);
+    } else {
+      wait_for_copies();
+      show_to_warpgroups();
+      __syncthreads();  // all copies have arrived, and all warps are done with the other buffer
+      if (key < first) begin_copies(buffer ^ 1, key + kTile);
+    }
     float scores[8][4], dscores[8][4];
     wgmma_fence();
     begin_rows(scores, queries, tiles[buffer][0]);
     begin_rows(dscores, gradients, tiles[buffer][1]);
+    if constexpr (kMulticast > 1) {
+      // After products have begun: this may wait for the other blocks.
+      if (key < first) group.copy_turn(key_map, turn + 1, key + kTile);
+    }
     wgmma_wait<1>(scores);
-    if constexpr (kSoftcap > 0) soft_cap(scores, kSoftcap / kScale);
-    if (key == first) mask_later<false>(scores, query, key);
-    if constexpr (kBounded) {
-      if (key < all_seen) mask_bounded<false>(scores, key, seen_from);
-    }
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        [[maybe_unused]] float bend = 1.0f;  // slope of the soft cap
-        if constexpr (kSoftcap > 0) bend = soft_cap_slope(scores[n][i], kSoftcap / kScale);
-        scores[n][i] = exp2_approx(fma(scores[n][i], kScale * kLog2e, -row_lse[i / 2]));
-        if constexpr (kSoftcap > 0) scores[n][i] *= bend;
-      }
-    }
+    turn_into_powers(scores, row_lse, query, key, key == first, key < all_seen, seen_from);
     wgmma_wait<0>(dscores);
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
@@ -114,12 +141,14 @@ __launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     wgmma_fence();
     begin_columns(dq, weights, tiles[buffer][0]);
     wgmma_wait<0>(dq);
+    if constexpr (kMulticast > 1) group.leave(turn++);
   }
   if constexpr (kResets)
     rotate_back<kHeadDim, kSequence>(dq, rope_table, query, document_begin + row);
   else if constexpr (kRotates)
     rotate_back<kHeadDim, kSequence>(dq, rope_table, query);
   store_rows<kHeadDim, kPitch>(dq, kScale, dqkv + (row + query) * kPitch + head * kHeadDim, count);
+  if constexpr (kMulticast > 1) group.end();
 }
 
 }  // namespace llmc

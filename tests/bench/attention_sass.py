@@ -28,6 +28,11 @@ HGMMA_CLOCKS = 32  # of an SM's tensor cores: wgmma m64n64k16, 131,072 FLOP at 4
 L2_BYTES = 5.5e12 / SMS / GHZ / 1e9  # per clock and SM: what the L2 cache gave all SMs together
 
 
+def blocks_of(kernel, args):
+    """Blocks that read keys and values once, as a cluster."""
+    return args.multicast if kernel in ("attention_forward_warpgroups", "attention_backward_queries_warpgroups") else 1
+
+
 def disassemble(kernel, arch, shape, args, folder):
     """(registers, spilled bytes, instructions as (label or None, text))."""
     params = os.path.join(folder, "params_given.h")
@@ -35,6 +40,9 @@ def disassemble(kernel, arch, shape, args, folder):
         file.write('#include "device/types.h"\n#define LLMC_PARAMS_GIVEN\nnamespace llmc {\nusing Act = bf16;\n')
         for name, value in shape.items():
             file.write(f"constexpr {'float' if name == 'kScale' else 'int'} {name} = {value};\n")
+        if blocks_of(kernel, args) > 1:
+            file.write(f"constexpr int kMulticast = {args.multicast};\n")
+            file.write("#define LLMC_FURTHER_OPERANDS , const __grid_constant__ TileMap key_map\n")
         file.write("}\n")
     cubin = os.path.join(folder, "kernel.cubin")
     done = subprocess.run([
@@ -109,11 +117,11 @@ def by_warps(kernel, shape, registers, spilled, body, layers):
     ]
 
 
-def by_warpgroups(shape, registers, spilled, body, layers):
+def by_warpgroups(shape, registers, spilled, body, layers, blocks):
     """A turn is one tile of 64 x 64 scores of a block. Its products and its other instructions follow each other."""
     hgmma = sum("HGMMA" in i for i in body)
     tensor, issue = HGMMA_CLOCKS * hgmma, len(body)
-    cache = 2 * 64 * shape["kHeadDim"] * 2 / L2_BYTES
+    cache = 2 * 64 * shape["kHeadDim"] * 2 / L2_BYTES / blocks
     tiles = shape["kSequence"] // 64
     turns = shape["kBatch"] * shape["kHeads"] * tiles * (tiles + 1) // 2 * layers / SMS
     return [
@@ -131,6 +139,8 @@ def main():
     parser.add_argument("--layers", type=int, default=16)
     parser.add_argument("--kernel", nargs="+", default=[k + way for way in ("", "_warpgroups") for k in PRODUCTS])
     parser.add_argument("--head-dim", type=int, default=64)
+    parser.add_argument("--multicast", type=int, default=1,
+                        help="blocks of a cluster that copy keys and values for each other, by warpgroups")
     parser.add_argument("--instructions", action="store_true", help="which they are")
     args = parser.parse_args()
     batch, sequence, heads, kv_heads, dim = 16, 2048, 32, 8, args.head_dim
@@ -155,8 +165,10 @@ def main():
                     registers, spilled, text = disassemble(kernel, arch, shape, args, folder)
                     spills |= spilled > 0
                     body = inner_loop(text, "GMMA" if way else "HMMA")
-                    cells = by_warpgroups(shape, registers, spilled, body, args.layers) if way else by_warps(
-                        kernel, shape, registers, spilled, body, args.layers)
+                    if way:
+                        cells = by_warpgroups(shape, registers, spilled, body, args.layers, blocks_of(kernel, args))
+                    else:
+                        cells = by_warps(kernel, shape, registers, spilled, body, args.layers)
                     print(f"{kernel:<40}{arch:>5}" + "".join(f"{cell:>13}" for cell in cells))
                     if args.instructions:
                         print("   ", dict(collections.Counter(name_of(i).split(".")[0] for i in body).most_common()))

@@ -74,13 +74,16 @@ class Verify(harness.SimTest):
         self.assertEqual(done.code, 0, done.out + done.err)
 
     def test_gradients_are_rotated_back_in_either_way(self):
-        """llmc's kernels rotate dq and dk themselves, and a kernel follows cuDNN's."""
+        """llmc's kernels rotate dq and dk themselves, and a kernel follows cuDNN's. Blocks of two heads share copies of keys.
+        """
         harness.runs.write_small(self.folder, harness.SMALL)
-        words = ("target.attention=auto", "model.head_dim=64", "model.num_attention_heads=2",
+        words = ("target.attention=auto", "model.head_dim=128", "model.num_attention_heads=2",
                  "model.num_key_value_heads=1", "batch.sequence_length=80", "batch.micro_batch=1", "batch.tokens=160")
         self.assertEqual(self.verify("--emit-only", *words).code, 0)
         trainer = harness.build(self.path("verify", "trainer"), self.path("small.yaml"))
-        by_own = {"attention_backward_queries_warpgroups_rotated", "attention_backward_keys_warpgroups_rotated"}
+        by_own = {
+            "attention_backward_queries_warpgroups_rotated_multicast", "attention_backward_keys_warpgroups_rotated"
+        }
         for way, kernels in (("own", by_own), ("cudnn", {"attention backward", "rope_inverse"})):
             if way == "cudnn":
                 self.succeed(trainer, "tune", "--sustained", 0, env=harness.runs.environment(LLMC_SIM_BACKWARD_MS="0"))

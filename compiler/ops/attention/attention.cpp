@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include "compiler/ops/backward.h"
@@ -90,7 +91,8 @@ Instance& batched(Instance& instance, const Context& c) {
   return instance.integer("kBatch", c.graph.batch, "batch.micro_batch");
 }
 
-Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const Tensor& out) {
+/// `sharing`: blocks of a cluster that copy keys and values for each other.
+Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const Tensor& out, std::int64_t sharing = 1) {
   instance.integer("kSequence", c.graph.sequence, "batch.sequence_length")
       .integer("kHeads", heads_of(c).query, "model.num_attention_heads")
       .integer("kKvHeads", heads_of(c).key, "model.num_key_value_heads")
@@ -107,6 +109,10 @@ Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const T
   if (own.documents) {
     instance.flag("kDocuments", true, "documents", "data.documents.mask");
     operands += ", const int* __restrict__ document_begin, const int* __restrict__ document_end";
+  }
+  if (sharing > 1) {
+    instance.integer("kMulticast", sharing, kHeadCounts).named("multicast");
+    operands += ", const __grid_constant__ TileMap key_map";
   }
   if (!operands.empty()) instance.further_operands(operands, own.documents ? "data.documents.mask" : "model");
   if (own.softcap > 0) instance.real("kSoftcap", own.softcap, "model.attn_logit_softcapping");
@@ -142,11 +148,18 @@ std::vector<Argument> kernel_operands(const Op& op) {
 
 enum class Pass { forward, backward_queries, backward_keys };
 
+/// Blocks of a cluster that copy keys and values for each other, in a pass by warpgroups.
+std::int64_t sharing_blocks(Pass pass, const Heads& heads) {
+  return pass == Pass::backward_keys ? 1
+                                     : blocks_that_share_keys(heads.query, heads.key, heads.dim, pass == Pass::forward);
+}
+
 /// Bytes of a block's tiles with warpgroup products: two buffers of two tiles of 64 rows; keys' also have lse and delta
-/// of 64 queries, and two tiles more for a head whose keys and values do not fit in registers.
-std::int64_t warpgroup_shared(Pass pass, std::int64_t head_dim) {
-  const std::int64_t tile = bytes_of(DType::bf16, 64 * warpgroup_columns(head_dim));
-  if (pass != Pass::backward_keys) return 4 * tile;
+/// of 64 queries, and two tiles more for a head whose keys and values do not fit in registers. With copies for a
+/// cluster there are four barriers.
+std::int64_t warpgroup_shared(Pass pass, const Heads& heads) {
+  const std::int64_t head_dim = heads.dim, tile = bytes_of(DType::bf16, 64 * warpgroup_columns(head_dim));
+  if (pass != Pass::backward_keys) return 4 * tile + (sharing_blocks(pass, heads) > 1 ? 32 : 0);
   return (warpgroup_columns(head_dim) > 64 ? 6 : 4) * tile + 4 * bytes_of(DType::f32, 64);
 }
 
@@ -182,14 +195,18 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
   Instance instance = Instance::of_target(c, name + (warpgroups ? "_warpgroups" : scalar ? "_scalar" : ""));
   if (!warpgroups && !scalar) instance.element(qkv.dtype);
   if (!warpgroups) batched(instance, c);  // warpgroup kernels derive the batch from the block's index
-  return scaled(shape(instance, c, qkv, out), c)
+  const std::int64_t sharing = warpgroups ? sharing_blocks(pass, heads_of(c)) : 1;
+  if (sharing > 1)
+    arguments.push_back(arguments[forward ? 0 : 2].in(fmt::format(
+        "map_of_heads($, {}, {}, {}, {}, {}, {})", batch, sequence, query + 2 * key, dim, qkv.pitch, 64 / sharing)));
+  return scaled(shape(instance, c, qkv, out, sharing), c)
       .costs(bytes + table, (forward ? 2
                              : keys  ? 4
                                      : 3) *
                                 product_of_scores(c.graph, c.op))
-      .shaped({lanes, lanes, batch * heads * parts * tiles, 1, warpgroups ? warpgroup_shared(pass, dim) : 0},
-              fmt::format("{} {} of {} heads", batch * sequence, keys ? "keys" : "queries", heads),
-              std::move(arguments));
+      .shaped(
+          {lanes, lanes, batch * heads * parts * tiles, sharing, warpgroups ? warpgroup_shared(pass, heads_of(c)) : 0},
+          fmt::format("{} {} of {} heads", batch * sequence, keys ? "keys" : "queries", heads), std::move(arguments));
 }
 
 Work on_cpu(const Context& c, std::string name, int passes, double products, const Tensor& qkv, const Tensor& out,
@@ -298,6 +315,13 @@ bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim) {
   const bool pays = head_dim >= 48 && head_dim <= 128 && head_dim % 8 == 0;
   return spec.target.kind == spec::TargetKind::cuda && pays && !archs.empty() &&
          std::all_of(archs.begin(), archs.end(), [](const std::string& arch) { return arch == "90a"; });
+}
+
+std::int64_t blocks_that_share_keys(std::int64_t query_heads, std::int64_t key_heads, std::int64_t head_dim,
+                                    bool forward) {
+  // Where the L2 cache bounds the pass by more than a tenth (docs/reference/kernel-counts.md).
+  const bool pays = forward || head_dim > 64;
+  return pays ? std::gcd(query_heads / key_heads, std::int64_t{4}) : 1;
 }
 
 bool attention_in_tiles(const spec::Spec& spec) { return has_tiles(spec) && spec.compute == DType::bf16; }

@@ -48,6 +48,12 @@ bool attention_in_tiles(const spec::Spec& spec);
 /// columns where padding to a multiple of 64 costs less than these products gain.
 bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim);
 
+/// How many blocks of a pass by warpgroups, of queries of different heads that read the same keys, are a cluster that
+/// reads them once: 4, 2, or 1 if each copies for itself. Not of the pass that owns keys, whose blocks read no queries
+/// of others.
+std::int64_t blocks_that_share_keys(std::int64_t query_heads, std::int64_t key_heads, std::int64_t head_dim,
+                                    bool forward);
+
 /// Columns of a head as warpgroup products compute them.
 constexpr std::int64_t warpgroup_columns(std::int64_t head_dim) { return (head_dim + 63) / 64 * 64; }
 

@@ -28,10 +28,11 @@ std::string first_refusal(const spec::Spec& spec, const Refusal& refusal) {
 // gradients of all scores, which it writes and rereads if sums must have one order (some of them in the L2 cache); and
 // of the seven products of llmc's passes by warps and by warpgroups. Heads wider than 64 were not measured. By warps
 // they have one row tile, which is bound by shared memory at 8 clocks for 6.4. By warpgroups the model of
-// docs/reference/kernel-counts.md gives 56.5 ms where it gives 30.4 for heads of 64, with twice the FLOPs.
+// docs/reference/kernel-counts.md gives 56.5 ms where it gives 30.4 for heads of 64, with twice the FLOPs, and 53.0
+// where query heads share copies of keys.
 constexpr double kCudnnFlops = 249e12, kScoreBytes = 13e12;
 constexpr double kOwnFlops = 256e12, kOwnWideFlops = kOwnFlops * 6.36 / 8;
-constexpr double kOwnWarpgroupFlops = 395e12, kOwnWideWarpgroupFlops = kOwnWarpgroupFlops * 2 * 30.4 / 56.5;
+constexpr double kOwnWarpgroupFlops = 395e12, kWideMs = 56.5, kWideSharedMs = 53.0, kNarrowMs = 30.4;
 
 /// Predicts the ms of a layer's backward pass.
 double backward_ms(const AttentionShape& s, AttentionBy by, const spec::Spec& spec) {
@@ -42,7 +43,9 @@ double backward_ms(const AttentionShape& s, AttentionBy by, const spec::Spec& sp
   if (by == AttentionBy::cudnn) return 1e3 * (5 * product / kCudnnFlops + score_bytes / kScoreBytes);
   if (attention_in_warpgroups(spec, s.head_dim)) {
     const double padded = static_cast<double>(warpgroup_columns(s.head_dim)) / static_cast<double>(s.head_dim);
-    return 1e3 * 7 * padded * product / (s.head_dim <= 64 ? kOwnWarpgroupFlops : kOwnWideWarpgroupFlops);
+    const bool shared = blocks_that_share_keys(s.heads, s.kv_heads, s.head_dim, false) > 1;
+    const double of_wide = (shared ? kWideSharedMs : kWideMs) / (2 * kNarrowMs);  // time of a FLOP, of heads of 64: 1
+    return 1e3 * 7 * padded * product / kOwnWarpgroupFlops * (s.head_dim <= 64 ? 1 : of_wide);
   }
   return 1e3 * 7 * product / (s.head_dim <= 64 ? kOwnFlops : kOwnWideFlops);
 }

@@ -13,9 +13,13 @@
 // intermediate result goes through memory. There are no atomic sums, so equal runs give equal bits. Floor: 3
 // kSequence^2 kHeadDim FLOPs per head; qkv, dout, out and lse read once, dq and delta written once.
 //
+// With kMulticast > 1, that many blocks, of heads that share keys, are a cluster that reads them once
+// (device/cuda/multicast.h).
+//
 // With kRotates, dq is also rotated back by the angles of RoPE before it is rounded, which saves that op its reading
 // and writing of dq. A block reads 64 rows of the table, 256 kHeadDim bytes from the L2 cache, as much as a tile of
 // keys and one of values.
+#include "device/cuda/multicast.h"
 #include "device/cuda/warpgroup.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -27,6 +31,21 @@ constexpr int kSlices = kSlicesOf<64>;
 constexpr int kOperand = kSlices * kTileElements;  // 64 rows in shared memory
 constexpr int kGroupHeads = 4;
 static_assert(kSlices <= 2);
+
+/// Turns a tile of scores [queries, keys] from `query` and `key` on into P; with a soft cap times its slope. lse: of
+/// the lane's two queries, to base 2. seen_from: the first key that each of them sees.
+__device__ __forceinline__ void turn_into_powers(float (&scores)[8][4], const float (&lse)[2], int query, int key,
+                                                 bool on_diagonal, [[maybe_unused]] bool on_bound,
+                                                 [[maybe_unused]] const int (&seen_from)[2]) {
+  if (on_diagonal) mask_later<false>(scores, query, key);
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      scores[n][i] = exp2_approx(fma(scores[n][i], 0.125f * kLog2e, -lse[i / 2]));
+    }
+  }
+}
 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
 /// [kBatch, kHeads, kSequence]; rope_table [kSequence, kHeadDim].
@@ -43,8 +62,8 @@ __launch_bounds__(128, kSlices == 1 ? 3 : 2) LLMC_KERNEL
   const int sequence = task / (kGroupHeads * kTiles), kv_head = sequence % 8, batch = sequence / 8;
   const int head = kv_head * kGroupHeads + task % kGroupHeads;
   const long long row = static_cast<long long>(batch) * 2048;
-  const bf16* key_rows = qkv + row * 3072 + (32 + kv_head) * 64;
-  const auto begin_copies = [&](int buffer, int key) {
+  [[maybe_unused]] const bf16* key_rows = qkv + row * 3072 + (32 + kv_head) * 64;
+  [[maybe_unused]] const auto begin_copies = [&](int buffer, int key) {
     const bf16* from = key_rows + static_cast<long long>(key) * 3072;
     copy_swizzled<128, 64, 3072>(tiles[buffer][0], from, 2048 - key);
     copy_swizzled<128, 64, 3072>(tiles[buffer][1], from + 512, 2048 - key);
@@ -52,8 +71,7 @@ __launch_bounds__(128, kSlices == 1 ? 3 : 2) LLMC_KERNEL
   // Keys before all_seen are hidden from some of the queries. seen_from: of the lane's queries.
   [[maybe_unused]] int first_key = 0, all_seen = 0, seen_from[2] = {};
   begin_copies(0, first_key);
-  const int query = first + threadIdx.x / 32 * 16, count = 2048 - query;  // the warp's first, queries from there
-                                                                          // on
+  const int query = first + threadIdx.x / 32 * 16, count = 2048 - query;  // the warp's first, and those left
   const long long out_row = (row + query) * 2048 + head * 64;
   unsigned queries[4 * kSlices][1][4], gradients[4 * kSlices][1][4];
   load_left<64, 3072>(queries, qkv + (row + query) * 3072 + head * 64, count);
@@ -87,14 +105,7 @@ __launch_bounds__(128, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     begin_rows(scores, queries, tiles[buffer][0]);
     begin_rows(dscores, gradients, tiles[buffer][1]);
     wgmma_wait<1>(scores);
-    if (key == first) mask_later<false>(scores, query, key);
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        scores[n][i] = exp2_approx(fma(scores[n][i], 0.125f * kLog2e, -row_lse[i / 2]));
-      }
-    }
+    turn_into_powers(scores, row_lse, query, key, key == first, key < all_seen, seen_from);
     wgmma_wait<0>(dscores);
 #pragma unroll
     for (int n = 0; n < 8; ++n) {

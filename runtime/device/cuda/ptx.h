@@ -2,6 +2,8 @@
 // have their own file of this name in plain C++ (tests/sim).
 #pragma once
 
+#include "device/cuda/tile_map.h"
+
 /// Operands of a warpgroup's result: 64 columns, four numbers per eight columns.
 #define LLMC_RESULTS(d)                                                                                        \
   "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),     \
@@ -258,6 +260,71 @@ __device__ __forceinline__ void cluster_write(float4* shared, int rank, float4 v
   asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v.x), "f"(v.y), "f"(v.z),
                "f"(v.w)
                : "memory");
+}
+
+/// A barrier in shared memory (mbarrier). It counts phases: one ends when all its arrivals and all bytes of the copies
+/// that it expects have come.
+struct CopyBarrier {
+  unsigned long long state;
+};
+
+/// Sets up a barrier of `arrivals` a phase, by one thread. Others may use it after show_barriers() by this thread and a
+/// subsequent barrier of the block, or of the cluster.
+__device__ __forceinline__ void set_up(CopyBarrier* barrier, int arrivals) {
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))),
+      "r"(arrivals)
+      : "memory");
+}
+__device__ __forceinline__ void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+/// Arrives at the barrier, whose phase then also waits for `bytes` of copies. Copies may come before.
+__device__ __forceinline__ void arrive_expecting(CopyBarrier* barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(barrier))),
+               "r"(bytes)
+               : "memory");
+}
+
+/// Arrives at the same barrier of block `rank` of the cluster, which must have set it up and not have ended. The warp's
+/// products that were waited for happen before copies by those that wait. Other accesses are not ordered between
+/// blocks: that takes a fence of the cluster, which waits for all memory operations.
+__device__ __forceinline__ void arrive_at(CopyBarrier* barrier, int rank) {
+  unsigned address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(address)
+      : "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))), "r"(rank));
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
+}
+
+/// Waits until the barrier's phase of this parity has ended: the first phase has 0. Bytes of its copies are visible to
+/// this thread and to its warpgroup's products.
+__device__ __forceinline__ void wait_for_phase(CopyBarrier* barrier, int parity) {
+  unsigned ended;
+  do {
+    asm volatile(
+        "{\n"
+        ".reg .pred ended;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, ended;\n"
+        "}"
+        : "=r"(ended)
+        : "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))), "r"(parity)
+        : "memory");
+  } while (!ended);
+}
+
+/// Starts copying a box of `map` (device/cuda/tile_map.h) that begins at these coordinates to the same place of shared
+/// memory in all blocks of the cluster that have a bit in `blocks`. Elements outside of the tensor are zeros. The bytes
+/// come at `barrier` in each of these blocks. Earlier accesses to the destination by others must happen before this.
+__device__ __forceinline__ void copy_box(void* shared, const TileMap& map, int column, int head, int token,
+                                         int sequence, CopyBarrier* barrier, unsigned short blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, "
+      "%3, %4, %5}], [%6], %7;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+      "l"(&map), "r"(column), "r"(head), "r"(token), "r"(sequence),
+      "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))), "h"(blocks)
+      : "memory");
 }
 
 }  // namespace llmc

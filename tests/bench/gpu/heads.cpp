@@ -7,6 +7,7 @@
 #include <string>
 
 #include "device/cuda/launch.h"
+#include "device/cuda/tile_map.h"
 #include "error.h"
 #include "event_clock.h"
 #include "math/attention.h"
@@ -20,6 +21,14 @@ LLMC_DECLARE_ATTENTION(warpgroups_of_64, bf16)
 LLMC_DECLARE_ATTENTION(warpgroups_of_64_sliding, bf16)
 LLMC_DECLARE_ATTENTION(warpgroups_of_128, bf16)
 LLMC_DECLARE_ATTENTION(warpgroups_of_128_sliding, bf16)
+#define LLMC_DECLARE_SHARED(name)                                                                             \
+  LLMC_DECLARE_INSTANCE(attention_forward_warpgroups_multicast_4_##name, const bf16*, bf16*, float*, TileMap) \
+  LLMC_DECLARE_INSTANCE(attention_backward_queries_warpgroups_multicast_4_##name, const bf16*, const bf16*,   \
+                        const bf16*, const float*, bf16*, float*, TileMap)
+LLMC_DECLARE_SHARED(of_64)
+LLMC_DECLARE_SHARED(of_64_sliding)
+LLMC_DECLARE_SHARED(of_128)
+LLMC_DECLARE_SHARED(of_128_sliding)
 
 namespace {
 
@@ -27,6 +36,9 @@ struct Own {
   void (*forward)(const bf16*, bf16*, float*);
   void (*queries)(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
   void (*keys)(const bf16*, const bf16*, const float*, const float*, bf16*);
+  // With copies of keys and values for clusters of four blocks.
+  void (*shared_forward)(const bf16*, bf16*, float*, TileMap);
+  void (*shared_queries)(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*, TileMap);
 };
 
 struct Case {
@@ -103,9 +115,9 @@ void measure(Device& device, const Case& each, double seconds) {
   Bench b(device, s, seconds);
   Stream& stream = device.stream();
   // As in compiler/ops/attention/attention.cpp.
-  const auto grid = [&](std::int64_t heads, unsigned tiles, unsigned lines) {
+  const auto grid = [&](std::int64_t heads, unsigned tiles, unsigned more, unsigned cluster = 1) {
     const unsigned tile = s.head_dim > 64 ? 16384 : 8192;
-    return Grid{static_cast<unsigned>(s.batch * heads * ((s.sequence + 63) / 64)), 128, 1, tiles * tile + lines};
+    return Grid{static_cast<unsigned>(s.batch * heads * ((s.sequence + 63) / 64)), 128, cluster, tiles * tile + more};
   };
   auto* delta = reinterpret_cast<float*>(b.workspace);
   b.time("llmc", "forward", 2, [&] { launch(stream, grid(s.heads, 4, 0), each.own.forward, b.qkv, b.out, b.lse); });
@@ -114,6 +126,14 @@ void measure(Device& device, const Case& each, double seconds) {
   b.time("llmc", "backward: keys", 4, [&] {
     launch(stream, grid(s.kv_heads, s.head_dim > 64 ? 6 : 4, 1024), each.own.keys, b.dout, b.qkv, b.lse, delta, b.dqkv);
   });
+  const auto number = [](std::int64_t n) { return static_cast<int>(n); };
+  const TileMap map = map_of_heads(b.qkv, number(s.batch), number(s.sequence), number(s.heads + 2 * s.kv_heads),
+                                   number(s.head_dim), number(s.qkv_pitch), 16);
+  b.time("llmc, keys read once a group", "forward", 2,
+         [&] { launch(stream, grid(s.heads, 4, 32, 4), each.own.shared_forward, b.qkv, b.out, b.lse, map); });
+  b.time("llmc, keys read once a group", "backward: queries", 3, [&] {
+    launch(stream, grid(s.heads, 4, 32, 4), each.own.shared_queries, b.dout, b.out, b.qkv, b.lse, b.dqkv, delta, map);
+  });
   constexpr BackwardWay kWay[] = {{AttentionBy::cudnn}};
   MathLibrary library(device, b.library_workspace, Bench::kLibrary);
   const Attention attention(library, {s, kWay});
@@ -121,9 +141,10 @@ void measure(Device& device, const Case& each, double seconds) {
   b.time("cuDNN", "backward", 5, [&] { attention.backward(stream, b.dout, b.out, b.qkv, b.lse, b.dqkv, b.workspace); });
 }
 
-#define LLMC_OWN(name)                                                                \
-  {attention_forward_warpgroups_##name, attention_backward_queries_warpgroups_##name, \
-   attention_backward_keys_warpgroups_##name}
+#define LLMC_OWN(name)                                                                         \
+  {attention_forward_warpgroups_##name, attention_backward_queries_warpgroups_##name,          \
+   attention_backward_keys_warpgroups_##name, attention_forward_warpgroups_multicast_4_##name, \
+   attention_backward_queries_warpgroups_multicast_4_##name}
 
 }  // namespace
 }  // namespace llmc

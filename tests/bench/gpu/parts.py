@@ -33,7 +33,7 @@ FIRST = (
     Part("ceilings", steps.ceilings, 12, 60, (("run", "ceilings"), )),
     Part("rates", rates.rates, 50, 120, (("run", "rates"), )),
     Part("overlap", rates.overlap, 15, 60, (("run", "rates"), )),
-    Part("heads", rates.heads, 25, 90, (("run", "heads"), )),
+    Part("heads", rates.heads, 33, 110, (("run", "heads"), )),
     Part("tune", steps.tune, 22, 110, (("run", "trainer"), )),
     Part("step", steps.whole_steps, 125, 240, (("run", "trainer"), ), steps=True),
     Part("pieces", pieces.pieces, 15, 90, (("run", "timed"), ("fp8_full", "timed"))),

@@ -8,6 +8,15 @@
 #include "library_types.h"
 #include "vector_types.h"
 
+constexpr unsigned cudaEnableDefault = 0;
+#define CUDART_VERSION 13000
+
+enum cudaDriverEntryPointQueryResult {
+  cudaDriverEntryPointSuccess,
+  cudaDriverEntryPointSymbolNotFound,
+  cudaDriverEntryPointVersionNotSufficent,
+};
+
 enum cudaError_t {
   cudaSuccess,
   cudaErrorInvalidValue,
@@ -185,6 +194,8 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel, void** arguments);
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
+                                             unsigned long long flags, cudaDriverEntryPointQueryResult* result);
 cudaError_t cudaFuncGetName(const char** name, const void* kernel);
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 

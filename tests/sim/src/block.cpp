@@ -16,6 +16,9 @@ std::string describe_waiting(const Block& block, std::size_t at_cluster_barrier)
     say(block.named[id].waiting.size(),
         "barrier " + std::to_string(id) + " for " + std::to_string(block.named[id].expected));
   say(at_cluster_barrier, "the barrier of the cluster");
+  for (const PhaseBarrier& barrier : block.barriers)
+    say(barrier.waiting.size(), "a barrier of copies, whose phase lacks " + std::to_string(barrier.missing) +
+                                    " arrivals and " + std::to_string(barrier.bytes) + " bytes");
   for (int warp = 0; warp < block.order.warps; ++warp)
     for (const Meeting& meeting : block.meetings[warp])
       say(static_cast<std::size_t>(std::popcount(meeting.arrived)),

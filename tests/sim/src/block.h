@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "block_order.h"
@@ -14,6 +15,7 @@
 namespace sim {
 
 struct Block;
+struct Lane;
 
 /// An asynchronous copy to shared memory in flight.
 struct Copy {
@@ -32,6 +34,24 @@ struct Product {
   int group;  // last one to add to it
 };
 
+/// A box on its way to a block's shared memory.
+struct BoxCopy {
+  std::size_t offset;
+  std::vector<std::byte> bytes;
+};
+
+/// A barrier of copies in a block's shared memory (mbarrier).
+struct PhaseBarrier {
+  std::size_t offset;
+  int arrivals;                      // of each phase
+  int missing;                       // arrivals that the phase still waits for
+  long long bytes = 0;               // that it still waits for; negative if they came before they were expected
+  int ended = 0;                     // phases
+  Known known = {}, released = {};   // by those that have arrived in this phase, and in all phases that have ended
+  std::vector<BoxCopy> copies = {};  // of this phase
+  std::vector<Lane*> waiting = {};
+};
+
 struct Lane {
   Block* block = nullptr;
   int index = 0;  // in the block
@@ -41,6 +61,8 @@ struct Lane {
   bool shown_to_warpgroups = true;  // its copies
   std::vector<Product> products;    // not waited for yet
   int groups = 0;                   // of products, committed
+  std::vector<std::pair<std::size_t, int>>
+      phases;  // how many of a barrier of copies, by its offset, have been waited for
 };
 
 /// The running lane.
@@ -80,6 +102,7 @@ struct Block {
   std::vector<std::byte> shared;          // copy of the shared memory while another block of the cluster runs
   std::vector<Cell> shared_cells;
   std::vector<std::uint8_t> arriving;  // per granule of shared memory: copies in flight to it
+  std::deque<PhaseBarrier> barriers;   // of copies
 };
 
 /// Describes where lanes of stuck blocks wait, for a report.

@@ -14,16 +14,18 @@
 namespace sim {
 namespace {
 
+/// A type of more than 8 bytes is passed on the stack.
 struct Scalar {
   std::string_view name;
   std::size_t bytes;
   bool floating;
 };
 constexpr Scalar kScalars[] = {
-    {"bool", 1, false},  {"char", 1, false},           {"signed char", 1, false}, {"unsigned char", 1, false},
-    {"short", 2, false}, {"unsigned short", 2, false}, {"int", 4, false},         {"unsigned int", 4, false},
-    {"long", 8, false},  {"unsigned long", 8, false},  {"long long", 8, false},   {"unsigned long long", 8, false},
-    {"float", 4, true},  {"double", 8, true}};
+    {"bool", 1, false},          {"char", 1, false},         {"signed char", 1, false},
+    {"unsigned char", 1, false}, {"short", 2, false},        {"unsigned short", 2, false},
+    {"int", 4, false},           {"unsigned int", 4, false}, {"long", 8, false},
+    {"unsigned long", 8, false}, {"long long", 8, false},    {"unsigned long long", 8, false},
+    {"float", 4, true},          {"double", 8, true},        {"llmc::TileMap", 128, false}};
 
 }  // namespace
 
@@ -57,7 +59,8 @@ Kernel::Kernel(const void* function, const char* mangled) : function_(function),
     for (const Scalar& scalar : kScalars)
       if (scalar.name == type) found = &scalar;
     if (!found)
-      report("kernel " + name_ + " takes a " + std::string(type) + ": the simulator passes pointers and numbers only");
+      report("kernel " + name_ + " takes a " + std::string(type) +
+             ": the simulator passes pointers, numbers and maps only");
     parameters_.push_back({found->bytes, found->floating});
   }
 }
@@ -67,13 +70,14 @@ KernelArguments Kernel::pack(void* const* addresses) const {
   std::size_t general = 0, vector = 0, stack = 0;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];
+    const std::size_t words = (parameter.bytes + 7) / 8;
     void* to;
-    if (parameter.floating && vector < std::size(packed.vector))
+    if (words == 1 && parameter.floating && vector < std::size(packed.vector))
       to = &packed.vector[vector++];
-    else if (!parameter.floating && general < std::size(packed.general))
+    else if (words == 1 && !parameter.floating && general < std::size(packed.general))
       to = &packed.general[general++];
-    else if (stack < std::size(packed.stack))
-      to = &packed.stack[stack++];
+    else if (stack + words <= std::size(packed.stack))
+      to = &packed.stack[stack], stack += words;
     else
       report("kernel " + name_ + " has more parameters than the simulator can pass");
     std::memcpy(to, addresses[i], parameter.bytes);
@@ -84,13 +88,14 @@ KernelArguments Kernel::pack(void* const* addresses) const {
 void Kernel::operator()(const KernelArguments& a) const {
   using G = std::uint64_t;
   using Function = void (*)(G, G, G, G, G, G, double, double, double, double, double, double, double, double, G, G, G,
-                            G, G, G, G, G, G, G, G, G, G, G, G, G, G, G);
+                            G, G, G, G, G, G, G, G, G, G, G, G, G, G, G, G, G, G, G, G, G, G, G);
   const auto& g = a.general;
   const auto& v = a.vector;
   const auto& s = a.stack;
   reinterpret_cast<Function>(const_cast<void*>(function_))(
       g[0], g[1], g[2], g[3], g[4], g[5], v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], s[0], s[1], s[2], s[3], s[4],
-      s[5], s[6], s[7], s[8], s[9], s[10], s[11], s[12], s[13], s[14], s[15], s[16], s[17]);
+      s[5], s[6], s[7], s[8], s[9], s[10], s[11], s[12], s[13], s[14], s[15], s[16], s[17], s[18], s[19], s[20], s[21],
+      s[22], s[23], s[24], s[25]);
 }
 
 }  // namespace sim

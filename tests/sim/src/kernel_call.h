@@ -10,7 +10,7 @@ namespace sim {
 
 /// Arguments as the x86-64 calling convention places them.
 struct KernelArguments {
-  std::uint64_t general[6] = {}, stack[18] = {};
+  std::uint64_t general[6] = {}, stack[26] = {};
   double vector[8] = {};
 };
 

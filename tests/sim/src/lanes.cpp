@@ -1,142 +1,15 @@
 #include "lanes.h"
 
-#include <dlfcn.h>
-#include <link.h>
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <boost/context/fiber.hpp>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 
-#include "block.h"
 #include "cuda_runtime.h"
 #include "device/cuda/ptx.h"  // functions of the counterpart
-#include "report.h"
-#include "shadow.h"
+#include "machine.h"
 
 namespace sim {
-namespace {
 
-namespace context = boost::context;
-
-constexpr int kMostBlocks = 16;  // of a cluster
-constexpr std::size_t kStack = std::size_t{128} << 10, kGuard = 4096;
-
-/// Stacks of lanes are contiguous, so that an address on one is recognised by two comparisons.
-class Stacks {
- public:
-  Stacks() {
-    constexpr std::size_t kBytes = kStack * kLanes * kMostBlocks;
-    void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) report("no address space for the lanes' stacks");
-    begin_ = static_cast<char*>(memory);
-    now.stacks_begin = reinterpret_cast<std::uintptr_t>(memory);
-    now.stacks_bytes = kBytes;
-  }
-  context::stack_context take(std::size_t number) {
-    char* bottom = begin_ + number * kStack;
-    mprotect(bottom, kGuard, PROT_NONE);
-    // Tops at equal distances would all map to the same few sets of a cache.
-    const std::size_t shift = number % 61 * 320;
-    context::stack_context stack;
-    stack.sp = bottom + kStack - shift;
-    stack.size = kStack - kGuard - shift;
-    return stack;
-  }
-
- private:
-  char* begin_;
-};
-
-struct KeepStack {
-  void deallocate(context::stack_context&) {}
-};
-
-/// A fiber that runs lanes one after the other; without a lane: the caller of kernels.
-struct Worker {
-  context::fiber fiber;  // while it is suspended
-  Lane* lane = nullptr;
-};
-
-/// The thread-local segment of the program, which contains only the shared variables of its kernels.
-struct SharedSegment {
-  std::byte* begin = nullptr;
-  std::size_t bytes = 0;
-  std::byte* given = nullptr;  // block_memory, kMostShared bytes
-
-  static SharedSegment of_this_thread() {
-    SharedSegment segment;
-    dl_iterate_phdr(
-        [](dl_phdr_info* info, std::size_t, void* out) {
-          for (int i = 0; i < info->dlpi_phnum; ++i) {
-            if (info->dlpi_phdr[i].p_type != PT_TLS) continue;
-            if (info->dlpi_phdr[i].p_filesz)
-              report("the program has a thread_local with a value, in the segment that stands for shared memory");
-            auto& found = *static_cast<SharedSegment*>(out);
-            found.begin = static_cast<std::byte*>(info->dlpi_tls_data), found.bytes = info->dlpi_phdr[i].p_memsz;
-          }
-          return 1;  // the program itself comes first
-        },
-        &segment);
-    // The program exports it if a kernel uses it. dlsym returns this thread's.
-    segment.given = static_cast<std::byte*>(dlsym(RTLD_DEFAULT, "_ZN4llmc12block_memoryE"));
-    return segment;
-  }
-
-  /// Fills it with NaN, but for what the launch has not asked for.
-  void poison(std::size_t asked) const {
-    std::byte *const end = begin + bytes, *const unused = given ? given + asked : end;
-    std::memset(begin, 0xff, static_cast<std::size_t>(unused - begin));
-    if (given) std::memset(given + kMostShared, 0xff, static_cast<std::size_t>(end - given) - kMostShared);
-  }
-};
-
-class Machine {
- public:
-  void run(const LaunchShape& shape, const std::function<void()>& lane);
-
-  // Called from lanes.
-  void wait_for(Barrier& barrier, int expected, void (Machine::*complete)(Block&, const Barrier&));
-  void block_complete(Block& block, const Barrier&) { block.order.meet_all(); }
-  void named_complete(Block& block, const Barrier& barrier);
-  void arrive_at_cluster(bool release);
-  void wait_for_cluster();
-  unsigned long long meet(Meeting::Kind kind, unsigned mask, unsigned long long word, int source);
-  Lane& lane() { return *running_->lane; }
-  int live_in_cluster() const;
-  void write_shared_of(float4* mine, unsigned rank, float4 value);
-
-  const LaunchShape* shape = nullptr;
-
- private:
-  void start(Block& block, std::uint32_t index, std::uint32_t first);
-  void complete_cluster_barrier_if_all_came();
-  void enter(Block& block);
-  void switch_to(Worker& next);
-  void go_on();
-  void wake(Barrier& barrier);
-  void lane_ended(Lane& lane);
-  void update_stamp();
-  Worker& worker(std::size_t number);
-  [[noreturn]] void report_deadlock(unsigned blocks);
-
-  const bool reversed_ = std::getenv("LLMC_SIM_REVERSED") != nullptr;  // blocks and lanes, the last ones first
-  Stacks stacks_;
-  SharedSegment segment_;
-  std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::unique_ptr<Block>> blocks_;  // of the cluster
-  std::vector<BlockOrder*> orders_;
-  ClusterBarrier cluster_barrier_;
-  Worker caller_, *running_ = &caller_, *left_ = nullptr;  // left_: ran before running_
-  Block* entered_ = nullptr;                               // whose shared memory is loaded
-  const std::function<void()>* body_ = nullptr;
-};
-
-Machine* the_machine = nullptr;  // created by the first kernel, and kept: lanes' stacks cannot be unwound
-
-Machine& machine() { return *the_machine; }
+Machine* the_machine = nullptr;
 
 Worker& Machine::worker(std::size_t number) {
   while (workers_.size() <= number) {
@@ -202,6 +75,7 @@ void Machine::start(Block& block, std::uint32_t index, std::uint32_t first) {
   block.order.warps = (lanes + kWarp - 1) / kWarp;
   block.lanes.resize(static_cast<std::size_t>(lanes));
   block.live = lanes;
+  block.barriers.clear();
   for (int i = 0; i < lanes; ++i) {
     Lane& lane = block.lanes[static_cast<std::size_t>(i)];
     lane = {};  // the storage may hold lanes of an earlier block
@@ -281,6 +155,11 @@ void Machine::lane_ended(Lane& lane) {
   lane.finished = true;
   Block& block = *lane.block;
   --block.live;
+  if (!block.live)
+    for (const PhaseBarrier& barrier : block.barriers)
+      if (!barrier.copies.empty())
+        report("kernel " + order().describe(now.operation) + ": block " + std::to_string(block.order.index) +
+               " ends before copies to it have come");
   // Exited lanes are not waited for.
   if (block.live && static_cast<int>(block.whole.waiting.size()) == block.live) {
     block_complete(block, block.whole);
@@ -294,44 +173,6 @@ void Machine::named_complete(Block& block, const Barrier& barrier) {
   std::uint32_t mask = 0;
   for (const Lane* lane : barrier.waiting) mask |= 1u << lane->index / kWarp;
   block.order.meet(mask);
-}
-
-void Machine::arrive_at_cluster(bool release) {
-  Lane& mine = lane();
-  if (mine.arrivals > mine.waits)
-    report("kernel " + order().name(now.operation) + ": lane " + std::to_string(mine.index) +
-           " comes to the barrier of its cluster twice without waiting at it");
-  ++mine.arrivals;
-  ++cluster_barrier_.arrived;
-  if (release) mine.block->order.releases[mine.index / kWarp] = true;
-  complete_cluster_barrier_if_all_came();
-  update_stamp();
-}
-
-void Machine::wait_for_cluster() {
-  Lane& mine = lane();
-  if (mine.arrivals == mine.waits)
-    report("kernel " + order().name(now.operation) + ": lane " + std::to_string(mine.index) +
-           " waits at the barrier of its cluster without having come to it");
-  ++mine.waits;
-  if (cluster_barrier_.completed >= mine.waits) return;
-  cluster_barrier_.waiting.push_back(&mine);
-  go_on();
-}
-
-void Machine::complete_cluster_barrier_if_all_came() {
-  if (!live_in_cluster() || cluster_barrier_.arrived != live_in_cluster()) return;
-  for (unsigned b = 0; b < shape->cluster; ++b) blocks_[b]->order.meet_cluster();
-  ++cluster_barrier_.completed;
-  cluster_barrier_.arrived = 0;
-  for (Lane* waiting : cluster_barrier_.waiting) waiting->block->ready.push_back(waiting);
-  cluster_barrier_.waiting.clear();
-}
-
-int Machine::live_in_cluster() const {
-  int live = 0;
-  for (unsigned b = 0; b < shape->cluster; ++b) live += blocks_[b]->live;
-  return live;
 }
 
 unsigned long long Machine::meet(Meeting::Kind kind, unsigned mask, unsigned long long word, int source) {
@@ -376,21 +217,6 @@ unsigned long long Machine::meet(Meeting::Kind kind, unsigned mask, unsigned lon
   return meetings[static_cast<std::size_t>(index)].result[number];
 }
 
-void Machine::write_shared_of(float4* mine, unsigned rank, float4 value) {
-  const std::string kernel = "kernel " + order().name(now.operation);
-  const std::size_t offset = reinterpret_cast<std::uintptr_t>(mine) - now.shared_begin;
-  if (offset >= now.shared_bytes || rank >= shape->cluster)
-    report(kernel + " writes shared memory that no block of its cluster has");
-  Block& to = *blocks_[rank];
-  if (to.live == 0) report(kernel + " writes shared memory of a block that has ended");
-  if (lane().waits == 0) report(kernel + " writes shared memory of a block that may not have begun");
-  touch_shared(Access::write, to.shared_cells.data(), offset, sizeof value);
-  if (&to == entered_)
-    *mine = value;
-  else
-    std::memcpy(to.shared.data() + offset, &value, sizeof value);
-}
-
 void Machine::report_deadlock(unsigned blocks) {
   std::string text = "deadlock in kernel " + order().name(now.operation);
   for (unsigned b = 0; b < blocks; ++b) {
@@ -401,8 +227,6 @@ void Machine::report_deadlock(unsigned blocks) {
   }
   report(text);
 }
-
-}  // namespace
 
 void run_kernel(const LaunchShape& shape, const std::function<void()>& lane) {
   if (!the_machine) the_machine = new Machine;
@@ -458,19 +282,6 @@ void wait_for_copies() {
   }
   if (!machine().lane().copies.empty()) machine().lane().shown_to_warpgroups = false;
   machine().lane().copies.clear();
-}
-
-int cluster_rank() {
-  const BlockOrder& order = machine().lane().block->order;
-  return static_cast<int>(order.index - order.first);
-}
-
-int cluster_size() { return static_cast<int>(machine().shape->cluster); }
-
-void arrive_at_cluster(bool release) { machine().arrive_at_cluster(release); }
-void wait_for_cluster() { machine().wait_for_cluster(); }
-void write_shared_of(float4* mine, int rank, float4 value) {
-  machine().write_shared_of(mine, static_cast<unsigned>(rank), value);
 }
 
 unsigned vote(unsigned mask, bool mine) {

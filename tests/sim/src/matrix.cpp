@@ -12,7 +12,6 @@ namespace sim {
 namespace {
 
 constexpr unsigned kWholeWarp = 0xffffffffu;
-constexpr int kMostBlocks = 16;  // of a cluster
 
 /// Data brought by each lane of a warp. Two buffers alternate: a lane that is ahead by one instruction writes to the
 /// other, and it cannot be ahead by two.

@@ -91,9 +91,11 @@ const char* verb(Access access) { return access == Access::read ? "read" : "wrot
   const auto lane = [](std::uint32_t block, int number) {
     return "lane " + std::to_string(number) + " of block " + std::to_string(block);
   };
+  const bool by_copy = lane_of(before) == now.block->warps * kWarp;
   report("race in kernel " + order().describe(now.operation) + ": " + lane(now.block->index, now.lane) + " " + doing +
-         place + "; " + lane(block_of(before), lane_of(before)) + " " + verb(earlier) +
-         " them, and no barrier orders the two");
+         place + "; " +
+         (by_copy ? "a copy to block " + std::to_string(block_of(before)) : lane(block_of(before), lane_of(before))) +
+         " " + verb(earlier) + " them, and no barrier orders the two");
 }
 
 /// Returns the conflicting stamp, or null.
@@ -228,10 +230,32 @@ void touch_rows(Access access, const void* memory, std::size_t rows, std::size_t
   for (std::size_t row = 0; row < rows; ++row) touch(access, static_cast<const char*>(memory) + row * pitch, bytes);
 }
 
+namespace {
+
+std::string describe_shared(std::size_t offset, std::size_t bytes) {
+  return "bytes [" + std::to_string(offset) + ", " + std::to_string(offset + bytes) + ") of shared memory";
+}
+
+}  // namespace
+
 void touch_shared(Access access, Cell* cells, std::size_t offset, std::size_t bytes) {
-  touch_cells<Space::shared>(access, cells + offset / kGranule, offset, bytes, [=] {
-    return "bytes [" + std::to_string(offset) + ", " + std::to_string(offset + bytes) + ") of shared memory";
-  });
+  touch_cells<Space::shared>(access, cells + offset / kGranule, offset, bytes,
+                             [=] { return describe_shared(offset, bytes); });
+}
+
+void check_copy(const Cell* cells, std::size_t offset, std::size_t bytes) {
+  for (const Cell* cell = cells + offset / kGranule; cell != cells + (offset + bytes) / kGranule; ++cell)
+    for (const Stamp* before : {&cell->write, &cell->read, &cell->other_read}) {
+      const bool ordered = operation_of(*before) != now.operation || now.block->ordered(*before, now.lane, true);
+      if (*before && !ordered)
+        report_conflict(Access::write, *before, before == &cell->write ? Access::write : Access::read,
+                        describe_shared(offset, bytes) + " by a copy");
+    }
+}
+
+void record_copy(Cell* cells, std::size_t offset, std::size_t bytes, Stamp stamp) {
+  for (Cell* cell = cells + offset / kGranule; cell != cells + (offset + bytes) / kGranule; ++cell)
+    *cell = {.write = stamp | kBytes};
 }
 
 namespace {

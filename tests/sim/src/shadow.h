@@ -43,6 +43,10 @@ void touch_rows(Access access, const void* address, std::size_t rows, std::size_
 void touch_from_lane(Access access, std::uintptr_t address, std::size_t bytes);
 /// A copy to this block's shared memory starts, or has arrived.
 void touch_copy(std::uintptr_t shared, std::size_t bytes, bool arrived);
+/// A copy that the hardware makes, for the running lane, to shared memory of a block of the cluster: checks that all
+/// earlier accesses happened before; and records that it has arrived.
+void check_copy(const Cell* cells, std::size_t offset, std::size_t bytes);
+void record_copy(Cell* cells, std::size_t offset, std::size_t bytes, Stamp stamp);
 /// For shared memory of another block of the cluster.
 void touch_shared(Access access, Cell* cells, std::size_t offset, std::size_t bytes);
 

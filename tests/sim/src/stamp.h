@@ -10,6 +10,7 @@ using Stamp = std::uint64_t;  // operation 21 bits, block 16, lane 10, clock 13,
 
 constexpr std::uint32_t kOperations = 1u << 21, kBlocks = 1u << 16, kClocks = 1u << 13;
 constexpr int kLanes = 1024, kWarp = 32, kWarps = kLanes / kWarp;
+constexpr int kMostBlocks = 16;  // of a cluster
 /// A granule: the bytes that share a Cell.
 constexpr int kGranule = 4;
 constexpr Stamp kBytes = 15;

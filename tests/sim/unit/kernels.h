@@ -1,6 +1,8 @@
 // Small kernels, each with one thing that the simulator must do, or detect.
 #pragma once
 
+#include "device/cuda/tile_map.h"
+
 namespace llmc {
 
 // Correct ones.
@@ -23,6 +25,22 @@ void approximations(const float* in, float* powers, float* inverses, int count);
 void e4m3_pairs(const float* in, unsigned short* out, int count);                 // [count, 2] -> [count]
 void e5m2_pairs(const float* in, unsigned short* out, int count);                 // [count, 2] -> [count]
 void turned_copies(const float* in, float* out);  // reverse, by asynchronous copies; every other number is 0
+/// Two turns in which both blocks of a cluster copy half of a box of 16 rows to both: [block, turn, 16, 64], then 256
+/// elements that are not used. fault: one of these.
+enum BoxFault {
+  no_fault,
+  no_barrier,
+  may_not_have_begun,
+  overwrites,
+  too_few_bytes,
+  arrives_again,
+  reads_early,
+  warp_does_not_wait,
+  wrong_phase,
+  warp_is_not_together,
+  ends_early,
+};
+void shared_boxes(TileMap map, unsigned short* out, int fault);
 // Faulty ones.
 void copies_not_waited_for(const float* in, float* out);
 void copies_without_barrier(const float* in, float* out);

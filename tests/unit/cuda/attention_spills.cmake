@@ -76,6 +76,33 @@ constexpr float kSoftcap = 50.0f;
         -include ${FOLDER}/capped_documents.h ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
       must_not_spill("${kernel}_warpgroups, window of documents, head_dim ${head_dim}" 90a -include ${FOLDER}/documents.h
         ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
+      # Copies for a cluster: alone, and with all that takes registers.
+      if(NOT kernel MATCHES "keys")
+        file(READ ${FOLDER}/${head_dim}.h params)
+        file(WRITE ${FOLDER}/multicast.h "#undef LLMC_FURTHER_OPERANDS
+#define LLMC_FURTHER_OPERANDS , const __grid_constant__ TileMap key_map
+${params}
+namespace llmc {
+constexpr int kMulticast = 4;
+}
+")
+        set(most ${FOLDER}/documents.h)
+        if(kernel MATCHES "backward")
+          set(most ${FOLDER}/rotated_documents.h)
+        endif()
+        file(READ ${most} params)
+        string(REPLACE "document_end" "document_end, const __grid_constant__ TileMap key_map" params "${params}")
+        file(WRITE ${FOLDER}/multicast_most.h "${params}
+namespace llmc {
+constexpr int kMulticast = 4;
+constexpr float kSoftcap = 50.0f;
+}
+")
+        foreach(shared multicast multicast_most)
+          must_not_spill("${kernel}_warpgroups, ${shared}, head_dim ${head_dim}" 90a -include ${FOLDER}/${shared}.h
+            ${SOURCE}/templates/cuda/${kernel}_warpgroups.cu)
+        endforeach()
+      endif()
     endforeach()
   endif()
 endforeach()

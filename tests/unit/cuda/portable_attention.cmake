@@ -45,6 +45,17 @@ set(rotated_attention_shapes
   "rotated_broad_padded 1 140 4 2 80 648 328 128 0.1118034f"
   "rotated_narrow_padded 2 90 2 1 48 200 104 128 0.14433757f")
 
+# Of some of these shapes, kernels of which 2 or 4 blocks share copies of keys and values.
+set(multicast_attention_shapes
+  "multicast_4_shared 2 200 8 2 64 776 520 128 0.125f"
+  "multicast_4_few 3 5 4 1 64 384 256 128 0.125f"
+  "multicast_2_divided 3 200 4 2 64 520 264 128 0.125f 0 documents"
+  "multicast_2_broad 2 200 4 2 128 1032 520 128 0.088388348f"
+  "multicast_2_broad_padded 1 140 4 2 80 648 328 128 0.1118034f"
+  "multicast_2_broad_sliding 1 200 2 1 128 520 264 128 0.088388348f 70"
+  "multicast_2_broad_capped 1 130 2 1 128 520 264 128 0.088388348f 50 whole 1.5f"
+  "multicast_2_rotated_broad_divided 2 200 2 1 96 392 200 128 0.10206207f 21 documents")
+
 # Variants in fp32.
 set(scalar_attention_shapes
   "grouped 2 100 8 1 64 648 528 128 0.125f"
@@ -66,7 +77,8 @@ set(fp16_attention_shapes
   "fp16_documents 3 200 4 2 32 264 136 128 0.17677669f 0 documents")
 
 # Writes them to the current build folder and appends their names to ${out}. twin: suffix of the variant, _warpgroups, _scalar or
-# empty. Further arguments are params. Names that begin with "rotated" are of the backward kernels alone.
+# empty. Further arguments are params. Names with "rotated" are of the backward kernels alone, those with "multicast" not of that
+# which owns keys.
 function(attention_instances out shapes twin)
   foreach(shape IN LISTS shapes)
     separate_arguments(shape)
@@ -89,21 +101,26 @@ function(attention_instances out shapes twin)
       list(GET shape 12 value)
       list(APPEND params "float kSoftcap = ${value}")
     endif()
-    set(documents)
+    set(operands)
+    set(kernels attention_forward attention_backward_queries attention_backward_keys)
+    if(name MATCHES "rotated")
+      list(APPEND params "bool kRotates = true")
+      string(APPEND operands ", const float* rope_table")
+      list(REMOVE_ITEM kernels attention_forward)
+    endif()
     if("documents" IN_LIST shape)
       list(APPEND params "bool kDocuments = true")
-      set(documents ", const int* document_begin, const int* document_end")
-    endif()
-    set(kernels attention_forward attention_backward_queries attention_backward_keys)
-    if(name MATCHES "^rotated")
-      list(APPEND params "bool kRotates = true" "operands , const float* rope_table${documents}")
-      list(REMOVE_ITEM kernels attention_forward)
-      if(documents)
+      string(APPEND operands ", const int* document_begin, const int* document_end")
+      if(name MATCHES "rotated")
         list(APPEND params "bool kResets = true")
       endif()
-    elseif(documents)
-      list(APPEND params "operands ${documents}")
     endif()
+    if(name MATCHES "^multicast_([24])")
+      list(APPEND params "int kMulticast = ${CMAKE_MATCH_1}")
+      string(APPEND operands ", const __grid_constant__ TileMap key_map")
+      list(REMOVE_ITEM kernels attention_backward_keys)
+    endif()
+    list(APPEND params "operands ${operands}")
     list(GET shape 8 lanes)
     list(GET shape 9 scale)
     foreach(kernel IN LISTS kernels)
@@ -119,6 +136,7 @@ endmacro()
 macro(warpgroup_attention_instances out)
   attention_instances(${out} "${warpgroup_attention_shapes}" _warpgroups)
   attention_instances(${out} "${rotated_attention_shapes}" _warpgroups)
+  attention_instances(${out} "${multicast_attention_shapes}" _warpgroups)
 endmacro()
 macro(scalar_attention_instances out)
   attention_instances(${out} "${scalar_attention_shapes}" _scalar)

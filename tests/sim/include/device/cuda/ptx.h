@@ -5,6 +5,9 @@
 
 #include <bit>
 #include <cmath>
+#include <source_location>
+
+#include "device/cuda/tile_map.h"
 
 namespace sim {
 
@@ -19,6 +22,14 @@ void arrive_at_cluster(bool release);
 void wait_for_cluster();
 /// Writes `value` to the variable `mine`, in shared memory, of block `rank` of the cluster.
 void write_shared_of(float4* mine, int rank, float4 value);
+
+/// Implement llmc::set_up, llmc::arrive_expecting and llmc::arrive_at, llmc::wait_for_phase and llmc::copy_box. where:
+/// of the call in the kernel's source.
+void set_up_barrier(void* barrier, int arrivals, const std::source_location& where);
+void arrive_at_barrier(void* barrier, int rank, int bytes, const std::source_location& where);
+void wait_for_phase(void* barrier, int parity, const std::source_location& where);
+void copy_box(void* shared, const llmc::TileMap& map, const int (&at)[4], void* barrier, unsigned blocks,
+              const std::source_location& where);
 
 /// `exact`, as returned by an instruction within `most` units in the last place: the error depends on the argument's
 /// bits. Never rounded to zero or infinity; subnormal results are 0.
@@ -123,6 +134,29 @@ inline void cluster_arrive() { sim::arrive_at_cluster(true); }
 inline void cluster_arrive_relaxed() { sim::arrive_at_cluster(false); }
 inline void cluster_wait() { sim::wait_for_cluster(); }
 inline void cluster_write(float4* shared, int rank, float4 v) { sim::write_shared_of(shared, rank, v); }
+
+struct CopyBarrier {
+  unsigned long long state;
+};
+using SourceLocation = std::source_location;
+
+inline void set_up(CopyBarrier* barrier, int arrivals, SourceLocation where = SourceLocation::current()) {
+  sim::set_up_barrier(barrier, arrivals, where);
+}
+inline void show_barriers() {}
+inline void arrive_expecting(CopyBarrier* barrier, int bytes, SourceLocation where = SourceLocation::current()) {
+  sim::arrive_at_barrier(barrier, sim::cluster_rank(), bytes, where);
+}
+inline void arrive_at(CopyBarrier* barrier, int rank, SourceLocation where = SourceLocation::current()) {
+  sim::arrive_at_barrier(barrier, rank, 0, where);
+}
+inline void wait_for_phase(CopyBarrier* barrier, int parity, SourceLocation where = SourceLocation::current()) {
+  sim::wait_for_phase(barrier, parity, where);
+}
+inline void copy_box(void* shared, const TileMap& map, int column, int head, int token, int sequence,
+                     CopyBarrier* barrier, unsigned short blocks, SourceLocation where = SourceLocation::current()) {
+  sim::copy_box(shared, map, {column, head, token, sequence}, barrier, blocks, where);
+}
 
 inline void keep_branch() {}
 inline int opaque(int v) { return v; }
