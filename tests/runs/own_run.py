@@ -46,6 +46,10 @@ class OwnRun(RunTest):
         self.assertIn(os.path.join(moved, "share", "llmc"), done.out)
         spec = harness.write_small(self.path("installed"))
         self.succeed(llmc, "compile", spec, "-o", self.path("trainer"), env=environment)
+        loaded = self.succeed(llmc, "emit", spec, "-o", self.path("sources"), env={**environment, "LD_DEBUG":
+                                                                                   "files"}).err
+        self.assertIn(os.path.join(moved, "lib", "llmc", "libllmc_clang.so"), loaded)
+        self.assertNotIn(os.path.join(BUILD, "libllmc_clang.so"), loaded)
         version = self.succeed(self.path("trainer", "trainer"), "--version").out
         self.assertRegex(version, r"^small [0-9a-f]{32} \S+\n$")
         usage = self.succeed(self.path("trainer", "trainer"), "--help").out

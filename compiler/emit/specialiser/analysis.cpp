@@ -1,5 +1,5 @@
 // Parses a template with its params, notes what the specialiser may edit, and formats text. The only file that includes
-// Clang.
+// Clang, of a library of its own (library.h).
 #include "compiler/emit/specialiser/analysis.h"
 
 #include <clang/AST/ASTConsumer.h>
@@ -25,6 +25,7 @@
 
 #include "compiler/emit/specialiser/collector.h"
 #include "compiler/emit/specialiser/cuda_stub.h"
+#include "compiler/emit/specialiser/library.h"
 #include "error.h"
 
 namespace llmc::emit {
@@ -220,9 +221,7 @@ const std::string& precompiled_headers(const SpecialiseInput& input) {
   return headers;
 }
 
-}  // namespace
-
-Analysis analyse(const SpecialiseInput& input) {
+Analysis analyse_template(const SpecialiseInput& input) {
   const bool precompiled = input.template_text.find(kHeaders) != std::string::npos;
   const std::string params = "#pragma once\n#include \"device/types.h\"\n" + params_text(input.params);
   Compiler compiler(input, arguments(input, kKernelPath, !precompiled));  // precompiled headers contain the stub
@@ -238,7 +237,7 @@ Analysis analyse(const SpecialiseInput& input) {
   return analysis;
 }
 
-std::string format(const std::string& text) {
+std::string format_text(const std::string& text) {
   auto style = clang::format::getStyle(kFormatStyle, kKernelPath, "none");
   if (!style) throw Failure(Exit::internal, "the formatting style is not valid: " + llvm::toString(style.takeError()));
   const auto edits = clang::format::reformat(*style, text, {clang::tooling::Range(0, text.size())}, kKernelPath);
@@ -246,5 +245,10 @@ std::string format(const std::string& text) {
   if (!formatted) throw Failure(Exit::internal, "formatting failed: " + llvm::toString(formatted.takeError()));
   return *formatted;
 }
+
+}  // namespace
+
+extern "C" const ClangTable llmc_clang_table;
+const ClangTable llmc_clang_table = {analyse_template, format_text};
 
 }  // namespace llmc::emit

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../facts.h"
+#include "compiler/emit/specialiser/library.h"
 #include "error.h"
 #include "sample.h"
 
@@ -29,6 +30,18 @@ TEST(Errors, AnyClangDiagnosticWithFileAndLine) {
             "templates/sample.cu:7: comparison of integers of different signs: 'int' and 'unsigned int'");
   EXPECT_EQ(message(sample({{"int", "kCols", "oops"}}, "  out[0] = in[kCols];\n")),
             "params.h of sample:5: use of undeclared identifier 'oops'");
+}
+
+TEST(Errors, WithoutClangsLibraryAllPlacesAreNamed) {
+  try {
+    load_clang({"/no/such/libllmc_clang.so", "/dev/null"});
+    ADD_FAILURE() << "a library was found";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::toolchain);
+    EXPECT_TRUE(
+        has_facts(failure.what(), {"libllmc_clang.so", "Build or install llmc again", "/no/such/", "/dev/null"}))
+        << failure.what();
+  }
 }
 
 TEST(Errors, UnusedNamesAreNoDiagnostic) { EXPECT_NO_THROW(specialise(sample(kColumns, "  int x = kCols;\n"))); }
