@@ -95,6 +95,14 @@ bool is_slurm_task(const Variables& variables) {
   return step && *step < kFirstSpecialStep;
 }
 
+/// Sets the local rank from SLURM's if the launcher's own variables have none, as with srun --mpi=pmi2 or where a
+/// script sets RANK from SLURM_PROCID. Only of a step that counts the same ranks.
+void take_slurm_local_rank(const Variables& variables, const Source& source, LauncherInfo& launch) {
+  if (variables.has(source.local)) return;
+  const std::optional<LauncherInfo> task = read_source(variables, kSlurm);
+  if (task && task->rank == launch.rank && task->world_size == launch.world_size) launch.local_rank = task->local_rank;
+}
+
 /// Sets the host from SLURM's list, and the port after MASTER_PORT if that is set, else one that concurrent jobs do not
 /// use: below the ports that systems assign themselves.
 void take_slurm_address(const Variables& variables, LauncherInfo& launch) {
@@ -130,6 +138,7 @@ LauncherInfo find_launcher(const std::function<const char*(const char*)>& variab
       slurm_task ? variables.text("SLURM_JOB_ID").value_or("") + "." + *variables.text("SLURM_STEP_ID") : "";
 
   if (std::optional<LauncherInfo> launch = read_source(variables, kTorchrun)) {
+    if (slurm_task) take_slurm_local_rank(variables, kTorchrun, *launch);
     // Set only by torchrun itself. mpirun or srun may have started it once per machine, and then count machines.
     const std::optional<std::string> elastic = variables.text("TORCHELASTIC_RUN_ID");
     if (elastic && *elastic != kUnnamed) launch->id = *elastic;
@@ -157,6 +166,7 @@ LauncherInfo find_launcher(const std::function<const char*(const char*)>& variab
                                        "start the trainer with Open MPI's mpirun, torchrun or srun");
       take_slurm_address(variables, *launch);
     }
+    if (slurm_task) take_slurm_local_rank(variables, kPmi, *launch);
     launch->id = slurm_id;
     return *launch;
   }

@@ -34,6 +34,8 @@ FAULTS = [
     fault("a_step_of_slurm_has_no_other_address", "find_launcher",
           "launch->world_size > 1 && !take_master_address(variables, *launch)", "launch->world_size > 1",
           "test_comm Launch.MpiAndTorchrun*"),
+    fault("slurms_local_rank_is_another_ranks", "take_slurm_local_rank",
+          "task->rank == launch.rank && task->world_size == launch.world_size", "true", "test_comm Launch.ALocalRank*"),
     fault("mpirun_takes_the_machines_of_a_job", "mpirun_variables", '{"OMPI_MCA_ras", kNoScheduler},', "",
           "test_comm By/Spawn.LinesComeOut*"),
     fault("mpirun_takes_the_hosts_of_a_list", "Ranks::Ranks", '"--host", "localhost:" + n,', "",

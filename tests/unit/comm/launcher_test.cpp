@@ -99,6 +99,19 @@ TEST(Launch, MpiAndTorchrunStandBeforeSlurm) {
   EXPECT_EQ(find(with(with(kSlurm, kOpenMpi), {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}})).by, "Open MPI");
 }
 
+/// Without it all ranks of a machine would use its first GPU.
+TEST(Launch, ALocalRankThatIsMissingIsSlurms) {
+  const Map address = {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}};
+  const Map pmi2 = with(address, {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}});  // srun --mpi=pmi2
+  const Map script = with(address, {{"RANK", "3"}, {"WORLD_SIZE", "4"}});
+  for (const Map& variables : {pmi2, script}) {
+    EXPECT_EQ(find(with(kSlurm, variables)).local_rank, 1);
+    EXPECT_EQ(find(with(with(kSlurm, variables), {{"SLURM_PROCID", "2"}})).local_rank, 0) << "another count of ranks";
+    EXPECT_EQ(find(without(with(kSlurm, variables), "SLURM_STEP_ID")).local_rank, 0) << "no task of srun";
+  }
+  EXPECT_EQ(find(with(with(kSlurm, script), {{"LOCAL_RANK", "2"}})).local_rank, 2);
+}
+
 TEST(Launch, WhoeverStartedTorchrunIsNotCompared) {
   EXPECT_EQ(find(with(kTorchrun, kOpenMpi)).world_size, 16);
   EXPECT_THAT(
