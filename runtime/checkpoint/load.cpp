@@ -78,11 +78,11 @@ class Matching {
 
  private:
   bool leave_out(const std::string& name) {
-    const std::string prefix = name.substr(0, name.find('.'));
-    if (!is_row_state(prefix) ||
-        std::ranges::none_of(stored_, [&](const ParameterInfo& p) { return name.substr(prefix.size() + 1) == p.name; }))
+    const std::size_t dot = name.find('.');
+    if (dot == std::string::npos || !is_row_state(std::string_view(name).substr(0, dot)) ||
+        std::ranges::none_of(stored_, [&](const ParameterInfo& p) { return name.substr(dot + 1) == p.name; }))
       return false;
-    matches_.left_out.insert(prefix);
+    matches_.left_out.insert(name.substr(0, dot));
     return true;
   }
 

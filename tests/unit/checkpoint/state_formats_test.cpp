@@ -154,5 +154,19 @@ TEST(StateFormats, StateOfRowsBeginsAtZeroOrIsLeftOut) {
   EXPECT_TRUE(more.memory == before.memory);
 }
 
+/// A checkpoint of somebody else may have any names, such as a prefix alone.
+TEST(StateFormats, ATensorNamedAsAPrefixIsRefused) {
+  test::Folder folder;
+  Kept plain = with_rows(0);
+  const fs::path saved = save_checkpoint(folder.path, small_train_state(3), kTexts, parameters(), plain.access);
+  std::vector<FileRecord> files = read_manifest(saved);
+  safetensors::Writer strange(saved / "optimizer-2.safetensors",
+                              std::vector<safetensors::TensorSpec>{{.name = "neuron_avg_sq", .shape = {0}}});
+  files.push_back(strange.finish());
+  fs::remove(saved / "manifest.json");
+  write_manifest(saved, files);
+  EXPECT_THROW(load(saved, plain), Failure);
+}
+
 }  // namespace
 }  // namespace llmc
