@@ -290,15 +290,26 @@ fs::path real_file(const fs::path& file) {
 
 fs::path spec_file(const spec::Resolved& resolved) { return real_file(resolved.files.front().path); }
 
-void note_spec(const fs::path& folder, const spec::Resolved& resolved) {
+SpecNote spec_note(const fs::path& folder, const spec::Resolved& resolved) {
+  const auto line = [](const fs::path& path) {
+    if (path.string().find('\n') != std::string::npos)
+      throw Failure(Exit::usage,
+                    "the path '" + path.string() +
+                        "' has a line feed, and a trainer could not find its spec. Rename the folder or file");
+    return path.string() + "\n";
+  };
   // Resolved, because the system reports a program's own path without symbolic links.
-  const auto real = [](const fs::path& path) { return disk::canonical(path, Exit::usage).string(); };
-  std::string files;
+  const auto real = [](const fs::path& path) { return disk::canonical(path, Exit::usage); };
+  SpecNote note{line(real(resolved.directory)) + line(real(folder)), ""};
   for (const spec::SpecFile& file : resolved.files)
-    files +=
-        fmt::format("{:016x} {}\n", XXH3_64bits(file.text.data(), file.text.size()), real_file(file.path).string());
-  emit::write_file(folder / kSpecDirectoryFile, real(resolved.directory) + "\n" + real(folder) + "\n");
-  emit::write_file(folder / kSpecFilesFile, files);
+    note.files +=
+        fmt::format("{:016x} {}", XXH3_64bits(file.text.data(), file.text.size()), line(real_file(file.path)));
+  return note;
+}
+
+void write_note(const fs::path& folder, const SpecNote& note) {
+  emit::write_file(folder / kSpecDirectoryFile, note.directory);
+  emit::write_file(folder / kSpecFilesFile, note.files);
 }
 
 }  // namespace llmc::build

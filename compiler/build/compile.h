@@ -32,8 +32,14 @@ CompileResult compile_project(const plan::Plan& plan, const std::filesystem::pat
 /// Returns the spec's own path, absolute and without symbolic links, as recorded for the trainer.
 std::filesystem::path spec_file(const spec::Resolved& resolved);
 
-/// Writes records (program/compiled_spec.h) next to the trainer in `folder`: its path, its spec's directory, and paths
-/// and hashes of the files that the spec was read from. Sources and binaries contain no path of this machine.
-void note_spec(const std::filesystem::path& folder, const spec::Resolved& resolved);
+/// Texts of the records (program/compiled_spec.h) of a trainer in a project's folder: its path, its spec's directory,
+/// and paths and hashes of the files that the spec was read from. Sources and binaries contain no path of this machine.
+struct SpecNote {
+  std::string directory, files;
+};
+
+/// Throws Failure(usage) for a path that a record cannot hold, because it has a line feed.
+SpecNote spec_note(const std::filesystem::path& folder, const spec::Resolved& resolved);
+void write_note(const std::filesystem::path& folder, const SpecNote& note);
 
 }  // namespace llmc::build

@@ -103,12 +103,14 @@ build::CompileResult compile(const Planned& planned, const BuildOptions& options
     if (const std::string warning = build::check_cpu_target(planned.plan.spec); !warning.empty())
       to_stderr("warning: {}\n", printable_text(warning));
   const build::ProjectLock lock = lock_output(planned, options);
+  const build::SpecNote note =
+      build::spec_note(output_folder(options.out, planned.plan.spec.name), planned.resolved);  // may refuse
   const fs::path folder = emit_to(planned, options, home);
   note_other_spec(disk::canonical(folder, Exit::usage), planned.resolved);
   const auto progress = [](const std::string& line) { to_stderr("{}\n", line); };
   build::CompileResult result = build::compile_project(
       planned.plan, folder, home, options.jobs ? options.jobs : HostLimits().processors(), progress);
-  build::note_spec(folder, planned.resolved);
+  build::write_note(folder, note);
   return result;
 }
 
