@@ -106,6 +106,11 @@ std::string resolve_cpu_arch(const std::string& arch) { return arch == "native" 
 void check_arch(const CpuToolchain& tools, const std::string& arch) {
   if (run({"g++ -march", {tools.compiler, "-march=" + arch, "-E", "-x", "c++", "/dev/null"}, ""}).exit_code == 0)
     return;
+  const Outcome without = run({"g++", {tools.compiler, "-E", "-x", "c++", "/dev/null"}, ""});
+  if (without.exit_code != 0)
+    throw Failure(Exit::toolchain, tools.compiler + " compiles nothing (exit " + std::to_string(without.exit_code) +
+                                       "): " + first_line(without.output) +
+                                       ". Repair it, or put another g++ first on PATH");
   const std::string here = machine_arch();
   throw Failure(Exit::toolchain, "target.arch: " + arch + " is not a -march value of " + tools.version +
                                      ". Install a newer g++, or write target.arch: " +

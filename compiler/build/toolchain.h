@@ -41,7 +41,7 @@ CudaToolchain look_for_cuda(const Home& home);
 /// Returns the CPU's instruction set as g++ -march takes it; replaces `native` by this machine's.
 std::string resolve_cpu_arch(const std::string& arch);
 
-/// Throws Failure(toolchain) if the compiler is too old to compile for `arch`.
+/// Throws Failure(toolchain) if the compiler is too old to compile for `arch`, or compiles nothing.
 void check_arch(const CpuToolchain& tools, const std::string& arch);
 
 /// Throws Failure(toolchain) for precision.matmul: bf16x3 if `native` in target.arch resolves to a machine without AMX.

@@ -76,6 +76,8 @@ FAULTS = [
     # build
     fault("an_old_compiler_is_asked_for_a_new_arch", "check_arch", ".exit_code == 0", ".exit_code >= 0",
           "test_build Toolchain.AnArchThatTheCompilerLacksIsRefused"),
+    fault("a_broken_compiler_lacks_the_arch", "check_arch", "without.exit_code != 0", "false",
+          "test_build Toolchain.ACompilerThatCompilesNothing*"),
     fault("cooperlake_without_bf16", "kProposedArchs", 'CpuArch{"cooperlake", 4, kVnni | kBf16}',
           'CpuArch{"cooperlake", 4, kVnni}',
           "test_build Toolchain.NamesOfProcessorsHaveTheInstructionsThatTheCompilerUses"),

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "../facts.h"
 #include "../folder.h"
@@ -61,6 +62,18 @@ TEST(Toolchain, TheCpuCompilerIsThere) {
 TEST(Toolchain, WithoutOneItSaysWhatToInstall) {
   const Variable path("PATH", "/nonexistent");
   EXPECT_NE(refusal([] { find_cpu_toolchain(); }).find("apt-get install g++"), std::string::npos);
+}
+
+/// As ccache does without a compiler. It knows no arch, but that is not the reason.
+TEST(Toolchain, ACompilerThatCompilesNothingIsSaidToBeBroken) {
+  const test::Folder files;
+  const std::filesystem::path compiler = files.path / "g++";
+  std::ofstream(compiler) << "#!/bin/sh\necho 'could not find g++' >&2\nexit 1\n";
+  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+  const Variable path("PATH", files.path.c_str());
+  const std::string said = refusal([] { check_arch(find_cpu_toolchain(), "x86-64-v3"); });
+  EXPECT_TRUE(test::has_facts(said, {compiler.string(), "exit 1", "could not find g++"}));
+  EXPECT_EQ(said.find("target.arch"), std::string::npos) << said;
 }
 
 TEST(Toolchain, TrainersAreLinkedByGoldWhereItIs) {
