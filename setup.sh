@@ -20,7 +20,8 @@ echo "installing:$missing"
 # Another apt may be running, as on a machine that has just booted: waits for its locks, with a message.
 apt() {
   said=""
-  until output=$(LC_ALL=C DEBIAN_FRONTEND=noninteractive $as_root apt-get "$@" 2>&1); do
+  # env: sudo passes on no variables.
+  until output=$($as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get "$@" 2>&1); do
     case $output in
       *"ould not get lock"* | *"nable to lock"* | *"nable to acquire"*)
         [ -n "$said" ] || echo "waiting for another apt to end"

@@ -60,6 +60,17 @@ class Setup(RunTest):
         self.assertIn("Unable to locate package nonsense", done.err)
         self.assertEqual(sum(call.startswith("apt-get") for call in calls), 1)
 
+    def test_apt_behind_sudo_asks_nothing_in_english(self):
+        """sudo passes on no variables; an apt that asks a question would wait for an answer that nobody sees."""
+        folder = self.tools(
+            "sudo", **{
+                "dpkg-query": "exit 1", "id": "echo 1000", "sudo": 'exec env -i PATH="$PATH" "$@"', "apt-get":
+                f'echo "told $LC_ALL $DEBIAN_FRONTEND" >> {self.path("sudo")}/calls'
+            })
+        self.succeed(os.path.join(SOURCE, "setup.sh"), env=harness.environment(PATH=f"{folder}:{os.environ['PATH']}"))
+        self.assertEqual([call for call in self.calls(folder) if call.startswith("told")],
+                         ["told C noninteractive"] * 2)
+
     def test_nothing_to_install(self):
         folder = self.tools("whole", **{"dpkg-query": "echo install ok installed", "apt-get": "exit 1"})
         done = self.succeed(os.path.join(SOURCE, "setup.sh"),
