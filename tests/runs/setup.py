@@ -138,6 +138,18 @@ class Setup(RunTest):
         self.assertEqual(downloads, 0)
         self.assertNotIn("downloading", said)
 
+    def test_another_onednn_is_refused_at_once(self):
+        """Its interface differs, which the compiler would report after minutes."""
+        folder = self.path("onednn")
+        os.makedirs(os.path.join(folder, "include", "oneapi", "dnnl"))
+        for major, code in (("2", 0), ("3", 1)):
+            with open(os.path.join(folder, "include", "oneapi", "dnnl", "dnnl_version.h"), "w") as file:
+                file.write(f"#define DNNL_VERSION_MAJOR {major}\n#define DNNL_VERSION_MINOR 7\n")
+            done = harness.call("cmake", f"-DONEDNN_INCLUDE_DIR={folder}/include", "-P",
+                                os.path.join(SOURCE, "runtime", "math", "onednn", "version.cmake"))
+            self.assertEqual(done.code, code, done.err)
+        self.assert_facts(done.err, "oneDNN 3.7", "version 2", "libdnnl-dev")
+
     def test_no_other_download(self):
         """No other file of the build downloads anything; one that does needs a test like the one above."""
         listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "--cached", "--others", "--exclude-standard"],
