@@ -98,7 +98,7 @@ bool is_slurm_task(const Variables& variables) {
 /// Sets the local rank from SLURM's if the launcher's own variables have none, as with srun --mpi=pmi2 or where a
 /// script sets RANK from SLURM_PROCID. Only of a step that counts the same ranks.
 void take_slurm_local_rank(const Variables& variables, const Source& source, LauncherInfo& launch) {
-  if (variables.has(source.local)) return;
+  if (variables.has(source.local) || !variables.has(kSlurm.rank) || !variables.has(kSlurm.size)) return;
   const std::optional<LauncherInfo> task = read_source(variables, kSlurm);
   if (task && task->rank == launch.rank && task->world_size == launch.world_size) launch.local_rank = task->local_rank;
 }
@@ -146,7 +146,7 @@ LauncherInfo find_launcher(const std::function<const char*(const char*)>& variab
       check_agreement(variables, kTorchrun, *launch, kOpenMpi);
       if (!slurm_task) check_agreement(variables, kTorchrun, *launch, kPmi);
     }
-    if (!take_master_address(variables, *launch) && launch->world_size > 1)
+    if (launch->world_size > 1 && !take_master_address(variables, *launch))
       throw Failure(Exit::usage, variables.shown(kTorchrun.size) + " is set without " +
                                      (variables.has("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR") +
                                      ". Both are needed to find rank 0, and torchrun sets both");
@@ -155,11 +155,11 @@ LauncherInfo find_launcher(const std::function<const char*(const char*)>& variab
   if (std::optional<LauncherInfo> launch = read_source(variables, kOpenMpi)) {
     // In a SLURM step, srun's own PMI variables count the machines that Open MPI's daemons run on.
     if (!slurm_task) check_agreement(variables, kOpenMpi, *launch, kPmi);
-    take_master_address(variables, *launch);
+    if (launch->world_size > 1) take_master_address(variables, *launch);
     return *launch;
   }
   if (std::optional<LauncherInfo> launch = read_source(variables, kPmi)) {
-    if (!take_master_address(variables, *launch) && launch->world_size > 1) {
+    if (launch->world_size > 1 && !take_master_address(variables, *launch)) {
       if (!slurm_task)
         throw Failure(Exit::usage, variables.shown(kPmi.size) +
                                        " is set, but the address of rank 0 is not. Set MASTER_ADDR and MASTER_PORT, or "

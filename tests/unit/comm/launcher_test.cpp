@@ -83,6 +83,11 @@ TEST(Launch, KubernetesNeedsNoLocalRankAndOneRankNoAddress) {
             "1/2 local 0 by 'torchrun' at 'job-0':23457 id ''");
   EXPECT_EQ(text({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), "0/1 local 0 by 'torchrun' at '':0 id ''");
   EXPECT_EQ(text({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}), "0/1 local 0 by 'PMI' at '':0 id ''");
+  // Kubernetes sets this for a service named master.
+  const Map service = {{"MASTER_PORT", "tcp://10.0.0.1:80"}};
+  EXPECT_EQ(find(with({{"RANK", "0"}, {"WORLD_SIZE", "1"}}, service)).by, "torchrun");
+  EXPECT_EQ(find(with({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}, service)).by, "PMI");
+  EXPECT_EQ(find(with({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}, service)).by, "Open MPI");
 }
 
 TEST(Launch, MpiAndTorchrunStandBeforeSlurm) {
@@ -108,6 +113,7 @@ TEST(Launch, ALocalRankThatIsMissingIsSlurms) {
     EXPECT_EQ(find(with(kSlurm, variables)).local_rank, 1);
     EXPECT_EQ(find(with(with(kSlurm, variables), {{"SLURM_PROCID", "2"}})).local_rank, 0) << "another count of ranks";
     EXPECT_EQ(find(without(with(kSlurm, variables), "SLURM_STEP_ID")).local_rank, 0) << "no task of srun";
+    EXPECT_EQ(find(without(with(kSlurm, variables), "SLURM_NTASKS")).local_rank, 0) << "an unknown count";
   }
   EXPECT_EQ(find(with(with(kSlurm, script), {{"LOCAL_RANK", "2"}})).local_rank, 2);
 }
