@@ -412,7 +412,8 @@ class Ranks {
     if (rank_ < 0) rank_ = blamed_rank(last_.all());
     if (rank_ < 0 || rank_ >= ranks_) {
       for (const std::string& line : said_) to_stderr("{}\n", line);
-      return code_;
+      // mpirun ends with 1 if it can start nothing. Of a rank, which prints why, that means a wrong spec.
+      return code_ == 1 && last_.all().empty() ? static_cast<int>(Exit::toolchain) : code_;
     }
     if (code_ == kResumeMe) return code_;
     to_stderr("\nrank {} of {} ended with exit code {}{}\n", rank_, ranks_, code_,

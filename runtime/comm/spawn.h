@@ -19,9 +19,9 @@ inline constexpr std::chrono::milliseconds kMpirunAlone{20'000};
 /// Runs `ranks` processes of `command` (a program and its arguments). Each output line is prefixed by "[rank R] ".
 /// Passes SIGTERM, SIGINT, SIGHUP (unless ignored), SIGUSR1 and SIGUSR2 on to each rank, not to processes in between,
 /// once per request (comm/requests.h). Returns when all have exited: 0, or the exit code of the first that failed,
-/// whose last lines are repeated; 170 if all failed ranks only waited for another; 128 + n after signal n. `stopped`:
-/// receives whether a request to stop was passed on. Throws Failure(toolchain) if nothing can be started, and
-/// Failure(does_not_fit) if mpirun has no space for its files.
+/// whose last lines are repeated; 170 if all failed ranks only waited for another; 128 + n after signal n; 3 if mpirun
+/// could start none. `stopped`: receives whether a request to stop was passed on. Throws Failure(toolchain) if nothing
+/// can be started, and Failure(does_not_fit) if mpirun has no space for its files.
 int spawn_ranks(const std::vector<std::string>& command, int ranks, Starter starter,
                 std::chrono::milliseconds mpirun_alone = kMpirunAlone, bool* stopped = nullptr);
 

@@ -275,6 +275,25 @@ TEST(SpawnOutput, AnEmptyProgramIsNoScriptOfAShell) {
   EXPECT_THAT(under.err, HasSubstr("cannot run mpirun: Exec format error"));
 }
 
+/// mpirun ends with 1 then, which of a rank means a wrong spec.
+TEST(SpawnOutput, AnMpirunThatStartsNothingIsOfTheToolchain) {
+  const auto end = [](const std::string& script) {
+    const TemporaryFolder folder("spawn");
+    const fs::path mpirun = folder.path() / "mpirun";
+    std::ofstream(mpirun) << "#!/bin/sh\n" << script << "\nexit 1\n";
+    fs::permissions(mpirun, fs::perms::owner_all);
+    return Process([&] {
+             setenv("PATH", folder.path().c_str(), 1);
+             return spawn_ranks({"/bin/true"}, 2, Starter::mpirun);
+           })
+        .wait();
+  };
+  const End nothing = end("echo 'no recursive calls' >&2");
+  EXPECT_EQ(nothing.code, static_cast<int>(Exit::toolchain));
+  EXPECT_THAT(nothing.err, HasSubstr("no recursive calls"));
+  EXPECT_EQ(end("echo '[1,0]<stderr>:error: a wrong spec' >&2").code, static_cast<int>(Exit::spec));
+}
+
 TEST(SpawnOutput, TagsOfBothVersionsOfOpenMpi) {
   const auto text = [](const char* line) {
     const auto tagged = read_tag(line);
