@@ -199,8 +199,8 @@ ChildVariables mpirun_variables(int ranks) {
 
 class Ranks {
  public:
-  Ranks(const std::vector<std::string>& command, int ranks, Starter starter, std::chrono::milliseconds mpirun_alone)
-      : ranks_(ranks), mpirun_alone_(mpirun_alone), last_(ranks) {
+  Ranks(const std::vector<std::string>& command, int ranks, Starter starter, const MpirunLimits& limits)
+      : ranks_(ranks), limits_(limits), last_(ranks) {
     sigset_t passed;
     sigemptyset(&passed);
     for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) sigaddset(&passed, signal);
@@ -347,7 +347,7 @@ class Ranks {
   bool under_mpirun() const { return processes_.front().rank < 0 && processes_.front().pid != 0; }
 
   /// How often ranks are looked for without a request.
-  int idle_look() const { return static_cast<int>(std::min(kIdleLook, mpirun_alone_).count()); }
+  int idle_look() const { return static_cast<int>(std::min({kIdleLook, limits_.start, limits_.alone}).count()); }
 
   /// Open MPI 4 may wait for ever for a rank that a signal ended while it started.
   void watch_mpirun() {
@@ -362,11 +362,20 @@ class Ranks {
       alone = true;
       if (ended_code_ == 0) ended_code_ = rank.code;
     }
-    if (!alone) return;
+    if (!alone) return limit_start(now);
     if (!alone_) alone_ = now;
-    if (now - *alone_ < mpirun_alone_) return;
+    if (now - *alone_ < limits_.alone) return;
     kill(processes_.front().pid, SIGKILL);
     code_ = stop_ ? 128 + stop_->signal : ended_code_;
+  }
+
+  /// Open MPI 4 may wait for ever if the system refuses it a rank's pipes.
+  void limit_start(MonotonicTime now) {
+    if (now - began_ < limits_.start) return;
+    const double seconds = std::chrono::duration<double>(limits_.start).count();
+    said_.push_back(fmt::format("error: mpirun started no rank within {:g} s and was ended", seconds));
+    kill(processes_.front().pid, SIGKILL);
+    code_ = static_cast<int>(Exit::toolchain);
   }
 
   /// Running ranks, without mpirun.
@@ -434,7 +443,7 @@ class Ranks {
   }
 
   const int ranks_;
-  const std::chrono::milliseconds mpirun_alone_;
+  const MpirunLimits limits_;
   sigset_t before_;
   Socket signals_;
   std::vector<Process> processes_;
@@ -452,6 +461,7 @@ class Ranks {
   std::optional<Stop> stop_;
   std::optional<MonotonicTime> saved_;  // when the ranks were last asked to
   // Under mpirun, as it was last looked at.
+  const MonotonicTime began_ = steady_clock::now();
   MonotonicTime looked_{};
   bool ranks_seen_ = false;
   std::optional<MonotonicTime> alone_;  // since when no rank runs
@@ -462,10 +472,10 @@ class Ranks {
 
 }  // namespace
 
-int spawn_ranks(const std::vector<std::string>& command, int ranks, Starter starter,
-                std::chrono::milliseconds mpirun_alone, bool* stopped) {
+int spawn_ranks(const std::vector<std::string>& command, int ranks, Starter starter, const MpirunLimits& limits,
+                bool* stopped) {
   if (starter == Starter::mpirun) check_session_folder(session_folder());
-  Ranks all(command, ranks, starter, mpirun_alone);
+  Ranks all(command, ranks, starter, limits);
   const int code = all.run();
   if (stopped) *stopped = all.was_stopped();
   return code;

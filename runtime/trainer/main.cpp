@@ -146,7 +146,7 @@ int train_phases(const PhaseStart& start, const Program& program, const TrainerP
     check_ranks_fit(program.info, options.ranks);
     setenv(kStarterVariable, "1", 1);
     bool stopped = false;
-    const int code = spawn_ranks(words_of_a_rank(argc, argv), options.ranks, rank_starter(), kMpirunAlone, &stopped);
+    const int code = spawn_ranks(words_of_a_rank(argc, argv), options.ranks, rank_starter(), {}, &stopped);
     unsetenv(kStarterVariable);
     const bool saved = code == static_cast<int>(Exit::resume_me);
     if (saved && !stopped && options.deadline == 0 && is_at_border(options, phases.in(start.number)))

@@ -17,6 +17,8 @@ FAULTS = [
           "test_train Signals.ARequestToSave*"),
     fault("the_end_of_a_stopped_run_must_be_readable", "say_end", "std::fputs(printable_text(text).c_str(), stderr);",
           'fmt::print(stderr, "{}", printable_text(text));', "test_train Signals.AFullStderr*"),
+    fault("an_mpirun_that_starts_nothing_was_killed", "Ranks::limit_start",
+          "code_ = static_cast<int>(Exit::toolchain);", "", "test_comm EndlessMpirun.WithoutRanksIsEnded"),
     fault("an_mpirun_that_starts_nothing_blames_the_spec", "Ranks::result", "code_ == 1 && last_.all().empty()",
           "false", "test_comm SpawnOutput.AnMpirunThatStartsNothing*"),
     fault("every_1_of_an_mpirun_is_its_own", "Ranks::result", "code_ == 1 && last_.all().empty()", "code_ == 1",

@@ -222,13 +222,13 @@ TEST(SpawnOutput, AFullFolderOfMpirunIsSaidBeforeItStarts) {
 /// In place of mpirun: a script that makes the file `ready_`, and then does not end.
 class EndlessMpirun : public testing::Test {
  protected:
-  Process start(const std::string& before) {
+  Process start(const std::string& before, const MpirunLimits& limits = {.alone = 100ms}) {
     const fs::path mpirun = folder_.path() / "mpirun";
     std::ofstream(mpirun) << "#!/bin/sh\n" << before << "\n: > '" << ready_.string() << "'\nexec sleep 600\n";
     fs::permissions(mpirun, fs::perms::owner_all);
     return Process([&] {
       setenv("PATH", (folder_.path().string() + ":" + std::getenv("PATH")).c_str(), 1);
-      return spawn_ranks({"/bin/true"}, 2, Starter::mpirun, 100ms);
+      return spawn_ranks({"/bin/true"}, 2, Starter::mpirun, limits);
     });
   }
 
@@ -243,6 +243,13 @@ TEST_F(EndlessMpirun, WithoutRanksEndsByARequest) {
   process.signal(SIGTERM);
   const End end = process.wait();
   EXPECT_EQ(end.code, 128 + SIGTERM) << end.err;
+}
+
+/// Open MPI 4 may wait for ever where the system refuses it a rank's pipes.
+TEST_F(EndlessMpirun, WithoutRanksIsEnded) {
+  const End end = start("echo 'no more pipes' >&2", {.start = 100ms, .alone = 1h}).wait();
+  EXPECT_EQ(end.code, static_cast<int>(Exit::toolchain)) << end.err;
+  EXPECT_TRUE(test::has_facts(end.err, {"no more pipes", "mpirun started no rank within 0.1 s"}));
 }
 
 TEST_F(EndlessMpirun, EndsWhenItsRanksAreGone) { EXPECT_EQ(start("sleep 0.5 & wait").wait().code, 128 + SIGKILL); }
