@@ -56,6 +56,10 @@ def flatten(line, per_parameter=True):
                     add(f"{norm}/{parameter}", number)
         elif key.startswith("val_"):
             add("validation/" + key[len("val_"):], value)
+        elif key in ("audit_loss", "audit_difference"):
+            add(key.replace("_", "/"), value)
+        elif key.startswith("task/"):
+            add(key, value)
         elif isinstance(value, list):
             add("train/" + key, len(value))
         elif key != "step":

@@ -140,6 +140,10 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
     if (validation.bits_per_byte)
       scalars.push_back({"validation/bits_per_byte" + set, static_cast<float>(*validation.bits_per_byte)});
   }
+  for (const TaskResult& answer : metrics.answers) {
+    scalars.push_back({"task/" + answer.task, static_cast<float>(answer.accuracy)});
+    scalars.push_back({"task/" + answer.task + "/norm", static_cast<float>(answer.accuracy_norm)});
+  }
   if (metrics.evaluation_seconds)
     scalars.push_back({"train/evaluation_seconds", static_cast<float>(*metrics.evaluation_seconds)});
   if (metrics.audited) {

@@ -62,7 +62,8 @@ double seconds_of(const std::string& line);
 
 /// Returns the same values as TensorBoard scalars: "train/KEY" for each key of the line, with the number of samples for
 /// "skipped"; "audit/loss" and "audit/difference"; "validation/loss", "validation/top1" and "validation/bits_per_byte",
-/// with suffix "/NAME" for a named set; "grad/NAME", "weight/NAME", "update/NAME" and "ratio/NAME" for "per_parameter".
+/// with suffix "/NAME" for a named set; "task/NAME" and "task/NAME/norm"; "grad/NAME", "weight/NAME", "update/NAME" and
+/// "ratio/NAME" for "per_parameter".
 std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
 
 /// {"step", "prompt", "text"}; bytes that are not UTF-8 become U+FFFD.

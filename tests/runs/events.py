@@ -130,7 +130,9 @@ def expected_scalars(metrics):
                                 for what, norm in norms.items())
             elif key not in ("step", "skip_reason"):
                 value = len(value) if key == "skipped" else value
-                yield tags.get(key, "train/" + key), line["step"], value if value is None else rounded(value)
+                name, slash, of = key.partition("/")  # of a validation set, a source or a task
+                tag = tags.get(name, name if name == "task" else "train/" + name) + slash + of
+                yield tag, line["step"], value if value is None else rounded(value)
 
 
 def assert_as_logged(test, run, where):

@@ -10,11 +10,15 @@ import signal
 import subprocess
 import sys
 import time
+import unittest
 
 import harness
+from events import expected_scalars
 from harness import SOURCE, RunTest
 
 EXPORTER = os.path.join(SOURCE, "exporter", "llmc_export.py")
+sys.path.insert(0, os.path.dirname(EXPORTER))
+import llmc_export  # noqa: E402
 
 WANDB = '''
 import json, os
@@ -68,6 +72,19 @@ YAML = '''
 def safe_load(file):
     return {"name": "small", "model": {"hidden_size": 36}} if "hidden_size" in file.read() else None
 '''
+
+
+class Names(unittest.TestCase):
+
+    def test_names_are_those_of_tensorboard(self):
+        line = {
+            "step": 3, "loss": 2.5, "tokens/web": 8, "val_loss/web": 1.5, "audit_loss": 2.25, "audit_difference": 0.25,
+            "audit_seconds": 4, "task/arc": 0.5, "task/arc/norm": 0.75, "skipped": [4, 5], "skip_reason": "loss",
+            "per_parameter": {"a.weight": {"grad": 0.125, "ratio": None}}
+        }
+        shown = {tag: value for tag, _, value in expected_scalars([line]) if value is not None}
+        self.assertEqual(llmc_export.flatten(line), shown)
+        self.assertEqual(shown["task/arc/norm"], 0.75)
 
 
 class Exporter(RunTest):

@@ -307,6 +307,8 @@ TEST(Metrics, Lines) {
   metrics.memory = {1024, 2048};
   const std::vector<Validation> validations = {{"", 1.5, 0.5, 0.75}, {"web", 2.5, 0.25, {}}};
   metrics.validation = validations;
+  const std::vector<TaskResult> answers = {{"arc", 8, 0.5, 0.625}};
+  metrics.answers = answers;
   metrics.skipped_samples = samples;
   metrics.skip_reason = "loss";
   metrics.parameter_norms = norms;
@@ -317,6 +319,8 @@ TEST(Metrics, Lines) {
   EXPECT_EQ(line["val_loss/web"], 2.5);
   EXPECT_EQ(line["val_top1/web"], 0.25);
   EXPECT_FALSE(line.contains("val_bits_per_byte/web"));
+  EXPECT_EQ(line["task/arc"], 0.5);
+  EXPECT_EQ(line["task/arc/norm"], 0.625);
   EXPECT_EQ(line["loss_scale"], 65536);
   EXPECT_EQ(line["mfu"], 0.5);
   EXPECT_EQ(line["product_share"], 0.75);
@@ -342,6 +346,7 @@ TEST(Metrics, Lines) {
             "0.5\ntrain/product_share 0.75\n"
             "validation/loss 1.5\nvalidation/top1 0.5\nvalidation/bits_per_byte 0.75\n"
             "validation/loss/web 2.5\nvalidation/top1/web 0.25\n"
+            "task/arc 0.5\ntask/arc/norm 0.625\n"
             "train/evaluation_seconds 3\naudit/loss 1.25\naudit/difference nan\ntrain/audit_seconds 6\n"
             "train/saving_seconds 4\ntrain/memory 1024\ntrain/resident 2048\n"
             "train/skipped 2\n"
