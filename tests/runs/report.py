@@ -125,6 +125,18 @@ class Report(RunTest):
             self.assertEqual(starts[1]["memory"], plan["memory"]["arena_bytes"], "allocated as planned")
         self.assertEqual(self.page.data()["keys"], [{"key": "optimizer.lr", "values": ["0.003", "0.01"]}])
 
+    def test_metrics_have_charts(self):
+        page = harness.read(os.path.join(SOURCE, "docs", "reference", "run-folder.md")).decode()
+        rows = re.findall(r"^\| (`[^|]*) \|", page.split("## Metrics")[1].split("## TensorBoard")[0], re.MULTILINE)
+        keys = {key for row in rows for key in re.findall(r"`(\w+)[`/]", row)}
+        self.assertGreater(len(keys), 30)
+        charts = harness.read(os.path.join(SOURCE, "compiler", "tools", "runs", "page", "charts.js")).decode()
+        drawn = {key for key in keys if f'"{key}"' in charts}
+        # Marks, norms of parameters, and values that follow from others.
+        self.assertEqual(keys - drawn, {
+            "epochs", "seconds", "total_seconds", "skipped", "skip_reason", "per_parameter", "loss_scale", "audit_loss"
+        })
+
     def test_marks(self):
         spoiled = self.path("spoiled", "run")
         shutil.copytree(os.path.join(self.runs, "first"), spoiled)

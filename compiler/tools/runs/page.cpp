@@ -26,13 +26,14 @@ constexpr std::size_t kSampleSteps = 100;  // of a run, whose samples are in the
 
 Object finite(double number) { return std::isfinite(number) ? Object(number) : Object(); }
 
-/// Returns the runs' paths without the folders that all have in common.
+/// Returns the runs' paths without the folders that all lie in.
 std::vector<std::string> short_names(std::span<const Record> runs) {
   std::vector<fs::path> paths;
   for (const Record& run : runs) paths.push_back(disk::canonical_if_known(run.summary.path));
   fs::path common = paths.front().parent_path();
   for (const fs::path& path : paths)
-    while (common != common.root_path() && path.lexically_relative(common).string().starts_with(".."))
+    while (common != common.root_path() &&
+           (path == common || path.lexically_relative(common).string().starts_with("..")))
       common = common.parent_path();
   std::vector<std::string> names;
   for (const fs::path& path : paths) names.push_back(path.lexically_relative(common).string());

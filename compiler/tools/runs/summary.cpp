@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -63,7 +64,8 @@ void read_metrics(Summary& run, const std::string& val_loss) {
       run.step = object["step"].get<std::int64_t>();
       run.loss = number(object, "loss");
     }
-    if (const std::optional<double> speed = number(object, "tokens_per_second"); speed && count < kRecent)
+    if (const std::optional<double> speed = number(object, "tokens_per_second");
+        speed && std::isfinite(*speed) && count < kRecent)
       speeds.push_back(*speed);
     if (!run.val_loss && (run.val_loss = number(object, val_loss.c_str())))
       run.val_step = object["step"].get<std::int64_t>();

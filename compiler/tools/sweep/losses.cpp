@@ -1,5 +1,7 @@
 #include "compiler/tools/sweep/losses.h"
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,13 +13,16 @@
 namespace llmc::sweep {
 
 void Losses::update() {
-  std::error_code missing;
-  const std::uintmax_t size = std::filesystem::file_size(path_, missing);
-  if (missing || size == read_) return;
-  if (size < read_) {
+  struct stat status{};
+  if (::stat(path_.c_str(), &status) != 0) return;
+  const auto size = static_cast<std::uintmax_t>(status.st_size);
+  // A resume or a rollback replaces the file, whose new lines may be longer than the old ones.
+  if (const auto file = std::pair(status.st_dev, status.st_ino); file != file_ || size < read_) {
+    file_ = file;
     read_ = 0;
     steps_.clear();
   }
+  if (size == read_) return;
   std::ifstream file = disk::open(path_);
   file.seekg(static_cast<std::streamoff>(read_));
   // A line without its line break is still being written.

@@ -1,10 +1,13 @@
 // Follows the training losses in a run's metrics.jsonl while its trainer writes it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace llmc::sweep {
 
@@ -12,8 +15,8 @@ class Losses {
  public:
   explicit Losses(std::filesystem::path metrics) : path_(std::move(metrics)) {}
 
-  /// Reads the lines added since the last call; all lines if the file became shorter, as a resumed run's does. A file
-  /// that is missing or not readable has no lines.
+  /// Reads the lines added since the last call; all lines if the file was replaced, as a resume or a rollback does, or
+  /// became shorter. A file that is missing or not readable has no lines.
   void update();
 
   /// Last step with a line; 0 if there is none.
@@ -23,7 +26,8 @@ class Losses {
 
  private:
   std::filesystem::path path_;
-  std::uintmax_t read_ = 0;  // bytes
+  std::pair<dev_t, ino_t> file_{};  // that was read
+  std::uintmax_t read_ = 0;         // bytes
   std::map<std::int64_t, double> steps_;
 };
 

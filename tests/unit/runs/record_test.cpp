@@ -8,6 +8,7 @@
 
 #include "../checkpoint/small_state.h"
 #include "../facts.h"
+#include "compiler/tools/runs/page.h"
 
 namespace llmc::runs {
 namespace {
@@ -77,6 +78,31 @@ TEST(Record, EveryNumberOfALineIsThere) {
   EXPECT_TRUE(line.sometimes[2].first == "val_top1/web" && std::isnan(line.sometimes[2].second));
   EXPECT_EQ(line.sometimes[3], (std::pair<std::string, double>("ratio_median", 0.1875)));
   EXPECT_EQ(line.sometimes[4], (std::pair<std::string, double>("ratio_largest", 0.3)));
+}
+
+TEST(Record, TheMedianSpeedIsOfKnownOnes) {
+  test::Folder base;
+  std::string lines;
+  for (const char* speed : {"300", "null", "null", "100", "200"})
+    lines += fmt::format("{{\"step\":{},\"tokens_per_second\":{}}}\n", lines.size() + 1, speed);
+  base.write("metrics.jsonl", lines);
+  EXPECT_EQ(summarise(base.path).tokens_per_second, 200);
+}
+
+TEST(Page, RunsAreNamedByTheirPathsBelowACommonFolder) {
+  const auto names = [](std::initializer_list<const char*> paths) {
+    std::vector<Record> records;
+    for (const char* path : paths) records.emplace_back().summary.path = path;
+    const std::string text = page(records, 100, nlohmann::ordered_json::array()), key = "{\"name\":\"";
+    std::string found;
+    for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at)) {
+      at += key.size();
+      found += text.substr(at, text.find('"', at) - at) + " ";
+    }
+    return found;
+  };
+  EXPECT_EQ(names({"/runs/a", "/runs/b/c"}), "a b/c ");
+  EXPECT_EQ(names({"/runs/a/b", "/runs/a"}), "a/b a ") << "a run in the folder of another";
 }
 
 TEST(Record, LongRunsAreThinned) {

@@ -1,10 +1,13 @@
-// The rule that ends runs, on losses at a share of their steps.
+// The rule that ends runs, on losses at a share of their steps, and how these are read.
 #include "compiler/tools/sweep/pruning.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "../folder.h"
+#include "compiler/tools/sweep/losses.h"
 #include "error.h"
 
 namespace llmc::sweep {
@@ -35,6 +38,24 @@ TEST(Pruning, RunsAreHeldAgainstTheBestThatHasComeAsFar) {
   EXPECT_FALSE(behind(rule, NAN, {NAN, NAN}));
   EXPECT_FALSE(behind(rule, 3.0, {NAN, 3.0}));
   EXPECT_DOUBLE_EQ(*behind(rule, 4.0, {NAN, 3.0, NAN, 4.0}), 1.0);
+}
+
+TEST(Pruning, ReadsAReplacedFileFromItsBeginning) {
+  test::Folder base;
+  const auto lines = [](int first, int last, double loss) {
+    std::string text;
+    for (int step = first; step <= last; ++step) text += fmt::format("{{\"step\":{},\"loss\":{}}}\n", step, loss);
+    return text;
+  };
+  const std::filesystem::path path = base.write("metrics.jsonl", lines(1, 4, 8.0));
+  Losses losses(path);
+  losses.update();
+  EXPECT_EQ(losses.mean(4, 2), 8.0);
+  // A rollback to step 2 replaces the file, which is longer again when it is read.
+  std::filesystem::rename(base.write("new", lines(1, 2, 8.0) + lines(3, 5, 4.0)), path);
+  losses.update();
+  EXPECT_EQ(losses.step(), 5);
+  EXPECT_EQ(losses.mean(4, 2), 4.0);
 }
 
 TEST(Pruning, AShareIsAtLeastAStep) {

@@ -17,6 +17,7 @@ const CHARTS = [
   { group: "", keys: [["tokens_per_second", ""]], title: "Tokens a second", text: value => Math.round(value).toLocaleString("en") },
   { group: "model", keys: [["top1", ""]], title: "Targets that are the model's first choice", validation: "val_top1", text: percent },
   { group: "model", keys: [], title: "Validation, bits a byte", validation: "val_bits_per_byte", text: lossText },
+  { group: "model", keys: [], title: "Tasks, accuracy", validation: "task", text: percent },
   { group: "model", keys: [["lse_mean", "mean"], ["lse_max", "largest"]], title: "Log-sum-exp of the logits", text: value => value.toFixed(3) },
   { group: "model", keys: [["z_loss", ""]], title: "z-loss (nats a token)", text: lossText },
   { group: "model", keys: [["audit_difference", ""]], title: "Loss minus its audit in fp32 (nats)", text: value => value.toExponential(2) },
