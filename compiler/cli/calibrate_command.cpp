@@ -33,6 +33,8 @@ struct CalibrateOptions {
   BuildOptions build;
 };
 
+constexpr int kLargestSize = 4096;  // whose matrices fit in the memory that trainers measure in, also in fp32
+
 /// Spec of the measuring trainers. Layers are wide enough that kernels run as in larger models; the sequence is of
 /// medium length for attention.
 constexpr char kSpec[] = R"(name: calibrate
@@ -188,7 +190,7 @@ void add_calibrate_command(CLI::App& app) {
   auto* sizes =
       command->add_option("--sizes", options->sizes, "sizes m, n and k of products (default: 32 128 512 2048)")
           ->type_name("N")
-          ->check(CLI::Range(32, 8192));
+          ->check(CLI::Range(32, kLargestSize));
   auto* threads =
       command
           ->add_option("--threads", options->threads,

@@ -26,9 +26,9 @@ std::string table() {
     also += device.reports;
     const double rate = 1e-12 * device[Figure::product_bf16];
     const std::string line = fmt::format(
-        "{:<12} {:>5} {:>3.0f} GiB {:>5.0f} {:>6.4g} TFLOP/s {:>4} TFLOP/s {:>5.0f} GB/s  {}", device.name,
-        device.arch.empty() ? "cpu" : spec::arch_of_capability(device.arch), device[Figure::memory] / (1 << 30),
-        device[Figure::processors], 1e-12 * device[Figure::peak_bf16],
+        "{:<12} {:>5} {:>3.0f} GiB {:>5.0f} {:>6.4g} TFLOP/s {:>4} TFLOP/s {:>5.0f} GB/s  {}",
+        spec::printable(device.name), device.arch.empty() ? "cpu" : spec::arch_of_capability(device.arch),
+        device[Figure::memory] / (1 << 30), device[Figure::processors], 1e-12 * device[Figure::peak_bf16],
         rate < 1000 ? fmt::format("{:.3g}", rate) : fmt::format("{:.0f}", rate), 1e-9 * device[Figure::copy], also);
     out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
@@ -38,14 +38,13 @@ std::string table() {
 std::string file_of(const std::string& name) {
   if (const std::filesystem::path own = devices::user_file(name); !own.empty())
     return "# " + own.string() + "\n" + devices::text_of(own);
-  std::vector<std::string> names;
   for (std::size_t i = 0; i < devices::all().size(); ++i) {
     const std::string text = devices::files()[i].text;  // its first line describes the device
     if (devices::all()[i].is_called(name)) return text.substr(0, text.find('\n') + 1) + to_yaml(devices::all()[i]);
-    names.push_back(devices::all()[i].name);
   }
+  const std::vector<std::string> names = devices::names();
   const std::string meant = spec::did_you_mean(name, names);
-  throw Failure(Exit::usage, fmt::format("llmc knows no device '{}'. {}", name,
+  throw Failure(Exit::usage, fmt::format("llmc knows no device '{}'. {}", spec::printable(name),
                                          meant.empty() ? fmt::format("There are {}", fmt::join(names, ", ")) : meant));
 }
 

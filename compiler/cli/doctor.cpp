@@ -17,6 +17,7 @@
 #include "host/limits.h"
 #include "host/program_path.h"
 #include "math/onednn/support.h"
+#include "text/printable.h"
 
 namespace llmc::cli {
 
@@ -137,10 +138,11 @@ void add_doctor_command(CLI::App& app, Result& result) {
     for (const Finding& f : findings) {
       list.push_back({{"what", f.what}, {"found", f.found}, {"good", f.good}, {"advice", f.good ? "" : f.advice}});
       if (!*json)
-        fmt::print("{} {:<22} {}{}\n", f.good ? "ok" : "--", f.what, f.found,
-                   f.good || f.advice.empty() ? "" : "; " + f.advice);
+        fmt::print("{} {:<22} {}{}\n", f.good ? "ok" : "--", f.what, printable_text(f.found),
+                   f.good || f.advice.empty() ? "" : "; " + printable_text(f.advice));
     }
-    if (*json) fmt::print("{}\n", list.dump(2));
+    // Tools print text of any encoding.
+    if (*json) fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     // Tools of a single target may be missing on a working machine; the others must be there.
     for (const Finding& f : findings)
       if (!f.good && (f.what == "CPU runtime" || f.what == "C++ compiler"))

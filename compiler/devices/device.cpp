@@ -17,9 +17,11 @@
 #include "compiler/devices/files.h"
 #include "error.h"
 #include "files/disk.h"
+#include "program/shards.h"
 #include "spec/gpus.h"
 #include "spec/scalars.h"
 #include "spec/schema/schema.h"
+#include "text/printable.h"
 
 namespace llmc::devices {
 namespace {
@@ -104,13 +106,16 @@ class Reader {
     if (kind != "cuda" && kind != "cpu") fail(root["kind"].Mark(), "kind takes cuda or cpu", "write one of them");
     device.kind = kind == "cuda" ? spec::TargetKind::cuda : spec::TargetKind::cpu;
     if (root["arch"]) device.arch = scalar(root["arch"], "a compute capability, 90");
+    if (device.arch.find_first_not_of("0123456789") != std::string::npos)
+      fail(root["arch"].Mark(), fmt::format("arch takes digits only, not '{}'", device.arch),
+           "write a compute capability such as 90");
     if (root["reports"]) device.reports = scalar(root["reports"], "what the driver calls the device");
     const std::map<Figure, SourcedValue> known_figures = take_known(device);
     if (const YAML::Node count = root["per_host"]) {
       const double devices = number(count, "per_host", "a whole number such as 8");
+      if (devices != std::floor(devices) || devices > kMostRanks)
+        fail(count.Mark(), fmt::format("per_host is not a whole number up to {}", kMostRanks), "write one such as 8");
       device.per_host = static_cast<std::int64_t>(devices);
-      if (static_cast<double>(device.per_host) != devices)
-        fail(count.Mark(), "per_host is not a whole number", "write one such as 8");
     }
     if (device.kind == spec::TargetKind::cuda && device.arch.empty())
       text_of(root, root, "arch", "a compute capability, 90");
@@ -124,6 +129,7 @@ class Reader {
         device.figures.insert(*known);
       else if (i < kRequiredFigures || figures[kNames[i]])
         device.figures[static_cast<Figure>(i)] = figure(figures, kNames[i]);
+    check_memory(device[Figure::memory], figures);
     if (device.kind == spec::TargetKind::cuda) {
       device.figures.insert({Figure::peak_tf32, {device[Figure::peak_bf16] / 2, "half of bf16's"}});
       device.figures.insert({Figure::product_tf32, {device[Figure::product_bf16] / 2, "assumed: half of bf16's"}});
@@ -148,6 +154,15 @@ class Reader {
     return {};
   }
 
+  /// Refuses a memory that memory.budget does not take.
+  void check_memory(double bytes, const YAML::Node& figures) const {
+    const spec::Key& budget = *spec::find_key("memory.budget");
+    if (bytes >= *budget.minimum && bytes <= *budget.maximum) return;
+    fail(figures["memory"].Mark(),
+         fmt::format("memory takes {} to {}", bound_text(budget, *budget.minimum), bound_text(budget, *budget.maximum)),
+         "write bytes such as 80GiB");
+  }
+
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what, const std::string& advice) const {
     throw Failure(Exit::spec, fmt::format("{}:{}: {}; {}", name_, mark.line + 1, what, advice));
   }
@@ -170,6 +185,9 @@ class Reader {
 
   std::string scalar(const YAML::Node& node, const std::string& expected) const {
     if (!node.IsScalar() || node.Scalar().empty()) fail(node.Mark(), "expected " + expected, "write " + expected);
+    if (const std::string shown = printable_text(node.Scalar()); shown != node.Scalar())
+      fail(node.Mark(), fmt::format("'{}' has a control character, or is not UTF-8", printable(shown)),
+           "write plain text in UTF-8");
     return node.Scalar();
   }
 
@@ -248,6 +266,23 @@ const Device& built_in(std::size_t file) {
 }
 
 Device read_file(const std::filesystem::path& path) { return read(text_of(path), path.string()); }
+
+/// A file of the user's folder is the device of the file's name.
+Device read_own(const std::filesystem::path& path) {
+  Device device = read_file(path);
+  device.name = path.stem();
+  return device;
+}
+
+/// The user's files of devices that are not built in, sorted.
+std::set<std::filesystem::path> more_files() {
+  std::set<std::filesystem::path> more;
+  for (const std::filesystem::path& path : disk::readable_entries(user_folder())) {
+    const bool built_in = std::ranges::any_of(all(), [&](const Device& device) { return device.name == path.stem(); });
+    if (path.extension() == ".yaml" && !built_in) more.insert(path);
+  }
+  return more;
+}
 
 /// Drops the suffix of an architecture: "90" of "90a".
 std::string capability(const std::string& arch) { return arch.substr(0, arch.find_last_of("0123456789") + 1); }
@@ -414,26 +449,25 @@ std::filesystem::path user_file(const std::string& name) {
 std::vector<Device> listed() {
   std::vector<Device> devices;
   for (const Device& device : all()) devices.push_back(named(device.name));
-  std::set<std::filesystem::path> more;
-  for (const std::filesystem::path& path : disk::readable_entries(user_folder())) {
-    const bool built_in = std::ranges::any_of(all(), [&](const Device& device) { return device.name == path.stem(); });
-    if (path.extension() == ".yaml" && !built_in) more.insert(path);
-  }
-  for (const std::filesystem::path& path : more) devices.push_back(read_file(path));
+  for (const std::filesystem::path& path : more_files()) devices.push_back(read_own(path));
   return devices;
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> names;
+  for (const Device& device : all()) names.push_back(device.name);
+  for (const std::filesystem::path& path : more_files()) names.push_back(path.stem());
+  return names;
 }
 
 Device named(const std::string& name) {
   if (spec::names_file(name)) return read_file(name);
-  if (const std::filesystem::path own = user_file(name); !own.empty()) return read_file(own);
+  if (const std::filesystem::path own = user_file(name); !own.empty()) return read_own(own);
   for (std::size_t i = 0; i < files().size(); ++i)
     if (std::filesystem::path(files()[i].name).stem() == name) return built_in(i);
-  std::vector<std::string> names;
-  for (const Device& device : all()) {
+  for (const Device& device : all())
     if (device.is_called(name)) return device;
-    names.push_back(device.name);
-  }
-  const std::string meant = spec::did_you_mean(name, names);
+  const std::string meant = spec::did_you_mean(name, names());
   throw Failure(Exit::spec, fmt::format("no device is called {}. {}{}`llmc devices` lists them; name a file "
                                         "of your own by its path",
                                         name, meant, meant.empty() ? "" : " "));

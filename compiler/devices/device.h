@@ -119,12 +119,16 @@ std::string to_yaml(const Device& device);
 /// the environment sets neither.
 std::filesystem::path user_folder();
 
-/// Returns the user's own file of a device; empty if there is none of that name.
+/// Returns the user's own file of a device; empty if there is none. The file's name is the device's, whatever `name`
+/// says in it.
 std::filesystem::path user_file(const std::string& name);
 
 /// Lists the devices that can be named: the built-in ones, replaced by the user's files of the same name, then the
 /// user's other files. Throws Failure(spec) if one of these files is wrong.
 std::vector<Device> listed();
+
+/// Names of the devices of listed(), of which a file may be wrong.
+std::vector<std::string> names();
 
 /// Finds a device in the user's folder, among the built-in ones, or in a file. Throws Failure(spec) if there is none.
 Device named(const std::string& name);

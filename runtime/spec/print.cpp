@@ -221,7 +221,7 @@ std::string keys_json(const Resolved& resolved) {
     if (key.count) entry["count"] = key.count;
     list.push_back(std::move(entry));
   }
-  return list.dump(1) + "\n";
+  return list.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";  // of paths in a folder of any name
 }
 
 }  // namespace llmc::spec

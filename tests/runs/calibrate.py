@@ -88,6 +88,22 @@ class Calibrate(RunTest):
                               "without target.device", f"planned for {name}")
             os.remove(file)
 
+    def test_a_file_is_the_device_of_its_name(self):
+        env, folder = self.config("named"), self.path("named", "llmc", "devices")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "mine.yaml"), "w", encoding="utf-8") as out:
+            out.write(self.succeed(LLMC, "devices", "b200").out)
+        listed = [line.split()[0] for line in self.succeed(LLMC, "devices", env=env).out.splitlines()]
+        self.assertEqual((listed[-1], listed.count("b200")), ("mine", 1))
+        self.assertIn("name: b200", self.succeed(LLMC, "devices", "mine", env=env).out)
+        for words in (("devices", "mien"), ("plan", self.spec, "--device", "mien")):
+            self.assertIn("mean mine?", harness.call(LLMC, *words, env=env).err)
+
+    def test_sizes_that_never_fit_are_refused_at_once(self):
+        done = harness.call(LLMC, "calibrate", "--sizes", "8192", "-o", self.path("cpu.yaml"))
+        self.assertEqual((done.code, done.out), (2, ""), done.err)
+        self.assertNotIn("compiling", done.err)
+
     def test_what_a_trainer_has_measured(self):
         trainer = self.compile(self.spec, "trainer")
         figures, device = self.path("figures.json"), self.path("device.yaml")

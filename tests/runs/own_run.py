@@ -2,6 +2,7 @@
 
 import fcntl
 import glob
+import json
 import os
 import re
 import shutil
@@ -143,6 +144,12 @@ class OwnRun(RunTest):
         self.assertRegex(out, r"ok GPU +NVIDIA H100 80GB HBM3, 81559 MiB, 580.65.06, 9.0")
         for what in ("memory", "disk here", r"C\+\+ compiler"):
             self.assertRegex(out, f"ok {what} ")
+        # Tools may print anything.
+        with open(os.path.join(tools, "nvidia-smi"), "w") as file:
+            file.write("#!/bin/sh\nprintf 'GPU \\377 \\033[2J\\n'\n")
+        self.assertIn(r"ok GPU                    GPU \xff \x1b[2J", self.succeed(LLMC, "doctor", env=environment).out)
+        findings = json.loads(self.succeed(LLMC, "doctor", "--json", env=environment).out)
+        self.assertEqual(findings[-1]["found"], "GPU \ufffd \x1b[2J")
 
 
 if __name__ == "__main__":

@@ -237,12 +237,24 @@ TEST(Devices, SayWhereAFileIsWrong) {
     return said(whole.replace(place, before.size(), after));
   };
   EXPECT_TRUE(has_facts(with("arch: 90\n", ""), {"mine.yaml:1: ", "arch is missing", "write arch: ", "90"}));
+  for (const char* arch : {"90a", "9.0", "sm_90"})
+    EXPECT_TRUE(has_facts(with("arch: 90\n", fmt::format("arch: {}\n", arch)),
+                          {"mine.yaml:3: ", fmt::format("not '{}'", arch), "such as 90"}))
+        << arch;
   EXPECT_TRUE(has_facts(with("kind: cuda", "kind: tpu"), {"mine.yaml:2: ", "kind", "cuda or cpu"}));
   EXPECT_TRUE(has_facts(with("  copy:", "  copyy:"), {"mine.yaml:15: ", "no key copyy", "mean copy?"}));
   EXPECT_TRUE(has_facts(with("  copy:", "  copy: {value: -1, from: x}\n  cop:"), {"mine.yaml:16: ", "no key cop "}));
   EXPECT_TRUE(has_facts(with("from: sheet", "from_: sheet"), {"no key from_"}));
   EXPECT_TRUE(
       has_facts(with("arch: 90\n", "arch: 90\nper_host: 1.5\n"), {"mine.yaml:4: ", "per_host", "whole number", "8"}));
+  EXPECT_TRUE(has_facts(with("arch: 90\n", "arch: 90\nper_host: 1e30\n"), {"mine.yaml:4: ", "per_host", "512"}));
+  const std::string memory = fmt::format("memory: {{value: {:g},", devices::all()[0][Figure::memory]);
+  for (const char* bytes : {"1e30", "1e19", "4096"})
+    EXPECT_TRUE(has_facts(with(memory, fmt::format("memory: {{value: {},", bytes)),
+                          {"mine.yaml:5: ", "memory takes 1MiB to 1048576GiB", "80GiB"}))
+        << bytes;
+  EXPECT_TRUE(has_facts(with("from: sheet", "from: she\xff"), {"mine.yaml:5: ", "'she\\xff'", "UTF-8"}));
+  EXPECT_TRUE(has_facts(with("from: sheet", "from: \"she\\e[2J\""), {"mine.yaml:5: ", "'she\\x1b[2J'"}));
   EXPECT_EQ(with("name: mine", "name: My GPU").substr(0, 12), "mine.yaml:1:");
   EXPECT_TRUE(has_facts(said("name: ["), {"mine.yaml:", "not YAML"}));
   EXPECT_TRUE(has_facts(said("- 1"), {"mine.yaml:", "a map"}));

@@ -54,6 +54,12 @@ TEST(ToYaml, NamesOrigins) {
   EXPECT_EQ(text.find("low_freq_factor"), std::string::npos);
 }
 
+TEST(KeysJson, TakesAFolderOfAnyName) {
+  Resolved resolved = resolve(kGood);
+  resolved.spec.data.tokenizer = "/a\xff/tokenizer.model";
+  EXPECT_NE(keys_json(resolved).find("/a\xef\xbf\xbd/tokenizer.model"), std::string::npos);
+}
+
 TEST(KeysJson, EveryKeyWithItsValue) {
   const auto list = nlohmann::json::parse(keys_json(resolve(kGood)));
   ASSERT_EQ(list.size(), keys().size());
