@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from unittest import mock
 
 import harness
 from harness import LLMC, SOURCE, RunTest
@@ -20,9 +21,13 @@ import bundles  # noqa: E402
 import card  # noqa: E402
 import floors  # noqa: E402
 import parts  # noqa: E402
+import process  # noqa: E402
+import pytorch  # noqa: E402
 import raw  # noqa: E402
+import run as command  # noqa: E402
 import third_party  # noqa: E402
 import toolkit  # noqa: E402
+import training  # noqa: E402
 
 
 def clean_copy(folder):
@@ -220,6 +225,63 @@ class GpuKit(RunTest):
             card.figures(samples, 2.2, 2.8)["mhz"], {"least": 1740, "median": 1747.5, "most": 1755}, "those around it")
         self.assertIsNone(card.figures(samples, 3.5, 9.0), "idle")
         self.assertIsNone(card.figures(samples[:1], 0.0, 9.0))
+
+    def test_a_card_that_cannot_be_read_any_more_loses_no_row(self):
+        readings = iter([(0.0, 100.0, 1980, 300.0, 35, 0x0), (2.0, 700.0, 1980, 300.0, 35, 0x0)])
+
+        def sample():
+            reading = next(readings, None)
+            if not reading:
+                raise OSError("the GPU is lost")
+            return reading
+
+        with mock.patch.object(card, "Nvml", lambda: mock.Mock(sample=sample)), mock.patch.object(card, "PERIOD", 3600):
+            watch = card.Watch()
+            self.assertEqual(watch.figures(0.0, 2.0)["joules"], 600)
+            self.assertEqual(watch.figures(0.0, 2.0)["joules"], 600)
+            self.assertEqual(watch.problem, "the GPU is lost")
+            watch.finish()
+
+    def test_memory_that_was_not_read_is_unknown(self):
+        answers = iter([5 << 30])  # before the run; nothing later
+        with mock.patch.object(training.MemoryWatch, "used", staticmethod(lambda: next(answers, None))):
+            self.assertIsNone(training.MemoryWatch().finish())
+
+    def test_archives_of_a_cache_are_whole(self):
+        cache, archive = (pathlib.Path(self.path(name)) for name in ("inductor", "inductor.tar.gz"))
+        cache.mkdir()
+        (cache / "kernel").write_text("compiled\n")
+        pytorch.pack(cache, archive)
+        before = archive.read_bytes()
+        with mock.patch.object(tarfile.TarFile, "add", side_effect=OSError("no space")), self.assertRaises(OSError):
+            pytorch.pack(cache, archive)
+        self.assertEqual(archive.read_bytes(), before)
+        work = pathlib.Path(self.path("work"))
+        work.mkdir()
+        archive.write_bytes(before[:len(before) // 2])
+        with self.assertRaises(EOFError):
+            pytorch.unpack(archive, work / "inductor")
+        self.assertEqual(list(work.iterdir()), [])
+        archive.write_bytes(before)
+        pytorch.unpack(archive, work / "inductor")
+        self.assertEqual((work / "inductor" / "kernel").read_text(), "compiled\n")
+
+    def test_a_slow_import_is_not_a_missing_pytorch(self):
+        result = {}
+        stopped = mock.Mock(call=mock.Mock(side_effect=process.Failed("was still running", None)))
+        with self.assertRaises(process.Failed):
+            pytorch.absent(stopped, result)
+        self.assertEqual(result, {})
+        self.assertTrue(pytorch.absent(mock.Mock(call=mock.Mock(side_effect=process.Failed("no module", 1))), result))
+
+    def test_a_folder_of_results_remembers_its_gpu(self):
+        work = pathlib.Path(self.path("remembered"))
+        work.mkdir()
+        for gpu in ("H200", None, "H200"):
+            command.check_work(work, {"gpu": gpu}, False)
+        command.check_work(work, {"gpu": None}, False)
+        with self.assertRaisesRegex(SystemExit, "of another gpu .H200, now H100."):
+            command.check_work(work, {"gpu": "H100"}, False)
 
     def test_raw_results_have_a_line_a_product(self):
         plan = {

@@ -98,17 +98,20 @@ class Watch(threading.Thread):
             return
         self.start()
 
+    def take(self):
+        """Takes a sample, or notes why there are no more."""
+        try:
+            self.samples.append(self.nvml.sample())
+        except OSError as error:
+            self.problem = str(error)
+
     def run(self):
-        while not self.stopped.wait(PERIOD):
-            try:
-                self.samples.append(self.nvml.sample())
-            except OSError as error:
-                self.problem = str(error)
-                return
+        while not self.problem and not self.stopped.wait(PERIOD):
+            self.take()
 
     def figures(self, begin, end):
         if not self.problem:
-            self.samples.append(self.nvml.sample())  # so that all energy is before the last sample
+            self.take()  # so that all energy is before the last sample
         return figures(sorted(self.samples), begin, end)
 
     def finish(self):

@@ -2,10 +2,12 @@
 
 import json
 import os
+import pathlib
 import re
 import statistics
 import sys
 import tarfile
+import tempfile
 
 import build as builds
 import process
@@ -58,6 +60,22 @@ def torch_fitting(kit, mode, attention, then=0):
                 more = ["--repeat-heads"]
 
 
+def pack(cache, archive):
+    """Writes the archive of a cache completely or not at all."""
+    part = archive.with_name(archive.name + ".part")
+    with tarfile.open(part, "w:gz") as file:
+        file.add(cache, cache.name)
+    part.replace(archive)
+
+
+def unpack(archive, cache):
+    """Unpacks it completely or not at all."""
+    with tempfile.TemporaryDirectory(dir=cache.parent) as scratch:
+        with tarfile.open(archive) as file:
+            file.extractall(scratch)
+        pathlib.Path(scratch, cache.name).rename(cache)
+
+
 def look():
     return sys.executable, builds.HERE.parent / "quickstart_torch.py", "--look"
 
@@ -66,7 +84,9 @@ def absent(kit, result):
     """Whether PyTorch is missing, which is then reported."""
     try:
         kit.call(*look(), environment={**os.environ})
-    except RuntimeError as error:
+    except process.Failed as error:
+        if error.code is None:  # stopped at the part's limit
+            raise
         result["absent"] = f"no PyTorch with rms_norm (2.4 or later) in {sys.executable}: {str(error).splitlines()[-1]}"
     return "absent" in result
 
@@ -78,13 +98,11 @@ def compiled(kit, result):
         return
     cache, carried = kit.work / "inductor", builds.ROOT / CACHE
     if carried.exists() and not cache.exists():
-        with tarfile.open(carried) as file:
-            file.extractall(kit.work)
+        unpack(carried, cache)
     kit.rows(result,
              {"compile, flash": lambda: {**torch_fitting(kit, "compile", "flash"), "carried": carried.exists()}})
     if kit.out and cache.is_dir():
-        with tarfile.open(kit.out / CACHE, "w:gz") as file:
-            file.add(cache, cache.name)
+        pack(cache, kit.out / CACHE)
 
 
 def others(kit, result):

@@ -69,6 +69,7 @@ def check_work(work, described, simulated):
             if before[key] != value and None not in (before[key], value):
                 raise SystemExit(
                     f"{work} has results of another {key} ({before[key]}, now {value}): give another --work")
+            identity[key] = before[key] if value is None else value  # a probe may fail once
     kits.write(path, json.dumps(identity) + "\n")
 
 

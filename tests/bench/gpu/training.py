@@ -75,7 +75,7 @@ def train(kit, bundle, program, count, passes, prefix=(), settings=(), ranks=1, 
 
 
 class MemoryWatch(threading.Thread):
-    """Peak device memory in use while it runs, from nvidia-smi, minus that in use before; None without it."""
+    """Peak device memory in use while it runs, from nvidia-smi, minus that in use before; None if unknown."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -98,7 +98,7 @@ class MemoryWatch(threading.Thread):
     def finish(self):
         self.stopped.set()
         self.join()
-        return None if self.before is None else self.most - self.before
+        return None if self.before is None or not self.most else self.most - self.before
 
 
 def whole_steps(kit, bundle, passes, ranks=1):
