@@ -98,18 +98,20 @@ nlohmann::ordered_json row_json(const Shape& shape, const std::optional<plan::Pl
   return row;
 }
 
+/// Below a hundred with two decimals.
+std::string cost_text(double cost) { return fmt::format(" {:>9.{}f}", cost, cost < 100 ? 2 : 0); }
+
 std::string row_text(const Shape& shape, const nlohmann::ordered_json& row) {
   const std::string name = fmt::format("{:>6} {:>6} {:>6}", shape.hidden, shape.layers, shape.ffn);
   if (!row.at("fits").get<bool>()) return name + "  does not fit\n";
   const auto& choice = row.at("choice");
-  std::string line =
-      fmt::format("{} {:>9} {:>10} {:>9.0f} {:>5.1f}% {:>10}{}  micro_batch {}, shard {}, recompute {}", name,
-                  report::human_count(row.at("parameters").get<double>()),
-                  report::human_bytes(row.at("arena_bytes").get<double>()), row.at("tokens_per_second").get<double>(),
-                  100 * row.at("mfu").get<double>(), report::human_seconds(row.at("run_seconds").get<double>()),
-                  row.contains("cost") ? fmt::format(" {:>9.0f}", row.at("cost").get<double>()) : "",
-                  choice.at("micro_batch").get<std::int64_t>(), choice.at("shard").get<std::string>(),
-                  choice.at("recompute").get<std::string>());
+  std::string line = fmt::format(
+      "{} {:>9} {:>10} {:>9.0f} {:>5.1f}% {:>10}{}  micro_batch {}, shard {}, recompute {}", name,
+      report::human_count(row.at("parameters").get<double>()), report::human_bytes(row.at("arena_bytes").get<double>()),
+      row.at("tokens_per_second").get<double>(), 100 * row.at("mfu").get<double>(),
+      report::human_seconds(row.at("run_seconds").get<double>()),
+      row.contains("cost") ? cost_text(row.at("cost").get<double>()) : "", choice.at("micro_batch").get<std::int64_t>(),
+      choice.at("shard").get<std::string>(), choice.at("recompute").get<std::string>());
   return line + "\n";
 }
 

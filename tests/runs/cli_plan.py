@@ -23,7 +23,10 @@ class CliPlan(RunTest):
         for row in fitting:
             self.assertLessEqual(row["arena_bytes"], 42 << 30)
             self.assertAlmostEqual(row["cost"], row["run_seconds"] / 1800)
-        text = self.succeed(LLMC, "sizes", "--device", "l40s", "--tokens", "1G").out
+        text = self.succeed(LLMC, "sizes", "--device", "l40s", "--tokens", "1G", "--price", "2").out
+        for row in fitting:  # with cents below a hundred
+            self.assertIn(f" {row['cost']:.{2 if row['cost'] < 100 else 0}f}  micro_batch ", text)
+        self.assertLess(fitting[0]["cost"], 100)
         self.assertEqual(len(text.splitlines()), len(rows) + 2)
         self.assertEqual(text.count("does not fit"), len(rows) - len(fitting))
         for words in (["--device", "nothing"], ["--device", "no/such.yaml"], ["--tokens",
