@@ -37,10 +37,12 @@ Timed timed(const json& item) {
           positive(item.at("launches"))};
 }
 
+/// A device's figures of fp16 are those of bf16.
 DType precision_of(const std::string& name) {
   for (const DType type : {DType::bf16, DType::f32})
     if (name == name_of(type)) return type;
-  throw std::invalid_argument("precision is neither bf16 nor fp32");
+  if (name == name_of(DType::f16)) return DType::bf16;
+  throw std::invalid_argument("precision is none of bf16, fp16 and fp32");
 }
 
 Figures parsed(const json& text) {

@@ -83,6 +83,13 @@ TEST(Calibration, OfOnePrecisionSaysSoOfTheOther) {
   EXPECT_TRUE(test::has_facts(device.figures.at(Figure::product_bf16).from, {"not measured", "precision"}));
 }
 
+TEST(Calibration, OfFp16IsThatOfBf16) {
+  nlohmann::json text = written("bf16", 64, true);
+  const std::string bf16 = devices::to_yaml(calibration::apply({calibration::read_figures(text.dump(), "a")}, cpu()));
+  text["precision"] = "fp16";
+  EXPECT_EQ(devices::to_yaml(calibration::apply({calibration::read_figures(text.dump(), "a")}, cpu())), bf16);
+}
+
 /// And so do those of tf32, which no trainer measures.
 TEST(Calibration, ProductsOfCodesFollowThoseOfBf16) {
   for (const Device& base : devices::all()) {
@@ -136,7 +143,7 @@ TEST(Calibration, RefusesWhatIsNoMeasurement) {
   with("/products/forward/7", 0);
   with("/products/sizes", {256, 64});
   with("/products/sizes", {64, 128, 256});
-  with("/precision", "fp16");
+  with("/precision", "fp8");
   with("/format", "llmc-calibration-0");
   EXPECT_THROW(calibration::apply({figures("fp32", 64, false)}, cpu()), Failure) << "no products";
   nlohmann::json other = written("bf16", 64, true);
