@@ -417,13 +417,18 @@ class SavedWeights(RunTest):
         os.makedirs(folder)
         shutil.copy(os.path.join(self.step(6), "config.json"), folder)
 
-        def write(header):
+        def write(header, data=data):
             text = json.dumps(header).encode()
             with open(os.path.join(folder, "model.safetensors"), "wb") as file:
                 file.write(struct.pack("<Q", len(text)) + text + data)
 
         write(header)
         self.assertEqual(self.evaluate(folder)["loss"], self.losses[6])
+        write(header, struct.pack("<2f", 1e30, -1e30) * (len(data) // 8))
+        self.assertIsNone(self.evaluate(folder)["loss"])
+        self.assertRegex(
+            self.succeed(self.trainer, "evaluate", "--checkpoint", folder).out,
+            "loss +nan nats a token\nperplexity nan\n")
         for edit, said in ((lambda h: h.update({"more": h.pop(name)}),
                             f"'{name}'.*'model.layers.1.mlp.gate_up_proj.weight'"),
                            (lambda h: h.update({"more": h.pop("model.norm.weight")}), "tensor 'model.norm.weight'"),

@@ -243,9 +243,9 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
     if (!is.set.empty()) fmt::print("set        {}\n", printable(is.set));
     fmt::print("data       {}: {} of {} sequence{}, {} tokens\n", printable(opened.set.source.path),
                format_count(opened.sequences), format_count(opened.there), plural(opened.there), format_count(tokens));
-    fmt::print("loss       {:.6f} nats a token\nperplexity {:.4f}\ntop-1      {:.2f} %\n", is.loss, std::exp(is.loss),
-               100 * is.top1);
-    if (is.bits_per_byte) fmt::print("bits       {:.6f} a byte of text\n", *is.bits_per_byte);
+    fmt::print("loss       {:.6f} nats a token\nperplexity {:.4f}\ntop-1      {:.2f} %\n", without_nan_sign(is.loss),
+               without_nan_sign(std::exp(is.loss)), 100 * is.top1);
+    if (is.bits_per_byte) fmt::print("bits       {:.6f} a byte of text\n", without_nan_sign(*is.bits_per_byte));
   }
 }
 
