@@ -3,12 +3,17 @@
 import html.parser
 import json
 import os
+import pathlib
 import re
 import shutil
 import statistics
+import subprocess
+import unittest
 
 import harness
 from harness import LLMC, SOURCE, RunTest
+
+NODE = shutil.which("node")
 
 HOSTILE = "</script><script>alert(1)</script><!--<script> ]]> \u2028 \\u003c & \" ' `${1}`"
 FOLDER = "a <b>&\"'x"  # name of a run
@@ -42,6 +47,41 @@ class Page(html.parser.HTMLParser):
 
     def data(self):
         return json.loads(next(text for tag, name, text in self.texts if name == "data"))
+
+
+class Scripts(unittest.TestCase):
+    """Of all pages, without a browser."""
+
+    TOOLS = pathlib.Path(SOURCE, "compiler", "tools")
+
+    def test_axes_format_their_numbers(self):
+        """uPlot's own format has three decimals: all learning rates would be 0."""
+        found = 0
+        for path in self.TOOLS.glob("*/page/*.js"):
+            text = path.read_text()
+            found += text.count("ruler({")
+            self.assertEqual(text.count("ruler({"), text.count(" values: ("), path)
+        self.assertGreater(found, 10)
+
+    @unittest.skipUnless(NODE, "no Node.js here")
+    def test_numbers(self):
+        text = (self.TOOLS / "page" / "files" / "numbers.js").read_text() + (self.TOOLS / "runs" / "page" /
+                                                                             "charts.js").read_text()
+
+        def values(*expressions):
+            done = subprocess.run([NODE, "-e", f"{text}\nconsole.log(JSON.stringify([{','.join(expressions)}]))"],
+                                  check=True, capture_output=True)
+            return json.loads(done.stdout)
+
+        self.assertEqual(
+            values("bytes(512)", "bytes(1.5 * 2 ** 40)", "bytes(null)", "shortNumber(3e-4)", "shortNumber(0)",
+                   "duration(59.6)", "duration(90061)", "lossText(-1e-9)"),
+            ["512 bytes", "1.50 TiB", None, "3e-4", "0", "59.6s", "1d 1h", "-1.00e-9"])
+        # Values not above zero are left out of logarithmic axes, which losses and norms alone have.
+        placed = "Chart.prototype.placed.call({{ view: {{ log: {} }}, kind: {{ spiky: {} }}, log: Chart.prototype.log }}, [-1, 0, 2, null])"
+        self.assertEqual(
+            values(*(placed.format(*each) for each in (("true", "true"), ("true", "false"), ("false", "true")))),
+            [[None, None, 2, None], [-1, 0, 2, None], [-1, 0, 2, None]])
 
 
 class Report(RunTest):

@@ -2,7 +2,7 @@
 
 function bytes(count) {
   if (typeof count !== "number") return null;
-  for (const [size, unit] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]])
+  for (const [size, unit] of [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]])
     if (count >= size) return `${(count / size).toFixed(2)} ${unit}`;
   return `${count} bytes`;
 }

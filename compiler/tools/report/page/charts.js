@@ -74,7 +74,8 @@ function drawRate(box, points) {
   plotted(box, {
     series: [{}, { stroke: () => cssColour("--run-0"), width: 1.5, points: { show: false } }], cursor: { y: false },
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.08 * high || 1] } },
-    axes: [ruler({ size: 46, label: "step", labelSize: 18, space: 60, values: (_, splits) => splits.map(shortNumber) }), ruler({ size: 62 })],
+    axes: [ruler({ size: 46, label: "step", labelSize: 18, space: 60, values: (_, splits) => splits.map(shortNumber) }),
+           ruler({ size: 62, values: (_, splits) => splits.map(shortNumber) })],
   }, [steps, rates], index => index < 0 ? [] : [element("div", {}, `step ${grouped(steps[index])} · ${rates[index].toExponential(2)}`)],
   () => 160);
 }

@@ -95,8 +95,10 @@ class Chart {
   /// The curve on which outliers and skipped updates are marked.
   values(run) { return run.lines[this.kind.keys[0][0]]; }
 
+  log() { return this.view.log && this.kind.spiky; }
+
   /// A logarithmic axis cannot show values that are not above zero.
-  placed(values) { return this.view.log ? values.map(value => value !== null && value <= 0 ? null : value) : values; }
+  placed(values) { return this.log() ? values.map(value => value !== null && value <= 0 ? null : value) : values; }
 
   /// Returns [x values, y values] of each curve, and its style.
   curves() {
@@ -139,7 +141,7 @@ class Chart {
       return;
     }
     const data = uPlot.join(tables);
-    const log = this.view.log && this.kind.spiky;
+    const log = this.log();
     const options = {
       ...chartSize(this.canvas), series, ms: 1,
       scales: { x: { time: false }, y: { distr: log ? 3 : 1, range: this.range(tables, log) } },
