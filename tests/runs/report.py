@@ -77,6 +77,11 @@ class Scripts(unittest.TestCase):
             values("bytes(512)", "bytes(1.5 * 2 ** 40)", "bytes(null)", "shortNumber(3e-4)", "shortNumber(0)",
                    "duration(59.6)", "duration(90061)", "lossText(-1e-9)"),
             ["512 bytes", "1.50 TiB", None, "3e-4", "0", "59.6s", "1d 1h", "-1.00e-9"])
+        # Digits enough to tell the lines of an axis apart, also after a drag over a small part.
+        self.assertEqual(
+            values("tickTexts([3.25, 3.2502, null, 3.2504])", "tickTexts([0, 1e-4, 2.5e-4])",
+                   "tickTexts([123450, 123500])"),
+            [["3.25", "3.2502", "", "3.2504"], ["0", "1e-4", "2.5e-4"], ["123.45K", "123.5K"]])
         # Values not above zero are left out of logarithmic axes, which losses and norms alone have.
         placed = "Chart.prototype.placed.call({{ view: {{ log: {} }}, kind: {{ spiky: {} }}, log: Chart.prototype.log }}, [-1, 0, 2, null])"
         self.assertEqual(

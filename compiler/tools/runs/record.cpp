@@ -137,7 +137,12 @@ Record read_record(const std::filesystem::path& run) {
   Record record;
   record.summary = summarise(run);
   for_each_line(record, "history.jsonl", [&](Object&& line) { record.starts.push_back(std::move(line)); });
-  for_each_line(record, "samples.jsonl", [&](Object&& line) { record.samples.push_back(std::move(line)); });
+  for_each_line(record, "samples.jsonl", [&](Object&& line) {
+    if (line.value("prompt", Object()).is_string() && line.value("text", Object()).is_string())
+      record.samples.push_back(std::move(line));
+    else
+      add_problem(record, "'samples.jsonl' has samples without a prompt or a text, which are skipped");
+  });
   for_each_line(record, "metrics.jsonl", [&](Object&& object) {
     MetricsLine line = line_of(object);
     if (record.lines.empty() || record.lines.back().step < line.step)

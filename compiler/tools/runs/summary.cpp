@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
@@ -47,11 +49,13 @@ std::optional<double> number(const Json& object, const char* key) {
   return at->get<double>();
 }
 
-/// `val_loss`: the key of the leading validation loss.
+/// Passes over lines that cannot be parsed, and throws afterwards. `val_loss`: the key of the leading validation loss.
 void read_metrics(Summary& run, const std::string& val_loss) {
   const fs::path path = run.path / "metrics.jsonl";
   ReverseLines lines(path);
   std::vector<double> speeds;
+  std::optional<std::runtime_error> wrong;
+  bool last = true;
   for (std::size_t count = 0;; ++count) {
     const std::optional<std::string> line = lines.next();
     if (!line) break;
@@ -59,8 +63,14 @@ void read_metrics(Summary& run, const std::string& val_loss) {
       if (run.val_loss) break;
       continue;
     }
-    const Json object = parse_line(*line, path);
-    if (count == 0) {
+    Json object;
+    try {
+      object = parse_line(*line, path);
+    } catch (const std::runtime_error& error) {
+      wrong = error;
+      continue;
+    }
+    if (std::exchange(last, false)) {
       run.step = object["step"].get<std::int64_t>();
       run.loss = number(object, "loss");
     }
@@ -71,6 +81,7 @@ void read_metrics(Summary& run, const std::string& val_loss) {
       run.val_step = object["step"].get<std::int64_t>();
   }
   if (!speeds.empty()) run.tokens_per_second = median_of(std::move(speeds));
+  if (wrong) throw *wrong;
 }
 
 void read_history(Summary& run) {

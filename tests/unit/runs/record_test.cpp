@@ -49,7 +49,11 @@ TEST(Record, NumbersThatAreNotThereAreNone) {
   write_all(base.path / "metrics.jsonl", "{\"step\":1,\"loss\":null,\"grad_norm\":\"x\",\"skipped\":[3,-1,\"a\",9]}\n" +
                                              metrics_line(2, 1, ",\"val_loss\":2.5") + metrics_line(2, 1) +
                                              "[]\n{\"loss\":1}\n" + "{\"step\":3,\"lo");
+  base.write("samples.jsonl",
+             "{\"step\":1,\"prompt\":\"a\",\"text\":\"b\"}\n{\"step\":2}\n{\"step\":3,\"prompt\":null,\"text\":3}\n");
   const Record record = read_record(base.path);
+  EXPECT_EQ(record.samples.size(), 1u);
+  EXPECT_TRUE(test::has_facts(record.summary.problem, {"'samples.jsonl'", "without a prompt"}));
   ASSERT_EQ(record.lines.size(), 2u);
   EXPECT_TRUE(std::isnan(record.lines[0].loss) && std::isnan(record.lines[0].grad_norm));
   EXPECT_TRUE(std::isnan(record.lines[0].seconds) && record.lines[0].time == 0);
@@ -87,6 +91,16 @@ TEST(Record, TheMedianSpeedIsOfKnownOnes) {
     lines += fmt::format("{{\"step\":{},\"tokens_per_second\":{}}}\n", lines.size() + 1, speed);
   base.write("metrics.jsonl", lines);
   EXPECT_EQ(summarise(base.path).tokens_per_second, 200);
+}
+
+TEST(Record, ADamagedLineHidesNoOther) {
+  test::Folder base;
+  base.write("metrics.jsonl",
+             metrics_line(1, 1, ",\"val_loss\":2.5") + "{\"step\":2,\"los\n" + metrics_line(3, 3) + "torn\n");
+  const Summary run = summarise(base.path);
+  EXPECT_TRUE(run.state == RunState::damaged && run.step == 3 && run.loss == 3.5 && run.val_loss == 2.5);
+  EXPECT_EQ(run.tokens_per_second, 100);
+  EXPECT_TRUE(test::has_facts(run.problem, {"'metrics.jsonl'", "not a JSON object"}));
 }
 
 TEST(Page, RunsAreNamedByTheirPathsBelowACommonFolder) {

@@ -11,10 +11,20 @@ const grouped = count => typeof count === "number" ? count.toLocaleString("en") 
 
 function percent(value) { return `${(100 * value).toFixed(2)} %`; }
 
-function shortNumber(value) {
+function withDigits(value, digits) {
   for (const [size, unit] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "K"]])
-    if (Math.abs(value) >= size) return parseFloat((value / size).toPrecision(4)) + unit;
-  return value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential().replace(/(\.\d\d)\d+/, "$1") : String(parseFloat(value.toPrecision(4)));
+    if (Math.abs(value) >= size) return parseFloat((value / size).toPrecision(digits)) + unit;
+  return value !== 0 && Math.abs(value) < 1e-3 ? parseFloat(value.toPrecision(digits - 1)).toExponential() : String(parseFloat(value.toPrecision(digits)));
+}
+
+const shortNumber = value => withDigits(value, 4);
+
+/// Returns the texts of an axis, with so many digits that they differ. null: a line without text.
+function tickTexts(splits) {
+  for (let digits = 4; ; ++digits) {
+    const texts = splits.map(value => value === null ? "" : withDigits(value, digits)), shown = texts.filter(text => text !== "");
+    if (digits === 12 || new Set(shown).size === shown.length) return texts;
+  }
 }
 
 function duration(seconds) {

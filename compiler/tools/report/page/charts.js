@@ -74,8 +74,8 @@ function drawRate(box, points) {
   plotted(box, {
     series: [{}, { stroke: () => cssColour("--run-0"), width: 1.5, points: { show: false } }], cursor: { y: false },
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.08 * high || 1] } },
-    axes: [ruler({ size: 46, label: "step", labelSize: 18, space: 60, values: (_, splits) => splits.map(shortNumber) }),
-           ruler({ size: 62, values: (_, splits) => splits.map(shortNumber) })],
+    axes: [ruler({ size: 46, label: "step", labelSize: 18, space: 60, values: (_, splits) => tickTexts(splits) }),
+           ruler({ size: 62, values: (_, splits) => tickTexts(splits) })],
   }, [steps, rates], index => index < 0 ? [] : [element("div", {}, `step ${grouped(steps[index])} · ${rates[index].toExponential(2)}`)],
   () => 160);
 }
@@ -106,7 +106,7 @@ function drawMemory(box, data) {
     series: [{}, ...series], cursor: { points: { show: false }, y: false },
     scales: { x: { time: false }, y: { range: [0, top] } }, hooks: { draw: [marks] },
     axes: [ruler({ size: 46, label: "launch of a micro-batch, then of the optimizer", labelSize: 18, values: (_, splits) => splits.map(grouped), space: 70 }),
-           ruler({ size: 56, values: (_, splits) => splits.map(value => `${shortNumber(value)}`), label: unit, labelSize: 18 })],
+           ruler({ size: 56, values: (_, splits) => tickTexts(splits), label: unit, labelSize: 18 })],
   }, [launches.map((_, i) => i), ...tops.reverse()], index => {
     const at = index >= 0 && index !== null && index !== undefined ? index : peak, launch = launches[at];
     return [element("div", {}, element("strong", {}, `${index >= 0 ? "" : "peak: "}${launch.place}: ${launch.op}`), ` · ${bytes(memory.fixed_bytes + launch.kept + launch.transient)}`),
@@ -141,8 +141,8 @@ function drawRoofline(box, data) {
   plotted(box, {
     series: [{}, { paths: () => null, points: { show: false } }], cursor: { y: false, points: { show: false } },
     scales: { x: { time: false, distr: 3, range: [low, high] }, y: { distr: 3, range: [floor, 4 * plan.peak_flops] } }, hooks: { draw: [marks] },
-    axes: [ruler({ size: 46, label: "FLOPs a byte", labelSize: 18, splits: (_, i, from, to) => logarithmicSplits(from, to), values: (_, splits) => splits.map(value => value === null ? "" : shortNumber(value)) }),
-           ruler({ size: 62, label: "FLOP/s", labelSize: 18, splits: (_, i, from, to) => logarithmicSplits(from, to), values: (_, splits) => splits.map(value => value === null ? "" : shortNumber(value)) })],
+    axes: [ruler({ size: 46, label: "FLOPs a byte", labelSize: 18, splits: (_, i, from, to) => logarithmicSplits(from, to), values: (_, splits) => tickTexts(splits) }),
+           ruler({ size: 62, label: "FLOP/s", labelSize: 18, splits: (_, i, from, to) => logarithmicSplits(from, to), values: (_, splits) => tickTexts(splits) })],
   }, [x, rates], index => {
     const nearestTo = list[index >= 0 ? index : list.indexOf(list.reduce((a, b) => b.seconds_a_step > a.seconds_a_step ? b : a))];
     return [element("div", {}, swatch({ colour: BOUNDS[nearestTo.bound] }), `${nearestTo.runs} in ${nearestTo.region}: ${shortNumber(nearestTo.flops / nearestTo.bytes)} FLOPs a byte, ` +
@@ -175,7 +175,7 @@ function drawChoices(box, data) {
   plotted(box, {
     series: [{}, { paths: () => null, points: { show: false } }], cursor: { y: false, points: { show: false } },
     scales: { x: { time: false, range: spread(x) }, y: { range: spread(y) } }, hooks: { draw: [marks] },
-    axes: [ruler({ size: 46, label: `${unit} of the arena`, labelSize: 18, space: 60, values: (_, splits) => splits.map(shortNumber) }),
+    axes: [ruler({ size: 46, label: `${unit} of the arena`, labelSize: 18, space: 60, values: (_, splits) => tickTexts(splits) }),
            ruler({ size: 62, label: "ms a step", labelSize: 18, values: (_, splits) => splits.map(grouped) })],
   }, [x, y], index => {
     const choice = index >= 0 ? list[index] : list.find(other => other.chosen);
@@ -203,7 +203,7 @@ function drawStreams(box, pass) {
   plotted(box, {
     series: [{}, { paths: () => null, points: { show: false } }], cursor: { y: false, points: { show: false } },
     scales: { x: { time: false }, y: { range: [0, lanes.length] } }, hooks: { draw: [marks] },
-    axes: [ruler({ size: 46, label: "ms", labelSize: 18, space: 60, values: (_, splits) => splits.map(shortNumber) }),
+    axes: [ruler({ size: 46, label: "ms", labelSize: 18, space: 60, values: (_, splits) => tickTexts(splits) }),
            ruler({ size: 62, grid: { show: false }, ticks: { show: false }, splits: () => lanes.map((_, i) => i + 0.5), values: () => [...lanes].reverse() })],
   }, [times, times.map(() => null)], index => [
     ...parts.map(part => element("div", {}, swatch({ colour: PARTS[part] }), part)),

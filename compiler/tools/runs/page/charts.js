@@ -3,9 +3,9 @@
 // in `sometimes`, see page.cpp. null is a number that was not finite.
 
 const AXES = {
-  step: { label: "step", of: run => run.lines.step, text: value => value.toLocaleString("en") },
-  tokens: { label: "tokens", of: run => run.lines.tokens, text: shortNumber },
-  time: { label: "time", of: run => run.lines.time, text: duration },
+  step: { label: "step", of: run => run.lines.step, texts: splits => splits.map(value => value.toLocaleString("en")) },
+  tokens: { label: "tokens", of: run => run.lines.tokens, texts: tickTexts },
+  time: { label: "time", of: run => run.lines.time, texts: splits => splits.map(duration) },
 };
 
 // `keys`: numbers drawn for each run, labelled if there are several. `validation`: the metric whose sets are drawn with them.
@@ -145,8 +145,8 @@ class Chart {
     const options = {
       ...chartSize(this.canvas), series, ms: 1,
       scales: { x: { time: false }, y: { distr: log ? 3 : 1, range: this.range(tables, log) } },
-      axes: [ruler({ size: 30, values: (_, splits) => splits.map(this.axis().text), space: 70, label: this.axis().label, labelSize: 18, labelGap: 0 }),
-             ruler({ size: 56, ...(log ? { splits: (_, i, low, high) => logarithmicSplits(low, high) } : {}), values: (_, splits) => splits.map(value => value === null ? "" : shortNumber(value)) })],
+      axes: [ruler({ size: 30, values: (_, splits) => this.axis().texts(splits), space: 70, label: this.axis().label, labelSize: 18, labelGap: 0 }),
+             ruler({ size: 56, ...(log ? { splits: (_, i, low, high) => logarithmicSplits(low, high) } : {}), values: (_, splits) => tickTexts(splits) })],
       cursor: { sync: { key: "runs" }, points: { show: false }, y: false },
       legend: { show: false },
       hooks: { draw: [plot => this.drawMarks(plot)], setCursor: [plot => this.read(plot)] },

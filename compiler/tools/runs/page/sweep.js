@@ -23,8 +23,8 @@ class SweepChart {
     this.plot = new uPlot({
       ...chartSize(this.canvas), series: [{}, ...series], ms: 1,
       scales: { x: { time: false, distr: log ? 3 : 1 } },
-      axes: [ruler({ size: 30, ...(log ? { splits: (_, i, low, high) => logarithmicSplits(low, high) } : {}), values: (_, splits) => splits.map(value => value === null ? "" : shortNumber(value)), label: this.sweep.x, labelSize: 18, labelGap: 0 }),
-             ruler({ size: 56, values: (_, splits) => splits.map(value => value.toFixed(3)) })],
+      axes: [ruler({ size: 30, ...(log ? { splits: (_, i, low, high) => logarithmicSplits(low, high) } : {}), values: (_, splits) => tickTexts(splits), label: this.sweep.x, labelSize: 18, labelGap: 0 }),
+             ruler({ size: 56, values: (_, splits) => tickTexts(splits) })],
       cursor: { y: false }, legend: { show: false },
     }, uPlot.join(this.lines.map(line => [line.x, line.y])), this.canvas);
   }
