@@ -61,14 +61,16 @@ template <int kFirst, int kCount>
 LLMC_BLOCK void add_rows(const float* scores, const float* rows, float* to) {
   constexpr int kWords = kPerWord<Act>;
   constexpr int kPitchWords = kTile / kWords;
+  constexpr int kRows = kCount < kBlockRows ? kCount : kBlockRows;  // narrow vectors have fewer keys on the diagonal
+  static_assert(kCount % kRows == 0);
   for (int d = 0; d < kDim; d += kRowVectors * kVectorLanes) {
-    for (int key = 0; key < kCount; key += kBlockRows) {
-      vector sum[kBlockRows][kRowVectors];
-      for (int i = 0; i < kBlockRows; ++i)
+    for (int key = 0; key < kCount; key += kRows) {
+      vector sum[kRows][kRowVectors];
+      for (int i = 0; i < kRows; ++i)
         for (int v = 0; v < kRowVectors; ++v) sum[i][v] = load(to + (key + i) * kPaddedDim + d + v * kVectorLanes);
       multiply<kPairsOf<Act>>(scores + key * kPitchWords + kFirst / kWords, kPitchWords, 1,
                               rows + kFirst / kWords * kDim + d, kDim, (kTile - kFirst) / kWords, sum);
-      for (int i = 0; i < kBlockRows; ++i)
+      for (int i = 0; i < kRows; ++i)
         for (int v = 0; v < kRowVectors; ++v) store(to + (key + i) * kPaddedDim + d + v * kVectorLanes, sum[i][v]);
     }
   }
