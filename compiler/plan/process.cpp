@@ -1,6 +1,7 @@
 #include "compiler/plan/process.h"
 
 #include "device/cpu/arch.h"
+#include "device/cpu/column_memory.h"
 #include "spec/validation_sets.h"
 
 namespace llmc::plan {
@@ -26,6 +27,12 @@ constexpr std::size_t kDocumentBytes = 2 * sizeof(std::int32_t);  // and in thos
 constexpr std::size_t kMixture = 2 * kMiB, kMixtureSource = 16 << 10;
 constexpr std::size_t kBatches = 5;  // the step's, the prepared ones, the one in preparation, and one free for reuse
 
+/// Bytes of a thread's row of logits in fp32 that a stack does not hold. Capped logits are a row of their own.
+std::size_t row_on_heap(const spec::Model& model) {
+  const std::size_t bytes = static_cast<std::size_t>(model.vocab_size) * sizeof(float);
+  return bytes <= kMostOnStack ? 0 : bytes * (model.final_logit_softcapping > 0 ? 2 : 1);
+}
+
 }  // namespace
 
 std::size_t process_bytes(const Plan& plan) {
@@ -40,7 +47,8 @@ std::size_t process_bytes(const Plan& plan) {
   const bool divided = spec.data.documents.mask || spec.data.documents.mask_first;
   const bool copies = spec.target.arch.empty() || !arch_has_avx512(spec.target.arch.front());
   return kProgram + kScratchpad + (copies ? kHeapOfCopies : 0) +
-         size(static_cast<std::int64_t>(plan.device[devices::Figure::processors])) * kThread +
+         size(static_cast<std::int64_t>(plan.device[devices::Figure::processors])) *
+             (kThread + row_on_heap(spec.model)) +
          (kBatches * step + evaluated) * (kTokenBytes + (divided ? kDocumentBytes : 0)) + sampled +
          (spec.data.mixture.empty() ? 0 : kMixture + spec.data.mixture.size() * kMixtureSource);
 }

@@ -147,7 +147,7 @@ class Group {
   template <int kSegments, int kCols, class T>
   Columns<kCols, T, kSegments> columns() const {
     Columns<kCols, T, kSegments> zeros;
-    for (T& v : zeros.data) v = from_float<T>(0.0f);
+    for (int c = 0; c < kSegments * kCols; ++c) zeros.data[c] = from_float<T>(0.0f);
     return zeros;
   }
   template <int kCols, class T, int kSegments>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device/arguments.h"
+#include "device/cpu/column_memory.h"
 #include "device/cpu/vector.h"
 #include "device/math.h"
 #include "device/split.h"
@@ -101,14 +102,13 @@ struct SplitRun : RowArgument {
 
 /// One number per column.
 template <int kColumns, class T = float, int kSegmentCount = 1>
-struct Columns : RowArgument {
+struct Columns : RowArgument, ColumnMemory<T, kSegmentCount * kColumns> {
   static constexpr int kSegments = kSegmentCount;
   static constexpr bool kPartial = false, kInMemory = false;
-  alignas(64) T data[kSegments * kColumns];
 
   static constexpr int cols() { return kColumns; }
-  T* segment(int s) { return data + s * kColumns; }
-  const T* segment(int s) const { return data + s * kColumns; }
+  T* segment(int s) { return this->data + s * kColumns; }
+  const T* segment(int s) const { return this->data + s * kColumns; }
   void pad() const {}
 };
 

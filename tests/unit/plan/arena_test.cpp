@@ -344,6 +344,12 @@ TEST(Arena, ABudgetOfACpuCountsTheProcess) {
   EXPECT_EQ(process({"batch.tokens=4800"}) - process({"batch.tokens=2400"}), 2400 * 5 * 20);
   EXPECT_GT(process({"sampling.prompts=[\"1\"]", "sampling.every=1"}), least);
   EXPECT_EQ(process({"model.attention_bias=false", "target.kind=cuda", "target.attention=portable"}), 0);
+  // A thread's row of logits is in the heap if it is wide.
+  EXPECT_EQ(process({"model.vocab_size=65536"}), least);
+  const std::size_t row = process({"model.vocab_size=70000"}) - least, threads = row / (70000 * 4);
+  EXPECT_GT(threads, 0);
+  EXPECT_EQ(row, threads * 70000 * 4);
+  EXPECT_EQ(process({"model.vocab_size=70000", "model.final_logit_softcapping=30"}) - least, 2 * row);
   // Below AVX-512 oneDNN's copies of operands stay in the heap.
   EXPECT_EQ(process({"target.arch=haswell"}) - process({"target.arch=cascadelake"}), std::size_t{24} << 20);
 }

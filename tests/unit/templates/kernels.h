@@ -263,6 +263,7 @@ void parameter_norms_scaled(const float*, const float*, const float*, const int*
 void cross_entropy_scaled(fp16*, const int*, float*, float*, float*, float*, const StepScalars*, const LossScale*);
 void cross_entropy_capped_scaled(fp16*, const int*, float*, float*, float*, float*, const StepScalars*,
                                  const LossScale*);
+void cross_entropy_capped_vast(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
 void parameter_norms_small(const float*, const float*, const float*, const int*, float*);
 void cast_weights_small(const float*, bf16*, const Chunk*, int, int);
 void cast_weights_share(const float*, bf16*, const Chunk*, int, int);

@@ -108,6 +108,20 @@ TYPED_TEST(CrossEntropy, HidesNoNaN) {
   EXPECT_TRUE(std::isfinite(losses[3]));
 }
 
+TEST(CrossEntropyCapped, OfAVastVocabularyNeedsNoStack) {
+  constexpr int kRows = 3, kCols = 3000001, kPitch = 3000008;
+  std::vector<bf16> logits(std::size_t{kRows} * kPitch);  // all equal
+  const std::vector<int> target = {0, 2999999, -1};
+  const StepScalars s = scalars();
+  std::vector<float> losses(kRows), lse = losses, entropies = losses, correct = losses;
+  run(2, cross_entropy_capped_vast, logits.data(), target.data(), losses.data(), lse.data(), entropies.data(),
+      correct.data(), &s);
+  EXPECT_NEAR(losses[0], std::log(3000001.0), 1e-5);
+  EXPECT_NEAR(losses[1], std::log(3000001.0), 1e-5);
+  EXPECT_NEAR(value(logits[kPitch + kCols - 1]), kScale / kCols, kScale / kCols / 256);
+  EXPECT_NEAR(value(logits[kPitch + 2999999]), -kScale, kScale / 256);
+}
+
 /// A gradient that fp16 rounds to 0 without a scale, and one of normal numbers.
 TEST(CrossEntropyScaled, MultipliesGradientsAndNoLosses) {
   constexpr int kRows = 13, kCols = 101, kPitch = 104;

@@ -271,13 +271,13 @@ TEST(Lion, OfOneGroupTouchesItsChunksOnly) {
   const StepResults results{.clip_scale = 0.37f};
   Buffers some = buffers(), all = some;
   std::vector<bf16> some_copy(kElements), all_copy(kElements);
-  std::vector<float> sums(kChunkCount, 7.0f), all_sums = sums;
+  std::vector<float> weights(kChunkCount, 7.0f), updates = weights, all_weights = weights, all_updates = weights;
   run(1, lion_second, some.master.data(), some.gradient.data(), some.m.data(), some_copy.data(), kChunks.data(), 0,
-      kChunkCount, kLionScalars, kGroups, &results, sums.data(), sums.data());
+      kChunkCount, kLionScalars, kGroups, &results, weights.data(), updates.data());
   run(1, lion_bf16_true, all.master.data(), all.gradient.data(), all.m.data(), all_copy.data(), kChunks.data(), 3, 4,
-      kLionScalars, kGroups, &results, all_sums.data(), all_sums.data());
+      kLionScalars, kGroups, &results, all_weights.data(), all_updates.data());
   EXPECT_TRUE(same_bits(some.master, all.master) && same_bits(some.m, all.m) && same_bits(some_copy, all_copy));
-  EXPECT_TRUE(same_bits(sums, all_sums));
+  EXPECT_TRUE(same_bits(weights, all_weights) && same_bits(updates, all_updates));
 }
 
 TEST(AdamW, TouchesNothingInASkippedStep) {
