@@ -33,7 +33,7 @@ constexpr int kRowVectors = kTileVectors >= 4 && kDimVectors % 4 == 0   ? 4
                             : kDimVectors % 2 == 0                      ? 2
                                                                         : 1;
 constexpr int kBlockRows = kRowVectors == 1 ? 8 : kRowVectors == 2 && kTileVectors >= 4 ? 8 : 4;
-constexpr float kNothing = -1e30f;  // the score of a key after the query
+constexpr float kNever = 1e30f;  // the logsumexp of a query that does not exist
 
 /// One tile of queries and its current block of keys. "along" operands hold words of neighbours in head_dim, "across"
 /// operands words of neighbouring rows; in fp32 a word is one element.
@@ -94,11 +94,11 @@ LLMC_BLOCK void backward_block(BackwardTile& tile, float* dkeys, float* dvalues)
           score[i][v] = soft_cap(score[i][v], kSoftcap / kScale);
           bends[key + i][v] = soft_cap_slope(score[i][v], kSoftcap / kScale);
         }
-        vector power = multiply_add(score[i][v], vector{} + kLog2e * kScale, -load(tile.lse + lane));
-        if (kDiagonal && v < kTileHeads) power = mask_below(key + i, power, kNothing);
+        vector power = exp2(multiply_add(score[i][v], vector{} + kLog2e * kScale, -load(tile.lse + lane)));
+        if (kDiagonal && v < kTileHeads) power = mask_below(key + i, power, 0.0f);
         if constexpr (kBounded)
-          power = mask_from(tile.past[key + i] - lane / kVectorLanes / kTileHeads * kVectorLanes, power, kNothing);
-        store(tile.scores + (key + i) * kTile + lane, exp2(power));
+          power = mask_from(tile.past[key + i] - lane / kVectorLanes / kTileHeads * kVectorLanes, power, 0.0f);
+        store(tile.scores + (key + i) * kTile + lane, power);
       }
     }
   }
@@ -195,7 +195,7 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
           const float* line = lse + (static_cast<long long>(batch) * kHeads + h) * kSequence + query;
           // Queries past the end get no probability: their rows repeat the last one.
           for (int lane = 0; lane < kVectorLanes; ++lane)
-            tile.lse[lane0 + lane] = kLog2e * (lane < count ? line[lane] : -kNothing);
+            tile.lse[lane0 + lane] = kLog2e * (lane < count ? line[lane] : kNever);
           store(tile.delta + lane0, row_products<kHeadDim>(d_out, o, kOutPitch, count));
         }
         for (int i = 0; i < kDim * kTile; ++i) tile.dqueries[i] = 0.0f;

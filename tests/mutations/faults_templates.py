@@ -183,6 +183,8 @@ FAULTS = [
           "highest[v] = vector{};", "test_cpu_attention *_of_large_scores"),
     fault("attention_gradient_unscaled_on_cpu", "attention_backward", "load(dkeys + t * kPaddedDim + d) * kScale,",
           "load(dkeys + t * kPaddedDim + d),", "test_cpu_attention CpuAttention.*"),
+    fault("masked_keys_keep_a_gradient_near_zero", "backward_block in templates/cpu", "* kVectorLanes, power, 0.0f);",
+          "* kVectorLanes, power, 1e-36f);", "test_cpu_attention CpuAttention.documents"),
     fault("wide_columns_on_the_stack", "kMostOnStack", "256ul << 10", "256ul << 30",
           "test_templates CrossEntropyCapped.OfAVastVocabularyNeedsNoStack"),
     fault("narrow_vectors_add_rows_past_the_block", "add_rows in templates/cpu",

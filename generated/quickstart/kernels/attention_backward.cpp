@@ -40,7 +40,7 @@ constexpr int kRowVectors = kTileVectors >= 4 && kDimVectors % 4 == 0   ? 4
                             : kDimVectors % 2 == 0                      ? 2
                                                                         : 1;
 constexpr int kBlockRows = kRowVectors == 1 ? 8 : kRowVectors == 2 && kTileVectors >= 4 ? 8 : 4;
-constexpr float kNothing = -1e30f;  // the score of a key after the query
+constexpr float kNever = 1e30f;  // the logsumexp of a query that does not exist
 
 /// One tile of queries and its current block of keys. "along" operands hold words of neighbours in head_dim, "across"
 /// operands words of neighbouring rows; in fp32 a word is one element.
@@ -96,9 +96,10 @@ LLMC_BLOCK void backward_block(BackwardTile& tile, float* dkeys, float* dvalues)
     for (int i = 0; i < kTileRows; ++i) {
       for (int v = 0; v < kVectors; ++v) {
         const int lane = kFirst + v * kVectorLanes;
-        vector power = multiply_add(score[i][v], vector{} + kLog2e * 0.17677669529663687f, -load(tile.lse + lane));
-        if (kDiagonal && v < kTileHeads) power = mask_below(key + i, power, kNothing);
-        store(tile.scores + (key + i) * kTile + lane, exp2(power));
+        vector power =
+            exp2(multiply_add(score[i][v], vector{} + kLog2e * 0.17677669529663687f, -load(tile.lse + lane)));
+        if (kDiagonal && v < kTileHeads) power = mask_below(key + i, power, 0.0f);
+        store(tile.scores + (key + i) * kTile + lane, power);
       }
     }
   }
@@ -188,7 +189,7 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
           const float* line = lse + (static_cast<long long>(batch) * 8 + h) * 256 + query;
           // Queries past the end get no probability: their rows repeat the last one.
           for (int lane = 0; lane < kVectorLanes; ++lane)
-            tile.lse[lane0 + lane] = kLog2e * (lane < count ? line[lane] : -kNothing);
+            tile.lse[lane0 + lane] = kLog2e * (lane < count ? line[lane] : kNever);
           store(tile.delta + lane0, row_products<32>(d_out, o, 256, count));
         }
         for (int i = 0; i < kDim * kTile; ++i) tile.dqueries[i] = 0.0f;
