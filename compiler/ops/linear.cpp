@@ -7,8 +7,7 @@
 #include "compiler/ops/backward.h"
 #include "compiler/ops/quantising/quantise_blocks.h"
 #include "compiler/ops/rows.h"
-#include "math/tiles/linear.h"
-#include "math/tiles/weight_gradient.h"
+#include "math/tiles/fits.h"
 #include "spec/targets.h"
 
 namespace llmc::ops {
@@ -154,7 +153,7 @@ Work product(const Context& c, std::string name, GemmShape shape) {
   if (along_sum(c))
     shape.fast_accumulation = c.spec.fp8.accumulates_fast(row_of(c.op.kind).multiplies != Multiplies::x_and_weight);
   shape.tf32 = c.spec.matmul == spec::Matmul::tf32 && !c.region.is_audit();
-  shape.tiles = products_in_tiles(c.spec, b.dtype) && (is_linear_product(shape) || is_weight_gradient(shape));
+  shape.tiles = products_in_tiles(c.spec, b.dtype) && fits_tiles(shape);
   // dx adds to its own buffer in every micro-batch; a weight gradient to that of earlier ones.
   const bool in_place = shape.accumulates && row_of(c.op.kind).multiplies == Multiplies::dy_and_weight;
   Work work{.call = Call::product,

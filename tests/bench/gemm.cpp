@@ -11,8 +11,7 @@
 #include "device/cpu/arch.h"
 #include "device/device.h"
 #include "device/types.h"
-#include "math/tiles/linear.h"
-#include "math/tiles/weight_gradient.h"
+#include "math/tiles/fits.h"
 
 namespace llmc {
 
@@ -56,7 +55,7 @@ void product(benchmark::State& state, GemmShape shape, bool accumulate) {
   shape.pitch_a = padded(shape.a().cols);
   shape.pitch_b = padded(shape.b().cols);
   shape.pitch_d = padded(shape.n);
-  shape.tiles = shape.tiles && (is_linear_product(shape) || is_weight_gradient(shape));
+  shape.tiles = shape.tiles && fits_tiles(shape);
   const Gemm gemm(library, shape);
   for (auto _ : state)
     gemm(device.stream(), {a, b, shape.bias ? b : nullptr, shape.residual ? c : nullptr, d, accumulate});

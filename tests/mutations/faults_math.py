@@ -155,4 +155,6 @@ FAULTS = [
           'tf32 && std::string_view(tf32) != "0"', "tf32", "sim_fp32"),
     fault("the_environment_rounds_fp32_on_gpus", "unset_rounding_variables in runtime/math/cublaslt/gemm.cpp",
           'unsetenv("NVIDIA_TF32_OVERRIDE");', ";", "sim_fp32"),
+    fault("any_size_is_timed_in_tiles", "timed_shape", "tiles && fits_tiles(shape)", "tiles",
+          "test_train Calibrate.SizesThatFitNoTilesAreTimedWithout"),
 ]

@@ -15,8 +15,7 @@
 #include "math/gemm_text.h"
 #include "math/onednn/support.h"
 #include "math/onednn/widened.h"
-#include "math/tiles/linear.h"
-#include "math/tiles/weight_gradient.h"
+#include "math/tiles/fits.h"
 
 namespace llmc {
 namespace {
@@ -199,8 +198,7 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
   if (shape.scaling != Scaling::none)
     throw Failure(Exit::internal, "a product on the CPU must not be scaled: " + text(shape));
   if (shape.tiles) {
-    if (!is_weight_gradient(shape) && !is_linear_product(shape))
-      throw Failure(Exit::internal, "no product in tiles has the form of " + text(shape));
+    if (!fits_tiles(shape)) throw Failure(Exit::internal, "no product in tiles has the form of " + text(shape));
     require_tiles();
     impl_->library->reserve(static_cast<std::size_t>(impl_->library->threads) * tiles_workspace(shape));
     return;

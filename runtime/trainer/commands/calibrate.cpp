@@ -16,6 +16,7 @@
 #include "device/replay.h"
 #include "files/durable_file.h"
 #include "host/clock.h"
+#include "math/tiles/fits.h"
 #include "run/history.h"
 #include "spec/values.h"
 #include "step/session.h"
@@ -37,10 +38,8 @@ const std::vector<std::int64_t>& sizes_of(const CalibrateCommand& command, const
   return !command.sizes.empty() ? command.sizes : device.runs_ahead() ? gpu : cpu;
 }
 
-constexpr struct {
-  const char* name;
-  bool transpose_a, transpose_b;
-} kForms[] = {{"forward", false, true}, {"data_gradient", false, false}, {"weight_gradient", true, false}};
+constexpr GemmForm kForms[] = {
+    {"forward", false, true}, {"data_gradient", false, false}, {"weight_gradient", true, false}};
 
 constexpr Writer kOut = {Exit::usage, "--out"};
 
@@ -135,19 +134,7 @@ class Calibration {
       });
       for (const std::int64_t m : sizes)
         for (const std::int64_t n : sizes)
-          for (const std::int64_t k : sizes)
-            product({.m = m,
-                     .n = n,
-                     .k = k,
-                     .transpose_a = form.transpose_a,
-                     .transpose_b = form.transpose_b,
-                     .pitch_a = form.transpose_a ? m : k,
-                     .pitch_b = form.transpose_b ? k : n,
-                     .pitch_d = n,
-                     .operand = compute_,
-                     .result = form.transpose_a ? DType::f32 : compute_,
-                     .accumulates = form.transpose_a,
-                     .tiles = tiles});
+          for (const std::int64_t k : sizes) product(timed_shape(form, m, n, k, compute_, tiles));
     }
   }
 
@@ -360,6 +347,22 @@ class Calibration {
 };
 
 }  // namespace
+
+GemmShape timed_shape(const GemmForm& form, std::int64_t m, std::int64_t n, std::int64_t k, DType compute, bool tiles) {
+  GemmShape shape{.m = m,
+                  .n = n,
+                  .k = k,
+                  .transpose_a = form.transpose_a,
+                  .transpose_b = form.transpose_b,
+                  .pitch_a = form.transpose_a ? m : k,
+                  .pitch_b = form.transpose_b ? k : n,
+                  .pitch_d = n,
+                  .operand = compute,
+                  .result = form.transpose_a ? DType::f32 : compute,
+                  .accumulates = form.transpose_a};
+  shape.tiles = tiles && fits_tiles(shape);
+  return shape;
+}
 
 void calibrate(const CalibrateCommand& command, const Program& program) { Calibration(command, program).run(); }
 

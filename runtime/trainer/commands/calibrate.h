@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "math/gemm_shape.h"
 #include "program/program.h"
 
 namespace llmc {
@@ -19,6 +20,16 @@ struct CalibrateCommand {
   int device = 0;
   int threads = 0;  // as in Device
 };
+
+/// Transpositions of a linear layer's forward product, input gradient or weight gradient.
+struct GemmForm {
+  const char* name;
+  bool transpose_a, transpose_b;
+};
+
+/// The GEMM of a form and size that is timed. `tiles`: trainers of this target have GEMMs of this form in AMX tiles; as
+/// there, one that does not fit is left to oneDNN.
+GemmShape timed_shape(const GemmForm& form, std::int64_t m, std::int64_t n, std::int64_t k, DType compute, bool tiles);
 
 /// Measures in alternating rounds and prints medians:
 ///   products   GEMMs with m, n and k each of `sizes`, transposed as a forward product, its input gradient and its

@@ -18,8 +18,7 @@
 #include "error.h"
 #include "math/onednn/support.h"
 #include "math/onednn/widened.h"
-#include "math/tiles/linear.h"
-#include "math/tiles/weight_gradient.h"
+#include "math/tiles/fits.h"
 #include "tolerance.h"
 
 namespace llmc {
@@ -102,7 +101,7 @@ void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool
   const Buffer offset = random(size.result, 1, size.n, size.n, 3);
   const Buffer c = random(size.result, size.m, size.n, shape.pitch_d, 4);
   shape.tiles = by == By::tiles;
-  if (shape.tiles && !is_linear_product(shape) && !is_weight_gradient(shape)) {
+  if (shape.tiles && !fits_tiles(shape)) {
     EXPECT_THROW(Gemm(library, shape), Failure);
     return;
   }

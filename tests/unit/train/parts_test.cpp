@@ -24,6 +24,7 @@
 #include "train/metrics.h"
 #include "train/sampling.h"
 #include "train/usage.h"
+#include "trainer/commands/calibrate.h"
 #include "trainer/commands/product_rate.h"
 
 namespace llmc {
@@ -262,6 +263,14 @@ TEST(ProductRate, TheLargestPlainProductWithinBounds) {
   EXPECT_EQ(describe({2e11, small}), "200.0 GFLOP/s measured, 512 x 256 x 128 in fp32");
   small.tiles = true;
   EXPECT_EQ(describe({2e11, small}), "200.0 GFLOP/s measured, 512 x 256 x 128 in bf16x3");
+}
+
+TEST(Calibrate, SizesThatFitNoTilesAreTimedWithout) {
+  for (const GemmForm& form : {GemmForm{"forward", false, true}, GemmForm{"gradient", true, false}}) {
+    EXPECT_TRUE(timed_shape(form, 64, 96, 32, DType::bf16, true).tiles);
+    EXPECT_FALSE(timed_shape(form, 64, 96, 32, DType::bf16, false).tiles);
+    EXPECT_FALSE(timed_shape(form, 64, 100, 32, DType::bf16, true).tiles);
+  }
 }
 
 TEST(Metrics, SecondsOfALine) {
