@@ -17,12 +17,38 @@ namespace llmc::sweep {
 
 namespace {
 
+/// Signals that ask for an end.
+constexpr int kRequests[] = {SIGTERM, SIGINT, SIGHUP};
+
+/// Holds requests back while a child is between fork and exec, where this process's handlers would swallow them.
+class RequestsHeld {
+ public:
+  RequestsHeld() {
+    sigset_t requests;
+    sigemptyset(&requests);
+    for (const int signal : kRequests) sigaddset(&requests, signal);
+    pthread_sigmask(SIG_BLOCK, &requests, &before_);
+  }
+  ~RequestsHeld() { release(); }
+  RequestsHeld(const RequestsHeld&) = delete;
+  RequestsHeld& operator=(const RequestsHeld&) = delete;
+  void release() const { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
 /// Runs in the child between fork and exec, and calls only functions that are safe there. Returns only if exec fails.
-void become(char* const* argv, int log, pid_t parent) {
+void become(char* const* argv, int log, pid_t parent, const RequestsHeld& requests) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) return;  // it ended before the line above
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_DFL);
+  for (const int signal : kRequests) {
+    struct sigaction action{};
+    // Those that are ignored stay so, as under nohup.
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
+  }
+  requests.release();
   const int null = open("/dev/null", O_RDONLY);
   dup2(null, 0);
   dup2(log, 1);
@@ -38,12 +64,16 @@ Child::Child(const std::vector<std::string>& argv, const std::filesystem::path& 
   for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const pid_t parent = getpid();
-  process_ = fork();
-  if (process_ == 0) {
-    become(words.data(), file, parent);
-    _exit(127);
+  int error = 0;
+  {
+    const RequestsHeld requests;
+    process_ = fork();
+    if (process_ == 0) {
+      become(words.data(), file, parent, requests);
+      _exit(127);
+    }
+    error = errno;
   }
-  const int error = errno;
   close(file);
   if (process_ < 0) throw Failure(Exit::toolchain, "cannot start '" + argv[0] + "': " + std::strerror(error));
 }

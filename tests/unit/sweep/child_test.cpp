@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <thread>
 
@@ -34,6 +35,22 @@ TEST(Child, IsAskedOnce) {
   std::ofstream(go).close();
   while (!child.ended()) sleep_shortly();
   EXPECT_EQ(disk::tail(log, 100, 0), "ready\nasked\n");
+}
+
+/// A request that comes before the program has replaced this one's handlers ends it too.
+TEST(Child, IsAskedFromItsFirstMomentOn) {
+  test::Folder folder;
+  struct sigaction swallow{}, former{};
+  swallow.sa_handler = [](int) {};
+  ASSERT_EQ(sigaction(SIGTERM, &swallow, &former), 0);
+  for (int time = 0; time < 10; ++time) {
+    Child child({"/bin/sleep", "1000"}, folder.path / "log");
+    child.stop();
+    std::optional<int> code;
+    while (!(code = child.ended())) sleep_shortly();
+    EXPECT_EQ(code, 128 + SIGTERM);
+  }
+  sigaction(SIGTERM, &former, nullptr);
 }
 
 }  // namespace
