@@ -204,8 +204,7 @@ class StepPrinter {
 
   std::string text(const ops::Argument& a) const {
     if (a.tensor == kNone) return a.text;
-    std::string expression = a.text.empty() ? "$" : a.text;
-    return expression.replace(expression.find('$'), 1, where_.name(a.tensor));
+    return a.text.empty() ? where_.name(a.tensor) : ops::in_place_of_dollar(a.text, where_.name(a.tensor));
   }
 
   void launch(const plan::Launch& launch, const char* stream = "s.stream") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "error.h"
 #include "math/gemm.h"
 
 namespace llmc::ops {
@@ -47,6 +48,13 @@ struct Product {
   bool is_same_as(const Product& other) const;
 };
 
+/// `expression` with `text` in place of its '$'.
+inline std::string in_place_of_dollar(std::string expression, const std::string& text) {
+  const std::size_t at = expression.find('$');
+  if (at == std::string::npos) throw Failure(Exit::internal, "the argument " + expression + " has no '$'");
+  return expression.replace(at, 1, text);
+}
+
 /// An argument of a launch: a tensor of the graph, an expression of the emitted step, or an expression of a tensor,
 /// whose name it has in place of '$'.
 struct Argument {
@@ -59,7 +67,7 @@ struct Argument {
   Argument(const char* expression) : text(expression) {}
   /// This argument in `expression`, in place of '$'.
   Argument in(std::string expression) const {
-    if (tensor == graph::kNone) return expression.replace(expression.find('$'), 1, text);
+    if (tensor == graph::kNone) return in_place_of_dollar(std::move(expression), text);
     Argument argument = tensor;
     argument.text = std::move(expression);
     return argument;

@@ -56,8 +56,8 @@ __launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
                                           bf16* __restrict__ dqkv, float* __restrict__ delta LLMC_FURTHER_OPERANDS) {
   auto& tiles = *reinterpret_cast<bf16(*)[2][2][kOperand]>(block_memory);  // double buffer: keys, values
   const int lane = threadIdx.x % 32;
-  // Heads that share keys are scheduled together, so that the keys stay in the L2 cache. The last queries have the most
-  // keys and are scheduled first, so that blocks end together.
+  // Heads that share keys are scheduled together. The last queries have the most keys and are scheduled first, so that
+  // blocks end together.
   const int task = blockIdx.x, first = (kTiles - 1 - task / kGroupHeads % kTiles) * kTile;
   const int sequence = task / (kGroupHeads * kTiles), kv_head = sequence % kKvHeads, batch = sequence / kKvHeads;
   const int head = kv_head * kGroupHeads + task % kGroupHeads;
@@ -125,7 +125,6 @@ __launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     begin_rows(scores, queries, tiles[buffer][0]);
     begin_rows(dscores, gradients, tiles[buffer][1]);
     if constexpr (kMulticast > 1) {
-      // After products have begun: this may wait for the other blocks.
       if (key < first) group.copy_turn(key_map, turn + 1, key + kTile);
     }
     wgmma_wait<1>(scores);
@@ -141,14 +140,15 @@ __launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     wgmma_fence();
     begin_columns(dq, weights, tiles[buffer][0]);
     wgmma_wait<0>(dq);
-    if constexpr (kMulticast > 1) group.leave(turn++);
+    if constexpr (kMulticast > 1) group.release(turn++);
   }
+  if constexpr (kMulticast > 1) group.end();
   if constexpr (kResets)
     rotate_back<kHeadDim, kSequence>(dq, rope_table, query, document_begin + row);
   else if constexpr (kRotates)
     rotate_back<kHeadDim, kSequence>(dq, rope_table, query);
   store_rows<kHeadDim, kPitch>(dq, kScale, dqkv + (row + query) * kPitch + head * kHeadDim, count);
-  if constexpr (kMulticast > 1) group.end();
+  if constexpr (kMulticast > 1) group.exit();
 }
 
 }  // namespace llmc

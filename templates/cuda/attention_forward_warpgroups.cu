@@ -111,7 +111,6 @@ __launch_bounds__(kLanes, kSlices == 1 ? 4 : 3) LLMC_KERNEL
     wgmma_fence();
     begin_rows(scores, queries, tiles[buffer][0]);
     if constexpr (kMulticast > 1) {
-      // After a product has begun: this may wait for the other blocks.
       if (key < first) group.copy_turn(key_map, turn + 1, key + kTile);
     }
     wgmma_wait<0>(scores);
@@ -126,8 +125,9 @@ __launch_bounds__(kLanes, kSlices == 1 ? 4 : 3) LLMC_KERNEL
     wgmma_fence();
     begin_columns(sums, weights, tiles[buffer][1]);
     wgmma_wait<0>(sums);
-    if constexpr (kMulticast > 1) group.leave(turn++);
+    if constexpr (kMulticast > 1) group.release(turn++);
   }
+  if constexpr (kMulticast > 1) group.end();
 
   float* line = lse + (static_cast<long long>(batch) * kHeads + head) * kSequence;
 #pragma unroll
@@ -140,7 +140,7 @@ __launch_bounds__(kLanes, kSlices == 1 ? 4 : 3) LLMC_KERNEL
   }
   bf16* result = out + (static_cast<long long>(batch) * kSequence + query) * kOutPitch + head * kHeadDim;
   store_rows<kHeadDim, kOutPitch>(sums, total, result, kSequence - query);
-  if constexpr (kMulticast > 1) group.end();
+  if constexpr (kMulticast > 1) group.exit();
 }
 
 }  // namespace llmc

@@ -5,7 +5,8 @@ namespace llmc::emit {
 
 /// Function qualifiers, launch bounds, built-in variables, barriers, full-mask and sub-mask shuffles, votes, vector
 /// loads, and the float functions that nvcc knows without an #include. Extend it if a kernel or group header needs
-/// more.
+/// more. Declarations of kernels.h lack __grid_constant__, which Clang 19 does not know: no source has both one and the
+/// kernel's definition.
 inline constexpr char kCudaStub[] = R"(#define __CUDACC__ 1
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))

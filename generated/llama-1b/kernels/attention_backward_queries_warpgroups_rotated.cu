@@ -56,8 +56,8 @@ __launch_bounds__(128, kSlices == 1 ? 3 : 2) LLMC_KERNEL
                                                   const float* __restrict__ rope_table) {
   auto& tiles = *reinterpret_cast<bf16(*)[2][2][kOperand]>(block_memory);  // double buffer: keys, values
   const int lane = threadIdx.x % 32;
-  // Heads that share keys are scheduled together, so that the keys stay in the L2 cache. The last queries have the most
-  // keys and are scheduled first, so that blocks end together.
+  // Heads that share keys are scheduled together. The last queries have the most keys and are scheduled first, so that
+  // blocks end together.
   const int task = blockIdx.x, first = (kTiles - 1 - task / kGroupHeads % kTiles) * kTile;
   const int sequence = task / (kGroupHeads * kTiles), kv_head = sequence % 8, batch = sequence / 8;
   const int head = kv_head * kGroupHeads + task % kGroupHeads;

@@ -262,23 +262,25 @@ __device__ __forceinline__ void cluster_write(float4* shared, int rank, float4 v
                : "memory");
 }
 
-/// A barrier in shared memory (mbarrier). It counts phases: one ends when all its arrivals and all bytes of the copies
-/// that it expects have come.
+/// A barrier in shared memory (mbarrier). It counts phases: one completes with its last arrival and the last byte of
+/// the copies that it expects.
 struct CopyBarrier {
   unsigned long long state;
 };
 
-/// Sets up a barrier of `arrivals` a phase, by one thread. Others may use it after show_barriers() by this thread and a
+/// Initialises a barrier of `arrivals` a phase. Others may use it after fence_barrier_init() by this thread and a
 /// subsequent barrier of the block, or of the cluster.
-__device__ __forceinline__ void set_up(CopyBarrier* barrier, int arrivals) {
+__device__ __forceinline__ void init_barrier(CopyBarrier* barrier, int arrivals) {
   asm volatile(
       "mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))),
       "r"(arrivals)
       : "memory");
 }
-__device__ __forceinline__ void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
-/// Arrives at the barrier, whose phase then also waits for `bytes` of copies. Copies may come before.
+/// Arrives at the barrier, whose phase then also waits for `bytes` of copies. They may complete earlier.
 __device__ __forceinline__ void arrive_expecting(CopyBarrier* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
                    static_cast<unsigned>(__cvta_generic_to_shared(barrier))),
@@ -286,7 +288,7 @@ __device__ __forceinline__ void arrive_expecting(CopyBarrier* barrier, int bytes
                : "memory");
 }
 
-/// Arrives at the same barrier of block `rank` of the cluster, which must have set it up and not have ended. The warp's
+/// Arrives at the same barrier of block `rank` of the cluster, which must have initialised it and still run. The warp's
 /// products that were waited for happen before copies by those that wait. Other accesses are not ordered between
 /// blocks: that takes a fence of the cluster, which waits for all memory operations.
 __device__ __forceinline__ void arrive_at(CopyBarrier* barrier, int rank) {
@@ -297,26 +299,27 @@ __device__ __forceinline__ void arrive_at(CopyBarrier* barrier, int rank) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
 }
 
-/// Waits until the barrier's phase of this parity has ended: the first phase has 0. Bytes of its copies are visible to
-/// this thread and to its warpgroup's products.
+/// Waits until the barrier's phase of this parity is complete: the first phase has 0. Its copies are visible to this
+/// thread and to its warpgroup's products.
 __device__ __forceinline__ void wait_for_phase(CopyBarrier* barrier, int parity) {
-  unsigned ended;
+  unsigned complete;
   do {
     asm volatile(
         "{\n"
-        ".reg .pred ended;\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, ended;\n"
+        ".reg .pred complete;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 complete, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, complete;\n"
         "}"
-        : "=r"(ended)
+        : "=r"(complete)
         : "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))), "r"(parity)
         : "memory");
-  } while (!ended);
+  } while (!complete);
 }
 
 /// Starts copying a box of `map` (device/cuda/tile_map.h) that begins at these coordinates to the same place of shared
-/// memory in all blocks of the cluster that have a bit in `blocks`. Elements outside of the tensor are zeros. The bytes
-/// come at `barrier` in each of these blocks. Earlier accesses to the destination by others must happen before this.
+/// memory in all blocks of the cluster that have a bit in `blocks`. Elements outside of the tensor are zeros. The
+/// bytes, of a whole box, are counted by `barrier` in each of these blocks. Earlier accesses to the destination by
+/// others must happen before this.
 __device__ __forceinline__ void copy_box(void* shared, const TileMap& map, int column, int head, int token,
                                          int sequence, CopyBarrier* barrier, unsigned short blocks) {
   asm volatile(

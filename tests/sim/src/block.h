@@ -31,7 +31,8 @@ struct Results {
 struct Product {
   float (*result)[8][4];
   std::unique_ptr<Results> values;
-  int group;  // last one to add to it
+  int group;                       // last one to add to it
+  std::vector<const void*> tiles;  // that it reads until then
 };
 
 /// A box on its way to a block's shared memory.
@@ -43,10 +44,12 @@ struct BoxCopy {
 /// A barrier of copies in a block's shared memory (mbarrier).
 struct PhaseBarrier {
   std::size_t offset;
+  int lane;                          // that has initialised it
   int arrivals;                      // of each phase
   int missing;                       // arrivals that the phase still waits for
   long long bytes = 0;               // that it still waits for; negative if they came before they were expected
   int ended = 0;                     // phases
+  bool shown = false;                // fenced by that lane
   Known known = {}, released = {};   // by those that have arrived in this phase, and in all phases that have ended
   std::vector<BoxCopy> copies = {};  // of this phase
   std::vector<Lane*> waiting = {};

@@ -2,7 +2,7 @@
 // (mbarrier, cp.async.bulk.tensor).
 //
 // A box arrives when the phase of its barrier ends. Until then its destination is NaN, and an access to it an error.
-// Afterwards an access is a race unless the lane has waited for that phase, or met one that has.
+// Afterwards an access is a race unless the lane's warp has waited for that phase, or met one that has.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -76,24 +76,31 @@ Block& Machine::block_of_cluster(unsigned rank, Place where) {
 PhaseBarrier& Machine::barrier_of(Block& block, const void* barrier, Place where) {
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(barrier) - now.shared_begin;
   const auto at = std::ranges::find(block.barriers, offset, &PhaseBarrier::offset);
-  if (at == block.barriers.end()) report_at(where, " uses a barrier of copies that nobody has set up");
+  if (at == block.barriers.end()) report_at(where, " uses a barrier of copies that nobody has initialised");
+  if (!at->shown && (&block != lane().block || at->lane != lane().index))
+    report_at(where, " uses a barrier of copies before fence_barrier_init() by the lane that initialised it");
   touch_shared(Access::read, block.shared_cells.data(), offset, kBarrierBytes);
   return *at;
 }
 
-void Machine::set_up(void* barrier, int arrivals, Place where) {
+void Machine::init_barrier(void* barrier, int arrivals, Place where) {
   Block& block = *lane().block;
   const auto address = reinterpret_cast<std::uintptr_t>(barrier);
   const std::size_t offset = address - now.shared_begin;
   if (offset >= now.shared_bytes || address % kBarrierBytes || arrivals < 1)
-    report_at(where,
-              " sets up a barrier of copies that is not in shared memory, not aligned to 8 bytes or without arrivals");
+    report_at(
+        where,
+        " initialises a barrier of copies that is not in shared memory, not aligned to 8 bytes or without arrivals");
   if (block.order.warps == kWarps)
-    report_at(where, " sets up a barrier of copies in a block of 1,024 lanes, which the simulator cannot do");
+    report_at(where, " initialises a barrier of copies in a block of 1,024 lanes, which the simulator cannot do");
   if (std::ranges::find(block.barriers, offset, &PhaseBarrier::offset) != block.barriers.end())
-    report_at(where, " sets up a barrier of copies again");
+    report_at(where, " initialises a barrier of copies again");
   touch_from_lane(Access::write, address, kBarrierBytes);
-  block.barriers.push_back({.offset = offset, .arrivals = arrivals, .missing = arrivals});
+  block.barriers.push_back({.offset = offset, .lane = lane().index, .arrivals = arrivals, .missing = arrivals});
+}
+
+void Machine::fence_barrier_init() {
+  for (PhaseBarrier& barrier : lane().block->barriers) barrier.shown |= barrier.lane == lane().index;
 }
 
 void Machine::arrive(void* barrier, unsigned rank, int bytes, Place where) {
@@ -177,9 +184,10 @@ void Machine::copy_box(void* shared, const llmc::TileMap& map, const int (&at)[4
   }
 }
 
-void set_up_barrier(void* barrier, int arrivals, const std::source_location& where) {
-  machine().set_up(barrier, arrivals, where);
+void init_barrier(void* barrier, int arrivals, const std::source_location& where) {
+  machine().init_barrier(barrier, arrivals, where);
 }
+void fence_barrier_init() { machine().fence_barrier_init(); }
 void arrive_at_barrier(void* barrier, int rank, int bytes, const std::source_location& where) {
   machine().arrive(barrier, static_cast<unsigned>(rank), bytes, where);
 }

@@ -112,7 +112,8 @@ class Machine {
   Lane& lane() { return *running_->lane; }
   int live_in_cluster() const;
   void write_shared_of(float4* mine, unsigned rank, float4 value);
-  void set_up(void* barrier, int arrivals, Place where);
+  void init_barrier(void* barrier, int arrivals, Place where);
+  void fence_barrier_init();
   void arrive(void* barrier, unsigned rank, int bytes, Place where);
   void wait_for_phase(void* barrier, int parity, Place where);
   void copy_box(void* shared, const llmc::TileMap& map, const int (&at)[4], void* barrier, unsigned blocks,

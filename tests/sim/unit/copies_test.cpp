@@ -52,10 +52,12 @@ TEST(Copies, BoxesComeToAllBlocksSwizzledWithZerosOutsideOfTheTensor) {
         }
 }
 
-TEST(Copies, ABarrierMustBeSetUpAndCountItsArrivals) {
+TEST(Copies, ABarrierIsInitialisedAndCountsItsArrivals) {
   EXPECT_REPORT(run(no_barrier),
-                "kernel shared_boxes: lane [0-9]+ of block [01] uses a barrier of copies that nobody has set up "
+                "kernel shared_boxes: lane [0-9]+ of block [01] uses a barrier of copies that nobody has initialised "
                 "\\(copies.cu:[0-9]+\\)");
+  EXPECT_REPORT(run(no_fence),
+                "uses a barrier of copies before fence_barrier_init\\(\\) by the lane that initialised it");
   EXPECT_REPORT(run(arrives_again), "arrives at a barrier of copies where all have arrived in this phase");
 }
 
@@ -84,7 +86,9 @@ TEST(Copies, APhaseThatLacksBytesIsADeadlock) {
 }
 
 TEST(Copies, ABlockThatOthersSendToHasBegunAndNotEnded) {
-  EXPECT_REPORT(run(may_not_have_begun), "sends to a block of its cluster that may not have begun");
+  EXPECT_REPORT(
+      run(may_not_have_begun),
+      "sends to a block of its cluster that may not have begun|uses a barrier of copies that nobody has initialised");
   EXPECT_REPORT(run(ends_early), "sends to a block of its cluster that has ended");
 }
 

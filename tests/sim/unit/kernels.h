@@ -30,6 +30,7 @@ void turned_copies(const float* in, float* out);  // reverse, by asynchronous co
 enum BoxFault {
   no_fault,
   no_barrier,
+  no_fence,
   may_not_have_begun,
   overwrites,
   too_few_bytes,

@@ -23,9 +23,10 @@ void wait_for_cluster();
 /// Writes `value` to the variable `mine`, in shared memory, of block `rank` of the cluster.
 void write_shared_of(float4* mine, int rank, float4 value);
 
-/// Implement llmc::set_up, llmc::arrive_expecting and llmc::arrive_at, llmc::wait_for_phase and llmc::copy_box. where:
-/// of the call in the kernel's source.
-void set_up_barrier(void* barrier, int arrivals, const std::source_location& where);
+/// Implement llmc::init_barrier, llmc::fence_barrier_init, llmc::arrive_expecting and llmc::arrive_at,
+/// llmc::wait_for_phase and llmc::copy_box. where: of the call in the kernel's source.
+void init_barrier(void* barrier, int arrivals, const std::source_location& where);
+void fence_barrier_init();
 void arrive_at_barrier(void* barrier, int rank, int bytes, const std::source_location& where);
 void wait_for_phase(void* barrier, int parity, const std::source_location& where);
 void copy_box(void* shared, const llmc::TileMap& map, const int (&at)[4], void* barrier, unsigned blocks,
@@ -52,6 +53,8 @@ void wait_for_products(int later);
 /// Returns the accumulator for the result `d` of a product that starts. Until the product is waited for, `d` is NaN.
 /// Reports unshown copies to shared memory.
 float (&begin_product(float (&d)[8][4], bool adds))[8][4];
+/// The product of result `d` reads this tile until it is waited for.
+void reads_tile(const float (&d)[8][4], const void* tile);
 /// Returns the element (row, column) of a product's tile. Reports one that is not aligned to 1,024 bytes.
 const unsigned short& element_of_tile(const void* tile, int row, int column);
 /// Collects the addresses of the warp's 32 lanes. All of them must call it.
@@ -140,10 +143,10 @@ struct CopyBarrier {
 };
 using SourceLocation = std::source_location;
 
-inline void set_up(CopyBarrier* barrier, int arrivals, SourceLocation where = SourceLocation::current()) {
-  sim::set_up_barrier(barrier, arrivals, where);
+inline void init_barrier(CopyBarrier* barrier, int arrivals, SourceLocation where = SourceLocation::current()) {
+  sim::init_barrier(barrier, arrivals, where);
 }
-inline void show_barriers() {}
+inline void fence_barrier_init() { sim::fence_barrier_init(); }
 inline void arrive_expecting(CopyBarrier* barrier, int bytes, SourceLocation where = SourceLocation::current()) {
   sim::arrive_at_barrier(barrier, sim::cluster_rank(), bytes, where);
 }
@@ -219,6 +222,7 @@ inline void wgmma_64x64x16(float (&d)[8][4], const unsigned (&a)[4], const void*
     return sim::element_of_tile(tile, row, column);
   };
   float(&result)[8][4] = sim::begin_product(d, adds);
+  sim::reads_tile(d, tile);
   const int lane = sim::lane_of_warp(), k = lane % 4 * 2;
   for (int n = 0; n < 8; ++n) {
     const int column = 8 * n + lane / 4;
@@ -237,6 +241,7 @@ inline void wgmma_64x64x16(float (&d)[8][4], const void* a, const void* b, int s
                                                          << 16;
   }
   wgmma_64x64x16<false>(d, left, b, step, adds);
+  sim::reads_tile(d, a);
 }
 
 }  // namespace llmc
