@@ -184,7 +184,7 @@ ChildVariables mpirun_variables(int ranks) {
                               {"PRTE_MCA_ras", kNoScheduler}};
   // This process may be a rank of its own launcher.
   for (const char* name : variables_of_other_launchers()) variables.emplace_back(name, std::nullopt);
-  if (!std::getenv("OMP_NUM_THREADS"))
+  if (const char* of_user = std::getenv("OMP_NUM_THREADS"); !of_user || !*of_user)
     variables.push_back({"OMP_NUM_THREADS", std::to_string(std::max(1, HostLimits().processors() / ranks))});
   // mpirun refuses root unless allowed by two variables. A root user, as in containers, has deliberately started the
   // trainer as root.

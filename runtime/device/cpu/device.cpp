@@ -127,7 +127,8 @@ Device::Device(int, int asked) : impl_(new Impl()) {
   // not count, because OpenMP may have bound it to one processor.
   const int processors = HostLimits().processors(omp_get_num_procs());
   impl_->processors = processor_numbers();
-  const int wanted = asked > 0 ? asked : std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : processors;
+  const char* const of_user = std::getenv("OMP_NUM_THREADS");
+  const int wanted = asked > 0 ? asked : of_user && *of_user ? omp_get_max_threads() : processors;
   if (wanted > kMostThreads)
     throw Failure(Exit::usage, "OMP_NUM_THREADS is " + std::to_string(wanted) +
                                    ", more than llmc starts. Write at most " + std::to_string(kMostThreads));

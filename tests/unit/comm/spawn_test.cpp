@@ -189,6 +189,9 @@ TEST_P(Spawn, ThreadsAreSharedOutByMpirun) {
   const unsigned cpus = std::thread::hardware_concurrency();
   const std::string threads = GetParam() == Starter::self ? "unset" : std::to_string(std::max(1u, cpus / 2));
   EXPECT_THAT(end.err, HasSubstr("[rank 1] threads " + threads + "\n"));
+  if (GetParam() == Starter::self) return;
+  const End empty = spawn(GetParam(), 2, "echo threads $OMP_NUM_THREADS", {{"OMP_NUM_THREADS", ""}}).wait();
+  EXPECT_THAT(empty.err, HasSubstr("[rank 1] threads " + threads + "\n")) << "an empty variable is not set";
 }
 
 TEST_P(Spawn, AProgramThatIsNotThereIsSaid) {
