@@ -371,7 +371,8 @@ class Ranks {
 
   /// Open MPI 4 may wait for ever if the system refuses it a rank's pipes.
   void limit_start(MonotonicTime now) {
-    if (now - began_ < limits_.start) return;
+    if (now - began_ < limits_.start || !last_.all().empty()) return;
+    if (children_of(getpid()).empty()) return;  // not even mpirun: the system lists no children, and so no rank
     const double seconds = std::chrono::duration<double>(limits_.start).count();
     said_.push_back(fmt::format("error: mpirun started no rank within {:g} s and was ended", seconds));
     kill(processes_.front().pid, SIGKILL);

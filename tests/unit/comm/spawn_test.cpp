@@ -255,6 +255,14 @@ TEST_F(EndlessMpirun, WithoutRanksIsEnded) {
   EXPECT_TRUE(test::has_facts(end.err, {"no more pipes", "mpirun started no rank within 0.1 s"}));
 }
 
+/// Whatever the system lists as its children.
+TEST_F(EndlessMpirun, IsLeftAloneWhenARankHasPrinted) {
+  const Process process = start("echo '[1,0]<stderr>:text' >&2", {.start = 100ms, .alone = 1h});
+  while (!fs::exists(ready_)) std::this_thread::sleep_for(2ms);
+  std::this_thread::sleep_for(500ms);
+  EXPECT_EQ(process.tree().size(), 2u) << "the launcher and mpirun";
+}
+
 TEST_F(EndlessMpirun, EndsWhenItsRanksAreGone) { EXPECT_EQ(start("sleep 0.5 & wait").wait().code, 128 + SIGKILL); }
 
 /// The shell becomes sleep, which reaps no rank.
