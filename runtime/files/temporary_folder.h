@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -19,7 +21,9 @@ class TemporaryFolder {
   explicit TemporaryFolder(const std::string& purpose) {
     const std::filesystem::path parent = disk::temporary_files(Exit::toolchain);
     std::string name = (parent / ("llmc-" + purpose + "-XXXXXX")).string();
-    if (!mkdtemp(name.data())) throw Failure(Exit::toolchain, "cannot make a folder in " + parent.string());
+    if (!mkdtemp(name.data()))
+      throw Failure(Exit::toolchain, "cannot make a folder in '" + parent.string() + "': " + std::strerror(errno) +
+                                         ". Set TMPDIR to another one");
     path_ = name;
   }
   ~TemporaryFolder() {

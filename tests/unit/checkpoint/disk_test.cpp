@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../facts.h"
+#include "files/temporary_folder.h"
 #include "small_state.h"
 
 namespace llmc {
@@ -68,6 +69,15 @@ TEST(Disk, WhatCannotBeLookedUpIsSaid) {
     EXPECT_TRUE(disk::readable_entries(path).empty());
   }
   EXPECT_TRUE(test::has_facts(refused(Exit::usage, [] { disk::absolute("", Exit::usage); }), {"path", "empty"}));
+}
+
+TEST(Disk, ATemporaryFolderThatCannotBeMadeIsSaid) {
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before ? before : "";
+  setenv("TMPDIR", "/proc", 1);  // not even root can write there
+  EXPECT_TRUE(test::has_facts(refused(Exit::toolchain, [] { TemporaryFolder("test"); }),
+                              {"'/proc'", "No such file or directory", "TMPDIR"}));
+  before ? setenv("TMPDIR", kept.c_str(), 1) : unsetenv("TMPDIR");
 }
 
 /// Opening a pipe waits for a writer, so a failing test would hang without one.
