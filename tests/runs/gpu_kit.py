@@ -294,9 +294,11 @@ class GpuKit(RunTest):
             raw.rows({
                 "simulated": False, "machine": {}, "bundles": {}, "plan": plan, "results": {
                     "rates": {"seconds": 1, "fp8": {"took": 1, "products": [{"product": "1,2,3", "sustained": 5}]}},
-                    "pieces": {"in_place": {"took": 2, "launches": launches}}
+                    "pieces": {"in_place": {"took": 2, "launches":
+                                            launches}}, "tests": {"seconds": 3, "ran": 9, "failures": ["Gemm.IsRight"]}
                 }
             }))
+        self.assertEqual(rows[-1], {"part": "tests", "seconds": 3, "ran": 9, "failures": ["Gemm.IsRight"]})
         self.assertEqual(rows[0]["spec"], "run")
         self.assertIn({"part": "rates", "row": "fp8", "product": "1,2,3", "sustained": 5}, rows)
         self.assertIn(
@@ -305,7 +307,7 @@ class GpuKit(RunTest):
                 "bf16", "result": "bf16", "flops": 12
             }, rows)
         self.assertIn({"part": "pieces", "row": "in_place", "launch": "rope", "template": "rope", "ms": 0.5}, rows)
-        self.assertEqual(len(rows), 8)
+        self.assertEqual(len(rows), 9)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ def rows(result):
         plan["fingerprint"], "bundles": result["bundles"]
     }
     for part, figures in result["results"].items():
-        yield {"part": part, **{name: value for name, value in figures.items() if not isinstance(value, (dict, list))}}
+        yield {"part": part, **{name: value for name, value in figures.items() if not isinstance(value, dict)}}
         for name, row in figures.items():
             if isinstance(row, dict):
                 yield from row_of(result.get("plans", {}).get(name, plan), {"part": part, "row": name}, row)
