@@ -24,13 +24,14 @@ TraceWriter::TraceWriter(const fs::path& directory, std::span<const ParameterInf
 void TraceWriter::begin_step(std::int64_t step, const FlatSource& masters) {
   if (directory_.empty()) return write_parameters({}, stored_, masters);
   const std::string name = "step-" + std::to_string(step);
-  if (disk::exists(directory_ / name, Exit::usage))
+  if (!written_.contains(step) && disk::exists(directory_ / name, Exit::usage))
     throw Failure(Exit::checkpoint,
                   "'" + (directory_ / name).string() + "' exists already. Give an empty or new directory to --trace");
   inputs_.clear();
   targets_.clear();
   step_.reset();
   step_ = std::make_unique<AtomicDirectory>(directory_, name);
+  number_ = step;
   write_parameters(step_->path() / "weights.safetensors", stored_, masters);
 }
 
@@ -63,6 +64,7 @@ void TraceWriter::finish_step(const StepResults& results, std::span<const Figure
   write_small_file(step_->path(), "summary.json", format_summary(results, figures, lr));
   step_->commit();
   step_.reset();
+  written_.insert(number_);
 }
 
 std::string format_summary(const StepResults& results, std::span<const Figure> figures, float lr) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -25,8 +26,8 @@ class TraceWriter {
   TraceWriter(const std::filesystem::path& directory, std::span<const ParameterInfo> parameters,
               std::int64_t micro_batch, std::int64_t sequence_length);
 
-  /// Writes weights.safetensors. `masters` reads the flat buffer before the step. An existing step-N of another run is
-  /// a Failure(checkpoint).
+  /// Writes weights.safetensors. `masters` reads the flat buffer before the step. A step that a rollback repeats
+  /// replaces its directory. An existing step-N of another run is a Failure(checkpoint).
   void begin_step(std::int64_t step, const FlatSource& masters);
 
   /// Both [micro_batch, sequence_length]; targets of -1 are ignored positions.
@@ -44,6 +45,8 @@ class TraceWriter {
   std::vector<ParameterInfo> stored_;
   std::int64_t micro_batch_, sequence_length_;
   std::unique_ptr<AtomicDirectory> step_;  // null between steps
+  std::int64_t number_ = 0;                // of the step
+  std::set<std::int64_t> written_;         // steps of this writer
   std::vector<std::int32_t> inputs_, targets_;
 };
 

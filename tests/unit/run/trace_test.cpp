@@ -65,6 +65,20 @@ TEST(Trace, WritesAStep) {
   }
 }
 
+TEST(Trace, AStepThatIsRepeatedReplacesItsFolder) {
+  test::Folder base;
+  const auto parameters = small_parameters();
+  SmallState state(3);
+  TraceWriter trace(base.path, parameters, 2, 3);
+  for (const double loss : {2.5, 1.5}) {  // the second after a rollback
+    trace.begin_step(0, source_of(state, kWeights));
+    trace.add_micro_batch(std::vector<std::int32_t>(6), std::vector<std::int32_t>(6));
+    trace.add_gradients(source_of(state, kWeights + 1));
+    trace.finish_step({.loss = loss}, {}, 3e-4f);
+  }
+  EXPECT_EQ(nlohmann::json::parse(read_all(base.path / "step-0" / "summary.json")).at("loss"), 1.5);
+}
+
 TEST(Trace, RefusesAnOlderTrace) {
   test::Folder base;
   const auto parameters = small_parameters();
