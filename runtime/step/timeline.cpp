@@ -81,6 +81,13 @@ bool Timeline::covers(std::int64_t step) const {
   return !written_ && step >= window_.first && step < window_.first + window_.count;
 }
 
+void Timeline::begin_step(std::int64_t step) {
+  while (!steps_.empty() && steps_.back().number > step) steps_.pop_back();
+  while (!calls_.empty() && calls_.back().step >= steps_.size()) calls_.pop_back();
+  while (!launches_.empty() && launches_.back().call >= calls_.size()) launches_.pop_back();
+  steps_.push_back({step + 1, 0, 0});
+}
+
 void Timeline::enter(const char* name) {
   if (++ranges_ == 1) steps_.back().begin = marks_.set(device_.stream());
   if (ranges_ == kRegion) calls_.push_back({steps_.size() - 1, name});

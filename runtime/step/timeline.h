@@ -30,8 +30,8 @@ class Timeline final : public LaunchListener {
 
   /// Returns whether step `step` + 1, the next to be sent, is to be timed.
   bool covers(std::int64_t step) const;
-  /// Call before sending the step.
-  void begin_step(std::int64_t step) { steps_.push_back({step + 1, 0, 0}); }
+  /// Call before sending the step. Forgets the steps after `step`, which a rollback repeats.
+  void begin_step(std::int64_t step);
   /// Returns whether the `step`-th step is the last of the window, so that the file is written once it is finished.
   bool ends_with(std::int64_t step) const { return !written_ && step == window_.first + window_.count; }
   /// Writes the file from the steps sent so far, all of which must be finished. Does nothing if there are none or it is
