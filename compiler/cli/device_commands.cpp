@@ -36,11 +36,12 @@ std::string table() {
 }
 
 std::string file_of(const std::string& name) {
-  if (const std::filesystem::path own = devices::user_file(name); !own.empty())
+  const std::string called = devices::name_of_called(name);
+  if (const std::filesystem::path own = devices::user_file(called); !own.empty())
     return "# " + own.string() + "\n" + devices::text_of(own);
   for (std::size_t i = 0; i < devices::all().size(); ++i) {
     const std::string text = devices::files()[i].text;  // its first line describes the device
-    if (devices::all()[i].is_called(name)) return text.substr(0, text.find('\n') + 1) + to_yaml(devices::all()[i]);
+    if (devices::all()[i].name == called) return text.substr(0, text.find('\n') + 1) + to_yaml(devices::all()[i]);
   }
   const std::vector<std::string> names = devices::names();
   const std::string meant = spec::did_you_mean(name, names);

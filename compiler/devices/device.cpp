@@ -441,6 +441,7 @@ std::filesystem::path user_folder() {
 }
 
 std::filesystem::path user_file(const std::string& name) {
+  if (name.empty()) return {};
   const std::filesystem::path folder = user_folder(), path = folder / (name + ".yaml");
   std::error_code unknown;  // a folder that this process may not search holds no file for it
   return !folder.empty() && std::filesystem::is_regular_file(path, unknown) ? path : std::filesystem::path();
@@ -460,17 +461,30 @@ std::vector<std::string> names() {
   return names;
 }
 
-Device named(const std::string& name) {
-  if (spec::names_file(name)) return read_file(name);
-  if (const std::filesystem::path own = user_file(name); !own.empty()) return read_own(own);
-  for (std::size_t i = 0; i < files().size(); ++i)
-    if (std::filesystem::path(files()[i].name).stem() == name) return built_in(i);
+std::string name_of_called(const std::string& word) {
+  if (!user_file(word).empty()) return word;
   for (const Device& device : all())
-    if (device.is_called(name)) return device;
-  const std::string meant = spec::did_you_mean(name, names());
+    if (device.is_called(word)) return device.name;
+  for (const std::filesystem::path& path : more_files())
+    if (read_own(path).is_called(word)) return path.stem();
+  return "";
+}
+
+Device named(const std::string& word) {
+  if (spec::names_file(word)) return read_file(word);
+  const auto is_built_in = [](const std::string& name) {
+    return [&name](const File& file) { return std::filesystem::path(file.name).stem() == name; };
+  };
+  // Of most devices the name is given, and not all files need to be read.
+  const bool known = !user_file(word).empty() || std::ranges::any_of(files(), is_built_in(word));
+  const std::string name = known ? word : name_of_called(word);
+  if (const std::filesystem::path own = user_file(name); !own.empty()) return read_own(own);
+  const auto file = std::ranges::find_if(files(), is_built_in(name));
+  if (file != files().end()) return built_in(static_cast<std::size_t>(file - files().begin()));
+  const std::string meant = spec::did_you_mean(word, names());
   throw Failure(Exit::spec, fmt::format("no device is called {}. {}{}`llmc devices` lists them; name a file "
                                         "of your own by its path",
-                                        name, meant, meant.empty() ? "" : " "));
+                                        word, meant, meant.empty() ? "" : " "));
 }
 
 Device find(const spec::Spec& spec) {

@@ -130,8 +130,13 @@ std::vector<Device> listed();
 /// Names of the devices of listed(), of which a file may be wrong.
 std::vector<std::string> names();
 
-/// Finds a device in the user's folder, among the built-in ones, or in a file. Throws Failure(spec) if there is none.
-Device named(const std::string& name);
+/// Name of the device of listed() that has this name or other name; empty if there is none. Throws Failure(spec) if a
+/// user's file that is read for it is wrong.
+std::string name_of_called(const std::string& word);
+
+/// Finds a device in the user's folder, among the built-in ones, by any of its names, or in a file. Throws
+/// Failure(spec) if there is none.
+Device named(const std::string& word);
 
 /// Finds the device that times are planned for: the one of target.device, else the one of target.kind and target.arch.
 /// Throws Failure(spec) if there is none of that name, or if its arch is not the target's.

@@ -3,6 +3,8 @@
 from faults import fault
 
 FAULTS = [
+    fault("another_name_leads_to_the_hidden_built_in_device", "name_of_called", "return device.name;", "return word;",
+          "run_calibrate"),
     fault("a_users_device_has_the_name_inside_its_file", "read_own", "device.name = path.stem();", "", "run_calibrate"),
     fault("operands_are_aligned_as_in_the_first_chunk", "multiple in alignment.cpp",
           "std::gcd(std::gcd(place.offset, place.layer_stride), step)", "std::gcd(place.offset, place.layer_stride)",

@@ -96,6 +96,15 @@ class Calibrate(RunTest):
         listed = [line.split()[0] for line in self.succeed(LLMC, "devices", env=env).out.splitlines()]
         self.assertEqual((listed[-1], listed.count("b200")), ("mine", 1))
         self.assertIn("name: b200", self.succeed(LLMC, "devices", "mine", env=env).out)
+        # Other names of a device lead to its file, too.
+        for name, of in (("h100-sxm", "h100-80gb"), ("own", "my-gpu")):
+            text = re.sub("copy: {value: [^,]+", "copy: {value: 1e12", self.succeed(LLMC, "devices", "h100-sxm").out)
+            with open(os.path.join(folder, name + ".yaml"), "w", encoding="utf-8") as out:
+                out.write(text.replace("h100-80gb", of))
+            self.assertIn("copy: {value: 1e12", self.succeed(LLMC, "devices", of, env=env).out)
+            spec = os.path.join(harness.SOURCE, "specs", "llama-1b.yaml")
+            device = json.loads(self.succeed(LLMC, "plan", spec, "--json", "--device", of, env=env).out)["device"]
+            self.assertEqual((device["name"], device["figures"]["copy"]["value"]), (name, 1e12))
         for words in (("devices", "mien"), ("plan", self.spec, "--device", "mien")):
             self.assertIn("mean mine?", harness.call(LLMC, *words, env=env).err)
 
