@@ -10,12 +10,13 @@ namespace llmc {
 FirstLoss expected_first_loss(const spec::Spec& spec, std::int64_t targets) {
   constexpr double kAway = 0.1, kDeviations = 4;
   const auto hidden = static_cast<double>(spec.model.hidden_size),
-             vocabulary = static_cast<double>(spec.model.vocab_size);
-  const double variance = hidden * spec.init.embedding_std * spec.init.embedding_std;
+             vocabulary = static_cast<double>(spec.model.vocab_size),
+             std = spec.init.embedding_std / spec.model.logits_scaling;
+  const double variance = hidden * std * std;
   const double uniform = std::log(vocabulary);
   double most = uniform + variance / 2;
   if (spec.model.tie_word_embeddings) {
-    const double own = hidden * spec.init.embedding_std;  // ln(e^most + e^own) without powers that overflow
+    const double own = hidden * std;  // ln(e^most + e^own) without powers that overflow
     most = std::max(most, own) + std::log1p(std::exp(-std::abs(most - own)));
   }
   const double noise = kDeviations * std::sqrt(variance / static_cast<double>(targets));

@@ -9,8 +9,8 @@
 namespace llmc {
 
 /// Nats per target. The head reads normalised values, so logits of fresh weights have a variance of about hidden_size *
-/// embedding_std^2 and a mean loss of ln V + variance / 2. With tied embeddings the input token's logit may reach
-/// hidden_size * embedding_std if the layers add little to the embedding; `most` allows for that.
+/// std^2, std = embedding_std / logits_scaling, and a mean loss of ln V + variance / 2. With tied embeddings the input
+/// token's logit may reach hidden_size * std if the layers add little to the embedding; `most` allows for that.
 struct FirstLoss {
   double uniform;      // ln V: all tokens equally likely
   double least, most;  // outside these an error is likely: 10 %, and 4 standard deviations of the mean

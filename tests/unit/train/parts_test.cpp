@@ -412,6 +412,8 @@ TEST(FirstLoss, IsNearLnV) {
   const FirstLoss wide = expected_first_loss(spec, 2048);
   EXPECT_EQ(first_loss_warning(wide, 8.3178 + 128), "");
   EXPECT_NE(first_loss_warning(wide, 8.3178 + 170), "");
+  spec.init.embedding_std = 0.02, spec.model.logits_scaling = 0.02;  // the same logits
+  EXPECT_EQ(first_loss_warning(expected_first_loss(spec, 2048), 8.3178 + 128), "");
 }
 
 TEST(Usage, PeaksAreOfWholeDevicesByTheirNames) {
