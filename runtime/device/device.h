@@ -20,7 +20,7 @@ class Device {
  public:
   /// `index`: device number (ignored on cpu). `threads`: OpenMP threads on cpu; 0: OMP_NUM_THREADS or the affinity
   /// mask, reduced to what OpenMP grants. Throws Failure(toolchain) if there is no such device, Failure(usage) if
-  /// `threads` exceeds kMostThreads or OpenMP's limit.
+  /// `threads` exceeds kMostThreads or OpenMP's limit, Failure(does_not_fit) if the system grants fewer.
   Device(int index, int threads);
   /// Device index for the process numbered `local_rank` on its machine: that number, modulo the visible devices. `srun
   /// --gpus-per-task=1` and Kubernetes pods show each process only its own. 0 on cpu. Throws Failure(toolchain) if CUDA

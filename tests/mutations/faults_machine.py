@@ -7,6 +7,7 @@ FAULTS = [
           "test_math Instructions.AProcessorWithoutThemIsRefused"),
     fault("instructions_are_not_looked_for", "missing_instructions", "(wanted & bit) != 0 && !here()",
           "(wanted & bit) != 0 && false", "test_math Instructions.*"),
+    fault("threads_are_not_tried", "require_threads", "std::ssize(threads) < count", "false", "run_surroundings"),
     fault("groups_above_do_not_count", "add_groups",
           "if (folder == top.lexically_normal() || folder == folder.parent_path()) return;", "return;",
           "test_host Limits.GroupsAboveCount"),

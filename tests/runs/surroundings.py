@@ -297,6 +297,12 @@ class Surroundings(RunTest):
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertEqual("no more threads" in done.stderr, code == 4, done.stderr)
         self.assertFalse([name for name in os.listdir(folder) if "partial" in name])
+        done = subprocess.run(
+            [self.trainer, "--run", os.path.join(folder, "run"), "--threads", "99"], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env=harness.environment(), timeout=harness.HANGS,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (50, 50)), **user)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("no more threads", done.stderr)
 
     def test_what_may_not_be_looked_up_is_not_called_missing(self):
         folder, outside = self.path("denied"), self.path("outside")

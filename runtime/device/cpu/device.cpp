@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "device/cpu/address_space.h"
+#include "device/cpu/required_threads.h"
 #include "device/cpu/stream.h"
 #include "error.h"
 #include "host/limits.h"
@@ -132,7 +133,9 @@ Device::Device(int, int asked) : impl_(new Impl()) {
   if (wanted > kMostThreads)
     throw Failure(Exit::usage, "OMP_NUM_THREADS is " + std::to_string(wanted) +
                                    ", more than llmc starts. Write at most " + std::to_string(kMostThreads));
-  require_address_space(stack_bytes(wanted - 1), "the stacks of its threads");  // libgomp would end the process
+  // libgomp would end the process.
+  require_address_space(stack_bytes(wanted - 1), "the stacks of its threads");
+  require_threads(std::min(wanted, omp_get_thread_limit()) - 1);
   // A team that shrank during a run would change the partition, and with it the bits of GEMMs.
   omp_set_dynamic(0);
   // OpenMP may grant fewer threads. oneDNN and the tiled kernels would then leave the missing threads' part undone.
