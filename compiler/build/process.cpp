@@ -1,18 +1,24 @@
 #include "compiler/build/process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -36,11 +42,26 @@ std::vector<char*> pointers(const std::vector<std::string>& argv) {
   throw Failure(Exit::toolchain, "cannot run " + program + ": " + std::strerror(error));
 }
 
-/// Reads until every writer has closed the pipe.
-std::string drain(int fd) {
+using Clock = std::chrono::steady_clock;
+
+/// Waits until the pipe can be read. Returns false at `end`.
+bool readable(int fd, Clock::time_point end) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (left <= 0) return false;
+    pollfd pipe{fd, POLLIN, 0};
+    if (poll(&pipe, 1, static_cast<int>(std::min<std::int64_t>(left, 1000))) > 0) return true;
+  }
+}
+
+/// Reads until every writer has closed the pipe. With a limit in seconds returns nothing if they have not by then.
+std::optional<std::string> drain(int fd, double limit) {
+  const Clock::time_point end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit));
   std::string text;
   char buffer[1 << 16];
   while (true) {
+    if (limit > 0 && !readable(fd, end)) return std::nullopt;
     const ssize_t n = read(fd, buffer, sizeof buffer);
     if (n > 0)
       text.append(buffer, static_cast<std::size_t>(n));
@@ -71,11 +92,19 @@ Outcome run(const Command& command) {
     cannot_start(command.argv[0], error);
   }
   Outcome outcome;
-  outcome.output = drain(pipe_fds[0]);
+  std::optional<std::string> output = drain(pipe_fds[0], command.limit);
   close(pipe_fds[0]);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  if (!output) {
+    kill(child, SIGKILL);
+    output = fmt::format("{} was still running after {:g} s and was stopped", command.label, command.limit);
+    status = SIGKILL;                  // as waitpid() would report it
+    waitpid(child, nullptr, WNOHANG);  // a process that is blocked in the kernel cannot be waited for
+  } else {
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
   }
+  outcome.output = *std::move(output);
   outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;

@@ -10,6 +10,7 @@ struct Command {
   std::string label;              // for messages: "kernels/rope.cpp"
   std::vector<std::string> argv;  // argv[0] is looked up on PATH
   std::string directory;          // working directory; empty: this one
+  double limit = 0;               // seconds until it is killed; 0: none
 };
 
 struct Outcome {
@@ -18,7 +19,8 @@ struct Outcome {
   double seconds = 0;
 };
 
-/// Runs a command and waits for it. Throws Failure(toolchain) if the program cannot be started.
+/// Runs a command and waits for it. At its limit it is killed, and its output is a line that says so. Throws
+/// Failure(toolchain) if the program cannot be started.
 Outcome run(const Command& command);
 
 /// Runs all commands in the order of the list, at most `jobs` at a time; outcomes have the same order.

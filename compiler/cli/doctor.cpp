@@ -67,12 +67,17 @@ Finding cuda_compiler(const build::CudaToolchain& tools) {
   return {"CUDA compiler", tools.version, problem.empty(), problem};
 }
 
+constexpr double kAnswerSeconds = 20;  // nvidia-smi may hang on a GPU that is lost
+
 /// Lists each GPU with its memory and driver by nvidia-smi.
 std::vector<Finding> gpus() {
   const std::string smi = find_on_path("nvidia-smi");
   if (smi.empty()) return {{"GPU", "none seen (no nvidia-smi)", false, "only trainers of target.kind: cuda need one"}};
-  const build::Outcome outcome = build::run(
-      {"nvidia-smi", {smi, "--query-gpu=name,memory.total,driver_version,compute_cap", "--format=csv,noheader"}, ""});
+  const build::Outcome outcome =
+      build::run({"nvidia-smi",
+                  {smi, "--query-gpu=name,memory.total,driver_version,compute_cap", "--format=csv,noheader"},
+                  "",
+                  kAnswerSeconds});
   std::vector<Finding> found;
   std::istringstream lines(outcome.output);
   for (std::string line; std::getline(lines, line);)

@@ -40,6 +40,16 @@ TEST(Process, MoreOutputThanAPipeHolds) {
 
 TEST(Process, StandardInputIsEmpty) { EXPECT_EQ(run({"cat", {"cat"}, ""}).output, ""); }
 
+TEST(Process, IsStoppedAtItsLimit) {
+  // The second also leaves a process that keeps the pipe open.
+  for (const char* words : {"exec sleep 1000", "sleep 3 & exec sleep 1000"}) {
+    const Outcome outcome = run({"the probe", {"sh", "-c", words}, "", 0.2});
+    EXPECT_EQ(outcome.exit_code, 137);
+    EXPECT_EQ(outcome.output, "the probe was still running after 0.2 s and was stopped");
+  }
+  EXPECT_EQ(run({"echo", {"echo", "done"}, "", 1000}).output, "done\n");
+}
+
 TEST(Process, RunsInItsDirectory) { EXPECT_EQ(run({"pwd", {"pwd", "-P"}, "/usr"}).output, "/usr\n"); }
 
 TEST(Process, AProgramThatIsNotThere) {
