@@ -2,13 +2,15 @@
 
 import floors
 
-# Pass of attention -> its launches: one of cuDNN, or llmc's own kernels.
+# Pass of attention -> the beginnings of its launches' names: of cuDNN's, and of llmc's own kernels.
 ATTENTION = {
-    "forward": ("attention.forward", "attention_forward", "attention_forward_warpgroups"), "backward":
-    ("attention.backward", "attention_backward_queries", "attention_backward_keys",
-     "attention_backward_queries_warpgroups", "attention_backward_keys_warpgroups",
-     "attention_backward_queries_warpgroups_rotated", "attention_backward_keys_warpgroups_rotated")
+    "forward": ("attention.forward", "attention_forward"), "backward": ("attention.backward", "attention_backward")
 }
+
+
+def of_attention(launches, names):
+    """Launches with one of these beginnings."""
+    return {name: launch for name, launch in launches.items() if name.startswith(names)}
 
 
 def table(header, rows):
@@ -45,7 +47,7 @@ class Figures:
         """{pass of attention: ms of a micro-batch}, or None."""
         rows = self.launches(name)
         found = {
-            each: sum(rows[launch]["ms_a_step"] for launch in names if launch in rows)
+            each: sum(launch["ms_a_step"] for launch in of_attention(rows, names).values())
             for each, names in ATTENTION.items()
         }
         return found if all(found.values()) else None

@@ -1,7 +1,7 @@
 """Sections of the kit's page on kernels, products and attention."""
 
 import floors
-from figures import ATTENTION, line, table
+from figures import ATTENTION, line, of_attention, table
 
 
 def rates(f):
@@ -163,8 +163,8 @@ def attention(f):
     for name, part in f.parts.get("attention", {}).items():
         if isinstance(part, dict) and "launches" in part:
             passes = {
-                each: part["launches"][each]["ms_a_step"]
-                for names in ATTENTION.values() for each in names if each in part["launches"]
+                each: launch["ms_a_step"]
+                for names in ATTENTION.values() for each, launch in of_attention(part["launches"], names).items()
             }
             text += f"\n\nThe launches of {titles[name]}: " + ", ".join(f"{each} {ms:.3f} ms a step"
                                                                         for each, ms in passes.items()) + "."
