@@ -60,9 +60,9 @@ BucketRange FlatSizes::buckets_of(GroupSet groups) const {
   if (groups == kAllGroups) return {0, buckets.size()};
   BucketRange range{buckets.size(), 0};
   for (std::size_t group = 0; group < group_buckets.size(); ++group)
-    if (holds(groups, static_cast<int>(group)))
+    if (holds(groups, static_cast<int>(group)) && !group_buckets[group].empty())
       range = {std::min(range.first, group_buckets[group].first), std::max(range.past, group_buckets[group].past)};
-  return range;
+  return range.empty() ? BucketRange{} : range;
 }
 
 std::int64_t FlatSizes::elements_of(GroupSet groups) const {

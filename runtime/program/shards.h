@@ -36,10 +36,11 @@ constexpr std::int64_t share_of(std::int64_t elements, int ranks, std::int64_t u
 /// Buckets [first, past).
 struct BucketRange {
   std::size_t first = 0, past = 0;
+  constexpr bool empty() const { return first >= past; }
 };
 
-/// From the first to the last bucket that has parameters of these groups. `parameters`: ParameterInfo, or the plan's
-/// own.
+/// From the first to the last bucket that has parameters of these groups; {0, 0} if none has. `parameters`:
+/// ParameterInfo, or the plan's own.
 template <class Parameters>
 BucketRange buckets_of(std::span<const Bucket> buckets, const Parameters& parameters, GroupSet groups) {
   if (groups == kAllGroups) return {0, buckets.size()};
@@ -50,7 +51,7 @@ BucketRange buckets_of(std::span<const Bucket> buckets, const Parameters& parame
     while (bucket + 1 < buckets.size() && buckets[bucket + 1].offset <= parameter.offset) ++bucket;
     range = {bucket < range.first ? bucket : range.first, bucket < range.past ? range.past : bucket + 1};
   }
-  return range;
+  return range.empty() ? BucketRange{} : range;
 }
 
 /// The part of each flat buffer that one rank updates and keeps the optimizer state of.
@@ -65,7 +66,7 @@ class Shares {
   /// end of the last one, so that an element's place is the same in both.
   std::int64_t state_elements() const { return state_elements({0, buckets_.size()}); }
   std::int64_t state_elements(BucketRange range) const {
-    if (range.first >= range.past) return 0;
+    if (range.empty()) return 0;
     const std::size_t last = range.past - 1;
     return begin_of(last) + (ranks() == 1 ? buckets_[last].elements : share_of(last)) - begin_of(range.first);
   }

@@ -49,6 +49,16 @@ TEST(Parameters, AreAsManyAsTheirSizesSay) {
   }
 }
 
+TEST(Parameters, AModelWithoutVectorsHasNoMastersBesideSplitOnes) {
+  const Plan plan = planned({"model.norm_weight=none", "model.attention_bias=false", "model.mlp_bias=false",
+                             "precision.compute=bf16", "precision.master=split"});
+  for (const graph::Tensor& t : plan.graph.tensors)
+    if (t.use == Use::masters) {
+      EXPECT_EQ(t.cols, 0);
+    }
+  EXPECT_LT(plan.layout.bytes, std::size_t{1} << 30);
+}
+
 TEST(Parameters, SlicesAreApartAndInOrder) {
   for (const char* compute : {"fp32", "bf16"}) {
     const Plan plan = planned({std::string("precision.compute=") + compute});
