@@ -30,6 +30,7 @@ GEMMA = ("model.norm_place=sandwich", "model.norm_weight=one_plus", "model.hidde
          "model.final_logit_softcapping=2", "memory.recompute=[norms]")
 UNWEIGHTED = ("model.norm_weight=none", "model.qk_norm=true", "precision.compute=bf16",
               "model.final_logit_softcapping=2", "memory.recompute=[norms]")
+NO_VECTORS = (*UNWEIGHTED, "model.attention_bias=false", "model.mlp_bias=false", "precision.master=split")
 TURNED = ("model.qk_norm=true", "model.qk_norm_place=after_rope", "precision.compute=bf16")
 DOCUMENTS = ("data.documents.mask=true", "data.documents.reset_positions=true")
 # A part of each head after its norm, and pairs of neighbours before it.
@@ -189,12 +190,12 @@ class Verify(RunTest):
     def test_good(self):
         if not harness.has_tiles():
             print("this machine has no tiles: no products in bf16x3")
-        for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, LOCAL, GEMMA, UNWEIGHTED, UNGATED,
-                          TURNED, PART, NEIGHBOURS, SCALED_Q, EMBEDDED, THREE_KINDS, FACTORS, (*BF16, *FACTORS),
-                          (*SPLIT, *SCALED,
-                           "schedule.tokens=1x"), ("init.distribution=uniform", ), ("init.distribution=truncated", ),
-                          harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR, harness.MXFP8, harness.INT8, SPLIT, MUON,
-                          POLAR, *([harness.BF16X3] if harness.has_tiles() else [])):
+        for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, LOCAL, GEMMA, UNWEIGHTED, NO_VECTORS,
+                          UNGATED, TURNED, PART, NEIGHBOURS, SCALED_Q, EMBEDDED, THREE_KINDS, FACTORS,
+                          (*BF16, *FACTORS), (*SPLIT, *SCALED, "schedule.tokens=1x"), ("init.distribution=uniform", ),
+                          ("init.distribution=truncated", ), harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR,
+                          harness.MXFP8, harness.INT8, SPLIT, MUON, POLAR,
+                          *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)
             self.assertTrue(report["good"])
             self.assertIsNone(report["off"])

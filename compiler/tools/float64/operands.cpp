@@ -16,8 +16,8 @@ Extent extent_of(const plan::Plan& plan, const Region& region, TensorId id) {
   const Tensor& t = g.at(id);
   Extent extent{g.rows_seen(region, t), t.cols, t.pitch, t.dtype, t.record != nullptr};
   // A buffer of all parameters, or of some groups', ends with the last bucket that it has.
-  if (t.role == Role::flat && t.use != Use::row_state) {
-    const BucketRange range = plan.parameters.buckets_of(t.groups);
+  const BucketRange range = plan.parameters.buckets_of(t.groups);
+  if (t.role == Role::flat && t.use != Use::row_state && !range.empty()) {
     const Bucket &first = plan.parameters.buckets[range.first], &last = plan.parameters.buckets[range.past - 1];
     extent.cols = extent.pitch = in_blocks(last.offset + last.elements - first.offset, t.state_block);
   }

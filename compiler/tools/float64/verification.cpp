@@ -344,14 +344,17 @@ class Verifier {
     if (launch.step == 0) return;
     const GroupSet others = g_.at(g_.host(Use::masters)).groups;
     Distance distance, update;
+    bool some = false;  // norms without weights leave no others
     for (const plan::Slice& slice : plan_.parameters.slices) {
       if (holds(others, slice.group) == split || vanished_.contains(slice.offset)) continue;
+      some = true;
       distance.add(part(exact, slice), part(found, slice));
       const auto all = static_cast<std::int64_t>(before_.size());
       update.add(part(exact, slice), part({before_.data(), 1, all, all}, slice));
     }
-    take(TensorClass::parameters, distance.difference() / update.difference(),
-         [&] { return fmt::format("step {}, of the update of all", launch.step); });
+    if (some)
+      take(TensorClass::parameters, distance.difference() / update.difference(),
+           [&] { return fmt::format("step {}, of the update of all", launch.step); });
   }
 
   static Matrix part(const Matrix& flat, const plan::Slice& slice) {
