@@ -248,13 +248,13 @@ class Sweep(RunTest):
         error = self.refused("optimizer.lr=1e-3,3e-3", paths, code=5)
         self.assert_facts(error, "2 runs", "no-*.bin, and 1 more", "no file matches", "Give the right path")
         self.assertFalse(os.path.exists(self.path("refused")))
-        hostile = self.path("a\ntouch hacked #.yaml")
+        hostile = self.path("a\rtouch hacked #.yaml")
         shutil.copy(self.spec, hostile)
         for kind in ("--slurm", "--kubernetes"):
             error = harness.call(LLMC, "sweep", hostile, RATES, "-o", self.path("script-of-two-lines"), kind,
                                  self.path("two-lines"))
             self.assertEqual(error.code, 2, error.err)
-            self.assert_facts(error.err, "a touch hacked", "a control character")
+            self.assert_facts(error.err, "touch hacked", "a control character")
             self.assertFalse(os.path.exists(self.path("two-lines")))
         error = harness.call(LLMC, "sweep", self.spec, RATES, "-o", self.folder)
         self.assertEqual(error.code, 2)
