@@ -163,7 +163,7 @@ std::vector<KeyRow> model_rows() {
                "layers with RoPE. A sequence within the original context is as with 0, the default. Ministral 3: 0.1."),
       bind("model.rms_norm_eps", Type::number, LLMC_FIELD(model.rms_norm_eps))
           .fallback("1e-05")
-          .above(0)
+          .at_least(1e-30)
           .at_most(1)
           .doc("Added to the mean square in every RMSNorm."),
       bind("model.tie_word_embeddings", Type::boolean, LLMC_FIELD(model.tie_word_embeddings))

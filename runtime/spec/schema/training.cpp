@@ -152,9 +152,9 @@ std::vector<KeyRow> training_rows() {
           .fallback("1e-08")
           .run_time()
           .when("optimizer.kind", "adamw", {"muon"})
-          .above(0)
+          .at_least(1e-30)
           .at_most(1)
-          .doc("Epsilon, added to the square root of the second moment."),
+          .doc("Epsilon, added to the square root of the second moment. Much smaller numbers are 0 in fp32."),
       bind("optimizer.weight_decay", Type::number, LLMC_FIELD(optimizer.weight_decay))
           .fallback("0.1")
           .run_time()

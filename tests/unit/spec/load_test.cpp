@@ -266,6 +266,17 @@ TEST(Load, TransformersKeysOfRopeScaling) {
                                 {"E0201 ", key, "model.rope_scaling.attention_factor; ", "mscale_all_dim"}));
 }
 
+/// A smaller number is 0 in fp32, where a weight without a gradient would become 0 / 0.
+TEST(Load, NumbersThatKeepQuotientsFiniteAreNotZeroInFp32) {
+  for (const char* key : {"optimizer.eps", "model.rms_norm_eps"}) {
+    const LoadResult small = load_text(kGood, "a.yaml", {std::string(key) + "=1e-38"});
+    ASSERT_EQ(codes_of(small), "E0205") << key;
+    const std::string said = small.diagnostics[0].message + "; " + small.diagnostics[0].advice;
+    EXPECT_TRUE(test::has_facts(said, {key, "1e-38", "from 1e-30 to 1"})) << said;
+    EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {std::string(key) + "=1e-30"})), "") << key;
+  }
+}
+
 TEST(Load, LayersThatSlide) {
   const auto first_error = [](const std::vector<std::string>& overrides) {
     const LoadResult result = load_text(kGood, "a.yaml", overrides);

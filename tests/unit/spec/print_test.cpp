@@ -67,7 +67,7 @@ TEST(KeysJson, EveryKeyWithItsValue) {
   for (const auto& entry : list) by_key[entry["key"]] = entry;
   EXPECT_EQ(by_key["optimizer.lr"]["value"], 0.0003);
   EXPECT_EQ(by_key["optimizer.lr"]["run_time"], true);
-  EXPECT_EQ(by_key["optimizer.eps"]["exclusive_min"], true);
+  EXPECT_EQ(by_key["model.rope_theta"]["exclusive_min"], true);
   EXPECT_EQ(by_key["optimizer.betas"]["type"], "numbers");
   EXPECT_EQ(by_key["optimizer.betas"]["count"], 2);
   EXPECT_EQ(by_key["model.hidden_size"]["run_time"], false);
