@@ -95,7 +95,7 @@ FAULTS = [
           "return *std::ranges::find(all(), nearest->name, &Device::name);", "run_calibrate"),
     fault("launches_of_a_step_are_shared", "launch in launch.h", "static void launch(", "void launch(",
           "run_trainer_processor"),
-    fault("a_file_of_the_default_gpu_is_of_any_gpu", "standard in compiler/devices/device.cpp",
+    fault("a_file_of_the_default_gpu_is_of_any_gpu", "standard in compiler/devices/catalog.cpp",
           "if (device.arch == arch) return device;", "return device;", "run_calibrate"),
     fault("compilers_get_a_path_of_the_project", "Project::Project", '{"-I.",', '{"-I" + folder_.string(),',
           "run_compile"),
