@@ -142,13 +142,13 @@ __launch_bounds__(kLanes, kSlices == 1 ? 3 : 2) LLMC_KERNEL
     wgmma_wait<0>(dq);
     if constexpr (kMulticast > 1) group.release(turn++);
   }
-  if constexpr (kMulticast > 1) group.end();
+  if constexpr (kMulticast > 1) group.arrive_at_end();
   if constexpr (kResets)
     rotate_back<kHeadDim, kSequence>(dq, rope_table, query, document_begin + row);
   else if constexpr (kRotates)
     rotate_back<kHeadDim, kSequence>(dq, rope_table, query);
   store_rows<kHeadDim, kPitch>(dq, kScale, dqkv + (row + query) * kPitch + head * kHeadDim, count);
-  if constexpr (kMulticast > 1) group.exit();
+  if constexpr (kMulticast > 1) group.wait_at_end();
 }
 
 }  // namespace llmc

@@ -127,7 +127,7 @@ __launch_bounds__(kLanes, kSlices == 1 ? 4 : 3) LLMC_KERNEL
     wgmma_wait<0>(sums);
     if constexpr (kMulticast > 1) group.release(turn++);
   }
-  if constexpr (kMulticast > 1) group.end();
+  if constexpr (kMulticast > 1) group.arrive_at_end();
 
   float* line = lse + (static_cast<long long>(batch) * kHeads + head) * kSequence;
 #pragma unroll
@@ -140,7 +140,7 @@ __launch_bounds__(kLanes, kSlices == 1 ? 4 : 3) LLMC_KERNEL
   }
   bf16* result = out + (static_cast<long long>(batch) * kSequence + query) * kOutPitch + head * kHeadDim;
   store_rows<kHeadDim, kOutPitch>(sums, total, result, kSequence - query);
-  if constexpr (kMulticast > 1) group.exit();
+  if constexpr (kMulticast > 1) group.wait_at_end();
 }
 
 }  // namespace llmc

@@ -73,7 +73,7 @@ FAULTS = [
           "test_sim_kernels MulticastAttention.FourHeads*"),
     fault("the_wrong_turn_was_left", "Multicast::copy_turn", "(turn / 2 - 1) % 2", "turn / 2 % 2",
           "test_sim_kernels MulticastAttention.FourHeads*"),
-    fault("a_block_ends_while_others_arrive", "Multicast::end", "cluster_arrive();", "",
+    fault("a_block_ends_while_others_arrive", "Multicast::arrive_at_end", "cluster_arrive();", "",
           "test_sim_kernels MulticastAttention.FourHeads*"),
     fault("a_tile_is_released_before_its_product_ends", "attention_forward_warpgroups",
           "wgmma_wait<0>(sums); if constexpr (kMulticast > 1) group.release(turn++);",

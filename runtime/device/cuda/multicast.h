@@ -62,10 +62,10 @@ struct Multicast {
     if (lane < kBlocks) arrive_at(&barriers().empty[turn % 2], lane);
   }
 
-  /// No block may exit while others copy to it or arrive at its barriers: all threads of the cluster call end() after
-  /// their last turn, and exit() last.
-  __device__ __forceinline__ void end() const { cluster_arrive(); }
-  __device__ __forceinline__ void exit() const { cluster_wait(); }
+  /// No block may exit while others copy to it or arrive at its barriers: all threads of the cluster call the first of
+  /// these after their last turn, and the second one last.
+  __device__ __forceinline__ void arrive_at_end() const { cluster_arrive(); }
+  __device__ __forceinline__ void wait_at_end() const { cluster_wait(); }
 
  private:
   __device__ __forceinline__ MulticastBarriers& barriers() const {
