@@ -105,7 +105,7 @@ pid_t start(const std::vector<std::string>& command, const ChildVariables& varia
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
     for (const auto& [name, value] : variables)
       value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
-    const int in = open("/dev/null", O_RDONLY);
+    const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);

@@ -9,6 +9,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/collectives.h"
@@ -61,10 +62,20 @@ LauncherInfo launch_of_this_process() {
   return find_launcher([](const char* name) -> const char* { return std::getenv(name); });
 }
 
-int internal(const std::exception& error) {
-  print_error(fmt::format("{}. This is a bug in llmc, not in your run: please report it with the command", error.what())
-                  .c_str());
-  return static_cast<int>(Exit::internal);
+/// How an exception ends the trainer.
+struct Ending {
+  Exit code;
+  std::string message;
+};
+
+Ending ending_of(const std::exception& error) {
+  if (const auto* failure = dynamic_cast<const Failure*>(&error)) return {failure->code(), failure->what()};
+  if (dynamic_cast<const std::bad_alloc*>(&error))
+    return {Exit::does_not_fit, "the host has no memory left. Make batch.tokens or evaluation.sequences smaller"};
+  if (lacks_threads(error)) return {Exit::does_not_fit, kNoThreads};
+  if (std::string why = stream_problem(); !why.empty()) return {Exit::usage, std::move(why)};
+  return {Exit::internal,
+          fmt::format("{}. This is a bug in llmc, not in your run: please report it with the command", error.what())};
 }
 
 /// Never destroyed: a request that a launcher passes on late must not end a rank that has saved.
@@ -90,14 +101,9 @@ int train_as_rank(const PhaseStart& start, const Program& program, const Trainer
     if (launch.rank == 0) print_error(failure.what());
     rendezvous.leave();  // after printing: a launcher may end the others as soon as one has exited
     return static_cast<int>(failure.code());
-  } catch (const Failure& failure) {
-    rendezvous.farewell(static_cast<int>(failure.code()), failure.what());
-    throw;
-  } catch (const std::bad_alloc&) {
-    rendezvous.farewell(static_cast<int>(Exit::does_not_fit), "the host has no memory left");
-    throw;
   } catch (const std::exception& error) {
-    rendezvous.farewell(static_cast<int>(Exit::internal), error.what());
+    const Ending ending = ending_of(error);
+    rendezvous.farewell(static_cast<int>(ending.code), ending.message);
     throw;
   }
 }
@@ -192,22 +198,10 @@ int train_main(int argc, char** argv, const Program& program) try {
   // A request that came after the phase's last save: no other trainer may take this one's place.
   if (const auto& signals = stop_signals(); signals && signals->stop_signal() != 0) unsetenv(kPhasesVariable);
   return leave_to({start.options, done + 1, phase.end_of(done), *parsed}, program.info, launch, words_for_next(words));
-} catch (const Failure& failure) {
-  print_error(failure.what());
-  return static_cast<int>(failure.code());
-} catch (const std::bad_alloc&) {
-  print_error("the host has no memory left. Make batch.tokens or evaluation.sequences smaller");
-  return static_cast<int>(Exit::does_not_fit);
 } catch (const std::exception& error) {
-  if (lacks_threads(error)) {
-    print_error(kNoThreads);
-    return static_cast<int>(Exit::does_not_fit);
-  }
-  if (const std::string why = stream_problem(); !why.empty()) {
-    print_error(why.c_str());
-    return static_cast<int>(Exit::usage);
-  }
-  return internal(error);
+  const Ending ending = ending_of(error);
+  print_error(ending.message.c_str());
+  return static_cast<int>(ending.code);
 }
 
 }  // namespace llmc

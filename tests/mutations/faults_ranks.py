@@ -139,6 +139,8 @@ FAULTS = [
           "test_comm Collectives.*"),
     fault("a_rank_that_fails_waits_for_the_others", "Impl::~Impl", "if (std::uncaught_exceptions() > exceptions)",
           "if (std::uncaught_exceptions() > exceptions + 1)", "test_sim Nccl.ARankThatFails*"),
+    fault("a_rank_without_threads_blames_llmc", "ending_of", "if (lacks_threads(error))",
+          "if (lacks_threads(error) && false)", "run_ranks"),
     # ranks that are no longer alike, and what is lost
     fault("a_save_is_not_compared_before", "TrainLoop::train", "if (saves || due(", "if (due(", "run_faults"),
     fault("only_the_first_stretch_is_compared", "replicas", "(std::string_view(gathered.buffer) == buffer.name)",

@@ -365,6 +365,14 @@ class Ranks(RanksTest):
         self.assertEqual(done.code, 2, done.err)
         self.assertEqual(done.err.count("error:"), 1, done.err)
 
+    def test_a_rank_that_may_start_no_thread(self):
+        trainer = self.trainer()
+        words = mpirun(1, trainer, "--run", self.path("threads")) + [":", "-n", "1"]
+        words += ["env", "LD_PRELOAD=" + os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_THREAD=4"]  # the loader's
+        done = harness.call(*words, trainer, "--run", self.path("threads"), env=environment())
+        self.assertEqual(done.code, 4, done.err)
+        self.assertRegex(done.err, "rank 1 .* is lost: it ended with exit code 4: the system allows .* no more threads")
+
     def test_a_parent_that_ignores_ended_children(self):
         """The setting is inherited over exec, and without children to wait for a launcher would never end."""
         run = self.path("ignored")

@@ -26,7 +26,8 @@ using plan::Plan;
 std::string human_bytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;
-  while (std::fabs(bytes) >= 1024 && unit < 4) bytes /= 1024, ++unit;
+  // Compares what is printed: 1023.996 is 1024.00.
+  while (std::fabs(bytes) >= (unit ? 1023.995 : 1024) && unit < 4) bytes /= 1024, ++unit;
   return unit ? fmt::format("{:.2f} {}", bytes, kUnits[unit]) : fmt::format("{:.0f} B", bytes);
 }
 
@@ -35,7 +36,7 @@ std::string signed_bytes(double bytes) { return (bytes < 0 ? "-" : "+") + human_
 std::string human_count(double count) {
   static constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P"};
   int unit = 0;
-  while (std::fabs(count) >= 1000 && unit < 5) count /= 1000, ++unit;
+  while (std::fabs(count) >= (unit ? 999.995 : 1000) && unit < 5) count /= 1000, ++unit;
   return unit ? fmt::format("{:.2f}{}", count, kUnits[unit]) : fmt::format("{:.0f}", count);
 }
 

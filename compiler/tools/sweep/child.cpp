@@ -49,7 +49,7 @@ void become(char* const* argv, int log, pid_t parent, const RequestsHeld& reques
     if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
   }
   requests.release();
-  const int null = open("/dev/null", O_RDONLY);
+  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(null, 0);
   dup2(log, 1);
   dup2(log, 2);

@@ -4,15 +4,18 @@
 // lets a signal interrupt before they start (open, write, fsync), SHORT only writes, SYNC (EIO) only fsync. Removals
 // count for KILL only: leftovers have a hidden name, and are removed before the next save.
 // LLMC_FAIL_FREE=bytes: free bytes that statvfs reports. LLMC_FAIL_LOG=file: logs the calls in order.
+// LLMC_FAIL_THREAD=n: the n-th std::thread cannot be started; libraries in C may start threads.
 // LLMC_FAIL_SLOW=file: while it exists, removing a checkpoint, which begins with a rename, takes 0.5 s longer.
 // LLMC_FAIL_SLOW_SAVE=end: a rename to a path that ends so takes LLMC_FAIL_SLOW_SECONDS longer.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -184,6 +187,17 @@ int statvfs(const char* path, struct statvfs* out) {
   const int result = real(path, out);
   if (const char* free = std::getenv("LLMC_FAIL_FREE")) out->f_bavail = std::strtoul(free, nullptr, 10) / out->f_frsize;
   return result;
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*function)(void*), void* argument) {
+  static const auto real = next<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
+  static std::atomic<int> started = 0;
+  Dl_info caller{};
+  if (const char* n = std::getenv("LLMC_FAIL_THREAD");
+      n && ::dladdr(__builtin_return_address(0), &caller) != 0 &&
+      std::string_view(caller.dli_fname).find("libstdc++") != std::string_view::npos && ++started == std::atoi(n))
+    return EAGAIN;
+  return real(thread, attributes, function, argument);
 }
 
 }  // extern "C"

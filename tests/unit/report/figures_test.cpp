@@ -13,12 +13,16 @@ TEST(Figures, Bytes) {
   EXPECT_EQ(human_bytes(1536), "1.50 KiB");
   EXPECT_EQ(human_bytes(480.0 * (1 << 20)), "480.00 MiB");
   EXPECT_EQ(human_bytes(80.0 * (1 << 30)), "80.00 GiB");
+  EXPECT_EQ(human_bytes((1 << 20) - 1), "1.00 MiB") << "not 1024.00 KiB";
+  EXPECT_EQ(human_bytes(-1024.0 * 1023), "-1023.00 KiB");
 }
 
 TEST(Figures, Counts) {
   EXPECT_EQ(human_count(0), "0");
   EXPECT_EQ(human_count(7852000000.0), "7.85 G");
   EXPECT_EQ(human_count(1241581568.0), "1.24 G");
+  EXPECT_EQ(human_count(999), "999");
+  EXPECT_EQ(human_count(999'999'999), "1.00 G") << "not 1000.00 M";
 }
 
 /// A figure that appears from nothing has no percentage.
