@@ -48,6 +48,9 @@ MUON = ("optimizer.kind=muon", )
 POLAR = (*SPLIT[len(harness.INT8):], *MUON, "optimizer.muon.coefficients=polar_express",
          "optimizer.muon.equilibrate=true", "optimizer.muon.decay=cautious", "optimizer.weight_decay=10",
          "optimizer.muon.normalise=neurons", "metrics.per_parameter=true")
+# A norm of results magnifies rounding beyond the usual bounds of gradients.
+MAGNIFIED = ("model.norm_place=post", "model.attn_logit_softcapping=5", "loss.z=0.1", "optimizer.weight_decay=0",
+             "optimizer.rate_scale.vectors=0")
 SPLIT_LION = (*BF16, "precision.master=split")
 # File of templates/, text there, its replacement, op to be named, overrides of the spec.
 FAULTS = [
@@ -194,7 +197,7 @@ class Verify(RunTest):
                           UNGATED, TURNED, PART, NEIGHBOURS, SCALED_Q, EMBEDDED, THREE_KINDS, FACTORS,
                           (*BF16, *FACTORS), (*SPLIT, *SCALED, "schedule.tokens=1x"), ("init.distribution=uniform", ),
                           ("init.distribution=truncated", ), harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR,
-                          harness.MXFP8, harness.INT8, SPLIT, MUON, POLAR,
+                          harness.MXFP8, harness.INT8, SPLIT, MUON, POLAR, MAGNIFIED,
                           *([harness.BF16X3] if harness.has_tiles() else [])):
             report = self.report(0, *overrides)
             self.assertTrue(report["good"])
@@ -204,6 +207,7 @@ class Verify(RunTest):
             for tensors in report["classes"]:
                 # A run in another precision: no bits are equal.
                 self.assertTrue(0 < tensors["worst"] <= tensors["bound"], tensors)
+                self.assertLessEqual(tensors["usual_bound"], tensors["bound"])
             self.assertEqual("2 of 3 layers" in report["reduced"], overrides is not THREE_KINDS)
             self.assertGreater(report["ops"]["compared"], 200)
             self.assertTrue(0 < report["ops"]["worst_of_bound"] <= 1)

@@ -11,13 +11,8 @@
 namespace llmc::float64 {
 namespace {
 
-/// Kernels may flush values to 0 below the smallest normal number of fp32 and bf16, so smaller differences do not
-/// count.
-constexpr double kSmallest = 0x1p-126;
 /// Half the distance of fp16 below its smallest normal number.
 constexpr double kSmallestFp16 = 0x1p-25;
-
-double rounding(DType stored) { return row_of(stored).roundoff; }
 
 void take(Worst& worst, double exact, double found, double bound, std::int64_t row, std::int64_t column) {
   if (exact == found) return;
@@ -55,30 +50,33 @@ std::vector<double> numbers_of(const char* record, std::span<const std::byte> by
 
 }  // namespace
 
+double allowed(const OpValue& value, std::int64_t i, std::int64_t j, double exact, DType stored) {
+  const double relative = value.exact ? 0 : row_of(stored).roundoff + value.relative;
+  const double smallest = stored == DType::f16 ? kSmallestFp16 : kFlushed;
+  return relative * std::abs(exact) + value.noise * value.scale_at(i, j) + smallest + value.flushed;
+}
+
 Worst compare(const OpValue& exact, const Matrix& found, DType stored) {
   Worst worst;
   if (exact.undefined) return worst;
   const Matrix& m = exact.matrix;
-  const double relative = exact.exact ? 0 : rounding(stored) + exact.relative;
-  const double smallest = stored == DType::f16 ? kSmallestFp16 : kSmallest;
   if (exact.sums_alone) {
     for (std::int64_t j = 0; j < m.cols; ++j) {
       double sum = 0, found_sum = 0;
       for (std::int64_t i = 0; i < m.rows; ++i) sum += m.at(i, j), found_sum += found.at(i, j);
-      take(worst, sum, found_sum, relative * std::abs(sum) + exact.noise * exact.scale_at(0, j) + smallest, 0, j);
+      take(worst, sum, found_sum, allowed(exact, 0, j, sum, stored), 0, j);
     }
     return worst;
   }
   for (std::int64_t i = 0; i < m.rows; ++i)
     for (std::int64_t j = 0; j < m.cols; ++j) {
-      if (!exact.least.empty()) {
+      const double e = m.at(i, j), f = found.at(i, j);
+      if (exact.least.empty()) {
+        take(worst, e, f, allowed(exact, i, j, e, stored), i, j);
+      } else {
         const auto at = static_cast<std::size_t>(i * m.cols + j);
-        if (!(exact.least[at] <= found.at(i, j) && found.at(i, j) <= exact.most[at]))
-          take(worst, m.at(i, j), found.at(i, j), kSmallest, i, j);
-        continue;
+        if (!(exact.least[at] <= f && f <= exact.most[at])) take(worst, e, f, kFlushed, i, j);
       }
-      const double e = m.at(i, j);
-      take(worst, e, found.at(i, j), relative * std::abs(e) + exact.noise * exact.scale_at(i, j) + smallest, i, j);
     }
   return worst;
 }
@@ -87,7 +85,7 @@ Worst compare_records(const char* record, const OpValue& exact, std::span<const 
   const std::vector<double> e = numbers_of(record, exact.records), f = numbers_of(record, found);
   Worst worst;
   for (std::size_t i = 0; i < e.size(); ++i)
-    take(worst, e[i], f[i], 8 * kFp32 * std::abs(e[i]) + kSmallest, 0, static_cast<std::int64_t>(i));
+    take(worst, e[i], f[i], 8 * kFp32 * std::abs(e[i]) + kFlushed, 0, static_cast<std::int64_t>(i));
   return worst;
 }
 

@@ -16,8 +16,11 @@ struct Worst {
   std::int64_t row = 0, column = 0;
 };
 
-/// Compares a result of an op with float64 on the op's own inputs. The bound is that of a kernel in fp32 (OpValue),
-/// plus half a unit in the last place of the result's dtype, `stored`.
+/// Returns the bound of an error in element (i, j) of an op's result, which is `exact` in float64: that of a kernel in
+/// fp32 (OpValue), plus half a unit in the last place of the result's dtype, `stored`.
+double allowed(const OpValue& value, std::int64_t i, std::int64_t j, double exact, DType stored);
+
+/// Compares a result of an op with float64 on the op's own inputs.
 Worst compare(const OpValue& exact, const Matrix& found, DType stored);
 
 /// Does the same for records: the numbers of a step (StepResults), or numbers in double.

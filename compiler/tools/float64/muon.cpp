@@ -53,6 +53,7 @@ void muon_momentum(OpRun& run) {
 void row_norms(OpRun& run) {
   const Matrix x = matrix_of(run, run.op.inputs[0], run.in(0));
   run.outputs[0].relative = 64 * kFp32;  // of a sum of squares
+  run.outputs[0].flushed = std::sqrt(static_cast<double>(x.cols) * kFlushed);
   for (std::int64_t i = 0; i < x.rows; ++i) run.out(0).data[i] = std::sqrt(dot(x.cols, x.row(i), x.row(i)));
 }
 

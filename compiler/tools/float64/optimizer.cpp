@@ -71,6 +71,7 @@ void gradient_norm(OpRun& run) {
   const Matrix &gradients = run.in(0), &partial = run.out(0);
   const auto chunks = chunks_of(run, 1);
   run.outputs[0].relative = 256 * kFp32;
+  for (const Chunk& chunk : chunks) run.outputs[0].flushed = std::max(run.outputs[0].flushed, chunk.length * kFlushed);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     const double* begin = gradients.data + chunks[c].offset;
     partial.data[c] = dot(chunks[c].length, begin, begin);

@@ -160,11 +160,11 @@ Shared shared_kernels(const plan::Plan& plan, const plan::Plan& reduced) {
   return shared;
 }
 
-double memory_of(const plan::Plan& reduced) {
-  constexpr double kOfParameter = 150;
-  const double wider = reduced.spec.compute == DType::f32 ? 3 : 5;
-  return kOfParameter * static_cast<double>(reduced.parameters.elements) +
-         wider * static_cast<double>(reduced.layout.bytes);
+double memory_of(const plan::Plan& reduced, bool with_rounding) {
+  constexpr double kOfParameter = 150, kOfRounding = 5 * 8;  // weight, gradient, moments and copies once more
+  const double wider = reduced.spec.compute == DType::f32 ? 2 : 4, runs = with_rounding ? 2 : 1;
+  return (kOfParameter + (with_rounding ? kOfRounding : 0)) * static_cast<double>(reduced.parameters.elements) +
+         (runs * wider + 1) * static_cast<double>(reduced.layout.bytes);
 }
 
 double arithmetic_of(const plan::Plan& reduced, std::int64_t steps) {

@@ -35,8 +35,8 @@ Shared shared_kernels(const plan::Plan& plan, const plan::Plan& reduced);
 
 /// Estimates the bytes that llmc needs to verify the run. For each parameter: weight, gradient, both moments and copies
 /// in the whole run, the optimizer's op a second time with a scale for each result, and the trainer's own bytes. For
-/// the passes: the arena in float64, and its own bytes.
-double memory_of(const plan::Plan& reduced);
+/// the passes: the arena in float64, and its own bytes. `with_rounding`: beside a run with errors of rounding.
+double memory_of(const plan::Plan& reduced, bool with_rounding);
 
 /// FLOPs that the interpreter computes for the reduced run: every op twice, alone and in the whole run.
 double arithmetic_of(const plan::Plan& reduced, std::int64_t steps);

@@ -1,5 +1,6 @@
 #include "compiler/tools/float64/update.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/ops/update.h"
@@ -17,6 +18,8 @@ void bound_sums(OpRun& run, std::size_t first) {
   for (std::size_t i = first; i < run.outputs.size(); ++i) {
     OpValue& partial = run.outputs[i];
     partial.relative = 256 * kFp32;
+    for (const Chunk& chunk : chunks_of(run, kUpdateChunks))
+      partial.flushed = std::max(partial.flushed, chunk.length * kFlushed);
     std::vector<double>& scale = partial.scales(partial.matrix.cols);
     for (std::size_t c = 0; c < scale.size(); ++c) {
       const double weight = run.out(first).data[c], update = run.out(first + 1).data[c];

@@ -22,15 +22,19 @@ struct Matrix {
 
 inline constexpr double kFp32 = row_of(DType::f32).roundoff, kBf16 = row_of(DType::bf16).roundoff;
 
+/// Kernels may flush numbers below the smallest normal one of fp32 and bf16 to 0, so smaller differences do not count.
+inline constexpr double kFlushed = 0x1p-126;
+
 /// An operand of an op. Integers are float64 too, which holds them exactly.
 struct OpValue {
   Matrix matrix;
   std::span<std::byte> records;  // of a tensor of structs of device/types.h, instead of the matrix
 
   // The tolerance of a result: how far a kernel, whose arithmetic is fp32, may be from it before its own
-  // rounding. |error| <= relative * |element| + noise * scale of the element's part of its row.
+  // rounding. |error| <= relative * |element| + noise * scale of the element's part of its row + flushed.
   double relative = 8 * kFp32;
   double noise = 8 * kFp32;
+  double flushed = 0;              // an error of each element besides: of terms that are flushed to 0
   std::vector<double> scale = {};  // [rows, parts], parts of equal width; empty: 0
   std::int64_t parts = 1;
   bool sums_alone = false;  // the op may distribute terms over rows freely: only its columns' sums count

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <set>
+#include <optional>
 
 #include "compiler/emit/step_printer.h"
 #include "compiler/ops/update.h"
@@ -13,6 +13,7 @@
 #include "compiler/tools/float64/exact.h"
 #include "compiler/tools/float64/host_values.h"
 #include "compiler/tools/float64/interpreter.h"
+#include "compiler/tools/float64/rounding.h"
 #include "compiler/tools/float64/shadow_memory.h"
 #include "compiler/tools/float64/trainer_process.h"
 #include "device/types.h"
@@ -31,17 +32,10 @@ constexpr double kMoved = 0.25;
 
 constexpr std::uint64_t kShownOfLog = 2000;  // bytes
 
-/// Returns a number in [-1, 1) for each `index`: the finaliser of MurmurHash3 (Appleby), which has no state.
-double scattered(std::uint64_t index) {
-  index = (index ^ index >> 33) * 0xff51afd7ed558ccd;
-  index = (index ^ index >> 33) * 0xc4ceb9fe1a85ec53;
-  return static_cast<double>(index >> 11) * 0x1p-52 - 1;
-}
-
 class Verifier {
  public:
   Verifier(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
-           const TensorDump& dump)
+           const TensorDump& dump, bool with_rounding)
       : plan_(plan),
         g_(plan.graph),
         trainer_(argv, log),
@@ -49,7 +43,10 @@ class Verifier {
         exact_(plan),
         host_(plan),
         memory_(plan),
-        dump_(plan, dump.folder) {}
+        dump_(plan, dump.folder),
+        errors_(plan) {
+    if (with_rounding) rounded_.emplace(plan);
+  }
 
   Verdict run(std::int64_t steps, const std::function<void(const std::string&)>& progress) {
     try {
@@ -57,6 +54,7 @@ class Verifier {
     } catch (const Failure&) {
       if (!verdict_.mismatch) throw;  // otherwise the failure follows from the op beyond its bound
     }
+    verdict_.classes = errors_.classes();
     return std::move(verdict_);
   }
 
@@ -215,60 +213,84 @@ class Verifier {
     dump_.host(launch, ours.run);
     // The exact run comes first: it reads the trainer's inputs, and some ops overwrite these.
     const OpRun theirs = exact_.run(launch, ours.run, plan_.spec.seed);
+    std::optional<OpRun> rounded;
+    if (rounded_) rounding_.add(rounded.emplace(rounded_->run(launch, ours.run, plan_.spec.seed)));
     if (ops::row_of(op.kind).updates_weights) dump_.updated(launch, exact_);
     interpret(ours.run);
     expect(launch, true);
     ++verdict_.ops;
     const ops::InputSet changed = ops::row_of(op.kind).changes;
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
-      if (changed >> i & 1) result(launch, i, op.inputs[i], ours.inputs[i], ours.run.inputs[i], theirs.inputs[i]);
+      if (changed >> i & 1)
+        result(launch, i, op.inputs[i], ours.inputs[i], ours.run.inputs[i], theirs.inputs[i],
+               rounded ? &rounded->inputs[i] : nullptr);
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
-      result(launch, op.inputs.size() + i, op.outputs[i], ours.outputs[i], ours.run.outputs[i], theirs.outputs[i]);
+      result(launch, op.inputs.size() + i, op.outputs[i], ours.outputs[i], ours.run.outputs[i], theirs.outputs[i],
+             rounded ? &rounded->outputs[i] : nullptr);
     if (verdict_.ops == 1) move_vectors(launch, op.outputs[0]);  // the first op draws the weights
     trainer_.go_on();
   }
 
-  /// Compares what the trainer has made of an operand with both.
+  /// Compares what the trainer has made of an operand with the op alone, `ours`, and with the whole runs.
   void result(const ScheduledOp& launch, std::size_t operand, TensorId id, const Extent& extent, const OpValue& ours,
-              const OpValue& theirs) {
+              const OpValue& theirs, const OpValue* rounded) {
     Owned memory(extent);
     OpValue found = memory.value(extent);
     fetch(g_.regions[launch.region].ops[launch.op], operand, extent, found);
     memory_.note(launch, id, extent, bytes_);
     const Tensor& t = g_.at(id);
-    const Region& region = g_.regions[launch.region];
     const Worst worst =
         extent.records ? compare_records(t.record, ours, found.records) : compare(ours, found.matrix, t.dtype);
     if (worst.of_bound > verdict_.worst_of_bound) verdict_.worst_of_bound = worst.of_bound, verdict_.worst = launch;
     take_fault(launch, id, worst, Fault::result);
     if (t.use == Use::loss_scale) return;
-    if (extent.records) return loss(launch, theirs, found);
+    if (extent.records)
+      figures(launch, {theirs, found, rounded ? std::optional(*rounded) : std::nullopt});
+    else
+      whole_run(launch, operand, t, ours,
+                {theirs.matrix, found.matrix, rounded ? std::optional(rounded->matrix) : std::nullopt});
+  }
+
+  void figures(const ScheduledOp& launch, const OfRuns<OpValue>& of) {
+    if (!g_.regions[launch.region].is_optimizer()) return;
+    const auto results = [](const OpValue& value) {
+      StepResults results;
+      std::memcpy(&results, value.records.data(), sizeof results);
+      return results;
+    };
+    OfRuns<StepResults> said{results(of.exact), results(of.found), {}};
+    if (of.rounded) said.rounded = results(*of.rounded);
+    errors_.take_figures(launch, said);
+  }
+
+  /// Compares an operand with those of the whole runs, and gives these the trainer's where they would drift apart.
+  void whole_run(const ScheduledOp& launch, std::size_t operand, const Tensor& t, const OpValue& ours,
+                 const OfRuns<Matrix>& of) {
+    const Region& region = g_.regions[launch.region];
+    const auto copy_to_runs = [&] {
+      std::copy_n(of.found.data, of.found.cols, of.exact.data);
+      if (of.rounded) std::copy_n(of.found.data, of.found.cols, of.rounded->data);
+    };
     if (t.use == Use::masters || t.use == Use::rest || t.use == Use::state) {
-      if (t.use == Use::state)
-        moments(launch, t, ours, theirs.matrix, found.matrix);
-      else
-        weights(launch, t.use == Use::rest, theirs.matrix, found.matrix);
-      // Makes both runs start the next step with the same weights: AdamW's first updates have the sign of the gradient,
-      // which rounding decides near 0.
-      std::copy_n(found.matrix.data, found.matrix.cols, theirs.matrix.data);
-      return;
+      // Codes of nearly equal numbers, and their scales, may be far apart.
+      if (t.use != Use::state)
+        errors_.take_weights(launch, t.use == Use::rest, of);
+      else if (t.state_block == 1 && ours.least.empty())
+        errors_.take_moments(launch, t, of);
+      // All runs start the next step with the same weights: AdamW's first updates have the sign of the gradient, which
+      // rounding decides near 0.
+      return copy_to_runs();
     }
-    if (t.use == Use::gradients && region.is_optimizer()) {
-      // Makes both orthogonalise the same matrix: noise of its small singular values becomes large.
-      std::copy_n(found.matrix.data, found.matrix.cols, theirs.matrix.data);
-      return;
-    }
+    // All orthogonalise the same matrix: noise of its small singular values becomes large.
+    if (t.use == Use::gradients && region.is_optimizer()) return copy_to_runs();
+    const auto where = [&] { return fmt::format("{}, %{}", text_of(plan_, launch), t.name); };
     if (t.use == Use::row_state) {
-      Distance distance;
-      distance.add(theirs.matrix, found.matrix);
-      take(TensorClass::moments, distance.relative(),
-           [&] { return fmt::format("{}, %{}", text_of(plan_, launch), t.name); });
-      std::copy_n(found.matrix.data, found.matrix.cols, theirs.matrix.data);
-      return;
+      errors_.take(TensorClass::moments, of, where);
+      return copy_to_runs();
     }
     if (t.use == Use::copies) {
-      const std::vector<double> masters = exact_.masters();
-      std::copy_n(masters.data(), theirs.matrix.cols, theirs.matrix.data);
+      std::ranges::copy(exact_.masters(), of.exact.data);
+      if (of.rounded) std::ranges::copy(rounded_->masters(), of.rounded->data);
       return;
     }
     // Codes and scales of nearly equal rows may be far apart: of two runs their products are compared.
@@ -280,10 +302,7 @@ class Verifier {
     if (region.is_loss() && t.rows == 1) return;
     const bool slope = region.is_backward() ? !region.ops[launch.op].again
                                             : region.is_loss() && launch_makes_gradient(launch, operand);
-    Distance distance;
-    distance.add(theirs.matrix, found.matrix);
-    take(slope ? TensorClass::activation_gradients : TensorClass::activations, distance.relative(),
-         [&] { return fmt::format("{}, %{}", text_of(plan_, launch), t.name); });
+    errors_.take(slope ? TensorClass::activation_gradients : TensorClass::activations, of, where);
   }
 
   /// Whether the op's result is a gradient in the loss chunks: that of the logits, which overwrites them, or one
@@ -293,102 +312,17 @@ class Verifier {
     return operand < op.inputs.size() || op.of != kNone;
   }
 
-  template <class Where>
-  void take(TensorClass tensors, double error, Where where) {
-    ClassError& of = verdict_.classes[static_cast<std::size_t>(tensors)];
-    if (error > of.worst || of.where.empty() || std::isnan(error)) of = {error, where()};
-  }
-
-  /// Figures that the step reports when it is done.
-  void loss(const ScheduledOp& launch, const OpValue& exact, const OpValue& found) {
-    if (!g_.regions[launch.region].is_optimizer()) return;
-    StepResults e, f;
-    std::memcpy(&e, exact.records.data(), sizeof e);
-    std::memcpy(&f, found.records.data(), sizeof f);
-    const std::pair<const char*, std::pair<double, double>> said[] = {
-        {"loss", {e.loss, f.loss}},
-        {"log-sum-exp", {e.lse, f.lse}},
-        {"entropy", {e.entropy, f.entropy}},
-        {"gradient norm", {static_cast<double>(e.grad_norm), static_cast<double>(f.grad_norm)}}};
-    for (const auto& [name, both] : said)
-      take(TensorClass::loss, std::abs(both.second - both.first) / std::abs(both.first),
-           [&, name = name] { return fmt::format("step {}, {}", launch.step, name); });
-  }
-
-  /// Compares a flat buffer, tensor by tensor of a checkpoint.
-  void flat(const ScheduledOp& launch, TensorClass tensors, const std::string& what, const Matrix& exact,
-            const Matrix& found, GroupSet groups = kAllGroups) {
-    if (launch.step == 0) return;
-    for (const plan::Slice& slice : plan_.parameters.slices) {
-      if (!holds(groups, slice.group) || vanished_.contains(slice.offset)) continue;
-      Distance distance;
-      distance.add(part(exact, slice), part(found, slice));
-      take(tensors, distance.relative(),
-           [&] { return fmt::format("step {}, {} of {}", launch.step, what, slice.name); });
-    }
-  }
-
-  /// Compares what the optimizer keeps of its groups' parameters, but for codes and their scales: those of nearly equal
-  /// numbers may be far apart.
-  void moments(const ScheduledOp& launch, const Tensor& t, const OpValue& ours, const Matrix& exact,
-               const Matrix& found) {
-    if (t.state_block != 1 || !ours.least.empty()) return;
-    const std::int64_t begin = plan_.parameters.buckets[plan_.parameters.buckets_of(t.groups).first].offset;
-    const auto moved = [begin](const Matrix& m) { return Matrix{m.data - begin, m.rows, m.cols, m.pitch}; };
-    flat(launch, TensorClass::moments, t.name, moved(exact), moved(found), t.groups);
-  }
-
-  /// Compares all weights at once, relative to their change in the step. `split`: those whose masters are; else the
-  /// others.
-  void weights(const ScheduledOp& launch, bool split, const Matrix& exact, const Matrix& found) {
-    if (launch.step == 0) return;
-    const GroupSet others = g_.at(g_.host(Use::masters)).groups;
-    Distance distance, update;
-    bool some = false;  // norms without weights leave no others
-    for (const plan::Slice& slice : plan_.parameters.slices) {
-      if (holds(others, slice.group) == split || vanished_.contains(slice.offset)) continue;
-      some = true;
-      distance.add(part(exact, slice), part(found, slice));
-      const auto all = static_cast<std::int64_t>(before_.size());
-      update.add(part(exact, slice), part({before_.data(), 1, all, all}, slice));
-    }
-    if (some)
-      take(TensorClass::parameters, distance.difference() / update.difference(),
-           [&] { return fmt::format("step {}, of the update of all", launch.step); });
-  }
-
-  static Matrix part(const Matrix& flat, const plan::Slice& slice) {
-    return {flat.data + slice.offset, slice.rows, slice.cols, slice.pitch};
-  }
-
   /// Compares all gradients of a step before they are used.
   void gradients(const ScheduledOp& launch, const OpRun& trainer) {
     dump_.gradients(launch, exact_);
-    std::vector<double>& exact = exact_.flat(trainer.op.inputs[0]);
-    before_ = exact_.masters();
+    const TensorId id = trainer.op.inputs[0];
     const Matrix& found = trainer.in(0);
-    const Matrix all = {exact.data(), 1, found.cols, found.cols};
-    find_vanished(all);
-    flat(launch, TensorClass::gradients, "gradient", all, found);
+    const auto all = [&](Exact& run) { return Matrix{run.flat(id).data(), 1, found.cols, found.cols}; };
+    errors_.take_gradients(launch, {all(exact_), found, rounded_ ? std::optional(all(*rounded_)) : std::nullopt},
+                           exact_.masters());
   }
 
-  /// Finds the tensors whose gradient is 0 but for float64's rounding, and whose updates are therefore arbitrary: the
-  /// bias of k without RoPE, which adds the same to all scores of a query.
-  void find_vanished(const Matrix& exact) {
-    constexpr double kRounding = 1e-12;
-    const auto size = [&](const plan::Slice& slice) {
-      Distance distance;
-      distance.add(part(exact, slice), part(exact, slice));
-      return distance.size();
-    };
-    double largest = 0;
-    for (const plan::Slice& slice : plan_.parameters.slices) largest = std::max(largest, size(slice));
-    vanished_.clear();
-    for (const plan::Slice& slice : plan_.parameters.slices)
-      if (size(slice) < kRounding * largest) vanished_.insert(slice.offset);
-  }
-
-  /// Starts both runs with the trainer's weights, with vectors shifted.
+  /// Starts all runs with the trainer's weights, with vectors shifted.
   void move_vectors(const ScheduledOp& launch, TensorId masters) {
     const Extent extent = extent_of(plan_, g_.regions.front(), masters);
     std::vector<float> weights(static_cast<std::size_t>(extent.cols));
@@ -401,6 +335,7 @@ class Verifier {
     trainer_.write(operand, 0, std::as_bytes(std::span(weights)));
     memory_.note(launch, masters, extent, std::as_bytes(std::span(weights)));
     exact_.flat(masters).assign(weights.begin(), weights.end());
+    if (rounded_) rounded_->flat(masters).assign(weights.begin(), weights.end());
   }
 
   const plan::Plan& plan_;
@@ -411,45 +346,24 @@ class Verifier {
   HostValues host_;
   ShadowMemory memory_;
   DumpWriter dump_;
+  RunErrors errors_;
+  std::optional<Exact> rounded_;
+  Rounding rounding_;
   Verdict verdict_;
   std::pair<std::int64_t, std::int64_t> pass_ = {};  // step and micro-batch of the last op
   std::vector<std::byte> bytes_;                     // of the operand that was fetched last
-  std::vector<double> before_;                       // weights at the start of the step
-  std::set<std::int64_t> vanished_;                  // offsets of tensors
 };
 
 }  // namespace
 
-const char* name_of(TensorClass tensors) {
-  constexpr const char* kNames[] = {"activations", "their gradients", "loss", "gradients", "parameters", "moments"};
-  return kNames[static_cast<std::size_t>(tensors)];
-}
-
-double bound_of(TensorClass tensors, const spec::Spec& spec) {
-  struct Bounds {
-    double fp32, bf16x3, tf32, fp16, bf16, fp8;
-  };
-  constexpr Bounds kBounds[] = {{1e-5, 1e-4, 1e-2, 5e-3, 8e-2, 3e-1}, {2e-5, 2e-4, 2e-2, 1e-2, 2e-1, 5e-1},
-                                {1e-6, 1e-5, 5e-3, 5e-4, 1e-2, 2e-2}, {2e-5, 2e-4, 2e-2, 1e-2, 3e-1, 6e-1},
-                                {2e-3, 2e-2, 2e-1, 1e-1, 4e-1, 9e-1}, {4e-5, 4e-4, 2e-2, 2e-2, 6e-1, 9e-1}};
-  const Bounds& bounds = kBounds[static_cast<std::size_t>(tensors)];
-  if (spec.matmul == spec::Matmul::bf16x3) return bounds.bf16x3;
-  if (spec.matmul == spec::Matmul::tf32) return bounds.tf32;
-  if (spec.has_fp8_products()) return bounds.fp8;
-  if (spec.compute == DType::f16) return bounds.fp16;
-  return spec.compute == DType::bf16 ? bounds.bf16 : bounds.fp32;
-}
-
-bool Verdict::good(const spec::Spec& spec) const {
-  for (std::size_t i = 0; i < kTensorClasses; ++i)
-    if (!(classes[i].worst <= bound_of(static_cast<TensorClass>(i), spec))) return false;
-  return !mismatch;
+bool Verdict::good() const {
+  return !mismatch && std::ranges::all_of(classes, [](const ClassError& of) { return of.worst <= of.bound; });
 }
 
 Verdict verify_trainer(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
-                       std::int64_t steps, const TensorDump& dump,
+                       std::int64_t steps, const TensorDump& dump, bool with_rounding,
                        const std::function<void(const std::string&)>& progress) {
-  return Verifier(plan, argv, log, dump).run(steps, progress);
+  return Verifier(plan, argv, log, dump, with_rounding).run(steps, progress);
 }
 
 }  // namespace llmc::float64

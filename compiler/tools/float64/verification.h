@@ -12,21 +12,9 @@
 #include "compiler/plan/plan.h"
 #include "compiler/tools/float64/compare.h"
 #include "compiler/tools/float64/op_order.h"
+#include "compiler/tools/float64/run_errors.h"
 
 namespace llmc::float64 {
-
-enum class TensorClass { activations, activation_gradients, loss, gradients, parameters, moments };
-inline constexpr std::size_t kTensorClasses = static_cast<std::size_t>(TensorClass::moments) + 1;
-const char* name_of(TensorClass tensors);
-
-/// Returns the largest allowed error of a class of tensors relative to the whole run in float64: for each tensor the L2
-/// norm of the difference over the norm; for a step's numbers the difference over the number.
-double bound_of(TensorClass tensors, const spec::Spec& spec);
-
-struct ClassError {
-  double worst = 0;
-  std::string where;  // "step 1, layer 0: attention_out"
-};
 
 enum class Fault {
   result,      // of the op is beyond its bound
@@ -48,7 +36,9 @@ struct Verdict {
   double worst_of_bound = 0;         // of all ops, in units of each one's bound
   ScheduledOp worst;                 // its launch
   std::optional<Mismatch> mismatch;  // the first
-  bool good(const spec::Spec& spec) const;
+  bool good() const;
+  /// Whether only classes of tensors are beyond their bounds, so that errors of rounding may explain it.
+  bool in_doubt() const { return !mismatch && !good(); }
 };
 
 /// Folder for a reference run's tensors: DIR/step-N/{weights,gradients,updated,tokens}.safetensors and summary.json.
@@ -58,9 +48,10 @@ struct TensorDump {
 
 /// Verifies a trainer. `argv`: a trainer of `plan` with probes, and the arguments that make it train `steps` steps.
 /// Throws Failure with the trainer's output if it ends early; Failure(Exit::numerics) if it does not run the plan's ops
-/// in their order.
+/// in their order. `with_rounding`: beside another run in float64, whose errors of rounding show how much of them the
+/// model magnifies, and widen the bounds of classes.
 Verdict verify_trainer(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
-                       std::int64_t steps, const TensorDump& dump,
+                       std::int64_t steps, const TensorDump& dump, bool with_rounding,
                        const std::function<void(const std::string&)>& progress);
 
 }  // namespace llmc::float64

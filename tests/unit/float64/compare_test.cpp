@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "compiler/tools/float64/verification.h"
+#include "compiler/tools/float64/run_errors.h"
 
 namespace llmc::float64 {
 namespace {
@@ -75,6 +75,16 @@ TEST(Compare, WhatIsNoNumberIsOff) {
   EXPECT_TRUE(std::isinf(compare(value, row(found), DType::f32).of_bound));
   found[0] = 1;
   EXPECT_EQ(compare(value, row(found), DType::f32).of_bound, 0) << "both are -infinity";
+}
+
+/// A gradient of 1e-20, whose squares are below the smallest normal number.
+TEST(Compare, TermsThatAreFlushedToZero) {
+  std::vector<double> exact = {100 * 0.5 * kFlushed}, found = {0};
+  OpValue value;
+  value.matrix = row(exact);
+  EXPECT_GT(compare(value, row(found), DType::f32).of_bound, 1);
+  value.flushed = 100 * kFlushed;
+  EXPECT_LE(compare(value, row(found), DType::f32).of_bound, 1);
 }
 
 TEST(Compare, PartialSumsCountTogether) {

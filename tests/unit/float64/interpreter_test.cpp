@@ -89,6 +89,16 @@ void expect_near(const Matrix& found, const Rows& expected) {
           << i << ", " << j;
 }
 
+TEST(Interpreter, SquaresOfSmallGradientsMayBeFlushedToZero) {
+  Chunk chunk{};
+  chunk.length = 3;
+  Example example(Op{.kind = OpKind::gradient_norm, .name = "norm"});
+  example.in({{1e-20, 2e-20, 0}}).in_record(chunk).out(1, 1);
+  const auto run = example.run();
+  EXPECT_DOUBLE_EQ(run.out(0).data[0], 5e-40);
+  EXPECT_DOUBLE_EQ(run.outputs[0].flushed, 3 * kFlushed);
+}
+
 TEST(Interpreter, LinearAddsBiasAndResidual) {
   Op op{.kind = OpKind::linear, .name = "o", .attributes = ops::LinearAttributes{.bias = true, .residual = true}};
   Example example(op);
