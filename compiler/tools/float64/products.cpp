@@ -23,6 +23,7 @@ void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds, double f
   OpValue& result = run.outputs[0];
   const double k = static_cast<double>(transpose_a ? a.rows : a.cols);
   result.noise = (8 + std::sqrt(k) / 2) * kFp32 + run.left_out;
+  result.flushed = k * kFlushed;
   std::vector<double>& scale = result.scales();
   if (adds)
     for (std::int64_t i = 0; i < d.rows; ++i) scale[static_cast<std::size_t>(i)] = largest(d.cols, d.row(i));

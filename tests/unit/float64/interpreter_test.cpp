@@ -209,6 +209,7 @@ TEST(Interpreter, WhatAProductLeavesOutIsInItsBound) {
   EXPECT_EQ(split.outputs[0].scale_at(0, 0), 65);
   EXPECT_EQ(split.outputs[0].noise - fp32.outputs[0].noise, kBf16x3);
   EXPECT_LT(fp32.outputs[0].noise, 10 * kFp32);
+  EXPECT_EQ(fp32.outputs[0].flushed, 2 * kFlushed) << "each term";
 }
 
 TEST(Interpreter, WeightGradientsAddUp) {
