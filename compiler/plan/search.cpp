@@ -27,6 +27,10 @@ namespace {
 constexpr std::int64_t kFastChunk = 8192;
 constexpr std::int64_t kSmallestAutoChunk = 2048;  // fewer rows starve the head's matrix products
 
+// Of the layers' time, what a backward pass of attention must cost in memory to be left out: less is within the time
+// model's error, and `trainer tune` may find that pass to be the faster one.
+constexpr double kWorthAWay = 0.005;
+
 /// Returns the chunks to try. `auto`: the smallest one without loss of speed, then smaller ones, but not below the
 /// minimum of matrix products.
 std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tokens) {
@@ -70,6 +74,12 @@ void size_tensors(Plan& plan) {
       ops::row_of(op.kind).scratch(plan.graph, op, plan.spec, plan.parameters, plan.attention);
 }
 
+/// Sizes the plan's tensors and lays them out.
+void place(Plan& plan) {
+  size_tensors(plan);
+  plan.layout = lay_out(plan.graph, plan.schedule, plan.spec, plan.parameters, plan.most_micro_batches());
+}
+
 /// Lowers and lays out, with those of attention's backward passes that fit.
 Plan laid_out(const spec::Spec& spec, const std::vector<LayerKind>& kinds, passes::Choice choice,
               const devices::Device& device) {
@@ -82,10 +92,8 @@ Plan laid_out(const spec::Spec& spec, const std::vector<LayerKind>& kinds, passe
   plan.parameters = lay_out_parameters(plan.graph, spec);
   plan.process_bytes = process_bytes(plan);
   if (spec.target.kind == spec::TargetKind::cuda) plan.attention = ops::choose_attention(plan.graph, spec);
-  do {
-    size_tensors(plan);
-    plan.layout = lay_out(plan.graph, plan.schedule, spec, plan.parameters, plan.most_micro_batches());
-  } while (!fits_budget(plan) && plan.attention.leave_out_largest());
+  do place(plan);
+  while (!fits_budget(plan) && plan.attention.leave_out_largest());
   return plan;
 }
 
@@ -179,28 +187,40 @@ void Search::assess(Candidate& candidate) const {
   rest.budget = static_cast<std::size_t>(spec_.memory.budget);
 }
 
-/// Returns the costs of a layer of each kind with each set of recomputed ops. Lowers all of them at once, as a model
-/// with one layer of each.
-const std::vector<KindOfLayers>& Search::options(const Candidate& candidate) {
-  std::vector<KindOfLayers>& known = known_[{candidate.micro_batch, candidate.shard, candidate.keep_rounded_weights}];
+/// Returns the costs of a layer of each kind with each set of recomputed ops, and then those with the smallest
+/// workspaces of attention, if these are others. Lowers all of them at once, as a model with one layer of each.
+const std::vector<LayerOptions>& Search::options(const Candidate& candidate) {
+  std::vector<LayerOptions>& known = known_[{candidate.micro_batch, candidate.shard, candidate.keep_rounded_weights}];
   if (!known.empty()) return known;
-  const std::vector<RecomputeGroups> sets = all_sets(spec_);
   std::vector<LayerKind> kinds;
   std::vector<RecomputeGroups> recompute;
-  for (const LayerKind& kind : graph::distinct(kinds_)) {
-    known.push_back({.layers = std::ranges::count(kinds_, kind), .options = {}});
-    for (const RecomputeGroups groups : sets) {
-      known.back().options.push_back({.groups = groups});
+  for (const LayerKind& kind : graph::distinct(kinds_))
+    for (const RecomputeGroups groups : all_sets(spec_)) {
       kinds.push_back(kind);
       recompute.push_back(groups);
     }
-  }
   spec::Spec spec = spec_;
   spec.parallel.shard = candidate.shard;
   spec.model.num_hidden_layers = static_cast<std::int64_t>(kinds.size());
   spec.memory.budget = std::numeric_limits<std::int64_t>::max();
   Plan plan = laid_out(
       spec, kinds, {candidate.micro_batch, candidate.loss_chunk, recompute, candidate.keep_rounded_weights}, device_);
+  known.push_back(options_of(plan));
+  if (!plan.attention.leave_out_largest()) return known;
+  while (plan.attention.leave_out_largest()) continue;
+  place(plan);
+  known.push_back(options_of(std::move(plan)));
+  return known;
+}
+
+/// Returns the costs of the layers of a plan with one of each kind and set.
+LayerOptions Search::options_of(Plan plan) const {
+  const std::vector<RecomputeGroups> sets = all_sets(spec_);
+  LayerOptions known;
+  for (const LayerKind& kind : graph::distinct(kinds_)) {
+    known.push_back({.layers = std::ranges::count(kinds_, kind), .options = {}});
+    for (const RecomputeGroups groups : sets) known.back().options.push_back({.groups = groups});
+  }
   list_work(plan);
   const std::vector<double> seconds = region_seconds(plan);
   for (std::size_t r = 0; r < plan.graph.regions.size(); ++r) {
@@ -217,10 +237,14 @@ const std::vector<KindOfLayers>& Search::options(const Candidate& candidate) {
   return known;
 }
 
-RecomputeProblem Search::problem(const Candidate& candidate) {
-  RecomputeProblem problem = candidate.rest;
-  problem.kinds = options(candidate);
-  return problem;
+/// Returns the problems of options(), the one of fewest bytes last.
+std::vector<RecomputeProblem> Search::problems(const Candidate& candidate) {
+  std::vector<RecomputeProblem> problems;
+  for (const LayerOptions& kinds : options(candidate)) {
+    problems.push_back(candidate.rest);
+    problems.back().kinds = kinds;
+  }
+  return problems;
 }
 
 /// Returns the solution's choice for each layer, in the order of the layers.
@@ -241,14 +265,21 @@ std::optional<Plan> Search::solved(const Candidate& candidate) {
   if (!recompute_is_open()) return {};
   // Layers that keep nothing would not fit: most passes of a large model are refused before their options are lowered.
   if (candidate.rest.fixed + candidate.rest.bound > budget) return {};
-  RecomputeProblem open = problem(candidate);
-  for (;;) {
-    const RecomputeSolution solution = solve(open);
-    if (!solution.fits) return {};
-    Plan plan = lay_out(candidate, by_layer(solution));
-    if (plan.needed_bytes() <= budget) return plan;
-    open.budget -= std::min(open.budget, plan.needed_bytes() - budget);  // the excess of packing over its bound
-  }
+  std::optional<Plan> best;
+  double seconds = std::numeric_limits<double>::infinity();
+  for (RecomputeProblem& open : problems(candidate))
+    for (;;) {
+      const RecomputeSolution solution = solve(open);
+      if (!solution.fits || solution.seconds > seconds * (1 - kWorthAWay)) break;
+      Plan plan = lay_out(candidate, by_layer(solution));
+      if (plan.needed_bytes() <= budget) {
+        best = std::move(plan);
+        seconds = solution.seconds;
+        break;
+      }
+      open.budget -= std::min(open.budget, plan.needed_bytes() - budget);  // the excess of packing over its bound
+    }
+  return best;
 }
 
 /// Returns the fastest plan of a candidate that fits; nothing if none fits.
@@ -305,7 +336,8 @@ Plan Search::least() {
   std::vector<Plan> found;
   for (Candidate& candidate : candidates_) {
     if (!candidate.assessed) assess(candidate);
-    const std::vector<RecomputeGroups> recompute = recompute_is_open() ? by_layer(smallest(problem(candidate))) : wish_;
+    const std::vector<RecomputeGroups> recompute =
+        recompute_is_open() ? by_layer(smallest(problems(candidate).back())) : wish_;
     Plan plan = lay_out(candidate, recompute);
     if (found.empty() || plan.needed_bytes() < found[0].needed_bytes()) found.assign(1, std::move(plan));
   }

@@ -12,6 +12,9 @@
 
 namespace llmc::plan {
 
+/// Of each kind.
+using LayerOptions = std::vector<KindOfLayers>;
+
 /// Whether the arena, and on a CPU the process's other memory too, are within memory.budget.
 bool fits_budget(const Plan& plan);
 
@@ -60,8 +63,9 @@ class Search {
   Plan with_launches(Plan plan) const;
   void assess(Candidate& candidate) const;
   std::optional<Plan> fitting(Candidate& candidate);
-  const std::vector<KindOfLayers>& options(const Candidate& candidate);
-  RecomputeProblem problem(const Candidate& candidate);
+  const std::vector<LayerOptions>& options(const Candidate& candidate);
+  LayerOptions options_of(Plan plan) const;
+  std::vector<RecomputeProblem> problems(const Candidate& candidate);
   std::vector<graph::RecomputeGroups> by_layer(const RecomputeSolution& solution) const;
   std::optional<Plan> solved(const Candidate& candidate);
 
@@ -70,7 +74,7 @@ class Search {
   const devices::Device device_;
   const std::vector<graph::RecomputeGroups> wish_;
   std::vector<Candidate> candidates_;  // of a pass, the one of least time first
-  std::map<std::tuple<std::int64_t, Shard, bool>, std::vector<KindOfLayers>> known_;  // of a micro-batch
+  std::map<std::tuple<std::int64_t, Shard, bool>, std::vector<LayerOptions>> known_;  // of a micro-batch
 };
 
 }  // namespace llmc::plan

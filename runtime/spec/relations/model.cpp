@@ -74,9 +74,8 @@ class ModelRelations : RelationChecks {
       return;
     }
     const auto& arch = spec_.target.arch;
-    const bool old =
-        std::any_of(arch.begin(), arch.end(), [](const std::string& a) { return a.size() == 2 && a < "90"; });
-    const std::int64_t most = old ? 128 : 256;
+    const bool hopper = std::all_of(arch.begin(), arch.end(), [](const std::string& a) { return a.starts_with("90"); });
+    const std::int64_t most = hopper ? 256 : 128;  // as attention_refusal()
     if (m.head_dim % 8 == 0 && m.head_dim <= most) return;
     fail("E0304",
          fmt::format("head_dim {} is not a multiple of 8 up to {}, as cuDNN's attention needs", m.head_dim, most),
