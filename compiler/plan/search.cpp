@@ -31,6 +31,8 @@ constexpr std::int64_t kSmallestAutoChunk = 2048;  // fewer rows starve the head
 // model's error, and `trainer tune` may find that pass to be the faster one.
 constexpr double kWorthAWay = 0.005;
 
+constexpr int kMostTries = 32;  // of choices whose packing may take more than the solver has counted
+
 /// Returns the chunks to try. `auto`: the smallest one without loss of speed, then smaller ones, but not below the
 /// minimum of matrix products.
 std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tokens) {
@@ -266,20 +268,43 @@ std::optional<Plan> Search::solved(const Candidate& candidate) {
   // Layers that keep nothing would not fit: most passes of a large model are refused before their options are lowered.
   if (candidate.rest.fixed + candidate.rest.bound > budget) return {};
   std::optional<Plan> best;
-  double seconds = std::numeric_limits<double>::infinity();
-  for (RecomputeProblem& open : problems(candidate))
-    for (;;) {
+  double limit = std::numeric_limits<double>::infinity();  // of the layers' seconds
+  // Tries the fastest choice, then faster ones than `limit` with fewer bytes. Returns whether packing took more than
+  // the bound that the solver has counted.
+  const auto search = [&](RecomputeProblem open, int tries, auto less) {
+    for (int i = 0; i < tries; ++i) {
       const RecomputeSolution solution = solve(open);
-      if (!solution.fits || solution.seconds > seconds * (1 - kWorthAWay)) break;
+      if (!solution.fits || solution.seconds >= limit) return i > 0;
       Plan plan = lay_out(candidate, by_layer(solution));
       if (plan.needed_bytes() <= budget) {
         best = std::move(plan);
-        seconds = solution.seconds;
-        break;
+        limit = solution.seconds;
+        return i > 0;
       }
-      open.budget -= std::min(open.budget, plan.needed_bytes() - budget);  // the excess of packing over its bound
+      open.budget = less(open.budget, solution.bytes, plan.needed_bytes() - budget);
     }
+    return true;
+  };
+  for (const RecomputeProblem& problem : problems(candidate)) {
+    limit *= 1 - kWorthAWay;
+    // Those that leave room for the excess, then the next ones, which may have less of it.
+    const auto by_excess = [](std::size_t room, std::size_t, std::size_t excess) {
+      return room - std::min(room, excess);
+    };
+    const auto by_choice = [](std::size_t, std::size_t bytes, std::size_t) { return bytes - 1; };
+    if (search(problem, std::numeric_limits<int>::max(), by_excess)) search(problem, kMostTries, by_choice);
+  }
+  if (!best)
+    if (Plan plan = smallest_of(candidate); plan.needed_bytes() <= budget) best = std::move(plan);
   return best;
+}
+
+/// Returns the candidate with the recomputation of fewest bytes: the solver's, or all, whose packing may take less.
+Plan Search::smallest_of(const Candidate& candidate) {
+  if (!recompute_is_open()) return lay_out(candidate, wish_);
+  Plan solved = lay_out(candidate, by_layer(smallest(problems(candidate).back()))),
+       all = lay_out(candidate, std::vector<RecomputeGroups>(wish_.size(), graph::kRecomputeAll));
+  return all.needed_bytes() < solved.needed_bytes() ? std::move(all) : std::move(solved);
 }
 
 /// Returns the fastest plan of a candidate that fits; nothing if none fits.
@@ -336,9 +361,7 @@ Plan Search::least() {
   std::vector<Plan> found;
   for (Candidate& candidate : candidates_) {
     if (!candidate.assessed) assess(candidate);
-    const std::vector<RecomputeGroups> recompute =
-        recompute_is_open() ? by_layer(smallest(problems(candidate).back())) : wish_;
-    Plan plan = lay_out(candidate, recompute);
+    Plan plan = smallest_of(candidate);
     if (found.empty() || plan.needed_bytes() < found[0].needed_bytes()) found.assign(1, std::move(plan));
   }
   return with_launches(std::move(found[0]));

@@ -68,6 +68,7 @@ class Search {
   std::vector<RecomputeProblem> problems(const Candidate& candidate);
   std::vector<graph::RecomputeGroups> by_layer(const RecomputeSolution& solution) const;
   std::optional<Plan> solved(const Candidate& candidate);
+  Plan smallest_of(const Candidate& candidate);
 
   const spec::Spec spec_;
   const std::vector<graph::LayerKind> kinds_;  // of each layer

@@ -210,6 +210,37 @@ TEST(Search, TimesNeverRiseWithTheBudget) {
   EXPECT_GT(fitting, 40);
 }
 
+/// Buffers of Muon make packing take more than its bound with some choices of recomputation and not with others.
+TEST(Search, FewerBytesAreNeverFasterWhateverPackingTakes) {
+  const auto at = [](std::size_t budget) {
+    const spec::LoadResult loaded =
+        spec::load(std::string(SPECS_FOLDER) + "/tiny.yaml",
+                   {"model.hidden_size=512", "model.num_attention_heads=16", "model.head_dim=32",
+                    "model.intermediate_size=2048", "model.mlp_bias=true", "precision.compute=fp32",
+                    "batch.sequence_length=77", "batch.tokens=77", "batch.micro_batch=auto", "optimizer.kind=muon",
+                    "target.arch=x86-64-v3", "memory.budget=" + std::to_string(budget)});
+    EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+    return loaded.resolved->spec;
+  };
+  const Plan most = make_plan(at(std::size_t{1} << 30));
+  EXPECT_EQ(chosen_spec(most).memory.recompute.kind, spec::Recompute::Kind::none);
+  double before = most.cost.time.seconds;
+  int fitting = 0, refused = 0;
+  for (std::size_t less = 0; less <= 6'000'000; less += 100'000) {
+    Plan plan;
+    if (!planned(at(most.needed_bytes() - less), plan)) {
+      ++refused;
+      continue;
+    }
+    ++fitting;
+    EXPECT_EQ(refused, 0) << "where " << less << " fewer bytes do";
+    EXPECT_GE(plan.cost.time.seconds, before * (1 - 1e-9)) << less;
+    before = plan.cost.time.seconds;
+  }
+  EXPECT_GT(fitting, 40);
+  EXPECT_GT(refused, 0);
+}
+
 /// Arena and packing of specs with all choices open, at budgets that require mixed recomputation.
 TEST(Search, PacksWhatItChoosesWithinThreePercent) {
   int mixed = 0;
