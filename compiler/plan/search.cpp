@@ -160,8 +160,14 @@ bool Search::may_keep_rounded_weights(Shard shard, std::int64_t micro_batch) con
 }
 
 Plan Search::lay_out(const Candidate& candidate, const std::vector<RecomputeGroups>& recompute) const {
+  return lay_out(candidate, recompute, spec_.memory.budget);
+}
+
+Plan Search::lay_out(const Candidate& candidate, const std::vector<RecomputeGroups>& recompute,
+                     std::int64_t budget) const {
   spec::Spec spec = spec_;
   spec.parallel.shard = candidate.shard;
+  spec.memory.budget = budget;
   return laid_out(spec, kinds_,
                   {candidate.micro_batch, candidate.loss_chunk, recompute, candidate.keep_rounded_weights}, device_);
 }
@@ -173,8 +179,12 @@ Plan Search::with_launches(Plan plan) const {
 }
 
 void Search::assess(Candidate& candidate) const {
-  const Plan plan = with_launches(lay_out(candidate, wish_));
-  candidate.seconds = plan.cost.time.seconds;
+  const Plan plan = lay_out(candidate, wish_);
+  const bool whole = std::ranges::all_of(plan.attention.list,
+                                         [](const ops::AttentionChoice& choice) { return choice.left_out.empty(); });
+  // With recomputation a pass of attention that has no room here may have it, and take less time than the others.
+  candidate.seconds = with_launches(whole ? plan : lay_out(candidate, wish_, std::numeric_limits<std::int64_t>::max()))
+                          .cost.time.seconds;
   candidate.bytes = plan.needed_bytes();
   candidate.assessed = true;
   if (!recompute_is_open()) return;
@@ -308,12 +318,16 @@ Plan Search::smallest_of(const Candidate& candidate) {
 }
 
 /// Returns the fastest plan of a candidate that fits; nothing if none fits.
-std::optional<Plan> Search::fitting(Candidate& candidate) {
-  if (!candidate.assessed) assess(candidate);
-  if (candidate.bytes <= static_cast<std::size_t>(spec_.memory.budget)) return with_launches(lay_out(candidate, wish_));
-  std::optional<Plan> plan = solved(candidate);
-  if (plan) plan = with_launches(std::move(*plan));
-  return plan;
+std::optional<Plan> Search::fitting(const Candidate& candidate) {
+  std::optional<Plan> plan;
+  if (candidate.bytes <= static_cast<std::size_t>(spec_.memory.budget)) {
+    plan = with_launches(lay_out(candidate, wish_));
+    if (plan->cost.time.seconds <= candidate.seconds) return plan;
+  }
+  std::optional<Plan> other = solved(candidate);
+  if (other) other = with_launches(std::move(*other));
+  const bool faster = other && (!plan || other->cost.time.seconds < plan->cost.time.seconds);
+  return faster ? std::move(other) : std::move(plan);
 }
 
 std::optional<Plan> Search::best(std::size_t alternatives) {
@@ -337,10 +351,9 @@ std::optional<Plan> Search::best(std::size_t alternatives) {
     if (!found.empty() && candidate.seconds >= found[0].cost.time.seconds && others.size() > alternatives) break;
     const auto pass = std::ranges::find_if(passes, [&](const Candidate& p) { return p.is_pass_of(candidate); });
     const auto known = static_cast<std::size_t>(pass - passes.begin());
-    // Without rounded weights that are kept a pass may need less recomputation.
-    const bool tried = known < passes.size() && (pass->keep_rounded_weights == candidate.keep_rounded_weights ||
-                                                 candidate.seconds >= others[known].seconds);
-    if (tried) continue;
+    // With a smaller chunk, or without rounded weights that are kept, a pass may need less recomputation.
+    if (known < passes.size() && candidate.seconds >= others[known].seconds) continue;
+    if (!candidate.assessed) assess(candidate);
     std::optional<Plan> plan = fitting(candidate);
     if (!plan || (known < passes.size() && plan->cost.time.seconds >= others[known].seconds)) continue;
     passes.resize(std::max(passes.size(), known + 1));

@@ -48,8 +48,10 @@ class Search {
     Shard shard = Shard::none;
     std::int64_t micro_batch = 0, loss_chunk = 0;
     bool keep_rounded_weights = false;
-    bool assessed = false;       // if false, `seconds` is a lower bound and the fields below are not set
-    double seconds = 0;          // of a step, without recomputation or with the one that the spec fixes
+    bool assessed = false;  // if false, `seconds` is a lower bound and the fields below are not set
+    // Of a step, without recomputation or with the one that the spec fixes, and with the fastest passes of attention:
+    // no plan takes less time.
+    double seconds = 0;
     std::size_t bytes = 0;       // of the arena with the same recomputation
     RecomputeProblem rest = {};  // only its bytes outside of the layers; `kinds` is empty
 
@@ -60,9 +62,11 @@ class Search {
   bool may_keep_rounded_weights(Shard shard, std::int64_t micro_batch) const;
   bool recompute_is_open() const { return spec_.memory.recompute.kind == spec::Recompute::Kind::automatic; }
   Plan lay_out(const Candidate& candidate, const std::vector<graph::RecomputeGroups>& recompute) const;
+  Plan lay_out(const Candidate& candidate, const std::vector<graph::RecomputeGroups>& recompute,
+               std::int64_t budget) const;
   Plan with_launches(Plan plan) const;
   void assess(Candidate& candidate) const;
-  std::optional<Plan> fitting(Candidate& candidate);
+  std::optional<Plan> fitting(const Candidate& candidate);
   const std::vector<LayerOptions>& options(const Candidate& candidate);
   LayerOptions options_of(Plan plan) const;
   std::vector<RecomputeProblem> problems(const Candidate& candidate);

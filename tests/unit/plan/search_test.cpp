@@ -210,6 +210,25 @@ TEST(Search, TimesNeverRiseWithTheBudget) {
   EXPECT_GT(fitting, 40);
 }
 
+/// Heads of 256 have a fast backward pass of attention, cuDNN's, whose workspace a pass without recomputation has no
+/// room for; and a large vocabulary, of which a smaller chunk leaves room for what would be recomputed.
+TEST(Search, LeftOpenIsNeverSlowerThanGiven) {
+  const auto seconds = [](const char* budget, std::vector<std::string> given) {
+    given.insert(given.end(), {budget, "parallel.shard=optimizer"});
+    const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/gemma3-1b.yaml", given);
+    EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+    return make_plan(loaded.resolved->spec).cost.time.seconds;
+  };
+  const char* const one = "batch.micro_batch=1";
+  const double open = seconds("memory.budget=24GiB", {});
+  EXPECT_LE(open, seconds("memory.budget=24GiB", {one}) * (1 + 1e-9));
+  EXPECT_LE(open, seconds("memory.budget=24GiB", {one, "memory.loss_chunk=4096"}) * (1 + 1e-9));
+  EXPECT_LE(open, seconds("memory.budget=23GiB", {}) * (1 + 1e-9));
+  const double wider = seconds("memory.budget=26GiB", {});
+  EXPECT_LE(wider, seconds("memory.budget=26GiB", {one, "memory.recompute=[swiglu]"}) * (1 + 1e-9));
+  EXPECT_LE(wider, open);
+}
+
 /// Buffers of Muon make packing take more than its bound with some choices of recomputation and not with others.
 TEST(Search, FewerBytesAreNeverFasterWhateverPackingTakes) {
   const auto at = [](std::size_t budget) {
