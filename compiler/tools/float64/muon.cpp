@@ -81,7 +81,7 @@ void neuron_factors(OpRun& run) {
   for (std::int64_t i = 0; i < norms.cols; ++i) {
     const double n = norms.data[i], x = n * even, beta2 = static_cast<double>(scalars.beta2);
     if (!skipped) moments[i] = beta2 * moments[i] + (1 - beta2) * x * x / width;
-    factors.data[i] = 1 / (std::sqrt(moments[i]) + static_cast<double>(scalars.eps));
+    factors.data[i] = n == 0 ? 0 : 1 / (std::sqrt(moments[i]) + static_cast<double>(scalars.eps));
     squares += n * factors.data[i] * n * factors.data[i];
   }
   const double size = size_of(scalars, rows, width) * wanted / std::max(std::sqrt(squares), 1e-7);

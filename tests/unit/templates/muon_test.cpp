@@ -265,12 +265,18 @@ TEST(NeuronFactors, AreNorMuonsFormula) {
         const double n = norms[r], x = equilibrate ? n * std::sqrt(least / before) : n;
         const double v = beta2 * moments[r] + (1 - beta2) * x * x / cols;
         ASSERT_NEAR(after[r], v, 1e-6 * v + 1e-12);
-        inverse.push_back(1 / (std::sqrt(v) + eps));
+        inverse.push_back(n == 0 ? 0 : 1 / (std::sqrt(v) + eps));
         squares += n * inverse[r] * n * inverse[r];
       }
       const double size = (tall ? std::sqrt(13 / cols) : 0.2 * std::sqrt(cols)) * std::sqrt(least / squares);
       for (int r = 0; r < kRows; ++r) ASSERT_NEAR(factors[r], size * inverse[r], 2e-6 * size * inverse[r]) << r;
     }
+}
+
+/// Of the first step of a matrix without a gradient, such as q_proj where init.zero has o_proj.
+TEST(NeuronFactors, ScaleAMatrixOfZerosToZeros) {
+  const std::vector<float> zeros(kRows, 0.0f);
+  EXPECT_TRUE(same_bits(neurons(neuron_factors_wide, zeros, zeros, {.beta2 = 0.9f, .eps = 1e-30f}).factors, zeros));
 }
 
 TEST(NeuronFactors, LeaveMomentsOfSkippedStepsAlone) {
