@@ -170,10 +170,11 @@ const std::vector<Code>& codes() {
        "auto` and `portable` select.",
        "precision: {compute: fp32}\ntarget: {kind: cuda, attention: cudnn}",
        "precision: {compute: fp32}\ntarget: {kind: cuda, attention: auto}"},
-      {"E0319", "biases of q and k that are not aligned to 16 bytes",
+      {"E0319", "biases or norms' weights of q and k that are not aligned to 16 bytes",
        "The biases of q, k and v are in one vector, and CUDA kernels read each of them 16 bytes at a time. So with "
        "attention_bias, num_attention_heads * head_dim and num_key_value_heads * head_dim are multiples of 8, or of 4 "
-       "with `compute: fp32`.",
+       "with `compute: fp32`. The weights of norms with `qk_norm_over: width` are in one vector too, q's before k's: "
+       "num_attention_heads * head_dim is such a multiple.",
        "model: {num_attention_heads: 6, head_dim: 10, attention_bias: true}\ntarget: {kind: cuda}",
        "model: {num_attention_heads: 6, head_dim: 16, attention_bias: true}\ntarget: {kind: cuda}"},
       {"E0321", "more ranks than micro-batches",

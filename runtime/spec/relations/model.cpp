@@ -150,26 +150,37 @@ class ModelRelations : RelationChecks {
            "write attention: auto, or attn_logit_softcapping: none",
            any_of({write("target.attention", "auto"), leave_out("model.attn_logit_softcapping")}),
            {"target.attention", "model.attn_logit_softcapping"});
-    // The biases of q, k and v are in one vector, and llmc's kernels access each of them 16 bytes at a time.
+  }
+
+  /// Vectors of several tensors, each of which llmc's kernels access 16 bytes at a time.
+  void cuda_vectors() {
     const Model& m = spec_.model;
-    if (!usable({"model.attention_bias", "model.head_dim", "model.num_attention_heads", "model.num_key_value_heads",
+    if (!usable({"target.kind", "model.head_dim", "model.num_attention_heads", "model.num_key_value_heads",
                  "precision.compute"}) ||
-        !m.attention_bias || m.head_dim % 2)
+        spec_.target.kind != TargetKind::cuda || m.head_dim % 2)
       return;
     const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
     const std::int64_t unit = vector_of(spec_.compute);
-    if (q % unit == 0 && k % unit == 0) return;
-    fail("E0319",
-         fmt::format("with attention_bias on cuda, q and k need multiples of {} columns, but have {} and {}", unit, q,
-                     k),
-         fmt::format("write attention_bias: false, or a head_dim that is a multiple of {}", unit),
-         [dim = m.head_dim, unit](const Sound& sound) {
-           std::vector<Edit> edits;
-           add(sound, write("model.attention_bias", "false"), edits);
-           add_multiples(sound, "model.head_dim", dim, unit, edits);
-           return edits;
-         },
-         {"model.attention_bias", "model.head_dim", "target.kind"});
+    const auto propose = [dim = m.head_dim, unit](const char* key, const char* value) {
+      return [=](const Sound& sound) {
+        std::vector<Edit> edits;
+        add(sound, write(key, value), edits);
+        add_multiples(sound, "model.head_dim", dim, unit, edits);
+        return edits;
+      };
+    };
+    if (usable({"model.attention_bias"}) && m.attention_bias && (q % unit != 0 || k % unit != 0))
+      fail("E0319",
+           fmt::format("with attention_bias on cuda, q and k need multiples of {} columns, but have {} and {}", unit, q,
+                       k),
+           fmt::format("write attention_bias: false, or a head_dim that is a multiple of {}", unit),
+           propose("model.attention_bias", "false"), {"model.attention_bias", "model.head_dim", "target.kind"});
+    if (usable({"model.qk_norm", "model.qk_norm_over", "model.norm_weight"}) && m.qk_norm &&
+        m.qk_norm_over == QkNormOver::width && m.norm_weight != NormWeight::none && q % unit != 0)
+      fail("E0319",
+           fmt::format("with qk_norm_over: width on cuda, q needs a multiple of {} columns, but has {}", unit, q),
+           fmt::format("write qk_norm_over: head, or a head_dim that is a multiple of {}", unit),
+           propose("model.qk_norm_over", "head"), {"model.qk_norm_over", "model.head_dim", "target.kind"});
   }
 
   void key_value_heads() {
@@ -440,6 +451,7 @@ void check_model_relations(const BoundSpec& bound, std::vector<Diagnostic>& diag
   relations.norm_of_heads();
   relations.factor_of_q();
   relations.cuda_attention();
+  relations.cuda_vectors();
   relations.key_value_heads();
   relations.sliding_layers();
   relations.rope();
