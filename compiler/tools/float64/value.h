@@ -64,7 +64,7 @@ struct OpRun {
   std::vector<OpValue> inputs, outputs;
   bool adds = false;       // to what earlier micro-batches and chunks of the step left
   std::uint64_t seed = 0;  // of initialise
-  double left_out = 0;     // of each term of a product, relative to it: kBf16x3, kTf32, kFp8Accumulation, or nothing
+  double left_out = 0;     // of each term of a product, relative to it: kBf16x3, kTf32, fp8_accumulation(), or nothing
   std::int64_t state_begin = 0;  // of an update: Chunk::state of the first element of its optimizer's state
   std::int64_t layer = 0;        // of a layer's region
 

@@ -192,7 +192,7 @@ class Verifier {
       const GemmShape& shape = plan_.products[l.product].shape;
       if (shape.bf16x3()) return kBf16x3;
       if (shape.tf32) return kTf32;
-      if (shape.scaling != Scaling::none) return kFp8Accumulation;
+      if (shape.scaling != Scaling::none) return fp8_accumulation(shape);
     }
     return 0;
   }

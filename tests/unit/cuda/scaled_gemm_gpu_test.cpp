@@ -246,6 +246,38 @@ TEST_F(ScaledGemms_gpu, NormalNumbersKeep27Decibels) {
   EXPECT_NE(results[0], results[2]) << "a sum of 2048 has more bits than the tensor core's width";
 }
 
+/// Sums of many terms in the tensor core's width, which is cut after every few of them.
+TEST_F(ScaledGemms_gpu, LongSumsStayInTheBoundThatVerifyHas) {
+  for (const bool fast : {false, true})
+    for (const std::int64_t k : {2048, 28672}) {
+      GemmShape s = with(make(64, 64, k, kFull), false, false, false, fast);
+      s.pitch_a = s.pitch_b = s.k, s.pitch_d = s.n;
+      Pieces own(device, std::size_t{64} << 20);
+      MathLibrary library(device, own.take(kWorkspace), kWorkspace);
+      const Quantised x(s.m, s.k, 1), w(s.n, s.k, 2);
+      float* const d = reinterpret_cast<float*>(own.take(static_cast<std::size_t>(s.m * s.n) * sizeof(float)));
+      Gemm(library, s)(device.stream(), {.a = put(device, own, x.codes),
+                                         .b = put(device, own, w.codes),
+                                         .d = d,
+                                         .scale_a = put(device, own, x.scales),
+                                         .scale_b = put(device, own, w.scales)});
+      const auto got = own.get(d, static_cast<std::size_t>(s.m * s.n));
+      double worst = 0;
+      for (std::int64_t i = 0; i < s.m; ++i)
+        for (std::int64_t j = 0; j < s.n; ++j) {
+          double sum = 0, squares_x = 0, squares_w = 0;
+          for (std::int64_t l = 0; l < k; ++l) {
+            const double a = x.at(i, k, l), b = w.at(j, k, l);
+            sum += a * b, squares_x += a * a, squares_w += b * b;
+          }
+          const double unit = x.scale(i) * w.scale(j);
+          worst = std::max(worst, std::abs(got[static_cast<std::size_t>(i * s.n + j)] / unit - sum) /
+                                      std::sqrt(squares_x * squares_w));
+        }
+      EXPECT_LT(worst, fp8_accumulation(s)) << k << (fast ? " fast" : "");
+    }
+}
+
 TEST_F(ScaledGemms_gpu, AScaleThatIsNoNumberPoisonsItsRow) {
   GemmShape s = make(32, 32, 64, kFull);
   s.pitch_a = s.pitch_b = s.k, s.pitch_d = s.n;
