@@ -136,7 +136,7 @@ FAULTS = [
     fault("an_export_forgets_the_separator_of_the_data", "separator_of", "return data ? recorded_separator(*data) : -1",
           "return -1", "run_tokenizer_json"),
     fault("a_copied_config_keeps_its_end_of_text", "json_tokenizer_config",
-          'if (eos.is_null() || eos_token(config) != eos)', "if (false)", "run_tokenizer_json"),
+          'if (eos.is_null() || Json(eos_token(config)) != eos)', "if (false)", "run_tokenizer_json"),
     fault("a_copied_config_keeps_its_length", "json_tokenizer_config", 'config["model_max_length"] = sequence_length;',
           "", "run_tokenizer_json"),
     fault("an_index_of_pytorch_is_no_weights", "kUnreadForms", '"pytorch_model.bin.index.json"',

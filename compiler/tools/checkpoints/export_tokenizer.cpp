@@ -121,7 +121,7 @@ std::string json_tokenizer_config(const fs::path& file, const Json& eos, std::in
   for (const char* key : {"add_bos_token", "add_eos_token"})
     if (!adds && config.contains(key)) config[key] = false;
   // An object with flags of the same token stays.
-  if (eos.is_null() || eos_token(config) != eos) config["eos_token"] = eos;
+  if (eos.is_null() || Json(eos_token(config)) != eos) config["eos_token"] = eos;
   return text_of(config);
 }
 

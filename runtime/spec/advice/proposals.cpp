@@ -34,14 +34,16 @@ void add_divisors(const Sound& sound, const std::string& path, std::int64_t numb
     if (number % d == 0) divisors.insert(divisors.end(), {d, number / d});
   std::sort(divisors.begin(), divisors.end());
   const auto above = std::upper_bound(divisors.begin(), divisors.end(), value);
-  const auto try_one = [&](std::int64_t divisor) {
-    const Edit edit = write(path, divisor);
-    const bool good = divisor != value && sound(edit);
-    if (good) edits.push_back(edit);
-    return good;
+  const auto add_first = [&](auto divisor, auto end) {
+    for (; divisor != end; ++divisor) {
+      const Edit edit = write(path, *divisor);
+      if (*divisor == value || !sound(edit)) continue;
+      edits.push_back(edit);
+      return;
+    }
   };
-  std::any_of(std::make_reverse_iterator(above), divisors.rend(), try_one);
-  std::any_of(above, divisors.end(), try_one);
+  add_first(std::make_reverse_iterator(above), divisors.rend());
+  add_first(above, divisors.end());
 }
 
 void add(const Sound& sound, const Edit& edit, std::vector<Edit>& edits) {
