@@ -142,13 +142,14 @@ class Setup(RunTest):
         """Its interface differs, which the compiler would report after minutes."""
         folder = self.path("onednn")
         os.makedirs(os.path.join(folder, "include", "oneapi", "dnnl"))
-        for major, code in (("2", 0), ("3", 1)):
+        for version, code in (("2.6", 0), ("3.4", 0), ("3.10", 0), ("3.3", 1), ("1.7", 1), ("4.7", 1)):
+            major, minor = version.split(".")
             with open(os.path.join(folder, "include", "oneapi", "dnnl", "dnnl_version.h"), "w") as file:
-                file.write(f"#define DNNL_VERSION_MAJOR {major}\n#define DNNL_VERSION_MINOR 7\n")
+                file.write(f"#define DNNL_VERSION_MAJOR {major}\n#define DNNL_VERSION_MINOR {minor}\n")
             done = harness.call("cmake", f"-DONEDNN_INCLUDE_DIR={folder}/include", "-P",
                                 os.path.join(SOURCE, "runtime", "math", "onednn", "version.cmake"))
-            self.assertEqual(done.code, code, done.err)
-        self.assert_facts(done.err, "oneDNN 3.7", "version 2", "libdnnl-dev")
+            self.assertEqual(done.code, code, version + done.err)
+        self.assert_facts(done.err, "oneDNN 4.7", "versions 2 and 3.4", "libdnnl-dev")
 
     def test_no_other_download(self):
         """No other file of the build downloads anything; one that does needs a test like the one above."""

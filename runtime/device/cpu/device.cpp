@@ -71,6 +71,11 @@ std::string processor_numbers() {
 /// Instruction set that oneDNN generates code for, by oneDNN's names; respects ONEDNN_MAX_CPU_ISA.
 const char* isa_name() {
   switch (dnnl::get_effective_cpu_isa()) {
+#if DNNL_VERSION_MAJOR > 2
+    case dnnl::cpu_isa::avx512_core_amx_fp16: return "avx512_core_amx_fp16";
+    case dnnl::cpu_isa::avx512_core_fp16: return "avx512_core_fp16";
+    case dnnl::cpu_isa::avx2_vnni_2: return "avx2_vnni_2";
+#endif
     case dnnl::cpu_isa::avx512_core_amx: return "avx512_core_amx";
     case dnnl::cpu_isa::avx512_core_bf16: return "avx512_core_bf16";
     case dnnl::cpu_isa::avx512_core_vnni: return "avx512_core_vnni";

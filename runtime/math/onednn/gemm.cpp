@@ -65,10 +65,47 @@ struct Product {
   std::int64_t rows = 0, cols = 0;
   dnnl::matmul primitive;
   memory a, b, bias, c, d, scratchpad;
+  memory factor;  // alpha, where oneDNN reads it in each call
   std::vector<dnnl_exec_arg_t> arguments;
 
   std::size_t scratchpad_bytes() const { return scratchpad.get_desc().get_size(); }
 };
+
+/// Multiplies the sums of `product`, and in version 2 its bias, by `alpha` before anything else is added.
+void scale(float alpha, dnnl::primitive_attr& attributes, Product& product, const dnnl::engine& engine) {
+#if DNNL_VERSION_MAJOR == 2
+  static_cast<void>(product), static_cast<void>(engine);
+  attributes.set_output_scales(0, {alpha});
+#else
+  attributes.set_scales_mask(DNNL_ARG_WEIGHTS, 0);
+  product.factor = memory({{1}, memory::data_type::f32, memory::dims{1}}, engine);
+  *static_cast<float*>(product.factor.get_data_handle()) = alpha;
+  product.arguments.push_back({DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, product.factor.get()});
+#endif
+}
+
+/// Multiplies the sum of all that was added before by `beta`.
+void scale_sum(float beta, dnnl::post_ops& post_ops) {
+#if DNNL_VERSION_MAJOR == 2
+  post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_linear, beta, 0.0f);
+#else
+  post_ops.append_eltwise(dnnl::algorithm::eltwise_linear, beta, 0.0f);
+#endif
+}
+
+/// The kernel for D = AB, plus `bias` unless that is null.
+dnnl::matmul::primitive_desc kernel(const Product& p, const memory* bias, dnnl::primitive_attr& attributes,
+                                    const dnnl::engine& engine) {
+  const memory::desc a = p.a.get_desc(), b = p.b.get_desc(), d = p.d.get_desc();
+#if DNNL_VERSION_MAJOR == 2
+  const auto operation = bias ? dnnl::matmul::desc(a, b, bias->get_desc(), d) : dnnl::matmul::desc(a, b, d);
+  return {operation, attributes, engine};
+#else
+  attributes.set_deterministic(true);  // the same bits in every call
+  return bias ? dnnl::matmul::primitive_desc(engine, a, b, bias->get_desc(), d, attributes)
+              : dnnl::matmul::primitive_desc(engine, a, b, d, attributes);
+#endif
+}
 
 /// Equally sized blocks of D, except at its last row and column.
 struct Blocks {
@@ -137,23 +174,20 @@ Product Gemm::Impl::make(std::int64_t rows, std::int64_t cols, bool accumulates)
   const float alpha = beta_last ? shape.alpha / shape.beta : shape.alpha;
   if (accumulates) post_ops.append_sum(beta_last ? 1.0f : shape.beta);
   if (adds_c) post_ops.append_binary(dnnl::algorithm::binary_add, c.get_desc());
-  if (beta_last) post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_linear, shape.beta, 0.0f);
+  if (beta_last) scale_sum(shape.beta, post_ops);
   dnnl::primitive_attr attributes;
   attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);  // whatever ONEDNN_DEFAULT_FPMATH_MODE is
-  if (alpha != 1) attributes.set_output_scales(0, {alpha});
+  if (alpha != 1) scale(alpha, attributes, product, library->engine);
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attributes.set_post_ops(post_ops);
 
-  const auto operation = shape.bias ? dnnl::matmul::desc(a.get_desc(), b.get_desc(), bias.get_desc(), d.get_desc())
-                                    : dnnl::matmul::desc(a.get_desc(), b.get_desc(), d.get_desc());
-  const dnnl::matmul::primitive_desc description(operation, attributes, library->engine);
-
+  const auto description = kernel(product, shape.bias ? &bias : nullptr, attributes, library->engine);
   product.primitive = dnnl::matmul(description);
   product.scratchpad = place(description.scratchpad_desc());
-  product.arguments = {{DNNL_ARG_SRC, a.get()},
-                       {DNNL_ARG_WEIGHTS, b.get()},
-                       {DNNL_ARG_DST, d.get()},
-                       {DNNL_ARG_SCRATCHPAD, product.scratchpad.get()}};
+  product.arguments.insert(product.arguments.end(), {{DNNL_ARG_SRC, a.get()},
+                                                     {DNNL_ARG_WEIGHTS, b.get()},
+                                                     {DNNL_ARG_DST, d.get()},
+                                                     {DNNL_ARG_SCRATCHPAD, product.scratchpad.get()}});
   if (shape.bias) product.arguments.push_back({DNNL_ARG_BIAS, bias.get()});
   if (adds_c)
     product.arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(accumulates ? 1 : 0) | DNNL_ARG_SRC_1, c.get()});
@@ -204,8 +238,7 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
     return;
   }
   if (shape.bias && (shape.alpha != 1 || shape.beta != 1))
-    throw Failure(Exit::toolchain,
-                  math_library_version() + " cannot add a bias to a product with alpha or beta: " + text(shape));
+    throw Failure(Exit::toolchain, "a product on the CPU with alpha or beta cannot add a bias: " + text(shape));
   if (shape.operand == DType::bf16 && bf16_support() == Bf16Support::widened) {
     impl_->widened = true;
     impl_->library->reserve(widened_workspace());
