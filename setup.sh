@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what llmc needs on Debian 12, and the packages given as arguments; skips installed ones. OpenBLAS, which Debian
-# then takes for all programs, shortens PyTorch's part of the tests.
+# Installs what llmc needs on Debian 12 or 13, and the packages given as arguments; skips installed ones. OpenBLAS, which
+# Debian then takes for all programs, shortens PyTorch's part of the tests.
 set -eu
 packages="g++ cmake ninja-build ccache git
   llvm-19-dev libclang-19-dev clang-19 libclang-rt-19-dev clang-format-19 yapf3

@@ -28,7 +28,7 @@ left_out() {
   [ -z "$2" ] || printf 'Left out, %s: %s\n%s\n' "$1" "$(echo "$2" | wc -l)" "$(echo "$2" | sed 's/^/  /')"
 }
 names() { ctest --test-dir build -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p'; }
-left_out "for want of a program that ctest names as disabled (nvcc, clang++-19, clang-format-19, yapf3)" "$(names -LE gpu | sed -n 's/ (Disabled)$//p')"
+left_out "for want of a program that ctest names as disabled (nvcc, clang++-19, clang-format-19, yapf3 0.32)" "$(names -LE gpu | sed -n 's/ (Disabled)$//p')"
 left_out "since they need a GPU (ctest --test-dir build -L gpu runs them)" "$(names -L gpu | sed 's/ (Disabled)$//')"
 
 # Last, where whoever reads the end of a long log finds it: how the tests that failed ended.

@@ -173,7 +173,7 @@ void add_build(CLI::App* data_command) {
   build_command->add_flag("--force", options->force, "replace an existing data set");
   build_command->add_flag("--json", *json, "print dataset.json on standard output");
   build_command->footer(
-      "Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python\n"
+      "Example: llmc data build --from /usr/lib/python3.1? --glob '*.py' --vocab-size 4096 -o data/python\n"
       "Example: llmc data build --from more --tokenizer data/python -o data/more\n"
       "Example: curl -s URL | llmc data build --from - --deduplicate --vocab-size 32K -o data/web");
   build_command->callback([options, json] {

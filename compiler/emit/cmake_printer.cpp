@@ -21,7 +21,7 @@ std::string print_cmake(const plan::Plan& plan) {
   out.line("# Builds the trainer of run $name$ ($print$):", {{"name", plan.spec.name}, {"print", plan.fingerprint}});
   out.line("#   cmake -B build -G Ninja && cmake --build build && build/trainer --help");
   out.line(
-      "# Debian 12: apt-get install g++ cmake ninja-build libdnnl-dev libsentencepiece-dev libxxhash-dev libfmt-dev "
+      "# Debian: apt-get install g++ cmake ninja-build libdnnl-dev libsentencepiece-dev libxxhash-dev libfmt-dev "
       "\\");
   out.line("#   libcli11-dev nlohmann-json3-dev libutf8proc-dev");
   if (cuda)

@@ -49,7 +49,7 @@ SHORTER = {
     f"build/quickstart/trainer --steps 1 {pages.FEW}",
     "./quickstart.sh":
     f"./quickstart.sh -- --steps 2 {pages.FEW}",
-    "llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/stdlib":
+    "llmc data build --from /usr/lib/python3.1? --glob '*.py' --vocab-size 4096 -o data/stdlib":
     "llmc data build --from runtime --glob '*.h' --vocab-size 1024 -o data/stdlib",
     "llmc run specs/stdlib.yaml":
     f"llmc run specs/stdlib.yaml -- --steps 1 {pages.FEW}",
@@ -81,7 +81,7 @@ SHORTER = {
     f"build/quickstart/trainer --timeline timeline.json --steps 5 --no-final-checkpoint --run runs/timed {pages.FEW}",
     "llmc run specs/quickstart.yaml -- --steps 100":
     f"llmc run specs/quickstart.yaml -- --steps 3 {pages.FEW}",
-    "llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python":
+    "llmc data build --from /usr/lib/python3.1? --glob '*.py' --vocab-size 4096 -o data/python":
     "llmc data build --from runtime --glob '*.h' --vocab-size 1024 -o data/python",
     "llmc data build --from /usr/lib/python3/dist-packages --glob '*.py' --tokenizer data/python --validation 0 -o data/more":
     "llmc data build --from compiler --glob '*.h' --tokenizer data/python --validation 0 -o data/more",
