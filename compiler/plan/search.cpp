@@ -27,8 +27,8 @@ namespace {
 constexpr std::int64_t kFastChunk = 8192;
 constexpr std::int64_t kSmallestAutoChunk = 2048;  // fewer rows starve the head's matrix products
 
-// Of the layers' time, what a backward pass of attention must cost in memory to be left out: less is within the time
-// model's error, and `trainer tune` may find that pass to be the faster one.
+// Fraction of the layers' time. A backward pass of attention is left out if the room of its workspace saves more: less
+// is within the time model's error, and `trainer tune` may find that pass to be the faster one.
 constexpr double kWorthAWay = 0.005;
 
 constexpr int kMostTries = 32;  // of choices whose packing may take more than the solver has counted
