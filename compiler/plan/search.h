@@ -50,7 +50,7 @@ class Search {
     bool keep_rounded_weights = false;
     bool assessed = false;  // if false, `seconds` is a lower bound and the fields below are not set
     // Of a step, without recomputation or with the one that the spec fixes, and with the fastest passes of attention:
-    // no plan takes less time.
+    // no plan takes less time, but for what recomputing saves with fp8_full, whose kernels then write codes transposed.
     double seconds = 0;
     std::size_t bytes = 0;       // of the arena with the same recomputation
     RecomputeProblem rest = {};  // only its bytes outside of the layers; `kinds` is empty
