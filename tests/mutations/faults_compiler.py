@@ -386,6 +386,8 @@ FAULTS = [
           "test_float64 Compare.TermsThatAre*"),
     fault("rounding_excuses_nothing", "RunErrors::take", "kOfRounding * of_rounding", "0 * of_rounding",
           "test_float64 Runs.ErrorsThatAModelMagnifies*"),
+    fault("nothing_of_nothing_is_an_error", "ratio in compiler/tools/float64/run_errors.cpp", "difference == 0 ? 0 : ",
+          "", "test_float64 Runs.WeightsThatStay*"),
     fault("the_worst_tensor_is_the_largest_error", "RunErrors::take", "error / bound > of.worst / of.bound",
           "error > of.worst", "test_float64 Runs.TheWorstTensor*"),
     fault("exact_numbers_are_rounded", "Rounding::add", "value.exact || ", "", "test_float64 Rounding.*"),

@@ -43,7 +43,7 @@ std::string as_text(const Report& report) {
   for (std::size_t i = 0; i < kTensorClasses; ++i) {
     const auto tensors = static_cast<TensorClass>(i);
     const ClassError& error = verdict.classes[i];
-    const bool magnified = error.bound > bound_of(tensors, spec);
+    const bool magnified = error.worst > bound_of(tensors, spec) && error.worst <= error.bound;
     text += fmt::format("{:<16} {:>9.1e} {:>9.0e}  {}{}{}\n", name_of(tensors), error.worst, error.bound, error.where,
                         magnified ? "   (the model magnifies rounding)" : "",
                         error.worst <= error.bound ? "" : "   MISMATCH");

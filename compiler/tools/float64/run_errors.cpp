@@ -29,6 +29,9 @@ OfRuns<Matrix> each(const OfRuns<Matrix>& of, const auto& function) {
   return result;
 }
 
+/// Ratio of a difference to what it is a part of. There may be nothing: weights whose rate is 0 have no update.
+double ratio(double difference, double whole) { return difference == 0 ? 0 : difference / whole; }
+
 /// Norm over norm.
 double distance(const Matrix& exact, const Matrix& other) {
   Distance distance;
@@ -75,7 +78,9 @@ void RunErrors::take(TensorClass tensors, const OfRuns<Matrix>& of, const std::f
 void RunErrors::take_figures(const ScheduledOp& launch, const OfRuns<StepResults>& of) {
   const auto take_figure = [&](const char* name, const auto& figure) {
     const double exact = figure(of.exact);
-    const auto error = [&](const StepResults& other) { return std::abs(figure(other) - exact) / std::abs(exact); };
+    const auto error = [&](const StepResults& other) {
+      return ratio(std::abs(figure(other) - exact), std::abs(exact));
+    };
     take(TensorClass::loss, error(of.found), of.rounded ? error(*of.rounded) : 0,
          [&] { return fmt::format("step {}, {}", launch.step, name); });
   };
@@ -115,7 +120,8 @@ void RunErrors::take_weights(const ScheduledOp& launch, bool split, const OfRuns
     update.add(part(of.exact, slice), part({before_.data(), 1, all, all}, slice));
   }
   if (some)
-    take(TensorClass::parameters, found.difference() / update.difference(), rounded.difference() / update.difference(),
+    take(TensorClass::parameters, ratio(found.difference(), update.difference()),
+         ratio(rounded.difference(), update.difference()),
          [&] { return fmt::format("step {}, of the update of all", launch.step); });
 }
 

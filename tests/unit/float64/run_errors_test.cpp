@@ -57,6 +57,21 @@ TEST_F(Runs, ATensorThatIsZeroExactly) {
   EXPECT_LE(gradients().worst, gradients().bound);
 }
 
+/// As with optimizer.rate_scale of 0.
+TEST_F(Runs, WeightsThatStayAsTheyAreHaveNoError) {
+  std::vector<double> weights(static_cast<std::size_t>(plan_.parameters.elements), 0.5), gradients(weights.size(), 1.0);
+  const auto flat = [&](std::vector<double>& elements) {
+    return Matrix{elements.data(), 1, plan_.parameters.elements, plan_.parameters.elements};
+  };
+  ScheduledOp launch{};
+  launch.step = 1;
+  errors_->take_gradients(launch, {flat(gradients), flat(gradients), {}}, weights);
+  errors_->take_weights(launch, false, {flat(weights), flat(weights), {}});
+  const ClassError& error = errors_->classes()[static_cast<std::size_t>(TensorClass::parameters)];
+  EXPECT_EQ(error.worst, 0) << "0 of 0";
+  EXPECT_FALSE(error.where.empty());
+}
+
 TEST(Rounding, ErrsWithinTheBoundOfEachElement) {
   std::vector<double> elements(64, 2.0), kept(64, 0.0);
   graph::Graph graph;
