@@ -1,8 +1,6 @@
 // GEMMs of one fixed shape each, built once at start: oneDNN on cpu, cuBLASLt on cuda.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -22,13 +20,7 @@ inline constexpr double kTf32 = 0x1p-9;
 
 /// Largest error of a term of an fp8 product, relative to the sum of the terms' magnitudes: sums of sm_90's fp8 tensor
 /// cores keep some 14 bits (DeepSeek-V3, 2024). Without fast accumulation that holds for partial sums of 128 terms.
-/// With it the running sum is cut after every 32 terms, and the errors add up: of terms of random signs as the root of
-/// their number. 2^-17 times this root is three times the largest error of 4,096 sums of 28,672 terms on the simulated
-/// GPU.
-inline double fp8_accumulation(const GemmShape& shape) {
-  const double of_part = 0x1p-12, of_sum = 0x1p-17 * std::sqrt(static_cast<double>(shape.k));
-  return shape.fast_accumulation ? std::max(of_part, of_sum) : of_part;
-}
+inline constexpr double kFp8Accumulation = 0x1p-12;
 
 /// Addresses of a GEMM's operands. `bias`, `c` and the scales are null unless the shape has them.
 struct GemmOperands {

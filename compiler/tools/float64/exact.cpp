@@ -57,6 +57,7 @@ OpValue Exact::value(const ScheduledOp& launch, TensorId id, const OpValue& trai
 OpRun Exact::run(const ScheduledOp& launch, const OpRun& trainer, std::uint64_t seed) {
   const Region& region = plan_.graph.regions[launch.region];
   OpRun run{plan_.graph, region, region.ops[launch.op], {}, {}, !launch.first, seed};
+  run.left_out = trainer.left_out, run.cut = trainer.cut;  // part of the bounds
   run.state_begin = trainer.state_begin;
   run.layer = launch.layer;
   for (std::size_t i = 0; i < run.op.inputs.size(); ++i)

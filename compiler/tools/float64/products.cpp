@@ -51,7 +51,8 @@ void product(OpRun& run, bool transpose_a, bool transpose_b, bool adds, double f
       }
   for (double& row : rows) row *= factor;
   const double widest = *std::max_element(cols.begin(), cols.end());
-  for (std::size_t i = 0; i < scale.size(); ++i) scale[i] += rows[i] * widest;
+  for (std::size_t i = 0; i < scale.size(); ++i)
+    scale[i] += rows[i] * widest + run.cut / result.noise * largest(d.cols, d.row(static_cast<std::int64_t>(i)));
 }
 
 }  // namespace

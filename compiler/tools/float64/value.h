@@ -64,9 +64,10 @@ struct OpRun {
   std::vector<OpValue> inputs, outputs;
   bool adds = false;       // to what earlier micro-batches and chunks of the step left
   std::uint64_t seed = 0;  // of initialise
-  double left_out = 0;     // of each term of a product, relative to it: kBf16x3, kTf32, fp8_accumulation(), or nothing
+  double left_out = 0;     // of each term of a product, relative to it: kBf16x3, kTf32, kFp8Accumulation, or nothing
   std::int64_t state_begin = 0;  // of an update: Chunk::state of the first element of its optimizer's state
   std::int64_t layer = 0;        // of a layer's region
+  double cut = 0;                // of a product, relative to its largest results: cut_by_fast_accumulation()
 
   const Matrix& in(std::size_t i) const { return inputs.at(i).matrix; }
   const Matrix& out(std::size_t i) const { return outputs.at(i).matrix; }

@@ -19,6 +19,7 @@
 #include "device/types.h"
 #include "error.h"
 #include "files/disk.h"
+#include "math/fp8_sums.h"
 
 namespace llmc::float64 {
 
@@ -131,8 +132,9 @@ class Verifier {
 
   Local local(const ScheduledOp& launch) {
     const Region& region = g_.regions[launch.region];
-    Local local{
-        {}, {}, {}, {g_, region, region.ops[launch.op], {}, {}, !launch.first, plan_.spec.seed, left_out(launch)}};
+    Local local{{}, {}, {}, {g_, region, region.ops[launch.op], {}, {}, !launch.first, plan_.spec.seed}};
+    if (const GemmShape* product = product_of(launch))
+      local.run.left_out = left_out(*product), local.run.cut = cut_by_fast_accumulation(*product);
     const Op& op = local.run.op;
     local.run.layer = launch.layer;
     const bool some = updates_some(op);
@@ -185,16 +187,19 @@ class Verifier {
     return 0;
   }
 
-  /// The part of each term that a product of the op leaves out.
-  double left_out(const ScheduledOp& launch) const {
-    for (const plan::Launch& l : plan_.launches) {
-      if (l.region_index != launch.region || l.op_index != launch.op || l.call != ops::Call::product) continue;
-      const GemmShape& shape = plan_.products[l.product].shape;
-      if (shape.bf16x3()) return kBf16x3;
-      if (shape.tf32) return kTf32;
-      if (shape.scaling != Scaling::none) return fp8_accumulation(shape);
-    }
-    return 0;
+  /// The product that computes the op; null if none does.
+  const GemmShape* product_of(const ScheduledOp& launch) const {
+    for (const plan::Launch& l : plan_.launches)
+      if (l.region_index == launch.region && l.op_index == launch.op && l.call == ops::Call::product)
+        return &plan_.products[l.product].shape;
+    return nullptr;
+  }
+
+  /// The part of each term that the product leaves out.
+  static double left_out(const GemmShape& shape) {
+    if (shape.bf16x3()) return kBf16x3;
+    if (shape.tf32) return kTf32;
+    return shape.scaling != Scaling::none ? kFp8Accumulation : 0;
   }
 
   /// Whether it is the first op of an optimizer's step.

@@ -48,8 +48,8 @@ class Example {
     return add_record(record, op_.outputs, outputs_);
   }
 
-  float64::OpRun run(bool adds = false, double left_out = 0, std::int64_t state_begin = 0) {
-    float64::OpRun run{graph_, region_, op_, inputs_, outputs_, adds, 42, left_out, state_begin};
+  float64::OpRun run(bool adds = false, double left_out = 0, std::int64_t state_begin = 0, double cut = 0) {
+    float64::OpRun run{graph_, region_, op_, inputs_, outputs_, adds, 42, left_out, state_begin, 0, cut};
     interpret(run);
     return run;
   }
@@ -210,6 +210,8 @@ TEST(Interpreter, WhatAProductLeavesOutIsInItsBound) {
   EXPECT_EQ(split.outputs[0].noise - fp32.outputs[0].noise, kBf16x3);
   EXPECT_LT(fp32.outputs[0].noise, 10 * kFp32);
   EXPECT_EQ(fp32.outputs[0].flushed, 2 * kFlushed) << "each term";
+  const auto cut = example.run(false, kBf16x3, 0, 0x1p-4);  // of the largest result, 63
+  EXPECT_DOUBLE_EQ(cut.outputs[0].noise * cut.outputs[0].scale_at(0, 0), split.outputs[0].noise * 65 + 63 * 0x1p-4);
 }
 
 TEST(Interpreter, WeightGradientsAddUp) {
