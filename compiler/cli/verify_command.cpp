@@ -55,7 +55,7 @@ void check_memory(const plan::Plan& reduced, bool with_rounding) {
   if (has > 0 && needs > static_cast<double>(has))
     throw Failure(Exit::does_not_fit,
                   fmt::format("the interpreter needs about {:.0f} GiB for this run, but this {} has {:.1f} available. "
-                              "Use a larger machine, or a smaller model.vocab_size",
+                              "Use a larger machine, or a smaller model.vocab_size or hidden_size",
                               needs / kGiB, file.empty() ? "machine" : "process, by '" + file + "',",
                               static_cast<double>(has) / kGiB));
 }
