@@ -242,16 +242,44 @@ RecomputeSolution solution_of(const RecomputeProblem& problem, const std::vector
   return solution;
 }
 
+/// The knapsack of a bound.
+struct Attempt {
+  std::vector<Front> fronts;
+  std::size_t room = 0;
+  double least_seconds = 0;  // of layers that could mix fractions of options
+};
+
+/// Returns the attempts that have a solution, by the least seconds of each.
+std::vector<Attempt> attempts_at(const RecomputeProblem& problem) {
+  std::vector<Attempt> attempts;
+  for_each_bound(problem, [&](std::size_t bound, const std::vector<Front>& fronts) {
+    if (problem.fixed + bound > problem.budget) return;
+    Hull all;
+    for (const Front& front : fronts) all = all.with(Hull(front.options), static_cast<double>(front.layers));
+    const std::size_t room = problem.budget - problem.fixed - bound;
+    const double least = all.at(static_cast<double>(room)) * (1 - kTolerance);
+    if (least < kNever) attempts.push_back({fronts, room, least});
+  });
+  std::ranges::stable_sort(attempts, {}, &Attempt::least_seconds);
+  return attempts;
+}
+
 }  // namespace
 
 RecomputeSolution solve(const RecomputeProblem& problem) {
   RecomputeSolution best{.fits = false, .layers = {}, .seconds = kNever, .bytes = 0};
-  for_each_bound(problem, [&](std::size_t bound, const std::vector<Front>& fronts) {
-    if (problem.fixed + bound > problem.budget) return;
-    const auto choice = Knapsack(fronts, problem.budget - problem.fixed - bound).solve(best.seconds);
-    if (!choice.empty()) best = solution_of(problem, fronts, choice);
-  });
+  // The most promising bound first: its solution excludes most of the others.
+  for (const Attempt& attempt : attempts_at(problem)) {
+    if (attempt.least_seconds >= best.seconds) break;
+    const auto choice = Knapsack(attempt.fronts, attempt.room).solve(best.seconds);
+    if (!choice.empty()) best = solution_of(problem, attempt.fronts, choice);
+  }
   return best;
+}
+
+double least_seconds(const RecomputeProblem& problem) {
+  const std::vector<Attempt> attempts = attempts_at(problem);
+  return attempts.empty() ? kNever : attempts.front().least_seconds;
 }
 
 RecomputeSolution smallest(const RecomputeProblem& problem) {

@@ -45,6 +45,10 @@ struct RecomputeSolution {
 /// option, bounds a state from below. States whose bound is not below the best known solution are dropped.
 RecomputeSolution solve(const RecomputeProblem& problem);
 
+/// Returns a lower bound for the seconds of any solution, of layers that could mix fractions of options; infinity if
+/// there is no solution.
+double least_seconds(const RecomputeProblem& problem);
+
 /// Returns the solution of least bytes, regardless of its time.
 RecomputeSolution smallest(const RecomputeProblem& problem);
 

@@ -82,6 +82,11 @@ void place(Plan& plan) {
   plan.layout = lay_out(plan.graph, plan.schedule, plan.spec, plan.parameters, plan.most_micro_batches());
 }
 
+/// Leaves out those of attention's backward passes that do not fit.
+void fit_attention(Plan& plan) {
+  while (!fits_budget(plan) && plan.attention.leave_out_largest()) place(plan);
+}
+
 /// Lowers and lays out, with those of attention's backward passes that fit.
 Plan laid_out(const spec::Spec& spec, const std::vector<LayerKind>& kinds, passes::Choice choice,
               const devices::Device& device) {
@@ -94,8 +99,8 @@ Plan laid_out(const spec::Spec& spec, const std::vector<LayerKind>& kinds, passe
   plan.parameters = lay_out_parameters(plan.graph, spec);
   plan.process_bytes = process_bytes(plan);
   if (spec.target.kind == spec::TargetKind::cuda) plan.attention = ops::choose_attention(plan.graph, spec);
-  do place(plan);
-  while (!fits_budget(plan) && plan.attention.leave_out_largest());
+  place(plan);
+  fit_attention(plan);
   return plan;
 }
 
@@ -108,6 +113,26 @@ std::vector<RecomputeGroups> all_sets(const spec::Spec& spec) {
   for (RecomputeGroups groups = 0; groups <= named; ++groups) sets.push_back(groups);
   sets.push_back(graph::kRecomputeAll);
   return sets;
+}
+
+/// Returns the bytes by which attention's largest workspace is above the one that is left without larger ones.
+std::size_t avoidable_workspace(ops::AttentionChoices choices) {
+  const auto largest = [&] {
+    std::size_t most = 0;
+    for (const ops::AttentionChoice& choice : choices.list) most = std::max(most, choice.workspace_bytes());
+    return most;
+  };
+  const std::size_t all = largest();
+  while (choices.leave_out_largest()) continue;
+  return all - largest();
+}
+
+/// Returns the seconds of number `rank` (from 0) of the alternatives, by time.
+double ranked(const std::vector<Alternative>& alternatives, std::size_t rank) {
+  std::vector<double> seconds;
+  for (const Alternative& alternative : alternatives) seconds.push_back(alternative.seconds);
+  std::ranges::nth_element(seconds, seconds.begin() + static_cast<std::ptrdiff_t>(rank));
+  return seconds[rank];
 }
 
 }  // namespace
@@ -179,12 +204,12 @@ Plan Search::with_launches(Plan plan) const {
 }
 
 void Search::assess(Candidate& candidate) const {
-  const Plan plan = lay_out(candidate, wish_);
-  const bool whole = std::ranges::all_of(plan.attention.list,
-                                         [](const ops::AttentionChoice& choice) { return choice.left_out.empty(); });
   // With recomputation a pass of attention that has no room here may have it, and take less time than the others.
-  candidate.seconds = with_launches(whole ? plan : lay_out(candidate, wish_, std::numeric_limits<std::int64_t>::max()))
-                          .cost.time.seconds;
+  Plan plan = with_launches(lay_out(candidate, wish_, std::numeric_limits<std::int64_t>::max()));
+  candidate.seconds = plan.cost.time.seconds;
+  plan.spec.memory.budget = spec_.memory.budget;
+  place(plan);
+  fit_attention(plan);
   candidate.bytes = plan.needed_bytes();
   candidate.assessed = true;
   if (!recompute_is_open()) return;
@@ -199,11 +224,13 @@ void Search::assess(Candidate& candidate) const {
   rest.budget = static_cast<std::size_t>(spec_.memory.budget);
 }
 
-/// Returns the costs of a layer of each kind with each set of recomputed ops, and then those with the smallest
-/// workspaces of attention, if these are others. Lowers all of them at once, as a model with one layer of each.
-const std::vector<LayerOptions>& Search::options(const Candidate& candidate) {
-  std::vector<LayerOptions>& known = known_[{candidate.micro_batch, candidate.shard, candidate.keep_rounded_weights}];
-  if (!known.empty()) return known;
+/// Returns the costs of a layer of each kind with each set of recomputed ops. Lowers all of them at once, as a model
+/// with one layer of each. `least`: with the smallest workspaces of attention.
+const LayerCosts& Search::costs(const Candidate& candidate, bool least) {
+  const auto [found, is_new] =
+      known_.try_emplace({candidate.micro_batch, candidate.shard, candidate.keep_rounded_weights, least}, LayerCosts());
+  LayerCosts& costs = found->second;
+  if (!is_new) return costs;
   std::vector<LayerKind> kinds;
   std::vector<RecomputeGroups> recompute;
   for (const LayerKind& kind : graph::distinct(kinds_))
@@ -217,12 +244,13 @@ const std::vector<LayerOptions>& Search::options(const Candidate& candidate) {
   spec.memory.budget = std::numeric_limits<std::int64_t>::max();
   Plan plan = laid_out(
       spec, kinds, {candidate.micro_batch, candidate.loss_chunk, recompute, candidate.keep_rounded_weights}, device_);
-  known.push_back(options_of(plan));
-  if (!plan.attention.leave_out_largest()) return known;
-  while (plan.attention.leave_out_largest()) continue;
-  place(plan);
-  known.push_back(options_of(std::move(plan)));
-  return known;
+  if (least) {
+    while (plan.attention.leave_out_largest()) continue;
+    place(plan);
+  }
+  costs.avoidable_workspace = avoidable_workspace(plan.attention);
+  costs.kinds = options_of(std::move(plan));
+  return costs;
 }
 
 /// Returns the costs of the layers of a plan with one of each kind and set.
@@ -249,14 +277,10 @@ LayerOptions Search::options_of(Plan plan) const {
   return known;
 }
 
-/// Returns the problems of options(), the one of fewest bytes last.
-std::vector<RecomputeProblem> Search::problems(const Candidate& candidate) {
-  std::vector<RecomputeProblem> problems;
-  for (const LayerOptions& kinds : options(candidate)) {
-    problems.push_back(candidate.rest);
-    problems.back().kinds = kinds;
-  }
-  return problems;
+RecomputeProblem Search::problem(const Candidate& candidate, const LayerCosts& costs) const {
+  RecomputeProblem problem = candidate.rest;
+  problem.kinds = costs.kinds;
+  return problem;
 }
 
 /// Returns the solution's choice for each layer, in the order of the layers.
@@ -295,14 +319,22 @@ std::optional<Plan> Search::solved(const Candidate& candidate) {
     }
     return true;
   };
-  for (const RecomputeProblem& problem : problems(candidate)) {
-    limit *= 1 - kWorthAWay;
+  const auto search_all = [&](const RecomputeProblem& open) {
     // Those that leave room for the excess, then the next ones, which may have less of it.
     const auto by_excess = [](std::size_t room, std::size_t, std::size_t excess) {
       return room - std::min(room, excess);
     };
     const auto by_choice = [](std::size_t, std::size_t bytes, std::size_t) { return bytes - 1; };
-    if (search(problem, std::numeric_limits<int>::max(), by_excess)) search(problem, kMostTries, by_choice);
+    if (search(open, std::numeric_limits<int>::max(), by_excess)) search(open, kMostTries, by_choice);
+  };
+  const LayerCosts& fastest = costs(candidate, false);
+  RecomputeProblem open = problem(candidate, fastest);
+  search_all(open);
+  limit *= 1 - kWorthAWay;
+  if (fastest.avoidable_workspace) {
+    // Passes of attention with smaller workspaces give their bytes to the layers, and take no less time.
+    open.budget += fastest.avoidable_workspace;
+    if (least_seconds(open) < limit) search_all(problem(candidate, costs(candidate, true)));
   }
   if (!best)
     if (Plan plan = smallest_of(candidate); plan.needed_bytes() <= budget) best = std::move(plan);
@@ -312,7 +344,9 @@ std::optional<Plan> Search::solved(const Candidate& candidate) {
 /// Returns the candidate with the recomputation of fewest bytes: the solver's, or all, whose packing may take less.
 Plan Search::smallest_of(const Candidate& candidate) {
   if (!recompute_is_open()) return lay_out(candidate, wish_);
-  Plan solved = lay_out(candidate, by_layer(smallest(problems(candidate).back()))),
+  const bool avoidable = costs(candidate, false).avoidable_workspace > 0;
+  const RecomputeProblem open = problem(candidate, costs(candidate, avoidable));
+  Plan solved = lay_out(candidate, by_layer(smallest(open))),
        all = lay_out(candidate, std::vector<RecomputeGroups>(wish_.size(), graph::kRecomputeAll));
   return all.needed_bytes() < solved.needed_bytes() ? std::move(all) : std::move(solved);
 }
@@ -348,7 +382,7 @@ std::optional<Plan> Search::best(std::size_t alternatives) {
   std::vector<Candidate> passes;    // passes that have one
   for (Candidate& candidate : candidates_) {
     // Recomputation adds time: later candidates cannot be faster.
-    if (!found.empty() && candidate.seconds >= found[0].cost.time.seconds && others.size() > alternatives) break;
+    if (others.size() > alternatives && candidate.seconds >= ranked(others, alternatives)) break;
     const auto pass = std::ranges::find_if(passes, [&](const Candidate& p) { return p.is_pass_of(candidate); });
     const auto known = static_cast<std::size_t>(pass - passes.begin());
     // With a smaller chunk, or without rounded weights that are kept, a pass may need less recomputation.

@@ -15,6 +15,11 @@ namespace llmc::plan {
 /// Of each kind.
 using LayerOptions = std::vector<KindOfLayers>;
 
+struct LayerCosts {
+  LayerOptions kinds;
+  std::size_t avoidable_workspace = 0;  // bytes by which attention's is above the smallest
+};
+
 /// Whether the arena, and on a CPU the process's other memory too, are within memory.budget.
 bool fits_budget(const Plan& plan);
 
@@ -67,9 +72,9 @@ class Search {
   Plan with_launches(Plan plan) const;
   void assess(Candidate& candidate) const;
   std::optional<Plan> fitting(const Candidate& candidate);
-  const std::vector<LayerOptions>& options(const Candidate& candidate);
+  const LayerCosts& costs(const Candidate& candidate, bool least);
   LayerOptions options_of(Plan plan) const;
-  std::vector<RecomputeProblem> problems(const Candidate& candidate);
+  RecomputeProblem problem(const Candidate& candidate, const LayerCosts& costs) const;
   std::vector<graph::RecomputeGroups> by_layer(const RecomputeSolution& solution) const;
   std::optional<Plan> solved(const Candidate& candidate);
   Plan smallest_of(const Candidate& candidate);
@@ -78,8 +83,8 @@ class Search {
   const std::vector<graph::LayerKind> kinds_;  // of each layer
   const devices::Device device_;
   const std::vector<graph::RecomputeGroups> wish_;
-  std::vector<Candidate> candidates_;  // of a pass, the one of least time first
-  std::map<std::tuple<std::int64_t, Shard, bool>, std::vector<LayerOptions>> known_;  // of a micro-batch
+  std::vector<Candidate> candidates_;                                        // of a pass, the one of least time first
+  std::map<std::tuple<std::int64_t, Shard, bool, bool>, LayerCosts> known_;  // of a micro-batch: costs()
 };
 
 }  // namespace llmc::plan
