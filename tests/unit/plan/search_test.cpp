@@ -230,6 +230,24 @@ TEST(Search, LeftOpenIsNeverSlowerThanGiven) {
 }
 
 /// Buffers of Muon make packing take more than its bound with some choices of recomputation and not with others.
+/// Passes of more rows, which begin as the fastest, need much recomputation here.
+TEST(Search, AlternativesAreTheFastest) {
+  const auto plan_of = [](const std::vector<std::string>& overrides) {
+    const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/gemma3-1b.yaml", overrides);
+    EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+    return make_plan(loaded.resolved->spec);
+  };
+  const Plan best = plan_of({});
+  ASSERT_EQ(best.alternatives.size(), 3u);
+  double slowest = 0;
+  for (const char* shard : {"none", "optimizer", "gradients", "parameters"}) {
+    const std::string rows = std::to_string(best.choice.micro_batch);
+    const Plan other = plan_of({std::string("parallel.shard=") + shard, "batch.micro_batch=" + rows});
+    slowest = std::max(slowest, other.cost.time.seconds);
+  }
+  EXPECT_LE(best.alternatives.back().seconds, slowest * (1 + 1e-9));
+}
+
 TEST(Search, FewerBytesAreNeverFasterWhateverPackingTakes) {
   const auto at = [](std::size_t budget) {
     const spec::LoadResult loaded =
