@@ -31,20 +31,19 @@ std::optional<std::string> LineCutter::rest() {
   return std::exchange(rest_, "");
 }
 
-std::optional<TaggedLine> read_tag(std::string_view line) {
-  // Open MPI 5 puts the job's name before the numbers, "[prterun-host-71@1,3]<stdout>: text", and a space after the
-  // tag.
+std::optional<TaggedLine> TagReader::read(std::string_view line) {
+  // Some releases put the job's name before the numbers: "[prterun-host-71@1,3]<stdout>: text".
   const std::size_t comma = line.find(','), end = line.find(']');
   if (!line.starts_with('[') || comma == std::string_view::npos || end == std::string_view::npos || comma > end)
     return std::nullopt;
-  const bool named = line.substr(0, comma).find('@') != std::string_view::npos;
   const int rank = leading_number(line.substr(comma + 1), ']');
   std::string_view text = line.substr(end + 1);
   if (rank < 0 || !text.starts_with("<std")) return std::nullopt;
   const std::size_t begin = text.find(">:");
   if (begin == std::string_view::npos) return std::nullopt;
   text.remove_prefix(begin + 2);
-  if (named && text.starts_with(' ')) text.remove_prefix(1);
+  spaced_ = spaced_ && text.starts_with(' ');
+  if (spaced_) text.remove_prefix(1);
   return TaggedLine{rank, text};
 }
 

@@ -26,7 +26,16 @@ struct TaggedLine {
   int rank;
   std::string_view text;
 };
-std::optional<TaggedLine> read_tag(std::string_view line);
+
+/// Open MPI 5 puts a space after each tag, version 4 none. So a line without a space shows version 4, whose lines may
+/// begin with spaces of their own.
+class TagReader {
+ public:
+  std::optional<TaggedLine> read(std::string_view line);
+
+ private:
+  bool spaced_ = true;
+};
 
 /// Rank that failed, from mpirun's own lines, the last of which it may lose, or from a line of a rank that waited for
 /// it (watch.h); -1: unknown.

@@ -46,8 +46,9 @@ constexpr int kPeerLost = static_cast<int>(Exit::peer_lost);
 constexpr int kResumeMe = static_cast<int>(Exit::resume_me);
 // After one rank has failed, heartbeats tell the others; those still running after this time are ended.
 constexpr std::chrono::seconds kOthers{90};
-// After a rank has failed, mpirun waits this long, ends the others by SIGTERM, waits as long once more (Open MPI 4:
-// even if none is left) and ends them by SIGKILL. Saves do not need this time: ranks that stop with 75 have all saved.
+// After a rank has failed, mpirun of Open MPI 4 waits this long, ends the others by SIGTERM, waits as long once more,
+// even if none is left, and ends them by SIGKILL. Version 5 has no such time and kills them at once. Saves do not need
+// it: ranks that stop with 75 have all saved.
 constexpr const char* kSecondsToEnd = "2";
 // Excludes the parts of mpirun that read a scheduler's allocation: they would run the ranks on all machines of a job.
 // mpirun ignores names that it does not know.
@@ -178,8 +179,7 @@ ChildVariables rank_variables(int rank, int ranks, int port) {
 }
 
 ChildVariables mpirun_variables(int ranks) {
-  ChildVariables variables = {{"OMPI_MCA_odls_base_sigkill_timeout", kSecondsToEnd},  // Open MPI 4
-                              {"PRTE_MCA_odls_base_sigkill_timeout", kSecondsToEnd},  // 5
+  ChildVariables variables = {{"OMPI_MCA_odls_base_sigkill_timeout", kSecondsToEnd},
                               {"OMPI_MCA_ras", kNoScheduler},
                               {"PRTE_MCA_ras", kNoScheduler}};
   // This process may be a rank of its own launcher.
@@ -288,7 +288,7 @@ class Ranks {
   void print(const Output& output, std::string_view line) {
     int rank = processes_[static_cast<std::size_t>(output.process)].rank;
     if (rank < 0) {
-      if (const std::optional<TaggedLine> tagged = read_tag(line)) {
+      if (const std::optional<TaggedLine> tagged = tags_.read(line)) {
         rank = tagged->rank;
         line = tagged->text;
       } else {
@@ -450,6 +450,7 @@ class Ranks {
   std::vector<Process> processes_;
   std::vector<Output> outputs_;
   std::vector<std::string> said_;  // by mpirun
+  TagReader tags_;
   LastLines last_;
   bool shown_ = false;  // whether a line was written to standard output
   struct Stop {

@@ -162,6 +162,8 @@ FAULTS = [
           "test_sim Nccl.ACollectiveThatFails*"),
     fault("the_start_of_nccl_has_no_limit", "Impl::Impl", 'const TimeLimit limit = rendezvous.start_limit("NCCL");', "",
           "test_sim Nccl.ARankThatNeverComes*"),
+    fault("tags_of_open_mpi_5_leave_a_space", "TagReader::read", "spaced_ = spaced_ && text.starts_with(' ');",
+          "spaced_ = false;", "test_comm SpawnOutput.TagsOfBothVersionsOfOpenMpi"),
     fault("a_shell_reads_an_empty_mpirun", "start", "execv(program.c_str(), argv.data());",
           "execvp(program.c_str(), argv.data());", "test_comm SpawnOutput.AnEmptyProgramIsNoScriptOfAShell"),
     fault("the_first_code_of_ranks_is_of_one_who_waited", "Ranks::collect",

@@ -1,4 +1,6 @@
 // RoPE with norms of rotated heads after it: forward and backward.
+#include <algorithm>
+
 #include "kernels.h"
 
 namespace llmc {
