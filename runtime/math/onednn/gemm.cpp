@@ -56,6 +56,23 @@ std::size_t tiles_workspace(const GemmShape& shape) {
 constexpr std::size_t kMostScratchpad = std::size_t{16} << 20;
 constexpr std::int64_t kBlockRows = 512, kBlockCols = 1024, kFewestRows = 16;
 
+// 3.7 reads and writes a single row or column without its pitch (a test shows it).
+constexpr bool kIgnoresPitches = DNNL_VERSION_MAJOR > 2;
+
+/// Whether the operands of a product of one row or column have a pitch that oneDNN ignores.
+bool loses_pitch(const GemmShape& s) {
+  const bool row = s.m == 1 && s.transpose_a && s.pitch_a != 1;
+  const bool column = s.n == 1 && (s.pitch_d != 1 || (!s.transpose_b && s.pitch_b != 1));
+  return kIgnoresPitches && (row || column);
+}
+
+/// Rows or columns of a block: at most `most` of `all`, and without a single one left for the last block.
+std::int64_t block_of(std::int64_t all, std::int64_t most) {
+  std::int64_t size = std::min(all, most);
+  while (kIgnoresPitches && size > 2 && all % size == 1) --size;
+  return size;
+}
+
 bool has_padding(const GemmShape& shape) {
   return shape.a().pitch != shape.a().cols || shape.b().pitch != shape.b().cols || shape.d().pitch != shape.d().cols;
 }
@@ -151,7 +168,7 @@ struct Gemm::Impl {
   GemmShape shape;
   Blocks store;          // D = ...
   Blocks accumulate;     // D += ...; empty unless the shape accumulates
-  bool widened = false;  // by widened_product(), without blocks
+  bool widened = false;  // by widened_product(), without blocks and pitches
 
   Product make(std::int64_t rows, std::int64_t cols, bool accumulates) const;
   Blocks in_blocks(bool accumulates) const;
@@ -196,13 +213,13 @@ Product Gemm::Impl::make(std::int64_t rows, std::int64_t cols, bool accumulates)
 
 Blocks Gemm::Impl::in_blocks(bool accumulates) const {
   const bool padded = has_padding(shape);
-  Blocks blocks{.rows = padded ? std::min(shape.m, kBlockRows) : shape.m,
-                .cols = padded ? std::min(shape.n, kBlockCols) : shape.n,
+  Blocks blocks{.rows = padded ? block_of(shape.m, kBlockRows) : shape.m,
+                .cols = padded ? block_of(shape.n, kBlockCols) : shape.n,
                 .products = {}};
   for (;;) {
     blocks.products = {make(blocks.rows, blocks.cols, accumulates)};
     if (blocks.products[0].scratchpad_bytes() <= kMostScratchpad || blocks.rows <= kFewestRows) break;
-    blocks.rows /= 2;
+    blocks.rows = block_of(shape.m, blocks.rows / 2);
   }
   const std::int64_t last_rows = shape.m % blocks.rows, last_cols = shape.n % blocks.cols;
   if (last_rows) blocks.products.push_back(make(last_rows, blocks.cols, accumulates));
@@ -239,7 +256,7 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
   }
   if (shape.bias && (shape.alpha != 1 || shape.beta != 1))
     throw Failure(Exit::toolchain, "a product on the CPU with alpha or beta cannot add a bias: " + text(shape));
-  if (shape.operand == DType::bf16 && bf16_support() == Bf16Support::widened) {
+  if ((shape.operand == DType::bf16 && bf16_support() == Bf16Support::widened) || loses_pitch(shape)) {
     impl_->widened = true;
     impl_->library->reserve(widened_workspace());
     return;

@@ -29,12 +29,12 @@ float read(const void* from, DType dtype, std::int64_t i) {
 }
 
 /// Widens elements [row, row + rows) x [col, col + cols) of a matrix as stored, without its padding.
-void widen(const void* from, std::int64_t pitch, std::int64_t row, std::int64_t rows, std::int64_t col,
+void widen(const GemmMatrix& of, const void* from, std::int64_t row, std::int64_t rows, std::int64_t col,
            std::int64_t cols, float* to, int threads) {
-  const bf16* first = static_cast<const bf16*>(from) + row * pitch + col;
+  const std::int64_t first = row * of.pitch + col;
 #pragma omp parallel for num_threads(threads)
   for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < cols; ++c) to[r * cols + c] = wide(first[r * pitch + c]);
+    for (std::int64_t c = 0; c < cols; ++c) to[r * cols + c] = read(from, of.dtype, first + r * of.pitch + c);
 }
 
 /// Writes one block of D from its sums: adds the bias and the other addends in fp32.
@@ -69,13 +69,13 @@ bool widened_product(const GemmShape& shape, const GemmOperands& o, int threads,
       for (std::int64_t begin = 0; begin < shape.k; begin += kDepth) {
         const std::int64_t depth = std::min(kDepth, shape.k - begin);
         if (shape.transpose_a)
-          widen(o.a, shape.pitch_a, begin, depth, row, rows, a, threads);
+          widen(shape.a(), o.a, begin, depth, row, rows, a, threads);
         else
-          widen(o.a, shape.pitch_a, row, rows, begin, depth, a, threads);
+          widen(shape.a(), o.a, row, rows, begin, depth, a, threads);
         if (shape.transpose_b)
-          widen(o.b, shape.pitch_b, col, cols, begin, depth, b, threads);
+          widen(shape.b(), o.b, col, cols, begin, depth, b, threads);
         else
-          widen(o.b, shape.pitch_b, begin, depth, col, cols, b, threads);
+          widen(shape.b(), o.b, begin, depth, col, cols, b, threads);
         const dnnl_status_t status = dnnl_sgemm(shape.transpose_a ? 'T' : 'N', shape.transpose_b ? 'T' : 'N', rows,
                                                 cols, depth, 1.0f, a, shape.transpose_a ? rows : depth, b,
                                                 shape.transpose_b ? depth : cols, begin ? 1.0f : 0.0f, sums, cols);

@@ -178,6 +178,16 @@ TEST(Gemm, BlocksOfAPaddedResultMatchSumsInDouble) {
   }
 }
 
+/// Products and last blocks of one row or column, which oneDNN 3.7 reads and writes without their pitches.
+TEST(Gemm, SingleRowsAndColumnsKeepTheirPitch) {
+  Device device(0, 2);
+  MathLibrary library(device, nullptr, 0);
+  for (const DType dtype : {f32, bf16})
+    for (const auto& [m, n] : {std::pair{1, 5}, {5, 1}, {1, 1}, {513, 8}, {8, 1025}})
+      for (int flags = 0; flags < 16; ++flags)
+        check(library, device, {m, n, 9, dtype, dtype}, flags & 1, flags & 2, flags & 4, false, flags & 8, By::library);
+}
+
 std::size_t peak_resident() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
