@@ -23,7 +23,10 @@ std::string fields(const plan::Product& p) {
   if (s.result != DType::f32) text += std::string(", .result = ") + dtype_literal(s.result);
   if (s.scaling != Scaling::none) text += std::string(", .scaling = Scaling::") + name_of(s.scaling);
   const auto factor = [&](const char* field, float value) {
-    if (value != 1) text += fmt::format(", .{} = {:#}f", field, value);
+    if (value == 1) return;
+    const std::string digits = fmt::format("{}", value);
+    const bool whole = digits.find_first_of(".e") == std::string::npos;
+    text += fmt::format(", .{} = {}{}f", field, digits, whole ? ".0" : "");
   };
   factor("alpha", s.alpha), factor("beta", s.beta);
   flag("bias", s.bias), flag("residual", s.residual), flag("accumulates", s.accumulates);

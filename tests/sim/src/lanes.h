@@ -13,10 +13,11 @@ namespace sim {
 /// the memory that a kernel declares, because the simulator does not know its size.
 constexpr std::size_t kMostShared = std::size_t{227} << 10, kPlainShared = std::size_t{47} << 10;
 
+/// Has no padding, of which g++ 14 says in copies that it is uninitialised.
 struct LaunchShape {
   dim3 grid, block;
-  unsigned cluster = 1;    // blocks per cluster; divides the grid
-  std::size_t shared = 0;  // bytes of llmc::block_memory
+  std::size_t cluster = 1;  // blocks per cluster; divides the grid
+  std::size_t shared = 0;   // bytes of llmc::block_memory
 };
 
 /// Calls `lane` once for each lane of the grid, in its own fiber. Reports lanes that wait forever. One-dimensional

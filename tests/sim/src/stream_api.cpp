@@ -193,7 +193,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode) {
   CUstream_st& stream = stream_of(handle);
   if (stream.capture) return returned(cudaErrorStreamCaptureUnsupported);
   stream.capture = std::make_shared<Capture>();
-  stream.capture->branches = {&stream};
+  stream.capture->branches.assign(1, &stream);  // g++ 14 takes a list's copy to be out of its bounds
   stream.branch = 0;
   return cudaSuccess;
 }
