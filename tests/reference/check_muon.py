@@ -6,7 +6,7 @@ Formulas: Jordan et al. 2024 in the order of torch.optim.Muon; scaling by 0.2 sq
 (NorMuon). The reference starts with the
 trace's weights, keeps its own momentum and weights, and takes nothing but gradients from then on. The other parameters
 follow AdamW. The error is that of the whole run (weights after minus weights before), norm over norm, of each
-parameter.
+parameter. Cautious decay depends on the sign of an element: those that were once near 0 do not count.
 
 In fp32 it must be at most 1e-5 for matrices whose momentum has full rank. Iterations enlarge a small singular value,
 and the rounding of its direction, up to 3.4445^5 times. In bf16 the products round to 2^-9 of each element: 2e-2 of the run's change, which is below 1e-2 of the weights.
@@ -96,6 +96,7 @@ class Muon:
         self.weight, self.setting = weight.clone(), setting
         self.buffer = torch.zeros_like(weight)
         self.neurons = torch.zeros_like(weight[:, :1])  # second moment of each row
+        self.decided = torch.ones_like(weight, dtype=torch.bool)  # elements whose decay no rounding decides
 
     def step(self, gradient, lr, step):
         mu = self.setting.momentum_at(step)
@@ -108,6 +109,7 @@ class Muon:
             update = update * math.sqrt(min(update.shape)) / update.norm().clamp(min=1e-7)
         keep = 1 - lr * DECAY
         if self.setting.cautious:
+            self.decided &= update.abs() > 1e-4 * update.square().mean().sqrt()
             self.weight = torch.where(update * self.weight >= 0, self.weight * keep, self.weight)
         else:
             self.weight = self.weight * keep
@@ -154,7 +156,9 @@ def check(trace, setting, compute, steps):
     error, where, of_weights = 0.0, "", 0.0
     for name, p in start.items():
         exact = matrices[name].weight if name in matrices else others[name]
-        difference = (after[name] - exact).norm()
+        decided = matrices[name].decided if name in matrices else torch.ones_like(exact, dtype=torch.bool)
+        assert decided.double().mean() > 0.99
+        difference = ((after[name] - exact) * decided).norm()
         error, where = max((error, where), ((difference / (exact - p).norm()).item(), name))
         of_weights = max(of_weights, (difference / exact.norm()).item())
     print(f"{setting.words}: error {error:.1e} ({where}), {of_weights:.1e} of the weights" +

@@ -11,7 +11,7 @@ import time
 import harness
 from harness import LLMC
 from phased import STEPS, PhasedSpecs
-from ranks import environment
+from ranks import environment, mpirun_each
 
 # From its second phase on every step is taken for an outlier, and the run goes back to a step of the first.
 SPIKES = """phases:
@@ -90,16 +90,16 @@ class Borders(PhasedSpecs):
 
     def test_ranks_that_differ_in_the_next_phase(self):
         """The steps before are saved. A start finds the difference before it trains."""
-        for rank in (0, 1):
-            os.mkdir(self.path(f"node-{rank}"))
-            shutil.copy(self.path("train-1.bin"), self.path(f"node-{rank}", "second.bin"))
+        folders = [self.path(f"node-{rank}") for rank in (0, 1)]
+        for folder in folders:
+            os.mkdir(folder)
+            shutil.copy(self.path("train-1.bin"), os.path.join(folder, "second.bin"))
         phases = "phases: [{until: 500}, {until: 100%, data: {train: {second: {path: /proc/self/cwd/second.bin}}}}]\n"
         trainer, run = self.compile_spec("differ", phases, (f"steps: {STEPS}", "steps: 502")), self.path("differ")
         words = ("--run", run, "checkpoint.every=0", "evaluation.every=0", "sampling.every=0", "guards.limit=10000",
                  "guards.limit_in_a_row=10000")
-        rank = lambda number: ("-n", "1", "-wdir", self.path(f"node-{number}"), trainer, *words)
-        command = ("mpirun", "--oversubscribe", "--bind-to", "none", *rank(0), ":", *rank(1))
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        command = lambda: mpirun_each((trainer, *words), (trainer, *words), folders=folders)
+        process = subprocess.Popen(command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                    env=environment())
         self.addCleanup(process.kill)
         self.wait_until_it_trains(process, run)
@@ -110,7 +110,7 @@ class Borders(PhasedSpecs):
         self.assert_facts(errors, "the ranks of a run differ", "training data is ", " on rank 0 ", " on rank 1 ")
         self.assertEqual(os.listdir(os.path.join(run, "checkpoints")), ["step-00000500"])
         words = ("--run", self.path("differ-again"))
-        done = harness.call(*command[:4], *rank(0), ":", *rank(1), env=environment())
+        done = harness.call(*command(), env=environment())
         self.assertEqual(done.code, 2, done.out + done.err)
         self.assertIn("training data of phase 2 is ", done.err)
         self.assertFalse(os.path.exists(self.path("differ-again")))

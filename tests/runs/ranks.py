@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import struct
@@ -37,6 +38,16 @@ SENT_IN_BF16 = 2**-8
 def mpirun(ranks, *command):
     """Command line that starts `command` on several ranks of one thread each."""
     return ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", *map(str, command)]
+
+
+def mpirun_each(*commands, folders=(".", ".")):
+    """Command line that starts each command as one rank, in its folder. A shell chooses the command, because mpirun of
+    Open MPI 5.0.7 crashes on a ":" between two."""
+    ranks = enumerate(zip(commands, folders))
+    cases = [
+        f"{rank}) cd {shlex.quote(folder)} && exec {shlex.join(map(str, words))};;" for rank, (words, folder) in ranks
+    ]
+    return mpirun(len(commands), "sh", "-c", f"case $OMPI_COMM_WORLD_RANK in {' '.join(cases)} esac")
 
 
 def environment():
@@ -319,12 +330,12 @@ class Ranks(RanksTest):
         self.assertEqual(done.err.count("batch.tokens=168"), 1)
         self.assertFalse(os.path.exists(self.path("few")))
         # A separate folder for each rank, as on machines without a shared one.
-        for name in ("a", "b"):
-            os.makedirs(self.path("apart", name))
+        folders = [self.path("apart", name) for name in ("a", "b")]
+        for folder in folders:
+            os.makedirs(folder)
         trainer = self.trainer()
-        words = mpirun(1, "-wdir", self.path("apart", "a"), trainer, "--run", "run")
-        words += [":", "-n", "1", "-wdir", self.path("apart", "b"), trainer, "--run", "run"]
-        done = harness.call(*words, env=environment())
+        command = (trainer, "--run", "run")
+        done = harness.call(*mpirun_each(command, command, folders=folders), env=environment())
         self.assertEqual(done.code, 6, done.err)
         self.assertIn("rank 1", done.err)
         self.assertIn("--run DIR", done.err)
@@ -333,31 +344,24 @@ class Ranks(RanksTest):
         self.assertEqual(done.code, 2, done.err)
         self.assertIn("--ranks", done.err)
         self.assertFalse(os.path.exists(self.path("within")))
-        words = mpirun(1, trainer, "--run", self.path("unlike"), "optimizer.lr=1e-3")
-        words += [":", "-n", "1", trainer, "--run", self.path("unlike"), "optimizer.lr=2e-3"]
-        done = harness.call(*words, env=environment())
+        unlike = (trainer, "--run", self.path("unlike"))
+        done = harness.call(*mpirun_each((*unlike, "optimizer.lr=1e-3"), (*unlike, "optimizer.lr=2e-3")),
+                            env=environment())
         self.assertEqual(done.code, 2, done.err)
         self.assertRegex(
             done.err,
             r"error: the ranks .*: optimizer.lr is 0.001 on rank 0 \(host .*\) and 0.002 on rank 1 \(host .*\)\n")
         # Options and data that determine the collectives of a rank.
-        words = mpirun(1, trainer, "--run", self.path("unlike"))
-        words += [
-            ":", "-n", "1", trainer, "--run",
-            self.path("unlike"), "--steps", "3", "--trace",
-            self.path("unlike-trace"), "--no-final-checkpoint", f"data.validation.path={self.folder}/train-0.bin"
-        ]
-        done = harness.call(*words, env=environment())
+        options = ("--steps", "3", "--trace", self.path("unlike-trace"), "--no-final-checkpoint",
+                   f"data.validation.path={self.folder}/train-0.bin")
+        done = harness.call(*mpirun_each(unlike, (*unlike, *options)), env=environment())
         self.assertEqual(done.code, 2, done.err)
         self.assertRegex(
             done.err,
             r": last step is 12 on rank 0 \(host .*\) and 3 on rank 1 \(host .*\); --trace is not given on rank 0 .*"
             r"; --no-final-checkpoint is not given on rank 0 .*; validation data is .*; data.validation.path is ")
-        words = mpirun(1, trainer, "--run", self.path("mixed")) + [
-            ":", "-n", "1", self.trainer(shard="none"), "--run",
-            self.path("mixed")
-        ]
-        done = harness.call(*words, env=environment())
+        mixed = ("--run", self.path("mixed"))
+        done = harness.call(*mpirun_each((trainer, *mixed), (self.trainer(shard="none"), *mixed)), env=environment())
         self.assertEqual(done.code, 2, done.err)
         self.assertRegex(done.err, r"error: rank 1 on .* fingerprint [0-9a-f]+, .*rank 0 on ")
         self.assertFalse(os.path.exists(self.path("mixed")))
