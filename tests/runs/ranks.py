@@ -370,10 +370,9 @@ class Ranks(RanksTest):
         self.assertEqual(done.err.count("error:"), 1, done.err)
 
     def test_a_rank_that_may_start_no_thread(self):
-        trainer = self.trainer()
-        words = mpirun(1, trainer, "--run", self.path("threads")) + [":", "-n", "1"]
-        words += ["env", "LD_PRELOAD=" + os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_THREAD=4"]  # the loader's
-        done = harness.call(*words, trainer, "--run", self.path("threads"), env=environment())
+        command = (self.trainer(), "--run", self.path("threads"))
+        of_the_loader = ("env", "LD_PRELOAD=" + os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_THREAD=4")
+        done = harness.call(*mpirun_each(command, (*of_the_loader, *command)), env=environment())
         self.assertEqual(done.code, 4, done.err)
         self.assertRegex(done.err, "rank 1 .* is lost: it ended with exit code 4: the system allows .* no more threads")
 
