@@ -9,8 +9,7 @@
 
 namespace llmc {
 
-/// norms: of rows x; moments: v; factors [kRows], 0 of a row of zeros, of which eps alone might give infinity. scalars
-/// [1].
+/// norms: of rows x; moments: v; factors [kRows], finite even if v is 0 and eps the least. scalars [1].
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL neuron_factors(const float* __restrict__ norms, const MuonScalars* __restrict__ scalars,
                            const StepResults* __restrict__ results, float* __restrict__ moments,
@@ -32,9 +31,11 @@ LLMC_KERNEL neuron_factors(const float* __restrict__ norms, const MuonScalars* _
     const float scaled = n / (sqrt(moment(n, v)) + eps);
     return scaled * scaled;
   });
-  const float size = muon_size<kRows, kCols>(scalars->original) * muon_to_norm<kRows, kCols>(sqrt(squares));
+  const float wanted = muon_size<kRows, kCols>(scalars->original) * muon_to_norm<kRows, kCols>(sqrt(squares));
+  const float most = 1e38f * eps;  // rows of zeros times infinity would be NaN
+  const float size = wanted < most ? wanted : most;
   lanes.store(lanes.row<kRows>(factors), rows, before,
-              [=](float n, float v) { return n == 0.0f ? 0.0f : size / (sqrt(moment(n, v)) + eps); });
+              [=](float n, float v) { return size / (sqrt(moment(n, v)) + eps); });
   lanes.store(out, rows, before, moment);
 }
 

@@ -42,6 +42,8 @@ FAULTS = [
           "size / norm", "test_templates MuonFactors.AreTheSize*"),
     fault("moments_of_neurons_in_a_skipped_step", "neuron_factors", "skipped ? v : fma", "fma",
           "test_templates NeuronFactors.LeaveMoments*"),
+    fault("neurons_of_zeros_become_nan", "neuron_factors", "wanted < most ? wanted : most", "wanted",
+          "test_templates NeuronFactors.ScaleAMatrix*"),
     fault("moments_of_neurons_are_sums", "neuron_factors", "x * x / kCols - v", "x * x - v",
           "test_templates NeuronFactors.AreNorMuons*"),
     fault("neurons_keep_the_matrix_s_norm", "neuron_factors", "* muon_to_norm<kRows, kCols>(sqrt(squares))", "",

@@ -67,7 +67,7 @@ double size_of(const MuonScalars& scalars, double rows, double cols) {
 }  // namespace
 
 /// v = beta2 v + (1 - beta2) mean(x^2) of each row, and with f = 1 / (sqrt(v) + eps) the factors
-/// size sqrt(min(rows, cols)) f / |f x|. With `equilibrate` v is of x sqrt(min(rows, cols)) / |x|.
+/// size sqrt(min(rows, cols)) f / |f x|, at most 1e38 eps f. With `equilibrate` v is of x sqrt(min(rows, cols)) / |x|.
 void neuron_factors(OpRun& run) {
   const auto& [group, cols, rows_before, layer_rows] = run.op.as<NeuronAttributes>();
   const MuonScalars& scalars = run.records_in<MuonScalars>(kNeuronScalars)[group];
@@ -81,10 +81,11 @@ void neuron_factors(OpRun& run) {
   for (std::int64_t i = 0; i < norms.cols; ++i) {
     const double n = norms.data[i], x = n * even, beta2 = static_cast<double>(scalars.beta2);
     if (!skipped) moments[i] = beta2 * moments[i] + (1 - beta2) * x * x / width;
-    factors.data[i] = n == 0 ? 0 : 1 / (std::sqrt(moments[i]) + static_cast<double>(scalars.eps));
+    factors.data[i] = 1 / (std::sqrt(moments[i]) + static_cast<double>(scalars.eps));
     squares += n * factors.data[i] * n * factors.data[i];
   }
-  const double size = size_of(scalars, rows, width) * wanted / std::max(std::sqrt(squares), 1e-7);
+  const double most = 1e38 * static_cast<double>(scalars.eps),
+               size = std::min(size_of(scalars, rows, width) * wanted / std::max(std::sqrt(squares), 1e-7), most);
   for (std::int64_t i = 0; i < norms.cols; ++i) factors.data[i] *= size;
   run.outputs[0].relative = 64 * kFp32;  // of a sum of squares
 }
