@@ -47,17 +47,16 @@ Planned plan_reduced(const Planned& users, const float64::Reduction& reduction, 
   return plan_loaded(load_spec({(folder / kSpecFile).string(), {}}, false), true);
 }
 
-/// Throws Failure(does_not_fit) if this machine has less memory than the interpreter needs.
-void check_memory(const plan::Plan& reduced, bool with_rounding) {
+/// Says that this machine has less memory than the interpreter needs; empty if it has enough.
+std::string lack_of_memory(const plan::Plan& reduced, bool with_rounding) {
   const auto [has, file] = HostLimits().free_memory();
   const double needs = float64::memory_of(reduced, with_rounding);
   constexpr double kGiB = 1 << 30;
-  if (has > 0 && needs > static_cast<double>(has))
-    throw Failure(Exit::does_not_fit,
-                  fmt::format("the interpreter needs about {:.0f} GiB for this run, but this {} has {:.1f} available. "
-                              "Use a larger machine, or a smaller model.vocab_size or hidden_size",
-                              needs / kGiB, file.empty() ? "machine" : "process, by '" + file + "',",
-                              static_cast<double>(has) / kGiB));
+  if (has <= 0 || needs <= static_cast<double>(has)) return {};
+  return fmt::format(
+      "the interpreter needs about {:.0f} GiB for this run, but this {} has {:.1f} available. Use a "
+      "larger machine, or a smaller model.vocab_size or hidden_size",
+      needs / kGiB, file.empty() ? "machine" : "process, by '" + file + "',", static_cast<double>(has) / kGiB);
 }
 
 /// Throws Failure(toolchain) if the trainer does not start, and Failure(usage) if it was not built for the reduced run.
@@ -102,7 +101,9 @@ std::optional<Verified> verify_in(const fs::path& folder, const VerifyOptions& o
   build.probes = emit::Probes::around_ops;
   build.jobs = options.jobs;
   build.bundle = options.emit_only;
-  if (!options.emit_only) check_memory(reduced.plan, false);
+  if (!options.emit_only)
+    if (const std::string lack = lack_of_memory(reduced.plan, false); !lack.empty())
+      throw Failure(Exit::does_not_fit, lack);
   if (options.emit_only) {
     const build::ProjectLock project = lock_output(reduced, build);
     fmt::print("{}\n", emit_to(reduced, build, build::find_home()).string());
@@ -122,9 +123,12 @@ std::optional<Verified> verify_in(const fs::path& folder, const VerifyOptions& o
   if (verdict.in_doubt()) {
     say("every op alone is within its bound, but not the whole run: runs once more, to measure how much of the errors "
         "of rounding the model magnifies");
-    check_memory(reduced.plan, true);
-    disk::remove_tree(folder / "run", Exit::usage);
-    verdict = run("", true);
+    if (const std::string lack = lack_of_memory(reduced.plan, true); !lack.empty()) {
+      say("not measured: " + lack);
+    } else {
+      disk::remove_tree(folder / "run", Exit::usage);
+      verdict = run("", true);
+    }
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const float64::Report report{reduced.plan, reduction.said, shared, verdict, seconds};
