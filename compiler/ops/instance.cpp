@@ -38,7 +38,7 @@ Instance& Instance::real(const char* name, double value, const char* origin) {
 
 Instance& Instance::flag(const char* name, bool value, const char* suffix, const char* origin) {
   work_.kernel.params.push_back({"bool", name, value ? "true" : "false", origin});
-  return value ? named(suffix) : *this;
+  return value && *suffix ? named(suffix) : *this;
 }
 
 Instance& Instance::share(const char* name, Use use) {
@@ -56,7 +56,12 @@ Instance& Instance::said(bool said) {
 }
 
 Instance& Instance::further_operands(const std::string& declared, const char* origin) {
-  work_.kernel.params.push_back({"operands", "LLMC_FURTHER_OPERANDS", declared, origin, false});
+  work_.kernel.params.push_back({"macro", "LLMC_FURTHER_OPERANDS", declared, origin, false});
+  return *this;
+}
+
+Instance& Instance::mask(const std::string& initialiser, const char* origin) {
+  work_.kernel.params.push_back({"macro", "LLMC_MASK", initialiser, origin, false});
   return *this;
 }
 

@@ -26,7 +26,7 @@ class Instance {
   Instance& element(DType dtype, const char* name = "Act", const char* origin = "precision.compute");
   Instance& integer(const char* name, std::int64_t value, const char* origin);
   Instance& real(const char* name, double value, const char* origin);
-  /// Adds a flag; a set flag is part of the instance's name.
+  /// Adds a flag; a set flag is part of the instance's name, if `suffix` is not empty.
   Instance& flag(const char* name, bool value, const char* suffix, const char* origin);
   /// Adds a flag: whether the buffers of this use have only a rank's shard, at the offsets of the optimizer's state.
   Instance& share(const char* name, Use use);
@@ -36,6 +36,8 @@ class Instance {
   Instance& said(bool said);
   /// Adds operands that only some instances have, as `, type name, type name`.
   Instance& further_operands(const std::string& declared, const char* origin);
+  /// Sets the expansion of LLMC_MASK (device/mask.h).
+  Instance& mask(const std::string& initialiser, const char* origin);
   /// Adds the params of norms whose weights are not plain; `gradient`: of a kernel that also sums those of the weights.
   Instance& norm_weight(spec::NormWeight weight, bool gradient = false);
   /// Adds the param and the operand of positions that begin anew in each document, if they do.

@@ -14,7 +14,7 @@
 namespace llmc::ops {
 
 struct KernelParam {
-  std::string type;  // "int", "float", "bool", "using", "operands"
+  std::string type;  // "int", "float", "bool", "using", "macro"
   std::string name;
   std::string value;
   std::string origin;  // the spec key it comes from, for `llmc diff`

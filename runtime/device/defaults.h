@@ -4,10 +4,8 @@
 
 #include "device/types.h"
 
-// Attention sees all keys up to the query's own.
-constexpr int kWindow = 0;
-constexpr bool kDocuments = false;
-constexpr bool kResets = false;  // positions do not begin anew in each document
+constexpr bool kBounded = false;  // queries of attention see all keys up to their own
+constexpr bool kResets = false;   // positions do not begin anew in each document
 constexpr const int *document_begin = nullptr, *document_end = nullptr;
 
 constexpr int kMulticast = 1;  // each block of attention copies keys and values for itself

@@ -6,6 +6,11 @@
 
 #include "device/types.h"
 
+// The mask of sequence `batch` in an attention kernel, an initialiser of Mask; a run's params define it.
+#ifndef LLMC_MASK
+#define LLMC_MASK {kSequence, 0}
+#endif
+
 namespace llmc {
 
 /// Causal. With a window, a query sees the `window` keys that end with its own; with documents, only those of its own

@@ -11,7 +11,6 @@
 namespace llmc {
 
 constexpr int kGroupHeads = kHeads / kKvHeads;
-constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 /// Heads and vectors of queries of one tile: the largest number of heads that divides the group and fits.
 constexpr int kTileHeads = kTileVectors >= 4 && kGroupHeads % 4 == 0   ? 4
                            : kTileVectors >= 3 && kGroupHeads % 3 == 0 ? 3
@@ -167,8 +166,7 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
   BackwardTile tile;
   for (int task : lanes.rows(kBatch * kKvHeads)) {
     const int batch = task / kKvHeads, kv_head = task % kKvHeads;
-    if constexpr (kBounded) tile.mask = {kSequence, kWindow};
-    if constexpr (kDocuments) tile.mask = tile.mask.with_documents(document_begin, document_end, batch);
+    if constexpr (kBounded) tile.mask = LLMC_MASK;
     const long long row0 = static_cast<long long>(batch) * kSequence;
     const int key_column = (kHeads + kv_head) * kHeadDim, value_column = key_column + kKvHeads * kHeadDim;
     const Act* keys = qkv + row0 * kPitch + key_column;

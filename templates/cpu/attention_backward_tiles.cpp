@@ -11,7 +11,6 @@
 namespace llmc {
 
 constexpr int kGroupHeads = kHeads / kKvHeads;
-constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 /// A tile of queries is four units if possible: heads that share a key head first, then further queries.
 constexpr int kTileHeads = kGroupHeads % 4 == 0 ? 4 : kGroupHeads % 3 == 0 ? 3 : kGroupHeads % 2 == 0 ? 2 : 1;
 constexpr int kQueryBlocks = 4 / kTileHeads;
@@ -103,8 +102,7 @@ LLMC_KERNEL attention_backward_tiles(const bf16* __restrict__ dout, const bf16* 
   BackwardTile tile;
   for (int task : lanes.rows(kBatch * kKvHeads)) {
     const int batch = task / kKvHeads, kv_head = task % kKvHeads;
-    [[maybe_unused]] Mask mask = {kSequence, kWindow};
-    if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+    [[maybe_unused]] Mask mask = LLMC_MASK;
     const long long row0 = static_cast<long long>(batch) * kSequence;
     const int key_column = (kHeads + kv_head) * kHeadDim, value_column = key_column + kKvHeads * kHeadDim;
     const bf16* keys = qkv + row0 * kPitch + key_column;

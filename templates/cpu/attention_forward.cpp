@@ -11,7 +11,6 @@
 namespace llmc {
 
 constexpr int kGroupHeads = kHeads / kKvHeads;
-constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 /// Heads and vectors of queries of one tile: the largest number of heads that divides the group and fits.
 constexpr int kTileHeads = kTileVectors >= 4 && kGroupHeads % 4 == 0   ? 4
                            : kTileVectors >= 3 && kGroupHeads % 3 == 0 ? 3
@@ -133,8 +132,7 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
     // Late tiles see more keys. Short and long ones alternate, so that equal numbers of tasks are equal work.
     const int order = task % kTiles;
     const int first = (order % 2 ? kTiles - 1 - order / 2 : order / 2) * kTileQueries;
-    if constexpr (kBounded) tile.mask = {kSequence, kWindow};
-    if constexpr (kDocuments) tile.mask = tile.mask.with_documents(document_begin, document_end, batch);
+    if constexpr (kBounded) tile.mask = LLMC_MASK;
     const Act* rows = qkv + static_cast<long long>(batch) * kSequence * kPitch;
     const Act* keys = rows + (kHeads + head / kGroupHeads) * kHeadDim;
     const Act* values = keys + kKvHeads * kHeadDim;

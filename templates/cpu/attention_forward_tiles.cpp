@@ -12,7 +12,6 @@
 namespace llmc {
 
 constexpr int kGroupHeads = kHeads / kKvHeads;
-constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 /// A tile of queries is four units if possible: heads that share a key head first, then further queries.
 constexpr int kTileHeads = kGroupHeads % 4 == 0 ? 4 : kGroupHeads % 3 == 0 ? 3 : kGroupHeads % 2 == 0 ? 2 : 1;
 constexpr int kQueryBlocks = 4 / kTileHeads;
@@ -121,8 +120,7 @@ LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restri
     const int order = task % kTiles;
     const int first = (order % 2 ? kTiles - 1 - order / 2 : order / 2) * kTileQueries;
     const int blocks = (kSequence - first + 31) / 32 < kQueryBlocks ? (kSequence - first + 31) / 32 : kQueryBlocks;
-    [[maybe_unused]] Mask mask = {kSequence, kWindow};
-    if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+    [[maybe_unused]] Mask mask = LLMC_MASK;
     const bf16* rows = qkv + static_cast<long long>(batch) * kSequence * kPitch;
     const bf16* keys = rows + (kHeads + head / kGroupHeads) * kHeadDim;
     const bf16* values = keys + kKvHeads * kHeadDim;

@@ -23,7 +23,6 @@ constexpr int kStride = kDim + kRowPadding;                                // of
 constexpr int kQueries = kHeadDim <= 64 ? 64 : kHeadDim <= 128 ? 32 : 16;  // at once in shared memory
 constexpr int kSequences = kBatch * kKvHeads * kParts;
 constexpr int kGroupHeads = kHeads / kKvHeads;
-constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 
 /// dout [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dk and dv are written; lse, delta
 /// [kBatch, kHeads, kSequence].
@@ -39,8 +38,7 @@ LLMC_KERNEL attention_backward_keys(const Act* __restrict__ dout, const Act* __r
   const int first = task / kSequences * kKeys;
   const int part = task % kParts, kv_head = task / kParts % kKvHeads, batch = task % kSequences / (kParts * kKvHeads);
   const int row = batch * kSequence;
-  [[maybe_unused]] Mask mask = {kSequence, kWindow};
-  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  [[maybe_unused]] Mask mask = LLMC_MASK;
   [[maybe_unused]] int last_query = 0;  // that sees a key of the block
   if constexpr (kBounded) last_query = mask.hi(first + kKeys - 1);
   const auto begin_copies = [&](int turn) {

@@ -44,8 +44,7 @@ attention_backward_keys_scalar(const float* __restrict__ dout, const float* __re
   copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(values, key_rows + value_column, kSequence - first);
 
   float dk[kRows][kVectors][4] = {}, dv[kRows][kVectors][4] = {};
-  Mask mask = {kSequence, kWindow};
-  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  Mask mask = LLMC_MASK;
   const int end = mask.hi(min(first + kKeys, kSequence) - 1) + 1;
   for (int turn = 0, query = first; query < end; ++turn, query = first + turn / kGroupHeads * kQueries) {
     const int head = kv_head * kGroupHeads + turn % kGroupHeads;

@@ -21,7 +21,6 @@ constexpr int kSlices = kSlicesOf<kHeadDim>;
 constexpr int kOperand = kSlices * kTileElements;  // 64 rows in shared memory
 constexpr bool kInRegisters = kSlices == 1;        // keys and values
 constexpr int kGroupHeads = kHeads / kKvHeads;
-constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 static_assert(kSlices <= 2);
 
 /// Of a block, in shared memory. Keys and values follow, if they are there.
@@ -71,8 +70,7 @@ __launch_bounds__(kLanes) LLMC_KERNEL
   const int task = blockIdx.x;
   const int first = task / kKvHeads % kTiles * kTile, kv_head = task % kKvHeads, batch = task / (kKvHeads * kTiles);
   const int row = batch * kSequence;
-  [[maybe_unused]] Mask mask = {kSequence, kWindow};
-  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  [[maybe_unused]] Mask mask = LLMC_MASK;
   // Queries after sees_all do not see some of the keys, and those from `end` on none. seen_until: of the lane's keys.
   int end = kSequence;
   [[maybe_unused]] int sees_all = 0, seen_until[2] = {};

@@ -23,7 +23,6 @@ constexpr int kKeys = kHeadDim <= 64 ? 64 : kHeadDim <= 128 ? 32 : 16;  // at on
 constexpr int kTiles = (kSequence + kQueries - 1) / kQueries;
 constexpr int kSequences = kBatch * kHeads * kParts;
 constexpr int kGroupHeads = kHeads / kKvHeads;
-constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
 /// [kBatch, kHeads, kSequence].
@@ -69,8 +68,7 @@ LLMC_KERNEL attention_backward_queries(const Act* __restrict__ dout, const Act* 
   }
 
   float dq[kRowTiles][kPart / 8][4] = {};
-  [[maybe_unused]] Mask mask = {kSequence, kWindow};
-  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  [[maybe_unused]] Mask mask = LLMC_MASK;
   // Keys before all_seen are hidden from some of the warp's queries, and those before some_seen from all.
   [[maybe_unused]] int first_key = 0, some_seen = 0, all_seen = 0;
   if constexpr (kBounded)

@@ -66,8 +66,7 @@ attention_backward_queries_scalar(const float* __restrict__ dout, const float* _
   }
 
   float dq[kRows][kVectors][4] = {};
-  Mask mask = {kSequence, kWindow};
-  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  Mask mask = LLMC_MASK;
   for (int key = mask.first_tile(first, kKeys); key < end; key += kKeys) {
     __syncthreads();  // all warps are done with the earlier keys
     const float* from = key_rows + static_cast<long long>(key) * kPitch;

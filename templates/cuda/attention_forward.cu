@@ -20,7 +20,6 @@ constexpr int kKeys = kHeadDim <= 128 ? 32 : 16;  // at once in shared memory
 constexpr int kTiles = (kSequence + kQueries - 1) / kQueries;
 constexpr int kSequences = kBatch * kHeads;
 constexpr int kGroupHeads = kHeads / kKvHeads;
-constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 
 /// qkv [kBatch * kSequence, kPitch] with rows of q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], already rotated;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
@@ -47,8 +46,7 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
 #pragma unroll
   for (int half = 0; half < 2 * kRowTiles; ++half) highest[half / 2][half % 2] = kNothing;
 
-  [[maybe_unused]] Mask mask = {kSequence, kWindow};
-  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  [[maybe_unused]] Mask mask = LLMC_MASK;
   // Keys before all_seen are hidden from some of the warp's queries, and those before some_seen from all.
   [[maybe_unused]] int first_key = 0, some_seen = 0, all_seen = 0;
   if constexpr (kBounded)

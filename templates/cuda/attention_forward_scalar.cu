@@ -43,8 +43,7 @@ attention_forward_scalar(const float* __restrict__ qkv, float* __restrict__ out,
   float highest[kRows], total[kRows] = {};
 #pragma unroll
   for (int r = 0; r < kRows; ++r) highest[r] = -1e30f;
-  Mask mask = {kSequence, kWindow};
-  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  Mask mask = LLMC_MASK;
   for (int key = mask.first_tile(first, kKeys); key < end; key += kKeys) {
     __syncthreads();  // all warps are done with the earlier keys
     const float* from = key_rows + static_cast<long long>(key) * kPitch;

@@ -19,7 +19,6 @@ constexpr int kTiles = (kSequence + kTile - 1) / kTile;
 constexpr int kSlices = kSlicesOf<kHeadDim>;
 constexpr int kOperand = kSlices * kTileElements;  // 64 rows in shared memory
 constexpr int kGroupHeads = kHeads / kKvHeads;
-constexpr bool kBounded = kWindow > 0 || kDocuments;  // queries do not see all keys before theirs
 static_assert(kSlices <= 2);
 
 /// Online softmax: a tile's scores become exponentials of their differences to the highest one of their row so far,
@@ -74,8 +73,7 @@ __launch_bounds__(kLanes, kSlices == 1 ? 4 : 3) LLMC_KERNEL
     copy_swizzled<kLanes, kHeadDim, kPitch>(tiles[buffer][0], from, kSequence - key);
     copy_swizzled<kLanes, kHeadDim, kPitch>(tiles[buffer][1], from + kKvHeads * kHeadDim, kSequence - key);
   };
-  [[maybe_unused]] Mask mask = {kSequence, kWindow};
-  if constexpr (kDocuments) mask = mask.with_documents(document_begin, document_end, batch);
+  [[maybe_unused]] Mask mask = LLMC_MASK;
   // Keys before all_seen are hidden from some of the queries. seen_from: of the lane's queries.
   [[maybe_unused]] int first_key = 0, all_seen = 0, seen_from[2] = {};
   if constexpr (kBounded) {

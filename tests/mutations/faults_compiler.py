@@ -289,7 +289,7 @@ FAULTS = [
     # specialiser
     fault("locals_that_may_be_unused_stay", "Collector", "const bool marked_unused = variable &&",
           "const bool marked_unused = false &&", "test_specialiser Drop.LocalsThat*"),
-    fault("all_instances_have_further_operands", "with_operands", '"" : given->value', '", int more" : given->value',
+    fault("all_instances_have_further_operands", "expanded", '{{kFurtherOperands, ""}}', '{{kFurtherOperands, ", int more"}}',
           "test_specialiser FurtherOperands.*"),
     fault("floats_without_their_f", "literal_text", 'return shortest(value) + "f";', "return shortest(value);",
           "test_specialiser Fold.*"),

@@ -12,18 +12,17 @@ namespace llmc::emit {
 std::string params_text(const std::vector<Param>& params) {
   std::string text = "namespace llmc {\n\n";
   for (const Param& param : params) {
-    if (param.type == "operands") continue;
+    if (param.type == "macro") continue;
     text += param.type == "using" ? "using " : "constexpr " + param.type + " ";
     text += param.name + " = " + param.value + ";\n";
   }
   return text + "\n}  // namespace llmc\n";
 }
 
-std::string operands_text(const std::vector<Param>& params) {
+std::string macros_text(const std::vector<Param>& params) {
   std::string text;
   for (const Param& param : params)
-    if (param.type == "operands")
-      text += "#undef " + param.name + "\n#define " + param.name + " " + param.value + "\n\n";
+    if (param.type == "macro") text += "#undef " + param.name + "\n#define " + param.name + " " + param.value + "\n\n";
   return text;
 }
 
@@ -42,15 +41,20 @@ std::vector<std::string> params_read(const std::string& template_text, const std
   return read;
 }
 
+std::string with_values(std::string text, const std::vector<Param>& params) {
+  for (const Param& param : params) text += "\n" + param.value;
+  return text;
+}
+
 std::string include_style(const SpecialiseInput& input) {
   if (!is_identifier(input.entry)) throw Failure(Exit::internal, "not a function name: " + input.entry);
-  if (params_read(input.template_text, input.params).size() != input.params.size()) {
+  if (params_read(with_values(input.template_text, input.params), input.params).size() != input.params.size()) {
     throw Failure(Exit::internal, input.template_file + ":1: the template does not read all params of " + input.entry);
   }
   std::string text;
   for (const std::string& line : input.header) text += line.empty() ? "//\n" : "// " + line + "\n";
   if (!text.empty()) text += "\n";
-  text += operands_text(input.params) + "#include \"device/types.h\"\n\n#define LLMC_PARAMS_GIVEN\n" +
+  text += macros_text(input.params) + "#include \"device/types.h\"\n\n#define LLMC_PARAMS_GIVEN\n" +
           params_text(input.params) + "\n";
   if (input.entry != input.template_name) text += "#define " + input.template_name + " " + input.entry + "\n";
   return text + "#include \"" + input.template_file + "\"\n";

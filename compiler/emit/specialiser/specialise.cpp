@@ -1,5 +1,7 @@
 // Applies the specialiser's rules as edits of the template's text; analysis.h has Clang's results.
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -30,21 +32,24 @@ std::string declared(const SpecialiseInput& input, const Analysis& analysis) {
   return text;
 }
 
-/// Replaces kFurtherOperands in the template's text by the instance's, which are none without such a param.
-SpecialiseInput with_operands(SpecialiseInput input) {
-  const auto given = std::ranges::find(input.params, "operands", &Param::type);
-  const std::string operands = given == input.params.end() ? "" : given->value;
-  if (given != input.params.end()) {
-    if (params_read(input.template_text, {*given}).empty())
-      throw Failure(Exit::internal, input.template_file + ":1: the template has no " + given->name);
-    input.params.erase(given);
+/// Expands the params that are macros in the template's text. Without such a param kFurtherOperands is nothing.
+SpecialiseInput expanded(SpecialiseInput input) {
+  std::map<std::string, std::string, std::less<>> macros = {{kFurtherOperands, ""}};
+  for (const Param& param : input.params) {
+    if (param.type != "macro") continue;
+    if (params_read(input.template_text, {param}).empty())
+      throw Failure(Exit::internal, input.template_file + ":1: the template has no " + param.name);
+    macros[param.name] = param.value;
   }
+  std::erase_if(input.params, [](const Param& param) { return param.type == "macro"; });
   std::string text;
   std::size_t done = 0;
   for (const Token& token : tokenize(input.template_text)) {
-    if (token.text != kFurtherOperands) continue;
-    const std::size_t begin = back_over_space(input.template_text, token.begin);
-    text += input.template_text.substr(done, begin - done) + operands;
+    const auto macro = macros.find(token.text);
+    if (macro == macros.end()) continue;
+    const bool list = macro->first == kFurtherOperands;  // begins with a comma
+    const std::size_t begin = list ? back_over_space(input.template_text, token.begin) : token.begin;
+    text += input.template_text.substr(done, begin - done) + macro->second;
     done = token.end;
   }
   input.template_text = text + input.template_text.substr(done);
@@ -101,12 +106,9 @@ class Specialiser {
       if (!is_identifier(name))
         throw Failure(Exit::internal, input_.template_file + ": not a function name: '" + name + "'");
     }
-    std::string all = text_;  // a param may also be read by another param
-    for (const Param& param : input_.params) {
+    for (const Param& param : input_.params)
       if (!is_identifier(param.name)) fail(0, "not a params name: '" + param.name + "'");
-      all += "\n" + param.value;
-    }
-    const std::vector<std::string> read = params_read(all, input_.params);
+    const std::vector<std::string> read = params_read(with_values(text_, input_.params), input_.params);
     for (const Param& param : input_.params) {
       if (std::find(read.begin(), read.end(), param.name) == read.end()) {
         fail(0, "the template never reads the param " + param.name + " of " + input_.entry);
@@ -358,10 +360,10 @@ class Specialiser {
 
 }  // namespace
 
-Specialised specialise(const SpecialiseInput& input) { return Specialiser(with_operands(input)).run(); }
+Specialised specialise(const SpecialiseInput& input) { return Specialiser(expanded(input)).run(); }
 
 std::string declaration(const SpecialiseInput& input) {
-  const SpecialiseInput whole = with_operands(input);
+  const SpecialiseInput whole = expanded(input);
   return declared(whole, analyse(whole));
 }
 

@@ -10,8 +10,8 @@
 namespace llmc::emit {
 
 /// One line of params.h: `constexpr type name = value;`, or `using name = value;` where type is "using". Constants are
-/// int, unsigned, (unsigned) long, (unsigned) long long, bool, float or double. Where type is "operands", value is the
-/// expansion of the macro kFurtherOperands and precedes the namespace.
+/// int, unsigned, (unsigned) long, (unsigned) long long, bool, float or double. Where type is "macro", value is the
+/// expansion of that macro, whose definition precedes the namespace.
 struct Param {
   std::string type;
   std::string name;
@@ -25,11 +25,14 @@ inline constexpr char kFurtherOperands[] = "LLMC_FURTHER_OPERANDS";
 /// Prints the declarations of a params.h in namespace llmc, one per line, in order; the stable text form of params.
 std::string params_text(const std::vector<Param>& params);
 
-/// Prints the definition of kFurtherOperands, if the params have one. It has to precede the template's text.
-std::string operands_text(const std::vector<Param>& params);
+/// Prints the definitions of the params that are macros. They have to precede the template's text.
+std::string macros_text(const std::vector<Param>& params);
 
 /// Returns the names among `known` that the template's text reads, in the order of `known`.
 std::vector<std::string> params_read(const std::string& template_text, const std::vector<Param>& known);
+
+/// Returns the text followed by the params' values: a param may be read by another one alone.
+std::string with_values(std::string text, const std::vector<Param>& params);
 
 struct SpecialiseInput {
   std::string template_name;  // the entry function that template_text defines

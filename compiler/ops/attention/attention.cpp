@@ -91,6 +91,20 @@ Instance& batched(Instance& instance, const Context& c) {
   return instance.integer("kBatch", c.graph.batch, "batch.micro_batch");
 }
 
+/// The mask of a sequence, in the params' and the kernel's names.
+std::string masked(const AttentionAttributes& own) {
+  const std::string mask = own.window ? "{kSequence, kWindow}" : "{kSequence, 0}";
+  return own.documents ? "Mask" + mask + ".with_documents(document_begin, document_end, batch)" : mask;
+}
+
+/// Adds kBounded, which kernels read that have loops of their own for causal masks.
+Instance& bounded(Instance& instance, const Context& c) {
+  const auto& own = c.op.as<AttentionAttributes>();
+  if (!own.documents && !own.window) return instance;
+  return instance.flag("kBounded", true, "", own.documents ? "data.documents.mask" : "model.sliding_window")
+      .said(false);
+}
+
 /// `sharing`: blocks of a cluster that copy keys and values for each other.
 Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const Tensor& out, std::int64_t sharing = 1) {
   instance.integer("kSequence", c.graph.sequence, "batch.sequence_length")
@@ -107,7 +121,7 @@ Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const T
   }
   if (own.resets) instance.flag("kResets", true, "resets", "data.documents.reset_positions");
   if (own.documents) {
-    instance.flag("kDocuments", true, "documents", "data.documents.mask");
+    instance.named("documents");
     operands += ", const int* __restrict__ document_begin, const int* __restrict__ document_end";
   }
   if (sharing > 1) {
@@ -116,8 +130,8 @@ Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const T
   }
   if (!operands.empty()) instance.further_operands(operands, own.documents ? "data.documents.mask" : "model");
   if (own.softcap > 0) instance.real("kSoftcap", own.softcap, "model.attn_logit_softcapping");
-  // An instance without a window and without documents takes the default of device/defaults.h.
-  if (own.documents || own.window) instance.integer("kWindow", own.window, "model.sliding_window").said(own.window > 0);
+  instance.mask(masked(own), own.documents ? "data.documents.mask" : "model.sliding_window");
+  if (own.window) instance.integer("kWindow", own.window, "model.sliding_window");
   // Kernels of two kinds of layers have two names.
   return own.window ? instance.named(fmt::format("window_{}", own.window)) : instance;
 }
@@ -194,6 +208,7 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
                                    : "attention_backward_queries";
   Instance instance = Instance::of_target(c, name + (warpgroups ? "_warpgroups" : scalar ? "_scalar" : ""));
   if (!warpgroups && !scalar) instance.element(qkv.dtype);
+  if (!scalar) bounded(instance, c);
   if (!warpgroups) batched(instance, c);  // warpgroup kernels derive the batch from the block's index
   const std::int64_t sharing = warpgroups ? sharing_blocks(pass, heads_of(c)) : 1;
   if (sharing > 1)
@@ -214,7 +229,7 @@ Work on_cpu(const Context& c, std::string name, int passes, double products, con
   const bool tiles = attention_in_tiles(c.spec) && qkv.dtype == DType::bf16;  // an audit's is fp32
   Instance instance = Instance::of_target(c, std::move(name) + (tiles ? "_tiles" : ""));
   if (!tiles) instance.element(qkv.dtype);  // tiles are bf16
-  return scaled(shape(batched(instance, c), c, qkv, out), c)
+  return scaled(shape(batched(bounded(instance, c), c), c, qkv, out), c)
       .costs(passes * (c.bytes(qkv) + c.bytes(out)) + c.bytes(lse), products * product_of_scores(c.graph, c.op))
       .rows(c.graph.batch * heads_of(c).key, heads_of(c).dim, qkv.dtype, kernel_operands(c.op),
             fmt::format("{} sequences of {} tokens, {} query and {} key heads of {}", c.graph.batch, c.graph.sequence,

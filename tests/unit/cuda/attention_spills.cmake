@@ -6,6 +6,8 @@ foreach(head_dim 16 40 64 96 128)
   math(EXPR pitch "48 * ${head_dim}")
   file(WRITE ${FOLDER}/${head_dim}.h "#include \"device/types.h\"
 #define LLMC_PARAMS_GIVEN
+#undef LLMC_MASK
+#define LLMC_MASK {kSequence, 0}
 namespace llmc {
 using Act = bf16;
 constexpr int kBatch = 2, kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = ${head_dim}, kPitch = ${pitch};
@@ -42,9 +44,10 @@ constexpr float kSoftcap = 50.0f;
       file(WRITE ${FOLDER}/documents.h "#undef LLMC_FURTHER_OPERANDS
 #define LLMC_FURTHER_OPERANDS , const int* document_begin, const int* document_end
 #include \"${FOLDER}/${head_dim}.h\"
+#undef LLMC_MASK
+#define LLMC_MASK Mask{kSequence, 1000}.with_documents(document_begin, document_end, batch)
 namespace llmc {
-constexpr int kWindow = 1000;
-constexpr bool kDocuments = true;
+constexpr bool kBounded = true;
 }
 ")
       if(kernel MATCHES "backward")
@@ -57,7 +60,7 @@ constexpr bool kRotates = true;
 ")
         file(READ ${FOLDER}/documents.h params)
         string(REPLACE "OPERANDS , const int* document_begin" "OPERANDS , const float* rope_table, const int* document_begin" params "${params}")
-        string(REPLACE "kDocuments" "kRotates = true, kResets = true, kDocuments" params "${params}")
+        string(REPLACE "kBounded" "kRotates = true, kResets = true, kBounded" params "${params}")
         file(WRITE ${FOLDER}/rotated_documents.h "${params}")
         foreach(rotated rotated rotated_documents)
           must_not_spill("${kernel}_warpgroups, ${rotated}, head_dim ${head_dim}" 90a -include ${FOLDER}/${rotated}.h
@@ -91,7 +94,7 @@ constexpr int kMulticast = 4;
           set(most ${FOLDER}/rotated_documents.h)
         endif()
         file(READ ${most} params)
-        string(REPLACE "document_end" "document_end, const __grid_constant__ TileMap key_map" params "${params}")
+        string(REPLACE "int* document_end" "int* document_end, const __grid_constant__ TileMap key_map" params "${params}")
         file(WRITE ${FOLDER}/multicast_most.h "${params}
 namespace llmc {
 constexpr int kMulticast = 4;

@@ -4,14 +4,18 @@
 #   cuda_sources(OUT)                              last; replaces the list by the sources to compile
 
 # Appends templates/<template>.cu with the name <kernel>_<suffix> and params ("using Act = bf16", "int kCols = 300") to
-# the list `out`. A param "operands , type name" adds operands. Its namespace is llmc::of_<kernel>_<suffix>
-# (instance.h), because its params have the names of another's.
+# the list `out`. A param "operands , type name" adds operands, "mask EXPRESSION"
+# defines LLMC_MASK. Its namespace is llmc::of_<kernel>_<suffix> (instance.h), because its params have the names of
+# another's.
 function(cuda_instance out template suffix)
   set(params)
   set(operands)
+  set(mask "{kSequence, 0}")
   foreach(param IN LISTS ARGN)
     if(param MATCHES "^operands (.*)$")
       set(operands "${CMAKE_MATCH_1}")
+    elseif(param MATCHES "^mask (.*)$")
+      set(mask "${CMAKE_MATCH_1}")
     elseif(param MATCHES "^using ")
       string(APPEND params "${param};\n")
     else()
@@ -22,6 +26,8 @@ function(cuda_instance out template suffix)
   set(file ${CMAKE_CURRENT_BINARY_DIR}/instances/${template}/${suffix}.h)
   file(CONFIGURE OUTPUT ${file} CONTENT "#undef LLMC_FURTHER_OPERANDS
 #define LLMC_FURTHER_OPERANDS ${operands}
+#undef LLMC_MASK
+#define LLMC_MASK ${mask}
 #define llmc llmc::of_${kernel}_${suffix}
 #define ${kernel} ${kernel}_${suffix}
 namespace llmc {

@@ -39,10 +39,16 @@ foreach(line IN LISTS instances)
   set(kind INSTANCE)
   set(tile_kind TILES)
   set(operands)
+  set(bounded false)
+  set(mask "{kSequence, ${window}}")
+  if(documents OR window GREATER 0)
+    set(bounded true)
+  endif()
   if(documents)
     set(kind DOCUMENTS)
     set(tile_kind TILES_OF_DOCUMENTS)
-    set(operands "#define LLMC_FURTHER_OPERANDS , const int* document_begin, const int* document_end\nnamespace llmc {\nconstexpr bool kDocuments = true;\n}")
+    set(operands "#define LLMC_FURTHER_OPERANDS , const int* document_begin, const int* document_end")
+    string(CONCAT mask "Mask${mask}" ".with_documents(document_begin, document_end, batch)")
   else()
     set(documents)
   endif()
@@ -54,11 +60,13 @@ foreach(line IN LISTS instances)
     set(file ${generated}/${name}_${kernel}.cpp)
     file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
 @operands@
+#define LLMC_MASK @mask@
 #include "device/types.h"
 namespace llmc {
 using Act = @act@;
 constexpr int kBatch = @batch@, kSequence = @sequence@, kHeads = @heads@, kKvHeads = @kv_heads@, kHeadDim = @head_dim@;
-constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1, kWindow = @window@;
+constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1;
+constexpr bool kBounded = @bounded@;
 constexpr float kScale = @scale@;
 }
 #define LLMC_PARAMS_GIVEN
@@ -75,10 +83,12 @@ constexpr float kScale = @scale@;
         set(file ${generated}/${name}_${kernel}_${model}.cpp)
         file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
 @operands@
+#define LLMC_MASK @mask@
 #include "device/types.h"
 namespace llmc {
 constexpr int kBatch = @batch@, kSequence = @sequence@, kHeads = @heads@, kKvHeads = @kv_heads@, kHeadDim = @head_dim@;
-constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1, kWindow = @window@;
+constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1;
+constexpr bool kBounded = @bounded@;
 constexpr float kScale = @scale@;
 }
 #define LLMC_PARAMS_GIVEN

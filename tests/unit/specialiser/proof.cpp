@@ -144,7 +144,7 @@ std::optional<std::string> first_difference(const SpecialiseInput& input, const 
   write(ours, specialised);
   write(theirs, input.template_text);
   write(theirs.parent_path() / "params.h",
-        "#pragma once\n#include \"device/types.h\"\n" + operands_text(input.params) + params_text(input.params));
+        "#pragma once\n#include \"device/types.h\"\n" + macros_text(input.params) + params_text(input.params));
   write(work.path() / "cuda_stub.h", kCudaStub);
 
   for (const std::string& arch : archs) {

@@ -269,7 +269,7 @@ TEST(FurtherOperands, AreTheInstances) {
   Specialised without = specialise(input);
   EXPECT_EQ(without.text, expected("  out[1] = 0;\n  out[2] = 0;\n"));
   EXPECT_EQ(without.declaration, "LLMC_KERNEL sample(float* out, const float* in, int n);");
-  input.params = {{"bool", "kFlag", "true"}, {"operands", kFurtherOperands, ", const int* more"}};
+  input.params = {{"bool", "kFlag", "true"}, {"macro", kFurtherOperands, ", const int* more"}};
   const Specialised with = specialise(input);
   EXPECT_EQ(with.text,
             "namespace llmc {\n\nconstexpr const int* more = nullptr;\n\n"
@@ -285,6 +285,16 @@ TEST(FurtherOperands, AreTheInstances) {
       << included;
   input.template_text = sample({}, "").template_text;
   EXPECT_THROW(specialise(input), Failure) << "the template takes none";
+}
+
+TEST(Macros, AreExpandedAndReadParams) {
+  SpecialiseInput input =
+      sample({{"macro", "LLMC_FIRST", "in[kFrom]"}, {"int", "kFrom", "3"}}, "  out[0] = LLMC_FIRST;\n  out[1] = 0;\n");
+  EXPECT_EQ(specialise(input).text, expected("  out[0] = in[3];\n  out[1] = 0;\n"));
+  EXPECT_TRUE(include_style(input).starts_with("#undef LLMC_FIRST\n#define LLMC_FIRST in[kFrom]\n\n"));
+  input.params.pop_back();
+  input.params.front().name = "LLMC_LAST";
+  EXPECT_THROW(specialise(input), Failure) << "the template has no such macro";
 }
 
 TEST(Drop, ConstantsOfDroppedFunctionsReachNothing) {

@@ -25,6 +25,10 @@ std::string read(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+const Param kCausal = {"macro", "LLMC_MASK", "{kSequence, 0}"};
+const Param kRowsOfDocuments = {"macro", kFurtherOperands,
+                                ", const int* __restrict__ document_begin, const int* __restrict__ document_end"};
+
 /// Template with its default params; empty name if the target has no such template.
 SpecialiseInput load(const fs::path& file, spec::TargetKind target) {
   SpecialiseInput input;
@@ -41,6 +45,7 @@ SpecialiseInput load(const fs::path& file, spec::TargetKind target) {
     if (param.name == "kLanes" || std::find(names.begin(), names.end(), param.name) == names.end()) continue;
     input.params.push_back(param);
   }
+  if (!params_read(input.template_text, {kCausal}).empty()) input.params.push_back(kCausal);
   input.params.push_back({"int", "kLanes", target == spec::TargetKind::cpu ? "1" : "32"});
   return input;
 }
@@ -99,16 +104,16 @@ std::vector<std::vector<Param>> variants(const std::vector<Param>& defaults) {
   return all;
 }
 
-const Param kRowsOfDocuments = {"operands", kFurtherOperands,
-                                ", const int* __restrict__ document_begin, const int* __restrict__ document_end"};
-
 TEST(Templates, EverySetOfParamsIsStable) {
   for (SpecialiseInput input : all_templates()) {
     std::vector<std::vector<Param>> sets = variants(input.params);
     if (!params_read(input.template_text, {kRowsOfDocuments}).empty()) {
       sets.push_back(input.params);
-      for (const Param& param : std::vector<Param>{
-               {"bool", "kDocuments", "true"}, {"int", "kWindow", "70"}, {"bool", "kResets", "true"}, kRowsOfDocuments})
+      std::erase(sets.back(), kCausal);
+      const Param mask = {"macro", kCausal.name,
+                          "Mask{kSequence, 70}.with_documents(document_begin, document_end, batch)"};
+      for (const Param& param :
+           std::vector<Param>{mask, {"bool", "kBounded", "true"}, {"bool", "kResets", "true"}, kRowsOfDocuments})
         if (!params_read(input.template_text, {param}).empty()) sets.back().push_back(param);
     }
     for (const std::vector<Param>& params : sets) {
