@@ -115,7 +115,6 @@ class Hints {
 
   Tried consider(const std::function<void(Spec&)>& change, Spec spec) const {
     change(spec);
-    if (!spec::relations_hold(spec)) return {};
     const std::optional<Plan> other = fastest_plan(spec);
     if (!other) return {};
     const double gain = plan_.cost.time.seconds - other->cost.time.seconds;
@@ -212,15 +211,18 @@ Limits limits(const Plan& plan) {
   const std::int64_t ranks = spec.parallel.world_size;
   spec.memory.loss_chunk = 0;
   Limits limits;
-  limits.micro_batch = both(plan, spec, plan.choice.micro_batch, 1,
+  limits.micro_batch = both(plan, spec, plan.choice.micro_batch, spec.sequence_multiple(),
                             most_of("batch.micro_batch", kMostTokens / spec.batch.sequence_length),
                             [&](Spec changed, std::int64_t sequences) {
                               changed.batch.micro_batch = sequences;
                               changed.batch.tokens = sequences * ranks * changed.batch.sequence_length;
                               return changed;
                             });
-  limits.sequence_length = both(plan, spec, spec.batch.sequence_length, 64,
-                                most_of("batch.sequence_length", kMostTokens), [&](Spec changed, std::int64_t tokens) {
+  // A sequence alone may have to be shorter than one of several.
+  const std::int64_t multiple = spec.token_multiple();
+  const std::int64_t alone = std::max(spec.batch.sequence_length / multiple, std::int64_t{1}) * multiple;
+  limits.sequence_length = both(plan, spec, alone, 64, most_of("batch.sequence_length", kMostTokens),
+                                [&](Spec changed, std::int64_t tokens) {
                                   changed.batch.micro_batch = 1;
                                   changed.batch.sequence_length = tokens;
                                   changed.batch.tokens = ranks * tokens;

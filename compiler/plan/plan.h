@@ -219,7 +219,7 @@ struct Plan {
 Plan make_plan(const spec::Spec& spec);
 
 /// Returns the plan that make_plan() would return, without its alternatives and its fingerprint; nothing if none fits,
-/// or if no micro-batch has whole loss chunks.
+/// if a relation of the spec's values does not hold, or if no micro-batch has whole loss chunks.
 std::optional<Plan> fastest_plan(const spec::Spec& spec);
 
 /// The least memory.budget in whole GiB, or below one in MiB, that holds these bytes: "12GiB".
@@ -228,7 +228,8 @@ std::string budget_text(std::int64_t bytes);
 /// Returns the plan's spec with the values chosen for `auto`.
 spec::Spec chosen_spec(const Plan& plan);
 
-/// Returns Exit::done if make_plan() would succeed, else the exit code that it would fail with.
+/// Returns Exit::done if make_plan() would succeed, else the exit code that it would fail with: Exit::spec if a
+/// relation of the spec's values does not hold.
 Exit planned_exit(const spec::Spec& spec);
 
 }  // namespace llmc::plan

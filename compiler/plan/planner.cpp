@@ -44,7 +44,7 @@ struct Way {
       way = way.with("memory.loss_chunk: auto", [](spec::Spec& s) { s.memory.loss_chunk = 0; });
     return way;
   }
-  bool fits() const { return spec::relations_hold(spec) && planned_exit(spec) == Exit::done; }
+  bool fits() const { return planned_exit(spec) == Exit::done; }
 };
 
 /// Sets the number of ranks, with which the default of memory.budget changes: a given one remains.
@@ -153,7 +153,7 @@ std::string ranks_that_fit(const spec::Spec& spec) {
     set_ranks(least, ranks);
     least.parallel.shard = possible_shards(spec).back();
     least.parallel.shard_automatic = false;
-    if (least.batch.micro_batch > 1) least.batch.micro_batch = 1;
+    if (least.batch.micro_batch) least.batch.micro_batch = spec.sequence_multiple();
     least.memory.loss_chunk = 0;
     least.memory.recompute = {.kind = spec::Recompute::Kind::full};
     return planned_exit(least) == Exit::done;
@@ -211,6 +211,7 @@ Plan make_plan(const spec::Spec& spec) {
 }
 
 std::optional<Plan> fastest_plan(const spec::Spec& spec) {
+  if (!spec::relations_hold(spec)) return {};
   try {
     return Search(spec).best(0);
   } catch (const Failure& failure) {
@@ -220,6 +221,7 @@ std::optional<Plan> fastest_plan(const spec::Spec& spec) {
 }
 
 Exit planned_exit(const spec::Spec& spec) {
+  if (!spec::relations_hold(spec)) return Exit::spec;
   try {
     return Search(spec).fits_somehow() ? Exit::done : Exit::does_not_fit;
   } catch (const Failure& failure) {

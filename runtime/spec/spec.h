@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -376,6 +377,12 @@ struct Spec {
   }
   /// Number of which the widths of such products are multiples.
   std::int64_t fp8_multiple() const { return matmul == Matmul::mxfp8 ? kMxfp8Multiple : kFp8Multiple; }
+  /// Number that the tokens of a micro-batch are a multiple of, because weight gradients are sums over them.
+  std::int64_t token_multiple() const { return has_fp8_weight_gradients() ? fp8_multiple() : 1; }
+  /// Number that micro_batch is a multiple of, for that reason.
+  std::int64_t sequence_multiple() const {
+    return token_multiple() / std::gcd(batch.sequence_length, token_multiple());
+  }
   /// Default of fp8.first_layers and last_layers: 1 with fp8_tensor, as other trainers have it, if that leaves a layer.
   std::int64_t usual_wide_layers() const { return matmul == Matmul::fp8_tensor && model.num_hidden_layers > 2 ? 1 : 0; }
   Batch batch;

@@ -41,6 +41,25 @@ TEST(Advice, WhatIsBeyondALimitDoesNotFit) {
   EXPECT_EQ((Passes{1, length.as_chosen + length.to_within}.planned(budget)), Exit::does_not_fit);
 }
 
+/// No value that the search tries, and none that it finds, breaks a relation: sums over tokens in blocks of 32.
+TEST(Advice, LimitsAreValuesThatASpecMayHave) {
+  const std::vector<std::string> blocks = {
+      "precision.matmul=mxfp8",   "precision.compute=bf16",     "model.hidden_size=96",
+      "model.head_dim=16",        "model.intermediate_size=64", "model.attention_bias=false",
+      "batch.sequence_length=24", "batch.micro_batch=4",        "batch.tokens=96",
+      "memory.loss_chunk=auto"};
+  const spec::Spec spec = small_spec(blocks).spec;
+  EXPECT_EQ(spec.sequence_multiple(), 4);
+  const Plan plan = make_plan(spec);
+  const Limits found = limits(plan);
+  EXPECT_EQ(found.micro_batch.as_chosen % 4, 0);
+  EXPECT_EQ(found.sequence_length.as_chosen % 32, 0);
+  spec::Spec other = spec;
+  other.batch.micro_batch = 1;
+  EXPECT_EQ(planned_exit(other), Exit::spec);
+  EXPECT_EQ(fastest_plan(other), std::nullopt);
+}
+
 /// With full recomputation more than twice as much fits, and the search uses larger steps.
 TEST(Advice, EachLimitSaysHowNearItIs) {
   const auto quickstart = [](const std::vector<std::string>& words) {
