@@ -18,7 +18,7 @@ Json bounded(const Key& key, const char* type) {
     return bound;
   };
   if (key.minimum) schema[key.exclusive_minimum ? "exclusiveMinimum" : "minimum"] = number(*key.minimum);
-  if (key.maximum) schema[key.exclusive_maximum ? "exclusiveMaximum" : "maximum"] = number(*key.maximum);
+  if (key.maximum) schema["maximum"] = number(*key.maximum);
   return schema;
 }
 

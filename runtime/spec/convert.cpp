@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
 constexpr std::size_t kLongestPath = 4096, kLongestText = 65536;
+constexpr double kLeastNumber = 1e-30;  // far above the least normal fp32 number, which products reach sooner
 
 std::string article(const Node& node) {
   switch (node.kind) {
@@ -161,7 +163,7 @@ class Converter {
 
   bool in_range(double value, const Node& node) {
     const bool low = !key_.minimum || (key_.exclusive_minimum ? value > *key_.minimum : value >= *key_.minimum);
-    const bool high = !key_.maximum || (key_.exclusive_maximum ? value < *key_.maximum : value <= *key_.maximum);
+    const bool high = !key_.maximum || value <= *key_.maximum;
     if (low && high) return true;
     // Fewer bytes than any program uses: gigabytes were probably meant.
     const bool unit_left_out = key_.type == Type::bytes && !low && value >= 1;
@@ -205,6 +207,10 @@ class Converter {
     const ParsedScalar<double> scalar = parse_number(node.text);
     if (!scalar.value) return malformed(node, scalar);
     if (!in_range(*scalar.value, node)) return {};
+    if (*scalar.value != 0 && std::abs(*scalar.value) < kLeastNumber)
+      return fail("E0205", fmt::format("{} is {}, which is too small for fp32", key_.path, in_quotes(node.text)),
+                  fmt::format("write {}at least {}", key_.exclusive_minimum ? "" : "0, or ", number_text(kLeastNumber)),
+                  node);
     return *scalar.value + 0.0;  // -0.0 and 0.0 are one value
   }
 

@@ -216,7 +216,6 @@ std::string keys_json(const Resolved& resolved) {
     if (key.minimum) entry["min"] = bound_json(key, *key.minimum);
     if (key.maximum) entry["max"] = bound_json(key, *key.maximum);
     if (key.exclusive_minimum) entry["exclusive_min"] = true;
-    if (key.exclusive_maximum) entry["exclusive_max"] = true;
     if (!key.words.empty()) entry["choices"] = key.words;
     if (key.count) entry["count"] = key.count;
     list.push_back(std::move(entry));

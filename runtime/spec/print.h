@@ -22,7 +22,7 @@ std::string to_yaml(const Values& values, const std::function<bool(const Key&)>&
 inline constexpr char kDerivedMark[] = "# default: ";
 
 /// JSON array with one object per key: {"key", "value", "run_time", "path", "type", "min", "max", "exclusive_min",
-/// "exclusive_max", "choices", "count"}. type: integer | number | boolean | string | strings | choice | bytes | numbers
+/// "choices", "count"}. type: integer | number | boolean | string | strings | choice | bytes | numbers
 /// | recompute | list | map; bounds, choices and count only if there are any. "choices" of an integer or number are
 /// keywords allowed instead of it. "path": true marks paths relative to the spec's directory.
 std::string keys_json(const Resolved& resolved);

@@ -13,6 +13,8 @@ std::optional<Value> wide_layers(const Spec& spec) { return spec.usual_wide_laye
 
 std::vector<KeyRow> model_rows() {
   constexpr double kMaxVocabulary = 1 << 24, kMaxWidth = 1 << 20;
+  // Below about 1e-28 a masked score of -1e30 times attention's factor is one that a softmax does not ignore.
+  constexpr double kLeastFactor = 1e-20;
   const char *kLlama3 = "llama3", *kLinear = "linear", *kYarn = "yarn";
   const char* kScaling = "model.rope_scaling.type";
   return {
@@ -237,7 +239,7 @@ std::vector<KeyRow> model_rows() {
           "none: all layers have RoPE. transformers' list of the same name is another one: its 1 stands "
           "for a layer with RoPE."),
       bind("model.attention_multiplier", Type::number, LLMC_FIELD(model.attention_multiplier))
-          .above(0)
+          .at_least(kLeastFactor)
           .at_most(1e6)
           .newer()
           .derived("head_dim^-0.5",
@@ -248,30 +250,30 @@ std::vector<KeyRow> model_rows() {
           .doc("Factor of the scores before the softmax."),
       bind("model.embedding_multiplier", Type::number, LLMC_FIELD(model.embedding_multiplier))
           .fallback("1")
-          .above(0)
+          .at_least(kLeastFactor)
           .at_most(1e6)
           .newer()
           .doc("Factor of the embedding's rows where the first layer reads them. A tied head reads them without it."),
       bind("model.residual_multiplier", Type::number, LLMC_FIELD(model.residual_multiplier))
           .fallback("1")
-          .above(0)
+          .at_least(kLeastFactor)
           .at_most(1e6)
           .newer()
           .doc("Factor of the results of attention and of the MLP where they are added to the residual stream."),
       bind("model.logits_scaling", Type::number, LLMC_FIELD(model.logits_scaling))
           .fallback("1")
-          .above(0)
+          .at_least(kLeastFactor)
           .at_most(1e6)
           .newer()
           .doc("Divides the logits."),
       bind_optional("model.attn_logit_softcapping", LLMC_FIELD(model.attn_logit_softcapping))
-          .above(0)
+          .at_least(kLeastFactor)
           .at_most(1e6)
           .newer()
           .doc("Soft cap of attention's scores before the mask: cap * tanh(score / cap), where a score has its factor, "
                "as in Gemma 2 (50). none: no cap. cuDNN has none together with a causal mask."),
       bind_optional("model.final_logit_softcapping", LLMC_FIELD(model.final_logit_softcapping))
-          .above(0)
+          .at_least(kLeastFactor)
           .at_most(1e6)
           .newer()
           .doc("Soft cap of the logits, as in Gemma 2 (30). none: no cap."),

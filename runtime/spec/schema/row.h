@@ -27,7 +27,6 @@ struct KeyRow {
   KeyRow& at_most(double high) { return key.maximum = high, *this; }
   KeyRow& range(double low, double high) { return at_least(low).at_most(high); }
   KeyRow& above(double low) { return key.exclusive_minimum = true, at_least(low); }
-  KeyRow& below(double high) { return key.exclusive_maximum = true, at_most(high); }
   KeyRow& words(std::vector<std::string> list) { return key.words = std::move(list), *this; }
   KeyRow& unit(const char* text) { return key.unit = text, *this; }
   KeyRow& doc(std::string text) { return key.doc = std::move(text), *this; }

@@ -262,12 +262,7 @@ std::string range_text(const Key& key) {
                         : upper               ? "from"
                                               : "of at least",
                         bound_text(key, *key.minimum));
-  if (upper)
-    text += fmt::format(" {} {}",
-                        key.exclusive_maximum   ? "to below"
-                        : key.exclusive_minimum ? "up to"
-                                                : "to",
-                        bound_text(key, *key.maximum));
+  if (upper) text += fmt::format(" {} {}", key.exclusive_minimum ? "up to" : "to", bound_text(key, *key.maximum));
   return text;
 }
 

@@ -73,7 +73,7 @@ struct Key {
   bool newer = false;  // newer than runs that must stay resumable: fingerprints omit it at its default or without a
                        // value
   std::optional<double> minimum, maximum;
-  bool exclusive_minimum = false, exclusive_maximum = false;
+  bool exclusive_minimum = false;
   std::size_t count = 0;           // numbers
   bool or_single = false;          // strings: one word may stand for a list of it
   bool or_times = false;           // integer: a multiple of the model's parameters, such as 20x, does as well

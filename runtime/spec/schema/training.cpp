@@ -11,6 +11,9 @@
 namespace llmc::spec {
 namespace {
 
+// Kernels compute 1 - beta in fp32: here to 0.3 %, and nearer to 1 not at all.
+constexpr double kMostBeta = 0.99999;
+
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   for (const DeviceMemory& device : device_memories()) names.push_back(device.name);
@@ -46,7 +49,7 @@ KeyRow betas_of(Field field) {
       .newer()
       .run_time()
       .at_least(0)
-      .below(1)
+      .at_most(kMostBeta)
       .derived("betas", [](const Spec& s) -> std::optional<Value> {
         return std::vector<double>(s.optimizer.betas.begin(), s.optimizer.betas.end());
       });
@@ -144,7 +147,7 @@ std::vector<KeyRow> training_rows() {
           })
           .run_time()
           .at_least(0)
-          .below(1)
+          .at_most(kMostBeta)
           .doc(of_optimizers([](const OptimizerRow& row) {
             return fmt::format("default [{}, {}], {}.", row.betas[0], row.betas[1], row.betas_doc);
           })),
@@ -217,14 +220,14 @@ std::vector<KeyRow> training_rows() {
           .fallback("0.95")
           .run_time()
           .at_least(0)
-          .below(1)
+          .at_most(kMostBeta)
           .doc("Weight of the momentum, from momentum_steps updates on. The direction is Nesterov's: the gradient "
                "and the new momentum, with these weights once more."),
       of_muon(bind("optimizer.muon.momentum_start", Type::number, LLMC_FIELD(optimizer.muon.momentum_start)))
           .fallback("0.85")
           .run_time()
           .at_least(0)
-          .below(1)
+          .at_most(kMostBeta)
           .doc("Weight of the momentum in the first update, from where it rises linearly."),
       of_muon(bind("optimizer.muon.momentum_steps", Type::integer, LLMC_FIELD(optimizer.muon.momentum_steps)))
           .fallback("300")

@@ -44,8 +44,6 @@ bool valid(const Json& schema, const Json& value) {
       good = !value.is_number() || value <= rule;
     } else if (word == "exclusiveMinimum") {
       good = !value.is_number() || value > rule;
-    } else if (word == "exclusiveMaximum") {
-      good = !value.is_number() || value < rule;
     } else if (word == "pattern") {
       good = !value.is_string() || std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>()));
     } else if (word == "minLength") {
