@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import struct
 import sys
 import time
@@ -107,7 +108,7 @@ class Source:
 
     def __init__(self, field):
         self.field = field
-        self.files = self.skipped_files = self.skipped_lines = 0
+        self.files = self.skipped_lines = 0
         self.passed_over = {}
 
     def of_files(self, paths):
@@ -123,8 +124,8 @@ class Source:
             try:
                 yield from self.of_parquet(path) if path.endswith(".parquet") else self.of_jsonl(path)
             except UNREADABLE as error:
-                self.skipped_files += 1
-                print(f"skipped '{path}' from where it cannot be read: {error}", file=sys.stderr)
+                raise DataError(
+                    f"cannot read '{path}' to its end: {error}. Replace it by a whole copy, or leave it out") from None
 
     def of_parquet(self, path):
         parquet = need("pyarrow.parquet")
@@ -147,7 +148,7 @@ class Source:
                 try:
                     value = json.loads(line)
                     text = value[self.field] if isinstance(value, dict) else None
-                except (ValueError, KeyError):
+                except (ValueError, KeyError, RecursionError):
                     text = None
                 if not is_text(text) and self.skipped_lines < 10:
                     why = "a lone surrogate" if isinstance(text, str) else f"no object with a '{self.field}' of text"
@@ -167,7 +168,7 @@ class Source:
             yield from self.texts([row[self.field]])
 
     def skipped(self):
-        return f"{self.skipped_lines:,} lines and {self.skipped_files:,} files skipped"
+        return f"{self.skipped_lines:,} lines skipped"
 
     def texts(self, values):
         for value in values:
@@ -208,13 +209,23 @@ def load_tokenizer(path):
     return tokenizer
 
 
+def unlistable(error):
+    raise DataError(
+        f"cannot list '{error.filename}': {error.strerror}. Allow reading it, or give only what is to be read")
+
+
+def once(paths):
+    """The paths, sorted, without those that name a file a second time."""
+    return sorted({os.path.abspath(path): path for path in sorted(paths, reverse=True)}.values())
+
+
 def find_files(paths):
     """Returns the files to read, the number of other files by extension, and the links to folders, which may be loops."""
     kinds = (".parquet", ".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".jsonlines", ".jsonlines.gz")
     found, others, links = [], set(), set()
     for path in paths:
         if os.path.isdir(path):
-            for folder, folders, names in os.walk(path):
+            for folder, folders, names in os.walk(path, onerror=unlistable):
                 found += [os.path.join(folder, name) for name in names if name.endswith(kinds)]
                 others |= {os.path.join(folder, name) for name in names if not name.endswith(kinds) and name[0] != "."}
                 links |= {name for name in (os.path.join(folder, name) for name in folders) if os.path.islink(name)}
@@ -226,8 +237,10 @@ def find_files(paths):
             found.append(path)
     if not found:
         raise DataError(f"no file of {', '.join(kinds)} in {', '.join(paths)}")
-    extensions = [os.path.splitext(name)[1].lower() for name in others - set(found)]
-    return sorted(set(found)), {kind: extensions.count(kind) for kind in sorted(set(extensions))}, sorted(links)
+    found = once(found)
+    read = {os.path.abspath(name) for name in found}
+    extensions = [os.path.splitext(name)[1].lower() for name in once(others) if os.path.abspath(name) not in read]
+    return found, {kind: extensions.count(kind) for kind in sorted(set(extensions))}, sorted(links)
 
 
 def is_held_out(text, part, seed):
@@ -236,15 +249,25 @@ def is_held_out(text, part, seed):
     return int.from_bytes(digest, "little") < part * 2**64
 
 
+def eos_token(config):
+    """Name of the eos_token of a tokenizer_config.json, in a list; an empty list if it has none."""
+    try:
+        with open(config, encoding="utf-8") as file:
+            values = json.load(file)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"'{config}' is not JSON: {error}") from None
+    eos = values.get("eos_token") if isinstance(values, dict) else None
+    name = eos.get("content") if isinstance(eos, dict) else eos
+    return [name] if isinstance(name, str) and name else []
+
+
 def end_token(tokenizer, path, named):
     """Id of the token that ends a document: from --eos, else from tokenizer_config.json in the same folder, else the
     first known one."""
     names = [named] if named else []
     config = os.path.join(os.path.dirname(path), "tokenizer_config.json")
     if not names and os.path.exists(config):
-        with open(config, encoding="utf-8") as file:
-            eos = json.load(file).get("eos_token")
-        names = [eos["content"] if isinstance(eos, dict) else eos] if eos else []
+        names = eos_token(config)
     for name in names or ENDS:
         if (token := tokenizer.token_to_id(name)) is not None:
             return token
@@ -306,8 +329,8 @@ def description(source, train, held, width, vocab_size, end, options):
     return {
         "format": "llmc-dataset", "version": 1, "tokenizer": "tokenizer.json", "vocab_size": vocab_size, "separator_id":
         end, "token_type": "uint16" if width == 2 else "uint32", "bytes_per_token": (train.bytes + held.bytes) / count,
-        "files": source.files, "skipped_files": source.skipped_files, "skipped_lines": source.skipped_lines,
-        "passed_over": source.passed_over, "train": train.summary(), "validation": held.summary(), "options": {
+        "files": source.files, "skipped_files": 0, "skipped_lines": source.skipped_lines, "passed_over":
+        source.passed_over, "train": train.summary(), "validation": held.summary(), "options": {
             "text_field": options.text_field, "validation": options.validation, "shard_tokens": options.shard_tokens,
             "seed": options.seed, "limit": options.limit
         }
@@ -317,7 +340,8 @@ def description(source, train, held, width, vocab_size, end, options):
 def published(folder, fill):
     """Calls fill() with a temporary folder that is renamed to `folder` on success and removed otherwise; returns
     fill()'s result."""
-    if os.path.isdir(folder) and os.listdir(folder) or os.path.isfile(folder):
+    if os.path.lexists(folder.rstrip("/")) and (os.path.islink(folder.rstrip("/")) or not os.path.isdir(folder)
+                                                or os.listdir(folder)):
         raise DataError(f"'{folder}' is there already: give another -o, or remove it")
     partial = f"{folder.rstrip('/')}.partial-{os.getpid()}"
     os.makedirs(partial)
@@ -414,10 +438,20 @@ def main(words=None):
             source.of_files(options.from_files)
         (make_lines if options.jsonl else make_shards)(options, source, texts)
         return 0
+    except KeyboardInterrupt:
+        return 130
     except (DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 5
 
 
+def stop(number, _):
+    """Ends the program by an exception, so that it removes its unfinished folder."""
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) != signal.SIG_IGN:
+            signal.signal(each, stop)
     sys.exit(main())

@@ -23,12 +23,17 @@ class DataError(Exception):
     pass
 
 
+def unlistable(error):
+    raise DataError(
+        f"cannot list '{error.filename}': {error.strerror}. Allow reading it, or give only what is to be read")
+
+
 def find_files(paths):
     found = []
     for path in paths:
         if os.path.isdir(path):
             found += [
-                os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names
+                os.path.join(folder, name) for folder, _, names in os.walk(path, onerror=unlistable) for name in names
                 if name.endswith(".parquet")
             ]
         elif os.path.exists(path):
@@ -37,7 +42,7 @@ def find_files(paths):
             raise DataError(f"there is no '{path}'")
     if not found:
         raise DataError(f"there is no .parquet file in {', '.join(paths)}")
-    return sorted(set(found))
+    return sorted({os.path.abspath(path): path for path in sorted(found, reverse=True)}.values())  # each file once
 
 
 def check(path, field):

@@ -9,10 +9,21 @@ import json
 import os
 import subprocess
 import sys
+import time
 import types
 
 import harness
 from harness import LLMC, RunTest
+
+HF_TO_SHARDS = os.path.join(harness.SOURCE, "tokens", "hf_to_shards.py")
+
+
+def hf_to_shards():
+    """The script as a module of its own."""
+    spec = importlib.util.spec_from_file_location("hf_to_shards", HF_TO_SHARDS)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class DataScripts(RunTest):
@@ -20,9 +31,7 @@ class DataScripts(RunTest):
     def test_hf_to_shards(self):
         """The script's own code, with a stub for the tokenizer package: both widths, whole documents with ends, a
         split by content. Also its .jsonl output."""
-        path = os.path.join(harness.SOURCE, "tokens", "hf_to_shards.py")
-        module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location("hf_to_shards", path))
-        spec.loader.exec_module(module)
+        module = hf_to_shards()
         texts = [f"document {number} " * (number % 7 + 1) for number in range(200)]
         os.makedirs(self.path("hf"))
         with gzip.open(self.path("hf", "a.jsonl.gz"), "wt") as file:
@@ -34,8 +43,6 @@ class DataScripts(RunTest):
             with open(self.path("hf", name), "w"):
                 pass
         os.symlink(self.path("hf"), self.path("hf", "loop"))
-        with open(self.path("hf", "f.jsonl.gz"), "wb") as file:
-            file.write(b"\x1f\x8b\x08 is no more of gzip than this")
 
         class Tokenizer:
 
@@ -81,11 +88,9 @@ class DataScripts(RunTest):
                     io.StringIO()) as skipped:
                 self.assertEqual(module.main([*words, "--shard-tokens", "5000", "-o", out]), 0)
                 self.assertEqual(module.main([*words, "-o", out]), 5)  # the folder exists
-            self.assertIn("200 documents, 4 lines and 1 files skipped", said.getvalue())
+            self.assertIn("200 documents, 4 lines skipped", said.getvalue())
             self.assertIn("b.jsonl:2: no object", skipped.getvalue())
             self.assertIn("b.jsonl:5: a lone surrogate", skipped.getvalue())
-            self.assertIn(f"skipped '{self.path('hf', 'f.jsonl.gz')}' from where it cannot be read: ",
-                          skipped.getvalue())
             self.assertIn("left out for their names: no extension 1, .gz 2, .zst 1\n", skipped.getvalue())
             self.assertIn(f"linked folders not entered: 1 ('{self.path('hf', 'loop')}')\n", skipped.getvalue())
             info = json.loads(self.succeed(LLMC, "data", "info", out, "--json").out)
@@ -95,7 +100,7 @@ class DataScripts(RunTest):
             self.assertEqual(info["source"]["passed_over"], {"": 1, ".gz": 2, ".zst": 1})
             with open(os.path.join(out, "dataset.json")) as file:
                 dataset = json.load(file)
-            self.assertEqual(dataset["skipped_files"], 1)
+            self.assertEqual(dataset["skipped_files"], 0)
             recorded = {shard["file"]: shard for side in ("train", "validation") for shard in dataset[side]["shards"]}
             for file in info["files"]:
                 self.assertEqual(recorded[os.path.basename(file["path"])]["max_id"], file["max_id"])
@@ -145,6 +150,48 @@ class DataScripts(RunTest):
             with contextlib.redirect_stderr(io.StringIO()) as said:
                 self.assertEqual(module.main(words), 5)
             self.assertIn(error, said.getvalue())
+
+    def test_hf_to_shards_of_bad_files(self):
+        """A line of deep nesting is skipped, a truncated file ends the script, and a signal removes its folder."""
+        os.makedirs(self.path("bad"))
+        with open(self.path("bad", "a.jsonl"), "w") as file:
+            file.write('{"text": "one"}\n' + "[" * 100_000 + '\n{"text": "two"}\n')
+        words = [sys.executable, HF_TO_SHARDS, "--jsonl", "-o", self.path("of-bad")]
+        relative = os.path.relpath(self.path("bad"))
+        done = self.succeed(*words, self.path("bad"), relative)
+        self.assertIn(": 2 documents, 1 lines skipped", done.out)
+        packed = gzip.compress(harness.read(self.path("bad", "a.jsonl")))
+        with open(self.path("bad", "b.jsonl.gz"), "wb") as file:
+            file.write(packed[:-9])
+        words[-1] = self.path("of-cut")
+        done = harness.call(*words, self.path("bad"))
+        self.assertEqual((done.code, done.out), (5, ""), done.err)
+        self.assert_facts(done.err, "error: ", self.path("bad", "b.jsonl.gz"))
+        os.makedirs(self.path("empty"))
+        os.symlink("empty", self.path("linked"))
+        words[-1] = self.path("linked")
+        self.assertIn("is there already", harness.call(*words, self.path("bad", "a.jsonl")).err)
+        os.mkfifo(self.path("endless.jsonl"))
+        words[-1] = self.path("signals", "out")
+        process = subprocess.Popen([*words, self.path("endless.jsonl")])
+        while process.poll() is None and not os.path.exists(self.path(f"signals/out.partial-{process.pid}")):
+            time.sleep(0.01)
+        process.terminate()
+        self.assertEqual((process.wait(timeout=harness.HANGS), os.listdir(self.path("signals"))), (143, []))
+
+    def test_end_of_a_tokenizer_config(self):
+        module, config = hf_to_shards(), self.path("config", "tokenizer_config.json")
+        os.makedirs(self.path("config"))
+        for text, names in (("null", []), ('{"eos_token": {"content": null}}', []), ('{"eos_token": 7}', []),
+                            ('{"eos_token": "</s>"}', ["</s>"]), ('{"eos_token": {"content": "a"}}', ["a"])):
+            with open(config, "w") as file:
+                file.write(text)
+            self.assertEqual(module.eos_token(config), names, text)
+        for text in ("{", "[" * 100_000):
+            with open(config, "w") as file:
+                file.write(text)
+            with self.assertRaises(module.DataError):
+                module.eos_token(config)
 
     def test_parquet_lines(self):
         """The script's own code, with a stand-in for pyarrow whose files are JSON: rows in the order of paths, rows without
