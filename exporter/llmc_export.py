@@ -15,11 +15,14 @@ import csv
 import json
 import math
 import os
+import secrets
+import signal
 import sys
 import tempfile
 import time
 
 POLL_SECONDS = 2.0
+MOST_SECONDS, MOST_FAILURES = 60.0, 30  # between two tries of a service that fails, and tries in a row, with --follow
 REMEMBERED = 100_000  # steps whose losses are kept, to detect a run that went back and trained them to other losses
 
 
@@ -37,7 +40,7 @@ def complete_lines(path):
     lines = text.split(b"\n")[:-1]
     try:
         return [json.loads(line) for line in lines if line]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ExportError(f"'{path}' is damaged: {error}") from None
 
 
@@ -86,11 +89,19 @@ def config_of(run):
     return flat
 
 
-def write_atomically(path, text):
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".tmp-")
+def write(path, text):
+    """Replaces a file, or the file that a link leads to, in one step. It keeps its mode. Writes into a device or a pipe."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        return
+    path = os.path.realpath(path)
+    temporary = os.path.join(os.path.dirname(path), f".tmp-{secrets.token_hex(8)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            if os.path.exists(path):
+                os.fchmod(file.fileno(), os.stat(path).st_mode & 0o7777)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -116,7 +127,7 @@ def export_csv(run, output, per_parameter):
         writer.writerows(rows)
         text.seek(0)
         try:
-            write_atomically(output, text.read())
+            write(output, text.read())
         except OSError as error:  # names the temporary file
             raise ExportError(f"cannot write '{output}': {error.strerror}") from None
 
@@ -134,6 +145,9 @@ class Wandb:
         self.run = wandb.init(project=self.project, entity=self.entity, name=name, group=group, config=config,
                               id=identity, resume="allow")
         return self.run.id
+
+    def describe(self, config):
+        """Nothing: begin() has sent the config."""
 
     def log(self, step, numbers):
         self.run.log(numbers, step=step)
@@ -157,16 +171,16 @@ class Mlflow:
         self.identity = None
 
     def begin(self, name, group, config, identity):
+        self.identity = identity or self.client.create_run(self.experiment, run_name=name, tags={"llmc.run": group
+                                                                                                 }).info.run_id
+        return self.identity
+
+    def describe(self, config):
         from mlflow.entities import Param
 
-        self.identity = identity
-        if identity:
-            return identity
-        self.identity = self.client.create_run(self.experiment, run_name=name, tags={"llmc.run": group}).info.run_id
         parameters = [Param(key, str(value)[:self.MOST_CHARACTERS]) for key, value in config.items()]
         for begin in range(0, len(parameters), self.MOST_PARAMETERS):
             self.client.log_batch(self.identity, params=parameters[begin:begin + self.MOST_PARAMETERS])
-        return self.identity
 
     def log(self, step, numbers):
         from mlflow.entities import Metric
@@ -181,21 +195,22 @@ class Mlflow:
 
 
 class Sent:
-    """State of an export to a service: the id of its run there, the last step, and losses to detect steps that were
-    trained anew."""
+    """State of an export to a service: the id of its run there, whether that has the config, the last step, and losses to
+    detect steps that were trained anew."""
 
     def __init__(self, run, service):
         self.path = os.path.join(run, "state", f"export-{service}.json")
-        self.identity, self.losses = None, {}
+        self.identity, self.described, self.losses = None, False, {}
         if os.path.exists(self.path):
             with open(self.path, encoding="utf-8") as file:
                 known = json.load(file)
             self.identity, self.losses = known["identity"], {int(step): loss for step, loss in known["losses"].items()}
+            self.described = known.get("described", True)
 
     def save(self):
         for step in sorted(self.losses)[:-REMEMBERED]:
             del self.losses[step]
-        write_atomically(self.path, json.dumps({"identity": self.identity, "losses": self.losses}))
+        write(self.path, json.dumps({"identity": self.identity, "described": self.described, "losses": self.losses}))
 
     def last(self):
         return max(self.losses, default=-1)
@@ -208,43 +223,79 @@ class Sent:
         return None
 
 
+class Export:
+    """Sends the steps of a run to a service. The record is written before the first point, so that each call, also one
+    after an error, continues with the same run of the service."""
+
+    def __init__(self, run, service, name, label):
+        self.run, self.service = run, service
+        self.group = label or os.path.basename(os.path.abspath(run))
+        self.sent = Sent(run, name)
+        self.open = False
+
+    def send(self, lines):
+        """Sends the new ones of `lines`; returns their number."""
+        sent = self.sent
+        differing = sent.differ(lines)
+        if differing is not None:
+            print(f"steps from {differing} on were trained again to other losses: they go to a new run",
+                  file=sys.stderr)
+            self.end()
+            sent.identity, sent.described = None, False
+            sent.losses = {step: loss for step, loss in sent.losses.items() if step < differing}
+        new = [line for line in lines if line["step"] > sent.last()]
+        if not self.open and (new or not sent.losses):
+            self.begin()
+        for line in new:
+            self.service.log(line["step"], flatten(line))
+            sent.losses[line["step"]] = line["loss"]
+        if new:
+            sent.save()
+        return len(new)
+
+    def begin(self):
+        sent, config = self.sent, config_of(self.run)
+        label = self.group if not sent.losses or sent.identity else f"{self.group} from step {sent.last()}"
+        sent.identity = self.service.begin(label, self.group, config, sent.identity)
+        sent.save()
+        if not sent.described:
+            self.service.describe(config)
+            sent.described = True
+        self.open = True
+
+    def end(self):
+        if self.open:
+            self.service.end()
+        self.open = False
+
+
 def follow(run, service, name, arguments):
-    """Exports new steps, repeatedly with --follow, until interrupted."""
+    """Exports new steps, repeatedly with --follow, until interrupted. A service that has worked before may fail for a
+    while then."""
     path = os.path.join(run, "metrics.jsonl")
-    lines = complete_lines(path)
-    group = arguments.name or os.path.basename(os.path.abspath(run))
-    sent = Sent(run, name)
-    open_run = False
+    export = Export(run, service, name, arguments.name)
+    worked, failures = False, 0
     try:
         while True:
-            differing = sent.differ(lines)
-            if differing is not None:
-                print(f"steps from {differing} on were trained again to other losses: they go to a new run",
-                      file=sys.stderr)
-                if open_run:
-                    service.end()
-                open_run, sent.identity = False, None
-                sent.losses = {step: loss for step, loss in sent.losses.items() if step < differing}
-            new = [line for line in lines if line["step"] > sent.last()]
-            if not open_run and (new or not sent.losses):
-                label = group if not sent.losses or sent.identity else f"{group} from step {sent.last()}"
-                sent.identity = service.begin(label, group, config_of(run), sent.identity)
-                open_run = True
-            for line in new:
-                service.log(line["step"], flatten(line))
-                sent.losses[line["step"]] = line["loss"]
-            if new:
-                sent.save()
-            if not arguments.follow:
-                print(f"{len(new)} steps sent, up to step {sent.last()}", file=sys.stderr)
-                return
-            time.sleep(POLL_SECONDS)
             lines = complete_lines(path)
+            try:
+                count = export.send(lines)
+                worked, failures = True, 0
+            except Exception as error:  # of the service's library, which has its own
+                failures += 1
+                if not arguments.follow or not worked or failures > MOST_FAILURES:
+                    raise
+                print(f"{name}: {error}; next try in a moment", file=sys.stderr)
+            if not arguments.follow:
+                print(f"{count} steps sent, up to step {export.sent.last()}", file=sys.stderr)
+                return
+            time.sleep(min(POLL_SECONDS * 2**failures, MOST_SECONDS))
     except KeyboardInterrupt:
-        sent.save()
+        if not arguments.follow:
+            raise
     finally:
-        if open_run:
-            service.end()
+        export.sent.save()
+        export.end()
 
 
 def parse(words):
@@ -282,6 +333,8 @@ def main(words):
         service = {"wandb": Wandb, "mlflow": Mlflow}[arguments.command](arguments)
         follow(arguments.run, service, arguments.command, arguments)
         return 0
+    except KeyboardInterrupt:
+        return 130
     except ExportError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -296,4 +349,5 @@ def main(words):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))

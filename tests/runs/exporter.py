@@ -1,16 +1,21 @@
 """exporter/llmc_export.py: CSV of a run, and the calls to W&B and MLflow, recorded by stand-ins for their packages.
 The packages themselves are not installed by the tests."""
 
+import contextlib
 import csv
 import io
 import json
 import math
 import os
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import time
+import types
 import unittest
+from unittest import mock
 
 import harness
 from events import expected_scalars
@@ -85,6 +90,118 @@ class Names(unittest.TestCase):
         shown = {tag: value for tag, _, value in expected_scalars([line]) if value is not None}
         self.assertEqual(llmc_export.flatten(line), shown)
         self.assertEqual(shown["task/arc/norm"], 0.75)
+
+
+class Written(unittest.TestCase):
+
+    def test_links_pipes_and_modes_stay(self):
+        with tempfile.TemporaryDirectory() as folder:
+            new, link, pipe = (os.path.join(folder, name) for name in ("new", "link", "pipe"))
+            mask = os.umask(0o027)
+            try:
+                llmc_export.write(new, "one\r\n")
+            finally:
+                os.umask(mask)
+            self.assertEqual(stat.S_IMODE(os.stat(new).st_mode), 0o640)
+            os.chmod(new, 0o604)
+            os.symlink("new", link)
+            llmc_export.write(link, "two\r\n")
+            self.assertTrue(os.path.islink(link))
+            self.assertEqual((harness.read(new), stat.S_IMODE(os.stat(new).st_mode)), (b"two\r\n", 0o604))
+            os.mkfifo(pipe)
+            reader = os.open(pipe, os.O_RDWR)
+            llmc_export.write(pipe, "three\r\n")
+            self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
+            self.assertEqual(os.read(reader, 100), b"three\r\n")
+            os.close(reader)
+            self.assertEqual(sorted(os.listdir(folder)), ["link", "new", "pipe"])
+
+
+class Failing:
+    """A service whose calls raise while `failures` has something for them."""
+
+    def __init__(self, **failures):
+        self.failures, self.begun, self.logged = failures, [], []
+
+    def fail(self, call):
+        if self.failures.get(call, 0) > 0:
+            self.failures[call] -= 1
+            raise OSError("the service is away")
+
+    def begin(self, name, group, config, identity):
+        self.fail("begin")
+        self.begun.append(identity)
+        return identity or "first"
+
+    def describe(self, config):
+        self.fail("describe")
+
+    def log(self, step, numbers):
+        self.fail(f"log{step}")
+        self.logged.append(step)
+
+    def end(self):
+        self.fail("end")
+
+
+class FailingServices(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.run_folder = folder.name
+        os.mkdir(os.path.join(folder.name, "state"))
+        self.write(3)
+
+    def write(self, steps):
+        with open(os.path.join(self.run_folder, "metrics.jsonl"), "w") as file:
+            file.writelines(json.dumps({"step": step, "loss": 1 / step}) + "\n" for step in range(1, steps + 1))
+
+    def follow(self, service, wait=None):
+        """Calls follow(), with --follow if there is a function to call instead of each wait."""
+        time_module = types.SimpleNamespace(sleep=wait)
+        with mock.patch.object(llmc_export, "config_of", lambda run: {}), mock.patch.object(
+                llmc_export, "time", time_module), contextlib.redirect_stderr(io.StringIO()):
+            llmc_export.follow(self.run_folder, service, "wandb",
+                               types.SimpleNamespace(name=None, follow=wait is not None))
+
+    def test_the_next_call_continues(self):
+        for call in ("begin", "describe", "log2", "end"):
+            self.write(3)
+            service = Failing(**{call: 1})
+            with self.assertRaises(OSError):
+                self.follow(service)
+            self.write(4)
+            self.follow(service)
+            self.assertEqual(service.begun, [None] if call == "begin" else [None, "first"], call)
+            self.assertEqual(service.logged, [1, 2, 3, 4], call)
+            os.remove(os.path.join(self.run_folder, "state", "export-wandb.json"))
+
+    def test_the_record_precedes_the_points(self):
+        service, record = Failing(), os.path.join(self.run_folder, "state", "export-wandb.json")
+        service.log = lambda step, numbers: self.assertIn("first", harness.read(record).decode())
+        self.follow(service)
+
+    def test_follow_tries_again(self):
+        service, waits = Failing(log5=7), []
+
+        def wait(seconds):
+            waits.append(seconds)
+            self.write(5)
+            if service.logged[-1] == 5:
+                raise KeyboardInterrupt
+
+        self.follow(service, wait)
+        self.assertEqual((service.begun, service.logged), ([None], [1, 2, 3, 4, 5]))
+        self.assertEqual(waits, [2, 4, 8, 16, 32, 60, 60, 60, 2])
+
+    def test_follow_gives_up(self):
+        service = Failing(log4=1000)
+        with self.assertRaises(OSError):
+            self.follow(service, lambda seconds: self.write(4))
+        self.assertEqual(1000 - service.failures["log4"], llmc_export.MOST_FAILURES + 1)
+        with self.assertRaises(OSError):  # one that has never worked
+            self.follow(Failing(begin=1), lambda seconds: None)
 
 
 class Exporter(RunTest):
