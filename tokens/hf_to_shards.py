@@ -32,6 +32,11 @@ SAY_SECONDS = 5.0
 HEADERS = {2: (20240520, 1), 4: (20240801, 7)}  # magic number and version, by bytes per token
 MOST_SHARD_TOKENS = 2**31 - 1
 
+# First bytes of other formats.
+PACKED = {
+    b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "Zstandard", b"\xfd7zXZ": "xz", b"PK\x03\x04": "ZIP", b"PAR1": "Parquet"
+}
+
 # Of a cut or damaged file, by gzip and pyarrow.
 UNREADABLE = (EOFError, OSError, ValueError, zlib.error)
 
@@ -143,6 +148,9 @@ class Source:
                 if number == 1 and line.startswith(b"version https://git-lfs.github.com/spec/"):
                     raise DataError(
                         f"'{path}' is a Git LFS pointer, not the file itself. Run `git lfs pull` to fetch the file")
+                for magic, kind in PACKED.items() if number == 1 else ():
+                    if line.startswith(magic):
+                        raise DataError(f"'{path}' is {kind} data under a name of JSON lines: rename or unpack it")
                 if not line.strip():
                     continue
                 try:

@@ -167,6 +167,12 @@ class DataScripts(RunTest):
         done = harness.call(*words, self.path("bad"))
         self.assertEqual((done.code, done.out), (5, ""), done.err)
         self.assert_facts(done.err, "error: ", self.path("bad", "b.jsonl.gz"))
+        with open(self.path("c.jsonl"), "wb") as file:
+            file.write(packed)
+        words[-1] = self.path("of-packed")
+        done = harness.call(*words, self.path("c.jsonl"))
+        self.assertEqual((done.code, done.out), (5, ""), done.err)
+        self.assert_facts(done.err, self.path("c.jsonl"), "gzip")
         os.makedirs(self.path("empty"))
         os.symlink("empty", self.path("linked"))
         words[-1] = self.path("linked")
