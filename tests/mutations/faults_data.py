@@ -6,6 +6,8 @@ FAULTS = [
     # data
     fault("a_shard_has_as_many_tokens_as_its_record_says", "Members::count in runtime/data/dataset_record.cpp",
           "*found > most", "*found > (std::int64_t{1} << 62)", "test_data DatasetRecordTest.AnUnusable*"),
+    fault("a_continued_build_mixes_separators", "continued", " && given->separator_id() == record->separator_id", "",
+          "test_data BuildDatasetTest.AnotherSeparator*"),
     fault("order_same_in_every_epoch", "Network::Network", "mix(mix(seed) ^ epoch)", "mix(mix(seed))",
           "test_data SampleOrder.EpochsAndSeedsDiffer"),
     fault("order_of_two_rounds", "kRounds", "kRounds = 8;", "kRounds = 2;",

@@ -75,6 +75,7 @@ void write_build_record(const fs::path& folder, const BuildRecord& record) {
   const Json json = {{"options", record.options},
                      {"text", record.text},
                      {"tokenizer_xxh3", record.tokenizer_xxh3},
+                     {"separator_id", record.separator_id},
                      {"documents", record.documents},
                      {"bytes", record.bytes},
                      {"changed_documents", record.changed_documents},
@@ -91,6 +92,7 @@ std::optional<BuildRecord> read_build_record(const fs::path& folder) try {
   record.options = json.at("options");
   record.text = json.at("text");
   record.tokenizer_xxh3 = json.at("tokenizer_xxh3");
+  record.separator_id = static_cast<std::int32_t>(count_at(json, "separator_id", 0x7fffffff));
   record.documents = count_at(json, "documents");
   record.bytes = count_at(json, "bytes");
   record.changed_documents = count_at(json, "changed_documents");

@@ -20,11 +20,12 @@ struct SideRecord {
 };
 
 struct BuildRecord {
-  std::string options;         // which the result depends on
-  std::string text;            // digest of all documents
-  std::string tokenizer_xxh3;  // of the tokenizer's file
-  std::int64_t documents = 0;  // of the text, in its order, that are encoded
-  std::int64_t bytes = 0;      // of these
+  std::string options;            // which the result depends on
+  std::string text;               // digest of all documents
+  std::string tokenizer_xxh3;     // of the tokenizer's file
+  std::int32_t separator_id = 0;  // which files next to a tokenizer.json may name
+  std::int64_t documents = 0;     // of the text, in its order, that are encoded
+  std::int64_t bytes = 0;         // of these
   std::int64_t changed_documents = 0;
   std::int64_t bytes_per_token = 2;  // of the shards: 2 or 4
   SideRecord train, validation;

@@ -293,17 +293,18 @@ std::set<std::string> files_of(const BuildRecord& record, const char* tokenizer)
   return files;
 }
 
-/// Record of a folder that was taken over, if the same build wrote it. Removes everything of another build. `model`: of
-/// the given tokenizer; receives that of the record, which need not be trained again.
+/// Record of a folder that was taken over, if the same build wrote it. Removes everything of another build. `given`:
+/// the tokenizer that is used unchanged, null to train one. `model`: its file; receives that of the record, which need
+/// not be trained again.
 BuildRecord continued(const PendingFolder& folder, const DatasetOptions& options, const Split& split,
-                      std::string& model) {
+                      const Tokenizer* given, std::string& model) {
   BuildRecord fresh;
   fresh.options = identity_of(options);
   fresh.text = fmt::format("{:016x}", split.digest());
   if (!folder.taken_over()) return fresh;
   const std::optional<BuildRecord> record = read_build_record(folder.path());
   if (record && record->options == fresh.options && record->text == fresh.text &&
-      (model.empty() || checksum_of(model) == record->tokenizer_xxh3))
+      (!given || (checksum_of(model) == record->tokenizer_xxh3 && given->separator_id() == record->separator_id)))
     for (const char* name : {"tokenizer.model", "tokenizer.json"})
       if (file_checksum(folder.path() / name) == record->tokenizer_xxh3) {
         model = read_tokenizer(folder.path() / name);
@@ -386,7 +387,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
                     plural(counts.files), counts.skipped_files, plural(counts.skipped_files), counts.skipped_lines,
                     plural(counts.skipped_lines), counts.skipped[0].where, counts.skipped[0].why));
 
-  BuildRecord record = continued(folder, options, split, model);
+  BuildRecord record = continued(folder, options, split, tokenizer ? &*tokenizer : nullptr, model);
   if (!tokenizer && !model.empty()) tokenizer.emplace(model, "the trained tokenizer");
   if (!tokenizer) {
     report(BuildStage::training_tokenizer, 0, sample_bytes);
@@ -405,6 +406,7 @@ BuildResult build_dataset(const DatasetOptions& options) {
   BuildResult result;
   if (tokenizer->is_json()) result.tokenizer_file = "tokenizer.json";
   record.tokenizer_xxh3 = checksum_of(model);
+  record.separator_id = tokenizer->separator_id();
   if (record.documents == 0) write_file(folder.path() / result.tokenizer_file, model);
   result.vocab_size = tokenizer->vocab_size();
   result.separator_id = tokenizer->separator_id();

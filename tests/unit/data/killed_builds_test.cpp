@@ -61,6 +61,37 @@ TEST_F(BuildDatasetTest, FinishedShardsOfAFailedBuildAreKept) {
   EXPECT_FALSE(fs::exists(pending));
 }
 
+/// Files next to a tokenizer.json name its separator, and may change between two calls.
+TEST_F(BuildDatasetTest, AnotherSeparatorBeginsFromTheStart) {
+  options_.tokenizer_json = true;
+  build_dataset(options_);
+  Folder model;
+  fs::copy_file(out_.path / "data/tokenizer.json", model.path / "tokenizer.json");
+  fs::remove_all(options_.out);
+  DatasetOptions given = options_;
+  given.tokenizer_json = false;
+  given.vocab_size = 0;
+  given.tokenizer = model / "tokenizer.json";
+  given.shard_tokens = 1000;
+  const auto named = [&](const char* end) {
+    model.write("tokenizer_config.json", std::string(R"({"eos_token": ")") + end + "\"}");
+  };
+  named("b");
+  build_dataset(given);
+  const auto whole = files();
+  fs::remove_all(options_.out);
+  named("a");
+  DatasetOptions failing = given;
+  failing.progress = [&](const BuildProgress&) {
+    if (fs::exists(out_.path / ("data.partial-" + std::to_string(::getpid())) / kBuildRecord))
+      throw Failure(Exit::data, "no space left");
+  };
+  EXPECT_FAILS_WITH(build_dataset(failing), "no space left");
+  named("b");
+  EXPECT_EQ(build_dataset(given).continued_shards, 0);
+  EXPECT_EQ(files(), whole);
+}
+
 TEST_F(BuildDatasetTest, AFolderThatAnotherProcessHasLockedStays) {
   const fs::path far = out_.path / "data.partial-2147483646", here = out_.path / "data.partial-1";
   out_.write("data.partial-2147483646/build.json", "{}");  // no process of this machine has this id
