@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "comm/blocked_signals.h"
 #include "comm/collective_log.h"
 #include "comm/collectives.h"
 #include "comm/launcher.h"
@@ -23,6 +22,7 @@
 #include "device/cuda/resources.h"
 #include "device/cuda/stream.h"
 #include "error.h"
+#include "host/blocked_signals.h"
 
 namespace llmc {
 namespace {

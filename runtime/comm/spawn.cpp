@@ -30,6 +30,7 @@
 #include "comm/session_folder.h"
 #include "error.h"
 #include "files/disk.h"
+#include "host/ignored_signal.h"
 #include "host/limits.h"
 #include "host/program_path.h"
 #include "host/standard_streams.h"
@@ -204,8 +205,7 @@ class Ranks {
     sigset_t passed;
     sigemptyset(&passed);
     for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) sigaddset(&passed, signal);
-    struct sigaction hang_up{};
-    if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) sigaddset(&passed, SIGHUP);
+    if (!is_ignored(SIGHUP)) sigaddset(&passed, SIGHUP);
     sigaddset(&passed, SIGCHLD);
     pthread_sigmask(SIG_BLOCK, &passed, &before_);
     signals_ = Socket(signalfd(-1, &passed, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/blocked_signals.h"
 #include "comm/rendezvous.h"
 #include "comm/time_limit.h"
+#include "host/blocked_signals.h"
 
 namespace llmc {
 namespace {

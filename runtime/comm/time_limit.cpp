@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "comm/blocked_signals.h"
 #include "error.h"
+#include "host/blocked_signals.h"
 #include "text/printable.h"
 
 namespace llmc {

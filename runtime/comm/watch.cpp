@@ -10,9 +10,9 @@
 #include <cstring>
 #include <utility>
 
-#include "comm/blocked_signals.h"
 #include "comm/time_limit.h"
 #include "error.h"
+#include "host/blocked_signals.h"
 #include "text/printable.h"
 
 namespace llmc {

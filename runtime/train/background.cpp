@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "comm/blocked_signals.h"
+#include "host/blocked_signals.h"
 
 namespace llmc {
 

@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "comm/requests.h"
+#include "host/ignored_signal.h"
 
 namespace llmc {
 namespace {
@@ -72,8 +73,7 @@ SignalWatch::SignalWatch(bool of_launcher) {
   };
   for (int signal : {SIGTERM, SIGINT, SIGUSR2}) install(signal, on_stop);
   // Sent when the terminal closes. If it is ignored (nohup), the run is meant to continue.
-  struct sigaction hang_up{};
-  if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) install(SIGHUP, on_stop);
+  if (!is_ignored(SIGHUP)) install(SIGHUP, on_stop);
   install(SIGUSR1, on_save);
 }
 

@@ -17,16 +17,19 @@
 #include "error.h"
 #include "files/atomic_directory.h"
 #include "files/disk.h"
+#include "host/ignored_signal.h"
 
 namespace llmc::data {
 namespace fs = std::filesystem;
 
 namespace {
 
+/// Signals that end this process: not those that it ignores.
 sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (!is_ignored(signal)) sigaddset(&set, signal);
   return set;
 }
 
@@ -86,7 +89,8 @@ PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check
     : target_(disk::absolute(target, writer.exit).lexically_normal()),
       writer_(writer),
       kept_(std::move(kept)),
-      check_(std::move(check)) {
+      check_(std::move(check)),
+      ending_(ending_signals()) {
   if (!target_.has_filename()) target_ = target_.parent_path();  // "out/"
   check_target();
   path_ = fmt::format("{}.partial-{}", target_.string(), ::getpid());
@@ -104,8 +108,7 @@ PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check
     throw Failure(writer_.exit, fmt::format("cannot create '{}': {}. Choose another {}", path_.string(),
                                             error.message(), writer_.option));
   // Blocked before any other thread starts, so that only the watcher receives them.
-  const sigset_t set = ending_signals();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  pthread_sigmask(SIG_BLOCK, &ending_, nullptr);
   try {
     watcher_ = std::thread([this] { watch(); });
   } catch (const std::system_error&) {
@@ -118,8 +121,7 @@ PendingFolder::~PendingFolder() {
   done_ = true;
   watcher_.join();
   remove();
-  const sigset_t set = ending_signals();
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &ending_, nullptr);
 }
 
 void PendingFolder::remove() {
@@ -140,14 +142,13 @@ void PendingFolder::throw_in_use(const fs::path& folder) const {
 }
 
 void PendingFolder::watch() {
-  const sigset_t set = ending_signals();
   const timespec wait{0, 50'000'000};
   while (!done_) {
-    const int signal = sigtimedwait(&set, nullptr, &wait);
+    const int signal = sigtimedwait(&ending_, nullptr, &wait);
     if (signal < 0) continue;
     remove();
     ::signal(signal, SIG_DFL);
-    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    pthread_sigmask(SIG_UNBLOCK, &ending_, nullptr);
     raise(signal);
   }
 }

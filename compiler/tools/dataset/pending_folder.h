@@ -1,6 +1,7 @@
 // Builds a folder, such as a data set's, that appears complete or not at all.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -19,8 +20,9 @@ namespace llmc::data {
 inline constexpr const char* kWriterLock = "writer.lock";
 
 /// A folder next to the final one, so that a rename stays inside one file system. It is removed with its contents
-/// unless published, also if INT, TERM or HUP ends the process; but one with a file `kept` stays. Creating one removes
-/// those of killed processes, and takes over one of the same user that contains a file `kept`.
+/// unless published, also if INT, TERM or HUP ends the process, unless it ignores the signal; but one with a file
+/// `kept` stays. Creating one removes those of killed processes, and takes over one of the same user that contains a
+/// file `kept`.
 class PendingFolder {
  public:
   /// Called with each entry of an existing folder of that name; throws if the entry must stay.
@@ -68,6 +70,7 @@ class PendingFolder {
   Writer writer_;
   std::string kept_;
   Check check_;
+  sigset_t ending_;  // signals that remove the folder
   bool taken_over_ = false;
   Lock lock_;
   std::mutex mutex_;  // guards the existence of path_

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
+#include <future>
 #include <mutex>
 #include <thread>
 
+#include "compiler/tools/dataset/pending_folder.h"
 #include "compiler/tools/dataset/shard_writer.h"
 #include "compiler/tools/dataset/slow_lines.h"
 #include "compiler/tools/dataset/time_left.h"
@@ -44,6 +47,34 @@ TEST(SlowLines, QuickWorkSaysNothing) {
     SlowLines(std::chrono::hours(1), [&](const std::string&) { said = true; }).set("reading");
   }
   EXPECT_FALSE(said);
+}
+
+/// Signals are for the thread of a PendingFolder, which is created later.
+TEST(SlowLines, TheThreadReceivesNoSignals) {
+  std::promise<bool> blocked;
+  {
+    std::once_flag once;
+    SlowLines lines(std::chrono::milliseconds(1), [&](const std::string&) {
+      sigset_t mask;
+      pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+      std::call_once(once, [&] { blocked.set_value(sigismember(&mask, SIGTERM) == 1); });
+    });
+    lines.set("reading");
+    EXPECT_TRUE(blocked.get_future().get());
+  }
+}
+
+TEST(PendingFolder, WaitsForNoSignalThatIsIgnored) {
+  Folder folder;
+  const auto former = std::signal(SIGHUP, SIG_IGN);
+  {
+    const PendingFolder pending(folder.path / "out", kDataWriter, [](const fs::path&) {});
+    sigset_t mask;
+    pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+    EXPECT_EQ(sigismember(&mask, SIGHUP), 0);
+    EXPECT_EQ(sigismember(&mask, SIGTERM), 1);
+  }
+  std::signal(SIGHUP, former);
 }
 
 TEST(TimeLeft, FollowsTheSpeedSoFar) {

@@ -1,4 +1,4 @@
-// Blocks signals in threads of the runtime, so that the main thread receives them. A thread inherits its creator's
+// Blocks signals in threads, so that the main thread receives them. A thread inherits its creator's
 // mask.
 #pragma once
 
