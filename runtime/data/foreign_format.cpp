@@ -15,14 +15,27 @@ constexpr std::string_view kConvert = ". See docs/how-to/data-from-hugging-face.
 constexpr std::string_view kUnpack = ". Unpack it first";
 
 struct Kind {
+  Foreign kind;
   std::string_view magic, name, advice;
 };
 constexpr Kind kKinds[] = {
-    {"PAR1", "a Parquet file", kConvert},      {"ARROW1", "an Arrow file", kConvert},
-    {"\x89HDF\r\n", "an HDF5 file", kConvert}, {"PK\x03\x04", "a ZIP archive (.zip, .npz)", kUnpack},
-    {"\x1f\x8b\x08", "a gzip file", kUnpack},  {"\x28\xb5\x2f\xfd", "a zstd file", kUnpack},
-    {"\xfd\x37zXZ", "an xz file", kUnpack},
+    {Foreign::parquet, "PAR1", "a Parquet file", kConvert},
+    {Foreign::arrow, "ARROW1", "an Arrow file", kConvert},
+    {Foreign::hdf5, "\x89HDF\r\n", "an HDF5 file", kConvert},
+    {Foreign::zip, "PK\x03\x04", "a ZIP archive (.zip, .npz)", kUnpack},
+    {Foreign::gzip, "\x1f\x8b\x08", "a gzip file", kUnpack},
+    {Foreign::zstd, "\x28\xb5\x2f\xfd", "a zstd file", kUnpack},
+    {Foreign::xz, "\xfd\x37zXZ", "an xz file", kUnpack},
 };
+
+std::string_view text_of(std::span<const std::byte> file) {
+  return {reinterpret_cast<const char*>(file.data()), file.size()};
+}
+
+const Kind* find_kind(std::string_view text) {
+  const auto* kind = std::ranges::find_if(kKinds, [&](const Kind& k) { return text.starts_with(k.magic); });
+  return kind == std::end(kKinds) ? nullptr : kind;
+}
 
 /// Describes a file of numpy.save: magic, version, length of a Python literal, and in that 'descr': '<u2'.
 std::string of_numpy(std::string_view text) {
@@ -56,11 +69,15 @@ bool is_text(std::string_view seen) {
 
 }  // namespace
 
+Foreign foreign_kind(std::span<const std::byte> file) {
+  const Kind* kind = find_kind(text_of(file));
+  return kind ? kind->kind : Foreign::none;
+}
+
 std::string foreign_format(std::span<const std::byte> file) {
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  const std::string_view text = text_of(file);
   if (text.starts_with("\x93NUMPY")) return of_numpy(text);
-  const auto* kind = std::ranges::find_if(kKinds, [&](const Kind& k) { return text.starts_with(k.magic); });
-  if (kind != std::end(kKinds)) return fmt::format("is {}, not token shards{}", kind->name, kind->advice);
+  if (const Kind* kind = find_kind(text)) return fmt::format("is {}, not token shards{}", kind->name, kind->advice);
   return is_text(text.substr(0, kSeen)) ? "is text, not token shards: make them with 'llmc data build --from'" : "";
 }
 

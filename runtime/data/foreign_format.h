@@ -7,6 +7,12 @@
 
 namespace llmc {
 
+/// Formats that begin with a magic number.
+enum class Foreign { none, parquet, arrow, hdf5, zip, gzip, zstd, xz };
+
+/// Format of a file by its first bytes.
+Foreign foreign_kind(std::span<const std::byte> file);
+
 /// Returns "is a NumPy .npy file (<u2); ..." with advice; empty for an unknown format. The .npy files of OLMo and dolma
 /// are raw tokens without such a header.
 std::string foreign_format(std::span<const std::byte> file);

@@ -7,8 +7,11 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <unordered_set>
 
 #include "compiler/tools/dataset/text_reader.h"
+#include "data/foreign_format.h"
 #include "data/glob.h"
 #include "error.h"
 #include "files/disk.h"
@@ -44,19 +47,24 @@ bool wanted(const std::string& name, const std::vector<std::string>& globs) {
   return std::ranges::any_of(globs, [&](const std::string& glob) { return matches_pattern(glob, name); });
 }
 
-/// Sorts by the bytes of paths and removes duplicates.
+/// Returns the same path for every notation of one: "web/", "./web" and "/data/web".
+fs::path same_place(const fs::path& path) { return (disk::absolute(path, Exit::data) / "").lexically_normal(); }
+
+/// Sorts by the bytes of paths and removes duplicates in any notation. The first in order stays.
 void sort_and_unite(std::vector<fs::path>& files) {
   for (fs::path& file : files) file = file.lexically_normal();
   std::ranges::sort(files, {}, [](const fs::path& path) -> const std::string& { return path.native(); });
-  const auto repeated = std::ranges::unique(files);
-  files.erase(repeated.begin(), repeated.end());
+  std::unordered_set<std::string> seen;
+  std::erase_if(files, [&](const fs::path& file) { return !seen.insert(same_place(file).native()).second; });
 }
 
 void find_in_directory(const fs::path& folder, const std::vector<std::string>& globs, std::vector<fs::path>& others,
                        CorpusFiles& found) {
   std::error_code error;
+  fs::path listed = folder;  // in case of an error
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
+    listed = entry->path();
     if (name.front() == '.') {
       entry.disable_recursion_pending();
     } else if (std::error_code ignored; !entry->is_regular_file(ignored)) {
@@ -67,7 +75,13 @@ void find_in_directory(const fs::path& folder, const std::vector<std::string>& g
       others.push_back(entry->path());
     }
   }
-  if (error) throw Failure(Exit::data, fmt::format("cannot list '{}': {}", folder.string(), error.message()));
+  std::error_code ignored;
+  const bool listed_is_folder = fs::is_directory(listed, ignored);
+  if (error)
+    throw Failure(Exit::data,
+                  fmt::format("cannot list '{}': {}. Allow reading it, or name with --from only what is to "
+                              "be read",
+                              (listed_is_folder ? listed : listed.parent_path()).string(), error.message()));
 }
 
 /// Keeps the string under one key of the outermost object and refuses everything that makes it ambiguous.
@@ -156,6 +170,43 @@ constexpr const char* kBlank = " \t\r\n";
 bool is_lfs_file(const fs::path& path) {
   std::error_code ignored;
   return fs::file_size(path, ignored) < kMaxLfsPointerBytes && is_lfs_pointer(disk::text(path).value_or(""));
+}
+
+/// Throws for data of another format, which would be lost: a name that does not tell the compression, or Parquet.
+/// `start`: of the file's text. Of ZIP archives and HDF5 files only those read as `lines` are refused, because --glob
+/// may find others.
+void check_format(const fs::path& path, std::string_view start, bool lines) {
+  struct Format {
+    Foreign kind;
+    std::string_view name, extension, unpack;
+  };
+  static constexpr Format kFormats[] = {
+      {Foreign::gzip, "a gzip file", ".gz", "zcat FILE"},
+      {Foreign::zstd, "a Zstandard file", ".zst", "zstdcat FILE"},
+      {Foreign::xz, "an xz file", "", "xzcat FILE"},
+      {Foreign::zip, "a ZIP archive", "", "unzip -p FILE"},
+      {Foreign::parquet, "a Parquet file", "", "tokens/parquet_lines.py FILE"},
+      {Foreign::arrow, "an Arrow file", "", ""},
+      {Foreign::hdf5, "an HDF5 file", "", ""},
+  };
+  const auto* format = std::ranges::find(kFormats, foreign_kind(std::as_bytes(std::span(start))), &Format::kind);
+  if (format == std::end(kFormats)) return;
+  if (!lines && (format->kind == Foreign::zip || format->kind == Foreign::hdf5)) return;
+  const std::string_view head = start.substr(0, 16);  // "PAR1" and "ARROW1" begin texts too
+  const auto control = [](char c) {
+    return static_cast<unsigned char>(c) < ' ' && c != '\t' && c != '\n' && c != '\r';
+  };
+  if (is_utf8(head.substr(0, head.size() - utf8_unfinished(head))) && std::ranges::none_of(head, control)) return;
+  const bool input = path.filename() == kStandardInputCopy;
+  const std::string name = input ? "standard input" : fmt::format("'{}'", path.string());
+  std::string unpack = "unpack it";
+  if (format->unpack.empty())
+    unpack = "write its texts as JSON lines";
+  else if (lines || format->kind == Foreign::parquet)
+    unpack = fmt::format("use `{} | llmc data build --from -`", format->unpack);
+  if (!input && !format->extension.empty() && compression_of(path) == Compression::none)
+    unpack = fmt::format("rename it to end in {}, or {}", format->extension, unpack);
+  throw Failure(Exit::data, fmt::format("{} is {} instead of text: {}", name, format->name, unpack));
 }
 
 /// Returns why this is not text, and at which byte; empty if it is text.
@@ -263,13 +314,12 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
   sort_and_unite(files);
   sort_and_unite(others);
   sort_and_unite(found.linked_directories);
-  const auto named = [&](const fs::path& path) {  // in any notation, as "web/" for "./web"
-    return std::ranges::any_of(from, [&](const fs::path& one) { return (one / "").lexically_normal() == path / ""; });
-  };
+  std::unordered_set<std::string> places;
+  for (const fs::path& path : from) places.insert(same_place(path).native());
+  const auto named = [&](const fs::path& path) { return places.contains(same_place(path).native()); };
   std::erase_if(found.linked_directories, named);
   for (const fs::path& other : others)  // a file that is also named itself is read
-    if (std::ranges::find(from, other, &fs::path::lexically_normal) == from.end())
-      ++found.passed_over[extension_of(other)];
+    if (!named(other)) ++found.passed_over[extension_of(other)];
   if (files.empty() && found.passed_over.empty() && !found.linked_directories.empty())
     throw Failure(Exit::data, fmt::format("there is no file to read: {}", linked_text(found.linked_directories)));
   if (files.empty())
@@ -320,6 +370,7 @@ CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::st
       continue;
     }
     TextReader reader = open_text(path);
+    check_format(path, reader.peek(), lines);
     if (lines) {
       std::int64_t number = 0;
       for (std::string line; reader.line(line);) {

@@ -57,8 +57,8 @@ struct CorpusCounts {
 /// Calls `visit` with every document in order: a text file, or a line of a .jsonl file (.ndjson, .jsonlines; .jl if it
 /// starts with a JSON object). A file of other names that holds JSON records is skipped. Empty documents are passed
 /// over. A line that is not a JSON object with one string under `field` is skipped. Holds one document at a time in
-/// memory. Throws Failure(Exit::data) naming a file that cannot be read, or whose compressed data are damaged or
-/// truncated.
+/// memory. Throws Failure(Exit::data) naming a file that cannot be read, that is compressed or Parquet against its
+/// name, or whose compressed data are damaged or truncated.
 CorpusCounts for_each_document(const std::vector<std::filesystem::path>& files, const std::string& field,
                                const std::function<void(std::string text)>& visit);
 

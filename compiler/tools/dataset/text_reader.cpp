@@ -72,6 +72,11 @@ void TextReader::append(std::string& text, std::string_view more) const {
   text += more;
 }
 
+std::string_view TextReader::peek() {
+  fill();
+  return text_;
+}
+
 bool TextReader::line(std::string& text) {
   text.clear();
   if (!fill()) return false;

@@ -25,6 +25,9 @@ class TextReader {
   /// `name`: in errors. `longest`: of a line, and of a document in a compressed stream.
   TextReader(Source source, Compression compression, std::string name, std::size_t longest = kMostDecompressed);
 
+  /// Text that comes next, of a length that the source chooses; empty at the end. Throws as line().
+  std::string_view peek();
+
   /// Next line without its line feed; returns false at the end. Throws Failure(data) naming the file if it cannot be
   /// read, is damaged or truncated, or has a longer line than allowed.
   bool line(std::string& text);

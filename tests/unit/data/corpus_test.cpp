@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "compiler/tools/dataset/split.h"
 #include "compiler/tools/dataset/train_tokenizer.h"
@@ -40,6 +42,35 @@ TEST(FindCorpusFiles, ExtensionsGlobsHiddenAndLinks) {
   EXPECT_FAILS_WITH(find_corpus_files({folder.path / "only"}, {}), "only/link'", "--from");
   // A file given by name is taken whatever its extension, and only once.
   EXPECT_EQ(find_corpus_files({folder / "a/d.bin", folder / "a/../a/d.bin"}, {}).files.size(), 1u);
+}
+
+TEST(FindCorpusFiles, AFileIsReadOnceInAnyNotation) {
+  Folder folder;
+  for (const char* name : {"a.txt", "b.none"}) folder.write(name, "x");
+  fs::create_directory_symlink(folder.path, folder.path / "link");
+  const fs::path relative = fs::relative(folder.path);
+  const CorpusFiles found =
+      find_corpus_files({folder.path, relative, folder.path / "b.none", relative / "link", relative / "."}, {});
+  EXPECT_EQ(found.files, (std::vector<fs::path>{relative / "a.txt", relative / "link/a.txt", folder.path / "b.none"}));
+  EXPECT_EQ(found.passed_over, (ExtensionCounts{{".none", 1}})) << "of the link";
+  EXPECT_EQ(found.linked_directories, std::vector<fs::path>{relative / "link/link"});
+}
+
+TEST(FindCorpusFiles, TheFolderThatCannotBeListedIsNamed) {
+  Folder folder;
+  folder.write("a/b/c.txt", "x");
+  fs::permissions(folder.path, fs::perms::all);
+  fs::permissions(folder.path / "a/b", fs::perms::none);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::geteuid() == 0 && ::seteuid(65534) != 0) ::_exit(2);  // root may list it
+    EXPECT_FAILS_WITH(find_corpus_files({folder.path}, {}), "a/b': ", "--from");
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  fs::permissions(folder.path / "a/b", fs::perms::owner_all);
 }
 
 TEST(FindCorpusFiles, WhatIsPassedOverIsCountedByExtension) {
@@ -152,6 +183,22 @@ TEST(ForEachDocument, EveryNameOfJsonLines) {
   EXPECT_EQ(texts, (std::vector<std::string>{"one", "one", "one", "one", "# Julia\n{}\n"}));
   EXPECT_EQ(counts.skipped_lines, 4);
   EXPECT_EQ(counts.skipped_files, 1);
+}
+
+/// Of data whose name does not tell their format nothing is lost silently.
+TEST(ForEachDocument, OtherFormatsUnderANameOfTextAreRefused) {
+  Folder folder;
+  const auto read = [&](const std::string& name, const std::string& bytes) {
+    for_each_document({folder.write(name, bytes)}, "text", [](const std::string&) {});
+  };
+  const std::string gzip("\x1f\x8b\x08\0\0", 5), zstd("\x28\xb5\x2f\xfd\x04\0", 6), zip("PK\x03\x04\x14\0", 6);
+  EXPECT_FAILS_WITH(read("a.jsonl", gzip), folder / "a.jsonl' is a gzip file", "end in .gz", "`zcat FILE | llmc");
+  EXPECT_FAILS_WITH(read("a.txt", zstd), folder / "a.txt' is a Zstandard file", "end in .zst", "unpack it");
+  EXPECT_FAILS_WITH(read(kStandardInputCopy, gzip), "standard input is a gzip file", "use `zcat FILE | llmc");
+  EXPECT_FAILS_WITH(read("a.parquet", "PAR1\x15\x04"), "a Parquet file", "tokens/parquet_lines.py");
+  EXPECT_FAILS_WITH(read("a.jsonl", zip), "a ZIP archive", "`unzip -p FILE | llmc");
+  EXPECT_NO_THROW(read("a.docx", zip)) << "--glob '*' finds such files";
+  EXPECT_NO_THROW(read("a.txt", "PAR1 of the book"));
 }
 
 TEST(TextOfJson, RefusesWhatIsAmbiguous) {
