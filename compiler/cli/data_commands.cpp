@@ -30,8 +30,8 @@ namespace llmc::cli {
 
 namespace {
 
-/// Interval of progress lines in a log or a pipe, where a line cannot be rewritten.
-constexpr std::chrono::seconds kBetweenLines{5};
+/// Intervals of progress lines: in a log or a pipe, where a line cannot be rewritten, and on a terminal.
+constexpr std::chrono::milliseconds kBetweenLines{5000}, kBetweenRewrites{100};
 
 struct InfoOptions {
   std::string file, format = "auto";
@@ -180,18 +180,17 @@ void add_build(CLI::App* data_command) {
     const bool terminal = isatty(2);
     std::optional<data::SlowLines> lines;
     const auto begin = std::chrono::steady_clock::now();
-    if (!terminal)
-      lines.emplace(kBetweenLines, [begin](const std::string& line) {
-        const std::chrono::duration<double> since = std::chrono::steady_clock::now() - begin;
-        to_stderr("{}, {:.0f} s so far\n", line, since.count());
-      });
+    lines.emplace(terminal ? kBetweenRewrites : kBetweenLines, [begin, terminal](const std::string& line) {
+      if (terminal) return show_on_terminal(line);
+      const std::chrono::duration<double> since = std::chrono::steady_clock::now() - begin;
+      to_stderr("{}, {:.0f} s so far\n", line, since.count());
+    });
     auto stage = data::BuildStage::reading;
     auto stage_begin = begin;
     options->progress = [&](const data::BuildProgress& progress) {
       const auto now = std::chrono::steady_clock::now();
       if (std::exchange(stage, progress.stage) != progress.stage) stage_begin = now;
-      const std::string line = progress_line(progress, std::chrono::duration<double>(now - stage_begin).count());
-      terminal ? show_on_terminal(line) : lines->set(line);
+      lines->set(progress_line(progress, std::chrono::duration<double>(now - stage_begin).count()));
     };
     const data::BuildResult result = data::build_dataset(*options);
     lines.reset();

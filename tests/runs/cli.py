@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import subprocess
+import time
 
 import harness
 from harness import LLMC, SOURCE, RunTest
@@ -189,6 +190,18 @@ class Cli(RunTest):
         self.assertIn("\033[", on_terminal(command, plain))
         self.assertNotIn("\033[", on_terminal(command, dict(plain, NO_COLOR="1")))
         self.assertNotIn("\033[", harness.call(*command, env=plain).err)
+
+    def test_progress_on_a_terminal_is_rewritten_ten_times_a_second(self):
+        with open(self.path("many.jsonl"), "w") as file:
+            file.writelines(json.dumps({"text": f"document {number}"}) + "\n" for number in range(3000))
+        begin = time.monotonic()
+        shown = on_terminal([
+            LLMC, "data", "build", "--from",
+            self.path("many.jsonl"), "--vocab-size", "320", "-o",
+            self.path("of-many")
+        ], os.environ)
+        self.assertLessEqual(shown.count("\r\033[K"), 10 * (time.monotonic() - begin) + 1)
+        self.assertTrue(os.path.exists(self.path("of-many", "dataset.json")))
 
     def test_dump_ir(self):
         folder = self.path("ir")
