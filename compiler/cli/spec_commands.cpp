@@ -67,8 +67,9 @@ void note_sources(const spec::Resolved& resolved, const std::vector<MissingPath>
   if (spec.phase.count == 1) check_most_epochs(sources, beginning(sources), run);
 }
 
-/// Warns of files that training and validation data share, or two sources, if all data is here.
-void warn_of_shared_data(const spec::Resolved& resolved, const std::vector<MissingPath>& missing, Said& said) {
+/// Warns of files that training and validation data share, or two sources, and of sources that are never drawn, if all
+/// data is here.
+void warn_of_doubtful_data(const spec::Resolved& resolved, const std::vector<MissingPath>& missing, Said& said) {
   const auto absent = [](const MissingPath& path) {
     return path.key.starts_with("data.train") || path.key.starts_with("data.validation");
   };
@@ -76,7 +77,7 @@ void warn_of_shared_data(const spec::Resolved& resolved, const std::vector<Missi
   spec::Spec spec = resolved.spec;
   spec::resolve_paths(spec, resolved.directory);
   try {
-    for (const std::string& line : shared_data(spec)) said.once("warning: " + printable_text(line));
+    for (const std::string& line : doubtful_data(spec)) said.once("warning: " + printable_text(line));
   } catch (const Failure&) {  // damaged data is no mistake of the spec; the trainer refuses it
   }
 }
@@ -105,7 +106,7 @@ void check_one(const Options& options, const spec::Resolved& resolved, Said& sai
     said.once(fmt::format("warning: {}: a run needs it, but no file matches '{}' here{}", missing.key,
                           printable(missing.path.string()), missing.hint));
   note_sources(resolved, missing_here, said);
-  warn_of_shared_data(resolved, missing_here, said);
+  warn_of_doubtful_data(resolved, missing_here, said);
   if (const std::string& from = resolved.spec.init.from; !from.empty()) {
     const fs::path folder = (fs::path(resolved.directory) / from).lexically_normal();
     std::error_code error;

@@ -225,6 +225,9 @@ class Cli(RunTest):
         self.assertRegex(
             self.succeed(LLMC, "check", spec, *twice, cwd=self.path("shared")).err,
             r"(?m)^warning: data\.train\.a and data\.train\.b both name '.*train-1\.bin', ")
+        self.assertRegex(
+            self.succeed(LLMC, "check", spec, *twice, "data.train.a.weight=1e-9", cwd=self.path("shared")).err,
+            r"(?m)^warning: data\.train\.a\.weight .*no sample")
 
     def test_check_says_what_is_not_there(self):
         """Warns of each file that a run would open, with the same exit code."""

@@ -81,6 +81,18 @@ std::string forecast_text(const SourceForecast& source) {
                      100 * source.repeats);
 }
 
+std::vector<std::string> never_drawn(const Sources& sources) {
+  const Mixture mixture(weights_of(sources));
+  std::vector<std::string> warnings;
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (mixture.count_of(i, mixture.period()) == 0)
+      warnings.push_back(
+          fmt::format("data.train.{}.weight is less than a 2^20th of all weights, so no sample of the source is drawn. "
+                      "Write a larger weight, or leave the source out",
+                      sources[i].name));
+  return warnings;
+}
+
 void check_most_epochs(const Sources& sources, const DataPosition& start, const RunLength& run) {
   const Draws draws(sources, start, run.sequence_length);
   const auto epochs_at = [&](std::size_t source, std::int64_t step) {

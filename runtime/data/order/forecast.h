@@ -31,6 +31,9 @@ std::vector<SourceForecast> forecast(const Sources& sources, const DataPosition&
 /// "code: 20.0 % of the samples; lasts 750 steps; 4.17 epochs, 15.2 % of the run repeats it"
 std::string forecast_text(const SourceForecast& source);
 
+/// Warnings on sources whose weight is so small that no sample of them is ever drawn.
+std::vector<std::string> never_drawn(const Sources& sources);
+
 /// Throws Failure(data) if the run exceeds most_epochs of a source; names the largest number of steps that does not.
 void check_most_epochs(const Sources& sources, const DataPosition& start, const RunLength& run);
 

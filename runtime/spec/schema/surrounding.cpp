@@ -53,9 +53,9 @@ std::vector<KeyRow> surrounding_rows() {
            bind_optional_member<MixedSource>(
                Type::number,
                named("weight").above(0).at_most(1e12).doc(
-                   "Share of the samples that come from this source, relative to the weights of the others. After any "
-                   "number of samples each source is within one sample of its share. A mixture of one source needs "
-                   "none."),
+                   "Share of the samples that come from this source, relative to the weights of the others. In each "
+                   "2^20 samples each source is within one sample of its share. One with less than a 2^20th of all "
+                   "weights is never drawn, and a warning names it. A mixture of one source needs none."),
                LLMC_MEMBER(weight)),
            bind_optional_member<MixedSource>(
                Type::number,

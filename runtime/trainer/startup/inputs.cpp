@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "data/order/forecast.h"
 #include "data/shard_tokenizer.h"
 #include "spec/training_sources.h"
 #include "spec/validation_sets.h"
@@ -56,8 +57,8 @@ std::vector<Held> open_held(const spec::Data& data, std::int64_t vocab_size) {
   return held;
 }
 
-std::vector<std::string> shared(const Sources& train, const std::vector<Held>& held) {
-  std::vector<std::string> lines;
+std::vector<std::string> doubtful(const Sources& train, const std::vector<Held>& held) {
+  std::vector<std::string> lines = never_drawn(train);
   for (std::size_t i = 0; i < train.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) lines.push_back(drawn_twice(train[j], train[i]));
     for (const Held& set : held) lines.push_back(evaluated_on_training(train[i], *set.shards, set.key));
@@ -68,8 +69,8 @@ std::vector<std::string> shared(const Sources& train, const std::vector<Held>& h
 
 }  // namespace
 
-std::vector<std::string> shared_data(const spec::Spec& run) {
-  return shared(open_sources(run.data, 0), run.evaluation.every > 0 ? open_held(run.data, 0) : std::vector<Held>());
+std::vector<std::string> doubtful_data(const spec::Spec& run) {
+  return doubtful(open_sources(run.data, 0), run.evaluation.every > 0 ? open_held(run.data, 0) : std::vector<Held>());
 }
 
 Sources open_sources(const spec::Data& data, std::int64_t vocab_size) {
@@ -107,7 +108,7 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
     inputs.evaluation.emplace_back(sets[i].name, held[i].shards, info, run.evaluation.sequences,
                                    tokenizer_of_shards(sets[i].source.path, inputs.tokenizer), inputs.documents);
   }
-  for (const std::string& line : shared(inputs.train, held)) warn(line);
+  for (const std::string& line : doubtful(inputs.train, held)) warn(line);
   if (evaluates)
     for (const spec::Task& task : run.evaluation.tasks)
       inputs.tasks.emplace_back(

@@ -30,9 +30,9 @@ struct Inputs {
 /// Opens the training data of `run`, with paths resolved. `vocab_size`: as TokenShards takes it. Throws Failure(data).
 Sources open_sources(const spec::Data& data, std::int64_t vocab_size);
 
-/// Warnings of files that two training sources of `run` name, or training and validation data. Paths are resolved.
-/// Throws Failure(data) as open_inputs().
-std::vector<std::string> shared_data(const spec::Spec& run);
+/// Warnings of files that two training sources of `run` name, or training and validation data, and of sources that are
+/// never drawn. Paths are resolved. Throws Failure(data) as open_inputs().
+std::vector<std::string> doubtful_data(const spec::Spec& run);
 
 /// `run`: with resolved paths. Uses only the vocabulary size, sequence length and micro-batch of `info`. Throws
 /// Failure(data) for files that are damaged, in another format, too short, or of a larger vocabulary.

@@ -100,6 +100,19 @@ class MixtureTest : public testing::Test {
   Source web_, code_, math_;
 };
 
+TEST_F(MixtureTest, ASourceThatIsNeverDrawnIsNamed) {
+  const auto warnings = [&](double weight) {
+    Sources sources = {code_, web_};
+    sources[0].weight = weight;
+    sources[1].weight = 1 << 20;
+    return never_drawn(sources);
+  };
+  EXPECT_TRUE(warnings(1.01).empty());
+  ASSERT_EQ(warnings(0.9).size(), 1u);
+  EXPECT_TRUE(test::has_facts(warnings(0.9).front(), {"data.train.code.weight", "no sample"}));
+  EXPECT_TRUE(never_drawn({web_}).empty());
+}
+
 TEST_F(MixtureTest, EachSourceKeepsItsOwnOrder) {
   const Sources two = {code_, web_}, three = {code_, math_, web_};
   const auto of_two = samples(two, 5, 400), of_three = samples(three, 5, 400);
