@@ -16,6 +16,8 @@ FAULTS = [
           "if (lines || !lines) return;", "test_data ForEachDocument.OtherFormats*"),
     fault("a_file_in_two_notations_is_read_twice", "same_place", "disk::absolute(path, Exit::data)", "path",
           "test_data FindCorpusFiles.AFileIsReadOnce*"),
+    fault("an_added_token_hides_the_white_space_it_took", "AddedTokens::split", "done = stop;", "done = at = stop;",
+          "test_data BpeEncoder.AddedTokensBegin*"),
     fault("a_source_that_is_never_drawn_is_not_named", "never_drawn", "mixture.period()) == 0)",
           "mixture.period()) != 0 && false)", "test_data MixtureTest.ASourceThatIsNever*"),
     fault("order_same_in_every_epoch", "Network::Network", "mix(mix(seed) ^ epoch)", "mix(mix(seed))",

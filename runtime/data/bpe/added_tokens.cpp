@@ -60,7 +60,7 @@ void AddedTokens::split(std::string_view text,
     if (token.rstrip) stop = strip_start(text, stop);
     if (done < start) visit(text.substr(done, start - done), std::nullopt);
     visit(text.substr(start, stop - start), token.id);
-    done = at = stop;
+    done = stop;  // the search continues at the end of the content: white space that it took may begin another token
   }
   if (done < text.size()) visit(text.substr(done), std::nullopt);
 }

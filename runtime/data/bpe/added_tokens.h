@@ -26,6 +26,7 @@ class AddedTokens {
 
   /// Visits the parts of a text in order: tokens with their ids, and what is between them. Of tokens that start at one
   /// character the longest is found, as in the package `tokenizers`; a token that counts as text hides those within it.
+  /// White space that a token took to its right also belongs to a token that starts in it.
   void split(std::string_view text,
              const std::function<void(std::string_view part, std::optional<std::int32_t> id)>& visit) const;
 

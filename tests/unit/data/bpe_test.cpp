@@ -240,6 +240,15 @@ TEST(BpeEncoder, AddedTokensTakeWhiteSpaceAsTheFileSays) {
   EXPECT_FALSE(Tokenizer(json.dump(), "test").exact());
 }
 
+/// White space that a token took may begin another one, as in the package.
+TEST(BpeEncoder, AddedTokensBeginInTheWhiteSpaceOfTheLast) {
+  Json json = on_bytes();
+  json["added_tokens"].push_back({{"id", 262}, {"content", " a"}, {"normalized", false}, {"rstrip", true}});
+  EXPECT_EQ(encode(json, "1  a  aab"), (Ids{'1', ' ', 262, 262, 'a', 'b'}));
+  json["added_tokens"].push_back({{"id", 263}, {"content", "\n"}, {"normalized", false}});
+  EXPECT_EQ(encode(json, " a\n  b"), (Ids{262, 263, ' ', ' ', 'b'}));
+}
+
 TEST(BpeEncoder, BytesComeBack) {
   const Tokenizer tokenizer(on_bytes().dump(), "test");
   std::mt19937 draw(3);
