@@ -1,5 +1,7 @@
 #include "compiler/plan/process.h"
 
+#include <algorithm>
+
 #include "device/cpu/arch.h"
 #include "device/cpu/column_memory.h"
 #include "spec/validation_sets.h"
@@ -40,8 +42,12 @@ std::size_t process_bytes(const Plan& plan) {
   if (spec.target.kind == spec::TargetKind::cuda) return 0;
   const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
   const std::size_t step = size(plan.rank_micro_batches() * plan.choice.micro_batch * spec.batch.sequence_length);
-  const std::size_t evaluated =
-      spec::validation_sets(spec.data).size() * size(spec.evaluation.sequences) * size(spec.batch.sequence_length);
+  const auto divided_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const std::int64_t evaluated_batches =
+      divided_up(divided_up(spec.evaluation.sequences, plan.choice.micro_batch), spec.parallel.world_size);
+  const std::size_t evaluated = spec::validation_sets(spec.data).size() *
+                                size(std::min(spec.evaluation.sequences, evaluated_batches * plan.choice.micro_batch)) *
+                                size(spec.batch.sequence_length);
   const std::size_t sampled =
       spec.sampling.prompts.empty() ? 0 : size(plan.choice.micro_batch * spec.model.vocab_size) * sizeof(float);
   const bool divided = spec.data.documents.mask || spec.data.documents.mask_first;

@@ -148,14 +148,18 @@ void Loader::pass_over(StepBatch& batch) {
   }
 }
 
-std::vector<MicroBatch> evaluation_batches(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length,
-                                           std::int64_t micro_batch, std::int64_t sequences, DocumentRule documents) {
+EvaluationBatches evaluation_batches(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length,
+                                     std::int64_t micro_batch, std::int64_t sequences, DocumentRule documents,
+                                     DataRank self, const std::function<void(std::span<const std::int32_t>)>& visit) {
   const Samples samples(std::move(shards), sequence_length);
   const std::int64_t wanted = std::min(sequences, samples.count());
   std::vector<std::int32_t> sample(static_cast<std::size_t>(sequence_length) + 1), counts;
-  std::vector<MicroBatch> batches(static_cast<std::size_t>((wanted + micro_batch - 1) / micro_batch));
+  EvaluationBatches batches;
+  batches.count = (wanted + micro_batch - 1) / micro_batch;
+  const bool idles = batches.count % self.size != 0 && self.index >= batches.count % self.size;
+  MicroBatch batch;
   std::int64_t taken = 0;
-  for (MicroBatch& batch : batches) {
+  for (std::int64_t i = 0; i < batches.count; ++i) {
     shape(batch, micro_batch, sequence_length);
     std::ranges::fill(batch.inputs, 0);
     std::ranges::fill(batch.targets, -1);
@@ -168,8 +172,14 @@ std::vector<MicroBatch> evaluation_batches(std::shared_ptr<const TokenShards> sh
       mask_first_targets(std::span(batch.inputs).subspan(first, length),
                          std::span(batch.targets).subspan(first, length), documents);
     }
+    batches.targets += std::ranges::count_if(batch.targets, [](std::int32_t target) { return target != -1; });
+    if (visit) visit(batch.targets);
+    const bool own = i % self.size == self.index, first = i == 0 && idles;
+    if (!own && !first) continue;
     index_tokens(batch, counts);
     if (documents.divides()) index_documents(batch, sequence_length, documents);
+    if (first) batches.idle = without_targets(batch);
+    if (own) batches.own.push_back(std::move(batch));
   }
   return batches;
 }

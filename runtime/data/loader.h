@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -70,10 +71,20 @@ class Loader {
   std::thread thread_;
 };
 
+/// Micro-batches of an evaluation. A rank keeps only its own.
+struct EvaluationBatches {
+  std::vector<MicroBatch> own;  // of those of all ranks: index, index + size, index + 2 size, ...
+  MicroBatch idle;              // without targets, for a round in which the rank has none; empty if it always has one
+  std::int64_t count = 0;       // of all ranks
+  std::int64_t targets = 0;     // of all ranks, those that are not -1
+};
+
 /// Draws `sequences` samples spread evenly over the shards, in file order (all if there are fewer), so that every
-/// evaluation of a run uses the same ones. The last micro-batch is padded with inputs 0 and targets -1.
-std::vector<MicroBatch> evaluation_batches(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length,
-                                           std::int64_t micro_batch, std::int64_t sequences,
-                                           DocumentRule documents = {});
+/// evaluation of a run uses the same ones. The last micro-batch is padded with inputs 0 and targets -1. Calls `visit`
+/// with the targets of each micro-batch of all ranks.
+EvaluationBatches evaluation_batches(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length,
+                                     std::int64_t micro_batch, std::int64_t sequences, DocumentRule documents = {},
+                                     DataRank self = {},
+                                     const std::function<void(std::span<const std::int32_t>)>& visit = {});
 
 }  // namespace llmc

@@ -14,16 +14,14 @@ namespace llmc {
 
 namespace {
 
-/// Bytes of the targets' decoded text; 0 if the tokenizer lacks one of them.
-std::int64_t text_bytes(const std::vector<MicroBatch>& batches, const Tokenizer& tokenizer) {
-  std::int64_t bytes = 0;
-  for (const MicroBatch& batch : batches)
-    for (const std::int32_t& target : batch.targets) {
-      if (target < 0) continue;
-      if (target >= tokenizer.vocab_size()) return 0;
-      bytes += static_cast<std::int64_t>(tokenizer.decode(std::span(&target, 1)).size());
-    }
-  return bytes;
+/// Adds the bytes of the targets' decoded text; returns false if the tokenizer lacks one of them.
+bool add_text_bytes(std::span<const std::int32_t> targets, const Tokenizer& tokenizer, std::int64_t& bytes) {
+  for (const std::int32_t& target : targets) {
+    if (target < 0) continue;
+    if (target >= tokenizer.vocab_size()) return false;
+    bytes += static_cast<std::int64_t>(tokenizer.decode(std::span(&target, 1)).size());
+  }
+  return true;
 }
 
 }  // namespace
@@ -51,31 +49,34 @@ Evaluation::Evaluation(std::string set, std::shared_ptr<const TokenShards> shard
             sequence_length_ + 1));
 }
 
+void Evaluation::read(DataRank self) {
+  bool known = tokenizer_ != nullptr;
+  std::int64_t bytes = 0;
+  batches_ = evaluation_batches(
+      shards_, sequence_length_, micro_batch_, sequences_, documents_, self,
+      [&](std::span<const std::int32_t> targets) { known = known && add_text_bytes(targets, *tokenizer_, bytes); });
+  if (known) bytes_ = bytes;
+}
+
 std::optional<Validation> Evaluation::run(Session& session, const std::function<bool()>& interrupted) {
-  if (batches_.empty()) {
-    batches_ = evaluation_batches(shards_, sequence_length_, micro_batch_, sequences_, documents_);
-    if (tokenizer_) bytes_ = text_bytes(batches_, *tokenizer_);
-  }
-  std::int64_t targets = 0;
-  for (const MicroBatch& batch : batches_) targets += batch.target_count;
+  const auto ranks = static_cast<std::int64_t>(session.mesh().data.size);
+  if (batches_.count == 0) read(session.mesh().data);
+  const std::int64_t targets = batches_.targets;
   if (targets == 0)
     throw Failure(Exit::data,
                   "the validation data have no targets: each of their tokens follows a separator, and "
                   "data.documents.mask_first leaves such targets out. Write data.documents.separator: the token that "
                   "ends documents, or mask_first: false");
   const float scale = static_cast<float>(1.0 / static_cast<double>(targets));
-  const auto rank = static_cast<std::size_t>(session.mesh().data.index),
-             ranks = static_cast<std::size_t>(session.mesh().data.size);
-  const std::size_t rounds = (batches_.size() + ranks - 1) / ranks;
+  const auto rounds = static_cast<std::size_t>((batches_.count + ranks - 1) / ranks);
   const bool together = session.passes_together();
   session.begin_evaluation();
-  for (std::size_t i = rank; i < rounds * ranks; i += ranks) {
+  for (std::size_t i = 0; i < rounds; ++i) {
     if (interrupted()) return std::nullopt;
-    const bool first = i == rank;
-    if (i < batches_.size())
-      session.evaluate(batches_[i], scale, first);
+    if (i < batches_.own.size())
+      session.evaluate(batches_.own[i], scale, i == 0);
     else if (together)
-      session.evaluate(without_targets(batches_.front()), scale, first);
+      session.evaluate(batches_.idle, scale, i == 0);
   }
   const Session::Evaluated means = session.evaluated();
   Validation validation{set_, means.loss, means.top1, {}};

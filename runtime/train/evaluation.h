@@ -42,12 +42,15 @@ class Evaluation {
   std::optional<Validation> run(Session& session, const std::function<bool()>& interrupted);
 
  private:
+  /// Reads the batches once, of this rank, and the number of bytes of all.
+  void read(DataRank self);
+
   std::string set_;
   std::shared_ptr<const TokenShards> shards_;
   std::int64_t sequence_length_, micro_batch_, sequences_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   DocumentRule documents_;
-  std::vector<MicroBatch> batches_;
+  EvaluationBatches batches_;
   std::int64_t bytes_ = 0;  // of the targets' text; 0: unknown
 };
 

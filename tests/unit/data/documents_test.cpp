@@ -83,7 +83,7 @@ TEST_F(DocumentsOfShards, EveryRankCountsTheTargetsOfAll) {
 }
 
 TEST_F(DocumentsOfShards, EvaluationMasksAsTrainingDoes) {
-  const auto batches = evaluation_batches(shards_, kSampleLength, 4, 6, {9, true});
+  const auto batches = evaluation_batches(shards_, kSampleLength, 4, 6, {9, true}).own;
   std::int64_t targets = 0, ends = 0;
   for (const MicroBatch& batch : batches) {
     targets += batch.target_count;

@@ -290,7 +290,7 @@ TEST(IndexTokens, IsAStableSortByToken) {
 }
 
 TEST_F(LoaderTest, EvaluationIsSpreadEvenlyAndFilledUp) {
-  const auto batches = evaluation_batches(shards_, kLength, 4, 6);
+  const auto batches = evaluation_batches(shards_, kLength, 4, 6).own;
   ASSERT_EQ(batches.size(), 2u);
   EXPECT_EQ(batches[0].target_count, 4 * kLength);
   EXPECT_EQ(batches[1].target_count, 2 * kLength);
@@ -307,7 +307,33 @@ TEST_F(LoaderTest, EvaluationIsSpreadEvenlyAndFilledUp) {
     EXPECT_EQ(batches[1].targets[p], -1);
   }
   EXPECT_EQ(batches[1].run_begin[static_cast<std::size_t>(batches[1].run_count)], 4 * kLength);
-  EXPECT_EQ(evaluation_batches(shards_, kLength, 4, 1000).size(), 6u);  // all 23 samples
+  EXPECT_EQ(evaluation_batches(shards_, kLength, 4, 1000).count, 6);  // all 23 samples
+}
+
+TEST_F(LoaderTest, ARankKeepsOnlyItsOwnBatchesOfAnEvaluation) {
+  const EvaluationBatches all = evaluation_batches(shards_, kLength, 2, 13);
+  ASSERT_EQ(all.own.size(), 7u);
+  EXPECT_TRUE(all.idle.inputs.empty());
+  for (int size = 1; size <= 9; ++size)
+    for (int index = 0; index < size; ++index) {
+      std::int64_t visited = 0;
+      const EvaluationBatches of =
+          evaluation_batches(shards_, kLength, 2, 13, {}, {index, size}, [&](std::span<const std::int32_t> targets) {
+            visited += std::ssize(targets) - std::ranges::count(targets, -1);
+          });
+      EXPECT_EQ(std::tuple(of.count, of.targets, visited), std::tuple(7, 13 * kLength, 13 * kLength));
+      std::size_t own = 0;
+      for (auto i = static_cast<std::size_t>(index); i < 7; i += static_cast<std::size_t>(size), ++own) {
+        ASSERT_LT(own, of.own.size());
+        EXPECT_EQ(of.own[own].targets, all.own[i].targets);
+        EXPECT_EQ(of.own[own].order, all.own[i].order);
+        EXPECT_EQ(of.own[own].target_count, all.own[i].target_count);
+      }
+      EXPECT_EQ(of.own.size(), own);
+      const bool idles = own < (6 + static_cast<std::size_t>(size)) / static_cast<std::size_t>(size);
+      EXPECT_EQ(of.idle.inputs, idles ? all.own[0].inputs : std::vector<std::int32_t>()) << index << " of " << size;
+      EXPECT_EQ(of.idle.target_count, 0);
+    }
 }
 
 }  // namespace
