@@ -237,7 +237,7 @@ class ParquetFile:
             return subprocess.run([sys.executable, script, *words], capture_output=True, text=True,
                                   env=options.get("env", env), timeout=harness.HANGS)
 
-        done = lines("--text-field", "body", self.path("rows"))
+        done = lines("--text-field", "body", self.path("rows"), os.path.relpath(self.path("rows")))
         self.assertEqual((done.returncode, [json.loads(line) for line in done.stdout.splitlines()]),
                          (0, [{"text": text} for text in texts]), done.stderr)
         self.assertIn("60 rows written, 3 without", done.stderr)
