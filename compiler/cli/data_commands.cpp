@@ -59,6 +59,39 @@ void show_on_terminal(const std::string& line) {
   std::fflush(stderr);
 }
 
+/// Shows the newest progress of a build: a line that is rewritten on a terminal, and removed at the end or by an error;
+/// otherwise a line every few seconds.
+class ProgressLine {
+ public:
+  ProgressLine() {
+    lines_.emplace(terminal_ ? kBetweenRewrites : kBetweenLines, [this](const std::string& line) {
+      if (terminal_) return show_on_terminal(line);
+      to_stderr("{}, {:.0f} s so far\n", line, std::chrono::duration<double>(Clock::now() - begin_).count());
+    });
+  }
+  ~ProgressLine() {
+    lines_.reset();
+    if (terminal_) show_on_terminal("");
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void set(const data::BuildProgress& progress) {
+    const Clock::time_point now = Clock::now();
+    if (std::exchange(stage_, progress.stage) != progress.stage) stage_begin_ = now;
+    lines_->set(progress_line(progress, std::chrono::duration<double>(now - stage_begin_).count()));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const bool terminal_ = isatty(2);
+  const Clock::time_point begin_ = Clock::now();
+  data::BuildStage stage_ = data::BuildStage::reading;
+  Clock::time_point stage_begin_ = begin_;
+  std::optional<data::SlowLines> lines_;
+};
+
 /// Counts documents of the text. If a single document was cut in two, both splits contain it.
 std::int64_t document_count(const data::BuildResult& result) {
   const std::int64_t train = result.train.documents, held = result.validation.documents;
@@ -177,24 +210,10 @@ void add_build(CLI::App* data_command) {
       "Example: llmc data build --from more --tokenizer data/python -o data/more\n"
       "Example: curl -s URL | llmc data build --from - --deduplicate --vocab-size 32K -o data/web");
   build_command->callback([options, json] {
-    const bool terminal = isatty(2);
-    std::optional<data::SlowLines> lines;
-    const auto begin = std::chrono::steady_clock::now();
-    lines.emplace(terminal ? kBetweenRewrites : kBetweenLines, [begin, terminal](const std::string& line) {
-      if (terminal) return show_on_terminal(line);
-      const std::chrono::duration<double> since = std::chrono::steady_clock::now() - begin;
-      to_stderr("{}, {:.0f} s so far\n", line, since.count());
-    });
-    auto stage = data::BuildStage::reading;
-    auto stage_begin = begin;
-    options->progress = [&](const data::BuildProgress& progress) {
-      const auto now = std::chrono::steady_clock::now();
-      if (std::exchange(stage, progress.stage) != progress.stage) stage_begin = now;
-      lines->set(progress_line(progress, std::chrono::duration<double>(now - stage_begin).count()));
-    };
+    std::optional<ProgressLine> shown(std::in_place);
+    options->progress = [&](const data::BuildProgress& progress) { shown->set(progress); };
     const data::BuildResult result = data::build_dataset(*options);
-    lines.reset();
-    if (terminal) to_stderr("\r\033[K");
+    shown.reset();
     print_notes(result, *options);
     if (*json)
       fmt::print("{}\n", data::dataset_json(result, *options));

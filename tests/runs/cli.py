@@ -191,7 +191,7 @@ class Cli(RunTest):
         self.assertNotIn("\033[", on_terminal(command, dict(plain, NO_COLOR="1")))
         self.assertNotIn("\033[", harness.call(*command, env=plain).err)
 
-    def test_progress_on_a_terminal_is_rewritten_ten_times_a_second(self):
+    def test_progress_on_a_terminal_is_one_line(self):
         with open(self.path("many.jsonl"), "w") as file:
             file.writelines(json.dumps({"text": f"document {number}"}) + "\n" for number in range(3000))
         begin = time.monotonic()
@@ -202,6 +202,14 @@ class Cli(RunTest):
         ], os.environ)
         self.assertLessEqual(shown.count("\r\033[K"), 10 * (time.monotonic() - begin) + 1)
         self.assertTrue(os.path.exists(self.path("of-many", "dataset.json")))
+        with open(self.path("packed.jsonl"), "wb") as file:
+            file.write(b"\x1f\x8b\x08 as of gzip")
+        shown = on_terminal([
+            LLMC, "data", "build", "--from",
+            self.path("packed.jsonl"), "--vocab-size", "320", "-o",
+            self.path("of-packed")
+        ], os.environ)
+        self.assertRegex(shown, r"\r\033\[K(\033\[[\d;]*m)?error:", "the error begins a line")
 
     def test_dump_ir(self):
         folder = self.path("ir")
