@@ -21,6 +21,7 @@
 #include "spec/print.h"
 #include "spec/schema/schema.h"
 #include "spec/source.h"
+#include "spec/validation_sets.h"
 #include "text/message.h"
 #include "text/plural.h"
 #include "text/printable.h"
@@ -50,6 +51,7 @@ struct PlannedSweep {
   sweep::Record record;
   std::vector<SharedTrainer> trainers;
   std::vector<std::vector<std::string>> words;  // of each run, for its trainer
+  std::vector<std::string> leading_sets;        // of each run; empty: it evaluates nothing
   bool cuda = false;
 };
 
@@ -142,6 +144,12 @@ void give_own_mirror(std::vector<std::string>& words, const spec::Resolved& run,
   words.push_back(key + disk::absolute(mirror, Exit::usage).lexically_normal().string());
 }
 
+/// Returns the word of the validation set by which a run is ranked; empty if the run evaluates nothing.
+std::string evaluated_set(const spec::Spec& spec) {
+  if (spec.evaluation.every == 0 || spec::validation_sets(spec.data).empty()) return "";
+  return spec::ValidationSet{spec::leading_set(spec), {}}.word();
+}
+
 /// Plans each distinct trainer, and checks each run as its trainer will.
 PlannedSweep plan_runs(const SweepOptions& options, const sweep::Grid& grid, const fs::path& folder) {
   PlannedSweep plan;
@@ -169,6 +177,7 @@ PlannedSweep plan_runs(const SweepOptions& options, const sweep::Grid& grid, con
       if (const auto& planned = plan.trainers[build->second].planned) check_trainer_words(*planned, argv, {});
       plan.record.runs.push_back(std::move(run));
       plan.words.push_back(std::move(argv));
+      plan.leading_sets.push_back(evaluated_set(specs[i].spec));
     } catch (const Failure& failure) {
       if (failure.code() == Exit::internal) throw;
       refusals.add(grid.label(i), failure.what(), failure.code());
@@ -217,6 +226,18 @@ std::vector<std::string> command_of(const PlannedSweep& plan, const fs::path& fo
   std::vector<std::string> argv = {(folder / build.folder / "trainer").string()};
   argv.insert(argv.end(), plan.words[run].begin(), plan.words[run].end());
   return argv;
+}
+
+/// Returns the same of an evaluation of the run's last step; empty if the run does not evaluate it.
+std::vector<std::string> evaluation_of(const PlannedSweep& plan, const fs::path& folder, std::size_t run) {
+  if (plan.leading_sets[run].empty()) return {};
+  return {(folder / plan.record.builds[plan.record.runs[run].build].folder / "trainer").string(),
+          "evaluate",
+          "--checkpoint",
+          (folder / plan.record.runs[run].folder).string(),
+          "--validation",
+          plan.leading_sets[run],
+          "--json"};
 }
 
 void write_for_cluster(const SweepOptions& options, const PlannedSweep& plan, const fs::path& folder) {
@@ -269,19 +290,21 @@ int run_sweep(const SweepOptions& options) {
   }
   const int threads =
       options.threads ? options.threads : std::max(1, HostLimits().processors() / static_cast<int>(places));
+  const auto in_place = [&](std::vector<std::string> argv, std::size_t place) {
+    if (argv.empty()) return argv;
+    const int device = options.devices.empty() ? static_cast<int>(place) : options.devices[place];
+    argv.insert(argv.end(), {plan.cuda ? "--device" : "--threads", std::to_string(plan.cuda ? device : threads)});
+    return argv;
+  };
   const int code = sweep::work_off(
-      plan.record, {.folder = path,
-                    .places = places,
-                    .rule = rule,
-                    .command =
-                        [&](std::size_t run, std::size_t place) {
-                          std::vector<std::string> argv = command_of(plan, path, run);
-                          const int device = options.devices.empty() ? static_cast<int>(place) : options.devices[place];
-                          argv.insert(argv.begin() + 1, {plan.cuda ? "--device" : "--threads",
-                                                         std::to_string(plan.cuda ? device : threads)});
-                          return argv;
-                        },
-                    .say = [](const std::string& line) { to_stderr("{}\n", printable_text(line)); }});
+      plan.record,
+      {.folder = path,
+       .places = places,
+       .rule = rule,
+       .command = [&](std::size_t run, std::size_t place) { return in_place(command_of(plan, path, run), place); },
+       .evaluation = [&](std::size_t run,
+                         std::size_t place) { return in_place(evaluation_of(plan, path, run), place); },
+       .say = [](const std::string& line) { to_stderr("{}\n", printable_text(line)); }});
   fmt::print("{}", sweep::as_text(plan.record));
   if (code == static_cast<int>(Exit::resume_me))
     to_stderr("not all runs are done. To go on: {}\n", printable_text(same_command(options, path)));

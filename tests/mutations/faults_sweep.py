@@ -12,6 +12,8 @@ FAULTS = [
     fault("a_comment_of_a_script_has_two_lines", "one_line", "if (spec::printable(text) == text) return text;",
           "return text;", "run_sweep"),
     fault("a_sweep_starts_finished_runs", "is_final", "state == State::finished ||", "false ||", "run_sweep"),
+    fault("a_run_is_ranked_by_the_loss_of_an_earlier_step", "take_results in compiler/tools/sweep/queue.cpp",
+          "summary.val_step == run.step ?", "true ?", "test_sweep Queue.*"),
     fault("a_best_value_inside_is_at_the_edge", "Ranker::look_around", "at + 1 == order.size()",
           "at + 1 < order.size()", "run_sweep"),
     fault("neighbours_by_the_order_of_typing", "ascending", "is_numeric(axis)", "false && is_numeric(axis)",

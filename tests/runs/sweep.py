@@ -220,6 +220,16 @@ class Sweep(RunTest):
         self.assertRegex(done.out, r"(?m)^best: optimizer.lr=")
         self.assert_facts(done.err, "all runs are done")
         self.assertFalse(os.path.exists(script))
+        # A run whose last evaluation was aborted is evaluated, with the same loss.
+        losses = [run["val_loss"] for run in self.record("cluster/of $(touch hacked)")["runs"]]
+        metrics = self.path("cluster", "of $(touch hacked)", "runs", "0001", "metrics.jsonl")
+        lines = harness.json_lines(metrics)
+        del lines[-1]["val_loss"]
+        with open(metrics, "w") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        self.assert_facts(self.succeed(*command, "--slurm", script).out, "not ranked", ": 0001")
+        self.assert_facts(self.succeed(*command).err, "0001", "aborted and is repeated")
+        self.assertEqual([run["val_loss"] for run in self.record("cluster/of $(touch hacked)")["runs"]], losses)
         self.assertFalse(os.path.exists(self.path("hacked")))
         # Of a folder to be made the paths are absolute too.
         self.succeed(LLMC, "sweep", self.spec, *words, "-o", "new/sweep", "--slurm", "new.sh", cwd=self.folder)

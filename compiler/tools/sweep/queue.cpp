@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
@@ -38,6 +39,11 @@ fs::path log_of(const fs::path& folder, const Run& run) {
   return folder / "logs" / (fs::path(run.folder).filename().string() + ".txt");
 }
 
+/// File that a trainer's `evaluate` writes for a run whose own last evaluation was aborted.
+fs::path evaluation_of(const fs::path& folder, const Run& run) {
+  return log_of(folder, run).replace_extension(".evaluation.txt");
+}
+
 /// Returns the last error that a log has from byte `begin` on, else its last line there, for a message.
 std::string last_error(const fs::path& log, std::uintmax_t begin) {
   std::istringstream lines(disk::tail(log, kReadOfLog, begin));
@@ -51,14 +57,27 @@ std::string last_error(const fs::path& log, std::uintmax_t begin) {
   return printable_text(last.substr(0, 400));
 }
 
-/// Reads a run's steps and losses from its folder. Returns how it stands there.
+/// Returns the loss of a step in the JSON lines of a trainer's `evaluate`; NaN if it is not finite.
+std::optional<double> evaluated(const fs::path& file, std::int64_t step) {
+  std::istringstream lines(disk::tail(file, kReadOfLog, 0));
+  std::optional<double> loss;
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+    if (!object.is_object() || object.value("step", nlohmann::json()) != step || !object.contains("loss")) continue;
+    loss = object["loss"].is_number() ? object["loss"].get<double>() : NAN;
+  }
+  return loss;
+}
+
+/// Reads a run's steps and losses from its folder. A validation loss counts only if it is of the last step, since those
+/// of other steps do not compare. Returns how the run stands there.
 runs::RunState take_results(Run& run, const fs::path& folder) {
   const runs::Summary summary = runs::summarise(folder / run.folder);
   Losses losses(folder / run.folder / "metrics.jsonl");
   losses.update();
   run.step = losses.step();
   run.loss = losses.mean(run.step, window_of(run.step));
-  run.val_loss = summary.val_loss;
+  run.val_loss = summary.val_step == run.step ? summary.val_loss : evaluated(evaluation_of(folder, run), run.step);
   return summary.state;
 }
 
@@ -87,6 +106,7 @@ class Queue {
   struct Place {
     std::unique_ptr<Child> child;  // null: free
     std::size_t run = 0;
+    bool evaluates = false;         // the child is an evaluation of the finished run
     std::string ending;             // the reason why it was asked to end
     std::uintmax_t log_begins = 0;  // where the log of this start begins in the run's
   };
@@ -95,8 +115,16 @@ class Queue {
     return std::ranges::any_of(places_, [](const Place& place) { return place.child != nullptr; });
   }
 
-  /// Whether a run is to be started: it is not final, and this process has not started it yet.
-  bool waits(std::size_t run) const { return !is_final(record_.runs[run].state) && !std::ranges::count(started_, run); }
+  /// Whether a request to stop has aborted the last evaluation of a finished run.
+  bool lacks_evaluation(std::size_t run) const {
+    const Run& is = record_.runs[run];
+    return is.state == State::finished && !is.val_loss && work_.evaluation && !work_.evaluation(run, 0).empty();
+  }
+
+  /// Whether a run is to be started or evaluated, and this process has not done it yet.
+  bool waits(std::size_t run) const {
+    return (!is_final(record_.runs[run].state) || lacks_evaluation(run)) && !std::ranges::count(started_, run);
+  }
   std::optional<std::size_t> first_waiting(bool free = false) const {
     for (std::size_t run = 0; run < record_.runs.size(); ++run)
       if (waits(run) && !(free && FolderLock::is_held(work_.folder / record_.runs[run].folder))) return run;
@@ -112,10 +140,11 @@ class Queue {
     const std::optional<std::size_t> next = first_waiting(true);
     if (!next) return;
     Run& run = record_.runs[*next];
+    if (lacks_evaluation(*next)) return start_evaluation(at, *next);
     const fs::path log = log_of(work_.folder, run);
     std::error_code none;
     const std::uintmax_t bytes = fs::file_size(log, none);
-    places_[at] = {std::make_unique<Child>(work_.command(*next, at), log), *next, "", none ? 0 : bytes};
+    places_[at] = {std::make_unique<Child>(work_.command(*next, at), log), *next, false, "", none ? 0 : bytes};
     started_.push_back(*next);
     run.state = State::running;
     run.reason.clear();
@@ -123,11 +152,33 @@ class Queue {
     work_.say(fmt::format("{}: started", title(*next)));
   }
 
+  void start_evaluation(std::size_t at, std::size_t run) {
+    const fs::path file = evaluation_of(work_.folder, record_.runs[run]);
+    std::error_code none;
+    fs::remove(file, none);
+    places_[at] = {std::make_unique<Child>(work_.evaluation(run, at), file), run, true, "", 0};
+    started_.push_back(run);
+    work_.say(fmt::format("{}: its last evaluation was aborted and is repeated", title(run)));
+  }
+
+  void collect_evaluation(const Place& place, int code) {
+    Run& run = record_.runs[place.run];
+    take_results(run, work_.folder);
+    keep_record();
+    if (run.val_loss)
+      return work_.say(fmt::format("{}: validation loss {:.4f}", title(place.run), without_nan_sign(*run.val_loss)));
+    if (stopping_) return;
+    failed_evaluation_ = code;
+    work_.say(fmt::format("{}: the evaluation failed: {}", title(place.run),
+                          last_error(evaluation_of(work_.folder, run), 0)));
+  }
+
   /// Records how a run ended, if it did.
   void collect(Place& place) {
     const std::optional<int> code = place.child->ended();
     if (!code) return;
     place.child.reset();
+    if (place.evaluates) return collect_evaluation(place, *code);
     Run& run = record_.runs[place.run];
     run.exit_code = *code;
     const bool asked = stopping_ || !place.ending.empty();
@@ -147,6 +198,7 @@ class Queue {
         run.reason = fmt::format("ended by SIG{}", sigabbrev_np(signal) ? sigabbrev_np(signal) : "?");
     }
     take_results(run, work_.folder);
+    if (lacks_evaluation(place.run)) std::erase(started_, place.run);
     keep_record();
     const std::optional<double> loss = run.val_loss ? run.val_loss : run.loss;
     work_.say(fmt::format("{}: {} at step {}{}{}", title(place.run), name(run.state), format_count(run.step),
@@ -177,7 +229,7 @@ class Queue {
       std::vector<std::optional<double>> all;
       for (std::size_t run = 0; run < losses_.size(); ++run) all.push_back(loss_at(run, share));
       for (Place& place : places_) {
-        if (!place.child || !place.ending.empty()) continue;
+        if (!place.child || place.evaluates || !place.ending.empty()) continue;
         const std::optional<double> distance = behind(*work_.rule, all[place.run], all);
         if (!distance) continue;
         place.ending = fmt::format("{:.4f} nats behind the best run at {} % of the steps", *distance, share);
@@ -221,7 +273,7 @@ class Queue {
     for (const Run& run : record_.runs)
       if (run.state == State::failed) return run.exit_code;
     const bool stopped = std::ranges::any_of(record_.runs, [](const Run& run) { return !is_final(run.state); });
-    return static_cast<int>(stopped ? Exit::resume_me : Exit::done);
+    return stopped ? static_cast<int>(Exit::resume_me) : failed_evaluation_;
   }
 
   Record& record_;
@@ -231,6 +283,7 @@ class Queue {
   std::vector<Losses> losses_;
   std::vector<std::size_t> started_;  // by this process
   bool stopping_ = false;
+  int failed_evaluation_ = 0;  // exit code of the last one that failed
   Clock::time_point next_report_ = Clock::now() + kReport;
 };
 
@@ -240,8 +293,9 @@ int work_off(Record& record, const Work& work) { return Queue(record, work).work
 
 void look_up(Record& record, const fs::path& folder) {
   for (Run& run : record.runs) {
-    if (is_final(run.state) || !RunFolder::holds_run(folder / run.folder)) continue;
-    run.state = take_results(run, folder) == runs::RunState::finished ? State::finished : State::stopped;
+    if (!RunFolder::holds_run(folder / run.folder)) continue;
+    const runs::RunState state = take_results(run, folder);
+    if (!is_final(run.state)) run.state = state == runs::RunState::finished ? State::finished : State::stopped;
   }
 }
 

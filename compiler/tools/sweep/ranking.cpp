@@ -20,8 +20,10 @@ class Ranker {
     const std::vector<Axis>& axes = record.grid.axes;
     const auto found = std::ranges::find(axes, kSeed, &Axis::key);
     if (found != axes.end()) seed_ = static_cast<std::size_t>(found - axes.begin());
-    ranking_.validation = std::ranges::all_of(
-        record.runs, [](const Run& run) { return run.state != State::finished || run.val_loss.has_value(); });
+    const auto is_evaluated = [](const Run& run) { return run.state == State::finished && run.val_loss; };
+    ranking_.validation = std::ranges::any_of(record.runs, is_evaluated);
+    for (std::size_t run = 0; ranking_.validation && run < record.runs.size(); ++run)
+      if (record.runs[run].state == State::finished && !record.runs[run].val_loss) ranking_.unevaluated.push_back(run);
   }
 
   Ranking rank() {

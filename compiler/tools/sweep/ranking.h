@@ -26,15 +26,16 @@ struct Neighbour {
 };
 
 struct Ranking {
-  bool validation = false;            // losses are of validation data, else of training
-  std::vector<Setting> settings;      // by ascending loss; only those with a loss of every seed
-  std::vector<Neighbour> neighbours;  // of the first setting
+  bool validation = false;               // losses are of validation data, else of training
+  std::vector<Setting> settings;         // by ascending loss; only those with a loss of every seed
+  std::vector<std::size_t> unevaluated;  // finished runs that are not ranked, because others have validation losses
+  std::vector<Neighbour> neighbours;     // of the first setting
   /// Keys of the first setting whose value is the smallest or largest of three numbers or more: the optimum may lie
   /// beyond the grid.
   std::vector<std::string> edges;
 };
 
-/// Losses of runs that did not finish do not count. They are of validation data if every finished run has one.
+/// Losses of runs that did not finish do not count. They are of validation data if a finished run has one.
 Ranking rank(const Record& record);
 
 }  // namespace llmc::sweep

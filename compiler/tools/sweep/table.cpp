@@ -39,6 +39,16 @@ std::vector<std::size_t> order(const Record& record, const Ranking& ranking) {
   return runs;
 }
 
+/// Names the finished runs that are not ranked; empty: none.
+std::string unevaluated(const Record& record, const Ranking& ranking) {
+  std::vector<std::string> names;
+  for (const std::size_t run : ranking.unevaluated)
+    names.push_back(std::filesystem::path(record.runs[run].folder).filename().string());
+  return names.empty()
+             ? ""
+             : fmt::format("not ranked, without a validation loss of the last step: {}\n", fmt::join(names, ", "));
+}
+
 std::string best(const Ranking& ranking) {
   if (ranking.settings.empty()) return "no run has finished yet\n";
   const Setting& first = ranking.settings.front();
@@ -74,7 +84,7 @@ std::string as_text(const Record& record) {
                                    : fmt::format("{}{:<{}}", c ? "  " : "", each[c], widths[c]);
     text += "\n";
   }
-  return text + best(ranking);
+  return text + best(ranking) + unevaluated(record, ranking);
 }
 
 }  // namespace llmc::sweep

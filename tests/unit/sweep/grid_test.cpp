@@ -89,10 +89,14 @@ TEST(Ranking, RunsThatDidNotFinishAreNotRanked) {
   EXPECT_FALSE(ranking.neighbours[0].loss);
 }
 
-TEST(Ranking, ValidationLossesCountIfAllHaveThem) {
+TEST(Ranking, ARunWithoutAValidationLossIsNotRankedAmongOthers) {
   Record of = record(grid({"lr=1,2"}), {1, 2});
-  of.runs[1].val_loss = 0.5;
   EXPECT_EQ(rank(of).settings[0].label, "lr=1");
+  of.runs[0].folder = "runs/0001";
+  of.runs[1].val_loss = 0.5;
+  EXPECT_EQ(rank(of).settings[0].label, "lr=2");
+  EXPECT_EQ(rank(of).settings.size(), 1u);
+  EXPECT_NE(as_text(of).find("not ranked, without a validation loss of the last step: 0001\n"), std::string::npos);
   of.runs[0].val_loss = 0.75;
   EXPECT_TRUE(rank(of).validation);
   EXPECT_EQ(rank(of).settings[0].label, "lr=2");
