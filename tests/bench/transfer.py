@@ -58,8 +58,9 @@ def swept(arguments, spec, name, seeds):
         record = json.load(file)
     losses = {}
     for entry in record["runs"]:
-        loss = entry["val_loss"] if entry["state"] == "finished" and entry["val_loss"] is not None else math.inf
-        losses.setdefault(float(entry["values"]["optimizer.lr"]), []).append(loss)
+        loss = entry["val_loss"] if entry["state"] == "finished" else None
+        known = isinstance(loss, float)  # else null or "nan"
+        losses.setdefault(float(entry["values"]["optimizer.lr"]), []).append(loss if known else math.inf)
     return {rate: sum(of) / len(of) for rate, of in losses.items()}
 
 

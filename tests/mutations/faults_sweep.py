@@ -14,6 +14,8 @@ FAULTS = [
     fault("a_sweep_starts_finished_runs", "is_final", "state == State::finished ||", "false ||", "run_sweep"),
     fault("a_run_is_ranked_by_the_loss_of_an_earlier_step", "take_results in compiler/tools/sweep/queue.cpp",
           "summary.val_step == run.step ?", "true ?", "test_sweep Queue.*"),
+    fault("a_record_forgets_losses_that_are_not_finite", "number in compiler/tools/sweep/record.cpp", 'Json("nan")',
+          "Json()", "test_sweep Ranking.*"),
     fault("a_best_value_inside_is_at_the_edge", "Ranker::look_around", "at + 1 == order.size()",
           "at + 1 < order.size()", "run_sweep"),
     fault("neighbours_by_the_order_of_typing", "ascending", "is_numeric(axis)", "false && is_numeric(axis)",

@@ -22,7 +22,11 @@ namespace {
 constexpr std::array kStates = {State::waiting,  State::running, State::stopped, State::failed,
                                 State::finished, State::pruned,  State::diverged};
 
-Json number(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
+/// A loss; null: not known, "nan": not finite.
+Json number(const std::optional<double>& value) {
+  if (!value) return {};
+  return std::isfinite(*value) ? Json(*value) : Json("nan");
+}
 
 Json as_json(const Run& run, const Grid& grid, std::size_t index) {
   Json values = Json::object();
@@ -63,7 +67,7 @@ Record parsed(const Json& document) {
     record.builds.push_back(
         {build.at("folder").get<std::string>(), build.at("compiled").get<std::vector<std::string>>()});
   const auto known = [](const Json& value) {
-    return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+    return value.is_null() ? std::nullopt : std::optional(value == "nan" ? NAN : value.get<double>());
   };
   for (const Json& each : document.at("runs")) {
     Run run{.folder = each.at("run").get<std::string>(),

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "../folder.h"
 #include "compiler/tools/sweep/numbers.h"
 #include "compiler/tools/sweep/ranking.h"
 #include "compiler/tools/sweep/table.h"
@@ -100,6 +101,20 @@ TEST(Ranking, ARunWithoutAValidationLossIsNotRankedAmongOthers) {
   of.runs[0].val_loss = 0.75;
   EXPECT_TRUE(rank(of).validation);
   EXPECT_EQ(rank(of).settings[0].label, "lr=2");
+}
+
+/// One that is not finite is a loss too: the criterion stays the same when the record is read again.
+TEST(Ranking, ARecordKeepsLossesThatAreNotFinite) {
+  test::Folder folder;
+  Record of = record(grid({"lr=1,2,3"}), {1, 2, 3});
+  of.runs[0].val_loss = 2.0;
+  of.runs[1].val_loss = of.runs[1].loss = NAN;
+  write(folder.path, of);
+  const Record read = sweep::read(folder.path).value();
+  EXPECT_EQ(read.runs[0].val_loss, 2.0);
+  EXPECT_TRUE(std::isnan(read.runs[1].val_loss.value()) && std::isnan(read.runs[1].loss.value()));
+  EXPECT_FALSE(read.runs[2].val_loss);
+  EXPECT_EQ(as_text(read), as_text(of));
 }
 
 TEST(Ranking, SeedsAloneAreOneSettingWithoutAName) {
