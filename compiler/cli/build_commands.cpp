@@ -159,8 +159,10 @@ void add_build_commands(CLI::App& app, Result& result) {
     command.insert(command.end(), words.all.begin(), words.all.end());
     if (!result.trainer_arguments.empty()) command.push_back("--");
     command.insert(command.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
-    for (const Planned& phase : phases)
+    for (const Planned& phase : phases) {
       if (!check_trainer_words(phase, argv, command)) return;
+      check_gpu(phase.plan.spec);
+    }
     Said said;
     for (const Planned& phase : phases) warn_of_export(phase.resolved.spec.model, said);
     std::vector<fs::path> trainers;

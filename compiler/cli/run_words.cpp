@@ -69,7 +69,6 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
   }
   if (!options->tune && !options->evaluate && !options->sample)
     check_start(*options, info, build::spec_file(planned.resolved));
-  check_gpu(spec);
   return true;
 }
 

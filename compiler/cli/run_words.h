@@ -19,7 +19,7 @@ struct RunWords {
 /// Checks all overrides together. `phases`: the spec that they are of, or one for each of its phases.
 RunWords sort_words(const SpecArguments& arguments, std::span<const spec::Resolved> phases);
 
-/// Checks arguments, data and machine as this plan's trainer will, before anything is compiled for it. `command`: the
+/// Checks arguments and data as this plan's trainer will, before anything is compiled for it. `command`: the
 /// command as typed. Returns false after printing help or version if the arguments ask for it.
 bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
                          const std::vector<std::string>& command);

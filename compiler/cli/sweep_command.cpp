@@ -38,6 +38,8 @@ struct SweepOptions {
   std::string out, prune, slurm, kubernetes;
   std::vector<int> devices;
   int jobs = 0, threads = 0;  // 0: not given
+
+  bool is_for_cluster() const { return !slurm.empty() || !kubernetes.empty(); }
 };
 
 /// A trainer that several runs share.
@@ -174,7 +176,10 @@ PlannedSweep plan_runs(const SweepOptions& options, const sweep::Grid& grid, con
       std::vector<std::string> argv = {"--run", (folder / run.folder).string()};
       argv.insert(argv.end(), words.run_time.begin(), words.run_time.end());
       give_own_mirror(argv, specs[i], fs::path(name) / run_name(i));
-      if (const auto& planned = plan.trainers[build->second].planned) check_trainer_words(*planned, argv, {});
+      if (const auto& planned = plan.trainers[build->second].planned) {
+        check_trainer_words(*planned, argv, {});
+        if (!options.is_for_cluster()) check_gpu(planned->plan.spec);  // a cluster's machines have their own
+      }
       plan.record.runs.push_back(std::move(run));
       plan.words.push_back(std::move(argv));
       plan.leading_sets.push_back(evaluated_set(specs[i].spec));
@@ -283,7 +288,7 @@ int run_sweep(const SweepOptions& options) {
     build.out = (path / plan.record.builds[i].folder).string();
     compile(*plan.trainers[i].planned, build);
   }
-  if (!options.slurm.empty() || !options.kubernetes.empty()) {
+  if (options.is_for_cluster()) {
     write_for_cluster(options, plan, path);
     fmt::print("{}", sweep::as_text(plan.record));
     return 0;

@@ -258,6 +258,10 @@ class Sweep(RunTest):
         error = self.refused("optimizer.lr=1e-3,3e-3", paths, code=5)
         self.assert_facts(error, "2 runs", "no-*.bin, and 1 more", "no file matches", "Give the right path")
         self.assertFalse(os.path.exists(self.path("refused")))
+        # A cluster's machines have GPUs of their own.
+        cuda = ("target.kind=cuda", "target.arch=[80]")
+        error = self.refused(paths, *cuda, "--slurm", self.path("gpu.sh"), code=5)
+        self.assert_facts(error, "1 run of the grid", "no file matches")
         hostile = self.path("a\rtouch hacked #.yaml")
         shutil.copy(self.spec, hostile)
         for kind in ("--slurm", "--kubernetes"):
