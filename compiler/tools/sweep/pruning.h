@@ -9,8 +9,8 @@
 namespace llmc::sweep {
 
 /// "0.2@25%": at a quarter of its steps, and at each further quarter before the last step, a run is ended if its
-/// training loss is more than 0.2 nats above that of the best run which has come as far. A run's loss there is the
-/// mean of a twentieth of its steps.
+/// training loss is more than 0.2 nats above that of the best run which has come as far and has neither diverged nor
+/// failed. It is compared once a share, when it passes it. A run's loss there is the mean of a twentieth of its steps.
 struct PruneRule {
   double margin = 0;  // nats
   int percent = 0;    // of a run's steps, between two comparisons

@@ -107,6 +107,7 @@ class Queue {
     std::unique_ptr<Child> child;  // null: free
     std::size_t run = 0;
     bool evaluates = false;         // the child is an evaluation of the finished run
+    int compared = 0;               // share in percent of the steps at which it was compared last
     std::string ending;             // the reason why it was asked to end
     std::uintmax_t log_begins = 0;  // where the log of this start begins in the run's
   };
@@ -144,7 +145,13 @@ class Queue {
     const fs::path log = log_of(work_.folder, run);
     std::error_code none;
     const std::uintmax_t bytes = fs::file_size(log, none);
-    places_[at] = {std::make_unique<Child>(work_.command(*next, at), log), *next, false, "", none ? 0 : bytes};
+    // A share that an earlier start has passed is not compared again.
+    const std::vector<int> passed = shares_passed(*next);
+    places_[at] = {.child = std::make_unique<Child>(work_.command(*next, at), log),
+                   .run = *next,
+                   .compared = passed.empty() ? 0 : passed.back(),
+                   .ending = "",
+                   .log_begins = none ? 0 : bytes};
     started_.push_back(*next);
     run.state = State::running;
     run.reason.clear();
@@ -156,7 +163,8 @@ class Queue {
     const fs::path file = evaluation_of(work_.folder, record_.runs[run]);
     std::error_code none;
     fs::remove(file, none);
-    places_[at] = {std::make_unique<Child>(work_.evaluation(run, at), file), run, true, "", 0};
+    places_[at] = {
+        .child = std::make_unique<Child>(work_.evaluation(run, at), file), .run = run, .evaluates = true, .ending = ""};
     started_.push_back(run);
     work_.say(fmt::format("{}: its last evaluation was aborted and is repeated", title(run)));
   }
@@ -198,6 +206,7 @@ class Queue {
         run.reason = fmt::format("ended by SIG{}", sigabbrev_np(signal) ? sigabbrev_np(signal) : "?");
     }
     take_results(run, work_.folder);
+    losses_[place.run].update();
     if (lacks_evaluation(place.run)) std::erase(started_, place.run);
     keep_record();
     const std::optional<double> loss = run.val_loss ? run.val_loss : run.loss;
@@ -225,17 +234,33 @@ class Queue {
   void prune() {
     for (const Place& place : places_)
       if (place.child) losses_[place.run].update();
-    for (const int share : work_.rule->shares()) {
-      std::vector<std::optional<double>> all;
-      for (std::size_t run = 0; run < losses_.size(); ++run) all.push_back(loss_at(run, share));
-      for (Place& place : places_) {
-        if (!place.child || place.evaluates || !place.ending.empty()) continue;
-        const std::optional<double> distance = behind(*work_.rule, all[place.run], all);
+    for (Place& place : places_) {
+      if (!place.child || place.evaluates) continue;
+      for (const int share : shares_passed(place.run)) {
+        if (!place.ending.empty() || share <= place.compared) continue;
+        place.compared = share;
+        const std::optional<double> distance = behind(*work_.rule, loss_at(place.run, share), all_at(share));
         if (!distance) continue;
         place.ending = fmt::format("{:.4f} nats behind the best run at {} % of the steps", *distance, share);
         place.child->stop();
       }
     }
+  }
+
+  std::vector<int> shares_passed(std::size_t run) const {
+    std::vector<int> shares = work_.rule ? work_.rule->shares() : std::vector<int>();
+    std::erase_if(shares, [&](int share) { return !loss_at(run, share); });
+    return shares;
+  }
+
+  /// Losses of the runs at a share. Those that diverged or failed may have been the best before, and end no other.
+  std::vector<std::optional<double>> all_at(int share) const {
+    std::vector<std::optional<double>> all;
+    for (std::size_t run = 0; run < losses_.size(); ++run) {
+      const State state = record_.runs[run].state;
+      all.push_back(state == State::diverged || state == State::failed ? std::nullopt : loss_at(run, share));
+    }
+    return all;
   }
 
   /// Mean loss of a run where it had done a share of its steps; nothing if it has not come as far.

@@ -74,5 +74,32 @@ TEST(Queue, ALossOfAnEarlierStepIsNotTheRuns) {
   EXPECT_NE(sweep.said.find("the evaluation failed: error: no data"), std::string::npos) << sweep.said;
 }
 
+const std::string kLow = line(3, R"("loss":1.0)"), kHigh = line(3, R"("loss":5.0)"), kWait = "sleep 0.5; ";
+
+TEST(Queue, ARunThatHasDivergedEndsNoOther) {
+  for (const int code : {7, 5}) {
+    Scripts sweep({kLow + fmt::format("exit {}", code), kHigh + kWait});
+    sweep.rule = PruneRule{0.5, 25};
+    sweep.work_off();
+    EXPECT_EQ(sweep.record.runs[1].state, State::finished) << sweep.said;
+  }
+}
+
+TEST(Queue, ARunIsComparedOnceAShare) {
+  Scripts sweep({kWait, kLow});
+  sweep.base.write("runs/0001/metrics.jsonl", "{\"step\":3,\"loss\":5.0}\n");
+  sweep.base.write("runs/0002/metrics.jsonl", "{\"step\":3,\"loss\":1.0}\n");
+  sweep.record.runs[1].state = State::finished;
+  sweep.rule = PruneRule{0.5, 25};
+  sweep.work_off();
+  EXPECT_EQ(sweep.record.runs[0].state, State::finished) << sweep.said;
+  // At the next share it is.
+  sweep.record.runs[0].state = State::stopped;
+  sweep.base.write("runs/0002/metrics.jsonl", "{\"step\":6,\"loss\":1.0}\n");
+  sweep.scripts[0] = line(6, R"("loss":5.0)") + "exec sleep 100";
+  sweep.work_off();
+  EXPECT_EQ(sweep.record.runs[0].state, State::pruned) << sweep.said;
+}
+
 }  // namespace
 }  // namespace llmc::sweep
