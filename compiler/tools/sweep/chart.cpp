@@ -28,7 +28,7 @@ Json lines(const Record& record, const Ranking& ranking, std::size_t x, std::opt
   std::map<std::size_t, std::map<double, double>> lowest;  // by value of `by`, then by x
   for (const Setting& setting : ranking.settings) {
     const std::vector<std::size_t> place = record.grid.place_of(setting.runs.front());
-    const double at = *number_of(record.grid.axes[x].values[place[x]]);
+    const double at = *number_of(record.grid.axes[x].key, record.grid.axes[x].values[place[x]]);
     lowest[by ? place[*by] : 0].try_emplace(at, setting.loss);  // settings ascend by loss
   }
   Json all = Json::array();

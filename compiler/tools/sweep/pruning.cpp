@@ -6,11 +6,21 @@
 #include <charconv>
 #include <cmath>
 
-#include "compiler/tools/sweep/numbers.h"
 #include "error.h"
 #include "spec/source.h"
 
 namespace llmc::sweep {
+
+namespace {
+
+std::optional<double> number_of(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+}  // namespace
 
 std::vector<int> PruneRule::shares() const {
   std::vector<int> shares;

@@ -42,8 +42,16 @@ TEST(Grid, TheLastKeyChangesFastest) {
 TEST(Grid, NumbersAreNeighboursByValue) {
   EXPECT_EQ(ascending({"a", {"3e-4", "1e-3", "1e-4"}}), (std::vector<std::size_t>{2, 0, 1}));
   EXPECT_EQ(ascending({"a", {"silu", "1e-3", "gelu"}}), (std::vector<std::size_t>{0, 1, 2}));
-  EXPECT_FALSE(number_of("1e-3x"));
-  EXPECT_FALSE(number_of("inf"));
+  EXPECT_FALSE(number_of("a", "1e-3x"));
+  EXPECT_FALSE(number_of("a", "inf"));
+}
+
+TEST(Grid, NumbersAreInTheNotationOfTheirKey) {
+  EXPECT_EQ(ascending({"batch.tokens", {"2Ki", "1K", "1_500"}}), (std::vector<std::size_t>{1, 2, 0}));
+  EXPECT_EQ(ascending({"memory.budget", {"1GiB", "1G"}}), (std::vector<std::size_t>{1, 0}));
+  EXPECT_EQ(ascending({"schedule.tokens", {"20x", "5x"}}), (std::vector<std::size_t>{1, 0}));
+  EXPECT_FALSE(is_numeric({"schedule.tokens", {"20x", "5M"}}));
+  EXPECT_FALSE(is_numeric({"batch.micro_batch", {"8", "auto"}}));
 }
 
 /// A grid with finished runs of these losses; NaN: one that did not finish.
