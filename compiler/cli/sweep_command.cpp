@@ -250,10 +250,19 @@ void write_for_cluster(const SweepOptions& options, const PlannedSweep& plan, co
   const std::string& file = slurm ? options.slurm : options.kubernetes;
   const char* option = slurm ? "--slurm" : "--kubernetes";
   std::vector<sweep::ClusterRun> missing;
-  for (std::size_t run = 0; run < plan.words.size(); ++run)
-    if (!sweep::is_final(plan.record.runs[run].state)) missing.push_back({run + 1, command_of(plan, folder, run)});
+  std::vector<std::string> training;
+  for (std::size_t run = 0; run < plan.words.size(); ++run) {
+    const sweep::State state = plan.record.runs[run].state;
+    if (state == sweep::State::running)
+      training.push_back(run_name(run));
+    else if (!sweep::is_final(state))
+      missing.push_back({run + 1, command_of(plan, folder, run)});
+  }
+  if (!training.empty())
+    to_stderr("left out, because {} now: {}\n", training.size() == 1 ? "it trains" : "they train",
+              fmt::join(training, ", "));
   if (missing.empty()) {
-    to_stderr("all runs are done; {} was not written\n", printable(file));
+    to_stderr("all {}runs are done; {} was not written\n", training.empty() ? "" : "other ", printable(file));
     return;
   }
   const sweep::ClusterJob job{

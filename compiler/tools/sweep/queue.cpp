@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "compiler/tools/runs/summary.h"
 #include "compiler/tools/sweep/child.h"
@@ -316,11 +317,27 @@ class Queue {
 
 int work_off(Record& record, const Work& work) { return Queue(record, work).work_off(); }
 
+namespace {
+
+/// State of a run that is not final, from its folder. `advanced`: it has more steps than the record knows.
+State state_after(State before, runs::RunState found, bool advanced) {
+  if (found == runs::RunState::running) return State::running;
+  if (found == runs::RunState::finished) return State::finished;
+  if (found == runs::RunState::stopped) return before == State::failed && !advanced ? State::failed : State::stopped;
+  // A run that was asked to stop before its first step has saved nothing, and has not failed.
+  return before == State::stopped && !advanced ? State::stopped : State::failed;
+}
+
+}  // namespace
+
 void look_up(Record& record, const fs::path& folder) {
   for (Run& run : record.runs) {
     if (!RunFolder::holds_run(folder / run.folder)) continue;
-    const runs::RunState state = take_results(run, folder);
-    if (!is_final(run.state)) run.state = state == runs::RunState::finished ? State::finished : State::stopped;
+    const std::int64_t step = run.step;
+    const runs::RunState found = take_results(run, folder);
+    if (is_final(run.state)) continue;
+    const State before = std::exchange(run.state, state_after(run.state, found, run.step > step));
+    if (run.state != before) run.reason.clear();
   }
 }
 

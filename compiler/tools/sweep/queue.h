@@ -28,7 +28,8 @@ struct Work {
 /// ended as it should; 75 if stopped; else the exit code of the first failed run.
 int work_off(Record& record, const Work& work);
 
-/// Takes what other machines did from the run folders: runs that have finished there, and all steps and losses.
+/// Takes what other machines did from the run folders: runs that have finished or failed there or still train, and all
+/// steps and losses.
 void look_up(Record& record, const std::filesystem::path& folder);
 
 }  // namespace llmc::sweep

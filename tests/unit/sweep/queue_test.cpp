@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../folder.h"
+#include "run/folder_lock.h"
 
 namespace llmc::sweep {
 namespace {
@@ -99,6 +100,23 @@ TEST(Queue, ARunIsComparedOnceAShare) {
   sweep.scripts[0] = line(6, R"("loss":5.0)") + "exec sleep 100";
   sweep.work_off();
   EXPECT_EQ(sweep.record.runs[0].state, State::pruned) << sweep.said;
+}
+
+/// Runs that other machines train: their folders tell how they stand.
+TEST(Queue, FoldersTellWhatRunsAndWhatHasFailed) {
+  Scripts sweep(Words(4));
+  for (const auto& run : sweep.record.runs) {
+    sweep.base.write(run.folder + "/state/model", "");
+    sweep.base.write(run.folder + "/metrics.jsonl", "{\"step\":3,\"loss\":5.0}\n");
+  }
+  const FolderLock held(sweep.base.path / "runs/0001", "", [](const std::string&) {});
+  sweep.record.runs[2].state = State::stopped;
+  sweep.record.runs[2].step = 3;
+  sweep.record.runs[3].state = State::diverged;
+  look_up(sweep.record, sweep.base.path);
+  std::vector<State> states;
+  for (const auto& run : sweep.record.runs) states.push_back(run.state);
+  EXPECT_EQ(states, (std::vector<State>{State::running, State::failed, State::stopped, State::diverged}));
 }
 
 }  // namespace
