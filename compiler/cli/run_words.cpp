@@ -10,7 +10,12 @@
 
 namespace llmc::cli {
 
-namespace fs = std::filesystem;
+std::optional<std::string> absolute_path(const std::string& path, const spec::Resolved& resolved) {
+  const spec::Key* const key = spec::key_of(path);
+  const std::string value = key && key->is_path ? spec::path_at(path, resolved.spec) : "";
+  if (value.empty() || !spec::holds_path(*key, value)) return std::nullopt;
+  return (disk::canonical_if_known(resolved.directory) / value).lexically_normal().string();
+}
 
 RunWords sort_words(const SpecArguments& arguments, std::span<const spec::Resolved> phases) {
   const spec::Resolved& resolved = phases.front();
@@ -23,10 +28,8 @@ RunWords sort_words(const SpecArguments& arguments, std::span<const spec::Resolv
     const spec::Key* key = spec::key_of(path);
     const bool decides = path == "batch.tokens" && (has_auto || resolved.spec.phase.count > 1);
     words.all.push_back(word);
-    const std::string place = key && key->is_path ? spec::path_at(path, resolved.spec) : "";
-    if (!place.empty() && spec::holds_path(*key, place))
-      words.all.back() =
-          path + "=" + disk::absolute(resolved.directory / fs::path(place), Exit::usage).lexically_normal().string();
+    if (const std::optional<std::string> absolute = absolute_path(path, resolved))
+      words.all.back() = path + "=" + *absolute;
     // Borders of phases are steps.
     const bool length = path == "schedule.steps" || path == "schedule.tokens";
     const bool fixed = length && resolved.spec.phase.count > 1;

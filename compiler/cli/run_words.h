@@ -1,6 +1,7 @@
 // Words of a command line that builds a trainer and starts it: which are compiled in, and which the trainer takes.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@ namespace llmc::cli {
 struct RunWords {
   std::vector<std::string> compiled, run_time, all;
 };
+
+/// Absolute path that a spec has for a key; nothing if the key's value is no path.
+std::optional<std::string> absolute_path(const std::string& key, const spec::Resolved& resolved);
 
 /// Checks all overrides together. `phases`: the spec that they are of, or one for each of its phases.
 RunWords sort_words(const SpecArguments& arguments, std::span<const spec::Resolved> phases);

@@ -18,6 +18,7 @@
 #include "files/disk.h"
 #include "host/executable.h"
 #include "host/limits.h"
+#include "spec/fingerprint.h"
 #include "spec/print.h"
 #include "spec/schema/schema.h"
 #include "spec/source.h"
@@ -51,6 +52,7 @@ struct SharedTrainer {
 /// The runs of a grid with their trainers, all of them checked.
 struct PlannedSweep {
   sweep::Record record;
+  sweep::Record typed;  // grid and digest with paths as typed
   std::vector<SharedTrainer> trainers;
   std::vector<std::vector<std::string>> words;  // of each run, for its trainer
   std::vector<std::string> leading_sets;        // of each run; empty: it evaluates nothing
@@ -97,11 +99,10 @@ std::string lasting_text(const spec::Resolved& resolved) {
 }
 
 /// Loads the spec of every run. Throws Failure if one is wrong, or if two are the same.
-std::vector<spec::Resolved> load_runs(const SweepOptions& options, const sweep::Grid& grid, std::string& digest) {
+std::vector<spec::Resolved> load_runs(const SweepOptions& options, const sweep::Grid& grid) {
   std::vector<spec::Resolved> specs;
   std::map<std::string, std::size_t> texts;
   Refusals refusals;
-  Checksum sum;
   for (std::size_t run = 0; run < grid.size(); ++run) {
     spec::LoadResult result = read_spec({options.spec.file, grid.words_of(run)});
     if (!result.phases.empty() || (result.resolved && result.resolved->spec.phase.count > 1))
@@ -112,27 +113,75 @@ std::vector<spec::Resolved> load_runs(const SweepOptions& options, const sweep::
       refusals.add(grid.label(run), spec::render(result.diagnostics, false), Exit::spec);
       continue;
     }
-    const std::string text = lasting_text(*result.resolved);
-    sum.update(text.data(), text.size());
-    if (const auto [same, is_new] = texts.try_emplace(text, run); !is_new)
+    if (const auto [same, is_new] = texts.try_emplace(lasting_text(*result.resolved), run); !is_new)
       refusals.add(grid.label(run), fmt::format("is the same run as {}", spec::printable(grid.label(same->second))),
                    Exit::usage);
     specs.push_back(std::move(*result.resolved));
   }
   refusals.throw_if_any();
-  digest = sum.hex();
   return specs;
 }
 
-/// Returns the record of an earlier start of this sweep. Throws Failure(usage) if the folder holds another sweep.
-std::optional<sweep::Record> earlier(const sweep::Record& record, const fs::path& folder) {
-  std::optional<sweep::Record> before = sweep::read(folder);
-  if (!before || (before->grid == record.grid && before->digest == record.digest)) return before;
-  std::vector<std::string> words = before->grid.fixed;
-  for (const sweep::Axis& axis : before->grid.axes)
+std::string digest_of(std::span<const spec::Resolved> specs) {
+  Checksum sum;
+  for (const spec::Resolved& resolved : specs) {
+    const std::string text = lasting_text(resolved);
+    sum.update(text.data(), text.size());
+  }
+  return sum.hex();
+}
+
+/// Makes the paths of specs absolute, so that they do not depend on where a command was typed.
+std::vector<spec::Resolved> with_absolute_paths(std::vector<spec::Resolved> specs) {
+  for (spec::Resolved& resolved : specs) {
+    const fs::path directory = disk::canonical_if_known(resolved.directory);
+    for (const spec::Key& key : spec::keys())
+      spec::change_paths(key, resolved.spec, [&](const std::string&, const std::string& path) {
+        return (directory / path).lexically_normal().string();
+      });
+  }
+  return specs;
+}
+
+/// Does the same for the words of a grid. `specs`: of its runs.
+sweep::Grid with_absolute_paths(sweep::Grid grid, std::span<const spec::Resolved> specs) {
+  const auto value_of = [](const std::string& key, const std::string& typed, const spec::Resolved& run) {
+    const std::optional<std::string> path = absolute_path(key, run);
+    if (!path) return typed;
+    return path->find_first_of(",[]{}'\"") == std::string::npos ? *path : spec::yaml_string(*path);  // see parse_grid()
+  };
+  for (std::string& word : grid.fixed) {
+    const std::string key = word.substr(0, word.find('='));
+    word = key + "=" + value_of(key, word.substr(key.size() + 1), specs[0]);
+  }
+  for (std::size_t i = 0; i < grid.axes.size(); ++i)
+    for (std::size_t value = 0; value < grid.axes[i].values.size(); ++value) {
+      std::vector<std::size_t> place(grid.axes.size());
+      place[i] = value;
+      std::string& word = grid.axes[i].values[value];
+      word = value_of(grid.axes[i].key, word, specs[grid.run_at(place)]);
+    }
+  return grid;
+}
+
+/// Returns the words of a command line that parse_grid() reads as this grid.
+std::vector<std::string> words_of(const sweep::Grid& grid) {
+  std::vector<std::string> words = grid.fixed;
+  for (const sweep::Axis& axis : grid.axes)
     words.push_back(fmt::format("{}={}", axis.key, fmt::join(axis.values, ",")));
-  const std::string why = before->grid != record.grid
-                              ? "another grid: " + shell_line(words)
+  return words;
+}
+
+/// Returns the record of an earlier start of this sweep. Throws Failure(usage) if the folder holds another sweep.
+/// `typed`: grid and digest with paths as typed, which older records have.
+std::optional<sweep::Record> earlier(const sweep::Record& record, const sweep::Record& typed, const fs::path& folder) {
+  std::optional<sweep::Record> before = sweep::read(folder);
+  const auto is_same = [&](const sweep::Record& now) {
+    return before->grid == now.grid && before->digest == now.digest;
+  };
+  if (!before || is_same(record) || is_same(typed)) return before;
+  const std::string why = before->grid != record.grid && before->grid != typed.grid
+                              ? "another grid: " + shell_line(words_of(before->grid))
                               : "this grid over another spec: values of the spec were changed since";
   throw Failure(Exit::usage, fmt::format("'{}' holds the sweep of {}. Write another -o", folder.string(), why));
 }
@@ -155,10 +204,13 @@ std::string evaluated_set(const spec::Spec& spec) {
 /// Plans each distinct trainer, and checks each run as its trainer will.
 PlannedSweep plan_runs(const SweepOptions& options, const sweep::Grid& grid, const fs::path& folder) {
   PlannedSweep plan;
-  plan.record.grid = grid;
   plan.record.spec = disk::canonical(options.spec.file, Exit::usage).string();
-  const std::vector<spec::Resolved> specs = load_runs(options, grid, plan.record.digest);
-  earlier(plan.record, folder);  // before the runs in it are held against this grid
+  const std::vector<spec::Resolved> specs = load_runs(options, grid);
+  plan.typed.grid = grid;
+  plan.typed.digest = digest_of(specs);
+  plan.record.grid = with_absolute_paths(grid, specs);
+  plan.record.digest = digest_of(with_absolute_paths(specs));
+  earlier(plan.record, plan.typed, folder);  // before the runs in it are held against this grid
   plan.cuda = specs[0].spec.target.kind == spec::TargetKind::cuda;
   const std::string name = (folder / "").parent_path().filename().string();  // also of a path that ends with a slash
   std::map<std::vector<std::string>, std::size_t> known;
@@ -212,10 +264,10 @@ std::size_t places_of(const SweepOptions& options, bool cuda) {
 }
 
 /// Returns the command that goes on with this sweep, for a message and for scripts.
-std::string same_command(const SweepOptions& options, const fs::path& folder) {
-  std::vector<std::string> line = {(executable_folder() / "llmc").string(), "sweep",
-                                   disk::canonical(options.spec.file, Exit::usage).string()};
-  line.insert(line.end(), options.spec.overrides.begin(), options.spec.overrides.end());
+std::string same_command(const SweepOptions& options, const sweep::Record& record, const fs::path& folder) {
+  std::vector<std::string> line = {(executable_folder() / "llmc").string(), "sweep", record.spec};
+  const std::vector<std::string> words = words_of(record.grid);
+  line.insert(line.end(), words.begin(), words.end());
   line.insert(line.end(), {"-o", folder.string()});
   const auto add = [&](const char* option, const std::string& value) { line.insert(line.end(), {option, value}); };
   if (options.jobs) add("--jobs", std::to_string(options.jobs));
@@ -266,7 +318,7 @@ void write_for_cluster(const SweepOptions& options, const PlannedSweep& plan, co
     return;
   }
   const sweep::ClusterJob job{
-      .again = fmt::format("{} {} {}", same_command(options, folder), option,
+      .again = fmt::format("{} {} {}", same_command(options, plan.record, folder), option,
                            shell_word(disk::absolute(file, Exit::usage).lexically_normal().string())),
       .logs = (folder / "logs").string(),
       .cuda = plan.cuda,
@@ -287,7 +339,7 @@ int run_sweep(const SweepOptions& options) {
   const std::size_t places = places_of(options, plan.cuda);
   const sweep::Folder folder(options.out);
   const fs::path& path = folder.path();
-  if (const std::optional<sweep::Record> before = earlier(plan.record, path))
+  if (const std::optional<sweep::Record> before = earlier(plan.record, plan.typed, path))
     for (std::size_t run = 0; run < plan.record.runs.size(); ++run) plan.record.runs[run].take_end(before->runs[run]);
   make_directories(path / "logs", {Exit::usage, "-o"});
   sweep::look_up(plan.record, path);
@@ -321,7 +373,7 @@ int run_sweep(const SweepOptions& options) {
        .say = [](const std::string& line) { to_stderr("{}\n", printable_text(line)); }});
   fmt::print("{}", sweep::as_text(plan.record));
   if (code == static_cast<int>(Exit::resume_me))
-    to_stderr("not all runs are done. To go on: {}\n", printable_text(same_command(options, path)));
+    to_stderr("not all runs are done. To go on: {}\n", printable_text(same_command(options, plan.record, path)));
   return code;
 }
 

@@ -232,9 +232,14 @@ class Sweep(RunTest):
         self.assertEqual([run["val_loss"] for run in self.record("cluster/of $(touch hacked)")["runs"]], losses)
         self.assertFalse(os.path.exists(self.path("hacked")))
         # Of a folder to be made the paths are absolute too.
+        words = [RATES, "data.train.path=train-*.bin,train-0.bin", "data.validation.path=train-1.bin"]
         self.succeed(LLMC, "sweep", self.spec, *words, "-o", "new/sweep", "--slurm", "new.sh", cwd=self.folder)
         with open(self.path("new.sh")) as file:
-            self.assertEqual(set(re.findall(r"--run (\S*)new/sweep/runs", file.read())), {self.folder + "/"})
+            text = file.read()
+        self.assertEqual(set(re.findall(r"--run (\S*)new/sweep/runs", text)), {self.folder + "/"})
+        # The command in it works in every folder.
+        self.succeed("sh", "-c", re.search(r"(?m)^#   (.* sweep .*)$", text).group(1), cwd="/")
+        self.assert_facts(self.refused(*words[:2], out="new/sweep"), "another grid")
 
     def test_refusals(self):
         for facts, *words in (
