@@ -245,6 +245,19 @@ PlannedSweep plan_runs(const SweepOptions& options, const sweep::Grid& grid, con
   return plan;
 }
 
+/// Throws Failure(usage) for options of runs that this machine trains.
+void refuse_for_cluster(const SweepOptions& options) {
+  if (!options.is_for_cluster()) return;
+  const char* const cluster = options.slurm.empty() ? "--kubernetes" : "--slurm";
+  if (!options.prune.empty())
+    throw Failure(Exit::usage,
+                  fmt::format("--prune ends runs that llmc trains itself, and {} trains none. Leave it out", cluster));
+  if (!options.devices.empty())
+    throw Failure(Exit::usage, fmt::format("--devices is of this machine's GPUs, and with {} the cluster chooses them. "
+                                           "Leave it out, or write --jobs N for runs at a time",
+                                           cluster));
+}
+
 /// Returns how many runs train at a time. Throws Failure(usage).
 std::size_t places_of(const SweepOptions& options, bool cuda) {
   if (!cuda && !options.devices.empty())
@@ -324,7 +337,8 @@ void write_for_cluster(const SweepOptions& options, const PlannedSweep& plan, co
       .cuda = plan.cuda,
       .threads = options.threads ? options.threads
                  : plan.cuda     ? 8
-                                 : 1};
+                                 : 1,
+      .at_once = static_cast<std::size_t>(options.jobs)};
   write_file_atomically(file, slurm ? sweep::slurm_array(missing, job) : sweep::kubernetes_job(missing, job),
                         {Exit::usage, option});
   to_stderr("{}: {} run{}\n", printable(file), missing.size(), plural(static_cast<std::int64_t>(missing.size())));
@@ -332,6 +346,7 @@ void write_for_cluster(const SweepOptions& options, const PlannedSweep& plan, co
 
 int run_sweep(const SweepOptions& options) {
   refuse_pipe(options.spec.file);
+  refuse_for_cluster(options);
   const sweep::Grid grid = sweep::parse_grid(options.spec.overrides);
   const std::optional<sweep::PruneRule> rule =
       options.prune.empty() ? std::nullopt : std::optional(sweep::parse_rule(options.prune));
@@ -388,7 +403,7 @@ void add_sweep_command(CLI::App& app, Result& result) {
                    "key.path=value, for all runs, and key.path=value,value, one run for each")
       ->required();
   command->add_option("-o,--out", options->out, "folder of the sweep; the same command resumes it")->required();
-  command->add_option("-j,--jobs", options->jobs, "runs at a time (default: one, or one per device)")
+  command->add_option("-j,--jobs", options->jobs, "runs at a time (default: one, or one per device; of a cluster all)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
   command->add_option("--devices", options->devices, "GPUs, one run at a time on each (default: the first --jobs)")

@@ -19,6 +19,8 @@ FAULTS = [
     fault("a_run_that_trains_elsewhere_is_stopped", "state_after",
           "if (found == runs::RunState::running) return State::running;", "", "test_sweep Queue.*"),
     fault("a_sweeps_command_has_relative_paths", "plan_runs", "with_absolute_paths(grid, specs)", "grid", "run_sweep"),
+    fault("a_percent_sign_is_slurms", "pattern in compiler/tools/sweep/cluster.cpp", 'std::string("%%")',
+          'std::string("%")', "test_sweep Cluster.*"),
     fault("a_best_value_inside_is_at_the_edge", "Ranker::look_around", "at + 1 == order.size()",
           "at + 1 < order.size()", "run_sweep"),
     fault("suffixes_of_numbers_are_text", "number_of in compiler/tools/sweep/numbers.cpp",

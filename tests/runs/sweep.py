@@ -253,6 +253,8 @@ class Sweep(RunTest):
             (("--prune 'behind'", "0.2@25%"), "optimizer.lr=1e-3,1e-2", "--prune", "behind"),
             (("--prune '0@25%'", ), "optimizer.lr=1e-3,1e-2", "--prune", "0@25%"),
             (("--devices", "target.kind is cpu", "--jobs"), "optimizer.lr=1e-3,1e-2", "--devices", "0,1"),
+            (("--prune", "--slurm"), RATES, "--prune", "0.2@25%", "--slurm", "a.sh"),
+            (("--devices", "--kubernetes", "--jobs"), RATES, "--devices", "0,1", "--kubernetes", "a.yaml"),
         ):
             with self.subTest(words=words[0][:40]):
                 self.assert_facts(self.refused(*words), *facts)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "error.h"
 #include "spec/source.h"
 #include "text/shell.h"
@@ -35,6 +37,13 @@ std::string ranges(std::span<const ClusterRun> runs) {
   return text;
 }
 
+/// Returns a path for a pattern of SLURM's, in which `%4a` is a number.
+std::string pattern(const std::string& path) {
+  std::string text;
+  for (const char c : path) text += c == '%' ? std::string("%%") : std::string(1, c);
+  return text;
+}
+
 /// Returns a case of a shell's `case`.
 std::string one_case(std::size_t number, const ClusterRun& run) {
   return fmt::format("{}) set -- {} ;;\n", number, quoted(run.command));
@@ -43,7 +52,7 @@ std::string one_case(std::size_t number, const ClusterRun& run) {
 }  // namespace
 
 std::string slurm_array(std::span<const ClusterRun> runs, const ClusterJob& job) {
-  if (spec::printable(job.logs) != job.logs || job.logs.find('"') != std::string::npos)
+  if (spec::printable(job.logs) != job.logs || job.logs.find_first_of("\"\\") != std::string::npos)
     throw Failure(Exit::usage, fmt::format("SLURM cannot write logs to '{}'. Write another -o, of letters and digits",
                                            spec::printable(job.logs)));
   std::string text = fmt::format(
@@ -51,11 +60,11 @@ std::string slurm_array(std::span<const ClusterRun> runs, const ClusterJob& job)
 # {0} runs of a sweep, one a task: sbatch FILE. Afterwards this prints the table, and writes an array of what is missing:
 #   {1}
 #SBATCH --job-name=sweep
-#SBATCH --array={3}
+#SBATCH --array={3}{4}
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task={2}
 )",
-      runs.size(), one_line(job.again), job.threads, ranges(runs));
+      runs.size(), one_line(job.again), job.threads, ranges(runs), job.at_once ? fmt::format("%{}", job.at_once) : "");
   if (job.cuda) text += "#SBATCH --gpus-per-task=1\n";
   text += fmt::format(
       R"(#SBATCH --time=24:00:00
@@ -65,7 +74,7 @@ std::string slurm_array(std::span<const ClusterRun> runs, const ClusterJob& job)
 #SBATCH --output="{}/%4a.txt"
 
 )",
-      job.logs);
+      pattern(job.logs));
   text += "case $SLURM_ARRAY_TASK_ID in\n";
   for (const ClusterRun& run : runs) text += one_case(run.number, run);
   return text + R"(esac
@@ -96,7 +105,7 @@ metadata:
 spec:
   completionMode: Indexed         # each pod has a number, and its replacement the same one
   completions: {0}
-  parallelism: {0}
+  parallelism: {3}
   backoffLimitPerIndex: 5         # pods of one run that failed by themselves: crashed, out of memory
   maxFailedIndexes: {0}           # a run that failed ends no other one
   podFailurePolicy:
@@ -123,7 +132,8 @@ spec:
               case $JOB_COMPLETION_INDEX in
 )",
       runs.size(), one_line(job.again),
-      job.cuda ? std::string("nvidia.com/gpu: 1") : fmt::format("cpu: {}", job.threads));
+      job.cuda ? std::string("nvidia.com/gpu: 1") : fmt::format("cpu: {}", job.threads),
+      job.at_once ? std::min(job.at_once, runs.size()) : runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) text += "              " + one_case(i, runs[i]);
   return text + R"(              esac
               exec "$@"

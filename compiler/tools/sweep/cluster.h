@@ -14,10 +14,11 @@ struct ClusterRun {
 };
 
 struct ClusterJob {
-  std::string again;  // the llmc command that prints the table and writes what is then missing, for a shell
-  std::string logs;   // absolute folder
-  bool cuda = false;  // a GPU for each run
-  int threads = 1;    // processors of each run
+  std::string again;        // the llmc command that prints the table and writes what is then missing, for a shell
+  std::string logs;         // absolute folder
+  bool cuda = false;        // a GPU for each run
+  int threads = 1;          // processors of each run
+  std::size_t at_once = 0;  // runs at a time; 0: all
 };
 
 /// Returns the script of an array, whose tasks have the runs' numbers. The arguments are quoted for the shell. Throws
