@@ -32,7 +32,7 @@ class RelationChecks {
     diagnostic.propose = std::move(propose);
     for (const char* path : paths) {
       const auto found = bound_.given.find(path);
-      if (found != bound_.given.end())
+      if (found != bound_.given.end() && found->second.source)  // none for relations_hold()
         diagnostic.places.push_back(place_of(found->second, fmt::format("{} is set here", leaf_of(path))));
     }
     if (!diagnostic.places.empty()) diagnostic.places[0].note.clear();
