@@ -270,7 +270,7 @@ void add_words(PlanOptions& options) {
     to_stderr(
         "note: planned for {} with {}. To compile this plan give these arguments after the spec, or write them to the "
         "spec\n",
-        options.device, shell_line(words));
+        printable(options.device), printable(shell_line(words)));
   }
 }
 
@@ -322,8 +322,8 @@ bool has_aspect(const PlanOptions& options) {
 
 void run_plan(PlanOptions& options) {
   if (compared(options)) return;
+  options.spec.piped = spec::read_pipe(options.spec.file);  // a plan may load its spec more than once
   add_words(options);
-  // Read once, because the spec may come through a pipe.
   std::vector<spec::Resolved> phases = load_phases(options.spec);
   if (phases.size() > 1 && !has_aspect(options)) return print_phases(std::move(phases), options);
   const Planned planned = plan_loaded(only(std::move(phases), options.spec), true);

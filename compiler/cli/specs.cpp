@@ -42,9 +42,10 @@ spec::LoadResult read_spec(const SpecArguments& arguments) {
       spec::is_open_pipe(arguments.file) ? "" : std::filesystem::path(arguments.file).parent_path();
   std::vector<std::string> overrides = arguments.overrides;
   const std::string selected = take_phase(overrides);
-  spec::LoadResult result = spec::load(arguments.file, overrides, [&](const spec::Spec& spec) {
-    return plan::planned_exit(from_here(spec, directory));
-  });
+  const auto accept = [&](const spec::Spec& spec) { return plan::planned_exit(from_here(spec, directory)); };
+  spec::LoadResult result =
+      arguments.piped ? spec::load_text(*arguments.piped, spec::kPipeName, overrides, spec::read_regular_file, accept)
+                      : spec::load(arguments.file, overrides, accept);
   if (selected.empty() || !result.diagnostics.empty()) return result;
   for (spec::Resolved& phase : result.phases)
     if (std::to_string(phase.spec.phase.number) == selected) result.resolved = std::move(phase);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ namespace llmc::cli {
 struct SpecArguments {
   std::string file;
   std::vector<std::string> overrides;
+  std::optional<std::string> piped = {};  // text of the pipe that `file` is; nothing: not read yet, or no pipe
 };
 
 /// Thrown if a spec does not load. what() holds every diagnostic, rendered, and is printed as it is.

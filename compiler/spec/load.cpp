@@ -436,10 +436,15 @@ bool is_open_pipe(const std::string& path) {
   return named && fs::is_fifo(path, error);
 }
 
+std::optional<std::string> read_pipe(const std::string& path) {
+  return is_open_pipe(path) ? read_text(path) : std::nullopt;
+}
+
 LoadResult load(const std::string& path, const std::vector<std::string>& overrides, const Accept& accept) {
-  const bool pipe = is_open_pipe(path);
-  const std::optional<std::string> text = pipe ? read_text(path) : read_regular_file(path);
-  if (text) return load_text(*text, pipe ? kPipeName : path, overrides, read_regular_file, accept);
+  if (const std::optional<std::string> text = read_pipe(path))
+    return load_text(*text, kPipeName, overrides, read_regular_file, accept);
+  if (const std::optional<std::string> text = read_regular_file(path))
+    return load_text(*text, path, overrides, read_regular_file, accept);
   LoadResult result;
   std::error_code error;
   const bool folder = fs::is_directory(path, error), there = fs::exists(path, error) || error;

@@ -41,4 +41,7 @@ inline constexpr char kPipeName[] = "(pipe)";
 /// Whether the path is a pipe that this process has open, which can be read once: /dev/fd/63, /dev/stdin.
 bool is_open_pipe(const std::string& path);
 
+/// Reads such a pipe to its end, which a second call would find empty; nothing if it is not one.
+std::optional<std::string> read_pipe(const std::string& path);
+
 }  // namespace llmc::spec

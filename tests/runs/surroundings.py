@@ -253,7 +253,7 @@ class Surroundings(RunTest):
         """Relative paths are relative to the shell; functions that record a spec's location need a file."""
         read = f"<(cat '{self.spec}')"
         for words in (f"check {read}", f"config {read}", f"plan {read} optimizer.lr=1e-3",
-                      f"emit {read} -o '{self.path('piped')}'"):
+                      f"plan {read} --device rtx-4090", f"emit {read} -o '{self.path('piped')}'"):
             self.ends(0, "bash", "-c", f"'{LLMC}' {words}", cwd=self.folder)
         self.assertEqual(harness.read(self.path("piped", "spec.yaml")),
                          harness.read(os.path.join(os.path.dirname(self.trainer), "spec.yaml")))

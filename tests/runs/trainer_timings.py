@@ -82,13 +82,23 @@ class TrainerTimings(TrainerTest):
         apart = [abs(op["measured_seconds"] - op["predicted_seconds"]) for op in measured["ops"]]
         self.assertEqual(apart, sorted(apart, reverse=True))
 
-        def refused(said, *words, **changes):
-            changed, other = self.path("changed.json"), json.loads(json.dumps(timeline))
+        changed = self.path("changed.json")
+
+        def write(changes):
+            other = json.loads(json.dumps(timeline))
             for key, value in changes.items():
                 other["otherData" if key in other["otherData"] else "traceEvents"][key if key in
                                                                                    other["otherData"] else -1] = value
             with open(changed, "w") as out:
                 json.dump(other, out)
+
+        write({"device": "\x1b[31mred"})
+        text = self.succeed(harness.LLMC, "plan", self.spec, "--measured", changed).out
+        self.assertNotIn("\x1b", text)
+        self.assertIn("measured on ", text)
+
+        def refused(said, *words, **changes):
+            write(changes)
             done = harness.call(harness.LLMC, "plan", self.spec, "--measured", changed, *words)
             self.assertEqual(done.code, 2, done.out)
             self.assertIn(said, done.err)
@@ -96,6 +106,9 @@ class TrainerTimings(TrainerTest):
         refused("plan has fingerprint", "model.hidden_size=40")
         refused(" times a step", "batch.tokens=192")
         refused(" times a step", world_size=2)  # with two ranks, each has one of the two micro-batches
+        done = harness.call("bash", "-c", 'cd "$3"; "$0" plan <(cat "$1") --measured "$2"', harness.LLMC, self.spec,
+                            changed, os.path.dirname(self.spec))
+        self.assertIn(" times a step", done.err, "a pipe is read once")
         refused("it has version 2", version=2)
         refused(
             'a launch "x" of "y"',

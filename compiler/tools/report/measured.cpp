@@ -15,6 +15,7 @@
 #include "error.h"
 #include "files/disk.h"
 #include "text/json_problem.h"
+#include "text/printable.h"
 
 namespace llmc::report {
 
@@ -133,9 +134,10 @@ std::string measured_text(const Plan& plan, const Measured& measured) {
   double predicted = 0, all = 0;
   for (const MeasuredOp& op : measured.ops) predicted += op.predicted, all += op.measured;
   const auto ms = [](double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); };
-  std::string out = fmt::format("measured on {}: steps {} to {}, {} a step, of which launches explain {:.1f}%\n",
-                                measured.device, measured.first_step, measured.first_step + measured.steps - 1,
-                                ms(measured.step_seconds), 100 * measured.launch_seconds / measured.step_seconds);
+  std::string out =
+      fmt::format("measured on {}: steps {} to {}, {} a step, of which launches explain {:.1f}%\n",
+                  printable(measured.device), measured.first_step, measured.first_step + measured.steps - 1,
+                  ms(measured.step_seconds), 100 * measured.launch_seconds / measured.step_seconds);
   out += fmt::format("predicted for {}: {} a step, {:+.1f}%; all launches {} predicted, {} measured\n\n",
                      plan.device.name, ms(plan.cost.time.seconds),
                      change(measured.step_seconds, plan.cost.time.seconds), ms(predicted), ms(all));
