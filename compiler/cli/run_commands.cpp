@@ -25,6 +25,15 @@ namespace llmc::cli {
 
 namespace {
 
+/// Finds the runs below a folder, and says if it did not search all of it.
+runs::FoundRuns find_runs(const std::string& folder) {
+  runs::FoundRuns found = runs::find_runs(folder);
+  if (found.deeper)
+    to_stderr("note: folders more than {} levels below '{}' were not searched. Name a folder further down\n",
+              runs::kDeepest, printable(folder));
+  return found;
+}
+
 void add_runs(CLI::App& app) {
   struct Options {
     std::string folder;
@@ -36,7 +45,7 @@ void add_runs(CLI::App& app) {
   command->add_flag("--json", options->json, "as JSON");
   command->footer("Example: llmc runs specs/runs");
   command->callback([options] {
-    const runs::FoundRuns found = runs::find_runs(options->folder);
+    const runs::FoundRuns found = find_runs(options->folder);
     std::vector<runs::Summary> summaries;
     for (const std::filesystem::path& run : found.runs) summaries.push_back(runs::summarise(run));
     fmt::print("{}", options->json ? runs::as_json(summaries, found.others, options->folder)
@@ -75,10 +84,11 @@ void add_report(CLI::App& app) {
                                              spec::printable(options->out)));
     std::vector<runs::Record> records;
     nlohmann::ordered_json sweeps = nlohmann::ordered_json::array();
-    std::set<std::filesystem::path> read;  // a run that two arguments name is shown once
+    std::set<std::filesystem::path> read, swept;  // a run or sweep that two arguments name is shown once
     for (const std::string& folder : options->folders) {
-      for (const std::filesystem::path& run : runs::find_runs(folder).runs)
+      for (const std::filesystem::path& run : find_runs(folder).runs)
         if (read.insert(disk::canonical_if_known(run)).second) records.push_back(runs::read_record(run));
+      if (!swept.insert(disk::canonical_if_known(std::filesystem::path(folder) / ".")).second) continue;
       try {
         if (const std::optional<sweep::Record> record = sweep::read(folder))
           sweeps.push_back(sweep_object(*record, folder));

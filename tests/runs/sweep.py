@@ -126,7 +126,7 @@ class Sweep(RunTest):
 
     def drawn(self, losses):
         """The page of `llmc report` has a line for each size, with the losses of the runs."""
-        self.succeed(LLMC, "report", self.path("grid"), "-o", self.path("grid.html"))
+        self.succeed(LLMC, "report", self.path("grid"), self.path("grid", ""), "-o", self.path("grid.html"))
         with open(self.path("grid.html")) as file:
             (sweep, ) = report.Page(file.read()).data()["sweeps"]
         (chart, ) = sweep["charts"]

@@ -266,7 +266,7 @@ void check_out(const fs::path& out) {
           fmt::format(
               "-o '{}' is in {} '{}', whose files belong to the trainer. Choose another folder, such as -o {}-model",
               out.string(), checkpoint ? "the checkpoint" : "a run's", folder.string(),
-              spec::printable(out.filename().string())));
+              spec::printable((target / "").parent_path().filename().string())));  // also of a path ending in a slash
   }
 }
 

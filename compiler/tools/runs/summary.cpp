@@ -30,7 +30,6 @@ using Json = nlohmann::json;
 namespace {
 
 constexpr std::size_t kRecent = 100;  // steps whose median speed is shown
-constexpr int kDeepest = 8;           // levels below the named folder
 
 /// Throws std::runtime_error that names the file.
 Json parse_line(const std::string& line, const fs::path& path) {
@@ -182,13 +181,18 @@ bool look_into(const fs::path& folder, int depth, FoundRuns& found) {
     found.runs.push_back(folder);
     return true;
   }
-  if (depth == kDeepest || (depth > 0 && fs::is_symlink(folder, gone))) return false;
+  if (depth > 0 && fs::is_symlink(folder, gone)) return false;
   std::vector<fs::path> folders;
   for (const fs::path& entry : disk::entries(folder, Exit::checkpoint))
     if (fs::is_directory(entry, gone) && !entry.filename().string().starts_with('.')) folders.push_back(entry);
+  if (depth == kDeepest) {
+    found.deeper |= !folders.empty();
+    return false;
+  }
   FoundRuns below;
   for (const fs::path& each : folders)
     if (!look_into(each, depth + 1, below)) below.others.push_back(each);
+  found.deeper |= below.deeper;
   if (depth > 0 && below.runs.empty()) return false;  // the folder is listed once, instead of each folder in it
   found.runs.insert(found.runs.end(), below.runs.begin(), below.runs.end());
   found.others.insert(found.others.end(), below.others.begin(), below.others.end());

@@ -34,9 +34,12 @@ struct Summary {
 /// Summarises a run folder. Errors in it do not throw: `problem` describes them.
 Summary summarise(const std::filesystem::path& run);
 
+inline constexpr int kDeepest = 8;  // levels below a named folder
+
 struct FoundRuns {
   std::vector<std::filesystem::path> runs;    // sorted; includes unreadable folders, which may be runs
   std::vector<std::filesystem::path> others;  // folders without a run in or below them
+  bool deeper = false;                        // folders more than kDeepest levels below were not searched
 };
 
 /// Returns `folder` if it is a run folder, else the run folders in and below it. Skips hidden folders, and follows

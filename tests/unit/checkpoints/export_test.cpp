@@ -217,9 +217,10 @@ TEST_F(Export, NotAmongATrainersFiles) {
     const std::string refused = refusal({.checkpoint = checkpoint, .out = out, .tokenizer = {}});
     EXPECT_NE(refused.find("is in the checkpoint '"), std::string::npos) << refused;
   }
-  for (const char* name : {"checkpoints/model", "checkpoints/step-00000002"}) {
+  for (const char* name : {"checkpoints/model", "checkpoints/model/", "checkpoints/step-00000002"}) {
     const std::string refused = refusal({.checkpoint = checkpoint, .out = run_.path / name, .tokenizer = {}});
     EXPECT_NE(refused.find("is in a run's '"), std::string::npos) << refused;
+    EXPECT_EQ(refused.find("-o -model"), std::string::npos) << refused;
   }
   EXPECT_EQ(std::distance(fs::recursive_directory_iterator(run_.path), {}), before) << "nothing was made";
   export_model({.checkpoint = checkpoint, .out = run_.path / "model", .tokenizer = {}});
