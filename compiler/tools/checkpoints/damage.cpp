@@ -145,7 +145,9 @@ class Verification {
       add("state.json", "", failure.what());
       return;
     }
-    const std::string name = disk::absolute(verdict_.path, Exit::checkpoint).lexically_normal().filename().string();
+    // Also of a path that ends with a slash.
+    const std::string name =
+        disk::absolute(verdict_.path / "", Exit::checkpoint).lexically_normal().parent_path().filename().string();
     if (name.starts_with(kCheckpointPrefix) && name != checkpoint_name(state_->step))
       add("state.json", "", fmt::format("it is of step {}, but the folder is '{}'", state_->step, name));
   }
