@@ -12,6 +12,7 @@
 
 #include "error.h"
 #include "files/durable_file.h"
+#include "host/ignored_signal.h"
 
 namespace llmc::sweep {
 
@@ -43,11 +44,8 @@ void become(char* const* argv, int log, pid_t parent, const RequestsHeld& reques
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) return;  // it ended before the line above
-  for (const int signal : kRequests) {
-    struct sigaction action{};
-    // Those that are ignored stay so, as under nohup.
-    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
-  }
+  for (const int signal : kRequests)
+    if (!is_ignored(signal)) std::signal(signal, SIG_DFL);
   requests.release();
   const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(null, 0);
