@@ -8,7 +8,7 @@ namespace llmc {
 
 /// Of the smoothed loss that guards.plateau watches.
 struct PlateauState {
-  std::int64_t block = 0;     // steps of a mean; 0: not watched
+  std::int64_t block = 0;     // steps of a mean; 0: not watched, and only `told` may be set
   std::vector<double> means;  // of the last blocks, oldest first
   double sum = 0;             // of the losses of the block that has begun
   std::int64_t count = 0;     // their number

@@ -60,7 +60,10 @@ PlateauState plateau_of(const Json& object) {
   object.at("count").get_to(plateau.count);
   object.at("told").get_to(plateau.told);
   const auto finite = [](double value) { return std::isfinite(value); };
-  if (plateau.block < 1 || plateau.count < 0 || !finite(plateau.sum) || !std::ranges::all_of(plateau.means, finite))
+  // A run that is no longer watched, or a rollback to before it was, keeps only that it was told.
+  const bool watched = plateau.block > 0, begun = !plateau.means.empty() || plateau.sum != 0 || plateau.count != 0;
+  if (plateau.block < 0 || (begun && !watched) || plateau.count < 0 || !finite(plateau.sum) ||
+      !std::ranges::all_of(plateau.means, finite))
     throw std::invalid_argument("it was altered");
   return plateau;
 }

@@ -39,6 +39,7 @@ double update_ratio(std::span<const float> norms) {
 
 Plateau::Plateau(std::int64_t steps, PlateauState state) {
   const std::int64_t block = (steps + kBlocks - 1) / kBlocks;
+  state_.told = state.told;
   if (state.block == block) state_ = std::move(state);
   state_.block = block;
 }

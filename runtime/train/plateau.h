@@ -26,7 +26,7 @@ class Plateau {
   static constexpr std::int64_t kBlocks = 8;
 
   /// `steps`: guards.plateau, rounded up to whole blocks; 0: never. `state`: of a checkpoint; with another number of
-  /// steps than this its means are dropped.
+  /// steps than this its means are dropped. Whether the run was warned is kept.
   Plateau(std::int64_t steps, PlateauState state);
 
   /// Takes the loss of an applied step. `norms`: as in update_ratio(), empty if they are unknown. Returns a warning, or

@@ -53,6 +53,8 @@ FAULTS = [
     fault("other_data_have_no_order", "prepare_phase",
           "p.state.position = continue_with(std::move(p.state.position), info.sequence_length);", "",
           "test_train Rollbacks.ToOtherDataOutliveAKill"),
+    fault("another_plateau_is_told_again", "Plateau::Plateau", "state_.told = state.told;", "",
+          "test_train Plateau.ARunThatWasToldIsNotToldAgain"),
     fault("a_rollback_forgets_what_was_told", "rolled_back", "saved.guard.plateau.told |= left.plateau_told;", "",
           "test_train Rollbacks.KeepWhatWasToldOfAPlateau"),
     fault("the_warning_has_another_median", "Guard::observe", "std::span<const double> window = judging(values, step);",

@@ -90,6 +90,27 @@ TEST(Plateau, AnotherWindowBeginsAnew) {
       << "an unwatched run's checkpoints are those of before";
 }
 
+/// The same state of a run, read from its checkpoint.
+PlateauState saved(const PlateauState& plateau) {
+  TrainState state{7, plain_position(60, {0, {{4, 15}}}), 1, 2, "m", "d", "", {}};
+  state.guard.plateau = plateau;
+  EXPECT_TRUE(parse_train_state(format_train_state(state)) == state);
+  return parse_train_state(format_train_state(state)).guard.plateau;
+}
+
+TEST(Plateau, ARunThatWasToldIsNotToldAgain) {
+  Plateau plateau(8, {});
+  std::string said;
+  for (std::int64_t step = 1; step <= 8; ++step) said += plateau.observe(step, 2, 1e-3, {});
+  EXPECT_NE(said, "");
+  for (const std::int64_t steps : {8, 16, 0, 8}) {
+    plateau = Plateau(steps, saved(plateau.state()));
+    for (std::int64_t step = 9; step <= 40; ++step) EXPECT_EQ(plateau.observe(step, 2, 1e-3, {}), "") << steps;
+  }
+  const PlateauState before{.block = 0, .means = {}, .told = true};
+  EXPECT_EQ(saved(before), before) << "a rollback to before guards.plateau was set";
+}
+
 TEST(Plateau, OtherLossesBeginAnew) {
   GuardState state{.losses = {3, 2}, .grad_norms = {1, 1}, .newest = 7, .skipped = {5}};
   state.plateau = {4, {3.5, 3.25}, 6.5, 2, true};
