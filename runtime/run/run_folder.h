@@ -45,6 +45,8 @@ class RunFolder {
   ~RunFolder();
 
   const std::filesystem::path& path() const { return directory_; }
+  /// Whether no run was started in the folder before.
+  bool is_new() const { return is_new_; }
   /// The run's id, as read by run_id().
   const std::string& id() const { return id_; }
   /// Returns the resolved spec of the last start in this folder; nothing before the first start.
@@ -90,7 +92,7 @@ class RunFolder {
 
   std::filesystem::path directory_;
   std::vector<std::filesystem::path> created_;  // directories of this start, innermost first
-  bool is_new_ = false;                         // no run was started in the folder before
+  bool is_new_ = false;                         // see is_new()
   Log log_;
   std::string id_, model_, spec_yaml_, plan_json_;  // as they are written
   std::string last_line_;                           // of the history

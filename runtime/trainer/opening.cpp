@@ -1,5 +1,7 @@
 #include "trainer/opening.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 
@@ -112,9 +114,15 @@ RunFiles open_files(Rank& rank, Prepared& prepared) {
   RunFiles files;
   const auto open = [&] {
     if (!rank.is_first()) return;
-    if (!prepared.folder)
+    if (!prepared.folder) {
       prepared.folder = std::make_unique<RunFolder>(options.run, built_values(info, options.base).spec, rank.warnings(),
                                                     options.allow);
+      // Known only under the lock: data may have taken minutes to open.
+      if (!prepared.folder->is_new())
+        throw Failure(Exit::checkpoint, fmt::format("another trainer has begun the run in '{}' while this one started. "
+                                                    "Start it again",
+                                                    options.run.string()));
+    }
     if (!options.timing.empty()) check_can_write(options.timing, {Exit::usage, "--timing"});
     files.mirror = open_mirror(rank, prepared, *prepared.folder);
     const RunMirror* mirror = files.mirror.get();

@@ -48,6 +48,8 @@ FAULTS = [
           'replace_where_different(directory_ / "state" / "model", model_);', "", "run_resume"),
     fault("a_plateau_is_forgotten_at_a_resume", "TrainLoop::note_guards", "state_.guard.plateau = plateau_.state();",
           "", "run_guards"),
+    fault("a_run_is_begun_over_anothers", "open_files", "if (!prepared.folder->is_new())", "if (false)",
+          "test_train LostCheckpoints.ARunThatAnotherHasBegunMeanwhileIsNotBegunAnew"),
     fault("a_plateau_is_told_in_every_block", "Plateau::observe", "state_.told = true;", "",
           "test_train Plateau.IsTold*"),
     fault("a_falling_loss_is_a_plateau", "Plateau::observe", "if (fall > std::max(", "if (-fall > std::max(",

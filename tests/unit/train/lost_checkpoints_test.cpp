@@ -1,5 +1,9 @@
 // Run folders that lost their checkpoints: a run that saved never restarts from the beginning by itself, and no curve
 // is deleted.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "error.h"
 #include "runs.h"
 
 namespace llmc::fake {
@@ -68,6 +72,27 @@ TEST_F(LostCheckpoints, LogsOfAStartThatSavedNothingAreSetAside) {
   EXPECT_TRUE(contains(again.err, "run/set-aside-2'")) << again.err;
   EXPECT_EQ(lines("run/set-aside-2/metrics.jsonl").size(), 2u);
   EXPECT_EQ(train({"--run", "run", "schedule.steps=21"}).err, "");
+}
+
+/// The second start is held where it reports its values, after it has found no run: its output is a full pipe.
+TEST_F(LostCheckpoints, ARunThatAnotherHasBegunMeanwhileIsNotBegunAnew) {
+  std::string prompts = "sampling.prompts=[";
+  for (int i = 0; i < 3000; ++i) prompts += "\"1\", ";
+  ASSERT_EQ(::mkfifo((folder_ / "out").c_str(), 0600), 0);
+  const int pipe = ::open((folder_ / "out").c_str(), O_RDWR | O_CLOEXEC);  // waits for no writer
+  ASSERT_LT(::fcntl(pipe, F_SETPIPE_SZ, 4096), static_cast<int>(prompts.size()));
+  const pid_t second = start({"--run", "run", "seed=7", "--steps", "3", prompts + "\"2\"]"});
+  char said;
+  ASSERT_EQ(::read(pipe, &said, 1), 1);
+  fs::rename(folder_ / "out", folder_ / "pipe");
+  fs::rename(folder_ / "err", folder_ / "second");
+  train({"--run", "run", "--steps", "5"});
+  const std::string history = read_file(folder_ / "run/history.jsonl");
+  ::close(pipe);
+  EXPECT_EQ(finish(second).status, 6);
+  EXPECT_TRUE(test::has_facts(read_file(folder_ / "second"), {"another trainer", "'run'", "Start it again"}));
+  EXPECT_EQ(read_file(folder_ / "run/history.jsonl"), history);
+  EXPECT_TRUE(checkpoint("run", 3).empty());
 }
 
 TEST_F(LostCheckpoints, ARunKilledBeforeItsFirstSaveBeginsAnewByItself) {
