@@ -1,6 +1,11 @@
 #include "run/trace.h"
 
+#include <fmt/format.h>
+
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
 
 #include "checkpoint/manifest.h"
 #include "error.h"
@@ -10,12 +15,36 @@ namespace llmc {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+fs::path folder_of(const fs::path& directory, std::int64_t step) { return directory / fmt::format("step-{}", step); }
+
+/// A resumed run traces the steps after its checkpoint again. Those of a run that begins are of another one.
+void check_step(const fs::path& folder, std::int64_t first) {
+  if (!disk::exists(folder, Exit::usage) || (first > 0 && disk::is_file(folder / "summary.json", Exit::usage))) return;
+  throw Failure(Exit::checkpoint,
+                fmt::format("'{}' exists already. Give an empty or new directory to --trace", folder.string()));
+}
+
+}  // namespace
+
+void check_trace(const fs::path& directory, std::int64_t first, std::int64_t stop) {
+  constexpr std::string_view kPrefix = "step-";
+  std::error_code error;  // a directory that cannot be listed is refused by TraceWriter
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const std::int64_t step = name.starts_with(kPrefix) ? std::atoll(name.c_str() + kPrefix.size()) : -1;
+    if (step >= first && step < stop && at->path() == folder_of(directory, step)) check_step(at->path(), first);
+  }
+}
+
 TraceWriter::TraceWriter(const fs::path& directory, std::span<const ParameterInfo> parameters, std::int64_t micro_batch,
-                         std::int64_t sequence_length)
+                         std::int64_t sequence_length, std::int64_t first)
     : directory_(directory),
       stored_(stored_parameters(parameters)),
       micro_batch_(micro_batch),
-      sequence_length_(sequence_length) {
+      sequence_length_(sequence_length),
+      first_(first) {
   if (directory_.empty()) return;
   make_directories(directory_, {Exit::usage, "--trace"});
   check_can_write(directory_ / "summary.json", {Exit::usage, "--trace"});
@@ -23,14 +52,12 @@ TraceWriter::TraceWriter(const fs::path& directory, std::span<const ParameterInf
 
 void TraceWriter::begin_step(std::int64_t step, const FlatSource& masters) {
   if (directory_.empty()) return write_parameters({}, stored_, masters);
-  const std::string name = "step-" + std::to_string(step);
-  if (!written_.contains(step) && disk::exists(directory_ / name, Exit::usage))
-    throw Failure(Exit::checkpoint,
-                  "'" + (directory_ / name).string() + "' exists already. Give an empty or new directory to --trace");
+  const fs::path folder = folder_of(directory_, step);
+  if (!written_.contains(step)) check_step(folder, first_);
   inputs_.clear();
   targets_.clear();
   step_.reset();
-  step_ = std::make_unique<AtomicDirectory>(directory_, name);
+  step_ = std::make_unique<AtomicDirectory>(directory_, folder.filename().string());
   number_ = step;
   write_parameters(step_->path() / "weights.safetensors", stored_, masters);
 }

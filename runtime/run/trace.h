@@ -22,12 +22,13 @@ namespace llmc {
 class TraceWriter {
  public:
   /// A micro-batch is `micro_batch` sequences of `sequence_length` tokens. `parameters` must outlive the writer. An
-  /// empty `directory` means that another rank writes, and all functions do nothing.
+  /// empty `directory` means that another rank writes, and all functions do nothing. `first`: step that the start
+  /// begins with.
   TraceWriter(const std::filesystem::path& directory, std::span<const ParameterInfo> parameters,
-              std::int64_t micro_batch, std::int64_t sequence_length);
+              std::int64_t micro_batch, std::int64_t sequence_length, std::int64_t first);
 
-  /// Writes weights.safetensors. `masters` reads the flat buffer before the step. A step that a rollback repeats
-  /// replaces its directory. An existing step-N of another run is a Failure(checkpoint).
+  /// Writes weights.safetensors. `masters` reads the flat buffer before the step. A step that a rollback or a resume
+  /// repeats replaces its directory. Any other that exists is a Failure(checkpoint).
   void begin_step(std::int64_t step, const FlatSource& masters);
 
   /// Both [micro_batch, sequence_length]; targets of -1 are ignored positions.
@@ -43,12 +44,16 @@ class TraceWriter {
  private:
   std::filesystem::path directory_;
   std::vector<ParameterInfo> stored_;
-  std::int64_t micro_batch_, sequence_length_;
+  std::int64_t micro_batch_, sequence_length_, first_;
   std::unique_ptr<AtomicDirectory> step_;  // null between steps
   std::int64_t number_ = 0;                // of the step
   std::set<std::int64_t> written_;         // steps of this writer
   std::vector<std::int32_t> inputs_, targets_;
 };
+
+/// Throws Failure(checkpoint) if `directory` has one of steps [first, stop) that a start from step `first` must not
+/// replace. An empty `directory`: no trace.
+void check_trace(const std::filesystem::path& directory, std::int64_t first, std::int64_t stop);
 
 /// {"loss":...,"grad_norm":...,"lr":...,"top1":...,"lse_mean":...,"lse_max":...,"entropy":...}, with the shortest
 /// digits that read back as the same double; null if not finite.

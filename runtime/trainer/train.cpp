@@ -150,7 +150,7 @@ OnDevice load_model(Rank& rank, Prepared& prepared, Machine& machine) {
   }
   if (!rank.options.trace.empty())
     model.trace = std::make_unique<TraceWriter>(rank.is_first() ? rank.options.trace : fs::path(), info.parameters,
-                                                info.micro_batch, info.sequence_length);
+                                                info.micro_batch, info.sequence_length, prepared.state.step);
   return model;
 }
 
@@ -443,7 +443,11 @@ int train(PhaseStart start, const Program& program, const TrainerPhases& phases,
   // A run that has all its steps ends here, after completing an interrupted save.
   if (is_done(rank, prepared)) return static_cast<int>(Exit::done);
   // Wrong arguments leave no folder behind.
-  together(launch, rendezvous, [&] { check_windows(options, prepared.state.step, prepared.stop); });
+  for (const std::string& note : drop_past_windows(start.options, prepared.state.step)) rank.console.text(note);
+  together(launch, rendezvous, [&] {
+    check_windows(options, prepared.state.step, prepared.stop);
+    if (rank.is_first()) check_trace(options.trace, prepared.state.step, prepared.stop);
+  });
   // Rank 0 creates or locks the run folder and its mirror; the others open a log in it.
   RunFiles files = open_files(rank, prepared);
   // Starts the loader, the device, the communication library and a timeline. GEMMs are timed while memory is free.

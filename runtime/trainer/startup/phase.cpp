@@ -256,17 +256,8 @@ int leave_to(const PhaseStart& to, const ProgramInfo& info, const LauncherInfo& 
 }
 
 std::vector<std::string> words_for_next(const std::vector<std::string>& argv) {
-  std::vector<std::string> kept;
-  const std::vector<std::string> words = words_to_go_on(argv);
-  constexpr std::array kOfThisPhase = {"--profile", "--timeline", "--timeline-steps", "--timing", "--trace"};
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string name = words[i].substr(0, words[i].find('='));
-    if (std::ranges::count(kOfThisPhase, name) == 0)
-      kept.push_back(words[i]);
-    else if (name == words[i])
-      ++i;  // and its value
-  }
-  return kept;
+  constexpr std::array kOfThisPhase = {"--timing", "--trace"};
+  return words_without(words_to_go_on(argv), kOfThisPhase);
 }
 
 }  // namespace llmc

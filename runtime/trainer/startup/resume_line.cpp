@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdlib>
 
@@ -26,13 +28,20 @@ std::string resume_line(const std::vector<std::string>& argv, const std::filesys
 }
 
 std::vector<std::string> words_to_go_on(const std::vector<std::string>& words) {
+  constexpr std::array kOfTheStart = {"--resume", "--allow", "--profile", "--timeline", "--timeline-steps"};
+  std::vector<std::string> kept = words_without(words, kOfTheStart);
+  std::erase(kept, "--follow-spec");
+  return kept;
+}
+
+std::vector<std::string> words_without(const std::vector<std::string>& words, std::span<const char* const> options) {
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (word == "--resume" || word == "--allow")
+    const std::string name = words[i].substr(0, words[i].find('='));
+    if (std::ranges::count(options, name) == 0)
+      kept.push_back(words[i]);
+    else if (name == words[i])
       ++i;  // and its value
-    else if (word != "--follow-spec" && !word.starts_with("--resume=") && !word.starts_with("--allow="))
-      kept.push_back(word);
   }
   return kept;
 }

@@ -1,6 +1,7 @@
 // The command line that resumes a run.
 #pragma once
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,11 @@ inline constexpr char kResumeVariable[] = "LLMC_RESUME";
 std::string resume_line(const std::vector<std::string>& argv, const std::filesystem::path& was,
                         const std::filesystem::path& spec);
 
-/// Removes options that only affect the start: --resume, --allow and --follow-spec. The run folder records their
-/// effect.
+/// Removes options that only affect the start: --resume, --allow and --follow-spec, whose effect the run folder
+/// records; and those that select steps of this start: --profile, --timeline and --timeline-steps.
 std::vector<std::string> words_to_go_on(const std::vector<std::string>& words);
+
+/// Removes options, with their values.
+std::vector<std::string> words_without(const std::vector<std::string>& words, std::span<const char* const> options);
 
 }  // namespace llmc

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "error.h"
 
 namespace llmc {
@@ -17,7 +19,30 @@ void check_profile(const StepWindow& window, std::int64_t done, std::int64_t sto
                                            window.first + window.count, done + 1, stop));
 }
 
+bool is_past(const std::optional<StepWindow>& window, std::int64_t done) {
+  return window && window->first + window->count <= done;
+}
+
+std::string past_note(const char* option, const StepWindow& window, std::int64_t done) {
+  return fmt::format("note    {} {}:{} names steps before step {}, at which the run resumes, and is ignored", option,
+                     window.first + 1, window.count, done + 1);
+}
+
 }  // namespace
+
+std::vector<std::string> drop_past_windows(Options& options, std::int64_t done) {
+  std::vector<std::string> notes;
+  if (is_past(options.profile, done)) {
+    notes.push_back(past_note("--profile", *options.profile, done));
+    options.profile.reset();
+  }
+  if (is_past(options.timeline_steps, done)) {
+    notes.push_back(past_note("--timeline-steps", *options.timeline_steps, done));
+    options.timeline_steps.reset();
+    options.timeline.clear();
+  }
+  return notes;
+}
 
 StepWindow timeline_steps(const Options& options, std::int64_t done, std::int64_t stop) {
   const StepWindow steps = options.timeline_steps.value_or(StepWindow{done + kWarmUpSteps, kTimelineSteps});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -27,7 +28,7 @@ TEST(Trace, WritesAStep) {
   test::Folder base;
   const auto parameters = small_parameters();
   SmallState state(3);
-  TraceWriter trace(base.path / "t", parameters, 2, 3);
+  TraceWriter trace(base.path / "t", parameters, 2, 3, 0);
   for (const int step : {0, 1}) {
     trace.begin_step(step, source_of(state, kWeights));
     EXPECT_FALSE(fs::exists(base.path / "t" / ("step-" + std::to_string(step))));
@@ -69,7 +70,7 @@ TEST(Trace, AStepThatIsRepeatedReplacesItsFolder) {
   test::Folder base;
   const auto parameters = small_parameters();
   SmallState state(3);
-  TraceWriter trace(base.path, parameters, 2, 3);
+  TraceWriter trace(base.path, parameters, 2, 3, 0);
   for (const double loss : {2.5, 1.5}) {  // the second after a rollback
     trace.begin_step(0, source_of(state, kWeights));
     trace.add_micro_batch(std::vector<std::int32_t>(6), std::vector<std::int32_t>(6));
@@ -84,8 +85,25 @@ TEST(Trace, RefusesAnOlderTrace) {
   const auto parameters = small_parameters();
   fs::create_directory(base.path / "step-0");
   SmallState state(3);
-  TraceWriter trace(base.path, parameters, 2, 3);
+  TraceWriter trace(base.path, parameters, 2, 3, 0);
   EXPECT_THROW(trace.begin_step(0, source_of(state, kWeights)), Failure);
+}
+
+TEST(Trace, AResumedStartReplacesTheTraceOfItsStepsAlone) {
+  test::Folder base;
+  for (const char* step : {"step-3", "step-4"}) fs::create_directory(base.path / step);
+  std::ofstream(base.path / "step-3/summary.json") << "{}\n";
+  EXPECT_NO_THROW(check_trace(base.path, 0, 3));
+  EXPECT_NO_THROW(check_trace(base.path, 3, 4));
+  EXPECT_NO_THROW(check_trace(base.path, 5, 9));
+  EXPECT_NO_THROW(check_trace(base.path / "none", 0, 9));
+  EXPECT_THROW(check_trace(base.path, 0, 4), Failure) << "of another run";
+  EXPECT_THROW(check_trace(base.path, 3, 5), Failure) << "no trace";
+  const auto parameters = small_parameters();
+  SmallState state(3);
+  TraceWriter trace(base.path, parameters, 2, 3, 3);
+  EXPECT_THROW(trace.begin_step(4, source_of(state, kWeights)), Failure);
+  EXPECT_NO_THROW(trace.begin_step(3, source_of(state, kWeights)));
 }
 
 TEST(Trace, SummaryReadsBackExactly) {

@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "runs.h"
+#include "trainer/startup/phase.h"
 #include "trainer/startup/resume_line.h"
 
 namespace llmc::fake {
@@ -112,6 +113,14 @@ TEST_F(Place, ARenamedSpec) {
   EXPECT_EQ(noted_spec(folder_ / "moved/build/a"), folder_ / "moved/specs/new name.yaml");
   fs::remove(folder_ / "moved/specs/new name.yaml");
   EXPECT_EQ(noted_spec(folder_ / "moved/build/a"), folder_ / "tree/specs/a.yaml") << "nothing has its content";
+}
+
+TEST(ResumeLine, LeavesOutWhatOneStartTook) {
+  EXPECT_EQ(words_to_go_on({"t", "--timeline", "a", "--profile=2:3", "--timeline-steps", "3:2", "--trace", "b",
+                            "--allow=seed", "--follow-spec", "--resume", "c", "seed=3"}),
+            (Words{"t", "--trace", "b", "seed=3"}));
+  EXPECT_EQ(words_for_next({"t", "--timing=x", "--timeline", "a", "--trace", "b", "--steps", "9"}),
+            (Words{"t", "--steps", "9"}));
 }
 
 /// Two specs with one name: the default run folder belongs to the first while its file exists.

@@ -356,6 +356,39 @@ TEST_F(Runs, TraceHasEveryStep) {
   expect_same_checkpoint("clean", "run", 2);
 }
 
+TEST_F(Runs, ATraceIsContinuedAndNotReplacedByAnotherRun) {
+  const Words words = {"--trace", "trace", "--steps", "3", "--no-final-checkpoint", "checkpoint.every=2", "--run"};
+  const auto with = [&](const std::string& run) {
+    Words all = words;
+    all.push_back(run);
+    return all;
+  };
+  train(with("run"));
+  const std::string summary = read_file(folder_ / "trace/step-2/summary.json");
+  fs::remove(folder_ / "trace/step-2/tokens.safetensors");
+  train(with("run"));  // from step 2, to which its metrics are cut
+  EXPECT_EQ(read_file(folder_ / "trace/step-2/summary.json"), summary);
+  EXPECT_TRUE(fs::exists(folder_ / "trace/step-2/tokens.safetensors"));
+  const Result other = run(with("other"));
+  EXPECT_EQ(other.status, 6);
+  EXPECT_TRUE(test::has_facts(other.err, {"'trace/step-", "exists already", "--trace"}));
+  EXPECT_FALSE(fs::exists(folder_ / "other"));
+}
+
+TEST_F(Runs, ACommandThatSelectsStepsResumesAfterThem) {
+  const Words words = {"--run", "run", "--timeline", "t.json", "--timeline-steps=2:1", "--steps"};
+  const auto up_to = [&](const char* step) {
+    Words all = words;
+    all.push_back(step);
+    return all;
+  };
+  train(up_to("2"));
+  const std::string timeline = read_file(folder_ / "t.json");
+  ASSERT_NE(timeline, "");
+  EXPECT_TRUE(test::has_facts(train(up_to("3")).out, {"note", "--timeline-steps 2:1", "step 3", "ignored"}));
+  EXPECT_EQ(read_file(folder_ / "t.json"), timeline);
+}
+
 TEST_F(Runs, PathsAreRelativeToTheDirectoryNotedBesideTheTrainer) {
   fs::create_directory(folder_ / "bin");
   fs::copy(FAKE_TRAINER, folder_ / "bin/trainer");
