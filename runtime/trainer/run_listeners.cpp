@@ -1,5 +1,8 @@
 #include "trainer/run_listeners.h"
 
+#include <fmt/format.h>
+
+#include "error.h"
 #include "files/durable_file.h"
 #include "host/clock.h"
 #include "spec/validation_sets.h"
@@ -20,10 +23,12 @@ StartListeners::StartListeners(Rank& rank, const Prepared& p, const Machine& mac
   if (rank.is_first() && !rank.options.timing.empty()) times_ = add<StepTimes>();
 }
 
-void StartListeners::write_times(const Options& options) const {
+void StartListeners::write_times(const Options& options, Console& console) const try {
   if (times_)
     write_file_atomically(options.timing, format_timing(began_, times_->first_end(), times_->seconds()),
                           {Exit::checkpoint, "--timing"});
+} catch (const Failure& failure) {
+  console.warning(fmt::format("{}. The times of the steps are lost", failure.what()));
 }
 
 PhaseListeners::PhaseListeners(const StartListeners& of_start, Rank& rank, const Prepared& p, const Machine& machine,

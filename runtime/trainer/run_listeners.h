@@ -41,8 +41,8 @@ class StartListeners : public ListenerList {
  public:
   StartListeners(Rank& rank, const Prepared& p, const Machine& machine, Session& session, const RunFiles& files);
 
-  /// Writes the file of --timing, if this rank has it.
-  void write_times(const Options& options) const;
+  /// Writes the file of --timing, if this rank has it. A failure is a warning: the run has ended well.
+  void write_times(const Options& options, Console& console) const;
   /// Seconds of the earlier starts that this one resumes.
   double seconds_before() const { return seconds_before_; }
 

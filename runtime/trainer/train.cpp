@@ -471,7 +471,7 @@ int train(PhaseStart start, const Program& program, const TrainerPhases& phases,
     const TrainState state = training->state();
     // Waits for all ranks. A run that was stopped prints how to resume.
     if (signal != 0 || state.step == prepared.stop) {
-      listeners->write_times(options);
+      listeners->write_times(options, rank.console);
       return say_end(rank, signal, state.step, prepared.stop);
     }
     std::optional<NextPhase> next;

@@ -356,6 +356,17 @@ TEST_F(Runs, TraceHasEveryStep) {
   expect_same_checkpoint("clean", "run", 2);
 }
 
+TEST_F(Runs, TimesThatCannotBeWrittenAreAWarning) {
+  fs::create_directory(folder_ / "times");
+  const pid_t child = start({"--run", "run", "--timing", "times/t.json", "--steps", "3"}, {"FAKE_GATES=2"});
+  wait_for_gate(child, 2);
+  fs::remove(folder_ / "times");
+  open_gate(2);
+  const Result result = finish(child);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(test::has_facts(result.err, {"warning: ", "times/t.json", "lost"}));
+}
+
 TEST_F(Runs, ATraceIsContinuedAndNotReplacedByAnotherRun) {
   const Words words = {"--trace", "trace", "--steps", "3", "--no-final-checkpoint", "checkpoint.every=2", "--run"};
   const auto with = [&](const std::string& run) {
