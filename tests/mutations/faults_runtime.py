@@ -50,6 +50,8 @@ FAULTS = [
           "", "run_guards"),
     fault("a_run_is_begun_over_anothers", "open_files", "if (!prepared.folder->is_new())", "if (false)",
           "test_train LostCheckpoints.ARunThatAnotherHasBegunMeanwhileIsNotBegunAnew"),
+    fault("a_removed_checkpoint_is_not_replaced", "use_weights", "|| !was_removed(newest) ||", "|| true ||",
+          "test_train LostCheckpoints.WeightsThatRetentionRemovesAreChosenAgain"),
     fault("a_trace_of_another_run_is_replaced", "check_step", "first > 0 && ", "",
           "test_run Trace.AResumedStartReplacesTheTraceOfItsStepsAlone"),
     fault("a_plateau_is_told_in_every_block", "Plateau::observe", "state_.told = true;", "",

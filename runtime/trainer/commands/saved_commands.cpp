@@ -49,6 +49,7 @@ void warn(const std::string& line) { to_stderr("warning: {}\n", printable_text(l
 /// Weights that a command uses, with the values of their run, or of the trainer.
 struct Chosen {
   SavedModel model;
+  std::optional<WeightFiles> weights;  // open
   spec::Spec values;
 };
 
@@ -59,7 +60,11 @@ Chosen choose(const SavedCommand& command, const ProgramInfo& info) {
                   fmt::format("evaluate and sample run as one process, but {0} started {1} ranks. Start one process",
                               launch.by, launch.world_size));
   const spec::Values built = built_values(info, command.base);
-  Chosen chosen{find_weights(command.checkpoint, built.spec, warn), built.spec};
+  Chosen chosen{{}, {}, built.spec};
+  use_weights(command.checkpoint, built.spec, warn, [&](const SavedModel& model) {
+    chosen.model = model;
+    chosen.weights.emplace(model.folder, info.parameters, model.form);
+  });
   if (const fs::path& run = chosen.model.run; !run.empty())
     if (const auto text = RunFolder::spec_yaml(run))
       chosen.values =
@@ -189,7 +194,7 @@ void answer_tasks(const EvaluateCommand& command, const Chosen& chosen, const Pr
   std::vector<TaskEvaluation> tasks;
   for (const std::string& file : command.tasks)
     tasks.emplace_back(file, read_task(file, tokenizer.get(), {info.vocab_size, info.sequence_length}, 0), info);
-  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters, chosen.model.form), program);
+  Loaded loaded(command, *chosen.weights, program);
   loaded.session().divide_texts(find_documents(chosen.values.data, tokenizer.get()));
   if (!command.json) print_weights(chosen);
   for (const TaskEvaluation& task : tasks) {
@@ -221,7 +226,7 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
     sets.push_back(open_set(set, command.sequences.value_or(chosen.values.evaluation.sequences), info, tokenizer,
                             chosen.values.data));
 
-  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters, chosen.model.form), program);
+  Loaded loaded(command, *chosen.weights, program);
   if (!command.json) print_weights(chosen);
   for (Opened& opened : sets) {
     const Validation is = opened.evaluation.run(loaded.session(), [] { return false; }).value();
@@ -275,7 +280,7 @@ void sample(const SampleCommand& command, const Program& program) {
   const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, chosen.values.data.documents.separator, info,
                           command.seed.value_or(chosen.values.seed));
 
-  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters, chosen.model.form), program);
+  Loaded loaded(command, *chosen.weights, program);
   loaded.session().divide_texts(find_documents(chosen.values.data, tokenizer ? &*tokenizer : nullptr));
   loaded.session().gather_weights();
   const std::int64_t step = chosen.model.state ? chosen.model.state->step : 0;

@@ -208,8 +208,8 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
   with_origins(options, p.values, [&] { p.inputs = open_inputs(run, info); });
   for (const std::string& warning : p.inputs.warnings) console.warning(warning);
   if (!p.start && !run.init.from.empty()) {
-    const SavedModel saved = find_weights(run.init.from, run, log);
-    p.weights.emplace(saved.folder, info.parameters, saved.form);
+    use_weights(run.init.from, run, log,
+                [&](const SavedModel& saved) { p.weights.emplace(saved.folder, info.parameters, saved.form); });
     if (owner && !options.batches) p.weights->check();
   }
 

@@ -29,14 +29,16 @@ spec::ModelConfig config_of(const fs::path& config) try {
   throw;
 }
 
-SavedModel find(const fs::path& folder, const Log& log) {
+/// `newest`: is set to the checkpoint that stands for a run folder.
+SavedModel find(const fs::path& folder, const Log& log, fs::path& newest) {
   if (!disk::is_folder(folder, Exit::checkpoint))
     refuse(fmt::format("there is no folder '{}'. Name a checkpoint, a run folder, or a Hugging Face model's folder",
                        folder.string()));
   if (disk::is_folder(checkpoints_directory(folder), Exit::checkpoint)) {
     const auto latest = find_latest_checkpoint(folder, log);
     if (!latest) refuse(fmt::format("the run '{}' has no complete checkpoint", folder.string()));
-    return {latest->path, folder, read_train_state(latest->path)};
+    newest = latest->path;
+    return {newest, folder, read_train_state(newest)};
   }
   if (disk::exists(folder / "state.json", Exit::checkpoint)) return {folder, run_of(folder), read_train_state(folder)};
   if (!disk::exists(folder / "config.json", Exit::checkpoint))
@@ -68,10 +70,25 @@ void check_model(SavedModel& saved, const spec::Spec& spec) {
 
 }  // namespace
 
+void use_weights(const fs::path& folder, const spec::Spec& spec, const Log& log,
+                 const std::function<void(const SavedModel&)>& use) {
+  constexpr int kMostTries = 10;
+  for (int tries = 1;; ++tries) {
+    fs::path newest;
+    try {
+      SavedModel saved = find(folder, log, newest);
+      check_model(saved, spec);
+      return use(saved);
+    } catch (const Failure&) {
+      if (newest.empty() || !was_removed(newest) || tries == kMostTries) throw;
+    }
+  }
+}
+
 SavedModel find_weights(const fs::path& folder, const spec::Spec& spec, const Log& log) {
-  SavedModel saved = find(folder, log);
-  check_model(saved, spec);
-  return saved;
+  SavedModel found;
+  use_weights(folder, spec, log, [&](const SavedModel& saved) { found = saved; });
+  return found;
 }
 
 }  // namespace llmc

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -24,5 +25,10 @@ struct SavedModel {
 /// ones are reported to `log`. Throws Failure(checkpoint) if it is none of these; if its model differs from that of
 /// `spec`, with both values of each key; or if llmc cannot train its model.
 SavedModel find_weights(const std::filesystem::path& folder, const spec::Spec& spec, const Log& log);
+
+/// Calls `use` with the same, which opens what it needs of the folder. A run may train at the same time: if its
+/// retention removes the checkpoint before `use` returns, `use` is called again with a newer one.
+void use_weights(const std::filesystem::path& folder, const spec::Spec& spec, const Log& log,
+                 const std::function<void(const SavedModel&)>& use);
 
 }  // namespace llmc

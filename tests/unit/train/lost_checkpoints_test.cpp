@@ -5,6 +5,8 @@
 
 #include "error.h"
 #include "runs.h"
+#include "trainer/startup/saved_model.h"
+#include "trainer/startup/values.h"
 
 namespace llmc::fake {
 namespace {
@@ -93,6 +95,24 @@ TEST_F(LostCheckpoints, ARunThatAnotherHasBegunMeanwhileIsNotBegunAnew) {
   EXPECT_TRUE(test::has_facts(read_file(folder_ / "second"), {"another trainer", "'run'", "Start it again"}));
   EXPECT_EQ(read_file(folder_ / "run/history.jsonl"), history);
   EXPECT_TRUE(checkpoint("run", 3).empty());
+}
+
+TEST_F(LostCheckpoints, WeightsThatRetentionRemovesAreChosenAgain) {
+  train({"--run", "run", "--steps", "15"});
+  const fs::path run = folder_ / "run";
+  const spec::Spec spec = read_spec(read_file(run / "spec.yaml"), run).spec;
+  std::vector<fs::path> used;
+  const auto use = [&](const SavedModel& saved) {
+    used.push_back(saved.folder.filename());
+    if (used.size() == 3) return;
+    fs::remove_all(saved.folder);
+    throw Failure(Exit::checkpoint, "a file is missing");
+  };
+  use_weights(run, spec, {}, use);
+  EXPECT_EQ(used, (std::vector<fs::path>{"step-00000015", "step-00000010", "step-00000005"}));
+  used.clear();
+  EXPECT_THROW(use_weights(run / "checkpoints/step-00000005", spec, {}, use), Failure) << "it was asked for by name";
+  EXPECT_EQ(used.size(), 1u);
 }
 
 TEST_F(LostCheckpoints, ARunKilledBeforeItsFirstSaveBeginsAnewByItself) {
