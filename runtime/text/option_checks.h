@@ -5,9 +5,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <type_traits>
 #include <vector>
 
 namespace llmc {
@@ -27,15 +31,44 @@ inline CLI::Validator finite(double low, bool above, double high) {
 inline CLI::Validator finite_from(double low, double high) { return finite(low, false, high); }
 inline CLI::Validator finite_above(double low, double high) { return finite(low, true, high); }
 
-/// Accepts what begins with no minus, of which CLI11 makes a large unsigned number.
+/// CLI11's names of the types of integers, as in "N:INT in [1 - 8]".
+constexpr char kIntegerType[] = "INT", kUnsignedType[] = "UINT";
+
+/// Marks an option as an unsigned number: whole_number() refuses what CLI11 would wrap or clamp.
 inline CLI::Validator unsigned_number() {
-  return {[](std::string& text) {
-            return text.find('-') == std::string::npos
-                       ? ""
-                       : fmt::format("'{}' is negative. Write a whole number from 0 on, such as {}", text,
-                                     text.size() > 1 && text[0] == '-' ? text.substr(1) : "42");
+  return {[](std::string&) { return std::string(); }, kUnsignedType};
+}
+
+/// Replaces the text of an integer by its decimal digits. CLI11 reads a leading zero as octal, and clamps what is too
+/// large.
+template <class Integer>
+CLI::Validator whole_number() {
+  return {[](std::string& text) -> std::string {
+            if (std::is_unsigned_v<Integer> && text.starts_with('-'))
+              return fmt::format("'{}' is negative. Write a whole number from 0 on, such as {}", text,
+                                 text.size() > 1 ? text.substr(1) : "42");
+            Integer value = 0;
+            const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (rest != text.data() + text.size() || error == std::errc::invalid_argument)
+              return fmt::format("'{}' is not a whole number in decimal digits", text);
+            if (error != std::errc()) return fmt::format("'{}' is too large", text);
+            text = std::to_string(value);
+            return "";
           },
           ""};
+}
+
+/// Makes the app and its commands read integers by whole_number(). Call it before refuse_empty_values(): the last
+/// transformation is applied first.
+inline void read_decimal_integers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.find(kUnsignedType) != std::string::npos)
+      option->transform(whole_number<std::uint64_t>());
+    else if (type.find(kIntegerType) != std::string::npos)
+      option->transform(whole_number<std::int64_t>());
+  }
+  for (CLI::App* command : app.get_subcommands(nullptr)) read_decimal_integers(*command);
 }
 
 constexpr char kEmptyValue[] = "is empty. Give it a value, or leave it out";
@@ -83,8 +116,9 @@ inline void spell_as_options(const CLI::App& app, std::vector<const char*>& word
   if (words.size() == 1 || std::ranges::find(commands, words[1]) != commands.end()) words.push_back("--help");
 }
 
-/// Parses a command line without empty values. Throws what CLI11 throws.
+/// Parses a command line without empty values, and with integers in decimal. Throws what CLI11 throws.
 inline void parse_words(CLI::App& app, int argc, const char* const* argv) {
+  read_decimal_integers(app);
   refuse_empty_values(app);
   for (int i = 1; i < argc; ++i) {  // of "--option=" CLI11 takes the next word for the value
     const std::string word = argv[i];

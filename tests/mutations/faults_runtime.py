@@ -54,6 +54,8 @@ FAULTS = [
           "test_train LostCheckpoints.WeightsThatRetentionRemovesAreChosenAgain"),
     fault("a_trace_of_another_run_is_replaced", "check_step", "first > 0 && ", "",
           "test_run Trace.AResumedStartReplacesTheTraceOfItsStepsAlone"),
+    fault("a_leading_zero_is_octal", "parse_words", "read_decimal_integers(app);", "",
+          "test_train Runs.NumbersOfOptionsAreDecimal"),
     fault("a_plateau_is_told_in_every_block", "Plateau::observe", "state_.told = true;", "",
           "test_train Plateau.IsTold*"),
     fault("a_falling_loss_is_a_plateau", "Plateau::observe", "if (fall > std::max(", "if (-fall > std::max(",

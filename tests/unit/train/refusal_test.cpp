@@ -27,6 +27,9 @@ TEST_F(Refusals, CommandLine) {
   expect({"--nonsense"}, 2, "--help");
   expect({"--steps", "0"}, 2, "--steps");
   expect({"--steps", "x"}, 2, "--steps");
+  for (const char* number : {"0x10", "1e3", "18446744073709551616"}) expect({"--steps", number}, 2, number);
+  for (const char* number : {"18446744073709551616", "-7", "0x7", "7.0"})
+    expect({"sample", "--checkpoint", "c", "--prompt", "1", "--seed", number}, 2, number);
   expect({"--json"}, 2, "--plan");
   expect({"--steps", "21"}, 2, "schedule.steps=21");
   expect({"optimizer.learning=1"}, 2, "\"learning\" in optimizer");

@@ -356,6 +356,11 @@ TEST_F(Runs, TraceHasEveryStep) {
   expect_same_checkpoint("clean", "run", 2);
 }
 
+TEST_F(Runs, NumbersOfOptionsAreDecimal) {
+  train({"--run", "run", "--steps", "010"});
+  EXPECT_EQ(lines("run/metrics.jsonl").size(), 10u) << "CLI11 alone reads 010 as 8";
+}
+
 TEST_F(Runs, TimesThatCannotBeWrittenAreAWarning) {
   fs::create_directory(folder_ / "times");
   const pid_t child = start({"--run", "run", "--timing", "times/t.json", "--steps", "3"}, {"FAKE_GATES=2"});
