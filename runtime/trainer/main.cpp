@@ -24,6 +24,7 @@
 #include "host/thread_limit.h"
 #include "program/compiled_spec.h"
 #include "program/program.h"
+#include "spec/values.h"
 #include "step/fits.h"
 #include "text/message.h"
 #include "text/printable.h"
@@ -34,6 +35,7 @@
 #include "trainer/startup/phase.h"
 #include "trainer/startup/prepare.h"
 #include "trainer/startup/resume_line.h"
+#include "trainer/startup/values.h"
 #include "trainer/train.h"
 
 namespace llmc {
@@ -110,6 +112,10 @@ int train_as_rank(const PhaseStart& start, const Program& program, const Trainer
 
 void print_plan(const Options& options, const TrainerPhases& phases) {
   const ProgramInfo info = phases.in(phase_of_plan(options, phases));
+  // Run-time values change no plan. Wrong ones are refused all the same.
+  std::vector<std::string> overrides = options.overrides;
+  std::erase_if(overrides, [](const std::string& word) { return word.starts_with(kPhaseWord); });
+  spec::override_values(built_values(info, options.base), overrides, "");
   if (options.json) return fmt::print("{}", info.plan_json);
   if (info.phase.count > 1)
     fmt::print("phase {} of {}, up to step {}\n", info.phase.number, info.phase.count, info.phase.last());

@@ -309,10 +309,12 @@ void CommandWords::take_calibration() {
 void CommandWords::take_run() {
   if (options.json && !options.plan && batches.empty())
     throw Failure(Exit::usage, "--json works only with --plan or --batches");
-  if (!batches.empty())
-    for (const char* training : {"--trace", "--timing", "--timeline", "--profile", "--ranks", "--no-final-checkpoint"})
+  if (options.plan || !batches.empty())
+    for (const char* training :
+         {"--trace", "--timing", "--timeline", "--profile", "--ranks", "--no-final-checkpoint", "--deadline"})
       if (app.get_option(training)->count() > 0)
-        throw Failure(Exit::usage, fmt::format("--batches does not train. Leave out {}", training));
+        throw Failure(Exit::usage,
+                      fmt::format("{} does not train. Leave out {}", options.plan ? "--plan" : "--batches", training));
   if (steps_option->count() > 0) options.steps = steps;
   if (device_option->count() + tuned_device->count() > 0) options.device = device;
   if (!deadline.empty()) options.deadline = duration(deadline);

@@ -116,11 +116,10 @@ ProgramInfo TrainerPhases::in(int number) const {
 }
 
 int phase_of_plan(const Options& options, const TrainerPhases& phases) {
-  constexpr std::string_view kWord = "phase=";
   const PhaseInfo& phase = phases.first().phase;
   for (const std::string& word : options.overrides) {
-    if (!word.starts_with(kWord)) continue;
-    const std::string number = word.substr(kWord.size());
+    if (!word.starts_with(kPhaseWord)) continue;
+    const std::string number = word.substr(kPhaseWord.size());
     if (phase.count == 1)
       throw Failure(Exit::usage,
                     fmt::format("{} selects one of a run's phases, and this one has none. Leave it out", word));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/launcher.h"
@@ -64,6 +65,9 @@ PhaseStart find_phase(const Options& options, const TrainerPhases& phases);
 /// meantime, makes it another one than `found`. `from`: find_start(). Throws Failure(checkpoint) if it is of a phase of
 /// another trainer.
 PhaseStart phase_again(const PhaseStart& found, const TrainerPhases& phases, const std::optional<StartPoint>& from);
+
+/// Beginning of the argument phase=N of --plan, which is no override.
+inline constexpr std::string_view kPhaseWord = "phase=";
 
 /// Phase whose plan --plan prints: that of the argument phase=N; else that of the run's next step, if this trainer has
 /// it; else, and if the run's state cannot be read, the trainer's first. Throws Failure(usage) for a phase of another

@@ -31,6 +31,9 @@ TEST_F(Refusals, CommandLine) {
   for (const char* number : {"18446744073709551616", "-7", "0x7", "7.0"})
     expect({"sample", "--checkpoint", "c", "--prompt", "1", "--seed", number}, 2, number);
   expect({"--json"}, 2, "--plan");
+  expect({"--plan", "optimizer.lrr=1"}, 2, "did you mean lr?");
+  expect({"--plan", "model.vocab_size=13"}, 2, "llmc compile");
+  expect({"--plan", "--ranks", "2"}, 2, "--plan does not train. Leave out --ranks");
   expect({"--steps", "21"}, 2, "schedule.steps=21");
   expect({"optimizer.learning=1"}, 2, "\"learning\" in optimizer");
   expect({"optimizer.lrr=1"}, 2, "did you mean lr?");
