@@ -343,10 +343,12 @@ int TrainLoop::train() {
     asked |= many_ranks() ? std::exchange(save_asked_, false) : run_.signals.take_save_request();
     asked |= best_loss() && saver_.is_best(state_.step, *best_loss());
     if (!sent_.empty()) continue;  // a save needs the state between two steps
-    const bool ends = last || signal != 0, saves = signal != 0 || asked || save_due();
+    const bool ends = last || signal != 0;
+    if (ends) saver_.finish();
+    // The last step makes up for a save that failed.
+    const bool saves = signal != 0 || asked || save_due() || (last && saver_.failed());
     if (saves || due(run_.values.parallel.compare_every, state_.step)) compare();
     if (saves) save(!ends);
-    if (ends) saver_.finish();
     asked = false;
     if (!saves) {
       if (state_.step == run_.stop)

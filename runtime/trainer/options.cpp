@@ -150,8 +150,8 @@ void CommandWords::add_run() {
   app.add_flag("--follow-spec", options.follow_spec,
                "replace a resumed run's own values by those that this trainer was built with, permanently");
   app.add_flag("--no-final-checkpoint", no_final_checkpoint,
-               "end without saving the last step, unless checkpoint.every or a signal requires it: for short "
-               "experiments that need only metrics");
+               "end without saving the last step, unless checkpoint.every, a signal or an earlier save that failed "
+               "requires it: for short experiments that need only metrics");
   app.add_option("overrides", options.overrides, "run-time values of the spec, as key.path=value")
       ->type_name("KEY=VALUE");
   app.add_option("--base", base, "directory of the spec's relative paths (default: the spec's own)")->type_name("DIR");

@@ -337,6 +337,26 @@ TEST_F(Runs, AFailedSaveDoesNotStopTraining) {
   expect_same_checkpoint("clean", "run", 20);
 }
 
+TEST_F(Runs, TheLastStepMakesUpForASaveThatFailed) {
+  for (const bool repaired : {true, false}) {
+    const std::string name = repaired ? "repaired" : "full";
+    const fs::path folder = folder_ / name / "checkpoints";
+    const pid_t child = start({"--run", name, "--steps", "7", "--no-final-checkpoint"}, {"FAKE_GATES=4,7"});
+    wait_for_gate(child, 4);
+    fs::remove_all(folder);
+    std::ofstream(folder) << "in the way";
+    open_gate(4);
+    wait_for_gate(child, 7);
+    if (repaired) fs::remove(folder);
+    open_gate(7);
+    const Result result = finish(child);
+    EXPECT_EQ(result.status, repaired ? 0 : 6) << result.err;
+    EXPECT_TRUE(contains(result.err, "FAILED at step 5")) << result.err;
+    EXPECT_EQ(checkpoint(name, 7).empty(), !repaired);
+    for (const int step : {4, 7}) close_gate(step);
+  }
+}
+
 TEST_F(Runs, TraceHasEveryStep) {
   train({"--run", "run", "--trace", "trace", "--steps", "2"});
   for (const char* step : {"step-0", "step-1"}) {
