@@ -299,6 +299,12 @@ class Relations : RelationChecks {
          "write " + either(words), any_of(std::move(edits)), {"checkpoint.best"});
   }
 
+  void guards() {
+    if (!usable({"guards.frozen_steps"}) || spec_.guards.frozen_steps != 1) return;
+    fail("E0205", "frozen_steps 1 would warn of every first loss, because one loss cannot change",
+         "write 0 or at least 2", any_of({write("guards.frozen_steps", 2)}), {"guards.frozen_steps"});
+  }
+
   /// A device's name implies an arch; a size does not.
   void budget() {
     if (!given("memory.budget") || !usable({"memory.budget", "target.kind", "target.arch"}) ||
@@ -401,6 +407,7 @@ void check_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagnostic
   relations.recompute();
   relations.schedule();
   relations.checkpoint();
+  relations.guards();
   relations.sources();
   relations.best();
   relations.prompts();
@@ -412,6 +419,7 @@ void check_run_relations(const BoundSpec& bound, std::vector<Diagnostic>& diagno
   relations.batch();
   relations.schedule();
   relations.checkpoint();
+  relations.guards();
   relations.sources();
   relations.best();
 }

@@ -374,7 +374,7 @@ std::vector<KeyRow> surrounding_rows() {
           .run_time()
           .range(0, 1e6)
           .unit("steps")
-          .doc("Warns once if the loss did not change for this many steps. 0: never."),
+          .doc("Warns once if the loss did not change for this many steps, at least 2. 0: never."),
       bind("guards.frozen_change", Type::number, LLMC_FIELD(guards.frozen_change))
           .aside()
           .fallback("1e-06")

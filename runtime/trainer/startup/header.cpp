@@ -150,8 +150,9 @@ void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run
   for (const spec::Change& c : spec::changes(before, run))
     if (c.path.starts_with("schedule.") || c.path == "optimizer.lr")
       changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", c.path, c.before, c.after);
-  // A schedule that begins at this step is meant to jump.
+  // A schedule that begins at this step is meant to jump, and rates of 0 have no jump.
   if (changed.empty() || run.schedule.from_step == step) return;
+  if (before.optimizer.lr == 0 && run.optimizer.lr == 0) return;
   const std::int64_t step_before = std::min(step, before.schedule.steps - 1);
   // `was` and `now`: parts of their peaks, because another peak is no jump of the schedule.
   const auto tell = [&](const char* what, double was, double now, double peak_before, double peak) {

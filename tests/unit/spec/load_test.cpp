@@ -336,6 +336,9 @@ TEST(Load, NoneIsWithout) {
   for (const char* key : {"sliding_window", "attn_logit_softcapping", "final_logit_softcapping", "no_rope_layers"})
     EXPECT_EQ(text({std::string("model.") + key + "=none"}), without) << key;
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"guards.plateau=none"})), "");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"guards.frozen_steps=1"})), "E0205") << "of each first loss";
+  for (const char* steps : {"guards.frozen_steps=0", "guards.frozen_steps=2"})
+    EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {steps})), "") << steps;
   EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"model.sliding_window=none", "model.rope_local_theta=10000"})),
             "E0309");
 }

@@ -114,6 +114,11 @@ TEST_F(Identity, AScheduleThatIsExtendedSaysItsJump) {
   // A constant rate stays the same, and a new peak is intended.
   train({"--run", "constant", "--steps", "5", "schedule.kind=constant", "schedule.steps=10"});
   EXPECT_EQ(train({"--run", "constant", "schedule.steps=12", "optimizer.lr=0.01"}).err, "");
+  Words still = cosine;
+  still.insert(still.end(), {"--run=still", "optimizer.lr=0"});
+  still.erase(still.begin(), still.begin() + 2);
+  train(still);
+  EXPECT_EQ(train({"--run", "still", "schedule.steps=20", "--steps", "15"}).err, "") << "both rates are 0";
 }
 
 TEST_F(Identity, FollowSpecTakesTheTrainersValues) {
