@@ -52,7 +52,7 @@ FAULTS = [
           "test_train LostCheckpoints.ARunThatAnotherHasBegunMeanwhileIsNotBegunAnew"),
     fault("a_removed_checkpoint_is_not_replaced", "use_weights", "|| !was_removed(newest) ||", "|| true ||",
           "test_train LostCheckpoints.WeightsThatRetentionRemovesAreChosenAgain"),
-    fault("a_trace_of_another_run_is_replaced", "check_step", "first > 0 && ", "",
+    fault("a_trace_of_another_run_is_replaced", "check_step", "first > 0 &&", "first >= 0 &&",
           "test_run Trace.AResumedStartReplacesTheTraceOfItsStepsAlone"),
     fault("a_failed_save_is_forgotten_at_the_end", "TrainLoop::train", " || (last && saver_.failed())", "",
           "test_train Runs.TheLastStepMakesUpForASaveThatFailed"),
