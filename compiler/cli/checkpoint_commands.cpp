@@ -128,7 +128,7 @@ void prune(const CheckpointOptions& options) {
 
 /// Makes an option take a number of bytes in a spec's notation.
 void set_bytes(CLI::Option* option) {
-  option->transform([](const std::string& text) {
+  option->type_name("BYTES")->transform([](const std::string& text) {
     const spec::ParsedScalar<std::int64_t> bytes = spec::parse_bytes(text);
     if (bytes.value && *bytes.value > 0) return fmt::format("{}", *bytes.value);
     throw CLI::ValidationError(fmt::format("the size {} {}. Write a number of bytes such as 5GB", spec::in_quotes(text),
