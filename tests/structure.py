@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what each room of the sources may hold, how many headers it has, how long its functions are, which files are in the
-root, and that scripts which a page shows as commands are executable.
+root, that every unit test is built, and that scripts which a page shows as commands are executable.
 
     tests/structure.py SOURCE_FOLDER
 
@@ -127,6 +127,14 @@ def not_executable(root):
                 yield f"{page.relative_to(root).as_posix()}: {script}"
 
 
+def unbuilt(tests, lists):
+    """Unit tests that no list of their folder names. `lists`: text of a folder's lists."""
+    return [
+        f"{test}: not built; add it to the CMakeLists.txt of its folder" for test in tests
+        if not re.search(rf"(?<![\w-]){re.escape(os.path.basename(test))}", lists.get(os.path.dirname(test), ""))
+    ]
+
+
 def astray(names):
     """Files of the root that have a room or belong nowhere, such as a compiler's output."""
     return [
@@ -155,6 +163,8 @@ def check_rules(root):
     assert crowded(many) and not crowded([*many[1:], "runtime/error.h", "runtime/room.cpp"])
     assert crowded(["runtime/loose.h"])
     assert astray(["kernel.cubin", "README.md"]) and not astray([".gitignore", "README.md", "docs/kernel.cubin"])
+    built = {"unit/a": "add_executable(t x_test.cpp)"}
+    assert unbuilt(["unit/a/test.cpp", "unit/b/x_test.cpp"], built) and not unbuilt(["unit/a/x_test.cpp"], built)
     for lines in (MOST_LINES, MOST_LINES + 1):
         body = "  f(a, {b});\n" * (lines - 2)
         for head in ("int f(int a) {\n", "  static Work C::f(T<int> a) const {\n", "C::C(int a) : a_(a), b_{a} {\n"):
@@ -182,6 +192,11 @@ def main():
     assert count > 4000, f"only {count} functions found"
     for name, text in product:
         wrong += too_long(name, text)
+    lists = {}
+    for file in [*root.glob("tests/unit/*/CMakeLists.txt"), *root.glob("tests/unit/*/*.cmake")]:
+        folder = file.parent.relative_to(root).as_posix()
+        lists[folder] = lists.get(folder, "") + file.read_text()
+    wrong += unbuilt([file.relative_to(root).as_posix() for file in root.glob("tests/unit/*/*_test.cpp")], lists)
     commands = list(not_executable(root))
     if commands:
         wrong += commands + ["write instead: chmod +x, or python3 before its name"]

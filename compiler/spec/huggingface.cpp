@@ -100,10 +100,12 @@ std::string comments(const std::vector<std::string>& notes) {
   return text;
 }
 
-/// Adds the errors of the spec, except those that follow from what the reader has refused: the value is then a default.
-void add_errors(const LoadResult& check, Refusals& refusals) {
+/// Adds the errors of the spec, except those that follow from what the reader has refused, when the value is a default,
+/// or from another error.
+void add_errors(const LoadResult& check, const Model& model, Refusals& refusals) {
   const Refusals before = refusals;
   const auto refused = [&](const std::string& key) {
+    if (key == "attention_multiplier" && model.head_dim < 1) return true;  // its power -0.5
     if (key == "head_dim" && (before.has("hidden_size") || before.has("num_attention_heads"))) return true;
     return before.has(key) || (key == "rope_scaling" && before.has("rope_parameters"));
   };
@@ -189,7 +191,7 @@ target:
       data_section(data));
 
   // Sizes that no spec may have are found here, not when the spec is first used.
-  add_errors(load_text(text, "config.json"), refusals);
+  add_errors(load_text(text, "config.json"), m, refusals);
   refusals.throw_if_any();
   return {text, config.notes};
 }

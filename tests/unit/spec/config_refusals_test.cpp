@@ -1,4 +1,6 @@
 // Refusals of a config.json: one reason each, with a remedy.
+#include <fmt/format.h>
+
 #include "../facts.h"
 #include "config_texts.h"
 
@@ -58,21 +60,20 @@ TEST(Refusals, OfAModelInAnotherSayWhereItIs) {
 TEST(FromHuggingFace, OneRopeForAllLayers) {
   Json config = Json::parse(kLlama32);
   config.erase("rope_scaling"), config.erase("rope_theta");
-  Json& parameters = config["rope_parameters"];
-  parameters["full_attention"] = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e6}};
+  config["rope_parameters"]["full_attention"] = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e6}};
   EXPECT_EQ(import(config).model.rope_theta, 1e6);
   EXPECT_EQ(import(config).model.rope_scaling.factor, 2);
-  parameters["sliding_attention"] = {{"rope_type", "default"}, {"rope_theta", 1e4}};
+  config["rope_parameters"]["sliding_attention"] = {{"rope_type", "default"}, {"rope_theta", 1e4}};
   EXPECT_EQ(import(config).model.rope_theta, 1e6) << "no layer slides";
   config["model_type"] = "mistral", config["architectures"] = {"MistralForCausalLM"}, config["sliding_window"] = 512;
   EXPECT_EQ(import(config).model.rope_theta, 1e4) << "all layers slide";
   config["model_type"] = "gemma2", config["architectures"] = {"Gemma2ForCausalLM"}, config.erase("hidden_act");
   EXPECT_TRUE(test::has_facts(refusal(config),
                               {"rope_parameters: full_attention and sliding_attention", "gemma2", "Write its keys"}));
-  parameters["sliding_attention"] = {{"rope_theta", 1e6}, {"factor", 2}, {"rope_type", "linear"}};
+  config["rope_parameters"]["sliding_attention"] = {{"rope_theta", 1e6}, {"factor", 2}, {"rope_type", "linear"}};
   EXPECT_EQ(import(config).model.rope_theta, 1e6);
-  parameters["full_attention"]["factor"] = "2";
-  parameters["sliding_attention"] = parameters["full_attention"];
+  config["rope_parameters"]["full_attention"]["factor"] = "2";
+  config["rope_parameters"]["sliding_attention"] = config["rope_parameters"]["full_attention"];
   EXPECT_NE(refusal(config).find("rope_parameters.sliding_attention.factor: "), std::string::npos);
 }
 
