@@ -135,7 +135,7 @@ void check_window_size(ConfigReader& reader, const Family& family, std::int64_t 
 std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_t context) {
   const std::optional<std::int64_t> window = reader.integer("sliding_window");
   const Json* switched = reader.find("use_sliding_window");
-  const bool off = switched ? *switched == false : family.window == Family::Window::switched;
+  const bool off = switched ? !reader.boolean("use_sliding_window", true) : family.window == Family::Window::switched;
   const std::int64_t read = reader.has("sliding_window") ? window.value_or(0) : family.sliding_window;
   check_window_size(reader, family, read);
   switch (family.window) {
@@ -145,7 +145,7 @@ std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_
       if (!off && window && *window < context)
         reader.refuse("sliding_window", fmt::format("{}: {} has none. Remove it", *window, family.a_model()));
       return 0;
-    case Family::Window::switched: return off ? 0 : window.value_or(family.sliding_window);
+    case Family::Window::switched: return off ? 0 : read;
     case Family::Window::by_default: break;
   }
   if (switched && off && window)
@@ -281,9 +281,10 @@ void read_factors(ConfigReader& reader, const Family& family, Model& m) {
 /// Reads the switches of the family, and refuses others that the file has with an effect.
 void read_switches(ConfigReader& reader, const Family& family, Model& m) {
   for (const FamilySwitch& each : family_switches()) {
-    const bool fixed = family.has_on(each.name), read = reader.boolean(each.name, fixed);
+    const bool fixed = family.has_on(each.name), reads = family.reads_switch(each.name);
+    const bool read = reads || reader.find(each.name) ? reader.boolean(each.name, fixed) : fixed;
     m.*each.field = read;
-    if (family.reads_switch(each.name) || read == fixed) continue;
+    if (reads || read == fixed) continue;
     refuse_fixed(reader, family, each.name, read, fixed);
   }
   m.attention_out_bias = family.out_bias && m.attention_bias;

@@ -62,7 +62,7 @@ bool ConfigReader::boolean(const std::string& key, bool fallback) {
   const Json* value = find(key);
   if (value && value->is_boolean()) return value->get<bool>();
   if (value) refuse(key, fmt::format("{} is not true or false", shown(*value)));
-  return fallback;
+  return fallback && (value || !has(key));
 }
 
 std::optional<std::string> ConfigReader::text(const std::string& key) {

@@ -34,6 +34,7 @@ class ConfigReader {
   std::optional<std::int64_t> integer(const std::string& key);
   std::int64_t required(const std::string& key);
   std::optional<double> number(const std::string& key);
+  /// The fallback is that of an absent key; null is false, as in transformers.
   bool boolean(const std::string& key, bool fallback);
   std::optional<std::string> text(const std::string& key);
 

@@ -220,6 +220,13 @@ TEST(FromHuggingFace, AQwen3SlidesWhereItIsSwitchedOn) {
   EXPECT_EQ(m.sliding_window, 64);
   EXPECT_FALSE(m.slides(25));
   EXPECT_TRUE(m.slides(26));
+  Json without = config;
+  without["sliding_window"] = Json();
+  EXPECT_EQ(import(without).model.sliding_window, 0) << "null is no window";
+  without.erase("sliding_window");
+  EXPECT_EQ(import(without).model.sliding_window, 4096) << "Qwen3Config's default";
+  without["use_sliding_window"] = 0;
+  EXPECT_NE(refusal(without).find("use_sliding_window: 0 is not true or false"), std::string::npos);
   config["layer_types"] = Json::array();
   for (int layer = 0; layer < 28; ++layer)
     config["layer_types"].push_back(layer % 4 == 3 ? "full_attention" : "sliding_attention");

@@ -31,6 +31,8 @@ TEST(FromHuggingFace, AQwen2HasBiasesOfQKAndVAlone) {
   EXPECT_NE(from_huggingface(kQwen2, "a").text.find("\n  attention_out_bias: false\n"), std::string::npos);
   EXPECT_EQ(from_huggingface(kLlama32, "a").text.find("attention_out_bias"), std::string::npos);
   Json config = Json::parse(kQwen2);
+  config["attention_bias"] = Json();
+  EXPECT_TRUE(import(config).model.attention_bias) << "transformers does not read it";
   config["attention_bias"] = false;
   EXPECT_TRUE(test::has_facts(refusal(config), {"attention_bias: false: a qwen2 model", "as with true. Write true"}));
 }
@@ -55,6 +57,8 @@ TEST(FromHuggingFace, ASmolLm3sOneIsALayerWithRope) {
   EXPECT_EQ(m.no_rope_layers.every, 4);
   EXPECT_TRUE(m.tie_word_embeddings) << "SmolLM3Config's default";
   Json config = Json::parse(kSmolLm3);
+  config["tie_word_embeddings"] = Json();
+  EXPECT_FALSE(import(config).model.tie_word_embeddings) << "null is false";
   config["no_rope_layers"][3] = 1;
   EXPECT_EQ(import(config).model.no_rope_layers.every, 8);
   config["no_rope_layers"] = {1, 0, 1, 0, 0, 1, 1, 1};
@@ -427,6 +431,8 @@ TEST(FromHuggingFace, Yarn) {
   EXPECT_EQ(full.beta_slow, 2);
   EXPECT_DOUBLE_EQ(full.attention_factor, (0.2 * std::log(8.0) + 1) / (0.05 * std::log(8.0) + 1));
   EXPECT_FALSE(full.truncate);
+  const Json null = {{"rope_type", "yarn"}, {"factor", 4.0}, {"truncate", nullptr}};
+  EXPECT_FALSE(import(scaled(null)).model.rope_scaling.truncate) << "null is false";
   EXPECT_NE(refusal(scaled({{"rope_type", "yarn"}})).find("rope_scaling.factor: it is missing"), std::string::npos);
   EXPECT_NE(refusal(scaled({{"rope_type", "yarn"}, {"factor", 4}, {"low_freq_factor", 1}})).find("low_freq_factor"),
             std::string::npos);
