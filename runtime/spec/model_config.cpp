@@ -155,7 +155,14 @@ std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_
   return read;
 }
 
-constexpr std::int64_t kMostLayers = 1 << 16;  // a spec has fewer
+/// num_hidden_layers; 1 if no spec has as many, because layers are counted and listed.
+std::int64_t read_layers(ConfigReader& reader) {
+  const Key& key = *find_key("model.num_hidden_layers");
+  const std::int64_t layers = reader.required(key.leaf());
+  if (static_cast<double>(layers) <= *key.maximum) return layers;
+  reader.refuse(key.leaf(), fmt::format("{} is out of range; write {}", layers, expectation(key)));
+  return 1;
+}
 
 /// Layers without RoPE, by flags of which 1 is a layer with it, or every N-th.
 LayerSet read_no_rope_layers(ConfigReader& reader, const Family& family, const Model& m) {
@@ -166,7 +173,7 @@ LayerSet read_no_rope_layers(ConfigReader& reader, const Family& family, const M
     return {};
   }
   const std::int64_t every = reader.integer(kInterval).value_or(4);
-  const std::int64_t layers = std::min(m.num_hidden_layers, kMostLayers);
+  const std::int64_t layers = m.num_hidden_layers;
   if (!flags) {
     if (every < 1) reader.refuse(kInterval, "it is 0, but must be at least 1");
     return every <= layers ? LayerSet{.every = every, .layers = {}} : LayerSet{};
@@ -196,7 +203,7 @@ std::int64_t full_every(ConfigReader& reader, const Family& family) {
 
 /// Type of each layer, as given in the file.
 std::vector<std::string> read_layer_types(ConfigReader& reader, const Family& family, const Model& m) {
-  const auto layers = static_cast<std::size_t>(std::min(m.num_hidden_layers, kMostLayers));
+  const auto layers = static_cast<std::size_t>(m.num_hidden_layers);
   std::vector<std::string> types(layers, m.sliding_window ? kSlidingAttention : kFullAttention);
   if (family.window == Family::Window::switched) {
     const auto below = static_cast<std::size_t>(reader.integer("max_window_layers").value_or(28));
@@ -404,7 +411,7 @@ ModelConfig read_model_config(const std::string& text, const std::string& name, 
   Model m;
   m.vocab_size = reader.required("vocab_size");
   m.hidden_size = reader.required("hidden_size");
-  m.num_hidden_layers = reader.required("num_hidden_layers");
+  m.num_hidden_layers = read_layers(reader);
   m.num_attention_heads = reader.required("num_attention_heads");
   m.no_rope_layers = read_no_rope_layers(reader, family, m);
   read_windows(reader, family, context, m);

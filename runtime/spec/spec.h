@@ -123,9 +123,14 @@ struct Model {
   }
   /// Number of layers with a window.
   std::int64_t sliding_layers() const {
-    std::int64_t count = 0;
-    for (std::int64_t layer = 0; layer < num_hidden_layers; ++layer) count += slides(layer);
-    return count;
+    if (!sliding_window) return 0;
+    const auto period = static_cast<std::int64_t>(layer_types.size());
+    std::int64_t of_period = 0, of_rest = 0;
+    for (std::int64_t layer = 0; layer < period; ++layer) {
+      of_period += slides(layer);
+      of_rest += layer < num_hidden_layers % period && slides(layer);
+    }
+    return num_hidden_layers / period * of_period + of_rest;
   }
 };
 

@@ -127,6 +127,8 @@ FAULTS = [
           "test_spec FromHuggingFace.AMistralsLayersSlide"),
     fault("null_is_the_default_window", "read_window", "off ? 0 : read;",
           "off ? 0 : window.value_or(family.sliding_window);", "test_spec FromHuggingFace.AQwen3Slides*"),
+    fault("layers_of_a_config_are_unbounded", "read_layers", "<= *key.maximum", "<= 1e300",
+          "test_spec Refusals.OfMoreLayers*"),
     fault("null_is_the_default_of_a_switch", "ConfigReader::boolean", "fallback && (value || !has(key))", "fallback",
           "test_spec FromHuggingFace.ASmolLm3s*"),
     fault("layers_without_a_window_are_exported_with_one", "conflicting_keys",

@@ -227,7 +227,7 @@ double fixed_factor(const Family& family, const FamilyFactor& factor, const Mode
 std::int64_t query_scalar(const Model& model) {
   if (model.attention_multiplier == 0) return model.head_dim;
   const double scalar = 1 / (model.attention_multiplier * model.attention_multiplier), whole = std::round(scalar);
-  return std::abs(scalar - whole) <= 1e-6 * whole ? static_cast<std::int64_t>(whole) : 0;
+  return whole < 0x1p53 && std::abs(scalar - whole) <= 1e-6 * whole ? static_cast<std::int64_t>(whole) : 0;
 }
 
 std::vector<std::string> conflicting_keys(const Family& family, const Model& model) {

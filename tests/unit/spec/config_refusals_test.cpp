@@ -56,6 +56,12 @@ TEST(Refusals, OfAModelInAnotherSayWhereItIs) {
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }
 
+TEST(Refusals, OfMoreLayersThanASpecHasAreOneReason) {
+  const std::string message = refusal(changed("/num_hidden_layers", std::int64_t{1} << 53));
+  EXPECT_TRUE(test::has_facts(message, {"config.json: num_hidden_layers: 9007199254740992", "1 to 1024"}));
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
 /// rope_parameters with a part for each type of layers, in a model type with one RoPE.
 TEST(FromHuggingFace, OneRopeForAllLayers) {
   Json config = Json::parse(kLlama32);
