@@ -142,15 +142,9 @@ int check(const Options& options) {
 
 /// Rewrites `path`, relative to the current folder, for a spec at `spec` (in the current folder if that is empty).
 std::string seen_from(const std::string& spec, const fs::path& path) {
-  const fs::path folder =
-      disk::absolute(spec.empty() ? "spec.yaml" : spec, Exit::usage).lexically_normal().parent_path();
-  std::error_code error;
-  // Through a symbolic link, `..` means another folder to llmc than to the system.
-  const bool linked = fs::weakly_canonical(folder, error) != folder || error;
-  const fs::path target = disk::absolute(path, Exit::usage);
-  return (linked ? target
-                 : disk::weakly_canonical(target, Exit::usage)
-                       .lexically_relative(disk::weakly_canonical(folder, Exit::usage)))
+  const fs::path folder = disk::absolute(spec.empty() ? "spec.yaml" : spec, Exit::usage).parent_path();
+  return disk::weakly_canonical(path, Exit::usage)
+      .lexically_relative(disk::weakly_canonical(folder, Exit::usage))
       .string();
 }
 

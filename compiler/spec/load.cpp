@@ -33,9 +33,18 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLongestChain = 8;  // files that one spec extends, one through the other
 constexpr std::size_t kLongestPath = 4096;
 
+/// Folder of a file: as written, or its real path if a symbolic link is in it, because `..` then leads elsewhere.
 std::string directory_of(const std::string& path) {
-  const std::string parent = fs::path(path).parent_path().string();
-  return parent.empty() ? "." : parent;
+  const fs::path parent = fs::path(path).parent_path(), written = parent.empty() ? "." : parent;
+  std::error_code error;
+  const fs::path whole = fs::absolute(written, error), real = disk::canonical_if_known(written);
+  const bool linked = !error && (whole / "").lexically_normal() != real / "";
+  return (linked ? real : written).string();
+}
+
+/// Path that is the same for every spelling of the file's folder.
+fs::path real_path(const std::string& path) {
+  return disk::canonical_if_known(directory_of(path)) / fs::path(path).filename();
 }
 
 class SpecLoader {
@@ -304,7 +313,7 @@ class SpecLoader {
     }
     if (const Node* target = node->find("target"); target && target->kind == Node::Kind::map)
       if (const Node* kind = target->find("kind")) kinds_[name] = kind->text;
-    chain_.push_back(fs::path(name).lexically_normal().string());
+    chain_.push_back(real_path(name));
     if (const Node* extends = node->find("extends")) {
       if (std::optional<Node> base = read_base(*extends, name)) {
         merge(*base, std::move(*node));
@@ -325,13 +334,11 @@ class SpecLoader {
     if (extends.kind != Node::Kind::scalar || extends.text.empty() || extends.text.size() > kLongestPath ||
         extends.text.find('\0') != std::string::npos || fs::path(extends.text).is_absolute())
       return fail("E0403", "extends takes one path, relative to this file", "write extends: base.yaml");
-    const std::string path = (fs::path(name).parent_path() / extends.text).lexically_normal().string();
-    for (const std::string& link : chain_)
-      if (link == path)
-        return fail(
-            "E0401",
-            fmt::format("{} extends itself{}", printable(path), chain_.size() > 1 ? " through other files" : ""),
-            "remove one of the extends");
+    const std::string path = (fs::path(directory_of(name)) / extends.text).lexically_normal().string();
+    if (std::ranges::count(chain_, real_path(path)))
+      return fail("E0401",
+                  fmt::format("{} extends itself{}", printable(path), chain_.size() > 1 ? " through other files" : ""),
+                  "remove one of the extends");
     if (chain_.size() > kLongestChain)
       return fail("E0402", fmt::format("more than {} files extend each other", kLongestChain), "merge some of them");
     const std::optional<std::string> text = read_file_ ? read_file_(path) : std::nullopt;
@@ -390,7 +397,7 @@ class SpecLoader {
   std::vector<SpecFile> files_;
   std::map<std::string, std::string> kinds_;  // target.kind of each file that has one
   std::vector<Diagnostic> diagnostics_;
-  std::vector<std::string> chain_;
+  std::vector<fs::path> chain_;
   bool whole_ = true;  // every file that is extended could be read
 };
 

@@ -281,6 +281,7 @@ std::string related_path(const fs::path& path, const fs::path& directory) {
 }
 
 void relate_paths(Spec& spec, const fs::path& directory) {
+  if (disk::canonical_if_known(directory) / "" != (directory / "").lexically_normal()) return;
   for (const Key& key : keys())
     change_paths(key, spec, [&](const std::string&, const std::string& path) { return related_path(path, directory); });
 }

@@ -50,7 +50,8 @@ void resolve_paths(Spec& spec, const std::filesystem::path& directory);
 /// moved.
 std::string related_path(const std::filesystem::path& path, const std::filesystem::path& directory);
 
-/// Inverse of resolve_paths, for a spec to be stored in `directory`.
+/// Inverse of resolve_paths, for a spec to be stored in `directory`. Paths stay absolute if that has a symbolic link,
+/// because `..` leads elsewhere from the real folder.
 void relate_paths(Spec& spec, const std::filesystem::path& directory);
 
 }  // namespace llmc::spec

@@ -153,6 +153,31 @@ TEST(Load, TypedPathsAreRelativeToTheCurrentDirectory) {
   EXPECT_EQ(train("data.train.path=x.bin", (here / "far" / "a.yaml").string()), "../x.bin");
 }
 
+/// `..` from a folder behind a symbolic link is the parent of the real one.
+TEST(Load, PathsOfALinkedFolderAreThoseOfTheRealOne) {
+  const test::Folder folder;
+  const std::filesystem::path root = std::filesystem::canonical(folder.path);
+  const std::string word = "data.train.path=" + (std::filesystem::relative(root) / "x.bin").string();
+  folder.write("deep/real/specs/a.yaml", "extends: ../base.yaml\ndata: {tokenizer: ../t.model}\n");
+  folder.write("deep/real/specs/loop.yaml", "extends: ../../../near/specs/loop.yaml\n");
+  folder.write("deep/real/base.yaml", kGood);
+  folder.write("near/base.yaml", std::string(kGood) + "seed: 5\n");
+  std::filesystem::create_directory_symlink("../deep/real/specs", root / "near/specs");
+  const auto loaded = [&](const std::string& name, const std::vector<std::string>& words) {
+    return load(folder / ("near/specs/" + name), words).resolved.value_or(Resolved{});
+  };
+  const auto found = [](const Resolved& r, const std::string& path) {
+    return (std::filesystem::path(r.directory) / path).lexically_normal();
+  };
+  const Resolved written = loaded("a.yaml", {}), typed = loaded("a.yaml", {word});
+  ASSERT_EQ(written.files.size(), 2U);
+  EXPECT_EQ(written.files[1].path, root / "deep/real/base.yaml");
+  EXPECT_EQ(found(written, written.spec.data.tokenizer), root / "deep/real/t.model");
+  EXPECT_EQ(found(written, written.spec.data.train.path), root / "deep/real/train-*.bin");
+  EXPECT_EQ(found(typed, typed.spec.data.train.path), root / "x.bin");
+  EXPECT_EQ(codes_of(load(folder / "near/specs/loop.yaml", {})), "E0401");
+}
+
 TEST(Load, TheListOfOneSourceKeepsItsOtherKeyUnderAnOverride) {
   const std::string text = std::string(kGood) + "  validation:\n    - {path: v.bin, format: llmc}\n";
   const Spec spec = resolve(text, {"data.validation.path=w.bin"}).spec;

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
 
 #include "../facts.h"
+#include "../folder.h"
 #include "compiler/spec/yaml_reader.h"
 #include "error.h"
 #include "good_spec.h"
@@ -94,6 +96,14 @@ TEST(Values, NamedValidationSetsMergeByName) {
   EXPECT_EQ(moved.data.validation_sets[0].source.path, "/data/web *.bin");
   relate_paths(moved, "/data/run");
   EXPECT_EQ(moved.data.validation_sets[1].source.path, "../code.bin");
+  const test::Folder folder;
+  const std::filesystem::path root = std::filesystem::canonical(folder.path), link = root / "link";
+  folder.write("far/runs/x", "");
+  std::filesystem::create_directory_symlink("far/runs", link);
+  Spec linked = built.spec;
+  resolve_paths(linked, root);
+  relate_paths(linked, link / "run");
+  EXPECT_EQ(linked.data.validation_sets[0].source.path, root / "web *.bin") << "`..` of link is far";
 }
 
 TEST(Values, AValidationSetMayHaveAFormatOfItsOwn) {
