@@ -7,9 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/plan/price.h"
+#include "device/device.h"
 #include "error.h"
 #include "program/program.h"
+#include "spec/schema/schema.h"
 #include "text/json_problem.h"
+#include "text/printable.h"
 
 namespace llmc::calibration {
 namespace {
@@ -19,10 +22,31 @@ using devices::Figure;
 using devices::Rate;
 using nlohmann::json;
 
+constexpr std::size_t kMostSizes = 64;
+constexpr std::int64_t kLargestSize = 8192;     // of `trainer calibrate --sizes`
+constexpr double kLeast = 1e-30, kMost = 1e30;  // of a figure: quotients of two stay finite
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 53;
+
 double positive(const json& value) {
   const double number = value.get<double>();
-  if (!std::isfinite(number) || !(number > 0)) throw std::invalid_argument("a figure is not a number above 0");
+  if (!(number >= kLeast && number <= kMost))
+    throw std::invalid_argument(fmt::format("a figure is not a number from {:.0e} to {:.0e}", kLeast, kMost));
   return number;
+}
+
+std::int64_t whole(const json& value, const char* name, std::int64_t most) {
+  const double number = value.get<double>();
+  if (!(number >= 1 && number <= static_cast<double>(most)) || number != std::floor(number))
+    throw std::invalid_argument(fmt::format("{} is not a whole number from 1 to {}", name, most));
+  return static_cast<std::int64_t>(number);
+}
+
+/// Text that becomes part of a device file.
+std::string shown(const json& value, const char* name) {
+  std::string text = value;
+  if (printable_text(text) != text)
+    throw std::invalid_argument(fmt::format("{} has a control character, or is not UTF-8", name));
+  return text;
 }
 
 std::vector<double> positives(const json& list, std::size_t count) {
@@ -33,7 +57,8 @@ std::vector<double> positives(const json& list, std::size_t count) {
 }
 
 Timed timed(const json& item) {
-  return {positive(item.at("seconds")), item.at("flops").get<double>(), positive(item.at("bytes")),
+  const json& flops = item.at("flops");
+  return {positive(item.at("seconds")), flops == 0 ? 0 : positive(flops), positive(item.at("bytes")),
           positive(item.at("launches"))};
 }
 
@@ -51,21 +76,24 @@ Figures parsed(const json& text) {
   const std::string kind = text.at("kind");
   if (kind != "cpu" && kind != "cuda") throw std::invalid_argument("kind is neither cpu nor cuda");
   figures.kind = kind == "cpu" ? spec::TargetKind::cpu : spec::TargetKind::cuda;
-  figures.device = text.at("device");
-  figures.date = text.at("date");
-  figures.threads = text.at("threads");
+  figures.device = shown(text.at("device"), "device");
+  figures.date = shown(text.at("date"), "date");
+  figures.threads = static_cast<int>(whole(text.at("threads"), "threads", kMostThreads));
   figures.precision = precision_of(text.at("precision"));
-  figures.head_dim = text.at("head_dim");
-  figures.sequence = text.at("sequence");
+  const auto most = [](const char* key) { return static_cast<std::int64_t>(*spec::find_key(key)->maximum); };
+  figures.head_dim = whole(text.at("head_dim"), "head_dim", most("model.head_dim"));
+  figures.sequence = whole(text.at("sequence"), "sequence", most("batch.sequence_length"));
   figures.spread = text.at("spread");
-  if (figures.head_dim < 1 || figures.sequence < 1) throw std::invalid_argument("a size is not above 0");
   figures.attention_forward = timed(text.at("attention_forward"));
   figures.attention_backward = timed(text.at("attention_backward"));
   positive(text.at("attention_forward").at("flops"));
   positive(text.at("attention_backward").at("flops"));
   if (!text.contains("products")) return figures;
   const json& products = text.at("products");
-  figures.sizes = positives(products.at("sizes"), products.at("sizes").size());
+  if (products.at("sizes").size() > kMostSizes)
+    throw std::invalid_argument(fmt::format("products have more than {} sizes", kMostSizes));
+  for (const json& size : products.at("sizes"))
+    figures.sizes.push_back(static_cast<double>(whole(size, "a size of products", kLargestSize)));
   if (figures.sizes.empty() || std::ranges::adjacent_find(figures.sizes, std::greater_equal<>()) != figures.sizes.end())
     throw std::invalid_argument("the sizes of products are not ascending");
   for (std::size_t form = 0; form < devices::kForms; ++form)
@@ -74,7 +102,7 @@ Figures parsed(const json& text) {
   if (text.contains("product_fp8"))
     figures.product_fp8 = {positive(text.at("product_fp8").at("size")), positive(text.at("product_fp8").at("rate"))};
   for (const json& copy : text.at("copies"))
-    figures.copies.emplace_back(positive(copy.at("bytes")), positive(copy.at("rate")));
+    figures.copies.emplace_back(whole(copy.at("bytes"), "bytes of a copy", kMostBytes), positive(copy.at("rate")));
   if (figures.copies.empty()) throw std::invalid_argument("it has no copies");
   figures.launch = positive(text.at("launch"));
   if (text.contains("kernels")) figures.kernels = timed(text.at("kernels"));

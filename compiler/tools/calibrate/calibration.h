@@ -34,7 +34,7 @@ struct Figures {
 };
 
 /// Parses figures; messages call the file `name`. Throws Failure(usage) if the text has another form, or if a figure in
-/// it is not a number above 0.
+/// it is one that no trainer measures.
 Figures read_figures(const std::string& text, const std::string& name);
 
 /// Replaces figures of `base` by the measured ones. Each one's source begins with "measured by llmc

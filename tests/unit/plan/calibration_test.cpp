@@ -123,7 +123,13 @@ TEST(Calibration, FilesAreReadAsTheyAreWritten) {
 
 TEST(Calibration, RefusesWhatIsNoMeasurement) {
   const auto refused = [](const nlohmann::json& text) {
-    EXPECT_THROW(calibration::read_figures(text.dump(), "figures.json"), Failure) << text.dump();
+    try {
+      calibration::read_figures(text.dump(), "figures.json");
+      ADD_FAILURE() << text.dump();
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.code(), Exit::usage);
+      EXPECT_TRUE(test::has_facts(failure.what(), {"figures.json is not a file of `trainer calibrate -o FILE`: "}));
+    }
   };
   EXPECT_THROW(calibration::read_figures("{", "figures.json"), Failure);
   for (const char* member : {"format", "kind", "device", "date", "threads", "precision", "head_dim",
@@ -143,6 +149,17 @@ TEST(Calibration, RefusesWhatIsNoMeasurement) {
   with("/products/forward/7", 0);
   with("/products/sizes", {256, 64});
   with("/products/sizes", {64, 128, 256});
+  with("/products/sizes", {64, 64.5});
+  with("/products/sizes", {64, 10000});
+  with("/products/sizes", std::vector<int>(65, 64));
+  with("/copies/0/bytes", 1e25);
+  with("/attention_forward/seconds", 1e-300);
+  with("/attention_forward/flops", 1e308);
+  with("/kernels/flops", -1);
+  with("/launch", 1e300);
+  with("/device", "a \x07");
+  for (const char* count : {"/threads", "/head_dim", "/sequence"})
+    for (const double number : {0.0, -1.0, 1.5, 1e12, 1e300}) with(count, number);
   with("/precision", "fp8");
   with("/format", "llmc-calibration-0");
   EXPECT_THROW(calibration::apply({figures("fp32", 64, false)}, cpu()), Failure) << "no products";
