@@ -133,7 +133,7 @@ FAULTS = [
           'if (disk::canonical_if_known(directory) / "" != (directory / "").lexically_normal()) return;', "",
           "test_spec Values.NamedValidationSets*"),
     fault("figures_of_a_calibration_are_unbounded", "positive in compiler/tools/calibrate/calibration.cpp",
-          "number >= kLeast && number <= kMost", "number > 0", "test_plan Calibration.RefusesWhat*"),
+          "number < kLeast || number > kMost", "false", "test_plan Calibration.RefusesWhat*"),
     fault("layers_of_a_config_are_unbounded", "read_layers", "<= *key.maximum", "<= 1e300",
           "test_spec Refusals.OfMoreLayers*"),
     fault("null_is_the_default_of_a_switch", "ConfigReader::boolean", "fallback && (value || !has(key))", "fallback",

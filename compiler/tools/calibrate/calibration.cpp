@@ -29,8 +29,9 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 53;
 
 double positive(const json& value) {
   const double number = value.get<double>();
-  if (!(number >= kLeast && number <= kMost))
-    throw std::invalid_argument(fmt::format("a figure is not a number from {:.0e} to {:.0e}", kLeast, kMost));
+  if (!(number > 0)) throw std::invalid_argument("a figure is not a number above 0");
+  if (number < kLeast || number > kMost)
+    throw std::invalid_argument(fmt::format("the figure {} is not from {:.0e} to {:.0e}", number, kLeast, kMost));
   return number;
 }
 
