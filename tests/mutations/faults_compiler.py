@@ -289,8 +289,8 @@ FAULTS = [
     # specialiser
     fault("locals_that_may_be_unused_stay", "Collector", "const bool marked_unused = variable &&",
           "const bool marked_unused = false &&", "test_specialiser Drop.LocalsThat*"),
-    fault("all_instances_have_further_operands", "expanded", '{{kFurtherOperands, ""}}', '{{kFurtherOperands, ", int more"}}',
-          "test_specialiser FurtherOperands.*"),
+    fault("all_instances_have_further_operands", "expanded", '{{kFurtherOperands, ""}}',
+          '{{kFurtherOperands, ", int more"}}', "test_specialiser FurtherOperands.*"),
     fault("floats_without_their_f", "literal_text", 'return shortest(value) + "f";', "return shortest(value);",
           "test_specialiser Fold.*"),
     fault("edits_may_overlap", "Edits::apply", "if (edit.range.begin < at) {", "if (edit.range.end < at) {",
