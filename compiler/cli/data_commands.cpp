@@ -22,7 +22,6 @@
 #include "spec/source.h"
 #include "text/console.h"
 #include "text/message.h"
-#include "text/option_checks.h"
 #include "text/plural.h"
 #include "text/printable.h"
 
@@ -100,7 +99,7 @@ std::int64_t document_count(const data::BuildResult& result) {
 
 /// Accepts whole numbers in a spec's notation: 32K, 100M.
 void allow_suffix(CLI::Option* option) {
-  option->transform([](const std::string& text) {
+  option->type_name("NUMBER")->transform([](const std::string& text) {
     const spec::ParsedScalar<std::int64_t> number = spec::parse_integer(text);
     if (number.value) return fmt::format("{}", *number.value);
     throw CLI::ValidationError(fmt::format("the number {} {}{}", spec::in_quotes(text), number.problem,
@@ -199,9 +198,7 @@ void add_build(CLI::App* data_command) {
       build_command->add_option("--sample-bytes", options->sample_bytes,
                                 "bytes of text to train the tokenizer on (0: chosen by the vocabulary's size)");
   for (CLI::Option* number : {vocab_size, shard_tokens, sample_bytes}) allow_suffix(number);
-  build_command->add_option("--seed", options->seed, "seed of the sample and the split")
-      ->check(unsigned_number())
-      ->capture_default_str();
+  build_command->add_option("--seed", options->seed, "seed of the sample and the split")->capture_default_str();
   build_command->add_flag("--deduplicate", options->deduplicate, "leave out documents equal to an earlier one");
   build_command->add_flag("--force", options->force, "replace an existing data set");
   build_command->add_flag("--json", *json, "print dataset.json on standard output");

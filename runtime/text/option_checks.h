@@ -34,11 +34,6 @@ inline CLI::Validator finite_above(double low, double high) { return finite(low,
 /// CLI11's names of the types of integers, as in "N:INT in [1 - 8]".
 constexpr char kIntegerType[] = "INT", kUnsignedType[] = "UINT";
 
-/// Marks an option as an unsigned number: whole_number() refuses what CLI11 would wrap or clamp.
-inline CLI::Validator unsigned_number() {
-  return {[](std::string&) { return std::string(); }, kUnsignedType};
-}
-
 /// Replaces the text of an integer by its decimal digits. CLI11 reads a leading zero as octal, and clamps what is too
 /// large.
 template <class Integer>
@@ -59,7 +54,7 @@ CLI::Validator whole_number() {
 }
 
 /// Makes the app and its commands read integers by whole_number(). Call it before refuse_empty_values(): the last
-/// transformation is applied first.
+/// transformation is applied first, also that of an option with a notation of its own, which names its type otherwise.
 inline void read_decimal_integers(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     const std::string type = option->get_type_name();

@@ -143,9 +143,7 @@ SavedOptions::SavedOptions(CLI::App& app, bool gpu) : state_(new State{app, null
                    "sampling.top_p)")
       ->type_name("P")
       ->check(finite_above(0, 1));
-  s.sample->add_option("--seed", s.sample_command.seed, "seed of the random numbers (default: seed)")
-      ->type_name("N")
-      ->check(unsigned_number());
+  s.sample->add_option("--seed", s.sample_command.seed, "seed of the random numbers (default: seed)");
   s.sample->footer(
       "Examples:\n"
       "  trainer sample --checkpoint runs/a --prompt 'Once upon a time' --tokens 200\n"
