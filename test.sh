@@ -6,9 +6,9 @@ cd "$(dirname "$0")"
 jobs="${LLMC_JOBS:-$(nproc)}"
 minutes="build/test_minutes"
 if [ -x build/llmc ]; then
-  echo "llmc is built. On two cores the tests' programs take 14 to 18 minutes the first time, and the tests about 30 after them."
+  echo "llmc is built. On two cores the tests' programs take 7 to 18 minutes the first time, and the tests 15 to 30 after them."
 else
-  echo "On two cores the build takes 17 to 21 minutes the first time, and the tests about 30 after it."
+  echo "On two cores the build takes 9 to 21 minutes the first time, and the tests 15 to 30 after it."
 fi
 [ ! -f "$minutes" ] || echo "The last time that all of it passed here, build and tests took $(cat "$minutes") minutes."
 begin=$(date +%s)

@@ -109,7 +109,7 @@ class Setup(RunTest):
         self.assertEqual(len(first[2]), 4, first[2])
         for script, out, built in (("quickstart.sh", first[0], "llmc, as far as its sources have changed"),
                                    ("test.sh", second[0],
-                                    "llmc is built. On two cores the tests' programs take 14 to 18 minutes")):
+                                    "llmc is built. On two cores the tests' programs take 7 to 18 minutes")):
             self.assertRegex(out, r"\d to \d+ minutes")
             self.assertNotIn(built, out)
             self.assertIn(built, self.script(f"{script}-again", script, True)[0])
