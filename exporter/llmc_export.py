@@ -246,11 +246,13 @@ class Export:
         new = [line for line in lines if line["step"] > sent.last()]
         if not self.open and (new or not sent.losses):
             self.begin()
-        for line in new:
-            self.service.log(line["step"], flatten(line))
-            sent.losses[line["step"]] = line["loss"]
-        if new:
-            sent.save()
+        try:
+            for line in new:
+                self.service.log(line["step"], flatten(line))
+                sent.losses[line["step"]] = line["loss"]
+        finally:  # a retry may be a minute away
+            if new:
+                sent.save()
         return len(new)
 
     def begin(self):
@@ -294,7 +296,6 @@ def follow(run, service, name, arguments):
         if not arguments.follow:
             raise
     finally:
-        export.sent.save()
         export.end()
 
 

@@ -184,9 +184,12 @@ class FailingServices(unittest.TestCase):
 
     def test_follow_tries_again(self):
         service, waits = Failing(log5=7), []
+        record = os.path.join(self.run_folder, "state", "export-wandb.json")
 
         def wait(seconds):
             waits.append(seconds)
+            sent = json.loads(harness.read(record))["losses"]
+            self.assertEqual(max(map(int, sent)), service.logged[-1], "SIGKILL may come while it waits")
             self.write(5)
             if service.logged[-1] == 5:
                 raise KeyboardInterrupt
