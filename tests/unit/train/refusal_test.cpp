@@ -29,7 +29,7 @@ TEST_F(Refusals, CommandLine) {
   expect({"--steps", "x"}, 2, "--steps");
   for (const char* number : {"0x10", "1e3", "18446744073709551616"}) expect({"--steps", number}, 2, number);
   for (const char* number : {"18446744073709551616", "-7", "0x7", "7.0"})
-    expect({"sample", "--checkpoint", "c", "--prompt", "1", "--seed", number}, 2, number);
+    expect({"sample", "--checkpoint", "c", "--prompt", "1", "--seed", number}, 2, "'" + std::string(number) + "' is ");
   expect({"--json"}, 2, "--plan");
   expect({"--plan", "optimizer.lrr=1"}, 2, "did you mean lr?");
   expect({"--plan", "model.vocab_size=13"}, 2, "llmc compile");
