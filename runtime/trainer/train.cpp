@@ -443,7 +443,8 @@ int train(PhaseStart start, const Program& program, const TrainerPhases& phases,
   // A run that has all its steps ends here, after completing an interrupted save.
   if (is_done(rank, prepared)) return static_cast<int>(Exit::done);
   // Wrong arguments leave no folder behind.
-  for (const std::string& note : drop_past_windows(start.options, prepared.state.step)) rank.console.text(note);
+  for (const std::string& note : drop_past_windows(start.options, prepared.state.step, prepared.stop))
+    rank.console.text(note);
   together(launch, rendezvous, [&] {
     check_windows(options, prepared.state.step, prepared.stop);
     if (rank.is_first()) check_trace(options.trace, prepared.state.step, prepared.stop);
