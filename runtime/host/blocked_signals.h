@@ -1,5 +1,4 @@
-// Blocks signals in threads, so that the main thread receives them. A thread inherits its creator's
-// mask.
+// Blocks signals in threads, so that the main thread receives them. A thread inherits its creator's mask.
 #pragma once
 
 #include <csignal>
