@@ -47,6 +47,10 @@ Planned plan_reduced(const Planned& users, const float64::Reduction& reduction, 
   return plan_loaded(load_spec({(folder / kSpecFile).string(), {}}, false), true);
 }
 
+// Errors that magnify each other by chance in a trainer may not do so in one draw: of a post-norm model of width 8 one
+// in six showed no more than an eighth of the trainer's.
+constexpr int kDraws = 3;
+
 /// Says that this machine has less memory than the interpreter needs; empty if it has enough.
 std::string lack_of_memory(const plan::Plan& reduced, bool with_rounding) {
   const auto [has, file] = HostLimits().free_memory();
@@ -116,19 +120,20 @@ std::optional<Verified> verify_in(const fs::path& folder, const VerifyOptions& o
                   std::max(1.0, float64::estimated_seconds(float64::arithmetic_of(reduced.plan, options.steps)))));
   std::vector<std::string> argv = {trainer.string(), "--run", (folder / "run").string(), "--resume", "none"};
   if (reduced.plan.spec.master == spec::Masters::fp32) argv.emplace_back("--no-final-checkpoint");
-  const auto run = [&](const std::string& dump, bool with_rounding) {
-    return float64::verify_trainer(reduced.plan, argv, folder / "log", options.steps, {dump}, with_rounding, say);
+  const auto run = [&](const std::string& dump, std::optional<int> draw) {
+    return float64::verify_trainer(reduced.plan, argv, folder / "log", options.steps, {dump}, draw, say);
   };
-  float64::Verdict verdict = run(options.dump, false);
-  if (verdict.in_doubt()) {
-    say("every op alone is within its bound, but not the whole run: runs once more, to measure how much of the errors "
-        "of rounding the model magnifies");
+  float64::Verdict verdict = run(options.dump, std::nullopt);
+  for (int draw = 0; draw < kDraws && verdict.in_doubt(); ++draw) {
+    say(draw == 0 ? "every op alone is within its bound, but not the whole run: runs once more, to measure how much of "
+                    "the errors of rounding the model magnifies"
+                  : "the whole run is still beyond: runs once more, with other errors of rounding");
     if (const std::string lack = lack_of_memory(reduced.plan, true); !lack.empty()) {
       say("not measured: " + lack);
-    } else {
-      disk::remove_tree(folder / "run", Exit::usage);
-      verdict = run("", true);
+      break;
     }
+    disk::remove_tree(folder / "run", Exit::usage);
+    verdict = run("", draw);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const float64::Report report{reduced.plan, reduction.said, shared, verdict, seconds};

@@ -386,6 +386,7 @@ FAULTS = [
           "test_float64 Compare.TermsThatAre*"),
     fault("rounding_excuses_nothing", "RunErrors::take", "kOfRounding * of_rounding", "0 * of_rounding",
           "test_float64 Runs.ErrorsThatAModelMagnifies*"),
+    fault("one_draw_of_errors", "kDraws in compiler/cli/verify_command.cpp", "= 3", "= 1", "run_verify"),
     fault("nothing_of_nothing_is_an_error", "ratio in compiler/tools/float64/run_errors.cpp", "difference == 0 ? 0 : ",
           "", "test_float64 Runs.WeightsThatStay*"),
     fault("the_worst_tensor_is_the_largest_error", "RunErrors::take", "error / bound > of.worst / of.bound",

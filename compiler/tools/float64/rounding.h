@@ -12,13 +12,16 @@ double scattered(std::uint64_t index);
 
 class Rounding {
  public:
+  /// `draw`: number of the sequence of errors.
+  explicit Rounding(int draw) : drawn_(static_cast<std::uint64_t>(draw) << 40) {}
+
   /// Adds to each number that an interpreted op has written an error of at most the op's bound (compare.h).
   void add(OpRun& run);
 
  private:
   void add(OpValue& value, DType stored);
 
-  std::uint64_t drawn_ = 0;
+  std::uint64_t drawn_;
 };
 
 }  // namespace llmc::float64

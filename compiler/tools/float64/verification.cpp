@@ -36,7 +36,7 @@ constexpr std::uint64_t kShownOfLog = 2000;  // bytes
 class Verifier {
  public:
   Verifier(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
-           const TensorDump& dump, bool with_rounding)
+           const TensorDump& dump, std::optional<int> draw)
       : plan_(plan),
         g_(plan.graph),
         trainer_(argv, log),
@@ -46,7 +46,9 @@ class Verifier {
         memory_(plan),
         dump_(plan, dump.folder),
         errors_(plan) {
-    if (with_rounding) rounded_.emplace(plan);
+    if (!draw) return;
+    rounded_.emplace(plan);
+    rounding_.emplace(*draw);
   }
 
   Verdict run(std::int64_t steps, const std::function<void(const std::string&)>& progress) {
@@ -219,7 +221,7 @@ class Verifier {
     // The exact run comes first: it reads the trainer's inputs, and some ops overwrite these.
     const OpRun theirs = exact_.run(launch, ours.run, plan_.spec.seed);
     std::optional<OpRun> rounded;
-    if (rounded_) rounding_.add(rounded.emplace(rounded_->run(launch, ours.run, plan_.spec.seed)));
+    if (rounded_) rounding_->add(rounded.emplace(rounded_->run(launch, ours.run, plan_.spec.seed)));
     if (ops::row_of(op.kind).updates_weights) dump_.updated(launch, exact_);
     interpret(ours.run);
     expect(launch, true);
@@ -353,7 +355,7 @@ class Verifier {
   DumpWriter dump_;
   RunErrors errors_;
   std::optional<Exact> rounded_;
-  Rounding rounding_;
+  std::optional<Rounding> rounding_;
   Verdict verdict_;
   std::pair<std::int64_t, std::int64_t> pass_ = {};  // step and micro-batch of the last op
   std::vector<std::byte> bytes_;                     // of the operand that was fetched last
@@ -366,9 +368,9 @@ bool Verdict::good() const {
 }
 
 Verdict verify_trainer(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
-                       std::int64_t steps, const TensorDump& dump, bool with_rounding,
+                       std::int64_t steps, const TensorDump& dump, std::optional<int> draw,
                        const std::function<void(const std::string&)>& progress) {
-  return Verifier(plan, argv, log, dump, with_rounding).run(steps, progress);
+  return Verifier(plan, argv, log, dump, draw).run(steps, progress);
 }
 
 }  // namespace llmc::float64

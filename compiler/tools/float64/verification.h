@@ -48,10 +48,10 @@ struct TensorDump {
 
 /// Verifies a trainer. `argv`: a trainer of `plan` with probes, and the arguments that make it train `steps` steps.
 /// Throws Failure with the trainer's output if it ends early; Failure(Exit::numerics) if it does not run the plan's ops
-/// in their order. `with_rounding`: beside another run in float64, whose errors of rounding show how much of them the
-/// model magnifies, and widen the bounds of classes.
+/// in their order. `draw`: beside another run in float64, whose errors of rounding, those of that draw, show how much
+/// of them the model magnifies, and widen the bounds of classes.
 Verdict verify_trainer(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
-                       std::int64_t steps, const TensorDump& dump, bool with_rounding,
+                       std::int64_t steps, const TensorDump& dump, std::optional<int> draw,
                        const std::function<void(const std::string&)>& progress);
 
 }  // namespace llmc::float64

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "compiler/tools/float64/rounding.h"
 #include "small_spec.h"
@@ -84,13 +85,17 @@ TEST(Rounding, ErrsWithinTheBoundOfEachElement) {
     run.outputs.push_back(value);
   }
   run.outputs[1].exact = true;
-  Rounding().add(run);
+  Rounding(0).add(run);
   double largest = 0;
   for (const double e : elements) largest = std::max(largest, std::abs(e - 2));
   const double bound = allowed(run.outputs[0], 0, 0, 2, DType::bf16);
   EXPECT_LE(largest, bound);
   EXPECT_GT(largest, 0.9 * bound);
   EXPECT_EQ(kept, std::vector<double>(64, 0.0)) << "what every kernel gives has no error";
+  const std::vector<double> first = std::exchange(elements, std::vector<double>(64, 2.0));
+  run.outputs[0].matrix.data = elements.data();
+  Rounding(1).add(run);
+  EXPECT_NE(elements, first) << "each draw has its own errors";
 }
 
 }  // namespace
