@@ -19,8 +19,8 @@ cmake --build build -j "$jobs"
 # A waiting thread yields its core to other tests: spinning took half of a small trainer's CPU time.
 export OMP_WAIT_POLICY=passive
 status=0
-# One test more than processors, because some wait for a time limit, another rank, or the one compiler they have called.
-ctest --test-dir build --output-on-failure -LE gpu -j $((jobs + 1)) || status=$?
+# Two tests more than processors, because some wait for a time limit, another rank, or the one compiler they have called.
+ctest --test-dir build --output-on-failure -LE gpu -j $((jobs + 2)) || status=$?
 [ "$status" != 0 ] || echo $((($(date +%s) - begin + 59) / 60)) > "$minutes"
 
 # Prints names after a count; nothing if there are none.
