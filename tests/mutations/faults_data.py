@@ -135,6 +135,8 @@ FAULTS = [
           "test_data MixtureTest.ChangesHoldFromTheNextSampleOn", "test_train Mixtures.AChangeIsAllowed*"),
     fault("a_new_name_is_a_new_source", "continue_in", "return r.data == source->data;", "return false;",
           "test_data MixtureTest.ChangesHoldFromTheNextSampleOn", "test_data MixtureTest.AListOfOneMayBecomeAMixture"),
+    fault("the_weight_of_a_lone_source_is_compared", "source_changes", "if (!alone &&", "if (",
+          "test_data MixtureTest.ChangesHoldFromTheNextSampleOn"),
     fault("other_data_continue_the_epoch", "continue_in", "!same_order || record.data != source.data", "!same_order",
           "test_data MixtureTest.ChangesHoldFromTheNextSampleOn"),
     fault("sources_come_as_the_spec_has_them", "training_sources",

@@ -167,7 +167,9 @@ std::vector<SourceChange> source_changes(const PositionIn& before, const Positio
     const SourcePosition& is = found->second;
     if (is.data != record.data) changes.push_back({name, SourceChange::data, record.data, is.data});
     const double share = is.weight / now_sum, was = record.weight / old_sum;
-    if (is.weight != record.weight && std::abs(share - was) > 1e-12 * was)
+    // The only source has all samples, whatever its weight is.
+    const bool alone = old.size() == 1 || now.size() == 1;
+    if (!alone && is.weight != record.weight && std::abs(share - was) > 1e-12 * was)
       changes.push_back({name, SourceChange::weight, fmt::format("{}", record.weight), fmt::format("{}", is.weight)});
   }
   for (const auto& [name, record] : now)

@@ -63,7 +63,8 @@ struct SourceChange {
   std::string before, after;  // fingerprints, or weights; "none" for a source that is not there
 };
 
-/// Differences of the sources that are drawn from. Weights that are all multiplied by one number do not differ.
+/// Differences of the sources that are drawn from. Weights that are all multiplied by one number do not differ, and
+/// neither does that of a source that was or is the only one.
 std::vector<SourceChange> source_changes(const PositionIn& before, const PositionIn& after);
 
 /// Sources that a run drew from at a position, found among those of `now` by their data, also under other names; empty

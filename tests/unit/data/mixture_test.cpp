@@ -257,6 +257,12 @@ TEST_F(MixtureTest, ChangesHoldFromTheNextSampleOn) {
   EXPECT_EQ(changes[1].what, SourceChange::added);
   EXPECT_EQ(changes[1].name, "math");
   EXPECT_TRUE(source_changes({saved, ""}, {beginning(scaled), ""}).empty());
+  Source only = web_;
+  only.weight = 1;  // as training_sources() gives it
+  const auto left = source_changes({saved, ""}, {beginning({only}), ""});
+  ASSERT_EQ(left.size(), 1u) << "the only source has all samples, whatever its weight was";
+  EXPECT_EQ(left[0].what, SourceChange::removed);
+  EXPECT_EQ(source_changes({beginning({only}), ""}, {beginning(scaled), ""}).size(), 1u);
 }
 
 /// A run of one source without a name gets names, and keeps its place.

@@ -85,7 +85,10 @@ TEST_F(Mixtures, ResumeWithTheSameBytes) {
   train(mixed("half", {"--steps", "10"}));
   train(mixed("copy", {"--resume", "half"}));
   expect_same_checkpoint("straight", "copy", 20);
-  refuse(6, {"--run", "plain", "--resume", "half"}, {"data.train.code", "none", "--allow data.train.code"});
+  train({"--run", "kept", "--resume", "half"});
+  expect_same_checkpoint("straight", "kept", 20);
+  refuse(6, {"--run", "plain", "--resume", "half", "--follow-spec"},
+         {"data.train.code", "none", "--allow data.train.code"});
 }
 
 TEST_F(Mixtures, AChangeIsAllowedAndHoldsFromThere) {
@@ -123,6 +126,10 @@ TEST_F(Mixtures, AChangeIsAllowedAndHoldsFromThere) {
   }
   EXPECT_EQ(names(kept("once", {"--batches", "1:7", "--json"})), names(kept("run", {"--batches", "1:7", "--json"})))
       << "samples from before the change are still known";
+
+  fs::copy(folder_ / "run", folder_ / "one", fs::copy_options::recursive);
+  train(kept("one", {"data.train.code=", "--allow", "data.train.code", "--steps", "9"}));
+  train(kept("one", {"data.train.code={path: data/train-1.bin, weight: 1}", "--allow", "data.train.code.weight"}));
 
   train(kept("run", {"data.train.web=", "data.train.more=data/more.bin", "--allow", "data.train", "--steps", "9",
                      "data.train.more.weight=4"}));
