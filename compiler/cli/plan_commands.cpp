@@ -418,7 +418,8 @@ void add_plan(CLI::App& app) {
   command->footer(
       "Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --world 8\n"
-      "         llmc plan specs/llama-1b.yaml --device rtx-4090 --world 8\n"
+      "         llmc plan specs/llama-1b.yaml batch.micro_batch=auto memory.loss_chunk=auto --device rtx-4090 --world "
+      "8\n"
       "         llmc plan specs/llama-1b.yaml specs/llama-1b.yaml memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --kernels");
   command->callback([options] { run_plan(*options); });

@@ -4,10 +4,12 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import time
 
 import harness
+import pages
 from harness import LLMC, SOURCE, RunTest
 
 COMMANDS = [
@@ -16,6 +18,8 @@ COMMANDS = [
     "checkpoint prune", "checkpoint export", "checkpoint average", "runs", "report", "devices", "calibrate", "sizes",
     "doctor", "sweep", "scale"
 ]
+
+PURE = ("check", "config", "schema", "explain", "init", "plan", "diff", "emit", "devices", "sizes", "doctor", "scale")
 
 
 def on_terminal(command, env):
@@ -38,6 +42,20 @@ class Cli(RunTest):
             text = self.succeed(LLMC, *command.split(), "--help").out
             self.assertRegex(text, rf"Example: llmc {command} ?", command)
         self.assertRegex(self.succeed(LLMC, "--version").out, r"^\d+\.\d+\.\d+\n$")
+
+    def test_examples_work(self):
+        """Those that need no compiler and no run; a run's values are checked."""
+        tree, tried = pages.Tree(self.path("tree")), 0
+        shutil.copyfile(os.path.join(SOURCE, "specs", "tiny.yaml"), os.path.join(tree.folder, "mine.yaml"))
+        for command in ["", *COMMANDS]:
+            text = self.succeed(LLMC, *command.split(), "--help").out
+            for example in re.findall(r"^(?:Example:)? *(llmc .*)", text, re.MULTILINE):
+                example = pages.checked(example) or example.split(",")[0]
+                if example.split()[1] in PURE and "--kernels" not in example and "--from" not in example:
+                    code, output = tree.shell(example)
+                    self.assertEqual(code, 1 if " diff " in example else 0, f"{example}\n{output}")
+                    tried += 1
+        self.assertGreater(tried, 20)
 
     def test_every_command_is_tested(self):
         listed = re.findall(r"^  (\w+)  ", self.succeed(LLMC, "--help").out.split("Subcommands:")[1], re.MULTILINE)

@@ -17,7 +17,7 @@ PAGES = ("README.md", ) + tuple(f"docs/{page}.md" for page in (
     "reference/ranks", "how-to/use-saved-weights", "how-to/start-from-weights", "how-to/resume", "how-to/sweep",
     "how-to/choose-rates", "how-to/export", "how-to/inspect-a-step", "how-to/export-metrics", "tutorial/first-gpu-run",
     "tutorial/several-nodes", "reference/gpu-messages", "explanation/planning"))
-# Commands that are not run.
+# Commands that are not run; of those that train, llmc check reads the values.
 NOT_HERE = {
     "./test.sh": "runs this test",
     "cmake -G Ninja -B build && cmake --build build": "made the llmc of this test",
@@ -39,7 +39,8 @@ NOT_HERE = {
     "llmc run specs/seed-1b.yaml -- --ranks 8": "needs 8 GPUs; run_phases has it in miniature",
     "llmc checkpoint export specs/runs/seed-1b -o build/seed-1b-hf": "as the one before",
     "llmc plan specs/seed-1b.yaml phase=2": "the plan of a run for GPUs; run_phases plans a phase",
-    "llmc sweep build/wide.yaml optimizer.lr=1e-3,2e-3 schedule.steps=200 -o build/check": "needs a GPU",
+    "llmc sweep build/wide.yaml optimizer.lr=1e-3,2e-3 schedule.steps=200 schedule.warmup_steps=20 -o build/check":
+    "needs a GPU",
     "llmc calibrate figures.json": "takes what a trainer has measured; run_calibrate does both",
     "nsys profile --capture-range=cudaProfilerApi build/llama-1b/trainer --steps 30 --profile 20:5": "needs a GPU",
 }
@@ -47,6 +48,8 @@ NOT_HERE = {
 SHORTER = {
     "build/quickstart/trainer":
     f"build/quickstart/trainer --steps 1 {pages.FEW}",
+    "build/quickstart/trainer --ranks 2 batch.tokens=4096":
+    f"build/quickstart/trainer --ranks 2 batch.tokens=4096 --run specs/runs/two-ranks --steps 1 {pages.FEW}",
     "./quickstart.sh":
     f"./quickstart.sh -- --steps 2 {pages.FEW}",
     "llmc data build --from /usr/lib/python3.1? --glob '*.py' --vocab-size 4096 -o data/stdlib":
@@ -139,10 +142,12 @@ class Documentation(RunTest):
         for page in PAGES:
             for command, shown in pages.commands(page):
                 known.discard(command)
-                if command not in NOT_HERE:
-                    with self.subTest(page=page, command=command):
+                with self.subTest(page=page, command=command):
+                    if command not in NOT_HERE:
                         self.run_as_written(command, shown)
                         ran += 1
+                    elif pages.checked(command):
+                        self.run_as_written(pages.checked(command), [])
         self.assertEqual(known, set(), "in a table here, and on no page")
         self.assertGreater(ran, 15)
 

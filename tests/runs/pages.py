@@ -51,6 +51,16 @@ def commands(page):
     return found
 
 
+def checked(command):
+    """The `llmc check` of the values that a run would have: of a sweep the first of each list. None for other
+    commands."""
+    match = re.fullmatch(r"llmc (?:run|compile|sweep) (\S+\.yaml)(.*?)(?: (?:-|&&).*)?", command)
+    if match is None:
+        return None
+    overrides = [re.sub(r",.*", "", word) for word in match[2].split()]
+    return " ".join(["llmc check", match[1], *overrides])
+
+
 class Tree:
     """A checkout with a built llmc, as far as commands need it; `dataset` becomes its data/quickstart."""
 
