@@ -172,7 +172,7 @@ FAULTS = [
     fault("depth_scale_without_its_2", "deviation", "static_cast<double>(spec.model.hidden_size) * 2.0 *",
           "static_cast<double>(spec.model.hidden_size) *", "test_plan Parameters.InitialWeightsHaveTheStdOfTheirRule"),
     fault("norms_and_biases_decay", "Builder::vector", "piece.matrix = false, piece.group = kVectors;",
-          "piece.matrix = false;", "test_plan Parameters.DecayIsForMatricesOnly"),
+          "piece.matrix = false;", "test_plan Parameters.RolesFollowFromNames"),
     fault("an_end_without_its_checkpoint_is_finished", "state_of", "saved != run.step)",
           "(saved != run.step && run.step < run.steps))", "run_summaries"),
     fault("a_run_that_cannot_be_read_ends_the_table", "look_into", "!why_unreadable(folder).empty() ||", "",

@@ -1,9 +1,10 @@
-"""Finding a fault's tokens, and the messages if they are not found."""
+"""Finding a fault's tokens and its tests, and the messages if they are not found."""
 
 import os
 import tempfile
 import unittest
 
+from known import Known
 from place import OutOfDate, Sources
 
 ONE = """#include <map>
@@ -75,6 +76,44 @@ class Places(unittest.TestCase):
                                   ("scale", "dat", "has no"), ("scale", "ata[i]", "has no")):
             with self.subTest(anchor), self.assertRaisesRegex(OutOfDate, said):
                 sources.place(anchor, old)
+
+
+CMAKE = """add_executable(test_one one_test.cpp)  # add_executable(test_two two_test.cpp)
+add_executable(test_two two_test.cpp)
+run_test(ramp 1)
+function(run_test name)
+  add_test(NAME run_${name} COMMAND ${name})
+endfunction()
+foreach(ranks RANGE 1 5)
+  add_test(NAME ranks_${ranks} COMMAND ranks)
+endforeach()
+"""
+TESTS = """TEST(Tiles, Multiply) {}
+TEST_P(Sums, OfAll) {}
+TYPED_TEST(Rows, AreEqual) {}
+#define CASE(name, size) \\
+  TEST(Cases, name##_is_right) { check(size); }
+"""
+
+
+class Tests(unittest.TestCase):
+
+    def test_names(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "tests"))
+            for name, text in (("CMakeLists.txt", CMAKE), ("one_test.cpp", TESTS), ("two_test.cpp", "TEST(A, B) {}\n")):
+                with open(os.path.join(folder, "tests", name), "w") as file:
+                    file.write(text)
+            known = Known(folder)
+            for good in ("test_one Tiles.Multiply", "test_one Tiles*", "test_one *Multi*",
+                         "test_one Sizes/Sums.OfAll/*", "test_one *Sums.*bf16*", "test_one Rows/0.AreEqual",
+                         "test_one *.AreEqual", "test_one Cases.small_is_right", "test_one *_is_right", "test_two A.B",
+                         "run_ramp", "ranks_3", "test_one Tiles.Multiply:Rows*"):
+                self.assertTrue(known.has(good), good)
+            for bad in ("test_one Tiles.Divide", "test_one A.B", "test_two Tiles.Multiply", "test_three A.B",
+                        "run_border", "test_one Sizes/Sums.OfSome*", "test_one Cases.small",
+                        "test_one Tiles.Multiply:Rows.Differ", "test_one Rows/0.Differ", "ramp"):
+                self.assertFalse(known.has(bad), bad)
 
 
 unittest.main()

@@ -5,7 +5,7 @@
     tests/mutations/run.py --only NAME...         some
     tests/mutations/run.py --sample 4 --seed 7    as many, drawn
     tests/mutations/run.py --list                 what there is
-    tests/mutations/run.py --check                only that the place of each is found, once
+    tests/mutations/run.py --check                only that the place of each is found, once, and that its tests exist
 
 The copy is build/mutations, with its own build folder: the checkout is never changed. Only targets of the listed tests are
 built, with ccache if available. A fault is killed if each of its tests runs and fails, after passing without it. A fault that
@@ -24,6 +24,7 @@ import time
 
 sys.dont_write_bytecode = True
 import faults  # noqa: E402
+from known import Known  # noqa: E402
 from place import OutOfDate, Sources, put  # noqa: E402
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -32,7 +33,9 @@ NEEDS = {
     "no_throwing_calls": [], "conformance_": ["conformance"], "run_": ["llmc", "checkpoint_fail_shim"], "reference_":
     ["llmc"], "sim_conformance_": ["conformance_sim"], "sim_": ["llmc", "llmc_sim", "sim_nvml"]
 }
-LIMIT = 2400  # seconds after which a build or a test counts as hung; a run that reaches it has no verdict
+# Seconds after which a build or a test counts as hung; a run that reaches it has no verdict. Below ctest's own limit,
+# after which it ends this program without a message.
+LIMIT = 0.8 * float(os.environ.get("LLMC_HANG_LIMIT", "3000"))
 
 
 def tracked(source):
@@ -67,11 +70,13 @@ def copy_tree(source, to):
 def check_list():
     """Every fault whose place is gone or whose test is unknown, by name. If code was rewritten, choose another place with
     the same kind of mistake."""
-    sources, found = Sources(SOURCE), []
+    sources, known, found = Sources(SOURCE), Known(SOURCE), []
     for fault in faults.ALL:
         try:
             for test in fault.tests:
                 Tree.targets(test)
+                if not known.has(test):
+                    raise OutOfDate(f"there is no test '{test}'")
             found.append(sources.place(fault.anchor, fault.old)[0])
         except OutOfDate as problem:
             print(f"{fault.name}: {problem}")
