@@ -23,6 +23,16 @@ status=0
 ctest --test-dir build --output-on-failure -LE gpu -j $((jobs + 2)) || status=$?
 [ "$status" != 0 ] || echo $((($(date +%s) - begin + 59) / 60)) > "$minutes"
 
+# Names of tests that skipped themselves, and why. Values of a test with parameters do not count.
+log="build/Testing/Temporary/LastTest.log"
+skipped() {
+  [ ! -f "$log" ] || awk '/^[0-9]+\/[0-9]+ Test(ing)?: /{name = $3; if (match(name, /\.[A-Za-z0-9_]+\//)) name = substr(name, 1, RSTART + RLENGTH - 2)}
+    /^test_[A-Za-z0-9_]+ \(/{part = " " $1}
+    / \.\.\. skipped /{sub(/.* \.\.\. skipped /, ""); print name part ": " $0}
+    why{if (!said[name]++) print name ": " $0; why = 0}
+    /: Skipped$/{why = 1}' "$log"
+}
+
 # Prints names after a count; nothing if there are none.
 left_out() {
   [ -z "$2" ] || printf 'Left out, %s: %s\n%s\n' "$1" "$(echo "$2" | wc -l)" "$(echo "$2" | sed 's/^/  /')"
@@ -30,11 +40,12 @@ left_out() {
 names() { ctest --test-dir build -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p'; }
 left_out "for want of a program that ctest names as disabled (nvcc, clang++-19, clang-format-19, yapf3 0.32)" "$(names -LE gpu | sed -n 's/ (Disabled)$//p')"
 left_out "since they need a GPU (ctest --test-dir build -L gpu runs them)" "$(names -L gpu | sed 's/ (Disabled)$//')"
+left_out "in whole or in part, since this machine lacks something" "$(skipped)"
 
 # Last, where whoever reads the end of a long log finds it: how the tests that failed ended.
 if [ "$status" != 0 ]; then
-  echo "The last lines of each test that failed (all of them are above, and in build/Testing/Temporary/LastTest.log):"
+  echo "The last lines of each test that failed (all of them are above, and in $log):"
   awk '/^[0-9]+\/[0-9]+ Testing: /{n = 0} {lines[n++] = substr($0, 1, 1000)}
-       /^Test (Failed|timeout)/{for (i = n > 45 ? n - 45 : 0; i < n; ++i) print "  " lines[i]}' build/Testing/Temporary/LastTest.log
+       /^Test (Failed|timeout)/{for (i = n > 45 ? n - 45 : 0; i < n; ++i) print "  " lines[i]}' "$log"
 fi
 exit "$status"

@@ -78,7 +78,7 @@ class Setup(RunTest):
         self.assertEqual(done.out + done.err, "")
         self.assertFalse(any(call.startswith("apt-get") for call in self.calls(folder)))
 
-    def script(self, name, script, built):
+    def script(self, name, script, built, ctest="exit 0"):
         """Runs a script of the root in a new folder: its output, and each call of CMake with ccache's settings."""
         tree = self.tools(name, **{"setup.sh": "exit 0"})
         os.makedirs(os.path.join(tree, "data", "quickstart"))
@@ -89,7 +89,7 @@ class Setup(RunTest):
         if not built:
             os.rename(os.path.join(llmc, "llmc"), os.path.join(llmc, "to-be-built"))
         made = f"mv {llmc}/to-be-built {llmc}/llmc 2> /dev/null; env | grep ^CCACHE_ | sed s,{tree},TREE, | sort >> {tree}/told; exit 0"
-        tools = self.tools(f"{name}/tools", cmake=made, ctest="exit 0")
+        tools = self.tools(f"{name}/tools", cmake=made, ctest=ctest)
         environment = {
             key: value
             for key, value in harness.environment(PATH=f"{tools}:{os.environ['PATH']}").items()
@@ -113,6 +113,33 @@ class Setup(RunTest):
             self.assertRegex(out, r"\d to \d+ minutes")
             self.assertNotIn(built, out)
             self.assertIn(built, self.script(f"{script}-again", script, True)[0])
+
+    def test_skipped_tests_are_listed(self):
+        """Of GoogleTest and of Python, once each, and no others."""
+        log = """
+1/5 Testing: run_report
+test_first (report.Report.test_first)
+A line of what it does. ... skipped 'no Node.js here'
+test_second (report.Report.test_second) ... ok
+2/5 Testing: Sizes/Tiles.Multiply/8 x 8
+/tiles_test.cpp:7: Skipped
+no tiles
+
+[  SKIPPED ] Sizes/Tiles.Multiply/0, where GetParam() = 8 x 8 (0 ms)
+3/5 Testing: Sizes/Tiles.Multiply/8 x 9
+/tiles_test.cpp:7: Skipped
+no tiles
+
+4/5 Testing: Tiles.Add
+[       OK ] Tiles.Add (0 ms)
+5/5 Testing: run_plan_page
+test_third (plan_page.PlanPage.test_third) ... skipped 'no Chromium here'
+"""
+        ctest = f"mkdir -p build/Testing/Temporary; cat > build/Testing/Temporary/LastTest.log << END{log}END"
+        out = self.script("skips", "test.sh", False, ctest)[0]
+        self.assertIn(
+            "Left out, in whole or in part, since this machine lacks something: 3\n  run_report test_first: 'no Node.js here'\n"
+            "  Sizes/Tiles.Multiply: no tiles\n  run_plan_page test_third: 'no Chromium here'\n", out)
 
     def configure(self, name, *options):
         """Configures without cudnn-frontend: CMake's output, and how often a Python was asked to download it."""

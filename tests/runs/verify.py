@@ -5,6 +5,7 @@ import os
 import shutil
 import struct
 import sys
+import unittest
 
 import harness
 from harness import LLMC, SOURCE, RunTest
@@ -194,32 +195,36 @@ class Verify(RunTest):
         return json.loads(done.out)
 
     def test_good(self):
-        if not harness.has_tiles():
-            print("this machine has no tiles: no products in bf16x3")
         for overrides in ((), BF16, NO_ROPE, (*BF16, *NO_ROPE), POST, SANDWICH, LOCAL, GEMMA, UNWEIGHTED, NO_VECTORS,
                           UNGATED, TURNED, PART, NEIGHBOURS, SCALED_Q, EMBEDDED, THREE_KINDS, FACTORS,
                           (*BF16, *FACTORS), (*SPLIT, *SCALED, "schedule.tokens=1x"), ("init.distribution=uniform", ),
                           ("init.distribution=truncated", ), harness.FP8, harness.FP8_FULL, harness.FP8_TENSOR,
-                          harness.MXFP8, harness.INT8, SPLIT, MUON, POLAR, MAGNIFIED,
-                          *([harness.BF16X3] if harness.has_tiles() else [])):
-            report = self.report(0, *overrides)
-            self.assertTrue(report["good"])
-            self.assertIsNone(report["off"])
-            self.assertEqual([c["name"] for c in report["classes"]],
-                             ["activations", "their gradients", "loss", "gradients", "parameters", "moments"])
-            for tensors in report["classes"]:
-                # A run in another precision: no bits are equal.
-                self.assertTrue(0 < tensors["worst"] <= tensors["bound"], tensors)
-                self.assertLessEqual(tensors["usual_bound"], tensors["bound"])
-            self.assertEqual("2 of 3 layers" in report["reduced"], overrides is not THREE_KINDS)
-            self.assertGreater(report["ops"]["compared"], 200)
-            self.assertTrue(0 < report["ops"]["worst_of_bound"] <= 1)
-            # Two layers have fewer parameters; everything else is the run's own.
-            self.assertEqual(report["kernels"]["others"],
-                             [] if overrides in (THREE_KINDS, MAGNIFIED) else ["parameter_norms"])
+                          harness.MXFP8, harness.INT8, SPLIT, MUON, POLAR, MAGNIFIED):
+            self.assert_good(overrides)
         done = self.verify()
         self.assertEqual(done.code, 0, done.err)
         self.assertIn("\ngood: ", done.out)
+
+    @unittest.skipUnless(harness.has_tiles(), "this processor has no AMX tiles")
+    def test_good_in_bf16x3(self):
+        self.assert_good(harness.BF16X3)
+
+    def assert_good(self, overrides):
+        report = self.report(0, *overrides)
+        self.assertTrue(report["good"])
+        self.assertIsNone(report["off"])
+        self.assertEqual([c["name"] for c in report["classes"]],
+                         ["activations", "their gradients", "loss", "gradients", "parameters", "moments"])
+        for tensors in report["classes"]:
+            # A run in another precision: no bits are equal.
+            self.assertTrue(0 < tensors["worst"] <= tensors["bound"], tensors)
+            self.assertLessEqual(tensors["usual_bound"], tensors["bound"])
+        self.assertEqual("2 of 3 layers" in report["reduced"], overrides is not THREE_KINDS)
+        self.assertGreater(report["ops"]["compared"], 200)
+        self.assertTrue(0 < report["ops"]["worst_of_bound"] <= 1)
+        # Two layers have fewer parameters; everything else is the run's own.
+        self.assertEqual(report["kernels"]["others"],
+                         [] if overrides in (THREE_KINDS, MAGNIFIED) else ["parameter_norms"])
 
     def test_faults_of_templates(self):
         for file, old, new, op, overrides in FAULTS:
