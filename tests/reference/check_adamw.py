@@ -17,6 +17,7 @@ import torch
 import check_gradients as traces
 import safetensors_file
 import specs
+from checks import nan_as_inf
 
 STEPS, LENGTH = 10, 20  # compared; of the schedule, over which weight decay falls to 0
 SCALES = {"matrices": 3.0, "head": 0.25, "embedding": 0.5, "vectors": 2.0}
@@ -97,11 +98,11 @@ def check(trace, decay, scales, decays):
             exact = p.data - torch.tensor(before[name], dtype=torch.float64)
             ours = torch.tensor(after[name], dtype=torch.float64) - torch.tensor(before[name], dtype=torch.float64)
             if exact.norm() == 0:
-                failed |= bool(ours.abs().max() > 0)
+                failed |= bool(ours.abs().max() != 0)
                 continue
-            relative = ((ours - exact).norm() / exact.norm()).item()
+            relative = nan_as_inf(((ours - exact).norm() / exact.norm()).item())
             error, where = max((error, where), (relative, name))
-        norm_error = abs(norm - summary["grad_norm"]) / norm
+        norm_error = nan_as_inf(abs(norm - summary["grad_norm"]) / norm)
         print(
             f"decay {decay}, {len(scales)} scales, {len(decays)} decays, step {step}: update {error:.1e} ({where}), gradient norm {norm_error:.1e}, lr {summary['lr']:.3e}"
         )

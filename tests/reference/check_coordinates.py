@@ -113,7 +113,7 @@ def main():
                 wrong += [
                     f"{width} {name}: {ratio:.2f}" for name, ratio in ratios.items() if not 1 / FLAT < ratio < FLAT
                 ]
-            elif ratios["logits"] < GROWS:
+            elif not ratios["logits"] >= GROWS:
                 wrong.append(f"{width} none, logits: {ratios['logits']:.2f} should grow")
     print("wrong: " + ", ".join(wrong) if wrong else "flat over widths under mup")
     sys.exit(1 if wrong else 0)

@@ -44,10 +44,12 @@ import torch
 import llama
 import safetensors_file
 import specs
+from checks import HANGS, nan_as_inf
 
 
 def run(*command, **options):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=HANGS,
+                          **options)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} exited with {done.returncode}:\n{done.stdout}")
 
@@ -94,8 +96,8 @@ def errors(gradients, reference):
 
 
 def largest(values):
-    """Largest of name -> number, with its name."""
-    return max((value, name) for name, value in values.items())
+    """Largest of name -> error, with its name."""
+    return max((nan_as_inf(value), name) for name, value in values.items())
 
 
 # By products as in llama.py: the name of the trainer's precision, and of PyTorch's run with the same roundings.
@@ -157,9 +159,9 @@ class Draws:
         if set(gradients) != set(exact.gradients):
             sys.exit(f"{step}: gradients of other tensors: {sorted(set(gradients) ^ set(exact.gradients))}")
         ours = errors(gradients, exact.gradients)
-        self.loss_error = max(self.loss_error, abs(summary["loss"] - exact.loss) / exact.loss)
+        self.loss_error = max(self.loss_error, nan_as_inf(abs(summary["loss"] - exact.loss) / exact.loss))
         wrong = {
-            key: abs(summary[key] - figure) / (1 if key == "top1" else abs(figure))
+            key: nan_as_inf(abs(summary[key] - figure) / (1 if key == "top1" else abs(figure)))
             for key, figure in exact.figures.items()
         }
         self.top1_error = max(self.top1_error, wrong.pop("top1"))

@@ -21,6 +21,7 @@ import check_gradients as traces
 import numpy as np
 import safetensors_file
 import specs
+from checks import nan_as_inf
 
 STEPS = 10
 BLOCK = 256
@@ -89,13 +90,13 @@ class Moment:
     def check(self, where, exact, terms):
         """Counts codes beside a border."""
         if self.scales is None:
-            worst = np.max(np.abs(self.values - exact) - ROUNDINGS * terms)
+            worst = nan_as_inf(np.max(np.abs(self.values - exact) - ROUNDINGS * terms))
             if worst > 0:
                 sys.exit(f"{where}: a moment in fp32 is off by {worst:.1e} more than rounding")
             return 0
         largest = largest_of_blocks(exact)
         allowed = ROUNDINGS * largest_of_blocks(terms)
-        if np.any(np.abs(self.scales - largest) > allowed):
+        if not np.all(np.abs(self.scales - largest) <= allowed):
             sys.exit(f"{where}: a scale is not its block's largest magnitude")
         off, wrong = wrong_codes(self.codes, exact, terms, largest, self.map)
         if wrong.any():
@@ -126,7 +127,7 @@ def check(run, trace, names):
                                                                                      (1 - BETAS[1]**(step + 1))) + EPS)
             ours = after[name].reshape(-1).astype(np.float64) - p
             if np.linalg.norm(exact):  # 0 in a warm-up's first step
-                worst = max(worst, (np.linalg.norm(ours - exact) / np.linalg.norm(exact), name))
+                worst = max(worst, (nan_as_inf(np.linalg.norm(ours - exact) / np.linalg.norm(exact)), name))
             for moment, of, terms in (("exp_avg", m, np.abs(first.values) + np.abs(d)), ("exp_avg_sq", v,
                                                                                          second.values + d * d)):
                 found = Moment(saved_after, moment, name, len(p))

@@ -27,6 +27,7 @@ import check_adamw
 import check_gradients as traces
 import safetensors_file
 import specs
+from checks import nan_as_inf
 
 STEPS, WARMUP = 20, 3  # at most, and by default
 BOUNDS = {"fp32": 1e-5, "bf16": 2e-2}
@@ -159,8 +160,8 @@ def check(trace, setting, compute, steps):
         decided = matrices[name].decided if name in matrices else torch.ones_like(exact, dtype=torch.bool)
         assert decided.double().mean() > 0.99
         difference = ((after[name] - exact) * decided).norm()
-        error, where = max((error, where), ((difference / (exact - p).norm()).item(), name))
-        of_weights = max(of_weights, (difference / exact.norm()).item())
+        error, where = max((error, where), (nan_as_inf((difference / (exact - p).norm()).item()), name))
+        of_weights = max(of_weights, nan_as_inf((difference / exact.norm()).item()))
     print(f"{setting.words}: error {error:.1e} ({where}), {of_weights:.1e} of the weights" +
           (f"; singular values {least:.3f} to {most:.3f}" if most else ""))
     good = error <= BOUNDS[compute] and of_weights <= 1e-2 and (not most or (least >= 0.68 and most <= 1.14))

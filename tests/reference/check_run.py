@@ -22,7 +22,7 @@ import check_gradients as traces
 import llama
 import safetensors_file
 import specs
-from checks import Checks
+from checks import Checks, nan_as_inf
 
 HIDDEN, LAYERS, VOCABULARY, SEQUENCE, MICRO_BATCH = 36, 3, 97, 24, 2
 EMBEDDING_STD = 0.17  # of the head, too: logits and sampled losses must differ from step 1
@@ -136,7 +136,7 @@ def check_samples(checks, model, parameters, lines, tolerance):
         checks.expect(len(written) == SAMPLED, f"{len(written)} tokens after '{line['prompt']}'")
         for token in written:
             logits = llama.forward(parameters, model, torch.tensor([ids[-SEQUENCE:]]))[0, -1]
-            worst = max(worst, (logits.max() - logits[token]).item())
+            worst = max(worst, nan_as_inf((logits.max() - logits[token]).item()))
             ids.append(token)
     print(
         f"greedy samples: {len(lines)} of {SAMPLED} tokens; the largest logit is at most {worst:.1e} above the chosen one's"

@@ -1,5 +1,6 @@
 """Every launch of a step alone, and each kind of attention compared with the run's."""
 
+import math
 import statistics
 
 import training
@@ -52,8 +53,9 @@ def repeated(kit, result):
 
 
 def relative_difference(ours, theirs):
-    """|ours - theirs| / |theirs|."""
-    return abs(ours - theirs) / abs(theirs) if theirs else abs(ours)
+    """|ours - theirs| / |theirs|; inf instead of NaN, which exceeds no bound."""
+    difference = abs(ours - theirs) / abs(theirs) if theirs else abs(ours)
+    return math.inf if math.isnan(difference) else difference
 
 
 def compare(run, own):
