@@ -104,7 +104,7 @@ class Tree:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True,
                                   errors="replace", env=self.environment, timeout=LIMIT, **options)
         except subprocess.TimeoutExpired:
-            raise OutOfDate(f"{' '.join(command)} took more than {LIMIT} s")
+            raise OutOfDate(f"{' '.join(command)} took more than {LIMIT:.0f} s")
         return done.returncode, done.stdout
 
     def build(self, tests):

@@ -111,13 +111,15 @@ def start_and_kill(trainer, run, stop_at, delay):
     was killed."""
     process = subprocess.Popen([trainer, "--run", run, "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     path = os.path.join(run, "metrics.jsonl")
-    while process.poll() is None:
-        lines = whole_lines(path)
-        if lines and lines[-1]["step"] >= stop_at:
-            time.sleep(delay)
-            process.send_signal(signal.SIGKILL)
-            break
-        time.sleep(0.002)
+    try:
+        while process.poll() is None:
+            lines = whole_lines(path)
+            if lines and lines[-1]["step"] >= stop_at:
+                time.sleep(delay)
+                break
+            time.sleep(0.002)
+    finally:
+        process.kill()
     error = process.communicate()[1].decode(errors="replace")
     if process.returncode not in (0, -signal.SIGKILL):
         sys.exit(f"the trainer ended with {process.returncode}\n{error}")

@@ -99,9 +99,8 @@ class Borders(PhasedSpecs):
         words = ("--run", run, "checkpoint.every=0", "evaluation.every=0", "sampling.every=0", "guards.limit=10000",
                  "guards.limit_in_a_row=10000")
         command = lambda: mpirun_each((trainer, *words), (trainer, *words), folders=folders)
-        process = subprocess.Popen(command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                   env=environment())
-        self.addCleanup(process.kill)
+        process = self.start(*command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                             env=environment())
         self.wait_until_it_trains(process, run)
         shutil.copy(self.path("train-0.bin"), self.path("other.bin"))
         os.replace(self.path("other.bin"), self.path("node-1", "second.bin"))
@@ -126,7 +125,7 @@ class Borders(PhasedSpecs):
             self.compile_spec("gone", phases, (f"steps: {STEPS}", "steps: 502")), "--run", run, "checkpoint.every=0",
             "evaluation.every=600", "sampling.every=600", "guards.limit=10000", "guards.limit_in_a_row=10000"
         ]
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = self.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.wait_until_it_trains(process, run)
         os.rename(later, later + ".away")
         error = process.communicate(timeout=harness.HANGS)[1]

@@ -22,17 +22,16 @@ COMMANDS = [
 PURE = ("check", "config", "schema", "explain", "init", "plan", "diff", "emit", "devices", "sizes", "doctor", "scale")
 
 
-def on_terminal(command, env):
-    """Standard error of a command that runs on a terminal."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=slave, env=env)
-    os.close(slave)
-    output = harness.read_terminal(master)
-    process.wait(timeout=harness.HANGS)
-    return output.decode()
-
-
 class Cli(RunTest):
+
+    def on_terminal(self, command, env):
+        """Standard error of a command that runs on a terminal."""
+        master, slave = pty.openpty()
+        process = self.start(*command, stdout=subprocess.DEVNULL, stderr=slave, env=env)
+        os.close(slave)
+        output = harness.read_terminal(master)
+        process.wait(timeout=harness.HANGS)
+        return output.decode()
 
     def test_help_has_an_example(self):
         overview = self.succeed(LLMC, "--help").out
@@ -205,15 +204,15 @@ class Cli(RunTest):
         command = [LLMC, "check", os.path.join(SOURCE, "specs", "tiny.yaml"), "model.hidden_size=0"]
         plain = harness.environment()
         plain.pop("NO_COLOR", None)
-        self.assertIn("\033[", on_terminal(command, plain))
-        self.assertNotIn("\033[", on_terminal(command, dict(plain, NO_COLOR="1")))
+        self.assertIn("\033[", self.on_terminal(command, plain))
+        self.assertNotIn("\033[", self.on_terminal(command, dict(plain, NO_COLOR="1")))
         self.assertNotIn("\033[", harness.call(*command, env=plain).err)
 
     def test_progress_on_a_terminal_is_one_line(self):
         with open(self.path("many.jsonl"), "w") as file:
             file.writelines(json.dumps({"text": f"document {number}"}) + "\n" for number in range(3000))
         begin = time.monotonic()
-        shown = on_terminal([
+        shown = self.on_terminal([
             LLMC, "data", "build", "--from",
             self.path("many.jsonl"), "--vocab-size", "320", "-o",
             self.path("of-many")
@@ -222,7 +221,7 @@ class Cli(RunTest):
         self.assertTrue(os.path.exists(self.path("of-many", "dataset.json")))
         with open(self.path("packed.jsonl"), "wb") as file:
             file.write(b"\x1f\x8b\x08 as of gzip")
-        shown = on_terminal([
+        shown = self.on_terminal([
             LLMC, "data", "build", "--from",
             self.path("packed.jsonl"), "--vocab-size", "320", "-o",
             self.path("of-packed")

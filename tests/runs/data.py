@@ -276,7 +276,7 @@ class Data(RunTest):
         took, generator = time.monotonic() - begin, random.Random(7)
         out = self.path("killed", "set")
         for _ in range(6):
-            process = subprocess.Popen([*words, out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            process = self.start(*words, out, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(generator.uniform(0, took * 0.9))
             process.kill()
             process.wait(timeout=harness.HANGS)
@@ -312,7 +312,7 @@ class Data(RunTest):
         def killed(signal_number, more=()):
             """Starts a build and ends it once it has finished another shard. Returns the finished shards' times."""
             before = len(json.loads(harness.read(partial()[0]))["train"]["shards"]) if partial() else 0
-            process = subprocess.Popen([*words(*more), out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            process = self.start(*words(*more), out, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             while process.poll() is None:
                 found = partial()
                 try:

@@ -179,7 +179,7 @@ class DataScripts(RunTest):
         self.assertIn("is there already", harness.call(*words, self.path("bad", "a.jsonl")).err)
         os.mkfifo(self.path("endless.jsonl"))
         words[-1] = self.path("signals", "out")
-        process = subprocess.Popen([*words, self.path("endless.jsonl")])
+        process = self.start(*words, self.path("endless.jsonl"))
         while process.poll() is None and not os.path.exists(self.path(f"signals/out.partial-{process.pid}")):
             time.sleep(0.01)
         process.terminate()

@@ -12,7 +12,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import types
 import unittest
 from unittest import mock
@@ -318,19 +317,14 @@ class Exporter(RunTest):
         self.assertEqual(said[-1][0], "end")
 
     def test_follow_sends_what_the_run_adds(self):
-        process = subprocess.Popen(
-            [sys.executable, EXPORTER, "wandb", self.folder_of_run, "--project", "p", "--follow"], env=self.environment,
-            stderr=subprocess.PIPE)
-        try:
-            self.succeed(self.trainer, "--run", self.folder_of_run, "--steps", 8)
-            until = time.monotonic() + 60
-            while time.monotonic() < until and not (os.path.exists(self.calls) and any(call[0] == "log" and call[2] == 8
-                                                                                       for call in self.said())):
-                time.sleep(0.1)
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=60)
-        finally:
-            process.kill()
+        process = self.start(sys.executable, EXPORTER, "wandb", self.folder_of_run, "--project", "p", "--follow",
+                             env=self.environment, stderr=subprocess.PIPE)
+        self.succeed(self.trainer, "--run", self.folder_of_run, "--steps", 8)
+        self.until(
+            process,
+            lambda: os.path.exists(self.calls) and any(call[0] == "log" and call[2] == 8 for call in self.said()))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=harness.HANGS)
         self.assertEqual([call[2] for call in self.said() if call[0] == "log"], list(range(1, 9)))
         self.assertEqual(self.said()[-1][0], "finish")
         self.assertEqual(process.returncode, 0)

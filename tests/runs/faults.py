@@ -9,7 +9,6 @@ import shlex
 import signal
 import socket
 import struct
-import subprocess
 import threading
 import time
 
@@ -36,7 +35,7 @@ class Job:
     """Ranks of a run that saves every `every` steps; `shell`: commands of each rank before it becomes the trainer."""
 
     def __init__(self, test, name, trainer, *words, every=4, ranks_=RANKS, shell=""):
-        self.test, self.folder, self.ranks = test, test.path(name), ranks_
+        self.folder = test.path(name)
         self.log = test.path(name + ".log")
         command = [
             trainer, "--run", self.folder, "--peer-timeout", TIMEOUT, *ENDLESS, f"checkpoint.every={every}", *words
@@ -44,19 +43,9 @@ class Job:
         if shell:
             command = ["sh", "-c", shell + '; exec "$@"', "sh", *command]
         with open(self.log, "w") as log:
-            self.mpirun = subprocess.Popen(ranks.mpirun(ranks_, *command), stdout=log, stderr=log,
-                                           env=ranks.environment())
-        test.addCleanup(self.end)
+            self.mpirun = test.start(*ranks.mpirun(ranks_, *command), stdout=log, stderr=log, env=ranks.environment())
         self.before, self.logged = self.last_step(), self.log_size()
         self.found = {}
-
-    def end(self):
-        """Kills the remaining processes."""
-        if self.mpirun.poll() is None:
-            for process in filter(None, [*map(self.find, range(self.ranks)), self.mpirun.pid]):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
-            self.mpirun.wait()
 
     def said(self):
         return harness.read(self.log).decode(errors="replace")
@@ -204,7 +193,7 @@ class Faults(ranks.RanksTest):
         while job.find(0) or job.find(2):
             self.assertLess(time.monotonic(), limit, job.said())
             time.sleep(0.05)
-        job.end()
+        harness.kill(job.mpirun)
 
     def test_a_rank_that_is_lost_in_any_phase_ends_all_and_the_job_goes_on(self):
         for number in (signal.SIGKILL, signal.SIGSTOP):

@@ -2,19 +2,27 @@
 
 import array
 import json
+import math
 import os
 import random
 import re
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
+import time
 import unittest
+
+import processes
+from processes import read
 
 LLMC = os.path.abspath(os.environ.get("LLMC", "build/llmc"))
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(SOURCE, "tests", "reference"))
+from checks import HANGS, nan_as_inf  # noqa: E402
+
 VOCABULARY = 97
-HANGS = 2400  # seconds after which a program counts as hung, as in tests/CMakeLists.txt
 SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()  # every save syncs its files
 
 # Three layers, so that {every: 2} has layers of both kinds; odd widths, so that rows are padded; two micro-batches per
@@ -168,11 +176,6 @@ def read_terminal(master):
     return output
 
 
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
-
-
 def tree(folder):
     """Relative path -> bytes, for every file below a folder."""
     return {
@@ -226,16 +229,26 @@ def round_to_fp16(path):
 
 
 def relative_difference(ours, reference):
-    """Norm of the difference over norm; the largest over all tensors, with its name."""
+    """Norm of the difference over norm; the largest over all tensors, with its name. NaN counts as inf, and so does what
+    only one of both has."""
     worst = (0.0, "")
-    for name, exact in reference.items():
-        difference = sum((a - b)**2 for a, b in zip(ours[name], exact))**0.5
-        size = sum(b * b for b in exact)**0.5
+    for name in {**reference, **ours}:
+        if name not in ours or name not in reference or len(ours[name]) != len(reference[name]):
+            return (math.inf, name)
+        difference = sum((a - b)**2 for a, b in zip(ours[name], reference[name]))**0.5
+        size = sum(b * b for b in reference[name])**0.5
         if size:
-            worst = max(worst, (difference / size, name))
+            worst = max(worst, (nan_as_inf(difference / size), name))
         elif difference:
-            return (float("inf"), name)
+            return (math.inf, name)
     return worst
+
+
+def kill(process):
+    """Kills what still runs of a program with a session of its own, and closes its pipes."""
+    with process:
+        if process.poll() is None:
+            processes.kill_session(process.pid)
 
 
 class RunTest(unittest.TestCase):
@@ -253,6 +266,24 @@ class RunTest(unittest.TestCase):
 
     def path(self, *names):
         return os.path.join(self.folder, *names)
+
+    def start(self, *command, **options):
+        """Starts a program with a session of its own. If it still runs when the test ends, all of the session is killed,
+        so that a test that fails leaves no endless trainer."""
+        options.setdefault("env", environment())
+        process = subprocess.Popen([str(word) for word in command], start_new_session=True, **options)
+        self.addCleanup(kill, process)
+        return process
+
+    def until(self, process, there, log=None):
+        """Waits until there() is true. Fails if the program has ended before, with what it wrote to a pipe or `log`."""
+        deadline = time.monotonic() + HANGS
+        while not there():
+            if process.poll() is not None and not there():  # asked again: its last act counts
+                said = read(log).decode(errors="replace") if log else process.communicate()
+                self.fail(f"{process.args} has ended with {process.returncode}: {said}")
+            self.assertLess(time.monotonic(), deadline, process.args)
+            time.sleep(0.01)
 
     def succeed(self, *command, **options):
         done = call(*command, **options)

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 
 import harness
 from harness import TrainerTest
@@ -93,10 +92,9 @@ class LlmcRun(TrainerTest):
         self.succeed(harness.LLMC, "run", spec, "-o", self.path("auto-build"), "batch.micro_batch=auto",
                      "batch.tokens=48", "--", "--run", self.path("auto run"), "--steps", 1)
         # Stopped by a signal: the printed command is run in a shell.
-        process = subprocess.Popen([trainer, "--run", run, "schedule.steps=1000000", "sampling.prompts=[\"4 5\"]"],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, universal_newlines=True)
-        while harness.read(os.path.join(run, "metrics.jsonl")).count(b"\n") < 5:
-            time.sleep(0.01)
+        process = self.start(trainer, "--run", run, "schedule.steps=1000000", "sampling.prompts=[\"4 5\"]",
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.until(process, lambda: harness.read(os.path.join(run, "metrics.jsonl")).count(b"\n") >= 5)
         process.send_signal(signal.SIGHUP)
         said = process.communicate()[1]
         self.assertEqual(process.returncode, 75, said)
@@ -123,13 +121,10 @@ class LlmcRun(TrainerTest):
             "run", spec, "model.intermediate_size=60", "schedule.steps=1000000",
             "data.train.path=" + os.path.join(folder, "train-0.bin")
         ]
-        process = subprocess.Popen([harness.LLMC, *words, "--", "--run", run, "--follow-spec"], cwd=folder,
-                                   env=harness.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                   universal_newlines=True)
+        process = self.start(harness.LLMC, *words, "--", "--run", run, "--follow-spec", cwd=folder,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         metrics = os.path.join(run, "metrics.jsonl")
-        while not os.path.exists(metrics) or len(harness.json_lines(metrics)) < 3:
-            self.assertIsNone(process.poll())
-            time.sleep(0.01)
+        self.until(process, lambda: os.path.exists(metrics) and harness.read(metrics).count(b"\n") >= 3)
         process.send_signal(signal.SIGTERM)
         said = process.communicate()[1]
         self.assertEqual(process.returncode, 75, said)

@@ -163,10 +163,7 @@ class Network(harness.RunTest):
             str(TIMEOUT), *ENDLESS
         ])
         command = self.hosts.mpirun("sh", "-c", f"{words} 2> {said}; echo $? > {said}.code")
-        process = subprocess.Popen(command, env=ranks.environment(), stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
+        process = self.start(*command, env=ranks.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         until = time.monotonic() + 120
         while not when():
             self.assertIsNone(process.poll())

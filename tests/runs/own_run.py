@@ -68,8 +68,8 @@ class OwnRun(RunTest):
         self.succeed(LLMC, "emit", spec, "-o", out)
         with open(os.path.join(out, ".llmc-lock")) as held:
             fcntl.flock(held, fcntl.LOCK_EX)  # as the first llmc does
-            second = subprocess.Popen([LLMC, "emit", spec, "-o", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                      universal_newlines=True)
+            second = self.start(LLMC, "emit", spec, "-o", out, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True)
             self.assertIn("waiting for", second.stderr.readline())
             self.assertIsNone(second.poll())
         out_text, error = second.communicate(timeout=harness.HANGS)

@@ -76,9 +76,7 @@ class PhasedSpecs(RunTest):
 
     def kill_when(self, command, reached):
         """Starts the command, and kills all its processes once `reached` holds, unless it has ended."""
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   start_new_session=True, env=harness.environment())
-        self.addCleanup(process.kill)
+        process = self.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + harness.HANGS
         while process.poll() is None and not reached():
             self.assertLess(time.monotonic(), deadline)

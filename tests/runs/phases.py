@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import harness
 from harness import LLMC, SOURCE
@@ -142,17 +141,11 @@ class Phases(PhasedTest):
     def test_a_signal_stops_the_chain(self):
         spec = self.write_spec("long.yaml", PHASES, (f"steps: {STEPS}", "steps: 200000"),
                                ("most_epochs: 1000", "most_epochs: 1000000"))
-        process = subprocess.Popen(
-            [LLMC, "run", spec, "-o", self.path("long"), "--", "--run",
-             self.path("long-run")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env=harness.environment())
-        self.addCleanup(process.kill)
-        deadline = time.monotonic() + 120
-        while harness.newest_checkpoint(self.path("long-run")) < 8:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.02)
+        process = self.start(LLMC, "run", spec, "-o", self.path("long"), "--", "--run", self.path("long-run"),
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.until(process, lambda: harness.newest_checkpoint(self.path("long-run")) >= 8)
         process.send_signal(signal.SIGTERM)
-        errors = process.communicate(timeout=60)[1]
+        errors = process.communicate(timeout=harness.HANGS)[1]
         self.assertEqual(process.returncode, 75)
         self.assert_facts(errors, "stopped by SIGTERM", "Resume with")
         self.assertNotIn("Start phase", errors)
@@ -163,15 +156,11 @@ class Phases(PhasedTest):
             run, slow = self.path(f"between-{ranks}"), self.path("slow")
             self.write("slow", "")
             env = harness.environment() | {"LD_PRELOAD": os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_SLOW": slow}
-            process = subprocess.Popen(self.words(run, ranks), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                       text=True, env=env)
-            self.addCleanup(process.kill)
-            deadline = time.monotonic() + 120
-            while harness.newest_checkpoint(run) < 12:
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.01)
+            process = self.start(*self.words(run, ranks), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                 env=env)
+            self.until(process, lambda: harness.newest_checkpoint(run) >= 12)
             process.send_signal(signal.SIGTERM)
-            errors = process.communicate(timeout=60)[1]
+            errors = process.communicate(timeout=harness.HANGS)[1]
             os.remove(slow)
             self.assertEqual(process.returncode, 75, errors)
             self.assert_facts(errors,

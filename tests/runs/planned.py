@@ -5,12 +5,10 @@ import math
 import os
 import random
 import re
-import sys
 
 import harness
 
-sys.path.append(os.path.join(harness.SOURCE, "tests", "reference"))
-import specs  # noqa: E402
+import specs  # of tests/reference
 
 MIB = 1 << 20
 

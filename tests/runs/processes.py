@@ -1,4 +1,4 @@
-"""Controls a trainer from outside: stops it in a chosen phase, and writes to its arena."""
+"""Controls programs from outside: kills their sessions, stops a trainer in a chosen phase, and writes to its arena."""
 
 import math
 import os
@@ -7,14 +7,17 @@ import signal
 import struct
 import time
 
-import harness
-
 MOST = 1 << 30  # bytes of a mapping; of a larger one, a simulated device's, the beginning is searched
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def mappings(process):
     """Begin, end, permissions and file of each mapping."""
-    for line in harness.read(f"/proc/{process}/maps").decode().splitlines():
+    for line in read(f"/proc/{process}/maps").decode().splitlines():
         words = line.split(maxsplit=5)
         begin, end = (int(word, 16) for word in words[0].split("-"))
         yield begin, end, words[1], words[5] if len(words) == 6 else ""
@@ -75,7 +78,7 @@ def living():
     """Number, parent and session of each process that has not ended."""
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
-            state, parent, _, session = harness.read(f"/proc/{entry}/stat").rsplit(b")", 1)[1].split()[:4]
+            state, parent, _, session = read(f"/proc/{entry}/stat").rsplit(b")", 1)[1].split()[:4]
         except OSError:
             continue  # it has ended meanwhile
         if state != b"Z":
@@ -101,13 +104,13 @@ def kill_session(leader):
 def stop(process):
     """Sends SIGSTOP and waits until it takes effect."""
     os.kill(process, signal.SIGSTOP)
-    while re.search(rb"\) ([A-Za-z])", harness.read(f"/proc/{process}/stat")).group(1) != b"T":
+    while re.search(rb"\) ([A-Za-z])", read(f"/proc/{process}/stat")).group(1) != b"T":
         time.sleep(1e-4)
 
 
 def place(process):
     """For a stopped process: the file of the code that its main thread executes, and the number of its system call or
     -1."""
-    words = harness.read(f"/proc/{process}/task/{process}/syscall").decode().split()
+    words = read(f"/proc/{process}/task/{process}/syscall").decode().split()
     counter = int(words[-1], 16)
     return next((name for begin, end, _, name in mappings(process) if begin <= counter < end), ""), int(words[0])

@@ -5,7 +5,6 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import termios
 
 import harness
@@ -23,8 +22,8 @@ class Progress(RunTest):
         """Output of the trainer on a terminal of this width, without colour codes."""
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen([self.trainer, "--run", self.path(f"run-{columns}"), *words], stdout=slave,
-                                   stderr=slave, env={**os.environ, "TERM": "xterm", **environment})
+        process = self.start(self.trainer, "--run", self.path(f"run-{columns}"), *words, stdout=slave, stderr=slave,
+                             env={**os.environ, "TERM": "xterm", **environment})
         os.close(slave)
         output = harness.read_terminal(master)
         self.assertEqual(process.wait(timeout=harness.HANGS), 0, output)

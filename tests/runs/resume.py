@@ -254,7 +254,7 @@ class Resume(RunTest):
         gets more time, so that a machine that slows down cannot delay the run forever."""
         reach, newest = seconds, -1
         while True:
-            process = subprocess.Popen([trainer, "--run", run], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            process = self.start(trainer, "--run", run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(rng.uniform(0, reach))
             process.send_signal(number)
             code = process.wait(timeout=harness.HANGS)

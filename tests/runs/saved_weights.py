@@ -246,20 +246,14 @@ class SavedWeights(RunTest):
 
     def test_sample_streams(self):
         """Tokens are written one by one: the first arrive while the process is still running."""
-        process = subprocess.Popen(
-            [self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--tokens", "1000000"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=harness.environment())
-        try:
-            text = b""
-            while text.count(b" ") < 30:
-                piece = os.read(process.stdout.fileno(), 4096)
-                self.assertTrue(piece, text)
-                text += piece
-            self.assertIsNone(process.poll())
-        finally:
-            process.kill()
-            process.stdout.close()
-            process.wait()
+        process = self.start(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--tokens",
+                             1000000, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        text = b""
+        while text.count(b" ") < 30:
+            piece = os.read(process.stdout.fileno(), 4096)
+            self.assertTrue(piece, text)
+            text += piece
+        self.assertIsNone(process.poll())
 
     def test_text_prompts(self):
         text = self.path("text")

@@ -7,7 +7,6 @@ import signal
 import statistics
 import subprocess
 import threading
-import time
 
 import harness
 from harness import LLMC, RunTest
@@ -32,12 +31,8 @@ class Runs(RunTest):
 
     def started(self, name):
         """A long run, past its first checkpoints."""
-        process = subprocess.Popen(self.train(name) + [LONG], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(process.kill)
-        deadline = time.monotonic() + 60
-        while harness.newest_checkpoint(os.path.join(self.runs, name)) < 6:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.02)
+        process = self.start(*self.train(name), LONG, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.until(process, lambda: harness.newest_checkpoint(os.path.join(self.runs, name)) >= 6)
         return process
 
     def test_states(self):
@@ -88,7 +83,7 @@ class Runs(RunTest):
         one = os.path.join(self.runs, "short")
         self.assertEqual(list(self.listed(one)[0]), ["short"])
         training.terminate()
-        self.assertEqual(training.wait(timeout=60), 75)
+        self.assertEqual(training.wait(timeout=harness.HANGS), 75)
         self.assertEqual(self.listed()[0]["training"]["state"], "stopped")
 
     def test_damaged_runs_are_named(self):

@@ -223,9 +223,8 @@ class Surroundings(RunTest):
                 words = [self.trainer, *launcher, "--run", run, *harness.ENDLESS]
                 terminal, end = pty.openpty()
                 with open("/dev/full", "w") as full:
-                    process = subprocess.Popen(words, stdin=end, stdout=end, stderr=end if closed else full,
-                                               start_new_session=True,
-                                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                    process = self.start(*words, stdin=end, stdout=end, stderr=end if closed else full,
+                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
                 os.close(end)
                 metrics = os.path.join(run, "metrics.jsonl")
                 while not os.path.exists(metrics) or harness.read(metrics).count(b"\n") < 3:

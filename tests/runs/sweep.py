@@ -7,7 +7,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import time
 
 import harness
 import report
@@ -54,24 +53,15 @@ class Sweep(RunTest):
         self.assertTrue(done.err.startswith("error: "), done.err)
         return done.err
 
-    def until(self, met, process):
-        deadline = time.monotonic() + 120
-        while not met():
-            self.assertLess(time.monotonic(), deadline)
-            self.assertIsNone(process.poll(), "the sweep ended")
-            time.sleep(0.02)
-
     def test_grid_is_killed_and_goes_on(self):
         command = self.sweep("grid", RATES, "model.intermediate_size=50,60,70", "--jobs", "2", "--threads", "1", *LONG,
                              f"checkpoint.mirror={self.path('mirrors')}")
         for stop in (signal.SIGKILL, signal.SIGTERM):
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                       env=harness.environment())
-            self.addCleanup(process.kill)
+            process = self.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             number = 3 if stop == signal.SIGKILL else 6
-            self.until(lambda: harness.newest_checkpoint(self.path("grid", "runs", f"{number:04}")) >= 20, process)
+            self.until(process, lambda: harness.newest_checkpoint(self.path("grid", "runs", f"{number:04}")) >= 20)
             process.send_signal(stop)
-            errors = process.communicate(timeout=60)[1]
+            errors = process.communicate(timeout=harness.HANGS)[1]
             self.assertEqual(process.returncode, 75 if stop == signal.SIGTERM else -stop)
         self.assert_facts(errors, "SIGTERM", "stopped at step", "To go on", "llmc sweep", RATES, "--jobs 2")
         self.assertEqual(self.states("grid")[:4] + self.states("grid")[-1:], ["finished"] * 4 + ["waiting"])
@@ -156,10 +146,10 @@ class Sweep(RunTest):
         words = ("optimizer.lr=1e-3,3e-3", f"data.train.path={self.path('moved-*.bin')}")
         for shard in (0, 1):
             os.symlink(self.path(f"train-{shard}.bin"), self.path(f"moved-{shard}.bin"))
-        process = subprocess.Popen(self.sweep("failed", *words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                   text=True, env=harness.environment())
+        process = self.start(*self.sweep("failed", *words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                             text=True)
         # The shards vanish after the sweep's own check.
-        self.until(lambda: os.path.exists(self.path("failed", "sweep.json")), process)
+        self.until(process, lambda: os.path.exists(self.path("failed", "sweep.json")))
         for shard in (0, 1):
             os.remove(self.path(f"moved-{shard}.bin"))
         errors = process.communicate()[1]
@@ -173,12 +163,10 @@ class Sweep(RunTest):
 
     def test_an_older_error_is_not_the_reason(self):
         """Of a trainer that is killed: its log has what other starts wrote too."""
-        process = subprocess.Popen(
-            self.sweep("killed", "optimizer.lr=1e-3,3e-3", "schedule.steps=1000000", "--jobs", "1"),
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=harness.environment())
-        self.addCleanup(process.kill)
+        process = self.start(*self.sweep("killed", "optimizer.lr=1e-3,3e-3", "schedule.steps=1000000", "--jobs", "1"),
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for run in ("0001", "0002"):
-            self.until(lambda: os.path.exists(self.path("killed", "runs", run, "metrics.jsonl")), process)
+            self.until(process, lambda: os.path.exists(self.path("killed", "runs", run, "metrics.jsonl")))
             with open(self.path("killed", "logs", "0002.txt"), "a") as file:
                 file.write("error: of an older start\n" if run == "0001" else "")
             (trainer, ) = processes_of(self.path("killed", "runs", run))
@@ -283,15 +271,13 @@ class Sweep(RunTest):
 
     def test_one_sweep_works_in_a_folder(self):
         command = self.sweep("locked", RATES, "schedule.steps=100000", "evaluation.every=0", "sampling.every=0")
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   env=harness.environment())
-        self.addCleanup(process.kill)
-        self.until(lambda: os.path.exists(self.path("locked", "runs", "0001", "metrics.jsonl")), process)
+        process = self.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.until(process, lambda: os.path.exists(self.path("locked", "runs", "0001", "metrics.jsonl")))
         done = harness.call(*command)
         self.assertEqual(done.code, 2)
         self.assert_facts(done.err, "another llmc sweep works in")
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(timeout=60), 75)
+        self.assertEqual(process.wait(timeout=harness.HANGS), 75)
         self.assertEqual(self.states("locked"), ["stopped", "waiting", "waiting"])
         with open(self.path("locked", "sweep.json"), "w") as file:
             file.write('{"spec": 1}')

@@ -12,8 +12,7 @@ import sys
 import harness
 from harness import LLMC, RunTest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "reference"))
-import mixed_text  # noqa: E402
+import mixed_text  # of tests/reference
 
 FIXTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizers")
 

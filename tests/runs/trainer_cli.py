@@ -48,14 +48,10 @@ class TrainerCli(TrainerTest):
                 self.trainer, "--run", run, f"data.train.path={shard}", *harness.ENDLESS, "checkpoint.every=5",
                 "--threads", 1, *ranks
             ]
-            process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                       env=harness.environment(), text=True)
-            try:
-                next(line for line in process.stdout if re.search(r"step +[1-9]\d/", line))  # the tenth or later
-                change()
-                out, err = process.communicate(timeout=harness.HANGS)
-            finally:
-                process.kill()
+            process = self.start(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            next(line for line in process.stdout if re.search(r"step +[1-9]\d/", line))  # the tenth or later
+            change()
+            out, err = process.communicate(timeout=harness.HANGS)
             self.assertEqual(process.returncode, 5, out + err)
             self.assertRegex(err, rf"'\S*cut\.bin': .*{said}.*sample \d+")
             shutil.copy(spare, shard)

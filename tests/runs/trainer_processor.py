@@ -83,16 +83,12 @@ class TrainerProcessor(TrainerTest):
             env.pop(key, None)
         processors = os.sched_getaffinity(0)
         command = [self.trainer, "--run", self.path("bound"), *harness.ENDLESS, "checkpoint.every=0"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True)
-        try:
-            said = next(line for line in process.stdout if line.startswith("device"))
-            self.assertIn(f" {len(processors)} thread", said)
-            next(line for line in process.stdout if line.startswith("step"))
-            tasks = [int(task) for task in os.listdir(f"/proc/{process.pid}/task")]
-            self.assertEqual(set().union(*(os.sched_getaffinity(task) for task in tasks)), processors)
-        finally:
-            process.kill()
-            process.communicate()
+        process = self.start(*command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True)
+        said = next(line for line in process.stdout if line.startswith("device"))
+        self.assertIn(f" {len(processors)} thread", said)
+        next(line for line in process.stdout if line.startswith("step"))
+        tasks = [int(task) for task in os.listdir(f"/proc/{process.pid}/task")]
+        self.assertEqual(set().union(*(os.sched_getaffinity(task) for task in tasks)), processors)
 
     def test_more_threads_than_processors(self):
         """One warning with the number of processors, and none where each thread has one. It counts the threads of all

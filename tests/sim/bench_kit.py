@@ -375,8 +375,7 @@ class BenchKit(harness.SimTest):
                 pids.unlink(missing_ok=True)
                 with self.replaced("run", "trainer", self.hanging(pids)):
                     words = [*self.words(self.top, self.work, self.out), "--only", "ceilings", "tune"]
-                    running = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL,
-                                               stderr=subprocess.DEVNULL, env=harness.runs.environment())
+                    running = self.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                     end = time.monotonic() + LIMIT
                     while not pids.exists() and running.poll() is None and time.monotonic() < end:
                         time.sleep(0.05)

@@ -2,12 +2,9 @@
 
 import json
 import os
-import sys
 
 import harness
-
-sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))
-import timelines  # noqa: E402
+import timelines  # of tests/runs
 
 STEPS = 4
 REPLAY = "runtime/device/cuda/replay.cpp"

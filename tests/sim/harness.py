@@ -18,6 +18,7 @@ def _load(name, path):
     return module
 
 
+sys.path.append(os.path.join(SOURCE, "tests", "runs"))
 # Has the same name as this file, so it cannot be imported normally.
 runs = _load("runs_harness", os.path.join(SOURCE, "tests", "runs", "harness.py"))
 

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 
@@ -14,7 +13,6 @@ import streams
 import torchrun
 import yaml
 
-sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))  # modules used by tests/runs/ranks.py
 sys.modules["harness"] = harness.runs  # the module that tests/runs/ranks.py imports by this name
 _spec = importlib.util.spec_from_file_location("runs_ranks", os.path.join(harness.SOURCE, "tests", "runs", "ranks.py"))
 runs_ranks = importlib.util.module_from_spec(_spec)
@@ -59,7 +57,7 @@ class SimRanks(harness.SimTest):
             for kind, words in KINDS.items()
         }
 
-    def start(self, ranks, *command, launcher=torchrun.variables, **environment):
+    def start_ranks(self, ranks, *command, launcher=torchrun.variables, **environment):
         """The processes of a run in rank order; each writes to <folder>/rank-N.log, with one LLMC_SIM_LOG per rank.
         launcher(rank, ranks, port): variables of a rank."""
         port = torchrun.free_port()
@@ -69,9 +67,8 @@ class SimRanks(harness.SimTest):
             variables = launcher(rank, ranks, port) if ranks > 1 else {}
             with open(self.path(f"rank-{rank}.log"), "w") as log:
                 processes.append(
-                    subprocess.Popen([str(word) for word in command], stdout=log, stderr=log,
-                                     env=harness.runs.environment(LLMC_SIM_GPUS=str(ranks), **variables, **changes)))
-            self.addCleanup(processes[-1].kill)
+                    self.start(*command, stdout=log, stderr=log,
+                               env=harness.runs.environment(LLMC_SIM_GPUS=str(ranks), **variables, **changes)))
         return processes
 
     def ended(self, processes, seconds=harness.runs.HANGS):
@@ -81,8 +78,8 @@ class SimRanks(harness.SimTest):
         return codes, [harness.runs.read(self.path(f"rank-{rank}.log")).decode() for rank in range(len(processes))]
 
     def train(self, ranks, kind, name, *words, **environment):
-        codes, said = self.ended(self.start(ranks, self.trainers[kind], "--run", self.path(name), *words,
-                                            **environment))
+        codes, said = self.ended(
+            self.start_ranks(ranks, self.trainers[kind], "--run", self.path(name), *words, **environment))
         self.assertEqual(codes, [0] * ranks, f"{kind}, {ranks} ranks\n" + "\n".join(said))
         return said
 
@@ -276,8 +273,8 @@ class SimRanks(harness.SimTest):
 
     def test_a_network_that_breaks_ends_all(self):
         """NCCL reports it itself, in the middle of a step."""
-        job = self.start(3, self.trainers["optimizer"], "--run", self.path("broken"), "schedule.steps=100000",
-                         "checkpoint.every=0", *PLAIN, LLMC_SIM_NCCL_ERROR="1:40")
+        job = self.start_ranks(3, self.trainers["optimizer"], "--run", self.path("broken"), "schedule.steps=100000",
+                               "checkpoint.every=0", *PLAIN, LLMC_SIM_NCCL_ERROR="1:40")
         begin = time.monotonic()
         codes, said = self.ended(job)
         self.assertLess(time.monotonic() - begin, 30)
@@ -292,8 +289,8 @@ class SimRanks(harness.SimTest):
             self.assertRegex(said[rank], rf"rank {rank} \(host [^(]*\), at step \d+ in training, .*exit code 170")
 
     def test_a_killed_rank_ends_all(self):
-        job = self.start(3, self.trainers["optimizer"], "--run", self.path("killed"), "--peer-timeout", 5,
-                         "schedule.steps=100000", "checkpoint.keep_last=2", *PLAIN)
+        job = self.start_ranks(3, self.trainers["optimizer"], "--run", self.path("killed"), "--peer-timeout", 5,
+                               "schedule.steps=100000", "checkpoint.keep_last=2", *PLAIN)
         self.saved(job, "killed")
         begin = time.monotonic()
         job[1].send_signal(signal.SIGKILL)
@@ -307,8 +304,8 @@ class SimRanks(harness.SimTest):
         plan = json.loads(
             self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", 3, *COMMON, *harness.TARGET,
                          "parallel.shard=none").out)
-        job = self.start(3, self.trainers["none"], "--run", self.path("drifted"), "schedule.steps=100000",
-                         "parallel.compare_every=3", "checkpoint.keep_last=2", *PLAIN)
+        job = self.start_ranks(3, self.trainers["none"], "--run", self.path("drifted"), "schedule.steps=100000",
+                               "parallel.compare_every=3", "checkpoint.keep_last=2", *PLAIN)
         self.saved(job, "drifted")
         processes.stop(job[1].pid)
         processes.Arena(job[1].pid, plan, 8).flip("masters", plan["ranks"]["buckets"][-1]["offset"], 100)
@@ -320,7 +317,8 @@ class SimRanks(harness.SimTest):
     def test_two_ranks_of_one_gpu_are_refused(self):
         for name, words, shown in (("chosen", ("--device", 0), "0,1"), ("shown", (), "1")):
             codes, said = self.ended(
-                self.start(2, self.trainers["optimizer"], "--run", self.path(name), *words, CUDA_VISIBLE_DEVICES=shown))
+                self.start_ranks(2, self.trainers["optimizer"], "--run", self.path(name), *words,
+                                 CUDA_VISIBLE_DEVICES=shown))
             self.assertEqual(codes, [2, 2], "\n".join(said))
             self.assertIn("ranks 0 and 1 ", said[0])
 

@@ -10,7 +10,6 @@ import time
 
 import harness
 
-sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))  # modules used by tests/runs/resume.py
 sys.modules["harness"] = harness.runs  # the module that tests/runs/resume.py imports by this name
 _spec = importlib.util.spec_from_file_location("runs_resume", os.path.join(harness.SOURCE, "tests", "runs",
                                                                            "resume.py"))
@@ -45,7 +44,7 @@ class SimResume(harness.SimTest):
         run, cut, codes = self.path("terminated"), set(), []
         for _ in range(2):
             begin = self.lines(run)
-            process = subprocess.Popen([self.trainer, "--run", run], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            process = self.start(self.trainer, "--run", run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             while self.lines(run) <= begin and process.poll() is None:
                 time.sleep(0.01)
             process.send_signal(signal.SIGTERM)

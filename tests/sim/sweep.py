@@ -5,7 +5,6 @@ import glob
 import json
 import os
 import stat
-import subprocess
 import sys
 import time
 
@@ -66,7 +65,7 @@ class Sweep(harness.SimTest):
             self.path("grid")
         ]
         with open(self.path("messages"), "w") as messages:
-            process = subprocess.Popen(command, stdout=messages, stderr=messages, env=env)
+            process = self.start(*command, stdout=messages, stderr=messages, env=env)
         devices = {}
         while process.poll() is None:
             devices.update(self.devices_in_use())

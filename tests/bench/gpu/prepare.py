@@ -17,7 +17,7 @@ import third_party
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 KIT = [
     "tests/bench/gpu", "tests/bench/step_pieces.py", "tests/bench/quickstart_torch.py", "tests/runs/harness.py",
-    "tests/reference", "tests/unit/cuda", "templates"
+    "tests/runs/processes.py", "tests/reference", "tests/unit/cuda", "templates"
 ]
 SMALL = ROOT / "tests" / "bench" / "gpu" / "small.yaml"
 QWEN = ROOT / "tests" / "bench" / "gpu" / "qwen.yaml"
