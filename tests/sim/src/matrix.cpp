@@ -1,4 +1,5 @@
 // Joint operations of a warp's lanes for tensor cores.
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -13,10 +14,12 @@ namespace {
 
 constexpr unsigned kWholeWarp = 0xffffffffu;
 
-/// Data brought by each lane of a warp. Two buffers alternate: a lane that is ahead by one instruction writes to the
-/// other, and it cannot be ahead by two.
+/// Data brought by the lanes of a warp: the numbers of A and B, and the sums once one lane has computed them all; or
+/// addresses. Two buffers alternate: a lane that is ahead by one instruction writes to the other, and it cannot be
+/// ahead by two.
 struct Brought {
-  unsigned a[32][4], b[32][2];
+  float a[16][16], b[16][8], sums[16][8];
+  bool summed;
   const void* address[32];
 };
 struct Warp {
@@ -27,7 +30,7 @@ struct Warp {
 /// Calls put(buffer, this lane) and returns the buffer when all lanes have done so. Orders no memory, like the
 /// instructions.
 template <class Put>
-const Brought& bring(const Put& put) {
+Brought& bring(const Put& put) {
   static Warp warps[kMostBlocks][kWarps];
   const int lane = lane_of_warp();
   Warp& warp = warps[cluster_rank()][thread_index().x / 32];
@@ -37,28 +40,32 @@ const Brought& bring(const Put& put) {
   return place;
 }
 
-unsigned short element(const unsigned* words, int number) {
-  return static_cast<unsigned short>(words[number / 2] >> number % 2 * 16);
+/// sums = A B, each in ascending order of k.
+void add_up(Brought& all) {
+  for (int row = 0; row < 16; ++row) {
+    float sums[8] = {};
+    for (int k = 0; k < 16; ++k)
+      for (int column = 0; column < 8; ++column) sums[column] += all.a[row][k] * all.b[k][column];
+    std::copy(sums, sums + 8, all.sums[row]);
+  }
+  all.summed = true;
 }
 
 }  // namespace
 
 void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], float (*number)(unsigned short bits)) {
-  const Brought& all = bring([&](Brought& place, int lane) {
-    for (int i = 0; i < 4; ++i) place.a[lane][i] = a[i];
-    for (int i = 0; i < 2; ++i) place.b[lane][i] = b[i];
+  const auto element = [&](unsigned word, int upper) {
+    return number(static_cast<unsigned short>(word >> 16 * upper));
+  };
+  Brought& all = bring([&](Brought& place, int lane) {
+    for (int i = 0; i < 8; ++i)
+      place.a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = element(a[i / 2], i % 2);
+    for (int i = 0; i < 4; ++i) place.b[lane % 4 * 2 + i / 2 * 8 + i % 2][lane / 4] = element(b[i / 2], i % 2);
+    place.summed = false;
   });
+  if (!all.summed) add_up(all);
   const int lane = lane_of_warp();
-  for (int i = 0; i < 4; ++i) {
-    const int lower = i / 2, column = lane % 4 * 2 + i % 2;  // row lane / 4 + 8 lower
-    float sum = 0.0f;
-    for (int k = 0; k < 16; ++k) {
-      const int right = k / 8, holder = k % 8 / 2;
-      sum += number(element(all.a[lane / 4 * 4 + holder], 4 * right + 2 * lower + k % 2)) *
-             number(element(all.b[column * 4 + holder], 2 * right + k % 2));
-    }
-    d[i] += sum;
-  }
+  for (int i = 0; i < 4; ++i) d[i] += all.sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
 
 void exchange_addresses(const void* mine, const unsigned short* (&rows)[32]) {
