@@ -377,6 +377,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
     if (reinterpret_cast<std::uintptr_t>(addresses[i]) % algorithm.alignment[i])
       report(text(product) + ": " + "ABCD"[i] + " is not aligned to the " + std::to_string(algorithm.alignment[i]) +
              " bytes that its algorithm was chosen for");
+  if (const std::string both = overlap(product); !both.empty()) report(text(product) + ": " + both);
   enqueue(stream_of(stream), text(product), [product] {
     spend(milliseconds(product));
     run(product);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <string>
 
 #include "device/math.h"
 #include "shadow.h"
@@ -60,8 +61,14 @@ std::vector<float> gather(const Layout& layout, const void* data, bool transpose
   const std::size_t rows = transpose ? layout.cols : layout.rows, cols = transpose ? layout.rows : layout.cols;
   const std::size_t by_row = transpose ? step.col : step.row, by_col = transpose ? step.row : step.col;
   std::vector<float> packed(rows * cols);
-  for (std::size_t r = 0; r < rows; ++r)
-    for (std::size_t c = 0; c < cols; ++c) packed[r * cols + c] = element(data, layout.type, r * by_row + c * by_col);
+  const auto pack = [&](const auto& number) {
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < cols; ++c) packed[r * cols + c] = number(r * by_row + c * by_col);
+  };
+  if (layout.type == CUDA_R_16BF)  // the most frequent one
+    pack([from = static_cast<const llmc::bf16*>(data)](std::size_t i) { return llmc::to_float(from[i]); });
+  else
+    pack([&](std::size_t i) { return element(data, layout.type, i); });
   return packed;
 }
 
@@ -70,6 +77,35 @@ void note(Access access, const Layout& layout, const void* data) {
   const std::size_t bytes = element_bytes(layout.type);
   touch_rows(access, data, columns ? layout.cols : layout.rows, (columns ? layout.rows : layout.cols) * bytes,
              static_cast<std::size_t>(layout.ld) * bytes);
+}
+
+/// `count` ranges of `bytes`, `pitch` bytes apart.
+struct Area {
+  std::uintptr_t begin;
+  std::size_t count, bytes, pitch;
+};
+
+Area area(const void* begin, std::size_t bytes) { return {reinterpret_cast<std::uintptr_t>(begin), 1, bytes, bytes}; }
+
+Area area(const Layout& layout, const void* data) {
+  const bool columns = layout.order == CUBLASLT_ORDER_COL;
+  const std::size_t bytes = element_bytes(layout.type);
+  return {reinterpret_cast<std::uintptr_t>(data), columns ? layout.cols : layout.rows,
+          (columns ? layout.rows : layout.cols) * bytes, static_cast<std::size_t>(layout.ld) * bytes};
+}
+
+bool meet(const Area& a, const Area& b) {
+  for (std::size_t i = 0; i < a.count; ++i) {
+    const std::uintptr_t begin = a.begin + i * a.pitch, end = begin + a.bytes;
+    // The first range of b that ends after `begin`.
+    const std::size_t after = begin < b.begin + b.bytes ? 0 : (begin - b.begin - b.bytes) / b.pitch + 1;
+    if (after < b.count && b.begin + after * b.pitch < end) return true;
+  }
+  return false;
+}
+
+std::size_t scale_bytes(const Scales& scales, std::size_t count) {
+  return scales.values ? (scales.mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F ? count : 1) * sizeof(float) : 0;
 }
 
 /// Products of 8 bits that a tensor core sums in its own width, and the bits of fp32 that this width lacks.
@@ -138,6 +174,32 @@ std::size_t extent_bytes(const Layout& layout) {
   const bool columns = layout.order == CUBLASLT_ORDER_COL;
   const std::uint64_t vectors = columns ? layout.cols : layout.rows, length = columns ? layout.rows : layout.cols;
   return ((vectors - 1) * static_cast<std::uint64_t>(layout.ld) + length) * element_bytes(layout.type);
+}
+
+std::string overlap(const Product& p) {
+  const auto& of = p.operation;
+  const bool biased = of.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  const Layout &c = p.c, &d = p.d;
+  const bool in_place = p.c_data == p.d_data && c.type == d.type && c.ld == d.ld && c.order == d.order;
+  struct Named {
+    const char* name;
+    Area area;
+  };
+  std::vector<Named> read = {{"A", area(p.a, p.a_data)}, {"B", area(p.b, p.b_data)}};
+  if (biased) read.push_back({"the bias", area(of.bias, d.rows * element_bytes(of.bias_type))});
+  read.push_back({"a scale", area(of.scale_a.values, scale_bytes(of.scale_a, d.rows))});
+  read.push_back({"a scale", area(of.scale_b.values, scale_bytes(of.scale_b, d.cols))});
+  const Area result = area(d, p.d_data), workspace = area(p.workspace, p.workspace_bytes);
+  for (const Named& operand : read) {
+    if (!operand.area.bytes) continue;
+    if (meet(result, operand.area)) return std::string("D meets ") + operand.name;
+    if (p.workspace_bytes && meet(workspace, operand.area)) return std::string("the workspace meets ") + operand.name;
+  }
+  if (p.workspace_bytes && meet(workspace, result)) return "the workspace meets D";
+  if (p.beta == 0) return {};
+  if (!in_place && meet(result, area(c, p.c_data))) return "D meets C without being equal to it";
+  if (p.workspace_bytes && meet(workspace, area(c, p.c_data))) return "the workspace meets C";
+  return {};
 }
 
 void run(const Product& p) {

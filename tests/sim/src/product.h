@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "cublasLt.h"
@@ -60,6 +61,9 @@ float e4m3_number(unsigned char code);
 float e5m2_number(unsigned char code);
 /// Byte range [first, last) covered by a layout.
 std::size_t extent_bytes(const cublasLtMatrixLayoutOpaque& layout);
+
+/// Describes an overlap of D or of the workspace with what the product reads, or returns nothing. D may be C.
+std::string overlap(const Product& product);
 
 /// D = alpha op(A) op(B) + beta C, plus bias, all sums fp32. Scales of A and B are factors of op(A) op(B). Fast
 /// accumulation of 8 bits cuts sums to 14 significant bits after every 32 products. In tf32 the mantissas of A and B

@@ -115,6 +115,32 @@ TEST_F(Products, OperandsMustBeAlignedAsPromised) {
                 "product .*: A is not aligned to the 256 bytes");
 }
 
+TEST_F(Products, OverlapsAreFound) {
+  const Matrix a(kM, kM, 24, false, kHalf, 1), b(kM, kM, 24, false, kHalf, 2), d(kM, kM, 24, false, kHalf, 3);
+  const Case plain = {false, false, false, false, kHalf, kHalf, 1, 0},
+             adds = {false, false, false, false, kHalf, kHalf, 1, 1};
+  describe(plain, a.memory, CUDA_R_16BF);
+  ASSERT_EQ(choose(a, b, d, d, kWorkspace), 3);
+  EXPECT_REPORT(multiply(plain, a, b, a, a, 0), "product .*: D meets A");
+  EXPECT_REPORT(multiply(plain, a, b, d, b, 0), "product .*: D meets B");
+  set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(d.memory + d.bytes() - 2 * 4 - 2));
+  EXPECT_REPORT(multiply(plain, a, b, d, d, 0), "product .*: D meets the bias");
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
+  EXPECT_EQ(multiply(adds, a, b, d, d, 0), CUBLAS_STATUS_SUCCESS);
+  const auto call = [&](const void* c, void* result, void* scratch) {
+    return cublasLtMatmul(nullptr, operation, &adds.alpha, a.memory, a.layout, b.memory, b.layout, &adds.beta, c,
+                          d.layout, result, d.layout, &found[0].algo, scratch, kWorkspace, stream.handle);
+  };
+  Memory<unsigned char> larger(3 * d.bytes() + 2 * kWorkspace);
+  EXPECT_REPORT(call(larger, larger + 512, workspace), "product .*: D meets C without being equal to it");
+  EXPECT_REPORT(call(d.memory, d.memory, a.memory), "product .*: the workspace meets A");
+  EXPECT_REPORT(call(d.memory, larger, larger), "product .*: the workspace meets D");
+  // Columns of one buffer that alternate.
+  cublasLtMatrixLayoutSetAttribute(d.layout, CUBLASLT_MATRIX_LAYOUT_LD, std::data({std::int64_t{2 * 256}}), 8);
+  Memory<unsigned char> alternating(kM * 2 * 512);
+  EXPECT_EQ(call(alternating, alternating + 512, workspace), CUBLAS_STATUS_SUCCESS);
+}
+
 TEST_F(Products, RaceWithOtherStreams) {
   const Matrix a(kM, kK, 24, false, kHalf, 1), b(kK, kN, 40, false, kHalf, 2), d(kM, kN, 24, false, kHalf, 3);
   const Case plain = {false, false, false, false, kHalf, kHalf, 1, 0};
