@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "block_order.h"
+#include "shared_layout.h"
 #include "stamp.h"
 
 namespace sim {
@@ -104,8 +105,8 @@ struct Block {
   std::vector<Meeting> meetings[kWarps];  // one for each mask in use
   std::vector<std::byte> shared;          // copy of the shared memory while another block of the cluster runs
   std::vector<Cell> shared_cells;
-  std::vector<std::uint8_t> arriving;  // per granule of shared memory: copies in flight to it
-  std::deque<PhaseBarrier> barriers;   // of copies
+  std::vector<Granule> granules;      // of shared memory
+  std::deque<PhaseBarrier> barriers;  // of copies
 };
 
 /// Describes where lanes of stuck blocks wait, for a report.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "cuda_runtime.h"
 #include "device/cuda/ptx.h"  // functions of the counterpart
@@ -123,8 +124,8 @@ void Machine::end_phase_if_all_came(Block& block, PhaseBarrier& barrier) {
       make_stamp(now.operation, order_of_block.index & (kBlocks - 1), copies * kWarp, order_of_block.clock[copies]);
   for (const BoxCopy& copy : barrier.copies) {
     std::memcpy(shared_of(block) + copy.offset, copy.bytes.data(), copy.bytes.size());
-    std::fill_n(block.arriving.begin() + static_cast<std::ptrdiff_t>(copy.offset / kGranule),
-                copy.bytes.size() / kGranule, std::uint8_t{0});
+    std::fill_n(block.granules.begin() + static_cast<std::ptrdiff_t>(copy.offset / kGranule),
+                copy.bytes.size() / kGranule, Granule::open);
     record_copy(block.shared_cells.data(), copy.offset, copy.bytes.size(), stamp);
   }
   order_of_block.tick(copies);
@@ -173,10 +174,12 @@ void Machine::copy_box(void* shared, const llmc::TileMap& map, const int (&at)[4
     Block& block = block_of_cluster(rank, where);
     PhaseBarrier& of_block = barrier_of(block, barrier, where);
     check_copy(block.shared_cells.data(), offset, bytes);
-    const auto arriving = block.arriving.begin() + static_cast<std::ptrdiff_t>(offset / kGranule);
-    if (std::any_of(arriving, arriving + static_cast<std::ptrdiff_t>(bytes / kGranule), [](auto v) { return v != 0; }))
-      report_at(where, " copies a box to where another one is still to come");
-    std::fill_n(arriving, bytes / kGranule, std::uint8_t{1});
+    const auto to_granules = block.granules.begin() + static_cast<std::ptrdiff_t>(offset / kGranule);
+    for (const Granule granule : std::span(to_granules, bytes / kGranule)) {
+      if (granule == Granule::undeclared) report_at(where, " copies a box outside of the kernel's shared memory");
+      if (granule == Granule::arriving) report_at(where, " copies a box to where another one is still to come");
+    }
+    std::fill_n(to_granules, bytes / kGranule, Granule::arriving);
     std::memset(shared_of(block) + offset, 0xff, bytes);
     of_block.copies.push_back({offset, box});
     of_block.bytes -= static_cast<long long>(bytes);

@@ -74,6 +74,19 @@ std::vector<int> visible_devices() {
   return devices;
 }
 
+/// Shared memory that a block may ask for, by the CUDA C++ Programming Guide's table of compute capabilities.
+int most_shared(int capability) {
+  switch (capability) {
+    case 80:
+    case 87: return 163 << 10;
+    case 86:
+    case 89:
+    case 120:
+    case 121: return 99 << 10;
+    default: return 227 << 10;
+  }
+}
+
 int device_count() { return static_cast<int>(visible_devices().size()); }
 
 }  // namespace
@@ -124,7 +137,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMultiProcessorCount: *value = 132; break;
     case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
     case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 << 10; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 << 10; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = most_shared(capability); break;
     case cudaDevAttrL2CacheSize: *value = 50 << 20; break;
     case cudaDevAttrClusterLaunch: *value = capability >= 90; break;
   }

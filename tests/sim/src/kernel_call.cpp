@@ -38,7 +38,8 @@ const Kernel* Kernel::find(const void* function) {
   return (known[function] = std::unique_ptr<const Kernel>(new Kernel(function, info.dli_sname))).get();
 }
 
-Kernel::Kernel(const void* function, const char* mangled) : function_(function), mangled_(mangled) {
+Kernel::Kernel(const void* function, const char* mangled)
+    : function_(function), mangled_(mangled), declared_(layout_of(mangled)) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(mangled, nullptr, nullptr, &status), std::free);
   if (!text) report(std::string(mangled) + " is no mangled name, so the simulator cannot call it as a kernel");

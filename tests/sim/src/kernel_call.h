@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "shared_layout.h"
+
 namespace sim {
 
 /// Arguments as the x86-64 calling convention places them.
@@ -21,6 +23,7 @@ class Kernel {
 
   const char* mangled() const { return mangled_; }
   const std::string& name() const { return name_; }  // "rms_norm_forward"
+  const SharedLayout& declared() const { return declared_; }
 
   KernelArguments pack(void* const* addresses) const;
   void operator()(const KernelArguments& arguments) const;
@@ -35,6 +38,7 @@ class Kernel {
   const void* function_;
   const char* mangled_;
   std::string name_;
+  SharedLayout declared_;
   std::vector<Parameter> parameters_;
 };
 

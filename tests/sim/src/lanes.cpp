@@ -85,7 +85,7 @@ void Machine::start(Block& block, std::uint32_t index, std::uint32_t first) {
   }
   if (shape->cluster > 1) block.shared.assign(segment_.bytes, std::byte{0xff});
   block.shared_cells.resize(segment_.bytes / kGranule + 2);
-  block.arriving.assign(segment_.bytes / kGranule + 2, 0);
+  block.granules = shape->declared->granules;
 }
 
 /// Loads the block's shared memory. A block without a cluster has no saved copy: its memory starts as NaN.
@@ -100,7 +100,7 @@ void Machine::enter(Block& block) {
   entered_ = &block;
   now.block = &block.order;
   now.shared_cells = block.shared_cells.data();
-  now.arriving = block.arriving.data();
+  now.granules = block.granules.data();
 }
 
 /// Switches to the next runnable lane of the block, or to the caller.

@@ -5,19 +5,20 @@
 #include <cstdint>
 #include <functional>
 
+#include "shared_layout.h"
 #include "vector_types.h"
 
 namespace sim {
 
-/// Bytes of shared memory that a launch may ask for, and without cudaFuncSetAttribute: 48 KiB, of which one is left to
-/// the memory that a kernel declares, because the simulator does not know its size.
-constexpr std::size_t kMostShared = std::size_t{227} << 10, kPlainShared = std::size_t{47} << 10;
+/// Bytes of shared memory that a block may have, and without cudaFuncSetAttribute.
+constexpr std::size_t kMostShared = std::size_t{227} << 10, kPlainShared = std::size_t{48} << 10;
 
 /// Has no padding, of which g++ 14 says in copies that it is uninitialised.
 struct LaunchShape {
   dim3 grid, block;
   std::size_t cluster = 1;  // blocks per cluster; divides the grid
   std::size_t shared = 0;   // bytes of llmc::block_memory
+  const SharedLayout* declared = nullptr;
 };
 
 /// Calls `lane` once for each lane of the grid, in its own fiber. Reports lanes that wait forever. One-dimensional

@@ -1,14 +1,13 @@
 #include "shadow.h"
 
+#include <link.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "report.h"
-
-// The linker's symbols for the ends of the program's own image, for constants.
-extern "C" char __executable_start, _end;
 
 namespace sim {
 
@@ -260,18 +259,50 @@ void record_copy(Cell* cells, std::size_t offset, std::size_t bytes, Stamp stamp
 
 namespace {
 
-/// The launch must have asked for the memory, and the destination of a copy in flight must not be accessed.
-inline void check_shared(Access access, std::size_t offset, std::size_t bytes) {
+[[noreturn]] void report_granule(Access access, std::size_t offset, std::size_t bytes, Granule state) {
+  report("kernel " + order().describe(now.operation) + ": lane " + std::to_string(now.lane) + " of block " +
+         std::to_string(now.block->index) + (access == Access::read ? " reads " : " writes ") +
+         describe_shared(offset, bytes) +
+         (state == Granule::arriving ? " before an asynchronous copy to them was waited for"
+                                     : ", outside of the variables that the kernel declares"));
+}
+
+/// The kernel must have declared the memory or its launch have asked for it, and the destination of a copy in flight
+/// must not be accessed.
+[[gnu::always_inline]] inline void check_shared(Access access, std::size_t offset, std::size_t bytes) {
   const std::uintptr_t begin = now.shared_begin + offset;
   if (begin < now.unused_begin + now.unused_bytes && begin + bytes > now.unused_begin) [[unlikely]]
     report("kernel " + order().describe(now.operation) + ": lane " + std::to_string(now.lane) +
            (access == Access::read ? " reads" : " writes") + " shared memory past the bytes that its launch asks for");
   for (std::size_t granule = offset / kGranule; granule * kGranule < offset + bytes; ++granule)
-    if (now.arriving[granule]) [[unlikely]]
-      report("kernel " + order().describe(now.operation) + ": lane " + std::to_string(now.lane) + " of block " +
-             std::to_string(now.block->index) + (access == Access::read ? " reads" : " writes") + " bytes [" +
-             std::to_string(offset) + ", " + std::to_string(offset + bytes) +
-             ") of shared memory before an asynchronous copy to them was waited for");
+    if (now.granules[granule] != Granule::open) [[unlikely]]
+      report_granule(access, offset, bytes, now.granules[granule]);
+}
+
+struct Range {
+  std::uintptr_t begin, bytes;
+};
+
+/// Segments of the program that it cannot write. They have the constants of kernels.
+std::vector<Range> constant_segments() {
+  std::vector<Range> ranges;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* out) {
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+          if (segment.p_type == PT_LOAD && !(segment.p_flags & PF_W))
+            static_cast<std::vector<Range>*>(out)->push_back({info->dlpi_addr + segment.p_vaddr, segment.p_memsz});
+        }
+        return 1;  // the program itself comes first
+      },
+      &ranges);
+  return ranges;
+}
+
+bool is_constant(std::uintptr_t address) {
+  static const auto* const segments = new std::vector<Range>(constant_segments());
+  return std::any_of(segments->begin(), segments->end(),
+                     [=](const Range& range) { return address - range.begin < range.bytes; });
 }
 
 }  // namespace
@@ -282,22 +313,28 @@ void touch_copy(std::uintptr_t shared, std::size_t bytes, bool arrived) {
     report("kernel " + order().describe(now.operation) + ": an asynchronous copy to no aligned place in shared memory");
   if (!arrived) check_shared(Access::write, offset, bytes);
   for (std::size_t granule = offset / kGranule; granule * kGranule < offset + bytes; ++granule)
-    now.arriving[granule] = !arrived;
+    now.granules[granule] = arrived ? Granule::open : Granule::arriving;
   touch_shared(Access::write, now.shared_cells, offset, bytes);
 }
 
 void touch_from_lane(Access access, std::uintptr_t address, std::size_t bytes) {
   if (address - now.stacks_begin < now.stacks_bytes) return;
   if (address - now.shared_begin < now.shared_bytes) {
-    check_shared(access, address - now.shared_begin, bytes);
-    return touch_shared(access, now.shared_cells, address - now.shared_begin, bytes);
+    const std::size_t offset = address - now.shared_begin;
+    if (bytes != kGranule || offset % kGranule) {
+      check_shared(access, offset, bytes);
+      return touch_shared(access, now.shared_cells, offset, bytes);
+    }
+    check_shared(access, offset, kGranule);  // one granule: most accesses
+    Cell& cell = now.shared_cells[offset / kGranule];
+    if (const Stamp* conflict = touch_cell<Space::shared>(access, cell, kBytes)) [[unlikely]]
+      report_conflict(access, *conflict, earlier(cell, conflict), describe_shared(offset, bytes));
+    return;
   }
   if (allocated(address, bytes))
     return bytes <= 16 ? touch_single(access, address, bytes)
                        : touch(access, reinterpret_cast<const void*>(address), bytes);
-  const bool constant = address >= reinterpret_cast<std::uintptr_t>(&__executable_start) &&
-                        address < reinterpret_cast<std::uintptr_t>(&_end);
-  if (access == Access::read && constant) return;
+  if (access == Access::read && is_constant(address)) return;
   report_outside(access, address, bytes);
 }
 

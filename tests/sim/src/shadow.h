@@ -7,6 +7,7 @@
 #include "block_order.h"
 #include "memory.h"
 #include "order.h"
+#include "shared_layout.h"
 #include "stamp.h"
 
 namespace sim {
@@ -22,7 +23,7 @@ struct Now {
   std::uintptr_t shared_begin = 0, shared_bytes = 0;          // this block's shared memory
   std::uintptr_t unused_begin = 0, unused_bytes = 0;          // part of it that the launch did not ask for
   Cell* shared_cells = nullptr;
-  std::uint8_t* arriving = nullptr;                   // per granule of it: asynchronous copies in flight
+  Granule* granules = nullptr;
   std::uintptr_t stacks_begin = 0, stacks_bytes = 0;  // of all lanes
 };
 extern Now now;

@@ -27,10 +27,22 @@ struct CUgraphExec_st {
 
 namespace {
 
-/// Bytes of shared memory that launches of a kernel may ask for.
-std::size_t& shared_of(const void* function) {
-  static auto& known = *new std::map<const void*, std::size_t>;
-  return known.try_emplace(function, kPlainShared).first->second;
+/// Limits of the launches of a kernel.
+struct Allowed {
+  std::size_t shared;       // bytes
+  std::size_t cluster = 8;  // blocks
+};
+
+Allowed& allowed(const void* function, const Kernel& kernel) {
+  static auto& known = *new std::map<const void*, Allowed>;
+  return known.try_emplace(function, Allowed{kPlainShared - kernel.declared().bytes}).first->second;
+}
+
+int attribute_of_device(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&value, attribute, device);
+  return value;
 }
 
 const char* name_of(cudaMemcpyKind kind) {
@@ -268,8 +280,13 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
   if (!flat || !shape.grid.x || !shape.block.x || shape.block.x > kLanes)
     return returned(cudaErrorInvalidConfiguration);
   shape.shared = config->dynamicSmemBytes;
-  if (shape.shared > shared_of(function)) return returned(cudaErrorInvalidValue);
-  if (!shape.cluster || shape.cluster > 16 || shape.grid.x % shape.cluster)
+  shape.declared = &kernel->declared();
+  if (shape.declared->bytes > kPlainShared)
+    report("kernel " + kernel->name() + " declares " + std::to_string(shape.declared->bytes) +
+           " bytes of shared memory; a block has 49152 without asking for more");
+  if (shape.shared > allowed(function, *kernel).shared) return returned(cudaErrorInvalidValue);
+  const std::size_t most = attribute_of_device(cudaDevAttrClusterLaunch) ? allowed(function, *kernel).cluster : 1;
+  if (!shape.cluster || shape.cluster > most || shape.grid.x % shape.cluster)
     return returned(cudaErrorInvalidClusterSize);
   const KernelArguments packed = kernel->pack(arguments);
   enqueue(stream_of(config->stream), kernel->name(), [=] {
@@ -287,10 +304,15 @@ cudaError_t cudaFuncGetName(const char** name, const void* function) {
 }
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
   const Guard guard;
-  if (!Kernel::find(function)) return returned(cudaErrorInvalidDeviceFunction);
+  const Kernel* kernel = Kernel::find(function);
+  if (!kernel) return returned(cudaErrorInvalidDeviceFunction);
+  if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed)
+    allowed(function, *kernel).cluster = value ? kMostBlocks : 8;
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
-  if (value < 0 || static_cast<std::size_t>(value) > kMostShared) return returned(cudaErrorInvalidValue);
-  shared_of(function) = static_cast<std::size_t>(value);
+  const long long most = attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  if (value < 0 || value + static_cast<long long>(kernel->declared().bytes) > most)
+    return returned(cudaErrorInvalidValue);
+  allowed(function, *kernel).shared = static_cast<std::size_t>(value);
   return cudaSuccess;
 }
 

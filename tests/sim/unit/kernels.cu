@@ -253,6 +253,23 @@ void past_the_end(int* out, int count) {
   for (int i = static_cast<int>(threadIdx.x); i <= count; i += static_cast<int>(blockDim.x)) out[i] = i;
 }
 
+void writes_over_an_array(int* out, int lanes) {
+  __shared__ int row[32];
+  const int lane = static_cast<int>(threadIdx.x);
+  int* const first = row;
+  if (lane < lanes) first[lane] = lane;
+  __syncthreads();
+  if (lane < 32) out[lane] = first[31 - lane];
+}
+
+void declares_too_much(float* out) {
+  __shared__ float rows[(48 << 10) / 4 + 1];
+  rows[threadIdx.x] = 1.0f;
+  out[threadIdx.x] = rows[threadIdx.x];
+}
+
+void reads(const float* in, float* out) { *out = *in; }
+
 void unaligned_vector(float* out) { *reinterpret_cast<float4*>(out + 1) = make_float4(1, 2, 3, 4); }
 
 void fill(float* values, int count, float value) {

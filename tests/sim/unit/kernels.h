@@ -52,7 +52,10 @@ void one_group_only(int* out);
 void every_block_writes(int* out);
 void shuffle_is_no_barrier(const int* in, int* out);
 void past_the_end(int* out, int count);
-void stores_over_the_end(int count);  // 16 bytes, of which a launch that asks for `count` has 8
+void stores_over_the_end(int count);             // 16 bytes, of which a launch that asks for `count` has 8
+void writes_over_an_array(int* out, int lanes);  // of 32 elements
+void declares_too_much(float* out);
+void reads(const float* in, float* out);
 void unaligned_vector(float* out);
 void ring_without_barrier(float* out);
 void ring_without_release(float* out);

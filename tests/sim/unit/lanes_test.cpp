@@ -1,7 +1,9 @@
 // Lanes, barriers, shuffles, shared memory and clusters; and reports on kernels that misuse them.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "device_memory.h"
 #include "error.h"
@@ -182,6 +184,55 @@ TEST(Lanes, ALaunchAsksForMoreMemory) {
             cudaErrorInvalidValue);
 }
 
+TEST(Lanes, AKernelHasTheSharedMemoryThatItDeclares) {
+  TestStream stream;
+  Memory<int> out(64);
+  launch(stream, Grid{1, 64}, writes_over_an_array, static_cast<int*>(out), 32);
+  EXPECT_EQ(out.host()[0], 31);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 64}, writes_over_an_array, static_cast<int*>(out), 64);
+        cudaStreamSynchronize(stream.handle);
+      },
+      "writes_over_an_array.*writes bytes .* of shared memory, outside of the variables that the kernel declares");
+  Memory<float> numbers(32);
+  EXPECT_REPORT(launch(stream, Grid{1, 32}, declares_too_much, static_cast<float*>(numbers)),
+                "declares_too_much declares 49156 bytes of shared memory");
+}
+
+TEST(Lanes, ALaunchMayAskForWhatItsDeviceHas) {
+  TestStream stream;
+  const auto* const kernel = reinterpret_cast<const void*>(turned_bytes);
+  const auto permit = [&](const char* capability, int bytes) {
+    setenv("LLMC_SIM_CAPABILITY", capability, 1);
+    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    unsetenv("LLMC_SIM_CAPABILITY");
+    return error;
+  };
+  for (const auto& [capability, kibibytes] :
+       {std::pair{"80", 163}, {"86", 99}, {"89", 99}, {"90", 227}, {"100", 227}}) {
+    EXPECT_EQ(permit(capability, kibibytes << 10), cudaSuccess) << capability;
+    EXPECT_EQ(permit(capability, (kibibytes << 10) + 1), cudaErrorInvalidValue) << capability;
+  }
+  // The memory that a kernel declares counts too.
+  EXPECT_EQ(cudaFuncSetAttribute(reinterpret_cast<const void*>(reverse), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 227 << 10),
+            cudaErrorInvalidValue);
+
+  Memory<float> out(16);
+  const auto clusters_of = [&](unsigned blocks) {
+    return launch_cluster(stream, Grid{16, 64}, blocks, ring, static_cast<float*>(out));
+  };
+  EXPECT_EQ(clusters_of(8), cudaSuccess);
+  EXPECT_EQ(clusters_of(16), cudaErrorInvalidClusterSize);
+  cudaFuncSetAttribute(reinterpret_cast<const void*>(ring), cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  EXPECT_EQ(clusters_of(16), cudaSuccess);
+  setenv("LLMC_SIM_CAPABILITY", "80", 1);
+  EXPECT_EQ(clusters_of(2), cudaErrorInvalidClusterSize);
+  EXPECT_EQ(clusters_of(1), cudaSuccess);
+  unsetenv("LLMC_SIM_CAPABILITY");
+}
+
 TEST(Lanes, BlocksAreNotOrdered) {
   TestStream stream;
   Memory<int> out(1);
@@ -306,6 +357,18 @@ TEST(Lanes, AddressesOutsideAreFound) {
         cudaStreamSynchronize(stream.handle);
       },
       "kernel past_the_end .*lane 4 of block 0 writes 4 bytes outside");
+}
+
+TEST(Lanes, HostVariablesAreOutside) {
+  static float of_host = 1.0f;
+  TestStream stream;
+  Memory<float> out(1);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 1}, reads, static_cast<const float*>(&of_host), static_cast<float*>(out));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "kernel reads .*lane 0 of block 0 reads 4 bytes outside of any allocation");
 }
 
 TEST(Lanes, VectorsMustBeAligned) {
