@@ -17,18 +17,20 @@ done
 as_root=""
 if [ "$(id -u)" != 0 ]; then as_root="sudo"; fi
 echo "installing:$missing"
-# Another apt may be running, as on a machine that has just booted: waits for its locks, with a message.
+# Another apt may be running, as on a machine that has just booted: waits up to ten minutes for its locks, with a message.
+# Locks that cannot be taken for another reason, such as missing rights, are an error like any other.
 apt() {
-  said=""
+  waits=0
   # env: sudo passes on no variables.
   until output=$($as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get "$@" 2>&1); do
     case $output in
-      *"ould not get lock"* | *"nable to lock"* | *"nable to acquire"*)
-        [ -n "$said" ] || echo "waiting for another apt to end"
-        said=yes
-        sleep 3 ;;
-      *) echo "$output" >&2; exit 1 ;;
+      *"ould not get lock"* | *"is another process using it"* | *"locked by another process"*) ;;
+      *) waits=200 ;;
     esac
+    if [ "$waits" -ge 200 ]; then echo "$output" >&2; exit 1; fi
+    [ "$waits" -gt 0 ] || echo "waiting for another apt to end"
+    waits=$((waits + 1))
+    sleep 3
   done
 }
 apt update -qq

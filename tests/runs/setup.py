@@ -10,6 +10,10 @@ import harness
 from harness import SOURCE, RunTest
 
 LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (apt-get)"
+NO_RIGHTS = """E: Could not open lock file /var/lib/dpkg/lock-frontend - open (13: Permission denied)
+E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), are you root?"""
+READ_ONLY = """E: Could not open lock file /var/lib/apt/lists/lock - open (30: Read-only file system)
+E: Unable to lock directory /var/lib/apt/lists/"""
 # Downloads during CMake's configuration, by CMake commands or programs that it starts.
 DOWNLOADS = re.compile(
     r"FetchContent|ExternalProject|file\s*\(\s*DOWNLOAD|pip\W+download|\bwget\b|\bcurl\b|git\W+clone")
@@ -54,11 +58,21 @@ class Setup(RunTest):
         self.assertLessEqual({"g++", "ninja-build", "libclang-19-dev", "a-package-more"}, set(apt[-1]))
         self.assertEqual(sum(call.startswith("sleep") for call in calls), 6, "a pause before each new attempt")
 
+    def test_waits_no_longer_than_minutes(self):
+        done, calls = self.setup("held", f'echo "{LOCKED}" >&2; exit 100')
+        self.assertEqual((done.code, done.err), (1, LOCKED + "\n"))
+        self.assertEqual(calls.count("sleep 3"), 10 * 60 / 3)
+
     def test_other_failures_end_it(self):
-        done, calls = self.setup("broken", 'echo "E: Unable to locate package nonsense" >&2; exit 100')
-        self.assertEqual(done.code, 1)
-        self.assertIn("Unable to locate package nonsense", done.err)
-        self.assertEqual(sum(call.startswith("apt-get") for call in calls), 1)
+        """Among them locks that no other apt holds."""
+        for name, said in (("broken", "E: Unable to locate package nonsense"), ("no-rights", NO_RIGHTS), ("read-only",
+                                                                                                          READ_ONLY)):
+            # An apt that is called again succeeds, so that this test ends.
+            done, calls = self.setup(
+                name, f'[ -e {self.path(name)}/said ] && exit 0; echo "{said}" >&2; '
+                f'touch {self.path(name)}/said; exit 100')
+            self.assertEqual((done.code, done.err), (1, said + "\n"))
+            self.assertEqual(sum(call.startswith("apt-get") for call in calls), 1)
 
     def test_apt_behind_sudo_asks_nothing_in_english(self):
         """sudo passes on no variables; an apt that asks a question would wait for an answer that nobody sees."""
