@@ -90,7 +90,7 @@ FAULTS = [
     fault("tuned_algorithms_of_any_scaling", "operation_text", "+ scaling_text(s);", ";", "test_math GemmShape.*"),
     fault("scaling_is_not_emitted", "fields", "if (s.scaling != Scaling::none)", "if (false)", "test_emit Products.*"),
     fault("operands_that_differ_are_not_emitted", "fields", 'flag("e5m2_a", s.e5m2_a);', "", "test_emit Products.*"),
-    fault("plans_have_no_scales", "plan_json", "p.shape.scaling != Scaling::none", "false",
+    fault("plans_have_no_scales", "product_json", "p.shape.scaling != Scaling::none", "false",
           "test_report PlanReport.AScaledProductSaysSo"),
     fault("both_operands_are_e4m3", "GemmShape", "e5m2_a ? DType::e5m2 : operand", "operand",
           "test_math GemmShape.OperandsOfEightBitsMayDiffer", "test_sim_runtime *ScaledGemm_gpu.*"),

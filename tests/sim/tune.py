@@ -61,6 +61,8 @@ class Tune(Tuned):
 
     def test_the_fastest_is_kept_where_it_gains_enough(self):
         entries = self.tune()["entries"]
+        plan = json.loads(self.succeed(self.trainer, "--plan", "--json").out)
+        self.assertEqual({entry["product"] for entry in entries}, {each["tuned_key"] for each in plan["products"]})
         faster = [e for e in entries if e["best_ms"] < e["first_ms"]]
         self.assertTrue(faster)
         self.assertLess(len(faster), len(entries))

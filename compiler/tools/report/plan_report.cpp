@@ -250,6 +250,25 @@ std::string windows_text(const Plan& plan) {
   return text + "\n";
 }
 
+nlohmann::ordered_json product_json(const Plan& plan, const plan::Product& p) {
+  nlohmann::ordered_json product = {{"name", p.name},
+                                    {"m", p.shape.m},
+                                    {"n", p.shape.n},
+                                    {"k", p.shape.k},
+                                    {"operands", operands_text(p.shape)},
+                                    {"result", name_of(p.shape.result)},
+                                    {"by", product_by(plan, p)},
+                                    {"bytes", p.bytes},
+                                    {"flops", p.flops}};
+  if (plan.spec.target.kind == spec::TargetKind::cuda) product["tuned_key"] = tuned_key(p.shape);
+  if (p.shape.alpha != 1) product["alpha"] = p.shape.alpha;
+  if (p.shape.beta != 1) product["beta"] = p.shape.beta;
+  if (p.shape.scaling != Scaling::none) product["scaling"] = name_of(p.shape.scaling);
+  if (p.shape.tf32) product["tf32"] = true;
+  if (p.shape.fast_accumulation) product["fast_accumulation"] = true;
+  return product;
+}
+
 }  // namespace
 
 nlohmann::ordered_json plan_json(const Plan& plan) {
@@ -319,22 +338,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   }
   j["kernels"] = kernels;
   Json products = Json::array();
-  for (const plan::Product& p : plan.products) {
-    products.push_back({{"name", p.name},
-                        {"m", p.shape.m},
-                        {"n", p.shape.n},
-                        {"k", p.shape.k},
-                        {"operands", operands_text(p.shape)},
-                        {"result", name_of(p.shape.result)},
-                        {"by", product_by(plan, p)},
-                        {"bytes", p.bytes},
-                        {"flops", p.flops}});
-    if (p.shape.alpha != 1) products.back()["alpha"] = p.shape.alpha;
-    if (p.shape.beta != 1) products.back()["beta"] = p.shape.beta;
-    if (p.shape.scaling != Scaling::none) products.back()["scaling"] = name_of(p.shape.scaling);
-    if (p.shape.tf32) products.back()["tf32"] = true;
-    if (p.shape.fast_accumulation) products.back()["fast_accumulation"] = true;
-  }
+  for (const plan::Product& p : plan.products) products.push_back(product_json(plan, p));
   j["products"] = products;
   Json launches = Json::array();
   for (const plan::Launch& l : plan.launches)

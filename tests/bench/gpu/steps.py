@@ -46,11 +46,13 @@ def tune(kit, result):
     result.update(kit.of_card(begin, time.monotonic()))
 
 
-def products(kit, bundle):
-    return {
-        tuple(product[key] for key in ("m", "n", "k", "operands", "result"))
-        for product in kit.made.plan(bundle)["products"]
-    }
+def tuned_keys(plan):
+    return {product["tuned_key"] for product in plan["products"]}
+
+
+def covered(plan, before):
+    """Whether the tuning of other plans has an algorithm for every GEMM of this one."""
+    return tuned_keys(plan) <= set().union(*map(tuned_keys, before))
 
 
 def tuned(kit, bundle):
@@ -58,7 +60,7 @@ def tuned(kit, bundle):
     covers all its GEMMs."""
     path = kit.work / "tuned-bundles.json"
     before = json.loads(path.read_text()) if path.exists() else []
-    if bundle != "run" and products(kit, bundle) <= set().union(*(products(kit, each) for each in before)):
+    if bundle != "run" and covered(kit.made.plan(bundle), map(kit.made.plan, before)):
         return None
     kit.need(bundle, "trainer")
     trainer = kit.machine.program(bundle, "trainer")

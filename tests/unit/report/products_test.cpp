@@ -47,6 +47,15 @@ TEST(PlanReport, AScaledProductSaysSo) {
   EXPECT_EQ(of_gradient["operands"], "e5m2 x e4m3");
 }
 
+TEST(PlanReport, AProductOfCudaHasItsTunedKey) {
+  EXPECT_FALSE(plan_json(plan::make_plan(small_spec().spec))["products"][0].contains("tuned_key"));
+  plan::Plan plan = plan::make_plan(small_spec({"target.kind=cuda", "target.arch=[90a]", "model.head_dim=16"}).spec);
+  const auto key = [&] { return plan_json(plan)["products"][0]["tuned_key"].get<std::string>(); };
+  const std::string exact = key();
+  plan.products[0].shape.fast_accumulation = true;
+  EXPECT_EQ(key(), std::string(exact).insert(exact.find(", aligned"), ", fast accumulation"));
+}
+
 /// Products of 21 matrices, of which each rank has a part.
 TEST(PlanReport, MuonsProductsAreThoseOfTheBusiestRank) {
   EXPECT_EQ(orthogonalising_text(plan::make_plan(small_spec().spec)), "");
