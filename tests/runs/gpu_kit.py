@@ -17,6 +17,7 @@ from harness import LLMC, SOURCE, RunTest
 KIT = pathlib.Path(SOURCE, "tests", "bench", "gpu")
 sys.path.insert(0, str(KIT))
 sys.dont_write_bytecode = True
+import build as builds  # noqa: E402
 import bundles  # noqa: E402
 import card  # noqa: E402
 import floors  # noqa: E402
@@ -25,6 +26,7 @@ import process  # noqa: E402
 import pytorch  # noqa: E402
 import raw  # noqa: E402
 import run as command  # noqa: E402
+import steps  # noqa: E402
 import third_party  # noqa: E402
 import toolkit  # noqa: E402
 import training  # noqa: E402
@@ -92,6 +94,7 @@ class GpuKit(RunTest):
             for name in needed(path):
                 self.assertTrue(name in carried or third_party.OF_THE_COMPILER.fullmatch(name),
                                 f"{path.name} needs {name}")
+        self.check_counts(made)
         self.check_look(top)
 
     def check_look(self, top):
@@ -188,7 +191,39 @@ class GpuKit(RunTest):
         self.assertIn(f"The first {len(parts.FIRST)} take {first} s, the others {last} s", text)
         several = sum(part.expected for part in parts.PARTS if part.gpus > 1)
         self.assertIn(f"of which devices take {several} on several GPUs and none on one", text)
-        self.assertLessEqual(max(first, last - several), 540)
+        self.assertLessEqual(max(first, last - several), 540 - command.ENDING)
+
+    def check_counts(self, made):
+        """Compilations and tuned bundles, as the README counts them."""
+        text = (KIT / "README.md").read_text()
+        machine = mock.Mock(made=made, work=pathlib.Path(self.path("work-of-no-build")))
+        names, sources = zip(*re.findall(r"kit_objects\((\S+) .* SOURCES (.*)\)", builds.Gpu.script(machine)))
+        self.assertEqual(len(set(names)), len(names))
+        kernels = {builds.body(path) for row in made.rows() for path in (made.folder / row.name / "kernels").iterdir()}
+        (said, of_kernels), = re.findall(r"about (\d+) compilations of the bundles' files, of which (\d+) are kernels",
+                                         text)
+        self.assertAlmostEqual(int(said), sum(len(each.split()) for each in sources), delta=15)
+        self.assertAlmostEqual(int(of_kernels), len(kernels), delta=15)
+        tuned, own = ["run"], {"step": 0, "variants": 0}
+        for part, row in [("step", row) for row in made.rows() if row.step] + [("variants", row)
+                                                                               for row in made.rows() if row.later]:
+            if not steps.covered(made.plan(row.name), map(made.plan, tuned)):
+                tuned.append(row.name)
+                own[part] += 1
+        for part, number in own.items():
+            self.assertRegex(text, rf"(?m)^\| {part} \|.* {number} tune products of their own \|$")
+        self.assertIn("fp8_fast", tuned)
+
+    def test_a_command_ends_within_its_minutes(self):
+        """A last part that does not end by itself gets the time that is left, without that for stopping it."""
+        part = parts.Part("tune", None, 100, 600)
+        kit = mock.Mock(simulated=False, results={"tune": {}})
+        a = mock.Mock(minutes=9.0, only=["tune"])
+        with mock.patch.multiple(command, order=lambda *_: [part], write_report=lambda *_: "",
+                                 time=mock.Mock(monotonic=lambda: 300.0)):
+            command.measure(kit, a, {}, {"tune": 600}, 0.0)
+        kit.run.assert_called_once_with(part, 540 - 300 - command.ENDING)
+        self.assertGreater(command.ENDING, 10)  # process.stop_descendants()
 
     def test_the_floors_of_the_large_run(self):
         """GB per micro-batch (per step for the last two) of perfectly fused kernels, with the formulas computed by

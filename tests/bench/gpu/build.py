@@ -6,6 +6,7 @@ with a clock around that. All programs of all bundles share the runtime, and equ
 import concurrent.futures
 import hashlib
 import importlib.util
+import itertools
 import os
 import pathlib
 import re
@@ -29,7 +30,7 @@ def timed_step(source):
 
 def timed_replay(source):
     """The runtime's replay of graphs with a clock around the host's part."""
-    opening = "void Replay::run(const std::function<void()>& work) {"
+    opening = "void Replay::run(const std::function<void()>& work, bool eager) {"
     if source.count(opening) != 1:
         raise RuntimeError("the runtime's replay.cpp no longer has the form that build.py knows")
     return f'#include "{HERE}/pieces.h"\n' + source.replace(opening, opening + " bench::HostPart part;")
@@ -41,8 +42,10 @@ NOT_SIMULATED = (("run", "rates"), ("run", "heads"), ("run", "tests"))  # llmc's
 
 
 def body(path):
-    """A kernel's file without the line that names its run: equal bodies are equal kernels."""
-    return path.read_text().split("\n", 1)[1]
+    """A kernel's file without its first comment, which names its run in one line or two: equal bodies are equal
+    kernels."""
+    lines = path.read_text().split("\n")
+    return "\n".join(itertools.dropwhile(lambda line: line.startswith("//"), lines))
 
 
 def wanted_programs(made):

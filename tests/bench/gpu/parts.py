@@ -28,7 +28,7 @@ class Part:
 
 
 FIRST = (
-    Part("build", steps.build, 50, 240, tools=("nvcc", "cmake", "ninja", "g++")),
+    Part("build", steps.build, 55, 240, tools=("nvcc", "cmake", "ninja", "g++")),
     Part("tests", steps.tests, 35, 180, tools=("nvcc", "ninja")),
     Part("ceilings", steps.ceilings, 12, 60, (("run", "ceilings"), )),
     Part("rates", rates.rates, 50, 120, (("run", "rates"), )),

@@ -22,6 +22,8 @@ import raw  # noqa: E402
 import report  # noqa: E402
 from parts import PARTS, programs  # noqa: E402
 
+# Seconds of the command's time after the last part: stopping its processes (process.py waits ten) and the last page.
+ENDING = 12
 ROOM, ROOM_SIMULATED = 4 << 30, 256 << 20  # bytes that builds, data and torch.compile's cache take at most
 
 
@@ -85,7 +87,7 @@ def order(kit, wanted):
 
 
 def measure(kit, a, described, limit_of, begin):
-    end = begin + 60 * a.minutes
+    end = begin + 60 * a.minutes - ENDING
     wanted = [part for part in PARTS if not a.only or part.name in a.only]
     for part in order(kit, wanted):
         left = end - time.monotonic()
