@@ -58,8 +58,8 @@ class Device {
   void profile(bool on);
   bool profiled() const;
 
-  /// Reports each later launch on the device's streams to `listener`; null: to none. While set, no work runs from
-  /// recordings. Does not wait for the device.
+  /// Reports each later launch on the device's streams to `listener`; null: to none. Launches of recordings are not
+  /// reported (device/replay.h). Does not wait for the device.
   void listen(LaunchListener* listener);
 
   /// One line for the log, valid as long as the Device: "AMD EPYC, 2 threads, avx512_bf16" or "NVIDIA H200 (sm_90),

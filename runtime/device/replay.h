@@ -9,8 +9,8 @@
 namespace llmc {
 
 /// `cpu`: calls the work each time. `cuda`: calls it the first time, so that libraries load their code; captures it as
-/// a CUDA graph the second time; then launches the graph. Under a profiler (Device::profiled) or a launch listener it
-/// calls the work, because a graph would show only names of kernels.
+/// a CUDA graph the second time; then launches the graph. Under a profiler (Device::profiled) it calls the work,
+/// because a graph would show only names of kernels.
 class Replay {
  public:
   explicit Replay(Device& device);
@@ -19,8 +19,10 @@ class Replay {
   Replay& operator=(const Replay&) = delete;
 
   /// `work` must put the same operations on the device's stream each time; varying inputs lie in device memory. It must
-  /// not wait for the device. Its exceptions are passed on, and nothing is recorded then.
-  void run(const std::function<void()>& work);
+  /// not wait for the device. Its exceptions are passed on, and nothing is recorded then. `eager`: calls the work. If
+  /// it has collectives, ranks must call it in the same runs: NCCL requires a collective to be in a graph on all ranks
+  /// or on none.
+  void run(const std::function<void()>& work, bool eager = false);
 
  private:
   struct Impl;

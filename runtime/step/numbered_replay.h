@@ -16,14 +16,15 @@ class NumberedReplay {
   NumberedReplay(Device& device, CollectiveLog* log) : replay_(device), log_(log) {}
 
   /// Same as Replay::run().
-  void run(const std::function<void()>& work) {
-    if (!log_) return replay_.run(work);
+  void run(const std::function<void()>& work, bool eager = false) {
+    if (!log_) return replay_.run(work, eager);
     bool called = false;
-    replay_.run([&] {
+    const auto recorded = [&] {
       called = true;
       const CollectiveLog::Recording recording(*log_, collectives_);
       work();
-    });
+    };
+    replay_.run(recorded, eager);
     if (called) return;
     for (const Collective& collective : collectives_) log_->add(collective);
   }

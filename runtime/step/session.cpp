@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "comm/collective_log.h"
 #include "comm/collectives.h"
@@ -219,8 +220,15 @@ std::size_t Session::passes_of_all(const StepBatch& batch) const {
   return static_cast<std::size_t>((sequences / info().micro_batch + ranks - 1) / ranks);
 }
 
+/// Returns whether the previous step had another number of sequences. Then some ranks of several may run a pass for the
+/// first time that others have recorded, and no rank may replay its collectives.
+bool Session::begins_size(const StepBatch& batch) {
+  const std::size_t sequences = batch.sample_ids.size();
+  return std::exchange(sequences_, sequences) != sequences && mesh_.data.size > 1;
+}
+
 void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, StepScalars scalars, std::int64_t step,
-                   TraceWriter* trace) {
+                   TraceWriter* trace, bool eager) {
   const Range range(device_.stream(), "step");
   if (batch.target_count < 1 || batch.begin >= batch.past)
     throw Failure(Exit::internal, "a batch without targets, or without a part for this rank");
@@ -231,19 +239,20 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
   }
   flat_.begin_step();
   joined_ = false;
+  eager |= begins_size(batch);
   const std::size_t own = batch.past - batch.begin, of_all = passes_of_all(batch), passes = std::max(own, of_all);
   for (std::size_t i = 0; i < passes; ++i) {
     const Range range(device_.stream(), "micro-batch");
     const MicroBatch& micro = batch.micro_batches[batch.begin + std::min(i, own - 1)];
     send_inputs(i < own ? micro : without_targets(micro), scalars, optimizer);
     const bool first = i == 0, last = i + 1 == passes || of_all > 0;  // every one is reduced
-    micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); });
+    micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); }, eager);
   }
   if (trace) trace->add_gradients(unscaled_gradients());
   if (own_results_) own_results_->ask();
   {
     const Range range(device_.stream(), "optimizer step");
-    optimizer_step_.run([&] { program_.optimizer_step(*step_); });
+    optimizer_step_.run([&] { program_.optimizer_step(*step_); }, eager);
   }
   gathered_ = false;
   results_.ask();

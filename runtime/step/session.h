@@ -65,9 +65,9 @@ class Session {
   /// Puts one optimizer step over this rank's micro-batches on the device's stream. A second step may be sent before
   /// the first is finished only if the device runs ahead. The loss scale in `scalars` is filled in here; `requests` is
   /// returned in StepResults, summed over the ranks. With a trace, the step is written to it as number `step`, and must
-  /// be finished before another is sent.
+  /// be finished before another is sent. `eager`: nothing runs from recordings; equal on all ranks.
   void send(const StepBatch& batch, const OptimizerScalars& optimizer, StepScalars scalars, std::int64_t step,
-            TraceWriter* trace);
+            TraceWriter* trace, bool eager);
 
   bool runs_ahead() const { return device_.runs_ahead(); }
   /// Turns a profiler's capture on or off; see Device::profile().
@@ -132,6 +132,7 @@ class Session {
   void join_masters();
   NumberedReplay replay() const;
   std::size_t passes_of_all(const StepBatch& batch) const;
+  bool begins_size(const StepBatch& batch);
   void need_whole_weights() const;
   template <typename T>
   void copy_in(std::byte* to, std::span<const T> values);
@@ -151,7 +152,8 @@ class Session {
   FlatBuffers flat_;
   bool gathered_ = false;  // the weights that this rank reads are gathered
   DocumentRule documents_;
-  bool joined_ = false;  // split masters are where the host reads them
+  bool joined_ = false;        // split masters are where the host reads them
+  std::size_t sequences_ = 0;  // of the last step, on all ranks
   Step* step_;
   std::array<NumberedReplay, 4> micro_batches_;  // [first + 2 * last]: middle, first, last, only
   NumberedReplay optimizer_step_;

@@ -71,14 +71,9 @@ const PlanLaunch& match(const PlanRegion& region, std::size_t& at, LaunchKind ki
 
 }  // namespace
 
-Timeline::Timeline(const std::filesystem::path& file, const StepWindow& steps, Device& device, const ProgramInfo& info,
-                   Machine machine)
-    : file_(file), window_(steps), device_(device), info_(info), machine_(std::move(machine)) {
+Timeline::Timeline(const std::filesystem::path& file, Device& device, const ProgramInfo& info, Machine machine)
+    : file_(file), device_(device), info_(info), machine_(std::move(machine)) {
   check_can_write(file_, {Exit::usage, "--timeline"});
-}
-
-bool Timeline::covers(std::int64_t step) const {
-  return !written_ && step >= window_.first && step < window_.first + window_.count;
 }
 
 void Timeline::begin_step(std::int64_t step) {

@@ -25,15 +25,10 @@ class Timeline final : public LaunchListener {
   };
 
   /// Throws Failure(usage) if `file` cannot be written.
-  Timeline(const std::filesystem::path& file, const StepWindow& steps, Device& device, const ProgramInfo& info,
-           Machine machine);
+  Timeline(const std::filesystem::path& file, Device& device, const ProgramInfo& info, Machine machine);
 
-  /// Returns whether step `step` + 1, the next to be sent, is to be timed.
-  bool covers(std::int64_t step) const;
   /// Call before sending the step. Forgets the steps after `step`, which a rollback repeats.
   void begin_step(std::int64_t step);
-  /// Returns whether the `step`-th step is the last of the window, so that the file is written once it is finished.
-  bool ends_with(std::int64_t step) const { return !written_ && step == window_.first + window_.count; }
   /// Writes the file from the steps sent so far, all of which must be finished. Does nothing if there are none or it is
   /// already written. `arena_bytes`: with this number of ranks. Throws Failure(checkpoint).
   void write(std::size_t arena_bytes);
@@ -64,7 +59,6 @@ class Timeline final : public LaunchListener {
   std::string text(std::size_t arena_bytes) const;
 
   const std::filesystem::path file_;
-  const StepWindow window_;
   Device& device_;
   const ProgramInfo& info_;
   const Machine machine_;

@@ -82,8 +82,11 @@ void TrainLoop::send() {
   sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, limits, begin, data_wait, audited});
   run_.ranks.at(step + 1, Rendezvous::kTraining);
   LaunchListener* launches = nullptr;
-  for (StepListener* listener : run_.listeners)
+  bool eager = false;
+  for (StepListener* listener : run_.listeners) {
+    eager |= listener->eager(step + 1);
     if (LaunchListener* const hears = listener->launches(step + 1)) launches = hears;
+  }
   if (launches) run_.session.listen(launches);
   const StepRates rates = {.lr = lr, .weight_decay = weight_decay_left(run_.values.schedule, step)};
   run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, rates, state_.updates()),
@@ -92,7 +95,7 @@ void TrainLoop::send() {
                      .requests = requests(),
                      .loss_limit = limits.loss,
                      .grad_norm_limit = limits.grad_norm},
-                    step, run_.trace);
+                    step, run_.trace, eager);
   if (launches) run_.session.listen(nullptr);
 }
 

@@ -55,7 +55,7 @@ struct RunFiles {
 struct Machine {
   std::unique_ptr<Loader> loader;
   std::unique_ptr<Device> device;
-  std::unique_ptr<Timeline> timeline;  // null: none
+  std::unique_ptr<Timeline> timeline;  // of rank 0; null: none
   std::unique_ptr<Communicator> ranks;
   std::optional<ProductRate> products;  // measured on this rank
   std::optional<double> product_flops;  // total FLOP/s of all devices' GEMMs

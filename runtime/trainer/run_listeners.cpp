@@ -11,6 +11,7 @@
 #include "train/listeners/progress_line.h"
 #include "train/listeners/sample_log.h"
 #include "trainer/startup/later_phases.h"
+#include "trainer/startup/step_windows.h"
 
 namespace llmc {
 
@@ -19,7 +20,8 @@ StartListeners::StartListeners(Rank& rank, const Prepared& p, const Machine& mac
     : began_(process_seconds()),
       seconds_before_(p.start && files.folder ? seconds_of(files.folder->last_metrics()) : 0) {
   if (rank.options.profile) add<ProfiledSteps>(session, *rank.options.profile);
-  if (machine.timeline) add<TimedSteps>(*machine.timeline, session, rank.console);
+  if (!rank.options.timeline.empty())
+    add<TimedSteps>(timeline_steps(rank.options, p.state.step, p.stop), machine.timeline.get(), session, rank.console);
   if (rank.is_first() && !rank.options.timing.empty()) times_ = add<StepTimes>();
 }
 

@@ -105,9 +105,9 @@ Machine start_machine(Rank& rank, const Prepared& prepared) {
                   "--profile is for Nsight Systems on a GPU. On a CPU, run the trainer under perf or VTune");
   together(rank.launch, rank.rendezvous, [&] {
     if (options.timeline.empty() || !rank.is_first()) return;
-    machine.timeline = std::make_unique<Timeline>(
-        options.timeline, timeline_steps(options, prepared.state.step, prepared.stop), device, rank.info(),
-        Timeline::Machine{device.description(), device.threads(), rank.launch.world_size});
+    machine.timeline =
+        std::make_unique<Timeline>(options.timeline, device, rank.info(),
+                                   Timeline::Machine{device.description(), device.threads(), rank.launch.world_size});
   });
   machine.ranks =
       std::make_unique<Communicator>(device, rank.launch, rank.rendezvous,

@@ -345,13 +345,16 @@ class Ranks(RanksTest):
             done.err,
             r"error: the ranks .*: optimizer.lr is 0.001 on rank 0 \(host .*\) and 0.002 on rank 1 \(host .*\)\n")
         # Options and data that determine the collectives of a rank.
-        options = ("--steps", "3", "--trace", self.path("unlike-trace"), "--no-final-checkpoint",
+        options = ("--steps", "3", "--trace", self.path("unlike-trace"), "--timeline", self.path("unlike-timeline"),
+                   "--timeline-steps", "1:2", "--profile", "2:1", "--no-final-checkpoint",
                    f"data.validation.path={self.folder}/train-0.bin")
         done = harness.call(*mpirun_each(unlike, (*unlike, *options)), env=environment())
         self.assertEqual(done.code, 2, done.err)
         self.assertRegex(
             done.err,
             r": last step is 12 on rank 0 \(host .*\) and 3 on rank 1 \(host .*\); --trace is not given on rank 0 .*"
+            r"; --timeline is not given on rank 0 .*; --timeline-steps is not given on rank 0 .* and 1:2 on rank 1 .*"
+            r"; --profile is not given on rank 0 .* and 2:1 on rank 1 .*"
             r"; --no-final-checkpoint is not given on rank 0 .*; validation data is .*; data.validation.path is ")
         mixed = ("--run", self.path("mixed"))
         done = harness.call(*mpirun_each((trainer, *mixed), (self.trainer(shard="none"), *mixed)), env=environment())

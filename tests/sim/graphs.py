@@ -8,7 +8,7 @@ import timelines  # of tests/runs
 
 STEPS = 4
 REPLAY = "runtime/device/cuda/replay.cpp"
-CAPTURES = "  if (!impl_->warm || impl_->device.profiled() || impl_->device.stream().listener) {\n"  # once in REPLAY
+CAPTURES = "  if (!impl_->warm || eager || impl_->device.profiled()) {\n"  # once in REPLAY
 
 
 class Graphs(harness.SimTest):

@@ -156,6 +156,18 @@ class SimRanks(harness.SimTest):
         self.assertEqual(beside, {op for region, op, _ in found if region.startswith(("gather", "reduce"))})
         self.assertIn("launches explain", self.succeed(harness.LLMC, "plan", *words, "--measured", file).out)
 
+    def test_ranks_replay_alike_after_a_phase_with_other_micro_batches(self):
+        """Two micro-batches a step, then three: rank 1 runs passes for the first time that rank 0 has recorded."""
+        phases = "phases: [{until: 50%, batch: {tokens: 48}}, {until: 100%, batch: {tokens: 72}}]\n"
+        spec = harness.runs.write_small(self.path("phases"), harness.SMALL + phases)
+        words = (word for word in harness.SHORT if not word.startswith("batch.tokens"))
+        self.trainers["phases"] = harness.compile(spec, self.path("phases", "trainer"), *words,
+                                                  f"schedule.steps={2 * STEPS}")
+        log = self.path("phases", "log-")
+        self.train(2, "phases", "phased", *PLAIN, "checkpoint.every=0", LLMC_SIM_LOG=log + "{rank}")
+        for rank in range(2):
+            self.assertIn("launch of a graph", harness.runs.read(log + str(rank)).decode())
+
     def test_products_leave_sms_to_collectives(self):
         """Of the simulated 132 SMs; with one rank nothing overlaps with GEMMs."""
         for ranks, left in ((1, False), (2, True)):

@@ -7,6 +7,6 @@ struct Replay::Impl {};
 Replay::Replay(Device&) {}
 Replay::~Replay() = default;
 
-void Replay::run(const std::function<void()>& work) { work(); }
+void Replay::run(const std::function<void()>& work, bool) { work(); }
 
 }  // namespace llmc

@@ -40,8 +40,8 @@ void Replay::Impl::capture(const std::function<void()>& work) {
   check(error, "cudaGraphInstantiate");
 }
 
-void Replay::run(const std::function<void()>& work) {
-  if (!impl_->warm || impl_->device.profiled() || impl_->device.stream().listener) {
+void Replay::run(const std::function<void()>& work, bool eager) {
+  if (!impl_->warm || eager || impl_->device.profiled()) {
     work();
     impl_->warm = true;
     return;

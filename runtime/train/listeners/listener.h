@@ -55,7 +55,9 @@ class StepListener {
   virtual bool holds(std::int64_t /*step*/) const { return false; }
   /// Called before the step's batch is read.
   virtual void begins(std::int64_t /*step*/) {}
-  /// Called when the step is sent. Returns the listener for its launches; null: none.
+  /// Returns whether nothing of the step may run from recordings. Must be equal on all ranks.
+  virtual bool eager(std::int64_t /*step*/) const { return false; }
+  /// Called when the step is sent. Returns the listener for its launches; null: none. Only for eager steps.
   virtual LaunchListener* launches(std::int64_t /*step*/) { return nullptr; }
   virtual void finished(const FinishedStep& /*step*/) {}
   /// Called once after finished(), unless the run has rolled back in between.

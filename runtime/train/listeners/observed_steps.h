@@ -27,25 +27,32 @@ class ProfiledSteps final : public StepListener {
   std::int64_t before_, last_;  // the step before the first, and the last
 };
 
-/// Passes the launches of some steps to a timeline. It is written after the last of them, or when the run ends earlier.
-/// Failing to write the file is only a warning, because an observer must not end a run.
+/// Makes some steps eager on every rank, and passes the launches of rank 0 to its timeline. It is written after the
+/// last of them, or when the run ends earlier. Failing to write the file is only a warning, because an observer must
+/// not end a run.
 class TimedSteps final : public StepListener {
  public:
-  TimedSteps(Timeline& timeline, const Session& session, Console& console)
-      : timeline_(timeline), session_(session), console_(console) {}
+  /// `timeline`: null on other ranks.
+  TimedSteps(const StepWindow& steps, Timeline* timeline, const Session& session, Console& console)
+      : steps_(steps), timeline_(timeline), session_(session), console_(console) {}
 
+  bool eager(std::int64_t step) const override {
+    return !ended_ && step > steps_.first && step <= steps_.first + steps_.count;
+  }
   LaunchListener* launches(std::int64_t step) override;
   void finished(const FinishedStep& step) override {
-    if (timeline_.ends_with(step.number)) write();
+    if (step.number == steps_.first + steps_.count) write();
   }
   void ended() override { write(); }
 
  private:
   void write();
 
-  Timeline& timeline_;
+  const StepWindow steps_;
+  Timeline* const timeline_;
   const Session& session_;
   Console& console_;
+  bool ended_ = false;  // a rollback to before the last step repeats none of them
 };
 
 }  // namespace llmc

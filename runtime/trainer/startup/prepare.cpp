@@ -133,6 +133,10 @@ void resume(Prepared& p, const Options& options, const std::optional<TrainState>
       continued(rolled ? *rolled : after_rollback(std::move(saved), *p.start, options.run), p.state, p.other_losses);
 }
 
+std::string window_text(const std::optional<StepWindow>& steps) {
+  return steps ? fmt::format("{}:{}", steps->first + 1, steps->count) : "not given";
+}
+
 }  // namespace
 
 TrainState resume_in_phase(const Prepared& p, const ProgramInfo& info, const TrainState& at) {
@@ -260,6 +264,9 @@ void agree(Rendezvous& ranks, const Options& options, const ProgramInfo& info, c
                              {"first step", std::to_string(p.state.step + 1)},
                              {"last step", std::to_string(p.stop)},
                              {"--trace", options.trace.empty() ? "not given" : "given"},
+                             {"--timeline", options.timeline.empty() ? "not given" : "given"},
+                             {"--timeline-steps", window_text(options.timeline_steps)},
+                             {"--profile", window_text(options.profile)},
                              {"--no-final-checkpoint", options.final_checkpoint ? "not given" : "given"}};
   for (const Rendezvous::Facts& more : {facts_of(p.run(), p.inputs, p.state.data_fingerprint), later})
     facts.insert(facts.end(), more.begin(), more.end());

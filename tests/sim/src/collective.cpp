@@ -37,7 +37,7 @@ std::string describe(const Call& call) {
   std::string text = std::string(call.name) + " of " + std::to_string(call.count) + " " + call.type;
   if (call.operation == ncclMax) text += " for the largest";
   if (call.root >= 0) text += " from rank " + std::to_string(call.root);
-  return text;
+  return text + (call.captured ? ", in a graph" : "");
 }
 
 void check_calls(const Board& board) {
@@ -111,6 +111,7 @@ Call Collective::call() const {
   call.count = count;
   call.root = kind == Kind::broadcast ? root : -1;
   call.operation = operation;
+  call.captured = captured;
   return call;
 }
 

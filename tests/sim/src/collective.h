@@ -20,6 +20,7 @@ struct Collective {
   ncclRedOp_t operation;  // of a reduction
   const void* send;
   void* receive;
+  bool captured;  // called while its stream was captured
 
   std::size_t sent_bytes(int ranks) const;
   std::size_t received_bytes(int ranks) const;

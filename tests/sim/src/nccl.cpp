@@ -86,7 +86,8 @@ ncclResult_t enqueue_collective(const char* call, Kind kind, ncclDataType_t type
   const Guard guard;
   log_call(call);
   if (!comm || root < 0 || root >= comm->group->board.ranks()) return ncclInvalidArgument;
-  const Collective collective = {kind, type, count, root, operation, send, receive};
+  const bool captured = stream_of(stream).capture != nullptr;
+  const Collective collective = {kind, type, count, root, operation, send, receive, captured};
   const Board& board = comm->group->board;
   if (count && (!is_device(send) || !is_device(receive))) return ncclInvalidArgument;
   if (count && !placed_well(collective, board.rank(), board.ranks())) return ncclInvalidUsage;

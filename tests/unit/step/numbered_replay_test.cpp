@@ -24,7 +24,7 @@ struct Replay::Impl {
 };
 Replay::Replay(Device&) : impl_(new Impl) {}
 Replay::~Replay() = default;
-void Replay::run(const std::function<void()>& work) {
+void Replay::run(const std::function<void()>& work, bool) {
   if (impl_->calls >= 2 && !profiled) return;
   work();
   ++impl_->calls;

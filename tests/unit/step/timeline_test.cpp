@@ -31,12 +31,8 @@ TEST(Timeline, ARollbackForgetsTheStepsThatItRepeats) {
   ProgramInfo info{};
   info.name = info.fingerprint = "run";
   info.plan_json = kPlan;
-  Timeline timeline(base / "timeline.json", {2, 4}, device, info, {"a CPU", 1, 1});
-  for (const std::int64_t step : {2, 3, 4, 3, 4, 5}) {  // back to step 3 after step 5
-    ASSERT_TRUE(timeline.covers(step));
-    send(timeline, device, step);
-  }
-  EXPECT_TRUE(timeline.ends_with(6));
+  Timeline timeline(base / "timeline.json", device, info, {"a CPU", 1, 1});
+  for (const std::int64_t step : {2, 3, 4, 3, 4, 5}) send(timeline, device, step);  // back to step 3 after step 5
   timeline.write(0);
   const auto trace = nlohmann::json::parse(base.read("timeline.json"));
   EXPECT_EQ(trace.at("otherData").at("steps"), (std::vector<int>{3, 4, 5, 6}));
