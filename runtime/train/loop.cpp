@@ -307,7 +307,7 @@ void TrainLoop::go_back(const std::string& why) {
 }
 
 void TrainLoop::keep() {
-  if (saved_ != state_.step) save(false);
+  if (saved_ != state_.step || saver_.failed()) save(false);
   complete_saves();
 }
 
@@ -332,7 +332,6 @@ int TrainLoop::train() {
     // The device must always have the next step queued before the host reads the results of this one.
     if (run_.session.runs_ahead() && sent_.size() == 1 && !asked && !stays_alone(state_.step + 1)) send();
     finish();
-    const bool last = state_.step == run_.phase.last;
     report();
     if (const std::string why = guard_.exhausted(); !why.empty()) {
       go_back(why);
@@ -346,12 +345,16 @@ int TrainLoop::train() {
     asked |= many_ranks() ? std::exchange(save_asked_, false) : run_.signals.take_save_request();
     asked |= best_loss() && saver_.is_best(state_.step, *best_loss());
     if (!sent_.empty()) continue;  // a save needs the state between two steps
-    const bool ends = last || signal != 0;
-    if (ends) saver_.finish();
-    // The last step makes up for a save that failed.
-    const bool saves = signal != 0 || asked || save_due() || (last && saver_.failed());
+    // Another trainer, or nothing, follows run_.stop. The process itself trains on after other ends of phases.
+    const bool ends = state_.step == run_.stop || signal != 0, last = state_.step == run_.phase.last;
+    if (ends)
+      saver_.finish();
+    else if (last)
+      finish_save();
+    // The last step of a process makes up for a save that failed.
+    const bool saves = signal != 0 || asked || save_due() || (ends && saver_.failed());
     if (saves || due(run_.values.parallel.compare_every, state_.step)) compare();
-    if (saves) save(!ends);
+    if (saves) save(!ends && !last);
     asked = false;
     if (!saves) {
       if (state_.step == run_.stop)

@@ -39,10 +39,12 @@ struct PhaseSteps {
   std::int64_t first, last, earliest;
 };
 
-/// Seconds that a step, everything included, took at most, and saves; 0: none so far.
-struct LongestTimes {
-  double turn = 0;
-  LongestSaves saves = {};
+/// State that a loop takes from that of the phase before: the most seconds that a step took, everything included, those
+/// of saves (0: none so far), and whether the last save failed.
+struct FromPhaseBefore {
+  double longest_turn = 0;
+  LongestSaves longest_saves = {};
+  bool save_failed = false;
 };
 
 /// Inputs of a run, or of one of its phases; all of them outlive the loop.
@@ -73,7 +75,7 @@ struct LoopInputs {
   std::optional<FirstLoss> first_loss;               // if the weights were initialised at random by this start
   bool final_checkpoint;                             // whether to save the last step if nothing else requests it
   double deadline;                                   // process_seconds() by which everything must be saved; 0: none
-  LongestTimes longest = {};                         // of the phases before, which the deadline counts on
+  FromPhaseBefore before = {};
 };
 
 class TrainLoop {
@@ -82,11 +84,11 @@ class TrainLoop {
       : run_(run),
         state_(start),
         saver_(run.values, run.texts, run.session, run.path, run.folder, run.mirror, run.console, run.ranks, start,
-               run.longest.saves),
+               run.before.longest_saves, run.before.save_failed),
         guard_(run.values.guards, run.values.optimizer.clip_norm, start.guard),
         frozen_(run.values.guards.frozen_steps, run.values.guards.frozen_change),
         plateau_(run.values.guards.plateau, start.guard.plateau),
-        longest_turn_(run.longest.turn) {
+        longest_turn_(run.before.longest_turn) {
     if (start.updates() > 0)
       run_.session.set_updates(start.updates());  // otherwise the arena's initial zero is
                                                   // correct
@@ -95,13 +97,13 @@ class TrainLoop {
 
   /// Trains up to run.phase.last and returns 0, or earlier if a rollback has left the phase. If stopped earlier,
   /// everything is saved and it returns the signal, kDeadline for the deadline, or kOtherRank for a signal on another
-  /// rank. Throws SharedFailure(numerics) after too many skipped updates, Failure(checkpoint) if the last state could
-  /// not be saved, Failure(data) if the loader fails.
+  /// rank. Throws SharedFailure(numerics) after too many skipped updates, Failure(checkpoint) if the last state of
+  /// the process could not be saved, Failure(data) if the loader fails.
   int run();
   static constexpr int kOtherRank = -1, kDeadline = -2;
 
   const TrainState& state() const { return state_; }
-  LongestTimes longest() const { return {longest_turn_, saver_.longest()}; }
+  FromPhaseBefore for_next_phase() const { return {longest_turn_, saver_.longest(), saver_.failed()}; }
   /// Saves the state between two phases, unless that has been done: what follows cannot begin. Every rank calls it.
   void keep();
 

@@ -28,7 +28,7 @@ double writing_seconds(Session& session) {
 
 Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& session, const std::filesystem::path& run,
              RunFolder* folder, const RunMirror* mirror, Console& console, Rendezvous& ranks, const TrainState& state,
-             const LongestSaves& longest)
+             const LongestSaves& longest, bool failed)
     : values_(values),
       texts_(texts),
       session_(session),
@@ -38,6 +38,7 @@ Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& se
       console_(console),
       ranks_(ranks),
       best_(record_at(state)),
+      failed_(failed),
       longest_(longest.save > 0 ? longest.save : writing_seconds(session)),
       longest_follow_up_(mirror ? std::max(longest.follow_up, writing_seconds(session)) : longest.follow_up) {}
 
@@ -56,6 +57,7 @@ std::optional<Best> Saver::record_at(const TrainState& state) {
 void Saver::go_back(const TrainState& state) {
   best_ = record_at(state);
   candidate_.reset();
+  failed_ = false;
 }
 
 bool Saver::is_best(std::int64_t step, double loss) const {

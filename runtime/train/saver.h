@@ -33,10 +33,10 @@ class Saver {
   /// All references outlive the saver. `folder` is null except on rank 0, `mirror` is null if there is none. `state`:
   /// the state that the run resumes from. Collective.
   /// `longest`: of the phases before. Without a save so far, the time of a slow disk is assumed, and at least that for
-  /// a copy to the mirror.
+  /// a copy to the mirror. `failed`: whether the last save of the phases before failed.
   Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& session, const std::filesystem::path& run,
         RunFolder* folder, const RunMirror* mirror, Console& console, Rendezvous& ranks, const TrainState& state,
-        const LongestSaves& longest);
+        const LongestSaves& longest, bool failed);
   /// Abandons a save of several ranks; a save of one rank is completed.
   ~Saver() = default;
 
@@ -54,8 +54,8 @@ class Saver {
   /// Calls finish(), waits until mirror and retention are done, and reports their failures. Afterwards nothing writes
   /// to the run's folder or its mirror. Collective.
   void rest();
-  /// Restores the best loss recorded in a checkpoint. Call it after a rollback; `state` is that checkpoint's.
-  /// Collective.
+  /// Restores the best loss recorded in a checkpoint, and forgets a failed save. Call it after a rollback; `state` is
+  /// that checkpoint's. Collective.
   void go_back(const TrainState& state);
   /// Returns whether the last finished save failed.
   bool failed() const { return failed_; }
@@ -100,7 +100,7 @@ class Saver {
   std::vector<std::string> notes_;  // to be printed by the main thread
   double began_ = 0, ended_ = 0;
 
-  bool failed_ = false;
+  bool failed_;
   double longest_;
   std::atomic<double> longest_follow_up_;  // of rank 0; also written by the background thread
   Background background_;                  // destroyed first

@@ -289,7 +289,7 @@ class Training {
  public:
   Training(Rank& rank, Prepared& prepared, Machine& machine, const OnDevice& model, const RunFiles& files,
            const HistoryEntry& entry, const BeganWith& began, const StartListeners& listeners, SignalWatch& signals,
-           LongestTimes longest)
+           const FromPhaseBefore& before)
       : rank_(rank),
         signals_(signals),
         texts_{rank.info().config_json, spec::to_yaml(prepared.values.run, shapes_tensors)},
@@ -322,7 +322,7 @@ class Training {
                // A border without a checkpoint would never be passed.
                .final_checkpoint = rank.options.final_checkpoint || ends_trainer(rank.info().phase, prepared.stop),
                .deadline = rank.options.deadline,
-               .longest = longest},
+               .before = before},
               prepared.state) {}
 
   /// Same as TrainLoop::run(). A failure of all ranks is written to each rank's log; rank 0 prints it.
@@ -342,7 +342,7 @@ class Training {
   }
 
   const TrainState& state() const { return loop_.state(); }
-  LongestTimes longest() const { return loop_.longest(); }
+  FromPhaseBefore for_next_phase() const { return loop_.for_next_phase(); }
   void keep() { loop_.keep(); }
 
  private:
@@ -458,7 +458,7 @@ int train(PhaseStart start, const Program& program, const TrainerPhases& phases,
   // Prints model, hardware and starting point.
   announce(rank, prepared, machine, *model.session);
   std::optional<StartListeners> listeners;
-  LongestTimes longest;
+  FromPhaseBefore before;
   const BeganWith began{start.number, prepared.values.run};
   signals.emplace(std::getenv(kStarterVariable) != nullptr);
   for (;;) {
@@ -466,7 +466,7 @@ int train(PhaseStart start, const Program& program, const TrainerPhases& phases,
     const HistoryEntry entry = enter_history(rank, prepared, machine, *model.session, files, listeners.has_value());
     if (!listeners) listeners.emplace(rank, prepared, machine, *model.session, files);
     std::optional<Training> training(std::in_place, rank, prepared, machine, model, files, entry, began, *listeners,
-                                     *signals, longest);
+                                     *signals, before);
     // Trains up to the last step, to a border, or until a signal or the deadline.
     const int signal = training->run();
     const TrainState state = training->state();
@@ -482,7 +482,7 @@ int train(PhaseStart start, const Program& program, const TrainerPhases& phases,
       if (!rank.has_others() || dynamic_cast<const SharedFailure*>(&failure)) training->keep();
       throw;
     }
-    longest = training->longest();
+    before = training->for_next_phase();
     training.reset();
     enter_phase(rank, std::move(*next), prepared, machine, model, files);
   }

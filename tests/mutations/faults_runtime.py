@@ -54,7 +54,7 @@ FAULTS = [
           "test_train LostCheckpoints.WeightsThatRetentionRemovesAreChosenAgain"),
     fault("a_trace_of_another_run_is_replaced", "check_step", "first > 0 &&", "first >= 0 &&",
           "test_run Trace.AResumedStartReplacesTheTraceOfItsStepsAlone"),
-    fault("a_failed_save_is_forgotten_at_the_end", "TrainLoop::train", " || (last && saver_.failed())", "",
+    fault("a_failed_save_is_forgotten_at_the_end", "TrainLoop::train", " || (ends && saver_.failed())", "",
           "test_train Runs.TheLastStepMakesUpForASaveThatFailed"),
     fault("a_leading_zero_is_octal", "parse_words", "read_decimal_integers(app);", "",
           "test_train Runs.NumbersOfOptionsAreDecimal"),

@@ -165,6 +165,37 @@ TEST_F(Saving, AScheduleBeginsAnewFromAStep) {
   EXPECT_EQ(run({"--run", "new", "schedule.from_step=20"}).status, 1) << "nothing is left of 20 steps";
 }
 
+/// Steps 6 to 13 are of the phase in which this process starts, and 14 to 20 of the next one.
+TEST_F(Saving, AFailedSaveEndsNoPhase) {
+  write_shard(folder_ / "data/more.bin", 61, 4);
+  train({"--run", "begun", "--steps", "5"});
+  const auto fails_around_step_13 = [&](const std::string& run, int from, const Words& more) {
+    fs::copy(folder_ / "begun", folder_ / run, fs::copy_options::recursive);
+    Words words = {"--run", run, "checkpoint.asynchronous=false"};
+    words.insert(words.end(), more.begin(), more.end());
+    const fs::path checkpoints = folder_ / run / "checkpoints", aside = folder_ / "aside";
+    const std::string gates = "FAKE_GATES=" + std::to_string(from - 5) + ",9";
+    const pid_t child = start(words, {"FAKE_TRAINER_OF=phases", gates});
+    wait_for_gate(child, from - 5);
+    fs::rename(checkpoints, aside);
+    std::ofstream(checkpoints) << "in the way";
+    open_gate(from - 5);
+    wait_for_gate(child, 9);
+    fs::remove(checkpoints);
+    fs::rename(aside, checkpoints);
+    open_gate(9);
+    const Result result = finish(child);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_TRUE(contains(result.err, "CHECKPOINT FAILED at step 1")) << result.err;
+    EXPECT_TRUE(contains(result.err, "tries to save at the next interval")) << result.err;
+    for (const int gate : {from - 5, 9}) close_gate(gate);
+    return steps_in(run);
+  };
+  EXPECT_EQ(fails_around_step_13("before", 11, {"checkpoint.every=4"}), (std::vector<int>{5, 8, 16, 20}));
+  EXPECT_EQ(fails_around_step_13("at", 13, {"checkpoint.every=13", "--no-final-checkpoint"}), (std::vector<int>{5, 20}))
+      << "the last step makes up for a save of the phase before";
+}
+
 TEST_F(Saving, EveryCallOfASaveBesideTrainingMayFail) {
   train({"--run", "clean"});
   const Words words = {"--run", "run", "evaluation.every=0", "sampling.every=0"};
