@@ -23,6 +23,8 @@ class Replay {
   /// it has collectives, ranks must call it in the same runs: NCCL requires a collective to be in a graph on all ranks
   /// or on none.
   void run(const std::function<void()>& work, bool eager = false);
+  /// Forgets what was recorded: the next run is like the first. Waits for the device if there is a recording.
+  void forget();
 
  private:
   struct Impl;

@@ -28,6 +28,7 @@ class NumberedReplay {
     if (called) return;
     for (const Collective& collective : collectives_) log_->add(collective);
   }
+  void forget() { replay_.forget(); }
 
  private:
   Replay replay_;

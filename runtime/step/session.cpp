@@ -220,11 +220,12 @@ std::size_t Session::passes_of_all(const StepBatch& batch) const {
   return static_cast<std::size_t>((sequences / info().micro_batch + ranks - 1) / ranks);
 }
 
-/// Returns whether the previous step had another number of sequences. Then some ranks of several may run a pass for the
-/// first time that others have recorded, and no rank may replay its collectives.
-bool Session::begins_size(const StepBatch& batch) {
+/// Forgets recorded micro-batches if the previous step had another number of sequences. Some ranks may then run a pass
+/// for the first time that others have recorded, and ranks must record their collectives together.
+void Session::record_alike(const StepBatch& batch) {
   const std::size_t sequences = batch.sample_ids.size();
-  return std::exchange(sequences_, sequences) != sequences && mesh_.data.size > 1;
+  if (std::exchange(sequences_, sequences) == sequences || mesh_.data.size == 1) return;
+  for (NumberedReplay& micro_batch : micro_batches_) micro_batch.forget();
 }
 
 void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, StepScalars scalars, std::int64_t step,
@@ -239,7 +240,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
   }
   flat_.begin_step();
   joined_ = false;
-  eager |= begins_size(batch);
+  record_alike(batch);
   const std::size_t own = batch.past - batch.begin, of_all = passes_of_all(batch), passes = std::max(own, of_all);
   for (std::size_t i = 0; i < passes; ++i) {
     const Range range(device_.stream(), "micro-batch");

@@ -132,7 +132,7 @@ class Session {
   void join_masters();
   NumberedReplay replay() const;
   std::size_t passes_of_all(const StepBatch& batch) const;
-  bool begins_size(const StepBatch& batch);
+  void record_alike(const StepBatch& batch);
   void need_whole_weights() const;
   template <typename T>
   void copy_in(std::byte* to, std::span<const T> values);

@@ -8,5 +8,6 @@ Replay::Replay(Device&) {}
 Replay::~Replay() = default;
 
 void Replay::run(const std::function<void()>& work, bool) { work(); }
+void Replay::forget() {}
 
 }  // namespace llmc

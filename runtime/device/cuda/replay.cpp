@@ -1,5 +1,7 @@
 #include "device/replay.h"
 
+#include <utility>
+
 #include "device/cuda/check.h"
 #include "device/cuda/stream.h"
 
@@ -12,16 +14,23 @@ struct Replay::Impl {
   cudaGraphExec_t graph = nullptr;
 
   void capture(const std::function<void()>& work);
+  cudaError_t forget();
 };
 
 Replay::Replay(Device& device) : impl_(new Impl{device, device.stream().handle}) {}
 
-Replay::~Replay() {
-  if (!impl_->graph) return;
-  // A running graph must not be destroyed. Errors cannot be reported from a destructor.
-  cudaStreamSynchronize(impl_->stream);
-  cudaGraphExecDestroy(impl_->graph);
+// Errors cannot be reported from a destructor.
+Replay::~Replay() { impl_->forget(); }
+
+cudaError_t Replay::Impl::forget() {
+  warm = false;
+  if (!graph) return cudaSuccess;
+  const cudaError_t error = cudaStreamSynchronize(stream);  // a running graph must not be destroyed
+  cudaGraphExecDestroy(std::exchange(graph, nullptr));
+  return error;
 }
+
+void Replay::forget() { check(impl_->forget(), "cudaStreamSynchronize"); }
 
 void Replay::Impl::capture(const std::function<void()>& work) {
   // Captures this thread only, because the loader's threads may continue meanwhile.

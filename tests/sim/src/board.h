@@ -15,8 +15,8 @@ struct Call {
   char type[12] = "";  // "bfloat16"
   std::uint64_t count = 0;
   int root = 0;
-  int operation = 0;      // of a reduction: ncclRedOp_t
-  bool captured = false;  // runs from a graph
+  int operation = 0;  // of a reduction: ncclRedOp_t
+  int captured = 0;   // number of the captured call that a graph repeats; 0: not from a graph
 
   bool operator==(const Call&) const = default;
 };

@@ -37,7 +37,7 @@ std::string describe(const Call& call) {
   std::string text = std::string(call.name) + " of " + std::to_string(call.count) + " " + call.type;
   if (call.operation == ncclMax) text += " for the largest";
   if (call.root >= 0) text += " from rank " + std::to_string(call.root);
-  return text + (call.captured ? ", in a graph" : "");
+  return text + (call.captured ? ", captured as number " + std::to_string(call.captured) : "");
 }
 
 void check_calls(const Board& board) {

@@ -20,7 +20,7 @@ struct Collective {
   ncclRedOp_t operation;  // of a reduction
   const void* send;
   void* receive;
-  bool captured;  // called while its stream was captured
+  int captured;  // number among the communicator's captured calls; 0: not captured
 
   std::size_t sent_bytes(int ranks) const;
   std::size_t received_bytes(int ranks) const;

@@ -74,6 +74,7 @@ struct ncclComm {
 
   std::shared_ptr<Group> group;
   std::thread device;
+  int captured = 0;  // calls so far; ranks prepare a captured call together, and must repeat the same one together
 };
 
 namespace {
@@ -86,7 +87,7 @@ ncclResult_t enqueue_collective(const char* call, Kind kind, ncclDataType_t type
   const Guard guard;
   log_call(call);
   if (!comm || root < 0 || root >= comm->group->board.ranks()) return ncclInvalidArgument;
-  const bool captured = stream_of(stream).capture != nullptr;
+  const int captured = stream_of(stream).capture ? ++comm->captured : 0;
   const Collective collective = {kind, type, count, root, operation, send, receive, captured};
   const Board& board = comm->group->board;
   if (count && (!is_device(send) || !is_device(receive))) return ncclInvalidArgument;
