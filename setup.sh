@@ -24,15 +24,15 @@ apt() {
   # env: sudo passes on no variables.
   until output=$($as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get "$@" 2>&1); do
     case $output in
-      *"ould not get lock"* | *"is another process using it"* | *"locked by another process"*) ;;
-      *) waits=200 ;;
+      *"ould not get lock"* | *"is another process using it"* | *"locked by another process"*) waits=$((waits + 1)) ;;
+      *) fail ;;
     esac
-    if [ "$waits" -ge 200 ]; then echo "$output" >&2; exit 1; fi
-    [ "$waits" -gt 0 ] || echo "waiting for another apt to end"
-    waits=$((waits + 1))
+    [ "$waits" -le 200 ] || fail
+    [ "$waits" -gt 1 ] || echo "waiting for another apt to end"
     sleep 3
   done
 }
+fail() { echo "$output" >&2; exit 1; }
 apt update -qq
 # shellcheck disable=SC2086  # a list of names
 apt install -y -qq --no-install-recommends $missing
